@@ -1,1 +1,9 @@
-//! highwater
+//! highwater: from a climbing resident set, or a stalling request, to the remedy that holds.
+//!
+//! The folders are the stages of one pipeline, in the order in which data passes them:
+//! `subject -> observe -> record -> analyse -> verdict -> report`, with the `ledger` behind it.
+//! A stage imports only from stages to its left; `analyse`, `verdict` and `report` are pure:
+//! they touch no file, no process and no clock. `cli` joins the stages into verbs.
+
+pub mod analyse;
+pub mod verdict;

@@ -1,0 +1,3 @@
+//! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process, no clock.
+
+pub mod series;

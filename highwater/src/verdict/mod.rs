@@ -1,0 +1,10 @@
+//! From numbers to a statement that can be argued with: label, rule, evidence, confidence.
+//!
+//! A verdict is a value. The same types serve `run`, `verdict` and every report. All functions are pure.
+
+mod label;
+pub mod series;
+pub mod arm;
+pub mod check;
+
+pub use label::{Estimate, Label};
