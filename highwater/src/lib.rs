@@ -6,4 +6,8 @@
 //! they touch no file, no process and no clock. `cli` joins the stages into verbs.
 
 pub mod analyse;
+pub mod observe;
+pub mod record;
+pub mod subject;
+pub mod units;
 pub mod verdict;

@@ -1,3 +1,4 @@
 //! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process, no clock.
 
+pub mod cost;
 pub mod series;

@@ -2,9 +2,10 @@
 //!
 //! A verdict is a value. The same types serve `run`, `verdict` and every report. All functions are pure.
 
-mod label;
-pub mod series;
 pub mod arm;
 pub mod check;
+mod label;
+pub mod run;
+pub mod series;
 
 pub use label::{Estimate, Label};

@@ -1,0 +1,1 @@
+//! Bytes, durations and rates: read once at the parser, written the same way everywhere.
