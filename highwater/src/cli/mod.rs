@@ -1,0 +1,42 @@
+//! The verbs. Each joins the stages of the pipeline and owns no logic of theirs.
+
+pub mod exit;
+
+use clap::{Parser, Subcommand};
+
+/// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
+#[derive(Debug, Parser)]
+#[command(name = "highwater", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater run experiments/relay.toml                 run the experiment, end with a verdict
+  highwater run experiments/relay.toml --dry-run       print the plan, run nothing
+  highwater run experiments/relay.toml --set duration=1h
+  highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
+  highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
+  highwater log                                        what was tried so far, and what it taught
+
+Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+}
+
+/// Runs the verb; the value is the exit code.
+pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
+    match cli.verb {}
+}
+
+/// An error as the user reads it: what happened, then why, a line each.
+pub fn words_of(error: &anyhow::Error) -> String {
+    let mut words = format!("highwater: {error}");
+    for cause in error.chain().skip(1) {
+        words.push_str(&format!("\n  because: {cause}"));
+    }
+    words
+}
