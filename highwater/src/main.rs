@@ -11,7 +11,11 @@ fn main() -> ExitCode {
         Err(error) => {
             // clap prints help and version with code 0, mistakes with 2: our own codes.
             let _ = error.print();
-            return ExitCode::from(if error.use_stderr() { exit::USAGE } else { exit::DONE });
+            return ExitCode::from(if error.use_stderr() {
+                exit::USAGE
+            } else {
+                exit::DONE
+            });
         }
     };
     match cli::dispatch(cli) {
