@@ -1,6 +1,7 @@
 //! The verbs. Each joins the stages of the pipeline and owns no logic of theirs.
 
 pub mod exit;
+pub mod manual;
 
 use clap::{Parser, Subcommand};
 
@@ -28,7 +29,10 @@ pub enum Verb {}
 
 /// Runs the verb; the value is the exit code.
 pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
-    match cli.verb {}
+    match cli.verb {
+        Verb::Completions(args) => manual::completions(&args),
+        Verb::Man(args) => manual::man(&args),
+    }
 }
 
 /// An error as the user reads it: what happened, then why, a line each.
