@@ -2,9 +2,14 @@
 //!
 //! A verdict is a value. The same types serve `run`, `verdict` and every report. All functions are pure.
 
-mod label;
-pub mod series;
 pub mod arm;
 pub mod check;
+mod curve;
+mod label;
+mod rules;
+pub mod series;
+#[cfg(test)]
+mod short_runs;
 
 pub use label::{Estimate, Label};
+pub use rules::Rules;
