@@ -13,6 +13,8 @@ const GRID: usize = 512;
 pub struct Period {
     pub length_s: f64,
     pub share: f64,
+    /// Peak to trough, as of a sine, in the unit of the values.
+    pub swing: f64,
 }
 
 /// The strongest periods (at most `count`), the strongest first, each with at least two and a half
@@ -36,10 +38,9 @@ pub fn periods(points: &[Point], count: usize) -> Vec<Period> {
         let Some((cycles, share)) = strongest(&t, &y, total) else {
             break;
         };
-        found.push(Period {
-            length_s: span / cycles,
-            share,
-        });
+        // The mean square of a sine is an eighth of its swing squared.
+        let swing = (8.0 * share * total / y.len() as f64).sqrt();
+        found.push(Period { length_s: span / cycles, share, swing });
         remove(&t, &mut y, cycles);
     }
     found

@@ -143,8 +143,12 @@ impl Family {
         }
     }
 
-    /// Prior weight. Chosen so that labels start about even (flat 0.25, growing 0.35, plateauing 0.25,
+    /// Log of the prior weight. Chosen so that labels start about even (flat 0.25, growing 0.35, plateauing 0.25,
     /// stepped 0.15): the data must decide.
+    pub fn prior_ln(self) -> f64 {
+        self.prior().ln()
+    }
+
     fn prior(self) -> f64 {
         match self {
             Family::Constant => 0.22,
@@ -188,6 +192,8 @@ pub struct Shape {
 pub struct Shapes {
     pub columns: Vec<Basis>,
     pub shapes: Vec<Shape>,
+    /// The columns of single steps, when staircases are to be tried too.
+    pub stairs: Option<std::ops::Range<usize>>,
 }
 
 /// A fill whose time constant is below this share of the window has bent inside it (95 % of the way
@@ -218,6 +224,30 @@ impl Shapes {
             width,
             prior_ln: 0.0,
         });
+    }
+
+    /// About a third of the candidates of every family, with the same weight in sum.
+    pub fn sparse(&self) -> Shapes {
+        let mut thin = Shapes::default();
+        let mut seen = std::collections::BTreeMap::new();
+        for shape in &self.shapes {
+            let count = seen.entry(shape.family).or_insert(0usize);
+            *count += 1;
+            // Two-column families with a step are what costs most and decides least here.
+            let every = match shape.family {
+                Family::StepLine | Family::StepFill | Family::TwoFills | Family::FillHinge => 7,
+                Family::Line | Family::Constant | Family::Day => 1,
+                Family::Step => 2,
+                _ => 3,
+            };
+            if *count % every == every / 2 || every == 1 {
+                let parts: Vec<Basis> =
+                    shape.columns[..shape.width].iter().map(|&c| self.columns[c]).collect();
+                thin.add(shape.family, &parts);
+            }
+        }
+        thin.spread_priors();
+        thin
     }
 
     fn spread_priors(&mut self) {
@@ -263,8 +293,12 @@ pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
     growing_shapes(&mut all);
     filling_shapes(&mut all);
     late_shapes(&mut all);
+    let first = all.columns.len();
     for &at in steps_at {
         all.add(Family::Step, &[Basis::Step(at)]);
+    }
+    all.stairs = (steps_at.len() >= 6).then_some(first..all.columns.len());
+    for &at in steps_at {
         all.add(Family::StepLine, &[Basis::Step(at), Basis::Power(1.0)]);
     }
     for &at in steps_at.iter().step_by(2) {
