@@ -14,4 +14,7 @@ pub mod arms;
 pub mod latency;
 pub mod series;
 pub mod shapes;
+pub mod solve;
+pub mod stairs;
 pub mod student;
+pub mod teeth;

@@ -4,6 +4,8 @@
 
 pub mod arm;
 pub mod check;
+mod curve;
+mod ways;
 mod label;
 pub mod run;
 pub mod series;
