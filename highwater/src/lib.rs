@@ -12,3 +12,4 @@ pub mod record;
 pub mod subject;
 pub mod units;
 pub mod verdict;
+pub mod wording;

@@ -25,7 +25,10 @@ Examples:
 Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 
 #[derive(Debug, Subcommand)]
-pub enum Verb {}
+pub enum Verb {
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
+}
 
 /// Runs the verb; the value is the exit code.
 pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {

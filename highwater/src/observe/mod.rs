@@ -1,6 +1,12 @@
 //! What is read: from /proc, cgroups, pressure files, metrics endpoints and load programs, at each look.
 //!
-//! Reading is not parsing: `read_*` touches the system, `parse_*` is pure.
+//! Reading is not parsing: `read_*` touches the system, `parse_*` is pure. [`collector::Observer`]
+//! is the door: one call, one [`look::Look`].
 
+pub mod clock;
+pub mod collector;
+pub mod fact;
 pub mod look;
 pub mod metric;
+pub mod page;
+pub mod proc;

@@ -2,7 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, Label, series::SeriesVerdict};
+use super::series::{self, SeriesVerdict};
+use super::{Estimate, Label, Rules};
+use crate::analyse::order::{mad, mean_sd, median};
+use crate::analyse::series::Series;
+use crate::analyse::student::{t_cdf, t_quantile};
 
 /// What is said of one arm. Values in the unit of the series (bytes), slopes per hour.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -46,4 +50,319 @@ pub struct PairVerdict {
     /// Decided, as opposed to "about N more hours".
     pub decided: bool,
     pub needs: Option<String>,
+}
+
+/// An arm as it goes into a comparison.
+#[derive(Debug, Clone, Copy)]
+pub struct ArmInput<'a> {
+    pub arm: &'a str,
+    pub processes: &'a [Series],
+}
+
+/// Spread between processes that is assumed before any is seen, as a share of the level, and how many
+/// degrees of freedom that assumption is worth. Replicas of one service differ by a few per cent (0.5 to
+/// 3 % on the relays of docs/verdict.md); with two replicas a bare t interval would be 12.7 standard errors.
+const SPREAD_PRIOR: f64 = 0.03;
+const SPREAD_PRIOR_DF: f64 = 1.0;
+/// A process this many deviations from its arm differs from it.
+const ODD_DEVIATIONS: f64 = 5.0;
+/// Deviations are never taken smaller than this share of the level.
+const ODD_FLOOR: f64 = 0.04;
+/// A camp of this share of the processes makes an arm variable, and not one of outliers.
+const CAMP_SHARE: f64 = 0.2;
+/// A process counts as of another kind only when its own verdict is this sure.
+const SURE: f64 = 0.8;
+
+/// Judges an arm: each process, then what they say together.
+pub fn judge(arm: &str, processes: &[Series], rules: &Rules) -> ArmVerdict {
+    let each: Vec<SeriesVerdict> = processes.iter().map(|p| series::judge(p, rules)).collect();
+    let (label, confidence, rule) = together(&each, rules);
+    let needs = needs_of(&each, label);
+    let same = |v: &&SeriesVerdict| v.label == label || label == Label::Variable;
+    let agreeing: Vec<&SeriesVerdict> = each.iter().filter(same).collect();
+    let pick = |of: fn(&SeriesVerdict) -> Option<Estimate>, from: &[&SeriesVerdict]| {
+        let parts: Vec<Estimate> = from.iter().filter_map(|v| of(v)).collect();
+        across(&parts, rules)
+    };
+    let all: Vec<&SeriesVerdict> = each.iter().collect();
+    let limits: Vec<Estimate> = agreeing.iter().filter_map(|v| v.time_to_limit_s).collect();
+    ArmVerdict {
+        arm: arm.to_owned(),
+        label,
+        confidence,
+        rule,
+        level: pick(|v| v.level, &all),
+        slope_per_hour: pick(|v| v.slope_per_hour, &all),
+        asymptote: pick(|v| v.asymptote, &agreeing),
+        time_to_limit_s: limits
+            .into_iter()
+            .min_by(|a, b| a.value.total_cmp(&b.value)),
+        outliers: outliers(&each, label),
+        needs,
+        processes: each,
+    }
+}
+
+/// Weights of the labels that a verdict carries as evidence.
+fn weight(v: &SeriesVerdict, label: Label) -> f64 {
+    let of = |name: &str| v.evidence.get(name).copied().unwrap_or(0.0);
+    match label {
+        Label::Flat | Label::Sawtooth => of("p_flat"),
+        Label::Plateauing => of("p_plateauing"),
+        Label::Growing => of("p_growing"),
+        Label::Stepped => of("p_stepped"),
+        _ => of("p_open"),
+    }
+}
+
+fn grows(v: &SeriesVerdict) -> Option<bool> {
+    match v.label {
+        Label::Insufficient => None,
+        _ if v.confidence < SURE => None,
+        label => Some(label == Label::Growing),
+    }
+}
+
+/// Label, confidence and rule of the arm. Processes of one arm share the load, so their opinions are not
+/// independent: log weights are averaged and count for the square root of their number.
+fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
+    let n = each.len();
+    if n == 0 {
+        return (Label::Insufficient, 0.0, "no process".to_owned());
+    }
+    let growing = each.iter().filter(|v| grows(v) == Some(true)).count();
+    let bounded = each.iter().filter(|v| grows(v) == Some(false)).count();
+    let camp = (CAMP_SHARE * n as f64).max(1.0);
+    if growing as f64 >= camp && bounded as f64 >= camp {
+        let rule = format!("{growing} of {n} processes grow, {bounded} do not");
+        return (Label::Variable, SURE, rule);
+    }
+    let labels = [
+        Label::Flat,
+        Label::Plateauing,
+        Label::Growing,
+        Label::Stepped,
+        Label::Insufficient,
+    ];
+    let logs = labels.map(|label| {
+        let sum: f64 = each.iter().map(|v| weight(v, label).max(0.02).ln()).sum();
+        sum / (n as f64).sqrt()
+    });
+    let best = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let total: f64 = logs.iter().map(|l| (l - best).exp()).sum();
+    let (mut label, share) = labels
+        .into_iter()
+        .zip(logs.map(|l| (l - best).exp() / total))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((Label::Insufficient, 0.0));
+    if each
+        .iter()
+        .all(|v| v.label == Label::Insufficient && v.evidence.len() < 3)
+    {
+        return (
+            Label::Insufficient,
+            0.0,
+            "no process could be judged".to_owned(),
+        );
+    }
+    let periodic = each.iter().filter(|v| v.label == Label::Sawtooth).count();
+    if label == Label::Flat && 2 * periodic > n {
+        label = Label::Sawtooth;
+    }
+    if share < rules.decisive {
+        return (
+            Label::Insufficient,
+            share,
+            "the processes together do not decide".to_owned(),
+        );
+    }
+    let agree = each.iter().filter(|v| v.label == label).count();
+    (
+        label,
+        share,
+        format!("{agree} of {n} processes are {}", label.word()),
+    )
+}
+
+fn needs_of(each: &[SeriesVerdict], label: Label) -> Option<String> {
+    if label != Label::Insufficient {
+        return None;
+    }
+    each.iter()
+        .find_map(|v| v.needs.clone())
+        .or_else(|| Some("a process to judge".to_owned()))
+}
+
+/// Mean over processes with an interval that holds both the spread between them and the doubt within.
+fn across(parts: &[Estimate], rules: &Rules) -> Option<Estimate> {
+    let n = parts.len() as f64;
+    if parts.is_empty() {
+        return None;
+    }
+    if let [only] = parts {
+        return Some(*only);
+    }
+    let means: Vec<f64> = parts.iter().map(|e| e.value).collect();
+    let (mean, sd) = mean_sd(&means);
+    let half = |e: &Estimate| 0.5 * (e.hi - e.lo) / 1.96;
+    let within2 = parts.iter().map(|e| half(e).powi(2)).sum::<f64>() / n;
+    // The spread between processes contains the doubt within; a few may agree by chance.
+    let df = n - 1.0 + SPREAD_PRIOR_DF;
+    let prior2 = within2.max((SPREAD_PRIOR * mean).powi(2));
+    let variance = ((n - 1.0) * sd * sd + SPREAD_PRIOR_DF * prior2) / df;
+    let away = t_quantile(0.5 + 0.5 * rules.interval, df) * (variance / n).sqrt();
+    Some(Estimate {
+        value: mean,
+        lo: mean - away,
+        hi: mean + away,
+    })
+}
+
+fn outliers(each: &[SeriesVerdict], label: Label) -> Vec<Outlier> {
+    let mut odd = Vec::new();
+    let levels: Vec<f64> = each
+        .iter()
+        .filter_map(|v| v.level)
+        .map(|e| e.value)
+        .collect();
+    let centre = median(&levels);
+    let spread = mad(&levels).max(ODD_FLOOR * centre);
+    for v in each {
+        let kind = grows(v).filter(|_| label != Label::Insufficient && each.len() > 2);
+        let arm_grows = label == Label::Growing;
+        let away = v.level.map(|e| (e.value - centre) / spread);
+        if let Some(away) = away.filter(|a| a.abs() > ODD_DEVIATIONS && each.len() > 2) {
+            let side = if away > 0.0 { "above" } else { "below" };
+            let by = 100.0 * (away * spread / centre).abs();
+            odd.push(Outlier {
+                id: v.id.clone(),
+                why: format!("{by:.0} % {side} the arm's median"),
+            });
+        } else if kind.is_some_and(|g| g != arm_grows && label != Label::Variable) {
+            odd.push(Outlier {
+                id: v.id.clone(),
+                why: format!("{} where the arm is {}", v.label.word(), label.word()),
+            });
+        }
+    }
+    odd
+}
+
+/// Compares two arms. Intervals are corrected for `pairs_compared` (Bonferroni).
+pub fn compare(a: &ArmInput, b: &ArmInput, pairs_compared: usize, rules: &Rules) -> PairVerdict {
+    let side = |arm: &ArmInput| judge(arm.arm, arm.processes, rules);
+    compare_judged(&side(a), &side(b), pairs_compared, rules)
+}
+
+struct Side {
+    n: f64,
+    mean: f64,
+    sum2: f64,
+}
+
+fn side_of(values: &[f64]) -> Side {
+    let (mean, sd) = mean_sd(values);
+    let n = values.len() as f64;
+    Side {
+        n,
+        mean,
+        sum2: sd * sd * (n - 1.0).max(0.0),
+    }
+}
+
+/// The same for arms that are already judged.
+pub fn compare_judged(
+    a: &ArmVerdict,
+    b: &ArmVerdict,
+    pairs_compared: usize,
+    rules: &Rules,
+) -> PairVerdict {
+    let logs = |arm: &ArmVerdict| -> Vec<f64> {
+        let levels = arm.processes.iter().filter_map(|v| v.level);
+        levels
+            .filter(|e| e.value > 0.0)
+            .map(|e| e.value.ln())
+            .collect()
+    };
+    let (x, y) = (side_of(&logs(a)), side_of(&logs(b)));
+    let mut pair = PairVerdict {
+        a: a.arm.clone(),
+        b: b.arm.clone(),
+        ratio: None,
+        p_better: None,
+        difference_slope_per_hour: None,
+        words: format!("{} against {}: not enough readings", a.arm, b.arm),
+        decided: false,
+        needs: Some("processes with a level on both sides".to_owned()),
+    };
+    if x.n < 1.0 || y.n < 1.0 {
+        return pair;
+    }
+    let tail = 0.5 * (1.0 - rules.interval) / pairs_compared.max(1) as f64;
+    let (se, df, va, vb) = welch(&x, &y);
+    let away = t_quantile(1.0 - tail, df) * se;
+    let d = x.mean - y.mean;
+    let ratio = Estimate {
+        value: d.exp(),
+        lo: (d - away).exp(),
+        hi: (d + away).exp(),
+    };
+    pair.ratio = Some(ratio);
+    pair.p_better = Some(t_cdf(-d / (va + vb).sqrt().max(1e-9), df));
+    pair.difference_slope_per_hour = difference(a, b, tail);
+    pair.decided = ratio.lo > 1.0 || ratio.hi < 1.0;
+    pair.words = words(&pair, ratio);
+    pair.needs = (!pair.decided).then(|| more_processes(&x, &y, d, (va, vb), tail));
+    pair
+}
+
+/// Standard error of the difference, its degrees of freedom, and the variance on each side. Each side's
+/// variance is drawn towards what both sides share, and that towards [`SPREAD_PRIOR`].
+fn welch(x: &Side, y: &Side) -> (f64, f64, f64, f64) {
+    let shared_df = x.n + y.n - 2.0 + SPREAD_PRIOR_DF;
+    let shared = (x.sum2 + y.sum2 + SPREAD_PRIOR_DF * SPREAD_PRIOR.powi(2)) / shared_df;
+    let own = |s: &Side| (s.sum2 + SPREAD_PRIOR_DF * shared) / (s.n - 1.0 + SPREAD_PRIOR_DF);
+    let (va, vb) = (own(x), own(y));
+    let (ea, eb) = (va / x.n, vb / y.n);
+    let dfs = |s: &Side| s.n - 1.0 + SPREAD_PRIOR_DF;
+    let df = (ea + eb).powi(2) / (ea * ea / dfs(x) + eb * eb / dfs(y));
+    ((ea + eb).sqrt(), df, va, vb)
+}
+
+/// Growth of the difference: what both arms share (load) falls out of it.
+fn difference(a: &ArmVerdict, b: &ArmVerdict, tail: f64) -> Option<Estimate> {
+    let (x, y) = (a.slope_per_hour?, b.slope_per_hour?);
+    let se = |e: &Estimate| 0.5 * (e.hi - e.lo) / 1.96;
+    let away = t_quantile(1.0 - tail, 30.0) * se(&x).hypot(se(&y));
+    let value = x.value - y.value;
+    Some(Estimate {
+        value,
+        lo: value - away,
+        hi: value + away,
+    })
+}
+
+fn words(pair: &PairVerdict, ratio: Estimate) -> String {
+    let (a, b) = (&pair.a, &pair.b);
+    let span = format!(
+        "{:.2} times ({:.2} to {:.2})",
+        ratio.value, ratio.lo, ratio.hi
+    );
+    match (pair.decided, ratio.value < 1.0) {
+        (true, true) => format!("{a} uses less than {b}: {span}"),
+        (true, false) => format!("{a} uses more than {b}: {span}"),
+        (false, _) => format!("{a} and {b} are not told apart: {span}"),
+    }
+}
+
+fn more_processes(x: &Side, y: &Side, d: f64, (va, vb): (f64, f64), tail: f64) -> String {
+    let per_arm = (t_quantile(1.0 - tail, 30.0) / d.abs().max(0.005)).powi(2) * (va + vb);
+    let least = x.n.min(y.n) + 1.0;
+    if per_arm > 200.0 {
+        return "the difference, if any, is too small for 200 processes in each arm".to_owned();
+    }
+    format!(
+        "about {:.0} processes in each arm",
+        per_arm.ceil().max(least)
+    )
 }

@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Estimate, Label};
+use super::curve::{Opinion, View, estimate, opinion};
+use super::{Estimate, Label, Rules};
+use crate::analyse::bins::{bins, width_for};
+use crate::analyse::clean::{Cleaned, clean};
+use crate::analyse::incarnation::{cuts_at, falls};
+use crate::analyse::period::periods;
+use crate::analyse::series::Series;
 
 /// What is said of one series. Values are in the unit of the series (bytes for memory),
 /// times in seconds, slopes per hour.
@@ -32,4 +38,298 @@ pub struct SeriesVerdict {
     pub needs: Option<String>,
     /// Named numbers behind the label (n, window_s, incarnations, weights of the models ...).
     pub evidence: BTreeMap<String, f64>,
+}
+
+const HOUR_S: f64 = 3600.0;
+
+/// Judges one series. Pure; about a millisecond whatever the length.
+pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
+    let cleaned = clean(series);
+    let mut verdict = blank(series, &cleaned);
+    let Some((first, last)) = cleaned.points.first().zip(cleaned.points.last()) else {
+        return refuse(
+            verdict,
+            "no usable reading",
+            "readings above zero".to_owned(),
+        );
+    };
+    let span_s = last.t_s - first.t_s;
+    verdict.evidence.insert("window_s".to_owned(), span_s);
+    if cleaned.points.len() < rules.samples_min || span_s <= 0.0 {
+        let more = rules
+            .samples_min
+            .saturating_sub(cleaned.points.len())
+            .max(1);
+        return refuse(
+            verdict,
+            "too few usable readings",
+            format!("{more} more readings"),
+        );
+    }
+    let found = ways_to_look(series, &cleaned, rules);
+    match found {
+        Some((said, lives, period)) => speak(verdict, series, &said, lives, period, rules),
+        None => refuse(
+            verdict,
+            "too few stretches of time",
+            "a longer window".to_owned(),
+        ),
+    }
+}
+
+fn blank(series: &Series, cleaned: &Cleaned) -> SeriesVerdict {
+    let mut evidence = BTreeMap::new();
+    evidence.insert("n".to_owned(), cleaned.points.len() as f64);
+    for (name, count) in [
+        ("dropped_unusable", cleaned.unusable),
+        ("dropped_doubled", cleaned.doubled),
+        ("dropped_spikes", cleaned.spikes),
+        ("unordered", cleaned.unordered),
+    ] {
+        if count > 0 {
+            evidence.insert(name.to_owned(), count as f64);
+        }
+    }
+    SeriesVerdict {
+        id: series.id.clone(),
+        label: Label::Insufficient,
+        confidence: 0.0,
+        rule: String::new(),
+        level: None,
+        slope_per_hour: None,
+        asymptote: None,
+        time_to_limit_s: None,
+        period_s: None,
+        steps: Vec::new(),
+        needs: None,
+        evidence,
+    }
+}
+
+fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdict {
+    verdict.label = Label::Insufficient;
+    verdict.rule = rule.to_owned();
+    verdict.needs = Some(needs);
+    verdict
+}
+
+/// Tries the ways in which the readings can be cut into incarnations and cycles; the one with the most
+/// evidence speaks. Returns it with the number of incarnations and the period.
+fn ways_to_look(
+    series: &Series,
+    cleaned: &Cleaned,
+    rules: &Rules,
+) -> Option<(Opinion, usize, Option<f64>)> {
+    let points = &cleaned.points;
+    let sudden = falls(points);
+    let at_limit = series.limit.is_some_and(|limit| {
+        let high = sudden
+            .iter()
+            .filter(|f| f.peak >= rules.oom_share * limit)
+            .count();
+        high > 0 && 2 * high >= sudden.len()
+    });
+    let known = cuts_at(points, &series.restarts_s);
+    let given = !known.is_empty() || at_limit;
+    let mut cuts = known;
+    if at_limit || (cuts.is_empty() && sudden.len() <= 3) {
+        cuts.extend(sudden.iter().map(|f| f.after));
+        cuts.sort_unstable();
+        cuts.dedup();
+    }
+    let width_s = width_for(points, &cuts);
+    let born = |cut: usize| {
+        let t_s = points[cut].t_s;
+        let before = if cut > 0 {
+            points[cut - 1].t_s
+        } else {
+            f64::NEG_INFINITY
+        };
+        let known = series
+            .restarts_s
+            .iter()
+            .copied()
+            .filter(|r| *r <= t_s && *r > before);
+        known.fold(f64::NAN, f64::max)
+    };
+    let births: Vec<f64> = std::iter::once(0)
+        .chain(cuts.iter().copied())
+        .map(|cut| {
+            if born(cut).is_nan() {
+                points[cut].t_s
+            } else {
+                born(cut)
+            }
+        })
+        .collect();
+    let b = bins(points, &cuts, &births, width_s);
+    let look = |by_uptime, periods_s: &[f64]| {
+        opinion(
+            &View {
+                bins: &b,
+                by_uptime,
+                periods_s,
+                width_s,
+            },
+            rules,
+        )
+    };
+    if !cuts.is_empty() {
+        let split = look(true, &[]);
+        if given {
+            return split.map(|s| (s, cuts.len() + 1, None));
+        }
+        let whole = look(false, &[]);
+        return match (split, whole) {
+            (Some(s), Some(w)) if w.ln_evidence > s.ln_evidence => Some((w, 1, None)),
+            (Some(s), _) => Some((s, cuts.len() + 1, None)),
+            (None, w) => w.map(|w| (w, 1, None)),
+        };
+    }
+    let mut best = look(true, &[]).map(|o| (o, 1, None))?;
+    for period in periods(points, 1) {
+        if period.share < 0.25 || period.length_s < 2.5 * width_s {
+            continue;
+        }
+        if let Some(cyclic) = look(true, &[period.length_s]) {
+            // Looking for the best of many frequencies costs about three nats.
+            if cyclic.ln_evidence > best.0.ln_evidence + 3.0 {
+                best = (cyclic, 1, Some(period.length_s));
+            }
+        }
+    }
+    Some(best)
+}
+
+fn speak(
+    mut verdict: SeriesVerdict,
+    series: &Series,
+    said: &Opinion,
+    lives: usize,
+    period: Option<f64>,
+    rules: &Rules,
+) -> SeriesVerdict {
+    let (label, weight) = said.weights.leader();
+    verdict.confidence = weight;
+    verdict.level = estimate(&said.level, rules.interval);
+    let growth = said.growth_share.mean();
+    verdict
+        .evidence
+        .insert("incarnations".to_owned(), lives as f64);
+    verdict.evidence.insert("bins".to_owned(), said.bins as f64);
+    verdict.evidence.insert("growth_share".to_owned(), growth);
+    for (family, weight) in &said.families {
+        if *weight >= 0.01 {
+            verdict
+                .evidence
+                .insert(format!("weight_{}", family.word()), *weight);
+        }
+    }
+    for (name, weight) in [
+        ("flat", said.weights.flat),
+        ("plateauing", said.weights.plateauing),
+        ("growing", said.weights.growing),
+        ("stepped", said.weights.stepped),
+        ("open", said.weights.open),
+    ] {
+        verdict.evidence.insert(format!("p_{name}"), weight);
+    }
+    verdict.period_s = period;
+    verdict.label = if label == Label::Flat && period.is_some() {
+        Label::Sawtooth
+    } else {
+        label
+    };
+    let slopes = if label == Label::Growing {
+        &said.slope_growing
+    } else {
+        &said.slope_all
+    };
+    verdict.slope_per_hour = estimate(slopes, rules.interval).map(|e| Estimate {
+        value: e.value * HOUR_S,
+        lo: e.lo * HOUR_S,
+        hi: e.hi * HOUR_S,
+    });
+    if label == Label::Insufficient || weight < rules.decisive {
+        verdict.label = Label::Insufficient;
+        verdict.rule = format!(
+            "no label has {:.0} % of the weight (the best, {}, has {:.0} %)",
+            100.0 * rules.decisive,
+            if label == Label::Insufficient {
+                "a rise that may bend"
+            } else {
+                label.word()
+            },
+            100.0 * weight
+        );
+        verdict.needs = Some(needs(said, rules));
+        return verdict;
+    }
+    verdict.rule = rule_of(verdict.label, growth, rules);
+    match label {
+        Label::Plateauing => verdict.asymptote = estimate(&said.asymptote, rules.interval),
+        Label::Stepped => verdict.steps.clone_from(&said.steps),
+        Label::Growing => verdict.time_to_limit_s = time_to_limit(&verdict, series.limit),
+        _ => {}
+    }
+    verdict
+}
+
+fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {
+    let bar = 100.0 * rules.growth_share;
+    let share = 100.0 * growth;
+    match label {
+        Label::Growing => format!(
+            "what rises without bound adds {share:.1} % of the level over the window ({bar:.0} % makes it growing)"
+        ),
+        Label::Plateauing => "rose, and bends to an asymptote inside the window".to_owned(),
+        Label::Sawtooth => {
+            format!("bounded and periodic; the trend adds {share:.1} % of the level")
+        }
+        Label::Stepped => format!("shifts of level with a trend of {share:.1} % between them"),
+        _ => format!(
+            "the trend adds {share:.1} % of the level over the window (growing from {bar:.0} %)"
+        ),
+    }
+}
+
+/// How much longer at this rate of samples. The spread of growth over the window shrinks at least with the
+/// square root of the window, and the growth itself is proportional to it.
+fn needs(said: &Opinion, rules: &Rules) -> String {
+    let growth = said.growth_share.mean();
+    let spread = said.growth_share.sd();
+    let gap = (growth - rules.growth_share)
+        .abs()
+        .max(0.25 * rules.growth_share);
+    let factor = (1.65 * spread / gap).powf(2.0 / 3.0).clamp(1.25, 8.0);
+    let factor = if said.weights.open > 0.3 {
+        factor.max(2.0)
+    } else {
+        factor
+    };
+    format!(
+        "{} at this rate of samples",
+        more(said.window_s * (factor - 1.0))
+    )
+}
+
+/// "3.5 more hours", in the unit that reads best.
+fn more(seconds: f64) -> String {
+    let (unit, word) = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")]
+        .into_iter()
+        .find(|(unit, _)| seconds >= 2.0 * unit)
+        .unwrap_or((1.0, "seconds"));
+    format!("{:.1} more {word}", seconds / unit)
+}
+
+/// Seconds until the limit; the far end is infinite when the slope's interval reaches zero.
+fn time_to_limit(verdict: &SeriesVerdict, limit: Option<f64>) -> Option<Estimate> {
+    let (limit, level, slope) = (limit?, verdict.level?, verdict.slope_per_hour?);
+    let room = (limit - level.value).max(0.0) * HOUR_S;
+    let after = |s: f64| if s > 0.0 { room / s } else { f64::INFINITY };
+    Some(Estimate {
+        value: after(slope.value),
+        lo: after(slope.hi),
+        hi: after(slope.lo),
+    })
 }

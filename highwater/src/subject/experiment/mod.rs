@@ -3,6 +3,13 @@
 //! Nothing here touches a process. Durations are `std::time::Duration`, sizes are bytes.
 
 pub mod check;
+pub mod command;
+pub mod file;
+pub mod freeze;
+pub mod parse;
+pub mod placeholder;
+pub mod redact;
+pub mod signal;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -11,6 +18,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use check::{Check, Condition, Trend};
+pub use file::problem::Problems;
+pub use freeze::freeze;
+pub use parse::{parse_experiment, read_experiment};
 
 /// One experiment: hypothesis, subject, load, arms, and when it counts as answered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

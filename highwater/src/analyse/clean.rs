@@ -1,0 +1,162 @@
+//! The first step: readings as they came become a series that can be judged, and what was dropped is counted.
+
+use super::order::{mad, median};
+use super::series::{Point, Series};
+
+/// A window of seven readings decides whether the middle one stands alone.
+const SPIKE_WINDOW: usize = 7;
+/// A spike is this many local deviations from the median of its window. Eight, because load that
+/// is uneven but real reaches five; measured on exponential and Student-t(3) noise.
+const SPIKE_DEVIATIONS: f64 = 8.0;
+/// More spikes than this share are not accidents but the shape of the series: then none is removed.
+const SPIKE_SHARE_MAX: f64 = 0.05;
+
+/// No memory is smaller, in any unit, nor larger than an address space in bytes; no clock is later
+/// than this (epoch milliseconds taken for seconds still pass).
+const VALUE_MIN: f64 = 1e-9;
+const VALUE_MAX: f64 = 1.9e19;
+const TIME_MAX_S: f64 = 1e13;
+
+/// Ordered, finite, positive readings with distinct times.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Cleaned {
+    pub points: Vec<Point>,
+    /// Readings that were zero, negative, NaN or infinite (a dead process reads as zero).
+    pub unusable: usize,
+    /// Readings with a time that another reading already had.
+    pub doubled: usize,
+    /// Readings that came out of order (a clock step, or a merge of files).
+    pub unordered: usize,
+    /// Isolated spikes, removed.
+    pub spikes: usize,
+}
+
+/// Drops what cannot be a reading, restores the order, keeps the median of readings at one instant,
+/// and removes isolated spikes.
+pub fn clean(series: &Series) -> Cleaned {
+    let mut out = Cleaned::default();
+    let mut points: Vec<Point> = Vec::with_capacity(series.points.len());
+    for p in &series.points {
+        if p.t_s.abs() < TIME_MAX_S && p.value > VALUE_MIN && p.value < VALUE_MAX {
+            out.unordered += usize::from(points.last().is_some_and(|q| q.t_s > p.t_s));
+            points.push(*p);
+        } else {
+            out.unusable += 1;
+        }
+    }
+    if out.unordered > 0 {
+        points.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+    }
+    out.points = merge_doubles(&points, &mut out.doubled);
+    remove_spikes(&mut out);
+    out
+}
+
+fn merge_doubles(points: &[Point], doubled: &mut usize) -> Vec<Point> {
+    let mut merged: Vec<Point> = Vec::with_capacity(points.len());
+    for group in points.chunk_by(|a, b| a.t_s == b.t_s) {
+        *doubled += group.len() - 1;
+        let value = if group.len() == 1 {
+            group[0].value
+        } else {
+            median(&group.iter().map(|p| p.value).collect::<Vec<_>>())
+        };
+        merged.push(Point {
+            t_s: group[0].t_s,
+            value,
+        });
+    }
+    merged
+}
+
+fn remove_spikes(out: &mut Cleaned) {
+    let n = out.points.len();
+    if n < 2 * SPIKE_WINDOW {
+        return;
+    }
+    let floor = typical_move(&out.points);
+    let spikes: Vec<bool> = (0..n).map(|i| is_spike(&out.points, i, floor)).collect();
+    let count = spikes.iter().filter(|s| **s).count();
+    if count as f64 <= SPIKE_SHARE_MAX * n as f64 {
+        let mut keep = spikes.iter().map(|s| !s);
+        out.points.retain(|_| keep.next().unwrap_or(true));
+        out.spikes = count;
+    }
+}
+
+/// Typical move between neighbours: no reading within a few of these is a spike.
+fn typical_move(points: &[Point]) -> f64 {
+    let moves: Vec<f64> = points
+        .windows(2)
+        .map(|w| (w[1].value - w[0].value).abs())
+        .collect();
+    1.4826 * median(&moves)
+}
+
+fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
+    let half = SPIKE_WINDOW / 2;
+    let from = i.saturating_sub(half).min(points.len() - SPIKE_WINDOW);
+    let mut near = [0.0; SPIKE_WINDOW];
+    for (slot, p) in near.iter_mut().zip(&points[from..]) {
+        *slot = p.value;
+    }
+    let centre = median(&near);
+    let spread = mad(&near).max(typical).max(1e-3 * centre.abs());
+    let away = points[i].value - centre;
+    // A neighbour on the same side means a step or a tooth, not a spike.
+    let alone = [i.wrapping_sub(1), i + 1].iter().all(|&j| {
+        points
+            .get(j)
+            .is_none_or(|p| (p.value - centre) * away.signum() < 0.5 * away.abs())
+    });
+    // The ends stand alone by construction: a step that has just happened is not a spike.
+    let inside = i > 0 && i + 1 < points.len();
+    inside && alone && away.abs() > SPIKE_DEVIATIONS * spread
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(values: &[(f64, f64)]) -> Series {
+        let points = values
+            .iter()
+            .map(|&(t_s, value)| Point { t_s, value })
+            .collect();
+        Series {
+            points,
+            ..Series::default()
+        }
+    }
+
+    #[test]
+    fn what_is_not_a_reading_is_dropped_and_counted() {
+        let c = clean(&series(&[
+            (2.0, 10.0),
+            (1.0, 11.0),
+            (3.0, 0.0),
+            (4.0, f64::NAN),
+            (f64::NAN, 1.0),
+            (5.0, -3.0),
+            (2.0, 12.0),
+        ]));
+        assert_eq!((c.unusable, c.unordered, c.doubled), (4, 1, 1));
+        let kept: Vec<(f64, f64)> = c.points.iter().map(|p| (p.t_s, p.value)).collect();
+        assert_eq!(kept, [(1.0, 11.0), (2.0, 11.0)]);
+    }
+
+    #[test]
+    fn a_lone_spike_goes_and_a_step_stays() {
+        let mut v: Vec<(f64, f64)> = (0..60)
+            .map(|i| (f64::from(i), 100.0 + f64::from(i % 3)))
+            .collect();
+        v[20].1 = 900.0;
+        for p in &mut v[40..] {
+            p.1 += 300.0;
+        }
+        let c = clean(&series(&v));
+        assert_eq!(c.spikes, 1);
+        assert_eq!(c.points.len(), 59);
+        assert!(c.points.iter().filter(|p| p.value > 300.0).count() == 20);
+    }
+}

@@ -1,0 +1,120 @@
+//! A second look between the grid points. When noise is small, the nearest time constant of a coarse grid
+//! leaves a misfit that a richer family could win by; so the best shape of each family gets neighbours.
+
+use std::collections::BTreeMap;
+
+use super::fit::Fit;
+use super::shapes::{Basis, Family, Shape, Shapes};
+
+/// Families this far (in log weight) below the best cannot win by a better grid.
+const HOPELESS_LN: f64 = 12.0;
+/// Steps between neighbours of a logarithmic grid, as factors.
+const FACTORS: [f64; 6] = [0.82, 0.88, 0.94, 1.065, 1.13, 1.21];
+/// Steps between knots, in windows.
+const SHIFTS: [f64; 6] = [-0.045, -0.03, -0.015, 0.015, 0.03, 0.045];
+
+/// Neighbours of the best shape of every family that may still win.
+pub fn finer(fit: &Fit, coarse: &Shapes) -> Shapes {
+    let mut best: BTreeMap<Family, (f64, usize)> = BTreeMap::new();
+    for c in &fit.candidates {
+        let seen = best.entry(c.family).or_insert((f64::NEG_INFINITY, c.shape));
+        if c.ln_weight > seen.0 {
+            *seen = (c.ln_weight, c.shape);
+        }
+    }
+    let top = best.values().map(|b| b.0).fold(f64::NEG_INFINITY, f64::max);
+    let mut fine = Shapes::default();
+    for (ln_weight, index) in best.into_values() {
+        if ln_weight >= top - HOPELESS_LN {
+            neighbours(coarse, &coarse.shapes[index], &mut fine);
+        }
+    }
+    fine
+}
+
+fn neighbours(coarse: &Shapes, shape: &Shape, fine: &mut Shapes) {
+    let parts: Vec<Basis> = shape.columns[..shape.width]
+        .iter()
+        .map(|&c| coarse.columns[c])
+        .collect();
+    let variants: Vec<Vec<Basis>> = (0..parts.len())
+        .map(|i| {
+            // The knot of a broken line is shared by both of its columns.
+            let shared = shape.family == Family::Broken;
+            if shared && i > 0 {
+                Vec::new()
+            } else {
+                varied(parts[i])
+            }
+        })
+        .collect();
+    let mut out: Vec<Vec<Basis>> = Vec::new();
+    for (i, options) in variants.iter().enumerate() {
+        for &option in options {
+            let mut changed = parts.clone();
+            changed[i] = option;
+            if let (Family::Broken, Basis::Ramp(at)) = (shape.family, option) {
+                changed[1] = Basis::Hinge(at);
+            }
+            out.push(changed);
+        }
+    }
+    let share = (out.len() as f64 + 1.0).ln();
+    for parts in out {
+        fine.add(shape.family, &parts);
+        if let Some(added) = fine.shapes.last_mut() {
+            added.prior_ln = shape.prior_ln - share;
+        }
+    }
+}
+
+fn varied(basis: Basis) -> Vec<Basis> {
+    let knot = |x: f64, make: fn(f64) -> Basis| -> Vec<Basis> {
+        SHIFTS
+            .iter()
+            .map(|s| x + s)
+            .filter(|x| (0.02..0.97).contains(x))
+            .map(make)
+            .collect()
+    };
+    match basis {
+        Basis::Power(p) if p != 1.0 => [0.85, 0.92, 1.08, 1.16]
+            .iter()
+            .map(|f| Basis::Power(p * f))
+            .collect(),
+        Basis::Log(t0) => [0.5, 0.7, 1.4, 2.0]
+            .iter()
+            .map(|f| Basis::Log(t0 * f))
+            .collect(),
+        Basis::Fill { tau } => FACTORS
+            .iter()
+            .map(|f| Basis::Fill { tau: tau * f })
+            .collect(),
+        Basis::LateFill { from, tau } => {
+            let mut all: Vec<Basis> = [-0.05, -0.025, 0.025, 0.05]
+                .into_iter()
+                .map(|s| from + s)
+                .filter(|x| (0.02..0.95).contains(x))
+                .map(|from| Basis::LateFill { from, tau })
+                .collect();
+            all.extend([0.7, 0.85, 1.18, 1.4].map(|f| Basis::LateFill { from, tau: tau * f }));
+            all
+        }
+        Basis::Hinge(from) => knot(from, Basis::Hinge),
+        Basis::Ramp(to) => knot(to, Basis::Ramp),
+        Basis::Logistic { mid, width } => {
+            let mut all: Vec<Basis> = [-0.05, -0.025, 0.025, 0.05]
+                .map(|s| Basis::Logistic {
+                    mid: mid + s,
+                    width,
+                })
+                .to_vec();
+            all.extend([0.75, 1.33].map(|f| Basis::Logistic {
+                mid,
+                width: width * f,
+            }));
+            all
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,109 @@
+//! Where a process was born again: a restart or an OOM kill starts a new clock.
+
+use super::order::{median, quantile};
+use super::series::Point;
+
+/// A fall of this share of the whole range, within two readings, may be a new incarnation.
+pub const FALL_SHARE: f64 = 0.35;
+/// Also it must be this share of the level before it, or noise on a flat line would fall too.
+const FALL_LEVEL_SHARE: f64 = 0.08;
+/// And this many typical moves between neighbours.
+const FALL_MOVES: f64 = 8.0;
+
+/// One sudden fall.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Fall {
+    /// Index of the first reading after the fall.
+    pub after: usize,
+    /// The value before and after, in the unit of the series.
+    pub peak: f64,
+    pub floor: f64,
+}
+
+/// Sudden falls of a series that is in order. Cost is linear.
+pub fn falls(points: &[Point]) -> Vec<Fall> {
+    if points.len() < 4 {
+        return Vec::new();
+    }
+    let mut values: Vec<f64> = points.iter().map(|p| p.value).collect();
+    let high = quantile(&mut values, 0.99);
+    let range = high - values[(values.len() - 1) / 100];
+    let moves: Vec<f64> = points
+        .windows(2)
+        .map(|w| (w[1].value - w[0].value).abs())
+        .collect();
+    let least = (FALL_SHARE * range).max(FALL_MOVES * median(&moves));
+    let mut found: Vec<Fall> = Vec::new();
+    let mut i = 0;
+    while i + 1 < points.len() {
+        let before = points[i].value;
+        let reach = (i + 1..=(i + 2).min(points.len() - 1))
+            .min_by(|&a, &b| points[a].value.total_cmp(&points[b].value));
+        let Some(low) = reach else { break };
+        let drop = before - points[low].value;
+        if drop >= least.max(FALL_LEVEL_SHARE * before) {
+            // Of a fall over two steps the first reading below the middle begins the new life.
+            let middle = before - drop / 2.0;
+            let after = if points[i + 1].value < middle {
+                i + 1
+            } else {
+                low
+            };
+            found.push(Fall {
+                after,
+                peak: before.max(points[after - 1].value),
+                floor: points[low].value,
+            });
+            i = low;
+        } else {
+            i += 1;
+        }
+    }
+    found
+}
+
+/// Indices at which a new incarnation begins, from known restart times (seconds).
+pub fn cuts_at(points: &[Point], restarts_s: &[f64]) -> Vec<usize> {
+    let mut cuts: Vec<usize> = restarts_s
+        .iter()
+        .filter(|t| t.is_finite())
+        .map(|&t| points.partition_point(|p| p.t_s < t))
+        .filter(|&i| i > 0 && i < points.len())
+        .collect();
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(values: impl Iterator<Item = f64>) -> Vec<Point> {
+        values
+            .enumerate()
+            .map(|(i, value)| Point {
+                t_s: i as f64,
+                value,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn falls_of_a_saw_are_found_and_noise_is_not() {
+        let saw = line((0..100).map(|i| 100.0 + f64::from(i % 20) * 10.0));
+        assert_eq!(
+            falls(&saw).iter().map(|f| f.after).collect::<Vec<_>>(),
+            [20, 40, 60, 80]
+        );
+        let noise = line((0..100).map(|i| 100.0 + f64::from(i * 7919 % 13)));
+        assert!(falls(&noise).is_empty());
+        assert!(falls(&line((0..9).map(|_| 5.0))).is_empty());
+    }
+
+    #[test]
+    fn known_restarts_become_cuts_inside_the_window_only() {
+        let p = line((0..10).map(f64::from));
+        assert_eq!(cuts_at(&p, &[4.5, -3.0, 99.0, 4.6, f64::NAN]), [5]);
+    }
+}

@@ -1,0 +1,61 @@
+//! Order statistics: medians and quantiles that ignore nothing and never panic.
+
+/// The `q` quantile (0..=1) of `values`, with linear interpolation; sorts the slice. NaN when empty.
+pub fn quantile(values: &mut [f64], q: f64) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    quantile_sorted(values, q)
+}
+
+/// The `q` quantile (0..=1) of a slice that is already in order. NaN when empty.
+pub fn quantile_sorted(values: &[f64], q: f64) -> f64 {
+    if values.is_empty() {
+        return f64::NAN;
+    }
+    let place = q.clamp(0.0, 1.0) * (values.len() - 1) as f64;
+    let below = place.floor() as usize;
+    let above = (below + 1).min(values.len() - 1);
+    values[below] + (values[above] - values[below]) * (place - below as f64)
+}
+
+/// The median of a copy of `values`. NaN when empty.
+pub fn median(values: &[f64]) -> f64 {
+    quantile(&mut values.to_vec(), 0.5)
+}
+
+/// Median absolute deviation, scaled to the standard deviation of a normal (1.4826). NaN when empty.
+pub fn mad(values: &[f64]) -> f64 {
+    let centre = median(values);
+    let mut away: Vec<f64> = values.iter().map(|v| (v - centre).abs()).collect();
+    1.4826 * quantile(&mut away, 0.5)
+}
+
+/// Mean, and the sample standard deviation (0 for fewer than two values).
+pub fn mean_sd(values: &[f64]) -> (f64, f64) {
+    let n = values.len() as f64;
+    if values.is_empty() {
+        return (f64::NAN, 0.0);
+    }
+    let mean = values.iter().sum::<f64>() / n;
+    if values.len() < 2 {
+        return (mean, 0.0);
+    }
+    let squares = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>();
+    (mean, (squares / (n - 1.0)).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_interpolate() {
+        let mut v = [4.0, 1.0, 3.0, 2.0];
+        assert_eq!(quantile(&mut v, 0.5), 2.5);
+        assert_eq!(quantile(&mut v, 1.0), 4.0);
+        assert!(quantile(&mut [], 0.5).is_nan());
+        assert!((mad(&[1.0, 2.0, 3.0, 4.0, 100.0]) - 1.4826).abs() < 1e-12);
+    }
+}

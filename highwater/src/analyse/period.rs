@@ -1,0 +1,189 @@
+//! Does it repeat? The period of a load cycle or of a collector's saw.
+
+use std::f64::consts::TAU;
+
+use super::order::median;
+use super::series::Point;
+
+/// Resolution at which a period is looked for.
+const GRID: usize = 512;
+
+/// One candidate period with the share of the detrended variance that two harmonics explain.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Period {
+    pub length_s: f64,
+    pub share: f64,
+}
+
+/// The strongest periods (at most `count`), the strongest first, each with at least two and a half
+/// cycles in the window. Cost: about half a million multiplications whatever the length.
+pub fn periods(points: &[Point], count: usize) -> Vec<Period> {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else {
+        return Vec::new();
+    };
+    let span = last.t_s - first.t_s;
+    if points.len() < 24 || span <= 0.0 {
+        return Vec::new();
+    }
+    let (t, mut y) = grid(points, span);
+    detrend(&t, &mut y);
+    let mut found = Vec::new();
+    for _ in 0..count {
+        let total: f64 = y.iter().map(|v| v * v).sum();
+        if total <= 0.0 {
+            break;
+        }
+        let Some((cycles, share)) = strongest(&t, &y, total) else {
+            break;
+        };
+        found.push(Period {
+            length_s: span / cycles,
+            share,
+        });
+        remove(&t, &mut y, cycles);
+    }
+    found
+}
+
+/// Medians on a grid of at most [`GRID`] cells; time in windows.
+fn grid(points: &[Point], span: f64) -> (Vec<f64>, Vec<f64>) {
+    let cells = points.len().min(GRID) as f64;
+    let start = points[0].t_s;
+    let cell = |p: &Point| (((p.t_s - start) / span * cells) as usize).min(cells as usize - 1);
+    let mut t = Vec::with_capacity(cells as usize);
+    let mut y = Vec::with_capacity(cells as usize);
+    for group in points.chunk_by(|a, b| cell(a) == cell(b)) {
+        let mean_t = group.iter().map(|p| p.t_s - start).sum::<f64>() / group.len() as f64;
+        t.push(mean_t / span);
+        y.push(median(&group.iter().map(|p| p.value).collect::<Vec<_>>()));
+    }
+    (t, y)
+}
+
+/// Takes a cubic away (by least squares on Legendre-like columns, orthogonalised).
+fn detrend(t: &[f64], y: &mut [f64]) {
+    let mut done: Vec<Vec<f64>> = Vec::new();
+    for degree in 0..4 {
+        let mut column: Vec<f64> = t.iter().map(|t| (2.0 * t - 1.0).powi(degree)).collect();
+        for q in &done {
+            project(&mut column, q);
+        }
+        let length = column.iter().map(|v| v * v).sum::<f64>().sqrt();
+        if length > 1e-9 {
+            column.iter_mut().for_each(|v| *v /= length);
+            project(y, &column);
+            done.push(column);
+        }
+    }
+}
+
+fn project(from: &mut [f64], q: &[f64]) {
+    let times: f64 = from.iter().zip(q).map(|(a, b)| a * b).sum();
+    from.iter_mut().zip(q).for_each(|(v, q)| *v -= times * q);
+}
+
+/// Power of one frequency (cycles per window) as a share of `total`.
+fn power(t: &[f64], y: &[f64], cycles: f64) -> f64 {
+    let (mut ys, mut yc, mut ss, mut cc, mut sc) = (0.0, 0.0, 0.0, 0.0, 0.0);
+    for (t, y) in t.iter().zip(y) {
+        let (s, c) = (TAU * cycles * t).sin_cos();
+        ys += y * s;
+        yc += y * c;
+        ss += s * s;
+        cc += c * c;
+        sc += s * c;
+    }
+    let det = ss * cc - sc * sc;
+    if det < 1e-9 * ss * cc {
+        0.0
+    } else {
+        (cc * ys * ys - 2.0 * sc * ys * yc + ss * yc * yc) / det
+    }
+}
+
+fn strongest(t: &[f64], y: &[f64], total: f64) -> Option<(f64, f64)> {
+    let top = (t.len() / 2) as f64;
+    let mut best = (0.0, 0.0);
+    let mut cycles = 2.5;
+    while cycles <= top {
+        let p = power(t, y, cycles);
+        if p > best.1 {
+            best = (cycles, p);
+        }
+        cycles += 0.5;
+    }
+    if best.1 <= 0.0 {
+        return None;
+    }
+    for step in [0.25, 0.12, 0.06, 0.03] {
+        for near in [best.0 - step, best.0 + step] {
+            let p = power(t, y, near);
+            if p > best.1 {
+                best = (near, p);
+            }
+        }
+    }
+    let second = if 2.0 * best.0 < top {
+        power(t, y, 2.0 * best.0)
+    } else {
+        0.0
+    };
+    Some((best.0, ((best.1 + second) / total).min(1.0)))
+}
+
+fn remove(t: &[f64], y: &mut [f64], cycles: f64) {
+    for harmonic in [1.0, 2.0] {
+        let omega = TAU * cycles * harmonic;
+        let mut sine: Vec<f64> = t.iter().map(|t| (omega * t).sin()).collect();
+        let mut cosine: Vec<f64> = t.iter().map(|t| (omega * t).cos()).collect();
+        normalise(&mut sine);
+        project(&mut cosine, &sine);
+        normalise(&mut cosine);
+        project(y, &sine);
+        project(y, &cosine);
+    }
+}
+
+fn normalise(column: &mut [f64]) {
+    let length = column.iter().map(|v| v * v).sum::<f64>().sqrt();
+    if length > 1e-9 {
+        column.iter_mut().for_each(|v| *v /= length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_daily_cycle_on_a_fill_is_found() {
+        let points: Vec<Point> = (0..400)
+            .map(|i| {
+                let t_s = f64::from(i) * 1800.0;
+                let wave = 5.0 * (TAU * t_s / 86_400.0).sin();
+                Point {
+                    t_s,
+                    value: 100.0 + wave + 40.0 * (1.0 - (-t_s / 1e5).exp()),
+                }
+            })
+            .collect();
+        let p = periods(&points, 1);
+        assert!((p[0].length_s / 86_400.0 - 1.0).abs() < 0.02, "{p:?}");
+        assert!(p[0].share > 0.5, "{p:?}");
+    }
+
+    #[test]
+    fn too_short_is_no_period() {
+        assert!(periods(&[], 1).is_empty());
+        assert!(
+            periods(
+                &[Point {
+                    t_s: 0.0,
+                    value: 1.0
+                }; 30],
+                1
+            )
+            .is_empty()
+        );
+    }
+}

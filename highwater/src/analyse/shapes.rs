@@ -1,0 +1,411 @@
+//! The shapes a memory curve can have, as columns of a least-squares fit, each with what it means for
+//! the future: does it go on, bend, or stand still between steps?
+//!
+//! The clock `x` runs from 0 (the incarnation began) to 1 (the longest uptime seen). Every basis is 0 at 0
+//! and, where it moves inside the window, 1 at 1, so that coefficients are rises in the unit of the values.
+
+use std::f64::consts::TAU;
+
+/// One column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Basis {
+    /// `x^p`
+    Power(f64),
+    /// `ln(1 + x/t0)`
+    Log(f64),
+    /// `1 - exp(-x/tau)`
+    Fill {
+        tau: f64,
+    },
+    /// The same, beginning at `from`.
+    LateFill {
+        from: f64,
+        tau: f64,
+    },
+    /// Flat until `from`, then straight.
+    Hinge(f64),
+    /// Straight until `to`, then flat.
+    Ramp(f64),
+    /// S-curve around `mid` of half width `width`.
+    Logistic {
+        mid: f64,
+        width: f64,
+    },
+    /// 0 before, 1 from there on.
+    Step(f64),
+    /// Sine and cosine with `omega` radians per window.
+    Sine(f64),
+    Cosine(f64),
+}
+
+impl Basis {
+    /// Value at `x`.
+    pub fn at(self, x: f64) -> f64 {
+        match self {
+            Basis::Power(p) => x.max(0.0).powf(p),
+            Basis::Log(t0) => (x.max(0.0) / t0).ln_1p() / (1.0 / t0).ln_1p(),
+            Basis::Fill { tau } => (-x / tau).exp_m1() / (-1.0 / tau).exp_m1(),
+            Basis::LateFill { from, tau } => {
+                (-(x - from).max(0.0) / tau).exp_m1() / (-(1.0 - from) / tau).exp_m1()
+            }
+            Basis::Hinge(from) => (x - from).max(0.0) / (1.0 - from),
+            Basis::Ramp(to) => x.min(to) / to,
+            Basis::Logistic { mid, width } => {
+                let s = |x: f64| 1.0 / (1.0 + (-(x - mid) / width).exp());
+                (s(x) - s(0.0)) / (s(1.0) - s(0.0))
+            }
+            Basis::Step(at) => f64::from(u8::from(x >= at)),
+            Basis::Sine(omega) => (omega * x).sin(),
+            Basis::Cosine(omega) => (omega * x).cos(),
+        }
+    }
+
+    /// Value where time has no end; infinite for what has no bound.
+    pub fn at_infinity(self) -> f64 {
+        match self {
+            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) => f64::INFINITY,
+            Basis::Fill { tau } => -1.0 / (-1.0 / tau).exp_m1(),
+            Basis::LateFill { from, tau } => -1.0 / (-(1.0 - from) / tau).exp_m1(),
+            Basis::Logistic { mid, width } => {
+                let s = |x: f64| 1.0 / (1.0 + (-(x - mid) / width).exp());
+                (1.0 - s(0.0)) / (s(1.0) - s(0.0))
+            }
+            Basis::Ramp(_) | Basis::Step(_) => 1.0,
+            Basis::Sine(_) | Basis::Cosine(_) => 0.0,
+        }
+    }
+
+    fn unbounded(self) -> bool {
+        matches!(self, Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_))
+    }
+}
+
+/// What the bounded part of a shape is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Bounded {
+    /// None: the shape only grows, or only stands still.
+    None,
+    /// A fill whose bend is inside the window.
+    Fill,
+    /// A fill whose bend is not: it may yet be a leak or a plateau.
+    Open,
+    /// Shifts of level.
+    Step,
+    /// Part of a daily cycle.
+    Day,
+}
+
+/// Names of the families, for evidence and priors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Family {
+    Constant,
+    Line,
+    Power,
+    Log,
+    Fill,
+    FillLine,
+    Hinge,
+    Broken,
+    Ramp,
+    Logistic,
+    Step,
+    Steps,
+    StepLine,
+    StepFill,
+    FillHinge,
+    LateFill,
+    TwoFills,
+    Day,
+}
+
+impl Family {
+    /// The word used as a key of the evidence.
+    pub fn word(self) -> &'static str {
+        match self {
+            Family::Constant => "constant",
+            Family::Line => "line",
+            Family::Power => "power",
+            Family::Log => "log",
+            Family::Fill => "fill",
+            Family::FillLine => "fill_line",
+            Family::Hinge => "hinge",
+            Family::Broken => "broken_line",
+            Family::Ramp => "ramp",
+            Family::Logistic => "logistic",
+            Family::Step => "step",
+            Family::Steps => "steps",
+            Family::StepLine => "step_line",
+            Family::StepFill => "step_fill",
+            Family::FillHinge => "fill_hinge",
+            Family::LateFill => "late_fill",
+            Family::TwoFills => "two_fills",
+            Family::Day => "day",
+        }
+    }
+
+    /// Prior weight. Chosen so that labels start about even (flat 0.25, growing 0.35, plateauing 0.25,
+    /// stepped 0.15): the data must decide.
+    fn prior(self) -> f64 {
+        match self {
+            Family::Constant => 0.22,
+            Family::Line => 0.14,
+            Family::Power => 0.06,
+            Family::Log => 0.05,
+            Family::Fill => 0.15,
+            Family::FillLine => 0.05,
+            Family::Hinge => 0.05,
+            Family::Broken => 0.02,
+            Family::Ramp => 0.015,
+            Family::Logistic => 0.03,
+            Family::Step => 0.08,
+            Family::Steps => 0.04,
+            Family::StepLine => 0.03,
+            Family::StepFill => 0.01,
+            Family::FillHinge => 0.015,
+            Family::LateFill => 0.02,
+            Family::TwoFills => 0.015,
+            Family::Day => 0.03,
+        }
+    }
+}
+
+/// Columns of one candidate, at most this many besides the nuisance.
+pub const COLUMNS_MAX: usize = 2;
+
+/// One candidate curve with its shape numbers fixed.
+#[derive(Debug, Clone)]
+pub struct Shape {
+    pub family: Family,
+    pub bounded: Bounded,
+    /// Indices into [`Shapes::columns`].
+    pub columns: [usize; COLUMNS_MAX],
+    pub width: usize,
+    pub prior_ln: f64,
+}
+
+/// The candidates for one window.
+#[derive(Debug, Clone, Default)]
+pub struct Shapes {
+    pub columns: Vec<Basis>,
+    pub shapes: Vec<Shape>,
+}
+
+/// A fill whose time constant is below this share of the window has bent inside it (95 % of the way
+/// takes three time constants; at 0.7 three quarters of the rise is seen).
+pub const BENT: f64 = 0.7;
+
+impl Shapes {
+    fn column(&mut self, basis: Basis) -> usize {
+        if let Some(i) = self.columns.iter().position(|b| *b == basis) {
+            return i;
+        }
+        self.columns.push(basis);
+        self.columns.len() - 1
+    }
+
+    /// Adds one candidate; what its bounded part is follows from its columns.
+    pub fn add(&mut self, family: Family, parts: &[Basis]) {
+        let bounded = bounded_of(family, parts);
+        let mut columns = [0; COLUMNS_MAX];
+        for (slot, basis) in columns.iter_mut().zip(parts) {
+            *slot = self.column(*basis);
+        }
+        let width = parts.len();
+        self.shapes.push(Shape {
+            family,
+            bounded,
+            columns,
+            width,
+            prior_ln: 0.0,
+        });
+    }
+
+    fn spread_priors(&mut self) {
+        let mut counts = std::collections::BTreeMap::new();
+        for s in &self.shapes {
+            *counts.entry(s.family).or_insert(0.0) += 1.0;
+        }
+        for s in &mut self.shapes {
+            s.prior_ln = (s.family.prior() / counts[&s.family]).ln();
+        }
+    }
+}
+
+/// Whether a curve has bent inside the window, by the last of its parts.
+fn bounded_of(family: Family, parts: &[Basis]) -> Bounded {
+    let bent = |inside: bool| if inside { Bounded::Fill } else { Bounded::Open };
+    match (family, parts) {
+        (Family::Day, _) => Bounded::Day,
+        (_, [Basis::Step(_), ..]) => Bounded::Step,
+        (Family::FillLine | Family::FillHinge | Family::Broken, _) => Bounded::Fill,
+        (_, [.., Basis::Fill { tau }]) => bent(*tau < BENT),
+        (_, [.., Basis::LateFill { from, tau }]) => bent(*tau < BENT * (1.0 - from)),
+        (_, [.., Basis::Ramp(to)]) => bent(*to <= 0.88),
+        (_, [.., Basis::Logistic { mid, width }]) => bent(mid + 1.5 * width < 0.9),
+        _ => Bounded::None,
+    }
+}
+
+/// Time constants from a hundredth of the window to three windows.
+const TAUS: [f64; 15] = [
+    0.012, 0.02, 0.035, 0.055, 0.08, 0.11, 0.15, 0.2, 0.27, 0.36, 0.48, 0.64, 0.9, 1.4, 2.5,
+];
+const SHORT_TAUS: [f64; 7] = [0.02, 0.04, 0.07, 0.11, 0.17, 0.26, 0.38];
+const KNOTS: [f64; 12] = [
+    0.08, 0.16, 0.24, 0.32, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.87, 0.93,
+];
+
+/// All candidates. `steps_at` are the instants between bins at which a step may lie; `day` is the length
+/// of a day in windows when part of one could pass for a trend.
+pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
+    let mut all = Shapes::default();
+    all.add(Family::Constant, &[]);
+    growing_shapes(&mut all);
+    filling_shapes(&mut all);
+    late_shapes(&mut all);
+    for &at in steps_at {
+        all.add(Family::Step, &[Basis::Step(at)]);
+        all.add(Family::StepLine, &[Basis::Step(at), Basis::Power(1.0)]);
+    }
+    for &at in steps_at.iter().step_by(2) {
+        for tau in [0.04, 0.12, 0.3] {
+            all.add(Family::StepFill, &[Basis::Step(at), Basis::Fill { tau }]);
+        }
+    }
+    if let Some(length) = day {
+        let omega = TAU / length;
+        all.add(Family::Day, &[Basis::Sine(omega), Basis::Cosine(omega)]);
+    }
+    all.spread_priors();
+    all
+}
+
+fn growing_shapes(all: &mut Shapes) {
+    all.add(Family::Line, &[Basis::Power(1.0)]);
+    for p in [0.25, 0.35, 0.5, 0.65, 0.8, 1.25, 1.6, 2.0, 3.0] {
+        all.add(Family::Power, &[Basis::Power(p)]);
+    }
+    for t0 in [0.003, 0.01, 0.03, 0.08, 0.2, 0.5] {
+        all.add(Family::Log, &[Basis::Log(t0)]);
+    }
+    for &from in &KNOTS {
+        all.add(Family::Hinge, &[Basis::Hinge(from)]);
+        all.add(Family::Broken, &[Basis::Ramp(from), Basis::Hinge(from)]);
+    }
+}
+
+fn filling_shapes(all: &mut Shapes) {
+    for &tau in &TAUS {
+        all.add(Family::Fill, &[Basis::Fill { tau }]);
+    }
+    for &tau in &SHORT_TAUS {
+        all.add(Family::FillLine, &[Basis::Fill { tau }, Basis::Power(1.0)]);
+        for from in [0.3, 0.45, 0.6, 0.72, 0.84] {
+            all.add(
+                Family::FillHinge,
+                &[Basis::Fill { tau }, Basis::Hinge(from)],
+            );
+        }
+    }
+    for &to in &KNOTS {
+        all.add(Family::Ramp, &[Basis::Ramp(to)]);
+    }
+}
+
+fn late_shapes(all: &mut Shapes) {
+    for mid in [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95] {
+        for width in [0.025, 0.05, 0.1, 0.17] {
+            all.add(Family::Logistic, &[Basis::Logistic { mid, width }]);
+        }
+    }
+    for from in [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8] {
+        for tau in [0.03, 0.07, 0.14, 0.28] {
+            let late = Basis::LateFill { from, tau };
+            all.add(Family::LateFill, &[late]);
+            for early in [0.03, 0.08, 0.15] {
+                if from > 0.15 {
+                    all.add(Family::TwoFills, &[Basis::Fill { tau: early }, late]);
+                }
+            }
+        }
+    }
+}
+
+/// Linear functionals of the coefficients of a shape.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Contrasts {
+    /// Rise over the window of the part that has no bound.
+    pub growth: [f64; COLUMNS_MAX],
+    /// Rise (or fall) over the window of the bounded part.
+    pub rise: [f64; COLUMNS_MAX],
+    /// Slope at the end, per window.
+    pub slope: [f64; COLUMNS_MAX],
+    /// Value at the end of the window.
+    pub end: [f64; COLUMNS_MAX],
+    /// Value in the end of time; `None` where a part has no bound.
+    pub limit: Option<[f64; COLUMNS_MAX]>,
+}
+
+/// The stretch before the end over which "slope at the end" is taken, in windows: a point derivative
+/// of a fitted curve would promise more than the data hold.
+const END_STRETCH: f64 = 0.1;
+
+impl Shapes {
+    /// What a shape says at `now` (the current uptime, in windows).
+    pub fn contrasts(&self, shape: &Shape, now: f64) -> Contrasts {
+        let mut c = Contrasts {
+            limit: Some([0.0; COLUMNS_MAX]),
+            ..Contrasts::default()
+        };
+        for j in 0..shape.width {
+            let basis = self.columns[shape.columns[j]];
+            if basis.unbounded() {
+                // After a ramp only the second slope counts, carried over the whole window.
+                c.growth[j] = match (shape.family, basis) {
+                    (Family::Broken, Basis::Hinge(from)) => 1.0 / (1.0 - from),
+                    _ => 1.0,
+                };
+                c.limit = None;
+            } else {
+                c.rise[j] = 1.0;
+                if let Some(limit) = &mut c.limit {
+                    limit[j] = basis.at_infinity();
+                }
+            }
+            let stretch = END_STRETCH.min(now);
+            c.slope[j] = if shape.bounded == Bounded::Step && !basis.unbounded() {
+                0.0
+            } else {
+                (basis.at(now) - basis.at(now - stretch)) / stretch
+            };
+            c.end[j] = basis.at(now);
+        }
+        c
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_basis_starts_at_zero_and_rises_to_one() {
+        let all = shapes(&[0.3, 0.6], None);
+        for basis in &all.columns {
+            assert!(basis.at(0.0).abs() < 1e-9, "{basis:?}");
+            assert!(
+                (basis.at(1.0) - 1.0).abs() < 1e-9,
+                "{basis:?} {}",
+                basis.at(1.0)
+            );
+            assert!(basis.at_infinity() >= 1.0 - 1e-12, "{basis:?}");
+        }
+    }
+
+    #[test]
+    fn priors_add_up() {
+        let all = shapes(&[0.5], Some(1.5));
+        let sum: f64 = all.shapes.iter().map(|s| s.prior_ln.exp()).sum();
+        assert!((sum - 1.0).abs() < 0.05, "{sum}");
+    }
+}

@@ -1,0 +1,3 @@
+//! An arm is a fact: what a process really runs, read from the process itself.
+
+pub mod maps;

@@ -1,0 +1,316 @@
+//! From bins to an opinion: how much of the weight of all candidate curves lies on each label, and what
+//! they say together of slope, level and asymptote.
+
+use std::collections::BTreeMap;
+
+use super::{Estimate, Label, Rules};
+use crate::analyse::bins::Bin;
+use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit};
+use crate::analyse::mixture::{Mixture, Part};
+use crate::analyse::order::{median, quantile};
+use crate::analyse::shapes::{Bounded, Family, shapes};
+use crate::analyse::student::t_cdf;
+
+/// A day, for the cycle that nearly every service has.
+const DAY_S: f64 = 86_400.0;
+
+/// Weights of the labels; with `open` they add up to one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Weights {
+    pub flat: f64,
+    pub plateauing: f64,
+    pub growing: f64,
+    pub stepped: f64,
+    /// Rising, but whether it will bend is not in the window.
+    pub open: f64,
+}
+
+impl Weights {
+    /// The leading label with its weight; `Insufficient` when the open mass leads.
+    pub fn leader(&self) -> (Label, f64) {
+        [
+            (Label::Flat, self.flat),
+            (Label::Plateauing, self.plateauing),
+            (Label::Growing, self.growing),
+            (Label::Stepped, self.stepped),
+            (Label::Insufficient, self.open),
+        ]
+        .into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((Label::Insufficient, 0.0))
+    }
+
+    fn add(&mut self, other: &Weights, times: f64) {
+        self.flat += times * other.flat;
+        self.plateauing += times * other.plateauing;
+        self.growing += times * other.growing;
+        self.stepped += times * other.stepped;
+        self.open += times * other.open;
+    }
+}
+
+/// What all candidates say together, in the unit of the series and seconds.
+#[derive(Debug, Clone, Default)]
+pub struct Opinion {
+    pub weights: Weights,
+    /// Weight of every family of shapes.
+    pub families: BTreeMap<Family, f64>,
+    /// Slope at the end, per second, among the candidates of each side.
+    pub slope_growing: Mixture,
+    pub slope_all: Mixture,
+    pub level: Mixture,
+    pub asymptote: Mixture,
+    /// Rise over the window of what has no bound, as a share of the level.
+    pub growth_share: Mixture,
+    pub ln_evidence: f64,
+    pub window_s: f64,
+    pub bins: usize,
+    /// Where and by how much, of the best stepped candidate.
+    pub steps: Vec<(f64, f64)>,
+}
+
+/// How the bins are to be looked at.
+#[derive(Debug, Clone, Default)]
+pub struct View<'a> {
+    pub bins: &'a [Bin],
+    /// Judge every incarnation on its own uptime, or all on one clock.
+    pub by_uptime: bool,
+    /// Periods (seconds) whose first two harmonics are nuisance.
+    pub periods_s: &'a [f64],
+    /// Length of one bin, seconds.
+    pub width_s: f64,
+}
+
+struct Scaled {
+    window: Window,
+    /// Unit of x and y: seconds per window, and the unit of values per scaled unit.
+    span_s: f64,
+    scale: f64,
+    shift: f64,
+    level: f64,
+    start_s: f64,
+}
+
+/// Forms the opinion; `None` when there are too few bins, or no time passes.
+pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
+    let scaled = scale(view)?;
+    let single = !view.by_uptime || view.bins.iter().all(|b| b.incarnation == 0);
+    let steps_at: Vec<f64> = if single {
+        scaled
+            .window
+            .x
+            .windows(2)
+            .skip(1)
+            .map(|w| 0.5 * (w[0] + w[1]))
+            .collect()
+    } else {
+        Vec::new()
+    };
+    let day = DAY_S / scaled.span_s;
+    let half_a_day = (0.4..8.0).contains(&day) && view.periods_s.is_empty();
+    let candidates = shapes(&steps_at, half_a_day.then_some(day));
+    let fitted = fit(&scaled.window, &candidates);
+    if fitted.candidates.is_empty() {
+        return None;
+    }
+    let mut said = weigh(&fitted, &scaled, rules);
+    said.steps = steps_of(&fitted, &scaled);
+    Some(said)
+}
+
+fn scale(view: &View) -> Option<Scaled> {
+    let bins = view.bins;
+    let (first, last) = (bins.first()?, bins.last()?);
+    let clock = |b: &Bin| {
+        if view.by_uptime {
+            b.uptime_s
+        } else {
+            b.t_s - first.t_s
+        }
+    };
+    let span_s = bins.iter().map(clock).fold(0.0, f64::max);
+    let values: Vec<f64> = bins.iter().map(|b| b.value).collect();
+    let level = median(&values[values.len() - values.len().div_ceil(5)..]);
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    if bins.len() < 5 || span_s <= 0.0 || level <= 0.0 {
+        return None;
+    }
+    // A flat line must not make its own dust the unit: a thousandth of the level is the least range.
+    let scale = (high - low).max(1e-3 * level);
+    let usual = bins.iter().map(|b| b.count as f64).sum::<f64>() / bins.len() as f64;
+    let gap = |i: usize| -> f64 {
+        let same = i > 0 && (bins[i].incarnation == bins[i - 1].incarnation || !view.by_uptime);
+        if same {
+            (bins[i].t_s - bins[i - 1].t_s) / view.width_s
+        } else {
+            f64::INFINITY
+        }
+    };
+    let window = Window {
+        x: bins.iter().map(|b| clock(b) / span_s).collect(),
+        y: values.iter().map(|v| (v - low) / scale).collect(),
+        gap: (0..bins.len()).map(gap).collect(),
+        thin: bins.iter().map(|b| usual / b.count as f64).collect(),
+        nuisance: harmonics(view),
+        now: (clock(last) / span_s).clamp(0.3, 1.0),
+        floor: floor_of(&values, scale, level),
+        reach: 1.0,
+    };
+    Some(Scaled {
+        window,
+        span_s,
+        scale,
+        shift: low,
+        level,
+        start_s: first.t_s,
+    })
+}
+
+/// No residual is known better than the grain of the readings, a three-thousandth of the level, or a
+/// two-hundredth of the range: no real curve is exactly a formula.
+fn floor_of(values: &[f64], scale: f64, level: f64) -> f64 {
+    let mut moves: Vec<f64> = values
+        .windows(2)
+        .map(|w| (w[1] - w[0]).abs())
+        .filter(|m| *m > 0.0)
+        .collect();
+    let grain = if moves.is_empty() {
+        0.0
+    } else {
+        quantile(&mut moves, 0.0)
+    };
+    let grain = if values.iter().all(|v| (v / grain.max(1e-9)).fract() < 1e-6) {
+        grain
+    } else {
+        0.0
+    };
+    (0.29 * grain.min(0.1 * scale))
+        .max(3e-4 * level)
+        .max(5e-3 * scale)
+        / scale
+}
+
+fn harmonics(view: &View) -> Vec<Vec<f64>> {
+    let mut columns = Vec::new();
+    for period in view.periods_s {
+        for harmonic in [1.0, 2.0] {
+            let omega = harmonic * std::f64::consts::TAU / period;
+            if period / harmonic < 2.2 * view.width_s {
+                continue;
+            }
+            columns.push(view.bins.iter().map(|b| (omega * b.t_s).sin()).collect());
+            columns.push(view.bins.iter().map(|b| (omega * b.t_s).cos()).collect());
+        }
+    }
+    columns
+}
+
+/// Share of a Student's t above `bar`.
+fn above(guess: Guess, bar: f64, df: f64) -> f64 {
+    if guess.se <= 0.0 {
+        return f64::from(u8::from(guess.mean > bar));
+    }
+    1.0 - t_cdf((bar - guess.mean) / guess.se, df)
+}
+
+/// How one candidate spreads its weight over the labels; bars in scaled units.
+fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> Weights {
+    let unbounded = c.limit.is_none();
+    let growing = if unbounded {
+        above(c.growth, growth_bar, c.df)
+    } else {
+        0.0
+    };
+    let rest = 1.0 - growing;
+    let rose = above(c.rise, shift_bar, c.df);
+    let fell = above(
+        Guess {
+            mean: -c.rise.mean,
+            se: c.rise.se,
+        },
+        shift_bar,
+        c.df,
+    );
+    let mut w = Weights {
+        growing,
+        ..Weights::default()
+    };
+    match c.bounded {
+        Bounded::None => {}
+        Bounded::Fill => w.plateauing = rest * rose,
+        Bounded::Open => w.open = rest * rose,
+        Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
+        Bounded::Day => w.open = if day_seen { 0.0 } else { rest },
+    }
+    w.flat = (1.0 - w.growing - w.plateauing - w.stepped - w.open).max(0.0);
+    w
+}
+
+fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
+    let growth_bar = rules.growth_share * scaled.level / scaled.scale;
+    let shift_bar = rules.shift_share * scaled.level / scaled.scale;
+    let day_seen = scaled.span_s >= 1.5 * DAY_S;
+    let mut said = Opinion {
+        ln_evidence: fitted.ln_evidence - scaled.window.y.len() as f64 * scaled.scale.ln(),
+        window_s: scaled.span_s,
+        bins: scaled.window.y.len(),
+        ..Opinion::default()
+    };
+    let (mut growing, mut all, mut level, mut limit, mut growth) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for (c, weight) in fitted.candidates.iter().zip(fitted.weights()) {
+        let labels = labels_of(c, growth_bar, shift_bar, day_seen);
+        said.weights.add(&labels, weight);
+        *said.families.entry(c.family).or_insert(0.0) += weight;
+        let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {
+            weight,
+            mean: g.mean * unit + shift,
+            se: g.se * unit,
+            df: c.df,
+        };
+        let per_second = scaled.scale / scaled.span_s;
+        growing.push(part(c.slope, weight * labels.growing, per_second, 0.0));
+        all.push(part(c.slope, weight, per_second, 0.0));
+        level.push(part(c.end, weight, scaled.scale, scaled.shift));
+        growth.push(part(c.growth, weight, scaled.scale / scaled.level, 0.0));
+        if let Some(l) = c.limit {
+            limit.push(part(
+                l,
+                weight * labels.plateauing,
+                scaled.scale,
+                scaled.shift,
+            ));
+        }
+    }
+    said.slope_growing = Mixture::new(growing);
+    said.slope_all = Mixture::new(all);
+    said.level = Mixture::new(level);
+    said.asymptote = Mixture::new(limit);
+    said.growth_share = Mixture::new(growth);
+    said
+}
+
+fn steps_of(fitted: &Fit, scaled: &Scaled) -> Vec<(f64, f64)> {
+    let best = fitted
+        .candidates
+        .iter()
+        .filter(|c| c.bounded == Bounded::Step)
+        .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight));
+    let real = |(x, by): &(f64, f64)| (scaled.start_s + x * scaled.span_s, by * scaled.scale);
+    best.map_or(Vec::new(), |c| c.steps.iter().map(real).collect())
+}
+
+/// The interval of a mixture; `None` when nothing is in it.
+pub fn estimate(m: &Mixture, level: f64) -> Option<Estimate> {
+    if m.is_empty() {
+        return None;
+    }
+    let tail = 0.5 * (1.0 - level);
+    let (lo, hi) = (m.quantile(tail), m.quantile(1.0 - tail));
+    (lo <= hi).then(|| Estimate {
+        value: m.mean().clamp(lo, hi),
+        lo,
+        hi,
+    })
+}
