@@ -4,6 +4,8 @@
 //! are powers of ten and `Ki`, `Mi`, `Gi` powers of two, as the standards have it; tables always write powers of two
 //! (KiB, MiB), three significant figures. Everything here is pure.
 
+pub mod written;
+
 use std::time::Duration;
 
 use bytesize::ByteSize;

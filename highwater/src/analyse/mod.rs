@@ -1,8 +1,6 @@
 //! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process, no clock.
 
-<<<<<<< HEAD
 pub mod cost;
-=======
 pub mod bins;
 pub mod clean;
 pub mod finer;
@@ -12,7 +10,8 @@ pub mod mixture;
 pub mod noise;
 pub mod order;
 pub mod period;
->>>>>>> judge
+pub mod arms;
+pub mod latency;
 pub mod series;
 pub mod shapes;
 pub mod student;

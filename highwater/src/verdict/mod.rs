@@ -4,18 +4,13 @@
 
 pub mod arm;
 pub mod check;
-<<<<<<< HEAD
 mod label;
 pub mod run;
 pub mod series;
-=======
 mod curve;
-mod label;
 mod rules;
-pub mod series;
 #[cfg(test)]
 mod short_runs;
->>>>>>> judge
 
 pub use label::{Estimate, Label};
 pub use rules::Rules;

@@ -1,0 +1,478 @@
+//! The answer in one sentence, from where the arms stand.
+//!
+//! The rule, in order: nothing could be judged; the control could not be judged; the control does not grow
+//! (nothing to fix); the control grows and some allocator does not (the allocator holds the memory); every
+//! allocator grows and a changed program does not (the cause is in the program); nothing stops the growth.
+
+use super::Finding;
+use super::standing::{Change, Class, Standing};
+use crate::record::run::Run;
+use crate::units::written::{self, ByteScale};
+use crate::verdict::Label;
+
+/// Names said in a sentence before the rest is only counted.
+const NAMES_MAX: usize = 4;
+
+pub struct Answer {
+    pub headline: String,
+    pub decided: bool,
+    pub needs: Option<String>,
+}
+
+/// All arms, with the control first at hand.
+struct Scene<'a> {
+    run: &'a Run,
+    all: &'a [Standing<'a>],
+    control: &'a Standing<'a>,
+}
+
+pub fn answer(run: &Run, all: &[Standing], findings: &[Finding]) -> Answer {
+    let control = all
+        .iter()
+        .find(|standing| standing.change == Change::Control);
+    let mut answer = match control {
+        None => undecided("there is no control arm to compare with".to_string(), None),
+        Some(control) => Scene { run, all, control }.answer(),
+    };
+    let weakened = match findings.len() {
+        0 => return answer,
+        1 => "one finding weakens this".to_string(),
+        n => format!("{n} findings weaken this"),
+    };
+    let sentence = answer.headline.trim_end_matches('.');
+    answer.headline = format!("{sentence} ({weakened}).");
+    answer
+}
+
+fn undecided(why: String, needs: Option<String>) -> Answer {
+    Answer {
+        headline: format!("Undecided: {why}."),
+        decided: false,
+        needs,
+    }
+}
+
+impl Scene<'_> {
+    fn answer(&self) -> Answer {
+        match self.control.class {
+            _ if self.all.iter().all(|s| s.class == Class::Ended) => self.nothing_ran(),
+            _ if self
+                .all
+                .iter()
+                .all(|s| matches!(s.class, Class::Undecided | Class::Ended)) =>
+            {
+                undecided("no arm's memory can be told yet".to_string(), self.needs())
+            }
+            Class::Undecided | Class::Ended => self.control_untold(),
+            Class::Unclear => self.control_unclear(),
+            Class::Bounded => self.finish(self.nothing_to_fix()),
+            Class::Growing => self.finish(self.growing()),
+        }
+    }
+
+    fn nothing_ran(&self) -> Answer {
+        let why = self.control.row.aborted.as_deref().unwrap_or("it ended");
+        let name = name(self.control);
+        undecided(
+            format!(
+                "no arm lived long enough to be judged; the control {name}: {}",
+                clause(why)
+            ),
+            Some("arms that stay alive: see their logs in the run folder".to_string()),
+        )
+    }
+
+    /// The other arms may still be told; nothing can be said against the control.
+    fn control_untold(&self) -> Answer {
+        let why = match (self.control.class, self.control.row.aborted.as_deref()) {
+            (Class::Ended, Some(why)) => format!("ended too early to be judged ({})", clause(why)),
+            _ => "cannot be judged yet".to_string(),
+        };
+        let others = [
+            (Class::Growing, "grows", "grow"),
+            (Class::Bounded, "does not grow", "do not grow"),
+        ];
+        let told: Vec<String> = others
+            .iter()
+            .map(|(class, one, many)| (self.with(|s| s.class == *class), *one, *many))
+            .filter(|(arms, ..)| !arms.is_empty())
+            .map(|(arms, one, many)| format!("{} {}", names(&arms), verb(&arms, one, many)))
+            .collect();
+        let control = name(self.control);
+        undecided(
+            format!("the control {control} {why}; {}", told.join(", ")),
+            self.needs(),
+        )
+    }
+
+    fn control_unclear(&self) -> Answer {
+        let name = name(self.control);
+        let memory = &self.control.row.memory;
+        if memory.label == Label::Stepped {
+            return undecided(
+                format!(
+                    "the control {name} moves in steps and neither grows nor stays between them"
+                ),
+                Some("a run long enough to hold several steps, or their cause".to_string()),
+            );
+        }
+        let who: Vec<String> = memory
+            .outliers
+            .iter()
+            .map(|o| format!("`{}`", o.id))
+            .collect();
+        let who = match who.is_empty() {
+            true => String::new(),
+            false => format!(" ({} {})", list(&who), verb(&who, "differs", "differ")),
+        };
+        undecided(
+            format!(
+                "the processes of the control {name} disagree{who}, so nothing can be compared with it"
+            ),
+            Some("the reason why processes of one arm differ, or more replicas".to_string()),
+        )
+    }
+
+    fn nothing_to_fix(&self) -> String {
+        let control = format!(
+            "the control {} does not grow ({})",
+            name(self.control),
+            level(self.control)
+        );
+        let growing = self.with(|s| s.class == Class::Growing);
+        let grows = match growing.is_empty() {
+            true => String::new(),
+            false => {
+                let range = slope_range(&growing);
+                format!(
+                    "; {} {} ({range})",
+                    names(&growing),
+                    verb(&growing, "does", "do")
+                )
+            }
+        };
+        match self.lowest_below_control() {
+            Some(best) => format!(
+                "No growth to fix: {control}{grows}; {} needs less: {}{}",
+                name(best),
+                level(best),
+                costs(best, self.control)
+            ),
+            None => format!("Nothing to fix: {control}{grows}"),
+        }
+    }
+
+    fn growing(&self) -> String {
+        let stops = |change| self.with(|s| s.class == Class::Bounded && s.change == change);
+        let (allocators, programs) = (stops(Change::Allocator), stops(Change::Program));
+        match (allocators.is_empty(), programs.is_empty()) {
+            (false, _) => self.allocator_stops(&allocators, &programs),
+            (true, false) => self.program_stops(&programs),
+            (true, true) => self.nothing_stops(),
+        }
+    }
+
+    fn allocator_stops(&self, allocators: &[&Standing], programs: &[&Standing]) -> String {
+        let best = lowest(allocators).unwrap_or(self.control);
+        let of_best = format!("{}{}", level(best), costs(best, self.control));
+        let who = match allocators.len() {
+            1 => format!("{} does not ({of_best})", name(best)),
+            _ => format!(
+                "{} do not (lowest {}: {of_best})",
+                names(allocators),
+                name(best)
+            ),
+        };
+        let also = match programs.is_empty() {
+            true => String::new(),
+            false => format!(", nor {} {}", verb(programs, "does", "do"), names(programs)),
+        };
+        let grow = self.with(|s| s.class == Class::Growing && s.change == Change::Allocator);
+        let others = match grow.is_empty() {
+            true => String::new(),
+            false => format!(", and so {} {}", verb(&grow, "does", "do"), names(&grow)),
+        };
+        let control = name(self.control);
+        format!(
+            "{control} grows ({}){others}, {who}{also}: the allocator holds the memory, the program does not leak it",
+            slope(self.control)
+        )
+    }
+
+    fn program_stops(&self, programs: &[&Standing]) -> String {
+        let stop = format!(
+            "only {} {} it",
+            names(programs),
+            verb(programs, "stops", "stop")
+        );
+        let best = lowest(programs).unwrap_or(self.control);
+        let beside = format!("{}{}", level(best), costs(best, self.control));
+        match self
+            .with(|s| s.change == Change::Allocator && s.class == Class::Growing)
+            .len()
+        {
+            0 => format!(
+                "Memory grows in the control {} ({}); {stop} ({beside})",
+                name(self.control),
+                slope(self.control)
+            ),
+            _ if self.undecided_allocators().is_empty() => format!(
+                "{}: not fragmentation, the cause is in the program; {stop} ({beside})",
+                self.every_allocator_grows()
+            ),
+            _ => format!("{}; {stop} ({beside})", self.every_allocator_grows()),
+        }
+    }
+
+    fn nothing_stops(&self) -> String {
+        let programs = self.with(|s| s.change == Change::Program && s.class == Class::Growing);
+        let allocators = self.with(|s| s.change == Change::Allocator && s.class == Class::Growing);
+        let tried = match (allocators.is_empty(), programs.is_empty()) {
+            (_, false) => format!(
+                "{} {} not stop it",
+                names(&programs),
+                verb(&programs, "does", "do")
+            ),
+            (false, true) => {
+                "another allocator does not stop it, and no other change was tried".to_string()
+            }
+            (true, true) => "nothing else was tried that could be judged".to_string(),
+        };
+        match allocators.is_empty() {
+            true => format!(
+                "Memory grows in the control {} ({}); {tried}",
+                name(self.control),
+                slope(self.control)
+            ),
+            false => format!("{}; {tried}", self.every_allocator_grows()),
+        }
+    }
+
+    /// "Memory grows under all 6 allocators alike (+281 to +300 MiB/h)".
+    fn every_allocator_grows(&self) -> String {
+        let is_allocator = |s: &Standing| matches!(s.change, Change::Control | Change::Allocator);
+        let growing = self.with(|s| is_allocator(s) && s.class == Class::Growing);
+        let unlike: Vec<&Standing> = growing
+            .iter()
+            .copied()
+            .filter(|s| s.change == Change::Allocator && !s.is_alike)
+            .collect();
+        let undecided = self.undecided_allocators();
+        let ended = self.with(|s| is_allocator(s) && s.class == Class::Ended);
+        let count = match (undecided.is_empty(), growing.len()) {
+            (true, 2) => "both allocators".to_string(),
+            (true, n) => format!("all {n} allocators"),
+            (false, n) => format!("{n} of {} allocators", n + undecided.len()),
+        };
+        let ran = if ended.is_empty() { "" } else { " that ran" };
+        let alike = if unlike.is_empty() { " alike" } else { "" };
+        let faster: Vec<String> = unlike
+            .iter()
+            .take(NAMES_MAX)
+            .filter_map(|s| times(s))
+            .collect();
+        let faster = if faster.is_empty() {
+            String::new()
+        } else {
+            format!("; {}", list(&faster))
+        };
+        let open = match undecided.is_empty() {
+            true => String::new(),
+            false => format!(" ({} cannot be told yet)", names(&undecided)),
+        };
+        let range = slope_range(&growing);
+        format!("Memory grows under {count}{ran}{alike} ({range}{faster}){open}")
+    }
+
+    fn undecided_allocators(&self) -> Vec<&Standing<'_>> {
+        let untold = |s: &Standing| matches!(s.class, Class::Undecided | Class::Unclear);
+        self.with(|s| s.change == Change::Allocator && untold(s))
+    }
+
+    /// The control is told; the question is answered when every other arm that lives is told as well.
+    fn finish(&self, mut headline: String) -> Answer {
+        let open = self.with(|s| s.class == Class::Undecided);
+        if !open.is_empty() && !headline.contains("cannot be told yet") {
+            headline += &format!("; {} cannot be told yet", names(&open));
+        }
+        if let Some(first) = headline.get(..1) {
+            headline.replace_range(..1, &first.to_uppercase());
+        }
+        Answer {
+            headline: headline + ".",
+            decided: open.is_empty(),
+            needs: self.needs(),
+        }
+    }
+
+    /// What the undecided arms need, each need once with its arms.
+    fn needs(&self) -> Option<String> {
+        let mut needs: Vec<(String, Vec<&Standing>)> = Vec::new();
+        for standing in self.with(|s| s.class == Class::Undecided) {
+            let left = self.run.experiment.duration;
+            let longer = format!("a longer run than {}", written::duration(left));
+            let need = standing.row.memory.needs.clone().unwrap_or(longer);
+            match needs.iter_mut().find(|(known, _)| *known == need) {
+                Some((_, arms)) => arms.push(standing),
+                None => needs.push((need, vec![standing])),
+            }
+        }
+        let words = needs
+            .iter()
+            .map(|(need, arms)| format!("{}: {need}", names(arms)));
+        let words = words.collect::<Vec<_>>().join("; ");
+        (!words.is_empty()).then_some(words)
+    }
+
+    /// The arm with the lowest level whose ratio to the control is decided and wholly below 1.
+    fn lowest_below_control(&self) -> Option<&Standing<'_>> {
+        let below = |s: &Standing| {
+            let ratio = s
+                .pair
+                .filter(|pair| pair.decided)
+                .and_then(|pair| pair.ratio);
+            s.class == Class::Bounded && ratio.is_some_and(|ratio| ratio.hi < 1.0)
+        };
+        lowest(&self.with(below))
+    }
+
+    fn with(&self, is_wanted: impl Fn(&Standing) -> bool) -> Vec<&Standing<'_>> {
+        self.all
+            .iter()
+            .filter(|standing| is_wanted(standing))
+            .collect()
+    }
+}
+
+/// The arm with the lowest level among these.
+pub fn lowest<'a, 'b>(arms: &[&'a Standing<'b>]) -> Option<&'a Standing<'b>> {
+    let leveled = arms
+        .iter()
+        .filter_map(|s| Some((s.row.memory.level?.value, *s)));
+    leveled
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, standing)| standing)
+}
+
+/// "flat at 512 MiB [498, 524]".
+pub fn level(standing: &Standing) -> String {
+    let memory = &standing.row.memory;
+    let at = match memory.level {
+        Some(level) => format!(
+            " at {}",
+            written::bytes_interval(level.value, level.lo, level.hi)
+        ),
+        None => String::new(),
+    };
+    format!("{}{at}", memory.label.word())
+}
+
+/// "; CPU 1.94x, p99 0.80x of the control's": what stands beside the memory.
+pub fn costs(standing: &Standing, control: &Standing) -> String {
+    if standing.change == Change::Control {
+        return String::new();
+    }
+    let ratios = [
+        ("CPU", cpu(standing), cpu(control)),
+        ("p99", p99(standing), p99(control)),
+    ];
+    let words: Vec<String> = ratios
+        .iter()
+        .filter_map(|(word, own, other)| Some((word, (*own)? / other.filter(|o| *o > 0.0)?)))
+        .map(|(word, ratio)| format!("{word} {}x", written::digits(ratio)))
+        .collect();
+    match words.is_empty() {
+        true => String::new(),
+        false => format!("; {} of the control's", words.join(", ")),
+    }
+}
+
+/// User and system CPU together, share of one core.
+pub fn cpu(standing: &Standing) -> Option<f64> {
+    let cost = &standing.row.cost;
+    Some(cost.cpu_user?.value + cost.cpu_system?.value)
+}
+
+fn p99(standing: &Standing) -> Option<f64> {
+    standing
+        .row
+        .cost
+        .latency
+        .map(|latency| latency.p99_ns as f64)
+}
+
+/// "+290 MiB/h".
+pub fn slope(standing: &Standing) -> String {
+    let slope = standing.row.memory.slope_per_hour;
+    slope.map_or("at an unknown rate".to_string(), |slope| {
+        written::bytes_per_hour(slope.value)
+    })
+}
+
+/// "+281 to +300 MiB/h", or one number when both ends are written the same.
+fn slope_range(arms: &[&Standing]) -> String {
+    let slopes = arms
+        .iter()
+        .filter_map(|s| s.row.memory.slope_per_hour)
+        .map(|slope| slope.value);
+    let (low, high) = slopes
+        .clone()
+        .fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
+    if low > high {
+        return "at an unknown rate".to_string();
+    }
+    let scale = ByteScale::of_column(slopes);
+    let [low, high] = [low, high].map(|slope| written::signed(slope / scale.bytes));
+    match low == high {
+        true => format!("{low} {}/h", scale.word),
+        false => format!("{low} to {high} {}/h", scale.word),
+    }
+}
+
+/// "`zig-debug` 3.20x as fast".
+fn times(standing: &Standing) -> Option<String> {
+    let ratio = standing.slope_ratio?;
+    Some(format!(
+        "{} {}x as fast",
+        name(standing),
+        written::digits(ratio)
+    ))
+}
+
+pub fn name(standing: &Standing) -> String {
+    format!("`{}`", standing.row.arm)
+}
+
+/// "`a`, `b` and `c`"; past a few only their number.
+pub fn names(arms: &[&Standing]) -> String {
+    list(
+        &arms
+            .iter()
+            .map(|standing| name(standing))
+            .collect::<Vec<_>>(),
+    )
+}
+
+fn list(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] if words.len() <= NAMES_MAX => {
+            format!("{} and {last}", first.join(", "))
+        }
+        _ => format!(
+            "{} and {} more",
+            words[..NAMES_MAX - 1].join(", "),
+            words.len() - NAMES_MAX + 1
+        ),
+    }
+}
+
+fn verb<'a, T>(subjects: &[T], one: &'a str, many: &'a str) -> &'a str {
+    if subjects.len() == 1 { one } else { many }
+}
+
+/// Recorded words as part of a sentence: the first line, without its full stop.
+fn clause(words: &str) -> &str {
+    words.lines().next().unwrap_or("").trim_end_matches('.')
+}
