@@ -4,11 +4,11 @@
 
 pub mod arm;
 pub mod check;
+mod curve;
 mod label;
+mod rules;
 pub mod run;
 pub mod series;
-mod curve;
-mod rules;
 #[cfg(test)]
 mod short_runs;
 

@@ -11,7 +11,9 @@ mod logs;
 mod memory;
 pub mod processes;
 mod ready;
+mod roster;
 mod running;
+mod shared;
 mod slot;
 mod spawn;
 mod start;
@@ -31,21 +33,17 @@ pub use logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES};
 pub use processes::{Processes, end_left_behind};
 pub use ready::Question;
 
-use self::cgroup::{Cgroup, Hierarchy};
+use self::cgroup::Hierarchy;
+use self::roster::{load_slots, start_load, start_subject, subject_order, subject_slots};
+use self::shared::Shared;
 use self::slot::Slot;
-use self::spawn::Spawner;
-use self::start::Order;
 use super::Subject;
-use super::experiment::{Experiment, LoadPer, Restart, Stop};
-use super::happening::{Happening, Role, What, Who};
-use super::order::{interleaved, replica_seed};
-use super::placeholder::{Values, mentions, ports_wanted};
-use super::ports::Ports;
+use super::experiment::{Experiment, LoadPer};
+use super::happening::{Happening, Role, What};
+use super::placeholder::{Values, mentions};
 
 /// Started at most in one poll, so that a poll stays short; about 1 ms each.
 const STARTS_PER_POLL: usize = 64;
-/// A load program holds no state worth a long farewell.
-const LOAD_GRACE: Duration = Duration::from_secs(5);
 
 /// What an arm's allocator means for its processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -66,16 +64,6 @@ pub struct Setup {
     /// By name of the arm; an absent one is the system's allocator.
     pub preloads: BTreeMap<String, Preload>,
     pub hierarchy: Hierarchy,
-}
-
-/// What all slots use.
-#[derive(Debug)]
-struct Shared {
-    setup: Setup,
-    ports: Ports,
-    spawner: Spawner,
-    /// It was said that there are no cgroups, or that they failed.
-    told_of_cgroups: bool,
 }
 
 /// The processes of a run. Dropped before it is over, it kills them all, except those with `keep`.
@@ -110,13 +98,7 @@ impl Service {
                 .create(&path)
                 .map_err(at)?;
         }
-        let start = u64::from(std::process::id()).wrapping_mul(7919);
-        let mut shared = Shared {
-            setup,
-            ports: Ports::new(start),
-            spawner: Spawner::new()?,
-            told_of_cgroups: false,
-        };
+        let mut shared = Shared::new(setup)?;
         let subjects = subject_slots(&plan, &mut shared)?;
         let loads = load_slots(&plan, &subjects);
         Ok(Self {
@@ -363,175 +345,6 @@ impl Drop for Service {
             .chain(subjects)
             .for_each(Slot::kill_now);
     }
-}
-
-impl Shared {
-    /// A cgroup for a process about to start; without one the process starts all the same.
-    fn make_cgroup(
-        &mut self,
-        name: &str,
-        memory_limit: Option<u64>,
-        who: Who,
-        now: Duration,
-        out: &mut Vec<Happening>,
-    ) -> Option<Cgroup> {
-        let made = self.setup.hierarchy.create(name).and_then(|cgroup| {
-            let limited = memory_limit.map_or(Ok(()), |bytes| cgroup.limit_memory(bytes));
-            limited
-                .inspect_err(|_| drop(cgroup.remove()))
-                .map(|()| cgroup)
-        });
-        made.inspect_err(|error| self.tell_of_cgroups(error.to_string(), who, now, out))
-            .ok()
-    }
-
-    /// Whether the process really is inside. One that has ended already is in no cgroup any more.
-    fn check_cgroup(
-        &mut self,
-        cgroup: Option<Cgroup>,
-        pid: i32,
-        who: Who,
-        now: Duration,
-        out: &mut Vec<Happening>,
-    ) -> Option<Cgroup> {
-        let cgroup = cgroup?;
-        let ended = census::read_stat(pid).is_none_or(|stat| matches!(stat.state, 'Z' | 'X'));
-        if ended || cgroup.pids().contains(&pid) {
-            return Some(cgroup);
-        }
-        let _ = cgroup.remove();
-        let words = format!(
-            "{}: the process could not enter it",
-            cgroup.folder().display()
-        );
-        self.tell_of_cgroups(words, who, now, out);
-        None
-    }
-
-    fn tell_of_cgroups(&mut self, words: String, who: Who, at: Duration, out: &mut Vec<Happening>) {
-        if !self.told_of_cgroups {
-            self.told_of_cgroups = true;
-            out.push(Happening {
-                at,
-                who,
-                what: What::Degraded,
-                words,
-            });
-        }
-    }
-}
-
-fn subject_slots(plan: &Experiment, shared: &mut Shared) -> io::Result<Vec<Slot>> {
-    let mut slots = Vec::new();
-    for (index, replica) in interleaved(plan.arms.len(), plan.replicas, plan.seed) {
-        let arm = &plan.arms[index];
-        let mut slot = Slot::new(
-            &arm.name,
-            Some(index),
-            replica,
-            Role::Subject,
-            plan.subject.restart,
-        );
-        slot.seed = replica_seed(plan.seed, replica);
-        let name = format!("{}-{replica}", logs::file_name(&arm.name));
-        slot.data = Some(shared.setup.folder.join("data").join(name));
-        for _ in 0..ports_wanted(texts_with_ports(plan, arm)) {
-            slot.ports.push(shared.ports.take()?);
-        }
-        slots.push(slot);
-    }
-    Ok(slots)
-}
-
-fn load_slots(plan: &Experiment, subjects: &[Slot]) -> Vec<Slot> {
-    match plan.load.as_ref().map(|load| load.per) {
-        None => Vec::new(),
-        Some(LoadPer::Run) => {
-            let mut slot = Slot::new(Who::EVERY_ARM, None, 0, Role::Load, Restart::OnFailure);
-            slot.seed = plan.seed;
-            vec![slot]
-        }
-        Some(LoadPer::Process) => {
-            let load_of = |subject: &Slot| Slot {
-                seed: subject.seed,
-                ..Slot::new(
-                    &subject.arm,
-                    subject.arm_index,
-                    subject.replica,
-                    Role::Load,
-                    Restart::OnFailure,
-                )
-            };
-            subjects.iter().map(load_of).collect()
-        }
-    }
-}
-
-fn subject_order<'a>(
-    plan: &'a Experiment,
-    setup: &Setup,
-    slot: &Slot,
-    values: &Values,
-) -> Result<Order<'a>, super::placeholder::PlaceholderError> {
-    let arm = &plan.arms[slot.arm_index.expect("a replica belongs to an arm")];
-    let preload = setup.preloads.get(&arm.name).cloned().unwrap_or_default();
-    Ok(Order {
-        launch: Launch::of_subject(plan, arm, &preload, values)?,
-        ready: plan.subject.ready.as_ref(),
-        ready_timeout: plan.subject.ready_timeout,
-        stop: plan.subject.stop.clone(),
-        memory_limit: plan.subject.memory_limit,
-        metrics: plan.subject.metrics.as_deref(),
-        library: preload.library,
-        dies_with_us: !plan.subject.keep,
-    })
-}
-
-fn start_subject(
-    slot: &mut Slot,
-    plan: &Experiment,
-    now: Duration,
-    shared: &mut Shared,
-    out: &mut Vec<Happening>,
-) {
-    let values = slot.values(&shared.setup.run);
-    let order = subject_order(plan, &shared.setup, slot, &values);
-    slot.start(order, &values, now, shared, out);
-}
-
-fn start_load(
-    slot: &mut Slot,
-    plan: &Experiment,
-    subject: Option<Values>,
-    now: Duration,
-    shared: &mut Shared,
-    out: &mut Vec<Happening>,
-) {
-    let load = plan
-        .load
-        .as_ref()
-        .expect("a load slot comes from a load plan");
-    let own = slot.values(&shared.setup.run);
-    let values = Values {
-        processes: Some(shared.setup.folder.join(processes::FILE)),
-        ..subject
-            .filter(|_| load.per == LoadPer::Process)
-            .unwrap_or(own)
-    };
-    let order = Launch::of_load(plan, load, &values).map(|launch| Order {
-        launch,
-        ready: None,
-        ready_timeout: Duration::ZERO,
-        stop: Stop {
-            signal: libc::SIGTERM,
-            grace: LOAD_GRACE,
-        },
-        memory_limit: None,
-        metrics: None,
-        library: None,
-        dies_with_us: true,
-    });
-    slot.start(order, &values, now, shared, out);
 }
 
 /// Stops a subject and waits until it is over: for the end of a run that has nothing else to do. `clock` is the

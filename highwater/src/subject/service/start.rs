@@ -6,13 +6,13 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::Shared;
 use super::census::{Identity, is_alive, read_stat};
 use super::command::Launch;
 use super::logs::Logs;
 use super::processes::Record;
 use super::ready::Probe;
 use super::running::{Birth, Handle, Running};
+use super::shared::Shared;
 use super::slot::{Slot, State};
 use super::spawn::Spec;
 use crate::subject::experiment::{Ready, Stop};
