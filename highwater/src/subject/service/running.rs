@@ -12,7 +12,7 @@ use super::logs::Logs;
 use super::memory::MemoryWatch;
 use super::ready::Probe;
 use crate::subject::experiment::Stop;
-use crate::subject::happening::{Ending, Happening, Started, What, Who};
+use crate::subject::happening::{Ending, Happening, Role, Started, What, Who};
 use crate::subject::redact::Secrets;
 
 /// How long SIGKILL may take to work: a process in a system call that cannot be interrupted (a dead network file
@@ -179,8 +179,11 @@ impl Running {
             Phase::GettingReady { probe, until } => {
                 if probe.poll(now) {
                     self.phase = Phase::Up;
-                    let words = format!("{} is ready", self.who.words());
-                    out.push(self.say(now, What::Ready, words));
+                    // Nobody asks a load program whether it is ready.
+                    if self.who.role == Role::Subject {
+                        let words = format!("{} is ready", self.who.words());
+                        out.push(self.say(now, What::Ready, words));
+                    }
                 } else if now >= *until {
                     let words = self.never_ready_words(now);
                     out.push(self.say(now, What::NeverReady, words));

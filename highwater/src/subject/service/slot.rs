@@ -9,7 +9,6 @@ use super::processes::Record;
 use super::running::Running;
 use crate::subject::experiment::Restart;
 use crate::subject::happening::{Happening, Role, What, Who};
-use crate::subject::order::hash_texts;
 use crate::subject::placeholder::Values;
 use crate::subject::restart::{Next, Restarts};
 
@@ -221,22 +220,6 @@ impl Slot {
         } else {
             LOG_LIMIT_BYTES
         }
-    }
-
-    pub(super) fn cgroup_name(&self, run: &str) -> String {
-        // The supervisor's pid keeps two runs of one name, in two folders, apart.
-        format!(
-            "highwater-{}-{}-{}",
-            file_name(run),
-            std::process::id(),
-            self.log_name()
-        )
-    }
-
-    /// 16 characters for every process: see `census::MARK`.
-    pub(super) fn mark(&self, run: &str) -> String {
-        let supervisor = std::process::id().to_string();
-        format!("{:016x}", hash_texts(&[run, &supervisor, &self.log_name()]))
     }
 
     /// Its line in `processes.json`.

@@ -92,14 +92,8 @@ impl Slot {
             .map(|url| expand(url, values))
             .transpose()
             .map_err(|e| e.to_string())?;
-        let mark = self.mark(&shared.setup.run);
-        let cgroup = shared.make_cgroup(
-            &self.cgroup_name(&shared.setup.run),
-            order.memory_limit,
-            self.who(),
-            now,
-            out,
-        );
+        let mark = shared.mark(&self.log_name());
+        let cgroup = shared.make_cgroup(&self.log_name(), order.memory_limit, self.who(), now, out);
         let launch = order.launch.marked(&mark);
         for port in &self.ports {
             shared.ports.release(*port);
