@@ -7,10 +7,9 @@ pub mod check;
 mod curve;
 mod ways;
 mod label;
+mod rules;
 pub mod run;
 pub mod series;
-mod curve;
-mod rules;
 #[cfg(test)]
 mod short_runs;
 

@@ -1,0 +1,221 @@
+//! Starting an incarnation, or taking over one that an earlier supervisor started.
+
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::census::{Identity, is_alive, read_stat};
+use super::command::Launch;
+use super::logs::Logs;
+use super::processes::Record;
+use super::ready::Probe;
+use super::running::{Birth, Handle, Running};
+use super::shared::Shared;
+use super::slot::{Slot, State};
+use super::spawn::Spec;
+use crate::subject::experiment::{Ready, Stop};
+use crate::subject::happening::{Happening, Started, What};
+use crate::subject::placeholder::{PlaceholderError, Values, expand};
+
+/// What differs between a replica and a load program when it is started.
+pub struct Order<'a> {
+    pub launch: Launch,
+    pub ready: Option<&'a Ready>,
+    pub ready_timeout: Duration,
+    pub stop: Stop,
+    pub memory_limit: Option<u64>,
+    pub metrics: Option<&'a str>,
+    pub library: Option<PathBuf>,
+    pub dies_with_us: bool,
+}
+
+impl Slot {
+    /// Starts the next incarnation. What goes wrong is said in `out`.
+    pub(super) fn start(
+        &mut self,
+        order: Result<Order, PlaceholderError>,
+        values: &Values,
+        now: Duration,
+        shared: &mut Shared,
+        out: &mut Vec<Happening>,
+    ) {
+        let order = order.map_err(|error| error.to_string());
+        match order.and_then(|order| self.try_start(order, values, now, shared, out)) {
+            Ok(running) => {
+                let words = format!(
+                    "{} started: pid {}",
+                    running.who.words(),
+                    running.identity.pid
+                );
+                let what = What::Started(Box::new(running.started.clone()));
+                out.push(Happening {
+                    at: now,
+                    who: self.who(),
+                    what,
+                    words,
+                });
+                self.state = State::Running(Box::new(running));
+            }
+            Err(why) => {
+                let words = format!("{} could not be started: {why}", self.who().words());
+                out.push(Happening {
+                    at: now,
+                    who: self.who(),
+                    what: What::StartFailed,
+                    words,
+                });
+                self.state = State::Over;
+            }
+        }
+    }
+
+    fn try_start(
+        &mut self,
+        order: Order,
+        values: &Values,
+        now: Duration,
+        shared: &mut Shared,
+        out: &mut Vec<Happening>,
+    ) -> Result<Running, String> {
+        if let Some(data) = &self.data {
+            make_private_folder(data).map_err(|error| format!("{}: {error}", data.display()))?;
+        }
+        let program = order.launch.program()?;
+        let folder = shared.setup.folder.join("logs");
+        let (logs, out_file, err_file) = Logs::create(&folder, &self.log_name(), self.log_limit())
+            .map_err(|error| format!("its logs in {}: {error}", folder.display()))?;
+        let probe = Probe::new(order.ready, values, &logs)?;
+        let metrics_url = order
+            .metrics
+            .map(|url| expand(url, values))
+            .transpose()
+            .map_err(|e| e.to_string())?;
+        let mark = shared.mark(&self.log_name());
+        let cgroup = shared.make_cgroup(&self.log_name(), order.memory_limit, self.who(), now, out);
+        let launch = order.launch.marked(&mark);
+        for port in &self.ports {
+            shared.ports.release(*port);
+        }
+        let spec = Spec {
+            program,
+            arguments: launch.arguments.clone(),
+            directory: launch.directory.clone(),
+            environment: launch.environment.clone(),
+            out: out_file,
+            err: err_file,
+            cgroup: cgroup.as_ref().and_then(|cgroup| cgroup.entry().ok()),
+            dies_with_us: order.dies_with_us,
+        };
+        let child = shared.spawner.spawn(spec).map_err(|error| {
+            if let Some(cgroup) = &cgroup {
+                let _ = cgroup.remove();
+            }
+            format!("{}: {error}", launch.arguments[0])
+        })?;
+        let pid = i32::try_from(child.id()).expect("pids fit i32");
+        let start_ticks = read_stat(pid).map_or(0, |stat| stat.starttime);
+        let cgroup = shared.check_cgroup(cgroup, pid, self.who(), now, out);
+        let started = Started {
+            pid,
+            start_ticks,
+            command: launch.shown_command(),
+            environment: launch.shown_environment(),
+            out: Some(logs.out.clone()),
+            err: Some(logs.err.clone()),
+            cgroup: cgroup.as_ref().map(|cgroup| cgroup.folder().to_owned()),
+            metrics_url,
+            library: order.library,
+        };
+        let birth = Birth {
+            who: self.who(),
+            identity: Identity {
+                pid,
+                start_ticks,
+                mark,
+                cgroup,
+            },
+            started,
+            handle: Handle::Child(child),
+            logs,
+            secrets: launch.secrets(),
+            stop: order.stop,
+            memory_limit: order.memory_limit,
+            probe,
+            ready_timeout: order.ready_timeout,
+        };
+        Ok(Running::new(birth, now))
+    }
+
+    /// Takes over what the record says of the time before us. `true` when the process still runs.
+    pub(super) fn take_over(
+        &mut self,
+        record: &Record,
+        order: Order,
+        now: Duration,
+        shared: &Shared,
+        out: &mut Vec<Happening>,
+    ) {
+        self.incarnation = record.incarnation;
+        self.ports.clone_from(&record.ports);
+        let Some(identity) = record.identity() else {
+            self.state = State::Over;
+            return;
+        };
+        let logs = Logs::at(
+            &shared.setup.folder.join("logs"),
+            &record.log,
+            self.log_limit(),
+        );
+        let values = self.values(&shared.setup.run);
+        let ready = order.ready.filter(|_| !record.ready);
+        let probe = Probe::new(ready, &values, &logs).unwrap_or(Probe::Nothing);
+        let started = Started {
+            pid: identity.pid,
+            start_ticks: identity.start_ticks,
+            command: order.launch.shown_command(),
+            environment: order.launch.shown_environment(),
+            out: Some(logs.out.clone()),
+            err: Some(logs.err.clone()),
+            cgroup: identity
+                .cgroup
+                .as_ref()
+                .map(|cgroup| cgroup.folder().to_owned()),
+            metrics_url: order.metrics.and_then(|url| expand(url, &values).ok()),
+            library: order.library,
+        };
+        let alive = is_alive(identity.pid, identity.start_ticks);
+        let words = if alive {
+            "found again"
+        } else {
+            "was looked for"
+        };
+        let words = format!("{} {words}: pid {}", self.who().words(), identity.pid);
+        let what = What::Resumed(Box::new(started.clone()));
+        out.push(Happening {
+            at: now,
+            who: self.who(),
+            what,
+            words,
+        });
+        let birth = Birth {
+            who: self.who(),
+            identity,
+            started,
+            handle: Handle::Adopted,
+            logs,
+            secrets: order.launch.secrets(),
+            stop: order.stop,
+            memory_limit: order.memory_limit,
+            probe,
+            ready_timeout: order.ready_timeout,
+        };
+        // One that is gone is noticed at the first poll, like any that vanishes later; so is what it left behind.
+        self.state = State::Running(Box::new(Running::new(birth, now)));
+    }
+}
+
+fn make_private_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
