@@ -1,1 +1,4 @@
 //! highwater
+
+pub mod cli;
+pub mod subject;

@@ -1,0 +1,3 @@
+//! What is under study, and what it runs on.
+
+pub mod allocator;
