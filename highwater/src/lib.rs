@@ -13,3 +13,7 @@ pub mod subject;
 pub mod units;
 pub mod verdict;
 pub mod wording;
+//! highwater
+
+pub mod cli;
+pub mod subject;

@@ -46,3 +46,6 @@ pub fn words_of(error: &anyhow::Error) -> String {
     }
     words
 }
+//! The command line, one file per verb.
+
+pub mod allocators;

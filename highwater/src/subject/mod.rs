@@ -44,3 +44,6 @@ pub trait Subject {
     /// such replica. `pid` is absent while it does not run.
     fn values(&self, arm: &str, replica: u32) -> Option<Values>;
 }
+//! What is under study, and what it runs on.
+
+pub mod allocator;
