@@ -8,6 +8,7 @@
 pub mod analyse;
 pub mod observe;
 pub mod record;
+pub mod report;
 pub mod subject;
 pub mod units;
 pub mod verdict;
