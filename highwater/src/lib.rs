@@ -14,7 +14,3 @@ pub mod subject;
 pub mod units;
 pub mod verdict;
 pub mod wording;
-//! highwater
-
-pub mod cli;
-pub mod subject;

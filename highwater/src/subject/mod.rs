@@ -6,6 +6,7 @@
 //! clock, and only ever rises. What happened comes back from [`Subject::poll`] as values; this stage knows nothing
 //! of how it is recorded.
 
+pub mod allocator;
 pub mod experiment;
 
 pub mod happening;
@@ -44,6 +45,3 @@ pub trait Subject {
     /// such replica. `pid` is absent while it does not run.
     fn values(&self, arm: &str, replica: u32) -> Option<Values>;
 }
-//! What is under study, and what it runs on.
-
-pub mod allocator;
