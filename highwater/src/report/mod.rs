@@ -9,7 +9,7 @@
 //TMP pub mod against;
 pub mod charts;
 //TMP pub mod csv;
-//TMP pub mod html;
+pub mod html;
 //TMP pub mod json;
 //TMP pub mod junit;
 //TMP pub mod markdown;

@@ -253,10 +253,7 @@ fn costs(cost: &ArmCost) -> Vec<Field> {
         ("p99".to_string(), quantile(|l| l.p99_ns)),
         ("max".to_string(), quantile(|l| l.max_ns)),
         ("Requests/s".to_string(), count(cost.requests_per_second)),
-        (
-            "Errors".to_string(),
-            written::count((cost.errors + cost.dropped) as f64),
-        ),
+        ("Errors".to_string(), errors(cost)),
     ]
 }
 
