@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::clock::Clock;
 use super::error::{RecordError, Result};
 use super::folder::Folder;
 use super::recorder::read_targets;
@@ -15,6 +14,7 @@ use super::samples;
 use super::schema;
 use super::word::{Word, Words};
 use super::{FindingRow, meta};
+use crate::observe::clock::Anchor;
 use crate::observe::look::{Event, HistogramRow, ProcessId, Target, TimeNs};
 use crate::subject::experiment::{Experiment, parse_experiment};
 
@@ -104,7 +104,7 @@ impl Reader {
         let all = self.db.unchecked_transaction();
         let all = all.map_err(|error| RecordError::from_sqlite(&self.path, "reading", error))?;
         let experiment = self.experiment()?;
-        let begun = self.clock()?.begun;
+        let begun = TimeNs(self.clock()?.wall_ns);
         let mut processes = self.processes()?;
         self.sql("reading samples", |db| {
             samples::attach(db, &mut processes, options)
@@ -151,7 +151,8 @@ impl Reader {
         .map_err(|problems| damaged(problems.to_string()))
     }
 
-    pub fn clock(&self) -> Result<Clock> {
+    /// The two clocks as they were read when the run began; `wall_ns` is the run's beginning.
+    pub fn clock(&self) -> Result<Anchor> {
         self.sql("reading the clock", meta::read_clock)
     }
 

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::clock::Clock;
 use super::error::{RecordError, Result};
 use super::folder::Folder;
 use super::run::{Machine, RunEnd};
 use super::schema;
 use super::word::{Word, Words};
 use super::{FindingRow, meta};
-use crate::observe::look::{Event, EventKind, Look, ProcessId, Role, Target, TimeNs};
+use crate::observe::clock::Anchor;
+use crate::observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, Target, TimeNs};
 use crate::subject::experiment::redact::{redact_command, redact_text};
 use crate::subject::experiment::{Experiment, freeze};
 
@@ -63,7 +63,7 @@ impl Recorder {
         folder: &Folder,
         experiment: &Experiment,
         machine: &Machine,
-        clock: &Clock,
+        clock: &Anchor,
     ) -> Result<Recorder> {
         let path = folder.database();
         let mut recorder = Recorder::on(schema::open_for_writing(&path, true)?, path);
@@ -93,7 +93,7 @@ impl Recorder {
     }
 
     /// The clock of the run, as anchored when it began.
-    pub fn clock(&self) -> Result<Clock> {
+    pub fn clock(&self) -> Result<Anchor> {
         meta::read_clock(&self.db).map_err(|e| self.failed("reading the clock", e))
     }
 
@@ -142,6 +142,11 @@ impl Recorder {
 
     pub fn event(&mut self, event: &Event) -> Result<()> {
         self.write("recording an event", |all| insert_event(all, event))
+    }
+
+    /// Facts that the supervisor itself found out, outside any look.
+    pub fn facts(&mut self, time: TimeNs, facts: &[Fact]) -> Result<()> {
+        self.write("recording facts", |all| insert_facts(all, time, facts))
     }
 
     /// Something that weakens the run, found by the audit.
@@ -268,10 +273,7 @@ fn insert_look(
         .prepare_cached("INSERT INTO look (time) VALUES (?)")?
         .insert([look.time.0])?;
     insert_samples(all, id, look, named)?;
-    let mut fact = all.prepare_cached("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)")?;
-    for row in &look.facts {
-        fact.execute(params![row.process.0, row.key, look.time.0, row.value])?;
-    }
+    insert_facts(all, look.time, &look.facts)?;
     let mut histogram = all.prepare_cached(
         "INSERT INTO histogram (process, metric, start, \"end\", requests, errors, dropped, histogram)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -294,6 +296,13 @@ fn insert_look(
     look.events
         .iter()
         .try_for_each(|event| insert_event(all, event))
+}
+
+fn insert_facts(all: &Connection, time: TimeNs, facts: &[Fact]) -> rusqlite::Result<()> {
+    let mut insert = all.prepare_cached("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)")?;
+    facts.iter().try_for_each(|fact| {
+        insert.execute(params![fact.process.0, fact.key, time.0, fact.value]).map(|_| ())
+    })
 }
 
 /// Sorted by metric and process, so that the rows of one metric go to one place of the tree.

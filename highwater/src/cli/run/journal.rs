@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, TimeNs};
+use crate::observe::look::{Event, EventKind, Fact, ProcessId, Role, TimeNs};
 use crate::record::{NewProcess, RecordError, Recorder};
 use crate::subject::{Ending, Happening, Role as SubjectRole, Started, What, Who};
 
@@ -110,13 +110,7 @@ impl Journal {
                 let words = words.clone();
                 self.recorder.event(&Event { time: *time, process, kind: *kind, words })
             }
-            Row::Facts { time, facts } => self.recorder.look(&Look {
-                time: *time,
-                samples: Vec::new(),
-                facts: facts.clone(),
-                histograms: Vec::new(),
-                events: Vec::new(),
-            }),
+            Row::Facts { time, facts } => self.recorder.facts(*time, facts),
         }
     }
 
