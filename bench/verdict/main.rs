@@ -22,6 +22,8 @@ struct Options {
     set: String,
     family: String,
     wrong: bool,
+    /// Seed of one case (as `--wrong` prints it) to be written as CSV.
+    dump: Option<u64>,
 }
 
 fn options() -> Options {
@@ -31,6 +33,7 @@ fn options() -> Options {
         set: "all".to_owned(),
         family: String::new(),
         wrong: false,
+        dump: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -41,6 +44,7 @@ fn options() -> Options {
             "--set" => o.set = value(),
             "--family" => o.family = value(),
             "--wrong" => o.wrong = true,
+            "--dump" => o.dump = value().parse().ok(),
             other => {
                 eprintln!("unknown argument {other}; see the head of bench/verdict/main.rs");
                 std::process::exit(2);
@@ -73,12 +77,27 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
     let rules = Rules::default();
     for i in 0..o.each {
         let seed = o.seed.wrapping_mul(1_000_003) ^ ((family as u64) << 32) ^ i;
+        if o.dump.is_some_and(|wanted| wanted != seed) {
+            continue;
+        }
         let case = (set.3)(family, seed);
+        if o.dump.is_some() {
+            for p in &case.series.points {
+                println!("{},{}", p.t_s, p.value);
+            }
+        }
         let at: Vec<SeriesVerdict> =
             PARTS.iter().map(|part| judge(&prefix(&case.series, *part), &rules)).collect();
         score.count(&case, &at);
         let full = &at[PARTS.len() - 1];
         let right = case.truth.right_at(1.0, full.label);
+        if o.wrong {
+            for (v, part) in at.iter().zip(PARTS).take(PARTS.len() - 1) {
+                if case.truth.wrong_side(part, v.label) {
+                    println!("EARLY {} seed {seed} {part} {} {:.2}", case.family, v.label.word(), v.confidence);
+                }
+            }
+        }
         if o.wrong && !right {
             explain(&case, seed, &at);
         }

@@ -44,7 +44,9 @@ pub struct Guess {
 pub struct Candidate {
     pub family: Family,
     pub bounded: Bounded,
-    pub shape: usize,
+    /// Its columns.
+    pub parts: [Option<Basis>; COLUMNS_MAX],
+    pub prior_ln: f64,
     pub noise: usize,
     /// Log of prior times marginal likelihood.
     pub ln_weight: f64,
@@ -66,7 +68,7 @@ pub struct Fit {
 }
 
 /// Candidates this far (in log weight) below the best are forgotten.
-const FORGET_LN: f64 = 14.0;
+const FORGET_LN: f64 = 26.0;
 
 /// Fits all `shapes`. Empty when there are fewer bins than the largest candidate needs.
 ///
@@ -82,16 +84,28 @@ pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
         .map(|(_, noise)| *noise)
         .collect();
     let mut whole = fit_under(window, shapes, &near);
-    let nearer: Vec<Noise> = near
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN)
-        .map(|(_, noise)| *noise)
-        .collect();
-    let second = fit_under(window, &finer(&whole, shapes), &nearer);
-    whole.join(second);
+    for _ in 0..FINER_ROUNDS {
+        let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
+        let closest: Vec<usize> = (0..near.len()).filter(close).collect();
+        let noises: Vec<Noise> = closest.iter().map(|i| near[*i]).collect();
+        let mut second = fit_under(window, &finer(&whole), &noises);
+        for c in &mut second.candidates {
+            c.noise = closest[c.noise];
+        }
+        whole.join(second);
+    }
     whole
 }
+
+/// All `shapes` under the simplest hypotheses on the noise, for a handful of points.
+pub fn fit_few(window: &Window, shapes: &Shapes) -> Fit {
+    let simple: Vec<Noise> =
+        hypotheses().into_iter().filter(|n| n.phi < 0.7 && n.white != 0.5).collect();
+    fit_under(window, shapes, &simple)
+}
+
+/// How often the best of each family gets neighbours.
+const FINER_ROUNDS: usize = 2;
 
 /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
 pub fn sketch(window: &Window, shapes: &Shapes) -> Fit {
@@ -134,7 +148,8 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
             fit.candidates.push(Candidate {
                 family: shape.family,
                 bounded: shape.bounded,
-                shape: i,
+                parts: shapes.parts(shape),
+                prior_ln: shape.prior_ln,
                 noise: index,
                 ln_weight,
                 df,
@@ -206,7 +221,8 @@ fn stair_candidate(
     Candidate {
         family: Family::Steps,
         bounded: Bounded::Step,
-        shape: 0,
+        parts: [None; COLUMNS_MAX],
+        prior_ln: 0.0,
         noise: f.noise,
         ln_weight: f.ln_weight,
         df: f.df,

@@ -9,6 +9,8 @@ pub const FALL_SHARE: f64 = 0.35;
 const FALL_LEVEL_SHARE: f64 = 0.08;
 /// And this many typical moves between neighbours.
 const FALL_MOVES: f64 = 8.0;
+/// Of teeth a few readings long, this many.
+const TOOTH_MOVES: f64 = 2.5;
 
 /// One sudden fall.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +23,9 @@ pub struct Fall {
 }
 
 /// Sudden falls of a series that is in order. Cost is linear.
+///
+/// Short teeth make large moves usual, so a smaller multiple of the usual move also counts when falls
+/// are sudden and rises are not: noise has as many of both.
 pub fn falls(points: &[Point]) -> Vec<Fall> {
     if points.len() < 4 {
         return Vec::new();
@@ -28,11 +33,20 @@ pub fn falls(points: &[Point]) -> Vec<Fall> {
     let mut values: Vec<f64> = points.iter().map(|p| p.value).collect();
     let high = quantile(&mut values, 0.99);
     let range = high - values[(values.len() - 1) / 100];
-    let moves: Vec<f64> = points
-        .windows(2)
-        .map(|w| (w[1].value - w[0].value).abs())
-        .collect();
-    let least = (FALL_SHARE * range).max(FALL_MOVES * median(&moves));
+    let moves: Vec<f64> = points.windows(2).map(|w| (w[1].value - w[0].value).abs()).collect();
+    let usual = median(&moves);
+    let sure = falls_of(points, (FALL_SHARE * range).max(FALL_MOVES * usual));
+    let bar = (FALL_SHARE * range).max(TOOTH_MOVES * usual);
+    let teeth = falls_of(points, bar);
+    let one_sided = teeth.len() >= 4 && 4 * sudden_rises(points, bar) <= teeth.len();
+    if one_sided { teeth } else { sure }
+}
+
+fn sudden_rises(points: &[Point], bar: f64) -> usize {
+    points.windows(2).filter(|w| w[1].value - w[0].value >= bar).count()
+}
+
+fn falls_of(points: &[Point], least: f64) -> Vec<Fall> {
     let mut found: Vec<Fall> = Vec::new();
     let mut i = 0;
     while i + 1 < points.len() {
@@ -44,16 +58,9 @@ pub fn falls(points: &[Point]) -> Vec<Fall> {
         if drop >= least.max(FALL_LEVEL_SHARE * before) {
             // Of a fall over two steps the first reading below the middle begins the new life.
             let middle = before - drop / 2.0;
-            let after = if points[i + 1].value < middle {
-                i + 1
-            } else {
-                low
-            };
-            found.push(Fall {
-                after,
-                peak: before.max(points[after - 1].value),
-                floor: points[low].value,
-            });
+            let after = if points[i + 1].value < middle { i + 1 } else { low };
+            let peak = before.max(points[after - 1].value);
+            found.push(Fall { after, peak, floor: points[low].value });
             i = low;
         } else {
             i += 1;
@@ -96,7 +103,7 @@ mod tests {
             falls(&saw).iter().map(|f| f.after).collect::<Vec<_>>(),
             [20, 40, 60, 80]
         );
-        let noise = line((0..100).map(|i| 100.0 + f64::from(i * 7919 % 13)));
+        let noise = line((0..100).map(|i| 100.0 + f64::from(i * i * 7919 % 101) / 8.0));
         assert!(falls(&noise).is_empty());
         assert!(falls(&line((0..9).map(|_| 5.0))).is_empty());
     }

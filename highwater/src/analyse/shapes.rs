@@ -91,6 +91,8 @@ pub enum Bounded {
     Open,
     /// Shifts of level.
     Step,
+    /// The same, so slow that the window is nearly straight.
+    Slow,
     /// Part of a daily cycle.
     Day,
 }
@@ -168,7 +170,7 @@ impl Family {
             Family::FillHinge => 0.015,
             Family::LateFill => 0.02,
             Family::TwoFills => 0.015,
-            Family::Day => 0.03,
+            Family::Day => 0.08,
         }
     }
 }
@@ -202,6 +204,8 @@ pub struct Shapes {
 /// A fill whose time constant is below this share of the window has bent inside it (95 % of the way
 /// takes three time constants; at 0.7 three quarters of the rise is seen).
 pub const BENT: f64 = 0.7;
+/// Above this share a fill is nearly straight over the window.
+pub const SLOW: f64 = 1.0;
 
 impl Shapes {
     fn column(&mut self, basis: Basis) -> usize {
@@ -227,6 +231,15 @@ impl Shapes {
             width,
             prior_ln: 0.0,
         });
+    }
+
+    /// The columns of one shape.
+    pub fn parts(&self, shape: &Shape) -> [Option<Basis>; COLUMNS_MAX] {
+        let mut parts = [None; COLUMNS_MAX];
+        for (part, column) in parts.iter_mut().zip(&shape.columns[..shape.width]) {
+            *part = Some(self.columns[*column]);
+        }
+        parts
     }
 
     /// About a third of the candidates of every family, with the same weight in sum.
@@ -278,6 +291,7 @@ fn bounded_of(family: Family, parts: &[Basis]) -> Bounded {
         (Family::Day, _) => Bounded::Day,
         (_, [Basis::Step(_), ..]) => Bounded::Step,
         (Family::FillLine | Family::FillHinge | Family::Broken, _) => Bounded::Fill,
+        (_, [.., Basis::Fill { tau }]) if *tau > SLOW => Bounded::Slow,
         (_, [.., Basis::Fill { tau }]) => bent(*tau < BENT),
         (_, [.., Basis::LateFill { from, tau }]) => bent(*tau < BENT * (1.0 - from)),
         (_, [.., Basis::Ramp(to)]) => bent(*to <= 0.88),
@@ -304,6 +318,22 @@ static TIMELESS: std::sync::LazyLock<Shapes> = std::sync::LazyLock::new(|| {
     late_shapes(&mut all);
     all
 });
+
+/// A few candidates, for a handful of points (the floors of a saw): more would leave nothing to decide.
+pub fn simple_shapes() -> Shapes {
+    let mut all = Shapes::default();
+    all.add(Family::Constant, &[]);
+    all.add(Family::Line, &[Basis::Power(1.0)]);
+    all.add(Family::Power, &[Basis::Power(0.5)]);
+    for tau in [0.08, 0.2, 0.45] {
+        all.add(Family::Fill, &[Basis::Fill { tau }]);
+    }
+    for from in [0.3, 0.6] {
+        all.add(Family::Hinge, &[Basis::Hinge(from)]);
+    }
+    all.spread_priors();
+    all
+}
 
 /// All candidates. `steps_at` are the instants between bins at which a step may lie; `day` is the length
 /// of a day in windows when part of one could pass for a trend.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::{Estimate, Label, Rules};
 use crate::analyse::bins::Bin;
-use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, sketch};
+use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, fit_few, sketch};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{median, quantile};
-use crate::analyse::shapes::{Bounded, Family, Shapes, shapes};
+use crate::analyse::shapes::{Bounded, Family, Shapes, shapes, simple_shapes};
 use crate::analyse::student::t_cdf;
 
 /// A day, for the cycle that nearly every service has.
@@ -62,7 +62,6 @@ pub struct Opinion {
     pub asymptote: Mixture,
     /// Rise over the window of what has no bound, as a share of the level.
     pub growth_share: Mixture,
-    pub ln_evidence: f64,
     pub window_s: f64,
     pub bins: usize,
     /// Where and by how much, of the best stepped candidate.
@@ -81,6 +80,8 @@ pub struct View<'a> {
     pub width_s: f64,
     /// The level that shares are taken of, when it is not that of the bins (the floors of a saw).
     pub level: Option<f64>,
+    /// A handful of points: only the simplest shapes.
+    pub few: bool,
 }
 
 struct Scaled {
@@ -96,7 +97,11 @@ struct Scaled {
 /// Forms the opinion; `None` when there are too few bins, or no time passes.
 pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
     let (scaled, candidates) = set_up(view)?;
-    let fitted = fit(&scaled.window, &candidates);
+    let fitted = if view.few {
+        fit_few(&scaled.window, &candidates)
+    } else {
+        fit(&scaled.window, &candidates)
+    };
     if fitted.candidates.is_empty() {
         return None;
     }
@@ -115,6 +120,9 @@ pub fn evidence(view: &View) -> f64 {
 
 fn set_up(view: &View) -> Option<(Scaled, Shapes)> {
     let scaled = scale(view)?;
+    if view.few {
+        return Some((scaled, simple_shapes()));
+    }
     let single = !view.by_uptime || view.bins.iter().all(|b| b.incarnation == 0);
     let steps_at: Vec<f64> = if single {
         scaled
@@ -128,7 +136,7 @@ fn set_up(view: &View) -> Option<(Scaled, Shapes)> {
         Vec::new()
     };
     let day = DAY_S / scaled.span_s;
-    let half_a_day = (0.4..8.0).contains(&day) && view.periods_s.is_empty();
+    let half_a_day = (0.4..2.4).contains(&day) && view.periods_s.is_empty();
     let candidates = shapes(&steps_at, half_a_day.then_some(day));
     Some((scaled, candidates))
 }
@@ -184,7 +192,7 @@ fn scale(view: &View) -> Option<Scaled> {
 }
 
 /// No residual is known better than the grain of the readings, a three-thousandth of the level, or a
-/// two-hundredth of the range: no real curve is exactly a formula.
+/// hundredth of the range: no real curve is exactly a formula.
 fn floor_of(values: &[f64], scale: f64, level: f64) -> f64 {
     let mut moves: Vec<f64> = values
         .windows(2)
@@ -230,6 +238,10 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
     1.0 - t_cdf((bar - guess.mean) / guess.se, df)
 }
 
+/// A fill that is nearly straight over the window still rises at its end; of curves that look so, this
+/// share goes on.
+const STRAIGHT: f64 = 0.5;
+
 /// How one candidate spreads its weight over the labels; bars in scaled units.
 fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> Weights {
     let unbounded = c.limit.is_none();
@@ -256,6 +268,10 @@ fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> 
         Bounded::None => {}
         Bounded::Fill => w.plateauing = rest * rose,
         Bounded::Open => w.open = rest * rose,
+        Bounded::Slow => {
+            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
+            w.open = (rose - w.growing).max(0.0);
+        }
         Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
         Bounded::Day => w.open = if day_seen { 0.0 } else { rest },
     }
@@ -268,7 +284,6 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
     let shift_bar = rules.shift_share * scaled.level / scaled.scale;
     let day_seen = scaled.span_s >= 1.5 * DAY_S;
     let mut said = Opinion {
-        ln_evidence: fitted.ln_evidence,
         window_s: scaled.span_s,
         bins: scaled.window.y.len(),
         ..Opinion::default()

@@ -26,7 +26,7 @@ impl Default for Rules {
             growth_share: 0.03,
             shift_share: 0.02,
             swing_share: 0.03,
-            decisive: 0.6,
+            decisive: 0.5,
             interval: 0.95,
             oom_share: 0.9,
         }

@@ -32,6 +32,9 @@ const FAST_BINS: f64 = 4.4;
 /// frequency.
 const FAST_SHARE: f64 = 0.5;
 
+/// Fewer floors than this are a handful.
+const FEW: usize = 14;
+
 /// Looks in every sensible way; `None` when nothing can be fitted.
 pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> {
     let sudden = falls(points);
@@ -98,6 +101,12 @@ fn restarts_or_not(
     let (split, whole) = (evidence(&view(true)), evidence(&view(false)));
     let by_uptime = split >= whole;
     let mut said = opinion(&view(by_uptime), rules)?;
+    if by_uptime {
+        // A fall that nobody announced, between levels that stand still, is a step.
+        let w = &mut said.weights;
+        (w.stepped, w.flat) = (w.stepped + w.flat, 0.0);
+        said.steps = sudden.iter().map(|f| (points[f.after].t_s, f.floor - f.peak)).collect();
+    }
     if by_uptime && sudden.len() >= 2 && unevenness(sudden) < EVEN {
         // Climbs that end at one threshold: a saw with few teeth looks the same as a leak restarted.
         doubt_growth(&mut said.weights);
@@ -124,6 +133,7 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
         by_uptime: false,
         width_s: period_s,
         level: Some(level),
+        few: low.len() < FEW,
         ..View::default()
     };
     let mut said = opinion(&view, rules)?;
@@ -143,7 +153,7 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     let width_s = width_for(points, &[]);
     let b = bins(points, &[], &[points.first()?.t_s], width_s);
     let (periods_s, swing) = cycles(points, &b, width_s);
-    let view = View { bins: &b, by_uptime: true, width_s, periods_s: &periods_s, level: None };
+    let view = View { bins: &b, by_uptime: true, width_s, periods_s: &periods_s, ..View::default() };
     let opinion = opinion(&view, rules)?;
     let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let saw = !periods_s.is_empty() && swing >= rules.swing_share * level;
@@ -158,7 +168,7 @@ fn cycles(points: &[Point], b: &[Bin], width_s: f64) -> (Vec<f64>, f64) {
         return (taken, swing);
     }
     let weigh = |periods_s: &[f64]| {
-        evidence(&View { bins: b, by_uptime: true, width_s, periods_s, level: None })
+        evidence(&View { bins: b, by_uptime: true, width_s, periods_s, ..View::default() })
     };
     let mut ahead = weigh(&[]);
     for period in &found {
