@@ -449,7 +449,7 @@ fn looks_as_another_user() {
 
 #[test]
 fn another_users_process_is_sampled_and_what_is_lost_is_said() {
-    let child = start(&mut Command::new("sleep").arg("60"));
+    let child = start(Command::new("sleep").arg("60"));
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("test");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
