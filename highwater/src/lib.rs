@@ -9,6 +9,7 @@ pub mod analyse;
 pub mod cli;
 pub mod observe;
 pub mod record;
+pub mod report;
 pub mod subject;
 pub mod units;
 pub mod verdict;

@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         }
     };
     match cli::dispatch(cli) {
-        Ok(code) => ExitCode::from(code),
+        Ok(code) => code,
         Err(error) => {
             anstream::eprintln!("{}", cli::words_of(&error));
             ExitCode::from(exit::of(&error))

@@ -8,7 +8,9 @@
 use statrs::function::gamma::ln_gamma;
 
 use super::finer::finer;
-use super::noise::{Noise, Whitener, hypotheses};
+use super::solve::{Matrix, Prepared, Solved};
+use super::stairs::{Stair, stairs};
+use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, Family, Shape, Shapes};
 
 /// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
@@ -66,77 +68,63 @@ pub struct Fit {
 /// Candidates this far (in log weight) below the best are forgotten.
 const FORGET_LN: f64 = 14.0;
 
-/// Columns whitened and freed of the nuisance under one hypothesis.
-struct Prepared {
-    y: Vec<f64>,
-    yy: f64,
-    y0: f64,
-    columns: Vec<Vec<f64>>,
-    cc: Vec<f64>,
-    cy: Vec<f64>,
-    /// What each column takes from the intercept.
-    c0: Vec<f64>,
-    var0: f64,
-    logdet: f64,
-    nuisances: usize,
-}
-
 /// Fits all `shapes`. Empty when there are fewer bins than the largest candidate needs.
+///
+/// Hypotheses on the noise that a sparse choice of shapes already refutes are not carried on, and the
+/// best of each family gets neighbours.
 pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
     let all = hypotheses();
-    let mut first = fit_under(window, shapes, &all);
+    let sketch = fit_under(window, &shapes.sparse(), &all);
     let near: Vec<Noise> = all
         .iter()
         .enumerate()
-        .filter(|(i, _)| {
-            first
-                .candidates
-                .iter()
-                .any(|c| c.noise == *i && first.matters(c))
-        })
+        .filter(|(i, _)| sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN)
         .map(|(_, noise)| *noise)
         .collect();
-    let second = fit_under(window, &finer(&first, shapes), &near);
-    first.join(second);
-    first
+    let mut whole = fit_under(window, shapes, &near);
+    let nearer: Vec<Noise> = near
+        .iter()
+        .enumerate()
+        .filter(|(i, _)| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN)
+        .map(|(_, noise)| *noise)
+        .collect();
+    let second = fit_under(window, &finer(&whole, shapes), &nearer);
+    whole.join(second);
+    whole
 }
 
-/// The same under the given hypotheses on the noise only.
+/// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
+pub fn sketch(window: &Window, shapes: &Shapes) -> Fit {
+    fit_under(window, &shapes.sparse(), &hypotheses())
+}
+
+/// A noise this far (in log weight) below the best after the sparse look is refuted; the sparse shapes
+/// may miss the right one by a few units.
+const REFUTED_LN: f64 = 8.0;
+/// The same after the full look.
+const DECIDED_LN: f64 = 5.0;
+
+/// All `shapes` under the given hypotheses on the noise.
 pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
     let n = window.y.len();
-    if n < 4 + window.nuisance.len() {
-        return Fit {
-            candidates: Vec::new(),
-            ln_evidence: f64::NEG_INFINITY,
-        };
+    let mut fit = Fit { candidates: Vec::new(), ln_evidence: f64::NEG_INFINITY };
+    if n < 4 + window.nuisance.len() || shapes.shapes.is_empty() {
+        return fit;
     }
-    let raw: Vec<Vec<f64>> = shapes
-        .columns
-        .iter()
-        .map(|basis| window.x.iter().map(|&x| basis.at(x)).collect())
-        .collect();
-    let contrasts: Vec<Contrasts> = shapes
-        .shapes
-        .iter()
-        .map(|s| shapes.contrasts(s, window.now))
-        .collect();
+    let raw = Matrix::of(window, shapes);
+    let contrasts: Vec<Contrasts> =
+        shapes.shapes.iter().map(|s| shapes.contrasts(s, window.now)).collect();
     let norms = Norms::new(n, window);
-    let mut fit = Fit {
-        candidates: Vec::new(),
-        ln_evidence: f64::NEG_INFINITY,
-    };
+    let mut ready = Prepared::default();
     for (index, noise) in noises.iter().enumerate() {
-        let Some(ready) = prepare(window, &raw, noise) else {
+        if !ready.prepare(window, &raw, noise) {
             continue;
-        };
+        }
         let base = noise.prior_ln - 0.5 * ready.logdet;
         for (i, shape) in shapes.shapes.iter().enumerate() {
-            let Some(solved) = solve(&ready, &shape.columns[..shape.width]) else {
-                continue;
-            };
-            let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else {
-                continue;
-            };
+            let columns = &shape.columns[..shape.width];
+            let Some(solved) = ready.solve(columns) else { continue };
+            let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else { continue };
             let ln_weight = base + shape.prior_ln + ln_ml;
             if ln_weight < fit.ln_evidence - FORGET_LN {
                 continue;
@@ -153,16 +141,82 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
                 growth: solved.guess(&c.growth, sigma2),
                 rise: solved.guess(&c.rise, sigma2),
                 slope: solved.guess(&c.slope, sigma2),
-                end: solved.level(&ready, &shape.columns, &c.end, sigma2),
-                limit: c
-                    .limit
-                    .map(|l| solved.level(&ready, &shape.columns, &l, sigma2)),
+                end: solved.level(&ready, columns, &c.end, sigma2),
+                limit: c.limit.map(|l| solved.level(&ready, columns, &l, sigma2)),
                 steps: steps_of(shapes, shape, &solved.beta),
             });
         }
+        staircases(&mut fit, &ready, &norms, shapes, (index, base));
     }
     fit.settle();
     fit
+}
+
+/// Two to [`STEPS_MAX`] steps at once, by greedy choice and exchange over the step columns.
+fn staircases(
+    fit: &mut Fit,
+    ready: &Prepared,
+    norms: &Norms,
+    shapes: &Shapes,
+    (noise, base): (usize, f64),
+) {
+    let Some(columns) = shapes.stairs.clone() else { return };
+    let count = columns.len() as f64;
+    for stair in stairs(&ready.columns[columns.clone()], &ready.y, STEPS_MAX) {
+        let width = stair.at.len();
+        let solved = Solved { width, rss: stair.rss, logdet: stair.logdet, ..Solved::default() };
+        let Some((ln_ml, sigma2, df)) = norms.marginal(ready, &solved) else { continue };
+        let k = width as f64;
+        let places = ln_gamma(count + 1.0) - ln_gamma(k + 1.0) - ln_gamma(count - k + 1.0);
+        // A neighbour of each step does nearly as well: about two places each are summed by the best.
+        let prior = Family::Steps.prior_ln() - ((STEPS_MAX - 1) as f64).ln() - places
+            + k * std::f64::consts::LN_2;
+        let ln_weight = base + prior + ln_ml;
+        if ln_weight < fit.ln_evidence - FORGET_LN {
+            continue;
+        }
+        fit.ln_evidence = fit.ln_evidence.max(ln_weight);
+        fit.candidates.push(stair_candidate(ready, shapes, &stair, columns.start, Fitted {
+            noise, ln_weight, sigma2, df,
+        }));
+    }
+}
+
+struct Fitted {
+    noise: usize,
+    ln_weight: f64,
+    sigma2: f64,
+    df: f64,
+}
+
+fn stair_candidate(
+    ready: &Prepared,
+    shapes: &Shapes,
+    stair: &Stair,
+    first: usize,
+    f: Fitted,
+) -> Candidate {
+    let largest = stair.beta.iter().copied().fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
+    let zeros = stair.at.iter().zip(&stair.beta);
+    let end = ready.y0 + zeros.map(|(k, b)| b * (1.0 - ready.c0[first + k])).sum::<f64>();
+    let place = |k: &usize| match shapes.columns[first + k] {
+        Basis::Step(x) => x,
+        _ => 0.0,
+    };
+    Candidate {
+        family: Family::Steps,
+        bounded: Bounded::Step,
+        shape: 0,
+        noise: f.noise,
+        ln_weight: f.ln_weight,
+        df: f.df,
+        growth: Guess::default(),
+        rise: Guess { mean: largest, se: (f.sigma2 * stair.variance).sqrt() },
+        slope: Guess::default(),
+        end: Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() },
+        limit: Some(Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() }),
+        steps: stair.at.iter().map(place).zip(stair.beta.iter().copied()).collect(),
+    }
 }
 
 impl Fit {
@@ -192,8 +246,9 @@ impl Fit {
         self.settle();
     }
 
-    fn matters(&self, c: &Candidate) -> bool {
-        c.ln_weight > self.ln_evidence - 6.0
+    fn best_of_noise(&self, noise: usize) -> f64 {
+        let of = self.candidates.iter().filter(|c| c.noise == noise);
+        of.map(|c| c.ln_weight).fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// Weight of each candidate, adding up to one.
@@ -211,6 +266,9 @@ fn steps_of(shapes: &Shapes, shape: &Shape, beta: &[f64; COLUMNS_MAX]) -> Vec<(f
         _ => Vec::new(),
     }
 }
+
+/// More steps than this are not told from a ramp.
+const STEPS_MAX: usize = 5;
 
 /// Constants of the marginal likelihood.
 struct Norms {
@@ -244,157 +302,6 @@ impl Norms {
         let ln_ml = self.ln_gamma[free] - 0.5 * df * (rss / 2.0).ln() - 0.5 * solved.logdet
             + width * (0.5 * std::f64::consts::TAU.ln() - self.width_ln);
         Some((ln_ml, rss / df, df))
-    }
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(x, y)| x * y).sum()
-}
-
-fn take(from: &mut [f64], q: &[f64], times: f64) {
-    for (v, q) in from.iter_mut().zip(q) {
-        *v -= times * q;
-    }
-}
-
-fn prepare(window: &Window, raw: &[Vec<f64>], noise: &Noise) -> Option<Prepared> {
-    let whitener = Whitener::new(noise, &window.gap, &window.thin);
-    let mut logdet = whitener.logdet;
-    let n = window.y.len();
-    let mut q: Vec<Vec<f64>> = Vec::new();
-    // How the intercept is read off the projections: first row of the inverse of R.
-    let mut read: Vec<f64> = Vec::new();
-    let mut buffer = Vec::with_capacity(n);
-    // The intercept goes last, so that its coefficient is one projection over one length.
-    let ones = vec![1.0; n];
-    for column in window.nuisance.iter().chain([&ones]) {
-        whitener.apply(column, &mut buffer);
-        let full = dot(&buffer, &buffer);
-        for done in &q {
-            let times = dot(&buffer, done);
-            take(&mut buffer, done, times);
-        }
-        let length2 = dot(&buffer, &buffer);
-        if length2 <= 1e-10 * full {
-            return None;
-        }
-        logdet += length2.ln();
-        let length = length2.sqrt();
-        read.push(1.0 / length);
-        q.push(buffer.iter().map(|v| v / length).collect());
-    }
-    let (q0, read0) = (q.last()?, *read.last()?);
-    let free = |column: &[f64]| {
-        let mut out = Vec::with_capacity(n);
-        whitener.apply(column, &mut out);
-        let zero = dot(&out, q0) * read0;
-        for q in &q {
-            let times = dot(&out, q);
-            take(&mut out, q, times);
-        }
-        (out, zero)
-    };
-    let (y, y0) = free(&window.y);
-    let mut ready = Prepared {
-        yy: dot(&y, &y),
-        y,
-        y0,
-        columns: Vec::with_capacity(raw.len()),
-        cc: Vec::new(),
-        cy: Vec::new(),
-        c0: Vec::new(),
-        var0: read0 * read0,
-        logdet,
-        nuisances: window.nuisance.len(),
-    };
-    for column in raw {
-        let (column, zero) = free(column);
-        ready.cc.push(dot(&column, &column));
-        ready.cy.push(dot(&column, &ready.y));
-        ready.c0.push(zero);
-        ready.columns.push(column);
-    }
-    Some(ready)
-}
-
-/// Coefficients of one shape with the inverse of its Gram matrix.
-struct Solved {
-    width: usize,
-    beta: [f64; COLUMNS_MAX],
-    inverse: [[f64; COLUMNS_MAX]; COLUMNS_MAX],
-    logdet: f64,
-    rss: f64,
-}
-
-/// `None` when the columns say the same (or nothing) under this noise.
-fn solve(ready: &Prepared, columns: &[usize]) -> Option<Solved> {
-    let mut s = Solved {
-        width: columns.len(),
-        beta: [0.0; COLUMNS_MAX],
-        inverse: [[0.0; COLUMNS_MAX]; COLUMNS_MAX],
-        logdet: 0.0,
-        rss: ready.yy,
-    };
-    match *columns {
-        [] => {}
-        [a] => {
-            let g = ready.cc[a];
-            if g < 1e-9 {
-                return None;
-            }
-            s.inverse[0][0] = 1.0 / g;
-            s.beta[0] = ready.cy[a] / g;
-            s.logdet = g.ln();
-            s.rss -= s.beta[0] * ready.cy[a];
-        }
-        [a, b, ..] => {
-            let (g, h) = (ready.cc[a], ready.cc[b]);
-            let cross = dot(&ready.columns[a], &ready.columns[b]);
-            let det = g * h - cross * cross;
-            if g < 1e-9 || h < 1e-9 || det < 1e-7 * g * h {
-                return None;
-            }
-            s.inverse = [[h / det, -cross / det], [-cross / det, g / det]];
-            let (y, z) = (ready.cy[a], ready.cy[b]);
-            s.beta = [(h * y - cross * z) / det, (g * z - cross * y) / det];
-            s.logdet = det.ln();
-            s.rss -= s.beta[0] * y + s.beta[1] * z;
-        }
-    }
-    Some(s)
-}
-
-impl Solved {
-    fn guess(&self, c: &[f64; COLUMNS_MAX], sigma2: f64) -> Guess {
-        let mean = (0..self.width).map(|i| c[i] * self.beta[i]).sum();
-        Guess {
-            mean,
-            se: (sigma2 * self.quadratic(c)).sqrt(),
-        }
-    }
-
-    fn quadratic(&self, c: &[f64; COLUMNS_MAX]) -> f64 {
-        let mut sum = 0.0;
-        for i in 0..self.width {
-            for j in 0..self.width {
-                sum += c[i] * self.inverse[i][j] * c[j];
-            }
-        }
-        sum.max(0.0)
-    }
-
-    /// The intercept plus a contrast.
-    fn level(&self, ready: &Prepared, columns: &[usize], c: &[f64; COLUMNS_MAX], s2: f64) -> Guess {
-        let mut away = [0.0; COLUMNS_MAX];
-        let mut mean = ready.y0;
-        for j in 0..self.width {
-            away[j] = c[j] - ready.c0[columns[j]];
-            mean += away[j] * self.beta[j];
-        }
-        Guess {
-            mean,
-            se: (s2 * (ready.var0 + self.quadratic(&away))).sqrt(),
-        }
     }
 }
 

@@ -14,4 +14,7 @@ pub mod order;
 pub mod period;
 pub mod series;
 pub mod shapes;
+pub mod solve;
+pub mod stairs;
 pub mod student;
+pub mod teeth;

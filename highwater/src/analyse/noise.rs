@@ -78,6 +78,24 @@ impl Whitener {
         w
     }
 
+    /// Whitens `width` columns at once; `cells` and `out` are row by row.
+    pub fn apply_rows(&self, cells: &[f64], width: usize, out: &mut [f64]) {
+        if width == 0 {
+            return;
+        }
+        let mut states = vec![0.0; width];
+        let rows = cells.chunks_exact(width).zip(out.chunks_exact_mut(width));
+        for (i, (row, white)) in rows.enumerate() {
+            let (forget, gain, scale) = (self.forget[i], self.gain[i], self.scale[i]);
+            for ((value, white), state) in row.iter().zip(white).zip(&mut states) {
+                let ahead = forget * *state;
+                let surprise = value - ahead;
+                *white = surprise * scale;
+                *state = ahead + gain * surprise;
+            }
+        }
+    }
+
     /// Whitens one column into `out`.
     pub fn apply(&self, column: &[f64], out: &mut Vec<f64>) {
         out.clear();

@@ -4,19 +4,26 @@ use std::f64::consts::TAU;
 
 use super::order::median;
 use super::series::Point;
+use super::solve::dot;
 
 /// Resolution at which a period is looked for.
-const GRID: usize = 512;
+const GRID: usize = 400;
+/// What explains less is not a cycle, and no weaker one is looked for after it.
+const WEAK: f64 = 0.2;
+/// Fewer cycles in the window are a bend, not a period.
+const CYCLES_MIN: f64 = 2.5;
 
 /// One candidate period with the share of the detrended variance that two harmonics explain.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Period {
     pub length_s: f64,
     pub share: f64,
+    /// Peak to trough, as of a sine, in the unit of the values.
+    pub swing: f64,
 }
 
 /// The strongest periods (at most `count`), the strongest first, each with at least two and a half
-/// cycles in the window. Cost: about half a million multiplications whatever the length.
+/// cycles in the window. Cost: a few tenths of a millisecond whatever the length.
 pub fn periods(points: &[Point], count: usize) -> Vec<Period> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();
@@ -36,10 +43,12 @@ pub fn periods(points: &[Point], count: usize) -> Vec<Period> {
         let Some((cycles, share)) = strongest(&t, &y, total) else {
             break;
         };
-        found.push(Period {
-            length_s: span / cycles,
-            share,
-        });
+        // The mean square of a sine is an eighth of its swing squared.
+        let swing = (8.0 * share * total / y.len() as f64).sqrt();
+        found.push(Period { length_s: span / cycles, share, swing });
+        if share < WEAK {
+            break;
+        }
         remove(&t, &mut y, cycles);
     }
     found
@@ -82,34 +91,52 @@ fn project(from: &mut [f64], q: &[f64]) {
     from.iter_mut().zip(q).for_each(|(v, q)| *v -= times * q);
 }
 
-/// Power of one frequency (cycles per window) as a share of `total`.
-fn power(t: &[f64], y: &[f64], cycles: f64) -> f64 {
-    let (mut ys, mut yc, mut ss, mut cc, mut sc) = (0.0, 0.0, 0.0, 0.0, 0.0);
-    for (t, y) in t.iter().zip(y) {
-        let (s, c) = (TAU * cycles * t).sin_cos();
-        ys += y * s;
-        yc += y * c;
-        ss += s * s;
-        cc += c * c;
-        sc += s * c;
+/// Sine and cosine of one frequency at every instant, turned on to the next frequency without a call.
+struct Wheel {
+    sine: Vec<f64>,
+    cosine: Vec<f64>,
+}
+
+impl Wheel {
+    fn at(t: &[f64], cycles: f64) -> Wheel {
+        let (sine, cosine) = t.iter().map(|t| (TAU * cycles * t).sin_cos()).unzip();
+        Wheel { sine, cosine }
     }
-    let det = ss * cc - sc * sc;
-    if det < 1e-9 * ss * cc {
-        0.0
-    } else {
+
+    fn turn(&mut self, by: &Wheel) {
+        let steps = by.sine.iter().zip(&by.cosine);
+        for ((s, c), (ds, dc)) in self.sine.iter_mut().zip(&mut self.cosine).zip(steps) {
+            (*s, *c) = (*s * dc + *c * ds, *c * dc - *s * ds);
+        }
+    }
+
+    /// What the frequency explains of the squares of `y`.
+    fn power(&self, y: &[f64]) -> f64 {
+        let (ys, yc) = (dot(y, &self.sine), dot(y, &self.cosine));
+        let (ss, cc) = (dot(&self.sine, &self.sine), dot(&self.cosine, &self.cosine));
+        let sc = dot(&self.sine, &self.cosine);
+        let det = ss * cc - sc * sc;
+        if det < 1e-9 * ss * cc {
+            return 0.0;
+        }
         (cc * ys * ys - 2.0 * sc * ys * yc + ss * yc * yc) / det
     }
 }
 
+fn power(t: &[f64], y: &[f64], cycles: f64) -> f64 {
+    Wheel::at(t, cycles).power(y)
+}
+
 fn strongest(t: &[f64], y: &[f64], total: f64) -> Option<(f64, f64)> {
     let top = (t.len() / 2) as f64;
-    let mut best = (0.0, 0.0);
-    let mut cycles = 2.5;
+    let (mut best, mut cycles) = ((0.0, 0.0), CYCLES_MIN);
+    let (mut wheel, half) = (Wheel::at(t, CYCLES_MIN), Wheel::at(t, 0.5));
     while cycles <= top {
-        let p = power(t, y, cycles);
+        let p = wheel.power(y);
         if p > best.1 {
             best = (cycles, p);
         }
+        wheel.turn(&half);
         cycles += 0.5;
     }
     if best.1 <= 0.0 {
@@ -123,11 +150,7 @@ fn strongest(t: &[f64], y: &[f64], total: f64) -> Option<(f64, f64)> {
             }
         }
     }
-    let second = if 2.0 * best.0 < top {
-        power(t, y, 2.0 * best.0)
-    } else {
-        0.0
-    };
+    let second = if 2.0 * best.0 < top { power(t, y, 2.0 * best.0) } else { 0.0 };
     Some((best.0, ((best.1 + second) / total).min(1.0)))
 }
 

@@ -143,8 +143,12 @@ impl Family {
         }
     }
 
-    /// Prior weight. Chosen so that labels start about even (flat 0.25, growing 0.35, plateauing 0.25,
+    /// Log of the prior weight. Chosen so that labels start about even (flat 0.25, growing 0.35, plateauing 0.25,
     /// stepped 0.15): the data must decide.
+    pub fn prior_ln(self) -> f64 {
+        self.prior().ln()
+    }
+
     fn prior(self) -> f64 {
         match self {
             Family::Constant => 0.22,
@@ -169,6 +173,9 @@ impl Family {
     }
 }
 
+/// How many families there are.
+const FAMILIES: usize = Family::Day as usize + 1;
+
 /// Columns of one candidate, at most this many besides the nuisance.
 pub const COLUMNS_MAX: usize = 2;
 
@@ -188,6 +195,8 @@ pub struct Shape {
 pub struct Shapes {
     pub columns: Vec<Basis>,
     pub shapes: Vec<Shape>,
+    /// The columns of single steps, when staircases are to be tried too.
+    pub stairs: Option<std::ops::Range<usize>>,
 }
 
 /// A fill whose time constant is below this share of the window has bent inside it (95 % of the way
@@ -220,13 +229,44 @@ impl Shapes {
         });
     }
 
+    /// About a third of the candidates of every family, with the same weight in sum.
+    pub fn sparse(&self) -> Shapes {
+        let mut thin = Shapes::default();
+        let mut places = vec![None; self.columns.len()];
+        let mut seen = [0usize; FAMILIES];
+        for shape in &self.shapes {
+            let count = &mut seen[shape.family as usize];
+            *count += 1;
+            // Two-column families with a step are what costs most and decides least here.
+            let every = match shape.family {
+                Family::StepLine | Family::StepFill | Family::TwoFills | Family::FillHinge => 7,
+                Family::Line | Family::Constant | Family::Day => 1,
+                Family::Step => 2,
+                _ => 3,
+            };
+            if *count % every == every / 2 || every == 1 {
+                let mut kept = shape.clone();
+                for column in &mut kept.columns[..shape.width] {
+                    let new = places[*column].get_or_insert_with(|| {
+                        thin.columns.push(self.columns[*column]);
+                        thin.columns.len() - 1
+                    });
+                    *column = *new;
+                }
+                thin.shapes.push(kept);
+            }
+        }
+        thin.spread_priors();
+        thin
+    }
+
     fn spread_priors(&mut self) {
-        let mut counts = std::collections::BTreeMap::new();
+        let mut counts = [0.0; FAMILIES];
         for s in &self.shapes {
-            *counts.entry(s.family).or_insert(0.0) += 1.0;
+            counts[s.family as usize] += 1.0;
         }
         for s in &mut self.shapes {
-            s.prior_ln = (s.family.prior() / counts[&s.family]).ln();
+            s.prior_ln = (s.family.prior() / counts[s.family as usize]).ln();
         }
     }
 }
@@ -255,21 +295,35 @@ const KNOTS: [f64; 12] = [
     0.08, 0.16, 0.24, 0.32, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.87, 0.93,
 ];
 
-/// All candidates. `steps_at` are the instants between bins at which a step may lie; `day` is the length
-/// of a day in windows when part of one could pass for a trend.
-pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
+/// The candidates that do not depend on the window; made once.
+static TIMELESS: std::sync::LazyLock<Shapes> = std::sync::LazyLock::new(|| {
     let mut all = Shapes::default();
     all.add(Family::Constant, &[]);
     growing_shapes(&mut all);
     filling_shapes(&mut all);
     late_shapes(&mut all);
-    for &at in steps_at {
-        all.add(Family::Step, &[Basis::Step(at)]);
-        all.add(Family::StepLine, &[Basis::Step(at), Basis::Power(1.0)]);
-    }
-    for &at in steps_at.iter().step_by(2) {
-        for tau in [0.04, 0.12, 0.3] {
-            all.add(Family::StepFill, &[Basis::Step(at), Basis::Fill { tau }]);
+    all
+});
+
+/// All candidates. `steps_at` are the instants between bins at which a step may lie; `day` is the length
+/// of a day in windows when part of one could pass for a trend.
+pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
+    let mut all = TIMELESS.clone();
+    let line = all.column(Basis::Power(1.0));
+    let fills = [0.035, 0.11, 0.27].map(|tau| all.column(Basis::Fill { tau }));
+    let first = all.columns.len();
+    all.columns.extend(steps_at.iter().map(|at| Basis::Step(*at)));
+    all.stairs = (steps_at.len() >= 6).then_some(first..all.columns.len());
+    let mut push = |family, columns, width| {
+        all.shapes.push(Shape { family, bounded: Bounded::Step, columns, width, prior_ln: 0.0 });
+    };
+    for i in 0..steps_at.len() {
+        push(Family::Step, [first + i, 0], 1);
+        push(Family::StepLine, [first + i, line], 2);
+        if i % 2 == 0 {
+            for fill in fills {
+                push(Family::StepFill, [first + i, fill], 2);
+            }
         }
     }
     if let Some(length) = day {

@@ -1,7 +1,10 @@
 //! The verbs. Each joins the stages of the pipeline and owns no logic of theirs.
 
+pub mod allocators;
 pub mod exit;
 pub mod manual;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -26,15 +29,17 @@ Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    Allocators(allocators::AllocatorsArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
 }
 
 /// Runs the verb; the value is the exit code.
-pub fn dispatch(cli: Cli) -> anyhow::Result<u8> {
+pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
-        Verb::Completions(args) => manual::completions(&args),
-        Verb::Man(args) => manual::man(&args),
+        Verb::Allocators(args) => allocators::run(&args),
+        Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
+        Verb::Man(args) => manual::man(&args).map(ExitCode::from),
     }
 }
 

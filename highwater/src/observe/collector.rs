@@ -3,12 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Instant;
 
-use super::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use super::fact::library::Libraries;
+use super::look::{Look, ProcessId, Role, Target, TimeNs};
 use super::metric;
 use super::page::Page;
 use super::proc::ProcRoot;
 use super::proc::open::DESCRIPTORS;
-use super::proc::process::{Ended, Loss, ProcessReader, Shares, Vital};
+use super::proc::process::Shares;
+use super::watched::{Allowance, Watched};
 
 /// What a look may cost, and when a process counts as hung.
 #[derive(Debug, Clone)]
@@ -17,6 +19,10 @@ pub struct Options {
     pub share_tasks: f64,
     /// The same for smaps_rollup (PSS, LazyFree ...), which walks page tables.
     pub share_rollup: f64,
+    /// The same for rereading maps, to see that a process loaded another library.
+    pub share_maps: f64,
+    /// Without CPU time and context switches for this long, a process counts as hung.
+    pub hung_after_ns: i64,
 }
 
 impl Default for Options {
@@ -26,6 +32,8 @@ impl Default for Options {
         Options {
             share_tasks: 0.004,
             share_rollup: 0.004,
+            share_maps: 0.002,
+            hung_after_ns: 60_000_000_000,
         }
     }
 }
@@ -38,18 +46,8 @@ pub struct Observer {
     watched: HashMap<ProcessId, Watched>,
     /// Descriptors that may stay open between looks, all processes together.
     descriptors: usize,
+    libraries: Libraries,
     buffer: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Watched {
-    pid: i32,
-    start_ticks: u64,
-    reader: ProcessReader,
-    /// It ended: nothing more is read, nothing more is said.
-    ended: bool,
-    /// What was already said to be lost.
-    said: HashSet<&'static str>,
 }
 
 impl Observer {
@@ -59,6 +57,7 @@ impl Observer {
             options,
             watched: HashMap::new(),
             descriptors: descriptors_to_keep(),
+            libraries: Libraries::default(),
             buffer: Vec::new(),
         }
     }
@@ -74,9 +73,8 @@ impl Observer {
             events: Vec::new(),
         };
         self.forget(targets);
-        let shares = self.shares(targets.len());
         for target in targets.iter().filter(|target| target.role != Role::Host) {
-            self.look_at(target, shares, &mut look);
+            self.look_at(target, targets.len(), &mut look);
         }
         if let Some(own) = targets.iter().find(|target| target.role == Role::Highwater) {
             let cost = begin.elapsed().as_nanos() as u64;
@@ -85,110 +83,45 @@ impl Observer {
         look
     }
 
-    fn shares(&self, processes: usize) -> Shares {
-        let processes = processes.max(1) as f64;
-        Shares {
-            tasks: self.options.share_tasks / processes,
-            rollup: self.options.share_rollup / processes,
-        }
-    }
-
     /// Lets go of processes that are no targets any more.
     fn forget(&mut self, targets: &[Target]) {
         let wanted: HashSet<ProcessId> = targets.iter().map(|target| target.process).collect();
         self.watched.retain(|process, _| wanted.contains(process));
     }
 
-    fn look_at(&mut self, target: &Target, shares: Shares, look: &mut Look) {
-        let mut page = Page::new(look, target.process);
+    fn look_at(&mut self, target: &Target, among: usize, look: &mut Look) {
         self.watch(target);
         let Some(watched) = self.watched.get_mut(&target.process) else {
             return;
         };
-        if watched.ended {
-            return;
-        }
-        let mut losses = Vec::new();
-        let read = watched.reader.look(
-            page.time(),
-            shares,
-            &mut self.buffer,
-            &mut page,
-            &mut losses,
-        );
-        match read {
-            Ok(vital) => watched.follow(target, vital.as_ref(), &mut page),
-            Err(ended) => {
-                watched.ended = true;
-                page.event(EventKind::Vanished, ended_words(target, &ended));
-            }
-        }
-        watched.say(target, losses, &mut page);
-        watched.reader.rest();
-    }
-
-    /// Starts to watch a target, or starts anew when its process changed.
-    fn watch(&mut self, target: &Target) {
-        let known = self.watched.get(&target.process);
-        if known.is_some_and(|w| w.pid == target.pid && w.start_ticks == target.start_ticks) {
-            return;
-        }
-        let kept = self
-            .watched
-            .values()
-            .filter(|w| w.reader.keeps() && !w.ended)
-            .count();
-        let keep = (kept + 1) * DESCRIPTORS <= self.descriptors;
-        let reader = ProcessReader::new(
-            &self.root,
-            target.pid,
-            target.start_ticks,
-            keep,
-            target.process.0,
-        );
-        let (pid, start_ticks) = (target.pid, target.start_ticks);
-        let said = HashSet::new();
-        let watched = Watched {
-            pid,
-            start_ticks,
-            reader,
-            ended: false,
-            said,
+        let among = among.max(1) as f64;
+        let allowed = Allowance {
+            shares: Shares {
+                tasks: self.options.share_tasks / among,
+                rollup: self.options.share_rollup / among,
+            },
+            share_maps: self.options.share_maps / among,
+            hung_after_ns: self.options.hung_after_ns,
+            libraries: &mut self.libraries,
+            buffer: &mut self.buffer,
         };
-        self.watched.insert(target.process, watched);
+        watched.look(target, allowed, &mut Page::new(look, target.process));
     }
-}
 
-impl Watched {
-    fn follow(&mut self, _target: &Target, _vital: Option<&Vital>, _page: &mut Page<'_>) {}
-
-    /// Says what is lost, each thing once.
-    fn say(&mut self, target: &Target, losses: Vec<Loss>, page: &mut Page<'_>) {
-        for loss in losses {
-            if self.said.insert(loss.what) {
-                page.event(
-                    EventKind::Degraded,
-                    format!(
-                        "pid {}: {} cannot be read ({}); it is missing from the samples. \
-                         `highwater doctor` says what this machine allows",
-                        target.pid, loss.what, loss.why
-                    ),
-                );
-            }
+    /// Starts to watch a target, or starts anew when its process is another one.
+    fn watch(&mut self, target: &Target) {
+        if self
+            .watched
+            .get(&target.process)
+            .is_some_and(|known| known.is_for(target))
+        {
+            return;
         }
-    }
-}
-
-fn ended_words(target: &Target, ended: &Ended) -> String {
-    let pid = target.pid;
-    match ended {
-        Ended::Gone => format!("pid {pid} is gone"),
-        Ended::Zombie => format!("pid {pid} has ended; its parent has not asked for its exit code"),
-        Ended::Reused { start_ticks } => format!(
-            "pid {pid} belongs to another process now: it started {start_ticks} ticks after boot, \
-             the one to look at {} ticks",
-            target.start_ticks
-        ),
+        let keeps = |known: &&Watched| known.reader.keeps() && !known.has_ended();
+        let kept = self.watched.values().filter(keeps).count();
+        let keep = (kept + 1) * DESCRIPTORS <= self.descriptors;
+        self.watched
+            .insert(target.process, Watched::new(&self.root, target, keep));
     }
 }
 

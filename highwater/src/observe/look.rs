@@ -92,6 +92,8 @@ pub struct Event {
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     Started,
+    /// It could not even be started.
+    StartFailed,
     Ready,
     NeverReady,
     Exited,
@@ -99,6 +101,8 @@ pub enum EventKind {
     OomKilled,
     Killed,
     Restarted,
+    /// It failed too often and is not started again.
+    GaveUp,
     Stopped,
     /// The grace was over: SIGKILL.
     StopForced,

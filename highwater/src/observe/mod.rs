@@ -10,3 +10,4 @@ pub mod look;
 pub mod metric;
 pub mod page;
 pub mod proc;
+pub mod watched;

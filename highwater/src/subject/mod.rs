@@ -6,6 +6,7 @@
 //! clock, and only ever rises. What happened comes back from [`Subject::poll`] as values; this stage knows nothing
 //! of how it is recorded.
 
+pub mod allocator;
 pub mod experiment;
 
 pub mod fake;

@@ -32,7 +32,7 @@ impl ByteScale {
     }
 
     /// The unit of a column: that of its largest value, one step finer when its smallest would
-    /// fall under a tenth of it.
+    /// fall under a half.
     pub fn of_column(values: impl IntoIterator<Item = f64>) -> ByteScale {
         let sizes = values
             .into_iter()
@@ -41,7 +41,7 @@ impl ByteScale {
         let (low, high) = sizes.fold((f64::MAX, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
         let scale = ByteScale::of(high);
         let finer = ByteScale::of(high / KIB);
-        match low < scale.bytes / 10.0 && high / finer.bytes < 100_000.0 {
+        match low < scale.bytes / 2.0 && high / finer.bytes < 100_000.0 {
             true => finer,
             false => scale,
         }
@@ -101,7 +101,7 @@ pub fn ratio(value: f64, lo: f64, hi: f64) -> String {
 /// A share as a percentage: "12.5 %".
 pub fn percent(share: f64) -> String {
     match share.is_finite() {
-        true => format!("{} %", digits(share * 100.0)),
+        true => format!("{} %", short(share * 100.0)),
         false => MISSING.to_string(),
     }
 }

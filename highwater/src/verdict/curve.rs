@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::{Estimate, Label, Rules};
 use crate::analyse::bins::Bin;
-use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit};
+use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, sketch};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{median, quantile};
-use crate::analyse::shapes::{Bounded, Family, shapes};
+use crate::analyse::shapes::{Bounded, Family, Shapes, shapes};
 use crate::analyse::student::t_cdf;
 
 /// A day, for the cycle that nearly every service has.
@@ -79,6 +79,8 @@ pub struct View<'a> {
     pub periods_s: &'a [f64],
     /// Length of one bin, seconds.
     pub width_s: f64,
+    /// The level that shares are taken of, when it is not that of the bins (the floors of a saw).
+    pub level: Option<f64>,
 }
 
 struct Scaled {
@@ -93,6 +95,25 @@ struct Scaled {
 
 /// Forms the opinion; `None` when there are too few bins, or no time passes.
 pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
+    let (scaled, candidates) = set_up(view)?;
+    let fitted = fit(&scaled.window, &candidates);
+    if fitted.candidates.is_empty() {
+        return None;
+    }
+    let mut said = weigh(&fitted, &scaled, rules);
+    said.steps = steps_of(&fitted, &scaled);
+    Some(said)
+}
+
+/// Log evidence of one way to look at the bins, from a sparse choice of shapes: to be compared with that
+/// of another way to look at the same bins. Minus infinity when nothing can be fitted.
+pub fn evidence(view: &View) -> f64 {
+    set_up(view).map_or(f64::NEG_INFINITY, |(scaled, candidates)| {
+        sketch(&scaled.window, &candidates).ln_evidence
+    })
+}
+
+fn set_up(view: &View) -> Option<(Scaled, Shapes)> {
     let scaled = scale(view)?;
     let single = !view.by_uptime || view.bins.iter().all(|b| b.incarnation == 0);
     let steps_at: Vec<f64> = if single {
@@ -109,13 +130,7 @@ pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
     let day = DAY_S / scaled.span_s;
     let half_a_day = (0.4..8.0).contains(&day) && view.periods_s.is_empty();
     let candidates = shapes(&steps_at, half_a_day.then_some(day));
-    let fitted = fit(&scaled.window, &candidates);
-    if fitted.candidates.is_empty() {
-        return None;
-    }
-    let mut said = weigh(&fitted, &scaled, rules);
-    said.steps = steps_of(&fitted, &scaled);
-    Some(said)
+    Some((scaled, candidates))
 }
 
 fn scale(view: &View) -> Option<Scaled> {
@@ -130,7 +145,8 @@ fn scale(view: &View) -> Option<Scaled> {
     };
     let span_s = bins.iter().map(clock).fold(0.0, f64::max);
     let values: Vec<f64> = bins.iter().map(|b| b.value).collect();
-    let level = median(&values[values.len() - values.len().div_ceil(5)..]);
+    let tail = values.len() - values.len().div_ceil(5);
+    let level = view.level.unwrap_or_else(|| median(&values[tail..]));
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     if bins.len() < 5 || span_s <= 0.0 || level <= 0.0 {
@@ -252,7 +268,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
     let shift_bar = rules.shift_share * scaled.level / scaled.scale;
     let day_seen = scaled.span_s >= 1.5 * DAY_S;
     let mut said = Opinion {
-        ln_evidence: fitted.ln_evidence - scaled.window.y.len() as f64 * scaled.scale.ln(),
+        ln_evidence: fitted.ln_evidence,
         window_s: scaled.span_s,
         bins: scaled.window.y.len(),
         ..Opinion::default()

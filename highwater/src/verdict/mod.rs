@@ -5,6 +5,7 @@
 pub mod arm;
 pub mod check;
 mod curve;
+mod ways;
 mod label;
 mod rules;
 pub mod run;

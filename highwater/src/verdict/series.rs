@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::curve::{Opinion, View, estimate, opinion};
+use super::curve::{Opinion, estimate};
+use super::ways::{Looked, look};
 use super::{Estimate, Label, Rules};
-use crate::analyse::bins::{bins, width_for};
 use crate::analyse::clean::{Cleaned, clean};
-use crate::analyse::incarnation::{cuts_at, falls};
-use crate::analyse::period::periods;
 use crate::analyse::series::Series;
 
 /// What is said of one series. Values are in the unit of the series (bytes for memory),
@@ -66,9 +64,8 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
             format!("{more} more readings"),
         );
     }
-    let found = ways_to_look(series, &cleaned, rules);
-    match found {
-        Some((said, lives, period)) => speak(verdict, series, &said, lives, period, rules),
+    match look(series, &cleaned.points, rules) {
+        Some(looked) => speak(verdict, series, &looked, rules),
         None => refuse(
             verdict,
             "too few stretches of time",
@@ -113,109 +110,20 @@ fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdic
     verdict
 }
 
-/// Tries the ways in which the readings can be cut into incarnations and cycles; the one with the most
-/// evidence speaks. Returns it with the number of incarnations and the period.
-fn ways_to_look(
-    series: &Series,
-    cleaned: &Cleaned,
-    rules: &Rules,
-) -> Option<(Opinion, usize, Option<f64>)> {
-    let points = &cleaned.points;
-    let sudden = falls(points);
-    let at_limit = series.limit.is_some_and(|limit| {
-        let high = sudden
-            .iter()
-            .filter(|f| f.peak >= rules.oom_share * limit)
-            .count();
-        high > 0 && 2 * high >= sudden.len()
-    });
-    let known = cuts_at(points, &series.restarts_s);
-    let given = !known.is_empty() || at_limit;
-    let mut cuts = known;
-    if at_limit || (cuts.is_empty() && sudden.len() <= 3) {
-        cuts.extend(sudden.iter().map(|f| f.after));
-        cuts.sort_unstable();
-        cuts.dedup();
-    }
-    let width_s = width_for(points, &cuts);
-    let born = |cut: usize| {
-        let t_s = points[cut].t_s;
-        let before = if cut > 0 {
-            points[cut - 1].t_s
-        } else {
-            f64::NEG_INFINITY
-        };
-        let known = series
-            .restarts_s
-            .iter()
-            .copied()
-            .filter(|r| *r <= t_s && *r > before);
-        known.fold(f64::NAN, f64::max)
-    };
-    let births: Vec<f64> = std::iter::once(0)
-        .chain(cuts.iter().copied())
-        .map(|cut| {
-            if born(cut).is_nan() {
-                points[cut].t_s
-            } else {
-                born(cut)
-            }
-        })
-        .collect();
-    let b = bins(points, &cuts, &births, width_s);
-    let look = |by_uptime, periods_s: &[f64]| {
-        opinion(
-            &View {
-                bins: &b,
-                by_uptime,
-                periods_s,
-                width_s,
-            },
-            rules,
-        )
-    };
-    if !cuts.is_empty() {
-        let split = look(true, &[]);
-        if given {
-            return split.map(|s| (s, cuts.len() + 1, None));
-        }
-        let whole = look(false, &[]);
-        return match (split, whole) {
-            (Some(s), Some(w)) if w.ln_evidence > s.ln_evidence => Some((w, 1, None)),
-            (Some(s), _) => Some((s, cuts.len() + 1, None)),
-            (None, w) => w.map(|w| (w, 1, None)),
-        };
-    }
-    let mut best = look(true, &[]).map(|o| (o, 1, None))?;
-    for period in periods(points, 1) {
-        if period.share < 0.25 || period.length_s < 2.5 * width_s {
-            continue;
-        }
-        if let Some(cyclic) = look(true, &[period.length_s]) {
-            // Looking for the best of many frequencies costs about three nats.
-            if cyclic.ln_evidence > best.0.ln_evidence + 3.0 {
-                best = (cyclic, 1, Some(period.length_s));
-            }
-        }
-    }
-    Some(best)
-}
-
 fn speak(
     mut verdict: SeriesVerdict,
     series: &Series,
-    said: &Opinion,
-    lives: usize,
-    period: Option<f64>,
+    looked: &Looked,
     rules: &Rules,
 ) -> SeriesVerdict {
+    let said = &looked.opinion;
     let (label, weight) = said.weights.leader();
     verdict.confidence = weight;
     verdict.level = estimate(&said.level, rules.interval);
     let growth = said.growth_share.mean();
     verdict
         .evidence
-        .insert("incarnations".to_owned(), lives as f64);
+        .insert("incarnations".to_owned(), looked.incarnations as f64);
     verdict.evidence.insert("bins".to_owned(), said.bins as f64);
     verdict.evidence.insert("growth_share".to_owned(), growth);
     for (family, weight) in &said.families {
@@ -234,8 +142,8 @@ fn speak(
     ] {
         verdict.evidence.insert(format!("p_{name}"), weight);
     }
-    verdict.period_s = period;
-    verdict.label = if label == Label::Flat && period.is_some() {
+    verdict.period_s = looked.period_s;
+    verdict.label = if label == Label::Flat && looked.saw {
         Label::Sawtooth
     } else {
         label

@@ -63,7 +63,15 @@ impl Child {
 
     /// Lets a program that waits for a line go on.
     pub fn write_line(&self) {
-        self.input.lock().unwrap().write_all(b"\n").unwrap();
+        self.write("\n");
+    }
+
+    pub fn write(&self, text: &str) {
+        self.input
+            .lock()
+            .unwrap()
+            .write_all(text.as_bytes())
+            .unwrap();
     }
 
     pub fn kill_and_reap(&mut self) {

@@ -3,4 +3,4 @@
 #[path = "../synthetic/mod.rs"]
 mod synthetic;
 
-mod analyse;
+mod text;

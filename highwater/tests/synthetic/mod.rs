@@ -318,7 +318,7 @@ impl Plan {
         let (mut user, mut system, mut faults) = (0.0, 0.0, 0.0);
         let mut t_s = (life.begins / self.interval_s).ceil() * self.interval_s;
         while t_s <= life.ends {
-            wander = 0.9 * wander + 0.6 * MIB * dice.normal();
+            wander = 0.9 * wander + 0.12 * MIB * dice.normal();
             let level = arm.curve.at(t_s - life.begins) * life.scale + wander;
             let rss = (level / 4096.0).round().max(1.0) * 4096.0;
             peak = peak.max(rss);

@@ -1,6 +1,6 @@
 //! One process at one look: what /proc tells of it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use super::ProcRoot;
@@ -87,6 +87,11 @@ impl ProcessReader {
     /// The open folder, for the readings that are not made here; `None` before the first look.
     pub fn folder(&self) -> Option<&Folder> {
         self.folder.as_ref()
+    }
+
+    /// /proc/PID.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     pub fn keeps(&self) -> bool {

@@ -265,23 +265,25 @@ impl Scene<'_> {
             (false, n) => format!("{n} of {} allocators", n + undecided.len()),
         };
         let ran = if ended.is_empty() { "" } else { " that ran" };
-        let alike = if unlike.is_empty() { " alike" } else { "" };
-        let faster: Vec<String> = unlike
+        let alike: Vec<&Standing> = growing
             .iter()
-            .take(NAMES_MAX)
-            .filter_map(|s| times(s))
+            .copied()
+            .filter(|s| s.change == Change::Control || s.is_alike)
             .collect();
-        let faster = if faster.is_empty() {
-            String::new()
-        } else {
-            format!("; {}", list(&faster))
+        let word = if unlike.is_empty() { " alike" } else { "" };
+        let mut rates = match unlike.is_empty() || alike.len() == 1 {
+            true => slope_range(&alike),
+            false => format!("{} alike, {}", alike.len(), slope_range(&alike)),
         };
+        let faster: Vec<String> = unlike.iter().filter_map(|s| times(s)).collect();
+        if !faster.is_empty() {
+            rates += &format!("; {}", list(&faster));
+        }
         let open = match undecided.is_empty() {
             true => String::new(),
             false => format!(" ({} cannot be told yet)", names(&undecided)),
         };
-        let range = slope_range(&growing);
-        format!("Memory grows under {count}{ran}{alike} ({range}{faster}){open}")
+        format!("Memory grows under {count}{ran}{word} ({rates}){open}")
     }
 
     fn undecided_allocators(&self) -> Vec<&Standing<'_>> {

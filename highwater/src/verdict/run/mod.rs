@@ -5,6 +5,7 @@
 //! from what the processes were seen to do.
 
 mod headline;
+pub mod judge;
 mod learnings;
 mod rows;
 mod standing;

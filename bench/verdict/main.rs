@@ -1,0 +1,144 @@
+//! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
+//!
+//! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
+//! dev|heldout|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong.
+
+mod case;
+mod dice;
+mod families;
+mod score;
+
+use std::collections::BTreeMap;
+
+use case::Case;
+use highwater::analyse::series::Series;
+use highwater::verdict::series::{SeriesVerdict, judge};
+use highwater::verdict::Rules;
+use score::{PARTS, Score};
+
+struct Options {
+    seed: u64,
+    each: u64,
+    set: String,
+    family: String,
+    wrong: bool,
+}
+
+fn options() -> Options {
+    let mut o = Options {
+        seed: 1,
+        each: 40,
+        set: "all".to_owned(),
+        family: String::new(),
+        wrong: false,
+    };
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().unwrap_or_default();
+        match arg.as_str() {
+            "--seed" => o.seed = value().parse().unwrap_or(1),
+            "--each" => o.each = value().parse().unwrap_or(40),
+            "--set" => o.set = value(),
+            "--family" => o.family = value(),
+            "--wrong" => o.wrong = true,
+            other => {
+                eprintln!("unknown argument {other}; see the head of bench/verdict/main.rs");
+                std::process::exit(2);
+            }
+        }
+    }
+    o
+}
+
+/// A set of families: its size, the name of a family, and the maker of a case.
+type Set = (&'static str, usize, fn(usize) -> &'static str, fn(usize, u64) -> Case);
+
+fn sets() -> Vec<Set> {
+    vec![("dev", families::FAMILIES.len(), |i| families::FAMILIES[i].0, families::make)]
+}
+
+fn prefix(series: &Series, part: f64) -> Series {
+    let lo = series.points.iter().map(|p| p.t_s).fold(f64::INFINITY, f64::min);
+    let hi = series.points.iter().map(|p| p.t_s).fold(f64::NEG_INFINITY, f64::max);
+    let until = lo + part * (hi - lo);
+    Series {
+        id: series.id.clone(),
+        points: series.points.iter().filter(|p| p.t_s <= until).copied().collect(),
+        restarts_s: series.restarts_s.iter().filter(|t| **t <= until).copied().collect(),
+        limit: series.limit,
+    }
+}
+
+fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
+    let rules = Rules::default();
+    for i in 0..o.each {
+        let seed = o.seed.wrapping_mul(1_000_003) ^ ((family as u64) << 32) ^ i;
+        let case = (set.3)(family, seed);
+        let at: Vec<SeriesVerdict> =
+            PARTS.iter().map(|part| judge(&prefix(&case.series, *part), &rules)).collect();
+        score.count(&case, &at);
+        let full = &at[PARTS.len() - 1];
+        let right = case.truth.right_at(1.0, full.label);
+        if o.wrong && !right {
+            explain(&case, seed, &at);
+        }
+    }
+}
+
+fn explain(case: &Case, seed: u64, at: &[SeriesVerdict]) {
+    let full = &at[at.len() - 1];
+    let labels: Vec<&str> = at.iter().map(|v| v.label.word()).collect();
+    println!(
+        "{} seed {seed} n {} want {:?} said {:?} {:.2} truth slope {:?} said {:?}\n  {labels:?}\n  {:?}",
+        case.family,
+        case.series.points.len(),
+        case.truth.accept,
+        full.label,
+        full.confidence,
+        case.truth.slope_per_hour,
+        full.slope_per_hour,
+        full.evidence.iter().filter(|(k, v)| !k.starts_with("dropped") && **v > 0.01)
+            .map(|(k, v)| format!("{k}={v:.3}")).collect::<Vec<_>>()
+    );
+}
+
+fn main() {
+    let o = options();
+    for set in sets() {
+        if o.set != "all" && o.set != set.0 {
+            continue;
+        }
+        let chosen: Vec<usize> = (0..set.1).filter(|f| set.2(*f).contains(&o.family)).collect();
+        let started = std::time::Instant::now();
+        let mut scores: BTreeMap<usize, Score> = BTreeMap::new();
+        std::thread::scope(|scope| {
+            let halves = [0, 1].map(|half| {
+                let (set, o, chosen) = (&set, &o, &chosen);
+                scope.spawn(move || {
+                    let mine = chosen.iter().skip(half).step_by(2);
+                    mine.map(|&family| {
+                        let mut score = Score::default();
+                        run_family(set, family, o, &mut score);
+                        (family, score)
+                    })
+                    .collect::<Vec<_>>()
+                })
+            });
+            for half in halves {
+                scores.extend(half.join().unwrap_or_default());
+            }
+        });
+        println!("== {} families, seed {}, {} series each", set.0, o.seed, o.each);
+        println!("{}", score::HEAD);
+        let mut total = Score::default();
+        for (family, s) in &scores {
+            println!("{}", score::line(set.2(*family), s));
+            total.add(s);
+        }
+        println!("{}", score::line("ALL", &total));
+        println!("{}", score::calibration(&total));
+        let judged = total.cases * PARTS.len() as f64;
+        let each = 2.0 * started.elapsed().as_secs_f64() * 1e3 / judged;
+        println!("about {each:.2} ms a verdict on one core\n");
+    }
+}

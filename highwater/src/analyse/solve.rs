@@ -1,0 +1,218 @@
+//! Least squares for many small designs that share their columns: whitened once, freed of the nuisance
+//! once, then every design of at most two columns is a formula over inner products.
+
+use super::fit::{Guess, Window};
+use super::noise::{Noise, Whitener};
+use super::shapes::{COLUMNS_MAX, Shapes};
+
+/// All columns, row by row, so that the filter runs along all of them at once.
+pub struct Matrix {
+    rows: usize,
+    columns: usize,
+    cells: Vec<f64>,
+}
+
+impl Matrix {
+    /// The columns of `shapes` over the bins of the window.
+    pub fn of(window: &Window, shapes: &Shapes) -> Matrix {
+        let (rows, columns) = (window.x.len(), shapes.columns.len());
+        let mut cells = vec![0.0; rows * columns];
+        for (k, basis) in shapes.columns.iter().enumerate() {
+            for (i, x) in window.x.iter().enumerate() {
+                cells[i * columns + k] = basis.at(*x);
+            }
+        }
+        Matrix { rows, columns, cells }
+    }
+}
+
+/// Inner product with four running sums, so that it is not one long chain of additions.
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
+    let mut sums = [0.0; 4];
+    let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
+    let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(x, y)| x * y).sum();
+    for (x, y) in a4.zip(b4) {
+        for k in 0..4 {
+            sums[k] += x[k] * y[k];
+        }
+    }
+    sums[0] + sums[1] + sums[2] + sums[3] + rest
+}
+
+fn take(from: &mut [f64], q: &[f64], times: f64) {
+    for (v, q) in from.iter_mut().zip(q) {
+        *v -= times * q;
+    }
+}
+
+/// Columns whitened and freed of the nuisance under one hypothesis on the noise.
+#[derive(Default)]
+pub struct Prepared {
+    pub y: Vec<f64>,
+    yy: f64,
+    /// The intercept, if nothing else were fitted; and its variance per unit of residual variance.
+    pub y0: f64,
+    pub var0: f64,
+    pub columns: Vec<Vec<f64>>,
+    cc: Vec<f64>,
+    cy: Vec<f64>,
+    /// What each column takes from the intercept.
+    pub c0: Vec<f64>,
+    pub logdet: f64,
+    pub nuisances: usize,
+    work: Vec<f64>,
+}
+
+impl Prepared {
+    /// Prepares for one noise; false when the nuisance columns say the same under it.
+    pub fn prepare(&mut self, window: &Window, raw: &Matrix, noise: &Noise) -> bool {
+        let whitener = Whitener::new(noise, &window.gap, &window.thin);
+        let Some((q, lengths)) = basis_of_nuisance(window, &whitener) else { return false };
+        self.logdet = whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>();
+        self.nuisances = window.nuisance.len();
+        let (q0, read0) = match (q.last(), lengths.last()) {
+            (Some(q0), Some(length)) => (q0, 1.0 / length),
+            _ => return false,
+        };
+        self.var0 = read0 * read0;
+        whitener.apply(&window.y, &mut self.y);
+        self.y0 = dot(&self.y, q0) * read0;
+        for q in &q {
+            let times = dot(&self.y, q);
+            take(&mut self.y, q, times);
+        }
+        self.yy = dot(&self.y, &self.y);
+        self.whiten_columns(raw, &whitener, &q, read0);
+        true
+    }
+
+    fn whiten_columns(&mut self, raw: &Matrix, w: &Whitener, q: &[Vec<f64>], read0: f64) {
+        let m = raw.columns;
+        self.work.clear();
+        self.work.resize(raw.cells.len(), 0.0);
+        w.apply_rows(&raw.cells, m, &mut self.work);
+        let mut times = vec![0.0; m];
+        for q in q {
+            times.fill(0.0);
+            for (row, q) in self.work.chunks_exact(m.max(1)).zip(q) {
+                times.iter_mut().zip(row).for_each(|(t, v)| *t += q * v);
+            }
+            for (row, q) in self.work.chunks_exact_mut(m.max(1)).zip(q) {
+                row.iter_mut().zip(&times).for_each(|(v, t)| *v -= q * t);
+            }
+        }
+        // The intercept was the last: its projection is what a column takes from it.
+        self.c0 = times.iter().map(|t| t * read0).collect();
+        self.columns.resize(m, Vec::new());
+        for (k, column) in self.columns.iter_mut().enumerate() {
+            column.clear();
+            column.extend((0..raw.rows).map(|i| self.work[i * m + k]));
+        }
+        self.cc = self.columns.iter().map(|c| dot(c, c)).collect();
+        self.cy = self.columns.iter().map(|c| dot(c, &self.y)).collect();
+    }
+}
+
+/// Orthonormal nuisance columns, the intercept last (then its coefficient is one projection), with the
+/// length each had.
+fn basis_of_nuisance(window: &Window, whitener: &Whitener) -> Option<(Vec<Vec<f64>>, Vec<f64>)> {
+    let (mut q, mut lengths): (Vec<Vec<f64>>, Vec<f64>) = (Vec::new(), Vec::new());
+    let ones = vec![1.0; window.y.len()];
+    for column in window.nuisance.iter().chain([&ones]) {
+        let mut white = Vec::with_capacity(column.len());
+        whitener.apply(column, &mut white);
+        let full = dot(&white, &white);
+        for done in &q {
+            let times = dot(&white, done);
+            take(&mut white, done, times);
+        }
+        let length2 = dot(&white, &white);
+        if length2.is_nan() || length2 <= 1e-10 * full {
+            return None;
+        }
+        let length = length2.sqrt();
+        white.iter_mut().for_each(|v| *v /= length);
+        lengths.push(length);
+        q.push(white);
+    }
+    Some((q, lengths))
+}
+
+/// Coefficients of one shape with the inverse of its Gram matrix.
+#[derive(Default)]
+pub struct Solved {
+    pub width: usize,
+    pub beta: [f64; COLUMNS_MAX],
+    pub inverse: [[f64; COLUMNS_MAX]; COLUMNS_MAX],
+    pub logdet: f64,
+    pub rss: f64,
+}
+
+impl Prepared {
+    /// `None` when the columns say the same (or nothing) under this noise.
+    pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
+        let mut s = Solved { width: columns.len(), rss: self.yy, ..Solved::default() };
+        match *columns {
+            [] => {}
+            [a] => {
+                let g = self.cc[a];
+                if g < 1e-9 {
+                    return None;
+                }
+                s.inverse[0][0] = 1.0 / g;
+                s.beta[0] = self.cy[a] / g;
+                s.logdet = g.ln();
+                s.rss -= s.beta[0] * self.cy[a];
+            }
+            [a, b, ..] => {
+                let (g, h) = (self.cc[a], self.cc[b]);
+                let cross = dot(&self.columns[a], &self.columns[b]);
+                let det = g * h - cross * cross;
+                if g < 1e-9 || h < 1e-9 || det < 1e-7 * g * h {
+                    return None;
+                }
+                s.inverse = [[h / det, -cross / det], [-cross / det, g / det]];
+                let (y, z) = (self.cy[a], self.cy[b]);
+                s.beta = [(h * y - cross * z) / det, (g * z - cross * y) / det];
+                s.logdet = det.ln();
+                s.rss -= s.beta[0] * y + s.beta[1] * z;
+            }
+        }
+        Some(s)
+    }
+}
+
+impl Solved {
+    /// A linear functional of the coefficients.
+    pub fn guess(&self, c: &[f64; COLUMNS_MAX], sigma2: f64) -> Guess {
+        let mean = (0..self.width).map(|i| c[i] * self.beta[i]).sum();
+        Guess { mean, se: (sigma2 * self.quadratic(c)).sqrt() }
+    }
+
+    fn quadratic(&self, c: &[f64; COLUMNS_MAX]) -> f64 {
+        let mut sum = 0.0;
+        for i in 0..self.width {
+            for j in 0..self.width {
+                sum += c[i] * self.inverse[i][j] * c[j];
+            }
+        }
+        sum.max(0.0)
+    }
+
+    /// The intercept plus a functional.
+    pub fn level(
+        &self,
+        ready: &Prepared,
+        columns: &[usize],
+        c: &[f64; COLUMNS_MAX],
+        sigma2: f64,
+    ) -> Guess {
+        let mut away = [0.0; COLUMNS_MAX];
+        let mut mean = ready.y0;
+        for j in 0..self.width {
+            away[j] = c[j] - ready.c0[columns[j]];
+            mean += away[j] * self.beta[j];
+        }
+        Guess { mean, se: (sigma2 * (ready.var0 + self.quadratic(&away))).sqrt() }
+    }
+}

@@ -1,0 +1,186 @@
+//! What the subject reports, written into the record: starts and ends as process rows, the rest as events.
+//!
+//! A full disk delays rows, it does not lose them: they wait here, in order, until the record takes them.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use crate::observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, TimeNs};
+use crate::record::{NewProcess, RecordError, Recorder};
+use crate::subject::{Ending, Happening, Role as SubjectRole, Started, What, Who};
+
+/// Rows that wait for a full disk; more than this many are dropped, oldest first, and counted.
+const WAITING_MAX: usize = 10_000;
+
+/// One row to be.
+#[derive(Debug, Clone)]
+enum Row {
+    Happened(Happening),
+    Said { time: TimeNs, who: Option<Who>, kind: EventKind, words: String },
+    Facts { time: TimeNs, facts: Vec<Fact> },
+}
+
+/// The supervisor's pen.
+pub struct Journal {
+    recorder: Recorder,
+    begun: TimeNs,
+    ids: HashMap<Who, ProcessId>,
+    waiting: VecDeque<Row>,
+    dropped: u64,
+    /// The disk is full and that was said.
+    full: bool,
+}
+
+impl Journal {
+    pub fn new(recorder: Recorder, begun: TimeNs) -> Journal {
+        let (ids, waiting) = (HashMap::new(), VecDeque::new());
+        Journal { recorder, begun, ids, waiting, dropped: 0, full: false }
+    }
+
+    /// Remembers processes that the record knows from before (a resumed run).
+    pub fn remember(&mut self, who: Who, id: ProcessId) {
+        self.ids.insert(who, id);
+    }
+
+    pub fn id_of(&self, who: &Who) -> Option<ProcessId> {
+        self.ids.get(who).copied()
+    }
+
+    pub fn recorder(&mut self) -> &mut Recorder {
+        &mut self.recorder
+    }
+
+    pub fn happened(&mut self, happening: Happening) -> Result<(), RecordError> {
+        self.take(Row::Happened(happening))
+    }
+
+    pub fn say(
+        &mut self,
+        time: TimeNs,
+        who: Option<Who>,
+        kind: EventKind,
+        words: String,
+    ) -> Result<(), RecordError> {
+        self.take(Row::Said { time, who, kind, words })
+    }
+
+    pub fn facts(&mut self, time: TimeNs, facts: Vec<Fact>) -> Result<(), RecordError> {
+        self.take(Row::Facts { time, facts })
+    }
+
+    /// Rows that did not fit yet, and the number of those that were dropped.
+    pub fn backlog(&self) -> (usize, u64) {
+        (self.waiting.len(), self.dropped)
+    }
+
+    fn take(&mut self, row: Row) -> Result<(), RecordError> {
+        if self.waiting.len() == WAITING_MAX {
+            self.waiting.pop_front();
+            self.dropped += 1;
+        }
+        self.waiting.push_back(row);
+        self.flush()
+    }
+
+    /// Writes what waits. A full disk is no error: it is said once, and tried again at the next call.
+    pub fn flush(&mut self) -> Result<(), RecordError> {
+        while let Some(row) = self.waiting.front().cloned() {
+            match self.write(&row) {
+                Ok(()) => {
+                    self.waiting.pop_front();
+                    self.full = false;
+                }
+                Err(error) if error.is_full() => {
+                    if !std::mem::replace(&mut self.full, true) {
+                        anstream::eprintln!("highwater: {error}");
+                    }
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, row: &Row) -> Result<(), RecordError> {
+        match row {
+            Row::Happened(happening) => self.write_happening(happening),
+            Row::Said { time, who, kind, words } => {
+                let process = who.as_ref().and_then(|who| self.id_of(who));
+                let words = words.clone();
+                self.recorder.event(&Event { time: *time, process, kind: *kind, words })
+            }
+            Row::Facts { time, facts } => self.recorder.look(&Look {
+                time: *time,
+                samples: Vec::new(),
+                facts: facts.clone(),
+                histograms: Vec::new(),
+                events: Vec::new(),
+            }),
+        }
+    }
+
+    fn write_happening(&mut self, happening: &Happening) -> Result<(), RecordError> {
+        let Happening { at, who, what, words } = happening;
+        let time = self.time(*at);
+        if let What::Started(started) | What::Resumed(started) = what
+            && !self.ids.contains_key(who)
+        {
+            let id = self.recorder.process_started(&new_process(who, started, time))?;
+            self.ids.insert(who.clone(), id);
+        }
+        let process = self.id_of(who);
+        if let (What::Ended { exit, .. }, Some(id)) = (what, process) {
+            self.recorder.process_ended(id, time, exit.as_deref())?;
+        }
+        let words = format!("{}: {words}", who.words());
+        self.recorder.event(&Event { time, process, kind: kind_of(what), words })
+    }
+
+    /// The run's time, from the time since it began.
+    pub fn time(&self, at: Duration) -> TimeNs {
+        TimeNs(self.begun.0 + at.as_nanos() as i64)
+    }
+}
+
+fn new_process(who: &Who, started: &Started, time: TimeNs) -> NewProcess {
+    let is_load = who.role == SubjectRole::Load;
+    NewProcess {
+        arm: who.arm.clone(),
+        replica: who.replica,
+        incarnation: who.incarnation,
+        role: if is_load { Role::Load } else { Role::Subject },
+        pid: started.pid,
+        start_ticks: started.start_ticks,
+        started: time,
+        command: started.command.clone(),
+        metrics_url: started.metrics_url.clone(),
+        load_lines: started.out.clone().filter(|_| is_load),
+        cgroup: started.cgroup.clone(),
+        expected_allocator: started.library.clone(),
+    }
+}
+
+fn kind_of(what: &What) -> EventKind {
+    match what {
+        What::Started(_) => EventKind::Started,
+        What::StartFailed => EventKind::StartFailed,
+        What::Ready => EventKind::Ready,
+        What::NeverReady => EventKind::NeverReady,
+        What::Ended { ending, .. } => match ending {
+            Ending::Stopped => EventKind::Stopped,
+            Ending::Exited => EventKind::Exited,
+            Ending::Crashed => EventKind::Crashed,
+            Ending::OomKilled => EventKind::OomKilled,
+            Ending::Killed => EventKind::Killed,
+            Ending::Vanished => EventKind::Vanished,
+        },
+        What::StopForced => EventKind::StopForced,
+        What::Restarted => EventKind::Restarted,
+        What::GaveUp => EventKind::GaveUp,
+        What::LogTruncated => EventKind::LogTruncated,
+        What::Resumed(_) => EventKind::Resumed,
+        What::Degraded => EventKind::Degraded,
+        What::Note => EventKind::Note,
+    }
+}
