@@ -9,12 +9,12 @@
 pub mod allocator;
 pub mod experiment;
 
+pub mod fake;
 pub mod happening;
 pub mod order;
 pub mod placeholder;
 pub mod ports;
 
-pub mod redact;
 pub mod restart;
 pub mod service;
 

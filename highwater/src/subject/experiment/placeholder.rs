@@ -22,11 +22,21 @@ pub const PLACEHOLDERS: &[(&str, &str)] = &[
     ("port8", "another free port"),
     ("port9", "another free port"),
     ("arm", "name of the arm"),
-    ("replica", "number of the replica inside its arm, from 1"),
+    ("replica", "number of the replica inside its arm, from 0"),
     ("run", "name of the run's folder"),
-    ("data", "an empty folder of this process"),
-    ("seed", "seed of the experiment"),
+    (
+        "data",
+        "a folder of this process: empty at its first start, kept over its restarts",
+    ),
+    (
+        "seed",
+        "a number for random choices: the same for one replica number in every arm",
+    ),
     ("pid", "process id of the replica; only once it runs"),
+    (
+        "processes",
+        "a JSON file that lists all processes of the run; for load and checks",
+    ),
 ];
 
 /// A piece of a text with placeholders.
@@ -89,12 +99,14 @@ pub fn check(text: &str, moment: Moment) -> Result<(), String> {
                 None => format!(
                     "unknown placeholder {}; known: {}. For a literal brace write {{{{{word}}}}}",
                     quoted(&format!("{{{word}}}")),
-                    "{port} {port2} ... {arm} {replica} {run} {data} {seed} {pid}"
+                    "{port} {port2} ... {arm} {replica} {run} {data} {seed} {pid} {processes}"
                 ),
             });
         }
-        if word == "pid" && moment == Moment::BeforeStart {
-            return Err("{pid} is not known before the process has started".into());
+        if matches!(word, "pid" | "processes") && moment == Moment::BeforeStart {
+            return Err(format!(
+                "{{{word}}} is not known before the process has started"
+            ));
         }
     }
     Ok(())

@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use super::Preload;
 use super::census::MARK;
-use crate::subject::experiment::{Arm, Experiment, LoadPlan};
+use super::secrets::Secrets;
+use crate::subject::experiment::redact::{REDACTED, redact_command, redact_environment};
+use crate::subject::experiment::{Arm, Experiment, LoadPer, LoadPlan};
 use crate::subject::placeholder::{self, PlaceholderError, Values};
-use crate::subject::redact::{Secrets, redact_arguments, redact_environment};
+use crate::wording::nearest;
 
 /// A command with everything filled in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,6 +80,27 @@ impl Launch {
         find_program(name, &self.directory, &path.unwrap_or_default())
     }
 
+    /// Puts back what the frozen experiment of a resumed run leaves out: secrets come from highwater's own
+    /// environment then, under the same names.
+    ///
+    /// # Errors
+    /// In words, with the name of a secret that nobody knows any more.
+    pub fn with_secrets(mut self) -> Result<Self, String> {
+        let lost = |text: &str| text.contains(REDACTED);
+        if let Some(argument) = self.arguments.iter().find(|argument| lost(argument)) {
+            return Err(format!(
+                "{argument}: this secret is not kept in the run folder, so a resumed run cannot start the process \
+                 again; give it by a variable of the environment next time"
+            ));
+        }
+        for (name, value) in self.environment.iter_mut().filter(|(_, value)| lost(value)) {
+            *value = env::var(name).map_err(|_| {
+                format!("{name}: this secret is not kept in the run folder; set {name} where you run `highwater run --resume`")
+            })?;
+        }
+        Ok(self)
+    }
+
     /// Adds the mark by which descendants are found.
     pub fn marked(mut self, mark: &str) -> Self {
         self.environment.insert(MARK.into(), mark.into());
@@ -86,7 +109,7 @@ impl Launch {
 
     /// The command as it may be recorded.
     pub fn shown_command(&self) -> Vec<String> {
-        redact_arguments(&self.arguments)
+        redact_command(&self.arguments)
     }
 
     /// The environment as it may be recorded.
@@ -120,6 +143,19 @@ pub fn texts_with_ports<'a>(plan: &'a Experiment, arm: &'a Arm) -> Vec<&'a str> 
         Some(Ready::Http { url, .. }) => texts.push(url),
         Some(Ready::Tcp { address }) => texts.push(address),
         Some(Ready::Log { .. }) | None => {}
+    }
+    // A load program may listen itself: what plays the service's upstream, say.
+    if let Some(load) = plan
+        .load
+        .as_ref()
+        .filter(|load| load.per == LoadPer::Process)
+    {
+        texts.extend(
+            load.command
+                .iter()
+                .chain(load.environment.values())
+                .map(String::as_str),
+        );
     }
     texts
 }
@@ -223,21 +259,18 @@ fn nearest_beside(program: &Path) -> String {
 }
 
 fn nearest_in(folders: &[PathBuf], name: &str) -> String {
-    let names = folders
+    let entries = folders
         .iter()
         .filter_map(|folder| folder.read_dir().ok())
         .flatten()
         .flatten();
-    let scored = names.map(|entry| {
-        let known = entry.file_name().to_string_lossy().into_owned();
-        (strsim::jaro_winkler(name, &known), known, entry.path())
-    });
-    let best = scored
-        .filter(|(score, ..)| *score > 0.8)
-        .max_by(|a, b| a.0.total_cmp(&b.0));
-    best.map_or(String::new(), |(_, known, path)| {
-        format!("; the nearest is {known} ({})", path.display())
-    })
+    let paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    let known = |path: &PathBuf| Some(path.file_name()?.to_str()?.to_owned());
+    let names: Vec<String> = paths.iter().filter_map(known).collect();
+    match nearest(name, names.iter().map(String::as_str)) {
+        Some(near) => format!("; did you mean {near}?"),
+        None => String::new(),
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub mod processes;
 mod ready;
 mod roster;
 mod running;
+mod secrets;
 mod shared;
 mod slot;
 mod spawn;

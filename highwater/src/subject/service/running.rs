@@ -11,9 +11,9 @@ use super::exit::{Exit, signal_words};
 use super::logs::Logs;
 use super::memory::MemoryWatch;
 use super::ready::Probe;
+use super::secrets::Secrets;
 use crate::subject::experiment::Stop;
 use crate::subject::happening::{Ending, Happening, Role, Started, What, Who};
-use crate::subject::redact::Secrets;
 
 /// How long SIGKILL may take to work: a process in a system call that cannot be interrupted (a dead network file
 /// system) outlives it.

@@ -82,7 +82,8 @@ impl Slot {
         if let Some(data) = &self.data {
             make_private_folder(data).map_err(|error| format!("{}: {error}", data.display()))?;
         }
-        let program = order.launch.program()?;
+        let launch = order.launch.with_secrets()?;
+        let program = launch.program()?;
         let folder = shared.setup.folder.join("logs");
         let (logs, out_file, err_file) = Logs::create(&folder, &self.log_name(), self.log_limit())
             .map_err(|error| format!("its logs in {}: {error}", folder.display()))?;
@@ -94,7 +95,7 @@ impl Slot {
             .map_err(|e| e.to_string())?;
         let mark = shared.mark(&self.log_name());
         let cgroup = shared.make_cgroup(&self.log_name(), order.memory_limit, self.who(), now, out);
-        let launch = order.launch.marked(&mark);
+        let launch = launch.marked(&mark);
         for port in &self.ports {
             shared.ports.release(*port);
         }

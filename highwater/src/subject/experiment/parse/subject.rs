@@ -15,6 +15,7 @@ use crate::subject::experiment::signal::parse_signal;
 use crate::subject::experiment::{
     Arm, AttachGroup, LoadPer, LoadPlan, Ready, Restart, Stop, SubjectKind, SubjectPlan,
 };
+use crate::subject::fake::Curve;
 use crate::wording::quoted;
 
 const KEYS: &[&str] = &[
@@ -106,14 +107,19 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
         match (plan.kind, &arm.value.curve) {
             (SubjectKind::Fake, None) => {
                 let help =
-                    "the shape that its memory takes, for example curve = \"grow 100MiB 1MiB/s\"";
+                    "the shape that its memory takes, for example curve = \"100MiB + 1MiB/s\"";
                 faults.note_with_help(
                     arm.place,
                     format!("arm {name} of a fake subject has no `curve`"),
                     help,
                 );
             }
-            (SubjectKind::Fake, Some(_)) | (_, None) => {}
+            (SubjectKind::Fake, Some(curve)) => {
+                if let Err(why) = Curve::parse(curve) {
+                    faults.note(arm.place, format!("arm {name}: {why}"));
+                }
+            }
+            (_, None) => {}
             (_, Some(_)) => faults.note(
                 arm.place,
                 format!("arm {name}: `curve` is for a fake subject"),
