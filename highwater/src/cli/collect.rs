@@ -107,10 +107,18 @@ impl Collector {
         let words = if ended.is_empty() {
             "the supervisor was killed; none of its processes was left".to_owned()
         } else {
-            format!("the supervisor was killed; ended what was left: {}", ended.join("; "))
+            format!(
+                "the supervisor was killed; ended what was left: {}",
+                ended.join("; ")
+            )
         };
         let (time, kind) = (self.clock.now(), EventKind::Note);
-        self.recorder.event(&Event { time, process: None, kind, words })?;
+        self.recorder.event(&Event {
+            time,
+            process: None,
+            kind,
+            words,
+        })?;
         Ok(exit::DONE)
     }
 }

@@ -1,12 +1,18 @@
 //! The verbs. Each joins the stages of the pipeline and owns no logic of theirs.
 
 pub mod allocators;
+pub mod collect;
+pub mod conclude;
 pub mod exit;
 pub mod manual;
+pub mod run;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::record::Folder;
 
 /// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
 #[derive(Debug, Parser)]
@@ -29,14 +35,19 @@ Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    Run(run::RunArgs),
     Allocators(allocators::AllocatorsArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
+    #[command(hide = true)]
+    Collect(collect::CollectArgs),
 }
 
 /// Runs the verb; the value is the exit code.
 pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
+        Verb::Run(args) => run::run(&args).map(ExitCode::from),
+        Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
         Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
         Verb::Man(args) => manual::man(&args).map(ExitCode::from),
@@ -50,4 +61,12 @@ pub fn words_of(error: &anyhow::Error) -> String {
         words.push_str(&format!("\n  because: {cause}"));
     }
     words
+}
+
+/// A run by its folder, or by its name under the folder where runs are kept.
+pub fn find_run(runs: &Path, word: &Path) -> anyhow::Result<Folder> {
+    if word.is_dir() {
+        return Ok(Folder::open(word)?);
+    }
+    Ok(Folder::find(runs, &word.to_string_lossy())?)
 }

@@ -5,9 +5,9 @@
 
 pub mod error;
 pub mod export;
-pub mod news;
 pub mod folder;
 mod meta;
+pub mod news;
 pub mod reader;
 pub mod recorder;
 pub mod run;

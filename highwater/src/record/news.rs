@@ -21,10 +21,20 @@ impl Reader {
             return Ok(None);
         };
         let samples = self.sql("reading the last look", |db| samples(db, last.0, wants))?;
-        let (histograms, read_to) =
-            self.sql("reading new histograms", |db| histograms(db, since.histogram))?;
-        *since = News { look: last.0, histogram: read_to };
-        Ok(Some(Look { time, samples, facts: Vec::new(), histograms, events: Vec::new() }))
+        let (histograms, read_to) = self.sql("reading new histograms", |db| {
+            histograms(db, since.histogram)
+        })?;
+        *since = News {
+            look: last.0,
+            histogram: read_to,
+        };
+        Ok(Some(Look {
+            time,
+            samples,
+            facts: Vec::new(),
+            histograms,
+            events: Vec::new(),
+        }))
     }
 }
 
@@ -34,7 +44,9 @@ fn samples(
     wants: &dyn Fn(&str) -> bool,
 ) -> rusqlite::Result<Vec<Sample>> {
     let mut names = db.prepare_cached("SELECT id, name FROM metric")?;
-    let names = names.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
+    let names = names.query_map([], |row| {
+        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+    })?;
     let mut found = Vec::new();
     for name in names {
         let (metric, name) = name?;
@@ -45,7 +57,11 @@ fn samples(
         let mut rows = db.prepare_cached(sql)?;
         let rows = rows.query_map([metric, look], |row| {
             let (process, metric) = (ProcessId(row.get(0)?), name.clone());
-            Ok(Sample { process, metric, value: row.get(1)? })
+            Ok(Sample {
+                process,
+                metric,
+                value: row.get(1)?,
+            })
         })?;
         for row in rows {
             found.push(row?);

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::error::{RecordError, Result};
 use super::folder::Folder;
 use super::recorder::read_targets;
-use super::run::{Process, Run};
+use super::run::{Process, Run, RunEnd};
 use super::samples;
 use super::schema;
 use super::word::{Word, Words};
@@ -122,7 +122,7 @@ impl Reader {
             experiment,
             begun,
             last,
-            end: self.sql("reading how the run ended", meta::read_end)?,
+            end: self.end()?,
             machine: self.sql("reading the machine", meta::read_machine)?,
             processes,
             events: self.events_since(EventId::default())?.0,
@@ -154,6 +154,11 @@ impl Reader {
     /// The two clocks as they were read when the run began; `wall_ns` is the run's beginning.
     pub fn clock(&self) -> Result<Anchor> {
         self.sql("reading the clock", meta::read_clock)
+    }
+
+    /// How the run ended; `None` while it goes on, or when nobody could write it down.
+    pub fn end(&self) -> Result<Option<RunEnd>> {
+        self.sql("reading how the run ended", meta::read_end)
     }
 
     /// Every process without samples, facts and histograms.

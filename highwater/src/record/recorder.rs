@@ -301,7 +301,9 @@ fn insert_look(
 fn insert_facts(all: &Connection, time: TimeNs, facts: &[Fact]) -> rusqlite::Result<()> {
     let mut insert = all.prepare_cached("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)")?;
     facts.iter().try_for_each(|fact| {
-        insert.execute(params![fact.process.0, fact.key, time.0, fact.value]).map(|_| ())
+        insert
+            .execute(params![fact.process.0, fact.key, time.0, fact.value])
+            .map(|_| ())
     })
 }
 

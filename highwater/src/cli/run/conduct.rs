@@ -20,6 +20,9 @@ use crate::verdict::check::guard::Guards;
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
 const TURN: Duration = Duration::from_millis(100);
 
+/// How the reason of an arm begins that was aborted for not being what it says.
+pub const NOT_THE_ARM: &str = "not what the arm says";
+
 /// Everything that the loop holds while a run goes on.
 pub struct Conduct<'a> {
     pub experiment: &'a Experiment,
@@ -31,7 +34,9 @@ pub struct Conduct<'a> {
     pub progress: &'a mut Progress,
     /// Set by Ctrl-C.
     pub interrupted: Arc<AtomicBool>,
-    /// Time that a resumed run has behind it.
+    /// When the run began: what the subject calls zero.
+    pub begun: TimeNs,
+    /// Of the duration, what a resumed run has behind it.
     pub already: Duration,
 }
 
@@ -39,15 +44,13 @@ pub struct Conduct<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub words: String,
-    pub interrupted: bool,
     /// Arms that the loop ended early, and why.
     pub aborted: BTreeMap<String, String>,
-    /// Arms of which no process ever got ready.
-    pub never_ready: BTreeSet<String>,
+    /// No process of any arm ever got ready.
+    pub nothing_was_ready: bool,
 }
 
 struct State {
-    begun: TimeNs,
     /// When every replica was ready or given up: the duration counts from here.
     settled: Option<TimeNs>,
     standing: BTreeMap<(String, u32), Standing>,
@@ -74,9 +77,7 @@ impl Conduct<'_> {
     /// # Errors
     /// The record cannot be written (other than for a full disk), or the collector cannot be kept alive.
     pub fn run(&mut self) -> anyhow::Result<Ended> {
-        let begun = self.clock.now();
         let mut state = State {
-            begun,
             settled: None,
             standing: self.every_replica(),
             started: BTreeMap::new(),
@@ -84,7 +85,7 @@ impl Conduct<'_> {
             was_ready: BTreeSet::new(),
             news: News::default(),
             events: self.reader.events_since(EventId::default())?.1,
-            next_trial: begun,
+            next_trial: self.clock.now(),
             looks: 0,
         };
         let mut trials = Trials::new(self.experiment);
@@ -93,12 +94,10 @@ impl Conduct<'_> {
         let stopped = self.end(&mut state, &mut trials, outcome.is_ok());
         let words = outcome?;
         stopped?;
-        let arms = self.experiment.arms.iter().map(|arm| arm.name.clone());
         Ok(Ended {
             words,
-            interrupted: self.interrupted.load(Ordering::Relaxed),
             aborted: state.aborted,
-            never_ready: arms.filter(|arm| !state.was_ready.contains(arm)).collect(),
+            nothing_was_ready: state.was_ready.is_empty(),
         })
     }
 
@@ -119,20 +118,23 @@ impl Conduct<'_> {
             let now = self.clock.now();
             self.follow_subject(state, now)?;
             if let Some(words) = self.watch.tick(now)? {
-                self.journal.say(now, None, EventKind::CollectorRestarted, words)?;
+                self.journal
+                    .say(now, None, EventKind::CollectorRestarted, words)?;
             }
+            self.journal.collector(self.watch.pid(), now)?;
             self.follow_record(state, guards)?;
             self.follow_trials(state, trials, now)?;
             if let Some(words) = self.over(state, now) {
                 return Ok(words);
             }
             self.tell(state, now);
-            self.clock.sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
+            self.clock
+                .sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
         }
     }
 
     fn follow_subject(&mut self, state: &mut State, now: TimeNs) -> anyhow::Result<()> {
-        let since = Duration::from_nanos((now.0 - state.begun.0).max(0) as u64) + self.already;
+        let since = Duration::from_nanos((now.0 - self.begun.0).max(0) as u64);
         for happening in self.subject.poll(since) {
             self.note(state, &happening);
             self.journal.happened(happening.clone())?;
@@ -143,7 +145,10 @@ impl Conduct<'_> {
             }
         }
         self.journal.flush()?;
-        let open = state.standing.values().any(|standing| *standing == Standing::Starting);
+        let open = state
+            .standing
+            .values()
+            .any(|standing| *standing == Standing::Starting);
         if state.settled.is_none() && !open {
             state.settled = Some(now);
         }
@@ -151,7 +156,9 @@ impl Conduct<'_> {
     }
 
     fn note(&mut self, state: &mut State, happening: &Happening) {
-        let Happening { who, what, words, .. } = happening;
+        let Happening {
+            who, what, words, ..
+        } = happening;
         if who.role != SubjectRole::Subject {
             return;
         }
@@ -171,7 +178,8 @@ impl Conduct<'_> {
         }
         let is_loud = matches!(what, What::NeverReady | What::StartFailed | What::GaveUp);
         if is_loud {
-            self.progress.say(&format!("highwater: {}: {words}", who.words()));
+            self.progress
+                .say(&format!("highwater: {}: {words}", who.words()));
         }
     }
 
@@ -179,14 +187,19 @@ impl Conduct<'_> {
     fn follow_record(&mut self, state: &mut State, guards: &mut Guards) -> anyhow::Result<()> {
         let (events, last) = self.reader.events_since(state.events)?;
         state.events = last;
-        for event in events.iter().filter(|event| event.kind == EventKind::NotTheArm) {
+        for event in events
+            .iter()
+            .filter(|event| event.kind == EventKind::NotTheArm)
+        {
             if let Some(arm) = self.arm_of(event.process)? {
-                self.abort(state, &arm, &format!("not what the arm says: {}", event.words))?;
+                self.abort(state, &arm, &format!("{NOT_THE_ARM}: {}", event.words))?;
             }
         }
         let wants_all = self.experiment.guard.iter().any(wants_any_metric);
         let wants = |name: &str| wants_all || name == metric::RSS.name;
-        let Some(look) = self.reader.news(&mut state.news, &wants)? else { return Ok(()) };
+        let Some(look) = self.reader.news(&mut state.news, &wants)? else {
+            return Ok(());
+        };
         state.looks += 1;
         if !self.experiment.guard.is_empty() {
             self.guard(state, guards, &look)?;
@@ -194,12 +207,7 @@ impl Conduct<'_> {
         Ok(())
     }
 
-    fn guard(
-        &mut self,
-        state: &mut State,
-        guards: &mut Guards,
-        look: &Look,
-    ) -> anyhow::Result<()> {
+    fn guard(&mut self, state: &mut State, guards: &mut Guards, look: &Look) -> anyhow::Result<()> {
         let targets = self.reader.targets()?;
         let started = &state.started;
         let uptime = |id: ProcessId| {
@@ -249,7 +257,9 @@ impl Conduct<'_> {
             let key = (target.arm.clone(), target.replica);
             state.standing.get(&key) == Some(&Standing::Up)
         });
-        Ok(up.filter_map(|target| self.candidate(state, target, now)).collect())
+        Ok(up
+            .filter_map(|target| self.candidate(state, target, now))
+            .collect())
     }
 
     fn candidate(&self, state: &State, target: &Target, now: TimeNs) -> Option<Candidate> {
@@ -264,18 +274,29 @@ impl Conduct<'_> {
 
     fn arm_of(&self, process: Option<ProcessId>) -> anyhow::Result<Option<String>> {
         let targets = self.reader.targets()?;
-        let found = targets.into_iter().find(|target| Some(target.process) == process);
-        Ok(found.filter(|target| target.role == Role::Subject).map(|target| target.arm))
+        let found = targets
+            .into_iter()
+            .find(|target| Some(target.process) == process);
+        Ok(found
+            .filter(|target| target.role == Role::Subject)
+            .map(|target| target.arm))
     }
 
     fn abort(&mut self, state: &mut State, arm: &str, why: &str) -> anyhow::Result<()> {
         if state.aborted.contains_key(arm) {
             return Ok(());
         }
-        self.progress.say(&format!("highwater: arm {arm} is aborted: {why}"));
-        let who = Who { arm: arm.into(), replica: 0, incarnation: 0, role: SubjectRole::Subject };
+        self.progress
+            .say(&format!("highwater: arm {arm} is aborted: {why}"));
+        let who = Who {
+            arm: arm.into(),
+            replica: 0,
+            incarnation: 0,
+            role: SubjectRole::Subject,
+        };
         let words = format!("arm {arm} aborted: {why}");
-        self.journal.say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
+        self.journal
+            .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
         self.subject.stop_arm(arm, why);
         state.aborted.insert(arm.to_owned(), why.to_owned());
         Ok(())
@@ -286,7 +307,10 @@ impl Conduct<'_> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Some("interrupted".to_owned());
         }
-        let all_down = state.standing.values().all(|standing| *standing == Standing::Down);
+        let all_down = state
+            .standing
+            .values()
+            .all(|standing| *standing == Standing::Down);
         if self.subject.is_over() || (all_down && state.settled.is_some()) {
             return Some("no process runs any more".to_owned());
         }
@@ -307,7 +331,8 @@ impl Conduct<'_> {
         while !self.subject.is_over() {
             let now = self.clock.now();
             self.follow_subject(state, now)?;
-            self.clock.sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
+            self.clock
+                .sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
         }
         self.follow_subject(state, self.clock.now())?;
         self.progress.end();
@@ -315,10 +340,16 @@ impl Conduct<'_> {
     }
 
     fn tell(&mut self, state: &State, now: TimeNs) {
-        let up = state.standing.values().filter(|s| **s == Standing::Up).count();
+        let up = state
+            .standing
+            .values()
+            .filter(|s| **s == Standing::Up)
+            .count();
         let Some(settled) = state.settled else {
             let words = format!("starting, {up} of {} processes ready", state.standing.len());
-            return self.progress.tell(Duration::ZERO, self.experiment.duration, &words);
+            return self
+                .progress
+                .tell(Duration::ZERO, self.experiment.duration, &words);
         };
         let done = Duration::from_nanos((now.0 - settled.0).max(0) as u64) + self.already;
         let words = format!("{up} processes, {} looks", state.looks);

@@ -2,11 +2,12 @@
 //!
 //! A full disk delays rows, it does not lose them: they wait here, in order, until the record takes them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::observe::look::{Event, EventKind, Fact, ProcessId, Role, TimeNs};
 use crate::record::{NewProcess, RecordError, Recorder};
+use crate::subject::service::start_ticks;
 use crate::subject::{Ending, Happening, Role as SubjectRole, Started, What, Who};
 
 /// Rows that wait for a full disk; more than this many are dropped, oldest first, and counted.
@@ -16,8 +17,16 @@ const WAITING_MAX: usize = 10_000;
 #[derive(Debug, Clone)]
 enum Row {
     Happened(Happening),
-    Said { time: TimeNs, who: Option<Who>, kind: EventKind, words: String },
-    Facts { time: TimeNs, facts: Vec<Fact> },
+    Said {
+        time: TimeNs,
+        who: Option<Who>,
+        kind: EventKind,
+        words: String,
+    },
+    Facts {
+        time: TimeNs,
+        facts: Vec<Fact>,
+    },
 }
 
 /// The supervisor's pen.
@@ -25,6 +34,9 @@ pub struct Journal {
     recorder: Recorder,
     begun: TimeNs,
     ids: HashMap<Who, ProcessId>,
+    /// Facts of every process of an arm, known before it runs.
+    arms: BTreeMap<String, Vec<(String, String)>>,
+    collector: Option<(i32, ProcessId)>,
     waiting: VecDeque<Row>,
     dropped: u64,
     /// The disk is full and that was said.
@@ -33,8 +45,16 @@ pub struct Journal {
 
 impl Journal {
     pub fn new(recorder: Recorder, begun: TimeNs) -> Journal {
-        let (ids, waiting) = (HashMap::new(), VecDeque::new());
-        Journal { recorder, begun, ids, waiting, dropped: 0, full: false }
+        Journal {
+            recorder,
+            begun,
+            ids: HashMap::new(),
+            arms: BTreeMap::new(),
+            collector: None,
+            waiting: VecDeque::new(),
+            dropped: 0,
+            full: false,
+        }
     }
 
     /// Remembers processes that the record knows from before (a resumed run).
@@ -46,8 +66,52 @@ impl Journal {
         self.ids.get(who).copied()
     }
 
-    pub fn recorder(&mut self) -> &mut Recorder {
-        &mut self.recorder
+    /// What is known of each arm's processes before they run: (key, value) by arm.
+    pub fn describe_arms(&mut self, facts: BTreeMap<String, Vec<(String, String)>>) {
+        self.arms = facts;
+    }
+
+    /// A process of highwater itself, or the machine (pid 0): looked at like any other.
+    pub fn ourselves(
+        &mut self,
+        role: Role,
+        pid: i32,
+        name: &str,
+        time: TimeNs,
+    ) -> Result<ProcessId, RecordError> {
+        self.recorder.process_started(&NewProcess {
+            arm: String::new(),
+            replica: 0,
+            incarnation: 0,
+            role,
+            pid,
+            start_ticks: start_ticks(pid),
+            started: time,
+            command: vec![name.to_owned()],
+            metrics_url: None,
+            load_lines: None,
+            cgroup: None,
+            expected_allocator: None,
+        })
+    }
+
+    pub fn ended(&mut self, id: ProcessId, time: TimeNs) -> Result<(), RecordError> {
+        self.recorder.process_ended(id, time, None)
+    }
+
+    /// The collector lives under this pid now: the row of the one before ends.
+    pub fn collector(&mut self, pid: Option<i32>, time: TimeNs) -> Result<(), RecordError> {
+        if self.collector.map(|(known, _)| known) == pid {
+            return Ok(());
+        }
+        if let Some((_, id)) = self.collector.take() {
+            self.recorder.process_ended(id, time, None)?;
+        }
+        if let Some(pid) = pid {
+            let id = self.ourselves(Role::Highwater, pid, "collector", time)?;
+            self.collector = Some((pid, id));
+        }
+        Ok(())
     }
 
     pub fn happened(&mut self, happening: Happening) -> Result<(), RecordError> {
@@ -61,7 +125,12 @@ impl Journal {
         kind: EventKind,
         words: String,
     ) -> Result<(), RecordError> {
-        self.take(Row::Said { time, who, kind, words })
+        self.take(Row::Said {
+            time,
+            who,
+            kind,
+            words,
+        })
     }
 
     pub fn facts(&mut self, time: TimeNs, facts: Vec<Fact>) -> Result<(), RecordError> {
@@ -105,30 +174,79 @@ impl Journal {
     fn write(&mut self, row: &Row) -> Result<(), RecordError> {
         match row {
             Row::Happened(happening) => self.write_happening(happening),
-            Row::Said { time, who, kind, words } => {
+            Row::Said {
+                time,
+                who,
+                kind,
+                words,
+            } => {
                 let process = who.as_ref().and_then(|who| self.id_of(who));
                 let words = words.clone();
-                self.recorder.event(&Event { time: *time, process, kind: *kind, words })
+                self.recorder.event(&Event {
+                    time: *time,
+                    process,
+                    kind: *kind,
+                    words,
+                })
             }
             Row::Facts { time, facts } => self.recorder.facts(*time, facts),
         }
     }
 
     fn write_happening(&mut self, happening: &Happening) -> Result<(), RecordError> {
-        let Happening { at, who, what, words } = happening;
+        let Happening {
+            at,
+            who,
+            what,
+            words,
+        } = happening;
         let time = self.time(*at);
         if let What::Started(started) | What::Resumed(started) = what
             && !self.ids.contains_key(who)
         {
-            let id = self.recorder.process_started(&new_process(who, started, time))?;
+            let id = self
+                .recorder
+                .process_started(&new_process(who, started, time))?;
             self.ids.insert(who.clone(), id);
+            self.write_arm_facts(who, id, time)?;
         }
         let process = self.id_of(who);
         if let (What::Ended { exit, .. }, Some(id)) = (what, process) {
             self.recorder.process_ended(id, time, exit.as_deref())?;
         }
         let words = format!("{}: {words}", who.words());
-        self.recorder.event(&Event { time, process, kind: kind_of(what), words })
+        self.recorder.event(&Event {
+            time,
+            process,
+            kind: kind_of(what),
+            words,
+        })
+    }
+
+    fn write_arm_facts(
+        &mut self,
+        who: &Who,
+        process: ProcessId,
+        time: TimeNs,
+    ) -> Result<(), RecordError> {
+        let known = self
+            .arms
+            .get(&who.arm)
+            .filter(|_| who.role == SubjectRole::Subject);
+        let facts: Vec<Fact> = known
+            .into_iter()
+            .flatten()
+            .map(|(key, value)| Fact {
+                process,
+                key: key.clone(),
+                value: value.clone(),
+            })
+            .collect();
+        if facts.is_empty() {
+            Ok(())
+        } else {
+            self.recorder.facts(time, &facts)
+        }
     }
 
     /// The run's time, from the time since it began.

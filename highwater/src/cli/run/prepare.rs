@@ -27,7 +27,11 @@ pub struct Prepared {
 /// # Errors
 /// Every problem of the file at once, each with its place, as [`Usage`].
 pub fn read(file: &Path, overrides: &[String]) -> anyhow::Result<Experiment> {
-    let known = |name: &str| Spec::parse(name).map(|_| ()).map_err(|error| error.to_string());
+    let known = |name: &str| {
+        Spec::parse(name)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
     read_experiment(file, overrides, &known).map_err(|problems| Usage(problems.to_string()).into())
 }
 
@@ -38,13 +42,21 @@ pub fn read(file: &Path, overrides: &[String]) -> anyhow::Result<Experiment> {
 pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> {
     let warnings = tunables(&experiment)?;
     let mut libraries = BTreeMap::new();
-    for arm in experiment.arms.iter().filter(|arm| !arm.allocator.is_empty()) {
+    for arm in experiment
+        .arms
+        .iter()
+        .filter(|arm| !arm.allocator.is_empty())
+    {
         let spec = spec_of(&experiment, arm)?;
         let library = ensure(&spec, quiet)
             .with_context(|| format!("arm {}: allocator {}", arm.name, arm.allocator))?;
         libraries.insert(arm.name.clone(), library);
     }
-    Ok(Prepared { experiment, libraries, warnings })
+    Ok(Prepared {
+        experiment,
+        libraries,
+        warnings,
+    })
 }
 
 impl Prepared {
@@ -54,27 +66,41 @@ impl Prepared {
             library: library.path.clone(),
             environment: BTreeMap::new(),
         };
-        self.libraries.iter().map(|(arm, library)| (arm.clone(), preload(library))).collect()
+        self.libraries
+            .iter()
+            .map(|(arm, library)| (arm.clone(), preload(library)))
+            .collect()
     }
 }
 
 /// A relative path of a library starts at the experiment file's folder, like every other path in it.
 fn spec_of(experiment: &Experiment, arm: &Arm) -> anyhow::Result<Spec> {
-    Ok(match Spec::parse(&arm.allocator).map_err(|error| Usage(error.to_string()))? {
-        Spec::File(path) => Spec::File(experiment.base.join(path)),
-        catalogued => catalogued,
-    })
+    Ok(
+        match Spec::parse(&arm.allocator).map_err(|error| Usage(error.to_string()))? {
+            Spec::File(path) => Spec::File(experiment.base.join(path)),
+            catalogued => catalogued,
+        },
+    )
 }
 
 fn tunables(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
     let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     for arm in &experiment.arms {
-        let name = if arm.allocator.is_empty() { "glibc" } else { &arm.allocator };
-        let Ok(spec) = Spec::parse(name) else { continue };
+        let name = if arm.allocator.is_empty() {
+            "glibc"
+        } else {
+            &arm.allocator
+        };
+        let Ok(spec) = Spec::parse(name) else {
+            continue;
+        };
         let mut environment = experiment.subject.environment.clone();
         environment.extend(arm.environment.clone());
-        for Advice { severity, variable, message } in
-            allocator::validate_environment(&spec, &environment)
+        for Advice {
+            severity,
+            variable,
+            message,
+        } in allocator::validate_environment(&spec, &environment)
         {
             let words = format!("arm {}: {variable}: {message}", arm.name);
             match severity {
@@ -93,7 +119,11 @@ fn ensure(spec: &Spec, quiet: bool) -> anyhow::Result<Library> {
     if let Some(library) = allocator::installed(spec)? {
         return Ok(library);
     }
-    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    let bar = if quiet {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new_spinner()
+    };
     bar.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("constant"));
     bar.enable_steady_tick(std::time::Duration::from_millis(120));
     let name = match spec {

@@ -45,7 +45,12 @@ impl ChildCollector {
     /// The collector could not be started at all.
     pub fn start(folder: &Path) -> io::Result<ChildCollector> {
         let child = Some(spawn(folder)?);
-        Ok(ChildCollector { folder: folder.to_owned(), child, starts: 1, died: None })
+        Ok(ChildCollector {
+            folder: folder.to_owned(),
+            child,
+            starts: 1,
+            died: None,
+        })
     }
 }
 
@@ -64,10 +69,14 @@ fn spawn(folder: &Path) -> io::Result<Child> {
 impl Watch for ChildCollector {
     fn tick(&mut self, _now: TimeNs) -> anyhow::Result<Option<String>> {
         if let Some(child) = &mut self.child {
-            let Some(status) = child.try_wait()? else { return Ok(None) };
+            let Some(status) = child.try_wait()? else {
+                return Ok(None);
+            };
             self.child = None;
             self.died = Some(Instant::now());
-            return Ok(Some(format!("the collector ended ({status}); it is started again")));
+            return Ok(Some(format!(
+                "the collector ended ({status}); it is started again"
+            )));
         }
         if self.died.is_some_and(|at| at.elapsed() < START_AFTER) {
             return Ok(None);
@@ -84,7 +93,9 @@ impl Watch for ChildCollector {
     }
 
     fn finish(&mut self, _now: TimeNs) -> anyhow::Result<()> {
-        let Some(mut child) = self.child.take() else { return Ok(()) };
+        let Some(mut child) = self.child.take() else {
+            return Ok(());
+        };
         // SAFETY: kill takes two integers; the child is ours and not yet reaped.
         unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
         let deadline = Instant::now() + LAST_LOOK_MAX;

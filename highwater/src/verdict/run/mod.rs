@@ -10,6 +10,8 @@ mod learnings;
 mod rows;
 mod standing;
 
+pub use rows::DEFECTS_FACT;
+
 use serde::{Deserialize, Serialize};
 
 use super::arm::{ArmVerdict, PairVerdict};
