@@ -113,7 +113,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(small.subject.command, ["./relay", "--port", "{port}"]);
     assert_eq!(small.subject.stop.signal, libc::SIGTERM);
     assert_eq!(small.subject.stop.grace.as_secs(), 10);
-    assert_eq!(small.arms[0].allocator, "glibc");
+    assert_eq!(small.arms[0].allocator, "", "the program as it comes");
 }
 
 #[test]

@@ -13,10 +13,14 @@ use super::schema;
 use super::word::{Word, Words};
 use super::{FindingRow, meta};
 use crate::observe::clock::Anchor;
-use crate::observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, Target, TimeNs};
+use crate::observe::look::{
+    Event, EventKind, Expected, Fact, Look, ProcessId, Role, Target, TimeNs,
+};
 use crate::subject::experiment::redact::{redact_command, redact_text};
 use crate::subject::experiment::{Experiment, freeze};
 
+/// `process.expected_allocator` of the system's own; a library's path is absolute, NULL is any.
+const SYSTEM: &str = "system";
 /// Statements kept prepared; there are about a dozen.
 const STATEMENTS_KEPT: usize = 32;
 
@@ -37,7 +41,7 @@ pub struct NewProcess {
     pub metrics_url: Option<String>,
     pub load_lines: Option<PathBuf>,
     pub cgroup: Option<PathBuf>,
-    pub expected_allocator: Option<PathBuf>,
+    pub expected_allocator: Expected,
 }
 
 /// A record open for writing. Several processes may have one on the same file at once.
@@ -99,11 +103,12 @@ impl Recorder {
 
     /// A process runs from now on; the id stands for this incarnation in everything that follows.
     pub fn process_started(&mut self, process: &NewProcess) -> Result<ProcessId> {
-        let paths = [
-            &process.load_lines,
-            &process.cgroup,
-            &process.expected_allocator,
-        ];
+        let library = match &process.expected_allocator {
+            Expected::Any => None,
+            Expected::System => Some(PathBuf::from(SYSTEM)),
+            Expected::Library(path) => Some(path.clone()),
+        };
+        let paths = [&process.load_lines, &process.cgroup, &library];
         let [load_lines, cgroup, allocator] = paths.map(|path| path_text(path.as_deref()));
         let (load_lines, cgroup, allocator) = (load_lines?, cgroup?, allocator?);
         let id = self.write("recording a start", |all| {
@@ -232,6 +237,14 @@ impl Recorder {
     }
 }
 
+fn expected(text: Option<String>) -> Expected {
+    match text {
+        None => Expected::Any,
+        Some(text) if text == SYSTEM => Expected::System,
+        Some(path) => Expected::Library(path.into()),
+    }
+}
+
 /// What the collector has to look at: subjects and loads that have not ended, and highwater itself.
 pub(super) fn read_targets(db: &Connection) -> rusqlite::Result<Vec<Target>> {
     let sql = "SELECT id, pid, start_ticks, arm, replica, role, metrics_url, load_lines, cgroup, expected_allocator
@@ -249,7 +262,7 @@ pub(super) fn read_targets(db: &Connection) -> rusqlite::Result<Vec<Target>> {
                 metrics_url: row.get(6)?,
                 load_lines: path(row.get(7)?),
                 cgroup: path(row.get(8)?),
-                expected_allocator: path(row.get(9)?),
+                expected_allocator: expected(row.get(9)?),
             })
         })?
         .collect()

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::observe::look::{Event, EventKind, Fact, ProcessId, Role, TimeNs};
+use crate::observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
 use crate::record::{NewProcess, RecordError, Recorder};
 use crate::subject::service::start_ticks;
 use crate::subject::{Ending, Happening, Role as SubjectRole, Started, What, Who};
@@ -29,13 +29,20 @@ enum Row {
     },
 }
 
+/// What is known of the processes of an arm before they run.
+#[derive(Debug, Clone, Default)]
+pub struct ArmFacts {
+    pub expected: Expected,
+    /// Facts of each of its processes: (key, value).
+    pub facts: Vec<(String, String)>,
+}
+
 /// The supervisor's pen.
 pub struct Journal {
     recorder: Recorder,
     begun: TimeNs,
     ids: HashMap<Who, ProcessId>,
-    /// Facts of every process of an arm, known before it runs.
-    arms: BTreeMap<String, Vec<(String, String)>>,
+    arms: BTreeMap<String, ArmFacts>,
     collector: Option<(i32, ProcessId)>,
     waiting: VecDeque<Row>,
     dropped: u64,
@@ -66,9 +73,9 @@ impl Journal {
         self.ids.get(who).copied()
     }
 
-    /// What is known of each arm's processes before they run: (key, value) by arm.
-    pub fn describe_arms(&mut self, facts: BTreeMap<String, Vec<(String, String)>>) {
-        self.arms = facts;
+    /// What is known of each arm before it runs; an arm that is absent promises no allocator.
+    pub fn describe_arms(&mut self, arms: BTreeMap<String, ArmFacts>) {
+        self.arms = arms;
     }
 
     /// A process of highwater itself, or the machine (pid 0): looked at like any other.
@@ -91,7 +98,7 @@ impl Journal {
             metrics_url: None,
             load_lines: None,
             cgroup: None,
-            expected_allocator: None,
+            expected_allocator: Expected::Any,
         })
     }
 
@@ -137,10 +144,6 @@ impl Journal {
         self.take(Row::Facts { time, facts })
     }
 
-    /// Rows that did not fit yet, and the number of those that were dropped.
-    pub fn backlog(&self) -> (usize, u64) {
-        (self.waiting.len(), self.dropped)
-    }
 
     fn take(&mut self, row: Row) -> Result<(), RecordError> {
         if self.waiting.len() == WAITING_MAX {
@@ -204,9 +207,8 @@ impl Journal {
         if let What::Started(started) | What::Resumed(started) = what
             && !self.ids.contains_key(who)
         {
-            let id = self
-                .recorder
-                .process_started(&new_process(who, started, time))?;
+            let row = new_process(who, started, time, self.expected(who));
+            let id = self.recorder.process_started(&row)?;
             self.ids.insert(who.clone(), id);
             self.write_arm_facts(who, id, time)?;
         }
@@ -223,6 +225,15 @@ impl Journal {
         })
     }
 
+    /// A load program is no arm, whatever is preloaded into it.
+    fn expected(&self, who: &Who) -> Expected {
+        let of_arm = self
+            .arms
+            .get(&who.arm)
+            .filter(|_| who.role == SubjectRole::Subject);
+        of_arm.map(|arm| arm.expected.clone()).unwrap_or_default()
+    }
+
     fn write_arm_facts(
         &mut self,
         who: &Who,
@@ -235,7 +246,7 @@ impl Journal {
             .filter(|_| who.role == SubjectRole::Subject);
         let facts: Vec<Fact> = known
             .into_iter()
-            .flatten()
+            .flat_map(|arm| &arm.facts)
             .map(|(key, value)| Fact {
                 process,
                 key: key.clone(),
@@ -255,7 +266,7 @@ impl Journal {
     }
 }
 
-fn new_process(who: &Who, started: &Started, time: TimeNs) -> NewProcess {
+fn new_process(who: &Who, started: &Started, time: TimeNs, expected: Expected) -> NewProcess {
     let is_load = who.role == SubjectRole::Load;
     NewProcess {
         arm: who.arm.clone(),
@@ -269,7 +280,7 @@ fn new_process(who: &Who, started: &Started, time: TimeNs) -> NewProcess {
         metrics_url: started.metrics_url.clone(),
         load_lines: started.out.clone().filter(|_| is_load),
         cgroup: started.cgroup.clone(),
-        expected_allocator: started.library.clone(),
+        expected_allocator: expected,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::conduct::{Conduct, Ended};
-use super::journal::Journal;
+use super::journal::{ArmFacts, Journal};
 use super::prepare::{self, Prepared};
 use super::progress::Progress;
 use super::simulate::Simulated;
@@ -17,9 +17,10 @@ use super::watch::{ChildCollector, Watch};
 use super::{RunArgs, clock_of, close, is_fake};
 use crate::observe::clock::{Clock, FakeClock, RealClock};
 use crate::observe::host::{SystemRoot, read_machine};
-use crate::observe::look::{EventKind, Role, TimeNs};
+use crate::observe::look::{EventKind, Expected, Role, TimeNs};
 use crate::observe::proc::ProcRoot;
 use crate::record::{Folder, Reader, Recorder};
+use crate::subject::allocator::Library;
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::subject::fake::Fake;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
@@ -175,14 +176,15 @@ impl Run<'_> {
         experiment: &Experiment,
         subject: &mut dyn Subject,
         mut journal: Journal,
-        libraries: BTreeMap<String, Vec<(String, String)>>,
+        libraries: BTreeMap<String, ArmFacts>,
         quiet: bool,
         interrupted: Arc<AtomicBool>,
     ) -> anyhow::Result<Ended> {
         journal.describe_arms(libraries);
         record_ourselves(&mut journal, self.clock.now())?;
         let reader = Reader::open(self.folder)?;
-        let mut watch = ChildCollector::start(self.folder.path()).context("starting the collector")?;
+        let mut watch =
+            ChildCollector::start(self.folder.path()).context("starting the collector")?;
         journal.collector(watch.pid(), self.clock.now())?;
         let mut progress = Progress::new(quiet);
         let ended = Conduct {
@@ -262,8 +264,8 @@ fn setup_of(prepared: &Prepared, folder: &Folder) -> Setup {
 }
 
 /// What is known of each arm's library before it runs, as facts of each of its processes.
-fn facts_of(prepared: &Prepared) -> BTreeMap<String, Vec<(String, String)>> {
-    let facts = |library: &crate::subject::allocator::Library| {
+fn facts_of(prepared: &Prepared) -> BTreeMap<String, ArmFacts> {
+    let facts = |library: &Library| {
         let mut facts = vec![
             ("arm.allocator".to_owned(), library.spec.clone()),
             ("arm.source".to_owned(), library.source.clone()),
@@ -278,7 +280,11 @@ fn facts_of(prepared: &Prepared) -> BTreeMap<String, Vec<(String, String)>> {
                 library.protections.join("\n"),
             ));
         }
-        facts
+        let expected = library
+            .path
+            .clone()
+            .map_or(Expected::System, Expected::Library);
+        ArmFacts { expected, facts }
     };
     prepared
         .libraries

@@ -151,7 +151,7 @@ pub enum LoadPer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     pub name: String,
-    /// "glibc", "jemalloc@5.3.0", or the path of a library.
+    /// "glibc", "jemalloc@5.3.0", or the path of a library; empty: the program as it comes.
     pub allocator: String,
     pub environment: BTreeMap<String, String>,
     /// Appended to the command.
