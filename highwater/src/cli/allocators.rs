@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::subject::allocator::{
-    CACHE_VARIABLE, Cache, Defect, Library, Manifest, Recipe, Spec, State, Step, catalogue,
+    CACHE_VARIABLE, Cache, Defect, Library, Loader, Manifest, Recipe, Spec, State, Step, catalogue,
 };
 
 const SCHEMA: &str = "highwater.allocators/1";
@@ -100,6 +100,7 @@ struct Entry {
     version: Option<String>,
     path: Option<PathBuf>,
     companions: Vec<PathBuf>,
+    loader: Option<Loader>,
     sha256: Option<String>,
     build_id: Option<String>,
     /// Of the library that is there; else of the route that would be taken first.
@@ -185,9 +186,16 @@ impl Verb {
         };
         bar.finish_and_clear();
         let library = library?;
-        match &library.path {
-            Some(path) => self.say(&format!("{spec}  {}  {}", library.source, path.display())),
-            None => self.say(&format!("{spec}  is on this machine already")),
+        match (&library.path, &library.loader) {
+            (Some(path), _) => self.say(&format!("{spec}  {}  {}", library.source, path.display())),
+            (None, Some(loader)) => {
+                self.say(&format!(
+                    "{spec}  {}  {}",
+                    library.source,
+                    loader.program.display()
+                ));
+            }
+            (None, None) => self.say(&format!("{spec}  is on this machine already")),
         }
         for defect in &library.defects {
             anstream::eprintln!("highwater: {spec} has a known defect: {}", defect.text);
@@ -213,6 +221,14 @@ impl Verb {
         };
         match library.preload()? {
             Some(value) => self.say(&value.to_string_lossy()),
+            None if library.loader.is_some() => anyhow::bail!(
+                "{spec} is a whole C library, which cannot be preloaded; start the program through \
+                 its loader: {}",
+                library
+                    .loader
+                    .map(|l| words(&l.prefix(None)))
+                    .unwrap_or_default()
+            ),
             None if !self.json => anstream::eprintln!(
                 "highwater: {spec} is what this machine has: there is nothing to preload"
             ),
@@ -275,18 +291,17 @@ impl Verb {
 
 impl Entry {
     fn of(library: Library) -> Entry {
+        let used = library.path.is_some() || library.loader.is_some();
+        let state = if used { "installed" } else { "system" };
         Entry {
-            state: if library.path.is_some() {
-                "installed"
-            } else {
-                "system"
-            },
+            state,
             damage: None,
             spec: library.spec,
             name: library.name,
             version: library.version,
             path: library.path,
             companions: library.companions,
+            loader: library.loader,
             sha256: library.sha256,
             build_id: library.build_id,
             source: library.source,
@@ -308,6 +323,14 @@ impl Entry {
             ..Entry::of(Library::described(recipe))
         }
     }
+}
+
+fn words(words: &[std::ffi::OsString]) -> String {
+    words
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 fn table(entries: &[Entry]) -> Table {

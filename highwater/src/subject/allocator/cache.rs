@@ -52,8 +52,10 @@ pub struct Manifest {
     pub sha256: String,
     pub bytes: u64,
     pub build_id: Option<String>,
-    /// Libraries to preload before it.
+    /// Libraries to preload before it; with a loader, the libraries beside it.
     pub companions: Vec<Companion>,
+    /// The loader to start programs through: then nothing is preloaded.
+    pub loader: Option<Companion>,
     /// How the version was seen in the built library, and the text that showed it.
     pub version_shown: String,
     pub architecture: String,
@@ -244,7 +246,8 @@ impl Manifest {
 /// What of a library's folder is not as its manifest says.
 fn damage(place: &Path, manifest: &Manifest) -> Option<String> {
     let first = (&manifest.library, &manifest.sha256);
-    let companions = manifest.companions.iter().map(|c| (&c.file, &c.sha256));
+    let companions = manifest.companions.iter().chain(&manifest.loader);
+    let companions = companions.map(|c| (&c.file, &c.sha256));
     for (file, wanted) in std::iter::once(first).chain(companions) {
         match sha256_file(&place.join(file)) {
             Err(_) => return Some(format!("its {file} cannot be read")),

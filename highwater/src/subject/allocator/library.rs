@@ -10,7 +10,7 @@ use super::cache::{Cache, Manifest};
 use super::machine::glibc_version;
 use super::recipe::{Defect, Recipe};
 use super::source::sha256_file;
-use super::verify::{preload_value, read_elf, verify};
+use super::verify::{Trial, preload_value, read_elf};
 
 /// An allocator that is ready to be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,6 +24,8 @@ pub struct Library {
     pub path: Option<PathBuf>,
     /// Libraries to preload before it.
     pub companions: Vec<PathBuf>,
+    /// The loader to start the program through, where the arm is a whole C library.
+    pub loader: Option<Loader>,
     /// The file's sha256 in hex; of the mapped libc for the system's own.
     pub sha256: Option<String>,
     /// GNU build id in hex, as the running process has it mapped.
@@ -44,6 +46,30 @@ pub struct Library {
     pub compiler: Option<String>,
     /// RFC 3339.
     pub built_at: Option<String>,
+}
+
+/// A C library of its own: `PROGRAM --library-path LIBRARY_PATH COMMAND...` starts a command on it.
+///
+/// The command's own children run on the system's libc again, and `/proc/PID/exe` is the loader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Loader {
+    pub program: PathBuf,
+    pub library_path: PathBuf,
+}
+
+impl Loader {
+    /// The words to put before a command. With `argv0` the command keeps its name.
+    pub fn prefix(&self, argv0: Option<&str>) -> Vec<OsString> {
+        let mut words = vec![
+            self.program.clone().into_os_string(),
+            "--library-path".into(),
+        ];
+        words.push(self.library_path.clone().into_os_string());
+        if let Some(name) = argv0 {
+            words.extend(["--argv0".into(), name.into()]);
+        }
+        words
+    }
 }
 
 impl Library {
@@ -103,7 +129,12 @@ impl Library {
         let path = path
             .canonicalize()
             .with_context(|| format!("no library at {spec}"))?;
-        let elf = verify(&path, &[])?;
+        let trial = Trial {
+            library: path.clone(),
+            companions: Vec::new(),
+            loader: None,
+        };
+        let elf = trial.verify()?;
         Ok(Library {
             spec,
             name: path
@@ -144,6 +175,7 @@ impl Library {
             version: None,
             path: None,
             companions: Vec::new(),
+            loader: None,
             sha256: None,
             build_id: None,
             source: String::new(),

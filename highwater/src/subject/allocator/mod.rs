@@ -23,7 +23,7 @@ pub use cache::{CACHE_VARIABLE, Cache, Manifest, State};
 pub use catalogue::catalogue;
 pub use elf::{Elf, Libc, misfit, parse_elf};
 pub use environment::{Advice, Severity, validate_environment};
-pub use library::Library;
+pub use library::{Library, Loader};
 pub use machine::{Machine, glibc_version};
 pub use recipe::{Defect, Recipe};
 pub use spec::{Spec, SpecError};
