@@ -80,7 +80,10 @@ pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
     let near: Vec<Noise> = all
         .iter()
         .enumerate()
-        .filter(|(i, _)| sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN)
+        .filter(|(i, noise)| {
+            let plain = noise.phi < PLAIN_PHI && noise.white != 0.5;
+            plain || sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN
+        })
         .map(|(_, noise)| *noise)
         .collect();
     let mut whole = fit_under(window, shapes, &near);
@@ -115,6 +118,9 @@ pub fn sketch(window: &Window, shapes: &Shapes) -> Fit {
 /// A noise this far (in log weight) below the best after the sparse look is refuted; the sparse shapes
 /// may miss the right one by a few units.
 const REFUTED_LN: f64 = 8.0;
+/// Noise with less memory than this is never refuted by the sparse look: a misfit of the sparse shapes
+/// looks like memory.
+const PLAIN_PHI: f64 = 0.7;
 /// The same after the full look.
 const DECIDED_LN: f64 = 5.0;
 

@@ -1,5 +1,5 @@
 //! Least squares for many small designs that share their columns: whitened once, freed of the nuisance
-//! once, then every design of at most two columns is a formula over inner products.
+//! once, then every design of at most three columns is a formula over inner products.
 
 use super::fit::{Guess, Window};
 use super::noise::{Noise, Whitener};
@@ -164,21 +164,47 @@ impl Prepared {
                 s.logdet = g.ln();
                 s.rss -= s.beta[0] * self.cy[a];
             }
-            [a, b, ..] => {
+            [a, b] => {
                 let (g, h) = (self.cc[a], self.cc[b]);
                 let cross = dot(&self.columns[a], &self.columns[b]);
                 let det = g * h - cross * cross;
                 if g < 1e-9 || h < 1e-9 || det < 1e-7 * g * h {
                     return None;
                 }
-                s.inverse = [[h / det, -cross / det], [-cross / det, g / det]];
+                s.inverse[0] = [h / det, -cross / det, 0.0];
+                s.inverse[1] = [-cross / det, g / det, 0.0];
                 let (y, z) = (self.cy[a], self.cy[b]);
-                s.beta = [(h * y - cross * z) / det, (g * z - cross * y) / det];
+                s.beta = [(h * y - cross * z) / det, (g * z - cross * y) / det, 0.0];
                 s.logdet = det.ln();
                 s.rss -= s.beta[0] * y + s.beta[1] * z;
             }
+            [a, b, c, ..] => self.solve_three([a, b, c], &mut s)?,
         }
         Some(s)
+    }
+}
+
+impl Prepared {
+    /// Three columns, by cofactors.
+    fn solve_three(&self, k: [usize; 3], s: &mut Solved) -> Option<()> {
+        let cell = |i: usize, j: usize| dot(&self.columns[k[i]], &self.columns[k[j]]);
+        let (a, e, i) = (self.cc[k[0]], self.cc[k[1]], self.cc[k[2]]);
+        let (b, c, f) = (cell(0, 1), cell(0, 2), cell(1, 2));
+        let cofactors = [
+            [e * i - f * f, c * f - b * i, b * f - c * e],
+            [c * f - b * i, a * i - c * c, b * c - a * f],
+            [b * f - c * e, b * c - a * f, a * e - b * b],
+        ];
+        let det = a * cofactors[0][0] + b * cofactors[0][1] + c * cofactors[0][2];
+        if a.min(e).min(i) < 1e-9 || det < 1e-7 * a * e * i {
+            return None;
+        }
+        s.inverse = cofactors.map(|row| row.map(|v| v / det));
+        let y = k.map(|k| self.cy[k]);
+        s.beta = s.inverse.map(|row| (0..3).map(|j| row[j] * y[j]).sum());
+        s.logdet = det.ln();
+        s.rss -= (0..3).map(|j| s.beta[j] * y[j]).sum::<f64>();
+        Some(())
     }
 }
 

@@ -40,6 +40,11 @@ impl Weights {
         .unwrap_or((Label::Insufficient, 0.0))
     }
 
+    /// Weight of all bounded labels together.
+    pub fn bounded(&self) -> f64 {
+        self.flat + self.plateauing + self.stepped
+    }
+
     fn add(&mut self, other: &Weights, times: f64) {
         self.flat += times * other.flat;
         self.plateauing += times * other.plateauing;
@@ -62,6 +67,8 @@ pub struct Opinion {
     pub asymptote: Mixture,
     /// Rise over the window of what has no bound, as a share of the level.
     pub growth_share: Mixture,
+    /// Log of the summed weights: compares ways to look at the same bins.
+    pub ln_evidence: f64,
     pub window_s: f64,
     pub bins: usize,
     /// Where and by how much, of the best stepped candidate.
@@ -284,6 +291,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
     let shift_bar = rules.shift_share * scaled.level / scaled.scale;
     let day_seen = scaled.span_s >= 1.5 * DAY_S;
     let mut said = Opinion {
+        ln_evidence: fitted.ln_evidence,
         window_s: scaled.span_s,
         bins: scaled.window.y.len(),
         ..Opinion::default()

@@ -3,7 +3,7 @@
 use super::Rules;
 use super::curve::{Opinion, View, Weights, evidence, opinion};
 use crate::analyse::bins::{Bin, bins, width_for};
-use crate::analyse::incarnation::{Fall, cuts_at, falls};
+use crate::analyse::incarnation::{Fall, climbs_around, cuts_at, falls};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
 use crate::analyse::period::periods;
@@ -19,8 +19,8 @@ pub struct Looked {
     pub saw: bool,
 }
 
-/// Peaks that differ less than this share of a tooth were cut by a threshold.
-const EVEN: f64 = 0.12;
+/// Peaks of two teeth that differ less than this share of a tooth were cut by a threshold; of three, twice this.
+const EVEN: f64 = 0.06;
 /// A period must explain this share of the detrended variance to be tried at all.
 const PERIOD_SHARE_MIN: f64 = 0.2;
 /// Evidence that a period must bring: the price of the best of some hundred frequencies.
@@ -32,6 +32,8 @@ const FAST_BINS: f64 = 4.4;
 /// frequency.
 const FAST_SHARE: f64 = 0.5;
 
+/// Evidence that restarts nobody told of must bring: they are rarer than steps.
+const UNANNOUNCED_LN: f64 = 3.0;
 /// Fewer floors than this are a handful.
 const FEW: usize = 14;
 
@@ -54,7 +56,8 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
             return Some(saw);
         }
     }
-    if !sudden.is_empty() && sudden.len() < TEETH_MIN {
+    let few = !sudden.is_empty() && sudden.len() < TEETH_MIN;
+    if few && climbs_around(points, &sudden) {
         return restarts_or_not(series, points, &sudden, rules);
     }
     one_life(points, rules)
@@ -98,16 +101,16 @@ fn restarts_or_not(
     let cuts: Vec<usize> = sudden.iter().map(|f| f.after).collect();
     let (b, width_s) = cut(series, points, &cuts);
     let view = |by_uptime| View { bins: &b, by_uptime, width_s, ..View::default() };
-    let (split, whole) = (evidence(&view(true)), evidence(&view(false)));
-    let by_uptime = split >= whole;
-    let mut said = opinion(&view(by_uptime), rules)?;
+    let (split, whole) = (opinion(&view(true), rules)?, opinion(&view(false), rules)?);
+    let by_uptime = split.ln_evidence - UNANNOUNCED_LN >= whole.ln_evidence;
+    let mut said = if by_uptime { split } else { whole };
     if by_uptime {
         // A fall that nobody announced, between levels that stand still, is a step.
         let w = &mut said.weights;
         (w.stepped, w.flat) = (w.stepped + w.flat, 0.0);
         said.steps = sudden.iter().map(|f| (points[f.after].t_s, f.floor - f.peak)).collect();
     }
-    if by_uptime && sudden.len() >= 2 && unevenness(sudden) < EVEN {
+    if by_uptime && sudden.len() >= 2 && unevenness(sudden) < EVEN * (sudden.len() - 1) as f64 {
         // Climbs that end at one threshold: a saw with few teeth looks the same as a leak restarted.
         doubt_growth(&mut said.weights);
     }
