@@ -6,6 +6,8 @@
 mod case;
 mod dice;
 mod families;
+mod heldout;
+mod naive;
 mod score;
 
 use std::collections::BTreeMap;
@@ -58,7 +60,10 @@ fn options() -> Options {
 type Set = (&'static str, usize, fn(usize) -> &'static str, fn(usize, u64) -> Case);
 
 fn sets() -> Vec<Set> {
-    vec![("dev", families::FAMILIES.len(), |i| families::FAMILIES[i].0, families::make)]
+    vec![
+        ("dev", families::FAMILIES.len(), |i| families::FAMILIES[i].0, families::make),
+        ("heldout", heldout::FAMILIES.len(), |i| heldout::FAMILIES[i].0, heldout::make),
+    ]
 }
 
 fn prefix(series: &Series, part: f64) -> Series {
@@ -86,6 +91,7 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
                 println!("{},{}", p.t_s, p.value);
             }
         }
+        score.count_naive(&case);
         let at: Vec<SeriesVerdict> =
             PARTS.iter().map(|part| judge(&prefix(&case.series, *part), &rules)).collect();
         score.count(&case, &at);
@@ -156,6 +162,7 @@ fn main() {
         }
         println!("{}", score::line("ALL", &total));
         println!("{}", score::calibration(&total));
+        println!("{}", score::naive_table(&total));
         let judged = total.cases * PARTS.len() as f64;
         let each = 2.0 * started.elapsed().as_secs_f64() * 1e3 / judged;
         println!("about {each:.2} ms a verdict on one core\n");
