@@ -1,6 +1,6 @@
 //! Every candidate shape against every hypothesis on the noise, by exact least squares on whitened
-//! columns, weighed by marginal likelihood (coefficients uniform within the range of the data, the
-//! variance integrated out). One pass costs about a millisecond.
+//! columns, weighed by marginal likelihood (coefficients have a normal prior as wide as the
+//! range of the data, the variance is integrated out). One pass costs about a millisecond.
 //!
 //! The nuisance columns (the intercept, harmonics of a load cycle) are projected out first, so that a
 //! shape of two columns is a two-by-two system (Frisch and Waugh).
@@ -28,7 +28,7 @@ pub struct Window {
     pub now: f64,
     /// Standard deviation that no residual can be below (quantisation, and no real curve is exact).
     pub floor: f64,
-    /// Half width of the uniform prior of a coefficient; the range of the data when that is trusted.
+    /// Deviation of the normal prior of a coefficient; 1 is the range of the data.
     pub reach: f64,
 }
 
@@ -54,6 +54,7 @@ pub struct Candidate {
     pub growth: Guess,
     pub rise: Guess,
     pub slope: Guess,
+    pub slope_fifth: Guess,
     pub end: Guess,
     pub limit: Option<Guess>,
     pub steps: Vec<(f64, f64)>,
@@ -162,6 +163,7 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
                 growth: solved.guess(&c.growth, sigma2),
                 rise: solved.guess(&c.rise, sigma2),
                 slope: solved.guess(&c.slope, sigma2),
+                slope_fifth: solved.guess(&c.slope_fifth, sigma2),
                 end: solved.level(&ready, columns, &c.end, sigma2),
                 limit: c.limit.map(|l| solved.level(&ready, columns, &l, sigma2)),
                 steps: steps_of(shapes, shape, &solved.beta),
@@ -235,6 +237,7 @@ fn stair_candidate(
         growth: Guess::default(),
         rise: Guess { mean: largest, se: (f.sigma2 * stair.variance).sqrt() },
         slope: Guess::default(),
+        slope_fifth: Guess::default(),
         end: Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() },
         limit: Some(Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() }),
         steps: stair.at.iter().map(place).zip(stair.beta.iter().copied()).collect(),
@@ -305,7 +308,7 @@ impl Norms {
         Norms {
             n,
             floor2: n as f64 * window.floor * window.floor,
-            width_ln: (2.0 * window.reach).ln(),
+            width_ln: window.reach.ln() + 0.5 * std::f64::consts::TAU.ln(),
             ln_gamma: (0..=n + 1)
                 .map(|k| ln_gamma((k as f64 / 2.0).max(0.5)))
                 .collect(),

@@ -309,8 +309,10 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
             df: c.df,
         };
         let per_second = scaled.scale / scaled.span_s;
-        growing.push(part(c.slope, weight * labels.growing, per_second, 0.0));
-        all.push(part(c.slope, weight, per_second, 0.0));
+        for slope in [c.slope, c.slope_fifth] {
+            growing.push(part(slope, weight * labels.growing, per_second, 0.0));
+            all.push(part(slope, weight, per_second, 0.0));
+        }
         level.push(part(c.end, weight, scaled.scale, scaled.shift));
         growth.push(part(c.growth, weight, scaled.scale / scaled.level, 0.0));
         if let Some(l) = c.limit {
