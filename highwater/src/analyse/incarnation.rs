@@ -38,11 +38,44 @@ pub fn falls(points: &[Point]) -> Vec<Fall> {
         .map(|w| (w[1].value - w[0].value).abs())
         .collect();
     let usual = median(&moves);
-    let sure = falls_of(points, (FALL_SHARE * range).max(FALL_MOVES * usual));
+    let mut sure = falls_of(points, (FALL_SHARE * range).max(FALL_MOVES * usual));
+    sure.retain(|f| lasts(points, f));
     let bar = (FALL_SHARE * range).max(TOOTH_MOVES * usual);
     let teeth = falls_of(points, bar);
     let one_sided = teeth.len() >= 4 && 4 * sudden_rises(points, bar) <= teeth.len();
     if one_sided { teeth } else { sure }
+}
+
+/// A fall that lasts: the readings after it are lower than those before by a quarter of it. Noise with a
+/// heavy tail comes back at once.
+fn lasts(points: &[Point], fall: &Fall) -> bool {
+    let near = |from: usize, to: usize| {
+        median(&points[from..to].iter().map(|p| p.value).collect::<Vec<_>>())
+    };
+    let before = near(fall.after.saturating_sub(5), fall.after);
+    let after = near(fall.after, (fall.after + 5).min(points.len()));
+    before - after >= 0.25 * (fall.peak - fall.floor)
+}
+
+/// Whether a climb leads to or from a fall, of at least this share of it: what a restart undoes is growth,
+/// and a step down comes out of a level.
+const CLIMB_SHARE: f64 = 0.4;
+
+/// Falls as restarts: each must follow or precede a climb of its own size.
+pub fn climbs_around(points: &[Point], falls: &[Fall]) -> bool {
+    let cuts: Vec<usize> = falls.iter().map(|f| f.after).collect();
+    let begins = std::iter::once(0).chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain([points.len()]);
+    let climbs: Vec<f64> = begins.zip(ends).map(|(from, to)| climb(&points[from..to])).collect();
+    falls.iter().enumerate().all(|(i, f)| {
+        climbs[i].max(climbs[i + 1]) >= CLIMB_SHARE * (f.peak - f.floor)
+    })
+}
+
+fn climb(life: &[Point]) -> f64 {
+    let fifth = life.len().div_ceil(5).min(life.len());
+    let of = |part: &[Point]| median(&part.iter().map(|p| p.value).collect::<Vec<_>>());
+    of(&life[life.len() - fifth..]) - of(&life[..fifth])
 }
 
 fn sudden_rises(points: &[Point], bar: f64) -> usize {

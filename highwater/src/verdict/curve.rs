@@ -40,6 +40,11 @@ impl Weights {
         .unwrap_or((Label::Insufficient, 0.0))
     }
 
+    /// Weight of all bounded labels together.
+    pub fn bounded(&self) -> f64 {
+        self.flat + self.plateauing + self.stepped
+    }
+
     fn add(&mut self, other: &Weights, times: f64) {
         self.flat += times * other.flat;
         self.plateauing += times * other.plateauing;
@@ -62,6 +67,8 @@ pub struct Opinion {
     pub asymptote: Mixture,
     /// Rise over the window of what has no bound, as a share of the level.
     pub growth_share: Mixture,
+    /// Log of the summed weights: compares ways to look at the same bins.
+    pub ln_evidence: f64,
     pub window_s: f64,
     pub bins: usize,
     /// Where and by how much, of the best stepped candidate.
@@ -284,6 +291,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
     let shift_bar = rules.shift_share * scaled.level / scaled.scale;
     let day_seen = scaled.span_s >= 1.5 * DAY_S;
     let mut said = Opinion {
+        ln_evidence: fitted.ln_evidence,
         window_s: scaled.span_s,
         bins: scaled.window.y.len(),
         ..Opinion::default()
@@ -301,8 +309,10 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
             df: c.df,
         };
         let per_second = scaled.scale / scaled.span_s;
-        growing.push(part(c.slope, weight * labels.growing, per_second, 0.0));
-        all.push(part(c.slope, weight, per_second, 0.0));
+        for slope in [c.slope, c.slope_fifth] {
+            growing.push(part(slope, weight * labels.growing, per_second, 0.0));
+            all.push(part(slope, weight, per_second, 0.0));
+        }
         level.push(part(c.end, weight, scaled.scale, scaled.shift));
         growth.push(part(c.growth, weight, scaled.scale / scaled.level, 0.0));
         if let Some(l) = c.limit {
