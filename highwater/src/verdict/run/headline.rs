@@ -277,7 +277,7 @@ impl Scene<'_> {
         };
         let faster: Vec<String> = unlike.iter().filter_map(|s| times(s)).collect();
         if !faster.is_empty() {
-            rates += &format!("; {}", list(&faster));
+            rates += &format!("; {} as fast", list(&faster));
         }
         let open = match undecided.is_empty() {
             true => String::new(),
@@ -369,7 +369,7 @@ pub fn level(standing: &Standing) -> String {
     format!("{}{at}", memory.label.word())
 }
 
-/// "; CPU 1.94x, p99 0.80x of the control's": what stands beside the memory.
+/// ", at 1.94x the CPU and 0.80x the p99": what stands beside the memory, against the control.
 pub fn costs(standing: &Standing, control: &Standing) -> String {
     if standing.change == Change::Control {
         return String::new();
@@ -381,11 +381,11 @@ pub fn costs(standing: &Standing, control: &Standing) -> String {
     let words: Vec<String> = ratios
         .iter()
         .filter_map(|(word, own, other)| Some((word, (*own)? / other.filter(|o| *o > 0.0)?)))
-        .map(|(word, ratio)| format!("{word} {}x", written::digits(ratio)))
+        .map(|(word, ratio)| format!("{}x the {word}", written::digits(ratio)))
         .collect();
     match words.is_empty() {
         true => String::new(),
-        false => format!("; {} of the control's", words.join(", ")),
+        false => format!(", at {}", list(&words)),
     }
 }
 
@@ -431,14 +431,10 @@ fn slope_range(arms: &[&Standing]) -> String {
     }
 }
 
-/// "`zig-debug` 3.20x as fast".
+/// "`zig-debug` 3.20x".
 fn times(standing: &Standing) -> Option<String> {
-    let ratio = standing.slope_ratio?;
-    Some(format!(
-        "{} {}x as fast",
-        name(standing),
-        written::digits(ratio)
-    ))
+    let ratio = written::digits(standing.slope_ratio?);
+    Some(format!("{} {ratio}x", name(standing)))
 }
 
 pub fn name(standing: &Standing) -> String {
