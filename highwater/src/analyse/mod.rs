@@ -3,4 +3,5 @@
 pub mod arms;
 pub mod cost;
 pub mod latency;
+pub mod ratio;
 pub mod series;
