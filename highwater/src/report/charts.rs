@@ -85,8 +85,8 @@ impl Charts {
         };
         Charts {
             rss: rss_panel(run, &series(metric::RSS.name)),
-            cpu: rate_panel(&cpu(run), took_s, 1e-9),
-            faults: rate_panel(&series(metric::MINOR_FAULTS.name), took_s, 1.0),
+            cpu: rate_panel(run, &cpu(run), 1e-9),
+            faults: rate_panel(run, &series(metric::MINOR_FAULTS.name), 1.0),
             latency: arms
                 .iter()
                 .enumerate()
@@ -149,12 +149,18 @@ fn starts(run: &Run, arm: &str, replica: u32) -> Vec<f64> {
         .collect()
 }
 
-/// Means over stretches, for each arm; values are multiplied by `scale`.
-fn rate_panel(arms: &[ArmSeries], took_s: f64, scale: f64) -> Panel {
+/// Means over stretches of at least two looks, for each arm; values are multiplied by `scale`.
+fn rate_panel(run: &Run, arms: &[ArmSeries], scale: f64) -> Panel {
+    let took_s = seconds_between(run.begun, run.last);
+    let looks = took_s / run.experiment.interval.as_secs_f64().max(f64::MIN_POSITIVE);
+    let count = STRETCHES.min((looks / 2.0) as usize).max(1);
+    if took_s <= 0.0 {
+        return Panel::default();
+    }
     let grid = Grid::Stretches {
         from_s: 0.0,
-        step_s: took_s / STRETCHES as f64,
-        count: STRETCHES,
+        step_s: took_s / count as f64,
+        count,
     };
     let band = |arm: &ArmSeries| {
         let means = |replica: &ReplicaSeries| grid.stretch_means(&replica.joined.points, scale);
@@ -164,9 +170,6 @@ fn rate_panel(arms: &[ArmSeries], took_s: f64, scale: f64) -> Panel {
             ..range_of(&all)
         }
     };
-    if took_s <= 0.0 {
-        return Panel::default();
-    }
     Panel {
         t_s: grid.middles(),
         stretch_s: grid.stretch_s(),

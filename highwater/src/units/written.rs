@@ -32,13 +32,19 @@ impl ByteScale {
     }
 
     /// The unit of a column: that of its largest value, one step finer when its smallest would
-    /// fall under a half.
+    /// fall under a half. Values under a hundredth of the largest have no say: they are next to nothing.
     pub fn of_column(values: impl IntoIterator<Item = f64>) -> ByteScale {
-        let sizes = values
+        let sizes: Vec<f64> = values
             .into_iter()
             .map(f64::abs)
-            .filter(|v| v.is_finite() && *v > 0.0);
-        let (low, high) = sizes.fold((f64::MAX, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+            .filter(|v| v.is_finite())
+            .collect();
+        let high = sizes.iter().copied().fold(0.0, f64::max);
+        let counts = sizes
+            .iter()
+            .copied()
+            .filter(|size| *size >= high / 100.0 && *size > 0.0);
+        let low = counts.fold(high, f64::min);
         let scale = ByteScale::of(high);
         let finer = ByteScale::of(high / KIB);
         match low < scale.bytes / 2.0 && high / finer.bytes < 100_000.0 {
@@ -49,7 +55,10 @@ impl ByteScale {
 
     /// The bare number, in this unit.
     pub fn number(self, bytes: f64) -> String {
-        digits(bytes / self.bytes)
+        match self.bytes == 1.0 {
+            true => short(bytes),
+            false => digits(bytes / self.bytes),
+        }
     }
 }
 
@@ -277,6 +286,7 @@ mod tests {
     fn a_column_shares_the_unit_that_keeps_its_smallest_readable() {
         assert_eq!(ByteScale::of_column([2.0 * GIB, 40.0 * MIB]).word, "MiB");
         assert_eq!(ByteScale::of_column([8.0 * GIB, 1.3 * GIB]).word, "GiB");
+        assert_eq!(ByteScale::of_column([16.0 * MIB, 39.0 * KIB]).word, "MiB");
         assert_eq!(ByteScale::of_column([]).word, "B");
     }
 }

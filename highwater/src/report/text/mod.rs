@@ -92,6 +92,14 @@ fn facts(report: &Report) -> String {
     )
 }
 
+/// Known defects, early ends, restarts: a line each.
+pub fn notes(report: &Report) -> Vec<String> {
+    arms::notes(report)
+        .into_iter()
+        .map(|(_, words)| words)
+        .collect()
+}
+
 /// What highwater itself took.
 pub fn own(report: &Report) -> String {
     let own = &report.verdict.own;

@@ -12,6 +12,8 @@ use crate::verdict::Label;
 
 /// Names said in a sentence before the rest is only counted.
 const NAMES_MAX: usize = 4;
+/// Costs within this share of the control's are about the same.
+const SAME_COST: f64 = 0.05;
 
 pub struct Answer {
     pub headline: String,
@@ -40,7 +42,7 @@ pub fn answer(run: &Run, all: &[Standing], findings: &[Finding]) -> Answer {
         n => format!("{n} findings weaken this"),
     };
     let sentence = answer.headline.trim_end_matches('.');
-    answer.headline = format!("{sentence} ({weakened}).");
+    answer.headline = format!("{sentence}; {weakened}.");
     answer
 }
 
@@ -84,24 +86,31 @@ impl Scene<'_> {
 
     /// The other arms may still be told; nothing can be said against the control.
     fn control_untold(&self) -> Answer {
-        let why = match (self.control.class, self.control.row.aborted.as_deref()) {
-            (Class::Ended, Some(why)) => format!("ended too early to be judged ({})", clause(why)),
-            _ => "cannot be judged yet".to_string(),
+        let control = name(self.control);
+        let (why, own_need) = match (self.control.class, self.control.row.aborted.as_deref()) {
+            (Class::Ended, Some(why)) => (
+                format!("ended too early to be judged ({})", clause(why)),
+                Some(format!(
+                    "{control}: a control that stays alive, see its log in the run folder"
+                )),
+            ),
+            _ => ("cannot be judged yet".to_string(), None),
         };
         let others = [
             (Class::Growing, "grows", "grow"),
             (Class::Bounded, "does not grow", "do not grow"),
         ];
-        let told: Vec<String> = others
-            .iter()
-            .map(|(class, one, many)| (self.with(|s| s.class == *class), *one, *many))
-            .filter(|(arms, ..)| !arms.is_empty())
-            .map(|(arms, one, many)| format!("{} {}", names(&arms), verb(&arms, one, many)))
-            .collect();
-        let control = name(self.control);
+        let mut words = format!("the control {control} {why}");
+        for (class, one, many) in others {
+            let arms = self.with(|s| s.class == class);
+            if !arms.is_empty() {
+                words += &format!("; {} {}", names(&arms), verb(&arms, one, many));
+            }
+        }
+        let needs: Vec<String> = own_need.into_iter().chain(self.needs()).collect();
         undecided(
-            format!("the control {control} {why}; {}", told.join(", ")),
-            self.needs(),
+            words,
+            Some(needs.join("; ")).filter(|needs| !needs.is_empty()),
         )
     }
 
@@ -111,7 +120,7 @@ impl Scene<'_> {
         if memory.label == Label::Stepped {
             return undecided(
                 format!(
-                    "the control {name} moves in steps and neither grows nor stays between them"
+                    "the control {name} moves in steps, flat between them: whether it grows depends on the next"
                 ),
                 Some("a run long enough to hold several steps, or their cause".to_string()),
             );
@@ -183,20 +192,21 @@ impl Scene<'_> {
                 name(best)
             ),
         };
-        let also = match programs.is_empty() {
-            true => String::new(),
-            false => format!(", nor {} {}", verb(programs, "does", "do"), names(programs)),
-        };
         let grow = self.with(|s| s.class == Class::Growing && s.change == Change::Allocator);
         let others = match grow.is_empty() {
             true => String::new(),
             false => format!(", and so {} {}", verb(&grow, "does", "do"), names(&grow)),
         };
-        let control = name(self.control);
-        format!(
-            "{control} grows ({}){others}, {who}{also}: the allocator holds the memory, the program does not leak it",
-            slope(self.control)
-        )
+        let because = match programs.is_empty() {
+            true => "the allocator holds the memory, the program does not leak it".to_string(),
+            false => format!(
+                "the program does not leak; {} {} it as well",
+                names(programs),
+                verb(programs, "stops", "stop")
+            ),
+        };
+        let (control, rate) = (name(self.control), slope(self.control));
+        format!("{control} grows ({rate}){others}; {who}: {because}")
     }
 
     fn program_stops(&self, programs: &[&Standing]) -> String {
@@ -226,26 +236,36 @@ impl Scene<'_> {
 
     fn nothing_stops(&self) -> String {
         let programs = self.with(|s| s.change == Change::Program && s.class == Class::Growing);
+        let ended = self.with(|s| s.change == Change::Program && s.class == Class::Ended);
         let allocators = self.with(|s| s.change == Change::Allocator && s.class == Class::Growing);
-        let tried = match (allocators.is_empty(), programs.is_empty()) {
-            (_, false) => format!(
+        let mut tried = Vec::new();
+        if !programs.is_empty() {
+            tried.push(format!(
                 "{} {} not stop it",
                 names(&programs),
                 verb(&programs, "does", "do")
-            ),
-            (false, true) => {
-                "another allocator does not stop it, and no other change was tried".to_string()
-            }
-            (true, true) => "nothing else was tried that could be judged".to_string(),
-        };
-        match allocators.is_empty() {
+            ));
+        }
+        if !ended.is_empty() {
+            tried.push(format!("{} ended too early to tell", names(&ended)));
+        }
+        if tried.is_empty() {
+            tried.push(match allocators.is_empty() {
+                true => "nothing else was tried that could be judged".to_string(),
+                false => {
+                    "another allocator does not stop it, and no other change was tried".to_string()
+                }
+            });
+        }
+        let grows = match allocators.is_empty() {
             true => format!(
-                "Memory grows in the control {} ({}); {tried}",
+                "Memory grows in the control {} ({})",
                 name(self.control),
                 slope(self.control)
             ),
-            false => format!("{}; {tried}", self.every_allocator_grows()),
-        }
+            false => self.every_allocator_grows(),
+        };
+        format!("{grows}; {}", tried.join("; "))
     }
 
     /// "Memory grows under all 6 allocators alike (+281 to +300 MiB/h)".
@@ -277,13 +297,22 @@ impl Scene<'_> {
         };
         let faster: Vec<String> = unlike.iter().filter_map(|s| times(s)).collect();
         if !faster.is_empty() {
-            rates += &format!("; {}", list(&faster));
+            rates += &format!("; {} as fast", list(&faster));
         }
-        let open = match undecided.is_empty() {
-            true => String::new(),
-            false => format!(" ({} cannot be told yet)", names(&undecided)),
-        };
-        format!("Memory grows under {count}{ran}{word} ({rates}){open}")
+        for (class, words) in [
+            (Class::Undecided, "cannot be told yet"),
+            (Class::Unclear, "may or may not grow"),
+        ] {
+            let arms: Vec<&Standing> = undecided
+                .iter()
+                .copied()
+                .filter(|s| s.class == class)
+                .collect();
+            if !arms.is_empty() {
+                rates += &format!("; {} {words}", names(&arms));
+            }
+        }
+        format!("Memory grows under {count}{ran}{word} ({rates})")
     }
 
     fn undecided_allocators(&self) -> Vec<&Standing<'_>> {
@@ -369,7 +398,7 @@ pub fn level(standing: &Standing) -> String {
     format!("{}{at}", memory.label.word())
 }
 
-/// "; CPU 1.94x, p99 0.80x of the control's": what stands beside the memory.
+/// ", at 1.94x the CPU and 0.80x the p99": what stands beside the memory, against the control.
 pub fn costs(standing: &Standing, control: &Standing) -> String {
     if standing.change == Change::Control {
         return String::new();
@@ -378,14 +407,22 @@ pub fn costs(standing: &Standing, control: &Standing) -> String {
         ("CPU", cpu(standing), cpu(control)),
         ("p99", p99(standing), p99(control)),
     ];
-    let words: Vec<String> = ratios
-        .iter()
-        .filter_map(|(word, own, other)| Some((word, (*own)? / other.filter(|o| *o > 0.0)?)))
-        .map(|(word, ratio)| format!("{word} {}x", written::digits(ratio)))
+    let ratios: Vec<(&str, f64)> = ratios
+        .into_iter()
+        .filter_map(|(word, own, other)| Some((word, own? / other.filter(|o| *o > 0.0)?)))
         .collect();
-    match words.is_empty() {
-        true => String::new(),
-        false => format!("; {} of the control's", words.join(", ")),
+    let is_same = |(_, ratio): &(&str, f64)| (ratio - 1.0).abs() < SAME_COST;
+    let words = |(word, ratio): &(&str, f64)| format!("{}x the {word}", written::digits(*ratio));
+    match (ratios.is_empty(), ratios.iter().all(is_same)) {
+        (true, _) => String::new(),
+        (_, true) => {
+            let names: Vec<String> = ratios.iter().map(|(word, _)| word.to_string()).collect();
+            format!(", at about the same {}", list(&names))
+        }
+        _ => format!(
+            ", at {}",
+            list(&ratios.iter().map(words).collect::<Vec<_>>())
+        ),
     }
 }
 
@@ -431,18 +468,15 @@ fn slope_range(arms: &[&Standing]) -> String {
     }
 }
 
-/// "`zig-debug` 3.20x as fast".
+/// "`zig-debug` 3.20x".
 fn times(standing: &Standing) -> Option<String> {
-    let ratio = standing.slope_ratio?;
-    Some(format!(
-        "{} {}x as fast",
-        name(standing),
-        written::digits(ratio)
-    ))
+    let ratio = written::digits(standing.slope_ratio?);
+    Some(format!("{} {ratio}x", name(standing)))
 }
 
+/// Between backquotes, which a name cannot end: those of its own become apostrophes.
 pub fn name(standing: &Standing) -> String {
-    format!("`{}`", standing.row.arm)
+    format!("`{}`", standing.row.arm.replace('`', "'"))
 }
 
 /// "`a`, `b` and `c`"; past a few only their number.
