@@ -5,13 +5,13 @@
 pub mod arm;
 pub mod check;
 mod curve;
-mod ways;
 mod label;
 mod rules;
 pub mod run;
 pub mod series;
 #[cfg(test)]
 mod short_runs;
+mod ways;
 
 pub use label::{Estimate, Label};
 pub use rules::Rules;
