@@ -9,7 +9,7 @@ use procfs::net::{TcpNetEntry, TcpState};
 use super::attach::Attached;
 use super::experiment::{Experiment, LoadPer, Ready, SubjectKind};
 use super::fake::Fake;
-use super::placeholder::{PORTS_PER_PROCESS_MAX, Values};
+use super::placeholder::{PORTS_PER_PROCESS_MAX, Values, expand};
 use super::service::cgroup::Hierarchy;
 use super::service::{Launch, Preload, Setup, read_stat};
 
@@ -88,6 +88,14 @@ fn check_service(
         let launch = Launch::of_load(plan, load, &values);
         check_launch("load", launch.map_err(|error| error.to_string()), findings);
     }
+    if let Some(Err(why)) = plan
+        .subject
+        .metrics
+        .as_ref()
+        .map(|url| expand(url, &example_values(true)))
+    {
+        findings.problems.push(format!("metrics: {why}"));
+    }
     check_ready(plan, findings);
     check_surroundings(plan, setup, findings);
 }
@@ -157,6 +165,9 @@ fn check_ready(plan: &Experiment, findings: &mut Findings) {
         Some(Ready::Http { url, .. }) => url,
         Some(Ready::Tcp { address }) => address,
     };
+    if let Err(why) = expand(text, &example_values(true)) {
+        findings.problems.push(format!("ready: {why}"));
+    }
     let Some((host, port)) = parse_fixed_port(text) else {
         return;
     };
