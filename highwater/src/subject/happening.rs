@@ -50,7 +50,8 @@ pub struct Happening {
     pub words: String,
 }
 
-/// Every incarnation has one `Started` and, unless the supervisor itself is killed, one `Ended`.
+/// Every incarnation has one `Started` and one `Ended`, unless the supervisor itself is killed, or the process was only
+/// watched and outlives the run.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
     Started(Box<Started>),

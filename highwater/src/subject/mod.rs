@@ -7,14 +7,14 @@
 //! of how it is recorded.
 
 pub mod allocator;
+pub mod attach;
 pub mod experiment;
-
 pub mod fake;
 pub mod happening;
 pub mod order;
 pub mod placeholder;
 pub mod ports;
-
+pub mod preflight;
 pub mod restart;
 pub mod service;
 

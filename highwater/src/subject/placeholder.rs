@@ -5,7 +5,7 @@
 //! handed out twice in a run. `{data}` is empty at the first start and kept over restarts, as a service in
 //! production finds its data again. `{seed}` is the same for replica k of every arm and differs between the k.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -99,20 +99,20 @@ fn value(name: &str, values: &Values) -> Result<String, PlaceholderError> {
         "data" => values
             .data
             .as_ref()
-            .map(path_text)
+            .map(|path| path_text(path))
             .ok_or_else(|| no_value(WHOLE_RUN)),
         "pid" => values.pid.map(|pid| pid.to_string()).ok_or_else(|| {
             no_value("the process has no pid yet, or not any more; only load and checks can use it")
         }),
         "processes" => {
-            let list = values.processes.as_ref().map(path_text);
+            let list = values.processes.as_ref().map(|path| path_text(path));
             list.ok_or_else(|| no_value("the list of processes is for load and checks"))
         }
         _ => Err(no_value("there is no such placeholder")),
     }
 }
 
-fn path_text(path: &PathBuf) -> String {
+fn path_text(path: &Path) -> String {
     path.display().to_string()
 }
 

@@ -1,5 +1,6 @@
 //! Processes from start to end: small C programs, each awkward in its own way, run by the real service.
 
+mod attached;
 mod ending;
 mod killed;
 mod lifecycle;

@@ -95,7 +95,10 @@ impl Launch {
         }
         for (name, value) in self.environment.iter_mut().filter(|(_, value)| lost(value)) {
             *value = env::var(name).map_err(|_| {
-                format!("{name}: this secret is not kept in the run folder; set {name} where you run `highwater run --resume`")
+                format!(
+                    "{name}: this secret is not kept in the run folder; set {name} where you run `highwater run \
+                     --resume`"
+                )
             })?;
         }
         Ok(self)

@@ -6,6 +6,7 @@
 mod census;
 pub mod cgroup;
 mod command;
+mod ending;
 mod exit;
 mod logs;
 mod memory;
@@ -18,6 +19,7 @@ mod shared;
 mod slot;
 mod spawn;
 mod start;
+mod sweep;
 
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;
@@ -28,12 +30,14 @@ use std::thread;
 use std::time::Duration;
 
 pub use census::{MARK, start_ticks};
+pub use census::{MARK, is_alive, read_stat};
 pub use command::{Launch, texts_with_ports};
 pub use exit::Exit;
 pub use logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES};
 pub use processes::{Processes, end_left_behind};
 pub use ready::Question;
 
+use self::census::Identity;
 use self::cgroup::Hierarchy;
 use self::roster::{load_slots, start_load, start_subject, subject_order, subject_slots};
 use self::shared::Shared;
@@ -154,11 +158,11 @@ impl Service {
         slot.ports.clone_from(&record.ports);
         let values = Values {
             pid: record.pid,
-            ..slot.values(&self.shared.setup.run)
+            ..slot.values(&self.shared.setup)
         };
         match subject_order(&self.plan, &self.shared.setup, slot, &values) {
             Ok(order) => slot.take_over(record, order, now, &self.shared, &mut self.found),
-            Err(_) => slot.dismiss(),
+            Err(why) => slot.dismiss(&why.to_string()),
         }
     }
 
@@ -183,7 +187,12 @@ impl Service {
             if slot.is_due(now) && started < STARTS_PER_POLL {
                 started += 1;
                 start_subject(slot, &self.plan, now, &mut self.shared, out);
+                if self.plan.subject.keep {
+                    // It outlives us from now on: it must be found again even if we are killed right here.
+                    self.write_list(now, out);
+                }
             }
+            let slot = &mut self.subjects[at];
             if slot.is_dismissed() && may_stop {
                 slot.begin_stop(now);
             }
@@ -197,7 +206,7 @@ impl Service {
             let (may_start, must_end) = self.load_wanted(at);
             let slot = &mut self.loads[at];
             if must_end && !slot.is_over() {
-                slot.dismiss();
+                slot.dismiss("its subject has ended");
             }
             if slot.is_dismissed() {
                 slot.begin_stop(now);
@@ -206,7 +215,7 @@ impl Service {
                 let subject_values = self
                     .subjects
                     .get(at)
-                    .map(|subject| subject.values(&self.shared.setup.run));
+                    .map(|subject| subject.values(&self.shared.setup));
                 start_load(slot, &self.plan, subject_values, now, &mut self.shared, out);
             }
             slot.poll(now, &mut census, out);
@@ -301,22 +310,22 @@ impl Subject for Service {
         out
     }
 
-    fn stop_arm(&mut self, arm: &str, _why: &str) {
+    fn stop_arm(&mut self, arm: &str, why: &str) {
         for slot in self
             .subjects
             .iter_mut()
             .chain(&mut self.loads)
             .filter(|slot| slot.arm == arm)
         {
-            slot.dismiss();
+            slot.dismiss(why);
         }
     }
 
-    fn stop_all(&mut self, _why: &str) {
+    fn stop_all(&mut self, why: &str) {
         self.subjects
             .iter_mut()
             .chain(&mut self.loads)
-            .for_each(Slot::dismiss);
+            .for_each(|slot| slot.dismiss(why));
     }
 
     fn is_over(&self) -> bool {
@@ -328,11 +337,7 @@ impl Subject for Service {
             .subjects
             .iter()
             .find(|slot| slot.arm == arm && slot.replica == replica)?;
-        let processes = Some(self.shared.setup.folder.join(processes::FILE));
-        Some(Values {
-            processes,
-            ..slot.values(&self.shared.setup.run)
-        })
+        Some(slot.values(&self.shared.setup))
     }
 }
 
@@ -341,10 +346,12 @@ impl Drop for Service {
     fn drop(&mut self) {
         let keep = self.plan.subject.keep;
         let subjects = self.subjects.iter_mut().filter(|_| !keep);
-        self.loads
-            .iter_mut()
-            .chain(subjects)
-            .for_each(Slot::kill_now);
+        let mut slots: Vec<&mut Slot> = self.loads.iter_mut().chain(subjects).collect();
+        let identities: Vec<Identity> = slots.iter().filter_map(|slot| slot.kill_group()).collect();
+        if !identities.is_empty() {
+            processes::end_all(&identities);
+        }
+        slots.iter_mut().for_each(|slot| slot.reap());
     }
 }
 

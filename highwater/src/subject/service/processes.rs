@@ -10,11 +10,12 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde::{Deserialize, Serialize};
 
 use super::census::{Census, Identity, is_alive, read_stat};
 use super::cgroup::Cgroup;
-use super::running::kill_members;
+use super::sweep::signal_members;
 use crate::subject::happening::Role;
 
 /// Name of the file in the run folder.
@@ -150,13 +151,14 @@ pub fn end_left_behind(folder: &Path) -> io::Result<Vec<String>> {
     Ok(end_all(&identities))
 }
 
-fn end_all(identities: &[Identity]) -> Vec<String> {
+/// SIGKILL to all of these and their descendants until nothing is left, then their cgroups are removed.
+pub fn end_all(identities: &[Identity]) -> Vec<String> {
     let mut words = Vec::new();
     for pass in 0..PASSES_MAX {
         let census = Census::take();
         let left = identities
             .iter()
-            .filter(|identity| kill_members(&census, identity));
+            .filter(|identity| signal_members(&census, identity, Signal::KILL));
         let pids: Vec<String> = left.map(|identity| identity.pid.to_string()).collect();
         if pids.is_empty() {
             break;

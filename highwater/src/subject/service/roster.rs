@@ -3,12 +3,12 @@
 use std::io;
 use std::time::Duration;
 
+use super::Setup;
 use super::command::{Launch, texts_with_ports};
 use super::logs::file_name;
 use super::shared::Shared;
 use super::slot::Slot;
 use super::start::Order;
-use super::{Setup, processes};
 use crate::subject::experiment::{Experiment, LoadPer, Restart, Stop};
 use crate::subject::happening::{Happening, Role, Who};
 use crate::subject::order::{interleaved, replica_seed};
@@ -87,7 +87,7 @@ pub(super) fn start_subject(
     shared: &mut Shared,
     out: &mut Vec<Happening>,
 ) {
-    let values = slot.values(&shared.setup.run);
+    let values = slot.values(&shared.setup);
     let order = subject_order(plan, &shared.setup, slot, &values);
     slot.start(order, &values, now, shared, out);
 }
@@ -104,13 +104,10 @@ pub(super) fn start_load(
         .load
         .as_ref()
         .expect("a load slot comes from a load plan");
-    let own = slot.values(&shared.setup.run);
-    let values = Values {
-        processes: Some(shared.setup.folder.join(processes::FILE)),
-        ..subject
-            .filter(|_| load.per == LoadPer::Process)
-            .unwrap_or(own)
-    };
+    let own = slot.values(&shared.setup);
+    let values = subject
+        .filter(|_| load.per == LoadPer::Process)
+        .unwrap_or(own);
     let order = Launch::of_load(plan, load, &values).map(|launch| Order {
         launch,
         ready: None,

@@ -1,27 +1,25 @@
 //! One incarnation: from the moment it runs until it and everything it left behind is gone.
 
 use std::process::Child;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::census::{Census, Identity, Row, is_alive, read_stat};
+use super::census::{Census, Identity, is_alive, read_stat};
 use super::cgroup::machine_oom_kills;
+use super::ending::{Evidence, ended_words, judge};
 use super::exit::{Exit, signal_words};
 use super::logs::Logs;
 use super::memory::MemoryWatch;
 use super::ready::Probe;
 use super::secrets::Secrets;
+use super::sweep::{KILL_WAIT, Pass, Sweep, signal_members};
 use crate::subject::experiment::Stop;
 use crate::subject::happening::{Ending, Happening, Role, Started, What, Who};
 
-/// How long SIGKILL may take to work: a process in a system call that cannot be interrupted (a dead network file
-/// system) outlives it.
-const KILL_WAIT: Duration = Duration::from_secs(10);
-/// For descendants that notice by themselves that their parent has ended.
-const LEFT_GRACE: Duration = Duration::from_millis(100);
-/// Processes named in a message.
-const NAMED_MAX: usize = 5;
+/// For the kernel to end what got SIGKILL, when nobody will poll any more.
+const REAP_WAIT: Duration = Duration::from_secs(2);
 
 /// A child of ours, or a process of the supervisor before us.
 #[derive(Debug)]
@@ -45,12 +43,8 @@ enum Phase {
     Killing {
         until: Duration,
     },
-    /// The process has ended; what it left behind gets until `kill_at`, then SIGKILL until `until`.
-    Sweeping {
-        kill_at: Duration,
-        until: Duration,
-        told: bool,
-    },
+    /// The process itself has ended; what it left behind is being ended.
+    Sweeping(Sweep),
     Gone,
 }
 
@@ -67,6 +61,8 @@ pub struct Running {
     logs: Logs,
     secrets: Secrets,
     memory: MemoryWatch,
+    /// highwater asked it to end, and why.
+    asked: Option<String>,
     ending: Option<Ending>,
     machine_oom_kills: u64,
 }
@@ -103,6 +99,7 @@ impl Running {
             stop: birth.stop,
             logs: birth.logs,
             secrets: birth.secrets,
+            asked: None,
             ending: None,
             machine_oom_kills: machine_oom_kills(),
         }
@@ -139,34 +136,40 @@ impl Running {
                 None => self.poll_living(now, census, out),
             }
         }
-        if matches!(self.phase, Phase::Sweeping { .. }) {
+        if matches!(self.phase, Phase::Sweeping(_)) {
             self.sweep(now, census, out);
         }
     }
 
     /// Sends the one signal, unless the end has begun already.
-    pub fn begin_stop(&mut self, now: Duration) {
+    pub fn begin_stop(&mut self, now: Duration, why: &str) {
         if matches!(self.phase, Phase::GettingReady { .. } | Phase::Up) {
             self.send(self.stop.signal);
+            self.asked = Some(why.into());
             self.phase = Phase::Stopping {
                 until: now + self.stop.grace,
             };
         }
     }
 
-    /// SIGKILL to all of it at once: for the way out after an error, when nobody will poll any more.
-    pub fn kill_now(&mut self) {
-        self.kill_group();
-        kill_members(&Census::take(), &self.identity);
-        if let Handle::Child(child) = &mut self.handle {
-            let _ = child.wait();
+    /// SIGKILL to the group, while its leader has not been waited for: the number is surely ours.
+    pub fn kill_group(&self) {
+        if let Some(pid) = Pid::from_raw(self.identity.pid)
+            && self.is_still_ours()
+        {
+            let _ = kill_process_group(pid, Signal::KILL);
         }
-        kill_members(&Census::take(), &self.identity);
         if let Some(cgroup) = &self.identity.cgroup {
-            let _ = cgroup.remove();
+            cgroup.kill();
         }
-        self.ending = Some(Ending::Stopped);
-        self.phase = Phase::Gone;
+    }
+
+    /// Waits for the child after [`Running::kill_group`], for a bounded time: the way out after an error.
+    pub fn reap(&mut self) {
+        let begun = Instant::now();
+        while self.ending.is_none() && self.read_exit().is_none() && begun.elapsed() < REAP_WAIT {
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn poll_living(
@@ -187,12 +190,16 @@ impl Running {
                 } else if now >= *until {
                     let words = self.never_ready_words(now);
                     out.push(self.say(now, What::NeverReady, words));
-                    self.begin_stop(now);
+                    self.begin_stop(now, "it never got ready");
                 }
             }
             Phase::Stopping { until } if now >= *until => {
                 self.kill_group();
-                kill_members(census.get_or_insert_with(Census::take), &self.identity);
+                signal_members(
+                    census.get_or_insert_with(Census::take),
+                    &self.identity,
+                    Signal::KILL,
+                );
                 self.phase = Phase::Killing {
                     until: now + KILL_WAIT,
                 };
@@ -296,164 +303,80 @@ impl Running {
         census: &mut Option<Census>,
         out: &mut Vec<Happening>,
     ) {
-        let stopping = matches!(self.phase, Phase::Stopping { .. });
-        let (ending, why) = self.judge(exit);
-        let words = self.ended_words(ending, exit, &why, now);
-        let exit_words = exit.words();
+        let (ending, why) = judge(&self.evidence(exit));
+        let was_ready = !matches!(self.phase, Phase::GettingReady { .. });
+        let age = now.saturating_sub(self.began);
+        let mut words = format!(
+            "{} {}",
+            self.who.words(),
+            ended_words(ending, exit, &why, age, was_ready)
+        );
+        if ending != Ending::Stopped {
+            words.push_str(&self.logs.last_lines());
+        }
         out.push(self.say(
             now,
             What::Ended {
                 ending,
-                exit: exit_words,
+                exit: exit.words(),
             },
             words,
         ));
         self.ending = Some(ending);
-        let mut kill_at = now + LEFT_GRACE;
-        if let Phase::Stopping { until } = self.phase {
-            kill_at = until;
-        }
+        let rest_of_grace = match self.phase {
+            Phase::Stopping { until } => Some(until),
+            _ => None,
+        };
         // A program that died of the signal itself (a shell, say) cannot have passed it on: the rest of its group
         // has not been asked yet. One that handled it has had its chance: no second signal.
-        let unasked = stopping && exit.is_signal(self.stop.signal);
+        let unasked = rest_of_grace.is_some() && exit.is_signal(self.stop.signal);
         if unasked && let Some(signal) = Signal::from_named_raw(self.stop.signal) {
-            for row in census.insert(Census::take()).members(&self.identity) {
-                let _ = kill_row(row, signal);
-            }
-        }
-        self.phase = Phase::Sweeping {
-            kill_at,
-            until: kill_at + KILL_WAIT,
-            told: false,
-        };
-    }
-
-    fn judge(&mut self, exit: Exit) -> (Ending, String) {
-        if let Some(words) = self.memory.killed_by_us() {
-            return (Ending::OomKilled, words);
-        }
-        if matches!(self.phase, Phase::Stopping { .. } | Phase::Killing { .. }) {
-            return (Ending::Stopped, String::new());
-        }
-        if exit.is_signal(libc::SIGKILL) {
-            return self.judge_sigkill();
-        }
-        match exit {
-            Exit::Code(0) => (Ending::Exited, String::new()),
-            Exit::Code(_) | Exit::Signal { .. } => (Ending::Crashed, String::new()),
-            Exit::Unknown => (
-                Ending::Vanished,
-                "how is unknown: it is not our child".into(),
-            ),
-        }
-    }
-
-    fn judge_sigkill(&mut self) -> (Ending, String) {
-        if let Some(words) = self.memory.killed_by_kernel(&self.identity) {
-            return (Ending::OomKilled, words);
-        }
-        let on_the_machine = machine_oom_kills() > self.machine_oom_kills;
-        if self.identity.cgroup.is_none() && on_the_machine {
-            let words = "inferred: SIGKILL that highwater did not send, and the kernel counted an OOM kill meanwhile";
-            return (Ending::OomKilled, words.into());
-        }
-        (
-            Ending::Killed,
-            "by somebody else; the kernel counted no OOM kill for it".into(),
-        )
-    }
-
-    fn ended_words(&self, ending: Ending, exit: Exit, why: &str, now: Duration) -> String {
-        let verb = match ending {
-            Ending::Stopped => "was stopped",
-            Ending::Exited => "ended by itself",
-            Ending::Crashed => "crashed",
-            Ending::OomKilled => "was killed for its memory",
-            Ending::Killed => "was killed",
-            Ending::Vanished => "is gone",
-        };
-        let age = now.saturating_sub(self.began);
-        let exit = exit
-            .words()
-            .map_or(String::new(), |words| format!(": {words}"));
-        let why = if why.is_empty() {
-            String::new()
-        } else {
-            format!(" ({why})")
-        };
-        let early = match self.phase {
-            Phase::GettingReady { .. } => ", before it was ready",
-            _ => "",
-        };
-        let tail = match ending {
-            Ending::Stopped => String::new(),
-            _ => self.logs.last_lines(),
-        };
-        format!(
-            "{} {verb} after {age:.1?}{early}{exit}{why}{tail}",
-            self.who.words()
-        )
-    }
-
-    /// Ends what the process left behind, pass by pass: a child may fork while we kill.
-    fn sweep(&mut self, now: Duration, census: &mut Option<Census>, out: &mut Vec<Happening>) {
-        let Phase::Sweeping {
-            kill_at,
-            until,
-            told,
-        } = self.phase
-        else {
-            return;
-        };
-        let census = census.get_or_insert_with(Census::take);
-        // The census may be older than the end of a process: what it lists is looked at once more.
-        let members = census.members(&self.identity).into_iter();
-        let left: Vec<Row> = members
-            .filter(|row| is_alive(row.pid, row.start_ticks))
-            .cloned()
-            .collect();
-        if left.is_empty() {
-            // Busy while the last zombie is not reaped: tried again at the next poll.
-            let removed = self
-                .identity
-                .cgroup
-                .as_ref()
-                .is_none_or(|cgroup| cgroup.remove().is_ok());
-            if removed || now >= until {
-                self.phase = Phase::Gone;
-            }
-            return;
-        }
-        if now >= until {
-            let words = format!(
-                "{} left processes that SIGKILL does not end: {}",
-                self.who.words(),
-                list(&left)
+            signal_members(
+                census.get_or_insert_with(Census::take),
+                &self.identity,
+                signal,
             );
-            out.push(self.say(now, What::Degraded, words));
-            self.phase = Phase::Gone;
-        } else if now >= kill_at {
-            if !told {
-                let words = self.left_words(&left);
-                out.push(self.say(now, What::Note, words));
-            }
-            kill_members(census, &self.identity);
-            self.phase = Phase::Sweeping {
-                kill_at,
-                until,
-                told: true,
-            };
+        }
+        self.phase = Phase::Sweeping(Sweep::new(now, rest_of_grace));
+    }
+
+    fn evidence(&self, exit: Exit) -> Evidence {
+        Evidence {
+            exit: Some(exit),
+            asked: self.asked.clone(),
+            over_limit: self.memory.killed_by_us(),
+            counted: self.memory.killed_by_kernel(&self.identity),
+            has_cgroup: self.identity.cgroup.is_some(),
+            counted_on_machine: machine_oom_kills() > self.machine_oom_kills,
         }
     }
 
-    fn left_words(&self, left: &[Row]) -> String {
-        let hint = match self.ending {
-            Some(Ending::Exited) => {
-                "; if the service puts itself into the background, start it in the foreground instead"
-            }
-            _ => "",
+    fn sweep(&mut self, now: Duration, census: &mut Option<Census>, out: &mut Vec<Happening>) {
+        let Phase::Sweeping(sweep) = &mut self.phase else {
+            return;
         };
-        format!("{} left {}: SIGKILL{hint}", self.who.words(), list(left))
+        let who = self.who.words();
+        match sweep.pass(now, &self.identity, census.get_or_insert_with(Census::take)) {
+            Pass::Waiting => {}
+            Pass::Clean => self.phase = Phase::Gone,
+            Pass::Killed(left) => {
+                let hint = match self.ending {
+                    Some(Ending::Exited) => {
+                        "; if the service puts itself into the background, start it in the foreground instead"
+                    }
+                    _ => "",
+                };
+                out.push(self.say(now, What::Note, format!("{who} left {left}: SIGKILL{hint}")));
+            }
+            Pass::Stuck(left) => {
+                self.phase = Phase::Gone;
+                out.push(self.say(
+                    now,
+                    What::Degraded,
+                    format!("{who} left what SIGKILL does not end: {left}"),
+                ));
+            }
+        }
     }
 
     fn send(&self, signal: i32) {
@@ -463,18 +386,6 @@ impl Running {
         ) && self.is_still_ours()
         {
             let _ = kill_process(pid, signal);
-        }
-    }
-
-    /// SIGKILL to the process group, while its leader has not been waited for: the number is surely ours.
-    fn kill_group(&self) {
-        if let Some(pid) = Pid::from_raw(self.identity.pid)
-            && self.is_still_ours()
-        {
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-        if let Some(cgroup) = &self.identity.cgroup {
-            cgroup.kill();
         }
     }
 
@@ -494,41 +405,4 @@ impl Running {
             words: self.secrets.out_of(&words),
         }
     }
-}
-
-/// SIGKILL to everything that belongs to a process. `true` when there was something.
-pub fn kill_members(census: &Census, identity: &Identity) -> bool {
-    let members = census.members(identity);
-    if !members.is_empty()
-        && let Some(cgroup) = &identity.cgroup
-    {
-        cgroup.kill();
-    }
-    for row in &members {
-        let _ = kill_row(row, Signal::KILL);
-    }
-    !members.is_empty()
-}
-
-fn kill_row(row: &Row, signal: Signal) -> rustix::io::Result<()> {
-    Pid::from_raw(row.pid).map_or(Ok(()), |pid| kill_process(pid, signal))
-}
-
-fn list(rows: &[Row]) -> String {
-    let named = rows
-        .iter()
-        .take(NAMED_MAX)
-        .map(|row| format!("{} ({})", row.pid, row.name.escape_debug()));
-    let mut words = named.collect::<Vec<_>>().join(", ");
-    if rows.len() > NAMED_MAX {
-        words.push_str(&format!(" and {} more", rows.len() - NAMED_MAX));
-    }
-    format!(
-        "{} running: {words}",
-        if rows.len() == 1 {
-            "a process"
-        } else {
-            "processes"
-        }
-    )
 }

@@ -3,9 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::census::Census;
+use super::Setup;
+use super::census::{Census, Identity};
 use super::logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES, file_name};
-use super::processes::Record;
+use super::processes::{self, Record};
 use super::running::Running;
 use crate::subject::experiment::Restart;
 use crate::subject::happening::{Happening, Role, What, Who};
@@ -40,8 +41,8 @@ pub struct Slot {
     pub(super) incarnation: u32,
     restarts: Restarts,
     pub(super) state: State,
-    /// Must end, and is not started again.
-    dismissed: bool,
+    /// Must end, and is not started again: why.
+    dismissed: Option<String>,
     /// Must end, and is then started anew: its command named a pid that is no more.
     recycled: bool,
 }
@@ -65,7 +66,7 @@ impl Slot {
             incarnation: 0,
             restarts: Restarts::new(restart),
             state: State::Waiting,
-            dismissed: false,
+            dismissed: None,
             recycled: false,
         }
     }
@@ -103,39 +104,50 @@ impl Slot {
     /// It may be started now.
     pub fn is_due(&self, now: Duration) -> bool {
         match self.state {
-            State::Waiting => !self.dismissed,
-            State::Backoff { until } => !self.dismissed && now >= until,
+            State::Waiting => !self.is_dismissed(),
+            State::Backoff { until } => !self.is_dismissed() && now >= until,
             _ => false,
         }
     }
 
     /// No restart any more. The stop itself is begun by [`Slot::begin_stop`], when its load has ended.
-    pub fn dismiss(&mut self) {
-        self.dismissed = true;
+    pub fn dismiss(&mut self, why: &str) {
+        self.dismissed.get_or_insert_with(|| why.into());
         if !matches!(self.state, State::Running(_)) {
             self.state = State::Over;
         }
     }
 
     pub fn is_dismissed(&self) -> bool {
-        self.dismissed
+        self.dismissed.is_some()
     }
 
+    /// Carries a dismissal out.
     pub fn begin_stop(&mut self, now: Duration) {
-        if let State::Running(running) = &mut self.state {
-            running.begin_stop(now);
+        if let (State::Running(running), Some(why)) = (&mut self.state, &self.dismissed) {
+            running.begin_stop(now, why);
         }
     }
 
     /// Ends it in order to start it anew.
     pub fn recycle(&mut self, now: Duration) {
-        self.recycled = true;
-        self.begin_stop(now);
+        if let State::Running(running) = &mut self.state {
+            self.recycled = true;
+            running.begin_stop(now, "its subject has another pid now");
+        }
     }
 
-    pub fn kill_now(&mut self) {
+    /// SIGKILL to its group; what it can be recognised by, so that the rest can be found.
+    pub fn kill_group(&self) -> Option<Identity> {
+        let running = self.running()?;
+        running.kill_group();
+        Some(running.identity.clone())
+    }
+
+    /// After [`Slot::kill_group`]: waits for the child, for a bounded time.
+    pub fn reap(&mut self) {
         if let State::Running(running) = &mut self.state {
-            running.kill_now();
+            running.reap();
         }
         self.state = State::Over;
     }
@@ -148,7 +160,7 @@ impl Slot {
         running.poll(now, census, out);
         if running.is_gone() {
             let (ending, lived) = running.outcome(now);
-            let next = match (self.dismissed, self.recycled, self.role) {
+            let next = match (self.is_dismissed(), self.recycled, self.role) {
                 (true, ..) => Next::Rest,
                 (_, true, _) => Next::StartAfter(Duration::ZERO),
                 (.., Role::Load) => self.restarts.again(lived),
@@ -190,17 +202,17 @@ impl Slot {
     }
 
     /// What its placeholders stand for.
-    pub fn values(&self, run: &str) -> Values {
+    pub fn values(&self, setup: &Setup) -> Values {
         let of_process = self.arm_index.is_some();
         Values {
-            run: run.into(),
+            run: setup.run.clone(),
             arm: of_process.then(|| self.arm.clone()),
             replica: of_process.then_some(self.replica),
             data: self.data.clone(),
             seed: self.seed,
             pid: self.pid(),
             ports: self.ports.clone(),
-            processes: None,
+            processes: Some(setup.folder.join(processes::FILE)),
         }
     }
 

@@ -31,6 +31,13 @@ pub struct Order<'a> {
     pub dies_with_us: bool,
 }
 
+/// A process that exists.
+struct Body {
+    identity: Identity,
+    handle: Handle,
+    logs: Logs,
+}
+
 impl Slot {
     /// Starts the next incarnation. What goes wrong is said in `out`.
     pub(super) fn start(
@@ -42,33 +49,29 @@ impl Slot {
         out: &mut Vec<Happening>,
     ) {
         let order = order.map_err(|error| error.to_string());
-        match order.and_then(|order| self.try_start(order, values, now, shared, out)) {
+        let started = order.and_then(|order| self.try_start(order, values, now, shared, out));
+        let who = self.who();
+        let (what, words) = match started {
             Ok(running) => {
-                let words = format!(
-                    "{} started: pid {}",
-                    running.who.words(),
-                    running.identity.pid
-                );
                 let what = What::Started(Box::new(running.started.clone()));
-                out.push(Happening {
-                    at: now,
-                    who: self.who(),
-                    what,
-                    words,
-                });
+                let words = format!("{} started: pid {}", who.words(), running.identity.pid);
                 self.state = State::Running(Box::new(running));
+                (what, words)
             }
             Err(why) => {
-                let words = format!("{} could not be started: {why}", self.who().words());
-                out.push(Happening {
-                    at: now,
-                    who: self.who(),
-                    what: What::StartFailed,
-                    words,
-                });
                 self.state = State::Over;
+                (
+                    What::StartFailed,
+                    format!("{} could not be started: {why}", who.words()),
+                )
             }
-        }
+        };
+        out.push(Happening {
+            at: now,
+            who,
+            what,
+            words,
+        });
     }
 
     fn try_start(
@@ -82,23 +85,19 @@ impl Slot {
         if let Some(data) = &self.data {
             make_private_folder(data).map_err(|error| format!("{}: {error}", data.display()))?;
         }
-        let launch = order.launch.with_secrets()?;
+        let mark = shared.mark(&self.log_name());
+        let launch = order.launch.clone().with_secrets()?.marked(&mark);
         let program = launch.program()?;
         let folder = shared.setup.folder.join("logs");
         let (logs, out_file, err_file) = Logs::create(&folder, &self.log_name(), self.log_limit())
             .map_err(|error| format!("its logs in {}: {error}", folder.display()))?;
-        let probe = Probe::new(order.ready, values, &logs)?;
-        let metrics_url = order
-            .metrics
-            .map(|url| expand(url, values))
-            .transpose()
-            .map_err(|e| e.to_string())?;
-        let mark = shared.mark(&self.log_name());
+        // Made again with the real pid, once there is one.
+        let expected = Values {
+            pid: Some(1),
+            ..values.clone()
+        };
+        Probe::new(order.ready, &expected, &logs)?;
         let cgroup = shared.make_cgroup(&self.log_name(), order.memory_limit, self.who(), now, out);
-        let launch = launch.marked(&mark);
-        for port in &self.ports {
-            shared.ports.release(*port);
-        }
         let spec = Spec {
             program,
             arguments: launch.arguments.clone(),
@@ -109,47 +108,30 @@ impl Slot {
             cgroup: cgroup.as_ref().and_then(|cgroup| cgroup.entry().ok()),
             dies_with_us: order.dies_with_us,
         };
+        self.ports
+            .iter()
+            .for_each(|port| shared.ports.release(*port));
         let child = shared.spawner.spawn(spec).map_err(|error| {
-            if let Some(cgroup) = &cgroup {
-                let _ = cgroup.remove();
-            }
+            cgroup.iter().for_each(|cgroup| drop(cgroup.remove()));
             format!("{}: {error}", launch.arguments[0])
         })?;
         let pid = i32::try_from(child.id()).expect("pids fit i32");
         let start_ticks = read_stat(pid).map_or(0, |stat| stat.starttime);
         let cgroup = shared.check_cgroup(cgroup, pid, self.who(), now, out);
-        let started = Started {
-            pid,
-            start_ticks,
-            command: launch.shown_command(),
-            environment: launch.shown_environment(),
-            out: Some(logs.out.clone()),
-            err: Some(logs.err.clone()),
-            cgroup: cgroup.as_ref().map(|cgroup| cgroup.folder().to_owned()),
-            metrics_url,
-            library: order.library,
-        };
-        let birth = Birth {
-            who: self.who(),
+        let body = Body {
             identity: Identity {
                 pid,
                 start_ticks,
                 mark,
                 cgroup,
             },
-            started,
             handle: Handle::Child(child),
             logs,
-            secrets: launch.secrets(),
-            stop: order.stop,
-            memory_limit: order.memory_limit,
-            probe,
-            ready_timeout: order.ready_timeout,
         };
-        Ok(Running::new(birth, now))
+        Ok(self.born(Order { launch, ..order }, body, values, now))
     }
 
-    /// Takes over what the record says of the time before us. `true` when the process still runs.
+    /// Takes over what the record says of the time before us.
     pub(super) fn take_over(
         &mut self,
         record: &Record,
@@ -169,9 +151,48 @@ impl Slot {
             &record.log,
             self.log_limit(),
         );
-        let values = self.values(&shared.setup.run);
         let ready = order.ready.filter(|_| !record.ready);
-        let probe = Probe::new(ready, &values, &logs).unwrap_or(Probe::Nothing);
+        let found = if is_alive(identity.pid, identity.start_ticks) {
+            "found again"
+        } else {
+            "was looked for"
+        };
+        // One that is gone is noticed at the first poll, like any that vanishes later; so is what it left behind.
+        let body = Body {
+            identity,
+            handle: Handle::Adopted,
+            logs,
+        };
+        let values = self.values(&shared.setup);
+        let running = self.born(Order { ready, ..order }, body, &values, now);
+        let words = format!(
+            "{} {found}: pid {}",
+            running.who.words(),
+            running.identity.pid
+        );
+        let what = What::Resumed(Box::new(running.started.clone()));
+        out.push(Happening {
+            at: now,
+            who: self.who(),
+            what,
+            words,
+        });
+        self.state = State::Running(Box::new(running));
+    }
+
+    fn born(&self, order: Order, body: Body, values: &Values, now: Duration) -> Running {
+        let Body {
+            identity,
+            handle,
+            logs,
+        } = body;
+        let values = Values {
+            pid: Some(identity.pid),
+            ..values.clone()
+        };
+        // Whether it can be made was found out before the start.
+        let probe = Probe::new(order.ready, &values, &logs).unwrap_or(Probe::Nothing);
+        let cgroup = identity.cgroup.as_ref();
         let started = Started {
             pid: identity.pid,
             start_ticks: identity.start_ticks,
@@ -179,32 +200,15 @@ impl Slot {
             environment: order.launch.shown_environment(),
             out: Some(logs.out.clone()),
             err: Some(logs.err.clone()),
-            cgroup: identity
-                .cgroup
-                .as_ref()
-                .map(|cgroup| cgroup.folder().to_owned()),
+            cgroup: cgroup.map(|cgroup| cgroup.folder().to_owned()),
             metrics_url: order.metrics.and_then(|url| expand(url, &values).ok()),
             library: order.library,
         };
-        let alive = is_alive(identity.pid, identity.start_ticks);
-        let words = if alive {
-            "found again"
-        } else {
-            "was looked for"
-        };
-        let words = format!("{} {words}: pid {}", self.who().words(), identity.pid);
-        let what = What::Resumed(Box::new(started.clone()));
-        out.push(Happening {
-            at: now,
-            who: self.who(),
-            what,
-            words,
-        });
         let birth = Birth {
             who: self.who(),
             identity,
             started,
-            handle: Handle::Adopted,
+            handle,
             logs,
             secrets: order.launch.secrets(),
             stop: order.stop,
@@ -212,8 +216,7 @@ impl Slot {
             probe,
             ready_timeout: order.ready_timeout,
         };
-        // One that is gone is noticed at the first poll, like any that vanishes later; so is what it left behind.
-        self.state = State::Running(Box::new(Running::new(birth, now)));
+        Running::new(birth, now)
     }
 }
 
