@@ -2,6 +2,7 @@
 //! is taken up again.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -16,12 +17,15 @@ use super::simulate::Simulated;
 use super::watch::{ChildCollector, Watch};
 use super::{RunArgs, clock_of, close, is_fake};
 use crate::observe::clock::{Clock, FakeClock, RealClock};
+use crate::observe::fact::program::{preload_problem, read_program};
 use crate::observe::host::{SystemRoot, read_machine};
 use crate::observe::look::{EventKind, Expected, Role, TimeNs};
 use crate::observe::proc::ProcRoot;
 use crate::record::{Folder, Reader, Recorder};
 use crate::subject::allocator::Library;
+use crate::subject::attach::Attached;
 use crate::subject::experiment::{Experiment, SubjectKind};
+use crate::subject::preflight;
 use crate::subject::fake::Fake;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
@@ -37,7 +41,7 @@ pub fn begin(
     interrupted: Arc<AtomicBool>,
 ) -> anyhow::Result<(Folder, Ended)> {
     let prepared = prepare::prepare(experiment, args.quiet)?;
-    preflight(&prepared)?;
+    let warnings = [prepared.warnings.clone(), preflight(&prepared)?].concat();
     let date = jiff::Zoned::now().date().to_string();
     let folder = Folder::create(&args.runs, &date, &prepared.experiment)?;
     let clock = RealClock::start();
@@ -45,7 +49,8 @@ pub fn begin(
     let recorder = Recorder::create(&folder, &prepared.experiment, &machine, clock.anchor())?;
     let begun = TimeNs(clock.anchor().wall_ns);
     let mut journal = Journal::new(recorder, begun);
-    for warning in &prepared.warnings {
+    for warning in &warnings {
+        anstream::eprintln!("highwater: {warning}");
         journal.say(begun, None, EventKind::Note, warning.clone())?;
     }
     let ended = if is_fake(&prepared.experiment) {
@@ -249,7 +254,9 @@ fn subject_of(prepared: &Prepared, folder: &Folder) -> anyhow::Result<Box<dyn Su
     let experiment = prepared.experiment.clone();
     Ok(match experiment.subject.kind {
         SubjectKind::Service => Box::new(Service::new(experiment, setup_of(prepared, folder))?),
-        SubjectKind::Attach => bail!("attach is not built in yet"),
+        SubjectKind::Attach => {
+            Box::new(Attached::new(&experiment, &folder.id()).map_err(anyhow::Error::msg)?)
+        }
         SubjectKind::Fake => Box::new(Fake::new(&experiment, &folder.id()).map_err(super::Usage)?),
     })
 }
@@ -306,6 +313,20 @@ fn record_ourselves(journal: &mut Journal, now: TimeNs) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn preflight(_prepared: &Prepared) -> anyhow::Result<()> {
-    Ok(())
+/// Everything that can be known to be wrong before anything is started.
+fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
+    let nowhere = Setup {
+        run: "preflight".into(),
+        folder: std::env::temp_dir(),
+        preloads: prepared.preloads(),
+        hierarchy: Hierarchy::find(),
+    };
+    let misfit = |program: &Path, library: &Path| {
+        read_program(program).ok().and_then(|program| preload_problem(&program, library))
+    };
+    let found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
+    if !found.problems.is_empty() {
+        bail!("nothing was started:\n  {}", found.problems.join("\n  "));
+    }
+    Ok(found.warnings)
 }
