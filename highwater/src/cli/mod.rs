@@ -1,0 +1,3 @@
+//! The verbs: each joins the stages it needs.
+
+pub mod log;
