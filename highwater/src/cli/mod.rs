@@ -4,9 +4,13 @@ pub mod allocators;
 pub mod collect;
 pub mod conclude;
 pub mod exit;
+pub mod init;
+pub mod log;
 pub mod manual;
+pub mod report;
 pub mod run;
 
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -36,7 +40,10 @@ Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Run(run::RunArgs),
+    Report(report::ReportArgs),
+    Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
+    Init(init::InitArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     #[command(hide = true)]
@@ -48,6 +55,10 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
         Verb::Run(args) => run::run(&args).map(ExitCode::from),
         Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
+        Verb::Report(args) => report::run(&args).map(ExitCode::from),
+        Verb::Log(args) => log::run(&args, &mut io::stdout(), &mut io::stderr())
+            .map(|()| ExitCode::from(exit::DONE)),
+        Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
         Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
         Verb::Man(args) => manual::man(&args).map(ExitCode::from),

@@ -4,6 +4,8 @@
 
 pub mod check;
 pub mod command;
+pub mod draft;
+pub mod facts;
 pub mod file;
 pub mod freeze;
 pub mod parse;
