@@ -193,7 +193,7 @@ fn only_offered_symbols_are_exports() {
     }
     assert_eq!(exports(&library, "no such name"), (false, false));
     let script = folder.path().join("hide.map");
-    std::fs::write(&script, "{ local: malloc; global: free; };").unwrap();
+    std::fs::write(&script, "{ global: free; local: malloc; };").unwrap();
     let script = format!("-Wl,--version-script={}", script.display());
     let library = compile(
         "bump.c",

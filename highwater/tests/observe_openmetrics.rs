@@ -185,7 +185,7 @@ proptest! {
 fn gauges_and_counters_become_samples() {
     let endpoint = endpoint(1, answer_at_once);
     endpoint.set("relay_process_rss_bytes 1e6\nframes_total{host=\"a\"} 7\nodd NaN\n");
-    let look = observer(5_000).look(TimeNs(SECOND), &[endpoint.target.clone()]);
+    let look = observer(5_000).look(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
     assert_eq!(
         named(&look, 1, "openmetrics:relay_process_rss_bytes"),
         Some(1e6)
@@ -210,7 +210,7 @@ fn series_have_a_limit_and_the_first_ones_stay() {
     };
     let mut observer = observer(5_000);
     endpoint.set(&page(0));
-    let first = observer.look(TimeNs(SECOND), &[endpoint.target.clone()]);
+    let first = observer.look(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
     let count = |look: &Look| {
         look.samples
             .iter()
@@ -221,7 +221,7 @@ fn series_have_a_limit_and_the_first_ones_stay() {
     assert_eq!(value(&first, 1, metric::METRICS_LEFT_OUT), Some(100.0));
     assert_eq!(first.events.len(), 1, "{:?}", first.events);
     endpoint.set(&page(SERIES_MAX - 1)); // only one of the first ones is left
-    let second = observer.look(TimeNs(2 * SECOND), &[endpoint.target.clone()]);
+    let second = observer.look(TimeNs(2 * SECOND), std::slice::from_ref(&endpoint.target));
     assert_eq!(count(&second), 1);
     assert!(second.events.is_empty(), "said once");
 }
@@ -241,7 +241,7 @@ fn latency_histograms_become_rows_of_what_happened_between_two_looks() {
     };
     let mut observer = observer(5_000);
     endpoint.set(&page(1_000, 1_000, 1_000));
-    let first = observer.look(TimeNs(SECOND), &[endpoint.target.clone()]);
+    let first = observer.look(TimeNs(SECOND), std::slice::from_ref(&endpoint.target));
     assert!(
         first.histograms.is_empty(),
         "what was before has no known beginning"
@@ -251,7 +251,7 @@ fn latency_histograms_become_rows_of_what_happened_between_two_looks() {
         Some(1_000.0)
     );
     endpoint.set(&page(1_090, 1_099, 1_100));
-    let second = observer.look(TimeNs(2 * SECOND), &[endpoint.target.clone()]);
+    let second = observer.look(TimeNs(2 * SECOND), std::slice::from_ref(&endpoint.target));
     let row = &second.histograms[0];
     assert_eq!(row.metric, "openmetrics:request_seconds{path=\"/\"}");
     assert_eq!(
