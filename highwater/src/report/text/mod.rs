@@ -92,6 +92,14 @@ fn facts(report: &Report) -> String {
     )
 }
 
+/// The checks, a line for all arms of which the same was seen.
+pub fn checks(report: &Report) -> Vec<String> {
+    check_lines(&report.verdict)
+        .into_iter()
+        .map(|(_, words)| words.replace("  ", " "))
+        .collect()
+}
+
 /// Known defects, early ends, restarts: a line each.
 pub fn notes(report: &Report) -> Vec<String> {
     arms::notes(report)
@@ -198,6 +206,8 @@ impl Page {
 fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     let options = textwrap::Options::new(width)
         .subsequent_indent(indent)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::wrap(text, options)
         .into_iter()

@@ -6,6 +6,7 @@
 
 mod headline;
 mod learnings;
+mod phrases;
 mod rows;
 mod standing;
 
