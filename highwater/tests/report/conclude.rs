@@ -8,6 +8,7 @@ use highwater::verdict::run::Finding;
 use crate::scene::{Arm, Scene, about, allocator, check, flat, growing, scene, tuned, untold};
 use crate::synthetic::MIB;
 
+// Long because it is a table: a line for each situation.
 fn situations() -> Vec<(&'static str, Scene)> {
     let leak = || {
         vec![

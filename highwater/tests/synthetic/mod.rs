@@ -133,6 +133,7 @@ impl Plan {
         }
     }
 
+    // Long because it tells a whole life: started, ready, killed or stopped, restarted.
     fn replica(
         &self,
         arm: &Synthetic,

@@ -73,6 +73,9 @@ fn is_said(report: &Report, learning: &str) -> bool {
         .is_some_and(|adopt| adopt.words == learning)
 }
 
+/// What is said of a run without an end.
+pub const NO_END: &str = "none recorded: it still runs, or was broken off";
+
 /// "relay: 8 arms of 3 processes, 5 min, a look every 1 s, warm-up of 30 s left out."
 fn facts(report: &Report) -> String {
     let s = &report.summary;
@@ -81,8 +84,12 @@ fn facts(report: &Report) -> String {
     } else {
         "processes"
     };
+    let end = match s.end {
+        Some(_) => String::new(),
+        None => format!(" End: {NO_END}."),
+    };
     format!(
-        "{}: {} arms of {} {processes}, {}, a look every {}, warm-up of {} left out.",
+        "{}: {} arms of {} {processes}, {}, a look every {}, warm-up of {} left out.{end}",
         s.run,
         report.arms.len(),
         s.replicas,
