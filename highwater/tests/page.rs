@@ -74,9 +74,13 @@ fn the_page_works_in_a_browser() {
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// What a report is at its best, at its most hostile, and at its largest.
+/// What a report is with nothing to report, at its best, at its most hostile, and at its largest.
 fn pages() -> Vec<(&'static str, Run)> {
+    let mut empty = synthetic::relay().run();
+    empty.processes.clear();
+    empty.events.clear();
     vec![
+        ("empty", empty),
         ("relay", synthetic::relay().run()),
         ("hostile", synthetic::hostile()),
         ("fleet", synthetic::fleet().run()),

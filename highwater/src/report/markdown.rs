@@ -27,7 +27,13 @@ pub fn render(report: &Report) -> String {
     paragraph(table(report));
     let adopt = verdict.adopt.as_ref().map(|adopt| &adopt.words);
     let lists = [
-        ("Checks", checks(report)),
+        (
+            "Checks",
+            text::checks(report)
+                .iter()
+                .map(|line| sentence(line))
+                .collect(),
+        ),
         ("What weakens this", findings(report)),
         (
             "Defects and accidents",
@@ -167,23 +173,6 @@ fn estimate(estimate: Option<Estimate>, unit: f64, number: fn(f64) -> String) ->
     };
     let interval = written::interval(lo / unit, hi / unit).map(|interval| format!(" {interval}"));
     number(value / unit) + &interval.unwrap_or_default()
-}
-
-fn checks(report: &Report) -> Vec<String> {
-    let word = |passed: Option<bool>| match passed {
-        Some(true) => "pass",
-        Some(false) => "**FAIL**",
-        None => "open",
-    };
-    let line = |check: &crate::verdict::check::CheckOutcome| {
-        let (name, arm, seen) = (
-            escaped(&check.check),
-            escaped(&check.arm),
-            escaped(&check.observed),
-        );
-        format!("{} {name}: {arm}: {seen}", word(check.passed))
-    };
-    report.verdict.checks.iter().map(line).collect()
 }
 
 fn findings(report: &Report) -> Vec<String> {

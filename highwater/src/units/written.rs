@@ -71,6 +71,18 @@ pub fn bytes(value: f64) -> String {
     format!("{} {}", scale.number(value), scale.word)
 }
 
+/// A limit that somebody chose, as short as it was written: "2 GiB", "1.5 MiB".
+pub fn bytes_limit(value: f64) -> String {
+    let scale = ByteScale::of(value);
+    format!("{} {}", short(value / scale.bytes), scale.word)
+}
+
+/// Like [`bytes_limit`], of nanoseconds: "20 ms".
+pub fn nanoseconds_limit(ns: f64) -> String {
+    let (number, unit) = time_scale(ns);
+    format!("{} {unit}", short(number))
+}
+
 /// A growth with its sign: "+290 MiB/h", "-1.20 KiB/h".
 pub fn bytes_per_hour(value: f64) -> String {
     if !value.is_finite() {
@@ -117,14 +129,17 @@ pub fn percent(share: f64) -> String {
 
 /// "1.84 ms", "12.0 s" from nanoseconds.
 pub fn nanoseconds(ns: f64) -> String {
-    let size = ns.abs();
-    let (divisor, word) = match size {
-        size if size >= 1e9 => (1e9, "s"),
-        size if size >= 1e6 => (1e6, "ms"),
-        size if size >= 1e3 => (1e3, "µs"),
-        _ => (1.0, "ns"),
-    };
-    format!("{} {word}", digits(ns / divisor))
+    let (number, unit) = time_scale(ns);
+    format!("{} {unit}", digits(number))
+}
+
+fn time_scale(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        size if size >= 1e9 => (ns / 1e9, "s"),
+        size if size >= 1e6 => (ns / 1e6, "ms"),
+        size if size >= 1e3 => (ns / 1e3, "µs"),
+        _ => (ns, "ns"),
+    }
 }
 
 /// "45 s", "6 min", "1 h 30 min", "3 d 4 h": the two largest parts.
@@ -280,6 +295,8 @@ mod tests {
         assert_eq!(count(0.25), "0.25");
         assert_eq!(nanoseconds(1_840_000.0), "1.84 ms");
         assert_eq!(nanoseconds(740.0), "740 ns");
+        assert_eq!(nanoseconds_limit(2e7), "20 ms");
+        assert_eq!(bytes_limit(1.5 * MIB), "1.5 MiB");
     }
 
     #[test]

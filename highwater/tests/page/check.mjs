@@ -225,9 +225,19 @@ async function hostile(browser) {
   await context.close();
 }
 
+// A run of which nothing was recorded has a page without charts.
+async function empty(browser) {
+  const { context, wrong } = await open(browser, WIDE, "light");
+  say("the answer is there", /Undecided/.test(await page.locator(".answer").innerText()));
+  say("no chart is drawn from nothing", (await page.locator("canvas").count()) === 0);
+  say("nothing went wrong with nothing", wrong.length === 0, wrong.join(" | "));
+  await context.close();
+}
+
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
 for (const file of readdirSync(folder).filter((file) => file.endsWith(".html")).sort()) {
   name = file.replace(/\.html$/, "");
+  if (name === "empty") { await empty(browser); continue; }
   await wide(browser);
   await narrow(browser);
   if (name === "hostile") await hostile(browser);

@@ -1,7 +1,8 @@
 //! Markdown, JSON, CSV, JUnit and HTML: complete, and deaf to hostile names.
 
+use highwater::observe::look::{Event, EventKind, ProcessId, TimeNs};
 use highwater::record::run::Run;
-use highwater::report::{Extras, Report, csv, html, json, junit, markdown};
+use highwater::report::{Extras, Report, against, csv, html, json, junit, markdown, text};
 use serde_json::Value;
 
 use crate::synthetic::{HOSTILE, hostile, judged, relay};
@@ -192,4 +193,90 @@ fn hostile_names_are_text_in_the_page() {
     assert_eq!(page.matches("<script").count(), 3);
     let bad = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202e}' | '\u{200b}');
     assert!(!page.contains(bad));
+}
+
+/// What a broken record may hold; every format renders it.
+fn broken() -> Vec<(&'static str, Run)> {
+    let with = |name, edit: fn(&mut Run)| {
+        let mut run = small();
+        edit(&mut run);
+        (name, run)
+    };
+    vec![
+        with("ends before it begins", |run| {
+            run.last = TimeNs(run.begun.0 - 1)
+        }),
+        with("ends as it begins", |run| run.last = run.begun),
+        with("times at the edges", |run| {
+            (run.begun, run.last) = (TimeNs(i64::MIN), TimeNs(i64::MAX))
+        }),
+        with("an interval of nothing", |run| {
+            run.experiment.interval = std::time::Duration::ZERO
+        }),
+        with("a warm-up longer than all", |run| {
+            run.experiment.warmup = std::time::Duration::MAX
+        }),
+        with("no such control", |run| {
+            run.experiment.control = "nobody".into()
+        }),
+        with("no arms", |run| run.experiment.arms.clear()),
+        with("events of nobody", |run| {
+            run.events.push(Event {
+                time: run.begun,
+                process: Some(ProcessId(-1)),
+                kind: EventKind::Crashed,
+                words: String::new(),
+            });
+        }),
+        with("readings that are none", |run| {
+            for samples in run
+                .processes
+                .iter_mut()
+                .flat_map(|process| process.samples.values_mut())
+            {
+                let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1.0, f64::MAX];
+                samples
+                    .iter_mut()
+                    .zip(odd.into_iter().cycle())
+                    .for_each(|(sample, odd)| sample.1 = odd);
+            }
+        }),
+        with("readings out of order", |run| {
+            run.processes
+                .iter_mut()
+                .flat_map(|p| p.samples.values_mut())
+                .for_each(|all| all.reverse());
+        }),
+        with("histograms that are none", |run| {
+            for row in run
+                .processes
+                .iter_mut()
+                .flat_map(|process| &mut process.histograms)
+            {
+                row.histogram.truncate(7);
+            }
+        }),
+    ]
+}
+
+#[test]
+fn a_broken_record_is_rendered_and_never_panics() {
+    for (name, run) in broken() {
+        let report = report(&run);
+        let pages = [
+            text::render(&report, 100),
+            html::render(&report),
+            markdown::render(&report),
+            json::render(&report),
+            csv::render(&report),
+            junit::render(&report),
+            against::text(&against::compare(&report, &report), 80),
+        ];
+        assert!(
+            pages
+                .iter()
+                .all(|page| !page.is_empty() && !page.contains("NaN")),
+            "{name}"
+        );
+    }
 }

@@ -11,4 +11,5 @@ mod checks;
 mod conclude;
 mod formats;
 mod guards;
+mod scene;
 mod text;

@@ -82,7 +82,10 @@ fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup
                 @if row.restarted > 0 { span.note.open { (row.restarted) " restarted" } }
                 @for defect in &row.defects { span.note.open title=(visible(defect)) { "known defect" } }
             }
-            td data-title="Trend" { (trend(row)) }
+            td data-title="Trend" {
+                (trend(row))
+                @if let Some(needs) = &row.memory.needs { span.interval.needs { "needs " (visible(needs)) } }
+            }
             @for (at, value) in memory(report, row, scales).iter().chain(&costs(row)).enumerate() {
                 td.number.cost[at == 5] data-title=(value.title) {
                     span.value { (value.value) }

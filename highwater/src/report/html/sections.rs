@@ -217,7 +217,8 @@ pub fn experiment(report: &Report) -> Markup {
                     ", warm-up of " (written::seconds(s.warmup_s)) " left out, seed " (s.seed) "."
                 }
                 @if let Some(load) = &s.load { dt { "Load" } dd { code { (visible(load)) } } }
-                @if let Some(end) = &s.end { dt { "End" } dd { (visible(end)) } }
+                dt { "End" }
+                dd { (visible(s.end.as_deref().unwrap_or(text::NO_END))) }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What the experiment taught beside its answer: a sentence each, only where the numbers carry it.
 
 use super::Adopt;
-use super::headline::{costs, cpu, level, lowest, name, slope};
+use super::phrases::{costs, cpu, level, lowest, name, slope};
 use super::standing::{Change, Class, Standing};
 use crate::record::run::Run;
 use crate::units::written;

@@ -7,6 +7,7 @@
 mod headline;
 pub mod judge;
 mod learnings;
+mod phrases;
 mod rows;
 mod standing;
 
