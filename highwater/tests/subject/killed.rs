@@ -191,10 +191,10 @@ fn a_kept_subject_lives_on_and_is_found_again() {
     plan.load = Some(load());
     let mut supervisor = Supervisor::start(&plan, false);
     let list = supervisor.wait_ready(2);
-    let pid_of = |role| {
+    let pid_of = |role: Role| {
         list.processes
             .iter()
-            .find(|record| record.role() == role)
+            .find(|record| record.role == role.into())
             .unwrap()
             .pid
             .unwrap()
@@ -320,4 +320,92 @@ fn two_supervisors_of_one_run_are_refused() {
     let setup = setup(supervisor.folder.path(), no_cgroups());
     let error = Service::resume(kept(&["x"]), setup, Duration::ZERO).unwrap_err();
     assert!(error.to_string().contains("living supervisor"), "{error}");
+}
+
+/// Pids whose command line has this argument.
+fn running_with(argument: &str) -> Vec<i32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    let has = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0)
+            .any(|word| word == argument.as_bytes())
+    };
+    pids.filter(has).filter(|pid| is_running(*pid)).collect()
+}
+
+#[test]
+fn killed_at_any_moment_nothing_survives_the_collectors_cleaning() {
+    for round in 0..12_u64 {
+        // From before the first process to long after the last.
+        let delay = Duration::from_millis(round * 25);
+        let tag = format!("killed-at-any-moment-{}-{round}", std::process::id());
+        let mut plan = plan(&[&program("forks"), "leaves", &tag]);
+        plan.replicas = 8;
+        let mut supervisor = Supervisor::start(&plan, false);
+        thread::sleep(delay);
+        supervisor.kill();
+        if supervisor.list().is_some() {
+            end_left_behind(supervisor.folder.path()).unwrap();
+        }
+        let left = running_with(&tag);
+        assert!(left.is_empty(), "killed after {delay:?}: {left:?} are left");
+    }
+}
+
+#[test]
+fn killed_at_any_moment_kept_subjects_are_all_found_again() {
+    for round in 0..8_u64 {
+        let delay = Duration::from_millis(20 + round * 15);
+        let tag = format!("kept-at-any-moment-{}-{round}", std::process::id());
+        let mut plan = kept(&[&program("flat"), &tag]);
+        plan.replicas = 8;
+        let mut supervisor = Supervisor::start(&plan, false);
+        thread::sleep(delay);
+        supervisor.kill();
+        if supervisor.list().is_none() {
+            assert_eq!(
+                running_with(&tag),
+                Vec::<i32>::new(),
+                "killed after {delay:?}"
+            );
+            continue;
+        }
+        // One may be between fork and exec: it has no arguments of its own yet.
+        let mut service = resume(&supervisor, &plan);
+        service.stop_all("enough");
+        poll_until(&mut service, "the end", |service, _| service.is_over());
+        assert_eq!(
+            running_with(&tag),
+            Vec::<i32>::new(),
+            "killed after {delay:?}"
+        );
+    }
+}
+
+#[test]
+fn a_secret_that_the_frozen_plan_leaves_out_is_asked_for() {
+    let mut plan = kept(&[&program("flat")]);
+    plan.subject.restart = Restart::OnFailure;
+    plan.subject
+        .environment
+        .insert("THE_TEST_TOKEN".into(), "hunter2-hunter2".into());
+    let mut supervisor = Supervisor::start(&plan, false);
+    let pid = supervisor.wait_ready(1).processes[0].pid.unwrap();
+    supervisor.kill();
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    plan.subject
+        .environment
+        .insert("THE_TEST_TOKEN".into(), "[redacted]".into());
+    let mut service = resume(&supervisor, &plan);
+    let failed =
+        |_: &Service, happened: &[Happening]| happened.iter().any(|h| h.what == What::StartFailed);
+    let happened = poll_until(&mut service, "a failed start", failed);
+    let words = &happened.last().unwrap().words;
+    assert!(
+        words.contains("set THE_TEST_TOKEN where you run"),
+        "{words}"
+    );
+    assert!(service.is_over());
 }

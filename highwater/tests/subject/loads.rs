@@ -147,3 +147,26 @@ fn load_ends_with_its_subject() {
     assert_eq!(load.len(), 1, "{}", stage.story());
     assert!(!is_running(load[0].pid));
 }
+
+#[test]
+fn load_that_names_the_pid_follows_its_subjects_restart() {
+    let mut plan = plan_with_load(
+        LoadPer::Process,
+        &["/bin/sh", "-c", "echo {pid}; exec sleep 600"],
+    );
+    plan.arms.truncate(1);
+    plan.subject.restart = highwater::subject::experiment::Restart::OnFailure;
+    let script =
+        "echo ready; test -e {data}/again && exec sleep 600; touch {data}/again; sleep 1; exit 1";
+    plan.subject.command = ["/bin/sh", "-c", script].map(String::from).to_vec();
+    let mut stage = Stage::new(plan);
+    stage.until("two of each", |stage| {
+        stage.started(Role::Subject).len() == 2 && stage.started(Role::Load).len() == 2
+    });
+    let second = stage.started(Role::Subject)[1].pid;
+    stage.until("its line", |stage| {
+        stage.log("load-a-0-1.out") == format!("{second}\n")
+    });
+    assert_eq!(stage.count(|what| matches!(what, What::GaveUp)), 0);
+    stage.stop();
+}

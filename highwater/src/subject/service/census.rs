@@ -20,10 +20,21 @@ pub const MARK: &str = "HIGHWATER_PROCESS";
 /// What a started process can be recognised by.
 #[derive(Debug, Clone)]
 pub struct Identity {
+    /// 0 when it is not known: then the mark alone tells.
     pub pid: i32,
     pub start_ticks: u64,
     pub mark: String,
     pub cgroup: Option<Cgroup>,
+}
+
+impl Identity {
+    /// `pid 4242`, or its mark when its pid is not known.
+    pub fn words(&self) -> String {
+        match self.pid {
+            0 => format!("the process with {MARK}={}", self.mark),
+            pid => format!("pid {pid}"),
+        }
+    }
 }
 
 /// One living process.
@@ -62,8 +73,9 @@ impl Census {
         // Another process with our pid: its session and group are not ours either.
         let reused = |row: &Row| row.pid == of.pid && row.start_ticks != of.start_ticks;
         let numbers_are_ours = !self.rows.iter().any(reused);
-        let by_number =
-            |row: &Row| numbers_are_ours && (row.session == of.pid || row.group == of.pid);
+        let by_number = |row: &Row| {
+            numbers_are_ours && of.pid > 1 && (row.session == of.pid || row.group == of.pid)
+        };
         let ours = |row: &&Row| {
             row.start_ticks >= of.start_ticks
                 && (by_number(row)
@@ -76,6 +88,17 @@ impl Census {
             .filter(|row| row.pid > 1 && row.pid != me)
             .filter(ours)
             .collect()
+    }
+
+    /// Pid and start of the process with this mark that leads its session.
+    pub fn marked_leader(&self, mark: &str) -> Option<(i32, u64)> {
+        let leads = |row: &&Row| {
+            row.session == row.pid && self.mark(row.pid).is_some_and(|own| own == mark)
+        };
+        self.rows
+            .iter()
+            .find(leads)
+            .map(|row| (row.pid, row.start_ticks))
     }
 
     fn mark(&self, pid: i32) -> Option<&String> {

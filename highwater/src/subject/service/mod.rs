@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -36,14 +36,15 @@ pub use logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES};
 pub use processes::{Processes, end_left_behind};
 pub use ready::Question;
 
-use self::census::Identity;
+use self::census::{Census, Identity};
 use self::cgroup::Hierarchy;
+use self::processes::{Record, RecordRole};
 use self::roster::{load_slots, start_load, start_subject, subject_order, subject_slots};
 use self::shared::Shared;
 use self::slot::Slot;
 use super::Subject;
 use super::experiment::{Experiment, LoadPer};
-use super::happening::{Happening, Role, What};
+use super::happening::{Happening, What};
 use super::placeholder::{Values, mentions};
 
 /// Started at most in one poll, so that a poll stays short; about 1 ms each.
@@ -91,16 +92,14 @@ impl Service {
     /// # Errors
     /// When the run folder cannot be written or there are not enough free ports.
     pub fn new(plan: Experiment, setup: Setup) -> io::Result<Self> {
+        let service = Self::prepare(plan, setup)?;
+        service.list().write(&service.shared.setup.folder)?;
+        Ok(service)
+    }
+
+    fn prepare(plan: Experiment, setup: Setup) -> io::Result<Self> {
         for folder in ["logs", "data"] {
-            let path = setup.folder.join(folder);
-            let at = |error: io::Error| {
-                io::Error::new(error.kind(), format!("{}: {error}", path.display()))
-            };
-            DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&path)
-                .map_err(at)?;
+            make_private_folder(&setup.folder.join(folder))?;
         }
         let mut shared = Shared::new(setup)?;
         let subjects = subject_slots(&plan, &mut shared)?;
@@ -131,17 +130,20 @@ impl Service {
             );
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, words));
         }
-        let mut service = Self::new(plan, setup)?;
+        let mut service = Self::prepare(plan, setup)?;
+        let census = Census::take();
         for record in &list.processes {
-            service.take_over(record, now);
+            service.take_over(record, &census, now);
         }
+        // Only now: until here the old list is what a supervisor after us would need.
+        service.list().write(&service.shared.setup.folder)?;
         Ok(service)
     }
 
-    fn take_over(&mut self, record: &processes::Record, now: Duration) {
-        let slots = match record.role() {
-            Role::Subject => &mut self.subjects,
-            Role::Load => &mut self.loads,
+    fn take_over(&mut self, record: &Record, census: &Census, now: Duration) {
+        let slots = match record.role {
+            RecordRole::Subject => &mut self.subjects,
+            RecordRole::Load => &mut self.loads,
         };
         let same = |slot: &&mut Slot| slot.arm == record.arm && slot.replica == record.replica;
         let Some(slot) = slots.iter_mut().find(same) else {
@@ -150,7 +152,9 @@ impl Service {
         for port in &record.ports {
             self.shared.ports.mark(*port);
         }
-        if record.role() == Role::Load {
+        if record.role == RecordRole::Load {
+            // It died with its supervisor; what it left behind may not have.
+            processes::end_all(&[record.identity(census)]);
             slot.incarnation = record.incarnation + 1;
             return;
         }
@@ -160,7 +164,7 @@ impl Service {
             ..slot.values(&self.shared.setup)
         };
         match subject_order(&self.plan, &self.shared.setup, slot, &values) {
-            Ok(order) => slot.take_over(record, order, now, &self.shared, &mut self.found),
+            Ok(order) => slot.take_over(record, census, order, now, &self.shared, &mut self.found),
             Err(why) => slot.dismiss(&why.to_string()),
         }
     }
@@ -186,12 +190,7 @@ impl Service {
             if slot.is_due(now) && started < STARTS_PER_POLL {
                 started += 1;
                 start_subject(slot, &self.plan, now, &mut self.shared, out);
-                if self.plan.subject.keep {
-                    // It outlives us from now on: it must be found again even if we are killed right here.
-                    self.write_list(now, out);
-                }
             }
-            let slot = &mut self.subjects[at];
             if slot.is_dismissed() && may_stop {
                 slot.begin_stop(now);
             }
@@ -260,15 +259,14 @@ impl Service {
         }
     }
 
+    fn list(&self) -> Processes {
+        let slots = self.subjects.iter().chain(&self.loads);
+        let records = slots.map(|slot| slot.record(&self.shared)).collect();
+        Processes::of_this_supervisor(&self.shared.setup.run, self.plan.subject.keep, records)
+    }
+
     fn write_list(&mut self, now: Duration, out: &mut Vec<Happening>) {
-        let records = self
-            .subjects
-            .iter()
-            .chain(&self.loads)
-            .map(Slot::record)
-            .collect();
-        let list =
-            Processes::of_this_supervisor(&self.shared.setup.run, self.plan.subject.keep, records);
+        let list = self.list();
         let Err(error) = list.write(&self.shared.setup.folder) else {
             return;
         };
@@ -352,6 +350,18 @@ impl Drop for Service {
         }
         slots.iter_mut().for_each(|slot| slot.reap());
     }
+}
+
+/// # Errors
+/// With the path.
+fn make_private_folder(path: &Path) -> io::Result<()> {
+    let at =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path)
+        .map_err(at)
 }
 
 /// Stops a subject and waits until it is over: for the end of a run that has nothing else to do. `clock` is the

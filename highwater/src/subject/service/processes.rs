@@ -2,7 +2,8 @@
 //! whole run (`{processes}`), the collector when its supervisor has died, and `run --resume`.
 //!
 //! Written anew (and renamed into place, so that no reader sees half of it) whenever a process starts, gets ready or
-//! ends.
+//! ends, and once before the first start: it names the mark of each process that is about to start, by which
+//! one is found that started while the supervisor was killed.
 
 use std::fs;
 use std::io;
@@ -44,8 +45,7 @@ pub struct Record {
     /// `*` for a load program of the whole run.
     pub arm: String,
     pub replica: u32,
-    /// `subject` or `load`.
-    pub role: String,
+    pub role: RecordRole,
     pub incarnation: u32,
     pub pid: Option<i32>,
     pub start_ticks: u64,
@@ -53,30 +53,44 @@ pub struct Record {
     /// `{port}`, `{port2}` ...
     pub ports: Vec<u16>,
     pub data: Option<PathBuf>,
-    /// Value of `HIGHWATER_PROCESS` in its environment.
+    /// Value of `HIGHWATER_PROCESS` in its environment; without a pid, of the process that comes next.
     pub mark: String,
     pub cgroup: Option<PathBuf>,
     /// Name of its logs, without `.out` and `.err`.
     pub log: String,
 }
 
-impl Record {
-    pub fn role(&self) -> Role {
-        if self.role == "load" {
-            Role::Load
-        } else {
-            Role::Subject
+/// [`Role`], as the file spells it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RecordRole {
+    Subject,
+    Load,
+}
+
+impl From<Role> for RecordRole {
+    fn from(role: Role) -> Self {
+        match role {
+            Role::Subject => Self::Subject,
+            Role::Load => Self::Load,
         }
     }
+}
 
-    /// What it can be recognised by, while it has a pid.
-    pub fn identity(&self) -> Option<Identity> {
-        Some(Identity {
-            pid: self.pid?,
-            start_ticks: self.start_ticks,
+impl Record {
+    /// What it can be recognised by. Without a pid that is its mark, and the process that carries it and leads a
+    /// session is the one that was meant.
+    pub fn identity(&self, census: &Census) -> Identity {
+        let (pid, start_ticks) = match self.pid {
+            Some(pid) => (pid, self.start_ticks),
+            None => census.marked_leader(&self.mark).unwrap_or((0, 0)),
+        };
+        Identity {
+            pid,
+            start_ticks,
             mark: self.mark.clone(),
             cgroup: self.cgroup.as_deref().and_then(Cgroup::existing),
-        })
+        }
     }
 }
 
@@ -146,8 +160,9 @@ pub fn end_left_behind(folder: &Path) -> io::Result<Vec<String>> {
     let ours = list
         .processes
         .iter()
-        .filter(|record| !(list.keep && record.role() == Role::Subject));
-    let identities: Vec<Identity> = ours.filter_map(Record::identity).collect();
+        .filter(|record| !(list.keep && record.role == RecordRole::Subject));
+    let census = Census::take();
+    let identities: Vec<Identity> = ours.map(|record| record.identity(&census)).collect();
     Ok(end_all(&identities))
 }
 
@@ -159,18 +174,15 @@ pub fn end_all(identities: &[Identity]) -> Vec<String> {
         let left = identities
             .iter()
             .filter(|identity| signal_members(&census, identity, Signal::KILL));
-        let pids: Vec<String> = left.map(|identity| identity.pid.to_string()).collect();
+        let pids: Vec<String> = left.map(Identity::words).collect();
         if pids.is_empty() {
             break;
         }
         if pass == 0 {
-            words.push(format!(
-                "ended what was left of the processes {}",
-                pids.join(", ")
-            ));
+            words.push(format!("ended what was left of {}", pids.join(", ")));
         } else if pass + 1 == PASSES_MAX {
             words.push(format!(
-                "SIGKILL does not end what is left of the processes {}",
+                "SIGKILL does not end what is left of {}",
                 pids.join(", ")
             ));
         }
@@ -198,7 +210,7 @@ mod tests {
         let record = Record {
             arm: "glibc".into(),
             replica: 0,
-            role: "subject".into(),
+            role: RecordRole::Subject,
             incarnation: 1,
             pid: None,
             start_ticks: 5,

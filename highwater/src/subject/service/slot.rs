@@ -8,6 +8,7 @@ use super::census::{Census, Identity};
 use super::logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES, file_name};
 use super::processes::{self, Record};
 use super::running::Running;
+use super::shared::Shared;
 use crate::subject::experiment::Restart;
 use crate::subject::happening::{Happening, Role, What, Who};
 use crate::subject::placeholder::Values;
@@ -235,25 +236,23 @@ impl Slot {
     }
 
     /// Its line in `processes.json`.
-    pub fn record(&self) -> Record {
+    pub(super) fn record(&self, shared: &Shared) -> Record {
         // Also while what it left behind is being ended: whoever comes after us goes on with that.
         let running = self.running();
         Record {
             arm: self.arm.clone(),
             replica: self.replica,
-            role: if self.role == Role::Load {
-                "load"
-            } else {
-                "subject"
-            }
-            .into(),
+            role: self.role.into(),
             incarnation: self.incarnation,
             pid: running.map(|running| running.identity.pid),
             start_ticks: running.map_or(0, |running| running.identity.start_ticks),
             ready: self.is_up(),
             ports: self.ports.clone(),
             data: self.data.clone(),
-            mark: running.map_or(String::new(), |running| running.identity.mark.clone()),
+            mark: running.map_or_else(
+                || shared.mark(&self.log_name()),
+                |running| running.identity.mark.clone(),
+            ),
             cgroup: running.and_then(|running| running.started.cgroup.clone()),
             log: self.log_name(),
         }

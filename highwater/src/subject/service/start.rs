@@ -1,14 +1,12 @@
 //! Starting an incarnation, or taking over one that an earlier supervisor started.
 
-use std::fs::DirBuilder;
-use std::io;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::census::{Identity, is_alive, read_stat};
+use super::census::{Census, Identity, is_alive, read_stat};
 use super::command::Launch;
 use super::logs::Logs;
+use super::make_private_folder;
 use super::processes::Record;
 use super::ready::Probe;
 use super::running::{Birth, Handle, Running};
@@ -83,7 +81,7 @@ impl Slot {
         out: &mut Vec<Happening>,
     ) -> Result<Running, String> {
         if let Some(data) = &self.data {
-            make_private_folder(data).map_err(|error| format!("{}: {error}", data.display()))?;
+            make_private_folder(data).map_err(|error| error.to_string())?;
         }
         let mark = shared.mark(&self.log_name());
         let launch = order.launch.clone().with_secrets()?.marked(&mark);
@@ -135,6 +133,7 @@ impl Slot {
     pub(super) fn take_over(
         &mut self,
         record: &Record,
+        census: &Census,
         order: Order,
         now: Duration,
         shared: &Shared,
@@ -142,10 +141,21 @@ impl Slot {
     ) {
         self.incarnation = record.incarnation;
         self.ports.clone_from(&record.ports);
-        let Some(identity) = record.identity() else {
+        let identity = record.identity(census);
+        if identity.pid == 0 {
             self.state = State::Over;
+            let words = format!(
+                "{} did not run when the run broke off, and stays so",
+                self.who().words()
+            );
+            out.push(Happening {
+                at: now,
+                who: self.who(),
+                what: What::Note,
+                words,
+            });
             return;
-        };
+        }
         let logs = Logs::at(
             &shared.setup.folder.join("logs"),
             &record.log,
@@ -218,8 +228,4 @@ impl Slot {
         };
         Running::new(birth, now)
     }
-}
-
-fn make_private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
