@@ -57,6 +57,9 @@ enum Action {
     Check {
         #[arg(required = true, value_name = "NAME@VERSION")]
         specs: Vec<String>,
+        /// Run these probes only, and keep nothing, such as --only fork,alignment
+        #[arg(long, value_name = "PROBES", value_delimiter = ',')]
+        only: Vec<String>,
     },
     /// Print what to put into LD_PRELOAD
     Path {
@@ -85,7 +88,7 @@ pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
     match &args.action {
         Action::List => verb.list(),
         Action::Add { specs, route } => verb.each(specs, |spec| verb.add(spec, route.as_deref())),
-        Action::Check { specs } => verb.each(specs, |spec| verb.check(spec)),
+        Action::Check { specs, only } => verb.each(specs, |spec| verb.check(spec, only)),
         Action::Path { spec } => verb.each(std::slice::from_ref(spec), |spec| verb.path(spec)),
         Action::Remove { specs } => verb.each(specs, |spec| verb.remove(spec)),
     }
@@ -219,14 +222,14 @@ impl Verb {
         Ok(Entry::of(library))
     }
 
-    fn check(&self, spec: &Spec) -> Result<Entry> {
+    fn check(&self, spec: &Spec, only: &[String]) -> Result<Entry> {
         let bar = self.bar(spec);
         let library = self
             .cache
             .ensure(spec, &|step| bar.set_message(step.to_string()))?;
         let report = self
             .cache
-            .check(&library, &|probe| bar.set_message(probe.to_owned()));
+            .check(&library, only, &|probe| bar.set_message(probe.to_owned()));
         bar.finish_and_clear();
         let report = report?;
         self.say(&check::words(&report));

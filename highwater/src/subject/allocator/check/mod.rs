@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::cache::Cache;
 use super::library::Library;
 use super::machine::glibc_version;
 use super::run::{Finished, run_limited};
+use super::spec::nearest;
 use program::Programs;
 
 const SCHEMA: &str = "highwater.check/1";
@@ -132,11 +133,20 @@ impl Report {
 }
 
 impl Cache {
-    /// Tries a library and keeps the outcome under its sha256. `progress` hears of each probe.
+    /// Tries a library and keeps the outcome under its sha256. `progress` hears of each probe. With
+    /// names in `only`, just those are tried and nothing is kept.
     ///
     /// # Errors
-    /// No C compiler, or probes that do not compile: never what a probe finds.
-    pub fn check(&self, library: &Library, progress: &dyn Fn(&str)) -> Result<Report> {
+    /// No C compiler, or probes that do not compile: never what a probe finds. A name in `only` that
+    /// is none.
+    pub fn check(
+        &self,
+        library: &Library,
+        only: &[String],
+        progress: &dyn Fn(&str),
+    ) -> Result<Report> {
+        check_names(only)?;
+        let chosen = |name: &str| only.is_empty() || only.iter().any(|o| o == name);
         let started = Instant::now();
         progress("compiling the probes");
         let folder = self.scratch("check")?;
@@ -159,16 +169,18 @@ impl Cache {
             findings: Vec::new(),
             protections: Vec::new(),
         };
-        for (probe, about) in PROBES {
+        for (probe, about) in PROBES.iter().filter(|(name, _)| chosen(name)) {
             progress(probe);
             report.findings.push(trial.probe(probe, about)?);
         }
-        for (misuse, about) in MISUSES {
+        for (misuse, about) in MISUSES.iter().filter(|(name, _)| chosen(name)) {
             progress(misuse);
             report.protections.push(trial.misuse(misuse, about)?);
         }
         report.seconds = round(started.elapsed());
-        self.keep(&report)?;
+        if only.is_empty() {
+            self.keep(&report)?;
+        }
         Ok(report)
     }
 
@@ -194,6 +206,21 @@ impl Cache {
             .and_then(|()| fs::rename(&half, &file))
             .with_context(|| format!("writing {}", file.display()))
     }
+}
+
+fn check_names(only: &[String]) -> Result<()> {
+    let known = || PROBES.iter().chain(MISUSES).map(|(name, _)| *name);
+    for name in only {
+        if !known().any(|k| k == name) {
+            let near = nearest(name, known()).map(|n| format!("; the nearest is {n}"));
+            let all = known().collect::<Vec<_>>().join(", ");
+            bail!(
+                "no probe is called {name:?}{}; there are {all}",
+                near.unwrap_or_default()
+            );
+        }
+    }
+    Ok(())
 }
 
 struct Trial<'a> {

@@ -13,8 +13,20 @@ struct block {
     unsigned char data[];
 };
 
-static struct block *slots[SLOTS];
+/* A pointer in the lower 48 bits and the block's tag above: the tag is also kept outside the block, so
+ * that one block with two owners is seen. */
+static uint64_t slots[SLOTS];
 static volatile int stop;
+
+static uint64_t word_of(const struct block *block) {
+    return block ? (uintptr_t)block | (uint64_t)(uint16_t)block->tag << 48 : 0;
+}
+static struct block *block_of(uint64_t word) { return (struct block *)(uintptr_t)(word << 16 >> 16); }
+
+/* Puts a block where another one was, and gives that one. */
+static uint64_t swap(uint64_t *random, const struct block *block) {
+    return __atomic_exchange_n(&slots[below(random, SLOTS)], word_of(block), __ATOMIC_ACQ_REL);
+}
 
 static struct block *make(uint64_t *random) {
     size_t size = below(random, 16) ? below(random, 512) : below(random, 70000);
@@ -27,16 +39,21 @@ static struct block *make(uint64_t *random) {
     return block;
 }
 
-static void look(const struct block *block) {
+static struct block *look(uint64_t word) {
+    struct block *block = block_of(word);
+    if (!block) return NULL;
+    if ((uint16_t)block->tag != word >> 48) DEFECT("a block was given to two owners under %d threads", WORKERS);
     if (block->size > 200000 || !filled(block->data, block->size, block->tag))
         DEFECT("a block's data changed while it was live under %d threads", WORKERS);
+    return block;
 }
 
 static struct block *grow(struct block *block, uint64_t *random) {
     size_t size = block->size + below(random, 300);
+    uint64_t word = word_of(block);
     struct block *grown = realloc(block, size + sizeof(struct block));
     if (!grown) DEFECT("no block of %zu bytes from realloc", size);
-    look(grown);
+    look((uintptr_t)grown | word >> 48 << 48);
     grown->size = (uint32_t)size;
     fill(grown->data, size, grown->tag);
     return grown;
@@ -46,11 +63,10 @@ static void *exchange(void *number) {
     uint64_t random = seed + (uintptr_t)number * 0x9E3779B97F4A7C15ULL;
     for (int i = 0; i < OPERATIONS; i++) {
         struct block *block = make(&random);
-        struct block *other = __atomic_exchange_n(&slots[below(&random, SLOTS)], block, __ATOMIC_ACQ_REL);
+        struct block *other = look(swap(&random, block));
         if (!other) continue;
-        look(other);
         if (below(&random, 4) == 0) other = grow(other, &random);
-        look(other);
+        look(word_of(other));
         free(other);
     }
     return NULL;
@@ -65,14 +81,14 @@ void probe_threads(void) {
     pthread_t workers[WORKERS];
     for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], exchange, i + 1);
     for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
-    for (int i = 0; i < SLOTS; i++) free(slots[i]);
+    for (int i = 0; i < SLOTS; i++) free(look(slots[i]));
 }
 
 static void *brief(void *number) {
     uint64_t random = seed + (uintptr_t)number;
     for (int i = 0; i < 64; i++) {
         struct block *block = make(&random);
-        free(__atomic_exchange_n(&slots[below(&random, SLOTS)], block, __ATOMIC_ACQ_REL));
+        free(look(swap(&random, block)));
     }
     return NULL;
 }
@@ -84,10 +100,7 @@ void probe_thread_ends(void) {
         for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], brief, round * WORKERS + i + 1);
         for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
     }
-    for (int i = 0; i < SLOTS; i++) {
-        if (slots[i]) look(slots[i]);
-        free(slots[i]);
-    }
+    for (int i = 0; i < SLOTS; i++) free(look(slots[i]));
 }
 
 static void *churn(void *number) {
