@@ -15,7 +15,7 @@ use super::recipe::{Recipe, Route};
 use super::run::Log;
 use super::source::{Fetch, clients, fetch, sha256_file};
 use super::spec::Spec;
-use super::verify::Trial;
+use super::verify::{Trial, preload_value};
 
 /// Where an add is; told to whoever shows progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +107,9 @@ impl Cache {
         client: Option<&str>,
         progress: Progress<'_>,
     ) -> Result<Library> {
+        // A cache folder that no preload can name is said before minutes of building.
+        preload_value(&self.place(recipe), &[])
+            .with_context(|| format!("the cache folder does not serve; see {CACHE_VARIABLE}"))?;
         let _lock = self.lock(recipe, || progress(Step::Waiting))?;
         if let State::Ready(manifest) = self.state(recipe)?
             && client.is_none_or(|c| c == manifest.route)

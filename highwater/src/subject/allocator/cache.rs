@@ -216,6 +216,26 @@ impl Cache {
         Ok(Staging(path))
     }
 
+    /// An empty folder for a task that needs no lock; those of processes that are gone are removed.
+    pub(super) fn scratch(&self, task: &str) -> Result<Staging> {
+        let folder = self.root.join(".staging");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let prefix = format!("{task}~");
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let gone = name
+                .strip_prefix(&prefix)
+                .is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+            if gone {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        let path = folder.join(format!("{prefix}{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
+        Ok(Staging(path))
+    }
+
     /// Moves a finished folder into its place by one rename; an older library leaves in the same
     /// step.
     pub(super) fn install(&self, recipe: &Recipe, finished: &Path) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -82,6 +83,24 @@ impl Library {
             .as_deref()
             .map(|path| preload_value(path, &self.companions))
             .transpose()
+    }
+
+    /// A command that starts a program on this library. Add arguments after it.
+    ///
+    /// # Errors
+    /// As [`Library::preload`].
+    pub fn command(&self, program: &Path) -> Result<Command> {
+        if let Some(loader) = &self.loader {
+            let words = loader.prefix(None);
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).arg(program);
+            return Ok(command);
+        }
+        let mut command = Command::new(program);
+        if let Some(value) = self.preload()? {
+            command.env("LD_PRELOAD", value);
+        }
+        Ok(command)
     }
 
     /// A library of the cache.

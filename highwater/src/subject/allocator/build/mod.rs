@@ -124,7 +124,7 @@ pub fn compiler_version(step: &Build, machine: &Machine) -> Option<String> {
 }
 
 /// The compiler for a language, ready for arguments.
-fn compiler(language: Language, machine: &Machine) -> Result<Command> {
+pub(super) fn compiler(language: Language, machine: &Machine) -> Result<Command> {
     let (program, what) = match language {
         Language::C => (c_compiler(machine), "C"),
         Language::Cxx => (cxx_compiler(machine), "C++"),
