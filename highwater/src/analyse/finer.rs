@@ -9,9 +9,9 @@ use super::shapes::{Basis, Family, Shapes};
 /// Families this far (in log weight) below the best cannot win by a better grid.
 const HOPELESS_LN: f64 = 25.0;
 /// Steps between neighbours of a logarithmic grid, as factors.
-const FACTORS: [f64; 6] = [0.82, 0.88, 0.94, 1.065, 1.13, 1.21];
+const FACTORS: [f64; 6] = [0.76, 0.84, 0.93, 1.08, 1.19, 1.31];
 /// Steps between knots, in windows.
-const SHIFTS: [f64; 6] = [-0.045, -0.03, -0.015, 0.015, 0.03, 0.045];
+const SHIFTS: [f64; 6] = [-0.05, -0.03, -0.012, 0.012, 0.03, 0.05];
 
 /// Neighbours of the best shape of every family that may still win.
 pub fn finer(fit: &Fit) -> Shapes {
@@ -95,7 +95,7 @@ fn varied(basis: Basis) -> Vec<Basis> {
             .map(|f| Basis::Fill { tau: tau * f })
             .collect(),
         Basis::LateFill { from, tau } => {
-            let mut all: Vec<Basis> = [-0.05, -0.025, 0.025, 0.05]
+            let mut all: Vec<Basis> = [-0.06, -0.03, -0.015, 0.015, 0.03, 0.06]
                 .into_iter()
                 .map(|s| from + s)
                 .filter(|x| (0.02..0.95).contains(x))
@@ -104,10 +104,11 @@ fn varied(basis: Basis) -> Vec<Basis> {
             all.extend([0.7, 0.85, 1.18, 1.4].map(|f| Basis::LateFill { from, tau: tau * f }));
             all
         }
+        Basis::Step(at) => knot(at, Basis::Step),
         Basis::Hinge(from) => knot(from, Basis::Hinge),
         Basis::Ramp(to) => knot(to, Basis::Ramp),
         Basis::Logistic { mid, width } => {
-            let mut all: Vec<Basis> = [-0.05, -0.025, 0.025, 0.05]
+            let mut all: Vec<Basis> = [-0.06, -0.03, -0.015, 0.015, 0.03, 0.06]
                 .map(|s| Basis::Logistic {
                     mid: mid + s,
                     width,

@@ -317,13 +317,9 @@ fn bounded_of(family: Family, parts: &[Basis]) -> Bounded {
 }
 
 /// Time constants from a hundredth of the window to three windows.
-const TAUS: [f64; 15] = [
-    0.012, 0.02, 0.035, 0.055, 0.08, 0.11, 0.15, 0.2, 0.27, 0.36, 0.48, 0.64, 0.9, 1.4, 2.5,
-];
-const SHORT_TAUS: [f64; 7] = [0.02, 0.04, 0.07, 0.11, 0.17, 0.26, 0.38];
-const KNOTS: [f64; 12] = [
-    0.08, 0.16, 0.24, 0.32, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.87, 0.93,
-];
+const TAUS: [f64; 11] = [0.012, 0.025, 0.045, 0.075, 0.12, 0.19, 0.3, 0.45, 0.64, 1.2, 2.5];
+const SHORT_TAUS: [f64; 5] = [0.025, 0.055, 0.11, 0.2, 0.36];
+const KNOTS: [f64; 9] = [0.08, 0.2, 0.32, 0.44, 0.56, 0.66, 0.76, 0.86, 0.93];
 
 /// The candidates that do not depend on the window; made once.
 static TIMELESS: std::sync::LazyLock<Shapes> = std::sync::LazyLock::new(|| {
@@ -356,7 +352,7 @@ pub fn simple_shapes() -> Shapes {
 pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
     let mut all = TIMELESS.clone();
     let line = all.column(Basis::Power(1.0));
-    let fills = [0.035, 0.11, 0.27].map(|tau| all.column(Basis::Fill { tau }));
+    let fills = [0.045, 0.12, 0.3].map(|tau| all.column(Basis::Fill { tau }));
     let first = all.columns.len();
     all.columns
         .extend(steps_at.iter().map(|at| Basis::Step(*at)));
@@ -373,7 +369,7 @@ pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
     for i in 0..steps_at.len() {
         push(Family::Step, [first + i, 0, 0], 1);
         push(Family::StepLine, [first + i, line, 0], 2);
-        if i % 2 == 0 {
+        if i % 4 == 0 {
             for fill in fills {
                 push(Family::StepFill, [first + i, fill, 0], 2);
             }
@@ -391,10 +387,10 @@ pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
 
 fn growing_shapes(all: &mut Shapes) {
     all.add(Family::Line, &[Basis::Power(1.0)]);
-    for p in [0.25, 0.35, 0.5, 0.65, 0.8, 1.25, 1.6, 2.0, 3.0] {
+    for p in [0.25, 0.4, 0.6, 0.8, 1.3, 1.8, 2.8] {
         all.add(Family::Power, &[Basis::Power(p)]);
     }
-    for t0 in [0.003, 0.01, 0.03, 0.08, 0.2, 0.5] {
+    for t0 in [0.003, 0.012, 0.05, 0.2, 0.6] {
         all.add(Family::Log, &[Basis::Log(t0)]);
     }
     for rate in [1.5, 3.0, 5.0] {
@@ -410,12 +406,12 @@ fn filling_shapes(all: &mut Shapes) {
     for &tau in &TAUS {
         all.add(Family::Fill, &[Basis::Fill { tau }]);
     }
-    for half in [0.004, 0.01, 0.02, 0.04, 0.08, 0.16, 0.35] {
+    for half in [0.005, 0.015, 0.04, 0.08, 0.16, 0.35] {
         all.add(Family::Saturation, &[Basis::Saturation { half }]);
     }
     for &tau in &SHORT_TAUS {
         all.add(Family::FillLine, &[Basis::Fill { tau }, Basis::Power(1.0)]);
-        for from in [0.3, 0.45, 0.6, 0.72, 0.84] {
+        for from in [0.3, 0.5, 0.68, 0.84] {
             all.add(
                 Family::FillHinge,
                 &[Basis::Fill { tau }, Basis::Hinge(from)],
@@ -428,16 +424,16 @@ fn filling_shapes(all: &mut Shapes) {
 }
 
 fn late_shapes(all: &mut Shapes) {
-    for mid in [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95] {
-        for width in [0.025, 0.05, 0.1, 0.17] {
+    for mid in [0.1, 0.22, 0.34, 0.46, 0.58, 0.7, 0.84] {
+        for width in [0.03, 0.065, 0.14] {
             all.add(Family::Logistic, &[Basis::Logistic { mid, width }]);
         }
     }
-    for from in [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8] {
-        for tau in [0.03, 0.07, 0.14, 0.28] {
+    for from in [0.1, 0.22, 0.34, 0.46, 0.58, 0.7, 0.82] {
+        for tau in [0.03, 0.08, 0.2] {
             let late = Basis::LateFill { from, tau };
             all.add(Family::LateFill, &[late]);
-            for early in [0.03, 0.08, 0.15] {
+            for early in [0.03, 0.1] {
                 if from > 0.15 {
                     all.add(Family::TwoFills, &[Basis::Fill { tau: early }, late]);
                 }
