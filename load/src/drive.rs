@@ -14,12 +14,11 @@ use std::time::Duration;
 
 use crate::arrivals::{Arrivals, Spacing};
 use crate::clock::{now_ns, sleep_until};
+use crate::output::{Output, POLL, Totals};
 use crate::recorder::Recorder;
 
 /// How long the end waits for answers that are under way.
 const END_GRACE: Duration = Duration::from_secs(1);
-/// How often the end and a stop are looked for.
-const POLL: Duration = Duration::from_millis(20);
 
 /// One load, in numbers.
 #[derive(Debug, Clone)]
@@ -51,14 +50,6 @@ pub enum Outcome {
 pub trait Connection: Send + 'static {
     /// Sends request `number` (from 0, over all connections) and waits for its answer.
     fn request(&mut self, number: u64) -> Outcome;
-}
-
-/// Sums over a whole load.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Totals {
-    pub requests: u64,
-    pub errors: u64,
-    pub dropped: u64,
 }
 
 struct Due {
@@ -107,14 +98,17 @@ pub fn run<C: Connection>(
         pace(&pacer_shared, &pacer_plan, start_ns, &sender)
     })?);
 
-    let mut totals = Totals::default();
-    let printed = print_intervals(plan, &shared, start_ns, out, stop, &mut totals);
+    let end_ns = plan
+        .duration
+        .map_or(u64::MAX, |duration| after(start_ns, duration));
+    let mut output = Output::new(&shared.recorder, out);
+    let printed = output.until(start_ns, end_ns, plan.interval, stop);
     shared.ended.store(true, Ordering::SeqCst);
     printed?;
     wait_for(&threads, END_GRACE);
     count_unanswered(&shared, &receiver);
-    write_interval(&shared, out, &mut totals)?;
-    Ok(totals)
+    output.write_line()?;
+    Ok(output.totals())
 }
 
 fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
@@ -182,46 +176,6 @@ fn send_requests<C: Connection>(
             Outcome::TimedOut => shared.recorder.timed_out(due.due_ns, end_ns),
             Outcome::Failed => shared.recorder.failed(),
         }
-    }
-}
-
-/// Writes a line per interval until the load is over.
-fn print_intervals(
-    plan: &Plan,
-    shared: &Shared,
-    start_ns: u64,
-    out: &mut impl Write,
-    stop: &AtomicBool,
-    totals: &mut Totals,
-) -> io::Result<()> {
-    let end_ns = plan
-        .duration
-        .map_or(u64::MAX, |duration| after(start_ns, duration));
-    let interval_ns = (plan.interval.as_nanos() as u64).max(1_000_000);
-    for line_ns in (1..).map(|count| start_ns + count * interval_ns) {
-        let due_ns = line_ns.min(end_ns);
-        while now_ns() < due_ns {
-            if stop.load(Ordering::Relaxed) {
-                return Ok(());
-            }
-            sleep_until(due_ns.min(now_ns() + POLL.as_nanos() as u64));
-        }
-        if due_ns == end_ns || !write_interval(shared, out, totals)? {
-            return Ok(());
-        }
-    }
-    Ok(())
-}
-
-/// Writes the interval that ends now; false when nobody reads any more.
-fn write_interval(shared: &Shared, out: &mut impl Write, totals: &mut Totals) -> io::Result<bool> {
-    let interval = shared.recorder.take(now_ns());
-    totals.requests += interval.requests;
-    totals.errors += interval.errors;
-    totals.dropped += interval.dropped;
-    match writeln!(out, "{}", interval.to_json()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
-        other => other.map(|()| true),
     }
 }
 

@@ -7,18 +7,21 @@
 //! - [`arrivals`]: when requests are due, evenly or as a Poisson process, from a seed
 //! - [`recorder`]: counts and latencies of the interval that is under way
 //! - [`interval`]: one line of output, `highwater.load/1`, for writers and for readers
+//! - [`output`]: lines, one per interval, until the end
 //! - [`drive`]: the loop for request-and-response protocols: pacer, bounded backlog, connections
 //!
-//! Load programs with another shape (a subject that is sent a stream, say) use the first three
+//! Load programs with another shape (a subject that is sent a stream, say) use all but the last
 //! and bring their own loop.
 
 pub mod arrivals;
 pub mod clock;
 pub mod drive;
 pub mod interval;
+pub mod output;
 pub mod recorder;
 
 pub use arrivals::{Arrivals, Spacing};
-pub use drive::{Connection, Outcome, Plan, Totals};
+pub use drive::{Connection, Outcome, Plan};
 pub use interval::{Interval, IntervalError, SCHEMA};
+pub use output::{Output, Totals};
 pub use recorder::Recorder;
