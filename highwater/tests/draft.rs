@@ -43,7 +43,7 @@ fn listening(port: u16, answers: &[&str]) -> Listening {
 fn relay() -> ProgramFacts {
     let environment = [
         ("DATABASE_URL", "postgres://relay:hunter2@db/relay"),
-        ("HOME", "/root"),
+        ("HOME", "/home/me"),
         ("MALLOC_ARENA_MAX", "4"),
         ("PATH", "/usr/bin"),
         ("RELAY_LOG", "info {level}"),
