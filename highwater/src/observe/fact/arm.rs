@@ -8,8 +8,8 @@ use super::proof::{Answer, Proof};
 /// In words, why a process does not run its arm; `None` when it does.
 ///
 /// The rule. An arm with an allocator: the file that answers malloc must be that library, by inode
-/// or by sha256 (a copy of it in a container is the same library). An arm without one: the system's C
-/// library must answer. A static program runs its own allocator: right for an arm without one,
+/// or by sha256 (a copy of it in a container is the same library). An arm without one: the system's
+/// C library must answer. A static program runs its own allocator: right for an arm without one,
 /// never for an arm with one.
 pub fn not_the_arm(
     expected: Option<&Path>,
