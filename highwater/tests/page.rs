@@ -40,8 +40,13 @@ fn the_page_works_in_a_browser() {
     let kept = std::env::var_os("HIGHWATER_PAGE_DIR").map(PathBuf::from);
     let folder = kept.unwrap_or_else(|| temporary.path().to_path_buf());
     for (name, run) in pages() {
+        let begun = std::time::Instant::now();
         let page = render(&run);
-        println!("{name}: {} KiB", page.len() / 1024);
+        println!(
+            "{name}: {} KiB after {:.1?}",
+            page.len() / 1024,
+            begun.elapsed()
+        );
         std::fs::write(folder.join(format!("{name}.html")), page).expect("the page is written");
     }
     let output = Command::new("node")

@@ -16,6 +16,8 @@ const say = (what, ok, seen = "") => console.log(JSON.stringify({ page: name, wh
 async function open(browser, viewport, colorScheme) {
   const context = await browser.newContext({ viewport, colorScheme });
   page = await context.newPage();
+  const tools = await context.newCDPSession(page);
+  await tools.send("Performance.enable", { timeDomain: "threadTicks" });
   const wrong = [], requests = [];
   page.on("console", (message) => { if (["error", "warning"].includes(message.type())) wrong.push(message.text()); });
   page.on("pageerror", (error) => wrong.push(String(error)));
@@ -24,7 +26,9 @@ async function open(browser, viewport, colorScheme) {
   await page.goto(`file://${folder}/${name}.html`);
   await page.waitForSelector("html[data-ready]", { timeout: 60_000 });
   await page.waitForTimeout(100); // charts draw in a microtask, the names after that
-  return { context, wrong, requests };
+  const { metrics } = await tools.send("Performance.getMetrics");
+  const cpu_s = metrics.find((metric) => metric.name === "TaskDuration").value;
+  return { context, wrong, requests, cpu_s };
 }
 
 // Pixels of a copy: reading the page's own canvas would slow it down, and make the browser complain.
@@ -62,8 +66,9 @@ const scaleOf = () => page.evaluate(() => timeCharts.map((chart) => [chart.u.sca
 const over = (id) => page.locator(`#chart-${id} .u-over`);
 
 async function wide(browser) {
-  const { context, wrong, requests } = await open(browser, WIDE, "light");
+  const { context, wrong, requests, cpu_s } = await open(browser, WIDE, "light");
   say("interactive after ms (printed, not judged)", true, await page.getAttribute("html", "data-ready"));
+  say("CPU seconds of its main thread (printed, not judged)", true, cpu_s.toFixed(3));
   const charts = await page.evaluate(() => timeCharts.map((chart) => chart.plot.parentElement.id));
   say("charts are there", charts.includes("chart-rss") && charts.includes("chart-cpu"), charts);
   for (const id of charts) say(`${id} has drawn`, (await inked("#" + id)) > 2_000, await inked("#" + id));
