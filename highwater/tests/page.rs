@@ -1,8 +1,9 @@
-//! `report.html` in a real browser: it draws, it answers to mouse and keys, it asks nobody for anything, and
-//! hostile names stay names.
+//! `report.html` in a real browser: it draws, it answers to mouse and keys, it asks nobody for
+//! anything, and hostile names stay names.
 //!
-//! Needs Chromium (`chromium` on the PATH, or `$CHROMIUM`), node, and `npm ci` in `tests/page`. Without them the
-//! test is skipped and says so, unless `$HIGHWATER_REQUIRE_BROWSER` is set. `$HIGHWATER_PAGE_DIR` keeps the pages.
+//! Needs Chromium (`chromium` on the PATH, or `$CHROMIUM`), node, and `npm ci` in `tests/page`.
+//! Without them the test is skipped and says so, unless `$HIGHWATER_REQUIRE_BROWSER` is set.
+//! `$HIGHWATER_PAGE_DIR` keeps the pages.
 
 #[path = "synthetic/mod.rs"]
 mod synthetic;
