@@ -6,14 +6,16 @@
 mod case;
 mod dice;
 mod families;
+mod heldout;
+mod naive;
 mod score;
 
 use std::collections::BTreeMap;
 
 use case::Case;
 use highwater::analyse::series::Series;
-use highwater::verdict::Rules;
 use highwater::verdict::series::{SeriesVerdict, judge};
+use highwater::verdict::Rules;
 use score::{PARTS, Score};
 
 struct Options {
@@ -22,6 +24,8 @@ struct Options {
     set: String,
     family: String,
     wrong: bool,
+    /// Seed of one case (as `--wrong` prints it) to be written as CSV.
+    dump: Option<u64>,
 }
 
 fn options() -> Options {
@@ -31,6 +35,7 @@ fn options() -> Options {
         set: "all".to_owned(),
         family: String::new(),
         wrong: false,
+        dump: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -41,6 +46,7 @@ fn options() -> Options {
             "--set" => o.set = value(),
             "--family" => o.family = value(),
             "--wrong" => o.wrong = true,
+            "--dump" => o.dump = value().parse().ok(),
             other => {
                 eprintln!("unknown argument {other}; see the head of bench/verdict/main.rs");
                 std::process::exit(2);
@@ -51,48 +57,23 @@ fn options() -> Options {
 }
 
 /// A set of families: its size, the name of a family, and the maker of a case.
-type Set = (
-    &'static str,
-    usize,
-    fn(usize) -> &'static str,
-    fn(usize, u64) -> Case,
-);
+type Set = (&'static str, usize, fn(usize) -> &'static str, fn(usize, u64) -> Case);
 
 fn sets() -> Vec<Set> {
-    vec![(
-        "dev",
-        families::FAMILIES.len(),
-        |i| families::FAMILIES[i].0,
-        families::make,
-    )]
+    vec![
+        ("dev", families::FAMILIES.len(), |i| families::FAMILIES[i].0, families::make),
+        ("heldout", heldout::FAMILIES.len(), |i| heldout::FAMILIES[i].0, heldout::make),
+    ]
 }
 
 fn prefix(series: &Series, part: f64) -> Series {
-    let lo = series
-        .points
-        .iter()
-        .map(|p| p.t_s)
-        .fold(f64::INFINITY, f64::min);
-    let hi = series
-        .points
-        .iter()
-        .map(|p| p.t_s)
-        .fold(f64::NEG_INFINITY, f64::max);
+    let lo = series.points.iter().map(|p| p.t_s).fold(f64::INFINITY, f64::min);
+    let hi = series.points.iter().map(|p| p.t_s).fold(f64::NEG_INFINITY, f64::max);
     let until = lo + part * (hi - lo);
     Series {
         id: series.id.clone(),
-        points: series
-            .points
-            .iter()
-            .filter(|p| p.t_s <= until)
-            .copied()
-            .collect(),
-        restarts_s: series
-            .restarts_s
-            .iter()
-            .filter(|t| **t <= until)
-            .copied()
-            .collect(),
+        points: series.points.iter().filter(|p| p.t_s <= until).copied().collect(),
+        restarts_s: series.restarts_s.iter().filter(|t| **t <= until).copied().collect(),
         limit: series.limit,
     }
 }
@@ -101,14 +82,28 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
     let rules = Rules::default();
     for i in 0..o.each {
         let seed = o.seed.wrapping_mul(1_000_003) ^ ((family as u64) << 32) ^ i;
+        if o.dump.is_some_and(|wanted| wanted != seed) {
+            continue;
+        }
         let case = (set.3)(family, seed);
-        let at: Vec<SeriesVerdict> = PARTS
-            .iter()
-            .map(|part| judge(&prefix(&case.series, *part), &rules))
-            .collect();
+        if o.dump.is_some() {
+            for p in &case.series.points {
+                println!("{},{}", p.t_s, p.value);
+            }
+        }
+        score.count_naive(&case);
+        let at: Vec<SeriesVerdict> =
+            PARTS.iter().map(|part| judge(&prefix(&case.series, *part), &rules)).collect();
         score.count(&case, &at);
         let full = &at[PARTS.len() - 1];
         let right = case.truth.right_at(1.0, full.label);
+        if o.wrong {
+            for (v, part) in at.iter().zip(PARTS).take(PARTS.len() - 1) {
+                if case.truth.wrong_side(part, v.label) {
+                    println!("EARLY {} seed {seed} {part} {} {:.2}", case.family, v.label.word(), v.confidence);
+                }
+            }
+        }
         if o.wrong && !right {
             explain(&case, seed, &at);
         }
@@ -127,11 +122,8 @@ fn explain(case: &Case, seed: u64, at: &[SeriesVerdict]) {
         full.confidence,
         case.truth.slope_per_hour,
         full.slope_per_hour,
-        full.evidence
-            .iter()
-            .filter(|(k, v)| !k.starts_with("dropped") && **v > 0.01)
-            .map(|(k, v)| format!("{k}={v:.3}"))
-            .collect::<Vec<_>>()
+        full.evidence.iter().filter(|(k, v)| !k.starts_with("dropped") && **v > 0.01)
+            .map(|(k, v)| format!("{k}={v:.3}")).collect::<Vec<_>>()
     );
 }
 
@@ -141,9 +133,7 @@ fn main() {
         if o.set != "all" && o.set != set.0 {
             continue;
         }
-        let chosen: Vec<usize> = (0..set.1)
-            .filter(|f| set.2(*f).contains(&o.family))
-            .collect();
+        let chosen: Vec<usize> = (0..set.1).filter(|f| set.2(*f).contains(&o.family)).collect();
         let started = std::time::Instant::now();
         let mut scores: BTreeMap<usize, Score> = BTreeMap::new();
         std::thread::scope(|scope| {
@@ -163,10 +153,7 @@ fn main() {
                 scores.extend(half.join().unwrap_or_default());
             }
         });
-        println!(
-            "== {} families, seed {}, {} series each",
-            set.0, o.seed, o.each
-        );
+        println!("== {} families, seed {}, {} series each", set.0, o.seed, o.each);
         println!("{}", score::HEAD);
         let mut total = Score::default();
         for (family, s) in &scores {
@@ -175,6 +162,7 @@ fn main() {
         }
         println!("{}", score::line("ALL", &total));
         println!("{}", score::calibration(&total));
+        println!("{}", score::naive_table(&total));
         let judged = total.cases * PARTS.len() as f64;
         let each = 2.0 * started.elapsed().as_secs_f64() * 1e3 / judged;
         println!("about {each:.2} ms a verdict on one core\n");

@@ -6,6 +6,7 @@ use highwater::verdict::Label;
 use highwater::verdict::series::SeriesVerdict;
 
 use crate::case::Case;
+use crate::naive::{self, RULES};
 
 /// Parts of the run at which an early verdict is asked for.
 pub const PARTS: [f64; 8] = [0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0];
@@ -31,6 +32,8 @@ pub struct Score {
     pub series_early_wrong: f64,
     /// Per tenth of confidence: said, right.
     pub calibration: BTreeMap<u32, (f64, f64)>,
+    /// Per naive rule: right side, false alarms, missed.
+    pub naive: Vec<[f64; 3]>,
 }
 
 impl Score {
@@ -108,7 +111,23 @@ impl Score {
         self.series_early_wrong += f64::from(u8::from(any));
     }
 
+    /// What the naive rules say of the whole series; only growing or not is asked of them.
+    pub fn count_naive(&mut self, case: &Case) {
+        self.naive.resize(RULES.len(), [0.0; 3]);
+        let points = naive::points(&case.series);
+        for (slot, (_, rule)) in self.naive.iter_mut().zip(RULES) {
+            let says = rule(&points) == Label::Growing;
+            slot[0] += f64::from(u8::from(says == case.truth.grows));
+            slot[1] += f64::from(u8::from(says && !case.truth.grows));
+            slot[2] += f64::from(u8::from(!says && case.truth.grows));
+        }
+    }
+
     pub fn add(&mut self, o: &Score) {
+        self.naive.resize(RULES.len(), [0.0; 3]);
+        for (mine, theirs) in self.naive.iter_mut().zip(&o.naive) {
+            mine.iter_mut().zip(theirs).for_each(|(m, t)| *m += t);
+        }
         let pairs: [(&mut f64, f64); 16] = [
             (&mut self.cases, o.cases),
             (&mut self.right, o.right),
@@ -176,6 +195,27 @@ pub fn calibration(s: &Score) -> String {
             "{lo:.2}-{:.2} {said:8} {:>7}\n",
             lo + 0.05,
             share(*right, *said)
+        );
+    }
+    out
+}
+
+/// The naive rules beside the judge.
+pub fn naive_table(s: &Score) -> String {
+    let mut out = format!("{:38}  side  false missed\n", "growing or not, by");
+    out += &format!(
+        "{:38} {:>5} {:>6} {:>6}\n",
+        "highwater",
+        share(s.side_right, s.cases),
+        share(s.false_alarms, s.bounded),
+        share(s.missed, s.growing)
+    );
+    for ((name, _), [side, alarms, missed]) in RULES.iter().zip(&s.naive) {
+        out += &format!(
+            "{name:38} {:>5} {:>6} {:>6}\n",
+            share(*side, s.cases),
+            share(*alarms, s.bounded),
+            share(*missed, s.growing)
         );
     }
     out

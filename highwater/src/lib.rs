@@ -7,6 +7,7 @@
 
 pub mod analyse;
 pub mod cli;
+pub mod ledger;
 pub mod observe;
 pub mod record;
 pub mod report;

@@ -473,6 +473,101 @@ fn a_full_cache_disk_is_said_and_leaves_nothing() {
     drop(disk);
 }
 
+const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/allocators/broken.c");
+
+/// The outcome of one probe under glibc's malloc with one thing broken.
+fn outcome(bench: &Bench, broken: &str, probe: &str) -> (i32, String) {
+    let text = fs::read_to_string(BROKEN).unwrap();
+    let define = format!("-DBREAK_{broken}");
+    let library = compile(
+        bench,
+        &format!("{broken}.so"),
+        &text,
+        &[&define, "-pthread"],
+    );
+    let words = [
+        "check",
+        library.to_str().unwrap(),
+        "--only",
+        probe,
+        "--json",
+    ];
+    let said = real(bench, &words);
+    let answer: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+    let outcome = &answer["allocators"][0]["check"]["findings"][0]["outcome"];
+    (said.code, outcome.as_str().unwrap().to_owned())
+}
+
+#[test]
+fn a_probe_finds_what_is_broken_and_passes_what_is_not() {
+    let bench = Bench::new();
+    // The slow probes are in the long test.
+    for (broken, probe) in [
+        ("ALIGNMENT", "alignment"),
+        ("OVERLAP", "overlap"),
+        ("USABLE_SIZE", "usable-size"),
+        ("OVERSIZE", "oversize"),
+        ("ERRNO", "errno"),
+        ("CALLOC", "calloc"),
+        ("EARLY", "early"),
+    ] {
+        let (code, found) = outcome(&bench, broken, probe);
+        assert!(
+            code == 1 && (found == "defect" || found == "crash"),
+            "{broken}: {found}"
+        );
+        assert_eq!(
+            outcome(&bench, "NOTHING", probe),
+            (0, "clean".to_owned()),
+            "{probe}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "long: probes with threads, 30 s"]
+fn the_slow_probes_find_what_is_broken_and_pass_what_is_not() {
+    let bench = Bench::new();
+    for (broken, probe) in [
+        ("THREADS", "threads"),
+        ("FORK", "fork"),
+        ("REALLOC", "realloc"),
+    ] {
+        let (code, found) = outcome(&bench, broken, probe);
+        assert!(
+            code == 1 && found != "clean" && found != "untried",
+            "{broken}: {found}"
+        );
+        assert_eq!(
+            outcome(&bench, "NOTHING", probe),
+            (0, "clean".to_owned()),
+            "{probe}"
+        );
+    }
+}
+
+#[test]
+fn a_probe_that_does_not_exist_is_named_with_the_nearest() {
+    let bench = Bench::new();
+    let said = real(&bench, &["check", "glibc", "--only", "alignmnet"]);
+    said.fails(
+        4,
+        &["no probe is called \"alignmnet\"; the nearest is alignment"],
+    );
+}
+
+#[test]
+fn a_cache_folder_that_no_preload_can_name_is_refused_at_once() {
+    let bench = Bench::new();
+    let mut add = bench.command(&["add", "mimalloc@2.0.9"]);
+    let said = Said::of(
+        add.env("HIGHWATER_CACHE", bench.file("my cache"))
+            .output()
+            .unwrap(),
+    );
+    said.fails(4, &["a space or a colon", "HIGHWATER_CACHE"]);
+}
+
 /// The clients as the user has them; only the cache is temporary.
 fn real(bench: &Bench, words: &[&str]) -> Said {
     let mut command = bench.command(words);

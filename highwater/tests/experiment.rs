@@ -99,6 +99,11 @@ fn secrets_do_not_reach_the_frozen_file() {
     let frozen = freeze(&experiment);
     assert!(!frozen.contains("hunter"), "{frozen}");
     assert!(frozen.contains("[redacted]@db/relay"));
+    let again =
+        parse_experiment(&frozen, "frozen", Path::new("/"), &[], &known).expect("it parses");
+    let names = highwater::subject::experiment::redact::redacted_names;
+    assert_eq!(names(&again), ["RELAY_DATABASE", "RELAY_TOKEN"]);
+    assert!(names(&experiment).is_empty());
 }
 
 #[test]
@@ -113,7 +118,7 @@ fn defaults_are_the_documented_ones() {
     assert_eq!(small.subject.command, ["./relay", "--port", "{port}"]);
     assert_eq!(small.subject.stop.signal, libc::SIGTERM);
     assert_eq!(small.subject.stop.grace.as_secs(), 10);
-    assert_eq!(small.arms[0].allocator, "glibc");
+    assert_eq!(small.arms[0].allocator, "", "the program as it comes");
 }
 
 #[test]
@@ -128,6 +133,40 @@ fn overrides_reach_arms_by_name() {
     assert_eq!(set.arms[1].environment["THREADS"], "4");
     assert_eq!(set.arms[1].arguments, ["--fast", "--port={port}"]);
     assert_eq!(set.subject.command, ["./other", "--port", "{port}"]);
+}
+
+/// Every example of the page is an experiment that parses; every key that the parser knows is on the page.
+#[test]
+fn the_documented_examples_parse_and_name_every_key() {
+    let page = include_str!("../../docs/experiment-file.md");
+    let examples: Vec<&str> = page
+        .split("```toml\n")
+        .skip(1)
+        .filter_map(|rest| rest.split("```").next())
+        .collect();
+    assert_eq!(examples.len(), 4);
+    for example in examples {
+        parse_experiment(example, "page", Path::new("/"), &[], &known)
+            .unwrap_or_else(|problems| panic!("{problems}\n{example}"));
+    }
+    // An unknown key far from any other makes the parser list what it knows.
+    let wrong = "zzzzzz = 1\n[subject]\nzzzzzz = 1\n[subject.ready]\nzzzzzz = 1\n[subject.stop]\nzzzzzz = 1\n\
+        [load]\nzzzzzz = 1\n[revert]\nzzzzzz = 1\n[[arms]]\nzzzzzz = 1\n[[verify]]\nzzzzzz = 1\n\
+        [[subject.attach]]\nzzzzzz = 1\n";
+    let problems = parse_experiment(wrong, "x", Path::new("/"), &[], &known).unwrap_err();
+    let lists = problems
+        .0
+        .iter()
+        .filter_map(|p| p.help.as_deref()?.strip_prefix("known: "));
+    let keys: Vec<&str> = lists.flat_map(|list| list.split(", ")).collect();
+    assert!(keys.len() > 50, "{keys:?}");
+    for key in keys {
+        let written = [format!("{key} = "), format!("[{key}]"), format!(".{key}]")];
+        assert!(
+            written.iter().any(|w| page.contains(w)),
+            "`{key}` is not on the page"
+        );
+    }
 }
 
 #[test]

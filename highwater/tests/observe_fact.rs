@@ -7,7 +7,7 @@ use std::process::Command;
 
 use highwater::observe::collector::{Observer, Options};
 use highwater::observe::fact::program::{Libc, preload_problem, read_program};
-use highwater::observe::look::{EventKind, Look, TimeNs};
+use highwater::observe::look::{EventKind, Expected, Look, TimeNs};
 use highwater::observe::proc::ProcRoot;
 use observed::{Child, SECOND, compile, fact, start};
 
@@ -59,7 +59,9 @@ fn observer() -> Observer {
 /// One look by a new observer.
 fn look(child: &Child, expected: Option<&Path>) -> Look {
     let mut target = child.target(1);
-    target.expected_allocator = expected.map(Path::to_path_buf);
+    target.expected_allocator = expected.map_or(Expected::System, |path| {
+        Expected::Library(path.to_path_buf())
+    });
     observer().look(TimeNs(SECOND), &[target])
 }
 
@@ -342,7 +344,7 @@ fn exec_is_seen_although_pid_and_start_time_stay() {
     let other = compile("idle.c", &["-static"], bench.folder.path(), "idle");
     let child = bench.start(Some(&bench.bump));
     let mut target = child.target(1);
-    target.expected_allocator = Some(bench.bump.clone());
+    target.expected_allocator = Expected::Library(bench.bump.clone());
     let mut observer = observer();
     let targets = [target];
     assert!(observer.look(TimeNs(SECOND), &targets).events.is_empty());
@@ -449,7 +451,7 @@ fn looks_as_another_user() {
 
 #[test]
 fn another_users_process_is_sampled_and_what_is_lost_is_said() {
-    let child = start(&mut Command::new("sleep").arg("60"));
+    let child = start(Command::new("sleep").arg("60"));
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("test");
     std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();

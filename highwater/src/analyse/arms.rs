@@ -87,10 +87,7 @@ pub fn subjects<'a>(run: &'a Run, arm: &str) -> BTreeMap<u32, Vec<&'a Process>> 
 }
 
 /// Processes that `wanted` picks, by replica, incarnations in order.
-pub fn by_replica<'a>(
-    run: &'a Run,
-    wanted: impl Fn(&Process) -> bool,
-) -> BTreeMap<u32, Vec<&'a Process>> {
+pub fn by_replica(run: &Run, wanted: impl Fn(&Process) -> bool) -> BTreeMap<u32, Vec<&Process>> {
     let mut replicas: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
     for process in run.processes.iter().filter(|process| wanted(process)) {
         replicas.entry(process.replica).or_default().push(process);

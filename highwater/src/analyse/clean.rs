@@ -103,12 +103,18 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
     let centre = median(&near);
     let spread = mad(&near).max(typical).max(1e-3 * centre.abs());
     let away = points[i].value - centre;
-    // A neighbour on the same side means a step or a tooth, not a spike.
-    let alone = [i.wrapping_sub(1), i + 1].iter().all(|&j| {
+    // One neighbour may share the accident; more on the same side mean a step or a tooth.
+    let shares = |j: usize| {
         points
             .get(j)
-            .is_none_or(|p| (p.value - centre) * away.signum() < 0.5 * away.abs())
-    });
+            .is_some_and(|p| (p.value - centre) * away.signum() >= 0.5 * away.abs())
+    };
+    let alone = match (shares(i.wrapping_sub(1)), shares(i + 1)) {
+        (false, false) => true,
+        (true, false) => !shares(i.wrapping_sub(2)),
+        (false, true) => !shares(i + 2) && i + 2 < points.len(),
+        (true, true) => false,
+    };
     // The ends stand alone by construction: a step that has just happened is not a spike.
     let inside = i > 0 && i + 1 < points.len();
     inside && alone && away.abs() > SPIKE_DEVIATIONS * spread

@@ -3,40 +3,40 @@
 
 use std::collections::BTreeMap;
 
-use super::fit::Fit;
-use super::shapes::{Basis, Family, Shape, Shapes};
+use super::fit::{Candidate, Fit};
+use super::shapes::{Basis, Family, Shapes};
 
 /// Families this far (in log weight) below the best cannot win by a better grid.
-const HOPELESS_LN: f64 = 12.0;
+const HOPELESS_LN: f64 = 25.0;
 /// Steps between neighbours of a logarithmic grid, as factors.
-const FACTORS: [f64; 6] = [0.82, 0.88, 0.94, 1.065, 1.13, 1.21];
+const FACTORS: [f64; 6] = [0.76, 0.84, 0.93, 1.08, 1.19, 1.31];
 /// Steps between knots, in windows.
-const SHIFTS: [f64; 6] = [-0.045, -0.03, -0.015, 0.015, 0.03, 0.045];
+const SHIFTS: [f64; 6] = [-0.05, -0.03, -0.012, 0.012, 0.03, 0.05];
 
 /// Neighbours of the best shape of every family that may still win.
-pub fn finer(fit: &Fit, coarse: &Shapes) -> Shapes {
-    let mut best: BTreeMap<Family, (f64, usize)> = BTreeMap::new();
+pub fn finer(fit: &Fit) -> Shapes {
+    let mut best: BTreeMap<Family, &Candidate> = BTreeMap::new();
     for c in &fit.candidates {
-        let seen = best.entry(c.family).or_insert((f64::NEG_INFINITY, c.shape));
-        if c.ln_weight > seen.0 {
-            *seen = (c.ln_weight, c.shape);
+        let seen = best.entry(c.family).or_insert(c);
+        if c.ln_weight > seen.ln_weight {
+            *seen = c;
         }
     }
-    let top = best.values().map(|b| b.0).fold(f64::NEG_INFINITY, f64::max);
+    let top = best
+        .values()
+        .map(|b| b.ln_weight)
+        .fold(f64::NEG_INFINITY, f64::max);
     let mut fine = Shapes::default();
-    for (ln_weight, index) in best.into_values() {
-        if ln_weight >= top - HOPELESS_LN {
-            neighbours(coarse, &coarse.shapes[index], &mut fine);
+    for candidate in best.into_values() {
+        if candidate.ln_weight >= top - HOPELESS_LN {
+            neighbours(candidate, &mut fine);
         }
     }
     fine
 }
 
-fn neighbours(coarse: &Shapes, shape: &Shape, fine: &mut Shapes) {
-    let parts: Vec<Basis> = shape.columns[..shape.width]
-        .iter()
-        .map(|&c| coarse.columns[c])
-        .collect();
+fn neighbours(shape: &Candidate, fine: &mut Shapes) {
+    let parts: Vec<Basis> = shape.parts.iter().flatten().copied().collect();
     let variants: Vec<Vec<Basis>> = (0..parts.len())
         .map(|i| {
             // The knot of a broken line is shared by both of its columns.
@@ -86,12 +86,16 @@ fn varied(basis: Basis) -> Vec<Basis> {
             .iter()
             .map(|f| Basis::Log(t0 * f))
             .collect(),
+        Basis::Runaway(rate) => [0.8, 0.9, 1.1, 1.25].iter().map(|f| Basis::Runaway(rate * f)).collect(),
+        Basis::Saturation { half } => {
+            FACTORS.iter().map(|f| Basis::Saturation { half: half * f }).collect()
+        }
         Basis::Fill { tau } => FACTORS
             .iter()
             .map(|f| Basis::Fill { tau: tau * f })
             .collect(),
         Basis::LateFill { from, tau } => {
-            let mut all: Vec<Basis> = [-0.05, -0.025, 0.025, 0.05]
+            let mut all: Vec<Basis> = [-0.06, -0.03, -0.015, 0.015, 0.03, 0.06]
                 .into_iter()
                 .map(|s| from + s)
                 .filter(|x| (0.02..0.95).contains(x))
@@ -100,10 +104,11 @@ fn varied(basis: Basis) -> Vec<Basis> {
             all.extend([0.7, 0.85, 1.18, 1.4].map(|f| Basis::LateFill { from, tau: tau * f }));
             all
         }
+        Basis::Step(at) => knot(at, Basis::Step),
         Basis::Hinge(from) => knot(from, Basis::Hinge),
         Basis::Ramp(to) => knot(to, Basis::Ramp),
         Basis::Logistic { mid, width } => {
-            let mut all: Vec<Basis> = [-0.05, -0.025, 0.025, 0.05]
+            let mut all: Vec<Basis> = [-0.06, -0.03, -0.015, 0.015, 0.03, 0.06]
                 .map(|s| Basis::Logistic {
                     mid: mid + s,
                     width,

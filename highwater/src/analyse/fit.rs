@@ -1,6 +1,6 @@
 //! Every candidate shape against every hypothesis on the noise, by exact least squares on whitened
-//! columns, weighed by marginal likelihood (coefficients uniform within the range of the data, the
-//! variance integrated out). One pass costs about a millisecond.
+//! columns, weighed by marginal likelihood (coefficients have a normal prior as wide as the
+//! range of the data, the variance is integrated out). One pass costs about a millisecond.
 //!
 //! The nuisance columns (the intercept, harmonics of a load cycle) are projected out first, so that a
 //! shape of two columns is a two-by-two system (Frisch and Waugh).
@@ -8,10 +8,10 @@
 use statrs::function::gamma::ln_gamma;
 
 use super::finer::finer;
-use super::noise::{Noise, hypotheses};
-use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, Family, Shape, Shapes};
 use super::solve::{Matrix, Prepared, Solved};
 use super::stairs::{Stair, stairs};
+use super::noise::{Noise, hypotheses};
+use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, Family, Shape, Shapes};
 
 /// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
 #[derive(Debug, Clone, Default)]
@@ -28,7 +28,7 @@ pub struct Window {
     pub now: f64,
     /// Standard deviation that no residual can be below (quantisation, and no real curve is exact).
     pub floor: f64,
-    /// Half width of the uniform prior of a coefficient; the range of the data when that is trusted.
+    /// Deviation of the normal prior of a coefficient; 1 is the range of the data.
     pub reach: f64,
 }
 
@@ -44,7 +44,9 @@ pub struct Guess {
 pub struct Candidate {
     pub family: Family,
     pub bounded: Bounded,
-    pub shape: usize,
+    /// Its columns.
+    pub parts: [Option<Basis>; COLUMNS_MAX],
+    pub prior_ln: f64,
     pub noise: usize,
     /// Log of prior times marginal likelihood.
     pub ln_weight: f64,
@@ -52,6 +54,7 @@ pub struct Candidate {
     pub growth: Guess,
     pub rise: Guess,
     pub slope: Guess,
+    pub slope_fifth: Guess,
     pub end: Guess,
     pub limit: Option<Guess>,
     pub steps: Vec<(f64, f64)>,
@@ -66,7 +69,7 @@ pub struct Fit {
 }
 
 /// Candidates this far (in log weight) below the best are forgotten.
-const FORGET_LN: f64 = 14.0;
+const FORGET_LN: f64 = 26.0;
 
 /// Fits all `shapes`. Empty when there are fewer bins than the largest candidate needs.
 ///
@@ -78,20 +81,35 @@ pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
     let near: Vec<Noise> = all
         .iter()
         .enumerate()
-        .filter(|(i, _)| sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN)
+        .filter(|(i, noise)| {
+            let plain = noise.phi < PLAIN_PHI && noise.white != 0.5;
+            plain || sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN
+        })
         .map(|(_, noise)| *noise)
         .collect();
     let mut whole = fit_under(window, shapes, &near);
-    let nearer: Vec<Noise> = near
-        .iter()
-        .enumerate()
-        .filter(|(i, _)| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN)
-        .map(|(_, noise)| *noise)
-        .collect();
-    let second = fit_under(window, &finer(&whole, shapes), &nearer);
-    whole.join(second);
+    for _ in 0..FINER_ROUNDS {
+        let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
+        let closest: Vec<usize> = (0..near.len()).filter(close).collect();
+        let noises: Vec<Noise> = closest.iter().map(|i| near[*i]).collect();
+        let mut second = fit_under(window, &finer(&whole), &noises);
+        for c in &mut second.candidates {
+            c.noise = closest[c.noise];
+        }
+        whole.join(second);
+    }
     whole
 }
+
+/// All `shapes` under the simplest hypotheses on the noise, for a handful of points.
+pub fn fit_few(window: &Window, shapes: &Shapes) -> Fit {
+    let simple: Vec<Noise> =
+        hypotheses().into_iter().filter(|n| n.phi < 0.7 && n.white != 0.5).collect();
+    fit_under(window, shapes, &simple)
+}
+
+/// How often the best of each family gets neighbours.
+const FINER_ROUNDS: usize = 2;
 
 /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
 pub fn sketch(window: &Window, shapes: &Shapes) -> Fit {
@@ -101,25 +119,22 @@ pub fn sketch(window: &Window, shapes: &Shapes) -> Fit {
 /// A noise this far (in log weight) below the best after the sparse look is refuted; the sparse shapes
 /// may miss the right one by a few units.
 const REFUTED_LN: f64 = 8.0;
+/// Noise with less memory than this is never refuted by the sparse look: a misfit of the sparse shapes
+/// looks like memory.
+const PLAIN_PHI: f64 = 0.7;
 /// The same after the full look.
 const DECIDED_LN: f64 = 5.0;
 
 /// All `shapes` under the given hypotheses on the noise.
 pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
     let n = window.y.len();
-    let mut fit = Fit {
-        candidates: Vec::new(),
-        ln_evidence: f64::NEG_INFINITY,
-    };
+    let mut fit = Fit { candidates: Vec::new(), ln_evidence: f64::NEG_INFINITY };
     if n < 4 + window.nuisance.len() || shapes.shapes.is_empty() {
         return fit;
     }
     let raw = Matrix::of(window, shapes);
-    let contrasts: Vec<Contrasts> = shapes
-        .shapes
-        .iter()
-        .map(|s| shapes.contrasts(s, window.now))
-        .collect();
+    let contrasts: Vec<Contrasts> =
+        shapes.shapes.iter().map(|s| shapes.contrasts(s, window.now)).collect();
     let norms = Norms::new(n, window);
     let mut ready = Prepared::default();
     for (index, noise) in noises.iter().enumerate() {
@@ -129,12 +144,8 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
         let base = noise.prior_ln - 0.5 * ready.logdet;
         for (i, shape) in shapes.shapes.iter().enumerate() {
             let columns = &shape.columns[..shape.width];
-            let Some(solved) = ready.solve(columns) else {
-                continue;
-            };
-            let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else {
-                continue;
-            };
+            let Some(solved) = ready.solve(columns) else { continue };
+            let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else { continue };
             let ln_weight = base + shape.prior_ln + ln_ml;
             if ln_weight < fit.ln_evidence - FORGET_LN {
                 continue;
@@ -144,13 +155,15 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
             fit.candidates.push(Candidate {
                 family: shape.family,
                 bounded: shape.bounded,
-                shape: i,
+                parts: shapes.parts(shape),
+                prior_ln: shape.prior_ln,
                 noise: index,
                 ln_weight,
                 df,
                 growth: solved.guess(&c.growth, sigma2),
                 rise: solved.guess(&c.rise, sigma2),
                 slope: solved.guess(&c.slope, sigma2),
+                slope_fifth: solved.guess(&c.slope_fifth, sigma2),
                 end: solved.level(&ready, columns, &c.end, sigma2),
                 limit: c.limit.map(|l| solved.level(&ready, columns, &l, sigma2)),
                 steps: steps_of(shapes, shape, &solved.beta),
@@ -170,21 +183,12 @@ fn staircases(
     shapes: &Shapes,
     (noise, base): (usize, f64),
 ) {
-    let Some(columns) = shapes.stairs.clone() else {
-        return;
-    };
+    let Some(columns) = shapes.stairs.clone() else { return };
     let count = columns.len() as f64;
     for stair in stairs(&ready.columns[columns.clone()], &ready.y, STEPS_MAX) {
         let width = stair.at.len();
-        let solved = Solved {
-            width,
-            rss: stair.rss,
-            logdet: stair.logdet,
-            ..Solved::default()
-        };
-        let Some((ln_ml, sigma2, df)) = norms.marginal(ready, &solved) else {
-            continue;
-        };
+        let solved = Solved { width, rss: stair.rss, logdet: stair.logdet, ..Solved::default() };
+        let Some((ln_ml, sigma2, df)) = norms.marginal(ready, &solved) else { continue };
         let k = width as f64;
         let places = ln_gamma(count + 1.0) - ln_gamma(k + 1.0) - ln_gamma(count - k + 1.0);
         // A neighbour of each step does nearly as well: about two places each are summed by the best.
@@ -195,18 +199,9 @@ fn staircases(
             continue;
         }
         fit.ln_evidence = fit.ln_evidence.max(ln_weight);
-        fit.candidates.push(stair_candidate(
-            ready,
-            shapes,
-            &stair,
-            columns.start,
-            Fitted {
-                noise,
-                ln_weight,
-                sigma2,
-                df,
-            },
-        ));
+        fit.candidates.push(stair_candidate(ready, shapes, &stair, columns.start, Fitted {
+            noise, ln_weight, sigma2, df,
+        }));
     }
 }
 
@@ -224,16 +219,9 @@ fn stair_candidate(
     first: usize,
     f: Fitted,
 ) -> Candidate {
-    let largest = stair
-        .beta
-        .iter()
-        .copied()
-        .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
+    let largest = stair.beta.iter().copied().fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
     let zeros = stair.at.iter().zip(&stair.beta);
-    let end = ready.y0
-        + zeros
-            .map(|(k, b)| b * (1.0 - ready.c0[first + k]))
-            .sum::<f64>();
+    let end = ready.y0 + zeros.map(|(k, b)| b * (1.0 - ready.c0[first + k])).sum::<f64>();
     let place = |k: &usize| match shapes.columns[first + k] {
         Basis::Step(x) => x,
         _ => 0.0,
@@ -241,30 +229,18 @@ fn stair_candidate(
     Candidate {
         family: Family::Steps,
         bounded: Bounded::Step,
-        shape: 0,
+        parts: [None; COLUMNS_MAX],
+        prior_ln: 0.0,
         noise: f.noise,
         ln_weight: f.ln_weight,
         df: f.df,
         growth: Guess::default(),
-        rise: Guess {
-            mean: largest,
-            se: (f.sigma2 * stair.variance).sqrt(),
-        },
+        rise: Guess { mean: largest, se: (f.sigma2 * stair.variance).sqrt() },
         slope: Guess::default(),
-        end: Guess {
-            mean: end,
-            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
-        },
-        limit: Some(Guess {
-            mean: end,
-            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
-        }),
-        steps: stair
-            .at
-            .iter()
-            .map(place)
-            .zip(stair.beta.iter().copied())
-            .collect(),
+        slope_fifth: Guess::default(),
+        end: Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() },
+        limit: Some(Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() }),
+        steps: stair.at.iter().map(place).zip(stair.beta.iter().copied()).collect(),
     }
 }
 
@@ -332,7 +308,7 @@ impl Norms {
         Norms {
             n,
             floor2: n as f64 * window.floor * window.floor,
-            width_ln: (2.0 * window.reach).ln(),
+            width_ln: window.reach.ln() + 0.5 * std::f64::consts::TAU.ln(),
             ln_gamma: (0..=n + 1)
                 .map(|k| ln_gamma((k as f64 / 2.0).max(0.5)))
                 .collect(),

@@ -9,6 +9,8 @@ pub const FALL_SHARE: f64 = 0.35;
 const FALL_LEVEL_SHARE: f64 = 0.08;
 /// And this many typical moves between neighbours.
 const FALL_MOVES: f64 = 8.0;
+/// Of teeth a few readings long, this many.
+const TOOTH_MOVES: f64 = 2.5;
 
 /// One sudden fall.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +23,9 @@ pub struct Fall {
 }
 
 /// Sudden falls of a series that is in order. Cost is linear.
+///
+/// Short teeth make large moves usual, so a smaller multiple of the usual move also counts when falls
+/// are sudden and rises are not: noise has as many of both.
 pub fn falls(points: &[Point]) -> Vec<Fall> {
     if points.len() < 4 {
         return Vec::new();
@@ -32,7 +37,55 @@ pub fn falls(points: &[Point]) -> Vec<Fall> {
         .windows(2)
         .map(|w| (w[1].value - w[0].value).abs())
         .collect();
-    let least = (FALL_SHARE * range).max(FALL_MOVES * median(&moves));
+    let usual = median(&moves);
+    let mut sure = falls_of(points, (FALL_SHARE * range).max(FALL_MOVES * usual));
+    sure.retain(|f| lasts(points, f));
+    let bar = (FALL_SHARE * range).max(TOOTH_MOVES * usual);
+    let teeth = falls_of(points, bar);
+    let one_sided = teeth.len() >= 4 && 4 * sudden_rises(points, bar) <= teeth.len();
+    if one_sided { teeth } else { sure }
+}
+
+/// A fall that lasts: the readings after it are lower than those before by a quarter of it. Noise with a
+/// heavy tail comes back at once.
+fn lasts(points: &[Point], fall: &Fall) -> bool {
+    let near = |from: usize, to: usize| {
+        median(&points[from..to].iter().map(|p| p.value).collect::<Vec<_>>())
+    };
+    let before = near(fall.after.saturating_sub(5), fall.after);
+    let after = near(fall.after, (fall.after + 5).min(points.len()));
+    before - after >= 0.25 * (fall.peak - fall.floor)
+}
+
+/// Whether a climb leads to or from a fall, of at least this share of it: what a restart undoes is growth,
+/// and a step down comes out of a level.
+const CLIMB_SHARE: f64 = 0.4;
+
+/// Falls as restarts: each must follow or precede a climb of its own size.
+pub fn climbs_around(points: &[Point], falls: &[Fall]) -> bool {
+    let cuts: Vec<usize> = falls.iter().map(|f| f.after).collect();
+    let begins = std::iter::once(0).chain(cuts.iter().copied());
+    let ends = cuts.iter().copied().chain([points.len()]);
+    let climbs: Vec<f64> = begins.zip(ends).map(|(from, to)| climb(&points[from..to])).collect();
+    falls.iter().enumerate().all(|(i, f)| {
+        climbs[i].max(climbs[i + 1]) >= CLIMB_SHARE * (f.peak - f.floor)
+    })
+}
+
+fn climb(life: &[Point]) -> f64 {
+    let fifth = life.len().div_ceil(5).min(life.len());
+    let of = |part: &[Point]| median(&part.iter().map(|p| p.value).collect::<Vec<_>>());
+    of(&life[life.len() - fifth..]) - of(&life[..fifth])
+}
+
+fn sudden_rises(points: &[Point], bar: f64) -> usize {
+    points
+        .windows(2)
+        .filter(|w| w[1].value - w[0].value >= bar)
+        .count()
+}
+
+fn falls_of(points: &[Point], least: f64) -> Vec<Fall> {
     let mut found: Vec<Fall> = Vec::new();
     let mut i = 0;
     while i + 1 < points.len() {
@@ -49,9 +102,10 @@ pub fn falls(points: &[Point]) -> Vec<Fall> {
             } else {
                 low
             };
+            let peak = before.max(points[after - 1].value);
             found.push(Fall {
                 after,
-                peak: before.max(points[after - 1].value),
+                peak,
                 floor: points[low].value,
             });
             i = low;
@@ -96,7 +150,7 @@ mod tests {
             falls(&saw).iter().map(|f| f.after).collect::<Vec<_>>(),
             [20, 40, 60, 80]
         );
-        let noise = line((0..100).map(|i| 100.0 + f64::from(i * 7919 % 13)));
+        let noise = line((0..100).map(|i| 100.0 + f64::from(i * i * 7919 % 101) / 8.0));
         assert!(falls(&noise).is_empty());
         assert!(falls(&line((0..9).map(|_| 5.0))).is_empty());
     }

@@ -61,11 +61,18 @@ pub fn arm_requests(run: &Run, arm: &str, after: Duration) -> ArmRequests {
     requests
 }
 
-/// Latency of an arm over time in at most `stretches` equal stretches of the run; those without a
-/// request are left out.
+/// Latency of an arm over time in at most `stretches` equal stretches of the run, each at least twice as
+/// long as the longest recorded interval of the run; those without a request are left out.
 pub fn latency_over_time(run: &Run, arm: &str, stretches: usize) -> Vec<LatencyPoint> {
     let whole = seconds_between(run.begun, run.last);
-    let stretches = stretches.max(1);
+    let rows = run.processes.iter().flat_map(|process| &process.histograms);
+    let longest = rows
+        .map(|row| seconds_between(row.start, row.end))
+        .fold(0.0, f64::max);
+    let stretches = match longest > 0.0 {
+        true => stretches.min((whole / (2.0 * longest)) as usize).max(1),
+        false => stretches.max(1),
+    };
     if whole <= 0.0 {
         return Vec::new();
     }

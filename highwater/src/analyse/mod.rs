@@ -12,6 +12,7 @@ pub mod mixture;
 pub mod noise;
 pub mod order;
 pub mod period;
+pub mod ratio;
 pub mod series;
 pub mod shapes;
 pub mod solve;

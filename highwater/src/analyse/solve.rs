@@ -1,5 +1,5 @@
 //! Least squares for many small designs that share their columns: whitened once, freed of the nuisance
-//! once, then every design of at most two columns is a formula over inner products.
+//! once, then every design of at most three columns is a formula over inner products.
 
 use super::fit::{Guess, Window};
 use super::noise::{Noise, Whitener};
@@ -22,11 +22,7 @@ impl Matrix {
                 cells[i * columns + k] = basis.at(*x);
             }
         }
-        Matrix {
-            rows,
-            columns,
-            cells,
-        }
+        Matrix { rows, columns, cells }
     }
 }
 
@@ -34,12 +30,7 @@ impl Matrix {
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
-    let rest: f64 = a4
-        .remainder()
-        .iter()
-        .zip(b4.remainder())
-        .map(|(x, y)| x * y)
-        .sum();
+    let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(x, y)| x * y).sum();
     for (x, y) in a4.zip(b4) {
         for k in 0..4 {
             sums[k] += x[k] * y[k];
@@ -69,6 +60,8 @@ pub struct Prepared {
     pub c0: Vec<f64>,
     pub logdet: f64,
     pub nuisances: usize,
+    floor2: f64,
+    reach: f64,
     work: Vec<f64>,
 }
 
@@ -76,11 +69,11 @@ impl Prepared {
     /// Prepares for one noise; false when the nuisance columns say the same under it.
     pub fn prepare(&mut self, window: &Window, raw: &Matrix, noise: &Noise) -> bool {
         let whitener = Whitener::new(noise, &window.gap, &window.thin);
-        let Some((q, lengths)) = basis_of_nuisance(window, &whitener) else {
-            return false;
-        };
+        let Some((q, lengths)) = basis_of_nuisance(window, &whitener) else { return false };
         self.logdet = whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>();
         self.nuisances = window.nuisance.len();
+        self.floor2 = window.y.len() as f64 * window.floor * window.floor;
+        self.reach = window.reach;
         let (q0, read0) = match (q.last(), lengths.last()) {
             (Some(q0), Some(length)) => (q0, 1.0 / length),
             _ => return false,
@@ -160,51 +153,91 @@ pub struct Solved {
 }
 
 impl Prepared {
-    /// `None` when the columns say the same (or nothing) under this noise.
+    /// Solves one design. Coefficients have a normal prior of deviation `reach` (in residual units it is
+    /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit.
     pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
-        let mut s = Solved {
+        let free = self.y.len().checked_sub(1 + self.nuisances + columns.len())?;
+        let gram = self.gram(columns);
+        let y = self.moments(columns);
+        let plain = (self.yy - explained(&gram, &y, columns.len(), 1e-9)?).max(0.0);
+        let ridge = (plain + self.floor2) / free.max(1) as f64 / (self.reach * self.reach);
+        let (inverse, det) = invert(&gram, columns.len(), ridge)?;
+        let beta = inverse.map(|row| (0..COLUMNS_MAX).map(|j| row[j] * y[j]).sum());
+        let fitted: f64 = (0..columns.len()).map(|j| beta[j] * y[j]).sum();
+        Some(Solved {
             width: columns.len(),
-            rss: self.yy,
-            ..Solved::default()
-        };
-        match *columns {
-            [] => {}
-            [a] => {
-                let g = self.cc[a];
-                if g < 1e-9 {
-                    return None;
-                }
-                s.inverse[0][0] = 1.0 / g;
-                s.beta[0] = self.cy[a] / g;
-                s.logdet = g.ln();
-                s.rss -= s.beta[0] * self.cy[a];
-            }
-            [a, b, ..] => {
-                let (g, h) = (self.cc[a], self.cc[b]);
-                let cross = dot(&self.columns[a], &self.columns[b]);
-                let det = g * h - cross * cross;
-                if g < 1e-9 || h < 1e-9 || det < 1e-7 * g * h {
-                    return None;
-                }
-                s.inverse = [[h / det, -cross / det], [-cross / det, g / det]];
-                let (y, z) = (self.cy[a], self.cy[b]);
-                s.beta = [(h * y - cross * z) / det, (g * z - cross * y) / det];
-                s.logdet = det.ln();
-                s.rss -= s.beta[0] * y + s.beta[1] * z;
+            beta,
+            inverse,
+            logdet: det.ln(),
+            rss: (self.yy - fitted).max(0.0),
+        })
+    }
+
+    fn gram(&self, columns: &[usize]) -> Square {
+        let mut g = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
+        for (i, &a) in columns.iter().enumerate() {
+            g[i][i] = self.cc[a];
+            for (j, &b) in columns.iter().enumerate().skip(i + 1) {
+                g[i][j] = dot(&self.columns[a], &self.columns[b]);
+                g[j][i] = g[i][j];
             }
         }
-        Some(s)
+        g
     }
+
+    fn moments(&self, columns: &[usize]) -> [f64; COLUMNS_MAX] {
+        let mut y = [0.0; COLUMNS_MAX];
+        for (slot, &k) in y.iter_mut().zip(columns) {
+            *slot = self.cy[k];
+        }
+        y
+    }
+}
+
+type Square = [[f64; COLUMNS_MAX]; COLUMNS_MAX];
+
+/// Sum of squares that the design explains.
+fn explained(gram: &Square, y: &[f64; COLUMNS_MAX], width: usize, ridge: f64) -> Option<f64> {
+    let (inverse, _) = invert(gram, width, ridge)?;
+    let quadratic = |i: usize| (0..width).map(|j| y[i] * inverse[i][j] * y[j]).sum::<f64>();
+    Some((0..width).map(quadratic).sum())
+}
+
+/// Inverse and determinant of `gram + ridge`, by cofactors; unused rows stay zero.
+fn invert(gram: &Square, width: usize, ridge: f64) -> Option<(Square, f64)> {
+    let mut out = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
+    let (a, b, c) = (gram[0][0] + ridge, gram[0][1], gram[0][2]);
+    let (e, f, i) = (gram[1][1] + ridge, gram[1][2], gram[2][2] + ridge);
+    let det = match width {
+        0 => 1.0,
+        1 => {
+            out[0][0] = 1.0 / a;
+            a
+        }
+        2 => {
+            let det = a * e - b * b;
+            (out[0][0], out[0][1], out[1][0], out[1][1]) = (e / det, -b / det, -b / det, a / det);
+            det
+        }
+        _ => {
+            out = [
+                [e * i - f * f, c * f - b * i, b * f - c * e],
+                [c * f - b * i, a * i - c * c, b * c - a * f],
+                [b * f - c * e, b * c - a * f, a * e - b * b],
+            ];
+            let det = a * out[0][0] + b * out[0][1] + c * out[0][2];
+            out.iter_mut().flatten().for_each(|v| *v /= det);
+            det
+        }
+    };
+    (det > 0.0 && det.is_finite()).then_some((out, det))
 }
 
 impl Solved {
     /// A linear functional of the coefficients.
     pub fn guess(&self, c: &[f64; COLUMNS_MAX], sigma2: f64) -> Guess {
         let mean = (0..self.width).map(|i| c[i] * self.beta[i]).sum();
-        Guess {
-            mean,
-            se: (sigma2 * self.quadratic(c)).sqrt(),
-        }
+        Guess { mean, se: (sigma2 * self.quadratic(c)).sqrt() }
     }
 
     fn quadratic(&self, c: &[f64; COLUMNS_MAX]) -> f64 {
@@ -231,9 +264,6 @@ impl Solved {
             away[j] = c[j] - ready.c0[columns[j]];
             mean += away[j] * self.beta[j];
         }
-        Guess {
-            mean,
-            se: (sigma2 * (ready.var0 + self.quadratic(&away))).sqrt(),
-        }
+        Guess { mean, se: (sigma2 * (ready.var0 + self.quadratic(&away))).sqrt() }
     }
 }

@@ -1,5 +1,7 @@
 //! `highwater allocators`: adds, lists and removes the libraries that arms run on.
 
+mod check;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,10 +13,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::subject::allocator::{
-    CACHE_VARIABLE, Cache, Defect, Library, Manifest, Recipe, Spec, State, Step, catalogue,
+    CACHE_VARIABLE, Cache, Defect, Library, Loader, Manifest, Recipe, Report, Spec, State, Step,
+    catalogue,
 };
 
 const SCHEMA: &str = "highwater.allocators/1";
+const FAILED_CHECK: u8 = 1;
 const USAGE: u8 = 2;
 const COULD_NOT: u8 = 4;
 
@@ -49,6 +53,14 @@ enum Action {
         #[arg(long, value_name = "CLIENT", value_parser = ["cargo", "apt", "pip"])]
         route: Option<String>,
     },
+    /// Try allocators with probes in child processes and keep what is found
+    Check {
+        #[arg(required = true, value_name = "NAME@VERSION")]
+        specs: Vec<String>,
+        /// Run these probes only, and keep nothing, such as --only fork,alignment
+        #[arg(long, value_name = "PROBES", value_delimiter = ',')]
+        only: Vec<String>,
+    },
     /// Print what to put into LD_PRELOAD
     Path {
         #[arg(value_name = "NAME@VERSION")]
@@ -61,7 +73,7 @@ enum Action {
     },
 }
 
-/// Runs the verb. The exit code is 0 when all was done, 2 for a name that is not offered, 4 when
+/// Runs the verb. The exit code is 0 when all was done, 1 when a check found a defect, 2 for a name that is not offered, 4 when
 /// something could not be done; its reason is on stderr.
 ///
 /// # Errors
@@ -76,6 +88,7 @@ pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
     match &args.action {
         Action::List => verb.list(),
         Action::Add { specs, route } => verb.each(specs, |spec| verb.add(spec, route.as_deref())),
+        Action::Check { specs, only } => verb.each(specs, |spec| verb.check(spec, only)),
         Action::Path { spec } => verb.each(std::slice::from_ref(spec), |spec| verb.path(spec)),
         Action::Remove { specs } => verb.each(specs, |spec| verb.remove(spec)),
     }
@@ -100,6 +113,9 @@ struct Entry {
     version: Option<String>,
     path: Option<PathBuf>,
     companions: Vec<PathBuf>,
+    loader: Option<Loader>,
+    /// What the last check of exactly these bytes found.
+    check: Option<Report>,
     sha256: Option<String>,
     build_id: Option<String>,
     /// Of the library that is there; else of the route that would be taken first.
@@ -144,11 +160,15 @@ impl Verb {
                 }
             }
         }
+        let defects = entries
+            .iter()
+            .filter_map(|e| e.check.as_ref())
+            .any(|r| r.defects().next().is_some());
         self.print_json(entries)?;
-        Ok(if failed {
-            ExitCode::from(COULD_NOT)
-        } else {
-            ExitCode::SUCCESS
+        Ok(match (failed, defects) {
+            (true, _) => ExitCode::from(COULD_NOT),
+            (false, true) => ExitCode::from(FAILED_CHECK),
+            (false, false) => ExitCode::SUCCESS,
         })
     }
 
@@ -185,14 +205,38 @@ impl Verb {
         };
         bar.finish_and_clear();
         let library = library?;
-        match &library.path {
-            Some(path) => self.say(&format!("{spec}  {}  {}", library.source, path.display())),
-            None => self.say(&format!("{spec}  is on this machine already")),
+        match (&library.path, &library.loader) {
+            (Some(path), _) => self.say(&format!("{spec}  {}  {}", library.source, path.display())),
+            (None, Some(loader)) => {
+                self.say(&format!(
+                    "{spec}  {}  {}",
+                    library.source,
+                    loader.program.display()
+                ));
+            }
+            (None, None) => self.say(&format!("{spec}  is on this machine already")),
         }
         for defect in &library.defects {
             anstream::eprintln!("highwater: {spec} has a known defect: {}", defect.text);
         }
         Ok(Entry::of(library))
+    }
+
+    fn check(&self, spec: &Spec, only: &[String]) -> Result<Entry> {
+        let bar = self.bar(spec);
+        let library = self
+            .cache
+            .ensure(spec, &|step| bar.set_message(step.to_string()))?;
+        let report = self
+            .cache
+            .check(&library, only, &|probe| bar.set_message(probe.to_owned()));
+        bar.finish_and_clear();
+        let report = report?;
+        self.say(&check::words(&report));
+        Ok(Entry {
+            check: Some(report),
+            ..Entry::of(library)
+        })
     }
 
     fn bar(&self, spec: &Spec) -> ProgressBar {
@@ -213,6 +257,14 @@ impl Verb {
         };
         match library.preload()? {
             Some(value) => self.say(&value.to_string_lossy()),
+            None if library.loader.is_some() => anyhow::bail!(
+                "{spec} is a whole C library, which cannot be preloaded; start the program through \
+                 its loader: {}",
+                library
+                    .loader
+                    .map(|l| words(&l.prefix(None)))
+                    .unwrap_or_default()
+            ),
             None if !self.json => anstream::eprintln!(
                 "highwater: {spec} is what this machine has: there is nothing to preload"
             ),
@@ -255,7 +307,8 @@ impl Verb {
     fn entry(&self, recipe: &'static Recipe) -> Result<Entry> {
         if recipe.is_system() {
             let library = self.cache.installed(&Spec::Catalogued(recipe))?;
-            return Ok(library.map_or_else(|| Entry::absent(recipe, "absent"), Entry::of));
+            let entry = library.map(|library| self.with_check(library));
+            return Ok(entry.unwrap_or_else(|| Entry::absent(recipe, "absent")));
         }
         Ok(match self.cache.state(recipe)? {
             State::Absent => Entry::absent(recipe, "absent"),
@@ -269,24 +322,34 @@ impl Verb {
     }
 
     fn ready(&self, recipe: &Recipe, manifest: Manifest) -> Entry {
-        Entry::of(Library::built(recipe, manifest, &self.cache))
+        self.with_check(Library::built(recipe, manifest, &self.cache))
+    }
+}
+
+impl Verb {
+    fn with_check(&self, library: Library) -> Entry {
+        let check = self.cache.checked(&library);
+        Entry {
+            check,
+            ..Entry::of(library)
+        }
     }
 }
 
 impl Entry {
     fn of(library: Library) -> Entry {
+        let used = library.path.is_some() || library.loader.is_some();
+        let state = if used { "installed" } else { "system" };
         Entry {
-            state: if library.path.is_some() {
-                "installed"
-            } else {
-                "system"
-            },
+            state,
             damage: None,
             spec: library.spec,
             name: library.name,
             version: library.version,
             path: library.path,
             companions: library.companions,
+            loader: library.loader,
+            check: None,
             sha256: library.sha256,
             build_id: library.build_id,
             source: library.source,
@@ -310,6 +373,14 @@ impl Entry {
     }
 }
 
+fn words(words: &[std::ffi::OsString]) -> String {
+    words
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
 fn table(entries: &[Entry]) -> Table {
     let mut table = Table::new();
     table
@@ -319,6 +390,7 @@ fn table(entries: &[Entry]) -> Table {
         "allocator",
         "state",
         "from",
+        "checked",
         "known defects",
         "protections",
         "what its statistics tell",
@@ -330,6 +402,7 @@ fn table(entries: &[Entry]) -> Table {
             &entry.spec,
             entry.state,
             &entry.source,
+            &check::cell(entry.check.as_ref()),
             &defects.join(", "),
             &entry.protections.join(", "),
             statistics.split([':', ';']).next().unwrap_or_default(),

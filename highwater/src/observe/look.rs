@@ -27,8 +27,20 @@ pub struct Target {
     pub load_lines: Option<std::path::PathBuf>,
     /// Folders of the process's cgroup, when it has one of its own.
     pub cgroup: Option<std::path::PathBuf>,
-    /// What the arm says must be mapped: `None` is the system's glibc.
-    pub expected_allocator: Option<std::path::PathBuf>,
+    /// What the arm says must answer malloc.
+    pub expected_allocator: Expected,
+}
+
+/// Which allocator an arm promises.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Expected {
+    /// The arm names none: the program as it comes, whatever it is linked with.
+    #[default]
+    Any,
+    /// The system's C library.
+    System,
+    /// This library, preloaded.
+    Library(std::path::PathBuf),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

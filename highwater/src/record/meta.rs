@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::clock::Clock;
 use super::run::{Machine, RunEnd};
+use crate::observe::clock::Anchor;
 use crate::observe::look::TimeNs;
 
 /// Keys of the table. Times are nanoseconds since the Unix epoch on the run's clock.
@@ -36,15 +36,15 @@ fn number(db: &Connection, key: &str) -> rusqlite::Result<i64> {
     )
 }
 
-pub(super) fn write_clock(db: &Connection, clock: &Clock) -> rusqlite::Result<()> {
-    write(db, BEGUN, &clock.begun.0.to_string())?;
+pub(super) fn write_clock(db: &Connection, clock: &Anchor) -> rusqlite::Result<()> {
+    write(db, BEGUN, &clock.wall_ns.to_string())?;
     write(db, BOOTTIME, &clock.boottime_ns.to_string())?;
     write(db, BOOT_ID, &clock.boot_id)
 }
 
-pub(super) fn read_clock(db: &Connection) -> rusqlite::Result<Clock> {
-    Ok(Clock {
-        begun: TimeNs(number(db, BEGUN)?),
+pub(super) fn read_clock(db: &Connection) -> rusqlite::Result<Anchor> {
+    Ok(Anchor {
+        wall_ns: number(db, BEGUN)?,
         boottime_ns: number(db, BOOTTIME)?,
         boot_id: read(db, BOOT_ID)?.unwrap_or_default(),
     })

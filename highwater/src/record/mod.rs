@@ -3,11 +3,11 @@
 //! docs/record.md describes the tables. [`Recorder`] writes, from the supervisor and from the collector at once;
 //! [`Reader`] reads, also while the run goes on.
 
-pub mod clock;
 pub mod error;
 pub mod export;
 pub mod folder;
 mod meta;
+pub mod news;
 pub mod reader;
 pub mod recorder;
 pub mod run;
@@ -15,9 +15,9 @@ mod samples;
 mod schema;
 mod word;
 
-pub use clock::Clock;
 pub use error::RecordError;
 pub use folder::Folder;
+pub use news::News;
 pub use reader::{EventId, LookId, ReadOptions, Reader, SampleRow};
 pub use recorder::{NewProcess, Recorder};
 pub use schema::SCHEMA;

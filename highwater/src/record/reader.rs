@@ -6,15 +6,15 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::clock::Clock;
 use super::error::{RecordError, Result};
 use super::folder::Folder;
 use super::recorder::read_targets;
-use super::run::{Process, Run};
+use super::run::{Process, Run, RunEnd};
 use super::samples;
 use super::schema;
 use super::word::{Word, Words};
 use super::{FindingRow, meta};
+use crate::observe::clock::Anchor;
 use crate::observe::look::{Event, HistogramRow, ProcessId, Target, TimeNs};
 use crate::subject::experiment::{Experiment, parse_experiment};
 
@@ -104,7 +104,7 @@ impl Reader {
         let all = self.db.unchecked_transaction();
         let all = all.map_err(|error| RecordError::from_sqlite(&self.path, "reading", error))?;
         let experiment = self.experiment()?;
-        let begun = self.clock()?.begun;
+        let begun = TimeNs(self.clock()?.wall_ns);
         let mut processes = self.processes()?;
         self.sql("reading samples", |db| {
             samples::attach(db, &mut processes, options)
@@ -122,7 +122,7 @@ impl Reader {
             experiment,
             begun,
             last,
-            end: self.sql("reading how the run ended", meta::read_end)?,
+            end: self.end()?,
             machine: self.sql("reading the machine", meta::read_machine)?,
             processes,
             events: self.events_since(EventId::default())?.0,
@@ -151,8 +151,14 @@ impl Reader {
         .map_err(|problems| damaged(problems.to_string()))
     }
 
-    pub fn clock(&self) -> Result<Clock> {
+    /// The two clocks as they were read when the run began; `wall_ns` is the run's beginning.
+    pub fn clock(&self) -> Result<Anchor> {
         self.sql("reading the clock", meta::read_clock)
+    }
+
+    /// How the run ended; `None` while it goes on, or when nobody could write it down.
+    pub fn end(&self) -> Result<Option<RunEnd>> {
+        self.sql("reading how the run ended", meta::read_end)
     }
 
     /// Every process without samples, facts and histograms.

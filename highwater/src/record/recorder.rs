@@ -6,17 +6,21 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::clock::Clock;
 use super::error::{RecordError, Result};
 use super::folder::Folder;
 use super::run::{Machine, RunEnd};
 use super::schema;
 use super::word::{Word, Words};
 use super::{FindingRow, meta};
-use crate::observe::look::{Event, EventKind, Look, ProcessId, Role, Target, TimeNs};
+use crate::observe::clock::Anchor;
+use crate::observe::look::{
+    Event, EventKind, Expected, Fact, Look, ProcessId, Role, Target, TimeNs,
+};
 use crate::subject::experiment::redact::{redact_command, redact_text};
 use crate::subject::experiment::{Experiment, freeze};
 
+/// `process.expected_allocator` of the system's own; a library's path is absolute, NULL is any.
+const SYSTEM: &str = "system";
 /// Statements kept prepared; there are about a dozen.
 const STATEMENTS_KEPT: usize = 32;
 
@@ -37,7 +41,7 @@ pub struct NewProcess {
     pub metrics_url: Option<String>,
     pub load_lines: Option<PathBuf>,
     pub cgroup: Option<PathBuf>,
-    pub expected_allocator: Option<PathBuf>,
+    pub expected_allocator: Expected,
 }
 
 /// A record open for writing. Several processes may have one on the same file at once.
@@ -63,7 +67,7 @@ impl Recorder {
         folder: &Folder,
         experiment: &Experiment,
         machine: &Machine,
-        clock: &Clock,
+        clock: &Anchor,
     ) -> Result<Recorder> {
         let path = folder.database();
         let mut recorder = Recorder::on(schema::open_for_writing(&path, true)?, path);
@@ -93,17 +97,18 @@ impl Recorder {
     }
 
     /// The clock of the run, as anchored when it began.
-    pub fn clock(&self) -> Result<Clock> {
+    pub fn clock(&self) -> Result<Anchor> {
         meta::read_clock(&self.db).map_err(|e| self.failed("reading the clock", e))
     }
 
     /// A process runs from now on; the id stands for this incarnation in everything that follows.
     pub fn process_started(&mut self, process: &NewProcess) -> Result<ProcessId> {
-        let paths = [
-            &process.load_lines,
-            &process.cgroup,
-            &process.expected_allocator,
-        ];
+        let library = match &process.expected_allocator {
+            Expected::Any => None,
+            Expected::System => Some(PathBuf::from(SYSTEM)),
+            Expected::Library(path) => Some(path.clone()),
+        };
+        let paths = [&process.load_lines, &process.cgroup, &library];
         let [load_lines, cgroup, allocator] = paths.map(|path| path_text(path.as_deref()));
         let (load_lines, cgroup, allocator) = (load_lines?, cgroup?, allocator?);
         let id = self.write("recording a start", |all| {
@@ -142,6 +147,11 @@ impl Recorder {
 
     pub fn event(&mut self, event: &Event) -> Result<()> {
         self.write("recording an event", |all| insert_event(all, event))
+    }
+
+    /// Facts that the supervisor itself found out, outside any look.
+    pub fn facts(&mut self, time: TimeNs, facts: &[Fact]) -> Result<()> {
+        self.write("recording facts", |all| insert_facts(all, time, facts))
     }
 
     /// Something that weakens the run, found by the audit.
@@ -227,6 +237,14 @@ impl Recorder {
     }
 }
 
+fn expected(text: Option<String>) -> Expected {
+    match text {
+        None => Expected::Any,
+        Some(text) if text == SYSTEM => Expected::System,
+        Some(path) => Expected::Library(path.into()),
+    }
+}
+
 /// What the collector has to look at: subjects and loads that have not ended, and highwater itself.
 pub(super) fn read_targets(db: &Connection) -> rusqlite::Result<Vec<Target>> {
     let sql = "SELECT id, pid, start_ticks, arm, replica, role, metrics_url, load_lines, cgroup, expected_allocator
@@ -244,7 +262,7 @@ pub(super) fn read_targets(db: &Connection) -> rusqlite::Result<Vec<Target>> {
                 metrics_url: row.get(6)?,
                 load_lines: path(row.get(7)?),
                 cgroup: path(row.get(8)?),
-                expected_allocator: path(row.get(9)?),
+                expected_allocator: expected(row.get(9)?),
             })
         })?
         .collect()
@@ -268,10 +286,7 @@ fn insert_look(
         .prepare_cached("INSERT INTO look (time) VALUES (?)")?
         .insert([look.time.0])?;
     insert_samples(all, id, look, named)?;
-    let mut fact = all.prepare_cached("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)")?;
-    for row in &look.facts {
-        fact.execute(params![row.process.0, row.key, look.time.0, row.value])?;
-    }
+    insert_facts(all, look.time, &look.facts)?;
     let mut histogram = all.prepare_cached(
         "INSERT INTO histogram (process, metric, start, \"end\", requests, errors, dropped, histogram)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
@@ -294,6 +309,15 @@ fn insert_look(
     look.events
         .iter()
         .try_for_each(|event| insert_event(all, event))
+}
+
+fn insert_facts(all: &Connection, time: TimeNs, facts: &[Fact]) -> rusqlite::Result<()> {
+    let mut insert = all.prepare_cached("INSERT OR REPLACE INTO fact VALUES (?, ?, ?, ?)")?;
+    facts.iter().try_for_each(|fact| {
+        insert
+            .execute(params![fact.process.0, fact.key, time.0, fact.value])
+            .map(|_| ())
+    })
 }
 
 /// Sorted by metric and process, so that the rows of one metric go to one place of the tree.

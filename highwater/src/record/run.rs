@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+pub use crate::observe::host::Machine;
 use crate::observe::look::{Event, HistogramRow, ProcessId, Role, TimeNs};
 use crate::subject::experiment::Experiment;
 
@@ -27,18 +28,6 @@ pub struct Run {
 pub struct RunEnd {
     pub time: TimeNs,
     pub words: String,
-}
-
-/// The machine of the run, for the reader of the report.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Machine {
-    pub kernel: String,
-    pub cpu: String,
-    pub cpus: u32,
-    pub memory_bytes: u64,
-    pub distribution: String,
-    /// `always`, `madvise` or `never`.
-    pub transparent_huge_pages: String,
 }
 
 /// One incarnation of one replica (or a load program, or highwater itself).

@@ -32,13 +32,19 @@ impl ByteScale {
     }
 
     /// The unit of a column: that of its largest value, one step finer when its smallest would
-    /// fall under a half.
+    /// fall under a half. Values under a hundredth of the largest have no say: they are next to nothing.
     pub fn of_column(values: impl IntoIterator<Item = f64>) -> ByteScale {
-        let sizes = values
+        let sizes: Vec<f64> = values
             .into_iter()
             .map(f64::abs)
-            .filter(|v| v.is_finite() && *v > 0.0);
-        let (low, high) = sizes.fold((f64::MAX, 0.0_f64), |(l, h), v| (l.min(v), h.max(v)));
+            .filter(|v| v.is_finite())
+            .collect();
+        let high = sizes.iter().copied().fold(0.0, f64::max);
+        let counts = sizes
+            .iter()
+            .copied()
+            .filter(|size| *size >= high / 100.0 && *size > 0.0);
+        let low = counts.fold(high, f64::min);
         let scale = ByteScale::of(high);
         let finer = ByteScale::of(high / KIB);
         match low < scale.bytes / 2.0 && high / finer.bytes < 100_000.0 {
@@ -49,7 +55,10 @@ impl ByteScale {
 
     /// The bare number, in this unit.
     pub fn number(self, bytes: f64) -> String {
-        digits(bytes / self.bytes)
+        match self.bytes == 1.0 {
+            true => short(bytes),
+            false => digits(bytes / self.bytes),
+        }
     }
 }
 
@@ -60,6 +69,18 @@ pub fn bytes(value: f64) -> String {
     }
     let scale = ByteScale::of(value);
     format!("{} {}", scale.number(value), scale.word)
+}
+
+/// A limit that somebody chose, as short as it was written: "2 GiB", "1.5 MiB".
+pub fn bytes_limit(value: f64) -> String {
+    let scale = ByteScale::of(value);
+    format!("{} {}", short(value / scale.bytes), scale.word)
+}
+
+/// Like [`bytes_limit`], of nanoseconds: "20 ms".
+pub fn nanoseconds_limit(ns: f64) -> String {
+    let (number, unit) = time_scale(ns);
+    format!("{} {unit}", short(number))
 }
 
 /// A growth with its sign: "+290 MiB/h", "-1.20 KiB/h".
@@ -108,14 +129,17 @@ pub fn percent(share: f64) -> String {
 
 /// "1.84 ms", "12.0 s" from nanoseconds.
 pub fn nanoseconds(ns: f64) -> String {
-    let size = ns.abs();
-    let (divisor, word) = match size {
-        size if size >= 1e9 => (1e9, "s"),
-        size if size >= 1e6 => (1e6, "ms"),
-        size if size >= 1e3 => (1e3, "µs"),
-        _ => (1.0, "ns"),
-    };
-    format!("{} {word}", digits(ns / divisor))
+    let (number, unit) = time_scale(ns);
+    format!("{} {unit}", digits(number))
+}
+
+fn time_scale(ns: f64) -> (f64, &'static str) {
+    match ns.abs() {
+        size if size >= 1e9 => (ns / 1e9, "s"),
+        size if size >= 1e6 => (ns / 1e6, "ms"),
+        size if size >= 1e3 => (ns / 1e3, "µs"),
+        _ => (ns, "ns"),
+    }
 }
 
 /// "45 s", "6 min", "1 h 30 min", "3 d 4 h": the two largest parts.
@@ -271,12 +295,15 @@ mod tests {
         assert_eq!(count(0.25), "0.25");
         assert_eq!(nanoseconds(1_840_000.0), "1.84 ms");
         assert_eq!(nanoseconds(740.0), "740 ns");
+        assert_eq!(nanoseconds_limit(2e7), "20 ms");
+        assert_eq!(bytes_limit(1.5 * MIB), "1.5 MiB");
     }
 
     #[test]
     fn a_column_shares_the_unit_that_keeps_its_smallest_readable() {
         assert_eq!(ByteScale::of_column([2.0 * GIB, 40.0 * MIB]).word, "MiB");
         assert_eq!(ByteScale::of_column([8.0 * GIB, 1.3 * GIB]).word, "GiB");
+        assert_eq!(ByteScale::of_column([16.0 * MIB, 39.0 * KIB]).word, "MiB");
         assert_eq!(ByteScale::of_column([]).word, "B");
     }
 }

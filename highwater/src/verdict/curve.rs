@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use super::{Estimate, Label, Rules};
 use crate::analyse::bins::Bin;
-use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, sketch};
+use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, fit_few, sketch};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{median, quantile};
-use crate::analyse::shapes::{Bounded, Family, Shapes, shapes};
+use crate::analyse::shapes::{Bounded, Family, Shapes, shapes, simple_shapes};
 use crate::analyse::student::t_cdf;
 
 /// A day, for the cycle that nearly every service has.
@@ -40,6 +40,11 @@ impl Weights {
         .unwrap_or((Label::Insufficient, 0.0))
     }
 
+    /// Weight of all bounded labels together.
+    pub fn bounded(&self) -> f64 {
+        self.flat + self.plateauing + self.stepped
+    }
+
     fn add(&mut self, other: &Weights, times: f64) {
         self.flat += times * other.flat;
         self.plateauing += times * other.plateauing;
@@ -62,6 +67,7 @@ pub struct Opinion {
     pub asymptote: Mixture,
     /// Rise over the window of what has no bound, as a share of the level.
     pub growth_share: Mixture,
+    /// Log of the summed weights: compares ways to look at the same bins.
     pub ln_evidence: f64,
     pub window_s: f64,
     pub bins: usize,
@@ -81,6 +87,8 @@ pub struct View<'a> {
     pub width_s: f64,
     /// The level that shares are taken of, when it is not that of the bins (the floors of a saw).
     pub level: Option<f64>,
+    /// A handful of points: only the simplest shapes.
+    pub few: bool,
 }
 
 struct Scaled {
@@ -96,7 +104,11 @@ struct Scaled {
 /// Forms the opinion; `None` when there are too few bins, or no time passes.
 pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
     let (scaled, candidates) = set_up(view)?;
-    let fitted = fit(&scaled.window, &candidates);
+    let fitted = if view.few {
+        fit_few(&scaled.window, &candidates)
+    } else {
+        fit(&scaled.window, &candidates)
+    };
     if fitted.candidates.is_empty() {
         return None;
     }
@@ -115,6 +127,9 @@ pub fn evidence(view: &View) -> f64 {
 
 fn set_up(view: &View) -> Option<(Scaled, Shapes)> {
     let scaled = scale(view)?;
+    if view.few {
+        return Some((scaled, simple_shapes()));
+    }
     let single = !view.by_uptime || view.bins.iter().all(|b| b.incarnation == 0);
     let steps_at: Vec<f64> = if single {
         scaled
@@ -128,7 +143,7 @@ fn set_up(view: &View) -> Option<(Scaled, Shapes)> {
         Vec::new()
     };
     let day = DAY_S / scaled.span_s;
-    let half_a_day = (0.4..8.0).contains(&day) && view.periods_s.is_empty();
+    let half_a_day = (0.4..2.4).contains(&day) && view.periods_s.is_empty();
     let candidates = shapes(&steps_at, half_a_day.then_some(day));
     Some((scaled, candidates))
 }
@@ -184,7 +199,7 @@ fn scale(view: &View) -> Option<Scaled> {
 }
 
 /// No residual is known better than the grain of the readings, a three-thousandth of the level, or a
-/// two-hundredth of the range: no real curve is exactly a formula.
+/// hundredth of the range: no real curve is exactly a formula.
 fn floor_of(values: &[f64], scale: f64, level: f64) -> f64 {
     let mut moves: Vec<f64> = values
         .windows(2)
@@ -230,6 +245,10 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
     1.0 - t_cdf((bar - guess.mean) / guess.se, df)
 }
 
+/// A fill that is nearly straight over the window still rises at its end; of curves that look so, this
+/// share goes on.
+const STRAIGHT: f64 = 0.5;
+
 /// How one candidate spreads its weight over the labels; bars in scaled units.
 fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> Weights {
     let unbounded = c.limit.is_none();
@@ -256,6 +275,10 @@ fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> 
         Bounded::None => {}
         Bounded::Fill => w.plateauing = rest * rose,
         Bounded::Open => w.open = rest * rose,
+        Bounded::Slow => {
+            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
+            w.open = (rose - w.growing).max(0.0);
+        }
         Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
         Bounded::Day => w.open = if day_seen { 0.0 } else { rest },
     }
@@ -286,8 +309,10 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
             df: c.df,
         };
         let per_second = scaled.scale / scaled.span_s;
-        growing.push(part(c.slope, weight * labels.growing, per_second, 0.0));
-        all.push(part(c.slope, weight, per_second, 0.0));
+        for slope in [c.slope, c.slope_fifth] {
+            growing.push(part(slope, weight * labels.growing, per_second, 0.0));
+            all.push(part(slope, weight, per_second, 0.0));
+        }
         level.push(part(c.end, weight, scaled.scale, scaled.shift));
         growth.push(part(c.growth, weight, scaled.scale / scaled.level, 0.0));
         if let Some(l) = c.limit {

@@ -13,6 +13,8 @@ pub struct Rules {
     pub swing_share: f64,
     /// The leading label needs this much of the weight, or the verdict is insufficient.
     pub decisive: f64,
+    /// And its side (growing, or any bounded label) needs this much.
+    pub decisive_side: f64,
     /// Level of all intervals.
     pub interval: f64,
     /// Peaks at this share of the limit are OOM kills.
@@ -26,7 +28,8 @@ impl Default for Rules {
             growth_share: 0.03,
             shift_share: 0.02,
             swing_share: 0.03,
-            decisive: 0.6,
+            decisive: 0.45,
+            decisive_side: 0.58,
             interval: 0.95,
             oom_share: 0.9,
         }

@@ -158,7 +158,8 @@ fn speak(
         lo: e.lo * HOUR_S,
         hi: e.hi * HOUR_S,
     });
-    if label == Label::Insufficient || weight < rules.decisive {
+    let side = if label == Label::Growing { weight } else { said.weights.bounded() };
+    if label == Label::Insufficient || weight < rules.decisive || side < rules.decisive_side {
         verdict.label = Label::Insufficient;
         verdict.rule = format!(
             "no label has {:.0} % of the weight (the best, {}, has {:.0} %)",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-use highwater::observe::look::{Look, ProcessId, Role, Target};
+use highwater::observe::look::{Expected, Look, ProcessId, Role, Target};
 use highwater::observe::metric::Metric;
 use highwater::observe::proc::{ProcRoot, read_start_ticks};
 
@@ -31,7 +31,7 @@ pub fn target(process: i64, pid: i32, start_ticks: u64) -> Target {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: None,
+        expected_allocator: Expected::System,
     }
 }
 

@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use highwater::observe::look::{
-    Event, EventKind, Fact, HistogramRow, Look, ProcessId, Role, Sample, TimeNs,
+    Event, EventKind, Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, TimeNs,
 };
 use highwater::record::run::Machine;
-use highwater::record::{Clock, Folder, NewProcess, Recorder};
+use highwater::observe::clock::Anchor;
+use highwater::record::{Folder, NewProcess, Recorder};
 use highwater::subject::experiment::{Experiment, parse_experiment};
 
 pub const BEGUN: i64 = 1_795_281_243_250_000_000;
@@ -42,9 +43,9 @@ pub fn machine() -> Machine {
     }
 }
 
-pub fn clock() -> Clock {
-    Clock {
-        begun: TimeNs(BEGUN),
+pub fn clock() -> Anchor {
+    Anchor {
+        wall_ns: BEGUN,
         boottime_ns: 77,
         boot_id: "boot".into(),
     }
@@ -71,7 +72,7 @@ pub fn process(arm: &str, replica: u32) -> NewProcess {
         metrics_url: Some("http://127.0.0.1:4100/metrics".into()),
         load_lines: Some("/tmp/lines".into()),
         cgroup: None,
-        expected_allocator: Some("/lib/libjemalloc.so".into()),
+        expected_allocator: Expected::Library("/lib/libjemalloc.so".into()),
     }
 }
 

@@ -38,6 +38,15 @@ impl Small {
         }
     }
 
+    /// From now on nothing can be written, as on a medium that is only read.
+    fn seal(&self) {
+        let sealed = Command::new("mount")
+            .args(["-o", "remount,ro"])
+            .arg(self.folder.path())
+            .status();
+        assert!(sealed.expect("mount").success(), "not remounted");
+    }
+
     fn path(&self) -> &Path {
         self.folder.path()
     }
@@ -140,4 +149,52 @@ fn a_run_folder_that_does_not_fit_is_refused() {
         });
     let error = begun.expect_err("no room").to_string();
     assert!(error.contains("the disk is full"), "{error}");
+}
+
+#[test]
+fn a_run_on_a_read_only_disk_is_read() {
+    let Some(disk) = Small::mount() else {
+        return;
+    };
+    let (folder, mut finished) = begin(&disk.path().join("runs"));
+    let id = finished
+        .process_started(&process("glibc", 1))
+        .expect("a process");
+    finished.look(&look(1, &[id])).expect("a look");
+    let end = highwater::record::run::RunEnd {
+        time: crate::build::time(2),
+        words: "done".into(),
+    };
+    finished.ended(&end).expect("the end");
+    drop(finished);
+    // A copy of a run that was killed: its last looks are still in the log beside the file.
+    let (killed, mut recorder) = begin(&disk.path().join("runs"));
+    let id = recorder
+        .process_started(&process("glibc", 1))
+        .expect("a process");
+    recorder.look(&look(1, &[id])).expect("a look");
+    let copy = disk.path().join("runs/2026-11-21-copy-1");
+    std::fs::create_dir(&copy).expect("a folder");
+    for name in ["run.db", "run.db-wal"] {
+        std::fs::copy(killed.path().join(name), copy.join(name)).expect("a copy");
+    }
+    drop(recorder);
+    disk.seal();
+    let read = |folder: &highwater::record::Folder| Reader::read(folder, &ReadOptions::default());
+    let run = read(&folder).expect("a finished run");
+    assert_eq!(run.end, Some(end));
+    assert_eq!(run.processes[0].samples["rss_bytes"].len(), 1);
+    let copy = highwater::record::Folder::open(&copy).expect("a folder");
+    match read(&copy) {
+        Ok(run) => assert_eq!(run.processes[0].samples["rss_bytes"].len(), 1),
+        Err(error) => {
+            let words = error.to_string();
+            assert!(words.contains("cannot be opened or written"), "{words}");
+        }
+    }
+    let refused = highwater::record::Recorder::open(&folder).expect_err("written to a sealed disk");
+    assert!(
+        refused.to_string().contains("cannot be opened or written"),
+        "{refused}"
+    );
 }

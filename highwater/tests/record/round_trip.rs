@@ -53,7 +53,7 @@ fn what_is_written_comes_back() {
     assert_eq!(run.id, "2026-11-21-relay-1");
     assert_eq!(run.folder, folder.path());
     assert_eq!(run.experiment, redact_experiment(&experiment()));
-    assert_eq!((run.begun, run.last), (clock().begun, time(2)));
+    assert_eq!((run.begun.0, run.last), (clock().wall_ns, time(2)));
     assert_eq!(run.machine, machine());
     assert_eq!(run.end, None);
     assert_eq!(run.processes.len(), 2);

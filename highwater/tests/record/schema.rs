@@ -100,6 +100,52 @@ fn other_programs_see_the_documented_sample() {
     assert_eq!(rows, [row(1), row(2), row(3)]);
 }
 
+/// Each table and column of a fresh record stands in docs/record.md, and nothing else does.
+#[test]
+fn the_page_describes_every_table() {
+    let runs = tempfile::tempdir().expect("a folder");
+    let (folder, _recorder) = begin(runs.path());
+    let db = rusqlite::Connection::open(folder.database()).expect("a database");
+    let names = |sql: &str| -> Vec<String> {
+        let mut statement = db.prepare(sql).expect("a query");
+        let rows = statement.query_map([], |row| row.get(0)).expect("rows");
+        rows.collect::<Result<_, _>>().expect("names")
+    };
+    let page = include_str!("../../../docs/record.md");
+    assert!(page.contains(&format!("## Tables (schema {SCHEMA})")));
+    let sections: Vec<&str> = page
+        .split("\n### `")
+        .skip(1)
+        .filter_map(|section| section.split("\n## ").next())
+        .collect();
+    let tables = names("SELECT name FROM sqlite_schema WHERE type IN ('table', 'view')");
+    assert_eq!(sections.len(), tables.len(), "{tables:?}");
+    for table in tables {
+        let section = sections
+            .iter()
+            .find(|section| section.starts_with(&format!("{table}`")));
+        let section = section.unwrap_or_else(|| panic!("{table} is not on the page"));
+        let described: Vec<&str> = section
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next())
+            .collect();
+        assert_eq!(
+            described,
+            names(&format!("SELECT name FROM pragma_table_info('{table}')")),
+            "{table}"
+        );
+        let optional: Vec<&str> = section
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once("` ? |"))
+            .map(|(name, _)| name)
+            .collect();
+        let sql = "SELECT name FROM pragma_table_info('TABLE') WHERE \"notnull\" = 0 AND pk = 0";
+        if table != "sample" {
+            assert_eq!(optional, names(&sql.replace("TABLE", &table)), "{table}");
+        }
+    }
+}
+
 /// A schema is a promise: a new one is a new file with a new fixture, never an edit.
 #[test]
 #[ignore = "writes the fixture anew; only ever needed once"]

@@ -2,11 +2,12 @@
 //!
 //! A full disk delays rows, it does not lose them: they wait here, in order, until the record takes them.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
-use crate::observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, TimeNs};
+use crate::observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
 use crate::record::{NewProcess, RecordError, Recorder};
+use crate::subject::service::start_ticks;
 use crate::subject::{Ending, Happening, Role as SubjectRole, Started, What, Who};
 
 /// Rows that wait for a full disk; more than this many are dropped, oldest first, and counted.
@@ -16,8 +17,24 @@ const WAITING_MAX: usize = 10_000;
 #[derive(Debug, Clone)]
 enum Row {
     Happened(Happening),
-    Said { time: TimeNs, who: Option<Who>, kind: EventKind, words: String },
-    Facts { time: TimeNs, facts: Vec<Fact> },
+    Said {
+        time: TimeNs,
+        who: Option<Who>,
+        kind: EventKind,
+        words: String,
+    },
+    Facts {
+        time: TimeNs,
+        facts: Vec<Fact>,
+    },
+}
+
+/// What is known of the processes of an arm before they run.
+#[derive(Debug, Clone, Default)]
+pub struct ArmFacts {
+    pub expected: Expected,
+    /// Facts of each of its processes: (key, value).
+    pub facts: Vec<(String, String)>,
 }
 
 /// The supervisor's pen.
@@ -25,6 +42,8 @@ pub struct Journal {
     recorder: Recorder,
     begun: TimeNs,
     ids: HashMap<Who, ProcessId>,
+    arms: BTreeMap<String, ArmFacts>,
+    collector: Option<(i32, ProcessId)>,
     waiting: VecDeque<Row>,
     dropped: u64,
     /// The disk is full and that was said.
@@ -33,8 +52,16 @@ pub struct Journal {
 
 impl Journal {
     pub fn new(recorder: Recorder, begun: TimeNs) -> Journal {
-        let (ids, waiting) = (HashMap::new(), VecDeque::new());
-        Journal { recorder, begun, ids, waiting, dropped: 0, full: false }
+        Journal {
+            recorder,
+            begun,
+            ids: HashMap::new(),
+            arms: BTreeMap::new(),
+            collector: None,
+            waiting: VecDeque::new(),
+            dropped: 0,
+            full: false,
+        }
     }
 
     /// Remembers processes that the record knows from before (a resumed run).
@@ -46,8 +73,52 @@ impl Journal {
         self.ids.get(who).copied()
     }
 
-    pub fn recorder(&mut self) -> &mut Recorder {
-        &mut self.recorder
+    /// What is known of each arm before it runs; an arm that is absent promises no allocator.
+    pub fn describe_arms(&mut self, arms: BTreeMap<String, ArmFacts>) {
+        self.arms = arms;
+    }
+
+    /// A process of highwater itself, or the machine (pid 0): looked at like any other.
+    pub fn ourselves(
+        &mut self,
+        role: Role,
+        pid: i32,
+        name: &str,
+        time: TimeNs,
+    ) -> Result<ProcessId, RecordError> {
+        self.recorder.process_started(&NewProcess {
+            arm: String::new(),
+            replica: 0,
+            incarnation: 0,
+            role,
+            pid,
+            start_ticks: start_ticks(pid),
+            started: time,
+            command: vec![name.to_owned()],
+            metrics_url: None,
+            load_lines: None,
+            cgroup: None,
+            expected_allocator: Expected::Any,
+        })
+    }
+
+    pub fn ended(&mut self, id: ProcessId, time: TimeNs) -> Result<(), RecordError> {
+        self.recorder.process_ended(id, time, None)
+    }
+
+    /// The collector lives under this pid now: the row of the one before ends.
+    pub fn collector(&mut self, pid: Option<i32>, time: TimeNs) -> Result<(), RecordError> {
+        if self.collector.map(|(known, _)| known) == pid {
+            return Ok(());
+        }
+        if let Some((_, id)) = self.collector.take() {
+            self.recorder.process_ended(id, time, None)?;
+        }
+        if let Some(pid) = pid {
+            let id = self.ourselves(Role::Highwater, pid, "collector", time)?;
+            self.collector = Some((pid, id));
+        }
+        Ok(())
     }
 
     pub fn happened(&mut self, happening: Happening) -> Result<(), RecordError> {
@@ -61,17 +132,18 @@ impl Journal {
         kind: EventKind,
         words: String,
     ) -> Result<(), RecordError> {
-        self.take(Row::Said { time, who, kind, words })
+        self.take(Row::Said {
+            time,
+            who,
+            kind,
+            words,
+        })
     }
 
     pub fn facts(&mut self, time: TimeNs, facts: Vec<Fact>) -> Result<(), RecordError> {
         self.take(Row::Facts { time, facts })
     }
 
-    /// Rows that did not fit yet, and the number of those that were dropped.
-    pub fn backlog(&self) -> (usize, u64) {
-        (self.waiting.len(), self.dropped)
-    }
 
     fn take(&mut self, row: Row) -> Result<(), RecordError> {
         if self.waiting.len() == WAITING_MAX {
@@ -105,36 +177,87 @@ impl Journal {
     fn write(&mut self, row: &Row) -> Result<(), RecordError> {
         match row {
             Row::Happened(happening) => self.write_happening(happening),
-            Row::Said { time, who, kind, words } => {
+            Row::Said {
+                time,
+                who,
+                kind,
+                words,
+            } => {
                 let process = who.as_ref().and_then(|who| self.id_of(who));
                 let words = words.clone();
-                self.recorder.event(&Event { time: *time, process, kind: *kind, words })
+                self.recorder.event(&Event {
+                    time: *time,
+                    process,
+                    kind: *kind,
+                    words,
+                })
             }
-            Row::Facts { time, facts } => self.recorder.look(&Look {
-                time: *time,
-                samples: Vec::new(),
-                facts: facts.clone(),
-                histograms: Vec::new(),
-                events: Vec::new(),
-            }),
+            Row::Facts { time, facts } => self.recorder.facts(*time, facts),
         }
     }
 
     fn write_happening(&mut self, happening: &Happening) -> Result<(), RecordError> {
-        let Happening { at, who, what, words } = happening;
+        let Happening {
+            at,
+            who,
+            what,
+            words,
+        } = happening;
         let time = self.time(*at);
         if let What::Started(started) | What::Resumed(started) = what
             && !self.ids.contains_key(who)
         {
-            let id = self.recorder.process_started(&new_process(who, started, time))?;
+            let row = new_process(who, started, time, self.expected(who));
+            let id = self.recorder.process_started(&row)?;
             self.ids.insert(who.clone(), id);
+            self.write_arm_facts(who, id, time)?;
         }
         let process = self.id_of(who);
         if let (What::Ended { exit, .. }, Some(id)) = (what, process) {
             self.recorder.process_ended(id, time, exit.as_deref())?;
         }
         let words = format!("{}: {words}", who.words());
-        self.recorder.event(&Event { time, process, kind: kind_of(what), words })
+        self.recorder.event(&Event {
+            time,
+            process,
+            kind: kind_of(what),
+            words,
+        })
+    }
+
+    /// A load program is no arm, whatever is preloaded into it.
+    fn expected(&self, who: &Who) -> Expected {
+        let of_arm = self
+            .arms
+            .get(&who.arm)
+            .filter(|_| who.role == SubjectRole::Subject);
+        of_arm.map(|arm| arm.expected.clone()).unwrap_or_default()
+    }
+
+    fn write_arm_facts(
+        &mut self,
+        who: &Who,
+        process: ProcessId,
+        time: TimeNs,
+    ) -> Result<(), RecordError> {
+        let known = self
+            .arms
+            .get(&who.arm)
+            .filter(|_| who.role == SubjectRole::Subject);
+        let facts: Vec<Fact> = known
+            .into_iter()
+            .flat_map(|arm| &arm.facts)
+            .map(|(key, value)| Fact {
+                process,
+                key: key.clone(),
+                value: value.clone(),
+            })
+            .collect();
+        if facts.is_empty() {
+            Ok(())
+        } else {
+            self.recorder.facts(time, &facts)
+        }
     }
 
     /// The run's time, from the time since it began.
@@ -143,7 +266,7 @@ impl Journal {
     }
 }
 
-fn new_process(who: &Who, started: &Started, time: TimeNs) -> NewProcess {
+fn new_process(who: &Who, started: &Started, time: TimeNs, expected: Expected) -> NewProcess {
     let is_load = who.role == SubjectRole::Load;
     NewProcess {
         arm: who.arm.clone(),
@@ -157,7 +280,7 @@ fn new_process(who: &Who, started: &Started, time: TimeNs) -> NewProcess {
         metrics_url: started.metrics_url.clone(),
         load_lines: started.out.clone().filter(|_| is_load),
         cgroup: started.cgroup.clone(),
-        expected_allocator: started.library.clone(),
+        expected_allocator: expected,
     }
 }
 

@@ -56,9 +56,17 @@ impl Trials {
         let verify = experiment.verify.iter().map(|check| (check.clone(), false));
         let guard = experiment.guard.iter().map(|check| (check.clone(), true));
         let is_tried = |check: &Check| fact::key(&check.condition).is_some();
-        let checks = verify.chain(guard).filter(|(check, _)| is_tried(check)).collect();
+        let checks = verify
+            .chain(guard)
+            .filter(|(check, _)| is_tried(check))
+            .collect();
         let (sender, receiver) = channel();
-        Trials { checks, sender, receiver, under_way: 0 }
+        Trials {
+            checks,
+            sender,
+            receiver,
+            under_way: 0,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -69,7 +77,9 @@ impl Trials {
     pub fn begin(&mut self, candidates: &[Candidate]) {
         for (check, is_guard) in &self.checks {
             let named = |arm: &str| check.arms.is_empty() || check.arms.iter().any(|a| a == arm);
-            let due = candidates.iter().filter(|c| named(&c.arm) && c.uptime >= check.after);
+            let due = candidates
+                .iter()
+                .filter(|c| named(&c.arm) && c.uptime >= check.after);
             for candidate in due {
                 if self.under_way < UNDER_WAY_MAX {
                     let (check, candidate) = (check.clone(), candidate.clone());
@@ -97,7 +107,9 @@ impl Trials {
         let mut outcomes = Vec::new();
         while self.under_way > 0 {
             let left = deadline.saturating_duration_since(Instant::now());
-            let Ok(outcome) = self.receiver.recv_timeout(left) else { break };
+            let Ok(outcome) = self.receiver.recv_timeout(left) else {
+                break;
+            };
             self.under_way -= 1;
             outcomes.push(outcome);
         }
@@ -129,7 +141,12 @@ fn try_http(url: &str, status: u16, values: &Values) -> (bool, String) {
         Ok(url) => url,
         Err(error) => return (false, error.to_string()),
     };
-    match (Question::Http { url: url.clone(), status }).ask() {
+    match (Question::Http {
+        url: url.clone(),
+        status,
+    })
+    .ask()
+    {
         Ok(()) => (true, format!("{url} answered {status}")),
         Err(words) => (false, format!("{url}: {words}")),
     }
@@ -161,12 +178,17 @@ fn run_command(words: &[String]) -> Result<(ExitStatus, String), String> {
         .spawn()
         .map_err(|error| format!("{} could not be started: {error}", words[0]))?;
     let group = child.id() as i32;
-    let reader = child.stderr.take().map(|stderr| thread::spawn(move || read_start(stderr)));
+    let reader = child
+        .stderr
+        .take()
+        .map(|stderr| thread::spawn(move || read_start(stderr)));
     let deadline = Instant::now() + COMMAND_MAX;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
-                let output = reader.and_then(|reader| reader.join().ok()).unwrap_or_default();
+                let output = reader
+                    .and_then(|reader| reader.join().ok())
+                    .unwrap_or_default();
                 return Ok((status, output));
             }
             Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(20)),
@@ -174,7 +196,10 @@ fn run_command(words: &[String]) -> Result<(ExitStatus, String), String> {
                 // SAFETY: kill takes two integers; the group is the child's own and not yet reaped.
                 unsafe { libc::kill(-group, libc::SIGKILL) };
                 let _ = child.wait();
-                return Err(format!("took longer than {} s and was ended", COMMAND_MAX.as_secs()));
+                return Err(format!(
+                    "took longer than {} s and was ended",
+                    COMMAND_MAX.as_secs()
+                ));
             }
         }
     }

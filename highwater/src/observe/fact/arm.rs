@@ -2,24 +2,27 @@
 
 use std::path::Path;
 
+use crate::observe::look::Expected;
+
 use super::library::{FileKey, Identity, Libraries};
 use super::proof::{Answer, Proof};
 
 /// In words, why a process does not run its arm; `None` when it does.
 ///
 /// The rule. An arm with an allocator: the file that answers malloc must be that library, by inode
-/// or by sha256 (a copy of it in a container is the same library). An arm without one: the system's C
-/// library must answer. A static program runs its own allocator: right for an arm without one,
+/// or by sha256 (a copy of it in a container is the same library). An arm of the system's: the C
+/// library must answer. An arm that names none is the program as it comes. A static program runs its own allocator: right for an arm without one,
 /// never for an arm with one.
 pub fn not_the_arm(
-    expected: Option<&Path>,
+    expected: &Expected,
     proof: &Proof,
     pid: i32,
     libraries: &mut Libraries,
 ) -> Option<String> {
     match expected {
-        Some(library) => not_the_library(library, proof, pid, libraries),
-        None => not_the_system(proof, pid),
+        Expected::Library(library) => not_the_library(library, proof, pid, libraries),
+        Expected::System => not_the_system(proof, pid),
+        Expected::Any => None,
     }
 }
 

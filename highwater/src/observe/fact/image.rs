@@ -155,10 +155,10 @@ impl<'m> Image<'m> {
             let entry = self
                 .memory
                 .u32(plus(chains, u64::from(index.checked_sub(first)?) * 4))?;
-            if entry | 1 == hash | 1 {
-                if let Some(export) = self.symbol(index, name) {
-                    return Some(export);
-                }
+            if entry | 1 == hash | 1
+                && let Some(export) = self.symbol(index, name)
+            {
+                return Some(export);
             }
             if entry & 1 == 1 {
                 return None;

@@ -246,7 +246,7 @@ mod tests {
             b"\0GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36.\nC";
         let expected = "GNU C Library (Debian GLIBC 2.36-9+deb12u14) stable release version 2.36";
         assert_eq!(find_version(glibc).as_deref(), Some(expected));
-        let jemalloc = b"x\05.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c\0";
+        let jemalloc = b"x\x005.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c\0";
         let expected = "5.3.0-0-g54eaed1d8b56b1aa528be3bdd1877e59c56fa90c";
         assert_eq!(find_version(jemalloc).as_deref(), Some(expected));
         assert_eq!(

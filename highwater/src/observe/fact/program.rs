@@ -76,7 +76,7 @@ fn read_elf(path: &Path, script: Option<PathBuf>) -> Result<Program> {
     let image = image_of(&memory);
     let libc = match &interpreter {
         None => Libc::None,
-        Some(name) => libc_of(&[name.clone()]),
+        Some(name) => libc_of(std::slice::from_ref(name)),
     };
     Ok(Program {
         path: path.to_path_buf(),

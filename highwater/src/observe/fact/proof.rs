@@ -222,10 +222,10 @@ impl ProofReader<'_> {
         });
         let mut found: Vec<(&MappedFile, FileKey, File)> = Vec::new();
         for mapped in files {
-            if let Some((key, file)) = self.open_mapped(mapped, None) {
-                if self.libraries.binding(key, &file).malloc.is_some() {
-                    found.push((mapped, key, file));
-                }
+            if let Some((key, file)) = self.open_mapped(mapped, None)
+                && self.libraries.binding(key, &file).malloc.is_some()
+            {
+                found.push((mapped, key, file));
             }
         }
         let others = found

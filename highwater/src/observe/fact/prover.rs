@@ -87,7 +87,7 @@ impl Prover {
             Ok(Some(proof)) => {
                 self.digest = proof.digest.clone();
                 let wrong = not_the_arm(
-                    target.expected_allocator.as_deref(),
+                    &target.expected_allocator,
                     &proof,
                     target.pid,
                     reader.libraries,

@@ -31,8 +31,8 @@ pub fn table(report: &Report) -> Markup {
     html! {
         section aria-labelledby="arms" {
             h2 #arms { "Arms" }
-            div.scroll {
-                table.arms {
+            div.scroll tabindex="0" {
+                table.arms.stack {
                     caption {
                         "Memory and its costs. Levels are at the end of the run, costs are means after warm-up; "
                         "under each number its 95 % interval over processes."
@@ -59,7 +59,7 @@ fn head(scales: (ByteScale, ByteScale)) -> Markup {
                 th.number scope="col" { "Growth" br; span.unit { (scales.1.word) "/h" } }
                 th.number scope="col" { "Control" br; span.unit { "ratio" } }
                 th.number scope="col" { "Peak" br; span.unit { (scales.0.word) } }
-                th.number scope="col" { "Lazy, THP" br; span.unit { "% of RSS" } }
+                th.number scope="col" { "Lazy / THP" br; span.unit { "% of RSS" } }
                 th.number.cost scope="col" { "User" br; span.unit { "% CPU" } }
                 th.number scope="col" { "System" br; span.unit { "% CPU" } }
                 th.number scope="col" { "Faults" br; span.unit { "per s" } }
@@ -82,7 +82,10 @@ fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup
                 @if row.restarted > 0 { span.note.open { (row.restarted) " restarted" } }
                 @for defect in &row.defects { span.note.open title=(visible(defect)) { "known defect" } }
             }
-            td data-title="Trend" { (trend(row)) }
+            td data-title="Trend" {
+                (trend(row))
+                @if let Some(needs) = &row.memory.needs { span.interval.needs { "needs " (visible(needs)) } }
+            }
             @for (at, value) in memory(report, row, scales).iter().chain(&costs(row)).enumerate() {
                 td.number.cost[at == 5] data-title=(value.title) {
                     span.value { (value.value) }
@@ -123,7 +126,7 @@ fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<
     let share =
         |share: Option<f64>| share.map_or(MISSING.to_string(), |s| written::short(s * 100.0));
     let shares = format!(
-        "{}, {}",
+        "{} / {}",
         share(row.cost.lazy_free_share),
         share(row.cost.huge_pages_share)
     );
@@ -145,7 +148,7 @@ fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<
             &format!("Peak {}", level.word),
             peak.map(|peak| level.number(peak)),
         ),
-        plain("LazyFree, huge pages %", Some(shares)),
+        plain("Lazy / THP %", Some(shares)),
     ]
 }
 
@@ -157,10 +160,10 @@ fn costs(row: &ArmRow) -> Vec<Value> {
             .map(|l| written::digits(of(l) as f64 / 1e6))
     };
     vec![
-        estimate("User CPU %", cost.cpu_user, 0.01, written::digits),
-        estimate("System CPU %", cost.cpu_system, 0.01, written::digits),
+        estimate("User %", cost.cpu_user, 0.01, written::digits),
+        estimate("System %", cost.cpu_system, 0.01, written::digits),
         estimate(
-            "Faults per s",
+            "Faults/s",
             cost.minor_faults_per_second,
             1.0,
             written::count,
@@ -168,12 +171,7 @@ fn costs(row: &ArmRow) -> Vec<Value> {
         plain("p50 ms", ms(|l| l.p50_ns)),
         plain("p99 ms", ms(|l| l.p99_ns)),
         plain("Max ms", ms(|l| l.max_ns)),
-        estimate(
-            "Requests per s",
-            cost.requests_per_second,
-            1.0,
-            written::count,
-        ),
+        estimate("Requests/s", cost.requests_per_second, 1.0, written::count),
     ]
 }
 

@@ -150,6 +150,14 @@ mod tests {
     }
 
     #[test]
+    fn the_scripts_draw_the_arms_as_the_tables_do() {
+        let arms = include_str!("page/arms.js");
+        assert!(arms.contains(&format!("const COLOURS = {COLOURS};")));
+        let dashes = DASHES.map(|dash| format!("[{}]", dash.replace(' ', ", ")));
+        assert!(arms.contains(&format!("const DASHES = [{}];", dashes.join(", "))));
+    }
+
+    #[test]
     fn no_script_ends_itself() {
         for text in [UPLOT_JS, PAGE_JS] {
             assert!(!text.to_lowercase().contains("</script"));

@@ -189,7 +189,7 @@ fn table(report: &Report, caption: &str, times: &[f64], rows: Vec<Row>) -> Marku
     html! {
         details.numbers {
             summary { "Numbers" }
-            div.scroll {
+            div.scroll tabindex="0" {
                 table {
                     caption { (caption) }
                     thead { tr {

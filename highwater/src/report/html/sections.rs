@@ -6,6 +6,7 @@ use super::{numbers, swatch, visible};
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
 use crate::units::written;
+use crate::verdict::check::CheckOutcome;
 use crate::verdict::run::Adopt;
 
 /// Rows of the table of events at most; the run folder has all of them.
@@ -121,7 +122,7 @@ pub fn charts(report: &Report) -> Markup {
 fn figure(id: &str, title: &str, caption: &str, numbers: Markup) -> Markup {
     html! {
         figure class={ "chart-" (id) } {
-            h3 { (title) }
+            div.head { h3 { (title) } div.tools {} }
             figcaption { (caption) }
             div.chart id={ "chart-" (id) } {}
             (numbers)
@@ -148,30 +149,50 @@ fn stretch_caption(what: &str, stretch_s: Option<f64>) -> String {
 }
 
 pub fn checks(report: &Report) -> Markup {
-    let outcome = |passed: Option<bool>| match passed {
-        Some(true) => ("good", "pass"),
-        Some(false) => ("bad", "fail"),
-        None => ("open", "open"),
-    };
+    let checks = &report.verdict.checks;
+    let mut names: Vec<&str> = Vec::new();
+    for check in checks {
+        if !names.contains(&check.check.as_str()) {
+            names.push(&check.check);
+        }
+    }
+    let arms = report
+        .charts
+        .arms
+        .iter()
+        .filter(|arm| checks.iter().any(|check| check.arm == **arm));
+    let of = |arm: &str, name: &str| checks.iter().find(|c| c.arm == arm && c.check == name);
     html! {
-        @if !report.verdict.checks.is_empty() {
+        @if !checks.is_empty() {
             section aria-labelledby="checks" {
                 h2 #checks { "Checks" }
-                div.scroll { table {
-                    caption { "The experiment's own conditions, for each arm they name" }
-                    thead { tr { @for title in ["Outcome", "Check", "Arm", "Seen"] { th scope="col" { (title) } } } }
-                    tbody { @for check in &report.verdict.checks {
-                        @let (class, word) = outcome(check.passed);
+                div.scroll tabindex="0" { table.matrix {
+                    caption { "The experiment's own conditions, for each arm they name, and what was seen" }
+                    thead { tr {
+                        th scope="col" { "Arm" }
+                        @for name in &names { th scope="col" { (visible(name)) } }
+                    } }
+                    tbody { @for arm in arms {
                         tr {
-                            td { span class={ "outcome " (class) } { (word) } }
-                            td { (visible(&check.check)) }
-                            td { span.name { (swatch(report, &check.arm)) (visible(&check.arm)) } }
-                            td { (visible(&check.observed)) }
+                            th scope="row" { span.name { (swatch(report, arm)) (visible(arm)) } }
+                            @for name in &names { td { @if let Some(check) = of(arm, name) { (outcome(check)) } } }
                         }
                     } }
                 } }
             }
         }
+    }
+}
+
+fn outcome(check: &CheckOutcome) -> Markup {
+    let (class, word) = match check.passed {
+        Some(true) => ("good", "pass"),
+        Some(false) => ("bad", "fail"),
+        None => ("open", "open"),
+    };
+    html! {
+        span class={ "outcome " (class) } { (word) }
+        span.seen { (visible(&check.observed)) }
     }
 }
 
@@ -196,7 +217,8 @@ pub fn experiment(report: &Report) -> Markup {
                     ", warm-up of " (written::seconds(s.warmup_s)) " left out, seed " (s.seed) "."
                 }
                 @if let Some(load) = &s.load { dt { "Load" } dd { code { (visible(load)) } } }
-                @if let Some(end) = &s.end { dt { "End" } dd { (visible(end)) } }
+                dt { "End" }
+                dd { (visible(s.end.as_deref().unwrap_or(text::NO_END))) }
             }
         }
     }
@@ -210,7 +232,7 @@ pub fn plans(report: &Report) -> Markup {
     html! {
         section aria-labelledby="plans" {
             h2 #plans { "Arms as run" }
-            div.scroll { table.plans {
+            div.scroll tabindex="0" { table.plans.stack {
                 caption { "What was asked for, and what each process was proved to run" }
                 thead { tr {
                     @for title in ["Arm", "Allocator", "Proved in the processes", "Environment", "Command"] {
@@ -220,10 +242,12 @@ pub fn plans(report: &Report) -> Markup {
                 tbody { @for arm in &report.arms {
                     tr {
                         th scope="row" { span.name { (swatch(report, &arm.name)) (visible(&arm.name)) } }
-                        td { (visible(&arm.allocator)) }
-                        td { @for words in proved(&arm.name) { div { (visible(&words)) } } }
-                        td { @for variable in &arm.environment { div { code { (visible(variable)) } } } }
-                        td { code { (visible(&arm.command)) } }
+                        td data-title="Allocator" { (visible(&arm.allocator)) }
+                        td data-title="Proved" { @for words in proved(&arm.name) { div { (visible(&words)) } } }
+                        td data-title="Environment" {
+                            @for variable in &arm.environment { div { code { (visible(variable)) } } }
+                        }
+                        td data-title="Command" { code { (visible(&arm.command)) } }
                     }
                 } }
             } }
@@ -244,7 +268,7 @@ pub fn events(report: &Report) -> Markup {
                 h2 #events { "Events" }
                 details open[incidents > 0 && report.events.len() <= 40] {
                     summary { (report.events.len()) " events, " (incidents) " of them incidents" }
-                    div.scroll { table.events {
+                    div.scroll tabindex="0" { table.events {
                         caption { "What happened, in order" @if shown < report.events.len() { " (the first " (shown) ")" } }
                         thead { tr { @for title in ["At", "Process", "Event", "Words"] { th scope="col" { (title) } } } }
                         tbody { @for event in report.events.iter().take(EVENTS_MAX) {

@@ -83,11 +83,12 @@ fn take_constant(lines: &mut [Line]) -> String {
     for (nothing, sentence) in [("0", "None in any arm"), (MISSING, "Not measured")] {
         let is_nothing = |title: &str| {
             let fields = |line: &Line| [line.memory.clone(), line.costs.clone()].concat();
-            lines
+            let mut texts = lines
                 .iter()
                 .flat_map(fields)
                 .filter(|(t, _)| t == title)
-                .all(|(_, text)| text == nothing)
+                .peekable();
+            texts.peek().is_some() && texts.all(|(_, text)| text == nothing)
         };
         let titles: Vec<String> = OMITTED
             .iter()

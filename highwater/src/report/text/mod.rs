@@ -73,6 +73,9 @@ fn is_said(report: &Report, learning: &str) -> bool {
         .is_some_and(|adopt| adopt.words == learning)
 }
 
+/// What is said of a run without an end.
+pub const NO_END: &str = "none recorded: it still runs, or was broken off";
+
 /// "relay: 8 arms of 3 processes, 5 min, a look every 1 s, warm-up of 30 s left out."
 fn facts(report: &Report) -> String {
     let s = &report.summary;
@@ -81,8 +84,12 @@ fn facts(report: &Report) -> String {
     } else {
         "processes"
     };
+    let end = match s.end {
+        Some(_) => String::new(),
+        None => format!(" End: {NO_END}."),
+    };
     format!(
-        "{}: {} arms of {} {processes}, {}, a look every {}, warm-up of {} left out.",
+        "{}: {} arms of {} {processes}, {}, a look every {}, warm-up of {} left out.{end}",
         s.run,
         report.arms.len(),
         s.replicas,
@@ -90,6 +97,22 @@ fn facts(report: &Report) -> String {
         written::seconds(s.interval_s),
         written::seconds(s.warmup_s),
     )
+}
+
+/// The checks, a line for all arms of which the same was seen.
+pub fn checks(report: &Report) -> Vec<String> {
+    check_lines(&report.verdict)
+        .into_iter()
+        .map(|(_, words)| words.replace("  ", " "))
+        .collect()
+}
+
+/// Known defects, early ends, restarts: a line each.
+pub fn notes(report: &Report) -> Vec<String> {
+    arms::notes(report)
+        .into_iter()
+        .map(|(_, words)| words)
+        .collect()
 }
 
 /// What highwater itself took.
@@ -190,6 +213,8 @@ impl Page {
 fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     let options = textwrap::Options::new(width)
         .subsequent_indent(indent)
+        .wrap_algorithm(textwrap::WrapAlgorithm::FirstFit)
+        .word_separator(textwrap::WordSeparator::AsciiSpace)
         .word_splitter(textwrap::WordSplitter::NoHyphenation);
     textwrap::wrap(text, options)
         .into_iter()

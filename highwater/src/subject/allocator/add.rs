@@ -15,7 +15,7 @@ use super::recipe::{Recipe, Route};
 use super::run::Log;
 use super::source::{Fetch, clients, fetch, sha256_file};
 use super::spec::Spec;
-use super::verify::{prove_version, verify};
+use super::verify::{Trial, preload_value};
 
 /// Where an add is; told to whoever shows progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +107,9 @@ impl Cache {
         client: Option<&str>,
         progress: Progress<'_>,
     ) -> Result<Library> {
+        // A cache folder that no preload can name is said before minutes of building.
+        preload_value(&self.place(recipe), &[])
+            .with_context(|| format!("the cache folder does not serve; see {CACHE_VARIABLE}"))?;
         let _lock = self.lock(recipe, || progress(Step::Waiting))?;
         if let State::Ready(manifest) = self.state(recipe)?
             && client.is_none_or(|c| c == manifest.route)
@@ -176,15 +179,17 @@ impl Cache {
         source: &Path,
         out: &Path,
     ) -> Result<()> {
-        let library = out.join(&manifest.library);
-        let companions: Vec<PathBuf> = manifest
-            .companions
-            .iter()
-            .map(|c| out.join(&c.file))
-            .collect();
-        let elf = verify(&library, &companions)?;
-        manifest.version_shown =
-            prove_version(&recipe.version_proof, &library, &companions, source)?;
+        let trial = Trial {
+            library: out.join(&manifest.library),
+            companions: manifest
+                .companions
+                .iter()
+                .map(|c| out.join(&c.file))
+                .collect(),
+            loader: manifest.loader.as_ref().map(|c| out.join(&c.file)),
+        };
+        let elf = trial.verify()?;
+        manifest.version_shown = trial.prove_version(&recipe.version_proof, source)?;
         manifest.architecture = machine_name(elf.machine);
         manifest.libc = elf.libc.to_string();
         manifest.build_id = elf.build_id;
@@ -258,14 +263,19 @@ fn lay_out(
     out: &Path,
 ) -> Result<Manifest> {
     let library = copy_into(&built.library, out)?;
-    let mut companions = Vec::new();
-    for companion in &built.companions {
-        let file = copy_into(companion, out)?;
-        companions.push(Companion {
+    let companion = |path: &PathBuf| -> Result<Companion> {
+        let file = copy_into(path, out)?;
+        Ok(Companion {
             sha256: sha256_file(&out.join(&file))?,
             file,
-        });
-    }
+        })
+    };
+    let companions = built
+        .companions
+        .iter()
+        .map(companion)
+        .collect::<Result<_>>()?;
+    let loader = built.loader.as_ref().map(companion).transpose()?;
     let mut licence_files = Vec::new();
     for file in &route.licence_files {
         let name = format!("licence-{}", file.replace('/', "-"));
@@ -287,6 +297,7 @@ fn lay_out(
         bytes: path.metadata()?.len(),
         library,
         companions,
+        loader,
         built_at: jiff::Timestamp::now().to_string(),
         build_id: None,
         version_shown: String::new(),

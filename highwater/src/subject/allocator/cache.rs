@@ -52,8 +52,10 @@ pub struct Manifest {
     pub sha256: String,
     pub bytes: u64,
     pub build_id: Option<String>,
-    /// Libraries to preload before it.
+    /// Libraries to preload before it; with a loader, the libraries beside it.
     pub companions: Vec<Companion>,
+    /// The loader to start programs through: then nothing is preloaded.
+    pub loader: Option<Companion>,
     /// How the version was seen in the built library, and the text that showed it.
     pub version_shown: String,
     pub architecture: String,
@@ -214,6 +216,26 @@ impl Cache {
         Ok(Staging(path))
     }
 
+    /// An empty folder for a task that needs no lock; those of processes that are gone are removed.
+    pub(super) fn scratch(&self, task: &str) -> Result<Staging> {
+        let folder = self.root.join(".staging");
+        fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let prefix = format!("{task}~");
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let gone = name
+                .strip_prefix(&prefix)
+                .is_some_and(|pid| !Path::new("/proc").join(pid).exists());
+            if gone {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        let path = folder.join(format!("{prefix}{}", std::process::id()));
+        fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
+        Ok(Staging(path))
+    }
+
     /// Moves a finished folder into its place by one rename; an older library leaves in the same
     /// step.
     pub(super) fn install(&self, recipe: &Recipe, finished: &Path) -> Result<()> {
@@ -244,7 +266,8 @@ impl Manifest {
 /// What of a library's folder is not as its manifest says.
 fn damage(place: &Path, manifest: &Manifest) -> Option<String> {
     let first = (&manifest.library, &manifest.sha256);
-    let companions = manifest.companions.iter().map(|c| (&c.file, &c.sha256));
+    let companions = manifest.companions.iter().chain(&manifest.loader);
+    let companions = companions.map(|c| (&c.file, &c.sha256));
     for (file, wanted) in std::iter::once(first).chain(companions) {
         match sha256_file(&place.join(file)) {
             Err(_) => return Some(format!("its {file} cannot be read")),

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use anyhow::{Context, Result, bail};
 
-use super::recipe::{Build, Recipe, Source};
+use super::recipe::{Recipe, Source};
 
 mod embedded {
     include!(concat!(env!("OUT_DIR"), "/allocators.rs"));
@@ -36,10 +36,8 @@ fn parse_recipe(file: &str, text: &str) -> Result<Recipe> {
         if let Source::Cargo(source) = &mut route.source {
             source.lock_text = find(embedded::LOCKS, &format!("{}.lock", source.lock))?;
         }
-        if let Build::Compile(compile) = &mut route.build {
-            for own in &mut compile.files {
-                own.text = find(embedded::FILES, &own.file)?;
-            }
+        for own in route.build.own_files_mut() {
+            own.text = find(embedded::FILES, &own.file)?;
         }
     }
     Ok(recipe)
@@ -64,6 +62,7 @@ pub(super) fn version_key(version: &str) -> (Vec<u64>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::subject::allocator::recipe::Route;
 
     #[test]
     fn every_recipe_parses_and_has_no_faults() {
@@ -105,11 +104,8 @@ mod tests {
             assert!(routes().any(|r| named(&r.source)), "no recipe names {lock}");
         }
         for (file, _) in embedded::FILES {
-            let named = |b: &Build| match b {
-                Build::Compile(c) => c.files.iter().any(|f| f.file == *file),
-                _ => false,
-            };
-            assert!(routes().any(|r| named(&r.build)), "no recipe names {file}");
+            let named = |r: &Route| r.build.own_files().iter().any(|f| f.file == *file);
+            assert!(routes().any(named), "no recipe names {file}");
         }
     }
 

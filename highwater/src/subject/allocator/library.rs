@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
@@ -10,7 +11,7 @@ use super::cache::{Cache, Manifest};
 use super::machine::glibc_version;
 use super::recipe::{Defect, Recipe};
 use super::source::sha256_file;
-use super::verify::{preload_value, read_elf, verify};
+use super::verify::{Trial, preload_value, read_elf};
 
 /// An allocator that is ready to be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -24,6 +25,8 @@ pub struct Library {
     pub path: Option<PathBuf>,
     /// Libraries to preload before it.
     pub companions: Vec<PathBuf>,
+    /// The loader to start the program through, where the arm is a whole C library.
+    pub loader: Option<Loader>,
     /// The file's sha256 in hex; of the mapped libc for the system's own.
     pub sha256: Option<String>,
     /// GNU build id in hex, as the running process has it mapped.
@@ -46,6 +49,30 @@ pub struct Library {
     pub built_at: Option<String>,
 }
 
+/// A C library of its own: `PROGRAM --library-path LIBRARY_PATH COMMAND...` starts a command on it.
+///
+/// The command's own children run on the system's libc again, and `/proc/PID/exe` is the loader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Loader {
+    pub program: PathBuf,
+    pub library_path: PathBuf,
+}
+
+impl Loader {
+    /// The words to put before a command. With `argv0` the command keeps its name.
+    pub fn prefix(&self, argv0: Option<&str>) -> Vec<OsString> {
+        let mut words = vec![
+            self.program.clone().into_os_string(),
+            "--library-path".into(),
+        ];
+        words.push(self.library_path.clone().into_os_string());
+        if let Some(name) = argv0 {
+            words.extend(["--argv0".into(), name.into()]);
+        }
+        words
+    }
+}
+
 impl Library {
     /// The value of `LD_PRELOAD`; `None` for the system's own allocator.
     ///
@@ -56,6 +83,24 @@ impl Library {
             .as_deref()
             .map(|path| preload_value(path, &self.companions))
             .transpose()
+    }
+
+    /// A command that starts a program on this library. Add arguments after it.
+    ///
+    /// # Errors
+    /// As [`Library::preload`].
+    pub fn command(&self, program: &Path) -> Result<Command> {
+        if let Some(loader) = &self.loader {
+            let words = loader.prefix(None);
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]).arg(program);
+            return Ok(command);
+        }
+        let mut command = Command::new(program);
+        if let Some(value) = self.preload()? {
+            command.env("LD_PRELOAD", value);
+        }
+        Ok(command)
     }
 
     /// A library of the cache.
@@ -103,7 +148,12 @@ impl Library {
         let path = path
             .canonicalize()
             .with_context(|| format!("no library at {spec}"))?;
-        let elf = verify(&path, &[])?;
+        let trial = Trial {
+            library: path.clone(),
+            companions: Vec::new(),
+            loader: None,
+        };
+        let elf = trial.verify()?;
         Ok(Library {
             spec,
             name: path
@@ -144,6 +194,7 @@ impl Library {
             version: None,
             path: None,
             companions: Vec::new(),
+            loader: None,
             sha256: None,
             build_id: None,
             source: String::new(),

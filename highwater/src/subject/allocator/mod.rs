@@ -8,6 +8,7 @@ mod add;
 mod build;
 mod cache;
 mod catalogue;
+mod check;
 mod elf;
 mod environment;
 mod library;
@@ -21,9 +22,10 @@ mod verify;
 pub use add::{Progress, Step};
 pub use cache::{CACHE_VARIABLE, Cache, Manifest, State};
 pub use catalogue::catalogue;
+pub use check::{Answer, Finding, Outcome, Protection, Report};
 pub use elf::{Elf, Libc, misfit, parse_elf};
 pub use environment::{Advice, Severity, validate_environment};
-pub use library::Library;
+pub use library::{Library, Loader};
 pub use machine::{Machine, glibc_version};
 pub use recipe::{Defect, Recipe};
 pub use spec::{Spec, SpecError};
@@ -46,4 +48,9 @@ pub fn installed(spec: &Spec) -> Result<Option<Library>> {
 /// Whatever keeps it from being added, with what to do next; nothing half-installed stays.
 pub fn ensure(spec: &Spec, progress: Progress<'_>) -> Result<Library> {
     Cache::open()?.ensure(spec, progress)
+}
+
+/// What the last check of exactly these bytes found, if there was one.
+pub fn checked(library: &Library) -> Option<Report> {
+    Cache::open().ok()?.checked(library)
 }

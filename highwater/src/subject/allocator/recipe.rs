@@ -130,6 +130,7 @@ pub enum Source {
     System,
     Cargo(Crate),
     Apt(Package),
+    AptSource(SourcePackage),
     Pip(Wheel),
 }
 
@@ -149,7 +150,7 @@ pub struct Crate {
     pub lock_text: String,
 }
 
-/// A Debian package, or with `origin` its source package.
+/// A Debian package.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
@@ -172,6 +173,21 @@ pub struct FurtherPackage {
     pub sha256: String,
 }
 
+/// The upstream archive inside a Debian source package.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourcePackage {
+    pub package: String,
+    pub version: String,
+    pub suite: String,
+    /// The tar file of the upstream source.
+    pub file: String,
+    /// Of that tar file.
+    pub sha256: String,
+    /// The folder that it unpacks to.
+    pub folder: String,
+}
+
 /// A wheel of the Python package index.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -191,6 +207,8 @@ pub enum Build {
     Configure(Configure),
     Cmake(Cmake),
     Copy(CopyOut),
+    Loader(LoaderOut),
+    Zig(Zig),
 }
 
 /// One call of the compiler: sources in, shared library out.
@@ -249,7 +267,7 @@ pub struct Configure {
     pub script: String,
     #[serde(default)]
     pub arguments: Vec<String>,
-    /// `CFLAGS` for both.
+    /// `CFLAGS` and `CXXFLAGS` for both.
     pub cflags: String,
     pub targets: Vec<String>,
     /// The library, relative to `folder`.
@@ -279,6 +297,30 @@ pub struct CopyOut {
     /// Libraries that must be preloaded before it.
     #[serde(default)]
     pub companions: Vec<String>,
+}
+
+/// A whole C library with its own loader: nothing is preloaded, the program is started through it.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoaderOut {
+    /// The folder of the package that holds all of it.
+    pub folder: String,
+    /// File name of the loader in it.
+    pub loader: String,
+    /// File name of the C library in it.
+    pub library: String,
+}
+
+/// One call of the Zig compiler that a wheel carries.
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Zig {
+    /// Files of `allocators/files/`; the first is the root of the library.
+    pub files: Vec<OwnFile>,
+    /// What follows the architecture in Zig's name of the target, such as `linux-gnu.2.28`.
+    pub target: String,
+    pub flags: Vec<String>,
+    pub library: String,
 }
 
 /// The system glibc's recipe has this version.
@@ -354,12 +396,12 @@ impl Route {
 
     fn paths(&self) -> Vec<&str> {
         let mut paths: Vec<&str> = self.licence_files.iter().map(String::as_str).collect();
+        paths.extend(self.build.own_files().iter().map(|f| f.to.as_str()));
         match &self.build {
             Build::System => {}
             Build::Compile(c) => {
                 paths.extend([c.folder.as_str(), c.library.as_str()]);
                 paths.extend(c.sources.iter().chain(&c.include).map(String::as_str));
-                paths.extend(c.files.iter().map(|f| f.to.as_str()));
             }
             Build::Configure(c) => paths.extend([&*c.folder, &*c.script, &*c.output]),
             Build::Cmake(c) => paths.extend([&*c.folder, &*c.output]),
@@ -367,8 +409,29 @@ impl Route {
                 paths.push(&c.file);
                 paths.extend(c.companions.iter().map(String::as_str));
             }
+            Build::Loader(c) => paths.extend([&*c.folder, &*c.loader, &*c.library]),
+            Build::Zig(c) => paths.push(&c.library),
         }
         paths
+    }
+}
+
+impl Build {
+    /// The files of `allocators/files/` that it uses.
+    pub fn own_files(&self) -> &[OwnFile] {
+        match self {
+            Build::Compile(compile) => &compile.files,
+            Build::Zig(zig) => &zig.files,
+            _ => &[],
+        }
+    }
+
+    pub(super) fn own_files_mut(&mut self) -> &mut [OwnFile] {
+        match self {
+            Build::Compile(compile) => &mut compile.files,
+            Build::Zig(zig) => &mut zig.files,
+            _ => &mut [],
+        }
     }
 }
 
@@ -378,7 +441,7 @@ impl Source {
         match self {
             Source::System => "system",
             Source::Cargo(_) => "cargo",
-            Source::Apt(_) => "apt",
+            Source::Apt(_) | Source::AptSource(_) => "apt",
             Source::Pip(_) => "pip",
         }
     }
@@ -389,6 +452,7 @@ impl Source {
             Source::System => "this machine".to_owned(),
             Source::Cargo(c) => format!("crate {} {}", c.name, c.version),
             Source::Apt(p) => format!("deb {} {} ({})", p.package, p.version, p.suite),
+            Source::AptSource(p) => format!("source {} {} ({})", p.package, p.version, p.suite),
             Source::Pip(w) => format!("wheel {} {}", w.package, w.version),
         }
     }
@@ -405,6 +469,7 @@ impl Source {
                         .map(|f| (format!("deb {}", f.package), f.sha256.as_str())),
                 )
                 .collect(),
+            Source::AptSource(p) => vec![(p.file.clone(), p.sha256.as_str())],
             Source::Pip(w) => vec![(format!("wheel {}", w.package), w.sha256.as_str())],
         }
     }

@@ -146,10 +146,6 @@ fn die_with_us(command: &mut Command) {
 pub struct Finished {
     /// `None`: it was still running at the limit and was ended.
     pub status: Option<ExitStatus>,
-    #[allow(
-        dead_code,
-        reason = "for the checks of `allocators check`, which come next"
-    )]
     pub stdout: Vec<u8>,
     pub stderr: Vec<u8>,
 }

@@ -21,38 +21,149 @@ const START_LIMIT: Duration = Duration::from_secs(20);
 /// A preload without these takes over only half of the heap.
 const REQUIRED_EXPORTS: &[&str] = &["malloc", "free", "calloc", "realloc"];
 
-/// Reads the library, compares it with this machine's programs, starts one under it and sees that
-/// `malloc` leads into it. `companions` are preloaded before it.
-///
-/// # Errors
-/// Another architecture or libc, missing exports, a library that does not load: in words.
-pub fn verify(library: &Path, companions: &[PathBuf]) -> Result<Elf> {
-    let elf = read_elf(library)?;
-    let (program, program_elf) = small_program()?;
-    if let Some(why) = misfit(&elf, &program_elf) {
-        bail!("{} {why}", library.display());
+/// A library that is to be tried.
+#[derive(Debug)]
+pub struct Trial {
+    pub library: PathBuf,
+    /// Preloaded before it.
+    pub companions: Vec<PathBuf>,
+    /// Started through, instead of a preload.
+    pub loader: Option<PathBuf>,
+}
+
+impl Trial {
+    /// Reads the library, compares it with this machine's programs, starts one under it and sees
+    /// that `malloc` leads into it.
+    ///
+    /// # Errors
+    /// Another architecture or libc, missing exports, a library that does not load: in words.
+    pub fn verify(&self) -> Result<Elf> {
+        let elf = read_elf(&self.library)?;
+        let (_, program) = small_program()?;
+        let shown = self.library.display();
+        if let Some(why) = misfit(&elf, &program) {
+            bail!("{shown} {why}");
+        }
+        if !elf.shared {
+            bail!("{shown} is a program or an object file, not a shared library");
+        }
+        if self.loader.is_none() {
+            check_glibc(&self.library, &elf)?;
+        }
+        let missing: Vec<&str> = REQUIRED_EXPORTS
+            .iter()
+            .copied()
+            .filter(|n| !exports(&elf, n))
+            .collect();
+        if !missing.is_empty() {
+            bail!(
+                "{shown} does not export {}: preloading it would change nothing, or only half",
+                missing.join(", ")
+            );
+        }
+        self.check_loads()?;
+        Ok(elf)
     }
-    if !elf.shared {
-        bail!(
-            "{} is a program or an object file, not a shared library",
-            library.display()
-        );
+
+    /// A small program, to be started on the library.
+    fn command(&self) -> Result<Command> {
+        let (program, _) = small_program()?;
+        let mut command = match &self.loader {
+            Some(loader) => {
+                let mut command = Command::new(loader);
+                let folder = self
+                    .library
+                    .parent()
+                    .context("a library lies in a folder")?;
+                command.arg("--library-path").arg(folder).arg(&program);
+                command
+            }
+            None => {
+                let mut command = Command::new(&program);
+                command.env(
+                    "LD_PRELOAD",
+                    preload_value(&self.library, &self.companions)?,
+                );
+                command
+            }
+        };
+        if program.ends_with("sh") {
+            command.args(["-c", ":"]);
+        }
+        command.env("LC_ALL", "C");
+        Ok(command)
     }
-    check_glibc(library, &elf)?;
-    let missing: Vec<&str> = REQUIRED_EXPORTS
-        .iter()
-        .copied()
-        .filter(|n| !exports(&elf, n))
-        .collect();
-    if !missing.is_empty() {
-        bail!(
-            "{} does not export {}: preloading it would change nothing, or only half",
-            library.display(),
-            missing.join(", ")
-        );
+
+    fn check_loads(&self) -> Result<()> {
+        let mut command = self.command()?;
+        // The loader itself tells where each symbol leads, with all of them bound at the start.
+        command.env("LD_DEBUG", "bindings").env("LD_BIND_NOW", "1");
+        let shown = self.library.display();
+        let finished =
+            run_limited(&mut command, START_LIMIT).with_context(|| format!("starting {shown}"))?;
+        let said = String::from_utf8_lossy(&finished.stderr);
+        let Some(status) = finished.status else {
+            bail!("a small program did not end within {START_LIMIT:?} under {shown}");
+        };
+        if let Some(line) = said
+            .lines()
+            .find(|line| line.contains("cannot be preloaded"))
+        {
+            bail!("the loader refuses {shown}: {}", line.trim());
+        }
+        if !status.success() {
+            let word = said
+                .lines()
+                .rfind(|line| !line.contains(":\tbinding file "));
+            let word = word.map(|w| format!(": {}", w.trim())).unwrap_or_default();
+            bail!("a small program {} under {shown}{word}", outcome(status));
+        }
+        let targets = parse_bindings(&said, "malloc");
+        let ours = self.library.to_string_lossy();
+        match targets.iter().find(|target| **target != ours) {
+            Some(other) => bail!("under {shown}, malloc leads into {other}"),
+            None if targets.is_empty() => bail!("under {shown}, the loader bound no malloc at all"),
+            None => Ok(()),
+        }
     }
-    check_loads(library, companions, &program)?;
-    Ok(elf)
+
+    /// Sees the recipe's version in the built library; the answer says how, for the manifest.
+    ///
+    /// # Errors
+    /// A library that shows another version, or none.
+    pub fn prove_version(&self, proof: &VersionProof, source: &Path) -> Result<String> {
+        let mut shown = Vec::new();
+        if !proof.strings.is_empty() {
+            let bytes = std::fs::read(&self.library)?;
+            for text in &proof.strings {
+                if !holds(&bytes, text.as_bytes()) {
+                    bail!("the built library does not hold its version {text:?}");
+                }
+                shown.push(format!("the library holds {text:?}"));
+            }
+        }
+        if let Some(says) = &proof.says {
+            shown.push(self.hear(says)?);
+        }
+        if let Some(line) = &proof.source {
+            shown.push(read_line(line, source)?);
+        }
+        shown.extend(proof.because.clone());
+        Ok(shown.join("; "))
+    }
+
+    fn hear(&self, says: &Says) -> Result<String> {
+        let finished = run_limited(self.command()?.envs(&says.environment), START_LIMIT)?;
+        let said = String::from_utf8_lossy(&finished.stderr);
+        if !said.contains(&says.text) {
+            let first = said.lines().next().unwrap_or("nothing");
+            bail!(
+                "the built library does not say its version {:?}; it says {first:?}",
+                says.text
+            );
+        }
+        Ok(format!("the library says {:?}", says.text))
+    }
 }
 
 /// Reads a library's ELF tables.
@@ -123,45 +234,6 @@ pub(super) fn preload_value(library: &Path, companions: &[PathBuf]) -> Result<Os
     Ok(value)
 }
 
-fn check_loads(library: &Path, companions: &[PathBuf], program: &Path) -> Result<()> {
-    let mut command = Command::new(program);
-    command.env("LD_PRELOAD", preload_value(library, companions)?);
-    // The loader itself tells where each symbol leads, with all of them bound at the start.
-    command
-        .env("LD_DEBUG", "bindings")
-        .env("LD_BIND_NOW", "1")
-        .env("LC_ALL", "C");
-    if program.ends_with("sh") {
-        command.args(["-c", ":"]);
-    }
-    let finished = run_limited(&mut command, START_LIMIT)
-        .with_context(|| format!("starting {}", program.display()))?;
-    let said = String::from_utf8_lossy(&finished.stderr);
-    let shown = library.display();
-    let Some(status) = finished.status else {
-        bail!(
-            "{} did not end within {START_LIMIT:?} under {shown}",
-            program.display()
-        );
-    };
-    if let Some(line) = said
-        .lines()
-        .find(|line| line.contains("cannot be preloaded"))
-    {
-        bail!("the loader refuses {shown}: {}", line.trim());
-    }
-    if !status.success() {
-        bail!("{} {} under {shown}", program.display(), outcome(status));
-    }
-    let targets = parse_bindings(&said, "malloc");
-    let ours = library.to_string_lossy();
-    match targets.iter().find(|target| **target != ours) {
-        Some(other) => bail!("under {shown}, malloc leads into {other}"),
-        None if targets.is_empty() => bail!("under {shown}, the loader bound no malloc at all"),
-        None => Ok(()),
-    }
-}
-
 /// The files that a symbol was bound to, from the loader's `LD_DEBUG=bindings` lines:
 /// ``PID: binding file FROM [0] to TARGET [0]: normal symbol `malloc' [VERSION]``.
 fn parse_bindings<'a>(text: &'a str, symbol: &str) -> Vec<&'a str> {
@@ -176,56 +248,8 @@ fn parse_bindings<'a>(text: &'a str, symbol: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Sees the recipe's version in the built library; the answer says how, for the manifest.
-///
-/// # Errors
-/// A library that shows another version, or none.
-pub fn prove_version(
-    proof: &VersionProof,
-    library: &Path,
-    companions: &[PathBuf],
-    source: &Path,
-) -> Result<String> {
-    let mut shown = Vec::new();
-    if !proof.strings.is_empty() {
-        let bytes = std::fs::read(library)?;
-        for text in &proof.strings {
-            if !holds(&bytes, text.as_bytes()) {
-                bail!("the built library does not hold its version {text:?}");
-            }
-            shown.push(format!("the library holds {text:?}"));
-        }
-    }
-    if let Some(says) = &proof.says {
-        shown.push(hear(says, library, companions)?);
-    }
-    if let Some(line) = &proof.source {
-        shown.push(read_line(line, source)?);
-    }
-    shown.extend(proof.because.clone());
-    Ok(shown.join("; "))
-}
-
 fn holds(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len()).any(|window| window == text)
-}
-
-fn hear(says: &Says, library: &Path, companions: &[PathBuf]) -> Result<String> {
-    let (program, _) = small_program()?;
-    let mut command = Command::new(&program);
-    command
-        .env("LD_PRELOAD", preload_value(library, companions)?)
-        .envs(&says.environment);
-    let finished = run_limited(&mut command, START_LIMIT)?;
-    let said = String::from_utf8_lossy(&finished.stderr);
-    if !said.contains(&says.text) {
-        let first = said.lines().next().unwrap_or("nothing");
-        bail!(
-            "the built library does not say its version {:?}; it says {first:?}",
-            says.text
-        );
-    }
-    Ok(format!("the library says {:?}", says.text))
 }
 
 fn read_line(line: &SourceText, source: &Path) -> Result<String> {

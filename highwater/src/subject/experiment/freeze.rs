@@ -126,6 +126,7 @@ struct Load<'a> {
 #[derive(Serialize)]
 struct ArmTable<'a> {
     name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
     allocator: &'a str,
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     arguments: &'a [String],

@@ -4,6 +4,8 @@
 
 pub mod check;
 pub mod command;
+pub mod draft;
+pub mod facts;
 pub mod file;
 pub mod freeze;
 pub mod parse;
@@ -151,7 +153,7 @@ pub enum LoadPer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Arm {
     pub name: String,
-    /// "glibc", "jemalloc@5.3.0", or the path of a library.
+    /// "glibc", "jemalloc@5.3.0", or the path of a library; empty: the program as it comes.
     pub allocator: String,
     pub environment: BTreeMap<String, String>,
     /// Appended to the command.

@@ -129,6 +129,24 @@ pub fn redact_experiment(experiment: &Experiment) -> Experiment {
     safe
 }
 
+/// Variables of an experiment read back from its frozen form whose values were left out. Whoever starts
+/// processes from it (`--resume`) must have them from elsewhere, or say that they are missing.
+pub fn redacted_names(experiment: &Experiment) -> Vec<String> {
+    let load = experiment.load.as_ref().map(|load| &load.environment);
+    let environments = [Some(&experiment.subject.environment), load]
+        .into_iter()
+        .flatten();
+    let mut names: Vec<String> = environments
+        .chain(experiment.arms.iter().map(|arm| &arm.environment))
+        .flatten()
+        .filter(|(_, value)| value.contains(REDACTED))
+        .map(|(name, _)| name.clone())
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 /// `NAME=secret`, `--name=secret`, or an address in the word.
 fn redact_word(word: &str) -> String {
     match word.split_once('=') {

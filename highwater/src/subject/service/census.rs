@@ -132,6 +132,11 @@ pub fn read_stat(pid: i32) -> Option<Stat> {
     Stat::from_read(bytes.as_slice()).ok()
 }
 
+/// Field 22 of /proc/PID/stat, clock ticks after boot; 0 when there is no such process.
+pub fn start_ticks(pid: i32) -> u64 {
+    read_stat(pid).map_or(0, |stat| stat.starttime)
+}
+
 /// Whether the process with this pid and start time still lives; a zombie does not.
 pub fn is_alive(pid: i32, start_ticks: u64) -> bool {
     read_row(pid).is_some_and(|row| row.start_ticks == start_ticks)

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-pub use census::{MARK, is_alive, read_stat};
+pub use census::{MARK, is_alive, read_stat, start_ticks};
 pub use command::{Launch, texts_with_ports};
 pub use exit::Exit;
 pub use logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES};

@@ -196,3 +196,38 @@ fn plain(value: f64) -> String {
         false => format!("{value}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn names_and_labels_come_apart() {
+        let (name, labels) = parse_name("up{job=\"a,b\", why=\"\\\"x\\n\"} ");
+        assert_eq!(name, "up");
+        assert_eq!(labels.get("job").map(String::as_str), Some("a,b"));
+        assert_eq!(labels.get("why").map(String::as_str), Some("\"x\n"));
+        assert_eq!(parse_name("plain"), ("plain", BTreeMap::new()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_name(recorded in ".*", wanted in "[a{}=\",\\\\ ]{0,20}") {
+            parse_name(&recorded);
+            parse_name(&wanted);
+            answers(&format!("{OPENMETRICS}{recorded}"), &wanted);
+        }
+
+        #[test]
+        fn a_name_answers_to_itself(name in "[a-z_]{1,12}", key in "[a-z]{1,5}", value in "[^\"\\\\\n]{0,9}") {
+            let full = format!("{name}{{{key}=\"{value}\"}}");
+            let recorded = format!("{OPENMETRICS}{full}");
+            prop_assert!(answers(&recorded, &full));
+            prop_assert!(answers(&recorded, &name));
+            let other = format!("{name}x");
+            prop_assert!(!answers(&recorded, &other));
+        }
+    }
+}

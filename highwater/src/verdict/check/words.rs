@@ -34,9 +34,12 @@ pub fn condition(condition: &Condition) -> String {
                 max.unwrap_or_default()
             )
         }
-        Condition::RssMax { bytes } => format!("rss_max {}", written::bytes(*bytes as f64)),
+        Condition::RssMax { bytes } => format!("rss_max {}", written::bytes_limit(*bytes as f64)),
         Condition::P99Max { limit } => {
-            format!("p99_max {}", written::nanoseconds(limit.as_nanos() as f64))
+            format!(
+                "p99_max {}",
+                written::nanoseconds_limit(limit.as_nanos() as f64)
+            )
         }
         Condition::PausesPerMinuteMax { max } => format!("pauses_per_minute_max {max}"),
         Condition::Trend { any_of } => {

@@ -5,13 +5,13 @@
 //! allocator grows and a changed program does not (the cause is in the program); nothing stops the growth.
 
 use super::Finding;
+use super::phrases::{
+    clause, costs, level, list, lowest, name, names, slope, slope_range, times, verb,
+};
 use super::standing::{Change, Class, Standing};
 use crate::record::run::Run;
-use crate::units::written::{self, ByteScale};
+use crate::units::written;
 use crate::verdict::Label;
-
-/// Names said in a sentence before the rest is only counted.
-const NAMES_MAX: usize = 4;
 
 pub struct Answer {
     pub headline: String,
@@ -40,7 +40,7 @@ pub fn answer(run: &Run, all: &[Standing], findings: &[Finding]) -> Answer {
         n => format!("{n} findings weaken this"),
     };
     let sentence = answer.headline.trim_end_matches('.');
-    answer.headline = format!("{sentence} ({weakened}).");
+    answer.headline = format!("{sentence}; {weakened}.");
     answer
 }
 
@@ -84,24 +84,31 @@ impl Scene<'_> {
 
     /// The other arms may still be told; nothing can be said against the control.
     fn control_untold(&self) -> Answer {
-        let why = match (self.control.class, self.control.row.aborted.as_deref()) {
-            (Class::Ended, Some(why)) => format!("ended too early to be judged ({})", clause(why)),
-            _ => "cannot be judged yet".to_string(),
+        let control = name(self.control);
+        let (why, own_need) = match (self.control.class, self.control.row.aborted.as_deref()) {
+            (Class::Ended, Some(why)) => (
+                format!("ended too early to be judged ({})", clause(why)),
+                Some(format!(
+                    "{control}: a control that stays alive, see its log in the run folder"
+                )),
+            ),
+            _ => ("cannot be judged yet".to_string(), None),
         };
         let others = [
             (Class::Growing, "grows", "grow"),
             (Class::Bounded, "does not grow", "do not grow"),
         ];
-        let told: Vec<String> = others
-            .iter()
-            .map(|(class, one, many)| (self.with(|s| s.class == *class), *one, *many))
-            .filter(|(arms, ..)| !arms.is_empty())
-            .map(|(arms, one, many)| format!("{} {}", names(&arms), verb(&arms, one, many)))
-            .collect();
-        let control = name(self.control);
+        let mut words = format!("the control {control} {why}");
+        for (class, one, many) in others {
+            let arms = self.with(|s| s.class == class);
+            if !arms.is_empty() {
+                words += &format!("; {} {}", names(&arms), verb(&arms, one, many));
+            }
+        }
+        let needs: Vec<String> = own_need.into_iter().chain(self.needs()).collect();
         undecided(
-            format!("the control {control} {why}; {}", told.join(", ")),
-            self.needs(),
+            words,
+            Some(needs.join("; ")).filter(|needs| !needs.is_empty()),
         )
     }
 
@@ -111,7 +118,7 @@ impl Scene<'_> {
         if memory.label == Label::Stepped {
             return undecided(
                 format!(
-                    "the control {name} moves in steps and neither grows nor stays between them"
+                    "the control {name} moves in steps, flat between them: whether it grows depends on the next"
                 ),
                 Some("a run long enough to hold several steps, or their cause".to_string()),
             );
@@ -183,20 +190,21 @@ impl Scene<'_> {
                 name(best)
             ),
         };
-        let also = match programs.is_empty() {
-            true => String::new(),
-            false => format!(", nor {} {}", verb(programs, "does", "do"), names(programs)),
-        };
         let grow = self.with(|s| s.class == Class::Growing && s.change == Change::Allocator);
         let others = match grow.is_empty() {
             true => String::new(),
             false => format!(", and so {} {}", verb(&grow, "does", "do"), names(&grow)),
         };
-        let control = name(self.control);
-        format!(
-            "{control} grows ({}){others}, {who}{also}: the allocator holds the memory, the program does not leak it",
-            slope(self.control)
-        )
+        let because = match programs.is_empty() {
+            true => "the allocator holds the memory, the program does not leak it".to_string(),
+            false => format!(
+                "the program does not leak; {} {} it as well",
+                names(programs),
+                verb(programs, "stops", "stop")
+            ),
+        };
+        let (control, rate) = (name(self.control), slope(self.control));
+        format!("{control} grows ({rate}){others}; {who}: {because}")
     }
 
     fn program_stops(&self, programs: &[&Standing]) -> String {
@@ -226,26 +234,36 @@ impl Scene<'_> {
 
     fn nothing_stops(&self) -> String {
         let programs = self.with(|s| s.change == Change::Program && s.class == Class::Growing);
+        let ended = self.with(|s| s.change == Change::Program && s.class == Class::Ended);
         let allocators = self.with(|s| s.change == Change::Allocator && s.class == Class::Growing);
-        let tried = match (allocators.is_empty(), programs.is_empty()) {
-            (_, false) => format!(
+        let mut tried = Vec::new();
+        if !programs.is_empty() {
+            tried.push(format!(
                 "{} {} not stop it",
                 names(&programs),
                 verb(&programs, "does", "do")
-            ),
-            (false, true) => {
-                "another allocator does not stop it, and no other change was tried".to_string()
-            }
-            (true, true) => "nothing else was tried that could be judged".to_string(),
-        };
-        match allocators.is_empty() {
+            ));
+        }
+        if !ended.is_empty() {
+            tried.push(format!("{} ended too early to tell", names(&ended)));
+        }
+        if tried.is_empty() {
+            tried.push(match allocators.is_empty() {
+                true => "nothing else was tried that could be judged".to_string(),
+                false => {
+                    "another allocator does not stop it, and no other change was tried".to_string()
+                }
+            });
+        }
+        let grows = match allocators.is_empty() {
             true => format!(
-                "Memory grows in the control {} ({}); {tried}",
+                "Memory grows in the control {} ({})",
                 name(self.control),
                 slope(self.control)
             ),
-            false => format!("{}; {tried}", self.every_allocator_grows()),
-        }
+            false => self.every_allocator_grows(),
+        };
+        format!("{grows}; {}", tried.join("; "))
     }
 
     /// "Memory grows under all 6 allocators alike (+281 to +300 MiB/h)".
@@ -277,13 +295,22 @@ impl Scene<'_> {
         };
         let faster: Vec<String> = unlike.iter().filter_map(|s| times(s)).collect();
         if !faster.is_empty() {
-            rates += &format!("; {}", list(&faster));
+            rates += &format!("; {} as fast", list(&faster));
         }
-        let open = match undecided.is_empty() {
-            true => String::new(),
-            false => format!(" ({} cannot be told yet)", names(&undecided)),
-        };
-        format!("Memory grows under {count}{ran}{word} ({rates}){open}")
+        for (class, words) in [
+            (Class::Undecided, "cannot be told yet"),
+            (Class::Unclear, "may or may not grow"),
+        ] {
+            let arms: Vec<&Standing> = undecided
+                .iter()
+                .copied()
+                .filter(|s| s.class == class)
+                .collect();
+            if !arms.is_empty() {
+                rates += &format!("; {} {words}", names(&arms));
+            }
+        }
+        format!("Memory grows under {count}{ran}{word} ({rates})")
     }
 
     fn undecided_allocators(&self) -> Vec<&Standing<'_>> {
@@ -344,137 +371,4 @@ impl Scene<'_> {
             .filter(|standing| is_wanted(standing))
             .collect()
     }
-}
-
-/// The arm with the lowest level among these.
-pub fn lowest<'a, 'b>(arms: &[&'a Standing<'b>]) -> Option<&'a Standing<'b>> {
-    let leveled = arms
-        .iter()
-        .filter_map(|s| Some((s.row.memory.level?.value, *s)));
-    leveled
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, standing)| standing)
-}
-
-/// "flat at 512 MiB [498, 524]".
-pub fn level(standing: &Standing) -> String {
-    let memory = &standing.row.memory;
-    let at = match memory.level {
-        Some(level) => format!(
-            " at {}",
-            written::bytes_interval(level.value, level.lo, level.hi)
-        ),
-        None => String::new(),
-    };
-    format!("{}{at}", memory.label.word())
-}
-
-/// "; CPU 1.94x, p99 0.80x of the control's": what stands beside the memory.
-pub fn costs(standing: &Standing, control: &Standing) -> String {
-    if standing.change == Change::Control {
-        return String::new();
-    }
-    let ratios = [
-        ("CPU", cpu(standing), cpu(control)),
-        ("p99", p99(standing), p99(control)),
-    ];
-    let words: Vec<String> = ratios
-        .iter()
-        .filter_map(|(word, own, other)| Some((word, (*own)? / other.filter(|o| *o > 0.0)?)))
-        .map(|(word, ratio)| format!("{word} {}x", written::digits(ratio)))
-        .collect();
-    match words.is_empty() {
-        true => String::new(),
-        false => format!("; {} of the control's", words.join(", ")),
-    }
-}
-
-/// User and system CPU together, share of one core.
-pub fn cpu(standing: &Standing) -> Option<f64> {
-    let cost = &standing.row.cost;
-    Some(cost.cpu_user?.value + cost.cpu_system?.value)
-}
-
-fn p99(standing: &Standing) -> Option<f64> {
-    standing
-        .row
-        .cost
-        .latency
-        .map(|latency| latency.p99_ns as f64)
-}
-
-/// "+290 MiB/h".
-pub fn slope(standing: &Standing) -> String {
-    let slope = standing.row.memory.slope_per_hour;
-    slope.map_or("at an unknown rate".to_string(), |slope| {
-        written::bytes_per_hour(slope.value)
-    })
-}
-
-/// "+281 to +300 MiB/h", or one number when both ends are written the same.
-fn slope_range(arms: &[&Standing]) -> String {
-    let slopes = arms
-        .iter()
-        .filter_map(|s| s.row.memory.slope_per_hour)
-        .map(|slope| slope.value);
-    let (low, high) = slopes
-        .clone()
-        .fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(v), h.max(v)));
-    if low > high {
-        return "at an unknown rate".to_string();
-    }
-    let scale = ByteScale::of_column(slopes);
-    let [low, high] = [low, high].map(|slope| written::signed(slope / scale.bytes));
-    match low == high {
-        true => format!("{low} {}/h", scale.word),
-        false => format!("{low} to {high} {}/h", scale.word),
-    }
-}
-
-/// "`zig-debug` 3.20x as fast".
-fn times(standing: &Standing) -> Option<String> {
-    let ratio = standing.slope_ratio?;
-    Some(format!(
-        "{} {}x as fast",
-        name(standing),
-        written::digits(ratio)
-    ))
-}
-
-pub fn name(standing: &Standing) -> String {
-    format!("`{}`", standing.row.arm)
-}
-
-/// "`a`, `b` and `c`"; past a few only their number.
-pub fn names(arms: &[&Standing]) -> String {
-    list(
-        &arms
-            .iter()
-            .map(|standing| name(standing))
-            .collect::<Vec<_>>(),
-    )
-}
-
-fn list(words: &[String]) -> String {
-    match words {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first @ .., last] if words.len() <= NAMES_MAX => {
-            format!("{} and {last}", first.join(", "))
-        }
-        _ => format!(
-            "{} and {} more",
-            words[..NAMES_MAX - 1].join(", "),
-            words.len() - NAMES_MAX + 1
-        ),
-    }
-}
-
-fn verb<'a, T>(subjects: &[T], one: &'a str, many: &'a str) -> &'a str {
-    if subjects.len() == 1 { one } else { many }
-}
-
-/// Recorded words as part of a sentence: the first line, without its full stop.
-fn clause(words: &str) -> &str {
-    words.lines().next().unwrap_or("").trim_end_matches('.')
 }

@@ -1,7 +1,7 @@
 //! What the experiment taught beside its answer: a sentence each, only where the numbers carry it.
 
 use super::Adopt;
-use super::headline::{costs, cpu, level, lowest, name, slope};
+use super::phrases::{costs, cpu, level, lowest, name, slope};
 use super::standing::{Change, Class, Standing};
 use crate::record::run::Run;
 use crate::units::written;
@@ -61,25 +61,33 @@ pub fn adopt(run: &Run, all: &[Standing], checks: &[CheckOutcome]) -> Option<Ado
         }
         _ => (Some(true), format!("passes its checks ({})", own.len())),
     };
+    let quoted = arm.replace('`', "'");
     Some(Adopt {
-        words: format!("`{arm}`, the arm to adopt, {words}."),
+        words: format!("`{quoted}`, the arm to adopt, {words}."),
         arm,
         passed,
     })
 }
 
-/// The lowest level among arms that do not grow (of a growing one it is a matter of time).
+/// The lowest level among arms that do not grow (of a growing one it is a matter of time), when it is clearly
+/// the lowest.
 fn least_memory(all: &[Standing], control: Option<&Standing>) -> Option<String> {
     let bounded: Vec<&Standing> = all.iter().filter(|s| s.class == Class::Bounded).collect();
     let best = lowest(&bounded).filter(|_| bounded.len() > 1)?;
-    let ratio = best.pair.and_then(|pair| pair.ratio);
-    let against = match (best.change, ratio) {
-        (Change::Control, _) => ", and it is the control".to_string(),
-        (_, Some(r)) => format!(
-            ", {} of the control's memory",
-            written::ratio(r.value, r.lo, r.hi)
-        ),
-        (_, None) => String::new(),
+    let ratio = |s: &Standing| s.pair.and_then(|pair| pair.ratio);
+    let against = match best.change {
+        Change::Control => {
+            let is_above = |s: &&&Standing| ratio(s).is_some_and(|ratio| ratio.lo > 1.0);
+            let above = bounded.iter().filter(is_above).count();
+            (above + 1 == bounded.len()).then(|| ", and it is the control".to_string())?
+        }
+        _ => {
+            let r = ratio(best).filter(|ratio| ratio.hi < 1.0)?;
+            format!(
+                ", {} of the control's memory",
+                written::ratio(r.value, r.lo, r.hi)
+            )
+        }
     };
     let beside = control
         .map(|control| costs(best, control))

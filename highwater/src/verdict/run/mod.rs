@@ -7,8 +7,11 @@
 mod headline;
 pub mod judge;
 mod learnings;
+mod phrases;
 mod rows;
 mod standing;
+
+pub use rows::DEFECTS_FACT;
 
 use serde::{Deserialize, Serialize};
 

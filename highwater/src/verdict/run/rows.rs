@@ -83,6 +83,7 @@ fn aborted(run: &Run, arm: &str, processes: &[&Process]) -> Option<String> {
         let first = ends.first().cloned().unwrap_or_default();
         match ends.len() {
             1 => first,
+            2 => format!("both processes ended, the first: {first}"),
             n => format!("all {n} processes ended, the first: {first}"),
         }
     })

@@ -27,7 +27,7 @@ pub enum Class {
     Unclear,
     /// Not to be told yet.
     Undecided,
-    /// It ended too early to be told.
+    /// It ended before the run did, and did not grow until then.
     Ended,
 }
 
@@ -116,12 +116,13 @@ fn is_alike(
     }
 }
 
+/// Growth that was seen stands even when the arm ended early; that it would have stayed bounded does not.
 fn class(row: &ArmRow) -> Class {
     match row.memory.label {
+        label if row.aborted.is_some() && label != Label::Growing => Class::Ended,
         Label::Growing => Class::Growing,
         Label::Flat | Label::Plateauing | Label::Sawtooth => Class::Bounded,
         Label::Stepped | Label::Variable => Class::Unclear,
-        Label::Insufficient if row.aborted.is_some() => Class::Ended,
         Label::Insufficient => Class::Undecided,
     }
 }

@@ -8,14 +8,14 @@ const NARROW = 560;
 // kind: "mean" is drawn and named, "lo" and "hi" bound its band, "process" is thin.
 function timeChart(spec) {
   const host = document.getElementById(spec.host);
-  const tools = element("div", { class: "tools" });
+  const tools = host.closest("figure").querySelector(".tools");
   const reset = element("button", { type: "button", hidden: "" }, "Reset zoom");
   const plot = element("div", { class: "plot", tabindex: "0", role: "group", "aria-label": spec.label +
     ". Arrow keys move the cursor, plus and minus zoom, 0 resets." });
   const readout = element("div", { class: "readout", "aria-live": "polite" });
   tools.append(...(spec.tools || []), reset);
-  host.append(tools, plot, readout);
-  const full = [spec.t_s[0], spec.t_s[spec.t_s.length - 1]];
+  host.append(plot, readout);
+  const full = [0, DATA.took_s];
   const chart = { spec, plot, readout, full, labelWidth: 0 };
   const data = [spec.t_s, ...spec.lines.map((line) => line.values)];
   chart.u = new uPlot(options(chart), data, plot);
@@ -38,19 +38,21 @@ function options(chart) {
     ...size(),
     legend: { show: false },
     padding: [10, () => (chart.plot.clientWidth < NARROW ? 14 : labelSpace(chart)), 0, 0],
-    scales: { x: { time: false }, y: spec.log ? { distr: 3, log: 10 } : { range: (u, min, max) => yRange(spec, min, max) } },
+    scales: { x: { time: false, auto: false, min: chart.full[0], max: chart.full[1] }, y: spec.log ? { distr: 3, log: 10 } : { range: (u, min, max) => yRange(spec, min, max) } },
     axes: [
-      { ...axis, incrs: TIME_STEPS, space: 70, values: (u, splits, i, space, step) => timeTicks(splits, step) },
+      { ...axis, incrs: TIME_STEPS, space: 70, size: 32, values: (u, splits, i, space, step) => timeTicks(splits, step) },
       { ...axis, size: spec.axisWidth || 56, values: (u, splits) => splits.map((v) => (v === null ? "" : spec.ticks(v))) },
     ],
     series: [{}, ...spec.lines.map((line) => series(spec, line))],
     bands: bands(spec.lines),
     cursor: { drag: { x: true, y: false, setScale: true }, points: { show: (u, i) => point(spec, u, i) },
-      sync: { key: "time", setSeries: false, scales: ["x", null] }, dataIdx: (u, i, at) => at },
+      sync: { key: "time", setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } },
+      bind: { dblclick: () => () => { zoomAll(null); return null; } } },
     hooks: {
       draw: [(u) => drawMarks(chart, u), (u) => drawNames(chart, u)],
       setCursor: [() => tell(chart)],
-      setScale: [(u, key) => { if (key === "x" && chart.u) { zoomAll([u.scales.x.min, u.scales.x.max], chart); } }],
+      setScale: [(u, key) => { if (key === "x" && chart.ready) zoomAll([u.scales.x.min, u.scales.x.max], chart); }],
+      ready: [() => { chart.ready = true; }],
     },
   };
 }
@@ -124,6 +126,7 @@ function drawNames(chart, u) {
   context.save();
   context.font = 12 * ratio + "px system-ui, sans-serif";
   context.textBaseline = "middle";
+  context.textAlign = "left";
   for (const name of names) {
     context.fillStyle = palette.arms[name.arm];
     context.fillText(shortName(ARMS[name.arm].name), left + width + 8 * ratio, name.y);

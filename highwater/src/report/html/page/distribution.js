@@ -27,8 +27,11 @@ function buildDistribution() {
   const slack = 2 * Math.max(...t_s.slice(1).map((t, at) => t - t_s[at]));
   const most = panel.processes.reduce((m, line) => line.values.reduce((a, v) => (v > a ? v : a), m), 0) * panel.scale;
   const unit = byteUnit(most);
-  const oldest = Math.max(...panel.processes.map((line) => lifetime(line, t_s)));
-  const slider = element("input", { type: "range", min: "0", max: "400", value: "400", id: "age", "aria-label": "Age of the processes" });
+  const lifetimes = panel.processes.map((line) => lifetime(line, t_s));
+  const oldest = Math.max(...lifetimes);
+  // At first the greatest age that every process reached, but for those that ended in the first half.
+  const common = Math.min(...lifetimes.filter((life) => life > oldest / 2));
+  const slider = element("input", { type: "range", min: "0", max: "400", value: String(Math.floor((400 * common) / oldest)), id: "age", "aria-label": "Age of the processes" });
   const output = element("output", { for: "age" });
   const strip = element("div", {});
   host.append(element("div", { class: "age" }, element("label", { for: "age" }, "At age"), slider, output), strip);
@@ -78,7 +81,7 @@ function stripChart(rows, most, unit, width) {
   for (let value = 0; value <= top; value += step) {
     const at = x(value * unit.factor);
     made.append(svg("line", { class: "guide", x1: at, x2: at, y1: 4, y2: height - 26 }),
-      svg("text", { x: at, y: height - 8, "text-anchor": value === 0 ? "start" : "middle" }, tick(value) + (value === 0 || narrow ? "" : " " + unit.word)));
+      svg("text", { x: at, y: height - 8, "text-anchor": narrow && value === 0 ? "start" : "middle" }, tick(value) + (value === 0 || narrow ? "" : " " + unit.word)));
   }
   rows.forEach(({ arm, dots }, index) => {
     const y = index * row + (narrow ? 30 : 20);

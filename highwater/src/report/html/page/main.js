@@ -8,7 +8,7 @@ function isDark() {
 function applyTheme() {
   readPalette();
   document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
-  for (const chart of timeCharts) chart.u.redraw();
+  for (const chart of timeCharts) if (chart.ready) chart.u.redraw(false);
 }
 
 function buildThemeSwitch() {

@@ -43,8 +43,5 @@ pub fn build(cmake: &Cmake, work: &mut Work<'_>) -> Result<Built> {
         .args(["--target", &cmake.target]);
     command.arg(format!("-j{jobs}"));
     work.log.run(&mut command)?;
-    Ok(Built {
-        library: folder.join(&cmake.output),
-        companions: Vec::new(),
-    })
+    Ok(Built::library(folder.join(&cmake.output)))
 }

@@ -22,8 +22,5 @@ pub fn build(compile: &Compile, work: &mut Work<'_>) -> Result<Built> {
     command.args(&compile.sources).arg("-o").arg(&library);
     command.args(compile.link.iter().map(|l| format!("-l{l}")));
     work.log.run(&mut command)?;
-    Ok(Built {
-        library,
-        companions: Vec::new(),
-    })
+    Ok(Built::library(library))
 }

@@ -24,7 +24,10 @@ pub fn build(configure: &Configure, work: &mut Work<'_>) -> Result<Built> {
         .arg("./configure")
         .args(&configure.arguments)
         .current_dir(&folder);
-    prepare.env("CC", &compiler).env("CFLAGS", &flags);
+    prepare
+        .env("CC", &compiler)
+        .env("CFLAGS", &flags)
+        .env("CXXFLAGS", &flags);
     work.log.run(&mut prepare)?;
     let make = work
         .machine
@@ -37,8 +40,5 @@ pub fn build(configure: &Configure, work: &mut Work<'_>) -> Result<Built> {
         .args(&configure.targets)
         .current_dir(&folder);
     work.log.run(&mut command)?;
-    Ok(Built {
-        library: folder.join(&configure.output),
-        companions: Vec::new(),
-    })
+    Ok(Built::library(folder.join(&configure.output)))
 }

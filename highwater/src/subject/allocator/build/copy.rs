@@ -13,11 +13,12 @@ pub fn build(copy: &CopyOut, work: &mut Work<'_>) -> Result<Built> {
     Ok(Built {
         companions: companions.collect::<Result<_>>()?,
         library: find(work.source, &copy.file)?,
+        loader: None,
     })
 }
 
 /// The one file that a pattern means, links inside the package followed.
-fn find(root: &Path, pattern: &str) -> Result<PathBuf> {
+pub(super) fn find(root: &Path, pattern: &str) -> Result<PathBuf> {
     let mut found = vec![root.to_owned()];
     for part in pattern.split('/') {
         let mut next = Vec::new();

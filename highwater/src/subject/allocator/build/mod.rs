@@ -4,6 +4,8 @@ mod cmake;
 mod compile;
 mod configure;
 mod copy;
+mod loader;
+mod zig;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,11 +26,24 @@ pub struct Work<'a> {
     pub log: &'a mut Log,
 }
 
-/// What a build made: the library, and what must be preloaded before it.
+/// What a build made.
 #[derive(Debug)]
 pub struct Built {
     pub library: PathBuf,
+    /// What must be preloaded before it, or lie beside it where there is a loader.
     pub companions: Vec<PathBuf>,
+    /// The loader to start programs through, instead of a preload.
+    pub loader: Option<PathBuf>,
+}
+
+impl Built {
+    fn library(library: PathBuf) -> Built {
+        Built {
+            library,
+            companions: Vec::new(),
+            loader: None,
+        }
+    }
 }
 
 /// Builds; the files named in the answer lie inside the source or scratch folder.
@@ -42,8 +57,13 @@ pub fn build(step: &Build, work: &mut Work<'_>) -> Result<Built> {
         Build::Configure(configure) => configure::build(configure, work)?,
         Build::Cmake(cmake) => cmake::build(cmake, work)?,
         Build::Copy(copy) => copy::build(copy, work)?,
+        Build::Loader(loader) => loader::build(loader, work)?,
+        Build::Zig(zig) => zig::build(zig, work)?,
     };
-    for file in std::iter::once(&built.library).chain(&built.companions) {
+    for file in std::iter::once(&built.library)
+        .chain(&built.companions)
+        .chain(&built.loader)
+    {
         if !file.is_file() {
             bail!("the build ended well but left no {}", file.display());
         }
@@ -63,7 +83,7 @@ pub fn missing_tools(step: &Build, machine: &Machine) -> Vec<(&'static str, &'st
     let has_cxx = || cxx_compiler(machine).is_some();
     let has = |name: &str| machine.find(&[name]).is_some();
     let needs = match step {
-        Build::System | Build::Copy(_) => vec![],
+        Build::System | Build::Copy(_) | Build::Loader(_) | Build::Zig(_) => vec![],
         Build::Compile(compile) => match compile.language {
             Language::C => vec![need(has_c(), c)],
             Language::Cxx => vec![need(has_cxx(), cxx)],
@@ -92,7 +112,8 @@ fn cxx_compiler(machine: &Machine) -> Option<PathBuf> {
 /// The compiler a step uses and its first line of `--version`; `None` for a copied library.
 pub fn compiler_version(step: &Build, machine: &Machine) -> Option<String> {
     let program = match step {
-        Build::System | Build::Copy(_) => return None,
+        // Zig comes with the source, whose line in the manifest names its version.
+        Build::System | Build::Copy(_) | Build::Loader(_) | Build::Zig(_) => return None,
         Build::Compile(compile) if compile.language == Language::C => c_compiler(machine)?,
         Build::Configure(_) => c_compiler(machine)?,
         Build::Compile(_) | Build::Cmake(_) => cxx_compiler(machine)?,
@@ -103,7 +124,7 @@ pub fn compiler_version(step: &Build, machine: &Machine) -> Option<String> {
 }
 
 /// The compiler for a language, ready for arguments.
-fn compiler(language: Language, machine: &Machine) -> Result<Command> {
+pub(super) fn compiler(language: Language, machine: &Machine) -> Result<Command> {
     let (program, what) = match language {
         Language::C => (c_compiler(machine), "C"),
         Language::Cxx => (cxx_compiler(machine), "C++"),

@@ -11,9 +11,9 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use super::{Fetch, check_sha256};
-use crate::subject::allocator::cache::lock;
+use crate::subject::allocator::cache::{Lock, lock};
 use crate::subject::allocator::machine::Machine;
-use crate::subject::allocator::recipe::Package;
+use crate::subject::allocator::recipe::{Package, SourcePackage};
 use crate::subject::allocator::run::builder;
 
 /// Where Debian's package `debian-archive-keyring` puts the keys of all its suites.
@@ -21,19 +21,19 @@ const ARCHIVE_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// Fetches and unpacks a package; the returned folder is the root of its files.
 pub fn fetch(package: &Package, with: &mut Fetch<'_>) -> Result<PathBuf> {
-    let private = with.shared.join("apt").join(&package.suite);
-    fs::create_dir_all(&private).with_context(|| format!("creating {}", private.display()))?;
-    // Two adds share the lists: one at a time.
-    let _lock = lock(&private.join("lock"), || {})?;
+    let (private, _lock) = private_folder(with.shared, &package.suite)?;
     let apt = Apt {
         machine: with.machine,
         folder: &private,
     };
-    apt.prepare(&package.suite)?;
+    apt.prepare("deb", &package.suite)?;
     let root = with.folder.join("root");
     fs::create_dir(&root)?;
     for (name, version, sha256) in wanted(package) {
-        let deb = apt.download(name, version, sha256, with)?;
+        let words = ["download", &format!("{name}={version}")];
+        apt.get(&words, with)
+            .with_context(|| moved_on(name, version))?;
+        let deb = downloaded(with.folder, &format!("{name}_"), ".deb")?;
         check_sha256(&deb, sha256)?;
         let dpkg = with
             .machine
@@ -46,6 +46,51 @@ pub fn fetch(package: &Package, with: &mut Fetch<'_>) -> Result<PathBuf> {
             .with_context(|| format!("unpacking {name}"))?;
     }
     Ok(root)
+}
+
+/// Fetches the upstream archive of a source package and unpacks it; Debian's patches are left out.
+pub fn fetch_source(package: &SourcePackage, with: &mut Fetch<'_>) -> Result<PathBuf> {
+    let (private, _lock) = private_folder(with.shared, &format!("{}-source", package.suite))?;
+    let apt = Apt {
+        machine: with.machine,
+        folder: &private,
+    };
+    apt.prepare("deb-src", &package.suite)?;
+    let wanted = format!("{}={}", package.package, package.version);
+    apt.get(
+        &["source", "--download-only", "--only-source", &wanted],
+        with,
+    )
+    .with_context(|| moved_on(&package.package, &package.version))?;
+    let archive = downloaded(with.folder, &package.file, "")?;
+    check_sha256(&archive, &package.sha256)?;
+    let tar = with.machine.find(&["tar"]).context("tar is not on PATH")?;
+    let mut unpack = builder(with.machine, &tar);
+    unpack
+        .arg("--extract")
+        .arg("--file")
+        .arg(&archive)
+        .arg("--directory")
+        .arg(with.folder);
+    with.log
+        .run(&mut unpack)
+        .with_context(|| format!("unpacking {}", package.file))?;
+    Ok(with.folder.join(&package.folder))
+}
+
+/// The private apt of one suite. Adds share its lists: one at a time.
+fn private_folder(shared: &Path, name: &str) -> Result<(PathBuf, Lock)> {
+    let folder = shared.join("apt").join(name);
+    fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+    let held = lock(&folder.join("lock"), || {})?;
+    Ok((folder, held))
+}
+
+fn moved_on(name: &str, version: &str) -> String {
+    format!(
+        "fetching {name} {version}; if apt says that the version was not found, the archive has \
+         moved on: `highwater allocators list` shows other routes and versions"
+    )
 }
 
 fn wanted(package: &Package) -> impl Iterator<Item = (&str, &str, &str)> {
@@ -65,7 +110,7 @@ struct Apt<'a> {
 
 impl Apt<'_> {
     /// Writes the settings and sources of the private folder.
-    fn prepare(&self, suite: &str) -> Result<()> {
+    fn prepare(&self, kind: &str, suite: &str) -> Result<()> {
         for folder in ["lists/partial", "cache/archives/partial", "state"] {
             fs::create_dir_all(self.folder.join(folder))?;
         }
@@ -76,7 +121,7 @@ impl Apt<'_> {
         } else {
             String::new()
         };
-        let sources = format!("deb{keys} {mirror} {suite} main\n");
+        let sources = format!("{kind}{keys} {mirror} {suite} main\n");
         fs::write(self.folder.join("sources.list"), sources)?;
         fs::write(self.folder.join("apt.conf"), settings(self.folder))?;
         Ok(())
@@ -114,33 +159,20 @@ impl Apt<'_> {
         Ok(command)
     }
 
-    /// Downloads one package, with the lists at hand if they still lead to it, else with fresh
-    /// ones.
-    fn download(
-        &self,
-        name: &str,
-        version: &str,
-        sha256: &str,
-        with: &mut Fetch<'_>,
-    ) -> Result<PathBuf> {
+    /// Runs apt-get in the fetch folder, with the lists at hand if they still lead to what is
+    /// wanted, else with fresh ones.
+    fn get(&self, words: &[&str], with: &mut Fetch<'_>) -> Result<()> {
         let mut get = self.command()?;
-        get.args(["download", &format!("{name}={version}")])
-            .current_dir(with.folder);
+        get.args(words).current_dir(with.folder);
+        // A lock file and the folder of partial downloads are there from the start.
         let listed = fs::read_dir(self.folder.join("lists"))?.count() > 2;
         if listed && with.log.run(&mut get).is_ok() {
-            return downloaded(with.folder, name, version, sha256);
+            return Ok(());
         }
         with.log
             .run(self.command()?.arg("update"))
             .context("fetching the package lists")?;
-        with.log.run(&mut get).with_context(|| {
-            format!(
-                "fetching {name} {version}; if apt says that the version was not found, the \
-                 archive has \
-                 moved on: `highwater allocators list` shows other routes and versions"
-            )
-        })?;
-        downloaded(with.folder, name, version, sha256)
+        with.log.run(&mut get)
     }
 }
 
@@ -186,16 +218,15 @@ fn parse_mirror(text: &str, codename: &str) -> Option<String> {
     })
 }
 
-fn downloaded(folder: &Path, name: &str, version: &str, sha256: &str) -> Result<PathBuf> {
-    let prefix = format!("{name}_");
+fn downloaded(folder: &Path, start: &str, end: &str) -> Result<PathBuf> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let file = path.file_name().unwrap_or_default().to_string_lossy();
-        if file.starts_with(&prefix) && file.ends_with(".deb") {
+        if file.starts_with(start) && file.ends_with(end) {
             return Ok(path);
         }
     }
-    bail!("apt-get download left no file of {name} {version} (sha256 {sha256})")
+    bail!("apt-get ended well but left no {start}*{end}")
 }
 
 #[cfg(test)]

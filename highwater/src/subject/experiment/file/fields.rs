@@ -58,7 +58,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Notes every key that is not among `known`; `name` is the table's, for the message ("[subject]").
+    /// Notes every key that is not among `known`; `name` is the table's, for the message: `[subject]`.
     pub fn new(
         table: &'a Table,
         place: Place,

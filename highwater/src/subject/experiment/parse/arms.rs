@@ -21,8 +21,8 @@ const KEYS: &[&str] = &[
     "command",
     "curve",
 ];
-/// What an arm runs unless it says otherwise: the system's own malloc.
-const ALLOCATOR: &str = "glibc";
+/// What an arm runs unless it says otherwise: the program as it comes, whatever it is linked with.
+const ALLOCATOR: &str = "";
 
 /// Every arm with its place, in the order of the file.
 pub fn parse(top: &Fields, context: &Context) -> Vec<Placed<Arm>> {
