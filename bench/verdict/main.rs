@@ -3,6 +3,7 @@
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
 //! dev|heldout|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong.
 
+mod arms;
 mod case;
 mod dice;
 mod families;
@@ -129,6 +130,9 @@ fn explain(case: &Case, seed: u64, at: &[SeriesVerdict]) {
 
 fn main() {
     let o = options();
+    if o.set == "all" || o.set == "arms" {
+        println!("{}\n", arms::table(&arms::run(o.seed, 5 * o.each, o.wrong)));
+    }
     for set in sets() {
         if o.set != "all" && o.set != set.0 {
             continue;

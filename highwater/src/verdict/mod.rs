@@ -4,6 +4,7 @@
 
 pub mod arm;
 pub mod check;
+pub mod stop;
 mod curve;
 mod ways;
 mod label;
