@@ -3,6 +3,7 @@
 //! A verdict is a value. The same types serve `run`, `verdict` and every report. All functions are pure.
 
 pub mod arm;
+pub mod audit;
 pub mod check;
 pub mod stop;
 mod curve;
