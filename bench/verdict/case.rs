@@ -67,15 +67,27 @@ impl Frame {
     }
 
     fn of_span(dice: &mut Dice, span_s: f64) -> Frame {
-        let n = if dice.chance(0.5) { 300.0 } else { dice.log_between(80.0, 1500.0) };
+        let n = if dice.chance(0.5) {
+            300.0
+        } else {
+            dice.log_between(80.0, 1500.0)
+        };
         let step = span_s / n;
-        let start = if dice.chance(0.3) { 1.7e9 + dice.between(0.0, 1e7) } else { 0.0 };
+        let start = if dice.chance(0.3) {
+            1.7e9 + dice.between(0.0, 1e7)
+        } else {
+            0.0
+        };
         let jitter = if dice.chance(0.4) { 0.3 } else { 0.0 };
         let at = |i: usize, dice: &mut Dice| {
             start + (i as f64 + jitter * dice.between(-0.5, 0.5)) * step
         };
         let times = (0..n as usize).map(|i| at(i, dice)).collect();
-        Frame { times, span_s, level: dice.log_between(5.0 * MIB, 20_480.0 * MIB) }
+        Frame {
+            times,
+            span_s,
+            level: dice.log_between(5.0 * MIB, 20_480.0 * MIB),
+        }
     }
 
     pub fn x(&self, t_s: f64) -> f64 {
@@ -96,18 +108,30 @@ pub struct Noise {
 
 impl Noise {
     pub fn white(dice: &mut Dice) -> Noise {
-        Noise { kind: dice.whole(0, 1), phi: 0.0, state: 0.0 }
+        Noise {
+            kind: dice.whole(0, 1),
+            phi: 0.0,
+            state: 0.0,
+        }
     }
 
     pub fn heavy(dice: &mut Dice) -> Noise {
-        Noise { kind: dice.whole(2, 3), phi: 0.0, state: 0.0 }
+        Noise {
+            kind: dice.whole(2, 3),
+            phi: 0.0,
+            state: 0.0,
+        }
     }
 
     pub fn memory(dice: &mut Dice, lo: f64, hi: f64) -> Noise {
         // Even on the logarithm of what is forgotten.
         let phi = 1.0 - dice.log_between(1.0 - hi, 1.0 - lo);
         let state = dice.normal();
-        Noise { kind: 0, phi, state }
+        Noise {
+            kind: 0,
+            phi,
+            state,
+        }
     }
 
     pub fn any(dice: &mut Dice) -> Noise {
@@ -188,7 +212,10 @@ pub fn sample(
         .map(|&t_s| {
             let clean = value(frame.x(t_s), t_s);
             let value = clean + frame.level * noise_share * noise.next(dice);
-            Point { t_s, value: value.max(0.02 * frame.level) }
+            Point {
+                t_s,
+                value: value.max(0.02 * frame.level),
+            }
         })
         .collect()
 }
@@ -197,8 +224,12 @@ pub fn sample(
 pub fn growth_of(trend: impl Fn(f64) -> f64 + 'static) -> Curve {
     Box::new(move |part| {
         let start = trend(0.0);
-        let high = (0..=50).map(|i| trend(part * f64::from(i) / 50.0)).fold(start, f64::max);
-        let low = (0..=50).map(|i| trend(part * f64::from(i) / 50.0)).fold(start, f64::min);
+        let high = (0..=50)
+            .map(|i| trend(part * f64::from(i) / 50.0))
+            .fold(start, f64::max);
+        let low = (0..=50)
+            .map(|i| trend(part * f64::from(i) / 50.0))
+            .fold(start, f64::min);
         (high - low) / (1.0 + trend(part)).max(0.05)
     })
 }

@@ -53,7 +53,11 @@ pub fn make(index: usize, seed: u64) -> Case {
     let (family, maker) = FAMILIES[index % FAMILIES.len()];
     let mut dice = Dice::new(seed);
     let (series, truth) = maker(&mut dice);
-    Case { family, series, truth }
+    Case {
+        family,
+        series,
+        truth,
+    }
 }
 
 /// A smooth relative trend with a cycle and noise; the truth is read off the trend.
@@ -71,7 +75,15 @@ impl Plan {
     fn new(frame: Frame, noise: Noise, share: f64, accept: &[Label]) -> Plan {
         let accept = accept.to_vec();
         let cycle = Rc::new(|_: f64| 0.0);
-        Plan { frame, noise, share, cycle, accept, limit_of_trend: None, grain: None }
+        Plan {
+            frame,
+            noise,
+            share,
+            cycle,
+            accept,
+            limit_of_trend: None,
+            grain: None,
+        }
     }
 
     fn build(mut self, dice: &mut Dice, trend: impl Fn(f64) -> f64 + 'static) -> (Series, Truth) {
@@ -94,7 +106,15 @@ impl Plan {
             asymptote: self.limit_of_trend.map(|l| level * (1.0 + l)),
             growth_so_far: growth_of(move |x| inner(x)),
         };
-        (Series { id: String::new(), points, restarts_s: Vec::new(), limit: None }, truth)
+        (
+            Series {
+                id: String::new(),
+                points,
+                restarts_s: Vec::new(),
+                limit: None,
+            },
+            truth,
+        )
     }
 }
 
@@ -150,7 +170,11 @@ fn daily(dice: &mut Dice) -> (Series, Truth) {
     let (frame, noise) = (Frame::days(dice, 4.0, 30.0), Noise::any(dice));
     let swing = dice.log_between(0.02, 0.3);
     let share = swing * dice.between(0.02, 0.2);
-    let accept: &[Label] = if swing < 0.08 { &[Flat, Sawtooth] } else { &[Sawtooth] };
+    let accept: &[Label] = if swing < 0.08 {
+        &[Flat, Sawtooth]
+    } else {
+        &[Sawtooth]
+    };
     let mut plan = Plan::new(frame, noise, share, accept);
     plan.cycle = daily_cycle(dice, swing);
     plan.build(dice, |_| 0.0)
@@ -159,7 +183,12 @@ fn daily(dice: &mut Dice) -> (Series, Truth) {
 fn weekly(dice: &mut Dice) -> (Series, Truth) {
     let (frame, noise) = (Frame::days(dice, 18.0, 60.0), Noise::any(dice));
     let swing = dice.log_between(0.03, 0.25);
-    let mut plan = Plan::new(frame, noise, swing * dice.between(0.02, 0.15), &[Flat, Sawtooth]);
+    let mut plan = Plan::new(
+        frame,
+        noise,
+        swing * dice.between(0.02, 0.15),
+        &[Flat, Sawtooth],
+    );
     plan.cycle = week_cycle(dice, swing);
     plan.build(dice, |_| 0.0)
 }
@@ -342,9 +371,21 @@ fn saw(dice: &mut Dice, by: f64) -> (Series, Truth) {
         grows,
         slope_per_hour: grows.then_some(slope),
         asymptote: None,
-        growth_so_far: Box::new(move |part| if grows { by * part / (1.0 + swing / 2.0) } else { 1.0 }),
+        growth_so_far: Box::new(move |part| {
+            if grows {
+                by * part / (1.0 + swing / 2.0)
+            } else {
+                1.0
+            }
+        }),
     };
-    (Series { points, ..Series::default() }, truth)
+    (
+        Series {
+            points,
+            ..Series::default()
+        },
+        truth,
+    )
 }
 
 fn collector(dice: &mut Dice) -> (Series, Truth) {
@@ -358,12 +399,20 @@ fn collector_leak(dice: &mut Dice) -> (Series, Truth) {
 
 fn step_case(dice: &mut Dice, heights: &[(f64, f64)], by: f64) -> (Series, Truth) {
     let (frame, noise) = (Frame::draw(dice), Noise::any(dice));
-    let least = heights.iter().map(|h| h.1.abs()).fold(f64::INFINITY, f64::min);
+    let least = heights
+        .iter()
+        .map(|h| h.1.abs())
+        .fold(f64::INFINITY, f64::min);
     let share = dice.log_between(0.001, (least / 5.0).min(0.02).max(0.0011));
     let list = heights.to_vec();
     let accept = if by > 0.0 { [Growing] } else { [Stepped] };
     Plan::new(frame, noise, share, &accept).build(dice, move |x| {
-        by * x + list.iter().filter(|(at, _)| x >= *at).map(|(_, h)| h).sum::<f64>()
+        by * x
+            + list
+                .iter()
+                .filter(|(at, _)| x >= *at)
+                .map(|(_, h)| h)
+                .sum::<f64>()
     })
 }
 
@@ -420,11 +469,18 @@ fn lives(
 
 fn longest(cuts: &[f64], part: f64) -> f64 {
     let ends = cuts[1..].iter().copied().chain([1.0]);
-    cuts.iter().zip(ends).map(|(a, b)| (b.min(part) - a).max(0.0)).fold(0.0, f64::max)
+    cuts.iter()
+        .zip(ends)
+        .map(|(a, b)| (b.min(part) - a).max(0.0))
+        .fold(0.0, f64::max)
 }
 
 fn restart_leak(dice: &mut Dice, known: bool) -> (Series, Truth) {
-    let count = if known { dice.whole(2, 8) } else { dice.whole(2, 4) };
+    let count = if known {
+        dice.whole(2, 8)
+    } else {
+        dice.whole(2, 4)
+    };
     let by = dice.log_between(0.3, 2.0) * count as f64;
     let share = dice.log_between(0.001, 0.02);
     let (frame, points, cuts) = lives(dice, count, move |u| by * u, share);
@@ -442,7 +498,14 @@ fn restart_leak(dice: &mut Dice, known: bool) -> (Series, Truth) {
         asymptote: None,
         growth_so_far: Box::new(move |part| by * longest(&cuts, part)),
     };
-    (Series { points, restarts_s, ..Series::default() }, truth)
+    (
+        Series {
+            points,
+            restarts_s,
+            ..Series::default()
+        },
+        truth,
+    )
 }
 
 fn restart_leak_known(dice: &mut Dice) -> (Series, Truth) {
@@ -457,7 +520,10 @@ fn bounded_lives(dice: &mut Dice, label: Label, life: impl Fn(f64) -> f64) -> (S
     let count = dice.whole(2, 6);
     let share = dice.log_between(0.001, 0.02);
     let (frame, points, cuts) = lives(dice, count, life, share);
-    let restarts_s = cuts[1..].iter().map(|c| frame.times[0] + c * frame.span_s).collect();
+    let restarts_s = cuts[1..]
+        .iter()
+        .map(|c| frame.times[0] + c * frame.span_s)
+        .collect();
     let truth = Truth {
         accept: vec![label],
         grows: false,
@@ -465,7 +531,14 @@ fn bounded_lives(dice: &mut Dice, label: Label, life: impl Fn(f64) -> f64) -> (S
         asymptote: None,
         growth_so_far: Box::new(move |_| if label == Flat { 0.0 } else { 1.0 }),
     };
-    (Series { points, restarts_s, ..Series::default() }, truth)
+    (
+        Series {
+            points,
+            restarts_s,
+            ..Series::default()
+        },
+        truth,
+    )
 }
 
 fn restart_flat(dice: &mut Dice) -> (Series, Truth) {
@@ -489,7 +562,9 @@ fn oom(dice: &mut Dice, known: bool) -> (Series, Truth) {
     let points = sample(dice, &frame, &mut noise, share, &value);
     let start = frame.times[0];
     let restarts_s = if known {
-        (1..=teeth as usize).map(|i| start + i as f64 / teeth * frame.span_s).collect()
+        (1..=teeth as usize)
+            .map(|i| start + i as f64 / teeth * frame.span_s)
+            .collect()
     } else {
         Vec::new()
     };
@@ -501,7 +576,15 @@ fn oom(dice: &mut Dice, known: bool) -> (Series, Truth) {
         asymptote: None,
         growth_so_far: Box::new(move |part| by * part.min(1.0 / teeth)),
     };
-    (Series { points, restarts_s, limit: Some(limit), ..Series::default() }, truth)
+    (
+        Series {
+            points,
+            restarts_s,
+            limit: Some(limit),
+            ..Series::default()
+        },
+        truth,
+    )
 }
 
 fn oom_saw(dice: &mut Dice) -> (Series, Truth) {

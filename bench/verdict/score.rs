@@ -158,7 +158,11 @@ impl Score {
 }
 
 fn share(part: f64, of: f64) -> String {
-    if of > 0.0 { format!("{:.3}", part / of) } else { "-".to_owned() }
+    if of > 0.0 {
+        format!("{:.3}", part / of)
+    } else {
+        "-".to_owned()
+    }
 }
 
 pub const HEAD: &str =
@@ -187,7 +191,11 @@ pub fn calibration(s: &Score) -> String {
     let mut out = String::from("confidence    said   right\n");
     for (tenth, (said, right)) in &s.calibration {
         let lo = f64::from(*tenth) / 20.0;
-        out += &format!("{lo:.2}-{:.2} {said:8} {:>7}\n", lo + 0.05, share(*right, *said));
+        out += &format!(
+            "{lo:.2}-{:.2} {said:8} {:>7}\n",
+            lo + 0.05,
+            share(*right, *said)
+        );
     }
     out
 }

@@ -6,4 +6,12 @@
 //! they touch no file, no process and no clock. `cli` joins the stages into verbs.
 
 pub mod analyse;
+pub mod cli;
+pub mod ledger;
+pub mod observe;
+pub mod record;
+pub mod report;
+pub mod subject;
+pub mod units;
 pub mod verdict;
+pub mod wording;

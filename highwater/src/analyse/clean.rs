@@ -105,7 +105,9 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
     let away = points[i].value - centre;
     // One neighbour may share the accident; more on the same side mean a step or a tooth.
     let shares = |j: usize| {
-        points.get(j).is_some_and(|p| (p.value - centre) * away.signum() >= 0.5 * away.abs())
+        points
+            .get(j)
+            .is_some_and(|p| (p.value - centre) * away.signum() >= 0.5 * away.abs())
     };
     let alone = match (shares(i.wrapping_sub(1)), shares(i + 1)) {
         (false, false) => true,

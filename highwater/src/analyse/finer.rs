@@ -22,7 +22,10 @@ pub fn finer(fit: &Fit) -> Shapes {
             *seen = c;
         }
     }
-    let top = best.values().map(|b| b.ln_weight).fold(f64::NEG_INFINITY, f64::max);
+    let top = best
+        .values()
+        .map(|b| b.ln_weight)
+        .fold(f64::NEG_INFINITY, f64::max);
     let mut fine = Shapes::default();
     for candidate in best.into_values() {
         if candidate.ln_weight >= top - HOPELESS_LN {

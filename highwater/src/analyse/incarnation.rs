@@ -33,7 +33,10 @@ pub fn falls(points: &[Point]) -> Vec<Fall> {
     let mut values: Vec<f64> = points.iter().map(|p| p.value).collect();
     let high = quantile(&mut values, 0.99);
     let range = high - values[(values.len() - 1) / 100];
-    let moves: Vec<f64> = points.windows(2).map(|w| (w[1].value - w[0].value).abs()).collect();
+    let moves: Vec<f64> = points
+        .windows(2)
+        .map(|w| (w[1].value - w[0].value).abs())
+        .collect();
     let usual = median(&moves);
     let mut sure = falls_of(points, (FALL_SHARE * range).max(FALL_MOVES * usual));
     sure.retain(|f| lasts(points, f));
@@ -76,7 +79,10 @@ fn climb(life: &[Point]) -> f64 {
 }
 
 fn sudden_rises(points: &[Point], bar: f64) -> usize {
-    points.windows(2).filter(|w| w[1].value - w[0].value >= bar).count()
+    points
+        .windows(2)
+        .filter(|w| w[1].value - w[0].value >= bar)
+        .count()
 }
 
 fn falls_of(points: &[Point], least: f64) -> Vec<Fall> {
@@ -91,9 +97,17 @@ fn falls_of(points: &[Point], least: f64) -> Vec<Fall> {
         if drop >= least.max(FALL_LEVEL_SHARE * before) {
             // Of a fall over two steps the first reading below the middle begins the new life.
             let middle = before - drop / 2.0;
-            let after = if points[i + 1].value < middle { i + 1 } else { low };
+            let after = if points[i + 1].value < middle {
+                i + 1
+            } else {
+                low
+            };
             let peak = before.max(points[after - 1].value);
-            found.push(Fall { after, peak, floor: points[low].value });
+            found.push(Fall {
+                after,
+                peak,
+                floor: points[low].value,
+            });
             i = low;
         } else {
             i += 1;

@@ -103,7 +103,11 @@ impl Mixture {
             if at.abs() < 1e-5 {
                 return x;
             }
-            if at < 0.0 { (lo, at_lo) = (x, at) } else { (hi, at_hi) = (x, at) }
+            if at < 0.0 {
+                (lo, at_lo) = (x, at)
+            } else {
+                (hi, at_hi) = (x, at)
+            }
         }
         0.5 * (lo + hi)
     }

@@ -1,14 +1,18 @@
 //! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process, no clock.
 
+pub mod arms;
 pub mod bins;
 pub mod clean;
+pub mod cost;
 pub mod finer;
 pub mod fit;
 pub mod incarnation;
+pub mod latency;
 pub mod mixture;
 pub mod noise;
 pub mod order;
 pub mod period;
+pub mod ratio;
 pub mod series;
 pub mod shapes;
 pub mod solve;

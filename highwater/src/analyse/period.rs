@@ -45,7 +45,11 @@ pub fn periods(points: &[Point], count: usize) -> Vec<Period> {
         };
         // The mean square of a sine is an eighth of its swing squared.
         let swing = (8.0 * share * total / y.len() as f64).sqrt();
-        found.push(Period { length_s: span / cycles, share, swing });
+        found.push(Period {
+            length_s: span / cycles,
+            share,
+            swing,
+        });
         if share < WEAK {
             break;
         }
@@ -150,7 +154,11 @@ fn strongest(t: &[f64], y: &[f64], total: f64) -> Option<(f64, f64)> {
             }
         }
     }
-    let second = if 2.0 * best.0 < top { power(t, y, 2.0 * best.0) } else { 0.0 };
+    let second = if 2.0 * best.0 < top {
+        power(t, y, 2.0 * best.0)
+    } else {
+        0.0
+    };
     Some((best.0, ((best.1 + second) / total).min(1.0)))
 }
 

@@ -354,10 +354,17 @@ pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
     let line = all.column(Basis::Power(1.0));
     let fills = [0.045, 0.12, 0.3].map(|tau| all.column(Basis::Fill { tau }));
     let first = all.columns.len();
-    all.columns.extend(steps_at.iter().map(|at| Basis::Step(*at)));
+    all.columns
+        .extend(steps_at.iter().map(|at| Basis::Step(*at)));
     all.stairs = (steps_at.len() >= 6).then_some(first..all.columns.len());
     let mut push = |family, columns, width| {
-        all.shapes.push(Shape { family, bounded: Bounded::Step, columns, width, prior_ln: 0.0 });
+        all.shapes.push(Shape {
+            family,
+            bounded: Bounded::Step,
+            columns,
+            width,
+            prior_ln: 0.0,
+        });
     };
     for i in 0..steps_at.len() {
         push(Family::Step, [first + i, 0, 0], 1);

@@ -25,7 +25,9 @@ pub fn stairs(columns: &[Vec<f64>], y: &[f64], most: usize) -> Vec<Stair> {
     let mut found = Vec::new();
     let mut chosen: Vec<usize> = Vec::new();
     while chosen.len() < most && chosen.len() + 3 < y.len() {
-        let Some(next) = best_addition(columns, y, &chosen) else { break };
+        let Some(next) = best_addition(columns, y, &chosen) else {
+            break;
+        };
         chosen.push(next);
         if chosen.len() >= 2 {
             exchange(columns, y, &mut chosen);
@@ -42,7 +44,10 @@ fn basis(columns: &[Vec<f64>], chosen: &[usize]) -> Vec<Vec<f64>> {
         let mut column = columns[k].clone();
         for done in &q {
             let times = dot(&column, done);
-            column.iter_mut().zip(done).for_each(|(v, d)| *v -= times * d);
+            column
+                .iter_mut()
+                .zip(done)
+                .for_each(|(v, d)| *v -= times * d);
         }
         let length = dot(&column, &column).sqrt();
         if length > NEW_MIN {
@@ -77,8 +82,12 @@ fn best_addition(columns: &[Vec<f64>], y: &[f64], chosen: &[usize]) -> Option<us
 
 fn exchange(columns: &[Vec<f64>], y: &[f64], chosen: &mut [usize]) {
     for i in 0..chosen.len() {
-        let others: Vec<usize> =
-            chosen.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, k)| *k).collect();
+        let others: Vec<usize> = chosen
+            .iter()
+            .enumerate()
+            .filter(|(j, _)| *j != i)
+            .map(|(_, k)| *k)
+            .collect();
         if let Some(better) = best_addition(columns, y, &others) {
             chosen[i] = better;
         }
@@ -95,8 +104,10 @@ fn measure(columns: &[Vec<f64>], y: &[f64], chosen: &[usize]) -> Option<Stair> {
         return None;
     }
     let k = order.len();
-    let r: Vec<Vec<f64>> =
-        q.iter().map(|q| order.iter().map(|&c| dot(&columns[c], q)).collect()).collect();
+    let r: Vec<Vec<f64>> = q
+        .iter()
+        .map(|q| order.iter().map(|&c| dot(&columns[c], q)).collect())
+        .collect();
     let z: Vec<f64> = q.iter().map(|q| dot(y, q)).collect();
     let mut beta = vec![0.0; k];
     for i in (0..k).rev() {
@@ -122,7 +133,9 @@ mod tests {
         let columns: Vec<Vec<f64>> = (1..n)
             .map(|at| {
                 let mean = (n - at) as f64 / n as f64;
-                (0..n).map(|i| if i >= at { 1.0 - mean } else { -mean }).collect()
+                (0..n)
+                    .map(|i| if i >= at { 1.0 - mean } else { -mean })
+                    .collect()
             })
             .collect();
         let y: Vec<f64> = (0..n)

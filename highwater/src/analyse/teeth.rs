@@ -25,14 +25,20 @@ pub fn floors(points: &[Point], falls: &[Fall]) -> Vec<Bin> {
             out.push(bin(first.t_s, first.value));
         }
     }
-    out.extend(falls.iter().map(|f| bin(points[f.after].t_s, points[f.after].value.min(f.floor))));
+    out.extend(
+        falls
+            .iter()
+            .map(|f| bin(points[f.after].t_s, points[f.after].value.min(f.floor))),
+    );
     out
 }
 
 /// Median time between falls, and how uneven it is (deviation over mean).
 pub fn rhythm(points: &[Point], falls: &[Fall]) -> Option<(f64, f64)> {
-    let between: Vec<f64> =
-        falls.windows(2).map(|w| points[w[1].after].t_s - points[w[0].after].t_s).collect();
+    let between: Vec<f64> = falls
+        .windows(2)
+        .map(|w| points[w[1].after].t_s - points[w[0].after].t_s)
+        .collect();
     let (mean, sd) = mean_sd(&between);
     (between.len() >= 2 && mean > 0.0).then(|| (median(&between), sd / mean))
 }
@@ -55,7 +61,10 @@ mod tests {
     #[test]
     fn floors_of_a_saw_and_its_rhythm() {
         let points: Vec<Point> = (0..200)
-            .map(|i| Point { t_s: f64::from(i), value: 50.0 + f64::from(i / 20) + f64::from(i % 20) })
+            .map(|i| Point {
+                t_s: f64::from(i),
+                value: 50.0 + f64::from(i / 20) + f64::from(i % 20),
+            })
             .collect();
         let found = falls(&points);
         let low = floors(&points, &found);

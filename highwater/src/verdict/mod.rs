@@ -7,12 +7,13 @@ pub mod audit;
 pub mod check;
 pub mod stop;
 mod curve;
-mod ways;
 mod label;
 mod rules;
+pub mod run;
 pub mod series;
 #[cfg(test)]
 mod short_runs;
+mod ways;
 
 pub use label::{Estimate, Label};
 pub use rules::Rules;

@@ -1,0 +1,124 @@
+"""What looking at 200 processes costs: highwater, psutil, process-exporter, on the same processes.
+
+    python3 bench/observe/run.py [--exporter PATH]
+
+Needs gcc, cargo, and psutil (pip install psutil). PATH is the prometheus-process-exporter of Debian
+(apt-get download prometheus-process-exporter; dpkg -x); without it that row is left out.
+"""
+
+import argparse
+import pathlib
+import re
+import statistics
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+import psutil
+
+PROCESSES = 200
+ROUNDS = 30
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def cpu_seconds(pid):
+    """User and system CPU of a process, from the kernel."""
+    times = psutil.Process(pid).cpu_times()
+    return times.user + times.system
+
+
+def start_fleet(folder):
+    program = folder / "fleet"
+    subprocess.run(["gcc", "-O1", "-pthread", "-o", program, HERE / "fleet.c"], check=True)
+    return [subprocess.Popen([program], stdin=subprocess.PIPE) for _ in range(PROCESSES)]
+
+
+def look_with_psutil(processes):
+    """The same quantities as far as psutil has them, in its fastest way (oneshot)."""
+    for process in processes:
+        with process.oneshot():
+            process.memory_info()
+            process.cpu_times()
+            process.num_threads()
+            process.num_ctx_switches()
+            process.create_time()
+        process.num_fds()
+
+
+def bench_psutil(pids):
+    processes = [psutil.Process(pid) for pid in pids]
+    look_with_psutil(processes)
+    costs = []
+    for _ in range(ROUNDS):
+        begin = time.process_time()
+        look_with_psutil(processes)
+        costs.append(1000 * (time.process_time() - begin))
+    return costs
+
+
+def bench_exporter(path, folder):
+    """CPU of one scrape; its counters tick at 10 ms, so rounds of ten scrapes are measured."""
+    config = folder / "exporter.yml"
+    config.write_text('process_names:\n  - name: "{{.PID}}"\n    comm: [fleet]\n')
+    address = "127.0.0.1:19256"
+    command = [path, "-config.path", config, "-web.listen-address", address]
+    command += ["-threads=false", "-gather-smaps=false"]
+    quiet = subprocess.DEVNULL
+    exporter = subprocess.Popen(command, stdout=quiet, stderr=quiet)
+    try:
+        time.sleep(1.5)
+        url = f"http://{address}/metrics"
+        page = urllib.request.urlopen(url).read().decode()
+        found = len(re.findall(r"^namedprocess_namegroup_num_procs\{", page, re.M))
+        assert found == PROCESSES, f"the exporter sees {found} processes"
+        costs = []
+        for _ in range(ROUNDS // 3):
+            before = cpu_seconds(exporter.pid)
+            for _ in range(10):
+                urllib.request.urlopen(url).read()
+            costs.append(100 * (cpu_seconds(exporter.pid) - before))
+        return costs
+    finally:
+        exporter.terminate()
+        exporter.wait()
+
+
+def bench_highwater(pids):
+    """Criterion's output; its figure for a look is wall time on one thread."""
+    command = ["cargo", "bench", "--bench", "look", "--", "--warm-up-time", "2"]
+    environment = {**__import__("os").environ, "HIGHWATER_BENCH_PIDS": ",".join(map(str, pids))}
+    run = subprocess.run(command, env=environment, cwd=HERE, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    return re.findall(r"^(\S[^\n]*?)\s*\n?\s+time:\s+\[(.+)\]", run.stdout, re.M)
+
+
+def show(name, costs):
+    low, high = min(costs), max(costs)
+    print(f"{name:24} {statistics.median(costs):8.2f} ms a look [{low:.2f} to {high:.2f}]")
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--exporter")
+    exporter = arguments.parse_args().exporter
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        fleet = start_fleet(folder)
+        try:
+            time.sleep(1)
+            pids = [process.pid for process in fleet]
+            show("psutil", bench_psutil(pids))
+            if exporter:
+                show("process-exporter", bench_exporter(exporter, folder))
+            for name, times in bench_highwater(pids):
+                print(f"{name:44} {times}")
+        finally:
+            for process in fleet:
+                process.stdin.close()
+            for process in fleet:
+                process.wait()
+
+
+if __name__ == "__main__":
+    main()

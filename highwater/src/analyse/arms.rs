@@ -1,0 +1,213 @@
+//! A run turned into series: one per replica and arm, on the run's time and on each incarnation's own uptime.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::series::{Point, Series};
+use crate::observe::look::{Role, TimeNs};
+use crate::observe::metric::{self, Kind};
+use crate::record::run::{Process, Run};
+
+const NS: f64 = 1e9;
+
+/// All replicas of one arm, in the order of their numbers.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ArmSeries {
+    pub arm: String,
+    pub replicas: Vec<ReplicaSeries>,
+}
+
+impl ArmSeries {
+    /// What the judge takes: one series per replica on the run's time, restarts noted.
+    pub fn joined(&self) -> Vec<Series> {
+        self.replicas
+            .iter()
+            .map(|replica| replica.joined.clone())
+            .collect()
+    }
+}
+
+/// One replica of an arm: the unit of independence.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReplicaSeries {
+    /// "glibc/2".
+    pub id: String,
+    pub replica: u32,
+    /// All incarnations one after the other; `t_s` is seconds since the run began and
+    /// `restarts_s` the start of every incarnation but the first.
+    pub joined: Series,
+    /// Each incarnation apart, in order; `t_s` is its own uptime in seconds.
+    pub incarnations: Vec<Series>,
+}
+
+/// The series of `metric` for every arm of the experiment (also one that has no process), in its order.
+///
+/// Each incarnation loses its first `warmup`. A counter becomes a rate per second: the value at `t` is
+/// the mean rate since the reading before it. Counters begin anew with each incarnation, and a reading
+/// below the one before it begins anew as well. `rss_bytes` carries the subject's memory limit.
+pub fn arm_series(run: &Run, metric: &str, warmup: Duration) -> Vec<ArmSeries> {
+    let replicas = |arm: &str| {
+        subjects(run, arm)
+            .into_iter()
+            .map(|(replica, incarnations)| {
+                replica_series(run, metric, warmup, replica, &incarnations)
+            })
+            .collect()
+    };
+    arm_names(run)
+        .into_iter()
+        .map(|arm| ArmSeries {
+            replicas: replicas(&arm),
+            arm,
+        })
+        .collect()
+}
+
+/// The arms in the experiment's order, then those that only the processes know.
+pub fn arm_names(run: &Run) -> Vec<String> {
+    let mut names: Vec<String> = run
+        .experiment
+        .arms
+        .iter()
+        .map(|arm| arm.name.clone())
+        .collect();
+    for process in run.processes.iter().filter(|p| p.role == Role::Subject) {
+        if !names.contains(&process.arm) {
+            names.push(process.arm.clone());
+        }
+    }
+    names
+}
+
+/// The replicas of an arm, each with its incarnations in order.
+pub fn subjects<'a>(run: &'a Run, arm: &str) -> BTreeMap<u32, Vec<&'a Process>> {
+    by_replica(run, |process| {
+        process.role == Role::Subject && process.arm == arm
+    })
+}
+
+/// Processes that `wanted` picks, by replica, incarnations in order.
+pub fn by_replica(run: &Run, wanted: impl Fn(&Process) -> bool) -> BTreeMap<u32, Vec<&Process>> {
+    let mut replicas: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
+    for process in run.processes.iter().filter(|process| wanted(process)) {
+        replicas.entry(process.replica).or_default().push(process);
+    }
+    for incarnations in replicas.values_mut() {
+        incarnations.sort_by_key(|process| (process.incarnation, process.started));
+    }
+    replicas
+}
+
+/// "glibc/2": who a replica is, in words for the reader.
+pub fn replica_id(process: &Process) -> String {
+    format!("{}/{}", process.arm, process.replica)
+}
+
+/// Whether highwater defines `name` as a counter. The subject's own (`openmetrics:`) are told by the
+/// suffixes that OpenMetrics prescribes.
+pub fn is_counter(name: &str) -> bool {
+    if let Some(known) = metric::ALL.iter().find(|known| known.name == name) {
+        return known.kind == Kind::Counter;
+    }
+    let bare = name.split('{').next().unwrap_or(name);
+    name.starts_with("openmetrics:")
+        && ["_total", "_count", "_sum", "_bucket"]
+            .iter()
+            .any(|suffix| bare.ends_with(suffix))
+}
+
+/// Seconds from `from` to `to`; negative when `to` is earlier.
+pub fn seconds_between(from: TimeNs, to: TimeNs) -> f64 {
+    (to.0 as i128 - from.0 as i128) as f64 / NS
+}
+
+/// Readings of one incarnation at or after its warm-up, counters as rates; `t_s` is uptime.
+pub fn incarnation_points(process: &Process, metric: &str, warmup: Duration) -> Vec<Point> {
+    let readings = process.samples.get(metric).map_or(&[][..], Vec::as_slice);
+    let points: Vec<Point> = readings
+        .iter()
+        .map(|(time, value)| Point {
+            t_s: seconds_between(process.started, *time),
+            value: *value,
+        })
+        .filter(|point| point.t_s >= warmup.as_secs_f64())
+        .collect();
+    match is_counter(metric) {
+        true => rates(&points),
+        false => points,
+    }
+}
+
+/// The rise of a counter over its readings, and over how many seconds; a fall begins anew and counts
+/// neither. `None` with fewer than two readings.
+pub fn rise(points: &[Point]) -> Option<(f64, f64)> {
+    let steps = points
+        .windows(2)
+        .map(|pair| (pair[1].value - pair[0].value, pair[1].t_s - pair[0].t_s));
+    let (rise, seconds) = steps
+        .filter(|(rise, seconds)| *rise >= 0.0 && *seconds > 0.0)
+        .fold((0.0, 0.0), |(r, s), (rise, seconds)| {
+            (r + rise, s + seconds)
+        });
+    (seconds > 0.0).then_some((rise, seconds))
+}
+
+fn rates(points: &[Point]) -> Vec<Point> {
+    points
+        .windows(2)
+        .filter(|pair| pair[1].t_s > pair[0].t_s && pair[1].value >= pair[0].value)
+        .map(|pair| Point {
+            t_s: pair[1].t_s,
+            value: (pair[1].value - pair[0].value) / (pair[1].t_s - pair[0].t_s),
+        })
+        .collect()
+}
+
+fn replica_series(
+    run: &Run,
+    metric: &str,
+    warmup: Duration,
+    replica: u32,
+    incarnations: &[&Process],
+) -> ReplicaSeries {
+    let id = incarnations
+        .first()
+        .map(|process| replica_id(process))
+        .unwrap_or_default();
+    let limit = match metric == metric::RSS.name {
+        true => run
+            .experiment
+            .subject
+            .memory_limit
+            .map(|bytes| bytes as f64),
+        false => None,
+    };
+    let series = |points, restarts_s| Series {
+        id: id.clone(),
+        points,
+        restarts_s,
+        limit,
+    };
+    let mut joined = Vec::new();
+    let mut apart = Vec::new();
+    for process in incarnations {
+        let points = incarnation_points(process, metric, warmup);
+        let offset = seconds_between(run.begun, process.started);
+        joined.extend(points.iter().map(|p| Point {
+            t_s: p.t_s + offset,
+            value: p.value,
+        }));
+        apart.push(series(points, Vec::new()));
+    }
+    let restarts = incarnations
+        .iter()
+        .skip(1)
+        .map(|p| seconds_between(run.begun, p.started))
+        .collect();
+    ReplicaSeries {
+        joined: series(joined, restarts),
+        incarnations: apart,
+        replica,
+        id,
+    }
+}

@@ -1,0 +1,72 @@
+//! `highwater allocators check`: how a report of probes reads.
+
+use crate::subject::allocator::{Answer, Outcome, Report};
+
+/// `clean`, `3 defects`, or `no`, for the column of a table.
+pub fn cell(report: Option<&Report>) -> String {
+    let Some(report) = report else {
+        return "no".to_owned();
+    };
+    match report.defects().count() {
+        0 => "clean".to_owned(),
+        1 => "1 defect".to_owned(),
+        count => format!("{count} defects"),
+    }
+}
+
+/// The whole report in lines: the answer first, then what was found, then what misuse does.
+pub fn words(report: &Report) -> String {
+    let defects = report.defects().count();
+    let tried = report
+        .findings
+        .iter()
+        .filter(|f| f.outcome != Outcome::Untried)
+        .count();
+    let answer = match defects {
+        0 => format!("all {tried} probes are clean"),
+        _ => format!("{defects} of {tried} probes found a defect"),
+    };
+    let mut lines = vec![format!(
+        "{}: {answer} ({:.1} s)",
+        report.spec, report.seconds
+    )];
+    for finding in report
+        .findings
+        .iter()
+        .filter(|f| f.outcome != Outcome::Clean)
+    {
+        let outcome = match finding.outcome {
+            Outcome::Clean => "clean",
+            Outcome::Defect => "DEFECT",
+            Outcome::Crash => "CRASH",
+            Outcome::Hang => "HANG",
+            Outcome::Untried => "not tried",
+        };
+        lines.push(format!(
+            "  {:<12} {outcome}: {}",
+            finding.probe, finding.words
+        ));
+    }
+    let answers = report
+        .protections
+        .iter()
+        .map(|p| match (p.misuse.as_str(), p.answer) {
+            ("order", Answer::Nothing) => "addresses can be foretold".to_owned(),
+            ("order", _) => "addresses cannot be foretold".to_owned(),
+            (misuse, answer) => format!("{misuse} {}", answered(answer)),
+        });
+    lines.push(format!(
+        "  on misuse: {}",
+        answers.collect::<Vec<_>>().join(", ")
+    ));
+    lines.join("\n")
+}
+
+fn answered(answer: Answer) -> &'static str {
+    match answer {
+        Answer::Stops => "stops",
+        Answer::Crashes => "crashes",
+        Answer::Hangs => "hangs",
+        Answer::Nothing => "unnoticed",
+    }
+}

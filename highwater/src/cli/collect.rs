@@ -1,0 +1,124 @@
+//! `highwater collect` (hidden): the collector of a run. Looks at every process once per interval and writes one
+//! transaction per look. It owns nothing: killed at any time, it loses at most the look it was in.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use rustix::process::getppid;
+
+use super::exit;
+use crate::observe::clock::{Clock, RealClock};
+use crate::observe::collector::{Observer, Options};
+use crate::observe::look::{Event, EventKind, TimeNs};
+use crate::observe::proc::ProcRoot;
+use crate::record::{Folder, Reader, Recorder};
+use crate::subject::service::end_left_behind;
+
+/// How soon a dead supervisor or a request to stop is noticed between two looks.
+const NOTICE: Duration = Duration::from_millis(100);
+
+/// Look at the processes of a run (used by `run` itself)
+#[derive(Debug, clap::Args)]
+pub struct CollectArgs {
+    /// The run folder
+    #[arg(long = "run", value_name = "FOLDER")]
+    pub folder: PathBuf,
+}
+
+pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
+    let stop = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
+    let folder = Folder::open(&args.folder)?;
+    let mut collector = Collector::open(&folder)?;
+    let supervisor = getppid();
+    loop {
+        collector.look()?;
+        let next = collector.next_look();
+        while collector.clock.now() < next {
+            if stop.load(Ordering::Relaxed) {
+                collector.look()?;
+                return Ok(exit::DONE);
+            }
+            if getppid() != supervisor {
+                return collector.supervisor_died(&folder);
+            }
+            let soon = TimeNs(collector.clock.now().0 + NOTICE.as_nanos() as i64);
+            collector.clock.sleep_until(soon.min(next));
+        }
+    }
+}
+
+struct Collector {
+    recorder: Recorder,
+    reader: Reader,
+    observer: Observer,
+    clock: RealClock,
+    begun: TimeNs,
+    interval_ns: i64,
+    /// A full disk was said.
+    full: bool,
+}
+
+impl Collector {
+    fn open(folder: &Folder) -> anyhow::Result<Collector> {
+        let recorder = Recorder::open(folder)?;
+        let reader = Reader::open(folder)?;
+        let interval = reader.experiment()?.interval;
+        let (clock, begun) = super::run::clock_of(&reader)?;
+        Ok(Collector {
+            recorder,
+            reader,
+            observer: Observer::new(ProcRoot::default(), Options::default()),
+            clock,
+            begun,
+            interval_ns: interval.as_nanos() as i64,
+            full: false,
+        })
+    }
+
+    /// A full disk costs looks, not the run: said once, tried again at the next look.
+    fn look(&mut self) -> anyhow::Result<()> {
+        let targets = self.reader.targets().context("reading what to look at")?;
+        let look = self.observer.look(self.clock.now(), &targets);
+        match self.recorder.look(&look) {
+            Ok(()) => self.full = false,
+            Err(error) if error.is_full() => {
+                if !std::mem::replace(&mut self.full, true) {
+                    anstream::eprintln!("highwater: {error}");
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// Looks stand on a grid from the beginning of the run; one that took too long is not made up for.
+    fn next_look(&self) -> TimeNs {
+        let passed = self.clock.now().0 - self.begun.0;
+        TimeNs(self.begun.0 + (passed / self.interval_ns + 1) * self.interval_ns)
+    }
+
+    fn supervisor_died(&mut self, folder: &Folder) -> anyhow::Result<u8> {
+        self.look()?;
+        let ended = end_left_behind(folder.path())?;
+        let words = if ended.is_empty() {
+            "the supervisor was killed; none of its processes was left".to_owned()
+        } else {
+            format!(
+                "the supervisor was killed; ended what was left: {}",
+                ended.join("; ")
+            )
+        };
+        let (time, kind) = (self.clock.now(), EventKind::Note);
+        self.recorder.event(&Event {
+            time,
+            process: None,
+            kind,
+            words,
+        })?;
+        Ok(exit::DONE)
+    }
+}

@@ -1,0 +1,174 @@
+//! The end of every run: read the record, judge, write the page beside it and the entry in the ledger, print the
+//! answer.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+use super::exit;
+use crate::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
+use crate::record::{Folder, ReadOptions, Reader};
+use crate::report::{Extras, Report, html, json, text};
+use crate::verdict::Rules;
+use crate::verdict::check::CheckOutcome;
+use crate::verdict::run::RunVerdict;
+use crate::verdict::run::judge::judge_run;
+
+/// Name of the page in the run folder.
+pub const PAGE: &str = "report.html";
+/// The ledger stands beside the folder of the runs.
+const LEDGER: &str = "ledger";
+
+/// How the answer is printed.
+#[derive(Debug, Clone, Copy)]
+pub struct Output {
+    pub json: bool,
+    pub quiet: bool,
+}
+
+/// Judges the run, enters it in the ledger, writes `report.html`, prints the table; the value is the exit code.
+///
+/// # Errors
+/// The record cannot be read. A page or an entry that cannot be written is said, and costs nothing else.
+pub fn conclude(folder: &Folder, runs: &Path, output: &Output) -> anyhow::Result<u8> {
+    let judged = judge(folder)?;
+    let entry = enter(&judged, &ledger_of(runs)).map_err(|error| {
+        anstream::eprintln!("highwater: no entry in the ledger: {error:#}");
+    });
+    let ledger = entry.as_ref().ok().map(render::text);
+    let report = judged.report(ledger);
+    let page = write_page(folder, &report);
+    if output.json {
+        print(&json::render(&report))?;
+    } else {
+        print(&text::render(&report, terminal_width()))?;
+        if !output.quiet {
+            print(&pointers(page.as_deref(), entry.as_ref().ok()))?;
+        }
+    }
+    Ok(code_of(&report.verdict))
+}
+
+/// A run with its verdict.
+pub struct Judged {
+    pub run: crate::record::run::Run,
+    pub verdict: RunVerdict,
+}
+
+/// Reads and judges a run.
+///
+/// # Errors
+/// The record cannot be read; the message says what is wrong with it.
+pub fn judge(folder: &Folder) -> anyhow::Result<Judged> {
+    let run = Reader::read(folder, &ReadOptions::default())
+        .with_context(|| format!("reading run {}", folder.id()))?;
+    let verdict = judge_run(&run, &Rules::default());
+    Ok(Judged { run, verdict })
+}
+
+impl Judged {
+    /// Ready to be rendered; `ledger` is the entry's text.
+    pub fn report(&self, ledger: Option<String>) -> Report {
+        let frozen = self.run.folder.join("experiment.toml");
+        let reproduce = vec![format!("highwater run {}", frozen.display())];
+        Report::build(&self.run, &self.verdict, Extras { ledger, reproduce })
+    }
+}
+
+/// The ledger that belongs to a folder of runs.
+pub fn ledger_of(runs: &Path) -> PathBuf {
+    runs.parent().unwrap_or(Path::new("")).join(LEDGER)
+}
+
+/// The entry of this run: found by experiment and hypothesis while it is open, else a new one.
+fn enter(judged: &Judged, folder: &Path) -> anyhow::Result<Entry> {
+    let Judged { run, verdict } = judged;
+    let date = run.id.get(..10).unwrap_or_default().to_owned();
+    let ledger = Ledger::at(folder);
+    let open = ledger.entry_for(&Entry::of_experiment(&run.experiment, &date))?;
+    let attempt = Attempt { date, run: run.id.clone(), words: verdict.headline.clone() };
+    Ok(ledger.update(&open.id, |entry| {
+        entry.attempts.retain(|old| old.run != attempt.run);
+        entry.attempts.push(attempt.clone());
+        entry.result.clone_from(&verdict.headline);
+        entry.learnings.clone_from(&verdict.learnings);
+        entry.verify = steps(verdict);
+        entry.status = status_of(verdict);
+    })?)
+}
+
+/// The conditions of the arm to adopt, or of every arm when none is named.
+fn steps(verdict: &RunVerdict) -> Vec<Step> {
+    let adopted = verdict.adopt.as_ref().map(|adopt| &adopt.arm);
+    let named = |check: &&CheckOutcome| adopted.is_none_or(|arm| *arm == check.arm);
+    verdict
+        .checks
+        .iter()
+        .filter(named)
+        .map(|check| Step {
+            step: format!("{} ({})", check.check, check.arm),
+            outcome: match check.passed {
+                Some(true) => Outcome::Passed,
+                Some(false) => Outcome::Failed,
+                None => Outcome::Unknown,
+            },
+            observed: check.observed.clone(),
+        })
+        .collect()
+}
+
+fn status_of(verdict: &RunVerdict) -> Status {
+    let failed = verdict.adopt.as_ref().is_some_and(|adopt| adopt.passed == Some(false));
+    match (failed, verdict.decided) {
+        (true, _) => Status::Failed,
+        (false, true) => Status::Concluded,
+        (false, false) => Status::Active,
+    }
+}
+
+fn write_page(folder: &Folder, report: &Report) -> Option<PathBuf> {
+    let page = folder.path().join(PAGE);
+    match fs::write(&page, html::render(report)) {
+        Ok(()) => Some(page),
+        Err(error) => {
+            anstream::eprintln!("highwater: {} was not written: {error}", page.display());
+            None
+        }
+    }
+}
+
+fn pointers(page: Option<&Path>, entry: Option<&Entry>) -> String {
+    let mut words = String::from("\n");
+    if let Some(page) = page {
+        words.push_str(&format!("report  {}\n", page.display()));
+    }
+    if let Some(entry) = entry {
+        words.push_str(&format!("ledger  highwater log show {}\n", entry.id));
+    }
+    words
+}
+
+/// Decided or not, and whether the arm to adopt passed.
+pub fn code_of(verdict: &RunVerdict) -> u8 {
+    let failed = verdict.adopt.as_ref().is_some_and(|adopt| adopt.passed == Some(false));
+    match (failed, verdict.decided) {
+        (true, _) => exit::FAILED,
+        (false, true) => exit::DONE,
+        (false, false) => exit::UNDECIDED,
+    }
+}
+
+/// To stdout; a reader that closed its end (`| head`) is not an error.
+pub fn print(words: &str) -> anyhow::Result<()> {
+    match anstream::stdout().lock().write_all(words.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Columns of the terminal; 100 where stdout is none.
+pub fn terminal_width() -> usize {
+    comfy_table::Table::new().width().map_or(100, usize::from).clamp(40, 140)
+}

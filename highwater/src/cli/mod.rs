@@ -1,0 +1,83 @@
+//! The verbs. Each joins the stages of the pipeline and owns no logic of theirs.
+
+pub mod allocators;
+pub mod collect;
+pub mod conclude;
+pub mod exit;
+pub mod init;
+pub mod log;
+pub mod manual;
+pub mod report;
+pub mod run;
+
+use std::io;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::record::Folder;
+
+/// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
+#[derive(Debug, Parser)]
+#[command(name = "highwater", version, max_term_width = 100, after_help = EXAMPLES)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater run experiments/relay.toml                 run the experiment, end with a verdict
+  highwater run experiments/relay.toml --dry-run       print the plan, run nothing
+  highwater run experiments/relay.toml --set duration=1h
+  highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
+  highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
+  highwater log                                        what was tried so far, and what it taught
+
+Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    Run(run::RunArgs),
+    Report(report::ReportArgs),
+    Log(log::LogArgs),
+    Allocators(allocators::AllocatorsArgs),
+    Init(init::InitArgs),
+    Completions(manual::CompletionsArgs),
+    Man(manual::ManArgs),
+    #[command(hide = true)]
+    Collect(collect::CollectArgs),
+}
+
+/// Runs the verb; the value is the exit code.
+pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.verb {
+        Verb::Run(args) => run::run(&args).map(ExitCode::from),
+        Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
+        Verb::Report(args) => report::run(&args).map(ExitCode::from),
+        Verb::Log(args) => log::run(&args, &mut io::stdout(), &mut io::stderr())
+            .map(|()| ExitCode::from(exit::DONE)),
+        Verb::Init(args) => init::run(&args).map(ExitCode::from),
+        Verb::Allocators(args) => allocators::run(&args),
+        Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
+        Verb::Man(args) => manual::man(&args).map(ExitCode::from),
+    }
+}
+
+/// An error as the user reads it: what happened, then why, a line each.
+pub fn words_of(error: &anyhow::Error) -> String {
+    let mut words = format!("highwater: {error}");
+    for cause in error.chain().skip(1) {
+        words.push_str(&format!("\n  because: {cause}"));
+    }
+    words
+}
+
+/// A run by its folder, or by its name under the folder where runs are kept.
+pub fn find_run(runs: &Path, word: &Path) -> anyhow::Result<Folder> {
+    if word.is_dir() {
+        return Ok(Folder::open(word)?);
+    }
+    Ok(Folder::find(runs, &word.to_string_lossy())?)
+}

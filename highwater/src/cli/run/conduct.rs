@@ -1,0 +1,362 @@
+//! The one loop that may act on what is seen: it keeps subject and collector going, aborts an arm, ends the run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use super::journal::Journal;
+use super::progress::Progress;
+use super::trial::{self, Candidate, Outcome, Trials};
+use super::watch::Watch;
+use crate::observe::clock::Clock;
+use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use crate::observe::metric;
+use crate::record::{EventId, News, Reader};
+use crate::subject::experiment::{Condition, Experiment};
+use crate::subject::{Happening, Role as SubjectRole, Subject, What, Who};
+use crate::verdict::check::guard::Guards;
+
+/// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
+const TURN: Duration = Duration::from_millis(100);
+
+/// How the reason of an arm begins that was aborted for not being what it says.
+pub const NOT_THE_ARM: &str = "not what the arm says";
+
+/// Everything that the loop holds while a run goes on.
+pub struct Conduct<'a> {
+    pub experiment: &'a Experiment,
+    pub subject: &'a mut dyn Subject,
+    pub watch: &'a mut dyn Watch,
+    pub journal: &'a mut Journal,
+    pub reader: &'a Reader,
+    pub clock: &'a dyn Clock,
+    pub progress: &'a mut Progress,
+    /// Set by Ctrl-C.
+    pub interrupted: Arc<AtomicBool>,
+    /// When the run began: what the subject calls zero.
+    pub begun: TimeNs,
+    /// Of the duration, what a resumed run has behind it.
+    pub already: Duration,
+}
+
+/// How the loop ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    pub words: String,
+    /// Arms that the loop ended early, and why.
+    pub aborted: BTreeMap<String, String>,
+    /// No process of any arm ever got ready.
+    pub nothing_was_ready: bool,
+}
+
+struct State {
+    /// When every replica was ready or given up: the duration counts from here.
+    settled: Option<TimeNs>,
+    standing: BTreeMap<(String, u32), Standing>,
+    started: BTreeMap<ProcessId, TimeNs>,
+    aborted: BTreeMap<String, String>,
+    was_ready: BTreeSet<String>,
+    news: News,
+    events: EventId,
+    next_trial: TimeNs,
+    looks: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    Starting,
+    Up,
+    Down,
+}
+
+impl Conduct<'_> {
+    /// Runs until the duration is over, nothing runs any more, or somebody interrupts. Whatever ends it, the
+    /// subject is stopped in order and the last look is taken.
+    ///
+    /// # Errors
+    /// The record cannot be written (other than for a full disk), or the collector cannot be kept alive.
+    pub fn run(&mut self) -> anyhow::Result<Ended> {
+        let mut state = State {
+            settled: None,
+            standing: self.every_replica(),
+            started: BTreeMap::new(),
+            aborted: BTreeMap::new(),
+            was_ready: BTreeSet::new(),
+            news: News::default(),
+            events: self.reader.events_since(EventId::default())?.1,
+            next_trial: self.clock.now(),
+            looks: 0,
+        };
+        let mut trials = Trials::new(self.experiment);
+        let mut guards = Guards::new(self.experiment);
+        let outcome = self.turns(&mut state, &mut trials, &mut guards);
+        let stopped = self.end(&mut state, &mut trials, outcome.is_ok());
+        let words = outcome?;
+        stopped?;
+        Ok(Ended {
+            words,
+            aborted: state.aborted,
+            nothing_was_ready: state.was_ready.is_empty(),
+        })
+    }
+
+    fn every_replica(&self) -> BTreeMap<(String, u32), Standing> {
+        let arms = self.experiment.arms.iter();
+        arms.flat_map(|arm| (0..self.experiment.replicas).map(|n| (arm.name.clone(), n)))
+            .map(|replica| (replica, Standing::Starting))
+            .collect()
+    }
+
+    fn turns(
+        &mut self,
+        state: &mut State,
+        trials: &mut Trials,
+        guards: &mut Guards,
+    ) -> anyhow::Result<String> {
+        loop {
+            let now = self.clock.now();
+            self.follow_subject(state, now)?;
+            if let Some(words) = self.watch.tick(now)? {
+                self.journal
+                    .say(now, None, EventKind::CollectorRestarted, words)?;
+            }
+            self.journal.collector(self.watch.pid(), now)?;
+            self.follow_record(state, guards)?;
+            self.follow_trials(state, trials, now)?;
+            if let Some(words) = self.over(state, now) {
+                return Ok(words);
+            }
+            self.tell(state, now);
+            self.clock
+                .sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
+        }
+    }
+
+    fn follow_subject(&mut self, state: &mut State, now: TimeNs) -> anyhow::Result<()> {
+        let since = Duration::from_nanos((now.0 - self.begun.0).max(0) as u64);
+        for happening in self.subject.poll(since) {
+            self.note(state, &happening);
+            self.journal.happened(happening.clone())?;
+            if matches!(happening.what, What::Started(_) | What::Resumed(_))
+                && let Some(id) = self.journal.id_of(&happening.who)
+            {
+                state.started.insert(id, now);
+            }
+        }
+        self.journal.flush()?;
+        let open = state
+            .standing
+            .values()
+            .any(|standing| *standing == Standing::Starting);
+        if state.settled.is_none() && !open {
+            state.settled = Some(now);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, state: &mut State, happening: &Happening) {
+        let Happening {
+            who, what, words, ..
+        } = happening;
+        if who.role != SubjectRole::Subject {
+            return;
+        }
+        let key = (who.arm.clone(), who.replica);
+        match what {
+            What::Ready | What::Resumed(_) => {
+                state.was_ready.insert(who.arm.clone());
+                state.standing.insert(key, Standing::Up);
+            }
+            What::Started(_) | What::Restarted => {
+                state.standing.insert(key, Standing::Starting);
+            }
+            What::NeverReady | What::StartFailed | What::GaveUp | What::Ended { .. } => {
+                state.standing.insert(key, Standing::Down);
+            }
+            _ => {}
+        }
+        let is_loud = matches!(what, What::NeverReady | What::StartFailed | What::GaveUp);
+        if is_loud {
+            self.progress
+                .say(&format!("highwater: {}: {words}", who.words()));
+        }
+    }
+
+    /// What the collector saw: a process that is not its arm, a guard that is broken.
+    fn follow_record(&mut self, state: &mut State, guards: &mut Guards) -> anyhow::Result<()> {
+        let (events, last) = self.reader.events_since(state.events)?;
+        state.events = last;
+        for event in events
+            .iter()
+            .filter(|event| event.kind == EventKind::NotTheArm)
+        {
+            if let Some(arm) = self.arm_of(event.process)? {
+                self.abort(state, &arm, &format!("{NOT_THE_ARM}: {}", event.words))?;
+            }
+        }
+        let wants_all = self.experiment.guard.iter().any(wants_any_metric);
+        let wants = |name: &str| wants_all || name == metric::RSS.name;
+        let Some(look) = self.reader.news(&mut state.news, &wants)? else {
+            return Ok(());
+        };
+        state.looks += 1;
+        if !self.experiment.guard.is_empty() {
+            self.guard(state, guards, &look)?;
+        }
+        Ok(())
+    }
+
+    fn guard(&mut self, state: &mut State, guards: &mut Guards, look: &Look) -> anyhow::Result<()> {
+        let targets = self.reader.targets()?;
+        let started = &state.started;
+        let uptime = |id: ProcessId| {
+            let began = started.get(&id).copied().unwrap_or(look.time);
+            Duration::from_nanos((look.time.0 - began.0).max(0) as u64)
+        };
+        for broken in guards.look(look, &targets, &uptime) {
+            let why = format!("guard {}: {}", broken.check, broken.observed);
+            self.abort(state, &broken.arm, &why)?;
+        }
+        Ok(())
+    }
+
+    fn follow_trials(
+        &mut self,
+        state: &mut State,
+        trials: &mut Trials,
+        now: TimeNs,
+    ) -> anyhow::Result<()> {
+        if trials.is_empty() {
+            return Ok(());
+        }
+        let finished = trials.finished();
+        self.take_trials(state, finished)?;
+        if now >= state.next_trial {
+            trials.begin(&self.candidates(state, now)?);
+            state.next_trial = TimeNs(now.0 + trial::EVERY.as_nanos() as i64);
+        }
+        Ok(())
+    }
+
+    fn take_trials(&mut self, state: &mut State, finished: Vec<Outcome>) -> anyhow::Result<()> {
+        let now = self.clock.now();
+        for outcome in finished {
+            self.journal.facts(now, vec![outcome.fact])?;
+            if outcome.is_guard && !outcome.passed {
+                self.abort(state, &outcome.arm, &format!("guard: {}", outcome.words))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn candidates(&self, state: &State, now: TimeNs) -> anyhow::Result<Vec<Candidate>> {
+        let targets = self.reader.targets()?;
+        let subjects = targets.iter().filter(|target| target.role == Role::Subject);
+        let up = subjects.filter(|target| {
+            let key = (target.arm.clone(), target.replica);
+            state.standing.get(&key) == Some(&Standing::Up)
+        });
+        Ok(up
+            .filter_map(|target| self.candidate(state, target, now))
+            .collect())
+    }
+
+    fn candidate(&self, state: &State, target: &Target, now: TimeNs) -> Option<Candidate> {
+        let began = state.started.get(&target.process)?;
+        Some(Candidate {
+            process: target.process,
+            arm: target.arm.clone(),
+            uptime: Duration::from_nanos((now.0 - began.0).max(0) as u64),
+            values: self.subject.values(&target.arm, target.replica)?,
+        })
+    }
+
+    fn arm_of(&self, process: Option<ProcessId>) -> anyhow::Result<Option<String>> {
+        let targets = self.reader.targets()?;
+        let found = targets
+            .into_iter()
+            .find(|target| Some(target.process) == process);
+        Ok(found
+            .filter(|target| target.role == Role::Subject)
+            .map(|target| target.arm))
+    }
+
+    fn abort(&mut self, state: &mut State, arm: &str, why: &str) -> anyhow::Result<()> {
+        if state.aborted.contains_key(arm) {
+            return Ok(());
+        }
+        self.progress
+            .say(&format!("highwater: arm {arm} is aborted: {why}"));
+        let who = Who {
+            arm: arm.into(),
+            replica: 0,
+            incarnation: 0,
+            role: SubjectRole::Subject,
+        };
+        let words = format!("arm {arm} aborted: {why}");
+        self.journal
+            .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
+        self.subject.stop_arm(arm, why);
+        state.aborted.insert(arm.to_owned(), why.to_owned());
+        Ok(())
+    }
+
+    /// Why the run is over, when it is.
+    fn over(&self, state: &State, now: TimeNs) -> Option<String> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Some("interrupted".to_owned());
+        }
+        let all_down = state
+            .standing
+            .values()
+            .all(|standing| *standing == Standing::Down);
+        if self.subject.is_over() || (all_down && state.settled.is_some()) {
+            return Some("no process runs any more".to_owned());
+        }
+        let since = now.0 - state.settled?.0;
+        let left = self.experiment.duration.saturating_sub(self.already);
+        (since >= left.as_nanos() as i64).then(|| "the duration is over".to_owned())
+    }
+
+    /// The last trials and the last look while everything still runs, then the stop, in order.
+    fn end(&mut self, state: &mut State, trials: &mut Trials, orderly: bool) -> anyhow::Result<()> {
+        if orderly && !trials.is_empty() {
+            trials.begin(&self.candidates(state, self.clock.now())?);
+            let finished = trials.wait();
+            self.take_trials(state, finished)?;
+        }
+        let looked = self.watch.finish(self.clock.now());
+        self.subject.stop_all("the run is over");
+        while !self.subject.is_over() {
+            let now = self.clock.now();
+            self.follow_subject(state, now)?;
+            self.clock
+                .sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
+        }
+        self.follow_subject(state, self.clock.now())?;
+        self.progress.end();
+        looked
+    }
+
+    fn tell(&mut self, state: &State, now: TimeNs) {
+        let up = state
+            .standing
+            .values()
+            .filter(|s| **s == Standing::Up)
+            .count();
+        let Some(settled) = state.settled else {
+            let words = format!("starting, {up} of {} processes ready", state.standing.len());
+            return self
+                .progress
+                .tell(Duration::ZERO, self.experiment.duration, &words);
+        };
+        let done = Duration::from_nanos((now.0 - settled.0).max(0) as u64) + self.already;
+        let words = format!("{up} processes, {} looks", state.looks);
+        self.progress.tell(done, self.experiment.duration, &words);
+    }
+}
+
+fn wants_any_metric(check: &crate::subject::experiment::Check) -> bool {
+    matches!(check.condition, Condition::Metric { .. })
+}

@@ -1,0 +1,126 @@
+//! `highwater run`: the main job. Reads the plan, makes the allocators ready, runs every arm side by side, and ends
+//! with a verdict, a report and a ledger entry.
+
+mod conduct;
+mod journal;
+mod plan;
+mod prepare;
+mod progress;
+mod simulate;
+mod start;
+mod trial;
+mod watch;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+
+use super::conclude::{self, Output};
+use super::exit::{self, Usage};
+use crate::observe::clock::{Clock, RealClock};
+use crate::observe::look::TimeNs;
+use crate::record::run::RunEnd;
+use crate::record::{Folder, Reader};
+use crate::subject::experiment::{Experiment, SubjectKind};
+use conduct::Ended;
+
+/// Run an experiment: the same service under several arms, side by side, to a verdict
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  highwater run experiments/relay.toml
+  highwater run experiments/relay.toml --set duration=1h --set replicas=3
+  highwater run mine.toml --dry-run
+  highwater run --resume 2026-11-21-relay-1
+
+Exit codes: 0 decided, whatever the arms did; 1 the arm named `adopt` fails `verify`; 2 the experiment
+file or the call is wrong; 3 not decided yet; 4 could not run.")]
+pub struct RunArgs {
+    /// The experiment file (docs/experiment-file.md)
+    #[arg(value_name = "EXPERIMENT", required_unless_present = "resume")]
+    pub experiment: Option<PathBuf>,
+    /// Overrides a key of the file, `arms.NAME.key` for one arm; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Print the plan with every command and environment, and run nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Go on with a run that was broken off (its folder or its name)
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["experiment", "set", "dry_run"])]
+    pub resume: Option<PathBuf>,
+    /// Where runs are kept
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    pub runs: PathBuf,
+    /// Print the verdict as JSON (highwater.run/1)
+    #[arg(long)]
+    pub json: bool,
+    /// Print nothing but the verdict
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let (folder, ended) = match (&args.resume, &args.experiment) {
+        (Some(resume), _) => start::resume(&find(args, resume)?, args.quiet, interrupted)?,
+        (None, Some(file)) => {
+            let experiment = prepare::read(file, &args.set)?;
+            if args.dry_run {
+                return plan::print(&experiment);
+            }
+            start::begin(experiment, args, interrupted)?
+        }
+        (None, None) => return Err(Usage("name an experiment file".into()).into()),
+    };
+    let output = Output {
+        json: args.json,
+        quiet: args.quiet,
+    };
+    let code = conclude::conclude(&folder, &args.runs, &output)?;
+    Ok(code_of(&ended, code))
+}
+
+/// A run whose arms could not be what they say, or never got ready at all, could not be run as planned.
+fn code_of(ended: &Ended, code: u8) -> u8 {
+    let not_the_arm = ended
+        .aborted
+        .values()
+        .any(|why| why.starts_with(conduct::NOT_THE_ARM));
+    if not_the_arm || ended.nothing_was_ready {
+        exit::COULD_NOT_RUN
+    } else {
+        code
+    }
+}
+
+/// A run by its folder, or by its name under the runs' folder.
+fn find(args: &RunArgs, word: &Path) -> anyhow::Result<Folder> {
+    super::find_run(&args.runs, word)
+}
+
+/// The clock of a run as its collector and its supervisor tell it, and when the run began.
+pub fn clock_of(reader: &Reader) -> anyhow::Result<(RealClock, TimeNs)> {
+    let anchor = reader.clock()?;
+    let begun = TimeNs(anchor.wall_ns);
+    let last = reader.last_look()?.map_or(begun, |(_, time)| time);
+    Ok((RealClock::resume(&anchor, last), begun))
+}
+
+/// Writes down that the run is over and how.
+fn close(folder: &Folder, ended: &Ended, clock: &dyn Clock) -> anyhow::Result<()> {
+    let mut recorder = crate::record::Recorder::open(folder)?;
+    let end = RunEnd {
+        time: clock.now(),
+        words: ended.words.clone(),
+    };
+    recorder.ended(&end).context("writing the end of the run")
+}
+
+fn is_fake(experiment: &Experiment) -> bool {
+    experiment.subject.kind == SubjectKind::Fake
+}

@@ -1,0 +1,81 @@
+//! `run --dry-run`: the plan in full, nothing run.
+
+use std::collections::BTreeMap;
+
+use crate::cli::exit;
+use crate::subject::experiment::{Arm, Experiment, SubjectKind, freeze, redact::redact_experiment};
+
+/// Every command and environment as it would be started, then the effective experiment file.
+pub fn print(experiment: &Experiment) -> anyhow::Result<u8> {
+    anstream::print!("{}", words(&redact_experiment(experiment)));
+    Ok(exit::DONE)
+}
+
+fn words(plan: &Experiment) -> String {
+    let mut out = format!("{}: {}\n", plan.name, plan.hypothesis);
+    out.push_str(&format!(
+        "{} arms x {} processes for {} at a look every {}, the first {} left out; seed {}\n",
+        plan.arms.len(),
+        plan.replicas,
+        humantime::format_duration(plan.duration),
+        humantime::format_duration(plan.interval),
+        humantime::format_duration(plan.warmup),
+        plan.seed,
+    ));
+    for arm in &plan.arms {
+        out.push_str(&arm_words(plan, arm));
+    }
+    if let Some(load) = &plan.load {
+        out.push_str(
+            &format!("\nload ({:?}): {}\n", load.per, shell(&load.command)).to_lowercase(),
+        );
+    }
+    out.push_str("\nThe experiment with every default and override in it:\n\n");
+    out.push_str(&freeze(plan));
+    out
+}
+
+fn arm_words(plan: &Experiment, arm: &Arm) -> String {
+    let control = if arm.name == plan.control {
+        " (control)"
+    } else {
+        ""
+    };
+    let mut out = format!("\narm {}{control}\n", arm.name);
+    let allocator = if arm.allocator.is_empty() {
+        "as the program comes"
+    } else {
+        &arm.allocator
+    };
+    out.push_str(&format!("  allocator    {allocator}\n"));
+    if plan.subject.kind == SubjectKind::Service {
+        let mut command = arm
+            .command
+            .clone()
+            .unwrap_or_else(|| plan.subject.command.clone());
+        command.extend(arm.arguments.clone());
+        out.push_str(&format!("  command      {}\n", shell(&command)));
+    }
+    let mut environment: BTreeMap<_, _> = plan.subject.environment.clone();
+    environment.extend(arm.environment.clone());
+    for (name, value) in environment {
+        out.push_str(&format!("  environment  {name}={value}\n"));
+    }
+    if let Some(curve) = &arm.curve {
+        out.push_str(&format!("  curve        {curve}\n"));
+    }
+    out
+}
+
+/// Words as a shell would take them.
+fn shell(words: &[String]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%{}".contains(c);
+    let quoted = |word: &String| {
+        if !word.is_empty() && word.chars().all(plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,145 @@
+//! From the experiment file to everything that a run needs: the checked plan, and a library for each arm.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::cli::exit::Usage;
+use crate::subject::allocator::{self, Advice, Library, Severity, Spec};
+use crate::subject::experiment::{Arm, Experiment, read_experiment};
+use crate::subject::service::Preload;
+
+/// A plan whose allocators are there.
+#[derive(Debug)]
+pub struct Prepared {
+    pub experiment: Experiment,
+    /// By arm. An arm that names no allocator has none.
+    pub libraries: BTreeMap<String, Library>,
+    /// Worth a line in the report: tunables that do nothing here.
+    pub warnings: Vec<String>,
+}
+
+/// Reads and checks the file; nothing is fetched.
+///
+/// # Errors
+/// Every problem of the file at once, each with its place, as [`Usage`].
+pub fn read(file: &Path, overrides: &[String]) -> anyhow::Result<Experiment> {
+    let known = |name: &str| {
+        Spec::parse(name)
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    read_experiment(file, overrides, &known).map_err(|problems| Usage(problems.to_string()).into())
+}
+
+/// Makes every allocator ready, adding those that are not installed yet.
+///
+/// # Errors
+/// A misspelt tunable ([`Usage`]), or an allocator that cannot be added, with what to do next.
+pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> {
+    let warnings = tunables(&experiment)?;
+    let mut libraries = BTreeMap::new();
+    for arm in experiment
+        .arms
+        .iter()
+        .filter(|arm| !arm.allocator.is_empty())
+    {
+        let spec = spec_of(&experiment, arm)?;
+        let library = ensure(&spec, quiet)
+            .with_context(|| format!("arm {}: allocator {}", arm.name, arm.allocator))?;
+        libraries.insert(arm.name.clone(), library);
+    }
+    Ok(Prepared {
+        experiment,
+        libraries,
+        warnings,
+    })
+}
+
+impl Prepared {
+    /// What each arm's processes are started with.
+    pub fn preloads(&self) -> BTreeMap<String, Preload> {
+        let preload = |library: &Library| Preload {
+            library: library.path.clone(),
+            environment: BTreeMap::new(),
+        };
+        self.libraries
+            .iter()
+            .map(|(arm, library)| (arm.clone(), preload(library)))
+            .collect()
+    }
+}
+
+/// A relative path of a library starts at the experiment file's folder, like every other path in it.
+fn spec_of(experiment: &Experiment, arm: &Arm) -> anyhow::Result<Spec> {
+    Ok(
+        match Spec::parse(&arm.allocator).map_err(|error| Usage(error.to_string()))? {
+            Spec::File(path) => Spec::File(experiment.base.join(path)),
+            catalogued => catalogued,
+        },
+    )
+}
+
+fn tunables(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    for arm in &experiment.arms {
+        let name = if arm.allocator.is_empty() {
+            "glibc"
+        } else {
+            &arm.allocator
+        };
+        let Ok(spec) = Spec::parse(name) else {
+            continue;
+        };
+        let mut environment = experiment.subject.environment.clone();
+        environment.extend(arm.environment.clone());
+        for Advice {
+            severity,
+            variable,
+            message,
+        } in allocator::validate_environment(&spec, &environment)
+        {
+            let words = format!("arm {}: {variable}: {message}", arm.name);
+            match severity {
+                Severity::Error => errors.push(words),
+                Severity::Warning => warnings.push(words),
+            }
+        }
+    }
+    if !errors.is_empty() {
+        bail!(Usage(errors.join("\n")));
+    }
+    Ok(warnings)
+}
+
+fn ensure(spec: &Spec, quiet: bool) -> anyhow::Result<Library> {
+    if let Some(library) = allocator::installed(spec)? {
+        return Ok(library);
+    }
+    let bar = if quiet {
+        ProgressBar::hidden()
+    } else {
+        ProgressBar::new_spinner()
+    };
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg} ({elapsed})").expect("constant"));
+    bar.enable_steady_tick(std::time::Duration::from_millis(120));
+    let name = match spec {
+        Spec::Catalogued(recipe) => format!("{}@{}", recipe.name, recipe.version),
+        Spec::File(path) => path.display().to_string(),
+    };
+    let last = RefCell::new(String::new());
+    let library = allocator::ensure(spec, &|step| {
+        let words = format!("{name}: {step}");
+        bar.set_message(words.clone());
+        // Without a terminal the spinner is silent: a line per step then.
+        if bar.is_hidden() && !quiet && *last.borrow() != words {
+            anstream::eprintln!("highwater: {words}");
+        }
+        *last.borrow_mut() = words;
+    });
+    bar.finish_and_clear();
+    library
+}

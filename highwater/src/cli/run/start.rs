@@ -1,0 +1,332 @@
+//! The beginning of a run: its folder and record, its subject by kind, its collector; and the same for a run that
+//! is taken up again.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+
+use super::conduct::{Conduct, Ended};
+use super::journal::{ArmFacts, Journal};
+use super::prepare::{self, Prepared};
+use super::progress::Progress;
+use super::simulate::Simulated;
+use super::watch::{ChildCollector, Watch};
+use super::{RunArgs, clock_of, close, is_fake};
+use crate::observe::clock::{Clock, FakeClock, RealClock};
+use crate::observe::fact::program::{preload_problem, read_program};
+use crate::observe::host::{SystemRoot, read_machine};
+use crate::observe::look::{EventKind, Expected, Role, TimeNs};
+use crate::observe::proc::ProcRoot;
+use crate::record::{Folder, Reader, Recorder};
+use crate::subject::allocator::Library;
+use crate::subject::attach::Attached;
+use crate::subject::experiment::{Experiment, SubjectKind};
+use crate::subject::preflight;
+use crate::subject::fake::Fake;
+use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
+use crate::subject::{Subject, Who};
+use crate::verdict::run::DEFECTS_FACT;
+
+/// Prepares, makes the run folder, runs to the end.
+///
+/// # Errors
+/// Nothing has been started when the plan, an allocator, the preflight or the run folder fails.
+pub fn begin(
+    experiment: Experiment,
+    args: &RunArgs,
+    interrupted: Arc<AtomicBool>,
+) -> anyhow::Result<(Folder, Ended)> {
+    let prepared = prepare::prepare(experiment, args.quiet)?;
+    let warnings = [prepared.warnings.clone(), preflight(&prepared)?].concat();
+    let date = jiff::Zoned::now().date().to_string();
+    let folder = Folder::create(&args.runs, &date, &prepared.experiment)?;
+    let clock = RealClock::start();
+    let machine = read_machine(&ProcRoot::default(), &SystemRoot::default());
+    let recorder = Recorder::create(&folder, &prepared.experiment, &machine, clock.anchor())?;
+    let begun = TimeNs(clock.anchor().wall_ns);
+    let mut journal = Journal::new(recorder, begun);
+    for warning in &warnings {
+        anstream::eprintln!("highwater: {warning}");
+        journal.say(begun, None, EventKind::Note, warning.clone())?;
+    }
+    let ended = if is_fake(&prepared.experiment) {
+        simulate(&prepared, &folder, journal, begun, args.quiet, interrupted)?
+    } else {
+        let mut subject = subject_of(&prepared, &folder)?;
+        let libraries = facts_of(&prepared);
+        let mut run = Run {
+            folder: &folder,
+            clock: &clock,
+            begun,
+            already: Duration::ZERO,
+        };
+        run.conduct(
+            &prepared.experiment,
+            &mut *subject,
+            journal,
+            libraries,
+            args.quiet,
+            interrupted,
+        )?
+    };
+    Ok((folder, ended))
+}
+
+/// Goes on with a run whose supervisor was killed.
+///
+/// # Errors
+/// The run is over or still supervised; what is gone is said.
+pub fn resume(
+    folder: &Folder,
+    quiet: bool,
+    interrupted: Arc<AtomicBool>,
+) -> anyhow::Result<(Folder, Ended)> {
+    let reader = Reader::open(folder)?;
+    let experiment = reader.experiment()?;
+    if is_fake(&experiment) {
+        bail!(
+            "run {} is simulated: it takes no time, run it again",
+            folder.id()
+        );
+    }
+    let (clock, begun) = clock_of(&reader)?;
+    let last = reader.last_look()?.map_or(begun, |(_, time)| time);
+    let already = Duration::from_nanos((last.0 - begun.0).max(0) as u64);
+    if already >= experiment.duration && reader.end()?.is_some() {
+        bail!(
+            "run {} is over; `highwater report {}` shows its verdict",
+            folder.id(),
+            folder.path().display()
+        );
+    }
+    let prepared = prepare::prepare(experiment, quiet)?;
+    let setup = setup_of(&prepared, folder);
+    let since = Duration::from_nanos((clock.now().0 - begun.0).max(0) as u64);
+    let mut subject: Box<dyn Subject> = match prepared.experiment.subject.kind {
+        SubjectKind::Attach => subject_of(&prepared, folder)?,
+        _ => Box::new(Service::resume(prepared.experiment.clone(), setup, since)?),
+    };
+    let mut recorder = Recorder::open(folder)?;
+    recorder.resumed()?;
+    let mut journal = Journal::new(recorder, begun);
+    remember(&mut journal, &reader, clock.now())?;
+    journal.say(
+        clock.now(),
+        None,
+        EventKind::Resumed,
+        "the run was taken up again".into(),
+    )?;
+    let libraries = facts_of(&prepared);
+    let mut run = Run {
+        folder,
+        clock: &clock,
+        begun,
+        already,
+    };
+    let ended = run.conduct(
+        &prepared.experiment,
+        &mut *subject,
+        journal,
+        libraries,
+        quiet,
+        interrupted,
+    )?;
+    Ok((folder.clone(), ended))
+}
+
+/// Processes that the record knows go on under their rows; those of highwater and the machine begin anew.
+fn remember(journal: &mut Journal, reader: &Reader, now: TimeNs) -> anyhow::Result<()> {
+    for process in reader
+        .processes()?
+        .into_iter()
+        .filter(|process| process.ended.is_none())
+    {
+        let role = match process.role {
+            Role::Subject => crate::subject::Role::Subject,
+            Role::Load => crate::subject::Role::Load,
+            Role::Highwater | Role::Host => {
+                journal.ended(process.id, now)?;
+                continue;
+            }
+        };
+        let (replica, incarnation) = (process.replica, process.incarnation);
+        journal.remember(
+            Who {
+                arm: process.arm,
+                replica,
+                incarnation,
+                role,
+            },
+            process.id,
+        );
+    }
+    Ok(())
+}
+
+/// What stays the same while a run goes on.
+struct Run<'a> {
+    folder: &'a Folder,
+    clock: &'a RealClock,
+    begun: TimeNs,
+    already: Duration,
+}
+
+impl Run<'_> {
+    fn conduct(
+        &mut self,
+        experiment: &Experiment,
+        subject: &mut dyn Subject,
+        mut journal: Journal,
+        libraries: BTreeMap<String, ArmFacts>,
+        quiet: bool,
+        interrupted: Arc<AtomicBool>,
+    ) -> anyhow::Result<Ended> {
+        journal.describe_arms(libraries);
+        record_ourselves(&mut journal, self.clock.now())?;
+        let reader = Reader::open(self.folder)?;
+        let mut watch =
+            ChildCollector::start(self.folder.path()).context("starting the collector")?;
+        journal.collector(watch.pid(), self.clock.now())?;
+        let mut progress = Progress::new(quiet);
+        let ended = Conduct {
+            experiment,
+            subject,
+            watch: &mut watch,
+            journal: &mut journal,
+            reader: &reader,
+            clock: self.clock,
+            progress: &mut progress,
+            interrupted,
+            begun: self.begun,
+            already: self.already,
+        }
+        .run()?;
+        close(self.folder, &ended, self.clock)?;
+        Ok(ended)
+    }
+}
+
+/// The whole pipeline on a simulated clock, in this process.
+fn simulate(
+    prepared: &Prepared,
+    folder: &Folder,
+    mut journal: Journal,
+    begun: TimeNs,
+    quiet: bool,
+    interrupted: Arc<AtomicBool>,
+) -> anyhow::Result<Ended> {
+    let experiment = &prepared.experiment;
+    let mut fake = Fake::new(experiment, &folder.id()).map_err(super::Usage)?;
+    let clock = FakeClock::at(begun);
+    let recorder = Recorder::open(folder)?;
+    let collector = Reader::open(folder)?;
+    let mut watch = Simulated::new(
+        fake.clone(),
+        recorder,
+        collector,
+        begun,
+        experiment.interval,
+    );
+    let reader = Reader::open(folder)?;
+    let mut progress = Progress::new(quiet);
+    let ended = Conduct {
+        experiment,
+        subject: &mut fake,
+        watch: &mut watch,
+        journal: &mut journal,
+        reader: &reader,
+        clock: &clock,
+        progress: &mut progress,
+        interrupted,
+        begun,
+        already: Duration::ZERO,
+    }
+    .run()?;
+    close(folder, &ended, &clock)?;
+    Ok(ended)
+}
+
+fn subject_of(prepared: &Prepared, folder: &Folder) -> anyhow::Result<Box<dyn Subject>> {
+    let experiment = prepared.experiment.clone();
+    Ok(match experiment.subject.kind {
+        SubjectKind::Service => Box::new(Service::new(experiment, setup_of(prepared, folder))?),
+        SubjectKind::Attach => {
+            Box::new(Attached::new(&experiment, &folder.id()).map_err(anyhow::Error::msg)?)
+        }
+        SubjectKind::Fake => Box::new(Fake::new(&experiment, &folder.id()).map_err(super::Usage)?),
+    })
+}
+
+fn setup_of(prepared: &Prepared, folder: &Folder) -> Setup {
+    Setup {
+        run: folder.id(),
+        folder: folder.path().to_path_buf(),
+        preloads: prepared.preloads(),
+        hierarchy: Hierarchy::find(),
+    }
+}
+
+/// What is known of each arm's library before it runs, as facts of each of its processes.
+fn facts_of(prepared: &Prepared) -> BTreeMap<String, ArmFacts> {
+    let facts = |library: &Library| {
+        let mut facts = vec![
+            ("arm.allocator".to_owned(), library.spec.clone()),
+            ("arm.source".to_owned(), library.source.clone()),
+        ];
+        let defects: Vec<&str> = library.defects.iter().map(|defect| &*defect.text).collect();
+        if !defects.is_empty() {
+            facts.push((DEFECTS_FACT.to_owned(), defects.join("\n")));
+        }
+        if !library.protections.is_empty() {
+            facts.push((
+                "allocator.protections".to_owned(),
+                library.protections.join("\n"),
+            ));
+        }
+        let expected = library
+            .path
+            .clone()
+            .map_or(Expected::System, Expected::Library);
+        ArmFacts { expected, facts }
+    };
+    prepared
+        .libraries
+        .iter()
+        .map(|(arm, library)| (arm.clone(), facts(library)))
+        .collect()
+}
+
+/// highwater's own processes and the machine, as targets like any other.
+fn record_ourselves(journal: &mut Journal, now: TimeNs) -> anyhow::Result<()> {
+    let own = std::process::id() as i32;
+    let rows = [
+        (Role::Highwater, own, "supervisor"),
+        (Role::Host, 0, "host"),
+    ];
+    for (role, pid, name) in rows {
+        journal.ourselves(role, pid, name, now)?;
+    }
+    Ok(())
+}
+
+/// Everything that can be known to be wrong before anything is started.
+fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
+    let nowhere = Setup {
+        run: "preflight".into(),
+        folder: std::env::temp_dir(),
+        preloads: prepared.preloads(),
+        hierarchy: Hierarchy::find(),
+    };
+    let misfit = |program: &Path, library: &Path| {
+        read_program(program).ok().and_then(|program| preload_problem(&program, library))
+    };
+    let found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
+    if !found.problems.is_empty() {
+        bail!("nothing was started:\n  {}", found.problems.join("\n  "));
+    }
+    Ok(found.warnings)
+}

@@ -1,0 +1,31 @@
+//! An arm is a fact, not a setting: what a process really runs, read from the process itself.
+//!
+//! A preload that fails is silent: the loader prints a line and the program runs on glibc. So the
+//! allocator of each process is proved from its memory: the dynamic linker's list of loaded
+//! objects gives the lookup order of `malloc`; the slots through which the program and its
+//! libraries call `malloc` show which one they were really bound to.
+
+pub mod arm;
+pub mod image;
+pub mod inside;
+pub mod library;
+pub mod linker;
+pub mod liveness;
+pub mod maps;
+pub mod memory;
+pub mod program;
+pub mod proof;
+pub mod prover;
+
+use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Opens a file for reading without waiting, should it be a pipe or a device.
+pub fn open_file(path: &Path) -> std::io::Result<File> {
+    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+    File::options()
+        .read(true)
+        .custom_flags(flags.bits() as i32)
+        .open(path)
+}

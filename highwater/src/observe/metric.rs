@@ -1,0 +1,66 @@
+//! The names of what is measured, with unit and kind, defined once.
+
+/// A gauge is a level; a counter only rises within one incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    Gauge,
+    Counter,
+}
+
+/// A measured quantity. Units are in the name: `_bytes`, `_ns`, none for counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Metric {
+    pub name: &'static str,
+    pub kind: Kind,
+    /// Where it comes from and what it means.
+    pub describe: &'static str,
+}
+
+macro_rules! metrics {
+    ($($id:ident = $name:literal, $kind:ident, $describe:literal;)*) => {
+        $(#[doc = $describe] pub const $id: Metric =
+            Metric { name: $name, kind: Kind::$kind, describe: $describe };)*
+        /// Every metric that highwater itself defines.
+        pub const ALL: &[Metric] = &[$($id),*];
+    };
+}
+
+metrics! {
+    RSS = "rss_bytes", Gauge, "Pages in RAM: VmRSS of /proc/PID/status.";
+    RSS_ANON = "rss_anon_bytes", Gauge, "Of which anonymous: RssAnon.";
+    RSS_FILE = "rss_file_bytes", Gauge, "Of which file mappings: RssFile.";
+    RSS_SHMEM = "rss_shmem_bytes", Gauge, "Of which shared memory: RssShmem.";
+    RSS_PEAK = "rss_peak_bytes", Gauge, "High-water mark: VmHWM.";
+    SWAP = "swap_bytes", Gauge, "VmSwap.";
+    VIRTUAL = "virtual_bytes", Gauge, "VmSize.";
+    PSS = "pss_bytes", Gauge, "Proportional share, smaps_rollup (slower rate).";
+    LAZY_FREE = "lazy_free_bytes", Gauge, "MADV_FREE pages that still count as resident, smaps_rollup (slower rate).";
+    HUGE_PAGES = "huge_pages_bytes", Gauge, "AnonHugePages, smaps_rollup (slower rate).";
+    PRIVATE_DIRTY = "private_dirty_bytes", Gauge, "Private_Dirty, smaps_rollup (slower rate).";
+    THREADS = "threads", Gauge, "Threads.";
+    FILE_DESCRIPTORS = "file_descriptors", Gauge, "Entries of /proc/PID/fd.";
+    CPU_USER = "cpu_user_ns", Counter, "User CPU of all threads, ended ones included.";
+    CPU_SYSTEM = "cpu_system_ns", Counter, "System CPU of all threads, ended ones included.";
+    MINOR_FAULTS = "minor_faults", Counter, "Page faults without I/O.";
+    MAJOR_FAULTS = "major_faults", Counter, "Page faults with I/O.";
+    SWITCHES_VOLUNTARY = "switches_voluntary", Counter, "Sum over task/: blocked by itself.";
+    SWITCHES_INVOLUNTARY = "switches_involuntary", Counter, "Sum over task/: preempted.";
+    RUN_DELAY = "run_delay_ns", Counter, "Sum over task/ of run-queue wait, schedstat.";
+    CGROUP_MEMORY = "cgroup_memory_bytes", Gauge, "Memory charged to the replica's cgroup.";
+    CGROUP_MEMORY_PEAK = "cgroup_memory_peak_bytes", Gauge, "Its peak.";
+    CGROUP_LIMIT = "cgroup_memory_limit_bytes", Gauge, "Its limit.";
+    CGROUP_OOM_KILLS = "cgroup_oom_kills", Counter, "OOM kills in the replica's cgroup.";
+    CGROUP_THROTTLED = "cgroup_throttled_ns", Counter, "Time throttled by the CPU quota.";
+    PRESSURE_MEMORY_SOME = "pressure_memory_some_ns", Counter, "PSI, total of memory some.";
+    PRESSURE_MEMORY_FULL = "pressure_memory_full_ns", Counter, "PSI, total of memory full.";
+    PRESSURE_CPU_SOME = "pressure_cpu_some_ns", Counter, "PSI, total of cpu some.";
+    PRESSURE_IO_SOME = "pressure_io_some_ns", Counter, "PSI, total of io some.";
+    HOST_MEMORY_AVAILABLE = "host_memory_available_bytes", Gauge, "MemAvailable of the machine.";
+    HOST_MEMORY_TOTAL = "host_memory_total_bytes", Gauge, "MemTotal of the machine.";
+    HOST_LOAD = "host_load_1m", Gauge, "Load average over one minute.";
+    METRICS_FETCH = "metrics_fetch_ns", Gauge, "Time that fetching the process's metrics endpoint took.";
+    METRICS_LATE = "metrics_late", Counter, "Looks for which the metrics endpoint did not answer in time.";
+    METRICS_LEFT_OUT = "metrics_left_out", Gauge, "Series and lines of the endpoint left out: too many, too long, not a number, not parsed.";
+    LOAD_LINES_LEFT_OUT = "load_lines_left_out", Counter, "Lines of the load program that are none of `highwater.load/1`.";
+    LOOK_COST = "look_cost_ns", Gauge, "Wall time that this look took (process: highwater).";
+}

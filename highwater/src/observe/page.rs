@@ -1,0 +1,70 @@
+//! Where one process writes its part of a look.
+
+use super::look::{Event, EventKind, Fact, HistogramRow, Look, ProcessId, Sample, TimeNs};
+use super::metric::Metric;
+
+/// The part of a [`Look`] that belongs to one process: its samples, facts and events.
+pub struct Page<'a> {
+    look: &'a mut Look,
+    process: ProcessId,
+}
+
+impl<'a> Page<'a> {
+    pub fn new(look: &'a mut Look, process: ProcessId) -> Page<'a> {
+        Page { look, process }
+    }
+
+    pub fn value(&mut self, metric: Metric, value: u64) {
+        self.float(metric, value as f64);
+    }
+
+    pub fn float(&mut self, metric: Metric, value: f64) {
+        self.named(metric.name.to_owned(), value);
+    }
+
+    /// Nothing is written for a quantity that this kernel does not tell: absent is not zero.
+    pub fn maybe(&mut self, metric: Metric, value: Option<u64>) {
+        if let Some(value) = value {
+            self.value(metric, value);
+        }
+    }
+
+    /// A metric of the subject's own.
+    pub fn named(&mut self, metric: String, value: f64) {
+        self.look.samples.push(Sample {
+            process: self.process,
+            metric,
+            value,
+        });
+    }
+
+    pub fn fact(&mut self, key: &str, value: String) {
+        self.look.facts.push(Fact {
+            process: self.process,
+            key: key.to_owned(),
+            value,
+        });
+    }
+
+    pub fn event(&mut self, kind: EventKind, words: String) {
+        let (time, process) = (self.look.time, Some(self.process));
+        self.look.events.push(Event {
+            time,
+            process,
+            kind,
+            words,
+        });
+    }
+
+    pub fn histogram(&mut self, row: HistogramRow) {
+        self.look.histograms.push(row);
+    }
+
+    pub fn time(&self) -> TimeNs {
+        self.look.time
+    }
+
+    pub fn process(&self) -> ProcessId {
+        self.process
+    }
+}

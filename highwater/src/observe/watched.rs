@@ -1,0 +1,215 @@
+//! What is remembered of one target between two looks.
+
+use std::collections::HashSet;
+
+use super::cgroup::CgroupReader;
+use super::fact::library::Libraries;
+use super::fact::liveness::Liveness;
+use super::fact::prover::{Means, Prover};
+use super::load_lines::{Bridge, LoadTail};
+use super::look::{EventKind, Role, Target, TimeNs};
+use super::metric;
+use super::openmetrics::fetch::Fetched;
+use super::openmetrics::series::Metrics;
+use super::page::Page;
+use super::proc::ProcRoot;
+use super::proc::process::{Ended, Loss, ProcessReader, Shares, Vital};
+use super::proc::tasks::Counts;
+
+/// One process under observation.
+#[derive(Debug)]
+pub struct Watched {
+    pid: i32,
+    start_ticks: u64,
+    pub reader: ProcessReader,
+    liveness: Liveness,
+    prover: Prover,
+    cgroup: Option<CgroupReader>,
+    load: Option<LoadTail>,
+    metrics: Metrics,
+    metrics_late: u64,
+    /// It ended: nothing more is read but what it left behind.
+    ended: bool,
+    /// What was already said to be lost.
+    said: HashSet<&'static str>,
+}
+
+/// What an earlier collector recorded of a process that still runs, so that its counters go on and
+/// nothing is recorded twice.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Carried {
+    /// The last recorded switches_voluntary, switches_involuntary and run_delay_ns.
+    pub counts: Counts,
+    /// End of the last recorded interval of its load lines.
+    pub load_until: Option<TimeNs>,
+}
+
+/// What one process may use of the observer at one look.
+pub struct Allowance<'a> {
+    pub shares: Shares,
+    /// Part of one core for rereading its maps.
+    pub share_maps: f64,
+    /// Part of one core for reading its cgroup.
+    pub share_cgroup: f64,
+    pub hung_after_ns: i64,
+    pub bridge: &'a Bridge,
+    pub libraries: &'a mut Libraries,
+    pub buffer: &'a mut Vec<u8>,
+}
+
+impl Watched {
+    /// `keep`: descriptors may stay open between looks.
+    pub fn new(root: &ProcRoot, target: &Target, keep: bool) -> Watched {
+        let seed = target.process.0;
+        Watched {
+            pid: target.pid,
+            start_ticks: target.start_ticks,
+            reader: ProcessReader::new(root, target.pid, target.start_ticks, keep, seed),
+            liveness: Liveness::default(),
+            prover: Prover::new(seed),
+            cgroup: target
+                .cgroup
+                .as_deref()
+                .map(|folder| CgroupReader::new(folder, seed)),
+            load: target.load_lines.as_deref().map(LoadTail::new),
+            metrics: Metrics::default(),
+            metrics_late: 0,
+            ended: false,
+            said: HashSet::new(),
+        }
+    }
+
+    pub fn is_for(&self, target: &Target) -> bool {
+        self.pid == target.pid && self.start_ticks == target.start_ticks
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Goes on from what an earlier collector recorded.
+    pub fn carry(&mut self, carried: &Carried) {
+        self.reader.carry(carried.counts);
+        if let (Some(load), Some(until)) = (&mut self.load, carried.load_until) {
+            load.carry(until);
+        }
+    }
+
+    pub fn look(&mut self, target: &Target, mut allowed: Allowance<'_>, page: &mut Page<'_>) {
+        let mut losses = Vec::new();
+        if !self.ended {
+            self.look_at_process(target, &mut allowed, page, &mut losses);
+        }
+        // A load program prints its last line and ends: the file outlives it.
+        if let Some(load) = &mut self.load {
+            load.look(allowed.bridge, page, &mut losses);
+        }
+        self.say(losses, page);
+        self.reader.rest();
+    }
+
+    fn look_at_process(
+        &mut self,
+        target: &Target,
+        allowed: &mut Allowance<'_>,
+        page: &mut Page<'_>,
+        losses: &mut Vec<Loss>,
+    ) {
+        let (shares, now) = (allowed.shares, page.time());
+        match self.reader.look(now, shares, allowed.buffer, page, losses) {
+            Ok(Some(vital)) => self.follow(target, &vital, allowed, page, losses),
+            Ok(None) => {}
+            Err(ended) => {
+                self.ended = true;
+                page.event(EventKind::Vanished, ended_words(target, &ended));
+            }
+        }
+        match &mut self.cgroup {
+            // Its cgroup may be gone with it: that is no loss to speak of.
+            Some(cgroup) if self.ended => cgroup.look_now(page, &mut Vec::new()),
+            Some(cgroup) => cgroup.look(allowed.share_cgroup, page, losses),
+            None => {}
+        }
+    }
+
+    /// What its metrics endpoint answered.
+    pub fn read_metrics(&mut self, fetched: &Fetched, page: &mut Page<'_>) {
+        let mut losses = Vec::new();
+        page.value(metric::METRICS_FETCH, fetched.took.as_nanos() as u64);
+        match &fetched.page {
+            Ok(text) => self.metrics.look(text, page, &mut losses),
+            Err(why) => losses.push(Loss {
+                what: "the metrics endpoint",
+                why: why.clone(),
+            }),
+        }
+        self.say(losses, page);
+    }
+
+    /// Its metrics endpoint did not answer in time, or is left alone after it failed.
+    pub fn miss_metrics(&mut self, page: &mut Page<'_>) {
+        self.metrics_late += 1;
+        page.value(metric::METRICS_LATE, self.metrics_late);
+        let why = "it did not answer within the look; such looks are counted in metrics_late";
+        self.say(
+            vec![Loss {
+                what: "an answer of the metrics endpoint",
+                why: why.to_owned(),
+            }],
+            page,
+        );
+    }
+
+    /// What needs a living process: is it the arm, does it make progress.
+    fn follow(
+        &mut self,
+        target: &Target,
+        vital: &Vital,
+        allowed: &mut Allowance<'_>,
+        page: &mut Page<'_>,
+        losses: &mut Vec<Loss>,
+    ) {
+        if target.role != Role::Subject {
+            return;
+        }
+        self.liveness.look(vital, allowed.hung_after_ns, page);
+        let path = self.reader.path().to_path_buf();
+        if let Some(folder) = self.reader.folder() {
+            let libraries = &mut *allowed.libraries;
+            let means = Means {
+                folder,
+                path: &path,
+                libraries,
+                share: allowed.share_maps,
+            };
+            self.prover.look(target, vital, means, page, losses);
+        }
+    }
+
+    /// Says what is lost, each thing once.
+    pub fn say(&mut self, losses: Vec<Loss>, page: &mut Page<'_>) {
+        for Loss { what, why } in losses {
+            if self.said.insert(what) {
+                let pid = self.pid;
+                let words = format!(
+                    "pid {pid}: {what} cannot be read: {why}; it is missing from the record. \
+                     `highwater doctor` says what this machine allows"
+                );
+                page.event(EventKind::Degraded, words);
+            }
+        }
+    }
+}
+
+fn ended_words(target: &Target, ended: &Ended) -> String {
+    let pid = target.pid;
+    match ended {
+        Ended::Gone => format!("pid {pid} is gone"),
+        Ended::Zombie => format!("pid {pid} has ended; its parent has not asked for its exit code"),
+        Ended::Reused { start_ticks } => format!(
+            "pid {pid} belongs to another process now: it started {start_ticks} ticks after boot, \
+             the one to look at {} ticks",
+            target.start_ticks
+        ),
+    }
+}

@@ -1,0 +1,212 @@
+//! The table of the arms: memory and what it costs, side by side.
+
+use maud::{Markup, html};
+
+use super::{swatch, visible};
+use crate::analyse::cost::Latency;
+use crate::report::Report;
+use crate::units::written::{self, ByteScale, MISSING};
+use crate::verdict::Estimate;
+use crate::verdict::run::ArmRow;
+
+/// A cell: its value, and its interval on a second line.
+struct Value {
+    /// What a narrow screen writes before it.
+    title: String,
+    value: String,
+    interval: Option<String>,
+}
+
+pub fn table(report: &Report) -> Markup {
+    let rows = &report.verdict.arms;
+    let levels = rows
+        .iter()
+        .filter_map(|row| row.memory.level)
+        .map(|level| level.value);
+    let slopes = rows
+        .iter()
+        .filter_map(|row| row.memory.slope_per_hour)
+        .map(|slope| slope.value);
+    let scales = (ByteScale::of_column(levels), ByteScale::of_column(slopes));
+    html! {
+        section aria-labelledby="arms" {
+            h2 #arms { "Arms" }
+            div.scroll tabindex="0" {
+                table.arms.stack {
+                    caption {
+                        "Memory and its costs. Levels are at the end of the run, costs are means after warm-up; "
+                        "under each number its 95 % interval over processes."
+                    }
+                    (head(scales))
+                    tbody { @for row in rows { (line(report, row, scales)) } }
+                }
+            }
+        }
+    }
+}
+
+fn head(scales: (ByteScale, ByteScale)) -> Markup {
+    html! {
+        thead {
+            tr {
+                td rowspan="2" {}
+                th scope="colgroup" colspan="6" { "Memory" }
+                th.cost scope="colgroup" colspan="7" { "What it costs" }
+            }
+            tr {
+                th scope="col" { "Trend" }
+                th.number scope="col" { "RSS" br; span.unit { (scales.0.word) } }
+                th.number scope="col" { "Growth" br; span.unit { (scales.1.word) "/h" } }
+                th.number scope="col" { "Control" br; span.unit { "ratio" } }
+                th.number scope="col" { "Peak" br; span.unit { (scales.0.word) } }
+                th.number scope="col" { "Lazy / THP" br; span.unit { "% of RSS" } }
+                th.number.cost scope="col" { "User" br; span.unit { "% CPU" } }
+                th.number scope="col" { "System" br; span.unit { "% CPU" } }
+                th.number scope="col" { "Faults" br; span.unit { "per s" } }
+                th.number scope="col" { "p50" br; span.unit { "ms" } }
+                th.number scope="col" { "p99" br; span.unit { "ms" } }
+                th.number scope="col" { "Max" br; span.unit { "ms" } }
+                th.number scope="col" { "Requests" br; span.unit { "per s" } }
+            }
+        }
+    }
+}
+
+fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup {
+    html! {
+        tr {
+            th scope="row" {
+                span.name { (swatch(report, &row.arm)) (visible(&row.arm)) }
+                @if row.is_control { span.note { "control" } }
+                @if let Some(why) = &row.aborted { span.note.bad title=(visible(why)) { "ended early" } }
+                @if row.restarted > 0 { span.note.open { (row.restarted) " restarted" } }
+                @for defect in &row.defects { span.note.open title=(visible(defect)) { "known defect" } }
+            }
+            td data-title="Trend" {
+                (trend(row))
+                @if let Some(needs) = &row.memory.needs { span.interval.needs { "needs " (visible(needs)) } }
+            }
+            @for (at, value) in memory(report, row, scales).iter().chain(&costs(row)).enumerate() {
+                td.number.cost[at == 5] data-title=(value.title) {
+                    span.value { (value.value) }
+                    @if let Some(interval) = &value.interval { span.interval { (interval) } }
+                }
+            }
+        }
+    }
+}
+
+/// The label, with the rule behind it on hover.
+pub fn trend(row: &ArmRow) -> Markup {
+    let label = row.memory.label.word();
+    html! { span class={ "label label-" (label) } title=(visible(&row.memory.rule)) { (label) } }
+}
+
+fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<Value> {
+    let (level, slope) = scales;
+    let pair = report
+        .verdict
+        .pairs
+        .iter()
+        .find(|pair| pair.a == row.arm && pair.b != row.arm);
+    let ratio = match row.is_control {
+        true => Value {
+            title: "Control".to_string(),
+            value: "1".to_string(),
+            interval: None,
+        },
+        false => estimate(
+            "Control",
+            pair.and_then(|pair| pair.ratio),
+            1.0,
+            written::digits,
+        ),
+    };
+    let peak = Some(row.rss_peak_bytes).filter(|peak| *peak > 0.0);
+    let share =
+        |share: Option<f64>| share.map_or(MISSING.to_string(), |s| written::short(s * 100.0));
+    let shares = format!(
+        "{} / {}",
+        share(row.cost.lazy_free_share),
+        share(row.cost.huge_pages_share)
+    );
+    vec![
+        estimate(
+            &format!("RSS {}", level.word),
+            row.memory.level,
+            level.bytes,
+            written::digits,
+        ),
+        estimate(
+            &format!("{}/h", slope.word),
+            row.memory.slope_per_hour,
+            slope.bytes,
+            written::signed,
+        ),
+        ratio,
+        plain(
+            &format!("Peak {}", level.word),
+            peak.map(|peak| level.number(peak)),
+        ),
+        plain("Lazy / THP %", Some(shares)),
+    ]
+}
+
+fn costs(row: &ArmRow) -> Vec<Value> {
+    let cost = &row.cost;
+    let ms = |of: fn(&Latency) -> u64| {
+        cost.latency
+            .as_ref()
+            .map(|l| written::digits(of(l) as f64 / 1e6))
+    };
+    vec![
+        estimate("User %", cost.cpu_user, 0.01, written::digits),
+        estimate("System %", cost.cpu_system, 0.01, written::digits),
+        estimate(
+            "Faults/s",
+            cost.minor_faults_per_second,
+            1.0,
+            written::count,
+        ),
+        plain("p50 ms", ms(|l| l.p50_ns)),
+        plain("p99 ms", ms(|l| l.p99_ns)),
+        plain("Max ms", ms(|l| l.max_ns)),
+        estimate("Requests/s", cost.requests_per_second, 1.0, written::count),
+    ]
+}
+
+fn plain(title: &str, value: Option<String>) -> Value {
+    Value {
+        title: title.to_string(),
+        value: value.unwrap_or_else(|| MISSING.to_string()),
+        interval: None,
+    }
+}
+
+fn estimate(
+    title: &str,
+    estimate: Option<Estimate>,
+    unit: f64,
+    number: fn(f64) -> String,
+) -> Value {
+    let Some(Estimate { value, lo, hi }) = estimate else {
+        return plain(title, None);
+    };
+    let interval = (lo < hi).then(|| {
+        let separator = if lo < 0.0 || hi < 0.0 { " to " } else { "–" };
+        format!("{}{separator}{}", short(lo / unit), short(hi / unit))
+    });
+    Value {
+        title: title.to_string(),
+        value: number(value / unit),
+        interval,
+    }
+}
+
+/// An end of an interval, in as few characters as a second line should have.
+fn short(value: f64) -> String {
+    match value.abs() >= 10_000.0 {
+        true => written::count(value).replace(' ', ""),
+        false => written::digits(value),
+    }
+}

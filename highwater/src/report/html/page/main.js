@@ -1,0 +1,32 @@
+// The theme switch, and everything in its order.
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+}
+
+function applyTheme() {
+  readPalette();
+  document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
+  for (const chart of timeCharts) if (chart.ready) chart.u.redraw(false);
+}
+
+function buildThemeSwitch() {
+  const button = document.getElementById("theme");
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    applyTheme();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
+  button.hidden = false;
+}
+
+if (DATA) {
+  readPalette();
+  buildThemeSwitch();
+  buildLegend();
+  buildPanels();
+  buildDistribution();
+  applyTheme();
+  document.documentElement.dataset.ready = String(Math.round(performance.now()));
+}

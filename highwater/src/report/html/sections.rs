@@ -1,0 +1,347 @@
+//! The sections of the page, from the answer down to how to do it again.
+
+use maud::{Markup, html};
+
+use super::{numbers, swatch, visible};
+use crate::report::visible::visible_lines;
+use crate::report::{Report, event_word, is_incident, text};
+use crate::units::written;
+use crate::verdict::check::CheckOutcome;
+use crate::verdict::run::Adopt;
+
+/// Rows of the table of events at most; the run folder has all of them.
+const EVENTS_MAX: usize = 1_000;
+
+pub fn header(report: &Report) -> Markup {
+    let s = &report.summary;
+    let processes = if s.replicas == 1 {
+        "process"
+    } else {
+        "processes"
+    };
+    html! {
+        header {
+            p.brand { "highwater" }
+            p.facts {
+                (visible(&s.run)) " · " (s.begun) " · " (report.arms.len()) " arms of " (s.replicas) " "
+                (processes) " · " (written::seconds(s.took_s))
+            }
+            button #theme type="button" hidden { "Dark" }
+        }
+    }
+}
+
+pub fn answer(report: &Report) -> Markup {
+    let verdict = &report.verdict;
+    html! {
+        section aria-labelledby="answer" {
+            h1 #answer { (visible(&report.summary.experiment)) }
+            p.answer.undecided[!verdict.decided] { (quoted(&verdict.headline)) }
+            @if let Some(needs) = &verdict.needs {
+                p.needs { strong { "To decide it: " } (quoted(needs)) }
+            }
+            @if let Some(adopt) = &verdict.adopt { (adopted(adopt)) }
+        }
+    }
+}
+
+fn adopted(adopt: &Adopt) -> Markup {
+    let (class, word) = match adopt.passed {
+        Some(true) => ("good", "passes"),
+        Some(false) => ("bad", "fails"),
+        None => ("open", "open"),
+    };
+    html! { p.adopt { span class={ "outcome " (class) } { (word) } " " (quoted(&adopt.words)) } }
+}
+
+/// Text in which names stand between backquotes.
+fn quoted(text: &str) -> Markup {
+    let text = visible(text);
+    html! {
+        @for (at, part) in text.split('`').enumerate() {
+            @if at % 2 == 1 { code { (part) } } @else { (part) }
+        }
+    }
+}
+
+pub fn learnings(report: &Report) -> Markup {
+    let adopt = report
+        .verdict
+        .adopt
+        .as_ref()
+        .map(|adopt| adopt.words.as_str());
+    let said = |learning: &&String| Some(learning.as_str()) != adopt;
+    let all: Vec<&String> = report.verdict.learnings.iter().filter(said).collect();
+    html! {
+        @if !all.is_empty() {
+            section aria-labelledby="taught" {
+                h2 #taught { "What it taught" }
+                ul { @for learning in all { li { (quoted(learning)) } } }
+            }
+        }
+    }
+}
+
+pub fn findings(report: &Report) -> Markup {
+    html! {
+        @if !report.verdict.findings.is_empty() {
+            section.findings aria-labelledby="findings" {
+                h2 #findings { "What weakens this" }
+                ul { @for finding in &report.verdict.findings {
+                    li {
+                        strong { (quoted(&finding.what)) } " " (quoted(&finding.effect))
+                        @if !finding.processes.is_empty() {
+                            " " span.muted { (visible(&finding.processes.join(", "))) }
+                        }
+                    }
+                } }
+            }
+        }
+    }
+}
+
+pub fn charts(report: &Report) -> Markup {
+    let charts = &report.charts;
+    html! {
+        section.charts aria-labelledby="charts" {
+            h2 #charts { "Over time" }
+            div #legend.legend hidden role="group" aria-label="Arms shown in every chart" {}
+            (figure("rss", "Resident memory", &rss_caption(report), numbers::rss(report)))
+            (figure("ages", "Memory by age of the process", "One dot per process, a bar at the mean of its arm.", numbers::ages(report)))
+            div.pair {
+                (figure("cpu", "CPU", &stretch_caption("User and system, % of one core", charts.cpu.stretch_s), numbers::cpu(report)))
+                (figure("faults", "Minor faults", &stretch_caption("Per second", charts.faults.stretch_s), numbers::faults(report)))
+            }
+            @if !charts.latency.is_empty() {
+                (figure("latency", "Latency", "Quantiles of all requests of an arm in each stretch; logarithmic.", numbers::latency(report)))
+            }
+        }
+    }
+}
+
+fn figure(id: &str, title: &str, caption: &str, numbers: Markup) -> Markup {
+    html! {
+        figure class={ "chart-" (id) } {
+            div.head { h3 { (title) } div.tools {} }
+            figcaption { (caption) }
+            div.chart id={ "chart-" (id) } {}
+            (numbers)
+        }
+    }
+}
+
+fn rss_caption(report: &Report) -> String {
+    let thinned = report.charts.rss.stretch_s.map(|stretch| {
+        format!(
+            " Lowest and highest reading of each {}.",
+            written::seconds(stretch)
+        )
+    });
+    format!(
+        "Mean of each arm, band from its lowest to its highest process, a thin line for each process.{}",
+        thinned.unwrap_or_default()
+    )
+}
+
+fn stretch_caption(what: &str, stretch_s: Option<f64>) -> String {
+    let mean = stretch_s.map(|stretch| format!(", means of {}", written::seconds(stretch)));
+    format!("{what}{}.", mean.unwrap_or_default())
+}
+
+pub fn checks(report: &Report) -> Markup {
+    let checks = &report.verdict.checks;
+    let mut names: Vec<&str> = Vec::new();
+    for check in checks {
+        if !names.contains(&check.check.as_str()) {
+            names.push(&check.check);
+        }
+    }
+    let arms = report
+        .charts
+        .arms
+        .iter()
+        .filter(|arm| checks.iter().any(|check| check.arm == **arm));
+    let of = |arm: &str, name: &str| checks.iter().find(|c| c.arm == arm && c.check == name);
+    html! {
+        @if !checks.is_empty() {
+            section aria-labelledby="checks" {
+                h2 #checks { "Checks" }
+                div.scroll tabindex="0" { table.matrix {
+                    caption { "The experiment's own conditions, for each arm they name, and what was seen" }
+                    thead { tr {
+                        th scope="col" { "Arm" }
+                        @for name in &names { th scope="col" { (visible(name)) } }
+                    } }
+                    tbody { @for arm in arms {
+                        tr {
+                            th scope="row" { span.name { (swatch(report, arm)) (visible(arm)) } }
+                            @for name in &names { td { @if let Some(check) = of(arm, name) { (outcome(check)) } } }
+                        }
+                    } }
+                } }
+            }
+        }
+    }
+}
+
+fn outcome(check: &CheckOutcome) -> Markup {
+    let (class, word) = match check.passed {
+        Some(true) => ("good", "pass"),
+        Some(false) => ("bad", "fail"),
+        None => ("open", "open"),
+    };
+    html! {
+        span class={ "outcome " (class) } { (word) }
+        span.seen { (visible(&check.observed)) }
+    }
+}
+
+pub fn experiment(report: &Report) -> Markup {
+    let s = &report.summary;
+    let texts = [
+        ("Hypothesis", &s.hypothesis),
+        ("Why", &s.why),
+        ("Evidence", &s.evidence),
+    ];
+    html! {
+        section aria-labelledby="experiment" {
+            h2 #experiment { "The experiment" }
+            dl {
+                @for (title, words) in texts {
+                    @if !words.is_empty() { dt { (title) } dd { (visible_lines(words)) } }
+                }
+                dt { "Plan" }
+                dd {
+                    (report.arms.len()) " arms, " (s.replicas) " replicas each, for "
+                    (written::seconds(s.planned_s)) ", a look every " (written::seconds(s.interval_s))
+                    ", warm-up of " (written::seconds(s.warmup_s)) " left out, seed " (s.seed) "."
+                }
+                @if let Some(load) = &s.load { dt { "Load" } dd { code { (visible(load)) } } }
+                dt { "End" }
+                dd { (visible(s.end.as_deref().unwrap_or(text::NO_END))) }
+            }
+        }
+    }
+}
+
+pub fn plans(report: &Report) -> Markup {
+    let proved = |name: &str| {
+        let row = report.verdict.arms.iter().find(|row| row.arm == name);
+        row.map(|row| row.proved.clone()).unwrap_or_default()
+    };
+    html! {
+        section aria-labelledby="plans" {
+            h2 #plans { "Arms as run" }
+            div.scroll tabindex="0" { table.plans.stack {
+                caption { "What was asked for, and what each process was proved to run" }
+                thead { tr {
+                    @for title in ["Arm", "Allocator", "Proved in the processes", "Environment", "Command"] {
+                        th scope="col" { (title) }
+                    }
+                } }
+                tbody { @for arm in &report.arms {
+                    tr {
+                        th scope="row" { span.name { (swatch(report, &arm.name)) (visible(&arm.name)) } }
+                        td data-title="Allocator" { (visible(&arm.allocator)) }
+                        td data-title="Proved" { @for words in proved(&arm.name) { div { (visible(&words)) } } }
+                        td data-title="Environment" {
+                            @for variable in &arm.environment { div { code { (visible(variable)) } } }
+                        }
+                        td data-title="Command" { code { (visible(&arm.command)) } }
+                    }
+                } }
+            } }
+        }
+    }
+}
+
+pub fn events(report: &Report) -> Markup {
+    let incidents = report
+        .events
+        .iter()
+        .filter(|event| is_incident(event.kind))
+        .count();
+    let shown = report.events.len().min(EVENTS_MAX);
+    html! {
+        @if !report.events.is_empty() {
+            section aria-labelledby="events" {
+                h2 #events { "Events" }
+                details open[incidents > 0 && report.events.len() <= 40] {
+                    summary { (report.events.len()) " events, " (incidents) " of them incidents" }
+                    div.scroll tabindex="0" { table.events {
+                        caption { "What happened, in order" @if shown < report.events.len() { " (the first " (shown) ")" } }
+                        thead { tr { @for title in ["At", "Process", "Event", "Words"] { th scope="col" { (title) } } } }
+                        tbody { @for event in report.events.iter().take(EVENTS_MAX) {
+                            tr.incident[is_incident(event.kind)] {
+                                td.number { (written::seconds(event.t_s)) }
+                                td { (visible(&event.process)) }
+                                td { (event_word(event.kind)) }
+                                td.words { (visible_lines(&event.words)) }
+                            }
+                        } }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+pub fn machine(report: &Report) -> Markup {
+    let m = &report.summary.machine;
+    let cpus = format!("{} ({} CPUs)", m.cpu, m.cpus);
+    let memory = written::bytes(m.memory_bytes as f64);
+    let facts = [
+        ("CPU", cpus),
+        ("Memory", memory),
+        ("Kernel", m.kernel.clone()),
+        ("Distribution", m.distribution.clone()),
+        ("Transparent huge pages", m.transparent_huge_pages.clone()),
+        (
+            "highwater's own cost",
+            text::own(report)
+                .trim_start_matches("highwater itself: ")
+                .to_string(),
+        ),
+    ];
+    html! {
+        section aria-labelledby="machine" {
+            h2 #machine { "Machine and own cost" }
+            dl { @for (title, words) in facts {
+                @if !words.is_empty() { dt { (title) } dd { (visible(&words)) } }
+            } }
+        }
+    }
+}
+
+pub fn reproduce(report: &Report) -> Markup {
+    let extras = &report.extras;
+    let s = &report.summary;
+    html! {
+        @if !extras.reproduce.is_empty() {
+            section aria-labelledby="again" {
+                h2 #again { "Do it again" }
+                pre { (visible_lines(&extras.reproduce.join("\n"))) }
+            }
+        }
+        @if !s.revert.is_empty() {
+            section aria-labelledby="revert" {
+                h2 #revert { "Take it back" }
+                pre { (visible_lines(&s.revert.join("\n"))) }
+            }
+        }
+        @if let Some(ledger) = &extras.ledger {
+            section aria-labelledby="ledger" {
+                h2 #ledger { "Ledger" }
+                pre { (visible_lines(ledger)) }
+            }
+        }
+    }
+}
+
+pub fn footer(report: &Report) -> Markup {
+    html! {
+        footer {
+            p { "highwater " (report.summary.version) ". Charts by uPlot (MIT). This page makes no request to any network." }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+/* Many threads: data in blocks that are freed elsewhere, threads that end, forks in between. */
+#include "probes.h"
+
+#include <signal.h>
+
+#define WORKERS 4
+#define SLOTS 1024
+#define OPERATIONS 60000
+
+struct block {
+    uint32_t size;
+    uint32_t tag;
+    unsigned char data[];
+};
+
+/* A pointer in the lower 48 bits and the block's tag above: the tag is also kept outside the block, so
+ * that one block with two owners is seen. */
+static uint64_t slots[SLOTS];
+static volatile int stop;
+
+static uint64_t word_of(const struct block *block) {
+    return block ? (uintptr_t)block | (uint64_t)(uint16_t)block->tag << 48 : 0;
+}
+static struct block *block_of(uint64_t word) { return (struct block *)(uintptr_t)(word << 16 >> 16); }
+
+/* Puts a block where another one was, and gives that one. */
+static uint64_t swap(uint64_t *random, const struct block *block) {
+    return __atomic_exchange_n(&slots[below(random, SLOTS)], word_of(block), __ATOMIC_ACQ_REL);
+}
+
+static struct block *make(uint64_t *random) {
+    size_t size = below(random, 16) ? below(random, 512) : below(random, 70000);
+    size_t whole = size + sizeof(struct block);
+    struct block *block = below(random, 8) ? malloc(whole) : memalign((size_t)16 << below(random, 3), whole);
+    if (!block) DEFECT("no block of %zu bytes", whole);
+    block->size = (uint32_t)size;
+    block->tag = (uint32_t)next(random);
+    fill(block->data, size, block->tag);
+    return block;
+}
+
+static struct block *look(uint64_t word) {
+    struct block *block = block_of(word);
+    if (!block) return NULL;
+    if ((uint16_t)block->tag != word >> 48) DEFECT("a block was given to two owners under %d threads", WORKERS);
+    if (block->size > 200000 || !filled(block->data, block->size, block->tag))
+        DEFECT("a block's data changed while it was live under %d threads", WORKERS);
+    return block;
+}
+
+static struct block *grow(struct block *block, uint64_t *random) {
+    size_t size = block->size + below(random, 300);
+    uint64_t word = word_of(block);
+    struct block *grown = realloc(block, size + sizeof(struct block));
+    if (!grown) DEFECT("no block of %zu bytes from realloc", size);
+    look((uintptr_t)grown | word >> 48 << 48);
+    grown->size = (uint32_t)size;
+    fill(grown->data, size, grown->tag);
+    return grown;
+}
+
+static void *exchange(void *number) {
+    uint64_t random = seed + (uintptr_t)number * 0x9E3779B97F4A7C15ULL;
+    for (int i = 0; i < OPERATIONS; i++) {
+        struct block *block = make(&random);
+        struct block *other = look(swap(&random, block));
+        if (!other) continue;
+        if (below(&random, 4) == 0) other = grow(other, &random);
+        look(word_of(other));
+        free(other);
+    }
+    return NULL;
+}
+
+static void start(pthread_t *thread, void *(*run)(void *), uintptr_t number) {
+    if (pthread_create(thread, NULL, run, (void *)number)) CANNOT("no thread can be started");
+}
+
+/* Blocks wander between threads; whoever takes one checks every byte before it is freed. */
+void probe_threads(void) {
+    pthread_t workers[WORKERS];
+    for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], exchange, i + 1);
+    for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
+    for (int i = 0; i < SLOTS; i++) free(look(slots[i]));
+}
+
+static void *brief(void *number) {
+    uint64_t random = seed + (uintptr_t)number;
+    for (int i = 0; i < 64; i++) {
+        struct block *block = make(&random);
+        free(look(swap(&random, block)));
+    }
+    return NULL;
+}
+
+/* 1,000 threads come and go; their blocks outlive them and are freed by the others. */
+void probe_thread_ends(void) {
+    for (uintptr_t round = 0; round < 250; round++) {
+        pthread_t workers[WORKERS];
+        for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], brief, round * WORKERS + i + 1);
+        for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
+    }
+    for (int i = 0; i < SLOTS; i++) free(look(slots[i]));
+}
+
+static void *churn(void *number) {
+    uint64_t random = seed + (uintptr_t)number;
+    void *kept[64] = {0};
+    while (!stop) {
+        void **slot = &kept[below(&random, 64)];
+        free(*slot);
+        *slot = malloc(below(&random, 64) ? below(&random, 2000) : below(&random, 400000));
+    }
+    for (int i = 0; i < 64; i++) free(kept[i]);
+    return NULL;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static void in_child(void) {
+    uint64_t random = seed;
+    void *kept[64] = {0};
+    for (int i = 0; i < 2000; i++) {
+        void **slot = &kept[below(&random, 64)];
+        free(*slot);
+        *slot = malloc(below(&random, 3000));
+        if (!*slot) _exit(1);
+        memset(*slot, 1, malloc_usable_size(*slot) ? 1 : 0);
+    }
+    _exit(0);
+}
+
+#define FORKS 300
+/* A child needs a millisecond; on a busy machine it may wait for its turn. */
+#define CHILD_SECONDS 4.0
+#define ALL_SECONDS 8.0
+
+/* Forks while other threads hold whatever locks the allocator has; the child then allocates. */
+void probe_fork(void) {
+    pthread_t workers[WORKERS];
+    for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], churn, i + 1);
+    double end = now() + ALL_SECONDS;
+    for (int i = 1; i <= FORKS && now() < end; i++) {
+        pid_t child = fork();
+        if (child < 0) CANNOT("fork failed: %s", strerror(errno));
+        if (child == 0) in_child();
+        double late = now() + CHILD_SECONDS;
+        int status;
+        while (waitpid(child, &status, WNOHANG) == 0) {
+            if (now() > late) {
+                kill(child, SIGKILL);
+                DEFECT("the child of fork %d hangs in malloc", i);
+            }
+            usleep(500);
+        }
+        if (WIFSIGNALED(status)) DEFECT("the child of fork %d died of signal %d", i, WTERMSIG(status));
+        if (WEXITSTATUS(status)) DEFECT("the child of fork %d got no memory", i);
+    }
+    stop = 1;
+    for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
+}

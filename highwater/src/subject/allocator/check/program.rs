@@ -1,0 +1,75 @@
+//! Compiles the probes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::subject::allocator::build::compiler;
+use crate::subject::allocator::machine::Machine;
+use crate::subject::allocator::recipe::Language;
+use crate::subject::allocator::run::Log;
+
+const FILES: &[(&str, &str)] = &[
+    ("probes.h", include_str!("probes/probes.h")),
+    ("main.c", include_str!("probes/main.c")),
+    ("blocks.c", include_str!("probes/blocks.c")),
+    ("threads.c", include_str!("probes/threads.c")),
+    ("limits.c", include_str!("probes/limits.c")),
+    ("protections.c", include_str!("probes/protections.c")),
+    ("plugin.c", include_str!("probes/plugin.c")),
+    ("new.cpp", include_str!("probes/new.cpp")),
+];
+
+/// The compiled probes.
+#[derive(Debug)]
+pub struct Programs {
+    /// Where they are started: the plug-in lies in it.
+    pub folder: PathBuf,
+    pub probes: PathBuf,
+    /// `None` without a C++ compiler.
+    pub new: Option<PathBuf>,
+}
+
+/// Compiles the probes into a folder (3 s).
+///
+/// # Errors
+/// No C compiler; a compiler that fails, with its words.
+pub fn compile(folder: &Path, machine: &Machine) -> Result<Programs> {
+    for (name, text) in FILES {
+        fs::write(folder.join(name), text).with_context(|| format!("writing {name}"))?;
+    }
+    let mut log = Log::create(&folder.join("compile.log"))?;
+    // -fno-builtin: the compiler must not leave out a malloc that nobody seems to need.
+    let common = ["-O1", "-g0", "-w", "-fno-builtin", "-pthread"];
+    let sources = FILES.iter().map(|(name, _)| *name);
+    let sources = sources.filter(|name| name.ends_with(".c") && *name != "plugin.c");
+    let mut cc = compiler(Language::C, machine).context(
+        "the probes of a check are compiled on this machine; next: install gcc or clang",
+    )?;
+    cc.current_dir(folder)
+        .args(common)
+        .args(sources)
+        .args(["-o", "probes", "-ldl"]);
+    log.run(&mut cc)?;
+    let mut cc = compiler(Language::C, machine)?;
+    cc.current_dir(folder)
+        .args(common)
+        .args(["-shared", "-fPIC", "plugin.c", "-o", "plugin.so"]);
+    log.run(&mut cc)?;
+    let new = match compiler(Language::Cxx, machine) {
+        Err(_) => None,
+        Ok(mut cxx) => {
+            cxx.current_dir(folder)
+                .args(common)
+                .args(["-std=c++17", "new.cpp", "-o", "new"]);
+            log.run(&mut cxx)?;
+            Some(folder.join("new"))
+        }
+    };
+    Ok(Programs {
+        folder: folder.to_owned(),
+        probes: folder.join("probes"),
+        new,
+    })
+}

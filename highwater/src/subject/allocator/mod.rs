@@ -1,0 +1,56 @@
+//! Allocators as pinned, verified, preloadable libraries.
+//!
+//! A [`Spec`] names one (`mimalloc@2.0.9`, `glibc`, `./lib.so`); [`ensure`] fetches, builds and
+//! verifies it as its recipe says; the [`Library`] it gives is what an arm preloads and a report
+//! describes. Adding an allocator to the catalogue is adding a file to `allocators/`.
+
+mod add;
+mod build;
+mod cache;
+mod catalogue;
+mod check;
+mod elf;
+mod environment;
+mod library;
+mod machine;
+mod recipe;
+mod run;
+mod source;
+mod spec;
+mod verify;
+
+pub use add::{Progress, Step};
+pub use cache::{CACHE_VARIABLE, Cache, Manifest, State};
+pub use catalogue::catalogue;
+pub use check::{Answer, Finding, Outcome, Protection, Report};
+pub use elf::{Elf, Libc, misfit, parse_elf};
+pub use environment::{Advice, Severity, validate_environment};
+pub use library::{Library, Loader};
+pub use machine::{Machine, glibc_version};
+pub use recipe::{Defect, Recipe};
+pub use spec::{Spec, SpecError};
+pub use verify::read_elf;
+
+use anyhow::Result;
+
+/// The library of a spec if it is ready to use; `None` when it would have to be added first.
+///
+/// # Errors
+/// A damaged cache, with the command that repairs it; a file of the user's own that is missing or
+/// cannot be preloaded.
+pub fn installed(spec: &Spec) -> Result<Option<Library>> {
+    Cache::open()?.installed(spec)
+}
+
+/// The library of a spec, added first if it is not there. `progress` hears of each step.
+///
+/// # Errors
+/// Whatever keeps it from being added, with what to do next; nothing half-installed stays.
+pub fn ensure(spec: &Spec, progress: Progress<'_>) -> Result<Library> {
+    Cache::open()?.ensure(spec, progress)
+}
+
+/// What the last check of exactly these bytes found, if there was one.
+pub fn checked(library: &Library) -> Option<Report> {
+    Cache::open().ok()?.checked(library)
+}

@@ -1,0 +1,449 @@
+//! `[subject]` and `[load]`, and the commands and environments that other tables have too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use regex::Regex;
+
+use super::{Context, directory, known_arm};
+use crate::subject::experiment::command::parse_command;
+use crate::subject::experiment::file::fields::{Faults, Fields};
+use crate::subject::experiment::file::problem::{Place, Placed};
+use crate::subject::experiment::file::tree::{Node, Table, Value};
+use crate::subject::experiment::placeholder::{self, Moment};
+use crate::subject::experiment::signal::parse_signal;
+use crate::subject::experiment::{
+    Arm, AttachGroup, LoadPer, LoadPlan, Ready, Restart, Stop, SubjectKind, SubjectPlan,
+};
+use crate::subject::fake::Curve;
+use crate::wording::quoted;
+
+const KEYS: &[&str] = &[
+    "kind",
+    "command",
+    "directory",
+    "restart",
+    "keep",
+    "memory_limit",
+    "metrics",
+    "ready",
+    "stop",
+    "environment",
+    "attach",
+];
+const KINDS: &[(&str, SubjectKind)] = &[
+    ("service", SubjectKind::Service),
+    ("attach", SubjectKind::Attach),
+    ("fake", SubjectKind::Fake),
+];
+const RESTARTS: &[(&str, Restart)] = &[
+    ("never", Restart::Never),
+    ("on-failure", Restart::OnFailure),
+];
+const LOAD_PER: &[(&str, LoadPer)] = &[("process", LoadPer::Process), ("run", LoadPer::Run)];
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(10);
+
+pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPlan {
+    let empty = Table::default();
+    let (table, place) = top.table("subject").unwrap_or((&empty, Place::WHOLE));
+    let faults = context.faults;
+    let fields = Fields::new(table, place, "[subject]", KEYS, faults);
+    let kind = fields.word("kind", KINDS).unwrap_or(SubjectKind::Service);
+    let (ready, ready_timeout) = ready(&fields, faults);
+    let metrics = fields.text("metrics");
+    if let Some(url) = &metrics {
+        check_url(url, "metrics", faults);
+    }
+    let plan = SubjectPlan {
+        kind,
+        command: command(&fields, "command", Moment::BeforeStart, faults).unwrap_or_default(),
+        directory: directory(&fields),
+        environment: environment(&fields, Moment::BeforeStart, faults),
+        ready,
+        ready_timeout,
+        stop: stop(&fields, faults),
+        restart: fields.word("restart", RESTARTS).unwrap_or(Restart::Never),
+        keep: fields.boolean("keep").unwrap_or(false),
+        memory_limit: fields.bytes("memory_limit").map(|limit| limit.value),
+        metrics: metrics.map(|url| url.value),
+        attach: attach(&fields, arms, context),
+    };
+    check_kind(&plan, &fields, arms, faults);
+    plan
+}
+
+pub fn parse_load(top: &Fields, kind: SubjectKind, context: &Context) -> Option<LoadPlan> {
+    let (table, place) = top.table("load")?;
+    let faults = context.faults;
+    let keys = ["command", "per", "environment", "directory"];
+    let fields = Fields::new(table, place, "[load]", &keys, faults);
+    if !fields.has("command") {
+        faults.note(place, "[load] has no `command`");
+    }
+    if kind == SubjectKind::Fake {
+        faults.note(
+            place,
+            "a fake subject has no process that a load could reach",
+        );
+    }
+    Some(LoadPlan {
+        command: command(&fields, "command", Moment::Running, faults).unwrap_or_default(),
+        per: fields.word("per", LOAD_PER).unwrap_or(LoadPer::Process),
+        environment: environment(&fields, Moment::Running, faults),
+        directory: directory(&fields),
+    })
+}
+
+/// What belongs to one kind of subject only.
+fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults: &Faults) {
+    let refuse = |key: &str, why: &str| {
+        if fields.has(key) {
+            faults.note(fields.place_of(key), format!("`{key}` {why}"));
+        }
+    };
+    for arm in arms {
+        let name = quoted(&arm.value.name);
+        match (plan.kind, &arm.value.curve) {
+            (SubjectKind::Fake, None) => {
+                let help =
+                    "the shape that its memory takes, for example curve = \"100MiB + 1MiB/s\"";
+                faults.note_with_help(
+                    arm.place,
+                    format!("arm {name} of a fake subject has no `curve`"),
+                    help,
+                );
+            }
+            (SubjectKind::Fake, Some(curve)) => {
+                if let Err(why) = Curve::parse(curve) {
+                    faults.note(arm.place, format!("arm {name}: {why}"));
+                }
+            }
+            (_, None) => {}
+            (_, Some(_)) => faults.note(
+                arm.place,
+                format!("arm {name}: `curve` is for a fake subject"),
+            ),
+        }
+    }
+    match plan.kind {
+        SubjectKind::Service => {
+            refuse("attach", "is for kind = \"attach\"");
+            let without = arms.iter().any(|arm| arm.value.command.is_none());
+            if without && !fields.has("command") {
+                let message = "the subject has no `command`, and neither has every arm";
+                faults.note_with_help(
+                    fields.place,
+                    message,
+                    "command = [\"./server\", \"--port\", \"{port}\"]",
+                );
+            }
+        }
+        SubjectKind::Attach => {
+            for key in [
+                "command",
+                "environment",
+                "directory",
+                "memory_limit",
+                "restart",
+                "keep",
+                "stop",
+                "ready",
+            ] {
+                refuse(
+                    key,
+                    "cannot be set for processes that already run (kind = \"attach\")",
+                );
+            }
+            check_attached(arms, plan, faults);
+        }
+        SubjectKind::Fake => {
+            for key in ["command", "attach", "environment", "ready", "metrics"] {
+                refuse(key, "has no meaning for a fake subject: nothing is started");
+            }
+        }
+    }
+}
+
+/// Every arm of an attach experiment has processes, and sets nothing that a running process cannot take on.
+fn check_attached(arms: &[Placed<Arm>], plan: &SubjectPlan, faults: &Faults) {
+    for Placed { value: arm, place } in arms {
+        let name = quoted(&arm.name);
+        if !plan.attach.iter().any(|group| group.arm == arm.name) {
+            let message = format!("arm {name} has no processes to attach to");
+            let help = "add [[subject.attach]] with arm and pids = [...], or exe = \"regex\"";
+            faults.note_with_help(*place, message, help);
+        }
+        if arm.command.is_some() || !arm.arguments.is_empty() || !arm.environment.is_empty() {
+            let what = "a command, arguments or an environment cannot be set";
+            faults.note(
+                *place,
+                format!("arm {name}: {what} for processes that already run"),
+            );
+        }
+    }
+}
+
+fn attach(fields: &Fields, arms: &[Placed<Arm>], context: &Context) -> Vec<AttachGroup> {
+    let faults = context.faults;
+    let names: Vec<&str> = arms.iter().map(|arm| arm.value.name.as_str()).collect();
+    let mut pids_seen = BTreeSet::new();
+    let group = |(table, place): (&Table, Place)| {
+        let keys = ["arm", "pids", "exe", "args"];
+        let group = Fields::new(table, place, "[[subject.attach]]", &keys, faults);
+        let arm = group.text("arm");
+        if !group.has("arm") {
+            faults.note(
+                place,
+                "[[subject.attach]] does not say which `arm` the processes are",
+            );
+        }
+        if !group.has("pids") && !group.has("exe") && !group.has("args") {
+            let message = "[[subject.attach]] names no processes";
+            faults.note_with_help(
+                place,
+                message,
+                "pids = [1234, 1235], or exe = \"regex\", or args = \"regex\"",
+            );
+        }
+        let pids = pids(&group, &mut pids_seen, faults);
+        AttachGroup {
+            arm: arm
+                .map(|arm| known_arm(&arm, "arm", &names, faults))
+                .unwrap_or_default(),
+            pids,
+            exe: regex(&group, "exe", faults),
+            args: regex(&group, "args", faults),
+        }
+    };
+    fields.tables("attach").into_iter().map(group).collect()
+}
+
+fn pids(group: &Fields, seen: &mut BTreeSet<i32>, faults: &Faults) -> Vec<i32> {
+    let numbers = group.integers("pids");
+    if numbers.is_empty()
+        && group
+            .node("pids")
+            .is_some_and(|node| matches!(&node.value, Value::List(items) if items.is_empty()))
+    {
+        faults.note(group.place_of("pids"), "`pids` is empty");
+    }
+    let pid = |number: Placed<i128>| match i32::try_from(number.value).ok().filter(|pid| *pid > 0) {
+        Some(pid) if seen.insert(pid) => Some(pid),
+        Some(pid) => {
+            faults.note(
+                number.place,
+                format!("process {pid} is listed twice; it can be in one arm only"),
+            );
+            None
+        }
+        None => {
+            faults.note(number.place, format!("{} is no process id", number.value));
+            None
+        }
+    };
+    numbers.into_iter().filter_map(pid).collect()
+}
+
+fn ready(fields: &Fields, faults: &Faults) -> (Option<Ready>, Duration) {
+    let Some((table, place)) = fields.table("ready") else {
+        return (None, READY_TIMEOUT);
+    };
+    let keys = ["http", "status", "log", "tcp", "timeout"];
+    let fields = Fields::new(table, place, "[subject.ready]", &keys, faults);
+    let timeout = fields
+        .duration("timeout")
+        .map_or(READY_TIMEOUT, |timeout| timeout.value);
+    let given: Vec<&str> = ["http", "log", "tcp"]
+        .into_iter()
+        .filter(|key| fields.has(key))
+        .collect();
+    if given.len() != 1 {
+        let message = "[subject.ready] needs exactly one of `http`, `log` and `tcp`";
+        faults.note(
+            given.get(1).map_or(place, |key| fields.place_of(key)),
+            message,
+        );
+    }
+    let status = status(&fields, faults);
+    let ready = if let Some(url) = fields.text("http") {
+        check_url(&url, "http", faults);
+        Some(Ready::Http {
+            url: url.value,
+            status,
+        })
+    } else if let Some(regex) = regex(&fields, "log", faults) {
+        Some(Ready::Log { regex })
+    } else {
+        fields.text("tcp").map(|address| tcp(address, faults))
+    };
+    (ready, timeout)
+}
+
+fn tcp(address: Placed<String>, faults: &Faults) -> Ready {
+    placeholders(&address, Moment::Running, faults);
+    let good = address.value.rsplit_once(':').is_some_and(|(host, port)| {
+        !host.is_empty()
+            && (port.starts_with('{') || port.parse::<u16>().is_ok_and(|port| port > 0))
+    });
+    if !good {
+        let message = format!(
+            "`tcp` is {}; write 127.0.0.1:{{port}}",
+            quoted(&address.value)
+        );
+        faults.note(address.place, message);
+    }
+    Ready::Tcp {
+        address: address.value,
+    }
+}
+
+/// `status` beside an `http`, 200 unless it says otherwise.
+pub fn status(fields: &Fields, faults: &Faults) -> u16 {
+    if fields.has("status") && !fields.has("http") {
+        faults.note(fields.place_of("status"), "`status` belongs to `http`");
+    }
+    let status = fields.integer("status", 100..=599);
+    status
+        .and_then(|status| u16::try_from(status.value).ok())
+        .unwrap_or(200)
+}
+
+fn stop(fields: &Fields, faults: &Faults) -> Stop {
+    let Some((table, place)) = fields.table("stop") else {
+        return Stop {
+            signal: libc::SIGTERM,
+            grace: GRACE,
+        };
+    };
+    let fields = Fields::new(table, place, "[subject.stop]", &["signal", "grace"], faults);
+    // A number is as good as a name.
+    let number = fields.node("signal").and_then(|node| match node.value {
+        Value::Integer(number) => Some(Placed {
+            value: number.to_string(),
+            place: node.place,
+        }),
+        _ => None,
+    });
+    let signal = number.or_else(|| fields.text("signal"));
+    let signal = signal.and_then(|text| noted(parse_signal(&text.value), text.place, faults));
+    Stop {
+        signal: signal.unwrap_or(libc::SIGTERM),
+        grace: fields.duration("grace").map_or(GRACE, |grace| grace.value),
+    }
+}
+
+/// A command: a list as it stands, or a text split into words.
+pub fn command(fields: &Fields, key: &str, moment: Moment, faults: &Faults) -> Option<Vec<String>> {
+    let node = fields.node(key)?;
+    command_of(fields, node, key, moment, faults)
+}
+
+/// A list of commands, each a list or a text.
+pub fn commands(fields: &Fields, key: &str, faults: &Faults) -> Vec<Vec<String>> {
+    let Some(node) = fields.node(key) else {
+        return Vec::new();
+    };
+    match &node.value {
+        Value::List(items) => items
+            .iter()
+            .filter_map(|item| command_of(fields, item, key, Moment::BeforeStart, faults))
+            .collect(),
+        other => fields
+            .wrong(node, key, "a list of commands", other)
+            .unwrap_or_default(),
+    }
+}
+
+fn command_of(
+    fields: &Fields,
+    node: &Node,
+    key: &str,
+    moment: Moment,
+    faults: &Faults,
+) -> Option<Vec<String>> {
+    let words: Vec<Placed<String>> = match &node.value {
+        Value::List(items) => items
+            .iter()
+            .filter_map(|item| fields.text_of(item, key))
+            .collect(),
+        _ => {
+            let text = fields.text_of(node, key)?;
+            let words = noted(parse_command(&text.value), text.place, faults)?;
+            words
+                .into_iter()
+                .map(|value| Placed {
+                    value,
+                    place: text.place,
+                })
+                .collect()
+        }
+    };
+    for word in &words {
+        placeholders(word, moment, faults);
+    }
+    if words.first().is_none_or(|program| program.value.is_empty()) {
+        faults.note(node.place, format!("`{key}` names no program"));
+        return None;
+    }
+    Some(words.into_iter().map(|word| word.value).collect())
+}
+
+pub fn environment(fields: &Fields, moment: Moment, faults: &Faults) -> BTreeMap<String, String> {
+    let environment = fields.environment("environment");
+    for value in environment.values() {
+        placeholders(value, moment, faults);
+    }
+    environment
+        .into_iter()
+        .map(|(name, value)| (name, value.value))
+        .collect()
+}
+
+pub fn check_url(url: &Placed<String>, key: &str, faults: &Faults) {
+    placeholders(url, Moment::Running, faults);
+    let rest = url
+        .value
+        .strip_prefix("http://")
+        .or_else(|| url.value.strip_prefix("https://"));
+    let good = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
+    if !good
+        || url
+            .value
+            .contains(|c: char| c.is_whitespace() || c.is_control())
+    {
+        let message = format!(
+            "`{key}` is {}; write http://127.0.0.1:{{port}}/path",
+            quoted(&url.value)
+        );
+        faults.note(url.place, message);
+    }
+}
+
+pub fn placeholders(text: &Placed<String>, moment: Moment, faults: &Faults) {
+    noted(placeholder::check(&text.value, moment), text.place, faults);
+}
+
+fn regex(fields: &Fields, key: &str, faults: &Faults) -> Option<String> {
+    let text = fields.text(key)?;
+    if let Err(error) = Regex::new(&text.value) {
+        // The crate's message draws the expression on several lines; the reason is the last.
+        let words = error.to_string();
+        let reason = words
+            .lines()
+            .last()
+            .unwrap_or("")
+            .trim_start_matches("error: ")
+            .to_owned();
+        faults.note(
+            text.place,
+            format!("`{key}` is no regular expression: {reason}"),
+        );
+    }
+    Some(text.value)
+}
+
+/// The value, or its error noted at a place.
+fn noted<T>(result: Result<T, String>, place: Place, faults: &Faults) -> Option<T> {
+    result.map_err(|message| faults.note(place, message)).ok()
+}

@@ -1,0 +1,37 @@
+//! The whole way from a run's record to its verdict, in one pure function: `run`, `report` and a resumed run
+//! all say the same of the same record.
+
+use super::{RunVerdict, conclude};
+use crate::analyse::arms::arm_series;
+use crate::analyse::cost::arm_costs;
+use crate::observe::metric;
+use crate::record::run::Run;
+use crate::verdict::Rules;
+use crate::verdict::arm::{self, ArmVerdict, PairVerdict};
+use crate::verdict::check::judge_checks;
+
+/// Judges every arm on RSS, each against the control, the experiment's own conditions, and concludes.
+/// The experiment's warm-up is left out, from every incarnation.
+pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
+    let warmup = run.experiment.warmup;
+    let arms: Vec<ArmVerdict> = arm_series(run, metric::RSS.name, warmup)
+        .iter()
+        .filter(|arm| !arm.replicas.is_empty())
+        .map(|series| arm::judge(&series.arm, &series.joined(), rules))
+        .collect();
+    let pairs = against_control(&arms, &run.experiment.control, rules);
+    let costs = arm_costs(run, warmup);
+    let checks = judge_checks(run, &arms, &costs);
+    conclude(run, &arms, pairs, &costs, checks, Vec::new())
+}
+
+fn against_control(arms: &[ArmVerdict], control: &str, rules: &Rules) -> Vec<PairVerdict> {
+    let Some(reference) = arms.iter().find(|arm| arm.arm == control) else {
+        return Vec::new();
+    };
+    let others: Vec<&ArmVerdict> = arms.iter().filter(|arm| arm.arm != control).collect();
+    others
+        .iter()
+        .map(|arm| arm::compare_judged(arm, reference, others.len(), rules))
+        .collect()
+}

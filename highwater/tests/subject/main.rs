@@ -1,0 +1,9 @@
+//! Processes from start to end: small C programs, each awkward in its own way, run by the real service.
+
+mod attached;
+mod ending;
+mod killed;
+mod lifecycle;
+mod limits;
+mod loads;
+mod stage;

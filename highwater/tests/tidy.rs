@@ -1,0 +1,253 @@
+//! The style as a test: sizes with a ratchet, the direction of imports, the purity of the pure stages,
+//! names that must not appear. What STYLE asks for in prose and a machine can see is checked here.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// rustfmt keeps code at 100; text that it cannot break may reach this.
+const COLUMNS_MAX: usize = 120;
+const FILE_LINES_MAX: usize = 500;
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// The stages in the order of the pipeline; a stage may import those to its left and itself.
+const STAGES: &[&str] = &[
+    "subject", "observe", "record", "analyse", "verdict", "report", "rollout", "ledger",
+];
+
+/// Stages that touch no file, process or clock.
+const PURE: &[&str] = &["analyse", "verdict", "report"];
+
+/// What a pure stage may not name.
+const IMPURE: &[&str] = &[
+    "std::fs",
+    "std::process",
+    "std::net",
+    "SystemTime::now",
+    "Instant::now",
+    "Zoned::now",
+];
+
+#[test]
+fn files_and_functions_stay_small() {
+    let mut faults = Vec::new();
+    for file in sources() {
+        let text = fs::read_to_string(&file).unwrap();
+        let lines = text.lines().count();
+        if lines > FILE_LINES_MAX && !has_reason(&text) {
+            faults.push(format!("{}: {lines} lines", file.display()));
+        }
+        for (line, length) in long_functions(&text) {
+            faults.push(format!(
+                "{}:{line}: a function of {length} lines",
+                file.display()
+            ));
+        }
+        for (at, line) in text.lines().enumerate() {
+            if line.chars().count() > COLUMNS_MAX {
+                faults.push(format!(
+                    "{}:{}: longer than {COLUMNS_MAX} columns",
+                    file.display(),
+                    at + 1
+                ));
+            }
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "too large; cut along a seam:\n{}",
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn imports_run_one_way() {
+    let mut faults = Vec::new();
+    for file in sources() {
+        let Some(stage) = stage_of(&file) else {
+            continue;
+        };
+        for (at, line) in product_lines(&fs::read_to_string(&file).unwrap()) {
+            for later in &STAGES[stage + 1..] {
+                if names_module(line, later) && !allowed(STAGES[stage], later) {
+                    faults.push(format!(
+                        "{}:{at}: {} imports {later}",
+                        file.display(),
+                        STAGES[stage]
+                    ));
+                }
+            }
+            if names_module(line, "cli") {
+                faults.push(format!(
+                    "{}:{at}: {} imports cli",
+                    file.display(),
+                    STAGES[stage]
+                ));
+            }
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "against the pipeline's direction:\n{}",
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn pure_stages_touch_nothing() {
+    let mut faults = Vec::new();
+    for file in sources() {
+        let Some(stage) = stage_of(&file) else {
+            continue;
+        };
+        if !PURE.contains(&STAGES[stage]) {
+            continue;
+        }
+        for (at, line) in product_lines(&fs::read_to_string(&file).unwrap()) {
+            if let Some(name) = IMPURE.iter().find(|name| line.contains(*name)) {
+                faults.push(format!(
+                    "{}:{at}: {} uses {name}",
+                    file.display(),
+                    STAGES[stage]
+                ));
+            }
+        }
+    }
+    assert!(faults.is_empty(), "not pure:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn every_module_says_what_it_is() {
+    let faults: Vec<_> = sources()
+        .into_iter()
+        .filter(|file| !fs::read_to_string(file).unwrap().starts_with("//!"))
+        .map(|file| file.display().to_string())
+        .collect();
+    assert!(
+        faults.is_empty(),
+        "no module doc in its first line:\n{}",
+        faults.join("\n")
+    );
+}
+
+#[test]
+fn no_folder_is_a_drawer() {
+    let faults: Vec<_> = sources()
+        .iter()
+        .flat_map(|file| {
+            file.ancestors()
+                .skip(1)
+                .map(Path::to_path_buf)
+                .collect::<Vec<_>>()
+        })
+        .filter(|folder| {
+            let name = folder
+                .file_name()
+                .and_then(|name| name.to_str())
+                .unwrap_or("");
+            matches!(name, "common" | "utils" | "helpers" | "core")
+        })
+        .collect();
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+/// analyse/cost speaks in the verdict's `Estimate`: the one word the two share.
+fn allowed(stage: &str, later: &str) -> bool {
+    (stage, later) == ("analyse", "verdict")
+}
+
+fn has_reason(text: &str) -> bool {
+    text.lines()
+        .take(12)
+        .any(|line| line.contains("Long because"))
+}
+
+fn names_module(line: &str, module: &str) -> bool {
+    line.contains(&format!("crate::{module}::")) || line.contains(&format!("crate::{module};"))
+}
+
+/// Lines outside comments and before the tests at the foot of the file, with their number.
+fn product_lines(text: &str) -> Vec<(usize, &str)> {
+    text.lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line))
+        .take_while(|(_, line)| !line.starts_with("#[cfg(test)]"))
+        .filter(|(_, line)| !line.trim_start().starts_with("//"))
+        .collect()
+}
+
+/// (line, length) of functions over the limit, unless the comment above says "Long because".
+fn long_functions(text: &str) -> Vec<(usize, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (start, line) in lines.iter().enumerate() {
+        let Some(indent) = function_indent(line) else {
+            continue;
+        };
+        let close = format!("{}}}", " ".repeat(indent));
+        let Some(length) = lines[start..].iter().position(|line| *line == close) else {
+            continue;
+        };
+        let reason = lines[start.saturating_sub(8)..start]
+            .iter()
+            .any(|l| l.contains("Long because"));
+        if length + 1 > FUNCTION_LINES_MAX && !reason {
+            found.push((start + 1, length + 1));
+        }
+    }
+    found
+}
+
+fn function_indent(line: &str) -> Option<usize> {
+    let code = line.trim_start();
+    let starts = [
+        "fn ",
+        "pub fn ",
+        "pub(crate) fn ",
+        "pub(super) fn ",
+        "const fn ",
+        "unsafe fn ",
+    ];
+    let is_function = starts.iter().any(|start| code.starts_with(start)) && !code.ends_with(';');
+    is_function.then(|| line.len() - code.len())
+}
+
+fn stage_of(file: &Path) -> Option<usize> {
+    let inside = file.strip_prefix(root().join("highwater/src")).ok()?;
+    let first = inside.components().next()?.as_os_str().to_str()?;
+    let name = first.strip_suffix(".rs").unwrap_or(first);
+    STAGES.iter().position(|stage| *stage == name)
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .unwrap()
+        .to_path_buf()
+}
+
+/// Every Rust source of the workspace that is ours.
+fn sources() -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for folder in ["highwater/src", "load/src", "subjects"] {
+        walk(&root().join(folder), &mut found);
+    }
+    assert!(
+        !found.is_empty(),
+        "no sources found: the test looks in the wrong place"
+    );
+    found
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if path.is_dir() && path.file_name().is_some_and(|name| name != "target") {
+            walk(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
