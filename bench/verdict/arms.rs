@@ -19,11 +19,23 @@ pub struct ArmScore {
     pub processes: f64,
 }
 
-const KINDS: [Label; 5] =
-    [Label::Flat, Label::Growing, Label::Plateauing, Label::Sawtooth, Label::Variable];
+const KINDS: [Label; 5] = [
+    Label::Flat,
+    Label::Growing,
+    Label::Plateauing,
+    Label::Sawtooth,
+    Label::Variable,
+];
 
 /// One arm: processes of one kind on one load, each with its own level.
-fn arm_of(dice: &mut Dice, kind: Label, level: f64, spread: f64, n: usize, odd: bool) -> Vec<Series> {
+fn arm_of(
+    dice: &mut Dice,
+    kind: Label,
+    level: f64,
+    spread: f64,
+    n: usize,
+    odd: bool,
+) -> Vec<Series> {
     let samples = dice.whole(100, 400);
     let days = dice.between(2.0, 12.0);
     let by = dice.log_between(0.1, 1.5);
@@ -34,7 +46,8 @@ fn arm_of(dice: &mut Dice, kind: Label, level: f64, spread: f64, n: usize, odd: 
     (0..n)
         .map(|p| {
             let grows = kind == Label::Growing || (kind == Label::Variable && p % 2 == 0);
-            let own = level * (spread * dice.normal()).exp() * if odd && p == 0 { 1.8 } else { 1.0 };
+            let own =
+                level * (spread * dice.normal()).exp() * if odd && p == 0 { 1.8 } else { 1.0 };
             let by = by * (1.0 + slope_spread * dice.normal()).max(0.3);
             let mut drift = 0.0;
             let points = (0..samples)
@@ -49,10 +62,17 @@ fn arm_of(dice: &mut Dice, kind: Label, level: f64, spread: f64, n: usize, odd: 
                         Label::Sawtooth => 0.5 * (x * 23.0 + 0.37 * p as f64).fract(),
                         _ => 0.0,
                     };
-                    Point { t_s, value: own * (1.0 + trend + day + noise * drift) }
+                    Point {
+                        t_s,
+                        value: own * (1.0 + trend + day + noise * drift),
+                    }
                 })
                 .collect();
-            Series { id: format!("p{p}"), points, ..Series::default() }
+            Series {
+                id: format!("p{p}"),
+                points,
+                ..Series::default()
+            }
         })
         .collect()
 }
@@ -84,7 +104,10 @@ pub fn run(seed: u64, count: u64, verbose: bool) -> ArmScore {
         s.right += f64::from(u8::from(right));
         if verbose && !right {
             let each: Vec<&str> = verdict.processes.iter().map(|p| p.label.word()).collect();
-            println!("arm {i} of {n} want {kind:?} said {:?} {:.2} {each:?}", verdict.label, verdict.confidence);
+            println!(
+                "arm {i} of {n} want {kind:?} said {:?} {:.2} {each:?}",
+                verdict.label, verdict.confidence
+            );
         }
         s.processes += n as f64;
         let found = verdict.outliers.iter().any(|o| o.id == "p0");
@@ -94,12 +117,22 @@ pub fn run(seed: u64, count: u64, verbose: bool) -> ArmScore {
             s.outliers_false += verdict.outliers.len() as f64 - f64::from(u8::from(odd && found));
         }
         if matches!(kind, Label::Flat | Label::Sawtooth) && !odd {
-            let truth = if dice.chance(0.3) { 1.0 } else { dice.log_between(0.3, 3.0) };
+            let truth = if dice.chance(0.3) {
+                1.0
+            } else {
+                dice.log_between(0.3, 3.0)
+            };
             let other = spread * dice.between(0.5, 2.0);
             let b = arm_of(&mut dice, kind, level / truth, other, m, false);
             let (x, y) = (
-                arm::ArmInput { arm: "a", processes: &a },
-                arm::ArmInput { arm: "b", processes: &b },
+                arm::ArmInput {
+                    arm: "a",
+                    processes: &a,
+                },
+                arm::ArmInput {
+                    arm: "b",
+                    processes: &b,
+                },
             );
             let pair = arm::compare(&x, &y, 1, &rules);
             if let Some(ratio) = pair.ratio {

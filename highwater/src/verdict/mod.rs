@@ -5,7 +5,6 @@
 pub mod arm;
 pub mod audit;
 pub mod check;
-pub mod stop;
 mod curve;
 mod label;
 mod rules;
@@ -13,6 +12,7 @@ pub mod run;
 pub mod series;
 #[cfg(test)]
 mod short_runs;
+pub mod stop;
 mod ways;
 
 pub use label::{Estimate, Label};

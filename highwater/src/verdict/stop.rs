@@ -37,7 +37,12 @@ pub struct Stages {
 
 impl Default for Stages {
     fn default() -> Stages {
-        Stages { began_s: 0.0, count: 0, settled: Vec::new(), alpha: 0.05 }
+        Stages {
+            began_s: 0.0,
+            count: 0,
+            settled: Vec::new(),
+            alpha: 0.05,
+        }
     }
 }
 
@@ -120,11 +125,19 @@ fn single(arms: &[ArmVerdict], rules: &Rules) -> StopVerdict {
     StopVerdict {
         decided,
         words: match arms.first() {
-            Some(a) => format!("{} is {} (confidence {:.2})", a.arm, a.label.word(), a.confidence),
+            Some(a) => format!(
+                "{} is {} (confidence {:.2})",
+                a.arm,
+                a.label.word(),
+                a.confidence
+            ),
             None => "no arm".to_owned(),
         },
         more_s: None,
-        needs: arms.first().filter(|_| !decided).and_then(|a| a.needs.clone()),
+        needs: arms
+            .first()
+            .filter(|_| !decided)
+            .and_then(|a| a.needs.clone()),
         alpha_now: 0.0,
     }
 }
@@ -145,12 +158,21 @@ fn band(a: &ArmVerdict, horizon_s: f64, tail: f64, sharper: f64, rules: &Rules) 
     let slope_se = se_of(&slope, n, rules) / sharper;
     let proven = (slope.value - q * slope_se).max(0.0);
     let mut rise = (slope.value + q * slope_se).max(0.0) * hours;
-    let bounded = !matches!(a.label, Label::Growing | Label::Insufficient | Label::Variable);
+    let bounded = !matches!(
+        a.label,
+        Label::Growing | Label::Insufficient | Label::Variable
+    );
     if bounded && a.confidence >= BOUNDED_SURE {
-        let room = a.asymptote.map_or(0.0, |end| (end.hi - level.value).max(0.0));
+        let room = a
+            .asymptote
+            .map_or(0.0, |end| (end.hi - level.value).max(0.0));
         rise = rise.min(room.max(rules.growth_share * level.value));
     }
-    let growing = if a.label == Label::Growing { slope.value.max(0.0) * hours } else { 0.0 };
+    let growing = if a.label == Label::Growing {
+        slope.value.max(0.0) * hours
+    } else {
+        0.0
+    };
     Some(Band {
         middle: level.value + growing,
         lo: level.value - q * level_se + 0.5 * proven * hours,
@@ -178,7 +200,12 @@ fn settle(
             if let Some((a_low, same)) = compare(a, b, horizon_s, 0.5 * alpha, 1.0, rules) {
                 let (low, high) = if a_low { (a, b) } else { (b, a) };
                 let (low, high) = (low.arm.clone(), high.arm.clone());
-                stages.settled.push(Settled { low, high, same, at_s: window_s });
+                stages.settled.push(Settled {
+                    low,
+                    high,
+                    same,
+                    at_s: window_s,
+                });
             }
         }
     }
@@ -197,7 +224,10 @@ fn compare(
     if !told(a) || !told(b) {
         return None;
     }
-    let (x, y) = (band(a, horizon_s, tail, sharper, rules)?, band(b, horizon_s, tail, sharper, rules)?);
+    let (x, y) = (
+        band(a, horizon_s, tail, sharper, rules)?,
+        band(b, horizon_s, tail, sharper, rules)?,
+    );
     if x.hi < y.lo {
         return Some((true, false));
     }
@@ -213,7 +243,12 @@ fn ranked<'a>(arms: &'a [ArmVerdict], horizon_s: f64) -> Vec<&'a ArmVerdict> {
     let rules = Rules::default();
     let mut order: Vec<(f64, &ArmVerdict)> = arms
         .iter()
-        .map(|a| (band(a, horizon_s, 0.1, 1.0, &rules).map_or(f64::INFINITY, |b| b.middle), a))
+        .map(|a| {
+            (
+                band(a, horizon_s, 0.1, 1.0, &rules).map_or(f64::INFINITY, |b| b.middle),
+                a,
+            )
+        })
         .collect();
     order.sort_by(|x, y| x.0.total_cmp(&y.0));
     order.into_iter().map(|(_, a)| a).collect()
@@ -238,9 +273,14 @@ fn order(stages: &Stages, arms: &[ArmVerdict], horizon_s: f64) -> String {
     for (i, arm) in ranking.iter().enumerate() {
         if i > 0 {
             let pair = stages.settled.iter().find(|s| {
-                [&s.low, &s.high].contains(&&arm.arm) && [&s.low, &s.high].contains(&&ranking[i - 1].arm)
+                [&s.low, &s.high].contains(&&arm.arm)
+                    && [&s.low, &s.high].contains(&&ranking[i - 1].arm)
             });
-            out += if pair.is_some_and(|s| s.same) { " = " } else { " < " };
+            out += if pair.is_some_and(|s| s.same) {
+                " = "
+            } else {
+                " < "
+            };
         }
         out += &arm.arm;
     }
@@ -254,9 +294,14 @@ fn undecided(
     alpha: f64,
     rules: &Rules,
 ) -> StopVerdict {
-    let names: Vec<String> = open.iter().map(|(a, b)| format!("{} and {}", a.arm, b.arm)).collect();
-    let factors: Vec<Option<f64>> =
-        open.iter().map(|(a, b)| factor_needed(a, b, horizon_s, alpha, rules)).collect();
+    let names: Vec<String> = open
+        .iter()
+        .map(|(a, b)| format!("{} and {}", a.arm, b.arm))
+        .collect();
+    let factors: Vec<Option<f64>> = open
+        .iter()
+        .map(|(a, b)| factor_needed(a, b, horizon_s, alpha, rules))
+        .collect();
     let all = factors.iter().copied().collect::<Option<Vec<f64>>>();
     let more_s = all.map(|f| {
         let longest = f.into_iter().fold(1.0, f64::max);
@@ -267,19 +312,34 @@ fn undecided(
     let (words, needs) = match more_s {
         Some(s) => {
             let hours = s / 3600.0;
-            (format!("undecided ({what}), about {hours:.1} more hours"), format!("{hours:.1} more hours"))
+            (
+                format!("undecided ({what}), about {hours:.1} more hours"),
+                format!("{hours:.1} more hours"),
+            )
         }
         None => (
             format!("undecided ({what}): their processes differ among themselves as much"),
             "more processes in these arms; time alone will not tell them apart".to_owned(),
         ),
     };
-    StopVerdict { decided: false, words, more_s, needs: Some(needs), alpha_now: alpha }
+    StopVerdict {
+        decided: false,
+        words,
+        more_s,
+        needs: Some(needs),
+        alpha_now: alpha,
+    }
 }
 
 /// How many times the window would settle a pair, if what is seen goes on: the error of a slope shrinks
 /// with the window to the power 1.5.
-fn factor_needed(a: &ArmVerdict, b: &ArmVerdict, horizon_s: f64, alpha: f64, rules: &Rules) -> Option<f64> {
+fn factor_needed(
+    a: &ArmVerdict,
+    b: &ArmVerdict,
+    horizon_s: f64,
+    alpha: f64,
+    rules: &Rules,
+) -> Option<f64> {
     let mut factor = STAGE_GROWTH;
     while factor <= FORECAST_MAX {
         if compare(a, b, horizon_s, 0.5 * alpha, factor.powf(1.5), rules).is_some() {
@@ -303,7 +363,9 @@ mod tests {
         let processes: Vec<_> = (0..n)
             .map(|i| {
                 let own = level_mib * (1.0 + 0.02 * dice.normal());
-                four_minutes(&format!("{name}/{i}"), seed * 31 + i, 0.3 * MIB, |_| own * MIB)
+                four_minutes(&format!("{name}/{i}"), seed * 31 + i, 0.3 * MIB, |_| {
+                    own * MIB
+                })
             })
             .collect();
         arm::judge(name, &processes, &Rules::default())
@@ -334,9 +396,17 @@ mod tests {
     fn made(name: &str, dice: &mut Dice, n: usize) -> ArmVerdict {
         let levels: Vec<Estimate> = (0..n)
             .map(|_| 100.0 * (1.0 + 0.05 * dice.normal()))
-            .map(|value| Estimate { value, lo: value - 0.1, hi: value + 0.1 })
+            .map(|value| Estimate {
+                value,
+                lo: value - 0.1,
+                hi: value + 0.1,
+            })
             .collect();
-        let flat = Estimate { value: 0.0, lo: 0.0, hi: 0.0 };
+        let flat = Estimate {
+            value: 0.0,
+            lo: 0.0,
+            hi: 0.0,
+        };
         let rules = Rules::default();
         ArmVerdict {
             arm: name.to_owned(),
@@ -348,7 +418,10 @@ mod tests {
     }
 
     fn blank() -> crate::verdict::series::SeriesVerdict {
-        crate::verdict::series::judge(&crate::analyse::series::Series::default(), &Rules::default())
+        crate::verdict::series::judge(
+            &crate::analyse::series::Series::default(),
+            &Rules::default(),
+        )
     }
 
     #[test]
@@ -373,7 +446,13 @@ mod tests {
 
     #[test]
     fn one_arm_is_decided_by_its_label() {
-        let v = look(&mut Stages::default(), &[arm_of("a", 3, 60.0, 3)], 240.0, 0.0, &Rules::default());
+        let v = look(
+            &mut Stages::default(),
+            &[arm_of("a", 3, 60.0, 3)],
+            240.0,
+            0.0,
+            &Rules::default(),
+        );
         assert!(v.decided, "{v:?}");
         assert!(!look(&mut Stages::default(), &[], 240.0, 0.0, &Rules::default()).decided);
     }

@@ -17,7 +17,12 @@ const UPTIME_SHARE: f64 = 0.2;
 /// (of the resident set, where there are no marks). In order, on the clock of the looks.
 pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
     if !p.starts_s.is_empty() {
-        return p.starts_s.iter().copied().filter(|s| *s > first_look_s).collect();
+        return p
+            .starts_s
+            .iter()
+            .copied()
+            .filter(|s| *s > first_look_s)
+            .collect();
     }
     if p.hwm.len() > 1 {
         return p
@@ -31,13 +36,17 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
     if sudden.len() > FALLS_MAX {
         return Vec::new();
     }
-    let deep = sudden.iter().filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
+    let deep = sudden
+        .iter()
+        .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
     deep.map(|f| p.rss[f.after].t_s).collect()
 }
 
 /// Restarts within the window, by arm.
 pub fn restarted(input: &AuditInput) -> Vec<Finding> {
-    let Some(first) = input.looks_s.first().copied() else { return Vec::new() };
+    let Some(first) = input.looks_s.first().copied() else {
+        return Vec::new();
+    };
     let mut found = Vec::new();
     for (arm, processes) in input.by_arm() {
         let born: Vec<(&ProcessFacts, Vec<f64>)> = processes
@@ -50,7 +59,11 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
         }
         let ids: Vec<String> = born.iter().map(|(p, _)| p.id.clone()).collect();
         let times: usize = born.iter().map(|(_, b)| b.len()).sum();
-        let since = born.iter().flat_map(|(_, b)| b).copied().fold(f64::INFINITY, f64::min);
+        let since = born
+            .iter()
+            .flat_map(|(_, b)| b)
+            .copied()
+            .fold(f64::INFINITY, f64::min);
         let how = if born.iter().all(|(p, _)| !p.starts_s.is_empty()) {
             "by their start times"
         } else if born.iter().all(|(p, _)| p.hwm.len() > 1) {
@@ -79,17 +92,26 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
 
 /// Processes first seen well after the first look.
 pub fn added(input: &AuditInput) -> Vec<Finding> {
-    let Some(first) = input.looks_s.first().copied() else { return Vec::new() };
+    let Some(first) = input.looks_s.first().copied() else {
+        return Vec::new();
+    };
     let late = first + (0.05 * input.span_s()).max(2.5 * input.interval_s());
     let mut found = Vec::new();
     for (arm, processes) in input.by_arm() {
         let began = |p: &ProcessFacts| p.rss.first().map_or(f64::NAN, |f| f.t_s);
-        let ids: Vec<String> =
-            processes.iter().filter(|p| began(p) > late).map(|p| p.id.clone()).collect();
+        let ids: Vec<String> = processes
+            .iter()
+            .filter(|p| began(p) > late)
+            .map(|p| p.id.clone())
+            .collect();
         if ids.is_empty() {
             continue;
         }
-        let since = processes.iter().map(|p| began(p)).filter(|t| *t > late).fold(f64::INFINITY, f64::min);
+        let since = processes
+            .iter()
+            .map(|p| began(p))
+            .filter(|t| *t > late)
+            .fold(f64::INFINITY, f64::min);
         let whole = ids.len() == processes.len();
         found.push(Finding {
             check: Check::Added,
@@ -119,10 +141,21 @@ pub fn added(input: &AuditInput) -> Vec<Finding> {
 fn age_s(input: &AuditInput, p: &ProcessFacts) -> Option<f64> {
     let first = *input.looks_s.first()?;
     let last = p.rss.last()?.t_s;
-    let known = p.starts_s.iter().copied().filter(|s| *s <= last).fold(f64::NEG_INFINITY, f64::max);
-    let born = births(p, first).into_iter().fold(f64::NEG_INFINITY, f64::max);
+    let known = p
+        .starts_s
+        .iter()
+        .copied()
+        .filter(|s| *s <= last)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let born = births(p, first)
+        .into_iter()
+        .fold(f64::NEG_INFINITY, f64::max);
     let seen = p.rss.first()?.t_s;
-    let since = if known.is_finite() { known } else { born.max(seen) };
+    let since = if known.is_finite() {
+        known
+    } else {
+        born.max(seen)
+    };
     Some(last - since)
 }
 
@@ -131,7 +164,9 @@ fn age_s(input: &AuditInput, p: &ProcessFacts) -> Option<f64> {
 pub fn equal_uptime_s(input: &AuditInput) -> Option<f64> {
     let first = *input.looks_s.first()?;
     let longest = |p: &&ProcessFacts| -> f64 {
-        let (Some(a), Some(b)) = (p.rss.first(), p.rss.last()) else { return 0.0 };
+        let (Some(a), Some(b)) = (p.rss.first(), p.rss.last()) else {
+            return 0.0;
+        };
         let mut marks = vec![a.t_s];
         marks.extend(births(p, first).into_iter().filter(|t| *t > a.t_s));
         marks.push(b.t_s);
@@ -155,14 +190,19 @@ pub fn uptimes(input: &AuditInput) -> Vec<Finding> {
         .filter(|(_, age)| age.is_finite())
         .collect();
     ages.sort_by(|a, b| a.1.total_cmp(&b.1));
-    let (Some(young), Some(old)) = (ages.first(), ages.last()) else { return Vec::new() };
+    let (Some(young), Some(old)) = (ages.first(), ages.last()) else {
+        return Vec::new();
+    };
     let unequal = old.1 - young.1 > UPTIME_SHARE * old.1;
     if !unequal || old.1 - young.1 < 2.0 * input.interval_s() {
         return Vec::new();
     }
     let bar = (1.0 - UPTIME_SHARE) * old.1;
-    let younger: Vec<String> =
-        ages.iter().filter(|(_, age)| *age < bar).map(|(arm, _)| (*arm).to_owned()).collect();
+    let younger: Vec<String> = ages
+        .iter()
+        .filter(|(_, age)| *age < bar)
+        .map(|(arm, _)| (*arm).to_owned())
+        .collect();
     let equal = equal_uptime_s(input).map_or_else(String::new, |s| format!(" ({})", span(s)));
     vec![Finding {
         check: Check::Uptimes,

@@ -14,7 +14,10 @@ const ERRORS: f64 = 4.0;
 /// Rate of a counter that may be reset by restarts: increases only.
 fn rate(counter: &[Point]) -> Option<f64> {
     let (first, last) = (counter.first()?, counter.last()?);
-    let up: f64 = counter.windows(2).map(|w| (w[1].value - w[0].value).max(0.0)).sum();
+    let up: f64 = counter
+        .windows(2)
+        .map(|w| (w[1].value - w[0].value).max(0.0))
+        .sum();
     (last.t_s > first.t_s).then(|| up / (last.t_s - first.t_s))
 }
 
@@ -22,7 +25,12 @@ fn rate(counter: &[Point]) -> Option<f64> {
 pub fn unequal(input: &AuditInput) -> Vec<Finding> {
     let requests = by(input, |p| &p.requests);
     if requests.len() >= 2 {
-        return differing(&requests, 1.0 + REQUESTS_SHARE, "requests", Severity::Refuses);
+        return differing(
+            &requests,
+            1.0 + REQUESTS_SHARE,
+            "requests",
+            Severity::Refuses,
+        );
     }
     let cpu = by(input, |p| &p.cpu_s);
     differing(&cpu, CPU_TIMES, "CPU time", Severity::Weakens)
@@ -34,7 +42,12 @@ fn by(input: &AuditInput, of: fn(&ProcessFacts) -> &Vec<Point>) -> Rates<'_> {
     input
         .by_arm()
         .into_iter()
-        .map(|(arm, ps)| (arm, ps.iter().filter_map(|p| rate(of(p))).collect::<Vec<f64>>()))
+        .map(|(arm, ps)| {
+            (
+                arm,
+                ps.iter().filter_map(|p| rate(of(p))).collect::<Vec<f64>>(),
+            )
+        })
         .filter(|(_, rates)| !rates.is_empty())
         .collect()
 }

@@ -22,19 +22,29 @@ pub fn changes(input: &AuditInput) -> Vec<Finding> {
             }
         }
     }
-    touched.into_iter().map(|(arm, moved)| moved_finding(arm, &moved, members[arm].len())).collect()
+    touched
+        .into_iter()
+        .map(|(arm, moved)| moved_finding(arm, &moved, members[arm].len()))
+        .collect()
 }
 
 fn moved_finding(arm: &str, moved: &[(&ProcessFacts, f64)], ever: usize) -> Finding {
     let mut ids: Vec<String> = moved.iter().map(|(p, _)| p.id.clone()).collect();
     ids.dedup();
     let since = moved.iter().map(|(_, t)| *t).fold(f64::INFINITY, f64::min);
-    let left = moved.iter().filter(|(p, _)| p.first_arm() == arm && p.arm() != arm).count();
+    let left = moved
+        .iter()
+        .filter(|(p, _)| p.first_arm() == arm && p.arm() != arm)
+        .count();
     let share = ids.len() as f64 / ever.max(1) as f64;
     let refused = share > REFUSED_SHARE;
     Finding {
         check: Check::Membership,
-        severity: if refused { Severity::Refuses } else { Severity::Weakens },
+        severity: if refused {
+            Severity::Refuses
+        } else {
+            Severity::Weakens
+        },
         arms: vec![arm.to_owned()],
         what: format!(
             "{} of the {ever} processes that were ever in {arm} changed arms ({left} left it): {}",
@@ -54,8 +64,12 @@ fn moved_finding(arm: &str, moved: &[(&ProcessFacts, f64)], ever: usize) -> Find
 
 /// Processes that belong to no arm.
 pub fn unassigned(input: &AuditInput) -> Vec<Finding> {
-    let ids: Vec<String> =
-        input.processes.iter().filter(|p| p.arm().is_empty()).map(|p| p.id.clone()).collect();
+    let ids: Vec<String> = input
+        .processes
+        .iter()
+        .filter(|p| p.arm().is_empty())
+        .map(|p| p.id.clone())
+        .collect();
     if ids.is_empty() || ids.len() == input.processes.len() {
         return Vec::new();
     }
@@ -89,10 +103,16 @@ pub fn allocators(input: &AuditInput) -> Vec<Finding> {
             continue;
         }
         let most = who.values().map(Vec::len).max().unwrap_or(0);
-        let odd: Vec<String> =
-            who.values().filter(|ids| ids.len() < most).flatten().cloned().collect();
-        let all: Vec<String> =
-            who.iter().map(|(a, ids)| format!("{a} in {} ({})", ids.len(), names(ids))).collect();
+        let odd: Vec<String> = who
+            .values()
+            .filter(|ids| ids.len() < most)
+            .flatten()
+            .cloned()
+            .collect();
+        let all: Vec<String> = who
+            .iter()
+            .map(|(a, ids)| format!("{a} in {} ({})", ids.len(), names(ids)))
+            .collect();
         found.push(Finding {
             check: Check::Allocators,
             severity: Severity::Refuses,

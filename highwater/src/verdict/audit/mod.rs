@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::analyse::series::Point;
 
 pub use ages::{births, equal_uptime_s};
-pub use survive::survivors;
+pub use survive::{Survivor, at_uptime, survivors};
 
 /// Everything known of an experiment. What is unknown is left empty; checks that need it stay silent.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -127,12 +127,21 @@ pub fn audit(input: &AuditInput) -> Vec<Finding> {
 impl ProcessFacts {
     /// The arm at the end; empty when none.
     pub fn arm(&self) -> &str {
-        self.arms.iter().rev().map(|(_, a)| a.as_str()).find(|a| !a.is_empty()).unwrap_or("")
+        self.arms
+            .iter()
+            .rev()
+            .map(|(_, a)| a.as_str())
+            .find(|a| !a.is_empty())
+            .unwrap_or("")
     }
 
     /// The arm at the beginning; empty when none.
     pub fn first_arm(&self) -> &str {
-        self.arms.iter().map(|(_, a)| a.as_str()).find(|a| !a.is_empty()).unwrap_or("")
+        self.arms
+            .iter()
+            .map(|(_, a)| a.as_str())
+            .find(|a| !a.is_empty())
+            .unwrap_or("")
     }
 }
 
@@ -158,7 +167,11 @@ impl AuditInput {
     /// Usual time between looks.
     fn interval_s(&self) -> f64 {
         let between: Vec<f64> = self.looks_s.windows(2).map(|w| w[1] - w[0]).collect();
-        if between.is_empty() { f64::NAN } else { crate::analyse::order::median(&between) }
+        if between.is_empty() {
+            f64::NAN
+        } else {
+            crate::analyse::order::median(&between)
+        }
     }
 }
 

@@ -26,14 +26,22 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
         found.push(finding(
             Check::MissingLooks,
             Severity::Note,
-            format!("no look for {} (usual: every {})", each.join(", "), span(usual)),
+            format!(
+                "no look for {} (usual: every {})",
+                each.join(", "),
+                span(usual)
+            ),
             Some(*since),
             "a restart or a peak inside a hole is not seen",
             "verdicts use the time, not the number, of looks",
         ));
     }
-    let ids: Vec<String> =
-        input.processes.iter().filter(|p| misses(input, p)).map(|p| p.id.clone()).collect();
+    let ids: Vec<String> = input
+        .processes
+        .iter()
+        .filter(|p| misses(input, p))
+        .map(|p| p.id.clone())
+        .collect();
     if !ids.is_empty() {
         let mut f = finding(
             Check::MissingLooks,
@@ -50,7 +58,9 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
 }
 
 fn misses(input: &AuditInput, p: &ProcessFacts) -> bool {
-    let Some(first) = p.rss.first() else { return true };
+    let Some(first) = p.rss.first() else {
+        return true;
+    };
     let due = input.looks_s.iter().filter(|t| **t >= first.t_s).count();
     due > STILL_LOOKS && ((due - p.rss.len().min(due)) as f64) > MISSING_SHARE * due as f64
 }
@@ -67,8 +77,11 @@ pub fn hung(input: &AuditInput) -> Vec<Finding> {
         return Vec::new();
     }
     let ids: Vec<String> = still.iter().map(|(p, _)| p.id.clone()).collect();
-    let mut arms: Vec<String> =
-        still.iter().map(|(p, _)| p.arm().to_owned()).filter(|a| !a.is_empty()).collect();
+    let mut arms: Vec<String> = still
+        .iter()
+        .map(|(p, _)| p.arm().to_owned())
+        .filter(|a| !a.is_empty())
+        .collect();
     arms.sort();
     arms.dedup();
     let since = still.iter().map(|(_, t)| *t).fold(f64::INFINITY, f64::min);
@@ -87,7 +100,11 @@ pub fn hung(input: &AuditInput) -> Vec<Finding> {
 /// Since when a counter has not advanced.
 fn still_since(counter: &[Point]) -> Option<f64> {
     let last = counter.last()?;
-    let same = counter.iter().rev().take_while(|p| p.value == last.value).count();
+    let same = counter
+        .iter()
+        .rev()
+        .take_while(|p| p.value == last.value)
+        .count();
     (same >= STILL_LOOKS && same < counter.len()).then(|| counter[counter.len() - same].t_s)
 }
 
@@ -145,18 +162,29 @@ fn factors(unit: &str) -> Option<(f64, f64)> {
 fn misnamed(s: &Stated) -> Option<Finding> {
     let (decimal, binary) = factors(&s.unit)?;
     let says_binary = s.unit.to_ascii_lowercase().contains('i');
-    let (said, meant) = if says_binary { (binary, decimal) } else { (decimal, binary) };
+    let (said, meant) = if says_binary {
+        (binary, decimal)
+    } else {
+        (decimal, binary)
+    };
     let off = |factor: f64| (s.value * factor / s.observed_bytes).ln().abs();
     // Between GB and GiB lie 7 %, between kB and KiB 2.4 %: a third of it must decide.
     let tolerance = (binary / decimal).ln() / 3.0;
     let wrong = off(meant) < tolerance && off(said) > 2.0 * tolerance;
     wrong.then(|| {
         let letter = &s.unit[..1];
-        let other = if says_binary { format!("{letter}B") } else { format!("{letter}iB") };
+        let other = if says_binary {
+            format!("{letter}B")
+        } else {
+            format!("{letter}iB")
+        };
         finding(
             Check::Units,
             Severity::Note,
-            format!("{}: {} {} is said, {} {other} is what was observed", s.what, s.value, s.unit, s.value),
+            format!(
+                "{}: {} {} is said, {} {other} is what was observed",
+                s.what, s.value, s.unit, s.value
+            ),
             None,
             "sizes differ from the published ones by the ratio of the units",
             "ratios between arms are not touched",

@@ -17,8 +17,10 @@ fn tail(series: &[Point]) -> Option<f64> {
 
 /// Median over processes of RSS and of the pages in question.
 fn levels(ps: &[&ProcessFacts], of: fn(&ProcessFacts) -> &Vec<Point>) -> Option<(f64, f64)> {
-    let each: Vec<(f64, f64)> =
-        ps.iter().filter_map(|p| Some((tail(&p.rss)?, tail(of(p))?))).collect();
+    let each: Vec<(f64, f64)> = ps
+        .iter()
+        .filter_map(|p| Some((tail(&p.rss)?, tail(of(p))?)))
+        .collect();
     let pick = |f: fn(&(f64, f64)) -> f64| median(&each.iter().map(f).collect::<Vec<_>>());
     (!each.is_empty()).then(|| (pick(|e| e.0), pick(|e| e.1)))
 }
@@ -30,7 +32,10 @@ pub fn explained(input: &AuditInput) -> Vec<Finding> {
     for (i, (a, ps)) in arms.iter().enumerate() {
         for (b, qs) in &arms[i + 1..] {
             for (check, of) in [
-                (Check::LazyFree, (|p| &p.lazy_free) as fn(&ProcessFacts) -> &Vec<Point>),
+                (
+                    Check::LazyFree,
+                    (|p| &p.lazy_free) as fn(&ProcessFacts) -> &Vec<Point>,
+                ),
                 (Check::HugePages, |p| &p.huge_pages),
             ] {
                 if let (Some(x), Some(y)) = (levels(ps, of), levels(qs, of)) {
@@ -50,7 +55,10 @@ fn pair(a: (&str, (f64, f64)), b: (&str, (f64, f64)), check: Check) -> Option<Fi
         return None;
     }
     let (name, why) = match check {
-        Check::LazyFree => ("LazyFree", "free pages that the kernel has not yet taken back"),
+        Check::LazyFree => (
+            "LazyFree",
+            "free pages that the kernel has not yet taken back",
+        ),
         _ => ("huge pages", "huge pages around small objects"),
     };
     Some(Finding {

@@ -14,12 +14,21 @@ fn clean(seed: u64) -> AuditInput {
             let series = |scale: f64, dice: &mut Dice| -> Vec<Point> {
                 looks_s
                     .iter()
-                    .map(|&t_s| Point { t_s, value: scale * (1.0 + 0.02 * dice.normal()) })
+                    .map(|&t_s| Point {
+                        t_s,
+                        value: scale * (1.0 + 0.02 * dice.normal()),
+                    })
                     .collect()
             };
             let counter = |rate: f64, dice: &mut Dice| -> Vec<Point> {
                 let rate = rate * (1.0 + 0.03 * dice.normal());
-                looks_s.iter().map(|&t_s| Point { t_s, value: rate * (t_s + 300.0) }).collect()
+                looks_s
+                    .iter()
+                    .map(|&t_s| Point {
+                        t_s,
+                        value: rate * (t_s + 300.0),
+                    })
+                    .collect()
             };
             let rss = series(level, &mut dice);
             let mut high: f64 = 0.0;
@@ -27,7 +36,10 @@ fn clean(seed: u64) -> AuditInput {
                 .iter()
                 .map(|r| {
                     high = high.max(r.value);
-                    Point { t_s: r.t_s, value: high }
+                    Point {
+                        t_s: r.t_s,
+                        value: high,
+                    }
                 })
                 .collect();
             processes.push(ProcessFacts {
@@ -50,7 +62,12 @@ fn clean(seed: u64) -> AuditInput {
         unit: "MB".to_owned(),
         observed_bytes: 1e8,
     }];
-    AuditInput { processes, looks_s, control: Some("glibc".to_owned()), stated }
+    AuditInput {
+        processes,
+        looks_s,
+        control: Some("glibc".to_owned()),
+        stated,
+    }
 }
 
 fn checks(input: &AuditInput) -> Vec<Check> {
@@ -79,7 +96,9 @@ fn clean_data_are_silent_with_and_without_each_fact() {
 #[test]
 fn a_process_that_changes_arms_refuses_both() {
     let mut input = clean(1);
-    input.processes[4].arms.push((12_000.0, "jemalloc".to_owned()));
+    input.processes[4]
+        .arms
+        .push((12_000.0, "jemalloc".to_owned()));
     let found = audit(&input);
     let refused: Vec<&str> = found
         .iter()
@@ -101,7 +120,10 @@ fn two_allocators_in_an_arm_and_processes_without_an_arm() {
     input.processes[5].allocators[0].1 = "libc.so.6".to_owned();
     input.processes[0].arms.clear();
     let found = audit(&input);
-    assert_eq!(found.iter().map(|f| f.check).collect::<Vec<_>>(), [Check::Allocators, Check::Unassigned]);
+    assert_eq!(
+        found.iter().map(|f| f.check).collect::<Vec<_>>(),
+        [Check::Allocators, Check::Unassigned]
+    );
     assert_eq!(found[0].processes, ["glibc/1"]);
 }
 
@@ -115,7 +137,9 @@ fn restarts_are_known_or_inferred_and_ages_become_unequal() {
         }
     };
     let mut known = clean(3);
-    known.processes[..4].iter_mut().for_each(|p| p.starts_s.push(24_000.0));
+    known.processes[..4]
+        .iter_mut()
+        .for_each(|p| p.starts_s.push(24_000.0));
     let mut marks = clean(3);
     marks.processes[..4].iter_mut().for_each(|p| {
         p.starts_s.clear();
@@ -123,12 +147,19 @@ fn restarts_are_known_or_inferred_and_ages_become_unequal() {
     });
     let mut falls = marks.clone();
     falls.processes.iter_mut().for_each(|p| p.hwm.clear());
-    for (input, how) in [(known, "start times"), (marks, "high-water"), (falls, "resident sets")] {
+    for (input, how) in [
+        (known, "start times"),
+        (marks, "high-water"),
+        (falls, "resident sets"),
+    ] {
         let found = audit(&input);
         let kinds: Vec<Check> = found.iter().map(|f| f.check).collect();
         assert_eq!(kinds, [Check::Restarted, Check::Uptimes], "{how}");
         assert!(found[0].what.contains(how), "{}", found[0].what);
-        assert_eq!((found[0].processes.len(), found[0].since_s), (4, Some(24_000.0)));
+        assert_eq!(
+            (found[0].processes.len(), found[0].since_s),
+            (4, Some(24_000.0))
+        );
         assert_eq!(found[1].arms, ["jemalloc"]);
         assert_eq!(equal_uptime_s(&input), Some(24_000.0));
     }
@@ -144,8 +175,14 @@ fn late_comers_are_found() {
         }
     }
     let kinds = checks(&input);
-    assert!(kinds.contains(&Check::Added) && kinds.contains(&Check::Uptimes), "{kinds:?}");
-    assert!(!kinds.contains(&Check::MissingLooks) && !kinds.contains(&Check::Restarted), "{kinds:?}");
+    assert!(
+        kinds.contains(&Check::Added) && kinds.contains(&Check::Uptimes),
+        "{kinds:?}"
+    );
+    assert!(
+        !kinds.contains(&Check::MissingLooks) && !kinds.contains(&Check::Restarted),
+        "{kinds:?}"
+    );
 }
 
 #[test]
@@ -166,10 +203,20 @@ fn unequal_load_holes_and_a_hung_process() {
     assert_eq!(checks(&input), [Check::MissingLooks]);
     let mut input = clean(7);
     let stop = input.processes[3].cpu_s[40].value;
-    input.processes[3].cpu_s.iter_mut().skip(40).for_each(|r| r.value = stop);
+    input.processes[3]
+        .cpu_s
+        .iter_mut()
+        .skip(40)
+        .for_each(|r| r.value = stop);
     let found = audit(&input);
-    assert_eq!(found.iter().map(|f| f.check).collect::<Vec<_>>(), [Check::Hung]);
-    assert_eq!((found[0].since_s, found[0].processes.len()), (Some(24_000.0), 1));
+    assert_eq!(
+        found.iter().map(|f| f.check).collect::<Vec<_>>(),
+        [Check::Hung]
+    );
+    assert_eq!(
+        (found[0].since_s, found[0].processes.len()),
+        (Some(24_000.0), 1)
+    );
 }
 
 #[test]
@@ -179,13 +226,19 @@ fn lazy_free_and_huge_pages_that_explain_a_difference() {
         p.lazy_free.iter_mut().for_each(|r| r.value = 0.4 * 1.6e8);
     }
     let kinds = checks(&input);
-    assert!(!kinds.is_empty() && kinds.iter().all(|k| *k == Check::LazyFree), "{kinds:?}");
+    assert!(
+        !kinds.is_empty() && kinds.iter().all(|k| *k == Check::LazyFree),
+        "{kinds:?}"
+    );
     let mut input = clean(9);
     for p in &mut input.processes[8..] {
         p.huge_pages.iter_mut().for_each(|r| r.value = 0.5 * 1.6e8);
     }
     let kinds = checks(&input);
-    assert!(!kinds.is_empty() && kinds.iter().all(|k| *k == Check::HugePages), "{kinds:?}");
+    assert!(
+        !kinds.is_empty() && kinds.iter().all(|k| *k == Check::HugePages),
+        "{kinds:?}"
+    );
 }
 
 #[test]
@@ -194,12 +247,21 @@ fn units_said_and_meant_and_a_control_of_one() {
     input.stated[0].observed_bytes = 100.0 * 1_048_576.0;
     assert_eq!(checks(&input), [Check::Units]);
     let mut input = clean(11);
-    input.processes[2].rss.iter_mut().for_each(|r| r.value /= 1024.0);
+    input.processes[2]
+        .rss
+        .iter_mut()
+        .for_each(|r| r.value /= 1024.0);
     input.processes[2].hwm.clear();
     assert_eq!(checks(&input), [Check::Units]);
     let mut input = clean(12);
-    input.processes.retain(|p| p.arm() != "glibc" || p.id == "glibc/0");
+    input
+        .processes
+        .retain(|p| p.arm() != "glibc" || p.id == "glibc/0");
     let found = audit(&input);
     assert_eq!(found.len(), 1);
-    assert!(found[0].what.contains("the control glibc is one process"), "{}", found[0].what);
+    assert!(
+        found[0].what.contains("the control glibc is one process"),
+        "{}",
+        found[0].what
+    );
 }
