@@ -58,8 +58,8 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
         Verb::Run(args) => run::run(&args).map(ExitCode::from),
         Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
-        Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),
         Verb::Report(args) => report::run(&args).map(ExitCode::from),
+        Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),
         Verb::Log(args) => log::run(&args, &mut io::stdout(), &mut io::stderr())
             .map(|()| ExitCode::from(exit::DONE)),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),

@@ -5,6 +5,7 @@
 //! only ([`standing`]), and from what the processes were seen to do.
 
 mod headline;
+mod audited;
 pub mod judge;
 mod learnings;
 mod phrases;
