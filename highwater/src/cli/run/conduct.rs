@@ -168,11 +168,11 @@ impl Conduct<'_> {
         }
         let key = (who.arm.clone(), who.replica);
         match what {
-            What::Ready | What::Resumed(_) => {
+            What::Ready => {
                 state.was_ready.insert(who.arm.clone());
                 state.standing.insert(key, Standing::Up);
             }
-            What::Started(_) | What::Restarted => {
+            What::Started(_) | What::Resumed(_) | What::Restarted => {
                 state.standing.insert(key, Standing::Starting);
             }
             What::NeverReady | What::StartFailed | What::GaveUp | What::Ended { .. } => {
@@ -311,11 +311,7 @@ impl Conduct<'_> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Some("interrupted".to_owned());
         }
-        let all_down = state
-            .standing
-            .values()
-            .all(|standing| *standing == Standing::Down);
-        if self.subject.is_over() || (all_down && state.settled.is_some()) {
+        if self.subject.is_over() {
             return Some("no process runs any more".to_owned());
         }
         let since = now.0 - state.settled?.0;
