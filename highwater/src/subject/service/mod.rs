@@ -116,7 +116,8 @@ impl Service {
 
     /// Goes on with what an earlier supervisor of this run left running: processes are found again by pid and start
     /// time and reported as `Resumed`; one that is gone is reported as `Resumed` and then `Ended` (vanished), and
-    /// started again only if the plan restarts on failure. Load programs die with their supervisor and are
+    /// started again only if the plan restarts on failure. One that did not run any more (or not yet) is reported as
+    /// `StartFailed` and stays so. Load programs die with their supervisor and are
     /// started anew, as the next incarnation.
     ///
     /// # Errors
