@@ -371,7 +371,7 @@ fn killed_at_any_moment_kept_subjects_are_all_found_again() {
             );
             continue;
         }
-        // One may be between fork and exec: it has no arguments of its own yet.
+        // One may be between fork and exec, without a mark or arguments of its own.
         let mut service = resume(&supervisor, &plan);
         service.stop_all("enough");
         poll_until(&mut service, "the end", |service, _| service.is_over());
