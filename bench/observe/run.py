@@ -7,12 +7,14 @@ Needs gcc, cargo, and psutil (pip install psutil). PATH is the prometheus-proces
 """
 
 import argparse
+import os
 import pathlib
 import re
 import statistics
 import subprocess
 import tempfile
 import time
+import urllib.error
 import urllib.request
 
 import psutil
@@ -57,6 +59,16 @@ def bench_psutil(pids):
     return costs
 
 
+def wait_for(url):
+    """The first answer, however long the exporter takes to start on a busy machine (at most 30 s)."""
+    for _ in range(300):
+        try:
+            return urllib.request.urlopen(url).read().decode()
+        except urllib.error.URLError:
+            time.sleep(0.1)
+    raise TimeoutError(f"{url} does not answer")
+
+
 def bench_exporter(path, folder):
     """CPU of one scrape; its counters tick at 10 ms, so rounds of ten scrapes are measured."""
     config = folder / "exporter.yml"
@@ -67,9 +79,8 @@ def bench_exporter(path, folder):
     quiet = subprocess.DEVNULL
     exporter = subprocess.Popen(command, stdout=quiet, stderr=quiet)
     try:
-        time.sleep(1.5)
         url = f"http://{address}/metrics"
-        page = urllib.request.urlopen(url).read().decode()
+        page = wait_for(url)
         found = len(re.findall(r"^namedprocess_namegroup_num_procs\{", page, re.M))
         assert found == PROCESSES, f"the exporter sees {found} processes"
         costs = []
@@ -85,9 +96,9 @@ def bench_exporter(path, folder):
 
 
 def bench_highwater(pids):
-    """Criterion's output; its figure for a look is wall time on one thread."""
+    """Criterion's output; it measures CPU time of the looking thread."""
     command = ["cargo", "bench", "--bench", "look", "--", "--warm-up-time", "2"]
-    environment = {**__import__("os").environ, "HIGHWATER_BENCH_PIDS": ",".join(map(str, pids))}
+    environment = {**os.environ, "HIGHWATER_BENCH_PIDS": ",".join(map(str, pids))}
     run = subprocess.run(command, env=environment, cwd=HERE, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     return re.findall(r"^(\S[^\n]*?)\s*\n?\s+time:\s+\[(.+)\]", run.stdout, re.M)

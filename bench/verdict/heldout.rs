@@ -70,7 +70,10 @@ pub fn make(index: usize, seed: u64) -> Case {
         .t
         .iter()
         .zip(&told.values)
-        .map(|(&t_s, &value)| Point { t_s, value: value.max(1.0) })
+        .map(|(&t_s, &value)| Point {
+            t_s,
+            value: value.max(1.0),
+        })
         .collect();
     let restarts_s = told.restarts.iter().map(|i| clock.t[*i]).collect();
     dirty(&mut dice, &mut points);
@@ -83,7 +86,16 @@ pub fn make(index: usize, seed: u64) -> Case {
         asymptote: told.asymptote,
         growth_so_far: told.growth.unwrap_or(bounded),
     };
-    Case { family, series: Series { id: String::new(), points, restarts_s, limit: told.limit }, truth }
+    Case {
+        family,
+        series: Series {
+            id: String::new(),
+            points,
+            restarts_s,
+            limit: told.limit,
+        },
+        truth,
+    }
 }
 
 impl Clock {
@@ -99,7 +111,11 @@ impl Clock {
         let step = span / count as f64;
         let mut t = Vec::with_capacity(count);
         for i in 0..count {
-            let late = if dice.chance(0.05) { dice.between(0.0, 0.8) } else { 0.0 };
+            let late = if dice.chance(0.05) {
+                dice.between(0.0, 0.8)
+            } else {
+                0.0
+            };
             t.push(start + (i as f64 + late) * step);
         }
         let x = t.iter().map(|t| (t - start) / span).collect();
@@ -168,7 +184,12 @@ struct Drift {
 
 impl Drift {
     fn new(dice: &mut Dice, keep: f64) -> Drift {
-        Drift { slow: dice.normal(), fast: 0.0, keep, mix: dice.between(0.2, 0.8) }
+        Drift {
+            slow: dice.normal(),
+            fast: 0.0,
+            keep,
+            mix: dice.between(0.2, 0.8),
+        }
     }
 
     fn next(&mut self, dice: &mut Dice) -> f64 {
@@ -200,20 +221,31 @@ fn trending(
     }
     out.growth = Some(Box::new(move |part| {
         let now = trend(part);
-        (0..=40).map(|i| now - trend(part * f64::from(i) / 40.0)).fold(0.0, f64::max) / (1.0 + now)
+        (0..=40)
+            .map(|i| now - trend(part * f64::from(i) / 40.0))
+            .fold(0.0, f64::max)
+            / (1.0 + now)
     }));
     out
 }
 
 fn office_hours(dice: &mut Dice, clock: &mut Clock) -> Told {
     clock.stretch(dice, 3.5, 25.0);
-    let (base, swing, noise) = (base(dice), dice.between(0.05, 0.5), dice.between(0.003, 0.03));
+    let (base, swing, noise) = (
+        base(dice),
+        dice.between(0.05, 0.5),
+        dice.between(0.003, 0.03),
+    );
     let values = clock
         .t
         .iter()
         .map(|t| {
             let hour = (t / 3600.0).rem_euclid(24.0);
-            let busy = if (8.0..18.0).contains(&hour) { 1.0 } else { 0.1 };
+            let busy = if (8.0..18.0).contains(&hour) {
+                1.0
+            } else {
+                0.1
+            };
             base * (1.0 + swing * busy + noise * dice.normal())
         })
         .collect();
@@ -225,7 +257,11 @@ fn two_memories(dice: &mut Dice, clock: &mut Clock) -> Told {
     let keep = dice.between(0.9, 0.985);
     let base = base(dice);
     let mut drift = Drift::new(dice, keep);
-    let values = clock.x.iter().map(|_| base * (1.0 + noise * drift.next(dice))).collect();
+    let values = clock
+        .x
+        .iter()
+        .map(|_| base * (1.0 + noise * drift.next(dice)))
+        .collect();
     told(values, &[Flat])
 }
 
@@ -266,9 +302,18 @@ fn square_wave(dice: &mut Dice, clock: &mut Clock) -> Told {
     let (base, height) = (base(dice), dice.between(0.1, 1.0));
     let (cycles, duty) = (dice.between(6.0, 30.0), dice.between(0.25, 0.75));
     let noise = height * dice.between(0.005, 0.05);
-    let wave = |x: f64| if (x * cycles).fract() < duty { height } else { 0.0 };
-    let values =
-        clock.x.iter().map(|&x| base * (1.0 + wave(x) + noise * dice.normal())).collect();
+    let wave = |x: f64| {
+        if (x * cycles).fract() < duty {
+            height
+        } else {
+            0.0
+        }
+    };
+    let values = clock
+        .x
+        .iter()
+        .map(|&x| base * (1.0 + wave(x) + noise * dice.normal()))
+        .collect();
     told(values, &[Sawtooth])
 }
 
@@ -278,17 +323,27 @@ fn triangle(dice: &mut Dice, clock: &mut Clock) -> Told {
     let noise = height * dice.between(0.01, 0.08);
     let wave = |x: f64| {
         let p = (x * cycles).fract();
-        height * if p < lean { p / lean } else { (1.0 - p) / (1.0 - lean) }
+        height
+            * if p < lean {
+                p / lean
+            } else {
+                (1.0 - p) / (1.0 - lean)
+            }
     };
-    let values =
-        clock.x.iter().map(|&x| base * (1.0 + wave(x) + noise * dice.normal())).collect();
+    let values = clock
+        .x
+        .iter()
+        .map(|&x| base * (1.0 + wave(x) + noise * dice.normal()))
+        .collect();
     told(values, &[Sawtooth])
 }
 
 fn overshoot(dice: &mut Dice, clock: &mut Clock) -> Told {
     let (by, tau) = (dice.between(0.05, 0.6), dice.between(0.02, 0.12));
     let noise = dice.between(0.001, 0.01);
-    trending(dice, clock, noise, &[Flat, Plateauing], move |x| by * (-x / tau).exp())
+    trending(dice, clock, noise, &[Flat, Plateauing], move |x| {
+        by * (-x / tau).exp()
+    })
 }
 
 fn half_saturation(dice: &mut Dice, clock: &mut Clock) -> Told {
@@ -300,13 +355,21 @@ fn half_saturation(dice: &mut Dice, clock: &mut Clock) -> Told {
 fn brim(dice: &mut Dice, clock: &mut Clock) -> Told {
     let (by, full) = (dice.log_between(0.1, 2.0), dice.between(0.1, 0.7));
     let noise = dice.between(0.001, (by / 10.0).min(0.02));
-    trending(dice, clock, noise, &[Plateauing], move |x| by * (x / full).min(1.0))
+    trending(dice, clock, noise, &[Plateauing], move |x| {
+        by * (x / full).min(1.0)
+    })
 }
 
 fn gompertz(dice: &mut Dice, clock: &mut Clock) -> Told {
-    let (by, b, c) = (dice.log_between(0.15, 2.0), dice.between(2.0, 6.0), dice.between(10.0, 25.0));
+    let (by, b, c) = (
+        dice.log_between(0.15, 2.0),
+        dice.between(2.0, 6.0),
+        dice.between(10.0, 25.0),
+    );
     let noise = dice.between(0.001, 0.012);
-    trending(dice, clock, noise, &[Plateauing], move |x| by * (-b * (-c * x).exp()).exp())
+    trending(dice, clock, noise, &[Plateauing], move |x| {
+        by * (-b * (-c * x).exp()).exp()
+    })
 }
 
 fn stretched(dice: &mut Dice, clock: &mut Clock) -> Told {
@@ -370,7 +433,11 @@ fn arena_steps(dice: &mut Dice, clock: &mut Clock) -> Told {
     let (by, arenas) = (dice.log_between(0.2, 3.0), dice.between(12.0, 40.0));
     let (base, noise) = (base(dice), dice.between(0.0005, 0.006));
     let at = move |x: f64| by * (x * arenas).floor() / arenas;
-    let values = clock.x.iter().map(|&x| base * (1.0 + at(x) + noise * dice.normal())).collect();
+    let values = clock
+        .x
+        .iter()
+        .map(|&x| base * (1.0 + at(x) + noise * dice.normal()))
+        .collect();
     let mut out = told(values, &[Growing]);
     out.slope_per_s = Some(base * by / clock.span);
     out.growth = Some(Box::new(move |part| at(part) / (1.0 + at(part))));
@@ -380,13 +447,20 @@ fn arena_steps(dice: &mut Dice, clock: &mut Clock) -> Told {
 fn accelerating(dice: &mut Dice, clock: &mut Clock) -> Told {
     let (by, rate) = (dice.log_between(0.15, 2.0), dice.between(1.0, 3.5));
     let noise = dice.between(0.001, 0.012);
-    trending(dice, clock, noise, &[Growing], move |x| by * (rate * x).exp_m1() / rate.exp_m1())
+    trending(dice, clock, noise, &[Growing], move |x| {
+        by * (rate * x).exp_m1() / rate.exp_m1()
+    })
 }
 
 fn cache_then_leak(dice: &mut Dice, clock: &mut Clock) -> Told {
     let (cache, full) = (dice.between(0.1, 1.0), dice.between(0.05, 0.3));
-    let (by, noise) = (dice.between(0.15, 1.2) * (1.0 + cache), dice.between(0.001, 0.01));
-    trending(dice, clock, noise, &[Growing], move |x| cache * (x / full).min(1.0) + by * x)
+    let (by, noise) = (
+        dice.between(0.15, 1.2) * (1.0 + cache),
+        dice.between(0.001, 0.01),
+    );
+    trending(dice, clock, noise, &[Growing], move |x| {
+        cache * (x / full).min(1.0) + by * x
+    })
 }
 
 fn slow_power(dice: &mut Dice, clock: &mut Clock) -> Told {
@@ -442,7 +516,9 @@ fn nested(dice: &mut Dice, clock: &Clock, by: f64) -> Told {
     }
     let mut out = told(values, &[Growing]);
     out.slope_per_s = Some(base * by / clock.span);
-    out.growth = Some(Box::new(move |part| by * part / (1.0 + by * part + high / 2.0)));
+    out.growth = Some(Box::new(move |part| {
+        by * part / (1.0 + by * part + high / 2.0)
+    }));
     out
 }
 
@@ -481,7 +557,10 @@ fn deploys(dice: &mut Dice, clock: &mut Clock) -> Told {
             base * (need + noise * dice.normal())
         })
         .collect();
-    Told { restarts, ..told(values, &[Flat]) }
+    Told {
+        restarts,
+        ..told(values, &[Flat])
+    }
 }
 
 fn nightly(dice: &mut Dice, clock: &mut Clock, by: f64) -> Told {
@@ -501,7 +580,10 @@ fn nightly(dice: &mut Dice, clock: &mut Clock, by: f64) -> Told {
             base * (1.0 + by * today + noise * dice.normal())
         })
         .collect();
-    let mut out = Told { restarts, ..told(values, if by > 0.0 { &[Growing] } else { &[Flat] }) };
+    let mut out = Told {
+        restarts,
+        ..told(values, if by > 0.0 { &[Growing] } else { &[Flat] })
+    };
     if by > 0.0 {
         out.slope_per_s = Some(base * by / 86_400.0);
         out.growth = Some(Box::new(move |part| by * (part * days).min(1.0)));
@@ -541,7 +623,9 @@ fn crash_loop(dice: &mut Dice, clock: &mut Clock) -> Told {
     if dice.chance(0.5) {
         out.restarts = restarts;
     }
-    out.growth = Some(Box::new(move |part| (limit - 1.0) * (lives * part).min(1.0)));
+    out.growth = Some(Box::new(move |part| {
+        (limit - 1.0) * (lives * part).min(1.0)
+    }));
     out
 }
 
@@ -557,6 +641,8 @@ fn bent_oom(dice: &mut Dice, clock: &mut Clock) -> Told {
         .collect();
     let mut out = told(values, &[Growing]);
     out.limit = Some(base * (1.0 + height) * dice.between(1.0, 1.03));
-    out.growth = Some(Box::new(move |part| height * (lives * part).min(1.0).powf(p)));
+    out.growth = Some(Box::new(move |part| {
+        height * (lives * part).min(1.0).powf(p)
+    }));
     out
 }

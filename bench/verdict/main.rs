@@ -3,6 +3,7 @@
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
 //! dev|heldout|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong.
 
+mod arms;
 mod case;
 mod dice;
 mod families;
@@ -14,8 +15,8 @@ use std::collections::BTreeMap;
 
 use case::Case;
 use highwater::analyse::series::Series;
-use highwater::verdict::series::{SeriesVerdict, judge};
 use highwater::verdict::Rules;
+use highwater::verdict::series::{SeriesVerdict, judge};
 use score::{PARTS, Score};
 
 struct Options {
@@ -57,23 +58,56 @@ fn options() -> Options {
 }
 
 /// A set of families: its size, the name of a family, and the maker of a case.
-type Set = (&'static str, usize, fn(usize) -> &'static str, fn(usize, u64) -> Case);
+type Set = (
+    &'static str,
+    usize,
+    fn(usize) -> &'static str,
+    fn(usize, u64) -> Case,
+);
 
 fn sets() -> Vec<Set> {
     vec![
-        ("dev", families::FAMILIES.len(), |i| families::FAMILIES[i].0, families::make),
-        ("heldout", heldout::FAMILIES.len(), |i| heldout::FAMILIES[i].0, heldout::make),
+        (
+            "dev",
+            families::FAMILIES.len(),
+            |i| families::FAMILIES[i].0,
+            families::make,
+        ),
+        (
+            "heldout",
+            heldout::FAMILIES.len(),
+            |i| heldout::FAMILIES[i].0,
+            heldout::make,
+        ),
     ]
 }
 
 fn prefix(series: &Series, part: f64) -> Series {
-    let lo = series.points.iter().map(|p| p.t_s).fold(f64::INFINITY, f64::min);
-    let hi = series.points.iter().map(|p| p.t_s).fold(f64::NEG_INFINITY, f64::max);
+    let lo = series
+        .points
+        .iter()
+        .map(|p| p.t_s)
+        .fold(f64::INFINITY, f64::min);
+    let hi = series
+        .points
+        .iter()
+        .map(|p| p.t_s)
+        .fold(f64::NEG_INFINITY, f64::max);
     let until = lo + part * (hi - lo);
     Series {
         id: series.id.clone(),
-        points: series.points.iter().filter(|p| p.t_s <= until).copied().collect(),
-        restarts_s: series.restarts_s.iter().filter(|t| **t <= until).copied().collect(),
+        points: series
+            .points
+            .iter()
+            .filter(|p| p.t_s <= until)
+            .copied()
+            .collect(),
+        restarts_s: series
+            .restarts_s
+            .iter()
+            .filter(|t| **t <= until)
+            .copied()
+            .collect(),
         limit: series.limit,
     }
 }
@@ -92,15 +126,22 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
             }
         }
         score.count_naive(&case);
-        let at: Vec<SeriesVerdict> =
-            PARTS.iter().map(|part| judge(&prefix(&case.series, *part), &rules)).collect();
+        let at: Vec<SeriesVerdict> = PARTS
+            .iter()
+            .map(|part| judge(&prefix(&case.series, *part), &rules))
+            .collect();
         score.count(&case, &at);
         let full = &at[PARTS.len() - 1];
         let right = case.truth.right_at(1.0, full.label);
         if o.wrong {
             for (v, part) in at.iter().zip(PARTS).take(PARTS.len() - 1) {
                 if case.truth.wrong_side(part, v.label) {
-                    println!("EARLY {} seed {seed} {part} {} {:.2}", case.family, v.label.word(), v.confidence);
+                    println!(
+                        "EARLY {} seed {seed} {part} {} {:.2}",
+                        case.family,
+                        v.label.word(),
+                        v.confidence
+                    );
                 }
             }
         }
@@ -122,18 +163,26 @@ fn explain(case: &Case, seed: u64, at: &[SeriesVerdict]) {
         full.confidence,
         case.truth.slope_per_hour,
         full.slope_per_hour,
-        full.evidence.iter().filter(|(k, v)| !k.starts_with("dropped") && **v > 0.01)
-            .map(|(k, v)| format!("{k}={v:.3}")).collect::<Vec<_>>()
+        full.evidence
+            .iter()
+            .filter(|(k, v)| !k.starts_with("dropped") && **v > 0.01)
+            .map(|(k, v)| format!("{k}={v:.3}"))
+            .collect::<Vec<_>>()
     );
 }
 
 fn main() {
     let o = options();
+    if o.set == "all" || o.set == "arms" {
+        println!("{}\n", arms::table(&arms::run(o.seed, 5 * o.each, o.wrong)));
+    }
     for set in sets() {
         if o.set != "all" && o.set != set.0 {
             continue;
         }
-        let chosen: Vec<usize> = (0..set.1).filter(|f| set.2(*f).contains(&o.family)).collect();
+        let chosen: Vec<usize> = (0..set.1)
+            .filter(|f| set.2(*f).contains(&o.family))
+            .collect();
         let started = std::time::Instant::now();
         let mut scores: BTreeMap<usize, Score> = BTreeMap::new();
         std::thread::scope(|scope| {
@@ -153,7 +202,10 @@ fn main() {
                 scores.extend(half.join().unwrap_or_default());
             }
         });
-        println!("== {} families, seed {}, {} series each", set.0, o.seed, o.each);
+        println!(
+            "== {} families, seed {}, {} series each",
+            set.0, o.seed, o.each
+        );
         println!("{}", score::HEAD);
         let mut total = Score::default();
         for (family, s) in &scores {

@@ -44,7 +44,10 @@ fn fifths(p: &[(f64, f64)]) -> Label {
 
 fn ols(p: &[(f64, f64)]) -> Label {
     let n = p.len() as f64;
-    let (mt, my) = (p.iter().map(|v| v.0).sum::<f64>() / n, p.iter().map(|v| v.1).sum::<f64>() / n);
+    let (mt, my) = (
+        p.iter().map(|v| v.0).sum::<f64>() / n,
+        p.iter().map(|v| v.1).sum::<f64>() / n,
+    );
     let tt: f64 = p.iter().map(|v| (v.0 - mt).powi(2)).sum();
     let ty: f64 = p.iter().map(|v| (v.0 - mt) * (v.1 - my)).sum();
     let yy: f64 = p.iter().map(|v| (v.1 - my).powi(2)).sum();
@@ -59,7 +62,9 @@ fn kendall(p: &[(f64, f64)]) -> (Vec<f64>, f64, f64) {
     let mut s = 0.0;
     for i in 0..thin.len() {
         for j in i + 1..thin.len() {
-            s += (thin[j] - thin[i]).partial_cmp(&0.0).map_or(0.0, |o| f64::from(o as i8));
+            s += (thin[j] - thin[i])
+                .partial_cmp(&0.0)
+                .map_or(0.0, |o| f64::from(o as i8));
         }
     }
     let n = thin.len() as f64;
@@ -84,7 +89,11 @@ fn hamed_rao(p: &[(f64, f64)]) -> Label {
     }
     slopes.sort_by(f64::total_cmp);
     let slope = slopes[slopes.len() / 2];
-    let rest: Vec<f64> = y.iter().enumerate().map(|(i, v)| v - slope * i as f64).collect();
+    let rest: Vec<f64> = y
+        .iter()
+        .enumerate()
+        .map(|(i, v)| v - slope * i as f64)
+        .collect();
     let mut order: Vec<usize> = (0..n).collect();
     order.sort_by(|a, b| rest[*a].total_cmp(&rest[*b]));
     let mut rank = vec![0.0; n];
@@ -106,7 +115,9 @@ fn hamed_rao(p: &[(f64, f64)]) -> Label {
 }
 
 fn watch_a_day(p: &[(f64, f64)]) -> Label {
-    let Some(first) = p.first() else { return Label::Insufficient };
+    let Some(first) = p.first() else {
+        return Label::Insufficient;
+    };
     let end = p.partition_point(|v| v.0 <= first.0 + 86_400.0);
     last_over_first(&p[..end])
 }

@@ -1,7 +1,7 @@
 //! What a look at 200 real processes costs, against the bare cost of the kernel's reads.
 //!
-//! CPU time of this thread is measured, not wall time: the bar is a part of one core, and the machine
-//! may be busy with other work.
+//! CPU time of this thread is measured, not wall time: the bar is a part of one core, and the
+//! machine may be busy with other work.
 //!
 //! `HIGHWATER_BENCH_PIDS` (numbers with commas) names processes to look at, as bench/observe/run.py
 //! does to compare with peers; without it, 200 that sleep are started.
@@ -16,8 +16,10 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use highwater::observe::clock::read_ns;
 use highwater::observe::collector::{Observer, Options};
 use highwater::observe::look::{ProcessId, Role, Target, TimeNs};
+use highwater::observe::proc::open::Folder;
 use highwater::observe::proc::stat::parse_stat;
 use highwater::observe::proc::status::parse_status;
+use highwater::observe::proc::tasks::read_tasks;
 use highwater::observe::proc::{ProcRoot, read_start_ticks};
 use procfs::FromRead;
 use rustix::time::ClockId;
@@ -181,6 +183,19 @@ fn looks(criterion: &mut Criterion<CpuTime>) {
             black_box(observer.look(TimeNs(now), &targets))
         })
     });
+    let cheap = Options {
+        share_tasks: 0.0,
+        share_rollup: 0.0,
+        share_maps: 0.0,
+        ..Options::default()
+    };
+    let mut observer = Observer::new(ProcRoot::default(), cheap);
+    group.bench_function("without tasks, smaps_rollup, maps", |bencher| {
+        bencher.iter(|| {
+            now += SECOND;
+            black_box(observer.look(TimeNs(now), &targets))
+        })
+    });
     group.sample_size(10);
     group.bench_function("first (proves every allocator)", |bencher| {
         bencher.iter(|| {
@@ -191,9 +206,33 @@ fn looks(criterion: &mut Criterion<CpuTime>) {
     group.finish();
 }
 
+/// The walk over the threads of a relay: 2,750 subscribers and 16 workers. They stay until the end
+/// of the benchmark, which is why this comes last.
+fn walk_of_many_threads(criterion: &mut Criterion<CpuTime>) {
+    for _ in 0..2_766 {
+        let thread = std::thread::Builder::new().stack_size(32 << 10);
+        thread
+            .spawn(|| {
+                loop {
+                    std::thread::park()
+                }
+            })
+            .expect("threads start");
+    }
+    let folder = Folder::open(&ProcRoot::default().process(std::process::id() as i32))
+        .expect("our own folder is there");
+    let mut buffer = Vec::new();
+    let mut group = criterion.benchmark_group("tasks");
+    group.sample_size(10);
+    group.bench_function("walk of 2,766 threads", |bencher| {
+        bencher.iter(|| read_tasks(&folder, &mut buffer).expect("we may read ourselves"))
+    });
+    group.finish();
+}
+
 criterion_group! {
     name = benches;
     config = Criterion::default().with_measurement(CpuTime);
-    targets = raw_reads, parsers, looks
+    targets = raw_reads, parsers, looks, walk_of_many_threads
 }
 criterion_main!(benches);

@@ -475,8 +475,8 @@ fn a_full_cache_disk_is_said_and_leaves_nothing() {
 
 const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/allocators/broken.c");
 
-/// The outcome of one probe under glibc's malloc with one thing broken.
-fn outcome(bench: &Bench, broken: &str, probe: &str) -> (i32, String) {
+/// The exit code and the outcomes of probes under glibc's malloc with one thing broken.
+fn outcomes(bench: &Bench, broken: &str, probes: &[&str]) -> (i32, Vec<String>) {
     let text = fs::read_to_string(BROKEN).unwrap();
     let define = format!("-DBREAK_{broken}");
     let library = compile(
@@ -485,24 +485,45 @@ fn outcome(bench: &Bench, broken: &str, probe: &str) -> (i32, String) {
         &text,
         &[&define, "-pthread"],
     );
+    let only = probes.join(",");
     let words = [
         "check",
         library.to_str().unwrap(),
         "--only",
-        probe,
+        &only,
         "--json",
     ];
     let said = real(bench, &words);
     let answer: Value = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
-    let outcome = &answer["allocators"][0]["check"]["findings"][0]["outcome"];
-    (said.code, outcome.as_str().unwrap().to_owned())
+    let findings = answer["allocators"][0]["check"]["findings"]
+        .as_array()
+        .unwrap();
+    assert_eq!(findings.len(), probes.len(), "{said:?}");
+    let outcomes = findings
+        .iter()
+        .map(|f| f["outcome"].as_str().unwrap().to_owned());
+    (said.code, outcomes.collect())
+}
+
+/// Each probe is clean on glibc, and finds the one thing that was broken for it.
+fn assert_probes(pairs: &[(&str, &str)]) {
+    let bench = Bench::new();
+    let probes: Vec<&str> = pairs.iter().map(|(_, probe)| *probe).collect();
+    let (code, found) = outcomes(&bench, "NOTHING", &probes);
+    assert_eq!((code, found), (0, vec!["clean".to_owned(); probes.len()]));
+    for (broken, probe) in pairs {
+        let (code, found) = outcomes(&bench, broken, &[probe]);
+        assert_eq!(code, 1, "{broken}: {found:?}");
+        assert!(
+            ["defect", "crash", "hang"].contains(&&*found[0]),
+            "{broken}: {found:?}"
+        );
+    }
 }
 
 #[test]
 fn a_probe_finds_what_is_broken_and_passes_what_is_not() {
-    let bench = Bench::new();
-    // The slow probes are in the long test.
-    for (broken, probe) in [
+    assert_probes(&[
         ("ALIGNMENT", "alignment"),
         ("OVERLAP", "overlap"),
         ("USABLE_SIZE", "usable-size"),
@@ -510,40 +531,17 @@ fn a_probe_finds_what_is_broken_and_passes_what_is_not() {
         ("ERRNO", "errno"),
         ("CALLOC", "calloc"),
         ("EARLY", "early"),
-    ] {
-        let (code, found) = outcome(&bench, broken, probe);
-        assert!(
-            code == 1 && (found == "defect" || found == "crash"),
-            "{broken}: {found}"
-        );
-        assert_eq!(
-            outcome(&bench, "NOTHING", probe),
-            (0, "clean".to_owned()),
-            "{probe}"
-        );
-    }
+    ]);
 }
 
 #[test]
 #[ignore = "long: probes with threads, 30 s"]
 fn the_slow_probes_find_what_is_broken_and_pass_what_is_not() {
-    let bench = Bench::new();
-    for (broken, probe) in [
+    assert_probes(&[
         ("THREADS", "threads"),
         ("FORK", "fork"),
         ("REALLOC", "realloc"),
-    ] {
-        let (code, found) = outcome(&bench, broken, probe);
-        assert!(
-            code == 1 && found != "clean" && found != "untried",
-            "{broken}: {found}"
-        );
-        assert_eq!(
-            outcome(&bench, "NOTHING", probe),
-            (0, "clean".to_owned()),
-            "{probe}"
-        );
-    }
+    ]);
 }
 
 #[test]
@@ -605,4 +603,36 @@ fn real_allocators_are_added_twice_with_the_same_bytes() {
         .stdout(Stdio::null())
         .status();
     assert!(status.unwrap().success());
+}
+
+#[test]
+#[ignore = "long: fetches Debian 13's C library"]
+fn a_whole_c_library_runs_through_its_own_loader() {
+    let bench = Bench::new();
+    let said = real(
+        &bench,
+        &[
+            "check",
+            "glibc@2.41",
+            "--only",
+            "calloc,early,new",
+            "--json",
+        ],
+    );
+    assert_eq!(said.code, 0, "{said:?}");
+    let answer: Value = serde_json::from_str(&said.out).unwrap();
+    let entry = &answer["allocators"][0];
+    assert!(
+        entry["path"].is_null(),
+        "there is nothing to preload: {entry}"
+    );
+    let loader = entry["loader"]["program"].as_str().unwrap();
+    let said = Command::new(loader)
+        .arg("--version")
+        .output()
+        .unwrap()
+        .stdout;
+    assert!(String::from_utf8(said).unwrap().contains("2.41"));
+    real(&bench, &["path", "glibc@2.41"])
+        .fails(4, &["start the program through its loader", loader]);
 }

@@ -1,8 +1,9 @@
-//! `report.html` in a real browser: it draws, it answers to mouse and keys, it asks nobody for anything, and
-//! hostile names stay names.
+//! `report.html` in a real browser: it draws, it answers to mouse and keys, it asks nobody for
+//! anything, and hostile names stay names.
 //!
-//! Needs Chromium (`chromium` on the PATH, or `$CHROMIUM`), node, and `npm ci` in `tests/page`. Without them the
-//! test is skipped and says so, unless `$HIGHWATER_REQUIRE_BROWSER` is set. `$HIGHWATER_PAGE_DIR` keeps the pages.
+//! Needs Chromium (`chromium` on the PATH, or `$CHROMIUM`), node, and `npm ci` in `tests/page`.
+//! Without them the test is skipped and says so, unless `$HIGHWATER_REQUIRE_BROWSER` is set.
+//! `$HIGHWATER_PAGE_DIR` keeps the pages.
 
 #[path = "synthetic/mod.rs"]
 mod synthetic;
@@ -40,8 +41,13 @@ fn the_page_works_in_a_browser() {
     let kept = std::env::var_os("HIGHWATER_PAGE_DIR").map(PathBuf::from);
     let folder = kept.unwrap_or_else(|| temporary.path().to_path_buf());
     for (name, run) in pages() {
+        let begun = std::time::Instant::now();
         let page = render(&run);
-        println!("{name}: {} KiB", page.len() / 1024);
+        println!(
+            "{name}: {} KiB after {:.1?}",
+            page.len() / 1024,
+            begun.elapsed()
+        );
         std::fs::write(folder.join(format!("{name}.html")), page).expect("the page is written");
     }
     let output = Command::new("node")

@@ -1,4 +1,5 @@
-//! A run turned into series: one per replica and arm, on the run's time and on each incarnation's own uptime.
+//! A run turned into series: one per replica and arm, on the run's time and on each incarnation's
+//! own uptime.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,11 +41,13 @@ pub struct ReplicaSeries {
     pub incarnations: Vec<Series>,
 }
 
-/// The series of `metric` for every arm of the experiment (also one that has no process), in its order.
+/// The series of `metric` for every arm of the experiment (also one that has no process), in its
+/// order.
 ///
-/// Each incarnation loses its first `warmup`. A counter becomes a rate per second: the value at `t` is
-/// the mean rate since the reading before it. Counters begin anew with each incarnation, and a reading
-/// below the one before it begins anew as well. `rss_bytes` carries the subject's memory limit.
+/// Each incarnation loses its first `warmup`. A counter becomes a rate per second: the value at `t`
+/// is the mean rate since the reading before it. Counters begin anew with each incarnation, and a
+/// reading below the one before it begins anew as well. `rss_bytes` carries the subject's memory
+/// limit.
 pub fn arm_series(run: &Run, metric: &str, warmup: Duration) -> Vec<ArmSeries> {
     let replicas = |arm: &str| {
         subjects(run, arm)
@@ -103,8 +106,8 @@ pub fn replica_id(process: &Process) -> String {
     format!("{}/{}", process.arm, process.replica)
 }
 
-/// Whether highwater defines `name` as a counter. The subject's own (`openmetrics:`) are told by the
-/// suffixes that OpenMetrics prescribes.
+/// Whether highwater defines `name` as a counter. The subject's own (`openmetrics:`) are told by
+/// the suffixes that OpenMetrics prescribes.
 pub fn is_counter(name: &str) -> bool {
     if let Some(known) = metric::ALL.iter().find(|known| known.name == name) {
         return known.kind == Kind::Counter;
@@ -138,8 +141,8 @@ pub fn incarnation_points(process: &Process, metric: &str, warmup: Duration) -> 
     }
 }
 
-/// The rise of a counter over its readings, and over how many seconds; a fall begins anew and counts
-/// neither. `None` with fewer than two readings.
+/// The rise of a counter over its readings, and over how many seconds; a fall begins anew and
+/// counts neither. `None` with fewer than two readings.
 pub fn rise(points: &[Point]) -> Option<(f64, f64)> {
     let steps = points
         .windows(2)

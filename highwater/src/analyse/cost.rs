@@ -1,4 +1,5 @@
-//! What an arm costs beside its memory: CPU, faults, latency, throughput, and highwater's own share.
+//! What an arm costs beside its memory: CPU, faults, latency, throughput, and highwater's own
+//! share.
 
 use std::time::Duration;
 
@@ -15,8 +16,8 @@ use crate::verdict::Estimate;
 
 const NS_PER_S: f64 = 1e9;
 
-/// Costs of one arm after warm-up: mean over processes, interval over processes where there are two or more
-/// (with one, `lo` and `hi` are the value itself). `None`: not measured.
+/// Costs of one arm after warm-up: mean over processes, interval over processes where there are two
+/// or more (with one, `lo` and `hi` are the value itself). `None`: not measured.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, Default)]
 pub struct ArmCost {
     pub arm: String,
@@ -64,8 +65,8 @@ pub struct OwnCost {
     pub looks_missed: u64,
 }
 
-/// Costs of every arm after `warmup`, in the experiment's order. Rates are over all incarnations of a
-/// replica; the mean and its interval are over replicas.
+/// Costs of every arm after `warmup`, in the experiment's order. Rates are over all incarnations of
+/// a replica; the mean and its interval are over replicas.
 pub fn arm_costs(run: &Run, warmup: Duration) -> Vec<ArmCost> {
     arm_names(run)
         .into_iter()
@@ -100,8 +101,8 @@ fn arm_cost(run: &Run, arm: String, warmup: Duration) -> ArmCost {
     }
 }
 
-/// Mean over processes with its 95 % t interval over processes. With one process there is no interval:
-/// `lo` and `hi` are then the value itself. Values that are not finite are left out.
+/// Mean over processes with its 95 % t interval over processes. With one process there is no
+/// interval: `lo` and `hi` are then the value itself. Values that are not finite are left out.
 pub fn over_processes(values: &[f64]) -> Option<Estimate> {
     let values: Vec<f64> = values
         .iter()
@@ -150,7 +151,8 @@ fn counter_rise(process: &Process, metric: &str, warmup: Duration) -> Option<(f6
     rise(&points.collect::<Vec<_>>())
 }
 
-/// Mean of a part of RSS over the mean of RSS, both at the instants when the part was read (a slower rate).
+/// Mean of a part of RSS over the mean of RSS, both at the instants when the part was read (a
+/// slower rate).
 fn share_of_rss(replicas: &[Vec<&Process>], part: &str, warmup: Duration) -> Option<f64> {
     let (mut parts, mut wholes) = (0.0, 0.0);
     for process in replicas.iter().flatten() {
@@ -176,7 +178,8 @@ fn share_of_rss(replicas: &[Vec<&Process>], part: &str, warmup: Duration) -> Opt
     (wholes > 0.0).then(|| parts / wholes)
 }
 
-/// What highwater took: CPU of all its processes over the run, the sum of their highest RSS, and its looks.
+/// What highwater took: CPU of all its processes over the run, the sum of their highest RSS, and
+/// its looks.
 pub fn own_cost(run: &Run) -> OwnCost {
     let own = by_replica(run, |process| process.role == Role::Highwater);
     let rate = |metric: Metric| -> f64 {
@@ -225,7 +228,8 @@ fn missed_looks(looks: &[(TimeNs, f64)], interval: Duration) -> u64 {
         .sum()
 }
 
-/// Highest RSS of any process of the arm, bytes, and which: the kernel's high-water mark where it was read.
+/// Highest RSS of any process of the arm, bytes, and which: the kernel's high-water mark where it
+/// was read.
 pub fn rss_peak(run: &Run, arm: &str) -> Option<(f64, String)> {
     let processes = run
         .processes

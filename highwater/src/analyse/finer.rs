@@ -86,10 +86,14 @@ fn varied(basis: Basis) -> Vec<Basis> {
             .iter()
             .map(|f| Basis::Log(t0 * f))
             .collect(),
-        Basis::Runaway(rate) => [0.8, 0.9, 1.1, 1.25].iter().map(|f| Basis::Runaway(rate * f)).collect(),
-        Basis::Saturation { half } => {
-            FACTORS.iter().map(|f| Basis::Saturation { half: half * f }).collect()
-        }
+        Basis::Runaway(rate) => [0.8, 0.9, 1.1, 1.25]
+            .iter()
+            .map(|f| Basis::Runaway(rate * f))
+            .collect(),
+        Basis::Saturation { half } => FACTORS
+            .iter()
+            .map(|f| Basis::Saturation { half: half * f })
+            .collect(),
         Basis::Fill { tau } => FACTORS
             .iter()
             .map(|f| Basis::Fill { tau: tau * f })

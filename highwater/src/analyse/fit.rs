@@ -8,10 +8,10 @@
 use statrs::function::gamma::ln_gamma;
 
 use super::finer::finer;
-use super::solve::{Matrix, Prepared, Solved};
-use super::stairs::{Stair, stairs};
 use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, Family, Shape, Shapes};
+use super::solve::{Matrix, Prepared, Solved};
+use super::stairs::{Stair, stairs};
 
 /// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
 #[derive(Debug, Clone, Default)]
@@ -103,8 +103,10 @@ pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
 
 /// All `shapes` under the simplest hypotheses on the noise, for a handful of points.
 pub fn fit_few(window: &Window, shapes: &Shapes) -> Fit {
-    let simple: Vec<Noise> =
-        hypotheses().into_iter().filter(|n| n.phi < 0.7 && n.white != 0.5).collect();
+    let simple: Vec<Noise> = hypotheses()
+        .into_iter()
+        .filter(|n| n.phi < 0.7 && n.white != 0.5)
+        .collect();
     fit_under(window, shapes, &simple)
 }
 
@@ -128,13 +130,19 @@ const DECIDED_LN: f64 = 5.0;
 /// All `shapes` under the given hypotheses on the noise.
 pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
     let n = window.y.len();
-    let mut fit = Fit { candidates: Vec::new(), ln_evidence: f64::NEG_INFINITY };
+    let mut fit = Fit {
+        candidates: Vec::new(),
+        ln_evidence: f64::NEG_INFINITY,
+    };
     if n < 4 + window.nuisance.len() || shapes.shapes.is_empty() {
         return fit;
     }
     let raw = Matrix::of(window, shapes);
-    let contrasts: Vec<Contrasts> =
-        shapes.shapes.iter().map(|s| shapes.contrasts(s, window.now)).collect();
+    let contrasts: Vec<Contrasts> = shapes
+        .shapes
+        .iter()
+        .map(|s| shapes.contrasts(s, window.now))
+        .collect();
     let norms = Norms::new(n, window);
     let mut ready = Prepared::default();
     for (index, noise) in noises.iter().enumerate() {
@@ -144,8 +152,12 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
         let base = noise.prior_ln - 0.5 * ready.logdet;
         for (i, shape) in shapes.shapes.iter().enumerate() {
             let columns = &shape.columns[..shape.width];
-            let Some(solved) = ready.solve(columns) else { continue };
-            let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else { continue };
+            let Some(solved) = ready.solve(columns) else {
+                continue;
+            };
+            let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else {
+                continue;
+            };
             let ln_weight = base + shape.prior_ln + ln_ml;
             if ln_weight < fit.ln_evidence - FORGET_LN {
                 continue;
@@ -183,12 +195,21 @@ fn staircases(
     shapes: &Shapes,
     (noise, base): (usize, f64),
 ) {
-    let Some(columns) = shapes.stairs.clone() else { return };
+    let Some(columns) = shapes.stairs.clone() else {
+        return;
+    };
     let count = columns.len() as f64;
     for stair in stairs(&ready.columns[columns.clone()], &ready.y, STEPS_MAX) {
         let width = stair.at.len();
-        let solved = Solved { width, rss: stair.rss, logdet: stair.logdet, ..Solved::default() };
-        let Some((ln_ml, sigma2, df)) = norms.marginal(ready, &solved) else { continue };
+        let solved = Solved {
+            width,
+            rss: stair.rss,
+            logdet: stair.logdet,
+            ..Solved::default()
+        };
+        let Some((ln_ml, sigma2, df)) = norms.marginal(ready, &solved) else {
+            continue;
+        };
         let k = width as f64;
         let places = ln_gamma(count + 1.0) - ln_gamma(k + 1.0) - ln_gamma(count - k + 1.0);
         // A neighbour of each step does nearly as well: about two places each are summed by the best.
@@ -199,9 +220,18 @@ fn staircases(
             continue;
         }
         fit.ln_evidence = fit.ln_evidence.max(ln_weight);
-        fit.candidates.push(stair_candidate(ready, shapes, &stair, columns.start, Fitted {
-            noise, ln_weight, sigma2, df,
-        }));
+        fit.candidates.push(stair_candidate(
+            ready,
+            shapes,
+            &stair,
+            columns.start,
+            Fitted {
+                noise,
+                ln_weight,
+                sigma2,
+                df,
+            },
+        ));
     }
 }
 
@@ -219,9 +249,16 @@ fn stair_candidate(
     first: usize,
     f: Fitted,
 ) -> Candidate {
-    let largest = stair.beta.iter().copied().fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
+    let largest = stair
+        .beta
+        .iter()
+        .copied()
+        .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
     let zeros = stair.at.iter().zip(&stair.beta);
-    let end = ready.y0 + zeros.map(|(k, b)| b * (1.0 - ready.c0[first + k])).sum::<f64>();
+    let end = ready.y0
+        + zeros
+            .map(|(k, b)| b * (1.0 - ready.c0[first + k]))
+            .sum::<f64>();
     let place = |k: &usize| match shapes.columns[first + k] {
         Basis::Step(x) => x,
         _ => 0.0,
@@ -235,12 +272,26 @@ fn stair_candidate(
         ln_weight: f.ln_weight,
         df: f.df,
         growth: Guess::default(),
-        rise: Guess { mean: largest, se: (f.sigma2 * stair.variance).sqrt() },
+        rise: Guess {
+            mean: largest,
+            se: (f.sigma2 * stair.variance).sqrt(),
+        },
         slope: Guess::default(),
         slope_fifth: Guess::default(),
-        end: Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() },
-        limit: Some(Guess { mean: end, se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt() }),
-        steps: stair.at.iter().map(place).zip(stair.beta.iter().copied()).collect(),
+        end: Guess {
+            mean: end,
+            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
+        },
+        limit: Some(Guess {
+            mean: end,
+            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
+        }),
+        steps: stair
+            .at
+            .iter()
+            .map(place)
+            .zip(stair.beta.iter().copied())
+            .collect(),
     }
 }
 

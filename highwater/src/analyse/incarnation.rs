@@ -66,10 +66,14 @@ pub fn climbs_around(points: &[Point], falls: &[Fall]) -> bool {
     let cuts: Vec<usize> = falls.iter().map(|f| f.after).collect();
     let begins = std::iter::once(0).chain(cuts.iter().copied());
     let ends = cuts.iter().copied().chain([points.len()]);
-    let climbs: Vec<f64> = begins.zip(ends).map(|(from, to)| climb(&points[from..to])).collect();
-    falls.iter().enumerate().all(|(i, f)| {
-        climbs[i].max(climbs[i + 1]) >= CLIMB_SHARE * (f.peak - f.floor)
-    })
+    let climbs: Vec<f64> = begins
+        .zip(ends)
+        .map(|(from, to)| climb(&points[from..to]))
+        .collect();
+    falls
+        .iter()
+        .enumerate()
+        .all(|(i, f)| climbs[i].max(climbs[i + 1]) >= CLIMB_SHARE * (f.peak - f.floor))
 }
 
 fn climb(life: &[Point]) -> f64 {

@@ -61,8 +61,8 @@ pub fn arm_requests(run: &Run, arm: &str, after: Duration) -> ArmRequests {
     requests
 }
 
-/// Latency of an arm over time in at most `stretches` equal stretches of the run, each at least twice as
-/// long as the longest recorded interval of the run; those without a request are left out.
+/// Latency of an arm over time in at most `stretches` equal stretches of the run, each at least
+/// twice as long as the longest recorded interval of the run; those without a request are left out.
 pub fn latency_over_time(run: &Run, arm: &str, stretches: usize) -> Vec<LatencyPoint> {
     let whole = seconds_between(run.begun, run.last);
     let rows = run.processes.iter().flat_map(|process| &process.histograms);
@@ -96,8 +96,8 @@ pub fn latency_over_time(run: &Run, arm: &str, stretches: usize) -> Vec<LatencyP
         .collect()
 }
 
-/// The rows of an arm by replica. Load lines when there are any, otherwise the first histogram metric
-/// (by name) that the subject itself exposes: never two sources of the same requests.
+/// The rows of an arm by replica. Load lines when there are any, otherwise the first histogram
+/// metric (by name) that the subject itself exposes: never two sources of the same requests.
 fn arm_rows<'a>(run: &'a Run, arm: &str, after: Duration) -> Vec<Vec<&'a HistogramRow>> {
     let begins = by_replica(run, |p| p.role == Role::Subject && p.arm == arm);
     let sources = by_replica(run, |p| {

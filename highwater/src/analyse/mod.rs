@@ -1,4 +1,5 @@
-//! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process, no clock.
+//! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process,
+//! no clock.
 
 pub mod arms;
 pub mod bins;

@@ -4,10 +4,10 @@ use crate::verdict::Estimate;
 
 /// `a` over `b`, two independent positive estimates.
 ///
-/// The interval recovers each side's spread on the logarithmic scale from its own interval (MOVER: Zou and
-/// Donner, Statistics in Medicine 27, 2008), so lopsided intervals stay lopsided. Without a width on both sides
-/// (one process) the result has none: `lo` and `hi` are the ratio itself. `None` when either is not positive or
-/// not finite.
+/// The interval recovers each side's spread on the logarithmic scale from its own interval (MOVER:
+/// Zou and Donner, Statistics in Medicine 27, 2008), so lopsided intervals stay lopsided. Without a
+/// width on both sides (one process) the result has none: `lo` and `hi` are the ratio itself.
+/// `None` when either is not positive or not finite.
 pub fn ratio(a: Estimate, b: Estimate) -> Option<Estimate> {
     let is_usable = |e: Estimate| e.value > 0.0 && e.value.is_finite();
     if !is_usable(a) || !is_usable(b) {

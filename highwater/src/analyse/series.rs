@@ -1,15 +1,15 @@
 //! One quantity of one process over time.
 
-/// One reading. `t_s` is seconds on any clock that does not jump within the series (for our own runs:
-/// seconds since the run began); `value` is in the unit of the series (bytes for memory).
+/// One reading. `t_s` is seconds on any clock that does not jump within the series (for our own
+/// runs: seconds since the run began); `value` is in the unit of the series (bytes for memory).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
     pub t_s: f64,
     pub value: f64,
 }
 
-/// Readings of one process, as they came: they may be unordered, doubled, zero, NaN or full of gaps;
-/// cleaning is the first step of the analysis, so that it can say what it dropped.
+/// Readings of one process, as they came: they may be unordered, doubled, zero, NaN or full of
+/// gaps; cleaning is the first step of the analysis, so that it can say what it dropped.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Series {
     /// Who this is, in words for the reader ("glibc/2", "relay17").

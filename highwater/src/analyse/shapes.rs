@@ -23,7 +23,9 @@ pub enum Basis {
         tau: f64,
     },
     /// `x / (x + half)`: half the rise is reached at `half`.
-    Saturation { half: f64 },
+    Saturation {
+        half: f64,
+    },
     /// `exp(rate x) - 1`
     Runaway(f64),
     /// Flat until `from`, then straight.
@@ -83,7 +85,10 @@ impl Basis {
     }
 
     fn unbounded(self) -> bool {
-        matches!(self, Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_))
+        matches!(
+            self,
+            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_)
+        )
     }
 }
 
@@ -317,7 +322,9 @@ fn bounded_of(family: Family, parts: &[Basis]) -> Bounded {
 }
 
 /// Time constants from a hundredth of the window to three windows.
-const TAUS: [f64; 11] = [0.012, 0.025, 0.045, 0.075, 0.12, 0.19, 0.3, 0.45, 0.64, 1.2, 2.5];
+const TAUS: [f64; 11] = [
+    0.012, 0.025, 0.045, 0.075, 0.12, 0.19, 0.3, 0.45, 0.64, 1.2, 2.5,
+];
 const SHORT_TAUS: [f64; 5] = [0.025, 0.055, 0.11, 0.2, 0.36];
 const KNOTS: [f64; 9] = [0.08, 0.2, 0.32, 0.44, 0.56, 0.66, 0.76, 0.86, 0.93];
 

@@ -22,7 +22,11 @@ impl Matrix {
                 cells[i * columns + k] = basis.at(*x);
             }
         }
-        Matrix { rows, columns, cells }
+        Matrix {
+            rows,
+            columns,
+            cells,
+        }
     }
 }
 
@@ -30,7 +34,12 @@ impl Matrix {
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
-    let rest: f64 = a4.remainder().iter().zip(b4.remainder()).map(|(x, y)| x * y).sum();
+    let rest: f64 = a4
+        .remainder()
+        .iter()
+        .zip(b4.remainder())
+        .map(|(x, y)| x * y)
+        .sum();
     for (x, y) in a4.zip(b4) {
         for k in 0..4 {
             sums[k] += x[k] * y[k];
@@ -69,7 +78,9 @@ impl Prepared {
     /// Prepares for one noise; false when the nuisance columns say the same under it.
     pub fn prepare(&mut self, window: &Window, raw: &Matrix, noise: &Noise) -> bool {
         let whitener = Whitener::new(noise, &window.gap, &window.thin);
-        let Some((q, lengths)) = basis_of_nuisance(window, &whitener) else { return false };
+        let Some((q, lengths)) = basis_of_nuisance(window, &whitener) else {
+            return false;
+        };
         self.logdet = whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>();
         self.nuisances = window.nuisance.len();
         self.floor2 = window.y.len() as f64 * window.floor * window.floor;
@@ -156,7 +167,10 @@ impl Prepared {
     /// Solves one design. Coefficients have a normal prior of deviation `reach` (in residual units it is
     /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit.
     pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
-        let free = self.y.len().checked_sub(1 + self.nuisances + columns.len())?;
+        let free = self
+            .y
+            .len()
+            .checked_sub(1 + self.nuisances + columns.len())?;
         let gram = self.gram(columns);
         let y = self.moments(columns);
         let plain = (self.yy - explained(&gram, &y, columns.len(), 1e-9)?).max(0.0);
@@ -237,7 +251,10 @@ impl Solved {
     /// A linear functional of the coefficients.
     pub fn guess(&self, c: &[f64; COLUMNS_MAX], sigma2: f64) -> Guess {
         let mean = (0..self.width).map(|i| c[i] * self.beta[i]).sum();
-        Guess { mean, se: (sigma2 * self.quadratic(c)).sqrt() }
+        Guess {
+            mean,
+            se: (sigma2 * self.quadratic(c)).sqrt(),
+        }
     }
 
     fn quadratic(&self, c: &[f64; COLUMNS_MAX]) -> f64 {
@@ -264,6 +281,9 @@ impl Solved {
             away[j] = c[j] - ready.c0[columns[j]];
             mean += away[j] * self.beta[j];
         }
-        Guess { mean, se: (sigma2 * (ready.var0 + self.quadratic(&away))).sqrt() }
+        Guess {
+            mean,
+            se: (sigma2 * (ready.var0 + self.quadratic(&away))).sqrt(),
+        }
     }
 }

@@ -88,7 +88,11 @@ fn enter(judged: &Judged, folder: &Path) -> anyhow::Result<Entry> {
     let date = run.id.get(..10).unwrap_or_default().to_owned();
     let ledger = Ledger::at(folder);
     let open = ledger.entry_for(&Entry::of_experiment(&run.experiment, &date))?;
-    let attempt = Attempt { date, run: run.id.clone(), words: verdict.headline.clone() };
+    let attempt = Attempt {
+        date,
+        run: run.id.clone(),
+        words: verdict.headline.clone(),
+    };
     Ok(ledger.update(&open.id, |entry| {
         entry.attempts.retain(|old| old.run != attempt.run);
         entry.attempts.push(attempt.clone());
@@ -120,7 +124,10 @@ fn steps(verdict: &RunVerdict) -> Vec<Step> {
 }
 
 fn status_of(verdict: &RunVerdict) -> Status {
-    let failed = verdict.adopt.as_ref().is_some_and(|adopt| adopt.passed == Some(false));
+    let failed = verdict
+        .adopt
+        .as_ref()
+        .is_some_and(|adopt| adopt.passed == Some(false));
     match (failed, verdict.decided) {
         (true, _) => Status::Failed,
         (false, true) => Status::Concluded,
@@ -152,7 +159,10 @@ fn pointers(page: Option<&Path>, entry: Option<&Entry>) -> String {
 
 /// Decided or not, and whether the arm to adopt passed.
 pub fn code_of(verdict: &RunVerdict) -> u8 {
-    let failed = verdict.adopt.as_ref().is_some_and(|adopt| adopt.passed == Some(false));
+    let failed = verdict
+        .adopt
+        .as_ref()
+        .is_some_and(|adopt| adopt.passed == Some(false));
     match (failed, verdict.decided) {
         (true, _) => exit::FAILED,
         (false, true) => exit::DONE,
@@ -170,5 +180,8 @@ pub fn print(words: &str) -> anyhow::Result<()> {
 
 /// Columns of the terminal; 100 where stdout is none.
 pub fn terminal_width() -> usize {
-    comfy_table::Table::new().width().map_or(100, usize::from).clamp(40, 140)
+    comfy_table::Table::new()
+        .width()
+        .map_or(100, usize::from)
+        .clamp(40, 140)
 }

@@ -9,6 +9,8 @@ pub mod log;
 pub mod manual;
 pub mod report;
 pub mod run;
+pub mod verdict;
+mod verdict_lines;
 
 use std::io;
 use std::path::Path;
@@ -41,6 +43,7 @@ Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 pub enum Verb {
     Run(run::RunArgs),
     Report(report::ReportArgs),
+    Verdict(verdict::VerdictArgs),
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
@@ -56,6 +59,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Run(args) => run::run(&args).map(ExitCode::from),
         Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
         Verb::Report(args) => report::run(&args).map(ExitCode::from),
+        Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),
         Verb::Log(args) => log::run(&args, &mut io::stdout(), &mut io::stderr())
             .map(|()| ExitCode::from(exit::DONE)),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),

@@ -101,7 +101,10 @@ fn ledger_entry(args: &ReportArgs, judged: &Judged) -> Option<String> {
     let runs = judged.run.folder.parent().unwrap_or(&args.runs);
     let entries = Ledger::at(&ledger_of(runs)).list().ok()?.entries;
     let mine = |entry: &&crate::ledger::Entry| {
-        entry.attempts.iter().any(|attempt| attempt.run == judged.run.id)
+        entry
+            .attempts
+            .iter()
+            .any(|attempt| attempt.run == judged.run.id)
     };
     entries.iter().rev().find(mine).map(render::text)
 }

@@ -228,7 +228,7 @@ impl CgroupReader {
         self.oom_kills = Some(now);
         if new > 0 {
             let words = format!(
-                "the kernel killed {new} process(es) of the cgroup {} for reaching its memory limit",
+                "the kernel killed {new} process(es) of cgroup {}: its memory limit was reached",
                 self.folder.display()
             );
             page.event(EventKind::OomKilled, words);

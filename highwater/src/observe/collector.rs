@@ -31,8 +31,8 @@ pub struct Options {
     pub share_cgroup: f64,
     /// Without CPU time and context switches for this long, a process counts as hung.
     pub hung_after_ns: i64,
-    /// Longest that a look waits for metrics endpoints, counted from its beginning. Keep it below the
-    /// interval of the looks.
+    /// Longest that a look waits for metrics endpoints, counted from its beginning. Keep it below
+    /// the interval of the looks.
     pub metrics_wait: Duration,
     /// Where /etc and /sys are.
     pub system: SystemRoot,
@@ -193,8 +193,8 @@ impl Observer {
         }
     }
 
-    /// Sends the fetches on their way. Returns the endpoints that are not even asked: the last answer
-    /// is still outstanding, or the endpoint is left alone after it failed.
+    /// Sends the fetches on their way. Returns the endpoints that are not even asked: the last
+    /// answer is still outstanding, or the endpoint is left alone after it failed.
     fn ask_for_metrics(&mut self, targets: &[Target], look: &mut Look) -> Vec<ProcessId> {
         let mut missed = Vec::new();
         if let Some(fetcher) = &mut self.fetcher {

@@ -4,8 +4,8 @@
 //! {"schema":"highwater.load/1","start_ns":1,"end_ns":2,"requests":9,"errors":0,"dropped":0,
 //!  "histogram":"<base64 of HdrHistogram V2, nanoseconds>"}
 //! ```
-//! (on one line). Times are CLOCK_MONOTONIC. Any program may print them, among other text: a line that
-//! is none of ours is counted and left out.
+//! (on one line). Times are CLOCK_MONOTONIC. Any program may print them, among other text: a line
+//! that is none of ours is counted and left out.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -136,9 +136,10 @@ pub fn serialize(histogram: &Histogram<u64>) -> Result<Vec<u8>, String> {
 
 /// Turns CLOCK_MONOTONIC into the run's own time.
 ///
-/// Both clocks are read one after the other at each look, so that each estimate of their distance is
-/// a little too small, by however long the second reading came late; the largest one is the best.
-/// The true distance only grows (while the machine sleeps, which CLOCK_MONOTONIC does not count).
+/// Both clocks are read one after the other at each look, so that each estimate of their distance
+/// is a little too small, by however long the second reading came late; the largest one is the
+/// best. The true distance only grows (while the machine sleeps, which CLOCK_MONOTONIC does not
+/// count).
 #[derive(Debug, Clone, Copy)]
 pub struct Bridge(i64);
 

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod collector;
 pub mod fact;
 pub mod host;
+pub mod import;
 pub mod load_lines;
 pub mod look;
 pub mod metric;

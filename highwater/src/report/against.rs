@@ -247,7 +247,10 @@ fn notes(comparison: &Comparison) -> Vec<String> {
 
 /// Schema `highwater.against/1`.
 pub fn json(comparison: &Comparison) -> Value {
-    let ratio = |r: Option<Estimate>| json!({ "ratio": r.map(|r| r.value), "lo_ratio": r.map(|r| r.lo), "hi_ratio": r.map(|r| r.hi) });
+    let ratio = |r: Option<Estimate>| {
+        let (lo, hi) = (r.map(|r| r.lo), r.map(|r| r.hi));
+        json!({ "ratio": r.map(|r| r.value), "lo_ratio": lo, "hi_ratio": hi })
+    };
     let arm = |arm: &ArmChange| {
         json!({
             "arm": arm.arm,

@@ -1,6 +1,8 @@
-//! The arms as CSV: one row per arm, one header row, every number with its unit in the column's name.
+//! The arms as CSV: one row per arm, one header row, every number with its unit in the column's
+//! name.
 //!
-//! A text that a spreadsheet would take for a formula begins with an apostrophe; control characters are spelled.
+//! A text that a spreadsheet would take for a formula begins with an apostrophe; control characters
+//! are spelled.
 
 use super::Report;
 use super::json;

@@ -1,7 +1,8 @@
 //! The run as one JSON object, schema `highwater.run/1`: every number has its unit in its name.
 //!
-//! An estimate `x` is three fields, `x_<unit>`, `x_lo_<unit>` and `x_hi_<unit>` (95 % over processes; equal
-//! when there was one process). What was not measured is null. Names are as recorded, not made visible.
+//! An estimate `x` is three fields, `x_<unit>`, `x_lo_<unit>` and `x_hi_<unit>` (95 % over
+//! processes; equal when there was one process). What was not measured is null. Names are as
+//! recorded, not made visible.
 
 use serde_json::{Map, Value, json};
 

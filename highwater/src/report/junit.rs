@@ -1,4 +1,5 @@
-//! The checks as JUnit XML: a suite for each arm, a case for each check, and one for living to the end.
+//! The checks as JUnit XML: a suite for each arm, a case for each check, and one for living to the
+//! end.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -9,8 +10,8 @@ use crate::verdict::run::ArmRow;
 
 /// The document.
 ///
-/// A check that could not be judged is `skipped`; a failed one is a `failure` that says what was seen. No character
-/// that XML forbids gets through: [`visible`] spells all of them.
+/// A check that could not be judged is `skipped`; a failed one is a `failure` that says what was
+/// seen. No character that XML forbids gets through: [`visible`] spells all of them.
 pub fn render(report: &Report) -> String {
     let arms = &report.verdict.arms;
     let suites: Vec<(&ArmRow, Vec<&CheckOutcome>)> = arms
@@ -61,7 +62,8 @@ fn suite(report: &Report, row: &ArmRow, checks: &[&CheckOutcome]) -> Markup {
     html! {
         (PreEscaped("\n"))
         testsuite name=(visible(&row.arm)) tests=(checks.len() + 1) failures=(failures(row, checks))
-            skipped=(open) timestamp=(report.summary.begun.trim_end_matches('Z')) time=(report.summary.took_s) {
+            skipped=(open) timestamp=(report.summary.begun.trim_end_matches('Z'))
+            time=(report.summary.took_s) {
             (PreEscaped("\n"))
             testcase classname=(class) name="lives to the end of the run" {
                 @if let Some(why) = &row.aborted { failure message=(visible(why)) {} }

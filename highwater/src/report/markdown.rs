@@ -1,6 +1,8 @@
-//! The report as GitHub Markdown, for a pull request: the answer, the table of the arms, checks, lessons.
+//! The report as GitHub Markdown, for a pull request: the answer, the table of the arms, checks,
+//! lessons.
 //!
-//! Names and words are escaped so that they are read as text: no markup, no table cell, no link, no mention.
+//! Names and words are escaped so that they are read as text: no markup, no table cell, no link, no
+//! mention.
 
 use super::visible::visible;
 use super::{Report, text};
@@ -93,7 +95,8 @@ fn table(report: &Report) -> String {
     let scales = (ByteScale::of_column(levels), ByteScale::of_column(slopes));
     let mut lines = vec![
         format!(
-            "| Arm | RSS {} | Trend | {}/h | x control | CPU user + system % | Faults/s | p50 / p99 / max ms | Requests/s | Lazy / THP % |",
+            "| Arm | RSS {} | Trend | {}/h | x control | CPU user + system % | Faults/s \
+             | p50 / p99 / max ms | Requests/s | Lazy / THP % |",
             scales.0.word, scales.1.word
         ),
         "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|".to_string(),
@@ -191,7 +194,8 @@ fn sentence(words: &str) -> String {
     parts.collect()
 }
 
-/// Text as text: what Markdown, HTML or GitHub would read as something else becomes a character reference.
+/// Text as text: what Markdown, HTML or GitHub would read as something else becomes a character
+/// reference.
 pub fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let visible = visible(text);

@@ -1,10 +1,11 @@
-//! What people and machines read: the answer first, then the evidence, never memory without its costs.
+//! What people and machines read: the answer first, then the evidence, never memory without its
+//! costs.
 //!
-//! [`Report::build`] joins a run and its verdict into one value; every format renders that value and
-//! nothing else. All of it is pure: no file, no process, no clock.
+//! [`Report::build`] joins a run and its verdict into one value; every format renders that value
+//! and nothing else. All of it is pure: no file, no process, no clock.
 //!
-//! Names of arms, commands, log lines and events were chosen by somebody else. They stay as they are in a
-//! [`Report`]; each format makes them harmless where it writes them (see [`visible`]).
+//! Names of arms, commands, log lines and events were chosen by somebody else. They stay as they
+//! are in a [`Report`]; each format makes them harmless where it writes them (see [`visible`]).
 
 pub mod against;
 pub mod charts;

@@ -1,9 +1,10 @@
-//! Hostile text made visible: what a terminal, a browser or a reader's eye would act upon is spelled out.
+//! Hostile text made visible: what a terminal, a browser or a reader's eye would act upon is
+//! spelled out.
 
 use std::borrow::Cow;
 
-/// On one line: control characters (ANSI escapes, newlines, NUL), characters that reverse or hide text
-/// (bidirectional controls, zero-width ones, tags) become `\n`, `\x1b`, `\u{202e}` and so on.
+/// On one line: control characters (ANSI escapes, newlines, NUL), characters that reverse or hide
+/// text (bidirectional controls, zero-width ones, tags) become `\n`, `\x1b`, `\u{202e}` and so on.
 pub fn visible(text: &str) -> Cow<'_, str> {
     spell(text, false)
 }

@@ -32,7 +32,8 @@ impl ByteScale {
     }
 
     /// The unit of a column: that of its largest value, one step finer when its smallest would
-    /// fall under a half. Values under a hundredth of the largest have no say: they are next to nothing.
+    /// fall under a half. Values under a hundredth of the largest have no say: they are next to
+    /// nothing.
     pub fn of_column(values: impl IntoIterator<Item = f64>) -> ByteScale {
         let sizes: Vec<f64> = values
             .into_iter()

@@ -3,6 +3,7 @@
 //! A verdict is a value. The same types serve `run`, `verdict` and every report. All functions are pure.
 
 pub mod arm;
+pub mod audit;
 pub mod check;
 mod curve;
 mod label;
@@ -11,6 +12,7 @@ pub mod run;
 pub mod series;
 #[cfg(test)]
 mod short_runs;
+pub mod stop;
 mod ways;
 
 pub use label::{Estimate, Label};

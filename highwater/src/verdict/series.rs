@@ -158,7 +158,11 @@ fn speak(
         lo: e.lo * HOUR_S,
         hi: e.hi * HOUR_S,
     });
-    let side = if label == Label::Growing { weight } else { said.weights.bounded() };
+    let side = if label == Label::Growing {
+        weight
+    } else {
+        said.weights.bounded()
+    };
     if label == Label::Insufficient || weight < rules.decisive || side < rules.decisive_side {
         verdict.label = Label::Insufficient;
         verdict.rule = format!(

@@ -41,7 +41,9 @@ const FEW: usize = 14;
 pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> {
     let sudden = falls(points);
     let known = cuts_at(points, &series.restarts_s);
-    let killed = series.limit.is_some_and(|limit| killed_at(&sudden, rules.oom_share * limit));
+    let killed = series
+        .limit
+        .is_some_and(|limit| killed_at(&sudden, rules.oom_share * limit));
     if killed || !known.is_empty() {
         let mut cuts = known;
         if killed {
@@ -70,25 +72,45 @@ fn killed_at(sudden: &[Fall], bar: f64) -> bool {
 
 fn cut(series: &Series, points: &[Point], cuts: &[usize]) -> (Vec<Bin>, f64) {
     let width_s = width_for(points, cuts);
-    let births: Vec<f64> =
-        std::iter::once(0).chain(cuts.iter().copied()).map(|c| born(series, points, c)).collect();
+    let births: Vec<f64> = std::iter::once(0)
+        .chain(cuts.iter().copied())
+        .map(|c| born(series, points, c))
+        .collect();
     (bins(points, cuts, &births, width_s), width_s)
 }
 
 /// The known start of the incarnation whose first reading is `first`, else that reading's time.
 fn born(series: &Series, points: &[Point], first: usize) -> f64 {
     let t_s = points[first].t_s;
-    let before = if first > 0 { points[first - 1].t_s } else { f64::NEG_INFINITY };
-    let starts = series.restarts_s.iter().copied().filter(|r| *r <= t_s && *r > before);
+    let before = if first > 0 {
+        points[first - 1].t_s
+    } else {
+        f64::NEG_INFINITY
+    };
+    let starts = series
+        .restarts_s
+        .iter()
+        .copied()
+        .filter(|r| *r <= t_s && *r > before);
     let start = starts.fold(f64::NEG_INFINITY, f64::max);
     if start.is_finite() { start } else { t_s }
 }
 
 fn lives(series: &Series, points: &[Point], cuts: &[usize], rules: &Rules) -> Option<Looked> {
     let (b, width_s) = cut(series, points, cuts);
-    let view = View { bins: &b, by_uptime: true, width_s, ..View::default() };
+    let view = View {
+        bins: &b,
+        by_uptime: true,
+        width_s,
+        ..View::default()
+    };
     let opinion = opinion(&view, rules)?;
-    Some(Looked { opinion, incarnations: cuts.len() + 1, period_s: None, saw: false })
+    Some(Looked {
+        opinion,
+        incarnations: cuts.len() + 1,
+        period_s: None,
+        saw: false,
+    })
 }
 
 /// One to three sudden falls that nobody announced: restarts, steps down, or the first teeth of a saw?
@@ -100,7 +122,12 @@ fn restarts_or_not(
 ) -> Option<Looked> {
     let cuts: Vec<usize> = sudden.iter().map(|f| f.after).collect();
     let (b, width_s) = cut(series, points, &cuts);
-    let view = |by_uptime| View { bins: &b, by_uptime, width_s, ..View::default() };
+    let view = |by_uptime| View {
+        bins: &b,
+        by_uptime,
+        width_s,
+        ..View::default()
+    };
     let (split, whole) = (opinion(&view(true), rules)?, opinion(&view(false), rules)?);
     let by_uptime = split.ln_evidence - UNANNOUNCED_LN >= whole.ln_evidence;
     let mut said = if by_uptime { split } else { whole };
@@ -108,14 +135,22 @@ fn restarts_or_not(
         // A fall that nobody announced, between levels that stand still, is a step.
         let w = &mut said.weights;
         (w.stepped, w.flat) = (w.stepped + w.flat, 0.0);
-        said.steps = sudden.iter().map(|f| (points[f.after].t_s, f.floor - f.peak)).collect();
+        said.steps = sudden
+            .iter()
+            .map(|f| (points[f.after].t_s, f.floor - f.peak))
+            .collect();
     }
     if by_uptime && sudden.len() >= 2 && unevenness(sudden) < EVEN * (sudden.len() - 1) as f64 {
         // Climbs that end at one threshold: a saw with few teeth looks the same as a leak restarted.
         doubt_growth(&mut said.weights);
     }
     let incarnations = if by_uptime { cuts.len() + 1 } else { 1 };
-    Some(Looked { opinion: said, incarnations, period_s: None, saw: false })
+    Some(Looked {
+        opinion: said,
+        incarnations,
+        period_s: None,
+        saw: false,
+    })
 }
 
 fn doubt_growth(weights: &mut Weights) {
@@ -141,14 +176,24 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
     };
     let mut said = opinion(&view, rules)?;
     let teeth = (sudden.len() as f64 / 5.0).max(1.0);
-    let part = Part { weight: 1.0, mean: level, se: spread / teeth.sqrt() / 2.0, df: 10.0 };
+    let part = Part {
+        weight: 1.0,
+        mean: level,
+        se: spread / teeth.sqrt() / 2.0,
+        df: 10.0,
+    };
     said.level = Mixture::new(vec![part]);
     // A saw whose floors stand still, step or settle is a bounded saw.
     let w = &mut said.weights;
     w.flat += w.stepped + w.plateauing + 0.5 * w.open;
     w.open *= 0.5;
     (w.stepped, w.plateauing) = (0.0, 0.0);
-    Some(Looked { opinion: said, incarnations: 1, period_s: Some(period_s), saw: true })
+    Some(Looked {
+        opinion: said,
+        incarnations: 1,
+        period_s: Some(period_s),
+        saw: true,
+    })
 }
 
 /// No falls: one clock, perhaps with a cycle or two.
@@ -156,11 +201,22 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     let width_s = width_for(points, &[]);
     let b = bins(points, &[], &[points.first()?.t_s], width_s);
     let (periods_s, swing) = cycles(points, &b, width_s);
-    let view = View { bins: &b, by_uptime: true, width_s, periods_s: &periods_s, ..View::default() };
+    let view = View {
+        bins: &b,
+        by_uptime: true,
+        width_s,
+        periods_s: &periods_s,
+        ..View::default()
+    };
     let opinion = opinion(&view, rules)?;
     let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let saw = !periods_s.is_empty() && swing >= rules.swing_share * level;
-    Some(Looked { opinion, incarnations: 1, period_s: periods_s.first().copied(), saw })
+    Some(Looked {
+        opinion,
+        incarnations: 1,
+        period_s: periods_s.first().copied(),
+        saw,
+    })
 }
 
 /// The periods that the evidence wants, with the widest swing of one.
@@ -171,7 +227,13 @@ fn cycles(points: &[Point], b: &[Bin], width_s: f64) -> (Vec<f64>, f64) {
         return (taken, swing);
     }
     let weigh = |periods_s: &[f64]| {
-        evidence(&View { bins: b, by_uptime: true, width_s, periods_s, ..View::default() })
+        evidence(&View {
+            bins: b,
+            by_uptime: true,
+            width_s,
+            periods_s,
+            ..View::default()
+        })
     };
     let mut ahead = weigh(&[]);
     for period in &found {
@@ -179,7 +241,11 @@ fn cycles(points: &[Point], b: &[Bin], width_s: f64) -> (Vec<f64>, f64) {
         with.push(period.length_s);
         // Medians over a whole cycle have taken a fast one away; its share alone speaks for it.
         let fast = period.length_s < FAST_BINS * width_s;
-        let here = if fast { f64::NEG_INFINITY } else { weigh(&with) };
+        let here = if fast {
+            f64::NEG_INFINITY
+        } else {
+            weigh(&with)
+        };
         if here > ahead + PERIOD_LN || (fast && period.share > FAST_SHARE) {
             ahead = ahead.max(here);
             taken = with;

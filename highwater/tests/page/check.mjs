@@ -7,24 +7,36 @@ import { readdirSync } from "node:fs";
 import { chromium } from "playwright-core";
 
 const [folder, executablePath] = process.argv.slice(2);
-const WIDE = { width: 1280, height: 900 }, NARROW = { width: 390, height: 844 };
+const WIDE = { width: 1280, height: 900 },
+  NARROW = { width: 390, height: 844 };
 
 let page, name;
-const say = (what, ok, seen = "") => console.log(JSON.stringify({ page: name, what, ok: Boolean(ok), seen: String(seen) }));
+const say = (what, ok, seen = "") =>
+  console.log(JSON.stringify({ page: name, what, ok: Boolean(ok), seen: String(seen) }));
 
 // Opens the page and notes everything that must not happen.
 async function open(browser, viewport, colorScheme) {
   const context = await browser.newContext({ viewport, colorScheme });
   page = await context.newPage();
-  const wrong = [], requests = [];
-  page.on("console", (message) => { if (["error", "warning"].includes(message.type())) wrong.push(message.text()); });
+  const tools = await context.newCDPSession(page);
+  await tools.send("Performance.enable", { timeDomain: "threadTicks" });
+  const wrong = [],
+    requests = [];
+  page.on("console", (message) => {
+    if (["error", "warning"].includes(message.type())) wrong.push(message.text());
+  });
   page.on("pageerror", (error) => wrong.push(String(error)));
-  page.on("dialog", (dialog) => { wrong.push("dialog: " + dialog.message()); dialog.dismiss(); });
+  page.on("dialog", (dialog) => {
+    wrong.push("dialog: " + dialog.message());
+    dialog.dismiss();
+  });
   page.on("request", (request) => requests.push(request.url()));
   await page.goto(`file://${folder}/${name}.html`);
   await page.waitForSelector("html[data-ready]", { timeout: 60_000 });
   await page.waitForTimeout(100); // charts draw in a microtask, the names after that
-  return { context, wrong, requests };
+  const { metrics } = await tools.send("Performance.getMetrics");
+  const cpu_s = metrics.find((metric) => metric.name === "TaskDuration").value;
+  return { context, wrong, requests, cpu_s };
 }
 
 // Pixels of a copy: reading the page's own canvas would slow it down, and make the browser complain.
@@ -35,39 +47,62 @@ const PIXELS = `(canvas, width) => {
 }`;
 
 // Pixels of a chart that have been drawn upon.
-const inked = (selector) => page.evaluate(([selector, PIXELS]) => {
-  const canvas = document.querySelector(selector + " canvas");
-  if (!canvas) return 0;
-  const data = (0, eval)(PIXELS)(canvas, 1);
-  let count = 0;
-  for (let at = 3; at < data.length; at += 4) count += data[at] > 0 ? 1 : 0;
-  return count;
-}, [selector, PIXELS]);
+const inked = (selector) =>
+  page.evaluate(
+    ([selector, PIXELS]) => {
+      const canvas = document.querySelector(selector + " canvas");
+      if (!canvas) return 0;
+      const data = (0, eval)(PIXELS)(canvas, 1);
+      let count = 0;
+      for (let at = 3; at < data.length; at += 4) count += data[at] > 0 ? 1 : 0;
+      return count;
+    },
+    [selector, PIXELS],
+  );
 
 // Pixels in (about) the colour of an arm.
-const inkedBy = (selector, arm) => page.evaluate(([selector, arm, PIXELS]) => {
-  const probe = document.querySelector(`#legend button[data-arm="${arm}"] .swatch`);
-  const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
-  const canvas = document.querySelector(selector + " canvas");
-  // Left of the names at the ends of the lines.
-  const data = (0, eval)(PIXELS)(canvas, 0.8);
-  let count = 0;
-  for (let at = 0; at < data.length; at += 4) {
-    if (data[at + 3] > 200 && Math.abs(data[at] - r) + Math.abs(data[at + 1] - g) + Math.abs(data[at + 2] - b) < 24) count++;
-  }
-  return count;
-}, [selector, arm, PIXELS]);
+const inkedBy = (selector, arm) =>
+  page.evaluate(
+    ([selector, arm, PIXELS]) => {
+      const probe = document.querySelector(`#legend button[data-arm="${arm}"] .swatch`);
+      const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+      const canvas = document.querySelector(selector + " canvas");
+      // Left of the names at the ends of the lines.
+      const data = (0, eval)(PIXELS)(canvas, 0.8);
+      let count = 0;
+      for (let at = 0; at < data.length; at += 4) {
+        if (
+          data[at + 3] > 200 &&
+          Math.abs(data[at] - r) + Math.abs(data[at + 1] - g) + Math.abs(data[at + 2] - b) < 24
+        )
+          count++;
+      }
+      return count;
+    },
+    [selector, arm, PIXELS],
+  );
 
-const scaleOf = () => page.evaluate(() => timeCharts.map((chart) => [chart.u.scales.x.min, chart.u.scales.x.max]));
+const scaleOf = () =>
+  page.evaluate(() => timeCharts.map((chart) => [chart.u.scales.x.min, chart.u.scales.x.max]));
 const over = (id) => page.locator(`#chart-${id} .u-over`);
 
 async function wide(browser) {
-  const { context, wrong, requests } = await open(browser, WIDE, "light");
-  say("interactive after ms (printed, not judged)", true, await page.getAttribute("html", "data-ready"));
+  const { context, wrong, requests, cpu_s } = await open(browser, WIDE, "light");
+  say(
+    "interactive after ms (printed, not judged)",
+    true,
+    await page.getAttribute("html", "data-ready"),
+  );
+  say("CPU seconds of its main thread (printed, not judged)", true, cpu_s.toFixed(3));
   const charts = await page.evaluate(() => timeCharts.map((chart) => chart.plot.parentElement.id));
   say("charts are there", charts.includes("chart-rss") && charts.includes("chart-cpu"), charts);
-  for (const id of charts) say(`${id} has drawn`, (await inked("#" + id)) > 2_000, await inked("#" + id));
-  say("dots by age", (await page.locator("#chart-ages circle").count()) > 1, await page.locator("#chart-ages circle").count());
+  for (const id of charts)
+    say(`${id} has drawn`, (await inked("#" + id)) > 2_000, await inked("#" + id));
+  say(
+    "dots by age",
+    (await page.locator("#chart-ages circle").count()) > 1,
+    await page.locator("#chart-ages circle").count(),
+  );
   await hover();
   await legend();
   await zoom();
@@ -86,9 +121,17 @@ async function hover() {
   const box = await over("rss").boundingBox();
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   const after = await page.locator("#chart-rss .readout").innerText();
-  say("hover shows values", after !== before && /\d [KMGT]?i?B/.test(after), after.replace(/\s+/g, " ").slice(0, 160));
+  say(
+    "hover shows values",
+    after !== before && /\d [KMGT]?i?B/.test(after),
+    after.replace(/\s+/g, " ").slice(0, 160),
+  );
   const cpu = await page.locator("#chart-cpu .readout").innerText();
-  say("the other charts follow the cursor", /\d %/.test(cpu), cpu.replace(/\s+/g, " ").slice(0, 80));
+  say(
+    "the other charts follow the cursor",
+    /\d %/.test(cpu),
+    cpu.replace(/\s+/g, " ").slice(0, 80),
+  );
   await page.mouse.move(2, 2);
 }
 
@@ -121,13 +164,19 @@ async function zoom() {
   const zoomed = await scaleOf();
   const part = (zoomed[0][1] - zoomed[0][0]) / (full[0][1] - full[0][0]);
   say("drag zooms to what was dragged over", part > 0.25 && part < 0.35, part);
-  const same = zoomed.every(([from, to]) => Math.abs(from - zoomed[0][0]) < 1e-6 && Math.abs(to - zoomed[0][1]) < 1e-6);
+  const same = zoomed.every(
+    ([from, to]) => Math.abs(from - zoomed[0][0]) < 1e-6 && Math.abs(to - zoomed[0][1]) < 1e-6,
+  );
   say("all charts zoom together", same, JSON.stringify(zoomed));
   const reset = page.locator(".chart-rss .tools button");
   say("reset is offered", await reset.isVisible());
   await reset.click();
   await page.waitForTimeout(60);
-  say("reset shows all", JSON.stringify(await scaleOf()) === JSON.stringify(full), JSON.stringify(await scaleOf()));
+  say(
+    "reset shows all",
+    JSON.stringify(await scaleOf()) === JSON.stringify(full),
+    JSON.stringify(await scaleOf()),
+  );
   say("reset is gone", !(await reset.isVisible()));
 }
 
@@ -146,48 +195,79 @@ async function keys() {
 
 async function age() {
   const slider = page.locator("#age");
-  const place = () => page.locator("#chart-ages circle").evaluateAll((all) => all.map((dot) => dot.getAttribute("cx")).join());
+  const place = () =>
+    page
+      .locator("#chart-ages circle")
+      .evaluateAll((all) => all.map((dot) => dot.getAttribute("cx")).join());
   const before = await place();
   await slider.fill("40");
   const after = await place();
-  say("the age slider moves the dots", before !== after && after.length > 0, await page.locator(".age output").innerText());
+  say(
+    "the age slider moves the dots",
+    before !== after && after.length > 0,
+    await page.locator(".age output").innerText(),
+  );
 }
 
 // Every chart has its numbers in a table with a caption, and headings are in order.
 async function tables() {
-  const bare = await page.evaluate(() => [...document.querySelectorAll("table")].filter((table) => !table.caption || !table.tHead).length);
+  const bare = await page.evaluate(
+    () =>
+      [...document.querySelectorAll("table")].filter((table) => !table.caption || !table.tHead)
+        .length,
+  );
   say("every table has a caption and a head", bare === 0, bare);
-  const figures = await page.evaluate(() => [...document.querySelectorAll("figure")].filter((figure) => !figure.querySelector("table tbody tr")).map((f) => f.className));
+  const figures = await page.evaluate(() =>
+    [...document.querySelectorAll("figure")]
+      .filter((figure) => !figure.querySelector("table tbody tr"))
+      .map((f) => f.className),
+  );
   say("every chart has its numbers", figures.length === 0, figures);
-  const levels = await page.evaluate(() => [...document.querySelectorAll("h1,h2,h3,h4")].map((heading) => Number(heading.tagName[1])));
-  say("headings do not skip a level", levels[0] === 1 && levels.every((level, at) => at === 0 || level <= levels[at - 1] + 1), levels.join(""));
+  const levels = await page.evaluate(() =>
+    [...document.querySelectorAll("h1,h2,h3,h4")].map((heading) => Number(heading.tagName[1])),
+  );
+  say(
+    "headings do not skip a level",
+    levels[0] === 1 && levels.every((level, at) => at === 0 || level <= levels[at - 1] + 1),
+    levels.join(""),
+  );
   say("contrast of text", (await contrast()) === "", await contrast());
 }
 
 // Texts whose colour stands out less than 4.5 to 1 (WCAG AA), computed from what is drawn.
-const contrast = () => page.evaluate(() => {
-  const numbers = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
-  const luminance = ([r, g, b]) => [r, g, b].map((c) => c / 255).map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
-    .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
-  const behind = (node) => {
-    for (let at = node; at; at = at.parentElement) {
-      const colour = numbers(getComputedStyle(at).backgroundColor);
-      if (colour.length && (colour.length < 4 || colour[3] > 0.99)) return colour;
+const contrast = () =>
+  page.evaluate(() => {
+    const numbers = (colour) => (colour.match(/[\d.]+/g) || []).map(Number);
+    const luminance = ([r, g, b]) =>
+      [r, g, b]
+        .map((c) => c / 255)
+        .map((c) => (c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, c, at) => sum + c * [0.2126, 0.7152, 0.0722][at], 0);
+    const behind = (node) => {
+      for (let at = node; at; at = at.parentElement) {
+        const colour = numbers(getComputedStyle(at).backgroundColor);
+        if (colour.length && (colour.length < 4 || colour[3] > 0.99)) return colour;
+      }
+      return [255, 255, 255];
+    };
+    const weak = new Set();
+    for (const node of document.querySelectorAll("body *:not(script):not(style)")) {
+      const text = [...node.childNodes].some(
+        (child) => child.nodeType === 3 && child.textContent.trim(),
+      );
+      if (!text || !node.getClientRects().length) continue;
+      const style = getComputedStyle(node);
+      const ink = node.closest("svg") ? style.fill : style.color;
+      const [a, b] = [
+        luminance(numbers(ink)),
+        luminance(behind(node.closest("svg") ? node.closest("svg") : node)),
+      ];
+      const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+      if (ratio < 4.5)
+        weak.add(`${node.tagName}.${node.getAttribute("class")} ${ratio.toFixed(2)}`);
     }
-    return [255, 255, 255];
-  };
-  const weak = new Set();
-  for (const node of document.querySelectorAll("body *:not(script):not(style)")) {
-    const text = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-    if (!text || !node.getClientRects().length) continue;
-    const style = getComputedStyle(node);
-    const ink = node.closest("svg") ? style.fill : style.color;
-    const [a, b] = [luminance(numbers(ink)), luminance(behind(node.closest("svg") ? node.closest("svg") : node))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) weak.add(`${node.tagName}.${node.getAttribute("class")} ${ratio.toFixed(2)}`);
-  }
-  return [...weak].slice(0, 5).join("; ");
-});
+    return [...weak].slice(0, 5).join("; ");
+  });
 
 async function theme() {
   const paper = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
@@ -205,8 +285,14 @@ async function narrow(browser) {
     const { context, wrong } = await open(browser, NARROW, scheme);
     const width = await page.evaluate(() => document.documentElement.scrollWidth);
     say(`no horizontal scroll at 390 px, ${scheme}`, width <= 390, width);
-    say(`charts fit, ${scheme}`, await page.evaluate(() => timeCharts.every((chart) => chart.u.width <= 360)));
-    await page.locator("#chart-rss .u-over").tap?.().catch(() => {});
+    say(
+      `charts fit, ${scheme}`,
+      await page.evaluate(() => timeCharts.every((chart) => chart.u.width <= 360)),
+    );
+    await page
+      .locator("#chart-rss .u-over")
+      .tap?.()
+      .catch(() => {});
     say(`nothing went wrong at 390 px, ${scheme}`, wrong.length === 0, wrong.join(" | "));
     await context.close();
   }
@@ -215,7 +301,9 @@ async function narrow(browser) {
 // Names stay text: no element of theirs exists, and they can be read.
 async function hostile(browser) {
   const { context, wrong } = await open(browser, WIDE, "light");
-  const elements = await page.evaluate(() => document.querySelectorAll("img, iframe, object, embed, link, form").length);
+  const elements = await page.evaluate(
+    () => document.querySelectorAll("img, iframe, object, embed, link, form").length,
+  );
   say("no element came out of a name", elements === 0, elements);
   const text = await page.evaluate(() => document.body.innerText);
   say("the name is readable", text.includes("</script><img src=x onerror=alert(1)>"));
@@ -235,9 +323,14 @@ async function empty(browser) {
 }
 
 const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
-for (const file of readdirSync(folder).filter((file) => file.endsWith(".html")).sort()) {
+for (const file of readdirSync(folder)
+  .filter((file) => file.endsWith(".html"))
+  .sort()) {
   name = file.replace(/\.html$/, "");
-  if (name === "empty") { await empty(browser); continue; }
+  if (name === "empty") {
+    await empty(browser);
+    continue;
+  }
   await wide(browser);
   await narrow(browser);
   if (name === "hostile") await hostile(browser);

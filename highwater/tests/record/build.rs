@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use highwater::observe::clock::Anchor;
 use highwater::observe::look::{
     Event, EventKind, Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, TimeNs,
 };
 use highwater::record::run::Machine;
-use highwater::observe::clock::Anchor;
 use highwater::record::{Folder, NewProcess, Recorder};
 use highwater::subject::experiment::{Experiment, parse_experiment};
 

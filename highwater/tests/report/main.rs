@@ -1,4 +1,5 @@
-//! From a recorded run to what people read: series and costs, checks, the verdict on a run, every report.
+//! From a recorded run to what people read: series and costs, checks, the verdict on a run, every
+//! report.
 //!
 //! Golden files are in `golden/`; `SNAPSHOTS=overwrite cargo test --test report` rewrites them.
 

@@ -1,4 +1,5 @@
-//! A situation to conclude from: arms, what the judge says of them, what happened to their processes.
+//! A situation to conclude from: arms, what the judge says of them, what happened to their
+//! processes.
 
 use highwater::analyse::cost::{ArmCost, Latency};
 use highwater::observe::look::{Event, EventKind, ProcessId};

@@ -1,6 +1,6 @@
-//! Verdicts for synthetic runs. A stand-in for the judge: least squares over the second half of each series,
-//! growing from 3 % of the level over the window on. Tests of what comes after the judge need its values, not
-//! its statistics.
+//! Verdicts for synthetic runs. A stand-in for the judge: least squares over the second half of
+//! each series, growing from 3 % of the level over the window on. Tests of what comes after the
+//! judge need its values, not its statistics.
 
 use highwater::analyse::arms::{ArmSeries, arm_series};
 use highwater::analyse::cost::{arm_costs, over_processes};

@@ -1,5 +1,5 @@
-//! Runs that never happened, for tests of everything behind the record: realistic curves, seeded noise,
-//! several arms and replicas, latencies, events. The same seed gives the same run.
+//! Runs that never happened, for tests of everything behind the record: realistic curves, seeded
+//! noise, several arms and replicas, latencies, events. The same seed gives the same run.
 #![allow(dead_code, unused_imports)] // each test binary uses a part
 
 pub mod judged;

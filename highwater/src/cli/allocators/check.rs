@@ -51,6 +51,7 @@ pub fn words(report: &Report) -> String {
         .protections
         .iter()
         .map(|p| match (p.misuse.as_str(), p.answer) {
+            (misuse, Answer::Untried) => format!("{misuse} not tried"),
             ("order", Answer::Nothing) => "addresses can be foretold".to_owned(),
             ("order", _) => "addresses cannot be foretold".to_owned(),
             (misuse, answer) => format!("{misuse} {}", answered(answer)),
@@ -68,5 +69,6 @@ fn answered(answer: Answer) -> &'static str {
         Answer::Crashes => "crashes",
         Answer::Hangs => "hangs",
         Answer::Nothing => "unnoticed",
+        Answer::Untried => "not tried",
     }
 }

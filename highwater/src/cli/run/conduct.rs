@@ -13,7 +13,7 @@ use crate::observe::clock::Clock;
 use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::record::{EventId, News, Reader};
-use crate::subject::experiment::{Condition, Experiment};
+use crate::subject::experiment::{Condition, Experiment, SubjectKind};
 use crate::subject::{Happening, Role as SubjectRole, Subject, What, Who};
 use crate::verdict::check::guard::Guards;
 
@@ -101,7 +101,11 @@ impl Conduct<'_> {
         })
     }
 
+    /// The replicas that must get ready before the duration counts; attached processes are those that are found.
     fn every_replica(&self) -> BTreeMap<(String, u32), Standing> {
+        if self.experiment.subject.kind == SubjectKind::Attach {
+            return BTreeMap::new();
+        }
         let arms = self.experiment.arms.iter();
         arms.flat_map(|arm| (0..self.experiment.replicas).map(|n| (arm.name.clone(), n)))
             .map(|replica| (replica, Standing::Starting))

@@ -144,7 +144,6 @@ impl Journal {
         self.take(Row::Facts { time, facts })
     }
 
-
     fn take(&mut self, row: Row) -> Result<(), RecordError> {
         if self.waiting.len() == WAITING_MAX {
             self.waiting.pop_front();

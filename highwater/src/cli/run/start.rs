@@ -25,8 +25,8 @@ use crate::record::{Folder, Reader, Recorder};
 use crate::subject::allocator::Library;
 use crate::subject::attach::Attached;
 use crate::subject::experiment::{Experiment, SubjectKind};
-use crate::subject::preflight;
 use crate::subject::fake::Fake;
+use crate::subject::preflight;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
 use crate::verdict::run::DEFECTS_FACT;
@@ -322,7 +322,9 @@ fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
         hierarchy: Hierarchy::find(),
     };
     let misfit = |program: &Path, library: &Path| {
-        read_program(program).ok().and_then(|program| preload_problem(&program, library))
+        read_program(program)
+            .ok()
+            .and_then(|program| preload_problem(&program, library))
     };
     let found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
     if !found.problems.is_empty() {

@@ -11,8 +11,8 @@ use super::proof::{Answer, Proof};
 ///
 /// The rule. An arm with an allocator: the file that answers malloc must be that library, by inode
 /// or by sha256 (a copy of it in a container is the same library). An arm of the system's: the C
-/// library must answer. An arm that names none is the program as it comes. A static program runs its own allocator: right for an arm without one,
-/// never for an arm with one.
+/// library must answer. An arm that names none is the program as it comes. A static program runs its
+/// own allocator, which no preload changes.
 pub fn not_the_arm(
     expected: &Expected,
     proof: &Proof,

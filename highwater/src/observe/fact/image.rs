@@ -1,8 +1,8 @@
 //! One loaded object, seen through its dynamic section: what it exports, and the slots that the
 //! dynamic linker fills in with the functions it calls.
 //!
-//! Works on memory, not on a file, because memory is what runs: the file may be deleted, replaced, or
-//! out of sight in another mount namespace. A file can be read as memory too
+//! Works on memory, not on a file, because memory is what runs: the file may be deleted, replaced,
+//! or out of sight in another mount namespace. A file can be read as memory too
 //! ([`super::memory::FileMemory`]), so there is one reader for both.
 
 use super::memory::Memory;
@@ -32,8 +32,8 @@ const DT_GNU_HASH: u64 = 0x6fff_fef5;
 const DT_RELACOUNT: u64 = 0x6fff_fff9;
 
 /// Relocations that hold the address of a function for calls through them: GLOB_DAT and JUMP_SLOT
-/// of x86-64 (6, 7) and aarch64 (1025, 1026). Plain pointers in data (ABS64) are left out: the program
-/// may have put another function there itself.
+/// of x86-64 (6, 7) and aarch64 (1025, 1026). Plain pointers in data (ABS64) are left out: the
+/// program may have put another function there itself.
 const CALL_SLOTS: [u32; 4] = [6, 7, 1025, 1026];
 
 /// A loaded object.

@@ -171,7 +171,8 @@ fn family_of(file: &File) -> Option<&'static str> {
         .map(|&(_, family)| family)
 }
 
-/// Version strings that allocators carry: jemalloc (`5.3.0-0-g<commit>`), glibc, gperftools, oneTBB.
+/// Version strings that allocators carry: jemalloc (`5.3.0-0-g<commit>`), glibc, gperftools,
+/// oneTBB.
 pub fn find_version(bytes: &[u8]) -> Option<String> {
     const PATTERNS: [&str; 4] = [
         r"GNU C Library \([^)]{1,80}\) [a-z]{1,20} release version [0-9.]{1,12}[0-9]",

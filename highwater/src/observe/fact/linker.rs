@@ -47,10 +47,14 @@ pub fn read_loaded(memory: &dyn Memory, auxv: &[u8]) -> Result<Walk, &'static st
     let bias = bias_of(&headers, address);
     let program = Image::read(memory, bias, bias.wrapping_add(dynamic.address));
     let has_interpreter = find(PT_INTERP).is_some();
+    let needs_libraries = program
+        .as_ref()
+        .is_some_and(|program| !program.needed().is_empty());
     let debug = if has_interpreter {
         program.and_then(|program| program.debug()).unwrap_or(0)
     } else {
-        // The dynamic linker itself, started as a program (`ld.so ./service`): its record has a name.
+        // The dynamic linker itself, started as a program (`ld.so ./service`): its record has a
+        // name.
         match program.and_then(|program| program.export("_r_debug")) {
             Some(record) => bias.wrapping_add(record.address),
             None => return Ok(Walk::Static),
@@ -59,7 +63,21 @@ pub fn read_loaded(memory: &dyn Memory, auxv: &[u8]) -> Result<Walk, &'static st
     if debug == 0 {
         return Ok(Walk::Early);
     }
-    follow(memory, debug)
+    match follow(memory, debug)? {
+        // For a few instructions at the start the list is whole, says its state, but has no
+        // library yet: what a preload would answer must not be judged by that.
+        Walk::Objects(objects) if needs_libraries && objects.iter().all(is_there_from_birth) => {
+            Ok(Walk::Early)
+        }
+        walk => Ok(walk),
+    }
+}
+
+/// The program, the vDSO, glibc's linker: what the list has before anything was loaded. (musl's
+/// linker is its C library, and may be all that a program needs.)
+fn is_there_from_birth(object: &Loaded) -> bool {
+    let name = object.name.rsplit('/').next().unwrap_or("");
+    name.is_empty() || name.starts_with("linux-vdso") || name.starts_with("ld-linux")
 }
 
 /// `struct r_debug`: version, padding, first object, breakpoint, state (0 is consistent).

@@ -8,12 +8,12 @@ use crate::observe::proc::process::Vital;
 /// Looks that a standstill must cover at least, however long they are apart.
 const LOOKS_MIN: u32 = 3;
 
-/// The rule. A process is `Hung` when, for `hung_after_ns` and over at least three looks, its CPU time
-/// stood still, and two walks over all of its threads, that long apart, found the same number of
-/// context switches. A service that is merely idle wakes up now and then (a timer, a keep-alive, an
-/// accepted connection), which is a switch. One that truly sleeps in a single `epoll_wait` without any
-/// request cannot be told from a hung one, and the words say so; under load there is none.
-/// What spins on a CPU for ever is not seen here: it uses CPU.
+/// The rule. A process is `Hung` when, for `hung_after_ns` and over at least three looks, its CPU
+/// time stood still, and two walks over all of its threads, that long apart, found the same number
+/// of context switches. A service that is merely idle wakes up now and then (a timer, a keep-alive,
+/// an accepted connection), which is a switch. One that truly sleeps in a single `epoll_wait`
+/// without any request cannot be told from a hung one, and the words say so; under load there is
+/// none. What spins on a CPU for ever is not seen here: it uses CPU.
 #[derive(Debug, Default)]
 pub struct Liveness {
     /// CPU time (ns) when it last changed.
@@ -89,8 +89,8 @@ fn words(vital: &Vital, still_ns: i64) -> String {
         state => (state, "hung, or idle without even a timer"),
     };
     format!(
-        "no CPU time and no context switch in any of {} threads for {} s (state {state}: {what}); its \
-         memory is no evidence while that lasts",
+        "no CPU time and no context switch in any of {} threads for {} s (state {state}: {what}); \
+         its memory is no evidence while that lasts",
         vital.stat.threads,
         still_ns / 1_000_000_000
     )

@@ -128,7 +128,7 @@ pub fn preload_problem(program: &Program, library: &Path) -> Option<String> {
     };
     if image.export("malloc").is_none() {
         return Some(format!(
-            "{wanted} exports no malloc: {name} would run on the allocator that it runs on without it"
+            "{wanted} exports no malloc: {name} would run on the allocator that it has without it"
         ));
     }
     libc_problem(program, libc_of(&image.needed()), library)
@@ -138,11 +138,12 @@ fn libc_problem(program: &Program, library_libc: Libc, library: &Path) -> Option
     let (name, wanted) = (program.path.display(), library.display());
     match (program.libc, library_libc) {
         (Libc::Glibc, Libc::Musl) => Some(format!(
-            "{wanted} is built for musl and {name} runs on glibc: it would not start. Use a build of \
-             the allocator for glibc"
+            "{wanted} is built for musl and {name} runs on glibc: it would not start. Use a \
+             build of the allocator for glibc"
         )),
         (Libc::Musl, Libc::Glibc) => Some(format!(
-            "{wanted} is built for glibc and {name} runs on musl. Use a build of the allocator for musl"
+            "{wanted} is built for glibc and {name} runs on musl. Use a build of the allocator \
+             for musl"
         )),
         _ => None,
     }

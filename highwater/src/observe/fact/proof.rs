@@ -94,8 +94,8 @@ pub struct ProofReader<'a> {
 }
 
 impl ProofReader<'_> {
-    /// Proves who answers malloc. With `patient`, a process whose dynamic linker is still at work is
-    /// `Early`; without, what the maps tell must do.
+    /// Proves who answers malloc. With `patient`, a process whose dynamic linker is still at work
+    /// is `Early`; without, what the maps tell must do.
     pub fn prove(&mut self, patient: bool) -> Result<Proof, Unproved> {
         let maps = self.read_maps()?;
         let exe = read_exe(self.folder)?;
@@ -322,7 +322,7 @@ fn read_binding(memory: &ProcessMemory, loaded: &Loaded) -> Binding {
     }
 }
 
-/// Compares the first page, which holds the headers and, nearly always, the build id.
+/// Compares the first 1,024 bytes, which hold the headers and, nearly always, the build id.
 fn starts_alike(memory: &ProcessMemory, mapped: &MappedFile, file: &File) -> bool {
     use std::os::unix::fs::FileExt;
     let (mut on_disk, mut in_memory) = ([0; 1024], [1; 1024]);
@@ -394,7 +394,8 @@ fn count_votes(memory: &ProcessMemory, maps: &Maps, objects: &[Object<'_>]) -> V
 }
 
 impl Votes {
-    /// What the program is bound to; else the first exporter, unless every bound slot is against it.
+    /// What the program is bound to; else the first exporter, unless every bound slot is against
+    /// it.
     fn choose(&self, objects: &[Object<'_>], first: Option<usize>) -> Option<usize> {
         let find = |path: &str| objects.iter().position(|object| path_of(object) == path);
         if let Some(chosen) = self.program.as_deref().and_then(find) {

@@ -75,8 +75,8 @@ impl Fetcher {
         self.look += 1;
     }
 
-    /// Asks for one endpoint. False when the one of an earlier look has not come back yet, or when it
-    /// failed a moment ago and is left alone.
+    /// Asks for one endpoint. False when the one of an earlier look has not come back yet, or when
+    /// it failed a moment ago and is left alone.
     pub fn ask(&mut self, process: ProcessId, url: &str, now: TimeNs) -> bool {
         self.take_late(now);
         let rests = self

@@ -18,8 +18,8 @@ const HIGHEST_NS: u64 = 3_600_000_000_000;
 /// Upper bounds in seconds, ascending, the last one infinite; cumulative counts.
 pub type Buckets = Vec<(f64, f64)>;
 
-/// Units by the end of a family's name, in nanoseconds. Prometheus wants seconds; the others are seen
-/// in the wild.
+/// Units by the end of a family's name, in nanoseconds. Prometheus wants seconds; the others are
+/// seen in the wild.
 const UNITS: [(&str, f64); 5] = [
     ("_seconds", 1e9),
     ("_milliseconds", 1e6),
@@ -72,8 +72,8 @@ pub struct Histograms {
 }
 
 impl Histograms {
-    /// One row per histogram for what happened since it was last seen. The first sight of a histogram
-    /// only sets the mark: what it counted before has no known beginning.
+    /// One row per histogram for what happened since it was last seen. The first sight of a
+    /// histogram only sets the mark: what it counted before has no known beginning.
     pub fn look(
         &mut self,
         process: ProcessId,

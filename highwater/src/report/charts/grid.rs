@@ -73,8 +73,8 @@ impl Grid {
         }
     }
 
-    /// One value per time: the readings themselves, or the lowest and highest of each stretch in the order
-    /// in which they came.
+    /// One value per time: the readings themselves, or the lowest and highest of each stretch in
+    /// the order in which they came.
     pub fn extremes(&self, points: &[Point]) -> Vec<Option<f64>> {
         match self {
             Grid::Looks(times) => at_looks(times, points),

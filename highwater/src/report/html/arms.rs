@@ -34,8 +34,8 @@ pub fn table(report: &Report) -> Markup {
             div.scroll tabindex="0" {
                 table.arms.stack {
                     caption {
-                        "Memory and its costs. Levels are at the end of the run, costs are means after warm-up; "
-                        "under each number its 95 % interval over processes."
+                        "Memory and its costs. Levels are at the end of the run, costs are means "
+                        "after warm-up; under each number its 95 % interval over processes."
                     }
                     (head(scales))
                     tbody { @for row in rows { (line(report, row, scales)) } }
@@ -78,13 +78,19 @@ fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup
             th scope="row" {
                 span.name { (swatch(report, &row.arm)) (visible(&row.arm)) }
                 @if row.is_control { span.note { "control" } }
-                @if let Some(why) = &row.aborted { span.note.bad title=(visible(why)) { "ended early" } }
+                @if let Some(why) = &row.aborted {
+                    span.note.bad title=(visible(why)) { "ended early" }
+                }
                 @if row.restarted > 0 { span.note.open { (row.restarted) " restarted" } }
-                @for defect in &row.defects { span.note.open title=(visible(defect)) { "known defect" } }
+                @for defect in &row.defects {
+                    span.note.open title=(visible(defect)) { "known defect" }
+                }
             }
             td data-title="Trend" {
                 (trend(row))
-                @if let Some(needs) = &row.memory.needs { span.interval.needs { "needs " (visible(needs)) } }
+                @if let Some(needs) = &row.memory.needs {
+                    span.interval.needs { "needs " (visible(needs)) }
+                }
             }
             @for (at, value) in memory(report, row, scales).iter().chain(&costs(row)).enumerate() {
                 td.number.cost[at == 5] data-title=(value.title) {

@@ -69,7 +69,8 @@ struct Mark {
     words: String,
 }
 
-/// JSON that can stand in a script element: no `<` can end it, no `&` or line separator is read otherwise.
+/// JSON that can stand in a script element: no `<` can end it, no `&` or line separator is read
+/// otherwise.
 pub fn json(report: &Report) -> String {
     let json = serde_json::to_string(&data(report)).unwrap_or_else(|_| "null".to_string());
     json.replace('<', "\\u003c")

@@ -1,8 +1,8 @@
 //! `report.html`: one file that needs nothing else, no network, no server.
 //!
-//! The page is complete without scripts (every chart has its numbers in a table); the scripts draw the charts
-//! from data that stands in the page as JSON. Its Content-Security-Policy allows exactly the scripts and
-//! styles that were rendered here, by their hashes, and no request to anywhere.
+//! The page is complete without scripts (every chart has its numbers in a table); the scripts draw
+//! the charts from data that stands in the page as JSON. Its Content-Security-Policy allows exactly
+//! the scripts and styles that were rendered here, by their hashes, and no request to anywhere.
 
 mod arms;
 mod data;
@@ -19,7 +19,12 @@ use super::visible::visible;
 
 const UPLOT_JS: &str = include_str!("vendor/uPlot.iife.min.js");
 const UPLOT_CSS: &str = include_str!("vendor/uPlot.min.css");
-const PAGE_CSS: &str = include_str!("page/page.css");
+const PAGE_CSS: &str = concat!(
+    include_str!("page/page.css"),
+    include_str!("page/tables.css"),
+    include_str!("page/charts.css"),
+    include_str!("page/narrow.css"),
+);
 /// In the order in which they build upon each other.
 const PAGE_JS: &str = concat!(
     "\"use strict\";\n",
@@ -98,8 +103,8 @@ fn colour_class(report: &Report, arm: &str) -> String {
     }
 }
 
-/// Colours and dash patterns in `page.css` and `arms.js`; their periods have no common divisor, so that 40
-/// arms differ in one or the other.
+/// Colours and dash patterns in `charts.css` and `arms.js`; their periods have no common divisor, so
+/// that 40 arms differ in one or the other.
 const COLOURS: usize = 8;
 const DASHES: [&str; 5] = ["", "7 3", "2 3", "10 3 2 3", "14 4"];
 
@@ -126,8 +131,10 @@ fn swatch(report: &Report, arm: &str) -> Markup {
         DASHES[at % DASHES.len()]
     };
     html! {
-        svg class={ "swatch " (colour_class(report, arm)) } viewBox="0 0 28 8" width="28" height="8" aria-hidden="true" {
-            line x1="1" y1="4" x2="27" y2="4" stroke="currentColor" stroke-width="2.5" stroke-dasharray=(dash) {}
+        svg class={ "swatch " (colour_class(report, arm)) } viewBox="0 0 28 8" width="28" height="8"
+            aria-hidden="true" {
+            line x1="1" y1="4" x2="27" y2="4" stroke="currentColor" stroke-width="2.5"
+                stroke-dasharray=(dash) {}
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The numbers behind each chart as a table, for eyes that cannot use the chart and for scripts turned off.
+//! The numbers behind each chart as a table, for eyes that cannot use the chart and for scripts
+//! turned off.
 
 use maud::{Markup, html};
 

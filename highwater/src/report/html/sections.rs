@@ -102,22 +102,27 @@ pub fn findings(report: &Report) -> Markup {
 
 pub fn charts(report: &Report) -> Markup {
     let charts = &report.charts;
+    let cpu = stretch_caption("User and system, % of one core", charts.cpu.stretch_s);
+    let faults = stretch_caption("Per second", charts.faults.stretch_s);
     html! {
         section.charts aria-labelledby="charts" {
             h2 #charts { "Over time" }
             div #legend.legend hidden role="group" aria-label="Arms shown in every chart" {}
             (figure("rss", "Resident memory", &rss_caption(report), numbers::rss(report)))
-            (figure("ages", "Memory by age of the process", "One dot per process, a bar at the mean of its arm.", numbers::ages(report)))
+            (figure("ages", "Memory by age of the process", DOTS, numbers::ages(report)))
             div.pair {
-                (figure("cpu", "CPU", &stretch_caption("User and system, % of one core", charts.cpu.stretch_s), numbers::cpu(report)))
-                (figure("faults", "Minor faults", &stretch_caption("Per second", charts.faults.stretch_s), numbers::faults(report)))
+                (figure("cpu", "CPU", &cpu, numbers::cpu(report)))
+                (figure("faults", "Minor faults", &faults, numbers::faults(report)))
             }
             @if !charts.latency.is_empty() {
-                (figure("latency", "Latency", "Quantiles of all requests of an arm in each stretch; logarithmic.", numbers::latency(report)))
+                (figure("latency", "Latency", LATENCY, numbers::latency(report)))
             }
         }
     }
 }
+
+const DOTS: &str = "One dot per process, a bar at the mean of its arm.";
+const LATENCY: &str = "Quantiles of all requests of an arm in each stretch; logarithmic.";
 
 fn figure(id: &str, title: &str, caption: &str, numbers: Markup) -> Markup {
     html! {
@@ -175,7 +180,9 @@ pub fn checks(report: &Report) -> Markup {
                     tbody { @for arm in arms {
                         tr {
                             th scope="row" { span.name { (swatch(report, arm)) (visible(arm)) } }
-                            @for name in &names { td { @if let Some(check) = of(arm, name) { (outcome(check)) } } }
+                            @for name in &names {
+                                td { @if let Some(check) = of(arm, name) { (outcome(check)) } }
+                            }
                         }
                     } }
                 } }
@@ -241,9 +248,13 @@ pub fn plans(report: &Report) -> Markup {
                 } }
                 tbody { @for arm in &report.arms {
                     tr {
-                        th scope="row" { span.name { (swatch(report, &arm.name)) (visible(&arm.name)) } }
+                        th scope="row" {
+                            span.name { (swatch(report, &arm.name)) (visible(&arm.name)) }
+                        }
                         td data-title="Allocator" { (visible(&arm.allocator)) }
-                        td data-title="Proved" { @for words in proved(&arm.name) { div { (visible(&words)) } } }
+                        td data-title="Proved" {
+                            @for words in proved(&arm.name) { div { (visible(&words)) } }
+                        }
                         td data-title="Environment" {
                             @for variable in &arm.environment { div { code { (visible(variable)) } } }
                         }
@@ -268,9 +279,16 @@ pub fn events(report: &Report) -> Markup {
                 h2 #events { "Events" }
                 details open[incidents > 0 && report.events.len() <= 40] {
                     summary { (report.events.len()) " events, " (incidents) " of them incidents" }
-                    div.scroll tabindex="0" { table.events {
-                        caption { "What happened, in order" @if shown < report.events.len() { " (the first " (shown) ")" } }
-                        thead { tr { @for title in ["At", "Process", "Event", "Words"] { th scope="col" { (title) } } } }
+                    div.scroll tabindex="0" { table.events.stack {
+                        caption {
+                            "What happened, in order"
+                            @if shown < report.events.len() { " (the first " (shown) ")" }
+                        }
+                        thead { tr {
+                            @for title in ["At", "Process", "Event", "Words"] {
+                                th scope="col" { (title) }
+                            }
+                        } }
                         tbody { @for event in report.events.iter().take(EVENTS_MAX) {
                             tr.incident[is_incident(event.kind)] {
                                 td.number { (written::seconds(event.t_s)) }
@@ -341,7 +359,10 @@ pub fn reproduce(report: &Report) -> Markup {
 pub fn footer(report: &Report) -> Markup {
     html! {
         footer {
-            p { "highwater " (report.summary.version) ". Charts by uPlot (MIT). This page makes no request to any network." }
+            p {
+                "highwater " (report.summary.version) ". Charts by uPlot (MIT). "
+                "This page makes no request to any network."
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The arms: tables of the same rows, memory first and then what it costs, each with as many columns as the
-//! width holds, so that no cell is broken; one block per arm when narrow.
+//! The arms: tables of the same rows, memory first and then what it costs, each with as many
+//! columns as the width holds, so that no cell is broken; one block per arm when narrow.
 
 use std::ops::Range;
 

@@ -1,8 +1,9 @@
-//! The report on a terminal: the answer in one sentence, the arms, what they cost, checks, findings,
-//! lessons, and what highwater itself took.
+//! The report on a terminal: the answer in one sentence, the arms, what they cost, checks,
+//! findings, lessons, and what highwater itself took.
 //!
-//! The text carries ANSI styles; print it through `anstream`, which drops them at a pipe, under NO_COLOR and
-//! on terminals that know none. No escape sequence of a name or log line gets through (see [`super::visible`]).
+//! The text carries ANSI styles; print it through `anstream`, which drops them at a pipe, under
+//! NO_COLOR and on terminals that know none. No escape sequence of a name or log line gets through
+//! (see [`super::visible`]).
 
 mod arms;
 
@@ -129,8 +130,8 @@ pub fn own(report: &Report) -> String {
     )
 }
 
-/// One line for all arms of which the same was seen. Failures stand out where they count: on the arm to
-/// adopt, or on any when there is none.
+/// One line for all arms of which the same was seen. Failures stand out where they count: on the
+/// arm to adopt, or on any when there is none.
 fn check_lines(verdict: &RunVerdict) -> Vec<(Style, String)> {
     let mut groups: Vec<(&CheckOutcome, Vec<&str>)> = Vec::new();
     for check in &verdict.checks {
@@ -208,8 +209,8 @@ impl Page {
     }
 }
 
-/// Words in lines of at most `width` columns; `indent` begins every line but the first. A word longer than
-/// a line is cut.
+/// Words in lines of at most `width` columns; `indent` begins every line but the first. A word
+/// longer than a line is cut.
 fn wrapped(text: &str, width: usize, indent: &str) -> Vec<String> {
     let options = textwrap::Options::new(width)
         .subsequent_indent(indent)

@@ -106,14 +106,17 @@ impl Library {
     /// A library of the cache.
     pub(crate) fn built(recipe: &Recipe, manifest: Manifest, cache: &Cache) -> Library {
         let place = cache.place(recipe);
+        let loader = manifest.loader.map(|loader| Loader {
+            program: place.join(loader.file),
+            library_path: place.clone(),
+        });
+        let companions = manifest.companions.iter().map(|c| place.join(&c.file));
+        let preloaded = loader.is_none();
         Library {
             version: Some(manifest.version),
-            path: Some(place.join(&manifest.library)),
-            companions: manifest
-                .companions
-                .iter()
-                .map(|c| place.join(&c.file))
-                .collect(),
+            path: preloaded.then(|| place.join(&manifest.library)),
+            companions: companions.filter(|_| preloaded).collect(),
+            loader,
             sha256: Some(manifest.sha256),
             build_id: manifest.build_id,
             source: manifest.source,

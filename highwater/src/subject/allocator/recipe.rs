@@ -130,7 +130,7 @@ pub enum Source {
     System,
     Cargo(Crate),
     Apt(Package),
-    AptSource(SourcePackage),
+    AptTarball(SourcePackage),
     Pip(Wheel),
 }
 
@@ -441,7 +441,7 @@ impl Source {
         match self {
             Source::System => "system",
             Source::Cargo(_) => "cargo",
-            Source::Apt(_) | Source::AptSource(_) => "apt",
+            Source::Apt(_) | Source::AptTarball(_) => "apt",
             Source::Pip(_) => "pip",
         }
     }
@@ -452,7 +452,7 @@ impl Source {
             Source::System => "this machine".to_owned(),
             Source::Cargo(c) => format!("crate {} {}", c.name, c.version),
             Source::Apt(p) => format!("deb {} {} ({})", p.package, p.version, p.suite),
-            Source::AptSource(p) => format!("source {} {} ({})", p.package, p.version, p.suite),
+            Source::AptTarball(p) => format!("source {} {} ({})", p.package, p.version, p.suite),
             Source::Pip(w) => format!("wheel {} {}", w.package, w.version),
         }
     }
@@ -469,7 +469,7 @@ impl Source {
                         .map(|f| (format!("deb {}", f.package), f.sha256.as_str())),
                 )
                 .collect(),
-            Source::AptSource(p) => vec![(p.file.clone(), p.sha256.as_str())],
+            Source::AptTarball(p) => vec![(p.file.clone(), p.sha256.as_str())],
             Source::Pip(w) => vec![(format!("wheel {}", w.package), w.sha256.as_str())],
         }
     }

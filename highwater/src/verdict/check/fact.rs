@@ -1,7 +1,8 @@
-//! Conditions that only the runner can try (`http`, `command`), looked up as facts of the processes.
+//! Conditions that only the runner can try (`http`, `command`), looked up as facts of the
+//! processes.
 //!
-//! The runner tries the condition against a process and records a [`crate::observe::look::Fact`] of that
-//! process: key [`key`], value [`value`].
+//! The runner tries the condition against a process and records a [`crate::observe::look::Fact`] of
+//! that process: key [`key`], value [`value`].
 
 use std::time::Duration;
 

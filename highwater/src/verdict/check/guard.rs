@@ -1,7 +1,8 @@
-//! Guard rails: the same conditions, judged at every look from that look and the last minute's latencies.
+//! Guard rails: the same conditions, judged at every look from that look and the last minute's
+//! latencies.
 //!
-//! Cheap: one pass over the look's samples, no reading back of the run. `trend` needs an interim verdict and
-//! is not judged here; ask [`super::judge_check`] whenever one is made.
+//! Cheap: one pass over the look's samples, no reading back of the run. `trend` needs an interim
+//! verdict and is not judged here; ask [`super::judge_check`] whenever one is made.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -46,7 +47,8 @@ impl Guards {
         }
     }
 
-    /// The guards that this look breaks, each with its arm. `uptime` is the age of a process at this look.
+    /// The guards that this look breaks, each with its arm. `uptime` is the age of a process at
+    /// this look.
     pub fn look(
         &mut self,
         look: &Look,
@@ -176,8 +178,8 @@ impl Arm<'_> {
         merged
     }
 
-    /// More pauses in the last minute than a minute may have, per process; less than a minute of past
-    /// can only show too few.
+    /// More pauses in the last minute than a minute may have, per process; less than a minute of
+    /// past can only show too few.
     fn pauses(&self, max: f64) -> Option<Seen> {
         let pauses = self.merged().pauses() as f64 / self.processes.len() as f64;
         let observed = format!(

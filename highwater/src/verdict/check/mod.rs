@@ -2,14 +2,17 @@
 //!
 //! Rules, one for each kind of condition. `after` counts from the start of each process.
 //!
-//! - `rss_max`: the highest RSS of any process of the arm. Without `after` the kernel's high-water mark
-//!   counts too, so that a peak between two looks is seen; it has no date, so with `after` only readings do.
-//! - `metric`: every reading lies within [min, max], from `after` on (from the end of the warm-up when there
-//!   is no `after`). `min` of a counter is asked of the last reading of each process only: counters start at 0.
+//! - `rss_max`: the highest RSS of any process of the arm. Without `after` the kernel's high-water
+//!   mark counts too, so that a peak between two looks is seen; it has no date, so with `after`
+//!   only readings do.
+//! - `metric`: every reading lies within [min, max], from `after` on (from the end of the warm-up
+//!   when there is no `after`). `min` of a counter is asked of the last reading of each process
+//!   only: counters start at 0.
 //! - `p99_max`, `pauses_per_minute_max`: over all requests of the arm after warm-up and `after`.
 //! - `trend`: the arm's label is among those wanted; *insufficient* is neither passed nor failed.
 //! - `http`, `command`: tried by the runner, which records each outcome as a fact ([`fact::key`],
-//!   [`fact::value`]); with `after` every outcome from then on must pass, without it the last of each replica.
+//!   [`fact::value`]); with `after` every outcome from then on must pass, without it the last of
+//!   each replica.
 
 pub mod fact;
 pub mod guard;

@@ -12,7 +12,8 @@ use crate::units::written;
 /// What recorded names of the subject's own metrics begin with.
 pub const OPENMETRICS: &str = "openmetrics:";
 
-/// Highest RSS of a process from `after` on, bytes; with the kernel's high-water mark when `after` is zero.
+/// Highest RSS of a process from `after` on, bytes; with the kernel's high-water mark when `after`
+/// is zero.
 pub fn highest_rss(process: &Process, after: Duration) -> Option<f64> {
     let names = match after.is_zero() {
         true => &[metric::RSS.name, metric::RSS_PEAK.name][..],
@@ -50,8 +51,8 @@ impl Reading<'_> {
     }
 }
 
-/// Every reading of `name` lies within [min, max] from `after` on; `min` of a counter is asked of the last
-/// reading of each process.
+/// Every reading of `name` lies within [min, max] from `after` on; `min` of a counter is asked of
+/// the last reading of each process.
 pub fn within(
     processes: &[&Process],
     name: &str,
@@ -92,8 +93,8 @@ pub fn outside(value: f64, min: Option<f64>, max: Option<f64>) -> bool {
         || max.is_some_and(|max| value.is_nan() || value > max)
 }
 
-/// Whether a recorded name answers to `wanted`: the same name, and for the subject's own metrics every
-/// label that `wanted` gives, in any order; labels that it does not give may have any value.
+/// Whether a recorded name answers to `wanted`: the same name, and for the subject's own metrics
+/// every label that `wanted` gives, in any order; labels that it does not give may have any value.
 pub fn answers(recorded: &str, wanted: &str) -> bool {
     if recorded == wanted {
         return true;

@@ -1,8 +1,9 @@
 //! The answer in one sentence, from where the arms stand.
 //!
-//! The rule, in order: nothing could be judged; the control could not be judged; the control does not grow
-//! (nothing to fix); the control grows and some allocator does not (the allocator holds the memory); every
-//! allocator grows and a changed program does not (the cause is in the program); nothing stops the growth.
+//! The rule, in order: nothing could be judged; the control could not be judged; the control does
+//! not grow (nothing to fix); the control grows and some allocator does not (the allocator holds
+//! the memory); every allocator grows and a changed program does not (the cause is in the program);
+//! nothing stops the growth.
 
 use super::Finding;
 use super::phrases::{
@@ -318,7 +319,8 @@ impl Scene<'_> {
         self.with(|s| s.change == Change::Allocator && untold(s))
     }
 
-    /// The control is told; the question is answered when every other arm that lives is told as well.
+    /// The control is told; the question is answered when every other arm that lives is told as
+    /// well.
     fn finish(&self, mut headline: String) -> Answer {
         let open = self.with(|s| s.class == Class::Undecided);
         if !open.is_empty() && !headline.contains("cannot be told yet") {

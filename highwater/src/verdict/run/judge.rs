@@ -1,7 +1,7 @@
 //! The whole way from a run's record to its verdict, in one pure function: `run`, `report` and a resumed run
 //! all say the same of the same record.
 
-use super::{RunVerdict, conclude};
+use super::{RunVerdict, audited, conclude};
 use crate::analyse::arms::arm_series;
 use crate::analyse::cost::arm_costs;
 use crate::observe::metric;
@@ -22,7 +22,7 @@ pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
     let pairs = against_control(&arms, &run.experiment.control, rules);
     let costs = arm_costs(run, warmup);
     let checks = judge_checks(run, &arms, &costs);
-    conclude(run, &arms, pairs, &costs, checks, Vec::new())
+    conclude(run, &arms, pairs, &costs, checks, audited::findings(run))
 }
 
 fn against_control(arms: &[ArmVerdict], control: &str, rules: &Rules) -> Vec<PairVerdict> {

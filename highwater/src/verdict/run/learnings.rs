@@ -69,8 +69,8 @@ pub fn adopt(run: &Run, all: &[Standing], checks: &[CheckOutcome]) -> Option<Ado
     })
 }
 
-/// The lowest level among arms that do not grow (of a growing one it is a matter of time), when it is clearly
-/// the lowest.
+/// The lowest level among arms that do not grow (of a growing one it is a matter of time), when it
+/// is clearly the lowest.
 fn least_memory(all: &[Standing], control: Option<&Standing>) -> Option<String> {
     let bounded: Vec<&Standing> = all.iter().filter(|s| s.class == Class::Bounded).collect();
     let best = lowest(&bounded).filter(|_| bounded.len() > 1)?;
@@ -177,7 +177,8 @@ fn shares(standing: &Standing) -> Option<String> {
         .lazy_free_share
         .filter(|share| *share >= SHARE_MIN)?;
     Some(format!(
-        "{} of the resident set of {} is LazyFree: given back, and taken by the kernel only when it needs it.",
+        "{} of the resident set of {} is LazyFree: given back, and taken by the kernel only when it \
+         needs it.",
         written::percent(lazy),
         name(standing)
     ))

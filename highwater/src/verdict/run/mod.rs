@@ -1,10 +1,11 @@
 //! The verdict on a whole run: what the terminal, the page and the ledger say.
 //!
-//! [`conclude`] turns the verdicts on arms and pairs into one answer. It knows no experiment by name: what it
-//! says follows from the labels, from which arms differ from the control by allocator only ([`standing`]), and
-//! from what the processes were seen to do.
+//! [`conclude`] turns the verdicts on arms and pairs into one answer. It knows no experiment by
+//! name: what it says follows from the labels, from which arms differ from the control by allocator
+//! only ([`standing`]), and from what the processes were seen to do.
 
 mod headline;
+mod audited;
 pub mod judge;
 mod learnings;
 mod phrases;
@@ -23,7 +24,8 @@ use crate::record::run::Run;
 /// The answer first, then the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunVerdict {
-    /// One sentence: "Every allocator grows alike (+290 MiB/h); only `fixed` is flat: a leak, not fragmentation."
+    /// One sentence: "Every allocator grows alike (+290 MiB/h); only `fixed` is flat: a leak, not
+    /// fragmentation."
     pub headline: String,
     /// Whether the question of the experiment is answered.
     pub decided: bool,
@@ -63,7 +65,8 @@ pub struct ArmRow {
     pub cost: ArmCost,
     /// Peak RSS of any process, bytes.
     pub rss_peak_bytes: f64,
-    /// What the processes were proved to run, one entry when all agree: "jemalloc 5.3.0 (build id 1f2e...)".
+    /// What the processes were proved to run, one entry when all agree: "jemalloc 5.3.0 (build id
+    /// 1f2e...)".
     pub proved: Vec<String>,
     /// Known defects of the allocator.
     pub defects: Vec<String>,
@@ -86,9 +89,9 @@ pub struct Finding {
 
 /// The answer to the experiment, from the verdicts on its arms.
 ///
-/// `arms` and `costs` may miss an arm (it then has no verdict, or no costs); `pairs` is every arm against the
-/// control; `checks` comes from [`super::check::judge_checks`]; `findings` from the audit, worst first.
-/// `ArmVerdict::level` and slopes are bytes of RSS.
+/// `arms` and `costs` may miss an arm (it then has no verdict, or no costs); `pairs` is every arm
+/// against the control; `checks` comes from [`super::check::judge_checks`]; `findings` from the
+/// audit, worst first. `ArmVerdict::level` and slopes are bytes of RSS.
 pub fn conclude(
     run: &Run,
     arms: &[ArmVerdict],

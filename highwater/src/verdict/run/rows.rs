@@ -11,7 +11,8 @@ use crate::units::written;
 use crate::verdict::Label;
 use crate::verdict::arm::ArmVerdict;
 
-/// Fact that holds the allocator's known defects, one a line; recorded once when the process is proved.
+/// Fact that holds the allocator's known defects, one a line; recorded once when the process is
+/// proved.
 pub const DEFECTS_FACT: &str = "allocator.defects";
 
 /// Kinds of event after which a process is gone though nobody asked it to go.

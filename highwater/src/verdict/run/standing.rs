@@ -40,13 +40,14 @@ pub struct Standing<'a> {
     pub class: Class,
     /// Slope over that of the control, when both grow.
     pub slope_ratio: Option<f64>,
-    /// Whether its growth is as fast as the control's: the growth of the difference may be zero, or the
-    /// slopes are within [`ALIKE`] of each other (a difference that a long run makes significant may still
-    /// not matter).
+    /// Whether its growth is as fast as the control's: the growth of the difference may be zero, or
+    /// the slopes are within [`ALIKE`] of each other (a difference that a long run makes
+    /// significant may still not matter).
     pub is_alike: bool,
 }
 
-/// Slopes within this share of each other count as alike: allocators round the same blocks up differently.
+/// Slopes within this share of each other count as alike: allocators round the same blocks up
+/// differently.
 const ALIKE: f64 = 0.2;
 
 /// Beginnings of environment names that tune an allocator and nothing else.
@@ -116,7 +117,8 @@ fn is_alike(
     }
 }
 
-/// Growth that was seen stands even when the arm ended early; that it would have stayed bounded does not.
+/// Growth that was seen stands even when the arm ended early; that it would have stayed bounded
+/// does not.
 fn class(row: &ArmRow) -> Class {
     match row.memory.label {
         label if row.aborted.is_some() && label != Label::Growing => Class::Ended,
@@ -140,8 +142,9 @@ fn change(experiment: &Experiment, row: &ArmRow) -> Change {
     }
 }
 
-/// Same command, arguments and environment, but for what chooses or tunes an allocator: known environment
-/// names, and options whose name has "alloc" in it (`--allocator smp`), for programs that bring their own.
+/// Same command, arguments and environment, but for what chooses or tunes an allocator: known
+/// environment names, and options whose name has "alloc" in it (`--allocator smp`), for programs
+/// that bring their own.
 fn is_same_program(experiment: &Experiment, a: &Arm, b: &Arm) -> bool {
     let command = |arm: &Arm| {
         let own = arm.command.as_ref().unwrap_or(&experiment.subject.command);

@@ -42,8 +42,14 @@ function readPalette() {
     probe.style.color = value;
     return getComputedStyle(probe).color;
   };
-  palette = { ink: resolved("var(--ink)"), muted: resolved("var(--muted)"), grid: resolved("var(--grid)"),
-    paper: resolved("var(--paper)"), open: resolved("var(--open)"), arms: [] };
+  palette = {
+    ink: resolved("var(--ink)"),
+    muted: resolved("var(--muted)"),
+    grid: resolved("var(--grid)"),
+    paper: resolved("var(--paper)"),
+    open: resolved("var(--open)"),
+    arms: [],
+  };
   for (const arm of ARMS) {
     palette.arms.push(resolved(arm.control ? "var(--ink)" : "var(--" + arm.colourClass + ")"));
   }
@@ -55,8 +61,24 @@ function faded(arm, alpha) {
 }
 
 function swatch(arm) {
-  const made = svg("svg", { class: "swatch arm " + arm.colourClass, viewBox: "0 0 28 8", width: 28, height: 8, "aria-hidden": "true" });
-  made.append(svg("line", { x1: 1, y1: 4, x2: 27, y2: 4, stroke: "currentColor", "stroke-width": 2.5, "stroke-dasharray": arm.dash.join(" ") }));
+  const made = svg("svg", {
+    class: "swatch arm " + arm.colourClass,
+    viewBox: "0 0 28 8",
+    width: 28,
+    height: 8,
+    "aria-hidden": "true",
+  });
+  made.append(
+    svg("line", {
+      x1: 1,
+      y1: 4,
+      x2: 27,
+      y2: 4,
+      stroke: "currentColor",
+      "stroke-width": 2.5,
+      "stroke-dasharray": arm.dash.join(" "),
+    }),
+  );
   return made;
 }
 
@@ -71,8 +93,17 @@ function showArms() {
 function buildLegend() {
   const legend = document.getElementById("legend");
   for (const arm of ARMS) {
-    const button = element("button", { type: "button", "data-arm": arm.index, "aria-pressed": "true",
-      title: "Click hides or shows it, double click shows only it" }, swatch(arm), element("span", {}, arm.name));
+    const button = element(
+      "button",
+      {
+        type: "button",
+        "data-arm": arm.index,
+        "aria-pressed": "true",
+        title: "Click hides or shows it, double click shows only it",
+      },
+      swatch(arm),
+      element("span", {}, arm.name),
+    );
     button.addEventListener("click", () => {
       if (!hiddenArms.delete(arm.index)) hiddenArms.add(arm.index);
       showArms();
@@ -85,7 +116,10 @@ function buildLegend() {
     legend.append(button);
   }
   const all = element("button", { type: "button", class: "all", hidden: "" }, "Show all");
-  all.addEventListener("click", () => { hiddenArms.clear(); showArms(); });
+  all.addEventListener("click", () => {
+    hiddenArms.clear();
+    showArms();
+  });
   legend.append(all);
   legend.hidden = false;
 }

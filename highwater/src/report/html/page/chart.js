@@ -10,8 +10,12 @@ function timeChart(spec) {
   const host = document.getElementById(spec.host);
   const tools = host.closest("figure").querySelector(".tools");
   const reset = element("button", { type: "button", hidden: "" }, "Reset zoom");
-  const plot = element("div", { class: "plot", tabindex: "0", role: "group", "aria-label": spec.label +
-    ". Arrow keys move the cursor, plus and minus zoom, 0 resets." });
+  const plot = element("div", {
+    class: "plot",
+    tabindex: "0",
+    role: "group",
+    "aria-label": spec.label + ". Arrow keys move the cursor, plus and minus zoom, 0 resets.",
+  });
   const readout = element("div", { class: "readout", "aria-live": "polite" });
   tools.append(...(spec.tools || []), reset);
   host.append(plot, readout);
@@ -20,7 +24,9 @@ function timeChart(spec) {
   const data = [spec.t_s, ...spec.lines.map((line) => line.values)];
   chart.u = new uPlot(options(chart), data, plot);
   chart.zoomed = () => chart.u.scales.x.min > full[0] || chart.u.scales.x.max < full[1];
-  chart.afterZoom = () => { reset.hidden = !chart.zoomed(); };
+  chart.afterZoom = () => {
+    reset.hidden = !chart.zoomed();
+  };
   reset.addEventListener("click", () => zoomAll(null));
   follow(chart, plot);
   tell(chart);
@@ -30,29 +36,70 @@ function timeChart(spec) {
 
 function options(chart) {
   const { spec } = chart;
-  const size = () => ({ width: Math.max(chart.plot.clientWidth, 200), height: spec.height(chart.plot.clientWidth) });
+  const size = () => ({
+    width: Math.max(chart.plot.clientWidth, 200),
+    height: spec.height(chart.plot.clientWidth),
+  });
   chart.size = size;
-  const axis = { stroke: () => palette.muted, grid: { stroke: () => palette.grid, width: 1 }, ticks: { show: false },
-    font: "12px system-ui, sans-serif" };
+  const axis = {
+    stroke: () => palette.muted,
+    grid: { stroke: () => palette.grid, width: 1 },
+    ticks: { show: false },
+    font: "12px system-ui, sans-serif",
+  };
   return {
     ...size(),
     legend: { show: false },
     padding: [10, () => (chart.plot.clientWidth < NARROW ? 14 : labelSpace(chart)), 0, 0],
-    scales: { x: { time: false, auto: false, min: chart.full[0], max: chart.full[1] }, y: spec.log ? { distr: 3, log: 10 } : { range: (u, min, max) => yRange(spec, min, max) } },
+    scales: {
+      x: { time: false, auto: false, min: chart.full[0], max: chart.full[1] },
+      y: spec.log ? { distr: 3, log: 10 } : { range: (u, min, max) => yRange(spec, min, max) },
+    },
     axes: [
-      { ...axis, incrs: TIME_STEPS, space: 70, size: 32, values: (u, splits, i, space, step) => timeTicks(splits, step) },
-      { ...axis, size: spec.axisWidth || 56, values: (u, splits) => splits.map((v) => (v === null ? "" : spec.ticks(v))) },
+      {
+        ...axis,
+        incrs: TIME_STEPS,
+        space: 70,
+        size: 32,
+        values: (u, splits, i, space, step) => timeTicks(splits, step),
+      },
+      {
+        ...axis,
+        size: spec.axisWidth || 56,
+        values: (u, splits) => splits.map((v) => (v === null ? "" : spec.ticks(v))),
+      },
     ],
     series: [{}, ...spec.lines.map((line) => series(spec, line))],
     bands: bands(spec.lines),
-    cursor: { drag: { x: true, y: false, setScale: true }, points: { show: (u, i) => point(spec, u, i) },
-      sync: { key: "time", setSeries: false, scales: ["x", null], filters: { pub: (type) => type === "mousemove" || type === "mouseleave" } },
-      bind: { dblclick: () => () => { zoomAll(null); return null; } } },
+    cursor: {
+      drag: { x: true, y: false, setScale: true },
+      points: { show: (u, i) => point(spec, u, i) },
+      sync: {
+        key: "time",
+        setSeries: false,
+        scales: ["x", null],
+        filters: { pub: (type) => type === "mousemove" || type === "mouseleave" },
+      },
+      bind: {
+        dblclick: () => () => {
+          zoomAll(null);
+          return null;
+        },
+      },
+    },
     hooks: {
       draw: [(u) => drawMarks(chart, u), (u) => drawNames(chart, u)],
       setCursor: [() => tell(chart)],
-      setScale: [(u, key) => { if (key === "x" && chart.ready) zoomAll([u.scales.x.min, u.scales.x.max], chart); }],
-      ready: [() => { chart.ready = true; }],
+      setScale: [
+        (u, key) => {
+          if (key === "x" && chart.ready) zoomAll([u.scales.x.min, u.scales.x.max], chart);
+        },
+      ],
+      ready: [
+        () => {
+          chart.ready = true;
+        },
+      ],
     },
   };
 }
@@ -61,14 +108,21 @@ function series(spec, line) {
   const arm = ARMS[line.arm];
   const base = { show: !hiddenArms.has(line.arm), points: { show: false }, spanGaps: false };
   if (line.kind === "lo" || line.kind === "hi") return { ...base, width: 0, stroke: null };
-  if (line.kind === "process") return { ...base, width: 1, stroke: () => faded(line.arm, spec.thin || 0.4) };
-  return { ...base, width: arm.control ? 2.5 : 2, dash: arm.dash, stroke: () => palette.arms[line.arm] };
+  if (line.kind === "process")
+    return { ...base, width: 1, stroke: () => faded(line.arm, spec.thin || 0.4) };
+  return {
+    ...base,
+    width: arm.control ? 2.5 : 2,
+    dash: arm.dash,
+    stroke: () => palette.arms[line.arm],
+  };
 }
 
 function bands(lines) {
   const made = [];
   lines.forEach((line, at) => {
-    if (line.kind === "hi") made.push({ series: [at + 1, at + 2], fill: () => faded(line.arm, 0.13) });
+    if (line.kind === "hi")
+      made.push({ series: [at + 1, at + 2], fill: () => faded(line.arm, 0.13) });
   });
   return made;
 }
@@ -91,15 +145,19 @@ function point(spec, u, at) {
   return dot;
 }
 
-const shownMeans = (spec) => spec.lines.filter((line) => line.kind === "mean" && !hiddenArms.has(line.arm));
+const shownMeans = (spec) =>
+  spec.lines.filter((line) => line.kind === "mean" && !hiddenArms.has(line.arm));
 const shortName = (name) => (name.length > 20 ? name.slice(0, 19) + "…" : name);
 
 function labelSpace(chart) {
   if (!chart.labelWidth) {
     const context = document.createElement("canvas").getContext("2d");
     context.font = "12px system-ui, sans-serif";
-    const names = chart.spec.lines.filter((line) => line.kind === "mean").map((line) => ARMS[line.arm].name);
-    chart.labelWidth = Math.max(20, ...names.map((name) => context.measureText(shortName(name)).width)) + 14;
+    const names = chart.spec.lines
+      .filter((line) => line.kind === "mean")
+      .map((line) => ARMS[line.arm].name);
+    chart.labelWidth =
+      Math.max(20, ...names.map((name) => context.measureText(shortName(name)).width)) + 14;
   }
   return chart.labelWidth;
 }
@@ -107,7 +165,9 @@ function labelSpace(chart) {
 // Names of the arms at the ends of their lines, pushed apart where they would overlap.
 function drawNames(chart, u) {
   if (chart.plot.clientWidth < NARROW) return;
-  const ratio = devicePixelRatio, gap = 15 * ratio, { left, top, width, height } = u.bbox;
+  const ratio = devicePixelRatio,
+    gap = 15 * ratio,
+    { left, top, width, height } = u.bbox;
   const names = [];
   for (const line of shownMeans(chart.spec)) {
     for (let at = u.series[0].idxs ? u.series[0].idxs[1] : line.values.length - 1; at >= 0; at--) {
@@ -121,7 +181,10 @@ function drawNames(chart, u) {
   if (names.length * gap > height + gap) return;
   for (let i = 1; i < names.length; i++) names[i].y = Math.max(names[i].y, names[i - 1].y + gap);
   let floor = top + height;
-  for (let i = names.length - 1; i >= 0; i--) { names[i].y = Math.min(names[i].y, floor); floor = names[i].y - gap; }
+  for (let i = names.length - 1; i >= 0; i--) {
+    names[i].y = Math.min(names[i].y, floor);
+    floor = names[i].y - gap;
+  }
   const context = u.ctx;
   context.save();
   context.font = 12 * ratio + "px system-ui, sans-serif";
@@ -136,7 +199,9 @@ function drawNames(chart, u) {
 
 function drawMarks(chart, u) {
   const marks = chart.spec.marks || [];
-  const { left, top, width, height } = u.bbox, ratio = devicePixelRatio, context = u.ctx;
+  const { left, top, width, height } = u.bbox,
+    ratio = devicePixelRatio,
+    context = u.ctx;
   context.save();
   context.strokeStyle = context.fillStyle = palette.open;
   context.lineWidth = ratio;
@@ -162,7 +227,9 @@ function tell(chart) {
   const { u, spec, readout } = chart;
   const at = u ? u.cursor.idx : null;
   if (at == null) {
-    const hint = matchMedia("(hover: none)").matches ? "Tap for values." : "Point for values, drag to zoom, double click resets.";
+    const hint = matchMedia("(hover: none)").matches
+      ? "Tap for values."
+      : "Point for values, drag to zoom, double click resets.";
     readout.replaceChildren(hint);
     return;
   }
@@ -170,12 +237,30 @@ function tell(chart) {
   for (const line of shownMeans(spec)) {
     if (line.values[at] == null) continue;
     const mark = element("i", { class: "arm " + ARMS[line.arm].colourClass });
-    parts.push(element("span", { class: "value" }, mark, ARMS[line.arm].name + " ", element("b", {}, spec.value(line.values[at]))));
+    parts.push(
+      element(
+        "span",
+        { class: "value" },
+        mark,
+        ARMS[line.arm].name + " ",
+        element("b", {}, spec.value(line.values[at])),
+      ),
+    );
   }
   const near = nearest(chart, at);
-  if (near) parts.push(element("span", { class: "value" }, "nearest process " + near.id + " ", element("b", {}, spec.value(near.values[at]))));
+  if (near)
+    parts.push(
+      element(
+        "span",
+        { class: "value" },
+        "nearest process " + near.id + " ",
+        element("b", {}, spec.value(near.values[at])),
+      ),
+    );
   const reach = (u.scales.x.max - u.scales.x.min) * 0.008;
-  for (const mark of (spec.marks || []).filter((m) => Math.abs(m.t_s - spec.t_s[at]) <= reach).slice(0, 4)) {
+  for (const mark of (spec.marks || [])
+    .filter((m) => Math.abs(m.t_s - spec.t_s[at]) <= reach)
+    .slice(0, 4)) {
     parts.push(element("span", {}, clock(mark.t_s) + " " + mark.words));
   }
   readout.replaceChildren(...parts);
@@ -184,11 +269,15 @@ function tell(chart) {
 function nearest(chart, at) {
   const { u, spec } = chart;
   if (u.cursor.top == null || u.cursor.top < 0) return null;
-  let best = null, distance = 40;
+  let best = null,
+    distance = 40;
   for (const line of spec.lines) {
     if (line.kind !== "process" || line.values[at] == null || hiddenArms.has(line.arm)) continue;
     const away = Math.abs(u.valToPos(line.values[at], "y") - u.cursor.top);
-    if (away < distance) { best = line; distance = away; }
+    if (away < distance) {
+      best = line;
+      distance = away;
+    }
   }
   return best;
 }
@@ -201,8 +290,13 @@ function zoomAll(stretch, source) {
   zooming = true;
   for (const chart of timeCharts) {
     const [from, to] = stretch || chart.full;
-    const stays = chart === source || (chart.u.scales.x.min === from && chart.u.scales.x.max === to);
-    if (!stays) chart.u.setScale("x", { min: Math.max(from, chart.full[0]), max: Math.min(to, chart.full[1]) });
+    const stays =
+      chart === source || (chart.u.scales.x.min === from && chart.u.scales.x.max === to);
+    if (!stays)
+      chart.u.setScale("x", {
+        min: Math.max(from, chart.full[0]),
+        max: Math.min(to, chart.full[1]),
+      });
   }
   queueMicrotask(() => {
     zooming = false;
@@ -213,36 +307,56 @@ function zoomAll(stretch, source) {
 // Arms, width, keys and touch.
 function follow(chart, plot) {
   const { u, spec } = chart;
-  armListeners.push(() => u.batch(() => spec.lines.forEach((line, at) => {
-    const show = !hiddenArms.has(line.arm);
-    if (u.series[at + 1].show !== show) u.setSeries(at + 1, { show });
-  })));
+  armListeners.push(() =>
+    u.batch(() =>
+      spec.lines.forEach((line, at) => {
+        const show = !hiddenArms.has(line.arm);
+        if (u.series[at + 1].show !== show) u.setSeries(at + 1, { show });
+      }),
+    ),
+  );
   let width = plot.clientWidth;
   new ResizeObserver(() => {
-    if (plot.clientWidth !== width) { width = plot.clientWidth; u.setSize(chart.size()); }
+    if (plot.clientWidth !== width) {
+      width = plot.clientWidth;
+      u.setSize(chart.size());
+    }
   }).observe(plot);
   plot.addEventListener("keydown", (event) => key(chart, event));
-  u.over.addEventListener("touchmove", (event) => {
-    const box = u.over.getBoundingClientRect(), touch = event.touches[0];
-    u.setCursor({ left: touch.clientX - box.left, top: touch.clientY - box.top });
-  }, { passive: true });
+  u.over.addEventListener(
+    "touchmove",
+    (event) => {
+      const box = u.over.getBoundingClientRect(),
+        touch = event.touches[0];
+      u.setCursor({ left: touch.clientX - box.left, top: touch.clientY - box.top });
+    },
+    { passive: true },
+  );
 }
 
 function key(chart, event) {
-  const { u } = chart, width = u.over.clientWidth;
+  const { u } = chart,
+    width = u.over.clientWidth;
   const left = u.cursor.left >= 0 ? u.cursor.left : width / 2;
-  const move = (to) => u.setCursor({ left: Math.min(Math.max(to, 0), width - 1), top: u.over.clientHeight / 2 });
+  const move = (to) =>
+    u.setCursor({ left: Math.min(Math.max(to, 0), width - 1), top: u.over.clientHeight / 2 });
   const zoom = (factor) => {
-    const centre = u.posToVal(left, "x"), { min, max } = u.scales.x;
+    const centre = u.posToVal(left, "x"),
+      { min, max } = u.scales.x;
     const from = Math.max(centre - (centre - min) * factor, chart.full[0]);
     const to = Math.min(centre + (max - centre) * factor, chart.full[1]);
     if (to - from > 0) u.setScale("x", { min: from, max: to });
   };
   const actions = {
-    ArrowLeft: () => move(left - width / 100), ArrowRight: () => move(left + width / 100),
-    Home: () => move(0), End: () => move(width - 1),
-    "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2),
-    0: () => zoomAll(null), Escape: () => zoomAll(null),
+    ArrowLeft: () => move(left - width / 100),
+    ArrowRight: () => move(left + width / 100),
+    Home: () => move(0),
+    End: () => move(width - 1),
+    "+": () => zoom(0.5),
+    "=": () => zoom(0.5),
+    "-": () => zoom(2),
+    0: () => zoomAll(null),
+    Escape: () => zoomAll(null),
   };
   if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
   event.preventDefault();

@@ -1,7 +1,13 @@
 // Numbers for people, as src/units/written.rs writes them.
 
 const KIB = 1024;
-const BYTE_UNITS = [["TiB", KIB ** 4], ["GiB", KIB ** 3], ["MiB", KIB ** 2], ["KiB", KIB], ["B", 1]];
+const BYTE_UNITS = [
+  ["TiB", KIB ** 4],
+  ["GiB", KIB ** 3],
+  ["MiB", KIB ** 2],
+  ["KiB", KIB],
+  ["B", 1],
+];
 
 // The largest unit in which `bytes` is at least 1.
 function byteUnit(bytes) {
@@ -38,7 +44,9 @@ const two = (n) => String(n).padStart(2, "0");
 // A time of the run: m:ss, h:mm:ss from one hour on, days from two days on.
 function clock(seconds) {
   const s = Math.round(Math.abs(seconds));
-  const days = Math.floor(s / 86400), hours = Math.floor(s / 3600), minutes = Math.floor(s / 60);
+  const days = Math.floor(s / 86400),
+    hours = Math.floor(s / 3600),
+    minutes = Math.floor(s / 60);
   if (hours >= 48) return days + " d " + two(hours % 24) + ":" + two(minutes % 60);
   if (hours >= 1) return hours + ":" + two(minutes % 60) + ":" + two(s % 60);
   return minutes + ":" + two(s % 60);

@@ -122,6 +122,8 @@ pub enum Answer {
     Hangs,
     /// Nothing is noticed.
     Nothing,
+    /// It could not be tried here.
+    Untried,
 }
 
 impl Report {
@@ -247,10 +249,9 @@ impl Trial<'_> {
     }
 
     fn misuse(&self, misuse: &str, about: &str) -> Result<Protection> {
-        // Little time is left only after hangs; then what is not seen to stop counts as not noticed.
         let answer = match self.start(misuse, MISUSE_LIMIT)? {
             Ok(finished) => answer(&finished),
-            Err(_) => Answer::Nothing,
+            Err(_) => Answer::Untried,
         };
         Ok(Protection {
             misuse: misuse.to_owned(),
@@ -314,21 +315,24 @@ fn judge(finished: &Finished) -> (Outcome, String) {
         (Some(0), _) => (Outcome::Clean, String::new()),
         (Some(CANNOT), _) => (Outcome::Untried, said),
         (Some(1), _) if !said.is_empty() => (Outcome::Defect, said),
-        (Some(code), _) => (Outcome::Crash, format!("it ended with exit code {code}")),
-        (None, Some(signal)) => {
-            let last = String::from_utf8_lossy(&finished.stderr);
-            let last = last
-                .lines()
-                .rfind(|l| !l.trim().is_empty())
-                .unwrap_or_default();
-            let sep = if last.is_empty() { "" } else { ": " };
-            (
-                Outcome::Crash,
-                format!("it was ended by signal {signal}{sep}{last}"),
-            )
-        }
+        (Some(code), _) => (
+            Outcome::Crash,
+            format!("it ended with exit code {code}{}", last(finished)),
+        ),
+        (None, Some(signal)) => (
+            Outcome::Crash,
+            format!("it was ended by signal {signal}{}", last(finished)),
+        ),
         (None, None) => (Outcome::Crash, "it ended in an unknown way".to_owned()),
     }
+}
+
+/// The last line on stderr, after a colon.
+fn last(finished: &Finished) -> String {
+    let said = String::from_utf8_lossy(&finished.stderr);
+    let line = said.lines().rfind(|line| !line.trim().is_empty());
+    line.map(|line| format!(": {}", line.trim()))
+        .unwrap_or_default()
 }
 
 fn answer(finished: &Finished) -> Answer {
@@ -340,9 +344,13 @@ fn answer(finished: &Finished) -> Answer {
         // Abort, trap and illegal instruction are how an allocator ends a program on purpose.
         Some(libc::SIGABRT | libc::SIGTRAP | libc::SIGILL) => Answer::Stops,
         Some(_) => Answer::Crashes,
-        // Some print their finding and exit; the probe of the order answers in the same way.
-        None if status.code() != Some(0) => Answer::Stops,
-        None => Answer::Nothing,
+        None => match status.code() {
+            Some(0) => Answer::Nothing,
+            // The loader's words for a program that does not start.
+            Some(126 | 127) => Answer::Untried,
+            // Some print their finding and exit; the probe of the order answers in the same way.
+            _ => Answer::Stops,
+        },
     }
 }
 

@@ -35,7 +35,7 @@ pub fn fetch(source: &Source, with: &mut Fetch<'_>) -> Result<PathBuf> {
         Source::System => bail!("what the machine has needs no fetching"),
         Source::Cargo(source) => cargo::fetch(source, with),
         Source::Apt(package) => apt::fetch(package, with),
-        Source::AptSource(package) => apt::fetch_source(package, with),
+        Source::AptTarball(package) => apt::fetch_source(package, with),
         Source::Pip(wheel) => pip::fetch(wheel, with),
     }
 }
@@ -46,7 +46,7 @@ pub fn clients(source: &Source) -> &'static [(&'static str, &'static str)] {
         Source::System => &[],
         Source::Cargo(_) => &[("cargo", "Rust")],
         Source::Apt(_) => &[("apt-get", "apt"), ("dpkg-deb", "dpkg")],
-        Source::AptSource(_) => &[("apt-get", "apt"), ("tar", "tar")],
+        Source::AptTarball(_) => &[("apt-get", "apt"), ("tar", "tar")],
         Source::Pip(_) => &[("python3", "Python 3")],
     }
 }

@@ -11,7 +11,9 @@ static size_t first_alignment, first_size;
 static void *take(uint64_t *random, size_t alignment, size_t size) {
     void *block = NULL;
     switch (below(random, 3)) {
-    case 0: block = aligned_alloc(alignment, size); break;
+    case 0: /* C lets it refuse a size that is no multiple of the alignment; scudo does. */
+        block = size % alignment ? memalign(alignment, size) : aligned_alloc(alignment, size);
+        break;
     case 1: block = memalign(alignment, size); break;
     default:
         if (posix_memalign(&block, alignment, size)) block = NULL;

@@ -1,0 +1,180 @@
+//! The verb from text to text.
+
+use super::*;
+use clap::Parser;
+
+#[derive(Parser)]
+struct Only {
+    #[command(flatten)]
+    args: VerdictArgs,
+}
+
+fn say(flags: &str, input: &str) -> Result<(u8, String)> {
+    let only = Only::parse_from(["x"].into_iter().chain(flags.split_whitespace()));
+    let mut out = Vec::new();
+    let code = judge_input(&only.args, input.as_bytes(), &mut out)?;
+    Ok((code, String::from_utf8(out)?))
+}
+
+/// Rows `id,t,kib`, a line every minute; a wobble keeps it from being too clean.
+fn rows(id: &str, n: usize, kib: impl Fn(f64) -> f64) -> String {
+    (0..n)
+        .map(|i| {
+            let wobble = f64::from((i * i * 7919 % 101) as u32) - 50.0;
+            format!(
+                "{id},{},{:.0}\n",
+                i * 60,
+                kib(i as f64 / n as f64) + 3.0 * wobble
+            )
+        })
+        .collect()
+}
+
+fn objects(text: &str) -> Vec<serde_json::Value> {
+    text.lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
+}
+
+#[test]
+fn json_lines_have_the_fields_that_were_promised() {
+    let input = format!(
+        "id,t_s,rss_kib\n{}{}",
+        rows("leak", 200, |x| 100_000.0 * (1.0 + x)),
+        rows("flat", 200, |_| 100_000.0)
+    );
+    let (code, text) = say("--json", &input).unwrap();
+    let said = objects(&text);
+    assert_eq!((code, said.len()), (0, 2));
+    assert_eq!(
+        (&said[0]["label"], &said[1]["label"]),
+        (&"growing".into(), &"flat".into())
+    );
+    for key in [
+        "schema",
+        "kind",
+        "id",
+        "label",
+        "slope_bytes_per_hour",
+        "slope_lo",
+        "slope_hi",
+        "asymptote_bytes",
+        "asymptote_lo",
+        "asymptote_hi",
+        "time_to_limit_s",
+        "confidence",
+        "evidence",
+        "needs",
+    ] {
+        assert!(said[0].get(key).is_some(), "{key}");
+    }
+    let slope = said[0]["slope_bytes_per_hour"].as_f64().unwrap();
+    let truth = 100_000.0 * 1024.0 / (200.0 / 60.0);
+    assert!((slope / truth - 1.0).abs() < 0.05, "{slope} {truth}");
+}
+
+#[test]
+fn parts_of_a_series_have_ids_of_their_own() {
+    let input = format!(
+        "id,t_s,rss_kib\n{}",
+        rows("a", 200, |x| 100_000.0 * (1.0 + x))
+    );
+    let (_, text) = say("--json --at 0.25,1", &input).unwrap();
+    let ids: Vec<String> = objects(&text)
+        .iter()
+        .map(|o| o["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(ids, ["a@0.25", "a@1"]);
+    assert!(say("--at 1.5", &input).is_err());
+}
+
+fn two_arms(moved: bool) -> String {
+    let mut text = "arm,process,t_s,rss_kib\n".to_owned();
+    for (arm, level) in [("low", 100_000.0), ("high", 200_000.0)] {
+        for p in 0..4 {
+            let id = format!("{arm}-{p}");
+            let each = rows(&id, 120, |_| level * (1.0 + 0.01 * f64::from(p)));
+            for (i, line) in each.lines().enumerate() {
+                let arm = if moved && id == "low-0" && i > 60 {
+                    "high"
+                } else {
+                    arm
+                };
+                text += &format!("{arm},{line}\n");
+            }
+        }
+    }
+    text
+}
+
+#[test]
+fn arms_are_judged_compared_and_audited() {
+    let (code, text) = say("--json --arms --all-pairs --strict", &two_arms(false)).unwrap();
+    let said = objects(&text);
+    let of = |kind: &str| {
+        said.iter()
+            .filter(|o| o["kind"] == kind)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (code, of("audit").len(), of("series").len(), of("arm").len()),
+        (0, 0, 8, 2)
+    );
+    let pair = of("pair")[0];
+    assert_eq!(
+        (pair["a"].as_str(), pair["b"].as_str()),
+        (Some("high"), Some("low"))
+    );
+    let lo_hi = (pair["lo"].as_f64().unwrap(), pair["hi"].as_f64().unwrap());
+    assert!(
+        lo_hi.0 < 2.0 && 2.0 < lo_hi.1 && pair["decided"] == true,
+        "{pair}"
+    );
+    let (code, text) = say("--json --arms --strict", &two_arms(true)).unwrap();
+    let refused = objects(&text)
+        .iter()
+        .filter(|o| o["refused"] == true)
+        .count();
+    assert_eq!((code, refused), (1, 2));
+}
+
+#[test]
+fn tables_and_errors_are_for_people() {
+    let (_, text) = say("--arms --control high", &two_arms(true)).unwrap();
+    assert!(
+        text.contains("changed arms") && text.contains("low uses less than high"),
+        "{text}"
+    );
+    let words = |input: &str| format!("{:#}", say("", input).unwrap_err());
+    assert!(words("id,t_s,rss_kib\n").contains("no readings"));
+    assert!(words("id,t_s,rss_kib\na,1,x\n").contains("line 2, column 3"));
+    assert!(words("").contains("empty"));
+}
+
+#[test]
+fn a_long_pipe_of_series_that_stand_together_is_judged_as_it_comes() {
+    let mut input = "id,t_s,rss_kib\n".to_owned();
+    for i in 0..700 {
+        input += &rows(&format!("s{i}"), 100, |_| 100_000.0).replace(".5", "");
+    }
+    let mut job_out = Vec::new();
+    let only = Only::parse_from(["x", "--json"]);
+    let mut job = Job {
+        args: &only.args,
+        meta: BTreeMap::new(),
+        groups: Vec::new(),
+        // No opinion is formed on fewer than this, so that the test is about reading.
+        rules: Rules {
+            samples_min: 1000,
+            ..Rules::default()
+        },
+        table: Vec::new(),
+    };
+    let mut rows_in = Rows::open(input.as_bytes(), &Wanted::default()).unwrap();
+    let left = job.read(&mut rows_in, &mut job_out).unwrap();
+    assert!(left.len() < 100, "{} held at the end", left.len());
+    assert_eq!(
+        String::from_utf8(job_out).unwrap().lines().count() + left.len(),
+        700
+    );
+}

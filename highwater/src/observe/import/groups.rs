@@ -1,0 +1,76 @@
+//! Which process belongs to which arm, from a file beside the readings (`nickname,group` or `process,arm`);
+//! several files say how membership changed over time.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use super::ImportError;
+
+/// Processes and their arms, from an instant on.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Grouping {
+    /// `None`: from the beginning.
+    pub from_s: Option<f64>,
+    pub arms: BTreeMap<String, String>,
+}
+
+/// Reads one grouping.
+pub fn parse_groups(input: impl Read, from_s: Option<f64>) -> Result<Grouping, ImportError> {
+    let mut reader = csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .flexible(true)
+        .from_reader(input);
+    let broken = |e: csv::Error| {
+        let line = e.position().map_or(1, csv::Position::line);
+        ImportError::new(line, 0, e.to_string(), "correct the line")
+    };
+    let header = reader.headers().map_err(broken)?.clone();
+    let place = |names: &[&str]| {
+        names
+            .iter()
+            .find_map(|n| header.iter().position(|h| h == *n))
+    };
+    let (Some(process), Some(arm)) = (
+        place(&["nickname", "process", "id"]),
+        place(&["group", "arm"]),
+    ) else {
+        let next = "give columns process,arm or nickname,group";
+        return Err(ImportError::new(1, 0, "no process and arm columns", next));
+    };
+    let mut arms = BTreeMap::new();
+    for record in reader.records() {
+        let record = record.map_err(broken)?;
+        let text = |i: usize| record.get(i).unwrap_or("").to_owned();
+        if !text(process).is_empty() {
+            arms.insert(text(process), text(arm));
+        }
+    }
+    Ok(Grouping { from_s, arms })
+}
+
+/// The arm of a process at an instant by the last grouping that had begun; empty when none knows it.
+pub fn arm_at<'a>(groupings: &'a [Grouping], process: &str, t_s: f64) -> &'a str {
+    groupings
+        .iter()
+        .filter(|g| g.from_s.is_none_or(|from| from <= t_s))
+        .filter_map(|g| g.arms.get(process))
+        .next_back()
+        .map_or("", String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_grouping_that_had_begun_counts() {
+        let first = parse_groups("nickname,group\na,A\nb,B\n".as_bytes(), None).unwrap();
+        let second = parse_groups("process,arm\na,B\n".as_bytes(), Some(100.0)).unwrap();
+        let all = [first, second];
+        assert_eq!(arm_at(&all, "a", 50.0), "A");
+        assert_eq!(arm_at(&all, "a", 100.0), "B");
+        assert_eq!(arm_at(&all, "b", 200.0), "B");
+        assert_eq!(arm_at(&all, "c", 200.0), "");
+        assert!(parse_groups("x,y\n".as_bytes(), None).is_err());
+    }
+}

@@ -1,0 +1,49 @@
+//! Memory series measured elsewhere: CSV files and pipes, with the facts that come beside them.
+//!
+//! `rows` reads records and keeps line and column for errors; `columns` finds which column is what and in
+//! which unit; `time` reads instants; `meta` and `groups` read the files beside a series.
+
+pub mod columns;
+pub mod groups;
+pub mod meta;
+pub mod rows;
+pub mod time;
+
+use thiserror::Error;
+
+/// What went wrong in a foreign file, where, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("line {line}, column {column}: {what}; {next}")]
+pub struct ImportError {
+    /// From 1; the header is line 1.
+    pub line: u64,
+    /// From 1.
+    pub column: usize,
+    pub what: String,
+    pub next: String,
+}
+
+impl ImportError {
+    pub fn new(line: u64, column: usize, what: impl Into<String>, next: impl Into<String>) -> Self {
+        ImportError {
+            line,
+            column: column + 1,
+            what: what.into(),
+            next: next.into(),
+        }
+    }
+}
+
+/// One usable record. Values in bytes, times in seconds on the clock of the file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// `process`, or `arm/process` where the file has arms.
+    pub id: String,
+    /// Empty when the file has no arms, or this record none.
+    pub arm: String,
+    pub process: String,
+    pub t_s: f64,
+    /// NaN where the reading is missing.
+    pub rss_bytes: f64,
+    pub hwm_bytes: Option<f64>,
+}

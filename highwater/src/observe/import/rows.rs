@@ -1,0 +1,200 @@
+//! Records of a CSV file or pipe, one at a time, in constant memory.
+
+use std::io::Read;
+
+use super::columns::{Columns, Wanted, parse_header};
+use super::time::parse_instant;
+use super::{ImportError, Row};
+
+/// A stream of rows.
+pub struct Rows<R> {
+    reader: csv::Reader<R>,
+    record: csv::StringRecord,
+    columns: Columns,
+}
+
+impl<R: Read> Rows<R> {
+    /// Reads the header.
+    pub fn open(input: R, wanted: &Wanted) -> Result<Rows<R>, ImportError> {
+        let mut reader = csv::ReaderBuilder::new()
+            .trim(csv::Trim::All)
+            .from_reader(input);
+        let header = reader.headers().map_err(|e| of_csv(&e))?.clone();
+        let names: Vec<String> = header.iter().map(str::to_owned).collect();
+        if names.iter().all(String::is_empty) {
+            return Err(ImportError::new(
+                1,
+                0,
+                "the file is empty",
+                "give a CSV file with a header",
+            ));
+        }
+        if names.iter().all(|n| n.parse::<f64>().is_ok()) {
+            return Err(ImportError::new(
+                1,
+                0,
+                "the first line is numbers",
+                "give a header such as id,t_s,rss_kib",
+            ));
+        }
+        Ok(Rows {
+            columns: parse_header(&names, wanted)?,
+            reader,
+            record: csv::StringRecord::new(),
+        })
+    }
+
+    /// The next reading of a process; `None` at the end.
+    pub fn next_row(&mut self) -> Result<Option<Row>, ImportError> {
+        loop {
+            if !self
+                .reader
+                .read_record(&mut self.record)
+                .map_err(|e| of_csv(&e))?
+            {
+                return Ok(None);
+            }
+            let line = self.record.position().map_or(0, csv::Position::line);
+            let of_process = self
+                .columns
+                .kind
+                .is_none_or(|k| &self.record[k] != "aggregate");
+            if of_process {
+                return parse_row(&self.record, &self.columns, line).map(Some);
+            }
+        }
+    }
+}
+
+fn of_csv(error: &csv::Error) -> ImportError {
+    let line = error.position().map_or(1, csv::Position::line);
+    let (column, what) = match error.kind() {
+        csv::ErrorKind::UnequalLengths {
+            expected_len, len, ..
+        } => {
+            let least = (*expected_len).min(*len) as usize;
+            (
+                least,
+                format!("{len} fields where the header has {expected_len}"),
+            )
+        }
+        csv::ErrorKind::Utf8 { err, .. } => (err.field(), "not UTF-8".to_owned()),
+        _ => (0, error.to_string()),
+    };
+    ImportError::new(line, column, what, "correct the line, or cut it out")
+}
+
+/// One record to a row. A missing reading (empty, NaN) is NaN; text is an error.
+pub fn parse_row(
+    record: &csv::StringRecord,
+    columns: &Columns,
+    line: u64,
+) -> Result<Row, ImportError> {
+    let text = |place: Option<usize>| place.and_then(|i| record.get(i)).unwrap_or("").to_owned();
+    let time = record.get(columns.time).unwrap_or("");
+    let t_s = parse_instant(time).ok_or_else(|| {
+        let next = "write seconds, epoch seconds or ISO 8601";
+        ImportError::new(line, columns.time, format!("{time:?} is no time"), next)
+    })?;
+    let (process, arm) = (text(columns.id), text(columns.arm));
+    let id = match (process.is_empty(), arm.is_empty()) {
+        (true, true) => "series".to_owned(),
+        (false, true) => process.clone(),
+        (true, false) => arm.clone(),
+        (false, false) => format!("{arm}/{process}"),
+    };
+    let hwm_bytes = match columns.hwm {
+        Some((place, factor)) => Some(number(record, place, line)? * factor),
+        None => None,
+    };
+    Ok(Row {
+        id,
+        arm,
+        process,
+        t_s: t_s * columns.time_factor,
+        rss_bytes: number(record, columns.value, line)? * columns.value_factor,
+        hwm_bytes,
+    })
+}
+
+fn number(record: &csv::StringRecord, place: usize, line: u64) -> Result<f64, ImportError> {
+    let text = record.get(place).unwrap_or("");
+    if text.is_empty() {
+        return Ok(f64::NAN);
+    }
+    text.parse().map_err(|_| {
+        let next = "write a number, or leave a missing reading empty";
+        ImportError::new(line, place, format!("{text:?} is no number"), next)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Vec<Row>, ImportError> {
+        let mut rows = Rows::open(text.as_bytes(), &Wanted::default())?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next_row()? {
+            all.push(row);
+        }
+        Ok(all)
+    }
+
+    #[test]
+    fn rows_with_and_without_arms() {
+        let rows = read("id,t_s,rss_kib\na,0,10\nb,1.5,\n").unwrap();
+        assert_eq!(
+            (rows[0].id.as_str(), rows[0].t_s, rows[0].rss_bytes),
+            ("a", 0.0, 10_240.0)
+        );
+        assert!(rows[1].rss_bytes.is_nan());
+        let rows = read("arm,process,t_s,rss_kib\njemalloc,0,0,10\n").unwrap();
+        assert_eq!(
+            (rows[0].id.as_str(), rows[0].arm.as_str()),
+            ("jemalloc/0", "jemalloc")
+        );
+    }
+
+    /// Lines of tor-2025-12-26/memory_measurements.csv, github.com/1aeo/TorUtils, Apache-2.0.
+    #[test]
+    fn a_torutils_file_without_its_sums() {
+        let text = "timestamp,server,type,fingerprint,nickname,group,rss_kb,vmsize_kb,hwm_kb,frag_ratio,\
+                    count,total_kb,avg_kb,min_kb,max_kb\n\
+                    2025-12-26T08:39:37,co,aggregate,,,,,,,,142,156491136,1102050,217492,3146096\n\
+                    2025-12-26T08:39:37,co,relay,,22gz,A,233408,1816080,233408,7.78,,,,,\n";
+        let rows = read(text).unwrap();
+        assert_eq!(rows.len(), 1);
+        assert_eq!(
+            (rows[0].arm.as_str(), rows[0].process.as_str()),
+            ("A", "22gz")
+        );
+        assert_eq!(rows[0].rss_bytes, 233_408.0 * 1024.0);
+        assert_eq!(rows[0].hwm_bytes, Some(233_408.0 * 1024.0));
+    }
+
+    #[test]
+    fn errors_say_line_and_column() {
+        let place = |text: &str| read(text).map_err(|e| (e.line, e.column)).unwrap_err();
+        assert_eq!(place("id,t_s,rss_kib\na,0,1\na,1,lots\n"), (3, 3));
+        assert_eq!(place("id,t_s,rss_kib\na,soon,1\n"), (2, 2));
+        assert_eq!(place("id,t_s,rss_kib\na,0\n"), (2, 3));
+        assert_eq!(place(""), (1, 1));
+        assert_eq!(place("1,2,3\n4,5,6\n"), (1, 1));
+        assert_eq!(place("id,when,rss_kib\n"), (1, 1));
+        assert_eq!(read("id,t_s,rss_kib\n").unwrap(), []);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_input_panics(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
+            if let Ok(mut rows) = Rows::open(&bytes[..], &Wanted::default()) {
+                while let Ok(Some(_)) = rows.next_row() {}
+            }
+            let text = [b"id,t_s,rss_kib\n".as_slice(), &bytes].concat();
+            if let Ok(mut rows) = Rows::open(&text[..], &Wanted::default()) {
+                while let Ok(Some(_)) = rows.next_row() {}
+            }
+        }
+    }
+}

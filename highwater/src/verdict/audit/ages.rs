@@ -1,0 +1,224 @@
+//! How old each process is: restarts, late comers, arms of unequal uptime.
+
+use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
+use crate::analyse::incarnation::falls;
+use crate::analyse::order::median;
+
+/// A high-water mark never falls while a process lives; this share allows for rounding.
+const HWM_FALL: f64 = 0.02;
+/// Without high-water marks, more falls than this are a saw, not restarts.
+const FALLS_MAX: usize = 3;
+/// Without high-water marks a restart must lose this share of the level.
+const FALL_LEVEL: f64 = 0.4;
+/// Uptimes of arms that differ by this share are unequal.
+const UPTIME_SHARE: f64 = 0.2;
+
+/// Births of a process after the first look: known starts, or inferred from falls of the high-water mark
+/// (of the resident set, where there are no marks). In order, on the clock of the looks.
+pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
+    if !p.starts_s.is_empty() {
+        return p
+            .starts_s
+            .iter()
+            .copied()
+            .filter(|s| *s > first_look_s)
+            .collect();
+    }
+    if p.hwm.len() > 1 {
+        return p
+            .hwm
+            .windows(2)
+            .filter(|w| w[1].value < (1.0 - HWM_FALL) * w[0].value)
+            .map(|w| w[1].t_s)
+            .collect();
+    }
+    let sudden = falls(&p.rss);
+    if sudden.len() > FALLS_MAX {
+        return Vec::new();
+    }
+    let deep = sudden
+        .iter()
+        .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
+    deep.map(|f| p.rss[f.after].t_s).collect()
+}
+
+/// Restarts within the window, by arm.
+pub fn restarted(input: &AuditInput) -> Vec<Finding> {
+    let Some(first) = input.looks_s.first().copied() else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (arm, processes) in input.by_arm() {
+        let born: Vec<(&ProcessFacts, Vec<f64>)> = processes
+            .iter()
+            .map(|p| (*p, births(p, first)))
+            .filter(|(p, b)| b.iter().any(|t| p.rss.first().is_some_and(|f| *t > f.t_s)))
+            .collect();
+        if born.is_empty() {
+            continue;
+        }
+        let ids: Vec<String> = born.iter().map(|(p, _)| p.id.clone()).collect();
+        let times: usize = born.iter().map(|(_, b)| b.len()).sum();
+        let since = born
+            .iter()
+            .flat_map(|(_, b)| b)
+            .copied()
+            .fold(f64::INFINITY, f64::min);
+        let how = if born.iter().all(|(p, _)| !p.starts_s.is_empty()) {
+            "by their start times"
+        } else if born.iter().all(|(p, _)| p.hwm.len() > 1) {
+            "by falls of their high-water marks"
+        } else {
+            "by falls of their resident sets"
+        };
+        found.push(Finding {
+            check: Check::Restarted,
+            severity: Severity::Weakens,
+            arms: vec![arm.to_owned()],
+            what: format!(
+                "{} of {} processes of {arm} restarted, {times} times in all ({how}): {}",
+                ids.len(),
+                processes.len(),
+                names(&ids)
+            ),
+            processes: ids,
+            since_s: Some(since),
+            effect: "a restart looks like memory given back, and hides growth".to_owned(),
+            still: "every incarnation is judged on its own uptime".to_owned(),
+        });
+    }
+    found
+}
+
+/// Processes first seen well after the first look.
+pub fn added(input: &AuditInput) -> Vec<Finding> {
+    let Some(first) = input.looks_s.first().copied() else {
+        return Vec::new();
+    };
+    let late = first + (0.05 * input.span_s()).max(2.5 * input.interval_s());
+    let mut found = Vec::new();
+    for (arm, processes) in input.by_arm() {
+        let began = |p: &ProcessFacts| p.rss.first().map_or(f64::NAN, |f| f.t_s);
+        let ids: Vec<String> = processes
+            .iter()
+            .filter(|p| began(p) > late)
+            .map(|p| p.id.clone())
+            .collect();
+        if ids.is_empty() {
+            continue;
+        }
+        let since = processes
+            .iter()
+            .map(|p| began(p))
+            .filter(|t| *t > late)
+            .fold(f64::INFINITY, f64::min);
+        let whole = ids.len() == processes.len();
+        found.push(Finding {
+            check: Check::Added,
+            severity: Severity::Weakens,
+            arms: vec![arm.to_owned()],
+            what: format!(
+                "{} of {} processes of {arm} were first seen {} after the first look: {}",
+                ids.len(),
+                processes.len(),
+                span(since - first),
+                names(&ids)
+            ),
+            processes: ids,
+            since_s: Some(since),
+            effect: if whole {
+                "the whole arm is younger than the others".to_owned()
+            } else {
+                "the arm mixes ages".to_owned()
+            },
+            still: "compared at equal uptime".to_owned(),
+        });
+    }
+    found
+}
+
+/// Age at the end of each process: since its last birth, or since it was first seen.
+fn age_s(input: &AuditInput, p: &ProcessFacts) -> Option<f64> {
+    let first = *input.looks_s.first()?;
+    let last = p.rss.last()?.t_s;
+    let known = p
+        .starts_s
+        .iter()
+        .copied()
+        .filter(|s| *s <= last)
+        .fold(f64::NEG_INFINITY, f64::max);
+    let born = births(p, first)
+        .into_iter()
+        .fold(f64::NEG_INFINITY, f64::max);
+    let seen = p.rss.first()?.t_s;
+    let since = if known.is_finite() {
+        known
+    } else {
+        born.max(seen)
+    };
+    Some(last - since)
+}
+
+/// Longest uptime that every arm has reached: its processes' longest incarnations, median over the arm,
+/// least over arms. `None` without arms.
+pub fn equal_uptime_s(input: &AuditInput) -> Option<f64> {
+    let first = *input.looks_s.first()?;
+    let longest = |p: &&ProcessFacts| -> f64 {
+        let (Some(a), Some(b)) = (p.rss.first(), p.rss.last()) else {
+            return 0.0;
+        };
+        let mut marks = vec![a.t_s];
+        marks.extend(births(p, first).into_iter().filter(|t| *t > a.t_s));
+        marks.push(b.t_s);
+        marks.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max)
+    };
+    let arms = input.by_arm();
+    arms.iter()
+        .map(|(_, ps)| median(&ps.iter().map(longest).collect::<Vec<_>>()))
+        .reduce(f64::min)
+}
+
+/// Arms whose processes are of different age at the end.
+pub fn uptimes(input: &AuditInput) -> Vec<Finding> {
+    let mut ages: Vec<(&str, f64)> = input
+        .by_arm()
+        .into_iter()
+        .map(|(arm, ps)| {
+            let each: Vec<f64> = ps.iter().filter_map(|p| age_s(input, p)).collect();
+            (arm, median(&each))
+        })
+        .filter(|(_, age)| age.is_finite())
+        .collect();
+    ages.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let (Some(young), Some(old)) = (ages.first(), ages.last()) else {
+        return Vec::new();
+    };
+    let unequal = old.1 - young.1 > UPTIME_SHARE * old.1;
+    if !unequal || old.1 - young.1 < 2.0 * input.interval_s() {
+        return Vec::new();
+    }
+    let bar = (1.0 - UPTIME_SHARE) * old.1;
+    let younger: Vec<String> = ages
+        .iter()
+        .filter(|(_, age)| *age < bar)
+        .map(|(arm, _)| (*arm).to_owned())
+        .collect();
+    let equal = equal_uptime_s(input).map_or_else(String::new, |s| format!(" ({})", span(s)));
+    vec![Finding {
+        check: Check::Uptimes,
+        severity: Severity::Weakens,
+        what: format!(
+            "arms are of different age at the end: {} {}, {} {}; younger: {}",
+            young.0,
+            span(young.1),
+            old.0,
+            span(old.1),
+            younger.join(", ")
+        ),
+        arms: younger,
+        processes: Vec::new(),
+        since_s: None,
+        effect: "at one date the younger arm looks better than it is".to_owned(),
+        still: format!("arms are compared at equal uptime{equal}, not at one date"),
+    }]
+}

@@ -1,0 +1,267 @@
+//! Each check on data with its fault, and on clean data, where all must stay silent.
+
+use super::*;
+use crate::verdict::short_runs::Dice;
+
+/// Three arms of four processes, 60 looks every 10 minutes, all well.
+fn clean(seed: u64) -> AuditInput {
+    let mut dice = Dice(seed);
+    let looks_s: Vec<f64> = (0..60).map(|i| 600.0 * f64::from(i)).collect();
+    let mut processes = Vec::new();
+    for (a, arm) in ["jemalloc", "glibc", "mimalloc"].iter().enumerate() {
+        for p in 0..4 {
+            let level = 1e8 * (1.0 + 0.3 * a as f64);
+            let series = |scale: f64, dice: &mut Dice| -> Vec<Point> {
+                looks_s
+                    .iter()
+                    .map(|&t_s| Point {
+                        t_s,
+                        value: scale * (1.0 + 0.02 * dice.normal()),
+                    })
+                    .collect()
+            };
+            let counter = |rate: f64, dice: &mut Dice| -> Vec<Point> {
+                let rate = rate * (1.0 + 0.03 * dice.normal());
+                looks_s
+                    .iter()
+                    .map(|&t_s| Point {
+                        t_s,
+                        value: rate * (t_s + 300.0),
+                    })
+                    .collect()
+            };
+            let rss = series(level, &mut dice);
+            let mut high: f64 = 0.0;
+            let hwm = rss
+                .iter()
+                .map(|r| {
+                    high = high.max(r.value);
+                    Point {
+                        t_s: r.t_s,
+                        value: high,
+                    }
+                })
+                .collect();
+            processes.push(ProcessFacts {
+                id: format!("{arm}/{p}"),
+                arms: vec![(0.0, (*arm).to_owned())],
+                allocators: vec![(0.0, format!("lib{arm}.so"))],
+                starts_s: vec![-30.0],
+                rss,
+                hwm,
+                cpu_s: counter(0.1 * (1.0 + 0.4 * a as f64), &mut dice),
+                requests: counter(50.0, &mut dice),
+                lazy_free: series(0.05 * level, &mut dice),
+                huge_pages: series(0.1 * level, &mut dice),
+            });
+        }
+    }
+    let stated = vec![Stated {
+        what: "mean of jemalloc".to_owned(),
+        value: 100.0,
+        unit: "MB".to_owned(),
+        observed_bytes: 1e8,
+    }];
+    AuditInput {
+        processes,
+        looks_s,
+        control: Some("glibc".to_owned()),
+        stated,
+    }
+}
+
+fn checks(input: &AuditInput) -> Vec<Check> {
+    audit(input).into_iter().map(|f| f.check).collect()
+}
+
+#[test]
+fn clean_data_are_silent_with_and_without_each_fact() {
+    for seed in 0..20 {
+        assert_eq!(audit(&clean(seed)), [], "seed {seed}");
+        let mut bare = clean(seed);
+        for p in &mut bare.processes {
+            p.starts_s.clear();
+            p.requests.clear();
+        }
+        assert_eq!(audit(&bare), [], "seed {seed}, no starts, no requests");
+        for p in &mut bare.processes {
+            p.hwm.clear();
+            p.cpu_s.clear();
+        }
+        assert_eq!(audit(&bare), [], "seed {seed}, RSS only");
+    }
+    assert_eq!(audit(&AuditInput::default()), []);
+}
+
+#[test]
+fn a_process_that_changes_arms_refuses_both() {
+    let mut input = clean(1);
+    input.processes[4]
+        .arms
+        .push((12_000.0, "jemalloc".to_owned()));
+    let found = audit(&input);
+    let refused: Vec<&str> = found
+        .iter()
+        .filter(|f| f.check == Check::Membership && f.severity == Severity::Refuses)
+        .flat_map(|f| f.arms.iter().map(String::as_str))
+        .collect();
+    assert_eq!(refused, ["glibc", "jemalloc"]);
+    assert_eq!(found[0].since_s, Some(12_000.0));
+    let left = survivors(&input, &found);
+    let of = |arm: &str| left.iter().find(|s| s.arm == arm).unwrap();
+    assert!(of("glibc").refused && of("glibc").processes.len() == 3);
+    assert_eq!(of("jemalloc").processes.len(), 4);
+    assert!(!of("mimalloc").refused);
+}
+
+#[test]
+fn two_allocators_in_an_arm_and_processes_without_an_arm() {
+    let mut input = clean(2);
+    input.processes[5].allocators[0].1 = "libc.so.6".to_owned();
+    input.processes[0].arms.clear();
+    let found = audit(&input);
+    assert_eq!(
+        found.iter().map(|f| f.check).collect::<Vec<_>>(),
+        [Check::Allocators, Check::Unassigned]
+    );
+    assert_eq!(found[0].processes, ["glibc/1"]);
+}
+
+#[test]
+fn restarts_are_known_or_inferred_and_ages_become_unequal() {
+    let restart = |p: &mut ProcessFacts| {
+        for series in [&mut p.rss, &mut p.hwm] {
+            for r in series.iter_mut().filter(|r| r.t_s >= 24_000.0) {
+                r.value *= 0.4;
+            }
+        }
+    };
+    let mut known = clean(3);
+    known.processes[..4]
+        .iter_mut()
+        .for_each(|p| p.starts_s.push(24_000.0));
+    let mut marks = clean(3);
+    marks.processes[..4].iter_mut().for_each(|p| {
+        p.starts_s.clear();
+        restart(p);
+    });
+    let mut falls = marks.clone();
+    falls.processes.iter_mut().for_each(|p| p.hwm.clear());
+    for (input, how) in [
+        (known, "start times"),
+        (marks, "high-water"),
+        (falls, "resident sets"),
+    ] {
+        let found = audit(&input);
+        let kinds: Vec<Check> = found.iter().map(|f| f.check).collect();
+        assert_eq!(kinds, [Check::Restarted, Check::Uptimes], "{how}");
+        assert!(found[0].what.contains(how), "{}", found[0].what);
+        assert_eq!(
+            (found[0].processes.len(), found[0].since_s),
+            (4, Some(24_000.0))
+        );
+        assert_eq!(found[1].arms, ["jemalloc"]);
+        assert_eq!(equal_uptime_s(&input), Some(24_000.0));
+    }
+}
+
+#[test]
+fn late_comers_are_found() {
+    let mut input = clean(4);
+    for p in &mut input.processes[8..] {
+        p.starts_s = vec![18_000.0];
+        for series in [&mut p.rss, &mut p.hwm, &mut p.cpu_s, &mut p.requests] {
+            series.retain(|r| r.t_s >= 18_000.0);
+        }
+    }
+    let kinds = checks(&input);
+    assert!(
+        kinds.contains(&Check::Added) && kinds.contains(&Check::Uptimes),
+        "{kinds:?}"
+    );
+    assert!(
+        !kinds.contains(&Check::MissingLooks) && !kinds.contains(&Check::Restarted),
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn unequal_load_holes_and_a_hung_process() {
+    let mut input = clean(5);
+    for p in &mut input.processes[..4] {
+        p.requests.iter_mut().for_each(|r| r.value *= 1.4);
+    }
+    assert_eq!(checks(&input), [Check::Load]);
+    let mut input = clean(6);
+    let inside = |t: f64| (9_000.0..15_000.0).contains(&t);
+    input.looks_s.retain(|t| !inside(*t));
+    for p in &mut input.processes {
+        for series in [&mut p.rss, &mut p.hwm, &mut p.cpu_s, &mut p.requests] {
+            series.retain(|r| !inside(r.t_s));
+        }
+    }
+    assert_eq!(checks(&input), [Check::MissingLooks]);
+    let mut input = clean(7);
+    let stop = input.processes[3].cpu_s[40].value;
+    input.processes[3]
+        .cpu_s
+        .iter_mut()
+        .skip(40)
+        .for_each(|r| r.value = stop);
+    let found = audit(&input);
+    assert_eq!(
+        found.iter().map(|f| f.check).collect::<Vec<_>>(),
+        [Check::Hung]
+    );
+    assert_eq!(
+        (found[0].since_s, found[0].processes.len()),
+        (Some(24_000.0), 1)
+    );
+}
+
+#[test]
+fn lazy_free_and_huge_pages_that_explain_a_difference() {
+    let mut input = clean(8);
+    for p in &mut input.processes[8..] {
+        p.lazy_free.iter_mut().for_each(|r| r.value = 0.4 * 1.6e8);
+    }
+    let kinds = checks(&input);
+    assert!(
+        !kinds.is_empty() && kinds.iter().all(|k| *k == Check::LazyFree),
+        "{kinds:?}"
+    );
+    let mut input = clean(9);
+    for p in &mut input.processes[8..] {
+        p.huge_pages.iter_mut().for_each(|r| r.value = 0.5 * 1.6e8);
+    }
+    let kinds = checks(&input);
+    assert!(
+        !kinds.is_empty() && kinds.iter().all(|k| *k == Check::HugePages),
+        "{kinds:?}"
+    );
+}
+
+#[test]
+fn units_said_and_meant_and_a_control_of_one() {
+    let mut input = clean(10);
+    input.stated[0].observed_bytes = 100.0 * 1_048_576.0;
+    assert_eq!(checks(&input), [Check::Units]);
+    let mut input = clean(11);
+    input.processes[2]
+        .rss
+        .iter_mut()
+        .for_each(|r| r.value /= 1024.0);
+    input.processes[2].hwm.clear();
+    assert_eq!(checks(&input), [Check::Units]);
+    let mut input = clean(12);
+    input
+        .processes
+        .retain(|p| p.arm() != "glibc" || p.id == "glibc/0");
+    let found = audit(&input);
+    assert_eq!(found.len(), 1);
+    assert!(
+        found[0].what.contains("the control glibc is one process"),
+        "{}",
+        found[0].what
+    );
+}

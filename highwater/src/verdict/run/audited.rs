@@ -1,0 +1,108 @@
+//! What the audit needs, from the record of a run: facts of each replica over time.
+
+use std::collections::BTreeMap;
+
+use crate::analyse::arms::{replica_id, seconds_between, subjects};
+use crate::analyse::latency::LOAD_METRIC;
+use crate::analyse::series::Point;
+use crate::observe::look::{Role, TimeNs};
+use crate::observe::metric::{self, Metric};
+use crate::record::run::{Process, Run};
+use crate::verdict::audit::{self, AuditInput, ProcessFacts};
+use crate::verdict::run::Finding;
+
+/// Fact of a process: the file whose malloc answers.
+const ALLOCATOR_FACT: &str = "malloc.library";
+
+/// Everything that the audit finds, worst first, in the words of a report.
+pub fn findings(run: &Run) -> Vec<Finding> {
+    audit::audit(&input(run))
+        .into_iter()
+        .map(|found| Finding {
+            what: found.what,
+            processes: found.processes,
+            effect: format!("{}; {}", found.effect, found.still),
+        })
+        .collect()
+}
+
+fn input(run: &Run) -> AuditInput {
+    let of_subjects = run.processes.iter().filter(|process| process.role == Role::Subject);
+    let mut looks: Vec<i64> = of_subjects
+        .filter_map(|process| process.samples.get(metric::RSS.name))
+        .flatten()
+        .map(|(time, _)| time.0)
+        .collect();
+    looks.sort_unstable();
+    looks.dedup();
+    AuditInput {
+        processes: replicas(run),
+        looks_s: looks.into_iter().map(|time| seconds_between(run.begun, TimeNs(time))).collect(),
+        control: Some(run.experiment.control.clone()),
+        stated: Vec::new(),
+    }
+}
+
+fn replicas(run: &Run) -> Vec<ProcessFacts> {
+    let mut found = Vec::new();
+    for arm in &run.experiment.arms {
+        let requests = requests(run, &arm.name);
+        for (replica, incarnations) in subjects(run, &arm.name) {
+            let mut facts = replica_facts(run, &arm.name, &incarnations);
+            facts.requests = requests.get(&replica).cloned().unwrap_or_default();
+            found.push(facts);
+        }
+    }
+    found
+}
+
+fn replica_facts(run: &Run, arm: &str, incarnations: &[&Process]) -> ProcessFacts {
+    let at = |time: TimeNs| seconds_between(run.begun, time);
+    let points = |metric: Metric, scale: f64| -> Vec<Point> {
+        incarnations
+            .iter()
+            .filter_map(|process| process.samples.get(metric.name))
+            .flatten()
+            .map(|(time, value)| Point { t_s: at(*time), value: value * scale })
+            .collect()
+    };
+    let allocators = incarnations
+        .iter()
+        .filter_map(|process| process.facts.get(ALLOCATOR_FACT))
+        .flatten()
+        .map(|(time, value)| (at(*time), value.clone()))
+        .collect();
+    let first = incarnations.first();
+    ProcessFacts {
+        id: first.map(|process| replica_id(process)).unwrap_or_default(),
+        arms: first.map(|process| (at(process.started), arm.to_owned())).into_iter().collect(),
+        allocators,
+        starts_s: incarnations.iter().map(|process| at(process.started)).collect(),
+        rss: points(metric::RSS, 1.0),
+        hwm: points(metric::RSS_PEAK, 1.0),
+        cpu_s: cpu(&points(metric::CPU_USER, 1e-9), &points(metric::CPU_SYSTEM, 1e-9)),
+        requests: Vec::new(),
+        lazy_free: points(metric::LAZY_FREE, 1.0),
+        huge_pages: points(metric::HUGE_PAGES, 1.0),
+    }
+}
+
+/// User and system together; both are read at every look.
+fn cpu(user: &[Point], system: &[Point]) -> Vec<Point> {
+    let both = user.iter().zip(system);
+    both.map(|(user, system)| Point { t_s: user.t_s, value: user.value + system.value }).collect()
+}
+
+/// Requests served so far, by replica: what its own load programs counted.
+fn requests(run: &Run, arm: &str) -> BTreeMap<u32, Vec<Point>> {
+    let mut counted: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
+    for process in run.processes.iter().filter(|p| p.role == Role::Load && p.arm == arm) {
+        for row in process.histograms.iter().filter(|row| row.metric == LOAD_METRIC) {
+            let points = counted.entry(process.replica).or_default();
+            let before = points.last().map_or(0.0, |point| point.value);
+            let (t_s, value) = (seconds_between(run.begun, row.end), before + row.requests as f64);
+            points.push(Point { t_s, value });
+        }
+    }
+    counted
+}

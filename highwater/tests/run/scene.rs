@@ -1,0 +1,131 @@
+//! What the tests stand on: a folder with an experiment, the command, and the record that it leaves.
+
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use highwater::record::run::Run;
+use highwater::record::{Folder, ReadOptions, Reader};
+use tempfile::TempDir;
+
+/// A wait that takes longer has failed; on a busy machine everything takes its time.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// A folder of its own for one test; gone afterwards.
+pub struct Scene {
+    pub folder: TempDir,
+}
+
+/// What a finished command said.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Scene {
+    pub fn new() -> Scene {
+        Scene { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    /// Writes an experiment file and gives its path.
+    pub fn experiment(&self, text: &str) -> PathBuf {
+        let path = self.folder.path().join("experiment.toml");
+        std::fs::write(&path, text).expect("the experiment");
+        path
+    }
+
+    /// `highwater ARGUMENTS`, in the scene's folder, in a process group of its own.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_highwater"));
+        command
+            .args(arguments)
+            .current_dir(self.folder.path())
+            .env("NO_COLOR", "1")
+            .stdin(Stdio::null())
+            .process_group(0);
+        command
+    }
+
+    /// Runs `highwater run` on the text to its end.
+    pub fn run(&self, experiment: &str, more: &[&str]) -> Said {
+        self.experiment(experiment);
+        let arguments = [&["run", "experiment.toml"], more].concat();
+        said(self.command(&arguments).output().expect("highwater starts"))
+    }
+
+    pub fn highwater(&self, arguments: &[&str]) -> Said {
+        said(self.command(arguments).output().expect("highwater starts"))
+    }
+
+    /// Starts `highwater run` and leaves it running.
+    pub fn start(&self, experiment: &str, more: &[&str]) -> Child {
+        self.experiment(experiment);
+        let arguments = [&["run", "experiment.toml"], more].concat();
+        let mut command = self.command(&arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("highwater starts")
+    }
+
+    /// The folder of the only run, once there is one with a record.
+    pub fn run_folder(&self) -> Folder {
+        let runs = self.folder.path().join("runs");
+        wait("a run folder with a record", || {
+            let entry = std::fs::read_dir(&runs).ok()?.flatten().next()?;
+            let folder = Folder::open(&entry.path()).ok()?;
+            Reader::open(&folder).is_ok().then_some(folder)
+        })
+    }
+
+    pub fn record(&self) -> Run {
+        Reader::read(&self.run_folder(), &ReadOptions::default()).expect("the record reads")
+    }
+}
+
+pub fn said(output: Output) -> Said {
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Waits until there is something.
+pub fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited {PATIENCE:?} for {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a process with this pid and start time runs.
+pub fn lives(pid: i32, start_ticks: u64) -> bool {
+    highwater::subject::service::is_alive(pid, start_ticks)
+}
+
+/// Path of a compiled program of `tests/subjects`, each test binary with a copy of its own.
+pub fn program(name: &str) -> String {
+    static COMPILING: std::sync::Mutex<()> = std::sync::Mutex::new(());
+    let _alone = COMPILING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-subjects");
+    std::fs::create_dir_all(&folder).expect("a folder for programs");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
+    let binary = folder.join(name);
+    let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
+    if modified(&binary) <= modified(&source) {
+        let mut cc = Command::new("cc");
+        let status = cc.args(["-O1", "-Wall", "-o"]).arg(&binary).arg(&source).status();
+        assert!(status.expect("cc runs").success(), "cc {}", source.display());
+    }
+    binary.display().to_string()
+}
+
+/// Whether this is root; tests of limits need it.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
