@@ -371,7 +371,7 @@ fn killed_at_any_moment_kept_subjects_are_all_found_again() {
             );
             continue;
         }
-        // One may be between fork and exec: it has no arguments of its own yet.
+        // One may be between fork and exec, without a mark or arguments of its own.
         let mut service = resume(&supervisor, &plan);
         service.stop_all("enough");
         poll_until(&mut service, "the end", |service, _| service.is_over());
@@ -408,4 +408,42 @@ fn a_secret_that_the_frozen_plan_leaves_out_is_asked_for() {
         "{words}"
     );
     assert!(service.is_over());
+}
+
+#[test]
+fn what_had_ended_before_the_resume_is_said_and_stays_ended() {
+    let mut plan = kept(&["/bin/sh", "-c", "echo ready; exec sleep 600"]);
+    plan.arms = vec![arm("a"), arm("b")];
+    plan.arms[1].command = Some(
+        ["/bin/sh", "-c", "echo ready; sleep 1; exit 4"]
+            .map(String::from)
+            .to_vec(),
+    );
+    let mut supervisor = Supervisor::start(&plan, false);
+    wait_for("b's end", || {
+        let list = supervisor.list();
+        let of_b = list
+            .iter()
+            .flat_map(|list| &list.processes)
+            .find(|record| record.arm == "b");
+        let of_a = list
+            .iter()
+            .flat_map(|list| &list.processes)
+            .find(|record| record.arm == "a");
+        let started = supervisor.folder.path().join("logs/b-0-0.out").exists();
+        started
+            && of_b.is_some_and(|record| record.pid.is_none())
+            && of_a.is_some_and(|record| record.ready)
+    });
+    supervisor.kill();
+    let mut service = resume(&supervisor, &plan);
+    let happened = service.poll(Duration::ZERO);
+    let of_b: Vec<_> = happened
+        .iter()
+        .filter(|h| h.who.arm == "b")
+        .map(|h| &h.what)
+        .collect();
+    assert_eq!(of_b, [&What::StartFailed], "{happened:#?}");
+    service.stop_all("enough");
+    poll_until(&mut service, "the end", |service, _| service.is_over());
 }

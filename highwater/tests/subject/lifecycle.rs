@@ -320,3 +320,20 @@ fn dropped_before_its_end_a_service_leaves_nothing() {
     assert!(!is_running(pid));
     wait_for("the child's end", || !is_running(child));
 }
+
+#[test]
+fn a_service_that_works_in_its_data_folder_is_found_beside_the_plan() {
+    let mut plan = plan(&["./flat"]);
+    program("flat");
+    plan.base = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects");
+    plan.subject.directory = Some("{data}".into());
+    let mut stage = Stage::new(plan);
+    stage.until_ready();
+    let pid = stage.started(Role::Subject)[0].pid;
+    let works_in = std::fs::read_link(format!("/proc/{pid}/cwd")).unwrap();
+    assert_eq!(
+        works_in,
+        stage.folder.path().join("data/a-0").canonicalize().unwrap()
+    );
+    stage.stop();
+}

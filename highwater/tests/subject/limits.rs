@@ -161,14 +161,14 @@ fn wait_for_over(
 }
 
 #[test]
-fn two_hundred_processes_start_and_stop() {
+fn five_hundred_processes_start_and_stop() {
     let mut plan = plan(&["/bin/sleep", "600"]);
     plan.subject.ready = None;
     plan.arms = (0..4).map(|n| arm(&format!("arm{n}"))).collect();
-    plan.replicas = 50;
+    plan.replicas = 125;
     let mut stage = Stage::new(plan);
-    stage.until("200 ready", |stage| {
-        stage.count(|what| matches!(what, What::Ready)) == 200
+    stage.until("500 ready", |stage| {
+        stage.count(|what| matches!(what, What::Ready)) == 500
     });
     let pids: Vec<i32> = stage
         .started(Role::Subject)

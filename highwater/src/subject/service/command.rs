@@ -18,8 +18,10 @@ use crate::wording::nearest;
 pub struct Launch {
     /// `argv`, the program as it was written first.
     pub arguments: Vec<String>,
-    /// Absolute; the program's relative path and its own relative files start here.
+    /// Absolute; where it works. A relative program is looked for here, then in `base`.
     pub directory: PathBuf,
+    /// The plan's folder.
+    pub base: PathBuf,
     /// On top of highwater's own environment.
     pub environment: BTreeMap<String, String>,
 }
@@ -47,6 +49,7 @@ impl Launch {
             arguments: expand_all(command.iter().chain(&arm.arguments), values)?,
             directory: directory(plan, plan.subject.directory.as_deref(), values)?,
             environment,
+            base: plan.base.clone(),
         })
     }
 
@@ -63,6 +66,7 @@ impl Launch {
             arguments: expand_all(&load.command, values)?,
             directory: directory(plan, load.directory.as_deref(), values)?,
             environment: expand_map(&load.environment, values)?,
+            base: plan.base.clone(),
         })
     }
 
@@ -77,7 +81,15 @@ impl Launch {
             .get("PATH")
             .cloned()
             .or_else(|| env::var("PATH").ok());
-        find_program(name, &self.directory, &path.unwrap_or_default())
+        let path = path.unwrap_or_default();
+        find_program(name, &self.directory, &path).or_else(|why| {
+            // A service that works in its data folder is not installed there.
+            let relative = name.contains('/') && self.base != self.directory;
+            let in_base = relative
+                .then(|| find_program(name, &self.base, &path).ok())
+                .flatten();
+            in_base.ok_or(why)
+        })
     }
 
     /// Puts back what the frozen experiment of a resumed run leaves out: secrets come from highwater's own

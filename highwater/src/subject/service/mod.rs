@@ -50,6 +50,9 @@ use super::placeholder::{Values, mentions};
 /// Started at most in one poll, so that a poll stays short: 5 ms each were measured on a machine at load 12.
 const STARTS_PER_POLL: usize = 64;
 
+/// From fork to exec on a busy machine: a millisecond when it is quiet.
+const EXEC_WAIT: Duration = Duration::from_millis(300);
+
 /// What an arm's allocator means for its processes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Preload {
@@ -116,7 +119,8 @@ impl Service {
 
     /// Goes on with what an earlier supervisor of this run left running: processes are found again by pid and start
     /// time and reported as `Resumed`; one that is gone is reported as `Resumed` and then `Ended` (vanished), and
-    /// started again only if the plan restarts on failure. Load programs die with their supervisor and are
+    /// started again only if the plan restarts on failure. One that did not run any more (or not yet) is reported as
+    /// `StartFailed` and stays so. Load programs die with their supervisor and are
     /// started anew, as the next incarnation.
     ///
     /// # Errors
@@ -131,7 +135,16 @@ impl Service {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, words));
         }
         let mut service = Self::prepare(plan, setup)?;
-        let census = Census::take();
+        let mut census = Census::take();
+        if list
+            .processes
+            .iter()
+            .any(|record| record.identity(&census).pid == 0)
+        {
+            // It may be between fork and exec, where it does not carry its mark yet.
+            thread::sleep(EXEC_WAIT);
+            census = Census::take();
+        }
         for record in &list.processes {
             service.take_over(record, &census, now);
         }

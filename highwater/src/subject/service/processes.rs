@@ -149,7 +149,11 @@ impl Processes {
 /// # Errors
 /// When the list cannot be read, or the supervisor still lives: it will end its processes itself.
 pub fn end_left_behind(folder: &Path) -> io::Result<Vec<String>> {
-    let list = Processes::read(folder)?;
+    let list = match Processes::read(folder) {
+        // Written before the first start: without it nothing was started (or all was only attached to).
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other?,
+    };
     if list.supervisor_lives() {
         let words = format!(
             "the supervisor (pid {}) still lives and owns its processes",
@@ -252,6 +256,10 @@ mod tests {
     #[test]
     fn a_foreign_file_is_refused_with_its_name() {
         let folder = tempfile::tempdir().unwrap();
+        assert_eq!(
+            end_left_behind(folder.path()).unwrap(),
+            Vec::<String>::new()
+        );
         assert!(
             Processes::read(folder.path())
                 .unwrap_err()

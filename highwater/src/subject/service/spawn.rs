@@ -100,10 +100,11 @@ fn prepare_child(cgroup: Option<&File>, dies_with_us: bool, supervisor: Pid) -> 
     }
     if dies_with_us {
         set_parent_process_death_signal(Some(Signal::KILL))?;
-        // The supervisor may have died before the line above: then nobody will ever send that signal.
-        if getppid() != Some(supervisor) {
-            return Err(io::Error::from(io::ErrorKind::BrokenPipe));
-        }
+    }
+    // The supervisor may have died before the line above, and then that signal is never sent; and a process to be
+    // kept has no mark yet by which it could be found.
+    if getppid() != Some(supervisor) {
+        return Err(io::Error::from(io::ErrorKind::BrokenPipe));
     }
     Ok(())
 }

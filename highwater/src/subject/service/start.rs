@@ -144,14 +144,15 @@ impl Slot {
         let identity = record.identity(census);
         if identity.pid == 0 {
             self.state = State::Over;
+            let who = self.who();
             let words = format!(
-                "{} did not run when the run broke off, and stays so",
-                self.who().words()
+                "{} did not run when the run broke off; it is not started",
+                who.words()
             );
             out.push(Happening {
                 at: now,
-                who: self.who(),
-                what: What::Note,
+                who,
+                what: What::StartFailed,
                 words,
             });
             return;
