@@ -242,16 +242,25 @@ fn unfit(route: &Route, machine: &Machine) -> Option<String> {
     if missing.is_empty() {
         return None;
     }
-    let (names, packages): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
-    let next = if machine.os == "debian" || machine.os == "ubuntu" {
-        format!("apt-get install {}", packages.join(" "))
-    } else {
-        format!("install {}", packages.join(", "))
-    };
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    let next = next_step(missing.iter().map(|(_, package)| *package), machine);
     Some(format!(
         "needs {}, not found on PATH; next: {next}",
         names.join(", ")
     ))
+}
+
+/// What to install: Debian's packages by their command, the rest in words.
+fn next_step<'a>(packages: impl Iterator<Item = &'a str>, machine: &Machine) -> String {
+    let debian = machine.os == "debian" || machine.os == "ubuntu";
+    let (named, words): (Vec<&str>, Vec<&str>) = packages.partition(|p| debian && !p.contains(' '));
+    let command = format!("apt-get install {}", named.join(" "));
+    let rest = format!("install {}", words.join(", "));
+    match (named.is_empty(), words.is_empty()) {
+        (false, false) => format!("{command}; {rest}"),
+        (false, true) => command,
+        (true, _) => rest,
+    }
 }
 
 /// Copies what was built, and the licence texts, into the folder that is to be installed.
