@@ -73,7 +73,8 @@ enum Action {
     },
 }
 
-/// Runs the verb. The exit code is 0 when all was done, 1 when a check found a defect, 2 for a name that is not offered, 4 when
+/// Runs the verb. The exit code is 0 when all was done, 1 when a check found a defect, 2 for a name
+/// that is not offered, 4 when
 /// something could not be done; its reason is on stderr.
 ///
 /// # Errors

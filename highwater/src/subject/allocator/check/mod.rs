@@ -1,4 +1,5 @@
-//! Tries a library before a service runs on it: small programs in child processes, each under a time
+//! Tries a library before a service runs on it: small programs in child processes, each under a
+//! time
 //! limit, each with whatever it left behind ended after it.
 //!
 //! The probes are C (`probes/`), compiled when a check starts, so that what is tried is what a
@@ -139,7 +140,8 @@ impl Cache {
     /// names in `only`, just those are tried and nothing is kept.
     ///
     /// # Errors
-    /// No C compiler, or probes that do not compile: never what a probe finds. A name in `only` that
+    /// No C compiler, or probes that do not compile: never what a probe finds. A name in `only`
+    /// that
     /// is none.
     pub fn check(
         &self,

@@ -13,15 +13,17 @@ struct block {
     unsigned char data[];
 };
 
-/* A pointer in the lower 48 bits and the block's tag above: the tag is also kept outside the block, so
- * that one block with two owners is seen. */
+/* A pointer in the lower 48 bits and the block's tag above: the tag is also kept outside the block,
+ * so that one block with two owners is seen. */
 static uint64_t slots[SLOTS];
 static volatile int stop;
 
 static uint64_t word_of(const struct block *block) {
     return block ? (uintptr_t)block | (uint64_t)(uint16_t)block->tag << 48 : 0;
 }
-static struct block *block_of(uint64_t word) { return (struct block *)(uintptr_t)(word << 16 >> 16); }
+static struct block *block_of(uint64_t word) {
+    return (struct block *)(uintptr_t)(word << 16 >> 16);
+}
 
 /* Puts a block where another one was, and gives that one. */
 static uint64_t swap(uint64_t *random, const struct block *block) {
@@ -31,7 +33,8 @@ static uint64_t swap(uint64_t *random, const struct block *block) {
 static struct block *make(uint64_t *random) {
     size_t size = below(random, 16) ? below(random, 512) : below(random, 70000);
     size_t whole = size + sizeof(struct block);
-    struct block *block = below(random, 8) ? malloc(whole) : memalign((size_t)16 << below(random, 3), whole);
+    struct block *block =
+        below(random, 8) ? malloc(whole) : memalign((size_t)16 << below(random, 3), whole);
     if (!block) DEFECT("no block of %zu bytes", whole);
     block->size = (uint32_t)size;
     block->tag = (uint32_t)next(random);
@@ -42,7 +45,8 @@ static struct block *make(uint64_t *random) {
 static struct block *look(uint64_t word) {
     struct block *block = block_of(word);
     if (!block) return NULL;
-    if ((uint16_t)block->tag != word >> 48) DEFECT("a block was given to two owners under %d threads", WORKERS);
+    if ((uint16_t)block->tag != word >> 48)
+        DEFECT("a block was given to two owners under %d threads", WORKERS);
     if (block->size > 200000 || !filled(block->data, block->size, block->tag))
         DEFECT("a block's data changed while it was live under %d threads", WORKERS);
     return block;
@@ -158,7 +162,8 @@ void probe_fork(void) {
             }
             usleep(500);
         }
-        if (WIFSIGNALED(status)) DEFECT("the child of fork %d died of signal %d", i, WTERMSIG(status));
+        if (WIFSIGNALED(status))
+            DEFECT("the child of fork %d died of signal %d", i, WTERMSIG(status));
         if (WEXITSTATUS(status)) DEFECT("the child of fork %d got no memory", i);
     }
     stop = 1;
