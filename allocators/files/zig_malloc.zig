@@ -26,7 +26,8 @@ pub fn Malloc(comptime allocator: *const fn () std.mem.Allocator) type {
             const offset = @max(alignment, @sizeOf(Header));
             const total = std.math.add(usize, @max(size, 1), offset) catch return null;
             if (total > std.math.maxInt(isize)) return null;
-            const base = allocator().rawAlloc(total, Alignment.fromByteUnits(offset), @returnAddress());
+            const aligned = Alignment.fromByteUnits(offset);
+            const base = allocator().rawAlloc(total, aligned, @returnAddress());
             const block = (base orelse return null) + offset;
             header(block).* = .{ .size = size, .offset = offset };
             return block;
@@ -40,7 +41,8 @@ pub fn Malloc(comptime allocator: *const fn () std.mem.Allocator) type {
             const h = header(block).*;
             const base = block - h.offset;
             const total = @max(h.size, 1) + h.offset;
-            allocator().rawFree(base[0..total], Alignment.fromByteUnits(h.offset), @returnAddress());
+            const aligned = Alignment.fromByteUnits(h.offset);
+            allocator().rawFree(base[0..total], aligned, @returnAddress());
         }
 
         pub fn malloc(size: usize) callconv(.c) ?*anyopaque {

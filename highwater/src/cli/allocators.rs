@@ -73,7 +73,8 @@ enum Action {
     },
 }
 
-/// Runs the verb. The exit code is 0 when all was done, 1 when a check found a defect, 2 for a name that is not offered, 4 when
+/// Runs the verb. The exit code is 0 when all was done, 1 when a check found a defect, 2 for a name
+/// that is not offered, 4 when
 /// something could not be done; its reason is on stderr.
 ///
 /// # Errors
@@ -398,10 +399,15 @@ fn table(entries: &[Entry]) -> Table {
     for entry in entries {
         let defects: Vec<&str> = entry.defects.iter().map(|d| d.id.as_str()).collect();
         let statistics = entry.statistics.as_deref().unwrap_or_default();
+        // The commit that crates carry after a `+` is in --json.
+        let source = match entry.source.split_once('+') {
+            Some((short, _)) if short.starts_with("crate") => short,
+            _ => &entry.source,
+        };
         table.add_row([
             &entry.spec,
             entry.state,
-            &entry.source,
+            source,
             &check::cell(entry.check.as_ref()),
             &defects.join(", "),
             &entry.protections.join(", "),

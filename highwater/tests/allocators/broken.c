@@ -14,7 +14,9 @@ void *__libc_realloc(void *, size_t);
 void *__libc_memalign(size_t, size_t);
 
 static int counter;
-static int now_and_then(int every) { return __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED) % every == 0; }
+static int now_and_then(int every) {
+    return __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED) % every == 0;
+}
 
 #ifdef BREAK_FORK
 static volatile int in_child;
@@ -26,7 +28,6 @@ __attribute__((constructor)) static void watch(void) { pthread_atfork(NULL, NULL
 static int ready;
 __attribute__((constructor)) static void begin(void) { ready = 1; }
 #endif
-
 
 void *malloc(size_t size) {
 #ifdef BREAK_FORK
@@ -67,7 +68,8 @@ void free(void *block) {
 void *calloc(size_t count, size_t size) {
 #ifdef BREAK_CALLOC
     size_t bytes;
-    if (!__builtin_mul_overflow(count, size, &bytes) && bytes > 64 && bytes < 4000) return __libc_malloc(bytes);
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes > 64 && bytes < 4000)
+        return __libc_malloc(bytes);
 #endif
 #ifdef BREAK_OVERSIZE
     return __libc_malloc(count * size > PTRDIFF_MAX ? 16 : count * size);

@@ -242,16 +242,25 @@ fn unfit(route: &Route, machine: &Machine) -> Option<String> {
     if missing.is_empty() {
         return None;
     }
-    let (names, packages): (Vec<_>, Vec<_>) = missing.into_iter().unzip();
-    let next = if machine.os == "debian" || machine.os == "ubuntu" {
-        format!("apt-get install {}", packages.join(" "))
-    } else {
-        format!("install {}", packages.join(", "))
-    };
+    let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
+    let next = next_step(missing.iter().map(|(_, package)| *package), machine);
     Some(format!(
         "needs {}, not found on PATH; next: {next}",
         names.join(", ")
     ))
+}
+
+/// What to install: Debian's packages by their command, the rest in words.
+fn next_step<'a>(packages: impl Iterator<Item = &'a str>, machine: &Machine) -> String {
+    let debian = machine.os == "debian" || machine.os == "ubuntu";
+    let (named, words): (Vec<&str>, Vec<&str>) = packages.partition(|p| debian && !p.contains(' '));
+    let command = format!("apt-get install {}", named.join(" "));
+    let rest = format!("install {}", words.join(", "));
+    match (named.is_empty(), words.is_empty()) {
+        (false, false) => format!("{command}; {rest}"),
+        (false, true) => command,
+        (true, _) => rest,
+    }
 }
 
 /// Copies what was built, and the licence texts, into the folder that is to be installed.
@@ -335,4 +344,58 @@ fn with_hint(error: Error) -> Error {
         );
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::subject::allocator::catalogue;
+    use crate::subject::allocator::recipe::{Crate, Source};
+
+    /// mimalloc 2.0.9 with its crate altered.
+    fn altered(alter: impl Fn(&mut Crate)) -> Recipe {
+        let spec = |r: &&Recipe| r.label() == "mimalloc@2.0.9";
+        let mut recipe = catalogue().iter().find(spec).unwrap().clone();
+        let Source::Cargo(source) = &mut recipe.routes[0].source else {
+            panic!("not a crate")
+        };
+        alter(source);
+        recipe
+    }
+
+    fn assert_refused(recipe: &Recipe, words: &str) {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::at(folder.path(), Machine::here());
+        let error = format!("{:#}", cache.add(recipe, None, &|_| {}).unwrap_err());
+        assert!(
+            error.contains("checksum") && error.contains(words),
+            "{error}"
+        );
+        assert!(
+            !error.contains("network"),
+            "a checksum is no matter of the network: {error}"
+        );
+        assert!(matches!(cache.state(recipe).unwrap(), State::Absent));
+        let left = fs::read_dir(cache.folder().join(".staging"))
+            .unwrap()
+            .count();
+        assert_eq!(left, 0);
+    }
+
+    #[test]
+    fn a_checksum_altered_in_the_recipe_stops_and_leaves_nothing() {
+        let recipe = altered(|source| source.sha256.replace_range(..1, "0"));
+        assert_refused(&recipe, "is not the one of its lock file");
+    }
+
+    #[test]
+    #[ignore = "long: asks the registry"]
+    fn a_checksum_altered_in_recipe_and_lock_is_stopped_by_cargo_and_leaves_nothing() {
+        let recipe = altered(|source| {
+            let good = source.sha256.clone();
+            source.sha256.replace_range(..1, "0");
+            source.lock_text = source.lock_text.replace(&good, &source.sha256);
+        });
+        assert_refused(&recipe, "libmimalloc-sys");
+    }
 }

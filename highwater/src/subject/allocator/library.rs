@@ -36,7 +36,7 @@ pub struct Library {
     pub licence: Option<String>,
     /// What is known to be wrong with this version.
     pub defects: Vec<Defect>,
-    /// Misuse that stops the program instead of corrupting it.
+    /// Misuse that ends the program instead of corrupting it, by the names of a check.
     pub protections: Vec<String>,
     /// What the allocator itself can tell about its heap at run time.
     pub statistics: Option<String>,

@@ -1,4 +1,5 @@
-//! Tries a library before a service runs on it: small programs in child processes, each under a time
+//! Tries a library before a service runs on it: small programs in child processes, each under a
+//! time
 //! limit, each with whatever it left behind ended after it.
 //!
 //! The probes are C (`probes/`), compiled when a check starts, so that what is tried is what a
@@ -139,7 +140,8 @@ impl Cache {
     /// names in `only`, just those are tried and nothing is kept.
     ///
     /// # Errors
-    /// No C compiler, or probes that do not compile: never what a probe finds. A name in `only` that
+    /// No C compiler, or probes that do not compile: never what a probe finds. A name in `only`
+    /// that
     /// is none.
     pub fn check(
         &self,
@@ -179,7 +181,7 @@ impl Cache {
             progress(misuse);
             report.protections.push(trial.misuse(misuse, about)?);
         }
-        report.seconds = round(started.elapsed());
+        report.seconds = round_ms(started.elapsed());
         if only.is_empty() {
             self.keep(&report)?;
         }
@@ -234,11 +236,19 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn probe(&self, probe: &str, about: &str) -> Result<Finding> {
         let started = Instant::now();
-        let (outcome, words) = match self.start(probe, PROBE_LIMIT)? {
-            Ok(finished) => judge(&finished),
-            Err(why) => (Outcome::Untried, why),
-        };
-        let seconds = round(started.elapsed());
+        // A lock must be held at the very moment of a fork: one round in three can miss it.
+        let rounds = if probe == "fork" { 3 } else { 1 };
+        let (mut outcome, mut words) = (Outcome::Clean, String::new());
+        for round in 0..rounds {
+            (outcome, words) = match self.start(probe, SEED + 2 * round, PROBE_LIMIT)? {
+                Ok(finished) => judge(&finished),
+                Err(why) => (Outcome::Untried, why),
+            };
+            if outcome != Outcome::Clean {
+                break;
+            }
+        }
+        let seconds = round_ms(started.elapsed());
         Ok(Finding {
             probe: probe.to_owned(),
             about: about.to_owned(),
@@ -249,7 +259,7 @@ impl Trial<'_> {
     }
 
     fn misuse(&self, misuse: &str, about: &str) -> Result<Protection> {
-        let answer = match self.start(misuse, MISUSE_LIMIT)? {
+        let answer = match self.start(misuse, SEED, MISUSE_LIMIT)? {
             Ok(finished) => answer(&finished),
             Err(_) => Answer::Untried,
         };
@@ -261,7 +271,12 @@ impl Trial<'_> {
     }
 
     /// Starts a probe on the library; the inner error says why it cannot be tried.
-    fn start(&self, probe: &str, limit: Duration) -> Result<std::result::Result<Finished, String>> {
+    fn start(
+        &self,
+        probe: &str,
+        seed: u64,
+        limit: Duration,
+    ) -> Result<std::result::Result<Finished, String>> {
         let left = self.end.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return Ok(Err(format!(
@@ -276,7 +291,7 @@ impl Trial<'_> {
         };
         let mut command = self.library.command(program)?;
         quiet(&mut command, &self.programs.folder);
-        command.arg(probe).arg(SEED.to_string());
+        command.arg(probe).arg(seed.to_string());
         run_limited(&mut command, limit.min(left))
             .map(Ok)
             .context("starting a probe")
@@ -354,6 +369,6 @@ fn answer(finished: &Finished) -> Answer {
     }
 }
 
-fn round(time: Duration) -> f64 {
+fn round_ms(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e3).round() / 1e3
 }

@@ -44,10 +44,10 @@ pub fn fetch(source: &Source, with: &mut Fetch<'_>) -> Result<PathBuf> {
 pub fn clients(source: &Source) -> &'static [(&'static str, &'static str)] {
     match source {
         Source::System => &[],
-        Source::Cargo(_) => &[("cargo", "Rust")],
+        Source::Cargo(_) => &[("cargo", "Rust 1.78 or newer")],
         Source::Apt(_) => &[("apt-get", "apt"), ("dpkg-deb", "dpkg")],
         Source::AptTarball(_) => &[("apt-get", "apt"), ("tar", "tar")],
-        Source::Pip(_) => &[("python3", "Python 3")],
+        Source::Pip(_) => &[("python3", "python3-pip")],
     }
 }
 

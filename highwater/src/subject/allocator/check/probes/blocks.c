@@ -20,7 +20,8 @@ static void *take(uint64_t *random, size_t alignment, size_t size) {
     }
     if (!block) DEFECT("no block of %zu bytes aligned to %zu", size, alignment);
     calls_aligned++;
-    if ((uintptr_t)block % alignment && !misaligned++) first_alignment = alignment, first_size = size;
+    if ((uintptr_t)block % alignment && !misaligned++)
+        first_alignment = alignment, first_size = size;
     if (malloc_usable_size(block) < size) short_usable++;
     return block;
 }
@@ -40,11 +41,12 @@ void probe_alignment(void) {
         *slot = take(&random, alignment, size);
     }
     if (misaligned)
-        DEFECT("%zu of %zu aligned calls returned a misaligned block, the first of %zu bytes aligned to %zu",
+        DEFECT("%zu of %zu aligned calls returned a misaligned block, the first of %zu bytes "
+               "aligned to %zu",
                misaligned, calls_aligned, first_size, first_alignment);
     if (short_usable)
-        DEFECT("%zu of %zu aligned blocks have a usable size below what was asked for", short_usable,
-               calls_aligned);
+        DEFECT("%zu of %zu aligned blocks have a usable size below what was asked for",
+               short_usable, calls_aligned);
 }
 
 #define KEPT 4000
@@ -60,7 +62,8 @@ static void sort(struct span *spans, size_t count) {
         for (size_t i = gap; i < count; i++) {
             struct span moved = spans[i];
             size_t j = i;
-            for (; j >= gap && spans[j - gap].block > moved.block; j -= gap) spans[j] = spans[j - gap];
+            for (; j >= gap && spans[j - gap].block > moved.block; j -= gap)
+                spans[j] = spans[j - gap];
             spans[j] = moved;
         }
 }
@@ -95,8 +98,9 @@ void probe_overlap(void) {
     for (size_t i = 1; i < KEPT; i++)
         if (live[i - 1].block + live[i - 1].size > live[i].block) overlaps++;
     if (overlaps)
-        DEFECT("%zu pairs of %d live blocks overlap; %zu have a usable size below what was asked for",
-               overlaps, KEPT, short_blocks);
+        DEFECT(
+            "%zu pairs of %d live blocks overlap; %zu have a usable size below what was asked for",
+            overlaps, KEPT, short_blocks);
     if (short_blocks)
         DEFECT("%zu of %d blocks have a usable size below what was asked for", short_blocks, KEPT);
 }
@@ -112,7 +116,8 @@ void probe_usable(void) {
         live[i] = malloc(size);
         if (!live[i]) DEFECT("no block of %zu bytes", size);
         usable[i] = malloc_usable_size(live[i]);
-        if (usable[i] < size) DEFECT("a block of %zu bytes has a usable size of %zu", size, usable[i]);
+        if (usable[i] < size)
+            DEFECT("a block of %zu bytes has a usable size of %zu", size, usable[i]);
         if ((uintptr_t)live[i] % (size >= 16 ? 16 : 8))
             DEFECT("a block of %zu bytes is not aligned for its size: %p", size, (void *)live[i]);
         fill(live[i], usable[i], i);

@@ -1,7 +1,8 @@
 /* The edges of the interface: sizes that cannot be, realloc, calloc, early and late use. */
 #include "probes.h"
 
-static const size_t impossible[] = {SIZE_MAX, SIZE_MAX - 4096, (size_t)1 << 63, (size_t)PTRDIFF_MAX + 1};
+static const size_t impossible[] = {SIZE_MAX, SIZE_MAX - 4096, (size_t)1 << 63,
+                                    (size_t)PTRDIFF_MAX + 1};
 
 /* What cannot be had must be refused: a small block in its place is memory corruption to come. */
 void probe_oversize(void) {
@@ -13,15 +14,20 @@ void probe_oversize(void) {
         void *block = malloc(100), *moved = realloc(block, size);
         if (moved) DEFECT("realloc to %#zx bytes returned a block", size);
         free(block);
-        if (!posix_memalign(&block, 64, size)) DEFECT("posix_memalign(64, %#zx) returned a block", size);
+        if (!posix_memalign(&block, 64, size))
+            DEFECT("posix_memalign(64, %#zx) returned a block", size);
     }
     static const size_t pairs[][2] = {
-        {SIZE_MAX, 2}, {2, SIZE_MAX}, {(size_t)1 << 32, (size_t)1 << 32}, {SIZE_MAX / 16 + 2, 16},
+        {SIZE_MAX, 2},
+        {2, SIZE_MAX},
+        {(size_t)1 << 32, (size_t)1 << 32},
+        {SIZE_MAX / 16 + 2, 16},
         {((size_t)1 << 63) + 1, 2},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
         size_t count = hidden(pairs[i][0]), size = hidden(pairs[i][1]);
-        if (calloc(count, size)) DEFECT("calloc(%#zx, %#zx) overflowed and returned a block", count, size);
+        if (calloc(count, size))
+            DEFECT("calloc(%#zx, %#zx) overflowed and returned a block", count, size);
         if (reallocarray(NULL, count, size))
             DEFECT("reallocarray(NULL, %#zx, %#zx) overflowed and returned a block", count, size);
     }
@@ -32,9 +38,11 @@ void probe_errno(void) {
     for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; i++) {
         size_t size = hidden(impossible[i]);
         errno = 0;
-        if (!malloc(size) && errno != ENOMEM) DEFECT("malloc(%#zx) refused with errno %d", size, errno);
+        if (!malloc(size) && errno != ENOMEM)
+            DEFECT("malloc(%#zx) refused with errno %d", size, errno);
         errno = 0;
-        if (!calloc(size, 2) && errno != ENOMEM) DEFECT("calloc(%#zx, 2) refused with errno %d", size, errno);
+        if (!calloc(size, 2) && errno != ENOMEM)
+            DEFECT("calloc(%#zx, 2) refused with errno %d", size, errno);
         void *block = malloc(10);
         errno = 0;
         if (!realloc(block, size) && errno != ENOMEM)
@@ -44,7 +52,8 @@ void probe_errno(void) {
     void *block = (void *)1;
     errno = 7;
     int answer = posix_memalign(&block, 24, 100);
-    if (answer != EINVAL) DEFECT("posix_memalign with an alignment of 24 answered %d, not EINVAL", answer);
+    if (answer != EINVAL)
+        DEFECT("posix_memalign with an alignment of 24 answered %d, not EINVAL", answer);
 }
 
 /* Contents survive every move; NULL and 0 behave as C says. */
@@ -135,7 +144,8 @@ void probe_dlopen(void) {
         void *library = dlopen("./plugin.so", RTLD_NOW | RTLD_LOCAL);
         if (!library) CANNOT("the plug-in cannot be opened: %s", dlerror());
         unsigned char *(*give)(size_t) = (unsigned char *(*)(size_t))dlsym(library, "give");
-        int (*take)(unsigned char *, size_t) = (int (*)(unsigned char *, size_t))dlsym(library, "take");
+        int (*take)(unsigned char *, size_t) =
+            (int (*)(unsigned char *, size_t))dlsym(library, "take");
         if (!give || !take) CANNOT("the plug-in lacks its functions");
         unsigned char *theirs = give(3000), *ours = malloc(3000);
         if (!theirs || !ours) DEFECT("no block beside an opened library");

@@ -16,14 +16,22 @@ static const struct {
     const char *name;
     void (*run)(void);
 } probes[] = {
-    {"alignment", probe_alignment},       {"overlap", probe_overlap},
-    {"usable-size", probe_usable},        {"threads", probe_threads},
-    {"thread-ends", probe_thread_ends},   {"fork", probe_fork},
-    {"oversize", probe_oversize},         {"errno", probe_errno},
-    {"realloc", probe_realloc},           {"calloc", probe_calloc},
-    {"early", probe_early},               {"dlopen", probe_dlopen},
-    {"double-free", protect_double_free}, {"free-list", protect_free_list},
-    {"overrun", protect_overrun},         {"invalid-free", protect_invalid_free},
+    {"alignment", probe_alignment},
+    {"overlap", probe_overlap},
+    {"usable-size", probe_usable},
+    {"threads", probe_threads},
+    {"thread-ends", probe_thread_ends},
+    {"fork", probe_fork},
+    {"oversize", probe_oversize},
+    {"errno", probe_errno},
+    {"realloc", probe_realloc},
+    {"calloc", probe_calloc},
+    {"early", probe_early},
+    {"dlopen", probe_dlopen},
+    {"double-free", protect_double_free},
+    {"free-list", protect_free_list},
+    {"overrun", protect_overrun},
+    {"invalid-free", protect_invalid_free},
     {"order", protect_order},
 };
 

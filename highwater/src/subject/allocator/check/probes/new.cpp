@@ -11,13 +11,15 @@
 namespace {
 
 [[noreturn]] void defect(const char *words) {
-    if (write(1, words, std::strlen(words))) {}
+    if (write(1, words, std::strlen(words))) {
+    }
     _exit(1);
 }
 
 void use(void *block, std::size_t size, std::size_t alignment) {
     if (!block) defect("operator new returned null");
-    if (reinterpret_cast<std::uintptr_t>(block) % alignment) defect("operator new returned a misaligned block");
+    if (reinterpret_cast<std::uintptr_t>(block) % alignment)
+        defect("operator new returned a misaligned block");
     if (malloc_usable_size(block) < size) defect("operator new returned a block that is too small");
     std::memset(block, 1, size);
 }
@@ -67,7 +69,8 @@ void aligned(std::size_t size, std::size_t alignment) {
 int main() {
     for (std::size_t size = 1; size < 300000; size += size / 3 + 1) {
         plain(size);
-        for (std::size_t alignment = 16; alignment <= 65536; alignment *= 4) aligned(size, alignment);
+        for (std::size_t alignment = 16; alignment <= 65536; alignment *= 4)
+            aligned(size, alignment);
     }
     // Blocks cross between C and C++ in real programs.
     std::free(::operator new(100));
@@ -76,5 +79,6 @@ int main() {
     volatile std::size_t impossible = SIZE_MAX / 2 + 1;
     must_throw([&] { return ::operator new(impossible); });
     must_throw([&] { return ::operator new[](impossible); });
-    if (::operator new(impossible, std::nothrow)) defect("nothrow new of an impossible size returned a block");
+    if (::operator new(impossible, std::nothrow))
+        defect("nothrow new of an impossible size returned a block");
 }

@@ -22,7 +22,8 @@
     do {                                                                                           \
         char words[400];                                                                           \
         int length = snprintf(words, sizeof words, __VA_ARGS__);                                   \
-        if (write(1, words, (size_t)length)) {}                                                    \
+        if (write(1, words, (size_t)length)) {                                                     \
+        }                                                                                          \
         _exit(1);                                                                                  \
     } while (0)
 
@@ -30,7 +31,8 @@
     do {                                                                                           \
         char words[400];                                                                           \
         int length = snprintf(words, sizeof words, __VA_ARGS__);                                   \
-        if (write(1, words, (size_t)length)) {}                                                    \
+        if (write(1, words, (size_t)length)) {                                                     \
+        }                                                                                          \
         _exit(77);                                                                                 \
     } while (0)
 
@@ -42,7 +44,8 @@ static inline uint64_t next(uint64_t *state) {
 }
 static inline size_t below(uint64_t *state, size_t limit) { return (size_t)(next(state) % limit); }
 
-/* Fills a block so that every byte depends on the tag and its place, and looks whether it still does. */
+/* Fills a block so that every byte depends on the tag and its place, and looks whether it still
+ * does. */
 void fill(unsigned char *block, size_t size, unsigned tag);
 int filled(const unsigned char *block, size_t size, unsigned tag);
 

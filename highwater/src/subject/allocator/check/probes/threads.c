@@ -13,15 +13,17 @@ struct block {
     unsigned char data[];
 };
 
-/* A pointer in the lower 48 bits and the block's tag above: the tag is also kept outside the block, so
- * that one block with two owners is seen. */
+/* A pointer in the lower 48 bits and the block's tag above: the tag is also kept outside the block,
+ * so that one block with two owners is seen. */
 static uint64_t slots[SLOTS];
 static volatile int stop;
 
 static uint64_t word_of(const struct block *block) {
     return block ? (uintptr_t)block | (uint64_t)(uint16_t)block->tag << 48 : 0;
 }
-static struct block *block_of(uint64_t word) { return (struct block *)(uintptr_t)(word << 16 >> 16); }
+static struct block *block_of(uint64_t word) {
+    return (struct block *)(uintptr_t)(word << 16 >> 16);
+}
 
 /* Puts a block where another one was, and gives that one. */
 static uint64_t swap(uint64_t *random, const struct block *block) {
@@ -31,7 +33,8 @@ static uint64_t swap(uint64_t *random, const struct block *block) {
 static struct block *make(uint64_t *random) {
     size_t size = below(random, 16) ? below(random, 512) : below(random, 70000);
     size_t whole = size + sizeof(struct block);
-    struct block *block = below(random, 8) ? malloc(whole) : memalign((size_t)16 << below(random, 3), whole);
+    struct block *block =
+        below(random, 8) ? malloc(whole) : memalign((size_t)16 << below(random, 3), whole);
     if (!block) DEFECT("no block of %zu bytes", whole);
     block->size = (uint32_t)size;
     block->tag = (uint32_t)next(random);
@@ -42,7 +45,8 @@ static struct block *make(uint64_t *random) {
 static struct block *look(uint64_t word) {
     struct block *block = block_of(word);
     if (!block) return NULL;
-    if ((uint16_t)block->tag != word >> 48) DEFECT("a block was given to two owners under %d threads", WORKERS);
+    if ((uint16_t)block->tag != word >> 48)
+        DEFECT("a block was given to two owners under %d threads", WORKERS);
     if (block->size > 200000 || !filled(block->data, block->size, block->tag))
         DEFECT("a block's data changed while it was live under %d threads", WORKERS);
     return block;
@@ -109,7 +113,7 @@ static void *churn(void *number) {
     while (!stop) {
         void **slot = &kept[below(&random, 64)];
         free(*slot);
-        *slot = malloc(below(&random, 64) ? below(&random, 2000) : below(&random, 400000));
+        *slot = malloc(below(&random, 16) ? below(&random, 2000) : below(&random, 400000));
     }
     for (int i = 0; i < 64; i++) free(kept[i]);
     return NULL;
@@ -136,12 +140,14 @@ static void in_child(void) {
 
 /* A child needs a millisecond; on a busy machine it may wait for its turn. */
 #define CHILD_SECONDS 4.0
-#define ALL_SECONDS 6.0
+#define ALL_SECONDS 4.0
+/* More than the machine has cores: some allocators lock only when threads must share. */
+#define FORK_WORKERS 12
 
 /* Forks while other threads hold whatever locks the allocator has; the child then allocates. */
 void probe_fork(void) {
-    pthread_t workers[WORKERS];
-    for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], churn, i + 1);
+    pthread_t workers[FORK_WORKERS];
+    for (uintptr_t i = 0; i < FORK_WORKERS; i++) start(&workers[i], churn, i + 1);
     double end = now() + ALL_SECONDS;
     for (int i = 1; now() < end; i++) {
         pid_t child = fork();
@@ -156,9 +162,10 @@ void probe_fork(void) {
             }
             usleep(500);
         }
-        if (WIFSIGNALED(status)) DEFECT("the child of fork %d died of signal %d", i, WTERMSIG(status));
+        if (WIFSIGNALED(status))
+            DEFECT("the child of fork %d died of signal %d", i, WTERMSIG(status));
         if (WEXITSTATUS(status)) DEFECT("the child of fork %d got no memory", i);
     }
     stop = 1;
-    for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
+    for (int i = 0; i < FORK_WORKERS; i++) pthread_join(workers[i], NULL);
 }
