@@ -9,7 +9,7 @@ use statrs::function::gamma::ln_gamma;
 
 use super::finer::finer;
 use super::noise::{Noise, hypotheses};
-use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, Family, Shape, Shapes};
+use super::shapes::{FAMILIES, Basis, Bounded, COLUMNS_MAX, Contrasts, Family, Shape, Shapes};
 use super::solve::{Matrix, Prepared, Solved};
 use super::stairs::{Stair, stairs};
 
@@ -70,6 +70,8 @@ pub struct Fit {
 
 /// Candidates this far (in log weight) below the best are forgotten.
 const FORGET_LN: f64 = 26.0;
+/// Below this only the best of a family is kept: its neighbours may do better.
+const MATTERS_LN: f64 = 11.0;
 
 /// Fits all `shapes`. Empty when there are fewer bins than the largest candidate needs.
 ///
@@ -96,7 +98,11 @@ pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
         for c in &mut second.candidates {
             c.noise = closest[c.noise];
         }
+        let before = whole.ln_evidence;
         whole.join(second);
+        if whole.ln_evidence - before < FINER_GAIN_LN {
+            break;
+        }
     }
     whole
 }
@@ -110,6 +116,8 @@ pub fn fit_few(window: &Window, shapes: &Shapes) -> Fit {
     fit_under(window, shapes, &simple)
 }
 
+/// A round of neighbours that brings less than this is the last: the noise hides the grid.
+const FINER_GAIN_LN: f64 = 1.0;
 /// How often the best of each family gets neighbours.
 const FINER_ROUNDS: usize = 2;
 
@@ -138,11 +146,9 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
         return fit;
     }
     let raw = Matrix::of(window, shapes);
-    let contrasts: Vec<Contrasts> = shapes
-        .shapes
-        .iter()
-        .map(|s| shapes.contrasts(s, window.now))
-        .collect();
+    // Most shapes carry no weight under any noise: what they mean is worked out only when needed.
+    let mut contrasts: Vec<Option<Contrasts>> = vec![None; shapes.shapes.len()];
+    let mut best = [f64::NEG_INFINITY; FAMILIES];
     let norms = Norms::new(n, window);
     let mut ready = Prepared::default();
     for (index, noise) in noises.iter().enumerate() {
@@ -159,11 +165,14 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
                 continue;
             };
             let ln_weight = base + shape.prior_ln + ln_ml;
-            if ln_weight < fit.ln_evidence - FORGET_LN {
+            let behind = fit.ln_evidence - ln_weight;
+            let leads = ln_weight > best[shape.family as usize];
+            if behind > FORGET_LN || (behind > MATTERS_LN && !leads) {
                 continue;
             }
             fit.ln_evidence = fit.ln_evidence.max(ln_weight);
-            let c = &contrasts[i];
+            best[shape.family as usize] = best[shape.family as usize].max(ln_weight);
+            let c = contrasts[i].get_or_insert_with(|| shapes.contrasts(shape, window.now));
             fit.candidates.push(Candidate {
                 family: shape.family,
                 bounded: shape.bounded,

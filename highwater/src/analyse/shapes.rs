@@ -194,7 +194,7 @@ impl Family {
 }
 
 /// How many families there are.
-const FAMILIES: usize = Family::DayLine as usize + 1;
+pub const FAMILIES: usize = Family::DayLine as usize + 1;
 
 /// Columns of one candidate, at most this many besides the nuisance.
 pub const COLUMNS_MAX: usize = 3;

@@ -299,6 +299,9 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
     let (mut growing, mut all, mut level, mut limit, mut growth) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for (c, weight) in fitted.candidates.iter().zip(fitted.weights()) {
+        if weight < 1e-6 {
+            continue;
+        }
         let labels = labels_of(c, growth_bar, shift_bar, day_seen);
         said.weights.add(&labels, weight);
         *said.families.entry(c.family).or_insert(0.0) += weight;

@@ -8,7 +8,8 @@ use super::curve::{Opinion, estimate};
 use super::ways::{Looked, look};
 use super::{Estimate, Label, Rules};
 use crate::analyse::clean::{Cleaned, clean};
-use crate::analyse::series::Series;
+use crate::analyse::order::median;
+use crate::analyse::series::{Point, Series};
 
 /// What is said of one series. Values are in the unit of the series (bytes for memory),
 /// times in seconds, slopes per hour.
@@ -53,6 +54,7 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
     };
     let span_s = last.t_s - first.t_s;
     verdict.evidence.insert("window_s".to_owned(), span_s);
+    verdict.level = rough_level(&cleaned.points);
     if cleaned.points.len() < rules.samples_min || span_s <= 0.0 {
         let more = rules
             .samples_min
@@ -101,6 +103,16 @@ fn blank(series: &Series, cleaned: &Cleaned) -> SeriesVerdict {
         needs: None,
         evidence,
     }
+}
+
+/// Level of a handful of readings: the median of their later half, with their range (at least a twentieth
+/// of it to either side). Replaced by the fitted one when there is a fit.
+fn rough_level(points: &[Point]) -> Option<Estimate> {
+    let later: Vec<f64> = points[points.len() / 2..].iter().map(|p| p.value).collect();
+    let value = median(&later);
+    let lo = later.iter().copied().fold(0.95 * value, f64::min);
+    let hi = later.iter().copied().fold(1.05 * value, f64::max);
+    (points.len() >= 2).then_some(Estimate { value, lo, hi })
 }
 
 fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdict {
