@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 
 use ipld_core::cid::Cid;
-use ipld_core::ipld;
-use ipld_core::ipld::Ipld;
+use serde::Serialize;
+use serde_bytes::Bytes;
 
 use crate::identifiers::{cid_of, random_cid, tid};
 use crate::records::COLLECTIONS;
@@ -18,7 +18,7 @@ pub struct Block {
 }
 
 impl Block {
-    pub fn new(value: &Ipld) -> Block {
+    pub fn new(value: &impl Serialize) -> Block {
         // Every value built here is within DAG-CBOR's data model.
         let data = serde_ipld_dagcbor::to_vec(value).expect("a value as DAG-CBOR");
         Block {
@@ -26,6 +26,22 @@ impl Block {
             data,
         }
     }
+}
+
+/// A node of the tree; fields in the order of DAG-CBOR's map keys.
+#[derive(Serialize)]
+struct Node<'a> {
+    e: Vec<Entry<'a>>,
+    l: Option<Cid>,
+}
+
+#[derive(Serialize)]
+struct Entry<'a> {
+    /// What follows the part shared with the key before.
+    k: &'a Bytes,
+    p: usize,
+    t: Option<Cid>,
+    v: Cid,
 }
 
 /// The path of `depth` nodes (at least one), root first; the last one holds `records` by key.
@@ -48,28 +64,31 @@ fn node(random: &mut fastrand::Rng, mut keys: BTreeMap<String, Cid>, child: Opti
         keys.insert(neighbour(random), random_cid(random));
     }
     let child_at = random.usize(0..keys.len());
-    let mut before = String::new();
+    let mut before = "";
     let mut entries = Vec::new();
-    for (index, (key, record)) in keys.into_iter().enumerate() {
+    for (index, (key, record)) in keys.iter().enumerate() {
         let shared = before
             .bytes()
             .zip(key.bytes())
             .take_while(|(a, b)| a == b)
             .count();
         let subtree = match child {
-            Some(cid) if index == child_at => Ipld::Link(cid),
-            _ if random.bool() => Ipld::Link(random_cid(random)),
-            _ => Ipld::Null,
+            Some(cid) if index == child_at => Some(cid),
+            _ => random.bool().then(|| random_cid(random)),
         };
-        entries.push(ipld!({
-            "p": shared,
-            "k": Ipld::Bytes(key.as_bytes()[shared..].to_vec()),
-            "v": Ipld::Link(record),
-            "t": subtree,
-        }));
+        let rest = Bytes::new(&key.as_bytes()[shared..]);
+        entries.push(Entry {
+            k: rest,
+            p: shared,
+            t: subtree,
+            v: *record,
+        });
         before = key;
     }
-    Block::new(&ipld!({ "l": null, "e": Ipld::List(entries) }))
+    Block::new(&Node {
+        e: entries,
+        l: None,
+    })
 }
 
 /// The key of some other record: of a year before any message, so never one of ours.
