@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::identifiers::{date_time, did, number_of_tid, random_blob, random_cid, tid};
 use crate::records::{POST, record};
-use crate::tree::{Block, path};
+use crate::tree::{Block, Forest};
 
 /// One message in this many is a commit that lists a blob to which none of its records refers
 /// (the deletion of a post with a picture). It is what the relay's leak feeds on: 3,200 bytes in
@@ -29,6 +29,7 @@ const RECORD_SIZE_MAX: f64 = 61_000.0;
 /// Makes the messages of a set of hosts.
 pub struct Source {
     seed: u64,
+    forest: Forest,
     /// The accounts of each host.
     dids: Vec<Vec<String>>,
 }
@@ -43,6 +44,7 @@ impl Source {
         };
         Source {
             seed,
+            forest: Forest::new(seed),
             dids: (0..hosts).map(dids_of_one).collect(),
         }
     }
@@ -52,7 +54,13 @@ impl Source {
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let repo = &self.dids[host][random.usize(0..self.dids[host].len())];
-        let commit = Commit { number, seq, repo };
+        let forest = &self.forest;
+        let commit = Commit {
+            forest,
+            number,
+            seq,
+            repo,
+        };
         if number % BLOBS_GONE_EVERY == BLOBS_GONE_EVERY - 1 {
             return commit.blobs_gone(&mut random);
         }
@@ -64,6 +72,7 @@ impl Source {
 }
 
 struct Commit<'a> {
+    forest: &'a Forest,
     number: u64,
     seq: u64,
     repo: &'a str,
@@ -100,7 +109,7 @@ impl Commit<'_> {
             ));
         }
         let depth = random.usize(1..=5);
-        let mut nodes = path(random, depth, &keys);
+        let mut nodes = self.forest.path(random, depth, &keys);
         nodes.append(&mut blocks);
         self.finish(random, ops, blobs, nodes)
     }
@@ -114,7 +123,7 @@ impl Commit<'_> {
         )];
         let blobs = vec![random_blob(random)];
         let depth = random.usize(2..=5);
-        let nodes = path(random, depth, &BTreeMap::new());
+        let nodes = self.forest.path(random, depth, &BTreeMap::new());
         self.finish(random, ops, blobs, nodes)
     }
 
