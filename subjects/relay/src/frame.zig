@@ -17,6 +17,8 @@ pub const Frame = struct {
     /// Which upstream sent it, and which of its connections.
     upstream: u32,
     connection: u32,
+    /// Its number among the upstream's frames.
+    turn: u64 = 0,
     /// When the last byte was read, CLOCK_MONOTONIC.
     received_ns: u64,
     event: ?events.Event = null,

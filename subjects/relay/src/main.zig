@@ -102,6 +102,7 @@ test {
     _ = @import("decode/cid.zig");
     _ = @import("decode/car.zig");
     _ = @import("decode/mst.zig");
+    _ = @import("decode/sha256.zig");
     _ = @import("decode/syntax.zig");
     _ = @import("decode/event.zig");
     _ = @import("flags.zig");

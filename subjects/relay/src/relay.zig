@@ -31,7 +31,7 @@ pub const Relay = struct {
     log: DiskLog,
     backlog: Backlog,
     index: Index,
-    queue: queues.Queue,
+    queue: queues.Queue = .{},
     publisher: workers.Publisher,
     upstream_shared: upstreams.Shared,
     upstreams: []upstreams.Upstream,
@@ -53,7 +53,6 @@ pub const Relay = struct {
             .log = try DiskLog.open(allocator, flags.data),
             .backlog = undefined,
             .index = .init(allocator),
-            .queue = try .init(allocator, flags.workers),
             .publisher = undefined,
             .upstream_shared = undefined,
             .upstreams = try allocator.alloc(upstreams.Upstream, flags.upstreams.len),
@@ -86,7 +85,7 @@ pub const Relay = struct {
         }
         for (self.workers, 0..) |*worker, number| worker.* = .{
             .number = number,
-            .lane = &self.queue.lanes[number],
+            .queue = &self.queue,
             .upstreams = self.upstreams,
             .publisher = &self.publisher,
             .index = &self.index,
@@ -139,7 +138,6 @@ pub const Relay = struct {
     /// Frees everything; after `stop`.
     pub fn deinit(self: *Relay) void {
         self.backlog.deinit(self.allocator);
-        self.queue.deinit(self.allocator);
         self.index.deinit();
         self.allocator.free(self.upstreams);
         self.allocator.free(self.workers);
@@ -162,7 +160,7 @@ pub const Relay = struct {
             .resident_bytes = memory.residentBytes(),
             .arena_bytes = self.readArenaBytes(),
             .queue_depth = self.queue.depth(),
-            .queue_capacity = self.queue.lanes.len * queues.lane_size,
+            .queue_capacity = queues.size_max,
             .backlog_frames = @intCast(backlog.next - backlog.oldest),
             .last_seq = backlog.next - 1,
             .log_bytes = log.bytes,

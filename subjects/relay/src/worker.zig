@@ -42,7 +42,7 @@ pub const Publisher = struct {
 
 pub const Worker = struct {
     number: usize,
-    lane: *queues.Lane,
+    queue: *queues.Queue,
     upstreams: []Upstream,
     publisher: *Publisher,
     index: *Index,
@@ -62,17 +62,20 @@ pub const Worker = struct {
 
     fn run(self: *Worker) void {
         threads.setName("worker-{d}", .{self.number});
-        while (self.lane.pop()) |frame| self.process(frame);
+        while (self.queue.pop()) |frame| self.process(frame);
     }
 
     fn process(self: *Worker, frame: *Frame) void {
-        frame.decode(self.options) catch |err| return self.refuse(frame, err);
+        const upstream = &self.upstreams[frame.upstream];
+        const decoded = frame.decode(self.options);
+        upstream.turns.wait(frame.turn);
+        defer upstream.turns.finish();
+        decoded catch |err| return self.refuse(frame, upstream, err);
         const event = &frame.event.?;
         if (event.kind == .unknown) {
             metrics.increase(&self.metrics.frames_ignored);
             return frame.release();
         }
-        const upstream = &self.upstreams[frame.upstream];
         upstream.last_seq.store(event.seq, .monotonic);
         for (event.ops) |op| {
             if (op.action != .delete) self.index.add(op.collection, event.repo);
@@ -83,11 +86,11 @@ pub const Worker = struct {
         self.metrics.latency.observe(socket.now() - received_ns);
     }
 
-    fn refuse(self: *Worker, frame: *Frame, err: events.Error) void {
+    fn refuse(self: *Worker, frame: *Frame, upstream: *Upstream, err: events.Error) void {
         defer frame.release();
         if (err == error.OutOfMemory) return metrics.increase(&self.metrics.frames_dropped);
         metrics.increase(self.metrics.frames_rejected.getPtr(reasonOf(err)));
-        self.upstreams[frame.upstream].reject(frame.connection);
+        upstream.reject(frame.connection);
     }
 };
 

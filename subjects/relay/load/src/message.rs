@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::identifiers::{date_time, did, number_of_tid, random_blob, random_cid, tid};
 use crate::records::{POST, record};
-use crate::tree::{Block, path};
+use crate::tree::{Block, Forest};
 
 /// One message in this many is a commit that lists a blob to which none of its records refers
 /// (the deletion of a post with a picture). It is what the relay's leak feeds on: 3,200 bytes in
@@ -20,16 +20,16 @@ pub const BLOBS_GONE_EVERY: u64 = 27;
 /// Percent of the messages that are `#identity` events, some 150 bytes long.
 const IDENTITY_PERCENT: u8 = 2;
 
-/// Largest record: with its frame it stays below 64 KiB.
+/// Sizes of a message's main record: many short ones and ever fewer long ones (a Pareto law, P(more
+/// than s) ~ 1/sqrt(s)), so that every size class of an allocator is used every few seconds and
+/// its caches fill within a warm-up. With the frame around it, 1.6 % exceed 32 KiB, none 64 KiB.
+const RECORD_SIZE_MIN: f64 = 100.0;
 const RECORD_SIZE_MAX: f64 = 61_000.0;
-/// Median and spread (of the logarithm) of the record's size: 0.3 KB, the middle two thirds from
-/// 0.09 to 1 KB, 1 % above 5 KB.
-const RECORD_SIZE_MEDIAN: f64 = 300.0;
-const RECORD_SIZE_SIGMA: f64 = 1.2;
 
 /// Makes the messages of a set of hosts.
 pub struct Source {
     seed: u64,
+    forest: Forest,
     /// The accounts of each host.
     dids: Vec<Vec<String>>,
 }
@@ -44,6 +44,7 @@ impl Source {
         };
         Source {
             seed,
+            forest: Forest::new(seed),
             dids: (0..hosts).map(dids_of_one).collect(),
         }
     }
@@ -53,7 +54,13 @@ impl Source {
         let mut random =
             fastrand::Rng::with_seed(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let repo = &self.dids[host][random.usize(0..self.dids[host].len())];
-        let commit = Commit { number, seq, repo };
+        let forest = &self.forest;
+        let commit = Commit {
+            forest,
+            number,
+            seq,
+            repo,
+        };
         if number % BLOBS_GONE_EVERY == BLOBS_GONE_EVERY - 1 {
             return commit.blobs_gone(&mut random);
         }
@@ -65,6 +72,7 @@ impl Source {
 }
 
 struct Commit<'a> {
+    forest: &'a Forest,
     number: u64,
     seq: u64,
     repo: &'a str,
@@ -101,7 +109,7 @@ impl Commit<'_> {
             ));
         }
         let depth = random.usize(1..=5);
-        let mut nodes = path(random, depth, &keys);
+        let mut nodes = self.forest.path(random, depth, &keys);
         nodes.append(&mut blocks);
         self.finish(random, ops, blobs, nodes)
     }
@@ -115,7 +123,7 @@ impl Commit<'_> {
         )];
         let blobs = vec![random_blob(random)];
         let depth = random.usize(2..=5);
-        let nodes = path(random, depth, &BTreeMap::new());
+        let nodes = self.forest.path(random, depth, &BTreeMap::new());
         self.finish(random, ops, blobs, nodes)
     }
 
@@ -202,11 +210,9 @@ fn write_length(file: &mut Vec<u8>, mut length: usize) {
     file.push(length as u8);
 }
 
-/// Log-normal, by the sum of twelve uniform numbers, which is close enough to a normal one.
 fn record_size(random: &mut fastrand::Rng) -> usize {
-    let normal = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
-    let size = RECORD_SIZE_MEDIAN * (RECORD_SIZE_SIGMA * normal).exp();
-    size.min(RECORD_SIZE_MAX) as usize
+    let (first, last) = (RECORD_SIZE_MIN.powf(-0.5), RECORD_SIZE_MAX.powf(-0.5));
+    (first + random.f64() * (last - first)).powi(-2) as usize
 }
 
 #[derive(Deserialize)]

@@ -120,7 +120,12 @@ fn person(random: &mut fastrand::Rng, number: u64, collection: &'static str) -> 
 /// `size` letters and spaces.
 fn text(random: &mut fastrand::Rng, size: usize) -> String {
     const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz      ";
-    (0..size)
-        .map(|_| char::from(LETTERS[random.usize(0..32)]))
-        .collect()
+    let mut text = String::with_capacity(size + 12);
+    while text.len() < size {
+        let bits = random.u64(..);
+        let letter = |place: u32| char::from(LETTERS[(bits >> (5 * place)) as usize & 31]);
+        text.extend((0..12).map(letter));
+    }
+    text.truncate(size);
+    text
 }

@@ -1,7 +1,7 @@
 //! Content identifiers: the one form atproto uses, version 1 with a SHA-256 digest
 //! (https://atproto.com/specs/data-model#link-and-cid-formats).
 const std = @import("std");
-const Sha256 = std.crypto.hash.sha2.Sha256;
+const sha256 = @import("sha256.zig");
 
 pub const size = 36;
 
@@ -21,9 +21,7 @@ pub fn fromBytes(bytes: []const u8) ?*const Cid {
 
 /// Whether `data` is what `cid` names.
 pub fn matches(cid: *const Cid, data: []const u8) bool {
-    var digest: [Sha256.digest_length]u8 = undefined;
-    Sha256.hash(data, &digest, .{});
-    return std.mem.eql(u8, &digest, cid[4..]);
+    return std.mem.eql(u8, &sha256.hash(data), cid[4..]);
 }
 
 pub fn isDagCbor(cid: *const Cid) bool {
@@ -36,9 +34,7 @@ pub fn equal(a: *const Cid, b: *const Cid) bool {
 
 /// The CID of `data` as a DAG-CBOR block.
 pub fn ofDagCbor(data: []const u8) Cid {
-    var result: Cid = .{ 1, codec_dag_cbor, 0x12, 0x20 } ++ @as([32]u8, @splat(0));
-    Sha256.hash(data, result[4..], .{});
-    return result;
+    return .{ 1, codec_dag_cbor, 0x12, sha256.digest_size } ++ sha256.hash(data);
 }
 
 const testing = std.testing;

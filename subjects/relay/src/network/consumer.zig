@@ -14,7 +14,8 @@ const DiskLog = @import("../store/disklog.zig").DiskLog;
 const Allocator = std.mem.Allocator;
 const ConsumerEnd = metrics.ConsumerEnd;
 
-/// How often a consumer without news looks at what its peer sent.
+/// How often a consumer looks at what its peer sent, with news to send and without.
+const look_every_ns = 100 * std.time.ns_per_ms;
 const poll_ns = 500 * std.time.ns_per_ms;
 
 /// Kernel memory for what a consumer has not read yet.
@@ -93,6 +94,7 @@ pub const Consumer = struct {
         if (self.cursor) |cursor| {
             if (self.replay(cursor + 1)) |end| return end;
         }
+        var looked_ns: u64 = 0;
         while (true) {
             switch (self.shared.backlog.take(self.next_seq, poll_ns)) {
                 .frame => |frame| {
@@ -108,6 +110,9 @@ pub const Consumer = struct {
                     return null;
                 },
             }
+            const now = socket.now();
+            if (now - looked_ns < look_every_ns) continue;
+            looked_ns = now;
             if (self.readControl()) |end| return end;
         }
     }

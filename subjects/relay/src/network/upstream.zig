@@ -1,5 +1,5 @@
 //! One thread per upstream host: dials it, shakes hands, reads messages into frames and hands
-//! them to its lane of the queue. Whatever the host does wrong ends the connection, is counted,
+//! them to the queue. Whatever the host does wrong ends the connection, is counted,
 //! and is tried again later.
 const std = @import("std");
 const posix = std.posix;
@@ -38,6 +38,9 @@ pub const Upstream = struct {
     /// Counts connections, so that a late complaint does not hit the next one.
     connection: u32 = 0,
     rejected: bool = false,
+    /// Frames handed to the queue, and their order on the other side.
+    queued: u64 = 0,
+    turns: queues.Turns = .{},
     /// The host's own number of the last frame taken, for its `cursor` after a reconnection.
     last_seq: std.atomic.Value(u64) = .init(0),
 
@@ -153,10 +156,13 @@ pub const Upstream = struct {
             };
             metrics.increase(&self.shared.metrics.frames_received);
             _ = self.shared.metrics.bytes_received.fetchAdd(frame.payload.len, .monotonic);
-            self.shared.queue.laneOf(self.id).push(frame, queues.push_timeout_ns) catch {
+            frame.turn = self.queued;
+            if (self.shared.queue.push(frame, queues.push_timeout_ns)) {
+                self.queued += 1;
+            } else |_| {
                 metrics.increase(&self.shared.metrics.frames_dropped);
                 frame.release();
-            };
+            }
         }
     }
 
