@@ -56,10 +56,12 @@ pub fn words(report: &Report) -> String {
             ("order", _) => "addresses cannot be foretold".to_owned(),
             (misuse, answer) => format!("{misuse} {}", answered(answer)),
         });
-    lines.push(format!(
-        "  on misuse: {}",
-        answers.collect::<Vec<_>>().join(", ")
-    ));
+    if !report.protections.is_empty() {
+        lines.push(format!(
+            "  on misuse: {}",
+            answers.collect::<Vec<_>>().join(", ")
+        ));
+    }
     lines.join("\n")
 }
 

@@ -236,7 +236,7 @@ struct Trial<'a> {
 impl Trial<'_> {
     fn probe(&self, probe: &str, about: &str) -> Result<Finding> {
         let started = Instant::now();
-        // A lock must be held at the very moment of a fork: one round in three can miss it.
+        // A lock must be held at the very moment of a fork: one round can miss it.
         let rounds = if probe == "fork" { 3 } else { 1 };
         let (mut outcome, mut words) = (Outcome::Clean, String::new());
         for round in 0..rounds {

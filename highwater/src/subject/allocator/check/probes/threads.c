@@ -107,13 +107,19 @@ void probe_thread_ends(void) {
     for (int i = 0; i < SLOTS; i++) free(look(slots[i]));
 }
 
+/* Every other seed lets half of the threads take small blocks only, so that they are hardly ever
+ * outside of the allocator; the others mix in large blocks, which have locks of their own. Which of
+ * the two catches a lock differs from allocator to allocator: the check tries both. */
 static void *churn(void *number) {
     uint64_t random = seed + (uintptr_t)number;
+    int small = seed / 2 % 2 && (uintptr_t)number % 2;
     void *kept[64] = {0};
-    while (!stop) {
-        void **slot = &kept[below(&random, 64)];
+    for (unsigned i = 0; !stop; i++) {
+        void **slot = &kept[small ? i % 64 : below(&random, 64)];
         free(*slot);
-        *slot = malloc(below(&random, 16) ? below(&random, 2000) : below(&random, 400000));
+        size_t size = 16 + (i * 40) % 480;
+        if (!small) size = below(&random, 16) ? below(&random, 2000) : below(&random, 400000);
+        *slot = malloc(size);
     }
     for (int i = 0; i < 64; i++) free(kept[i]);
     return NULL;
