@@ -191,7 +191,8 @@ fn words(command: &[String]) -> String {
 
 fn arm_words(arm: &crate::subject::experiment::Arm) -> String {
     use crate::subject::experiment::redact::redact_value;
-    let mut parts = vec![format!("{}: {}", arm.name, arm.allocator)];
+    let mut parts: Vec<String> =
+        Some(arm.allocator.clone()).filter(|name| !name.is_empty()).into_iter().collect();
     parts.extend(
         arm.environment
             .iter()
@@ -203,7 +204,13 @@ fn arm_words(arm: &crate::subject::experiment::Arm) -> String {
     if let Some(command) = &arm.command {
         parts.push(format!("command {}", words(command)));
     }
-    parts.join(", ")
+    if let Some(curve) = &arm.curve {
+        parts.push(format!("curve {curve}"));
+    }
+    if parts.is_empty() {
+        parts.push("as the program comes".into());
+    }
+    format!("{}: {}", arm.name, parts.join(", "))
 }
 
 fn step(check: &Check) -> Step {

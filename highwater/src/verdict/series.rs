@@ -133,27 +133,7 @@ fn speak(
     verdict.confidence = weight;
     verdict.level = estimate(&said.level, rules.interval);
     let growth = said.growth_share.mean();
-    verdict
-        .evidence
-        .insert("incarnations".to_owned(), looked.incarnations as f64);
-    verdict.evidence.insert("bins".to_owned(), said.bins as f64);
-    verdict.evidence.insert("growth_share".to_owned(), growth);
-    for (family, weight) in &said.families {
-        if *weight >= 0.01 {
-            verdict
-                .evidence
-                .insert(format!("weight_{}", family.word()), *weight);
-        }
-    }
-    for (name, weight) in [
-        ("flat", said.weights.flat),
-        ("plateauing", said.weights.plateauing),
-        ("growing", said.weights.growing),
-        ("stepped", said.weights.stepped),
-        ("open", said.weights.open),
-    ] {
-        verdict.evidence.insert(format!("p_{name}"), weight);
-    }
+    verdict.evidence.extend(evidence_of(looked));
     verdict.period_s = looked.period_s;
     verdict.label = if label == Label::Flat && looked.saw {
         Label::Sawtooth
@@ -198,6 +178,25 @@ fn speak(
         _ => {}
     }
     verdict
+}
+
+/// The named numbers behind a label.
+fn evidence_of(looked: &Looked) -> Vec<(String, f64)> {
+    let said = &looked.opinion;
+    let weights = &said.weights;
+    let mut evidence = vec![
+        ("incarnations".to_owned(), looked.incarnations as f64),
+        ("bins".to_owned(), said.bins as f64),
+        ("growth_share".to_owned(), said.growth_share.mean()),
+        ("p_flat".to_owned(), weights.flat),
+        ("p_plateauing".to_owned(), weights.plateauing),
+        ("p_growing".to_owned(), weights.growing),
+        ("p_stepped".to_owned(), weights.stepped),
+        ("p_open".to_owned(), weights.open),
+    ];
+    let families = said.families.iter().filter(|(_, weight)| *weight >= 0.01);
+    evidence.extend(families.map(|(family, weight)| (format!("weight_{}", family.word()), *weight)));
+    evidence
 }
 
 fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use highwater::observe::look::{Fact, HistogramRow, Look, ProcessId, Role, Sample, Target};
+use highwater::observe::look::{Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, Target};
 use highwater::subject::experiment::{Check, Condition};
 use highwater::verdict::check::{CheckOutcome, fact, guard::Guards};
 
@@ -28,7 +28,7 @@ fn target(id: i64, arm: &str, role: Role) -> Target {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: None,
+        expected_allocator: Expected::Any,
     }
 }
 

@@ -205,7 +205,7 @@ fn everything_that_is_wrong_is_said_at_once() {
     });
     let preload = |path: &str| Preload {
         library: Some(path.into()),
-        environment: BTreeMap::new(),
+        ..Preload::default()
     };
     let preloads = BTreeMap::from([
         ("b".to_owned(), preload("/nonexistent/lib.so")),

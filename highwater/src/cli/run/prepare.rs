@@ -64,6 +64,8 @@ impl Prepared {
     pub fn preloads(&self) -> BTreeMap<String, Preload> {
         let preload = |library: &Library| Preload {
             library: library.path.clone(),
+            companions: library.companions.clone(),
+            loader: loader_words(library),
             environment: BTreeMap::new(),
         };
         self.libraries
@@ -71,6 +73,11 @@ impl Prepared {
             .map(|(arm, library)| (arm.clone(), preload(library)))
             .collect()
     }
+}
+
+fn loader_words(library: &Library) -> Vec<String> {
+    let words = library.loader.iter().flat_map(|loader| loader.prefix(None));
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
 }
 
 /// A relative path of a library starts at the experiment file's folder, like every other path in it.

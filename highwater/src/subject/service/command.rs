@@ -24,6 +24,8 @@ pub struct Launch {
     pub base: PathBuf,
     /// On top of highwater's own environment.
     pub environment: BTreeMap<String, String>,
+    /// Words before the program: a loader that starts it on another C library.
+    pub loader: Vec<String>,
 }
 
 impl Launch {
@@ -42,14 +44,15 @@ impl Launch {
         environment.extend(preload.environment.clone());
         environment.extend(arm.environment.clone());
         let mut environment = expand_map(&environment, values)?;
-        if let Some(library) = &preload.library {
-            put_preload_first(&mut environment, library);
-        }
+        let libraries = preload.companions.iter().chain(&preload.library);
+        // Each goes to the front: the last one first.
+        libraries.rev().for_each(|library| put_preload_first(&mut environment, library));
         Ok(Self {
             arguments: expand_all(command.iter().chain(&arm.arguments), values)?,
             directory: directory(plan, plan.subject.directory.as_deref(), values)?,
             environment,
             base: plan.base.clone(),
+            loader: preload.loader.clone(),
         })
     }
 
@@ -67,6 +70,7 @@ impl Launch {
             directory: directory(plan, load.directory.as_deref(), values)?,
             environment: expand_map(&load.environment, values)?,
             base: plan.base.clone(),
+            loader: Vec::new(),
         })
     }
 
@@ -90,6 +94,20 @@ impl Launch {
                 .flatten();
             in_base.ok_or(why)
         })
+    }
+
+    /// What is executed, and its `argv`: the program itself, or its loader with the program as an argument.
+    ///
+    /// # Errors
+    /// As [`Launch::program`].
+    pub fn executed(&self) -> Result<(PathBuf, Vec<String>), String> {
+        let program = self.program()?;
+        let Some(loader) = self.loader.first() else {
+            return Ok((program, self.arguments.clone()));
+        };
+        let rest = self.arguments.iter().skip(1).cloned();
+        let words = self.loader.iter().cloned().chain([program.display().to_string()]).chain(rest);
+        Ok((PathBuf::from(loader), words.collect()))
     }
 
     /// Puts back what the frozen experiment of a resumed run leaves out: secrets come from highwater's own

@@ -58,6 +58,10 @@ const EXEC_WAIT: Duration = Duration::from_millis(300);
 pub struct Preload {
     /// Absolute path for LD_PRELOAD; `None` is the system's allocator.
     pub library: Option<PathBuf>,
+    /// Libraries that must be preloaded before it.
+    pub companions: Vec<PathBuf>,
+    /// Words to start the program through: the loader of a C library of its own, and its options.
+    pub loader: Vec<String>,
     /// Variables that the allocator wants; the arm's own come after and win.
     pub environment: BTreeMap<String, String>,
 }

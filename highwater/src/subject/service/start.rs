@@ -85,7 +85,7 @@ impl Slot {
         }
         let mark = shared.mark(&self.log_name());
         let launch = order.launch.clone().with_secrets()?.marked(&mark);
-        let program = launch.program()?;
+        let (program, arguments) = launch.executed()?;
         let folder = shared.setup.folder.join("logs");
         let (logs, out_file, err_file) = Logs::create(&folder, &self.log_name(), self.log_limit())
             .map_err(|error| format!("its logs in {}: {error}", folder.display()))?;
@@ -98,7 +98,7 @@ impl Slot {
         let cgroup = shared.make_cgroup(&self.log_name(), order.memory_limit, self.who(), now, out);
         let spec = Spec {
             program,
-            arguments: launch.arguments.clone(),
+            arguments,
             directory: launch.directory.clone(),
             environment: launch.environment.clone(),
             out: out_file,
