@@ -194,7 +194,7 @@ fn evidence_of(looked: &Looked) -> Vec<(String, f64)> {
         ("p_stepped".to_owned(), weights.stepped),
         ("p_open".to_owned(), weights.open),
     ];
-    let families = said.families.iter().filter(|(_, weight)| *weight >= 0.01);
+    let families = said.families.iter().filter(|(_, weight)| **weight >= 0.01);
     evidence.extend(families.map(|(family, weight)| (format!("weight_{}", family.word()), *weight)));
     evidence
 }
