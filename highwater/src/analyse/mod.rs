@@ -1,6 +1,7 @@
 //! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process, no clock.
 
 pub mod arms;
+pub mod basis;
 pub mod bins;
 pub mod clean;
 pub mod cost;

@@ -122,6 +122,28 @@ fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdic
     verdict
 }
 
+/// The named numbers behind a label.
+fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
+    let said = &looked.opinion;
+    evidence.insert("incarnations".to_owned(), looked.incarnations as f64);
+    evidence.insert("bins".to_owned(), said.bins as f64);
+    evidence.insert("growth_share".to_owned(), growth);
+    for (family, weight) in &said.families {
+        if *weight >= 0.01 {
+            evidence.insert(format!("weight_{}", family.word()), *weight);
+        }
+    }
+    for (name, weight) in [
+        ("flat", said.weights.flat),
+        ("plateauing", said.weights.plateauing),
+        ("growing", said.weights.growing),
+        ("stepped", said.weights.stepped),
+        ("open", said.weights.open),
+    ] {
+        evidence.insert(format!("p_{name}"), weight);
+    }
+}
+
 fn speak(
     mut verdict: SeriesVerdict,
     series: &Series,
@@ -133,27 +155,7 @@ fn speak(
     verdict.confidence = weight;
     verdict.level = estimate(&said.level, rules.interval);
     let growth = said.growth_share.mean();
-    verdict
-        .evidence
-        .insert("incarnations".to_owned(), looked.incarnations as f64);
-    verdict.evidence.insert("bins".to_owned(), said.bins as f64);
-    verdict.evidence.insert("growth_share".to_owned(), growth);
-    for (family, weight) in &said.families {
-        if *weight >= 0.01 {
-            verdict
-                .evidence
-                .insert(format!("weight_{}", family.word()), *weight);
-        }
-    }
-    for (name, weight) in [
-        ("flat", said.weights.flat),
-        ("plateauing", said.weights.plateauing),
-        ("growing", said.weights.growing),
-        ("stepped", said.weights.stepped),
-        ("open", said.weights.open),
-    ] {
-        verdict.evidence.insert(format!("p_{name}"), weight);
-    }
+    note(&mut verdict.evidence, looked, growth);
     verdict.period_s = looked.period_s;
     verdict.label = if label == Label::Flat && looked.saw {
         Label::Sawtooth
