@@ -33,6 +33,10 @@ test-long: build subjects
 bench: build subjects
 	$(CARGO) bench --workspace --locked
 
+# Error rates of the verdicts on seeded families; about ten minutes of one core.
+bench-verdict:
+	$(CARGO) run --release --locked --example bench_verdict -- --seed 1 --each 100
+
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings

@@ -25,6 +25,8 @@ struct Options {
     set: String,
     family: String,
     wrong: bool,
+    /// Another `decisive_side` than the published one.
+    side: Option<f64>,
     /// Seed of one case (as `--wrong` prints it) to be written as CSV.
     dump: Option<u64>,
 }
@@ -36,6 +38,7 @@ fn options() -> Options {
         set: "all".to_owned(),
         family: String::new(),
         wrong: false,
+        side: None,
         dump: None,
     };
     let mut args = std::env::args().skip(1);
@@ -47,6 +50,7 @@ fn options() -> Options {
             "--set" => o.set = value(),
             "--family" => o.family = value(),
             "--wrong" => o.wrong = true,
+            "--side" => o.side = value().parse().ok(),
             "--dump" => o.dump = value().parse().ok(),
             other => {
                 eprintln!("unknown argument {other}; see the head of bench/verdict/main.rs");
@@ -113,7 +117,8 @@ fn prefix(series: &Series, part: f64) -> Series {
 }
 
 fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
-    let rules = Rules::default();
+    let mut rules = Rules::default();
+    rules.decisive_side = o.side.unwrap_or(rules.decisive_side);
     for i in 0..o.each {
         let seed = o.seed.wrapping_mul(1_000_003) ^ ((family as u64) << 32) ^ i;
         if o.dump.is_some_and(|wanted| wanted != seed) {

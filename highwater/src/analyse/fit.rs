@@ -9,7 +9,7 @@ use statrs::function::gamma::ln_gamma;
 
 use super::finer::finer;
 use super::noise::{Noise, hypotheses};
-use super::shapes::{FAMILIES, Basis, Bounded, COLUMNS_MAX, Contrasts, Family, Shape, Shapes};
+use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
 use super::solve::{Matrix, Prepared, Solved};
 use super::stairs::{Stair, stairs};
 

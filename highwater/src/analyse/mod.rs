@@ -2,6 +2,7 @@
 //! no clock.
 
 pub mod arms;
+pub mod basis;
 pub mod bins;
 pub mod clean;
 pub mod cost;

@@ -20,6 +20,9 @@ pub struct Stair {
 /// A column with less than this left of it after projection says nothing new.
 const NEW_MIN: f64 = 1e-6;
 
+/// A step that brings less log likelihood than this cannot pay for its place and height.
+const GAIN_LN: f64 = 2.0;
+
 /// The best staircases of two to `most` steps.
 pub fn stairs(columns: &[Vec<f64>], y: &[f64], most: usize) -> Vec<Stair> {
     let mut found = Vec::new();
@@ -31,7 +34,15 @@ pub fn stairs(columns: &[Vec<f64>], y: &[f64], most: usize) -> Vec<Stair> {
         chosen.push(next);
         if chosen.len() >= 2 {
             exchange(columns, y, &mut chosen);
-            found.extend(measure(columns, y, &chosen));
+            let Some(stair) = measure(columns, y, &chosen) else {
+                break;
+            };
+            let before = found.last().map_or(f64::INFINITY, |s: &Stair| s.rss);
+            let gain = 0.5 * y.len() as f64 * (before / stair.rss.max(f64::MIN_POSITIVE)).ln();
+            found.push(stair);
+            if gain < GAIN_LN {
+                break;
+            }
         }
     }
     found

@@ -20,10 +20,10 @@ pub fn floors(points: &[Point], falls: &[Fall]) -> Vec<Bin> {
         incarnation: 0,
     };
     let mut out = Vec::with_capacity(falls.len() + 1);
-    if let (Some(first), Some(fall)) = (points.first(), falls.first()) {
-        if first.value < fall.floor + 0.3 * height {
-            out.push(bin(first.t_s, first.value));
-        }
+    if let (Some(first), Some(fall)) = (points.first(), falls.first())
+        && first.value < fall.floor + 0.3 * height
+    {
+        out.push(bin(first.t_s, first.value));
     }
     out.extend(
         falls

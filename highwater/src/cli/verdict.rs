@@ -7,23 +7,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
 
+use self::held::{Held, audit_input, cut, judge_batch};
 use super::{exit, verdict_lines as lines};
-use crate::analyse::series::{Point, Series};
+use crate::analyse::series::Series;
 use crate::observe::import::Row;
 use crate::observe::import::columns::Wanted;
 use crate::observe::import::groups::{Grouping, arm_at, parse_groups};
 use crate::observe::import::meta::{Meta, parse_meta};
 use crate::observe::import::rows::Rows;
 use crate::observe::import::time::parse_instant;
+use crate::verdict::Rules;
 use crate::verdict::arm::{self, ArmVerdict};
 use crate::verdict::audit::{
-    AuditInput, Check, Finding, ProcessFacts, Severity, at_uptime, audit, equal_uptime_s, survivors,
+    AuditInput, Check, Finding, Severity, at_uptime, audit, equal_uptime_s, survivors,
 };
-use crate::verdict::series::{SeriesVerdict, judge};
-use crate::verdict::{Estimate, Rules};
+use crate::verdict::series::SeriesVerdict;
 
 /// Judges memory series from a file or a pipe, and audits the experiment they came from.
 #[derive(Debug, Args)]
@@ -87,15 +86,6 @@ Examples:
 const PROBE_ROWS: usize = 1 << 16;
 /// So many series are judged at once.
 const BATCH: usize = 256;
-
-/// Everything read of one process.
-#[derive(Debug, Default)]
-struct Held {
-    id: String,
-    arms: Vec<(f64, String)>,
-    points: Vec<Point>,
-    hwm: Vec<Point>,
-}
 
 struct Job<'a> {
     args: &'a VerdictArgs,
@@ -401,215 +391,9 @@ impl Job<'_> {
         }
         Ok(wanted)
     }
-
-    fn write_table(
-        &self,
-        found: &[Finding],
-        arms: &[ArmVerdict],
-        pairs: &[arm::PairVerdict],
-        out: &mut impl Write,
-    ) -> Result<()> {
-        if self.args.json {
-            return Ok(());
-        }
-        for f in found {
-            writeln!(out, "audit: {}\n  {}; {}", f.what, f.effect, f.still)?;
-        }
-        let mut table = Table::new();
-        table
-            .load_style(NOTHING)
-            .set_header(["", "label", "sure", "level", "per hour", "why"]);
-        let each = self.table.iter().chain(
-            arms.iter()
-                .filter(|_| !self.args.arms)
-                .flat_map(|a| &a.processes),
-        );
-        for v in each {
-            let why = v
-                .needs
-                .as_ref()
-                .map_or_else(|| v.rule.clone(), |n| format!("{}; needs {n}", v.rule));
-            let (level, slope) = (size_of(v.level), slope_of(v.slope_per_hour));
-            table.add_row([
-                v.id.clone(),
-                v.label.word().to_owned(),
-                sure(v.confidence),
-                level,
-                slope,
-                why,
-            ]);
-        }
-        for a in arms {
-            let (level, slope) = (size_of(a.level), slope_of(a.slope_per_hour));
-            table.add_row([
-                a.arm.clone(),
-                a.label.word().to_owned(),
-                sure(a.confidence),
-                level,
-                slope,
-                a.rule.clone(),
-            ]);
-        }
-        writeln!(out, "{table}")?;
-        for p in pairs {
-            writeln!(out, "{}", p.words)?;
-        }
-        Ok(())
-    }
 }
 
-fn sure(confidence: f64) -> String {
-    format!("{confidence:.2}")
-}
-
-fn size_of(e: Option<Estimate>) -> String {
-    e.map_or_else(String::new, |e| format!("{:.1} MiB", e.value / 1_048_576.0))
-}
-
-fn slope_of(e: Option<Estimate>) -> String {
-    let mib = |v: f64| v / 1_048_576.0;
-    e.map_or_else(String::new, |e| {
-        format!(
-            "{:+.3} MiB ({:+.3} to {:+.3})",
-            mib(e.value),
-            mib(e.lo),
-            mib(e.hi)
-        )
-    })
-}
-
-impl Held {
-    fn take(&mut self, row: Row, arm: String) {
-        // An empty group in a file is a group that nobody wrote down, not a change of arms.
-        if self.arms.last().is_none_or(|(_, a)| *a != arm) && !arm.is_empty() {
-            self.arms.push((row.t_s, arm));
-        }
-        self.points.push(Point {
-            t_s: row.t_s,
-            value: row.rss_bytes,
-        });
-        if let Some(value) = row.hwm_bytes.filter(|v| *v > 0.0) {
-            self.hwm.push(Point {
-                t_s: row.t_s,
-                value,
-            });
-        }
-    }
-}
-
-/// Drops what came after `until`: on the clock of the series, or seconds since its first reading when
-/// that clock began later.
-fn cut(series: &mut Series, until: f64) {
-    let first = series
-        .points
-        .iter()
-        .map(|p| p.t_s)
-        .fold(f64::INFINITY, f64::min);
-    let end = if until < first { first + until } else { until };
-    series.points.retain(|p| p.t_s <= end);
-    series.restarts_s.retain(|t| *t <= end);
-}
-
-/// The first `part` of a series, by its own time.
-fn prefix(series: &Series, part: f64) -> Series {
-    let times = || {
-        series
-            .points
-            .iter()
-            .map(|p| p.t_s)
-            .filter(|t| t.is_finite())
-    };
-    let (lo, hi) = (
-        times().fold(f64::INFINITY, f64::min),
-        times().fold(f64::NEG_INFINITY, f64::max),
-    );
-    let mut short = series.clone();
-    short.id = format!("{}@{part}", series.id);
-    let end = lo + part * (hi - lo);
-    short.points.retain(|p| p.t_s <= end);
-    short.restarts_s.retain(|t| *t <= end);
-    short
-}
-
-/// Judges series side by side on all cores, in order.
-fn judge_batch(batch: &[Series], at: &[f64], rules: &Rules) -> Vec<SeriesVerdict> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let share = batch.len().div_ceil(cores).max(1);
-    let of = |series: &Series| -> Vec<SeriesVerdict> {
-        if at.is_empty() {
-            return vec![judge(series, rules)];
-        }
-        at.iter()
-            .map(|part| judge(&prefix(series, *part), rules))
-            .collect()
-    };
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = batch
-            .chunks(share)
-            .map(|part| scope.spawn(move || part.iter().flat_map(of).collect::<Vec<_>>()))
-            .collect();
-        parts
-            .into_iter()
-            .flat_map(|p| p.join().unwrap_or_default())
-            .collect()
-    })
-}
-
-fn audit_input(held: &[Held], control: Option<String>, until: Option<&str>) -> AuditInput {
-    let until = until.and_then(parse_instant);
-    let first = held
-        .iter()
-        .flat_map(|h| &h.points)
-        .map(|p| p.t_s)
-        .fold(f64::INFINITY, f64::min);
-    let end = until.map_or(f64::INFINITY, |u| if u < first { first + u } else { u });
-    let clip = |points: &[Point]| {
-        let usable = |p: &&Point| p.t_s <= end && p.value > 0.0;
-        let mut kept: Vec<Point> = points.iter().filter(usable).copied().collect();
-        kept.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
-        kept
-    };
-    let processes: Vec<ProcessFacts> = held
-        .iter()
-        .map(|h| ProcessFacts {
-            id: h.id.clone(),
-            arms: h.arms.iter().filter(|(t, _)| *t <= end).cloned().collect(),
-            rss: clip(&h.points),
-            hwm: clip(&h.hwm),
-            ..ProcessFacts::default()
-        })
-        .filter(|p| !p.rss.is_empty())
-        .collect();
-    AuditInput {
-        looks_s: looks_of(&processes),
-        processes,
-        control,
-        ..AuditInput::default()
-    }
-}
-
-/// Instants at which anything was read; readings closer than a twentieth of the usual interval of a
-/// process are one look.
-fn looks_of(processes: &[ProcessFacts]) -> Vec<f64> {
-    let mut all: Vec<f64> = processes
-        .iter()
-        .flat_map(|p| &p.rss)
-        .map(|p| p.t_s)
-        .collect();
-    all.sort_by(f64::total_cmp);
-    let usual = processes
-        .iter()
-        .filter(|p| p.rss.len() > 2)
-        .map(|p| (p.rss[p.rss.len() - 1].t_s - p.rss[0].t_s) / (p.rss.len() - 1) as f64)
-        .fold(f64::INFINITY, f64::min);
-    let mut looks: Vec<f64> = Vec::new();
-    for t in all {
-        if looks.last().is_none_or(|l| t - l > 0.05 * usual.min(1e12)) {
-            looks.push(t);
-        }
-    }
-    looks
-}
-
+mod held;
+mod table;
 #[cfg(test)]
 mod tests;

@@ -29,7 +29,7 @@ impl Default for Rules {
             shift_share: 0.02,
             swing_share: 0.03,
             decisive: 0.45,
-            decisive_side: 0.58,
+            decisive_side: 0.6,
             interval: 0.95,
             oom_share: 0.9,
         }

@@ -122,6 +122,28 @@ fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdic
     verdict
 }
 
+/// The named numbers behind a label.
+fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
+    let said = &looked.opinion;
+    evidence.insert("incarnations".to_owned(), looked.incarnations as f64);
+    evidence.insert("bins".to_owned(), said.bins as f64);
+    evidence.insert("growth_share".to_owned(), growth);
+    for (family, weight) in &said.families {
+        if *weight >= 0.01 {
+            evidence.insert(format!("weight_{}", family.word()), *weight);
+        }
+    }
+    for (name, weight) in [
+        ("flat", said.weights.flat),
+        ("plateauing", said.weights.plateauing),
+        ("growing", said.weights.growing),
+        ("stepped", said.weights.stepped),
+        ("open", said.weights.open),
+    ] {
+        evidence.insert(format!("p_{name}"), weight);
+    }
+}
+
 fn speak(
     mut verdict: SeriesVerdict,
     series: &Series,
@@ -133,7 +155,7 @@ fn speak(
     verdict.confidence = weight;
     verdict.level = estimate(&said.level, rules.interval);
     let growth = said.growth_share.mean();
-    verdict.evidence.extend(evidence_of(looked));
+    note(&mut verdict.evidence, looked, growth);
     verdict.period_s = looked.period_s;
     verdict.label = if label == Label::Flat && looked.saw {
         Label::Sawtooth
@@ -178,25 +200,6 @@ fn speak(
         _ => {}
     }
     verdict
-}
-
-/// The named numbers behind a label.
-fn evidence_of(looked: &Looked) -> Vec<(String, f64)> {
-    let said = &looked.opinion;
-    let weights = &said.weights;
-    let mut evidence = vec![
-        ("incarnations".to_owned(), looked.incarnations as f64),
-        ("bins".to_owned(), said.bins as f64),
-        ("growth_share".to_owned(), said.growth_share.mean()),
-        ("p_flat".to_owned(), weights.flat),
-        ("p_plateauing".to_owned(), weights.plateauing),
-        ("p_growing".to_owned(), weights.growing),
-        ("p_stepped".to_owned(), weights.stepped),
-        ("p_open".to_owned(), weights.open),
-    ];
-    let families = said.families.iter().filter(|(_, weight)| **weight >= 0.01);
-    evidence.extend(families.map(|(family, weight)| (format!("weight_{}", family.word()), *weight)));
-    evidence
 }
 
 fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {

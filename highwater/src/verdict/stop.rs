@@ -239,7 +239,7 @@ fn compare(
 }
 
 /// Arms from low to high by where they will be.
-fn ranked<'a>(arms: &'a [ArmVerdict], horizon_s: f64) -> Vec<&'a ArmVerdict> {
+fn ranked(arms: &[ArmVerdict], horizon_s: f64) -> Vec<&ArmVerdict> {
     let rules = Rules::default();
     let mut order: Vec<(f64, &ArmVerdict)> = arms
         .iter()

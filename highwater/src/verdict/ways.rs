@@ -53,10 +53,10 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
         }
         return lives(series, points, &cuts, rules);
     }
-    if sudden.len() >= TEETH_MIN {
-        if let Some(saw) = saw(points, &sudden, rules) {
-            return Some(saw);
-        }
+    if sudden.len() >= TEETH_MIN
+        && let Some(saw) = saw(points, &sudden, rules)
+    {
+        return Some(saw);
     }
     let few = !sudden.is_empty() && sudden.len() < TEETH_MIN;
     if few && climbs_around(points, &sudden) {

@@ -1,0 +1,88 @@
+//! The columns that shapes are made of. Every basis is 0 at 0 and, where it moves inside the window, 1 at 1.
+
+/// One column.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Basis {
+    /// `x^p`
+    Power(f64),
+    /// `ln(1 + x/t0)`
+    Log(f64),
+    /// `1 - exp(-x/tau)`
+    Fill {
+        tau: f64,
+    },
+    /// The same, beginning at `from`.
+    LateFill {
+        from: f64,
+        tau: f64,
+    },
+    /// `x / (x + half)`: half the rise is reached at `half`.
+    Saturation {
+        half: f64,
+    },
+    /// `exp(rate x) - 1`
+    Runaway(f64),
+    /// Flat until `from`, then straight.
+    Hinge(f64),
+    /// Straight until `to`, then flat.
+    Ramp(f64),
+    /// S-curve around `mid` of half width `width`.
+    Logistic {
+        mid: f64,
+        width: f64,
+    },
+    /// 0 before, 1 from there on.
+    Step(f64),
+    /// Sine and cosine with `omega` radians per window.
+    Sine(f64),
+    Cosine(f64),
+}
+
+impl Basis {
+    /// Value at `x`.
+    pub fn at(self, x: f64) -> f64 {
+        match self {
+            Basis::Power(p) => x.max(0.0).powf(p),
+            Basis::Log(t0) => (x.max(0.0) / t0).ln_1p() / (1.0 / t0).ln_1p(),
+            Basis::Fill { tau } => (-x / tau).exp_m1() / (-1.0 / tau).exp_m1(),
+            Basis::LateFill { from, tau } => {
+                (-(x - from).max(0.0) / tau).exp_m1() / (-(1.0 - from) / tau).exp_m1()
+            }
+            Basis::Saturation { half } => x * (1.0 + half) / (x + half),
+            Basis::Runaway(rate) => (rate * x).exp_m1() / rate.exp_m1(),
+            Basis::Hinge(from) => (x - from).max(0.0) / (1.0 - from),
+            Basis::Ramp(to) => x.min(to) / to,
+            Basis::Logistic { mid, width } => {
+                let s = |x: f64| 1.0 / (1.0 + (-(x - mid) / width).exp());
+                (s(x) - s(0.0)) / (s(1.0) - s(0.0))
+            }
+            Basis::Step(at) => f64::from(u8::from(x >= at)),
+            Basis::Sine(omega) => (omega * x).sin(),
+            Basis::Cosine(omega) => (omega * x).cos(),
+        }
+    }
+
+    /// Value where time has no end; infinite for what has no bound.
+    pub fn at_infinity(self) -> f64 {
+        match self {
+            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_) => f64::INFINITY,
+            Basis::Saturation { half } => 1.0 + half,
+            Basis::Fill { tau } => -1.0 / (-1.0 / tau).exp_m1(),
+            Basis::LateFill { from, tau } => -1.0 / (-(1.0 - from) / tau).exp_m1(),
+            Basis::Logistic { mid, width } => {
+                let s = |x: f64| 1.0 / (1.0 + (-(x - mid) / width).exp());
+                (1.0 - s(0.0)) / (s(1.0) - s(0.0))
+            }
+            Basis::Ramp(_) | Basis::Step(_) => 1.0,
+            Basis::Sine(_) | Basis::Cosine(_) => 0.0,
+        }
+    }
+
+    /// Whether it has no bound.
+    pub fn unbounded(self) -> bool {
+        matches!(
+            self,
+            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_)
+        )
+    }
+}
