@@ -104,7 +104,7 @@ test {
     _ = @import("decode/mst.zig");
     _ = @import("decode/sha256.zig");
     _ = @import("decode/syntax.zig");
-    _ = @import("decode/event.zig");
+    _ = @import("decode/event_test.zig");
     _ = @import("flags.zig");
     _ = @import("leaks.zig");
     _ = @import("memory.zig");

@@ -2,8 +2,10 @@
 const std = @import("std");
 const Frame = @import("frame.zig").Frame;
 
-/// Frames waiting for a worker. At 700 frames a second a full queue is 1.5 s old.
-pub const size_max = 1024;
+/// Frames waiting for a worker. Short: when the machine stalls, what does not fit waits in the
+/// sockets, whose memory is the kernel's, and not in the heap (with 1,024 places one stall of some
+/// seconds left 1.5 MB behind in glibc's arenas).
+pub const size_max = 128;
 
 /// How long an upstream's thread waits for room before it drops the frame. Meanwhile it reads
 /// nothing, so the host sees TCP's back-pressure first.

@@ -1,8 +1,8 @@
 //! One message of `com.atproto.sync.subscribeRepos`: a DAG-CBOR header `{op, t}` and a body.
 //! A `#commit` is checked against its own blocks as far as that goes without the account's key:
-//! every CID, the root, repository and revision of the signed commit, every operation's record
-//! in the tree. The signature itself is not verified, and `seq`, `since`, `time` are signed by
-//! nobody, so only their form is.
+//! every CID, the root, repository and revision of the signed commit, every written record in
+//! the tree. The signature itself is not verified. `seq`, `since`, `time` are signed by nobody and
+//! a deleted record is in no tree: of these only the form is checked.
 const std = @import("std");
 const cbor = @import("cbor.zig");
 const cids = @import("cid.zig");
@@ -173,11 +173,13 @@ fn decodeOp(item: cbor.Value, car: cars.Car) Error!Op {
     const text = item.getText("path") orelse return error.BadBody;
     const path = syntax.parsePath(text) orelse return error.BadBody;
     const in_tree = try mst.find(car.blocks, text);
+    const link = item.get("cid") orelse return error.BadBody;
     if (action == .delete) {
-        if (in_tree != null) return error.WrongOperation;
+        if (in_tree != null or link != .null) return error.WrongOperation;
         return .{ .action = action, .path = text, .collection = path.collection, .record = null };
     }
-    const record = item.getLink("cid") orelse return error.BadBody;
+    if (link != .link) return error.BadBody;
+    const record = link.link;
     if (in_tree == null or !cids.equal(record, in_tree.?)) return error.WrongOperation;
     if (car.find(record) == null) return error.WrongOperation;
     return .{ .action = action, .path = text, .collection = path.collection, .record = record };
