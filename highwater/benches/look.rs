@@ -118,7 +118,7 @@ fn target(id: i64, pid: i32) -> Target {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: None,
+        expected_allocator: highwater::observe::look::Expected::System,
     }
 }
 

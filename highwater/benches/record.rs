@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use highwater::observe::clock::{Clock, RealClock};
 use highwater::observe::look::{Look, ProcessId, Role, Sample, TimeNs};
 use highwater::observe::metric;
 use highwater::record::run::Machine;
-use highwater::record::{Clock, Folder, LookId, NewProcess, ReadOptions, Reader, Recorder, export};
+use highwater::record::{Folder, LookId, NewProcess, ReadOptions, Reader, Recorder, export};
 use highwater::subject::experiment::{Experiment, parse_experiment};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -43,15 +44,15 @@ fn main() {
 }
 
 fn write(folder: &Folder, experiment: &Experiment, looks: i64, processes: i64) -> u64 {
-    let clock = Clock::start();
-    let mut recorder =
-        Recorder::create(folder, experiment, &Machine::default(), &clock).expect("a record");
+    let clock = RealClock::start();
+    let mut recorder = Recorder::create(folder, experiment, &Machine::default(), clock.anchor())
+        .expect("a record");
     let ids: Vec<ProcessId> = (1..=processes)
         .map(|n| recorder.process_started(&process(n)).expect("a process"))
         .collect();
     let (mut samples, mut cpu, mut wall) = (0, Vec::new(), Vec::new());
     for n in 0..looks {
-        let look = look(n, &ids, clock.begun);
+        let look = look(n, &ids, TimeNs(clock.anchor().wall_ns));
         samples += look.samples.len() as u64;
         let (at, used) = (Instant::now(), cpu_time());
         recorder.look(&look).expect("a look");
@@ -148,7 +149,7 @@ fn process(n: i64) -> NewProcess {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: None,
+        expected_allocator: highwater::observe::look::Expected::Any,
     }
 }
 

@@ -191,8 +191,10 @@ fn words(command: &[String]) -> String {
 
 fn arm_words(arm: &crate::subject::experiment::Arm) -> String {
     use crate::subject::experiment::redact::redact_value;
-    let mut parts: Vec<String> =
-        Some(arm.allocator.clone()).filter(|name| !name.is_empty()).into_iter().collect();
+    let mut parts: Vec<String> = Some(arm.allocator.clone())
+        .filter(|name| !name.is_empty())
+        .into_iter()
+        .collect();
     parts.extend(
         arm.environment
             .iter()

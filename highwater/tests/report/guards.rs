@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use highwater::observe::look::{Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, Target};
+use highwater::observe::look::{
+    Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, Target,
+};
 use highwater::subject::experiment::{Check, Condition};
 use highwater::verdict::check::{CheckOutcome, fact, guard::Guards};
 

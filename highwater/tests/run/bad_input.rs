@@ -24,17 +24,38 @@ fn the_file_is_checked_before_anything_runs() {
     let flat = format!("command = [{:?}]", program("flat"));
     let cases: [(String, &[&str]); 7] = [
         (plan(&flat, ""), &["arm"]),
-        (plan(&flat, "[[arms]]\nname = \"a\"\n[[arms]]\nname = \"a\"\n"), &["`a`"]),
-        (plan(&flat, "[[arms]]\nname = \"a\"\nallocator = \"jemalloc@5.3\"\n"), &["5.3.0"]),
-        (plan(&flat, "[[arms]]\nname = \"a\"\nalocator = \"glibc\"\n"), &["allocator"]),
+        (
+            plan(&flat, "[[arms]]\nname = \"a\"\n[[arms]]\nname = \"a\"\n"),
+            &["`a`"],
+        ),
+        (
+            plan(
+                &flat,
+                "[[arms]]\nname = \"a\"\nallocator = \"jemalloc@5.3\"\n",
+            ),
+            &["5.3.0"],
+        ),
+        (
+            plan(&flat, "[[arms]]\nname = \"a\"\nalocator = \"glibc\"\n"),
+            &["allocator"],
+        ),
         (plan(&flat, ARM).replace("\"3s\"", "\"1s\""), &["look"]),
-        (plan(&flat, ARM).replace("\"500ms\"", "\"0s\""), &["interval"]),
-        (plan(&flat, ARM).replace("[subject]", "replicas = 0\n[subject]"), &["replicas"]),
+        (
+            plan(&flat, ARM).replace("\"500ms\"", "\"0s\""),
+            &["interval"],
+        ),
+        (
+            plan(&flat, ARM).replace("[subject]", "replicas = 0\n[subject]"),
+            &["replicas"],
+        ),
     ];
     for (text, words) in cases {
         let scene = Scene::new();
         refused(&scene.run(&text, &[]), 2, words);
-        assert!(!scene.folder.path().join("runs").exists(), "a run was begun: {text}");
+        assert!(
+            !scene.folder.path().join("runs").exists(),
+            "a run was begun: {text}"
+        );
     }
 }
 
@@ -43,7 +64,11 @@ fn a_misspelt_tunable_is_refused() {
     let scene = Scene::new();
     let flat = format!("command = [{:?}]", program("flat"));
     let arms = "[[arms]]\nname = \"a\"\n[arms.environment]\nMALLOC_ARENAS_MAX = \"2\"\n";
-    refused(&scene.run(&plan(&flat, arms), &[]), 2, &["MALLOC_ARENA_MAX"]);
+    refused(
+        &scene.run(&plan(&flat, arms), &[]),
+        2,
+        &["MALLOC_ARENA_MAX"],
+    );
 }
 
 #[test]
@@ -60,11 +85,19 @@ fn a_library_that_exports_nothing() {
     let source = scene.folder.path().join("nothing.c");
     std::fs::write(&source, "int highwater_nothing;\n").expect("the source");
     let mut cc = std::process::Command::new("cc");
-    let status = cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    let status = cc
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .status();
     assert!(status.expect("cc runs").success());
     let flat = format!("command = [{:?}]", program("flat"));
     let arms = "[[arms]]\nname = \"a\"\nallocator = \"./libnothing.so\"\n";
-    refused(&scene.run(&plan(&flat, arms), &[]), 4, &["libnothing.so", "malloc"]);
+    refused(
+        &scene.run(&plan(&flat, arms), &[]),
+        4,
+        &["libnothing.so", "malloc"],
+    );
 }
 
 #[test]
@@ -74,7 +107,11 @@ fn a_static_program_under_a_preload() {
     std::fs::write(&source, "int main(void) { return 0; }\n").expect("the source");
     let mut cc = std::process::Command::new("cc");
     let binary = scene.folder.path().join("static");
-    let status = cc.args(["-static", "-o"]).arg(&binary).arg(&source).status();
+    let status = cc
+        .args(["-static", "-o"])
+        .arg(&binary)
+        .arg(&source)
+        .status();
     assert!(status.expect("cc runs").success());
     let library = scene.folder.path().join("liball.so");
     let text = "#include <stddef.h>\nvoid *malloc(size_t n) { return 0; }\nvoid free(void *p) {}\n\
@@ -82,10 +119,18 @@ fn a_static_program_under_a_preload() {
                 void *realloc(void *p, size_t n) { return 0; }\n";
     std::fs::write(&source, text).expect("the source");
     let mut cc = std::process::Command::new("cc");
-    let status = cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    let status = cc
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .status();
     assert!(status.expect("cc runs").success());
     let arms = "[[arms]]\nname = \"a\"\nallocator = \"./liball.so\"\n";
-    refused(&scene.run(&plan("command = [\"./static\"]", arms), &[]), 4, &["static"]);
+    refused(
+        &scene.run(&plan("command = [\"./static\"]", arms), &[]),
+        4,
+        &["static"],
+    );
 }
 
 #[test]
@@ -98,9 +143,17 @@ fn a_port_in_use() {
         program("flat")
     );
     let text = plan(&subject, ARM);
-    refused(&scene.run(&text, &["--set", "replicas=1"]), 4, &[&port.to_string(), "in use"]);
+    refused(
+        &scene.run(&text, &["--set", "replicas=1"]),
+        4,
+        &[&port.to_string(), "in use"],
+    );
     // Two processes cannot share a fixed port, whoever has it now.
-    refused(&scene.run(&text, &["--set", "replicas=2"]), 4, &[&port.to_string(), "{port}"]);
+    refused(
+        &scene.run(&text, &["--set", "replicas=2"]),
+        4,
+        &[&port.to_string(), "{port}"],
+    );
 }
 
 #[test]
@@ -108,12 +161,28 @@ fn records_that_are_none() {
     let scene = Scene::new();
     let run = scene.folder.path().join("runs/2026-11-21-x-1");
     std::fs::create_dir_all(&run).expect("a folder");
-    for garbage in [&b""[..], b"garbage, not a database", b"SQLite format 3\0and then nothing"] {
+    for garbage in [
+        &b""[..],
+        b"garbage, not a database",
+        b"SQLite format 3\0and then nothing",
+    ] {
         std::fs::write(run.join("run.db"), garbage).expect("a file");
-        refused(&scene.highwater(&["report", "2026-11-21-x-1"]), 4, &["run.db"]);
+        refused(
+            &scene.highwater(&["report", "2026-11-21-x-1"]),
+            4,
+            &["run.db"],
+        );
     }
-    refused(&scene.highwater(&["report", "no-such-run"]), 4, &["no-such-run"]);
-    refused(&scene.highwater(&["run", "--resume", "no-such-run"]), 4, &["no-such-run"]);
+    refused(
+        &scene.highwater(&["report", "no-such-run"]),
+        4,
+        &["no-such-run"],
+    );
+    refused(
+        &scene.highwater(&["run", "--resume", "no-such-run"]),
+        4,
+        &["no-such-run"],
+    );
 }
 
 #[test]
@@ -125,7 +194,14 @@ fn the_plan_can_be_read_before_it_is_run() {
     );
     let said = scene.run(&plan(&subject, ARM), &["--dry-run", "--set", "duration=1h"]);
     assert_eq!(said.code, 0, "{said:?}");
-    assert!(said.out.contains("1h") && said.out.contains("{port}"), "{}", said.out);
+    assert!(
+        said.out.contains("1h") && said.out.contains("{port}"),
+        "{}",
+        said.out
+    );
     assert!(!said.out.contains("hunter2"), "a secret is printed");
-    assert!(!scene.folder.path().join("runs").exists(), "a dry run began a run");
+    assert!(
+        !scene.folder.path().join("runs").exists(),
+        "a dry run began a run"
+    );
 }

@@ -11,7 +11,9 @@ fn experiment(duration: &str, arms: &[(&str, &str)], more: &str) -> String {
         arms[0].0
     );
     for (name, curve) in arms {
-        text.push_str(&format!("[[arms]]\nname = \"{name}\"\ncurve = \"{curve}\"\n"));
+        text.push_str(&format!(
+            "[[arms]]\nname = \"{name}\"\ncurve = \"{curve}\"\n"
+        ));
     }
     text
 }
@@ -19,7 +21,10 @@ fn experiment(duration: &str, arms: &[(&str, &str)], more: &str) -> String {
 fn label<'a>(json: &'a serde_json::Value, arm: &str) -> &'a str {
     let arms = json["arms"].as_array().expect("arms");
     let row = arms.iter().find(|row| row["arm"] == arm).expect("the arm");
-    row["memory"]["label"].as_str().or(row["label"].as_str()).expect("a label")
+    row["memory"]["label"]
+        .as_str()
+        .or(row["label"].as_str())
+        .expect("a label")
 }
 
 #[test]
@@ -43,7 +48,10 @@ fn known_curves_get_their_labels() {
 fn the_same_seed_gives_the_same_record() {
     let read = || {
         let scene = Scene::new();
-        let arms = [("a", "64MiB + noise 2%"), ("b", "32MiB + 10KiB/s + noise 2%")];
+        let arms = [
+            ("a", "64MiB + noise 2%"),
+            ("b", "32MiB + 10KiB/s + noise 2%"),
+        ];
         let said = scene.run(&experiment("20m", &arms, "seed = 7"), &["--quiet"]);
         assert!(said.code == 0 || said.code == 3, "{said:?}");
         let run = scene.record();
@@ -52,7 +60,9 @@ fn the_same_seed_gives_the_same_record() {
             rss.iter().map(|(_, value)| *value as u64).collect()
         };
         let processes = run.processes.iter().filter(|p| !p.arm.is_empty());
-        processes.map(|p| (p.arm.clone(), p.replica, values(p))).collect::<Vec<_>>()
+        processes
+            .map(|p| (p.arm.clone(), p.replica, values(p)))
+            .collect::<Vec<_>>()
     };
     let (one, two) = (read(), read());
     assert_eq!(one.len(), 6);
@@ -66,11 +76,18 @@ fn a_guard_aborts_its_arm_and_the_others_go_on() {
     let guard = "[[guard]]\nrss_max = \"200MiB\"\n";
     let text = experiment("20m", &arms, "") + guard;
     let said = scene.run(&text, &[]);
-    assert!(said.err.contains("arm wild is aborted") && said.err.contains("rss_max"), "{said:?}");
+    assert!(
+        said.err.contains("arm wild is aborted") && said.err.contains("rss_max"),
+        "{said:?}"
+    );
     let run = scene.record();
     let last = |arm: &str| {
         let of_arm = run.processes.iter().filter(|p| p.arm == arm);
-        of_arm.filter_map(|p| p.samples["rss_bytes"].last()).map(|s| s.0).max().expect("samples")
+        of_arm
+            .filter_map(|p| p.samples["rss_bytes"].last())
+            .map(|s| s.0)
+            .max()
+            .expect("samples")
     };
     let apart_s = (last("calm").0 - last("wild").0) as f64 / 1e9;
     assert!(apart_s > 900.0, "calm went on only {apart_s} s longer");
@@ -78,19 +95,29 @@ fn a_guard_aborts_its_arm_and_the_others_go_on() {
 
 #[test]
 fn the_arm_to_adopt_decides_the_exit_code() {
-    let arms = [("old", "64MiB + 80KiB/s + noise 1%"), ("new", "64MiB + noise 1%")];
+    let arms = [
+        ("old", "64MiB + 80KiB/s + noise 1%"),
+        ("new", "64MiB + noise 1%"),
+    ];
     let verify = "[[verify]]\ntrend = [\"flat\", \"plateauing\"]\n";
     for (adopt, code) in [("new", 0), ("old", 1)] {
         let scene = Scene::new();
         let text = experiment("2h", &arms, &format!("adopt = \"{adopt}\"")) + verify;
-        assert_eq!(scene.run(&text, &["--quiet"]).code, code, "adopting {adopt}");
+        assert_eq!(
+            scene.run(&text, &["--quiet"]).code,
+            code,
+            "adopting {adopt}"
+        );
     }
 }
 
 #[test]
 fn too_short_to_tell_is_said_and_is_no_failure() {
     let scene = Scene::new();
-    let arms = [("a", "64MiB + noise 3%"), ("b", "64MiB + 1KiB/s + noise 3%")];
+    let arms = [
+        ("a", "64MiB + noise 3%"),
+        ("b", "64MiB + 1KiB/s + noise 3%"),
+    ];
     let text = experiment("50s", &arms, "").replace("warmup = \"1m\"", "warmup = \"0s\"");
     let said = scene.run(&text, &[]);
     assert_eq!(said.code, 3, "{said:?}");
@@ -99,12 +126,18 @@ fn too_short_to_tell_is_said_and_is_no_failure() {
 #[test]
 fn the_run_enters_the_ledger_and_can_be_reported_in_every_format() {
     let scene = Scene::new();
-    let arms = [("a", "64MiB + 80KiB/s + noise 1%"), ("b", "64MiB + noise 1%")];
+    let arms = [
+        ("a", "64MiB + 80KiB/s + noise 1%"),
+        ("b", "64MiB + noise 1%"),
+    ];
     let said = scene.run(&experiment("2h", &arms, ""), &[]);
     assert_eq!(said.code, 0, "{said:?}");
     let id = scene.run_folder().id();
     let log = scene.highwater(&["log", "--format", "md"]);
-    assert!(log.code == 0 && log.out.contains(&id) && log.out.contains("concluded"), "{log:?}");
+    assert!(
+        log.code == 0 && log.out.contains(&id) && log.out.contains("concluded"),
+        "{log:?}"
+    );
     for (format, shows) in [
         ("text", "growing"),
         ("md", "| "),
@@ -114,10 +147,17 @@ fn the_run_enters_the_ledger_and_can_be_reported_in_every_format() {
         ("html", "<!DOCTYPE html>"),
     ] {
         let said = scene.highwater(&["report", &id, "--format", format]);
-        assert!(said.code == 0 && said.out.contains(shows), "{format}: {said:?}");
+        assert!(
+            said.code == 0 && said.out.contains(shows),
+            "{format}: {said:?}"
+        );
     }
     let samples = scene.highwater(&["report", &id, "--samples"]);
-    let lines = samples.out.lines().filter(|line| line.contains("rss_bytes")).count();
+    let lines = samples
+        .out
+        .lines()
+        .filter(|line| line.contains("rss_bytes"))
+        .count();
     assert!(lines > 2 * 3 * 600, "{lines} lines of RSS");
     let against = scene.highwater(&["report", &id, "--against", &id]);
     assert_eq!(against.code, 0, "{against:?}");

@@ -19,11 +19,18 @@ fn plan(more: &str) -> String {
 
 fn kill(pid: i32) {
     // SAFETY: kill takes two integers; the pid is of a process that this test's highwater started.
-    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0, "killing {pid}");
+    assert_eq!(
+        unsafe { libc::kill(pid, libc::SIGKILL) },
+        0,
+        "killing {pid}"
+    );
 }
 
 fn collector(run: &Run) -> Option<(i32, u64)> {
-    let own = run.processes.iter().filter(|p| p.role == Role::Highwater && p.ended.is_none());
+    let own = run
+        .processes
+        .iter()
+        .filter(|p| p.role == Role::Highwater && p.ended.is_none());
     own.filter(|p| p.command.iter().any(|word| word == "collector"))
         .map(|p| (p.pid, p.start_ticks))
         .find(|(pid, start)| lives(*pid, *start))
@@ -31,7 +38,11 @@ fn collector(run: &Run) -> Option<(i32, u64)> {
 
 fn looks(run: &Run) -> usize {
     let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
-    subjects.filter_map(|p| p.samples.get("rss_bytes")).map(Vec::len).max().unwrap_or(0)
+    subjects
+        .filter_map(|p| p.samples.get("rss_bytes"))
+        .map(Vec::len)
+        .max()
+        .unwrap_or(0)
 }
 
 /// A number in 0..below that differs from test to test and from round to round, but not from day to day.
@@ -46,7 +57,9 @@ fn a_killed_collector_is_started_again_and_loses_at_most_a_look() {
     let scene = Scene::new();
     let child = scene.start(&plan(""), &[]);
     for round in 0..3 {
-        wait("looks", || (looks(&scene.record()) > 5 * (round + 1)).then_some(()));
+        wait("looks", || {
+            (looks(&scene.record()) > 5 * (round + 1)).then_some(())
+        });
         std::thread::sleep(Duration::from_millis(chance(round as u64, 300)));
         let (pid, _) = wait("a collector", || collector(&scene.record()));
         kill(pid);
@@ -54,7 +67,11 @@ fn a_killed_collector_is_started_again_and_loses_at_most_a_look() {
     let said = said(child.wait_with_output().expect("it ends"));
     assert!(said.code == 0 || said.code == 3, "{said:?}");
     let run = scene.record();
-    let restarts = run.events.iter().filter(|e| e.kind == EventKind::CollectorRestarted).count();
+    let restarts = run
+        .events
+        .iter()
+        .filter(|e| e.kind == EventKind::CollectorRestarted)
+        .count();
     assert_eq!(restarts, 3);
     // 8 s at 100 ms are 80 looks; each death costs its pause of 200 ms and a start.
     assert!(looks(&run) > 30, "{} looks", looks(&run));
@@ -72,13 +89,22 @@ fn a_killed_supervisor_takes_its_subjects_along() {
         child.wait().expect("it ends");
         let subjects: Vec<_> = before.processes.iter().filter(|p| p.pid > 0).collect();
         wait("every process to be gone", || {
-            subjects.iter().all(|p| !lives(p.pid, p.start_ticks)).then_some(())
+            subjects
+                .iter()
+                .all(|p| !lives(p.pid, p.start_ticks))
+                .then_some(())
         });
         let after = scene.record();
-        assert!(looks(&after) >= looks(&before), "round {round}: a look was lost");
+        assert!(
+            looks(&after) >= looks(&before),
+            "round {round}: a look was lost"
+        );
         let id = scene.run_folder().id();
         let report = scene.highwater(&["report", &id]);
-        assert!(report.code == 0 || report.code == 3, "round {round}: {report:?}");
+        assert!(
+            report.code == 0 || report.code == 3,
+            "round {round}: {report:?}"
+        );
     }
 }
 
@@ -90,8 +116,12 @@ fn kept_subjects_live_on_and_resume_finds_them() {
     kill(child.id() as i32);
     child.wait().expect("it ends");
     let before = scene.record();
-    let subjects: Vec<_> =
-        before.processes.iter().filter(|p| p.role == Role::Subject).cloned().collect();
+    let subjects: Vec<_> = before
+        .processes
+        .iter()
+        .filter(|p| p.role == Role::Subject)
+        .cloned()
+        .collect();
     assert_eq!(subjects.len(), 4);
     let (collector_pid, start) = before
         .processes
@@ -99,20 +129,36 @@ fn kept_subjects_live_on_and_resume_finds_them() {
         .find(|p| p.role == Role::Highwater && p.command.contains(&"collector".to_owned()))
         .map(|p| (p.pid, p.start_ticks))
         .expect("a collector");
-    wait("the collector to notice", || (!lives(collector_pid, start)).then_some(()));
-    assert!(subjects.iter().all(|p| lives(p.pid, p.start_ticks)), "a kept subject is gone");
+    wait("the collector to notice", || {
+        (!lives(collector_pid, start)).then_some(())
+    });
+    assert!(
+        subjects.iter().all(|p| lives(p.pid, p.start_ticks)),
+        "a kept subject is gone"
+    );
     let id = scene.run_folder().id();
     let said = scene.highwater(&["run", "--resume", &id]);
     assert!(said.code == 0 || said.code == 3, "{said:?}");
     let after = scene.record();
     for old in &subjects {
-        let now = after.processes.iter().find(|p| p.id == old.id).expect("its row");
+        let now = after
+            .processes
+            .iter()
+            .find(|p| p.id == old.id)
+            .expect("its row");
         assert_eq!(now.pid, old.pid);
         let grown = now.samples["rss_bytes"].len() > old.samples["rss_bytes"].len() + 5;
         assert!(grown, "{} {} was not looked at again", old.arm, old.replica);
-        assert!(!lives(old.pid, old.start_ticks), "the resumed run ends what it took over");
+        assert!(
+            !lives(old.pid, old.start_ticks),
+            "the resumed run ends what it took over"
+        );
     }
-    let rows = after.processes.iter().filter(|p| p.role == Role::Subject).count();
+    let rows = after
+        .processes
+        .iter()
+        .filter(|p| p.role == Role::Subject)
+        .count();
     assert_eq!(rows, 4, "a process has one row, also over a resume");
 }
 
@@ -127,7 +173,10 @@ fn ctrl_c_ends_the_run_in_order_with_what_is_known() {
     assert!(said.code == 0 || said.code == 3, "{said:?}");
     assert!(said.out.contains("report"), "{said:?}");
     let run = scene.record();
-    assert_eq!(run.end.as_ref().map(|end| end.words.as_str()), Some("interrupted"));
+    assert_eq!(
+        run.end.as_ref().map(|end| end.words.as_str()),
+        Some("interrupted")
+    );
     let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
     assert!(subjects.into_iter().all(|p| !lives(p.pid, p.start_ticks)));
 }

@@ -27,7 +27,9 @@ pub struct Said {
 
 impl Scene {
     pub fn new() -> Scene {
-        Scene { folder: tempfile::tempdir().expect("a folder") }
+        Scene {
+            folder: tempfile::tempdir().expect("a folder"),
+        }
     }
 
     /// Writes an experiment file and gives its path.
@@ -65,7 +67,11 @@ impl Scene {
         self.experiment(experiment);
         let arguments = [&["run", "experiment.toml"], more].concat();
         let mut command = self.command(&arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("highwater starts")
+        command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("highwater starts")
     }
 
     /// The folder of the only run, once there is one with a record.
@@ -111,7 +117,9 @@ pub fn lives(pid: i32, start_ticks: u64) -> bool {
 /// Path of a compiled program of `tests/subjects`, each test binary with a copy of its own.
 pub fn program(name: &str) -> String {
     static COMPILING: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _alone = COMPILING.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _alone = COMPILING
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-subjects");
     std::fs::create_dir_all(&folder).expect("a folder for programs");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
@@ -119,8 +127,16 @@ pub fn program(name: &str) -> String {
     let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
     if modified(&binary) <= modified(&source) {
         let mut cc = Command::new("cc");
-        let status = cc.args(["-O1", "-Wall", "-o"]).arg(&binary).arg(&source).status();
-        assert!(status.expect("cc runs").success(), "cc {}", source.display());
+        let status = cc
+            .args(["-O1", "-Wall", "-o"])
+            .arg(&binary)
+            .arg(&source)
+            .status();
+        assert!(
+            status.expect("cc runs").success(),
+            "cc {}",
+            source.display()
+        );
     }
     binary.display().to_string()
 }

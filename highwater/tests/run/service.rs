@@ -17,13 +17,30 @@ fn plan(command: &[&str], arms: &str, more: &str) -> String {
 }
 
 fn kinds(run: &highwater::record::run::Run, kind: EventKind) -> Vec<String> {
-    run.events.iter().filter(|e| e.kind == kind).map(|e| e.words.clone()).collect()
+    run.events
+        .iter()
+        .filter(|e| e.kind == kind)
+        .map(|e| e.words.clone())
+        .collect()
 }
 
 fn nothing_is_left(run: &highwater::record::run::Run) {
-    for process in run.processes.iter().filter(|p| matches!(p.role, Role::Subject | Role::Load)) {
-        assert!(!lives(process.pid, process.start_ticks), "pid {} is left", process.pid);
-        assert!(process.ended.is_some(), "{} {} has no end", process.arm, process.replica);
+    for process in run
+        .processes
+        .iter()
+        .filter(|p| matches!(p.role, Role::Subject | Role::Load))
+    {
+        assert!(
+            !lives(process.pid, process.start_ticks),
+            "pid {} is left",
+            process.pid
+        );
+        assert!(
+            process.ended.is_some(),
+            "{} {} has no end",
+            process.arm,
+            process.replica
+        );
     }
 }
 
@@ -39,15 +56,25 @@ fn a_leak_grows_and_its_twin_is_flat() {
     assert!(text.contains("growing") && text.contains("flat"), "{text}");
     let run = scene.record();
     nothing_is_left(&run);
-    let subjects: Vec<_> = run.processes.iter().filter(|p| p.role == Role::Subject).collect();
+    let subjects: Vec<_> = run
+        .processes
+        .iter()
+        .filter(|p| p.role == Role::Subject)
+        .collect();
     assert_eq!(subjects.len(), 4);
     for process in subjects {
         let rss = &process.samples["rss_bytes"];
         assert!(rss.len() >= 20, "{} looks of {}", rss.len(), process.arm);
-        assert!(process.facts.contains_key("malloc.library"), "{:?}", process.facts.keys());
+        assert!(
+            process.facts.contains_key("malloc.library"),
+            "{:?}",
+            process.facts.keys()
+        );
     }
     let own = run.processes.iter().filter(|p| p.role == Role::Highwater);
-    let own: Vec<_> = own.filter(|p| p.samples.contains_key("cpu_user_ns")).collect();
+    let own: Vec<_> = own
+        .filter(|p| p.samples.contains_key("cpu_user_ns"))
+        .collect();
     assert_eq!(own.len(), 2, "supervisor and collector are samples too");
 }
 
@@ -55,9 +82,8 @@ fn a_leak_grows_and_its_twin_is_flat() {
 fn one_that_dies_at_once_is_an_outcome_with_its_code() {
     let scene = Scene::new();
     let dies = program("dies");
-    let arms = format!(
-        "[[arms]]\nname = \"a\"\n[[arms]]\nname = \"b\"\ncommand = [{dies:?}, \"code\"]\n"
-    );
+    let arms =
+        format!("[[arms]]\nname = \"a\"\n[[arms]]\nname = \"b\"\ncommand = [{dies:?}, \"code\"]\n");
     let said = scene.run(&plan(&[&program("flat")], &arms, ""), &[]);
     assert!(said.code == 0 || said.code == 3, "{said:?}");
     let crashed = kinds(&scene.record(), EventKind::Crashed);
@@ -73,7 +99,11 @@ fn a_subject_that_never_gets_ready_is_a_clear_error() {
         .replace("timeout = \"30s\"", "timeout = \"1s\"");
     let said = scene.run(&text, &[]);
     assert_eq!(said.code, 4, "{said:?}");
-    assert!(said.err.contains("^never$"), "says what was waited for: {}", said.err);
+    assert!(
+        said.err.contains("^never$"),
+        "says what was waited for: {}",
+        said.err
+    );
     nothing_is_left(&scene.record());
 }
 
@@ -88,7 +118,10 @@ fn children_that_spin_and_ignore_sigterm_are_gone_afterwards() {
     let mut children = 0;
     for entry in std::fs::read_dir(logs).expect("logs").flatten() {
         let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-        for pid in text.split_whitespace().filter_map(|word| word.parse::<i32>().ok()) {
+        for pid in text
+            .split_whitespace()
+            .filter_map(|word| word.parse::<i32>().ok())
+        {
             children += 1;
             // An orphan that nobody has reaped yet is a zombie: it runs no more.
             let runs = highwater::subject::service::read_stat(pid)
@@ -113,24 +146,38 @@ fn one_that_ignores_sigterm_is_ended_after_its_grace() {
 #[test]
 fn a_hostile_name_is_text_in_every_format() {
     let scene = Scene::new();
-    let text = plan(&[&program("renames")], "[[arms]]\nname = \"a\"\n", "why = \"<script>alert(1)</script>\"");
+    let text = plan(
+        &[&program("renames")],
+        "[[arms]]\nname = \"a\"\n",
+        "why = \"<script>alert(1)</script>\"",
+    );
     let said = scene.run(&text, &[]);
     assert!(said.code == 0 || said.code == 3, "{said:?}");
     let folder = scene.run_folder();
     let page = std::fs::read_to_string(folder.path().join("report.html")).expect("the page");
-    assert!(!page.contains("<script>alert"), "hostile text runs in the page");
+    assert!(
+        !page.contains("<script>alert"),
+        "hostile text runs in the page"
+    );
     assert!(!said.out.contains('\u{1b}'), "escape codes in plain output");
 }
 
 #[test]
 fn a_memory_limit_ends_the_process_and_says_so() {
     let scene = Scene::new();
-    let text = plan(&[&program("hog")], "[[arms]]\nname = \"a\"\n", "")
-        .replace("[subject.ready]", "memory_limit = \"64MiB\"\n[subject.ready]");
+    let text = plan(&[&program("hog")], "[[arms]]\nname = \"a\"\n", "").replace(
+        "[subject.ready]",
+        "memory_limit = \"64MiB\"\n[subject.ready]",
+    );
     let said = scene.run(&text, &[]);
     let run = scene.record();
     let killed = kinds(&run, EventKind::OomKilled);
-    assert!(!killed.is_empty(), "root: {}, {said:?}, {:?}", is_root(), run.events);
+    assert!(
+        !killed.is_empty(),
+        "root: {}, {said:?}, {:?}",
+        is_root(),
+        run.events
+    );
     nothing_is_left(&run);
 }
 
@@ -144,7 +191,11 @@ fn an_arm_that_loses_its_preload_fails_loudly() {
     let said = scene.run(&text, &[]);
     assert_eq!(said.code, 4, "{said:?}");
     assert!(said.err.contains("arm b is aborted"), "{}", said.err);
-    assert!(said.err.contains("libc"), "says what runs instead: {}", said.err);
+    assert!(
+        said.err.contains("libc"),
+        "says what runs instead: {}",
+        said.err
+    );
     assert_eq!(kinds(&scene.record(), EventKind::NotTheArm).len(), 2);
 }
 
@@ -152,14 +203,20 @@ fn an_arm_that_loses_its_preload_fails_loudly() {
 fn an_arm_that_keeps_its_preload_is_proved() {
     let scene = Scene::new();
     let library = preloadable(&scene);
-    let arms = format!("[[arms]]\nname = \"a\"\nallocator = \"glibc\"\n[[arms]]\nname = \"b\"\nallocator = {library:?}\n");
+    let arms = format!(
+        "[[arms]]\nname = \"a\"\nallocator = \"glibc\"\n[[arms]]\nname = \"b\"\nallocator = {library:?}\n"
+    );
     let said = scene.run(&plan(&[&program("flat")], &arms, ""), &[]);
     assert!(said.code == 0 || said.code == 3, "{said:?}");
     let run = scene.record();
     assert_eq!(kinds(&run, EventKind::NotTheArm), Vec::<String>::new());
     for process in run.processes.iter().filter(|p| p.role == Role::Subject) {
         let answers = &process.facts["malloc.library"].last().expect("a fact").1;
-        let wanted = if process.arm == "b" { "libcounts.so" } else { "libc.so.6" };
+        let wanted = if process.arm == "b" {
+            "libcounts.so"
+        } else {
+            "libc.so.6"
+        };
         assert!(answers.contains(wanted), "{}: {answers}", process.arm);
     }
 }
@@ -177,7 +234,11 @@ fn preloadable(scene: &Scene) -> String {
         void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }\n";
     std::fs::write(&source, text).expect("the source");
     let mut cc = std::process::Command::new("cc");
-    let status = cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source).status();
+    let status = cc
+        .args(["-shared", "-fPIC", "-o"])
+        .arg(&library)
+        .arg(&source)
+        .status();
     assert!(status.expect("cc runs").success());
     library.display().to_string()
 }
@@ -190,7 +251,9 @@ fn attached_processes_are_watched_and_never_signalled() {
         .spawn()
         .expect("it starts");
     let pid = child.id();
-    wait("it to be up", || std::fs::read_to_string(format!("/proc/{pid}/comm")).ok());
+    wait("it to be up", || {
+        std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()
+    });
     let text = format!(
         "name = \"watch\"\nhypothesis = \"\"\ncontrol = \"a\"\nduration = \"3s\"\ninterval = \"200ms\"\n\
          warmup = \"0s\"\n[subject]\nkind = \"attach\"\n[[subject.attach]]\narm = \"a\"\npids = [{pid}]\n\
@@ -203,6 +266,10 @@ fn attached_processes_are_watched_and_never_signalled() {
     assert!(alive, "an attached process was ended: {said:?}");
     assert!(said.code == 0 || said.code == 3, "{said:?}");
     let run = scene.record();
-    let watched = run.processes.iter().find(|p| p.pid == pid as i32).expect("its row");
+    let watched = run
+        .processes
+        .iter()
+        .find(|p| p.pid == pid as i32)
+        .expect("its row");
     assert!(watched.samples["rss_bytes"].len() >= 8);
 }

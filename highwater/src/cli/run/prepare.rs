@@ -77,7 +77,9 @@ impl Prepared {
 
 fn loader_words(library: &Library) -> Vec<String> {
     let words = library.loader.iter().flat_map(|loader| loader.prefix(None));
-    words.map(|word| word.to_string_lossy().into_owned()).collect()
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// A relative path of a library starts at the experiment file's folder, like every other path in it.

@@ -287,7 +287,10 @@ fn facts_of(prepared: &Prepared) -> BTreeMap<String, ArmFacts> {
                 library.protections.join("\n"),
             ));
         }
-        let whole_libc = library.loader.as_ref().map(|loader| loader.library_path.join("libc.so.6"));
+        let whole_libc = library
+            .loader
+            .as_ref()
+            .map(|loader| loader.library_path.join("libc.so.6"));
         let answers = library.path.clone().or(whole_libc);
         let expected = answers.map_or(Expected::System, Expected::Library);
         ArmFacts { expected, facts }

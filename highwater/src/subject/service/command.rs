@@ -46,7 +46,9 @@ impl Launch {
         let mut environment = expand_map(&environment, values)?;
         let libraries = preload.companions.iter().chain(&preload.library);
         // Each goes to the front: the last one first.
-        libraries.rev().for_each(|library| put_preload_first(&mut environment, library));
+        libraries
+            .rev()
+            .for_each(|library| put_preload_first(&mut environment, library));
         Ok(Self {
             arguments: expand_all(command.iter().chain(&arm.arguments), values)?,
             directory: directory(plan, plan.subject.directory.as_deref(), values)?,
@@ -106,7 +108,12 @@ impl Launch {
             return Ok((program, self.arguments.clone()));
         };
         let rest = self.arguments.iter().skip(1).cloned();
-        let words = self.loader.iter().cloned().chain([program.display().to_string()]).chain(rest);
+        let words = self
+            .loader
+            .iter()
+            .cloned()
+            .chain([program.display().to_string()])
+            .chain(rest);
         Ok((PathBuf::from(loader), words.collect()))
     }
 

@@ -27,7 +27,10 @@ pub fn findings(run: &Run) -> Vec<Finding> {
 }
 
 fn input(run: &Run) -> AuditInput {
-    let of_subjects = run.processes.iter().filter(|process| process.role == Role::Subject);
+    let of_subjects = run
+        .processes
+        .iter()
+        .filter(|process| process.role == Role::Subject);
     let mut looks: Vec<i64> = of_subjects
         .filter_map(|process| process.samples.get(metric::RSS.name))
         .flatten()
@@ -37,7 +40,10 @@ fn input(run: &Run) -> AuditInput {
     looks.dedup();
     AuditInput {
         processes: replicas(run),
-        looks_s: looks.into_iter().map(|time| seconds_between(run.begun, TimeNs(time))).collect(),
+        looks_s: looks
+            .into_iter()
+            .map(|time| seconds_between(run.begun, TimeNs(time)))
+            .collect(),
         control: Some(run.experiment.control.clone()),
         stated: Vec::new(),
     }
@@ -63,7 +69,10 @@ fn replica_facts(run: &Run, arm: &str, incarnations: &[&Process]) -> ProcessFact
             .iter()
             .filter_map(|process| process.samples.get(metric.name))
             .flatten()
-            .map(|(time, value)| Point { t_s: at(*time), value: value * scale })
+            .map(|(time, value)| Point {
+                t_s: at(*time),
+                value: value * scale,
+            })
             .collect()
     };
     let allocators = incarnations
@@ -75,12 +84,21 @@ fn replica_facts(run: &Run, arm: &str, incarnations: &[&Process]) -> ProcessFact
     let first = incarnations.first();
     ProcessFacts {
         id: first.map(|process| replica_id(process)).unwrap_or_default(),
-        arms: first.map(|process| (at(process.started), arm.to_owned())).into_iter().collect(),
+        arms: first
+            .map(|process| (at(process.started), arm.to_owned()))
+            .into_iter()
+            .collect(),
         allocators,
-        starts_s: incarnations.iter().map(|process| at(process.started)).collect(),
+        starts_s: incarnations
+            .iter()
+            .map(|process| at(process.started))
+            .collect(),
         rss: points(metric::RSS, 1.0),
         hwm: points(metric::RSS_PEAK, 1.0),
-        cpu_s: cpu(&points(metric::CPU_USER, 1e-9), &points(metric::CPU_SYSTEM, 1e-9)),
+        cpu_s: cpu(
+            &points(metric::CPU_USER, 1e-9),
+            &points(metric::CPU_SYSTEM, 1e-9),
+        ),
         requests: Vec::new(),
         lazy_free: points(metric::LAZY_FREE, 1.0),
         huge_pages: points(metric::HUGE_PAGES, 1.0),
@@ -90,17 +108,32 @@ fn replica_facts(run: &Run, arm: &str, incarnations: &[&Process]) -> ProcessFact
 /// User and system together; both are read at every look.
 fn cpu(user: &[Point], system: &[Point]) -> Vec<Point> {
     let both = user.iter().zip(system);
-    both.map(|(user, system)| Point { t_s: user.t_s, value: user.value + system.value }).collect()
+    both.map(|(user, system)| Point {
+        t_s: user.t_s,
+        value: user.value + system.value,
+    })
+    .collect()
 }
 
 /// Requests served so far, by replica: what its own load programs counted.
 fn requests(run: &Run, arm: &str) -> BTreeMap<u32, Vec<Point>> {
     let mut counted: BTreeMap<u32, Vec<Point>> = BTreeMap::new();
-    for process in run.processes.iter().filter(|p| p.role == Role::Load && p.arm == arm) {
-        for row in process.histograms.iter().filter(|row| row.metric == LOAD_METRIC) {
+    for process in run
+        .processes
+        .iter()
+        .filter(|p| p.role == Role::Load && p.arm == arm)
+    {
+        for row in process
+            .histograms
+            .iter()
+            .filter(|row| row.metric == LOAD_METRIC)
+        {
             let points = counted.entry(process.replica).or_default();
             let before = points.last().map_or(0.0, |point| point.value);
-            let (t_s, value) = (seconds_between(run.begun, row.end), before + row.requests as f64);
+            let (t_s, value) = (
+                seconds_between(run.begun, row.end),
+                before + row.requests as f64,
+            );
             points.push(Point { t_s, value });
         }
     }

@@ -1,5 +1,8 @@
 //! The real relay in a process of its own, hosts that misbehave for it, and consumers.
 
+// Each test program uses its own part of this module.
+#![allow(dead_code)]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
