@@ -403,7 +403,7 @@ fn step_case(dice: &mut Dice, heights: &[(f64, f64)], by: f64) -> (Series, Truth
         .iter()
         .map(|h| h.1.abs())
         .fold(f64::INFINITY, f64::min);
-    let share = dice.log_between(0.001, (least / 5.0).min(0.02).max(0.0011));
+    let share = dice.log_between(0.001, (least / 5.0).clamp(0.0011, 0.02));
     let list = heights.to_vec();
     let accept = if by > 0.0 { [Growing] } else { [Stepped] };
     Plan::new(frame, noise, share, &accept).build(dice, move |x| {

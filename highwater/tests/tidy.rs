@@ -43,7 +43,9 @@ fn files_and_functions_stay_small() {
             ));
         }
         for (at, line) in text.lines().enumerate() {
-            if line.chars().count() > COLUMNS_MAX {
+            // A row of a table cannot be folded.
+            let is_row = line.trim_start().starts_with("//! |");
+            if line.chars().count() > COLUMNS_MAX && !is_row {
                 faults.push(format!(
                     "{}:{}: longer than {COLUMNS_MAX} columns",
                     file.display(),

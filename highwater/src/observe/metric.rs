@@ -60,7 +60,7 @@ metrics! {
     HOST_LOAD = "host_load_1m", Gauge, "Load average over one minute.";
     METRICS_FETCH = "metrics_fetch_ns", Gauge, "Time that fetching the process's metrics endpoint took.";
     METRICS_LATE = "metrics_late", Counter, "Looks for which the metrics endpoint did not answer in time.";
-    METRICS_LEFT_OUT = "metrics_left_out", Gauge, "Series and lines of the endpoint left out: too many, too long, not a number, not parsed.";
-    LOAD_LINES_LEFT_OUT = "load_lines_left_out", Counter, "Lines of the load program that are none of `highwater.load/1`.";
+    METRICS_LEFT_OUT = "metrics_left_out", Gauge, "Series and lines of the endpoint left out: too many or unreadable.";
+    LOAD_LINES_LEFT_OUT = "load_lines_left_out", Counter, "Lines of the load program that are not `highwater.load/1`.";
     LOOK_COST = "look_cost_ns", Gauge, "Wall time that this look took (process: highwater).";
 }
