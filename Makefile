@@ -1,9 +1,8 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test test-long bench bench-verdict lint check-aarch64 clean
+.PHONY: help demo build subjects test page-tests test-long bench bench-verdict lint clean
 
 CARGO ?= cargo
-# Two jobs at least: a single-core build of the demo would not fit its time.
 RUN_FLAGS ?=
 
 help:
@@ -23,12 +22,17 @@ subjects:
 demo: build subjects
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
-test: subjects
+test: subjects page-tests
 	$(CARGO) test --workspace --locked --no-fail-fast
-	subjects/relay/build test
+	subjects/relay/build test --summary all
 
-test-long: build subjects
-	$(CARGO) test --workspace --locked --no-fail-fast -- --include-ignored
+# What drives the browser; without npm the page's tests skip and say so.
+page-tests:
+	@if command -v npm >/dev/null; then npm ci --silent --prefix highwater/tests/page; fi
+
+# What CI leaves out: tests that are ignored for their length.
+test-long: build test
+	$(CARGO) test --workspace --locked --no-fail-fast -- --ignored
 
 bench: build subjects
 	$(CARGO) bench --workspace --locked
