@@ -256,10 +256,10 @@ impl Hosts {
         let Some(connection) = self.connections[index].take() else {
             return;
         };
-        if let Some(host) = connection.host {
-            if self.open[host] == Some(index) {
-                self.open[host] = None;
-            }
+        if let Some(host) = connection.host
+            && self.open[host] == Some(index)
+        {
+            self.open[host] = None;
         }
     }
 }
@@ -270,7 +270,6 @@ struct TakeHost {
 }
 
 impl Callback for TakeHost {
-    #[expect(clippy::result_large_err, reason = "the trait's signature")]
     fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
         if request.uri().path() != PATH {
             let mut answer = ErrorResponse::new(Some(format!("only {PATH} is here\n")));

@@ -1,5 +1,8 @@
 //! The real relay in a process of its own, hosts that misbehave for it, and consumers.
 
+// Each test program uses its part of this.
+#![allow(dead_code)]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -184,10 +187,8 @@ impl Drop for Relay {
     }
 }
 
-/// What a host does with its connection number `n` (from 0), after the handshake.
-pub type Scene = dyn Fn(usize, &mut WebSocket<TcpStream>) + Send + Sync;
-
-/// A host whose every connection plays the scene and is then closed. Returns its port.
+/// A host whose every connection, by its number from 0, plays the scene after the handshake and is
+/// then closed. Returns its port.
 pub fn host(scene: impl Fn(usize, &mut WebSocket<TcpStream>) + Send + Sync + 'static) -> u16 {
     raw_host(move |number, stream| {
         if let Ok(mut socket) = tungstenite::accept(stream) {
