@@ -82,8 +82,8 @@ fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup
                     span.note.bad title=(visible(why)) { "ended early" }
                 }
                 @if row.restarted > 0 { span.note.open { (row.restarted) " restarted" } }
-                @for defect in &row.defects {
-                    span.note.open title=(visible(defect)) { "known defect" }
+                @if !row.defects.is_empty() {
+                    span.note.open title=(visible(&row.defects.join("\n"))) { (defects(row)) }
                 }
             }
             td data-title="Trend" {
@@ -103,6 +103,13 @@ fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup
 }
 
 /// The label, with the rule behind it on hover.
+fn defects(row: &ArmRow) -> String {
+    match row.defects.len() {
+        1 => "known defect".to_owned(),
+        n => format!("{n} known defects"),
+    }
+}
+
 pub fn trend(row: &ArmRow) -> Markup {
     let label = row.memory.label.word();
     html! { span class={ "label label-" (label) } title=(visible(&row.memory.rule)) { (label) } }

@@ -234,7 +234,7 @@ fn load_and_relay(relay_first: bool, hosts: usize, rate: u32, patience: Duration
     let relay = relay_first.then(|| Relay::start(data.path(), &upstreams, &[]).unwrap());
     // The load must know the relay's port before the relay chooses one.
     let port = relay.as_ref().map_or_else(free_port, |relay| relay.port);
-    let mut load = Command::new(env!("CARGO_BIN_EXE_relay-load"))
+    let load = Command::new(env!("CARGO_BIN_EXE_relay-load"))
         .args([
             "--listen",
             &format!("127.0.0.1:{listen}"),
@@ -242,7 +242,6 @@ fn load_and_relay(relay_first: bool, hosts: usize, rate: u32, patience: Duration
             &format!("127.0.0.1:{port}"),
         ])
         .args(["--hosts", &hosts.to_string(), "--rate", &rate.to_string()])
-        .args(["--interval", "200ms"])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -264,8 +263,11 @@ fn load_and_relay(relay_first: bool, hosts: usize, rate: u32, patience: Duration
     let ended = relay.stop(); // in the middle of the load
     assert!(ended.status.success(), "{}", ended.stderr);
     kill_process(rustix::process::Pid::from_child(&load), Signal::TERM).unwrap();
+<<<<<<< HEAD
     wait_for("the load's end", || load.try_wait().unwrap().map(|_| ()));
     let () = ();
+=======
+>>>>>>> relay
     let output = load.wait_with_output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();

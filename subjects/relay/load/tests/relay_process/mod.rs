@@ -1,6 +1,7 @@
 //! The real relay in a process of its own, hosts that misbehave for it, and consumers.
 
 // Each test program uses its own part of this module.
+// Each test program uses its part of this.
 #![allow(dead_code)]
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -187,10 +188,8 @@ impl Drop for Relay {
     }
 }
 
-/// What a host does with its connection number `n` (from 0), after the handshake.
-pub type Scene = dyn Fn(usize, &mut WebSocket<TcpStream>) + Send + Sync;
-
-/// A host whose every connection plays the scene and is then closed. Returns its port.
+/// A host whose every connection, by its number from 0, plays the scene after the handshake and is
+/// then closed. Returns its port.
 pub fn host(scene: impl Fn(usize, &mut WebSocket<TcpStream>) + Send + Sync + 'static) -> u16 {
     raw_host(move |number, stream| {
         if let Ok(mut socket) = tungstenite::accept(stream) {
