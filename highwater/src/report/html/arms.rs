@@ -102,7 +102,6 @@ fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup
     }
 }
 
-/// The label, with the rule behind it on hover.
 fn defects(row: &ArmRow) -> String {
     match row.defects.len() {
         1 => "known defect".to_owned(),
@@ -110,6 +109,7 @@ fn defects(row: &ArmRow) -> String {
     }
 }
 
+/// The label, with the rule behind it on hover.
 pub fn trend(row: &ArmRow) -> Markup {
     let label = row.memory.label.word();
     html! { span class={ "label label-" (label) } title=(visible(&row.memory.rule)) { (label) } }

@@ -270,10 +270,6 @@ struct TakeHost {
 }
 
 impl Callback for TakeHost {
-<<<<<<< HEAD
-    #[allow(clippy::result_large_err, reason = "the trait's signature")]
-=======
->>>>>>> relay
     fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
         if request.uri().path() != PATH {
             let mut answer = ErrorResponse::new(Some(format!("only {PATH} is here\n")));

@@ -263,11 +263,6 @@ fn load_and_relay(relay_first: bool, hosts: usize, rate: u32, patience: Duration
     let ended = relay.stop(); // in the middle of the load
     assert!(ended.status.success(), "{}", ended.stderr);
     kill_process(rustix::process::Pid::from_child(&load), Signal::TERM).unwrap();
-<<<<<<< HEAD
-    wait_for("the load's end", || load.try_wait().unwrap().map(|_| ()));
-    let () = ();
-=======
->>>>>>> relay
     let output = load.wait_with_output().unwrap();
     assert!(output.status.success());
     let text = String::from_utf8(output.stdout).unwrap();
