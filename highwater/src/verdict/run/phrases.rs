@@ -31,6 +31,10 @@ pub fn level(standing: &Standing) -> String {
     format!("{}{at}", memory.label.word())
 }
 
+/// Below this share of a core, ticks of 10 ms and the looks themselves make up the CPU time: a ratio of two
+/// such figures says nothing.
+const CPU_FLOOR: f64 = 0.01;
+
 /// ", at 1.94x the CPU and 0.80x the p99": what stands beside the memory, against the control.
 pub fn costs(standing: &Standing, control: &Standing) -> String {
     if standing.change == Change::Control {
@@ -62,7 +66,7 @@ pub fn costs(standing: &Standing, control: &Standing) -> String {
 /// User and system CPU together, share of one core.
 pub fn cpu(standing: &Standing) -> Option<f64> {
     let cost = &standing.row.cost;
-    Some(cost.cpu_user?.value + cost.cpu_system?.value)
+    Some((cost.cpu_user?.value + cost.cpu_system?.value).max(CPU_FLOOR))
 }
 
 fn p99(standing: &Standing) -> Option<f64> {
