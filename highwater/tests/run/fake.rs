@@ -94,6 +94,22 @@ fn a_guard_aborts_its_arm_and_the_others_go_on() {
 }
 
 #[test]
+fn a_guard_on_the_trend_aborts_what_grows() {
+    let scene = Scene::new();
+    let arms = [
+        ("calm", "64MiB + noise 1%"),
+        ("wild", "64MiB + 100KiB/s + noise 1%"),
+    ];
+    let guard = "[[guard]]\ntrend = [\"flat\", \"plateauing\"]\nafter = \"20m\"\n";
+    let said = scene.run(&(experiment("2h", &arms, "") + guard), &[]);
+    assert!(
+        said.err.contains("arm wild is aborted") && said.err.contains("growing"),
+        "{said:?}"
+    );
+    assert!(!said.err.contains("arm calm is aborted"), "{said:?}");
+}
+
+#[test]
 fn the_arm_to_adopt_decides_the_exit_code() {
     let arms = [
         ("old", "64MiB + 80KiB/s + noise 1%"),

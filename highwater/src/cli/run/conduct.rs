@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::journal::Journal;
 use super::progress::Progress;
+use super::trend::TrendGuards;
 use super::trial::{self, Candidate, Outcome, Trials};
 use super::watch::Watch;
 use crate::observe::clock::Clock;
@@ -63,6 +64,12 @@ struct State {
     looks: u64,
 }
 
+/// The guards by what they need: the look itself, or an interim verdict.
+struct Guarding {
+    limits: Guards,
+    trends: TrendGuards,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Starting,
@@ -89,7 +96,10 @@ impl Conduct<'_> {
             looks: 0,
         };
         let mut trials = Trials::new(self.experiment);
-        let mut guards = Guards::new(self.experiment);
+        let mut guards = Guarding {
+            limits: Guards::new(self.experiment),
+            trends: TrendGuards::new(self.experiment, self.clock.now()),
+        };
         let outcome = self.turns(&mut state, &mut trials, &mut guards);
         let stopped = self.end(&mut state, &mut trials, outcome.is_ok());
         let words = outcome?;
@@ -116,7 +126,7 @@ impl Conduct<'_> {
         &mut self,
         state: &mut State,
         trials: &mut Trials,
-        guards: &mut Guards,
+        guards: &mut Guarding,
     ) -> anyhow::Result<String> {
         loop {
             let now = self.clock.now();
@@ -188,7 +198,7 @@ impl Conduct<'_> {
     }
 
     /// What the collector saw: a process that is not its arm, a guard that is broken.
-    fn follow_record(&mut self, state: &mut State, guards: &mut Guards) -> anyhow::Result<()> {
+    fn follow_record(&mut self, state: &mut State, guards: &mut Guarding) -> anyhow::Result<()> {
         let (events, last) = self.reader.events_since(state.events)?;
         state.events = last;
         for event in events
@@ -208,17 +218,25 @@ impl Conduct<'_> {
         if !self.experiment.guard.is_empty() {
             self.guard(state, guards, &look)?;
         }
+        for broken in guards.trends.look(self.reader, look.time)? {
+            self.abort(state, &broken.arm, &broken.words)?;
+        }
         Ok(())
     }
 
-    fn guard(&mut self, state: &mut State, guards: &mut Guards, look: &Look) -> anyhow::Result<()> {
+    fn guard(
+        &mut self,
+        state: &mut State,
+        guards: &mut Guarding,
+        look: &Look,
+    ) -> anyhow::Result<()> {
         let targets = self.reader.targets()?;
         let started = &state.started;
         let uptime = |id: ProcessId| {
             let began = started.get(&id).copied().unwrap_or(look.time);
             Duration::from_nanos((look.time.0 - began.0).max(0) as u64)
         };
-        for broken in guards.look(look, &targets, &uptime) {
+        for broken in guards.limits.look(look, &targets, &uptime) {
             let why = format!("guard {}: {}", broken.check, broken.observed);
             self.abort(state, &broken.arm, &why)?;
         }

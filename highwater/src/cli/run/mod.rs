@@ -8,6 +8,7 @@ mod prepare;
 mod progress;
 mod simulate;
 mod start;
+mod trend;
 mod trial;
 mod watch;
 
