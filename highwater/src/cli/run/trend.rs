@@ -11,14 +11,17 @@ use crate::subject::experiment::{Check, Condition, Experiment};
 use crate::verdict::check::judge_check;
 use crate::verdict::{Rules, arm};
 
-/// From one interim verdict to the next; each reads the whole series of RSS.
-const EVERY: Duration = Duration::from_secs(30);
+/// From one interim verdict to the next, at least; each reads the whole series of RSS.
+const EVERY_MIN: Duration = Duration::from_secs(30);
+/// Interim verdicts of a run, at most.
+const VERDICTS_MAX: u32 = 50;
 /// Looks of RSS that an interim verdict reads at most: the judge works on 64 bins anyway.
 const LOOKS_MAX: u32 = 2_000;
 
 /// The guards that name a trend.
 pub struct TrendGuards {
     checks: Vec<Check>,
+    every: Duration,
     next: TimeNs,
 }
 
@@ -32,7 +35,8 @@ impl TrendGuards {
     pub fn new(experiment: &Experiment, now: TimeNs) -> TrendGuards {
         let is_trend = |check: &&Check| matches!(check.condition, Condition::Trend { .. });
         let checks = experiment.guard.iter().filter(is_trend).cloned().collect();
-        TrendGuards { checks, next: now }
+        let every = (experiment.duration / VERDICTS_MAX).max(EVERY_MIN);
+        TrendGuards { checks, every, next: now }
     }
 
     /// Judges when it is time. An arm whose trend cannot be told yet breaks nothing.
@@ -43,7 +47,7 @@ impl TrendGuards {
         if self.checks.is_empty() || now < self.next {
             return Ok(Vec::new());
         }
-        self.next = TimeNs(now.0 + EVERY.as_nanos() as i64);
+        self.next = TimeNs(now.0 + self.every.as_nanos() as i64);
         let plan = reader.experiment()?;
         let every = (plan.duration / LOOKS_MAX).max(plan.interval);
         let run = reader.run(&ReadOptions::metrics([metric::RSS.name]).every(every))?;
