@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-use crate::units::write_bytes;
+use crate::units::written;
 
 /// Below this, "I/O error" from SQLite on a file system means that it is full: one page and some.
 const FULL_BELOW_BYTES: u64 = 64 * 1024;
@@ -36,7 +36,7 @@ pub enum RecordError {
     #[error(
         "{}: the disk is full ({} free); everything recorded so far is kept, and recording goes on \
          when there is room again",
-        path.display(), write_bytes(*free_bytes as f64)
+        path.display(), written::bytes(*free_bytes as f64)
     )]
     Full { path: PathBuf, free_bytes: u64 },
     #[error("{}: another process holds the record for too long; is a second highwater at work on this run?",

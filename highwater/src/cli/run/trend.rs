@@ -36,7 +36,11 @@ impl TrendGuards {
         let is_trend = |check: &&Check| matches!(check.condition, Condition::Trend { .. });
         let checks = experiment.guard.iter().filter(is_trend).cloned().collect();
         let every = (experiment.duration / VERDICTS_MAX).max(EVERY_MIN);
-        TrendGuards { checks, every, next: now }
+        TrendGuards {
+            checks,
+            every,
+            next: now,
+        }
     }
 
     /// Judges when it is time. An arm whose trend cannot be told yet breaks nothing.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 
 use super::redact::{is_secret_name, redact_command, redact_text};
-use crate::units::{write_bytes, write_bytes_exact};
+use crate::units::{write_bytes_exact, written};
 use crate::wording::shown;
 
 /// What is known of a running program. Everything that could not be read is empty.
@@ -114,7 +114,7 @@ fn head(out: &mut String, facts: &ProgramFacts) {
             out,
             &format!(
                 "# When this was written: {} resident{threads}.",
-                write_bytes(rss as f64)
+                written::bytes(rss as f64)
             ),
         );
     }
@@ -140,7 +140,7 @@ fn head(out: &mut String, facts: &ProgramFacts) {
     pair(out, "why", "");
     let evidence = facts
         .rss_bytes
-        .map(|rss| format!("{} resident at the start", write_bytes(rss as f64)));
+        .map(|rss| format!("{} resident at the start", written::bytes(rss as f64)));
     pair(out, "evidence", &evidence.unwrap_or_default());
     pair(out, "control", "glibc");
     line(
