@@ -54,12 +54,24 @@ pub const Meter = struct {
         return self.child.rawAlloc(size, alignment, caller);
     }
 
-    fn resize(context: *anyopaque, block: []u8, alignment: Alignment, size: usize, caller: usize) bool {
+    fn resize(
+        context: *anyopaque,
+        block: []u8,
+        alignment: Alignment,
+        size: usize,
+        caller: usize,
+    ) bool {
         const self: *Meter = @ptrCast(@alignCast(context));
         return self.child.rawResize(block, alignment, size, caller);
     }
 
-    fn remap(context: *anyopaque, block: []u8, alignment: Alignment, size: usize, caller: usize) ?[*]u8 {
+    fn remap(
+        context: *anyopaque,
+        block: []u8,
+        alignment: Alignment,
+        size: usize,
+        caller: usize,
+    ) ?[*]u8 {
         const self: *Meter = @ptrCast(@alignCast(context));
         return self.child.rawRemap(block, alignment, size, caller);
     }
