@@ -215,10 +215,23 @@ fn sigterm_ends_it_with_the_last_line() {
 
 #[test]
 fn usage_errors_say_what_is_wrong() {
-    let output = Command::new(env!("CARGO_BIN_EXE_highwater-load-http"))
-        .args(["--url", "http://127.0.0.1:1/", "--rate", "0"])
-        .output()
-        .unwrap();
-    assert!(!output.status.success());
-    assert!(String::from_utf8_lossy(&output.stderr).contains("--rate 0 is not between"));
+    for (arguments, complaint) in [
+        (
+            ["--url", "http://127.0.0.1:1/", "--rate", "0"],
+            "--rate 0 is not between",
+        ),
+        (
+            ["--url", "https://127.0.0.1:1/", "--rate", "1"],
+            "not plain http",
+        ),
+        (["--url", "not a url", "--rate", "1"], "--url not a url"),
+    ] {
+        let program = env!("CARGO_BIN_EXE_highwater-load-http");
+        let output = Command::new(program).args(arguments).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && stderr.contains(complaint),
+            "{stderr}"
+        );
+    }
 }

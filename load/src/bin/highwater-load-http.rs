@@ -17,7 +17,7 @@ use highwater_load::{Connection, Outcome, Plan, Spacing, Totals, drive};
     interval (highwater.load/1). Latency runs from the time a request was due."
 )]
 struct Arguments {
-    /// What to get
+    /// What to get: plain http
     #[arg(long)]
     url: String,
     /// Requests per second
@@ -81,10 +81,14 @@ fn main() -> Result<()> {
         !arguments.interval.is_zero(),
         "--interval must be longer than 0"
     );
-    arguments
+    let url: ureq::http::Uri = arguments
         .url
-        .parse::<ureq::http::Uri>()
+        .parse()
         .with_context(|| format!("--url {}", arguments.url))?;
+    ensure!(
+        url.scheme_str() == Some("http"),
+        "--url {url} is not plain http://"
+    );
 
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {

@@ -99,7 +99,8 @@ fn apply(
         .@"--allocator" => flags.allocator = std.meta.stringToEnum(memory.Choice, value) orelse
             return fail(problem, "--allocator is c, smp, page or debug, not {s}", .{value}),
         .@"--frame-arena" => flags.frame_arena = try oneOf(name, value, "page", "none", problem),
-        .@"--trim-every" => flags.trim_every_s = @intCast(try number(name, value, 0, 86400, problem)),
+        .@"--trim-every" => flags.trim_every_s =
+            @intCast(try number(name, value, 0, 86400, problem)),
         .@"--leak" => flags.leak = try oneOf(name, value, "on", "off", problem),
         .@"--peer-timeout" => flags.peer_timeout_s =
             @intCast(try number(name, value, 1, 3600, problem)),
@@ -113,15 +114,28 @@ fn fail(problem: *Problem, comptime format: []const u8, args: anytype) error{Usa
     return error.Usage;
 }
 
-fn number(name: []const u8, value: []const u8, min: usize, max: usize, problem: *Problem) Error!usize {
+fn number(
+    name: []const u8,
+    value: []const u8,
+    min: usize,
+    max: usize,
+    problem: *Problem,
+) Error!usize {
     const result = std.fmt.parseInt(usize, value, 10) catch max +% 1;
     if (result < min or result > max) {
-        return fail(problem, "{s} is a number from {d} to {d}, not {s}", .{ name, min, max, value });
+        const format = "{s} is a number from {d} to {d}, not {s}";
+        return fail(problem, format, .{ name, min, max, value });
     }
     return result;
 }
 
-fn oneOf(name: []const u8, value: []const u8, yes: []const u8, no: []const u8, problem: *Problem) Error!bool {
+fn oneOf(
+    name: []const u8,
+    value: []const u8,
+    yes: []const u8,
+    no: []const u8,
+    problem: *Problem,
+) Error!bool {
     if (std.mem.eql(u8, value, yes)) return true;
     if (std.mem.eql(u8, value, no)) return false;
     return fail(problem, "{s} is {s} or {s}, not {s}", .{ name, yes, no, value });
@@ -136,15 +150,20 @@ fn parseUpstreams(allocator: Allocator, list: []const u8, problem: *Problem) Err
             return fail(problem, "--upstreams: {s} is no HOST:PORT", .{item});
         const host = std.mem.trim(u8, item[0..colon], "[]");
         var parts = std.mem.splitScalar(u8, item[colon + 1 ..], 'x');
-        const port: u16 = @intCast(try number("a port of --upstreams", parts.first(), 1, 65535, problem));
+        const port_text = parts.first();
+        const port = try number("a port of --upstreams", port_text, 1, 65535, problem);
         const count_text = parts.next();
-        const count = try number("a count of --upstreams", count_text orelse "1", 1, upstreams_max, problem);
+        const count = if (count_text) |text|
+            try number("a count of --upstreams", text, 1, upstreams_max, problem)
+        else
+            1;
         if (parts.next() != null or result.items.len + count > upstreams_max) {
             return fail(problem, "--upstreams: {s} is no HOST:PORTxN, or too many", .{item});
         }
         for (0..count) |n| {
             const n_of_many: ?u32 = if (count_text == null) null else @intCast(n);
-            try result.append(allocator, .{ .host = host, .port = port, .number = n_of_many });
+            const address: Address = .{ .host = host, .port = @intCast(port), .number = n_of_many };
+            try result.append(allocator, address);
         }
     }
     return result.toOwnedSlice(allocator);
@@ -163,7 +182,7 @@ fn expectProblem(expected: []const u8, args: []const []const u8) !void {
 test "a whole command line" {
     var problem: Problem = .{};
     const flags = try parse(testing.allocator, &.{
-        "--upstreams", "127.0.0.1:7000x3,pds.example:443", "--data", "d", "--leak", "off",
+        "--upstreams", "127.0.0.1:7000x3,pds.example:443", "--data", "d",  "--leak", "off",
         "--allocator", "smp",                              "--port", "99",
     }, &problem);
     defer testing.allocator.free(flags.upstreams);

@@ -28,7 +28,11 @@ pub const Frame = struct {
     seq_size: u8 = 0,
     references: std.atomic.Value(u32) = .init(1),
 
-    pub fn create(shared: Allocator, frame_arena: bool, payload_size: usize) Allocator.Error!*Frame {
+    pub fn create(
+        shared: Allocator,
+        frame_arena: bool,
+        payload_size: usize,
+    ) Allocator.Error!*Frame {
         const frame = try shared.create(Frame);
         errdefer shared.destroy(frame);
         frame.* = .{

@@ -27,7 +27,8 @@ pub fn main() u8 {
 
     relay.init(flags, &meter) catch |err| return sayWhyNot(flags, err);
     relay.start() catch |err| {
-        std.log.err("cannot start {d} threads: {t}", .{ flags.workers + flags.upstreams.len + 1, err });
+        const count = flags.workers + flags.upstreams.len + 1;
+        std.log.err("cannot start {d} threads: {t}", .{ count, err });
         return exit_failed;
     };
     std.log.info("ready on 127.0.0.1:{d}: {d} upstreams, {d} workers, allocator {t}", .{
@@ -61,9 +62,17 @@ fn parseFlags(arguments: []const [:0]u8) flags_.Error!Flags {
 
 fn sayWhyNot(flags: Flags, err: anyerror) u8 {
     switch (err) {
-        error.AddressInUse => std.log.err("port {d} is in use; choose another with --port", .{flags.port}),
-        error.InUse => std.log.err("another relay is running on {s}; stop it or choose another --data", .{flags.data}),
-        else => std.log.err("cannot start with port {d} and log folder {s}: {t}", .{ flags.port, flags.data, err }),
+        error.AddressInUse => {
+            std.log.err("port {d} is in use; choose another with --port", .{flags.port});
+        },
+        error.InUse => {
+            const format = "another relay is running on {s}; stop it or choose another --data";
+            std.log.err(format, .{flags.data});
+        },
+        else => {
+            const format = "cannot start with port {d} and log folder {s}: {t}";
+            std.log.err(format, .{ flags.port, flags.data, err });
+        },
     }
     return exit_failed;
 }

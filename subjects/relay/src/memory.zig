@@ -54,12 +54,24 @@ pub const Meter = struct {
         return self.child.rawAlloc(size, alignment, caller);
     }
 
-    fn resize(context: *anyopaque, block: []u8, alignment: Alignment, size: usize, caller: usize) bool {
+    fn resize(
+        context: *anyopaque,
+        block: []u8,
+        alignment: Alignment,
+        size: usize,
+        caller: usize,
+    ) bool {
         const self: *Meter = @ptrCast(@alignCast(context));
         return self.child.rawResize(block, alignment, size, caller);
     }
 
-    fn remap(context: *anyopaque, block: []u8, alignment: Alignment, size: usize, caller: usize) ?[*]u8 {
+    fn remap(
+        context: *anyopaque,
+        block: []u8,
+        alignment: Alignment,
+        size: usize,
+        caller: usize,
+    ) ?[*]u8 {
         const self: *Meter = @ptrCast(@alignCast(context));
         return self.child.rawRemap(block, alignment, size, caller);
     }
@@ -93,7 +105,7 @@ pub const FrameMemory = union(enum) {
 /// allocator preloaded it is glibc's own leftover, near zero.
 pub fn arenaBytes() ?u64 {
     const mallinfo2: *const fn () callconv(.c) Mallinfo2 =
-        @ptrCast(std.c.dlsym(null, "mallinfo2") orelse return null);
+        @ptrCast(@alignCast(std.c.dlsym(null, "mallinfo2") orelse return null));
     const info = mallinfo2();
     return info.arena + info.hblkhd;
 }
@@ -114,7 +126,7 @@ const Mallinfo2 = extern struct {
 /// Asks libc to give free memory back to the kernel; false where it cannot.
 pub fn trim() bool {
     const malloc_trim: *const fn (usize) callconv(.c) c_int =
-        @ptrCast(std.c.dlsym(null, "malloc_trim") orelse return false);
+        @ptrCast(@alignCast(std.c.dlsym(null, "malloc_trim") orelse return false));
     _ = malloc_trim(0);
     return true;
 }

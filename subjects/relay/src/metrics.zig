@@ -9,7 +9,15 @@ pub const Counter = std.atomic.Value(u64);
 pub const Rejection = enum { encoding, car, cid, event };
 
 /// Why a connection to an upstream ended.
-pub const UpstreamEnd = enum { closed, unreachable_, handshake, protocol, too_large, stalled, rejected };
+pub const UpstreamEnd = enum {
+    closed,
+    unreachable_,
+    handshake,
+    protocol,
+    too_large,
+    stalled,
+    rejected,
+};
 
 /// Why a consumer was dropped.
 pub const ConsumerEnd = enum { gone, slow, protocol, refused };
@@ -42,9 +50,9 @@ pub const Metrics = struct {
     frames_dropped: Counter = .init(0),
     frames_rejected: std.EnumArray(Rejection, Counter) = .initFill(.init(0)),
     frames_sent: Counter = .init(0),
-    upstreams_connected: std.atomic.Value(i64) = .init(0),
+    upstreams_connected: Counter = .init(0),
     upstream_ends: std.EnumArray(UpstreamEnd, Counter) = .initFill(.init(0)),
-    consumers_connected: std.atomic.Value(i64) = .init(0),
+    consumers_connected: Counter = .init(0),
     consumer_ends: std.EnumArray(ConsumerEnd, Counter) = .initFill(.init(0)),
     log_errors: Counter = .init(0),
     trims: Counter = .init(0),
@@ -84,9 +92,9 @@ pub fn write(w: *Writer, metrics: *const Metrics, gauges: Gauges) Writer.Error!v
     try counter(w, "frames_dropped", metrics.frames_dropped.load(.monotonic));
     try labelled(w, "frames_rejected", Rejection, &metrics.frames_rejected);
     try counter(w, "frames_sent", metrics.frames_sent.load(.monotonic));
-    try gauge(w, "upstreams_connected", @intCast(@max(0, metrics.upstreams_connected.load(.monotonic))));
+    try gauge(w, "upstreams_connected", metrics.upstreams_connected.load(.monotonic));
     try labelled(w, "upstream_drops", UpstreamEnd, &metrics.upstream_ends);
-    try gauge(w, "consumers_connected", @intCast(@max(0, metrics.consumers_connected.load(.monotonic))));
+    try gauge(w, "consumers_connected", metrics.consumers_connected.load(.monotonic));
     try labelled(w, "consumer_drops", ConsumerEnd, &metrics.consumer_ends);
     try gauge(w, "queue_depth", gauges.queue_depth);
     try gauge(w, "queue_capacity", gauges.queue_capacity);

@@ -65,7 +65,7 @@ pub const Relay = struct {
         self.connectParts(listener);
     }
 
-    fn connectParts(self: *Relay, listener: std.net.Server) void {
+    fn connectParts(self: *Relay, listener: std.posix.socket_t) void {
         self.publisher = .{
             .next_seq = self.log.next_seq,
             .log = &self.log,
@@ -81,7 +81,8 @@ pub const Relay = struct {
             .stopping = &self.stopping,
         };
         for (self.flags.upstreams, self.upstreams, 0..) |address, *upstream, id| {
-            upstream.* = .{ .shared = &self.upstream_shared, .id = @intCast(id), .address = address };
+            const shared = &self.upstream_shared;
+            upstream.* = .{ .shared = shared, .id = @intCast(id), .address = address };
         }
         for (self.workers, 0..) |*worker, number| worker.* = .{
             .number = number,

@@ -127,6 +127,18 @@ fn numbers_go_on_after_sigkill_and_the_lock_left_behind_stops_nobody() {
         second.stderr
     );
 
+    let port = relay.port.to_string();
+    let elsewhere = tempdir().unwrap();
+    let third = Relay::spawn(elsewhere.path(), &upstreams, &["--port", &port])
+        .unwrap()
+        .wait();
+    assert_eq!(third.status.code(), Some(1));
+    assert!(
+        third.stderr.contains(&format!("port {port} is in use")),
+        "{}",
+        third.stderr
+    );
+
     relay.signal(Signal::KILL);
     relay.wait();
     assert!(data.path().join("LOCK").exists());

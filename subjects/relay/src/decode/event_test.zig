@@ -83,7 +83,8 @@ fn differ(a: []const u8, b: []const u8) usize {
 
 test "every cut is refused" {
     for (0..commit.len) |size| {
-        const event = events.decode(testing.allocator, commit[0..size], .{ .leak = false }) catch continue;
+        const cut = commit[0..size];
+        const event = events.decode(testing.allocator, cut, .{ .leak = false }) catch continue;
         event.free(testing.allocator);
         return error.TestUnexpectedResult;
     }
@@ -138,6 +139,7 @@ test "other kinds of messages" {
     try testing.expectEqual(events.Kind.unknown, other.kind);
 
     for ([_][]const u8{ "", "\xa0", "\xa1\x62op\x20", "\xa2\x61t\x65#info\x62op\x01" }) |bad| {
-        try testing.expect(std.meta.isError(events.decode(testing.allocator, bad, .{ .leak = false })));
+        const result = events.decode(testing.allocator, bad, .{ .leak = false });
+        try testing.expect(std.meta.isError(result));
     }
 }

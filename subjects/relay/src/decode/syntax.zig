@@ -10,9 +10,13 @@ pub fn isDid(text: []const u8) bool {
     if (text.len < 8 or text.len > did_size_max) return false;
     if (!std.mem.startsWith(u8, text, "did:")) return false;
     for (text) |c| {
-        if (!std.ascii.isAlphanumeric(c) and std.mem.indexOfScalar(u8, "._:%-", c) == null) return false;
+        if (!isAlphanumericOr(c, "._:%-")) return false;
     }
     return std.mem.indexOfScalar(u8, text[4..], ':') != null;
+}
+
+fn isAlphanumericOr(c: u8, others: []const u8) bool {
+    return std.ascii.isAlphanumeric(c) or std.mem.indexOfScalar(u8, others, c) != null;
 }
 
 /// A namespaced identifier: at least three dotted segments.
@@ -44,7 +48,7 @@ pub fn parsePath(text: []const u8) ?Path {
     const key = text[slash + 1 ..];
     if (!isCollection(text[0..slash]) or key.len == 0 or key.len > 512) return null;
     for (key) |c| {
-        if (!std.ascii.isAlphanumeric(c) and std.mem.indexOfScalar(u8, "._:~-", c) == null) return null;
+        if (!isAlphanumericOr(c, "._:~-")) return null;
     }
     return .{ .collection = text[0..slash], .record_key = key };
 }
@@ -76,7 +80,8 @@ test "identifiers" {
     try testing.expect(isTid("3jzfcijpj2z2a"));
     try testing.expect(!isTid("zzzzzzzzzzzzz"));
     try testing.expect(!isTid("3jzfcijpj2z2"));
-    try testing.expectEqualStrings("app.bsky.feed.post", parsePath("app.bsky.feed.post/3jz").?.collection);
+    const path = parsePath("app.bsky.feed.post/3jz").?;
+    try testing.expectEqualStrings("app.bsky.feed.post", path.collection);
     try testing.expectEqual(@as(?Path, null), parsePath("app.bsky.feed.post/"));
     try testing.expectEqual(@as(?Path, null), parsePath("app.bsky.feed.post/a/b"));
     try testing.expect(isDateTime("2026-01-02T03:04:05.678Z"));

@@ -128,8 +128,9 @@ pub const Consumer = struct {
         if (from >= bounds.next) return null;
         self.next_seq = from;
         if (from >= bounds.oldest) return null;
-        const buffer = self.shared.allocator.alloc(u8, frames.payload_size_max + 16) catch return .refused;
-        defer self.shared.allocator.free(buffer);
+        const allocator = self.shared.allocator;
+        const buffer = allocator.alloc(u8, frames.payload_size_max + 16) catch return .refused;
+        defer allocator.free(buffer);
         var events = self.shared.log.replay(from) catch return .refused;
         defer events.close();
         while (true) {
@@ -172,7 +173,8 @@ pub const Consumer = struct {
         const size = posix.recv(self.fd, &bytes, posix.MSG.DONTWAIT | posix.MSG.PEEK) catch |err|
             return if (err == error.WouldBlock) null else .gone;
         if (size == 0) return .gone;
-        const header = (websocket.parseHeader(bytes[0..size]) catch return .protocol) orelse return null;
+        const parsed = websocket.parseHeader(bytes[0..size]) catch return .protocol;
+        const header = parsed orelse return null;
         const mask = header.mask orelse return .protocol;
         if (!header.opcode.isControl()) return .protocol; // consumers have nothing to say
         const total = header.size + @as(usize, @intCast(header.payload_size));

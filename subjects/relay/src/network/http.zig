@@ -24,7 +24,7 @@ const Slot = struct {
 };
 
 pub const Server = struct {
-    listener: std.net.Server,
+    listener: posix.socket_t,
     routes: *routes.Routes,
     stopping: *std.Thread.ResetEvent,
     slots: [slots_max]Slot = undefined,
@@ -32,9 +32,17 @@ pub const Server = struct {
     response: [response_size_max]u8 = undefined,
     thread: ?std.Thread = null,
 
-    pub fn listen(port: u16) !std.net.Server {
+    /// Not std.net's listen: it sets SO_REUSEPORT too, and a second relay on the port would then
+    /// start and share the connections instead of being told.
+    pub fn listen(port: u16) !posix.socket_t {
         const address = std.net.Address.initIp4(.{ 127, 0, 0, 1 }, port);
-        return address.listen(.{ .kernel_backlog = listen_backlog, .reuse_address = true, .force_nonblocking = true });
+        const kind = posix.SOCK.STREAM | posix.SOCK.CLOEXEC | posix.SOCK.NONBLOCK;
+        const fd = try posix.socket(posix.AF.INET, kind, posix.IPPROTO.TCP);
+        errdefer posix.close(fd);
+        socket.setInt(fd, posix.SOL.SOCKET, posix.SO.REUSEADDR, 1);
+        try posix.bind(fd, &address.any, address.getOsSockLen());
+        try posix.listen(fd, listen_backlog);
+        return fd;
     }
 
     pub fn start(self: *Server) !void {
@@ -44,7 +52,7 @@ pub const Server = struct {
     pub fn stop(self: *Server) void {
         if (self.thread) |thread| thread.join();
         while (self.slot_count > 0) self.drop(0);
-        self.listener.deinit();
+        posix.close(self.listener);
     }
 
     fn run(self: *Server) void {
@@ -60,7 +68,7 @@ pub const Server = struct {
 
     fn turn(self: *Server) !void {
         var fds: [slots_max + 1]posix.pollfd = undefined;
-        fds[0] = .{ .fd = self.listener.stream.handle, .events = posix.POLL.IN, .revents = 0 };
+        fds[0] = .{ .fd = self.listener, .events = posix.POLL.IN, .revents = 0 };
         for (self.slots[0..self.slot_count], fds[1..][0..self.slot_count]) |*slot, *fd| {
             fd.* = .{ .fd = slot.fd, .events = posix.POLL.IN, .revents = 0 };
         }
@@ -78,14 +86,15 @@ pub const Server = struct {
 
     fn accept(self: *Server) !void {
         while (true) {
-            const connection = self.listener.accept() catch |err| switch (err) {
+            const flags = posix.SOCK.CLOEXEC;
+            const fd = posix.accept(self.listener, null, null, flags) catch |err| switch (err) {
                 error.WouldBlock => return,
                 error.ConnectionAborted => continue,
                 else => return err, // no descriptors left, say: the caller waits a little
             };
             if (self.slot_count == slots_max) self.drop(self.oldestSlot());
             const slot = &self.slots[self.slot_count];
-            slot.fd = connection.stream.handle;
+            slot.fd = fd;
             slot.since_ns = socket.now();
             slot.size = 0;
             socket.setTimeouts(slot.fd, 1);
@@ -113,7 +122,8 @@ pub const Server = struct {
 
     fn read(self: *Server, index: usize) void {
         const slot = &self.slots[index];
-        const size = posix.recv(slot.fd, slot.request[slot.size..], posix.MSG.DONTWAIT) catch |err| {
+        const free = slot.request[slot.size..];
+        const size = posix.recv(slot.fd, free, posix.MSG.DONTWAIT) catch |err| {
             if (err != error.WouldBlock) self.drop(index);
             return;
         };
@@ -123,8 +133,8 @@ pub const Server = struct {
             if (slot.size == request_size_max) self.drop(index);
             return;
         };
-        const outcome = self.routes.answer(slot.fd, slot.request[0 .. head_size + 2], &self.response);
-        switch (outcome) {
+        const head = slot.request[0 .. head_size + 2];
+        switch (self.routes.answer(slot.fd, head, &self.response)) {
             .taken => self.forget(index),
             .done => self.drop(index),
         }

@@ -37,7 +37,8 @@ pub const Routes = struct {
 
     /// Answers the request whose head is given (without its empty line).
     pub fn answer(self: *Routes, fd: posix.socket_t, head: []const u8, buffer: []u8) Outcome {
-        const request = parseRequest(head) orelse return respond(fd, 400, "text/plain", "bad request\n");
+        const request = parseRequest(head) orelse
+            return respond(fd, 400, "text/plain", "bad request\n");
         const Path = enum {
             @"/_health",
             @"/metrics",
@@ -72,7 +73,8 @@ pub const Routes = struct {
         const token = self.admin_token orelse
             return respond(fd, 403, "text/plain", "no --admin-token was given\n");
         const given = websocket.headerValue(request.head, "authorization") orelse "";
-        if (!std.mem.startsWith(u8, given, "Bearer ") or !sameSecret(token, given["Bearer ".len..])) {
+        const scheme = "Bearer ";
+        if (!std.mem.startsWith(u8, given, scheme) or !sameSecret(token, given[scheme.len..])) {
             return respond(fd, 401, "text/plain", "wrong token\n");
         }
         self.shutDown(self.context);
@@ -112,8 +114,10 @@ pub const Routes = struct {
             return respond(fd, 503, "text/plain", "too many consumers\n");
         }
         var buffer: [256]u8 = undefined;
-        const text = std.fmt.bufPrint(&buffer, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n" ++
-            "Connection: Upgrade\r\nSec-WebSocket-Accept: {s}\r\n\r\n", .{&websocket.acceptOf(key)}) catch unreachable;
+        const format = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n" ++
+            "Connection: Upgrade\r\nSec-WebSocket-Accept: {s}\r\n\r\n";
+        const accept = websocket.acceptOf(key);
+        const text = std.fmt.bufPrint(&buffer, format, .{&accept}) catch unreachable;
         socket.sendAll(fd, &.{text}, {}, null) catch return .done;
         const consumer = consumers.Consumer.start(self.shared, fd, options) catch return .done;
         self.consumers[self.consumer_count] = consumer;
@@ -195,8 +199,10 @@ fn invalid(fd: posix.socket_t, comptime message: []const u8) Outcome {
 fn respond(fd: posix.socket_t, status: u16, content_type: []const u8, body: []const u8) Outcome {
     const phrase = std.http.Status.phrase(@enumFromInt(status)) orelse "";
     var buffer: [256]u8 = undefined;
-    const head = std.fmt.bufPrint(&buffer, "HTTP/1.1 {d} {s}\r\nContent-Type: {s}\r\nContent-Length: {d}\r\n" ++
-        "Connection: close\r\n\r\n", .{ status, phrase, content_type, body.len }) catch unreachable;
+    const format = "HTTP/1.1 {d} {s}\r\nContent-Type: {s}\r\nContent-Length: {d}\r\n" ++
+        "Connection: close\r\n\r\n";
+    const values = .{ status, phrase, content_type, body.len };
+    const head = std.fmt.bufPrint(&buffer, format, values) catch unreachable;
     socket.sendAll(fd, &.{ head, body }, {}, null) catch {};
     return .done;
 }
@@ -211,5 +217,6 @@ test "requests and parameters" {
     try testing.expectEqual(@as(?u64, 9), numberParameter(request.query, "z", 9));
     try testing.expectEqual(@as(?u64, null), numberParameter(request.query, "y", 9));
     try testing.expectEqual(@as(?Request, null), parseRequest("GET /\r\n"));
-    try testing.expect(sameSecret("abc", "abc") and !sameSecret("abc", "abd") and !sameSecret("ab", "abc"));
+    try testing.expect(sameSecret("abc", "abc"));
+    try testing.expect(!sameSecret("abc", "abd") and !sameSecret("ab", "abc"));
 }

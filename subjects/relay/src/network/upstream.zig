@@ -92,7 +92,8 @@ pub const Upstream = struct {
             .fd = fd,
             .timeout_ns = @as(u64, self.shared.peer_timeout_s) * std.time.ns_per_s,
         };
-        self.shakeHands(&reader) catch |err| return if (err == error.Stalled) .stalled else .handshake;
+        self.shakeHands(&reader) catch |err|
+            return if (err == error.Stalled) .stalled else .handshake;
         _ = self.shared.metrics.upstreams_connected.fetchAdd(1, .monotonic);
         defer _ = self.shared.metrics.upstreams_connected.fetchSub(1, .monotonic);
         const end = self.readMessages(&reader);
@@ -173,7 +174,7 @@ pub const Upstream = struct {
         var frame: ?*Frame = null;
         errdefer if (frame) |started| started.release();
         while (true) {
-            const header = try self.readHeader(reader, frame != null);
+            const header = try readHeader(reader, frame != null);
             if (header.mask != null) return error.Protocol; // servers do not mask
             if (header.opcode.isControl()) {
                 try answerControl(reader, header);
@@ -204,8 +205,7 @@ pub const Upstream = struct {
 
     /// A header may be long in coming between messages, but not in the middle of one: a host
     /// that is silent for one time limit gets a ping, for two it is stalled.
-    fn readHeader(self: *Upstream, reader: *socket.Reader, in_message: bool) ReadError!websocket.Header {
-        _ = self;
+    fn readHeader(reader: *socket.Reader, in_message: bool) ReadError!websocket.Header {
         var pinged = false;
         while (true) {
             if (try websocket.parseHeader(reader.buffered())) |header| {

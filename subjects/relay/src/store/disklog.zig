@@ -44,10 +44,13 @@ pub const DiskLog = struct {
 
         var starts = try listSegments(allocator, directory);
         defer starts.deinit(allocator);
-        while (starts.items.len > segments_max) try deleteSegment(directory, starts.orderedRemove(0));
+        while (starts.items.len > segments_max) {
+            try deleteSegment(directory, starts.orderedRemove(0));
+        }
         if (starts.items.len == 0) try starts.append(allocator, 1);
         const newest = starts.items[starts.items.len - 1];
-        const segment = try directory.createFile(&segmentName(newest), .{ .read = true, .truncate = false });
+        const options: File.CreateFlags = .{ .read = true, .truncate = false };
+        const segment = try directory.createFile(&segmentName(newest), options);
         errdefer segment.close();
         const end = try recover(segment, newest);
 
@@ -81,7 +84,9 @@ pub const DiskLog = struct {
         const header = encodeHeader(seq, &pieces);
         var vectors: [4]posix.iovec_const = undefined;
         vectors[0] = .{ .base = &header, .len = header.len };
-        for (pieces, vectors[1..]) |piece, *vector| vector.* = .{ .base = piece.ptr, .len = piece.len };
+        for (pieces, vectors[1..]) |piece, *vector| {
+            vector.* = .{ .base = piece.ptr, .len = piece.len };
+        }
         const size = header_size + pieceSize(&pieces);
         self.segment.pwritevAll(&vectors, self.segment_size) catch |err| {
             self.segment.setEndPos(self.segment_size) catch {};
@@ -105,7 +110,8 @@ pub const DiskLog = struct {
             self.bytes -|= stat.size;
         } else |_| {}
         deleteSegment(self.directory, oldest) catch {}; // gone already is as good
-        std.mem.copyForwards(u64, self.segments[0..segments_max], self.segments[1..self.segment_count]);
+        const newer = self.segments[1..self.segment_count];
+        std.mem.copyForwards(u64, self.segments[0..segments_max], newer);
         self.segment_count = segments_max;
     }
 
@@ -131,7 +137,8 @@ pub const DiskLog = struct {
     /// Reads events back from `seq` on; those already rotated away are passed over.
     pub fn replay(self: *DiskLog, seq: u64) !Replay {
         const start = self.segmentOf(seq);
-        return .{ .log = self, .file = try self.directory.openFile(&segmentName(start), .{}), .start = start, .seq = seq };
+        const file = try self.directory.openFile(&segmentName(start), .{});
+        return .{ .log = self, .file = file, .start = start, .seq = seq };
     }
 };
 
@@ -232,7 +239,8 @@ fn takeLock(directory: Dir) !File {
 
 fn segmentName(start: u64) [name_size]u8 {
     var name: [name_size]u8 = undefined;
-    _ = std.fmt.bufPrint(&name, "{d:0>20}.log", .{start}) catch unreachable; // 20 digits hold any u64
+    // 20 digits hold any u64.
+    _ = std.fmt.bufPrint(&name, "{d:0>20}.log", .{start}) catch unreachable;
     return name;
 }
 

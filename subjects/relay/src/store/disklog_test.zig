@@ -73,7 +73,8 @@ test "the log keeps a bounded window and replays across segments" {
     defer log.close();
     for (0..120) |_| try appendText(&log, payload);
     try testing.expectEqual(@as(usize, disklog.segments_max), log.counts().segments);
-    try testing.expect(log.counts().bytes <= disklog.segments_max * (disklog.segment_size_max + payload.len + 16));
+    const segment_bytes_max = disklog.segment_size_max + payload.len + 16;
+    try testing.expect(log.counts().bytes <= disklog.segments_max * segment_bytes_max);
 
     var on_disk: u64 = 0;
     var entries = folder.tmp.dir.iterate();

@@ -43,7 +43,9 @@ pub const Index = struct {
         };
     }
 
-    fn addLocked(self: *Index, collection: []const u8, did: []const u8) error{ Full, OutOfMemory }!void {
+    const AddError = error{Full} || Allocator.Error;
+
+    fn addLocked(self: *Index, collection: []const u8, did: []const u8) AddError!void {
         if (did.len > did_size_max) return error.Full;
         const repos = self.collections.getPtr(collection) orelse try self.addCollection(collection);
         if (repos.contains(did)) return;
@@ -54,7 +56,7 @@ pub const Index = struct {
         self.repo_count += 1;
     }
 
-    fn addCollection(self: *Index, collection: []const u8) error{ Full, OutOfMemory }!*Repos {
+    fn addCollection(self: *Index, collection: []const u8) AddError!*Repos {
         if (self.collections.count() == collections_max) return error.Full;
         const copy = try self.allocator.dupe(u8, collection);
         errdefer self.allocator.free(copy);
@@ -76,7 +78,13 @@ pub const Index = struct {
 
     /// Writes `{"repos":[{"did":...}],"cursor":"..."}`: at most `limit` repositories from number
     /// `cursor` on, and a cursor when there are more. Stops early when `w` is nearly full.
-    pub fn writeRepos(self: *Index, w: *Writer, collection: []const u8, cursor: usize, limit: usize) Writer.Error!void {
+    pub fn writeRepos(
+        self: *Index,
+        w: *Writer,
+        collection: []const u8,
+        cursor: usize,
+        limit: usize,
+    ) Writer.Error!void {
         self.mutex.lock();
         defer self.mutex.unlock();
         try w.writeAll("{\"repos\":[");
@@ -98,7 +106,13 @@ pub const Index = struct {
 
 const testing = std.testing;
 
-fn expectRepos(index: *Index, expected: []const u8, collection: []const u8, cursor: usize, limit: usize) !void {
+fn expectRepos(
+    index: *Index,
+    expected: []const u8,
+    collection: []const u8,
+    cursor: usize,
+    limit: usize,
+) !void {
     var buffer: [1024]u8 = undefined;
     var w: Writer = .fixed(&buffer);
     try index.writeRepos(&w, collection, cursor, limit);
@@ -108,7 +122,9 @@ fn expectRepos(index: *Index, expected: []const u8, collection: []const u8, curs
 test "repositories by collection, page by page" {
     var index: Index = .init(testing.allocator);
     defer index.deinit();
-    for ([_][]const u8{ "did:plc:a", "did:plc:b", "did:plc:a", "did:plc:c" }) |did| index.add("a.b.c", did);
+    for ([_][]const u8{ "did:plc:a", "did:plc:b", "did:plc:a", "did:plc:c" }) |did| {
+        index.add("a.b.c", did);
+    }
     try expectRepos(&index,
         \\{"repos":[{"did":"did:plc:a"},{"did":"did:plc:b"}],"cursor":"2"}
     , "a.b.c", 0, 2);
