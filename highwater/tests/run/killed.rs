@@ -180,3 +180,26 @@ fn ctrl_c_ends_the_run_in_order_with_what_is_known() {
     let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
     assert!(subjects.into_iter().all(|p| !lives(p.pid, p.start_ticks)));
 }
+
+#[test]
+fn a_full_disk_costs_looks_and_not_the_run() {
+    let scene = Scene::new();
+    let runs = scene.folder.path().join("runs");
+    std::fs::create_dir(&runs).expect("a folder");
+    let mounted = std::process::Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=1200k", "tmpfs"])
+        .arg(&runs)
+        .stderr(std::process::Stdio::null())
+        .status();
+    if !mounted.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: a small file system cannot be mounted here (root is needed)");
+        return;
+    }
+    let said = scene.run(&plan("").replace("100ms", "10ms"), &[]);
+    let report = scene.highwater(&["report", &scene.run_folder().id()]);
+    let unmounted = std::process::Command::new("umount").arg("-l").arg(&runs).status();
+    assert!(unmounted.expect("umount runs").success());
+    assert!(said.err.contains("disk is full"), "{said:?}");
+    assert!(said.code == 0 || said.code == 3, "judged on what is known: {said:?}");
+    assert!(report.out.contains("RSS"), "what was recorded can be read: {report:?}");
+}

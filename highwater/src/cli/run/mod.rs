@@ -23,7 +23,7 @@ use super::exit::{self, Usage};
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::look::TimeNs;
 use crate::record::run::RunEnd;
-use crate::record::{Folder, Reader};
+use crate::record::{Folder, Reader, Recorder};
 use crate::subject::experiment::{Experiment, SubjectKind};
 use conduct::Ended;
 
@@ -112,14 +112,17 @@ pub fn clock_of(reader: &Reader) -> anyhow::Result<(RealClock, TimeNs)> {
     Ok((RealClock::resume(&anchor, last), begun))
 }
 
-/// Writes down that the run is over and how.
+/// Writes down that the run is over and how. A full disk is said; what is recorded can be judged all the same.
 fn close(folder: &Folder, ended: &Ended, clock: &dyn Clock) -> anyhow::Result<()> {
-    let mut recorder = crate::record::Recorder::open(folder)?;
-    let end = RunEnd {
-        time: clock.now(),
-        words: ended.words.clone(),
-    };
-    recorder.ended(&end).context("writing the end of the run")
+    let mut recorder = Recorder::open(folder)?;
+    let end = RunEnd { time: clock.now(), words: ended.words.clone() };
+    match recorder.ended(&end) {
+        Err(error) if error.is_full() => {
+            anstream::eprintln!("highwater: the end of the run is not recorded: {error}");
+            Ok(())
+        }
+        other => other.context("writing the end of the run"),
+    }
 }
 
 fn is_fake(experiment: &Experiment) -> bool {
