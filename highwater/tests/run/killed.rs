@@ -197,9 +197,18 @@ fn a_full_disk_costs_looks_and_not_the_run() {
     }
     let said = scene.run(&plan("").replace("100ms", "10ms"), &[]);
     let report = scene.highwater(&["report", &scene.run_folder().id()]);
-    let unmounted = std::process::Command::new("umount").arg("-l").arg(&runs).status();
+    let unmounted = std::process::Command::new("umount")
+        .arg("-l")
+        .arg(&runs)
+        .status();
     assert!(unmounted.expect("umount runs").success());
     assert!(said.err.contains("disk is full"), "{said:?}");
-    assert!(said.code == 0 || said.code == 3, "judged on what is known: {said:?}");
-    assert!(report.out.contains("RSS"), "what was recorded can be read: {report:?}");
+    assert!(
+        said.code == 0 || said.code == 3,
+        "judged on what is known: {said:?}"
+    );
+    assert!(
+        report.out.contains("RSS"),
+        "what was recorded can be read: {report:?}"
+    );
 }

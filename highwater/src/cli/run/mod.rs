@@ -115,7 +115,10 @@ pub fn clock_of(reader: &Reader) -> anyhow::Result<(RealClock, TimeNs)> {
 /// Writes down that the run is over and how. A full disk is said; what is recorded can be judged all the same.
 fn close(folder: &Folder, ended: &Ended, clock: &dyn Clock) -> anyhow::Result<()> {
     let mut recorder = Recorder::open(folder)?;
-    let end = RunEnd { time: clock.now(), words: ended.words.clone() };
+    let end = RunEnd {
+        time: clock.now(),
+        words: ended.words.clone(),
+    };
     match recorder.ended(&end) {
         Err(error) if error.is_full() => {
             anstream::eprintln!("highwater: the end of the run is not recorded: {error}");
