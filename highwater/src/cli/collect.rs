@@ -1,6 +1,7 @@
 //! `highwater collect` (hidden): the collector of a run. Looks at every process once per interval and writes one
 //! transaction per look. It owns nothing: killed at any time, it loses at most the look it was in.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +13,10 @@ use rustix::process::getppid;
 use super::exit;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
-use crate::observe::look::{Event, EventKind, TimeNs};
+use crate::observe::look::{Event, EventKind, ProcessId, TimeNs};
+use crate::observe::metric;
 use crate::observe::proc::ProcRoot;
+use crate::observe::watched::Carried;
 use crate::record::{Folder, Reader, Recorder};
 use crate::subject::service::end_left_behind;
 
@@ -68,10 +71,14 @@ impl Collector {
         let reader = Reader::open(folder)?;
         let interval = reader.experiment()?.interval;
         let (clock, begun) = super::run::clock_of(&reader)?;
+        let mut observer = Observer::new(ProcRoot::default(), Options::default());
+        for (process, carried) in carried(&reader)? {
+            observer.carry(process, carried);
+        }
         Ok(Collector {
             recorder,
             reader,
-            observer: Observer::new(ProcRoot::default(), Options::default()),
+            observer,
             clock,
             begun,
             interval_ns: interval.as_nanos() as i64,
@@ -121,4 +128,28 @@ impl Collector {
         })?;
         Ok(exit::DONE)
     }
+}
+
+/// What a collector before this one has recorded, so that counters go on and no interval of a load program is
+/// recorded twice. Nothing at the first start.
+fn carried(reader: &Reader) -> anyhow::Result<HashMap<ProcessId, Carried>> {
+    let mut carried: HashMap<ProcessId, Carried> = HashMap::new();
+    for (process, until) in reader.latencies_until()? {
+        carried.entry(process).or_default().load_until = Some(until);
+    }
+    let names = [
+        metric::SWITCHES_VOLUNTARY.name,
+        metric::SWITCHES_INVOLUNTARY.name,
+        metric::RUN_DELAY.name,
+    ];
+    for row in reader.latest(&names)? {
+        let counts = &mut carried.entry(row.process).or_default().counts;
+        let value = row.value as u64;
+        match row.metric.as_str() {
+            name if name == names[0] => counts.switches_voluntary = value,
+            name if name == names[1] => counts.switches_involuntary = value,
+            _ => counts.run_delay_ns = value,
+        }
+    }
+    Ok(carried)
 }

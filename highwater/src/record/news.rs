@@ -38,6 +38,17 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// End of the last interval of latencies recorded for each process.
+    pub fn latencies_until(&self) -> Result<Vec<(ProcessId, TimeNs)>> {
+        self.sql("reading the last histograms", |db| {
+            db.prepare("SELECT process, max(\"end\") FROM histogram GROUP BY process")?
+                .query_map([], |row| Ok((ProcessId(row.get(0)?), TimeNs(row.get(1)?))))?
+                .collect()
+        })
+    }
+}
+
 fn samples(
     db: &Connection,
     look: i64,

@@ -77,6 +77,58 @@ fn a_killed_collector_is_started_again_and_loses_at_most_a_look() {
     assert!(looks(&run) > 30, "{} looks", looks(&run));
 }
 
+/// A load program of a few lines: one interval after another, the same latencies in each.
+fn load() -> String {
+    use base64::Engine;
+    use hdrhistogram::serialization::Serializer;
+    let mut histogram = hdrhistogram::Histogram::<u64>::new(3).expect("a histogram");
+    histogram.record(1_000_000).expect("a latency");
+    let mut bytes = Vec::new();
+    hdrhistogram::serialization::V2Serializer::new()
+        .serialize(&histogram, &mut bytes)
+        .expect("bytes");
+    let text = base64::engine::general_purpose::STANDARD.encode(bytes);
+    let script = format!(
+        "import json, time\nend = time.monotonic_ns()\nwhile True:\n    time.sleep(0.1)\n    \
+         start, end = end, time.monotonic_ns()\n    print(json.dumps({{'schema': \
+         'highwater.load/1', 'start_ns': start, 'end_ns': end, 'requests': 1, 'errors': 0, \
+         'dropped': 0, 'histogram': '{text}'}}), flush=True)\n"
+    );
+    format!("[load]\ncommand = [\"python3\", \"-c\", {script:?}]\nper = \"process\"\n")
+}
+
+#[test]
+fn a_killed_collector_records_no_interval_twice() {
+    let scene = Scene::new();
+    let child = scene.start(&(plan("") + &load()), &[]);
+    for round in 0..2 {
+        wait("looks", || {
+            (looks(&scene.record()) > 10 * (round + 1)).then_some(())
+        });
+        let (pid, _) = wait("a collector", || collector(&scene.record()));
+        kill(pid);
+    }
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    let run = scene.record();
+    let loads: Vec<_> = run
+        .processes
+        .iter()
+        .filter(|p| p.role == Role::Load)
+        .collect();
+    assert_eq!(loads.len(), 4);
+    for load in loads {
+        let starts: std::collections::BTreeSet<i64> =
+            load.histograms.iter().map(|row| row.start.0).collect();
+        assert!(starts.len() > 20, "{} intervals", starts.len());
+        assert_eq!(
+            starts.len(),
+            load.histograms.len(),
+            "an interval was recorded twice"
+        );
+    }
+}
+
 #[test]
 fn a_killed_supervisor_takes_its_subjects_along() {
     for round in 0..3_u64 {

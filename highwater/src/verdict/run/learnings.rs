@@ -19,6 +19,7 @@ pub fn learnings(run: &Run, all: &[Standing], adopt: Option<&Adopt>) -> Vec<Stri
         .find(|standing| standing.change == Change::Control);
     let mut sentences = Vec::new();
     sentences.extend(least_memory(all, control));
+    sentences.extend(limits(all));
     for standing in all {
         sentences.extend(growth(standing));
         sentences.extend(control.and_then(|control| costlier(standing, control)));
@@ -35,6 +36,32 @@ pub fn learnings(run: &Run, all: &[Standing], adopt: Option<&Adopt>) -> Vec<Stri
         );
     }
     sentences
+}
+
+/// When growing arms reach their memory limit, in one sentence: the soonest and the latest.
+fn limits(all: &[Standing]) -> Option<String> {
+    let growing = all
+        .iter()
+        .filter(|standing| standing.row.memory.label == Label::Growing);
+    let mut times: Vec<(f64, &Standing)> = growing
+        .filter_map(|standing| Some((standing.row.memory.time_to_limit_s?.value, standing)))
+        .collect();
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (soonest, first) = times.first()?;
+    let mut words = format!(
+        "At this rate {} reaches its memory limit in {}",
+        name(first),
+        written::seconds(*soonest)
+    );
+    if let Some((latest, last)) = times.last().filter(|_| times.len() > 1) {
+        let time = written::seconds(*latest);
+        words.push_str(&format!(
+            ", {} as the last of {} in {time}",
+            name(last),
+            times.len()
+        ));
+    }
+    Some(words + ".")
 }
 
 /// How the arm to adopt came out against `verify`.
@@ -107,16 +134,6 @@ fn growth(standing: &Standing) -> Option<String> {
             "{} grows {ratio}x as fast as the control ({}).",
             name(standing),
             slope(standing)
-        ));
-    }
-    if let Some(limit) = memory
-        .time_to_limit_s
-        .filter(|_| memory.label == Label::Growing)
-    {
-        let time = written::seconds(limit.value);
-        return Some(format!(
-            "At this rate {} reaches its memory limit in {time}.",
-            name(standing)
         ));
     }
     let asymptote = memory
