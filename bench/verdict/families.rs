@@ -1,4 +1,6 @@
 //! Families on which the judge was developed.
+//!
+//! Long because each family is a formula with its truth, and all of them are read side by side.
 
 use std::f64::consts::TAU;
 use std::rc::Rc;
