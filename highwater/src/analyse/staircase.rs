@@ -5,10 +5,7 @@ use statrs::function::gamma::ln_gamma;
 use super::fit::{Candidate, FORGET_LN, Fit, Guess, Norms};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family, Shapes};
 use super::solve::{Prepared, Solved};
-use super::stairs::{Stair, stairs};
-
-/// More steps than this are not told from a ramp.
-const STEPS_MAX: usize = 5;
+use super::stairs::{STEPS_MAX, Stair, stairs};
 
 /// Two to [`STEPS_MAX`] steps at once, by greedy choice and exchange over the step columns.
 pub(super) fn staircases(
