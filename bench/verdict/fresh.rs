@@ -83,6 +83,7 @@ struct Recipe {
     noise: Noise,
     share: f64,
     cycle: Rc<dyn Fn(f64) -> f64>,
+    cyclic: bool,
     accept: Vec<Label>,
     limit: Option<f64>,
 }
@@ -94,6 +95,7 @@ impl Recipe {
             noise,
             share,
             cycle: Rc::new(|_| 0.0),
+            cyclic: false,
             accept: accept.to_vec(),
             limit: None,
         }
@@ -119,6 +121,7 @@ impl Recipe {
         let grows = self.accept.contains(&Growing);
         let per_hour = self.frame.level / self.frame.hours();
         let truth = Truth {
+            cyclic: self.cyclic,
             grows,
             slope_per_hour: grows.then(|| (trend(1.0) - trend(0.98)) / 0.02 * per_hour),
             asymptote: self.limit.map(|l| self.frame.level * (1.0 + l)),
@@ -180,6 +183,7 @@ fn late_leak_daily(dice: &mut Dice) -> (Series, Truth) {
     let swing = dice.log_between(0.02, 0.5 * by.min(0.4));
     let mut r = Recipe::new(frame, noise, 0.1 * swing, &[Growing]);
     r.cycle = working_day(dice, swing);
+    r.cyclic = true;
     r.bake(dice, move |x| by * (x - from).max(0.0) / (1.0 - from))
 }
 
@@ -199,6 +203,7 @@ fn bursty(dice: &mut Dice) -> (Series, Truth) {
     let at = move |x: f64| steps.iter().filter(|s| s.0 <= x).map(|s| s.1).sum::<f64>();
     let points = r.points(dice, &at);
     let truth = Truth {
+        cyclic: false,
         accept: vec![Growing],
         grows: true,
         slope_per_hour: Some(by * r.frame.level / r.frame.hours()),
@@ -220,6 +225,7 @@ fn leak_under_collector(dice: &mut Dice) -> (Series, Truth) {
     let mut r = Recipe::new(frame, noise, 0.02 * swing, &[Growing]);
     let points = r.points(dice, &|x| by * x + saw(x));
     let truth = Truth {
+        cyclic: false,
         accept: vec![Growing],
         grows: true,
         slope_per_hour: Some(by * r.frame.level / r.frame.hours()),
@@ -301,6 +307,7 @@ fn restart_warmups(dice: &mut Dice) -> (Series, Truth) {
         life.2 * (1.0 - (-(x - life.0) / life.1).exp())
     });
     let truth = Truth {
+        cyclic: false,
         accept: r.accept,
         grows: false,
         slope_per_hour: None,
@@ -331,6 +338,7 @@ fn oom_jitter(dice: &mut Dice) -> (Series, Truth) {
         points.push(Point { t_s, value });
     }
     let truth = Truth {
+        cyclic: false,
         accept: vec![Growing],
         grows: true,
         slope_per_hour: Some(rate * frame.level / frame.hours()),
@@ -364,6 +372,7 @@ fn reclaim_dips(dice: &mut Dice) -> (Series, Truth) {
         p.value *= 1.0 - dip;
     }
     let truth = Truth {
+        cyclic: false,
         accept: r.accept,
         grows: false,
         slope_per_hour: None,
@@ -388,6 +397,7 @@ fn spikes(dice: &mut Dice) -> (Series, Truth) {
         }
     }
     let truth = Truth {
+        cyclic: false,
         accept: r.accept,
         grows: false,
         slope_per_hour: None,

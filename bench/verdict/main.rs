@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
+//! dev|heldout|fresh|unseen|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
 //! `--calls` every call as CSV.
 
 mod arms;
@@ -12,6 +12,7 @@ mod fresh;
 mod heldout;
 mod naive;
 mod score;
+mod unseen;
 
 use std::collections::BTreeMap;
 
@@ -94,6 +95,12 @@ fn sets() -> Vec<Set> {
             fresh::FAMILIES.len(),
             |i| fresh::FAMILIES[i].0,
             fresh::make,
+        ),
+        (
+            "unseen",
+            unseen::FAMILIES.len(),
+            |i| unseen::FAMILIES[i].0,
+            unseen::make,
         ),
     ]
 }
