@@ -6,6 +6,7 @@ use highwater::observe::look::{EventKind, Role};
 use highwater::record::run::Run;
 
 use super::scene::{Scene, lives, program, said, wait};
+use crate::skipped::skipped;
 
 fn plan(more: &str) -> String {
     format!(
@@ -244,7 +245,7 @@ fn a_full_disk_costs_looks_and_not_the_run() {
         .stderr(std::process::Stdio::null())
         .status();
     if !mounted.is_ok_and(|status| status.success()) {
-        println!("SKIPPED: a small file system cannot be mounted here (root is needed)");
+        skipped("a small file system cannot be mounted here (root is needed)");
         return;
     }
     let said = scene.run(&plan("").replace("100ms", "10ms"), &[]);
