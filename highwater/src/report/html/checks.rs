@@ -6,6 +6,13 @@ use super::{swatch, visible};
 use crate::report::Report;
 use crate::verdict::check::CheckOutcome;
 
+/// In the order in which they are to be seen, with the page's class and word.
+const OUTCOMES: [(Option<bool>, &str, &str); 3] = [
+    (Some(false), "bad", "fail"),
+    (None, "open", "open"),
+    (Some(true), "good", "pass"),
+];
+
 /// One condition with how it came out for each arm that it names.
 struct Condition<'a> {
     words: &'a str,
@@ -50,7 +57,7 @@ fn row(report: &Report, condition: &Condition) -> Markup {
         tr {
             th scope="row" { (visible(condition.words)) }
             td data-title="Outcome" {
-                @for (passed, class, word) in [(Some(false), "bad", "fail"), (None, "open", "open"), (Some(true), "good", "pass")] {
+                @for (passed, class, word) in OUTCOMES {
                     @let arms = with(condition, passed);
                     @if !arms.is_empty() {
                         div.result {
