@@ -4,7 +4,7 @@
 //! name: what it says follows from the labels, from which arms differ from the control by allocator
 //! only ([`standing`]), and from what the processes were seen to do.
 
-mod audited;
+pub mod audited;
 mod headline;
 pub mod judge;
 mod learnings;
