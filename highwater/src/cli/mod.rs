@@ -10,7 +10,6 @@ pub mod manual;
 pub mod report;
 pub mod run;
 pub mod verdict;
-mod verdict_lines;
 
 use std::io;
 use std::path::Path;
