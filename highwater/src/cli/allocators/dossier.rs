@@ -23,7 +23,10 @@ impl Dossier<'_> {
         let mut out = format!("# {}\n\n", self.name());
         out.push_str(&self.provenance());
         out.push_str(&known("Known defects", &self.library.defects));
-        out.push_str(&known("Known deviations from the standards", &self.library.deviations));
+        out.push_str(&known(
+            "Known deviations from the standards",
+            &self.library.deviations,
+        ));
         if let Some(statistics) = &self.library.statistics {
             let _ = writeln!(out, "## What its statistics tell\n\n{statistics}\n");
         }
@@ -37,7 +40,11 @@ impl Dossier<'_> {
         let mut out = format!("# {}: {}\n\n", self.name(), self.title());
         out.push_str("## What happens\n\n");
         for finding in self.unclean() {
-            let _ = writeln!(out, "- {} ({}): {}", finding.probe, finding.about, finding.words);
+            let _ = writeln!(
+                out,
+                "- {} ({}): {}",
+                finding.probe, finding.about, finding.words
+            );
         }
         out.push_str("\nExpected: none of these; glibc's malloc passes the same programs.\n\n");
         for reproducer in self.reproducers {
@@ -67,7 +74,9 @@ impl Dossier<'_> {
             Outcome::Crash => format!("{} crashes", finding.probe),
             _ => finding.words.clone(),
         });
-        let first = words.next().unwrap_or_else(|| "nothing was found".to_owned());
+        let first = words
+            .next()
+            .unwrap_or_else(|| "nothing was found".to_owned());
         match words.count() {
             0 => first,
             more => format!("{first} (and {more} more)"),
@@ -79,11 +88,7 @@ impl Dossier<'_> {
         let start = start_line(self.library, &it.probe);
         let mut out = format!(
             "## Reproducer: {}\n\n`{}`:\n\n```{language}\n{}```\n\n```console\n$ {}\n$ {start}\n{}\n```\n\n",
-            it.probe,
-            it.file,
-            it.text,
-            it.compile,
-            it.seen
+            it.probe, it.file, it.text, it.compile, it.seen
         );
         if !it.beside.is_empty() {
             out.push_str("The same program under others:\n\n| library | |\n|---|---|\n");
@@ -143,7 +148,13 @@ impl Dossier<'_> {
                 Outcome::Clean => "clean",
                 _ => &finding.words,
             };
-            let _ = writeln!(out, "| {} | {} | {} |", finding.probe, finding.about, cell(words));
+            let _ = writeln!(
+                out,
+                "| {} | {} | {} |",
+                finding.probe,
+                finding.about,
+                cell(words)
+            );
         }
         out.push('\n');
         out
@@ -192,8 +203,15 @@ impl Dossier<'_> {
 
     fn commands(&self) -> String {
         let spec = &self.library.spec;
-        let add = if spec.contains('/') { "" } else { "highwater allocators add SPEC\n" };
-        let all = self.unclean().map(|f| f.probe.as_str()).filter(|p| *p != "load");
+        let add = if spec.contains('/') {
+            ""
+        } else {
+            "highwater allocators add SPEC\n"
+        };
+        let all = self
+            .unclean()
+            .map(|f| f.probe.as_str())
+            .filter(|p| *p != "load");
         let only: Vec<&str> = all.collect();
         let only = match only.is_empty() {
             true => String::new(),

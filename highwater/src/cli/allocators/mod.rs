@@ -135,7 +135,11 @@ pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
             slow,
             route,
         } => {
-            let specs = if *all { verb.offered(*slow) } else { specs.clone() };
+            let specs = if *all {
+                verb.offered(*slow)
+            } else {
+                specs.clone()
+            };
             verb.each(&specs, |spec| verb.add(spec, route.as_deref()))
         }
         Action::Check {
@@ -424,4 +428,3 @@ fn words(words: &[std::ffi::OsString]) -> String {
         .collect::<Vec<_>>()
         .join(" ")
 }
-

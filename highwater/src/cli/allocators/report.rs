@@ -29,12 +29,15 @@ impl Verb {
         let probes: Vec<String> = found.map(|f| f.probe.clone()).collect();
         if upstream && probes.is_empty() {
             bar.finish_and_clear();
-            bail!("nothing is wrong with {spec}: no probe found anything, so there is nothing to report");
+            bail!(
+                "nothing is wrong with {spec}: no probe found anything, so there is nothing to report"
+            );
         }
         let beside = self.beside(&library);
         let reproducers = if upstream {
             let others: Vec<Library> = beside.iter().map(|(library, _)| library.clone()).collect();
-            self.cache.reproduce(&library, &probes, &others, &progress)?
+            self.cache
+                .reproduce(&library, &probes, &others, &progress)?
         } else {
             Vec::new()
         };
@@ -46,7 +49,11 @@ impl Verb {
             beside: &beside,
             reproducers: &reproducers,
         };
-        let text = if upstream { dossier.upstream() } else { dossier.facts() };
+        let text = if upstream {
+            dossier.upstream()
+        } else {
+            dossier.facts()
+        };
         self.write(&text, output)?;
         Ok(Entry {
             check: Some(check),

@@ -56,9 +56,9 @@ impl Cache {
         let label = recipe.label();
         let manifest = match self.state(recipe)? {
             State::Ready(manifest) => *manifest,
-            State::Corrupt(why) => bail!(
-                "{label} is damaged: {why}. Repair it with: highwater allocators add {label}"
-            ),
+            State::Corrupt(why) => {
+                bail!("{label} is damaged: {why}. Repair it with: highwater allocators add {label}")
+            }
             State::Absent | State::Outdated => {
                 bail!("{label} is not installed. Add it with: highwater allocators add {label}")
             }
@@ -110,15 +110,34 @@ impl Plan<'_> {
         let libraries = self.stable_folder();
         let documents = format!("usr/share/doc/{}", self.package_name());
         for name in self.files() {
-            let mode = if Some(name) == self.loader() { 0o755 } else { 0o644 };
+            let mode = if Some(name) == self.loader() {
+                0o755
+            } else {
+                0o644
+            };
             let bytes = fs::read(self.place.join(name))
                 .with_context(|| format!("reading {}", self.place.join(name).display()))?;
             put(root, &format!("{libraries}/{name}"), &bytes, mode)?;
         }
-        put(root, &format!("{documents}/copyright"), self.copyright()?.as_bytes(), 0o644)?;
+        put(
+            root,
+            &format!("{documents}/copyright"),
+            self.copyright()?.as_bytes(),
+            0o644,
+        )?;
         let provenance = serde_json::to_vec_pretty(&self.provenance()?)?;
-        put(root, &format!("{documents}/provenance.json"), &provenance, 0o644)?;
-        put(root, "DEBIAN/control", self.control(root)?.as_bytes(), 0o644)?;
+        put(
+            root,
+            &format!("{documents}/provenance.json"),
+            &provenance,
+            0o644,
+        )?;
+        put(
+            root,
+            "DEBIAN/control",
+            self.control(root)?.as_bytes(),
+            0o644,
+        )?;
         plain_folders(root)
     }
 
@@ -134,12 +153,18 @@ impl Plan<'_> {
     }
 
     fn stable_folder(&self) -> String {
-        format!("{STABLE_FOLDER}/{}-{}", self.recipe.name, self.recipe.version)
+        format!(
+            "{STABLE_FOLDER}/{}-{}",
+            self.recipe.name, self.recipe.version
+        )
     }
 
     /// The version is part of the name: two versions are installed side by side.
     fn package_name(&self) -> String {
-        let name = format!("highwater-allocator-{}-{}", self.recipe.name, self.recipe.version);
+        let name = format!(
+            "highwater-allocator-{}-{}",
+            self.recipe.name, self.recipe.version
+        );
         name.replace('_', "-")
     }
 
@@ -169,7 +194,11 @@ impl Plan<'_> {
         if !depends.is_empty() {
             writeln!(control, "Depends: {depends}")?;
         }
-        write!(control, "Section: libs\nPriority: optional\n{}", self.description())?;
+        write!(
+            control,
+            "Section: libs\nPriority: optional\n{}",
+            self.description()
+        )?;
         Ok(control)
     }
 
@@ -184,10 +213,14 @@ impl Plan<'_> {
         let own: BTreeSet<&str> = self.files().collect();
         let mut depends = BTreeSet::new();
         for needed in elves.iter().flat_map(|elf| &elf.needed) {
-            let known = DEBIAN_PACKAGES.iter().find(|(library, _)| library == needed);
+            let known = DEBIAN_PACKAGES
+                .iter()
+                .find(|(library, _)| library == needed);
             if let Some((_, package)) = known {
                 depends.insert((*package).to_owned());
-            } else if !is_libc(needed) && !own.contains(needed.as_str()) && !is_companion(needed, &own)
+            } else if !is_libc(needed)
+                && !own.contains(needed.as_str())
+                && !is_companion(needed, &own)
             {
                 bail!(
                     "{} needs {needed}, and it is not known which package has it",
@@ -220,7 +253,12 @@ impl Plan<'_> {
             ),
         };
         for defect in &self.recipe.defects {
-            let _ = writeln!(text, " .\n Known defect ({}): {}", defect.id, one_line(&defect.text));
+            let _ = writeln!(
+                text,
+                " .\n Known defect ({}): {}",
+                defect.id,
+                one_line(&defect.text)
+            );
         }
         text
     }
@@ -242,7 +280,11 @@ impl Plan<'_> {
         for file in &self.manifest.licence_files {
             let licence = fs::read(self.place.join(file))
                 .with_context(|| format!("reading the licence text {file}"))?;
-            write!(text, "\n--- {file}\n\n{}", String::from_utf8_lossy(&licence))?;
+            write!(
+                text,
+                "\n--- {file}\n\n{}",
+                String::from_utf8_lossy(&licence)
+            )?;
         }
         Ok(text)
     }
@@ -264,7 +306,8 @@ fn is_libc(needed: &str) -> bool {
 
 /// A library that lies beside it under its full name: `libtbbmalloc.so.2` is `libtbbmalloc.so.2.8`.
 fn is_companion(needed: &str, own: &BTreeSet<&str>) -> bool {
-    own.iter().any(|file| file.starts_with(&format!("{needed}.")))
+    own.iter()
+        .any(|file| file.starts_with(&format!("{needed}.")))
 }
 
 /// A version as Debian takes it: a digit first, and a hyphen only before the revision.
@@ -303,7 +346,11 @@ fn kib(folder: &Path) -> Result<u64> {
     let mut sum = 0;
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        sum += if path.is_dir() { kib(&path)? } else { path.metadata()?.len().div_ceil(1024) };
+        sum += if path.is_dir() {
+            kib(&path)?
+        } else {
+            path.metadata()?.len().div_ceil(1024)
+        };
     }
     Ok(sum)
 }

@@ -248,7 +248,9 @@ fn parse_bindings<'a>(text: &'a str, symbol: &str) -> Vec<&'a str> {
 
 /// A line of `LD_DEBUG`: the pid, a colon, a tab.
 fn is_debug(line: &str) -> bool {
-    let (start, _) = line.split_once(":\t").unwrap_or((line.trim_end_matches(':'), ""));
+    let (start, _) = line
+        .split_once(":\t")
+        .unwrap_or((line.trim_end_matches(':'), ""));
     let start = start.trim();
     start.is_empty() || start.bytes().all(|b| b.is_ascii_digit())
 }
@@ -291,7 +293,9 @@ mod tests {
         );
         assert_eq!(parse_bindings(text, "mallo"), [""; 0]);
         assert!(text.lines().all(is_debug) && is_debug("      8597:\t"));
-        assert!(!is_debug("/bin/true: symbol lookup error: ./x.so: undefined symbol: f"));
+        assert!(!is_debug(
+            "/bin/true: symbol lookup error: ./x.so: undefined symbol: f"
+        ));
     }
 
     #[test]

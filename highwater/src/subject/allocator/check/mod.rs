@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
 use super::cache::{Cache, Staging};
 use super::library::Library;
 use super::machine::glibc_version;
 use super::run::{Finished, outcome as ending, run_limited};
 use super::source::sha256_file;
 use super::spec::nearest;
+use anyhow::{Context, Result, bail};
 use program::Programs;
 pub use report::{Answer, Finding, Outcome, Protection, Report};
 

@@ -75,12 +75,8 @@ pub enum Answer {
 impl Report {
     /// What endangers a program: memory is corrupted or lost, or the program hangs or dies.
     pub fn defects(&self) -> impl Iterator<Item = &Finding> {
-        let bad = |f: &&Finding| {
-            matches!(
-                f.outcome,
-                Outcome::Defect | Outcome::Crash | Outcome::Hang
-            )
-        };
+        let bad =
+            |f: &&Finding| matches!(f.outcome, Outcome::Defect | Outcome::Crash | Outcome::Hang);
         self.findings.iter().filter(bad)
     }
 

@@ -296,7 +296,9 @@ impl Build {
                 c.target
             ),
             Build::Copy(c) => format!("the package's own {}", c.file),
-            Build::Loader(c) => format!("the package's own {}, through its {}", c.library, c.loader),
+            Build::Loader(c) => {
+                format!("the package's own {}, through its {}", c.library, c.loader)
+            }
             Build::Zig(c) => format!("zig build-lib {} for {}", c.flags.join(" "), c.target),
         }
     }

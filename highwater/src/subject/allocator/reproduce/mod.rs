@@ -21,9 +21,17 @@ const SEARCH_MAX: u32 = 24;
 /// By probe: the program that shows what the probe found, whether another round cannot change what
 /// the earlier ones did, and the rounds it starts with. Two numbers of rounds compare only then.
 const PROGRAMS: &[Program] = &[
-    Program::c("alignment", include_str!("programs/alignment.c"), Some(400_000)),
+    Program::c(
+        "alignment",
+        include_str!("programs/alignment.c"),
+        Some(400_000),
+    ),
     Program::c("overlap", include_str!("programs/overlap.c"), Some(4_000)),
-    Program::c("usable-size", include_str!("programs/usable-size.c"), Some(4_000)),
+    Program::c(
+        "usable-size",
+        include_str!("programs/usable-size.c"),
+        Some(4_000),
+    ),
     Program::c("calloc", include_str!("programs/calloc.c"), Some(4_000)),
     Program::c("realloc", include_str!("programs/realloc.c"), Some(6_000)),
     Program::c("oversize", include_str!("programs/oversize.c"), None),
@@ -57,7 +65,11 @@ impl Program {
     }
 
     fn file(&self) -> String {
-        let end = if self.language == Language::C { "c" } else { "cpp" };
+        let end = if self.language == Language::C {
+            "c"
+        } else {
+            "cpp"
+        };
         format!("{}.{end}", self.probe)
     }
 }
@@ -105,7 +117,10 @@ impl Cache {
     ) -> Result<Vec<Reproducer>> {
         let folder = self.scratch("reproduce")?;
         let mut found = Vec::new();
-        for program in PROGRAMS.iter().filter(|p| probes.iter().any(|probe| p.probe == probe)) {
+        for program in PROGRAMS
+            .iter()
+            .filter(|p| probes.iter().any(|probe| p.probe == probe))
+        {
             progress(&format!("reproducing {}", program.probe));
             let workshop = Workshop {
                 folder: folder.path(),
@@ -190,7 +205,11 @@ impl Workshop<'_> {
     }
 
     fn words(&self) -> String {
-        let compiler = if self.program.language == Language::C { "cc" } else { "c++" };
+        let compiler = if self.program.language == Language::C {
+            "cc"
+        } else {
+            "c++"
+        };
         let (flags, file) = (FLAGS.join(" "), self.program.file());
         format!("{compiler} {flags} {file} -o {}", self.program.probe)
     }
@@ -212,7 +231,11 @@ impl Compiled {
         };
         Ok(Seen {
             passed: finished.status.is_some_and(|status| status.success()),
-            words: if said.is_empty() { words } else { format!("{words}: {said}") },
+            words: if said.is_empty() {
+                words
+            } else {
+                format!("{words}: {said}")
+            },
         })
     }
 }

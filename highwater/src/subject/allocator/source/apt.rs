@@ -51,11 +51,7 @@ pub fn fetch(package: &Package, words: &str, with: &mut Fetch<'_>) -> Result<Fet
 }
 
 /// Fetches the upstream archive of a source package and unpacks it; Debian's patches are left out.
-pub fn fetch_source(
-    package: &SourcePackage,
-    words: &str,
-    with: &mut Fetch<'_>,
-) -> Result<Fetched> {
+pub fn fetch_source(package: &SourcePackage, words: &str, with: &mut Fetch<'_>) -> Result<Fetched> {
     let (private, _lock) = private_folder(with.shared, &format!("{}-source", package.suite))?;
     let apt = Apt {
         machine: with.machine,

@@ -114,21 +114,34 @@ mod tests {
         let next = after(Some("2.41-"), SHOWN).unwrap();
         assert_eq!(next.version, "2.41-12+deb13u5");
         let note = next.note(&pin());
-        assert!(note.contains("moved on from 2.41-12+deb13u4 to libc6 2.41-12+deb13u5, sha256 967aa"));
+        assert!(
+            note.contains("moved on from 2.41-12+deb13u4 to libc6 2.41-12+deb13u5, sha256 967aa")
+        );
     }
 
     #[test]
     fn another_upstream_version_does_not() {
         let said = after(Some("2.42-"), SHOWN).unwrap_err();
         assert!(said.contains("it has 2.41-12+deb13u5, 2.41-12"), "{said}");
-        assert!(said.contains("only versions that begin with 2.42-"), "{said}");
+        assert!(
+            said.contains("only versions that begin with 2.42-"),
+            "{said}"
+        );
         assert!(after(None, SHOWN).unwrap_err().contains("allows no other"));
     }
 
     #[test]
     fn a_pin_that_is_still_listed_failed_for_another_reason() {
         let listed = SHOWN.replace("u5", "u4");
-        assert!(after(Some("2.41-"), &listed).unwrap_err().contains("exit code 100"));
-        assert!(after(Some("2.41-"), "").unwrap_err().contains("exit code 100"));
+        assert!(
+            after(Some("2.41-"), &listed)
+                .unwrap_err()
+                .contains("exit code 100")
+        );
+        assert!(
+            after(Some("2.41-"), "")
+                .unwrap_err()
+                .contains("exit code 100")
+        );
     }
 }
