@@ -88,7 +88,9 @@ func script(t *testing.T, p *Pool) {
 			wantKind(t, err, syscall.ENOMEM)
 			continue
 		}
-		fill(l.Bytes(), byte(i))
+		for _, row := range l.Rows() {
+			fill(row, byte(i))
+		}
 		if i%2 == 0 {
 			mustClose(t, l)
 			continue

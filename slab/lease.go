@@ -52,7 +52,8 @@ func (l *Lease) letGo(next uint32) {
 // Size gives the number of rows and the bytes of each.
 func (l *Lease) Size() (rows, rowSize int) { return l.shape.rows, l.shape.rowSize }
 
-// Stride is the distance from row to row in Bytes: the row size, rounded up to 64.
+// Stride is the distance from row to row in Bytes: the row size rounded up to 64, and with Poison
+// 64 more for a canary.
 func (l *Lease) Stride() int { return l.shape.stride }
 
 // Err is nil while the lease is live and [ErrReleased] from then on.
@@ -119,8 +120,9 @@ func (l *Lease) isReleased(i int) bool {
 	return !l.isLive() || l.shape.released[i>>6]&(1<<(i&63)) != 0
 }
 
-// Bytes gives the whole region, from the first row to the end of the last; nil once released. If
-// the row size is no multiple of 64 there are gaps between the rows, see [Lease.Stride].
+// Bytes gives the whole region, from the first row to the end of the last; nil once released.
+// Rows lie [Lease.Stride] apart: where that is more than the row size there are gaps, which are
+// nobody's to write.
 func (l *Lease) Bytes() []byte {
 	if !l.isLive() {
 		return nil
