@@ -18,6 +18,7 @@ pub mod ratio;
 pub mod series;
 pub mod shapes;
 pub mod solve;
+pub mod stall;
 pub mod stairs;
 pub mod student;
 pub mod teeth;
