@@ -14,6 +14,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod stall;
 pub mod text;
 pub mod visible;
 
