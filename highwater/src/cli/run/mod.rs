@@ -5,7 +5,7 @@ mod conduct;
 mod journal;
 mod plan;
 mod prepare;
-mod progress;
+pub mod progress;
 mod simulate;
 mod start;
 mod trend;

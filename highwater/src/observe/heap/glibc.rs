@@ -69,7 +69,10 @@ pub fn walk(memory: &dyn Memory, areas: &[Area], present: &HashMap<u64, PageBits
         ..Walk::default()
     };
     let mut budget = WALK_BYTES_MAX;
-    for area in areas.iter().filter(|area| area.writable && area.rss_bytes > 0) {
+    for area in areas
+        .iter()
+        .filter(|area| area.writable && area.rss_bytes > 0)
+    {
         let Some(bits) = present.get(&area.start) else {
             continue;
         };
@@ -82,8 +85,17 @@ pub fn walk(memory: &dyn Memory, areas: &[Area], present: &HashMap<u64, PageBits
             walk.complete &= !is_main;
             continue;
         }
-        let spans = Walker { memory, area, present: bits }.walk(is_main);
-        budget -= spans.iter().map(|span| span.occupied.bytes()).sum::<u64>().min(budget);
+        let spans = Walker {
+            memory,
+            area,
+            present: bits,
+        }
+        .walk(is_main);
+        budget -= spans
+            .iter()
+            .map(|span| span.occupied.bytes())
+            .sum::<u64>()
+            .min(budget);
         walk.complete &= spans.iter().all(|span| span.complete);
         walk.spans.extend(spans);
     }
@@ -121,9 +133,11 @@ impl Walker<'_> {
         let arena = self.memory.u64(at)?;
         let previous = self.memory.u64(at + 8)?;
         let bytes = self.memory.u64(at + 16)?;
-        let plausible = bytes.is_multiple_of(PAGE_BYTES) && (PAGE_BYTES..=ARENA_BYTES).contains(&bytes)
+        let plausible = bytes.is_multiple_of(PAGE_BYTES)
+            && (PAGE_BYTES..=ARENA_BYTES).contains(&bytes)
             && (previous == 0 || previous.is_multiple_of(ARENA_BYTES))
-            && arena.wrapping_sub(arena & !(ARENA_BYTES - 1)) < PAGE_BYTES && arena != 0;
+            && arena.wrapping_sub(arena & !(ARENA_BYTES - 1)) < PAGE_BYTES
+            && arena != 0;
         if !plausible {
             return None;
         }
@@ -138,7 +152,11 @@ impl Walker<'_> {
     /// The header is 32 bytes before glibc 2.35 and 48 since; the arena itself about 2200. The first
     /// block is the first 16-byte step from which a whole chain of sizes leads on.
     fn first_of_arena(&self, at: u64, arena: u64) -> Option<u64> {
-        let from = if arena & !(ARENA_BYTES - 1) == at { at + 0x800 } else { at + 0x20 };
+        let from = if arena & !(ARENA_BYTES - 1) == at {
+            at + 0x800
+        } else {
+            at + 0x20
+        };
         (from..at + 0x1000).step_by(16).find(|&first| {
             let mut block = first;
             (0..6).all(|_| match self.block(block, at + ARENA_BYTES) {
@@ -170,8 +188,11 @@ impl Walker<'_> {
         let (padding, word) = (self.memory.u64(at)?, self.memory.u64(at + 8)?);
         let size = word & !FLAGS;
         let end = at.checked_add(size)?;
-        let plausible = word & FLAGS == MAPPED && padding == 0 && size.is_multiple_of(PAGE_BYTES)
-            && size > 0 && end <= self.area.end;
+        let plausible = word & FLAGS == MAPPED
+            && padding == 0
+            && size.is_multiple_of(PAGE_BYTES)
+            && size > 0
+            && end <= self.area.end;
         plausible.then(|| {
             let mut occupied = PageBits::new(at, end);
             occupied.set(at, end);
@@ -214,7 +235,11 @@ impl Walker<'_> {
     }
 
     fn present_bytes(&self, at: u64, size: u64) -> u64 {
-        if size <= PAGE_BYTES { size } else { self.present.bytes_in(at, at + size) }
+        if size <= PAGE_BYTES {
+            size
+        } else {
+            self.present.bytes_in(at, at + size)
+        }
     }
 }
 
@@ -242,7 +267,13 @@ struct Window<'a> {
 
 impl<'a> Window<'a> {
     fn new(memory: &'a dyn Memory, present: &'a PageBits, end: u64) -> Window<'a> {
-        Window { memory, present, end, start: 0, bytes: Vec::new() }
+        Window {
+            memory,
+            present,
+            end,
+            start: 0,
+            bytes: Vec::new(),
+        }
     }
 
     /// A word of a present page.
@@ -251,7 +282,9 @@ impl<'a> Window<'a> {
             self.fill(at)?;
         }
         let offset = (at - self.start) as usize;
-        Some(u64::from_le_bytes(self.bytes[offset..offset + 8].try_into().ok()?))
+        Some(u64::from_le_bytes(
+            self.bytes[offset..offset + 8].try_into().ok()?,
+        ))
     }
 
     /// Moves the window to the page of `at` and over the present pages behind it.
@@ -291,7 +324,9 @@ impl<'a> Window<'a> {
             return Some((size, false));
         }
         // The last word of the heap may lie on a page that is not there: then nothing is behind.
-        let in_use = self.word(next + 8).is_some_and(|word| word & IN_USE_BEFORE != 0);
+        let in_use = self
+            .word(next + 8)
+            .is_some_and(|word| word & IN_USE_BEFORE != 0);
         let in_use = in_use && !self.is_cached(at, size, start);
         Some((size, in_use))
     }
@@ -302,10 +337,13 @@ impl<'a> Window<'a> {
         if size > CACHED_BYTES_MAX {
             return false;
         }
-        let Some(first) = self.word(at + 16) else { return false };
+        let Some(first) = self.word(at + 16) else {
+            return false;
+        };
         let next = first ^ ((at + 16) >> 12);
         let inside = next >= start && next + 16 <= self.end && next % 16 == 0;
-        next == 0 || (inside && next != at && next != at + 16 && self.leads_to_same_size(next, size))
+        next == 0
+            || (inside && next != at && next != at + 16 && self.leads_to_same_size(next, size))
     }
 
     /// A thread's list points behind the header, a fast list to it. Outside of the window only the
@@ -316,7 +354,9 @@ impl<'a> Window<'a> {
             let at = usize::try_from(offset).unwrap_or(usize::MAX);
             let word = at.checked_add(8).and_then(|to| self.bytes.get(at..to));
             match word {
-                Some(word) => word.try_into().is_ok_and(|w| u64::from_le_bytes(w) & !FLAGS == size),
+                Some(word) => word
+                    .try_into()
+                    .is_ok_and(|w| u64::from_le_bytes(w) & !FLAGS == size),
                 // Mangled bits match by chance once in 2^36: the address alone is proof enough.
                 None => true,
             }
@@ -375,7 +415,10 @@ mod tests {
         assert!(walk.complete && span.complete);
         assert_eq!(span.in_use_bytes, 0x80);
         assert_eq!(span.classes, BTreeMap::from([(0x40, 2)]));
-        assert_eq!(span.occupied.runs(), [(BASE, BASE + 0x1000), (BASE + 0x3000, BASE + 0x4000)]);
+        assert_eq!(
+            span.occupied.runs(),
+            [(BASE, BASE + 0x1000), (BASE + 0x3000, BASE + 0x4000)]
+        );
     }
 
     #[test]

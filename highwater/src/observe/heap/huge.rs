@@ -16,11 +16,16 @@ pub fn read_untouched_bytes(
     areas: &[Area],
     present: &std::collections::HashMap<u64, PageBits>,
 ) -> u64 {
-    let with: Vec<&Area> = areas.iter().filter(|area| area.huge_pages_bytes > 0).collect();
+    let with: Vec<&Area> = areas
+        .iter()
+        .filter(|area| area.huge_pages_bytes > 0)
+        .collect();
     let total: u64 = with.iter().map(|area| area.huge_pages_bytes).sum();
     let mut untouched = 0.0;
     for area in with {
-        let Some(bits) = present.get(&area.start) else { continue };
+        let Some(bits) = present.get(&area.start) else {
+            continue;
+        };
         let share = area.huge_pages_bytes as f64 / total as f64;
         let count = ((PAGES_READ_MAX as f64 * share) as u64).max(16);
         untouched += zero_share(memory, bits, count) * area.huge_pages_bytes as f64;
@@ -47,7 +52,11 @@ fn zero_share(memory: &dyn Memory, present: &PageBits, count: u64) -> f64 {
         }
         skip -= pages;
     }
-    if read == 0 { 0.0 } else { f64::from(zero) / f64::from(read) }
+    if read == 0 {
+        0.0
+    } else {
+        f64::from(zero) / f64::from(read)
+    }
 }
 
 #[cfg(test)]

@@ -47,7 +47,10 @@ impl PageBits {
     /// Sets every page that the addresses touch.
     pub fn set(&mut self, from: u64, to: u64) {
         let first = from.max(self.start).saturating_sub(self.start) / PAGE_BYTES;
-        let last = to.min(self.end()).saturating_sub(self.start).div_ceil(PAGE_BYTES);
+        let last = to
+            .min(self.end())
+            .saturating_sub(self.start)
+            .div_ceil(PAGE_BYTES);
         for page in first..last {
             self.words[(page / 64) as usize] |= 1 << (page % 64);
         }
@@ -62,7 +65,11 @@ impl PageBits {
 
     /// Bytes of the set pages.
     pub fn bytes(&self) -> u64 {
-        let pages: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
+        let pages: u64 = self
+            .words
+            .iter()
+            .map(|word| u64::from(word.count_ones()))
+            .sum();
         pages * PAGE_BYTES
     }
 
@@ -92,9 +99,9 @@ impl PageBits {
     /// (from, to) of each run of set pages, ordered.
     pub fn runs(&self) -> Vec<(u64, u64)> {
         let mut runs: Vec<(u64, u64)> = Vec::new();
-        for page in (0..self.pages).filter(|page| {
-            self.words[(page / 64) as usize] >> (page % 64) & 1 == 1
-        }) {
+        for page in
+            (0..self.pages).filter(|page| self.words[(page / 64) as usize] >> (page % 64) & 1 == 1)
+        {
             let from = self.start + page * PAGE_BYTES;
             match runs.last_mut() {
                 Some(run) if run.1 == from => run.1 += PAGE_BYTES,
@@ -113,7 +120,9 @@ pub fn read_present(pagemap: &File, start: u64, end: u64) -> Option<PageBits> {
     while page < bits.pages {
         let want = (bits.pages - page).min(ENTRIES_AT_ONCE as u64) as usize;
         let chunk = &mut bytes[..want * 8];
-        pagemap.read_exact_at(chunk, (start / PAGE_BYTES + page) * 8).ok()?;
+        pagemap
+            .read_exact_at(chunk, (start / PAGE_BYTES + page) * 8)
+            .ok()?;
         mark_present(chunk, page, &mut bits.words);
         page += want as u64;
     }

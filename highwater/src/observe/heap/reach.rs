@@ -41,7 +41,10 @@ pub fn find_referenced(
 
 fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Option<Vec<bool>> {
     let begin = Instant::now();
-    let (least, most) = (sorted.first()?.0, sorted.iter().map(|(at, bytes)| at + bytes).max()?);
+    let (least, most) = (
+        sorted.first()?.0,
+        sorted.iter().map(|(at, bytes)| at + bytes).max()?,
+    );
     let mut found = vec![false; sorted.len()];
     let mut bytes = vec![0; CHUNK_BYTES as usize];
     for &(from, to) in runs {
@@ -67,7 +70,9 @@ fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Opti
 
 fn mark(sorted: &[(u64, u64)], word: u64, at: u64, found: &mut [bool]) {
     let place = sorted.partition_point(|&(start, _)| start <= word);
-    let Some(place) = place.checked_sub(1) else { return };
+    let Some(place) = place.checked_sub(1) else {
+        return;
+    };
     let (start, bytes) = sorted[place];
     // A block that points to itself (an empty list) is not referenced by that.
     let own = at >= start && at < start + bytes;
@@ -93,7 +98,8 @@ mod tests {
     #[test]
     fn inner_pointers_count_and_own_ones_do_not() {
         let mut memory = vec![0u8; 0x4000];
-        let mut put = |at: usize, word: u64| memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        let mut put =
+            |at: usize, word: u64| memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
         put(0x1000, 0x2010); // into the first block
         put(0x2100, 0x2100); // the second block, to itself
         put(0x1008, 0x2204); // into the third

@@ -50,7 +50,10 @@ impl Area {
 pub fn parse_smaps(text: &[u8]) -> Result<Vec<Area>, Malformed> {
     let mut areas: Vec<Area> = Vec::new();
     let mut whole = true;
-    for line in text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
+    for line in text
+        .split(|&byte| byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
         if let Some(area) = parse_header(line) {
             areas.push(area);
             whole = false;
@@ -93,7 +96,11 @@ fn parse_header(line: &[u8]) -> Option<Area> {
         shared: rights[3] == b's',
         offset: u64::from_str_radix(offset, 16).unwrap_or(0),
         inode,
-        name: words.next().unwrap_or("").trim_start().replace("\\012", "\n"),
+        name: words
+            .next()
+            .unwrap_or("")
+            .trim_start()
+            .replace("\\012", "\n"),
         ..Area::default()
     })
 }
@@ -147,7 +154,10 @@ Rss:                 160 kB
         assert_eq!(areas.len(), 2);
         assert_eq!((areas[0].start, areas[0].end), (0x404000, 0x425000));
         assert_eq!(areas[0].name, "[heap]");
-        assert_eq!((areas[0].rss_bytes, areas[0].lazy_free_bytes), (12288, 4096));
+        assert_eq!(
+            (areas[0].rss_bytes, areas[0].lazy_free_bytes),
+            (12288, 4096)
+        );
         assert_eq!(areas[1].name, "/usr/lib/a b.so (deleted)");
         assert!(!areas[1].writable && !areas[1].is_anonymous());
     }

@@ -55,11 +55,18 @@ impl Stacks {
             }
         }
         let areas: HashMap<u64, u64> = scene.areas.iter().map(|a| (a.start, a.end)).collect();
-        self.known.retain(|(start, end), _| areas.get(start) == Some(end));
+        self.known
+            .retain(|(start, end), _| areas.get(start) == Some(end));
         Ok(found)
     }
 
-    fn is_stack(&mut self, scene: &Scene<'_>, area: &Area, guarded: bool, pointers: &[u64]) -> bool {
+    fn is_stack(
+        &mut self,
+        scene: &Scene<'_>,
+        area: &Area,
+        guarded: bool,
+        pointers: &[u64],
+    ) -> bool {
         let key = (area.start, area.end);
         if self.known.get(&key) == Some(&true) || pointers.iter().any(|&sp| area.holds(sp)) {
             self.known.insert(key, true);
@@ -86,7 +93,10 @@ impl Stacks {
         let count = threads.len().min(THREADS_AT_ONCE);
         for index in 0..count {
             let thread = threads[(self.next + index) % threads.len()];
-            if folder.read(&format!("task/{thread}/syscall"), &mut buffer).is_ok() {
+            if folder
+                .read(&format!("task/{thread}/syscall"), &mut buffer)
+                .is_ok()
+            {
                 pointers.extend(parse_stack_pointer(&buffer));
             }
         }
@@ -111,15 +121,22 @@ pub fn parse_stack_pointer(text: &[u8]) -> Option<u64> {
 fn has_control_block(memory: &dyn Memory, area: &Area, present: &PageBits) -> bool {
     let from = area.start.max(area.end.saturating_sub(TAIL_BYTES));
     let mut page = [0; PAGE_BYTES as usize];
-    (from..area.end).step_by(PAGE_BYTES as usize).any(|address| {
-        present.has(address)
-            && memory.read(address, &mut page).is_some()
-            && own_address(&page, address)
-    })
+    (from..area.end)
+        .step_by(PAGE_BYTES as usize)
+        .any(|address| {
+            present.has(address)
+                && memory.read(address, &mut page).is_some()
+                && own_address(&page, address)
+        })
 }
 
 fn own_address(page: &[u8], start: u64) -> bool {
-    let words: Vec<u64> = page.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
+    let words: Vec<u64> = page
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(|w| u64::from_le_bytes(*w))
+        .collect();
     let at = |index: usize| start + index as u64 * 8;
     words.iter().enumerate().any(|(index, &word)| {
         // {tcb, dtv, self}. An empty circular list also holds its own address, but not twice at
@@ -147,7 +164,10 @@ mod tests {
         let mut page = vec![0u8; 4096];
         let block: u64 = 0x7f00_0000_0000 + 0x6c0;
         page[0x6c0..0x6c8].copy_from_slice(&block.to_le_bytes());
-        assert!(!own_address(&page, 0x7f00_0000_0000), "an empty list is no thread");
+        assert!(
+            !own_address(&page, 0x7f00_0000_0000),
+            "an empty list is no thread"
+        );
         page[0x6d0..0x6d8].copy_from_slice(&block.to_le_bytes());
         assert!(own_address(&page, 0x7f00_0000_0000));
     }

@@ -66,7 +66,10 @@ impl Symbols {
     fn at(&mut self, areas: &[Area], address: u64) -> Vec<Frame> {
         let index = areas.partition_point(|area| area.end <= address);
         let Some(area) = areas.get(index).filter(|area| area.holds(address)) else {
-            return vec![Frame { offset: address, ..Frame::default() }];
+            return vec![Frame {
+                offset: address,
+                ..Frame::default()
+            }];
         };
         if area.inode == 0 {
             return vec![self.in_perf_map(address, area)];
@@ -88,7 +91,9 @@ impl Symbols {
         let module = area.name.trim_end_matches(" (deleted)").to_owned();
         for path in self.paths(area) {
             let source = Source::Elf(Elf::new(path));
-            let found = self.symbolizer.symbolize_single(&source, Input::FileOffset(offset));
+            let found = self
+                .symbolizer
+                .symbolize_single(&source, Input::FileOffset(offset));
             match found {
                 Ok(Symbolized::Sym(symbol)) => return frames_of(&symbol, &module, offset),
                 Ok(Symbolized::Unknown(_)) => break,
@@ -98,7 +103,11 @@ impl Symbols {
         if !self.without_symbols.contains(&module) {
             self.without_symbols.push(module.clone());
         }
-        vec![Frame { module, offset, ..Frame::default() }]
+        vec![Frame {
+            module,
+            offset,
+            ..Frame::default()
+        }]
     }
 
     /// Where the mapped file may be read: through the process, or by its name here.
@@ -107,16 +116,28 @@ impl Symbols {
         if area.name.ends_with(" (deleted)") {
             return vec![format!("{process}/map_files/{:x}-{:x}", area.start, area.end).into()];
         }
-        vec![format!("{process}/root{}", area.name).into(), area.name.clone().into()]
+        vec![
+            format!("{process}/root{}", area.name).into(),
+            area.name.clone().into(),
+        ]
     }
 
     fn in_perf_map(&self, address: u64, area: &Area) -> Frame {
         let path = format!("/proc/{0}/root/tmp/perf-{0}.map", self.pid);
         let small = std::fs::metadata(&path).is_ok_and(|data| data.len() <= MAP_BYTES_MAX);
-        let text = if small { std::fs::read_to_string(&path).ok() } else { None };
+        let text = if small {
+            std::fs::read_to_string(&path).ok()
+        } else {
+            None
+        };
         let function = text.and_then(|text| find_in_perf_map(&text, address));
         let module = area.name.clone();
-        Frame { function, module, offset: address, ..Frame::default() }
+        Frame {
+            function,
+            module,
+            offset: address,
+            ..Frame::default()
+        }
     }
 }
 
@@ -145,7 +166,9 @@ fn find_in_perf_map(text: &str, address: u64) -> Option<String> {
         let start = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
         let size = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
         let name = words.next()?;
-        (start..start.checked_add(size)?).contains(&address).then(|| name.to_owned())
+        (start..start.checked_add(size)?)
+            .contains(&address)
+            .then(|| name.to_owned())
     })
 }
 
@@ -166,8 +189,18 @@ mod tests {
         let address = a_function_with_a_name as *const () as u64;
         let frames = symbols.frames(&areas, &[address], false);
         let frame = frames.last().unwrap();
-        assert!(frame.function.as_ref().unwrap().contains("a_function_with_a_name"), "{frame:?}");
-        assert!(frame.file.as_ref().unwrap().ends_with("symbols.rs"), "{frame:?}");
+        assert!(
+            frame
+                .function
+                .as_ref()
+                .unwrap()
+                .contains("a_function_with_a_name"),
+            "{frame:?}"
+        );
+        assert!(
+            frame.file.as_ref().unwrap().ends_with("symbols.rs"),
+            "{frame:?}"
+        );
         assert!(frame.line.is_some());
     }
 
@@ -175,13 +208,22 @@ mod tests {
     fn an_address_in_nothing_is_a_frame_without_a_name() {
         let mut symbols = Symbols::new(std::process::id() as i32);
         let frames = symbols.frames(&[], &[0x10], true);
-        assert_eq!(frames, [Frame { offset: 0xf, ..Frame::default() }]);
+        assert_eq!(
+            frames,
+            [Frame {
+                offset: 0xf,
+                ..Frame::default()
+            }]
+        );
     }
 
     #[test]
     fn perf_maps_are_read_and_strange_lines_left_out() {
         let text = "7f00 10 py::leak:/srv/app.py\nnonsense\n7f10 zz x\n";
-        assert_eq!(find_in_perf_map(text, 0x7f0f).unwrap(), "py::leak:/srv/app.py");
+        assert_eq!(
+            find_in_perf_map(text, 0x7f0f).unwrap(),
+            "py::leak:/srv/app.py"
+        );
         assert_eq!(find_in_perf_map(text, 0x7f10), None);
     }
 }
