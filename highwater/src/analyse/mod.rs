@@ -8,6 +8,7 @@ pub mod clean;
 pub mod cost;
 pub mod finer;
 pub mod fit;
+pub mod heap;
 pub mod incarnation;
 pub mod ladder;
 pub mod latency;

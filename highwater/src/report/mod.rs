@@ -10,6 +10,7 @@
 pub mod against;
 pub mod charts;
 pub mod csv;
+pub mod explain;
 pub mod html;
 pub mod json;
 pub mod junit;
