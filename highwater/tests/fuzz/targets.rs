@@ -12,8 +12,10 @@ use highwater::observe::openmetrics::parse::parse_exposition;
 use highwater::record::{Folder, ReadOptions, Reader};
 use highwater::verdict::{Label, Rules, series::judge};
 
+/// One reader, what good input of it looks like, and how it is fed.
 pub struct Target {
     pub name: &'static str,
+    /// Takes milliseconds, not microseconds.
     pub slow: bool,
     pub seeds: fn() -> Vec<Vec<u8>>,
     pub feed: fn(&[u8]),
@@ -67,6 +69,14 @@ pub const TARGETS: &[Target] = &[
         feed: record,
     },
 ];
+
+/// Feeds the target of this name.
+#[allow(dead_code)] // cargo-fuzz comes in here, the seeded test through the table
+pub fn feed(name: &str, bytes: &[u8]) {
+    for target in TARGETS.iter().filter(|t| t.name == name) {
+        (target.feed)(bytes);
+    }
+}
 
 const fn target(name: &'static str, seeds: fn() -> Vec<Vec<u8>>, feed: fn(&[u8])) -> Target {
     Target {
