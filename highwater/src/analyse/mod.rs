@@ -21,7 +21,7 @@ pub mod series;
 pub mod shapes;
 pub mod solve;
 pub mod staircase;
-pub mod stall;
 pub mod stairs;
+pub mod stall;
 pub mod student;
 pub mod teeth;
