@@ -42,7 +42,7 @@ Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 pub enum Verb {
     Run(run::RunArgs),
     Report(report::ReportArgs),
-    Verdict(verdict::VerdictArgs),
+    Verdict(Box<verdict::VerdictArgs>),
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
