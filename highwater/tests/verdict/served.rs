@@ -1,6 +1,6 @@
 //! Servers that are no Prometheus, or a Prometheus on a bad day: what each says to the user.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
