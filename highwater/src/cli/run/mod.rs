@@ -6,7 +6,7 @@ mod decide;
 mod journal;
 mod plan;
 mod prepare;
-mod progress;
+pub mod progress;
 mod simulate;
 mod start;
 mod trend;
