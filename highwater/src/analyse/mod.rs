@@ -25,3 +25,4 @@ pub mod stall;
 pub mod stairs;
 pub mod student;
 pub mod teeth;
+pub mod trace;
