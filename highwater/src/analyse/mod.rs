@@ -25,3 +25,4 @@ pub mod stairs;
 pub mod stall;
 pub mod student;
 pub mod teeth;
+pub mod trace;

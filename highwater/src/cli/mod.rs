@@ -46,7 +46,7 @@ pub enum Verb {
     Run(run::RunArgs),
     Explain(explain::ExplainArgs),
     Report(report::ReportArgs),
-    Verdict(verdict::VerdictArgs),
+    Verdict(Box<verdict::VerdictArgs>),
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),

@@ -14,6 +14,7 @@ pub mod series;
 #[cfg(test)]
 mod short_runs;
 pub mod stop;
+pub mod trace;
 mod ways;
 
 pub use label::{Estimate, Label};
