@@ -47,7 +47,8 @@ pub struct PairVerdict {
     pub difference_slope_per_hour: Option<Estimate>,
     /// In one sentence.
     pub words: String,
-    /// Decided, as opposed to "about N more hours".
+    /// Decided, as opposed to "about N more hours": the interval excludes equality, and the lower arm does not
+    /// grow so that it would pass the other within the time they were watched.
     pub decided: bool,
     pub needs: Option<String>,
 }
@@ -326,10 +327,41 @@ pub fn compare_judged(
     pair.ratio = Some(ratio);
     pair.p_better = Some(t_cdf(-d / (va + vb).sqrt().max(1e-9), df));
     pair.difference_slope_per_hour = difference(a, b, tail);
-    pair.decided = ratio.lo > 1.0 || ratio.hi < 1.0;
+    let apart = ratio.lo > 1.0 || ratio.hi < 1.0;
+    let (low, high) = if d < 0.0 { (a, b) } else { (b, a) };
+    let crossing_s = crossing(low, high);
+    pair.decided = apart && crossing_s.is_none();
     pair.words = words(&pair, ratio);
-    pair.needs = (!pair.decided).then(|| more_processes(&x, &y, d, (va, vb), tail));
+    pair.needs = match crossing_s.filter(|_| apart) {
+        Some(seconds) => {
+            let faster = format!("; {} grows faster and may pass it", low.arm);
+            pair.words += &faster;
+            Some(format!("{:.1} more hours", seconds / 3600.0))
+        }
+        None => (!pair.decided).then(|| more_processes(&x, &y, d, (va, vb), tail)),
+    };
     pair
+}
+
+/// Seconds until the lower arm would pass the higher, if both go on as they do; `None` when that is further
+/// off than they were watched.
+fn crossing(low: &ArmVerdict, high: &ArmVerdict) -> Option<f64> {
+    let (from, to) = (low.level?.value, high.level?.value);
+    let pace = |arm: &ArmVerdict| match arm.label {
+        Label::Growing => arm.slope_per_hour.map_or(0.0, |s| s.value.max(0.0)),
+        _ => 0.0,
+    };
+    let closing = pace(low) - pace(high);
+    let watched = |arm: &ArmVerdict| {
+        let windows = arm
+            .processes
+            .iter()
+            .filter_map(|v| v.evidence.get("window_s"));
+        median(&windows.copied().collect::<Vec<f64>>())
+    };
+    let horizon_s = watched(low).min(watched(high));
+    let seconds = 3600.0 * (to - from) / closing;
+    (closing > 0.0 && seconds > 0.0 && seconds < horizon_s).then_some(seconds)
 }
 
 /// Standard error of the difference, its degrees of freedom, and the variance on each side. Each side's
