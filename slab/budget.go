@@ -121,6 +121,9 @@ func (p *Pool) tick() {
 	default:
 		b.ticking = false
 		p.retract()
+		if b.inUse == 0 && p.live == 0 && p.o.OnIdle != nil {
+			go p.o.OnIdle()
+		}
 	}
 }
 
