@@ -193,6 +193,7 @@ func (p *Pool) retract() {
 		}
 	}
 	p.last = nil
+	p.spare = nil // used leases of the batch keep their row views alive
 }
 
 func (p *Pool) retractArena(a *arena) {

@@ -17,8 +17,12 @@ const lookEvery = 10 * time.Millisecond
 // idleSlack: memory counts as returned once it is within 5 % of the base.
 const idleSlack = 1.05
 
-// warmUploads by each worker make the pools warm.
-const warmUploads = 3
+// The pools are taken to be warm after so long, two of their windows, and so many uploads by each
+// worker.
+const (
+	warmAfter   = 2 * slab.DefaultWindow
+	warmUploads = 3
+)
 
 // meter knows the floor, what every program would need that did this work, and what was used.
 type meter struct {
@@ -95,7 +99,7 @@ func (m *meter) look() {
 	case m.loaded:
 		m.rssPeak = max(m.rssPeak, rss)
 		m.looks = append(m.looks, rss)
-		if m.warmAt.IsZero() && m.uploads.Load() >= int64(warmUploads*m.o.inFlight) {
+		if m.warmAt.IsZero() && time.Since(m.begun.at) >= warmAfter && m.uploads.Load() >= int64(warmUploads*m.o.inFlight) {
 			m.warmAt, m.churnWarm = time.Now(), m.churned()
 		}
 	case !m.endedAt.IsZero():
