@@ -7,9 +7,6 @@ import (
 )
 
 const (
-	// workPad behind each row: rows a power of two apart would all fall into the same few cache
-	// sets, and a codec reads one column of many rows.
-	workPad = 64
 	// issueSpan: the capacity of what Get returns tells so many leases of one extent apart.
 	issueSpan = 256
 	// workSlices that were put back are remembered up to this many more than are lent.
@@ -43,7 +40,7 @@ func Work(p *Pool) *WorkAllocator {
 // give them (no memory, more than the cap, closed), and Err says why; the codec then reports that
 // it got too few rows.
 func (w *WorkAllocator) Get(n, size int) [][]byte {
-	l, err := w.pool.get(context.Background(), "WorkAllocator.Get", n, size, workPad)
+	l, err := w.pool.get(context.Background(), "WorkAllocator.Get", n, size)
 	if err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
