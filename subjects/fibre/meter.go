@@ -58,7 +58,6 @@ type meter struct {
 
 func newMeter(o options, pools []*slab.Pool) *meter {
 	m := &meter{o: o, pools: pools, returned: -1, stopped: make(chan struct{})}
-	m.latency.init()
 	return m
 }
 

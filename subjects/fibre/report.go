@@ -100,8 +100,6 @@ type histogram struct {
 	nanos  atomic.Int64
 }
 
-func (h *histogram) init() {}
-
 func (h *histogram) observe(d time.Duration) {
 	at := 0
 	for bound := time.Millisecond; at < buckets && d > bound; bound *= 2 {

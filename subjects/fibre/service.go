@@ -130,6 +130,7 @@ func (s *service) arrivals(ctx context.Context) <-chan time.Time {
 				at = begun.Add(time.Duration(float64(n) / s.o.rate * float64(time.Second)))
 				select {
 				case <-ctx.Done():
+					return
 				case <-time.After(time.Until(at)):
 				}
 			}
