@@ -28,6 +28,7 @@ mod buckets;
 mod layout;
 mod maps;
 mod read;
+mod rows;
 
 pub use anchor::{ANCHOR_MAGIC, Anchor};
 pub use buckets::{
@@ -35,10 +36,13 @@ pub use buckets::{
     lifetime_of, lifetime_upper_ns,
 };
 pub use layout::{
-    Class, Counters, DEPTH_MAX, Flow, HEADER_BYTES, Header, Latency, MAGIC, MODULE_PATH_BYTES,
-    Mappings, Module, OVERFLOW_THREAD, PAGE_BYTES, ROLE_NONE, ROLES, Region, Role, STACK_NONE,
-    Sample, Section, SectionKind, Stack, State, Thread, VERSION, bytes_mode, off_reason,
-    region_flag, sample_check, stack_flag, stack_why, thread_state,
+    Counters, DEPTH_MAX, HEADER_BYTES, Header, MAGIC, MODULE_PATH_BYTES, Mappings, OVERFLOW_THREAD,
+    PAGE_BYTES, ROLE_NONE, ROLES, STACK_NONE, Section, SectionKind, State, VERSION, bytes_mode,
+    off_reason,
 };
 pub use maps::{LIBRARY_NAME, MAPPING_NAME, MapRange, anchor_candidates, find_header};
 pub use read::{Error, Frames, Pod, Rows, Snapshot, read, read_header};
+pub use rows::{
+    Class, Flow, Latency, Module, Region, Role, Sample, Stack, Thread, region_flag, sample_check,
+    stack_flag, stack_why, thread_state,
+};

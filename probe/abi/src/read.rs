@@ -3,9 +3,9 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::layout::{
-    Class, DEPTH_MAX, Flow, HEADER_BYTES, Header, Latency, MAGIC, Module, Region, Role, Sample,
-    Section, SectionKind, Stack, State, Thread, VERSION, sample_check, stack_flag,
+use crate::layout::{DEPTH_MAX, HEADER_BYTES, Header, MAGIC, Section, SectionKind, State, VERSION};
+use crate::rows::{
+    Class, Flow, Latency, Module, Region, Role, Sample, Stack, Thread, sample_check, stack_flag,
 };
 
 /// Integers without padding: any bytes are a value.

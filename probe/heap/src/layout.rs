@@ -13,6 +13,9 @@ const MODULES: usize = 512;
 const REGIONS: usize = 2048;
 /// Memory for the unwinder's lists.
 pub const ARENA_BYTES: usize = 512 << 10;
+/// The unwinder's own stack: gimli moves tables of 6 KiB about, too much for a coroutine's or a signal's stack. The lowest
+/// page of it is a guard.
+pub const STACK_BYTES: usize = 256 << 10;
 /// Capacities at scale 1; the largest power of two that fits the cap is taken. At 8 MiB it is 32: 32,768 samples,
 /// 16,384 stacks of 16 frames on average, 8,192 threads at a time.
 const SAMPLES_UNIT: usize = 1024;
@@ -28,6 +31,8 @@ pub struct Plan {
     pub sections: [Section; 16],
     /// First byte of the arena.
     pub arena_at: usize,
+    /// First byte of the unwinder's stack, page-aligned.
+    pub stack_at: usize,
     /// Length of the whole mapping, whole pages.
     pub total_bytes: usize,
     /// The cap that it was made for.
@@ -91,10 +96,12 @@ impl Plan {
             };
             at = (at + capacity * stride).next_multiple_of(128);
         }
-        let total_bytes = (at + ARENA_BYTES).next_multiple_of(abi::PAGE_BYTES);
+        let stack_at = (at + ARENA_BYTES).next_multiple_of(abi::PAGE_BYTES);
+        let total_bytes = stack_at + STACK_BYTES;
         Plan {
             sections,
             arena_at: at,
+            stack_at,
             total_bytes,
             cap_bytes,
         }

@@ -45,6 +45,14 @@ impl Reserved {
         }
     }
 
+    /// Makes a page unreadable: the end of a stack.
+    ///
+    /// # Safety
+    /// `at` is the offset of a page that nothing else uses.
+    pub unsafe fn guard(&self, at: usize) {
+        unsafe { libc::mprotect(self.start.add(at).cast(), PAGE_BYTES, libc::PROT_NONE) };
+    }
+
     /// Linux 5.17 with CONFIG_ANON_VMA_NAME.
     fn name_anonymous(&self) -> bool {
         let (start, bytes) = (self.start as libc::c_ulong, self.bytes as libc::c_ulong);

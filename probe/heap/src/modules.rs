@@ -77,7 +77,8 @@ pub fn find(address: u64) -> Option<Object> {
     if dl_find == 0 {
         let count = LISTED.load(Relaxed);
         // SAFETY: written by `prepare` only.
-        let listed = unsafe { &(&*(&raw const LIST))[..count] };
+        let listed =
+            unsafe { std::slice::from_raw_parts((&raw const LIST).cast::<Object>(), count) };
         return listed
             .iter()
             .find(|object| (object.start..object.end).contains(&address))
@@ -125,7 +126,7 @@ unsafe extern "C" fn list(
             .iter()
             .find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
         let eh_frame_hdr = hdr.map_or(0, |hdr| bias + hdr.p_vaddr);
-        (*(&raw mut LIST))[at] = Object {
+        LIST[at] = Object {
             start: start & !0xfff,
             end,
             eh_frame_hdr,
@@ -316,7 +317,7 @@ mod tests {
             LISTED.store(0, Relaxed);
             libc::dl_iterate_phdr(Some(list), std::ptr::null_mut());
             let count = LISTED.load(Relaxed);
-            let listed = (&*(&raw const LIST))[..count]
+            let listed = std::slice::from_raw_parts((&raw const LIST).cast::<Object>(), count)
                 .iter()
                 .find(|o| (o.start..o.end).contains(&here));
             assert_eq!(

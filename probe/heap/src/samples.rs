@@ -148,7 +148,7 @@ impl Samples {
     fn bucket(&self, address: u64) -> std::ops::Range<usize> {
         let hash = (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let buckets = (self.capacity / WAYS) as u64;
-        let first = (hash * buckets >> 32) as usize * WAYS;
+        let first = ((hash * buckets) >> 32) as usize * WAYS;
         first..first + WAYS
     }
 }

@@ -93,7 +93,7 @@ fn percent_ppm(value: &[u8]) -> Option<u64> {
     let percent: f64 = text.parse().ok()?;
     (0.0..=100.0)
         .contains(&percent)
-        .then(|| (percent * 10_000.0) as u64)
+        .then_some((percent * 10_000.0) as u64)
 }
 
 #[cfg(test)]

@@ -7,9 +7,10 @@ use crate::budget::Budget;
 use crate::clock;
 use crate::filter::Filter;
 use crate::flows::Flows;
-use crate::layout::{ARENA_BYTES, Plan};
+use crate::layout::{ARENA_BYTES, Plan, STACK_BYTES};
 use crate::memory::Reserved;
 use crate::modules;
+use crate::other_stack::OtherStack;
 use crate::pace::Pace;
 use crate::probe::Probe;
 use crate::regions::Regions;
@@ -45,6 +46,7 @@ pub unsafe fn start(settings: &Settings, home: Home) -> Option<Probe> {
     let header: *mut Header = reserved.start.cast();
     let now_ns = clock::monotonic_ns();
     unsafe {
+        reserved.guard(plan.stack_at);
         modules::prepare();
         describe(header, settings, &home, now_ns);
         if let Some(arena) = home.arena {
@@ -102,6 +104,7 @@ unsafe fn build(
         let stacks = (rows(Kind::Stacks).cast(), capacity(Kind::Stacks));
         let frames = (rows(Kind::Frames).cast(), capacity(Kind::Frames));
         let threads = rows(Kind::Threads).cast();
+        let stack = OtherStack::new(first.add(plan.stack_at), STACK_BYTES);
         let pace = Pace::new(settings.mean_bytes, now_ns);
         (*header).mean_bytes = pace.mean_bytes();
         Probe {
@@ -121,7 +124,7 @@ unsafe fn build(
             modules_capacity: capacity(Kind::Modules) as u32,
             pace,
             budget: Budget::new(settings.budget_ppm, now_ns),
-            unwinder: Unwinder::new(own, home.arena),
+            unwinder: Unwinder::new(own, home.arena, stack),
             allocator,
         }
     }

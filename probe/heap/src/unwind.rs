@@ -15,6 +15,7 @@ use framehop::{
 
 use crate::arena::Arena;
 use crate::modules::{self, Object, Tables};
+use crate::other_stack::OtherStack;
 use crate::readable::StackReader;
 
 /// Objects known at a time. A further one takes the place of another.
@@ -81,6 +82,7 @@ pub struct Unwinder {
     panics: AtomicU32,
     arena: Option<&'static Arena>,
     own: (u64, u64),
+    stack: OtherStack,
 }
 
 // SAFETY: `inner` is touched only by the holder of `busy`.
@@ -93,8 +95,8 @@ pub type OnObject<'a> = &'a mut dyn FnMut(Object, Option<Object>);
 
 impl Unwinder {
     /// Over modules found by [`modules::find`]. `own` is the probe's code, whose frames are left out; without an arena
-    /// memory is the process's own (tests).
-    pub fn new(own: (u64, u64), arena: Option<&'static Arena>) -> Unwinder {
+    /// memory is the process's own (tests). It runs on `stack`.
+    pub fn new(own: (u64, u64), arena: Option<&'static Arena>, stack: OtherStack) -> Unwinder {
         let inner = new_inner(arena);
         Unwinder {
             busy: AtomicBool::new(false),
@@ -102,6 +104,7 @@ impl Unwinder {
             panics: AtomicU32::new(0),
             arena,
             own,
+            stack,
         }
     }
 
@@ -112,25 +115,30 @@ impl Unwinder {
         {
             return None;
         }
-        // SAFETY: we hold `busy`.
-        let inner = unsafe { &mut *self.inner.get() };
-        let traced = catch_unwind(AssertUnwindSafe(|| {
-            let inner = inner.as_deref_mut()?;
-            Some(
-                Walk {
-                    inner,
-                    arena: self.arena,
-                    own: self.own,
-                    on_object,
-                }
-                .run(registers),
-            )
-        }));
+        let mut trace = None;
+        // SAFETY: we hold `busy`, so the stack is ours; the caller has blocked signals; a panic ends inside.
+        unsafe {
+            self.stack
+                .run(|| trace = self.trace_alone(registers, on_object))
+        };
+        self.busy.store(false, Ordering::Release);
+        trace
+    }
+
+    fn trace_alone(&self, registers: Registers, on_object: OnObject) -> Option<Trace> {
+        // SAFETY: the caller holds `busy`.
+        let inner = unsafe { &mut *self.inner.get() }.as_deref_mut()?;
+        let mut walk = Walk {
+            inner,
+            arena: self.arena,
+            own: self.own,
+            on_object,
+        };
+        let traced = catch_unwind(AssertUnwindSafe(|| walk.run(registers)));
         if traced.is_err() {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }
-        self.busy.store(false, Ordering::Release);
-        traced.ok().flatten()
+        traced.ok()
     }
 
     /// In a forked child: if another thread was unwinding at the fork, its lists may be half-changed, and stacks stay off.
@@ -325,6 +333,11 @@ fn native(registers: Registers) -> UnwindRegsNative {
 mod tests {
     use super::*;
 
+    fn stack() -> OtherStack {
+        let memory = Box::leak(vec![0u8; crate::layout::STACK_BYTES].into_boxed_slice());
+        unsafe { OtherStack::new(memory.as_mut_ptr(), memory.len()) }
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[inline(never)]
     fn trace_here(unwinder: &Unwinder) -> Option<Trace> {
@@ -341,7 +354,7 @@ mod tests {
     #[test]
     fn the_caller_is_the_first_frame_and_the_stack_goes_to_its_end() {
         unsafe { modules::prepare() };
-        let unwinder = Unwinder::new((0, 0), None);
+        let unwinder = Unwinder::new((0, 0), None, stack());
         let thread = std::thread::spawn(move || {
             trace_here(&unwinder).map(|trace| (trace.frames().to_vec(), trace.flags))
         });
@@ -360,7 +373,7 @@ mod tests {
     #[test]
     fn a_second_unwinding_at_the_same_time_is_refused() {
         unsafe { modules::prepare() };
-        let unwinder = Unwinder::new((0, 0), None);
+        let unwinder = Unwinder::new((0, 0), None, stack());
         unwinder.busy.store(true, Ordering::Relaxed);
         assert!(trace_here(&unwinder).is_none());
         unwinder.after_fork();
@@ -373,7 +386,7 @@ mod tests {
     #[test]
     fn registers_of_nowhere_end_at_once() {
         unsafe { modules::prepare() };
-        let unwinder = Unwinder::new((0, 0), None);
+        let unwinder = Unwinder::new((0, 0), None, stack());
         for registers in [
             Registers {
                 pc: 0,

@@ -174,7 +174,7 @@ unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) 
     unsafe {
         if !count::alloc(row, bytes) {
             if usable::is_exact() {
-                count::usable_allocated(row, usable::of(block));
+                count::usable_allocated(row, slow::usable_carefully(block));
             }
             return;
         }
@@ -184,7 +184,7 @@ unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) 
             None => {
                 (*row).allocs += 1;
                 if usable::is_exact() {
-                    count::usable_allocated(row, usable::of(block));
+                    count::usable_allocated(row, slow::usable_carefully(block));
                 }
             }
         }

@@ -117,7 +117,7 @@ unsafe extern "C" fn no_sbrk(_by: isize) -> Ptr {
 #[inline(always)]
 pub fn next() -> &'static Next {
     // SAFETY: written once, by `find`, while there is one thread.
-    unsafe { &*(&raw const NEXT) }
+    unsafe { (&raw const NEXT).as_ref().unwrap_unchecked() }
 }
 
 /// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to find.
@@ -171,7 +171,7 @@ pub unsafe fn find() -> bool {
         put(&mut found.mremap, c"mremap");
         put(&mut found.brk, c"brk");
         put(&mut found.sbrk, c"sbrk");
-        *(&raw mut NEXT) = found;
+        (&raw mut NEXT).write(found);
         core.iter().all(|is_there| *is_there)
     }
 }
