@@ -1,4 +1,5 @@
-//! The structures of the mapping, field by field. Structural: any change of a size or a meaning is a new [`VERSION`].
+//! The structures of the mapping, field by field. Structural: any change of a size or a meaning is
+//! a new [`VERSION`].
 
 /// First 16 bytes of the header.
 pub const MAGIC: [u8; 16] = *b"highwater-probe\0";
@@ -29,7 +30,8 @@ pub enum State {
     Starting = 1,
     /// Counting and sampling.
     On = 2,
-    /// Off for good; [`Header::off_reason`] says why. Counts and samples stand still since `state_since_ns`.
+    /// Off for good; [`Header::off_reason`] says why. Counts and samples stand still since
+    /// `state_since_ns`.
     Off = 3,
     /// A number that this version does not know.
     Unknown = 0,
@@ -69,7 +71,8 @@ pub mod bytes_mode {
     pub const SAMPLED: u32 = 0;
     /// Usable bytes of every block, both ways, by the allocator's `malloc_usable_size`.
     pub const EXACT_BY_CALL: u32 = 1;
-    /// The same, read from glibc's chunk header (checked against `malloc_usable_size` at the start).
+    /// The same, read from glibc's chunk header (checked against `malloc_usable_size` at the
+    /// start).
     pub const EXACT_BY_HEADER: u32 = 2;
 }
 
@@ -83,7 +86,8 @@ pub struct Header {
     pub version: u32,
     /// [`HEADER_BYTES`].
     pub header_bytes: u32,
-    /// Length of the mapping from the header's first byte, bytes; what a reader copies. At most `cap_bytes`.
+    /// Length of the mapping from the header's first byte, bytes; what a reader copies. At most
+    /// `cap_bytes`.
     pub total_bytes: u64,
     /// The cap that the user set, bytes.
     pub cap_bytes: u64,
@@ -93,7 +97,8 @@ pub struct Header {
     pub off_reason: u32,
     /// One of [`bytes_mode`]: how bytes are counted now.
     pub bytes_mode: u32,
-    /// Forks between the process that loaded the probe and this one: 0 in the first, 1 in its child ...
+    /// Forks between the process that loaded the probe and this one: 0 in the first, 1 in its child
+    /// ...
     pub forks: u32,
     /// Process id as the process itself sees it (its own pid namespace).
     pub pid: u64,
@@ -108,7 +113,8 @@ pub struct Header {
     /// When `state` took its present value.
     pub state_since_ns: u64,
     /// When exact byte counting was given up for its cost; 0 while it goes on or never began.
-    /// Before that instant `usable_allocated - usable_freed` is exact, after it those two stand still.
+    /// Before that instant `usable_allocated - usable_freed` is exact, after it those two stand
+    /// still.
     pub exact_bytes_ended_ns: u64,
     /// Mean distance of samples now, requested bytes. Every sample keeps its own.
     pub mean_bytes: u64,
@@ -116,11 +122,13 @@ pub struct Header {
     pub next_malloc: u64,
     /// Address of the `operator new(size_t)` in line after the probe; 0 when there is none yet.
     pub next_new: u64,
-    /// First and last+1 address of the probe library's own code (its frames are left out of stacks).
+    /// First and last+1 address of the probe library's own code (its frames are left out of
+    /// stacks).
     pub own_text_start: u64,
     /// See `own_text_start`.
     pub own_text_end: u64,
-    /// CPU budget: the share of the process's CPU time that the probe may take, parts per million; 0 is no limit.
+    /// CPU budget: the share of the process's CPU time that the probe may take, parts per million;
+    /// 0 is no limit.
     pub budget_ppm: u64,
     /// Seed of the sampler.
     pub seed: u64,
@@ -154,7 +162,8 @@ pub struct Section {
 pub enum SectionKind {
     /// [`Thread`] rows; row [`OVERFLOW_THREAD`] is shared by threads beyond the capacity.
     Threads = 0,
-    /// `u64` rows: the address of the live sampled block in the [`Sample`] of the same index; 0 free, 1 being written.
+    /// `u64` rows: the address of the live sampled block in the [`Sample`] of the same index; 0
+    /// free, 1 being written.
     SampleKeys = 1,
     /// [`Sample`] rows.
     Samples = 2,
@@ -184,7 +193,8 @@ pub struct Counters {
     pub samples_taken: u64,
     /// Samples taken out because their block was freed.
     pub samples_freed: u64,
-    /// Samples taken out by thinning as the table filled (the others' means were raised in exchange).
+    /// Samples taken out by thinning as the table filled (the others' means were raised in
+    /// exchange).
     pub samples_thinned: u64,
     /// Samples in the table now.
     pub samples_live: u64,
@@ -220,7 +230,8 @@ pub struct Counters {
     pub slow_ns: u64,
     /// Entries into slow paths.
     pub slow_calls: u64,
-    /// Cost of counting one malloc and its free, picoseconds, measured once at the start on this machine.
+    /// Cost of counting one malloc and its free, picoseconds, measured once at the start on this
+    /// machine.
     pub pair_ps: u64,
     /// Extra cost of exact bytes per pair, picoseconds, likewise.
     pub exact_pair_ps: u64,

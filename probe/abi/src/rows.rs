@@ -5,12 +5,14 @@ use crate::layout::{Counters, Header, Mappings};
 use crate::layout::{MODULE_PATH_BYTES, Section};
 use crate::read::Pod;
 
-/// Exact counters of one thread, or of all threads that used the row one after another. Sums over all rows are the
-/// process's. Written by its thread alone without atomics: a reader may see one of two counters a call ahead.
+/// Exact counters of one thread, or of all threads that used the row one after another. Sums over
+/// all rows are the process's. Written by its thread alone without atomics: a reader may see one of
+/// two counters a call ahead.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thread {
-    /// Requested bytes left until the next sample. Requested bytes so far = `drawn_bytes - countdown_bytes`.
+    /// Requested bytes left until the next sample. Requested bytes so far = `drawn_bytes -
+    /// countdown_bytes`.
     pub countdown_bytes: u64,
     /// Blocks handed out (a realloc that moves or resizes is one handed out and one taken back).
     pub allocs: u64,
@@ -28,7 +30,8 @@ pub struct Thread {
     pub random: u64,
     /// Samples taken in this row.
     pub samples: u64,
-    /// Thread id as the process sees it; 0 when nobody has the row. It may have exited: look in /proc/PID/task.
+    /// Thread id as the process sees it; 0 when nobody has the row. It may have exited: look in
+    /// /proc/PID/task.
     pub tid: u32,
     /// Threads that have had this row.
     pub generation: u32,
@@ -36,7 +39,8 @@ pub struct Thread {
     pub role: u16,
     /// One of [`thread_state`].
     pub state: u16,
-    /// Forks when the row was taken ([`Header::forks`]): a smaller number is a thread of the parent.
+    /// Forks when the row was taken ([`Header::forks`]): a smaller number is a thread of the
+    /// parent.
     pub forks: u32,
     /// 1: the present distance was cut short, and another is drawn at its end without a sample.
     pub cut: u64,
@@ -96,7 +100,8 @@ pub const fn sample_check(address: u64, sample: &Sample) -> u32 {
     (mix ^ (mix >> 32)) as u32
 }
 
-/// One distinct stack and what was allocated at it. Sums are weighted, so they estimate all allocations.
+/// One distinct stack and what was allocated at it. Sums are weighted, so they estimate all
+/// allocations.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stack {
@@ -148,7 +153,8 @@ pub mod stack_why {
     pub const UNREADABLE: u64 = 3;
 }
 
-/// Threads that do the same work: the same name (without digits at its end) and the same outermost caller.
+/// Threads that do the same work: the same name (without digits at its end) and the same outermost
+/// caller.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Role {
@@ -252,7 +258,8 @@ pub mod region_flag {
 
 macro_rules! rows {
     ($($row:ty = $bytes:expr),* $(,)?) => { $(
-        // SAFETY: integers and arrays of them only; the size below is the sum of the fields, so there is no padding.
+        // SAFETY: integers and arrays of them only; the size below is the sum of the fields, so
+        // there is no padding.
         unsafe impl Pod for $row {}
         const _: () = assert!(size_of::<$row>() == $bytes);
     )* };

@@ -13,11 +13,11 @@ const MODULES: usize = 512;
 const REGIONS: usize = 2048;
 /// Memory for the unwinder's lists.
 pub const ARENA_BYTES: usize = 512 << 10;
-/// The unwinder's own stack: gimli moves tables of 6 KiB about, too much for a coroutine's or a signal's stack. The lowest
-/// page of it is a guard.
+/// The unwinder's own stack: gimli moves tables of 6 KiB about, too much for a coroutine's or a
+/// signal's stack. The lowest page of it is a guard.
 pub const STACK_BYTES: usize = 256 << 10;
-/// Capacities at scale 1; the largest power of two that fits the cap is taken. At 8 MiB it is 32: 32,768 samples,
-/// 16,384 stacks of 16 frames on average, 8,192 threads at a time.
+/// Capacities at scale 1; the largest power of two that fits the cap is taken. At 8 MiB it is 32:
+/// 32,768 samples, 16,384 stacks of 16 frames on average, 8,192 threads at a time.
 const SAMPLES_UNIT: usize = 1024;
 const STACKS_UNIT: usize = 512;
 const FRAMES_UNIT: usize = 8192;
@@ -112,7 +112,8 @@ impl Plan {
         self.sections[kind as usize].capacity as usize
     }
 
-    /// Writes what never changes into the header. The magic comes last, by the caller of the whole start.
+    /// Writes what never changes into the header. The magic comes last, by the caller of the whole
+    /// start.
     ///
     /// # Safety
     /// `header` begins a zeroed, writable mapping of `total_bytes`.
@@ -129,7 +130,8 @@ impl Plan {
     }
 }
 
-/// Sections whose rows are taken in order and whose `used` grows with them; of the others all rows are used.
+/// Sections whose rows are taken in order and whose `used` grows with them; of the others all rows
+/// are used.
 fn grows(kind: SectionKind) -> bool {
     use SectionKind::{Frames, Modules, Regions, Threads};
     matches!(kind, Threads | Frames | Modules | Regions)

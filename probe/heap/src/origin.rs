@@ -1,4 +1,5 @@
-//! Where a sample comes from: its stack, the objects that its frames lie in, the role of its thread.
+//! Where a sample comes from: its stack, the objects that its frames lie in, the role of its
+//! thread.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -14,7 +15,8 @@ use crate::unwind::{Registers, Trace};
 use crate::word::{atomic, atomic32};
 
 impl Probe {
-    /// The row of the stack from `registers`; a stack that cannot be had is a row too, so that its bytes are not lost.
+    /// The row of the stack from `registers`; a stack that cannot be had is a row too, so that its
+    /// bytes are not lost.
     pub(crate) fn stack(&self, registers: Registers, now_ns: u64) -> (u32, Option<Trace>) {
         let mut on_object = |object, replaced| self.note_object(object, replaced, now_ns);
         let Some(trace) = self.unwinder.trace(registers, &mut on_object) else {

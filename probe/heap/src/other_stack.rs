@@ -1,4 +1,5 @@
-//! Running a function on another stack: the subject's may be a few kilobytes, and unwinding needs more.
+//! Running a function on another stack: the subject's may be a few kilobytes, and unwinding needs
+//! more.
 
 use std::ffi::c_void;
 

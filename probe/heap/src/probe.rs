@@ -1,4 +1,5 @@
-//! The probe as one value: what the slow paths do with a block that is sampled, freed or remembered wrongly.
+//! The probe as one value: what the slow paths do with a block that is sampled, freed or remembered
+//! wrongly.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -64,7 +65,8 @@ pub struct Probe {
     pub(crate) allocator: (u64, u64),
 }
 
-// SAFETY: everything behind the pointers is written with atomics or by one owner, as each part says.
+// SAFETY: everything behind the pointers is written with atomics or by one owner, as each part
+// says.
 unsafe impl Sync for Probe {}
 // SAFETY: nothing belongs to a thread.
 unsafe impl Send for Probe {}
@@ -102,8 +104,9 @@ impl Probe {
         self.threads.overflow()
     }
 
-    /// The distance of a row has ended within an allocation of `bytes`. The mean to sample it with; or `None` when the
-    /// distance had only been cut short: the allocation is then counted and another distance under way.
+    /// The distance of a row has ended within an allocation of `bytes`. The mean to sample it with;
+    /// or `None` when the distance had only been cut short: the allocation is then counted and
+    /// another distance under way.
     ///
     /// # Safety
     /// `row` is this thread's own, or the overflow row with `bytes` already off its countdown.
@@ -115,7 +118,8 @@ impl Probe {
             let left = (*row).countdown_bytes.min(bytes);
             let rest = bytes - left;
             let mean = self.pace.mean_bytes();
-            // The tables may be gone over budget or full without any sample for long: look at the pace here too.
+            // The tables may be gone over budget or full without any sample for long: look at the
+            // pace here too.
             self.tick(clock::monotonic_ns(), false);
             let distance = draw::distance(&mut (*row).random, mean);
             if distance <= rest {
@@ -127,7 +131,8 @@ impl Probe {
         }
     }
 
-    /// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator refused).
+    /// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator
+    /// refused).
     ///
     /// # Safety
     /// As for [`Self::due`].
@@ -283,13 +288,15 @@ impl Probe {
         self.count(counter!(self, forks_seen));
     }
 
-    /// What counting costs on this machine, measured by the caller: per pair, and extra per pair for exact bytes.
+    /// What counting costs on this machine, measured by the caller: per pair, and extra per pair
+    /// for exact bytes.
     pub fn set_pair_cost(&self, pair_ps: u64, exact_pair_ps: u64) {
         self.count_many(counter!(self, pair_ps), pair_ps);
         self.count_many(counter!(self, exact_pair_ps), exact_pair_ps);
     }
 
-    /// In the child of a fork, on its only thread, whose row is `row`. The mapping is already its own copy.
+    /// In the child of a fork, on its only thread, whose row is `row`. The mapping is already its
+    /// own copy.
     ///
     /// # Safety
     /// Called once per fork, before the child allocates.
@@ -339,7 +346,8 @@ impl Probe {
         let Some(sweep) = self.pace.sweep(self.live(), self.samples.capacity() as u64) else {
             return;
         };
-        // SAFETY: the row's random state; two threads of the overflow row may draw the same, which does no harm.
+        // SAFETY: the row's random state; two threads of the overflow row may draw the same, which
+        // does no harm.
         let random = unsafe { &mut (*row).random };
         let dropped = self.samples.thin(
             sweep.from,

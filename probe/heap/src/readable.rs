@@ -1,12 +1,14 @@
-//! Is memory readable? Asked of the kernel, so that a wrong frame pointer costs a lost stack and not the process.
+//! Is memory readable? Asked of the kernel, so that a wrong frame pointer costs a lost stack and
+//! not the process.
 
 const PAGE: u64 = abi::PAGE_BYTES as u64;
 
 /// Farthest that a stack is read from where unwinding began.
 const STACK_BYTES_MAX: u64 = 8 << 20;
 
-/// True when the eight bytes at `address` can be read. `rt_sigprocmask` with an impossible `how` reads the set and
-/// changes nothing: EFAULT says unreadable, EINVAL readable. It is allowed in every sandbox that runs a C library.
+/// True when the eight bytes at `address` can be read. `rt_sigprocmask` with an impossible `how`
+/// reads the set and changes nothing: EFAULT says unreadable, EINVAL readable. It is allowed in
+/// every sandbox that runs a C library.
 pub fn is_readable(address: u64) -> bool {
     if !(PAGE..=(1 << 56)).contains(&address) {
         return false;
@@ -51,7 +53,8 @@ impl StackReader {
         if !on_stack || !address.is_multiple_of(8) || !self.check_page(address & !(PAGE - 1)) {
             return Err(());
         }
-        // SAFETY: the kernel has just read this page; a stack that is being unwound is not unmapped meanwhile.
+        // SAFETY: the kernel has just read this page; a stack that is being unwound is not unmapped
+        // meanwhile.
         Ok(unsafe { (address as *const u64).read_volatile() })
     }
 

@@ -1,4 +1,5 @@
-//! Roles: threads of the same name and entry. With them the matrix says which kind of thread frees what another allocated.
+//! Roles: threads of the same name and entry. With them the matrix says which kind of thread frees
+//! what another allocated.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

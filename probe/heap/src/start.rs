@@ -30,13 +30,15 @@ pub struct Home {
     pub next: (u64, u64),
     /// The filter that the hot path reads.
     pub filter: &'static Filter,
-    /// The arena that is the library's allocator, to be given its memory here; `None`: the process's own (tests).
+    /// The arena that is the library's allocator, to be given its memory here; `None`: the
+    /// process's own (tests).
     pub arena: Option<&'static Arena>,
     /// How bytes are counted at first, one of [`bytes_mode`].
     pub bytes_mode: u32,
 }
 
-/// Reserves the mapping, fills the header, builds the parts. `None` when the kernel gives no memory.
+/// Reserves the mapping, fills the header, builds the parts. `None` when the kernel gives no
+/// memory.
 ///
 /// # Safety
 /// One thread, once per process (tests: once per mapping).

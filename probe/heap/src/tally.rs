@@ -66,7 +66,8 @@ impl Probe {
         }
     }
 
-    /// Time spent for exact bytes so far, by the calls of all threads; 0 while they are off or wanted at any price.
+    /// Time spent for exact bytes so far, by the calls of all threads; 0 while they are off or
+    /// wanted at any price.
     pub(crate) fn exact_ns(&self) -> u64 {
         if self.bytes_mode() == bytes_mode::SAMPLED {
             return 0;

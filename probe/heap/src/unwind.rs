@@ -1,7 +1,8 @@
-//! Stacks without frame pointers: framehop over the objects that `modules` finds, one thread at a time.
+//! Stacks without frame pointers: framehop over the objects that `modules` finds, one thread at a
+//! time.
 //!
-//! A thread that finds another unwinding does without a stack and is counted: at 1,000 samples a second of some
-//! microseconds each that is rare, and nobody ever waits.
+//! A thread that finds another unwinding does without a stack and is counted: at 1,000 samples a
+//! second of some microseconds each that is rare, and nobody ever waits.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -94,8 +95,8 @@ unsafe impl Send for Unwinder {}
 pub type OnObject<'a> = &'a mut dyn FnMut(Object, Option<Object>);
 
 impl Unwinder {
-    /// Over modules found by [`modules::find`]. `own` is the probe's code, whose frames are left out; without an arena
-    /// memory is the process's own (tests). It runs on `stack`.
+    /// Over modules found by [`modules::find`]. `own` is the probe's code, whose frames are left
+    /// out; without an arena memory is the process's own (tests). It runs on `stack`.
     pub fn new(own: (u64, u64), arena: Option<&'static Arena>, stack: OtherStack) -> Unwinder {
         let inner = new_inner(arena);
         Unwinder {
@@ -108,7 +109,8 @@ impl Unwinder {
         }
     }
 
-    /// The stack from `registers` outwards, or `None` when another thread is unwinding (or it is given up).
+    /// The stack from `registers` outwards, or `None` when another thread is unwinding (or it is
+    /// given up).
     pub fn trace(&self, registers: Registers, on_object: OnObject) -> Option<Trace> {
         if self.panics.load(Ordering::Relaxed) >= PANICS_MAX
             || self.busy.swap(true, Ordering::Acquire)
@@ -116,7 +118,8 @@ impl Unwinder {
             return None;
         }
         let mut trace = None;
-        // SAFETY: we hold `busy`, so the stack is ours; the caller has blocked signals; a panic ends inside.
+        // SAFETY: we hold `busy`, so the stack is ours; the caller has blocked signals; a panic
+        // ends inside.
         unsafe {
             self.stack
                 .run(|| trace = self.trace_alone(registers, on_object))
@@ -141,7 +144,8 @@ impl Unwinder {
         traced.ok()
     }
 
-    /// In a forked child: if another thread was unwinding at the fork, its lists may be half-changed, and stacks stay off.
+    /// In a forked child: if another thread was unwinding at the fork, its lists may be
+    /// half-changed, and stacks stay off.
     pub fn after_fork(&self) {
         if self.busy.swap(false, Ordering::Relaxed) {
             self.panics.store(PANICS_MAX, Ordering::Relaxed);
@@ -150,7 +154,8 @@ impl Unwinder {
 }
 
 fn new_inner(arena: Option<&'static Arena>) -> Option<Box<Inner>> {
-    // The cache holds gimli's rows (about 30 KiB) and framehop's rules; an arena that cannot hold it means no stacks.
+    // The cache holds gimli's rows (about 30 KiB) and framehop's rules; an arena that cannot hold
+    // it means no stacks.
     if arena.is_some_and(|arena| arena.untouched_bytes() < 2 * ARENA_RESERVE_BYTES) {
         return None;
     }
@@ -227,8 +232,8 @@ impl Walk<'_> {
         known.map_or(0, |known| known.object.start)
     }
 
-    /// The entry of the thread: from the outermost frame inwards, the first function that is neither in the object that
-    /// starts threads nor in the C++ library.
+    /// The entry of the thread: from the outermost frame inwards, the first function that is
+    /// neither in the object that starts threads nor in the C++ library.
     fn root(&self, frames: &[u64], objects: &[u16]) -> u64 {
         let outermost = objects.last().copied().unwrap_or(u16::MAX);
         let pairs = frames.iter().zip(objects).rev();
@@ -298,7 +303,8 @@ impl Walk<'_> {
 
 fn module(object: Object, tables: Tables) -> Module<&'static [u8]> {
     let range = |(start, bytes): (u64, u64)| start..start + bytes;
-    // SAFETY: `tables` found them inside the object's segments; they stay as long as its code can be on a stack.
+    // SAFETY: `tables` found them inside the object's segments; they stay as long as its code can
+    // be on a stack.
     let bytes = |(start, bytes): (u64, u64)| unsafe {
         std::slice::from_raw_parts(start as *const u8, bytes as usize)
     };

@@ -1,4 +1,5 @@
-//! The probe's life in a process: looked for at the first call, started as soon as there is an environment, switched off.
+//! The probe's life in a process: looked for at the first call, started as soon as there is an
+//! environment, switched off.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
@@ -38,8 +39,8 @@ struct Place(UnsafeCell<MaybeUninit<Probe>>);
 unsafe impl Sync for Place {}
 static PROBE: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
 
-/// Row of the thread that started the probe. It gets there by the slow paths until all constructors before ours have run:
-/// an allocator whose own have not may allocate where the hot path must not.
+/// Row of the thread that started the probe. It gets there by the slow paths until all constructors
+/// before ours have run: an allocator whose own have not may allocate where the hot path must not.
 static FIRST_ROW: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
 static FIRST_TID: AtomicU32 = AtomicU32::new(0);
 static CONSTRUCTED: AtomicBool = AtomicBool::new(false);
@@ -220,7 +221,8 @@ unsafe fn take_over_early(probe: &Probe) {
     }
 }
 
-/// A block of the time before the start. The size of it may cost an allocation in turn (gperftools, the first time).
+/// A block of the time before the start. The size of it may cost an allocation in turn (gperftools,
+/// the first time).
 pub unsafe fn count_early(block: Ptr, bytes: u64) {
     if block.is_null() {
         return;

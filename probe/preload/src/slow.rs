@@ -1,7 +1,8 @@
-//! The calls that are not just counted: the first of a thread, a sampled one, one whose block may be sampled.
+//! The calls that are not just counted: the first of a thread, a sampled one, one whose block may
+//! be sampled.
 //!
-//! Nothing is held while the next library's function runs: operator new may throw through here, and a new_handler may
-//! leave by longjmp.
+//! Nothing is held while the next library's function runs: operator new may throw through here, and
+//! a new_handler may leave by longjmp.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -79,7 +80,8 @@ unsafe fn after(row: *mut Thread, block: Ptr) {
     }
 }
 
-/// Usable bytes of a new block. Asking may allocate in turn (gperftools before its constructors, each time): only one deep.
+/// Usable bytes of a new block. Asking may allocate in turn (gperftools before its constructors,
+/// each time): only one deep.
 pub unsafe fn usable_carefully(block: Ptr) -> u64 {
     Inside::enter().map_or(0, |_inside| unsafe { usable::by_call(block) })
 }

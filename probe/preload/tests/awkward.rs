@@ -1,16 +1,18 @@
-//! Deliberately awkward programs under the probe, over each allocator of this machine: they must end as without it, and
-//! the probe's exact counts must be the program's own within 1 %.
+//! Deliberately awkward programs under the probe, over each allocator of this machine: they must
+//! end as without it, and the probe's exact counts must be the program's own within 1 %.
 
 mod subject;
 
 use abi::{State, bytes_mode};
 use subject::{Mark, Subject, Totals, allocators, compile, look, totals, works_without};
 
-/// The C library and the loader allocate a little between two marks (buffers, thread records), unseen by the program.
+/// The C library and the loader allocate a little between two marks (buffers, thread records),
+/// unseen by the program.
 const SLACK_BLOCKS: f64 = 60.0;
 const SLACK_BYTES: f64 = 64.0 * 1024.0;
 
-/// Runs a program over every allocator; at every mark compares the probe's counts since the first with its own.
+/// Runs a program over every allocator; at every mark compares the probe's counts since the first
+/// with its own.
 fn agrees(source: &str, arguments: &[&str], env: &[(&str, &str)]) {
     agrees_within(source, arguments, env, SLACK_BLOCKS);
 }
@@ -100,6 +102,13 @@ fn the_whole_family() {
 fn every_operator() {
     agrees("operators.cpp", &[], &[]);
     agrees("operators.cpp", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
+}
+
+#[test]
+fn what_cannot_be_had() {
+    agrees("refuses.c", &[], &[]);
+    agrees("refuses.c", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
+    agrees("throws.cpp", &[], &[]);
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Running an awkward program under the built probe, over an allocator, and looking at it from outside while it waits.
+//! Running an awkward program under the built probe, over an allocator, and looking at it from
+//! outside while it waits.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,8 +13,8 @@ use abi::Snapshot;
 /// Longest that a program may take between two marks.
 const SECONDS_MAX: u64 = 120;
 
-/// The probe, built now in this test's own profile (cargo builds no cdylib for a test); or the one that
-/// `HIGHWATER_PROBE_LIBRARY` names.
+/// The probe, built now in this test's own profile (cargo builds no cdylib for a test); or the one
+/// that `HIGHWATER_PROBE_LIBRARY` names.
 pub fn library() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT
@@ -137,8 +138,8 @@ pub fn compile(source: &str, flags: &[&str]) -> Option<PathBuf> {
     Some(out)
 }
 
-/// True when the program ends well over an allocator without any probe; else says that it is left out. Several allocators
-/// have defects of their own (highwater's recipes name them).
+/// True when the program ends well over an allocator without any probe; else says that it is left
+/// out. Several allocators have defects of their own (highwater's recipes name them).
 pub fn works_without(
     program: &Path,
     arguments: &[&str],
@@ -263,7 +264,8 @@ impl Subject {
     }
 }
 
-/// A copy of the probe's mapping in a process, found and read from outside; or what its anchor says.
+/// A copy of the probe's mapping in a process, found and read from outside; or what its anchor
+/// says.
 pub fn look(pid: u32) -> Result<Vec<u8>, abi::Anchor> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
