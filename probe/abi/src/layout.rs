@@ -132,6 +132,9 @@ pub struct Header {
     pub budget_ppm: u64,
     /// Seed of the sampler.
     pub seed: u64,
+    /// Length of everything that the probe has mapped from the header on, bytes: `total_bytes`, then
+    /// a page that nobody can read and the unwinder's stack.
+    pub mapped_bytes: u64,
     /// Where each section is; index by [`SectionKind`].
     pub sections: [Section; 16],
     /// What the probe did, lost and cost.

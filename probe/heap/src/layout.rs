@@ -33,8 +33,10 @@ pub struct Plan {
     pub arena_at: usize,
     /// First byte of the unwinder's stack, page-aligned.
     pub stack_at: usize,
-    /// Length of the whole mapping, whole pages.
+    /// What a reader copies, whole pages: all but the unwinder's stack.
     pub total_bytes: usize,
+    /// Length of the whole mapping.
+    pub mapped_bytes: usize,
     /// The cap that it was made for.
     pub cap_bytes: usize,
 }
@@ -46,7 +48,7 @@ impl Plan {
         let fitting = SCALES.iter().map(|scale| Plan::scaled(*scale, cap_bytes));
         let mut smallest = Plan::scaled(1, cap_bytes);
         for plan in fitting {
-            if plan.total_bytes <= cap_bytes {
+            if plan.mapped_bytes <= cap_bytes {
                 smallest = plan;
                 break;
             }
@@ -97,12 +99,13 @@ impl Plan {
             at = (at + capacity * stride).next_multiple_of(128);
         }
         let stack_at = (at + ARENA_BYTES).next_multiple_of(abi::PAGE_BYTES);
-        let total_bytes = stack_at + STACK_BYTES;
+        let mapped_bytes = stack_at + STACK_BYTES;
         Plan {
             sections,
             arena_at: at,
             stack_at,
-            total_bytes,
+            total_bytes: stack_at,
+            mapped_bytes,
             cap_bytes,
         }
     }
@@ -116,12 +119,13 @@ impl Plan {
     /// start.
     ///
     /// # Safety
-    /// `header` begins a zeroed, writable mapping of `total_bytes`.
+    /// `header` begins a zeroed, writable mapping of `mapped_bytes`.
     pub unsafe fn write(&self, header: *mut Header) {
         unsafe {
             (*header).version = VERSION;
             (*header).header_bytes = HEADER_BYTES as u32;
             (*header).total_bytes = self.total_bytes as u64;
+            (*header).mapped_bytes = self.mapped_bytes as u64;
             (*header).cap_bytes = self.cap_bytes as u64;
             (*header).sections = self.sections;
             (*header).state = State::Starting as u32;
@@ -155,9 +159,9 @@ mod tests {
         ] {
             let plan = Plan::within(cap);
             assert!(
-                plan.total_bytes <= cap.max(CAP_BYTES_MIN),
+                plan.mapped_bytes <= cap.max(CAP_BYTES_MIN),
                 "{cap}: {}",
-                plan.total_bytes
+                plan.mapped_bytes
             );
         }
     }

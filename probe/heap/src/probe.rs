@@ -126,7 +126,7 @@ impl Probe {
                 return Some(mean);
             }
             self.set_distance(row, distance - rest, mean);
-            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes - left);
+            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes);
             None
         }
     }

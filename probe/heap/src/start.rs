@@ -44,7 +44,7 @@ pub struct Home {
 /// One thread, once per process (tests: once per mapping).
 pub unsafe fn start(settings: &Settings, home: Home) -> Option<Probe> {
     let plan = Plan::within(settings.cap_bytes);
-    let reserved = Reserved::new(plan.total_bytes)?;
+    let reserved = Reserved::new(plan.mapped_bytes)?;
     let header: *mut Header = reserved.start.cast();
     let now_ns = clock::monotonic_ns();
     unsafe {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
@@ -268,14 +267,10 @@ impl Subject {
 /// says.
 pub fn look(pid: u32) -> Result<Vec<u8>, abi::Anchor> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    let memory = std::fs::File::open(format!("/proc/{pid}/mem")).unwrap();
-    let copy = |start: u64, bytes: u64| {
-        let mut copy = vec![0; bytes as usize];
-        memory.read_exact_at(&mut copy, start).map(|()| copy)
-    };
+    let copy = |start: u64, bytes: u64| copy_of(pid, start, bytes);
     let by_anchor = || {
         let ranges = abi::anchor_candidates(&maps)
-            .filter_map(|range| copy(range.start, range.end - range.start).ok());
+            .filter_map(|range| copy(range.start, range.end - range.start));
         ranges
             .filter_map(|bytes| abi::Anchor::find(&bytes))
             .next()
@@ -291,6 +286,21 @@ pub fn look(pid: u32) -> Result<Vec<u8>, abi::Anchor> {
     );
     let header = abi::read_header(&copy(range.start, abi::HEADER_BYTES as u64).unwrap()).unwrap();
     Ok(copy(range.start, header.total_bytes).unwrap())
+}
+
+/// Memory of a process by process_vm_readv, as a reader does it; `None` when not all of it can be read.
+fn copy_of(pid: u32, start: u64, bytes: u64) -> Option<Vec<u8>> {
+    let mut copy = vec![0u8; bytes as usize];
+    let here = libc::iovec {
+        iov_base: copy.as_mut_ptr().cast(),
+        iov_len: copy.len(),
+    };
+    let there = libc::iovec {
+        iov_base: start as *mut libc::c_void,
+        iov_len: copy.len(),
+    };
+    let read = unsafe { libc::process_vm_readv(pid as libc::pid_t, &here, 1, &there, 1, 0) };
+    (read == bytes as isize).then_some(copy)
 }
 
 /// Sums over all threads.
