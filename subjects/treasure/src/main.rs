@@ -22,6 +22,8 @@ static ALLOCATOR: highwater_alloc::Allocator = highwater_alloc::Allocator::new()
 
 /// Descriptors for the log, the ring, the listeners and HTTP.
 const DESCRIPTORS_KEPT: u64 = 256;
+/// A write would pass the file-size limit; the same number on every Linux but MIPS.
+const SIGXFSZ: i32 = 25;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Net {
@@ -39,7 +41,7 @@ enum Coins {
     Inline,
 }
 
-#[derive(Parser, Debug)]
+#[derive(Parser, Debug, Clone)]
 #[command(
     version,
     about = "A real-time coin hunt: taps over TCP, coins back once they are in the log"
@@ -93,7 +95,7 @@ struct Arguments {
     /// From pause to pause
     #[arg(long, default_value = "12s", value_parser = humantime::parse_duration)]
     pause_every: Duration,
-    /// Of the coins and tokens
+    /// Of the coins and tokens, together with the number of this start
     #[arg(long, default_value_t = 1)]
     seed: u64,
 }
@@ -138,7 +140,17 @@ fn start<P: Payload>(arguments: &Arguments) -> Result<()> {
     let figures = Arc::new(Figures::default());
     let table: Arc<dyn Table> = Arc::new(Game::new(sessions, arguments.spray, figures.clone()));
     let log = Arc::new(Log::new(folder, recovered.generation, arguments.sync));
-    serve(arguments, table, log, figures)
+    // A restart must not draw the coins and tokens of the start before it again.
+    let seed = arguments.seed.wrapping_add(recovered.generation << 20);
+    serve(
+        &Arguments {
+            seed,
+            ..arguments.clone()
+        },
+        table,
+        log,
+        figures,
+    )
 }
 
 fn serve(
@@ -221,6 +233,8 @@ async fn serve_async(
         signal(SignalKind::terminate())?,
         signal(SignalKind::interrupt())?,
     );
+    // With a handler a file-size limit is a write that fails, as a full disk is; without, it kills.
+    let _file_size = signal(SignalKind::from_raw(SIGXFSZ))?;
     let page = SocketAddr::new(arguments.address, arguments.http);
     let listen = |address| -> Result<tokio::net::TcpListener> {
         let listener =
