@@ -18,6 +18,7 @@ use rustix::time::{
 };
 use socket2::{Domain, Socket, Type};
 
+use crate::pauses::Pauses;
 use crate::player::{Event, Player};
 use crate::ramp::Ramp;
 
@@ -67,6 +68,8 @@ pub struct Plan {
     /// Players that hang up and come back, per second.
     pub dropouts_per_s: f64,
     pub timeout: Duration,
+    /// Answers slower than this belong to a pause.
+    pub pause_over: Duration,
     pub seed: u64,
     /// Number of this crowd's first player over all crowds, for its local address.
     pub first: usize,
@@ -88,8 +91,37 @@ pub struct Crowd<'a> {
     seats: Vec<Seat>,
     random: fastrand::Rng,
     next_dropout_ns: u64,
+    seen: Seen,
+}
+
+/// What a crowd measured, beside what it recorded line by line.
+pub struct Seen {
     /// How late taps were handed to the socket, ns.
     pub late: Histogram<u64>,
+    /// From due to answered, ns.
+    pub latency: Histogram<u64>,
+    pub pauses: Pauses,
+}
+
+impl Seen {
+    pub fn new(pause_over: Duration) -> Seen {
+        Seen {
+            late: highwater_load::interval::new_histogram(),
+            latency: highwater_load::interval::new_histogram(),
+            pauses: Pauses::new(pause_over.as_nanos() as u64),
+        }
+    }
+
+    /// Adds another thread's.
+    ///
+    /// # Errors
+    /// Never for histograms of the same bounds, which these have.
+    pub fn add(&mut self, other: Seen) -> Result<(), hdrhistogram::AdditionError> {
+        self.late.add(other.late)?;
+        self.latency.add(other.latency)?;
+        self.pauses.add(other.pauses);
+        Ok(())
+    }
 }
 
 impl<'a> Crowd<'a> {
@@ -103,6 +135,7 @@ impl<'a> Crowd<'a> {
             retry_ns: 0,
             wants_write: false,
         };
+        let seen = Seen::new(plan.pause_over);
         Ok(Crowd {
             random: fastrand::Rng::with_seed(plan.seed),
             next_dropout_ns: plan.start_ns,
@@ -110,15 +143,15 @@ impl<'a> Crowd<'a> {
             shared,
             poll: Poll::new()?,
             seats: players.into_iter().map(seat).collect(),
-            late: highwater_load::interval::new_histogram(),
+            seen,
         })
     }
 
-    /// Plays until the end; the players with their accounts.
+    /// Plays until the end; what it measured.
     ///
     /// # Errors
     /// When poll or timer fail; never for what the server does.
-    pub fn run(mut self) -> io::Result<(Vec<Player>, Histogram<u64>)> {
+    pub fn run(mut self) -> io::Result<Seen> {
         let timer = timerfd_create(
             TimerfdClockId::Monotonic,
             TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
@@ -174,7 +207,10 @@ impl<'a> Crowd<'a> {
         }
         if self.seats[at].is_connected {
             self.write(at);
-            let _ = self.late.record(now_ns().saturating_sub(due_ns).max(1));
+            let _ = self
+                .seen
+                .late
+                .record(now_ns().saturating_sub(due_ns).max(1));
         }
     }
 
@@ -220,7 +256,8 @@ impl<'a> Crowd<'a> {
             self.shared.connected.fetch_add(1, Relaxed);
         }
         let shared = self.shared;
-        let mut report = |event| record(shared, event);
+        let seen = &mut self.seen;
+        let mut report = |event| record(shared, seen, event);
         if seat.player.read(stream, &mut report).is_err() {
             return self.lose(at);
         }
@@ -286,23 +323,25 @@ impl<'a> Crowd<'a> {
         self.seats.iter().all(|seat| seat.player.is_idle())
     }
 
-    fn end(mut self) -> (Vec<Player>, Histogram<u64>) {
+    fn end(mut self) -> Seen {
         let now = now_ns();
         for seat in &mut self.seats {
-            seat.player
-                .give_up()
-                .for_each(|due_ns| self.shared.recorder.timed_out(due_ns, now));
+            let unanswered = seat.player.give_up();
+            unanswered.for_each(|due_ns| self.shared.recorder.timed_out(due_ns, now));
         }
-        (
-            self.seats.into_iter().map(|seat| seat.player).collect(),
-            self.late,
-        )
+        self.seen
     }
 }
 
-fn record(shared: &Shared, event: Event) {
+fn record(shared: &Shared, seen: &mut Seen, event: Event) {
     match event {
-        Event::Answered { due_ns } => shared.recorder.answered(due_ns, now_ns()),
+        Event::Answered { due_ns } => {
+            let now = now_ns();
+            shared.recorder.answered(due_ns, now);
+            seen.latency
+                .saturating_record(now.saturating_sub(due_ns).max(1));
+            seen.pauses.answered(due_ns, now);
+        }
         Event::Refused { .. } => {
             shared.refused.fetch_add(1, Relaxed);
             shared.recorder.failed();

@@ -11,9 +11,9 @@ use anyhow::{Context, Result, anyhow, ensure};
 use clap::Parser;
 use highwater_load::arrivals::RATE_PER_S;
 use highwater_load::clock::now_ns;
-use highwater_load::{Output, Spacing};
+use highwater_load::{Output, Spacing, Totals};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use treasure_load::crowd::{Crowd, Plan, Shared};
+use treasure_load::crowd::{Crowd, Plan, Seen, Shared};
 use treasure_load::fill;
 use treasure_load::player::Player;
 use treasure_load::ramp::Ramp;
@@ -55,6 +55,9 @@ struct Arguments {
     /// A tap without an answer for so long is given up
     #[arg(long, default_value = "10s", value_parser = humantime::parse_duration)]
     timeout: Duration,
+    /// Answers slower than this count as a pause, those that overlap as one
+    #[arg(long, default_value = "3ms", value_parser = humantime::parse_duration)]
+    pause_over: Duration,
     /// Threads
     #[arg(long, default_value_t = 1)]
     threads: usize,
@@ -119,7 +122,7 @@ fn play(arguments: &Arguments, stop: &AtomicBool) -> Result<()> {
         .map_or(u64::MAX / 2, |duration| duration.as_nanos() as u64);
     let end_ns = start_ns.saturating_add(length_ns);
     let mut stdout = io::stdout().lock();
-    let (late, totals) = std::thread::scope(|scope| -> Result<_> {
+    let (seen, totals) = std::thread::scope(|scope| -> Result<_> {
         let mut threads = Vec::new();
         let mut first = 0;
         for thread in 0..arguments.threads {
@@ -136,34 +139,47 @@ fn play(arguments: &Arguments, stop: &AtomicBool) -> Result<()> {
         if now_ns() < end_ns {
             shared.stop.store(true, Relaxed);
         }
-        let mut late = highwater_load::interval::new_histogram();
+        let mut seen = Seen::new(arguments.pause_over);
         for thread in threads {
-            let (_, of_thread) = thread
-                .join()
-                .map_err(|_| anyhow!("a crowd panicked"))?
-                .context("playing")?;
-            late.add(of_thread).context("adding up")?;
+            let of_thread = thread.join().map_err(|_| anyhow!("a crowd panicked"))?;
+            seen.add(of_thread.context("playing")?)
+                .context("adding up")?;
         }
         printed.context("printing")?;
         output.write_line().context("printing")?;
-        Ok((late, output.totals()))
+        Ok((seen, output.totals()))
     })?;
-    let figure = |of: &std::sync::atomic::AtomicU64| of.load(Relaxed);
-    let figures = serde_json::json!({
-        "schema": "treasure.load/1",
-        "requests": totals.requests, "errors": totals.errors, "dropped": totals.dropped,
-        "late_ns_p50": late.value_at_quantile(0.5), "late_ns_p99": late.value_at_quantile(0.99),
-        "late_ns_p999": late.value_at_quantile(0.999), "late_ns_max": late.max(),
-        "reconnects": figure(&shared.reconnects), "resumed": figure(&shared.resumed),
-        "refused": figure(&shared.refused), "wrong": figure(&shared.wrong),
-    });
-    eprintln!("{figures}");
-    let wrong = figure(&shared.wrong);
+    eprintln!("{}", figures(&shared, &seen, &totals));
+    let wrong = shared.wrong.load(Relaxed);
     ensure!(
         wrong == 0,
         "{wrong} sessions came back with another number of coins than their players were told"
     );
     Ok(())
+}
+
+/// The last line: sums, the latency of all answers, how late the load itself was, and the pauses.
+fn figures(shared: &Shared, seen: &Seen, totals: &Totals) -> serde_json::Value {
+    let quantiles = |of: &hdrhistogram::Histogram<u64>| {
+        serde_json::json!({
+            "p50": of.value_at_quantile(0.5), "p99": of.value_at_quantile(0.99),
+            "p999": of.value_at_quantile(0.999), "p9999": of.value_at_quantile(0.9999),
+            "max": of.max(), "over_1ms": of.count_between(1_000_000, u64::MAX),
+        })
+    };
+    let pauses = seen.pauses.summary().map(|found| {
+        serde_json::json!({
+            "count": found.count, "length_ns": found.length_ns, "period_ns": found.period_ns,
+        })
+    });
+    let figure = |of: &std::sync::atomic::AtomicU64| of.load(Relaxed);
+    serde_json::json!({
+        "schema": "treasure.load/1",
+        "requests": totals.requests, "errors": totals.errors, "dropped": totals.dropped,
+        "latency_ns": quantiles(&seen.latency), "late_ns": quantiles(&seen.late), "pauses": pauses,
+        "reconnects": figure(&shared.reconnects), "resumed": figure(&shared.resumed),
+        "refused": figure(&shared.refused), "wrong": figure(&shared.wrong),
+    })
 }
 
 fn plan(arguments: &Arguments, thread: usize, first: usize, start_ns: u64, end_ns: u64) -> Plan {
@@ -184,6 +200,7 @@ fn plan(arguments: &Arguments, thread: usize, first: usize, start_ns: u64, end_n
         end_ns,
         dropouts_per_s: arguments.dropouts / threads,
         timeout: arguments.timeout,
+        pause_over: arguments.pause_over,
         seed,
         first,
     }
