@@ -12,7 +12,7 @@ mod phrases;
 mod rows;
 mod standing;
 
-pub use rows::DEFECTS_FACT;
+pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT};
 
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +70,8 @@ pub struct ArmRow {
     pub proved: Vec<String>,
     /// Known defects of the allocator.
     pub defects: Vec<String>,
+    /// Misuse that ends a process of this arm instead of corrupting it, by name: "double-free".
+    pub protections: Vec<String>,
     /// Why the arm ended early, if it did.
     pub aborted: Option<String>,
     /// Processes started, ended unexpectedly, restarted.
