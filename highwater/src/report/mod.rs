@@ -10,10 +10,12 @@
 pub mod against;
 pub mod charts;
 pub mod csv;
+pub mod explain;
 pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod stall;
 pub mod text;
 pub mod visible;
 

@@ -4,6 +4,7 @@
 
 pub mod arm;
 pub mod audit;
+pub mod cause;
 pub mod check;
 mod curve;
 mod label;
