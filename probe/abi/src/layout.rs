@@ -212,8 +212,10 @@ pub struct Thread {
     pub state: u16,
     /// Forks when the row was taken ([`Header::forks`]): a smaller number is a thread of the parent.
     pub forks: u32,
+    /// 1: the present distance was cut short, and another is drawn at its end without a sample.
+    pub cut: u64,
     /// Always 0.
-    pub reserved: [u64; 5],
+    pub reserved: [u64; 4],
 }
 
 /// States of a row of the threads section.
