@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test page-tests test-long bench bench-verdict lint check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests test-long bench bench-verdict lint check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -24,6 +24,9 @@ demo: build subjects
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
 test: subjects page-tests
+	@.ci/count-skipped $(MAKE) --no-print-directory tests
+
+tests:
 	$(CARGO) test --workspace --locked --no-fail-fast
 	subjects/relay/build test --summary all
 

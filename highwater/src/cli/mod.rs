@@ -3,6 +3,7 @@
 pub mod allocators;
 pub mod collect;
 pub mod conclude;
+pub mod doctor;
 pub mod exit;
 pub mod explain;
 pub mod init;
@@ -11,7 +12,6 @@ pub mod manual;
 pub mod report;
 pub mod run;
 pub mod verdict;
-mod verdict_lines;
 
 use std::io;
 use std::path::Path;
@@ -50,6 +50,7 @@ pub enum Verb {
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
+    Doctor(doctor::DoctorArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
     #[command(hide = true)]
@@ -68,6 +69,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             .map(|()| ExitCode::from(exit::DONE)),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
+        Verb::Doctor(args) => doctor::run(&args).map(ExitCode::from),
         Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
         Verb::Man(args) => manual::man(&args).map(ExitCode::from),
     }

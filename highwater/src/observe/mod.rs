@@ -17,4 +17,5 @@ pub mod openmetrics;
 pub mod page;
 pub mod pressure;
 pub mod proc;
+pub mod switches;
 pub mod watched;

@@ -5,7 +5,7 @@
 //! mention.
 
 use super::visible::visible;
-use super::{Report, text};
+use super::{Report, column_scales, text};
 use crate::analyse::cost::ArmCost;
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::Estimate;
@@ -84,15 +84,7 @@ fn facts(report: &Report) -> String {
 
 fn table(report: &Report) -> String {
     let rows = &report.verdict.arms;
-    let levels = rows
-        .iter()
-        .filter_map(|row| row.memory.level)
-        .map(|level| level.value);
-    let slopes = rows
-        .iter()
-        .filter_map(|row| row.memory.slope_per_hour)
-        .map(|slope| slope.value);
-    let scales = (ByteScale::of_column(levels), ByteScale::of_column(slopes));
+    let scales = column_scales(&report.verdict);
     let mut lines = vec![
         format!(
             "| Arm | RSS {} | Trend | {}/h | x control | CPU user + system % | Faults/s \

@@ -7,7 +7,7 @@ use super::{Estimate, Label, Rules};
 use crate::analyse::bins::Bin;
 use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, fit_few, sketch};
 use crate::analyse::mixture::{Mixture, Part};
-use crate::analyse::order::{median, quantile};
+use crate::analyse::order::median;
 use crate::analyse::shapes::{Bounded, Family, Shapes, shapes, simple_shapes};
 use crate::analyse::student::t_cdf;
 
@@ -87,11 +87,15 @@ pub struct View<'a> {
     pub width_s: f64,
     /// The level that shares are taken of, when it is not that of the bins (the floors of a saw).
     pub level: Option<f64>,
+    /// Grain of the readings; 0 when they are not coarse.
+    pub grain: f64,
     /// A handful of points: only the simplest shapes.
     pub few: bool,
 }
 
 struct Scaled {
+    /// A step below this height (in scaled units) may be the grain of the readings.
+    grain: f64,
     window: Window,
     /// Unit of x and y: seconds per window, and the unit of values per scaled unit.
     span_s: f64,
@@ -185,10 +189,11 @@ fn scale(view: &View) -> Option<Scaled> {
         thin: bins.iter().map(|b| usual / b.count as f64).collect(),
         nuisance: harmonics(view),
         now: (clock(last) / span_s).clamp(0.3, 1.0),
-        floor: floor_of(&values, scale, level),
+        floor: floor_of(view.grain, scale, level),
         reach: 1.0,
     };
     Some(Scaled {
+        grain: GRAINS * view.grain / scale,
         window,
         span_s,
         scale,
@@ -200,23 +205,9 @@ fn scale(view: &View) -> Option<Scaled> {
 
 /// No residual is known better than the grain of the readings, a three-thousandth of the level, or a
 /// hundredth of the range: no real curve is exactly a formula.
-fn floor_of(values: &[f64], scale: f64, level: f64) -> f64 {
-    let mut moves: Vec<f64> = values
-        .windows(2)
-        .map(|w| (w[1] - w[0]).abs())
-        .filter(|m| *m > 0.0)
-        .collect();
-    let grain = if moves.is_empty() {
-        0.0
-    } else {
-        quantile(&mut moves, 0.0)
-    };
-    let grain = if values.iter().all(|v| (v / grain.max(1e-9)).fract() < 1e-6) {
-        grain
-    } else {
-        0.0
-    };
-    (0.29 * grain.min(0.1 * scale))
+fn floor_of(grain: f64, scale: f64, level: f64) -> f64 {
+    // What is rounded to a grain is off by 0.29 grains (the deviation of an even distribution).
+    (0.29 * grain.min(0.2 * scale))
         .max(3e-4 * level)
         .max(5e-3 * scale)
         / scale
@@ -249,8 +240,20 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
 /// share goes on.
 const STRAIGHT: f64 = 0.5;
 
-/// How one candidate spreads its weight over the labels; bars in scaled units.
-fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> Weights {
+/// A step of fewer grains than this is what a slow drift looks like in coarse readings.
+const GRAINS: f64 = 1.5;
+
+/// Heights in scaled units from which something is said, and whether enough of a day was seen.
+struct Bars {
+    growth: f64,
+    shift: f64,
+    grain: f64,
+    day_seen: bool,
+}
+
+/// How one candidate spreads its weight over the labels.
+fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
+    let (growth_bar, shift_bar) = (bars.growth, bars.shift);
     let unbounded = c.limit.is_none();
     let growing = if unbounded {
         above(c.growth, growth_bar, c.df)
@@ -279,17 +282,25 @@ fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> 
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
+        Bounded::Step if c.rise.mean.abs() < bars.grain => w.open = rest * (rose + fell).min(1.0),
         Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
-        Bounded::Day => w.open = if day_seen { 0.0 } else { rest },
+        Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
+    }
+    if c.rungs() == Some(2) {
+        // Two rungs have a distance and no rhythm yet.
+        (w.growing, w.open) = (0.0, w.open + w.growing);
     }
     w.flat = (1.0 - w.growing - w.plateauing - w.stepped - w.open).max(0.0);
     w
 }
 
 fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
-    let growth_bar = rules.growth_share * scaled.level / scaled.scale;
-    let shift_bar = rules.shift_share * scaled.level / scaled.scale;
-    let day_seen = scaled.span_s >= 1.5 * DAY_S;
+    let bars = Bars {
+        growth: rules.growth_share * scaled.level / scaled.scale,
+        shift: rules.shift_share * scaled.level / scaled.scale,
+        grain: scaled.grain,
+        day_seen: scaled.span_s >= 1.5 * DAY_S,
+    };
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,
         window_s: scaled.span_s,
@@ -302,7 +313,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
         if weight < 1e-6 {
             continue;
         }
-        let labels = labels_of(c, growth_bar, shift_bar, day_seen);
+        let labels = labels_of(c, &bars);
         said.weights.add(&labels, weight);
         *said.families.entry(c.family).or_insert(0.0) += weight;
         let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {

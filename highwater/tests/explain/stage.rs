@@ -50,7 +50,7 @@ fn build_probe() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = Path::new(env!("CARGO_BIN_EXE_highwater")).parent().unwrap();
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--locked", "-p", "highwater-probe-preload"]).current_dir(root);
+    build.args(["build", "--locked", "-p", "highwater-probe"]).current_dir(root);
     if folder.ends_with("release") {
         build.arg("--release");
     }

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeMap;
 
+use super::decide::Schedule;
 use crate::cli::exit;
 use crate::subject::experiment::{Arm, Experiment, SubjectKind, freeze, redact::redact_experiment};
+use crate::units::written;
 
 /// Every command and environment as it would be started, then the effective experiment file.
-pub fn print(experiment: &Experiment) -> anyhow::Result<u8> {
-    anstream::print!("{}", words(&redact_experiment(experiment)));
+pub fn print(experiment: &Experiment, until_decided: bool) -> anyhow::Result<u8> {
+    let plan = redact_experiment(experiment);
+    let stop = until_decided.then(|| stop_words(&plan)).unwrap_or_default();
+    anstream::print!("{}", words(&plan, &stop));
     Ok(exit::DONE)
 }
 
-fn words(plan: &Experiment) -> String {
+fn words(plan: &Experiment, stop: &str) -> String {
     let mut out = format!("{}: {}\n", plan.name, plan.hypothesis);
     out.push_str(&format!(
         "{} arms x {} processes for {} at a look every {}, the first {} left out; seed {}\n",
@@ -22,6 +26,7 @@ fn words(plan: &Experiment) -> String {
         humantime::format_duration(plan.warmup),
         plan.seed,
     ));
+    out.push_str(stop);
     for arm in &plan.arms {
         out.push_str(&arm_words(plan, arm));
     }
@@ -33,6 +38,19 @@ fn words(plan: &Experiment) -> String {
     out.push_str("\nThe experiment with every default and override in it:\n\n");
     out.push_str(&freeze(plan));
     out
+}
+
+/// When the stop rule looks.
+fn stop_words(plan: &Experiment) -> String {
+    let schedule = Schedule::of(plan);
+    let warmup_s = plan.warmup.as_secs_f64();
+    format!(
+        "until decided: the first look that may decide after {}, then whenever the window has grown by a \
+         quarter, {} in all; at most {}\n",
+        written::seconds(schedule.first_s + warmup_s),
+        schedule.count(),
+        written::seconds(schedule.last_s + warmup_s),
+    )
 }
 
 fn arm_words(plan: &Experiment, arm: &Arm) -> String {

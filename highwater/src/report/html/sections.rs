@@ -6,7 +6,6 @@ use super::{numbers, swatch, visible};
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
 use crate::units::written;
-use crate::verdict::check::CheckOutcome;
 use crate::verdict::run::Adopt;
 
 /// Rows of the table of events at most; the run folder has all of them.
@@ -151,56 +150,6 @@ fn rss_caption(report: &Report) -> String {
 fn stretch_caption(what: &str, stretch_s: Option<f64>) -> String {
     let mean = stretch_s.map(|stretch| format!(", means of {}", written::seconds(stretch)));
     format!("{what}{}.", mean.unwrap_or_default())
-}
-
-pub fn checks(report: &Report) -> Markup {
-    let checks = &report.verdict.checks;
-    let mut names: Vec<&str> = Vec::new();
-    for check in checks {
-        if !names.contains(&check.check.as_str()) {
-            names.push(&check.check);
-        }
-    }
-    let arms = report
-        .charts
-        .arms
-        .iter()
-        .filter(|arm| checks.iter().any(|check| check.arm == **arm));
-    let of = |arm: &str, name: &str| checks.iter().find(|c| c.arm == arm && c.check == name);
-    html! {
-        @if !checks.is_empty() {
-            section aria-labelledby="checks" {
-                h2 #checks { "Checks" }
-                div.scroll tabindex="0" { table.matrix {
-                    caption { "The experiment's own conditions, for each arm they name, and what was seen" }
-                    thead { tr {
-                        th scope="col" { "Arm" }
-                        @for name in &names { th scope="col" { (visible(name)) } }
-                    } }
-                    tbody { @for arm in arms {
-                        tr {
-                            th scope="row" { span.name { (swatch(report, arm)) (visible(arm)) } }
-                            @for name in &names {
-                                td { @if let Some(check) = of(arm, name) { (outcome(check)) } }
-                            }
-                        }
-                    } }
-                } }
-            }
-        }
-    }
-}
-
-fn outcome(check: &CheckOutcome) -> Markup {
-    let (class, word) = match check.passed {
-        Some(true) => ("good", "pass"),
-        Some(false) => ("bad", "fail"),
-        None => ("open", "open"),
-    };
-    html! {
-        span class={ "outcome " (class) } { (word) }
-        span.seen { (visible(&check.observed)) }
-    }
 }
 
 pub fn experiment(report: &Report) -> Markup {

@@ -4,13 +4,14 @@
 //! name: what it says follows from the labels, from which arms differ from the control by allocator
 //! only ([`standing`]), and from what the processes were seen to do.
 
-mod audited;
+pub mod audited;
 mod headline;
 pub mod judge;
 mod learnings;
 mod phrases;
 mod rows;
 mod standing;
+pub mod stopped;
 
 pub use rows::DEFECTS_FACT;
 
@@ -105,7 +106,7 @@ pub fn conclude(
     let answer = headline::answer(run, &standings, &findings);
     let adopt = learnings::adopt(run, &standings, &checks);
     let learnings = learnings::learnings(run, &standings, adopt.as_ref());
-    RunVerdict {
+    let mut verdict = RunVerdict {
         headline: answer.headline,
         decided: answer.decided,
         needs: answer.needs,
@@ -116,5 +117,9 @@ pub fn conclude(
         findings,
         adopt,
         own: own_cost(run),
+    };
+    if let Some(stopping) = stopped::stopping(run) {
+        stopped::apply(&mut verdict, &stopping, run.end.is_some());
     }
+    verdict
 }

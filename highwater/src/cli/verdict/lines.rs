@@ -1,7 +1,11 @@
 //! Verdicts as JSON lines: one object a line, `schema` first.
 
+use std::collections::BTreeMap;
+use std::io::Write;
+
 use serde_json::{Map, Value, json};
 
+use super::answer::Answer;
 use crate::verdict::Estimate;
 use crate::verdict::arm::{ArmVerdict, PairVerdict};
 use crate::verdict::audit::Finding;
@@ -9,6 +13,36 @@ use crate::verdict::series::SeriesVerdict;
 
 /// The schema of every line.
 pub const SCHEMA: &str = "highwater.verdict/1";
+
+/// Findings, then series, then each arm after its processes, then pairs.
+///
+/// # Errors
+/// `out` takes no more.
+pub fn write(answer: &Answer, out: &mut impl Write) -> std::io::Result<()> {
+    for f in &answer.findings {
+        writeln!(out, "{}", audit_line(f))?;
+    }
+    let labels = |v: &SeriesVerdict| answer.labels.get(&v.id);
+    for v in &answer.series {
+        writeln!(out, "{}", series_line(v, labels(v)))?;
+    }
+    for arm in &answer.arms {
+        // Parts of series (`--at`) stand above, in place of the whole ones.
+        for v in arm
+            .verdict
+            .processes
+            .iter()
+            .filter(|_| answer.series.is_empty())
+        {
+            writeln!(out, "{}", series_line(v, labels(v)))?;
+        }
+        writeln!(out, "{}", arm_line(&arm.verdict, arm.refused))?;
+    }
+    for pair in &answer.pairs {
+        writeln!(out, "{}", pair_line(pair))?;
+    }
+    Ok(())
+}
 
 /// An infinite or missing number is null.
 fn put(line: &mut Map<String, Value>, names: [&str; 3], e: Option<Estimate>) {
@@ -26,8 +60,8 @@ fn line(kind: &str, id: &str) -> Map<String, Value> {
     line
 }
 
-/// One series.
-pub fn series_line(v: &SeriesVerdict) -> String {
+/// One series; `labels` are those of a fleet's series.
+pub fn series_line(v: &SeriesVerdict, labels: Option<&BTreeMap<String, String>>) -> String {
     let mut l = line("series", &v.id);
     l.insert("label".to_owned(), json!(v.label.word()));
     put(
@@ -57,6 +91,9 @@ pub fn series_line(v: &SeriesVerdict) -> String {
     l.insert("rule".to_owned(), json!(v.rule));
     l.insert("evidence".to_owned(), json!(v.evidence));
     l.insert("needs".to_owned(), json!(v.needs));
+    if let Some(labels) = labels {
+        l.insert("labels".to_owned(), json!(labels));
+    }
     Value::Object(l).to_string()
 }
 

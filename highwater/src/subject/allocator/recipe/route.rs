@@ -1,109 +1,6 @@
-//! What a recipe file says: an allocator of one version, where it comes from, how it is built, what
-//! is known about it. Pure data; `allocators/README.md` describes the format for people.
-
-use std::collections::BTreeMap;
+//! Ways to get an allocator: where its source comes from, how the library is made of it.
 
 use serde::{Deserialize, Serialize};
-
-/// One file of `allocators/`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Recipe {
-    pub name: String,
-    /// The upstream version; `system` for what the machine has.
-    pub version: String,
-    /// One line: what it is, and what is special about this entry.
-    pub summary: String,
-    /// As the source says it, in SPDX words where they exist.
-    pub licence: String,
-    /// What the allocator itself can tell about its heap at run time.
-    pub statistics: String,
-    /// Why it is added only when it is named (a slow build), if so.
-    pub opt_in: Option<String>,
-    /// Misuse that stops the program instead of corrupting it.
-    #[serde(default)]
-    pub protections: Vec<String>,
-    /// What is known to be wrong with exactly this version.
-    #[serde(default)]
-    pub defects: Vec<Defect>,
-    #[serde(default)]
-    pub version_proof: VersionProof,
-    #[serde(default)]
-    pub tunables: Tunables,
-    /// Ways to get it; the first that fits the machine is used.
-    #[serde(rename = "route")]
-    pub routes: Vec<Route>,
-}
-
-/// A known defect. `id` is a stable word for reports; `text` is one sentence with numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Defect {
-    pub id: String,
-    pub text: String,
-}
-
-/// How a built library shows that it is the version its recipe claims.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VersionProof {
-    /// Texts that must stand in the library's bytes.
-    #[serde(default)]
-    pub strings: Vec<String>,
-    /// What a program started with it prints on stderr.
-    pub says: Option<Says>,
-    /// A line of the source that was compiled.
-    pub source: Option<SourceText>,
-    /// Why none of these is possible.
-    pub because: Option<String>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Says {
-    pub environment: BTreeMap<String, String>,
-    pub text: String,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct SourceText {
-    /// Relative to the source's folder.
-    pub file: String,
-    pub text: String,
-}
-
-/// What this version reads from the environment.
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Tunables {
-    /// Whole variables; a `*` at the end of one stands for any rest.
-    #[serde(default)]
-    pub variables: Vec<String>,
-    /// Variables that hold many `key=value`.
-    #[serde(default)]
-    pub lists: Vec<TunableList>,
-    /// Every value is a number: anything else is ignored by the allocator without a word.
-    #[serde(default)]
-    pub numeric: bool,
-}
-
-/// A variable such as `MALLOC_CONF=key:value,key:value`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TunableList {
-    pub variable: String,
-    /// What stands between two pairs.
-    pub between: char,
-    /// What stands between a key and its value.
-    pub assign: char,
-    pub keys: Vec<String>,
-    /// Keys that exist upstream and are compiled out here, with the reason.
-    #[serde(default)]
-    pub compiled_out: Vec<String>,
-    #[serde(default)]
-    pub compiled_out_because: String,
-}
 
 /// One way to get the library: a source and a build.
 #[derive(Debug, Clone, Deserialize, Serialize)]
@@ -160,6 +57,10 @@ pub struct Package {
     pub suite: String,
     /// Of the `.deb`.
     pub sha256: String,
+    /// The start of the versions that may take its place when a point release of the suite has moved
+    /// on, such as `2.41-`. What took its place is held by the archive's signed index and recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successors: Option<String>,
     /// More packages of the same suite, unpacked into the same folder.
     #[serde(default)]
     pub with: Vec<FurtherPackage>,
@@ -180,6 +81,9 @@ pub struct SourcePackage {
     pub package: String,
     pub version: String,
     pub suite: String,
+    /// As in [`Package`]; the tar file stays the same, and so does its sha256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub successors: Option<String>,
     /// The tar file of the upstream source.
     pub file: String,
     /// Of that tar file.
@@ -211,7 +115,7 @@ pub enum Build {
     Zig(Zig),
 }
 
-/// One call of the compiler: sources in, shared library out.
+/// The compiler: sources in, shared library out, by one call unless `separately` is set.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Compile {
@@ -229,6 +133,9 @@ pub struct Compile {
     /// Libraries to link, such as `pthread`.
     #[serde(default)]
     pub link: Vec<String>,
+    /// Each source by itself, as many at a time as the machine has cores, then one link.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub separately: bool,
     /// Files of `allocators/files/` that are laid into `folder` first, over what is there.
     #[serde(default)]
     pub files: Vec<OwnFile>,
@@ -323,60 +230,8 @@ pub struct Zig {
     pub library: String,
 }
 
-/// The system glibc's recipe has this version.
-pub const SYSTEM_VERSION: &str = "system";
-
-impl Recipe {
-    /// `name@version`, or the bare name of what the machine has.
-    pub fn label(&self) -> String {
-        if self.is_system() {
-            self.name.clone()
-        } else {
-            format!("{}@{}", self.name, self.version)
-        }
-    }
-
-    pub fn is_system(&self) -> bool {
-        self.version == SYSTEM_VERSION
-    }
-
-    /// What is wrong with the recipe itself; empty for a good one. Run over the whole catalogue by
-    /// a test, so that a bad file never ships.
-    pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        if self.routes.is_empty() {
-            faults.push("has no [[route]]".to_owned());
-        }
-        let named = |text: &str| {
-            !text.is_empty()
-                && text
-                    .chars()
-                    .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._+-".contains(c))
-        };
-        if !named(&self.name) || !named(&self.version) {
-            faults.push(format!("name and version must be plain: {}", self.label()));
-        }
-        for route in &self.routes {
-            route.faults(&mut faults);
-        }
-        if self.version_proof.is_empty() && !self.is_system() {
-            faults.push("version_proof says neither a proof nor `because`".to_owned());
-        }
-        faults
-    }
-}
-
-impl VersionProof {
-    fn is_empty(&self) -> bool {
-        self.strings.is_empty()
-            && self.says.is_none()
-            && self.source.is_none()
-            && self.because.is_none()
-    }
-}
-
 impl Route {
-    fn faults(&self, faults: &mut Vec<String>) {
+    pub(super) fn faults(&self, faults: &mut Vec<String>) {
         for (what, sum) in self.source.checksums() {
             let hexadecimal = sum.len() == 64 && sum.bytes().all(|b| b.is_ascii_hexdigit());
             if !hexadecimal {
@@ -417,6 +272,37 @@ impl Route {
 }
 
 impl Build {
+    /// How the library is made, in one line for people.
+    pub fn describe(&self) -> String {
+        match self {
+            Build::System => "what the machine has".to_owned(),
+            Build::Compile(c) => {
+                let defines = c.define.iter().map(|d| format!("-D{d}"));
+                let words: Vec<String> = c.flags.iter().cloned().chain(defines).collect();
+                let sources = match &c.sources[..] {
+                    few if few.len() <= 8 => few.join(" "),
+                    many => format!("({} sources)", many.len()),
+                };
+                format!("compiled with {} {sources}", words.join(" "))
+            }
+            Build::Configure(c) => format!(
+                "configured with {} CFLAGS=\"{}\"",
+                c.arguments.join(" "),
+                c.cflags
+            ),
+            Build::Cmake(c) => format!(
+                "cmake -DCMAKE_BUILD_TYPE=Release {}, target {}",
+                c.arguments.join(" "),
+                c.target
+            ),
+            Build::Copy(c) => format!("the package's own {}", c.file),
+            Build::Loader(c) => {
+                format!("the package's own {}, through its {}", c.library, c.loader)
+            }
+            Build::Zig(c) => format!("zig build-lib {} for {}", c.flags.join(" "), c.target),
+        }
+    }
+
     /// The files of `allocators/files/` that it uses.
     pub fn own_files(&self) -> &[OwnFile] {
         match self {
@@ -426,7 +312,7 @@ impl Build {
         }
     }
 
-    pub(super) fn own_files_mut(&mut self) -> &mut [OwnFile] {
+    pub(in crate::subject::allocator) fn own_files_mut(&mut self) -> &mut [OwnFile] {
         match self {
             Build::Compile(compile) => &mut compile.files,
             Build::Zig(zig) => &mut zig.files,

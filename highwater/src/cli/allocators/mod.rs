@@ -1,21 +1,24 @@
 //! `highwater allocators`: adds, lists and removes the libraries that arms run on.
 
 mod check;
+mod dossier;
+mod entry;
+mod report;
 
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::subject::allocator::{
-    CACHE_VARIABLE, Cache, Defect, Library, Loader, Manifest, Recipe, Report, Spec, State, Step,
-    catalogue,
+    CACHE_VARIABLE, Cache, Checker, Library, Manifest, Recipe, Spec, State, Step, catalogue,
 };
+use entry::{Entry, table};
 
 const SCHEMA: &str = "highwater.allocators/1";
 const FAILED_CHECK: u8 = 1;
@@ -27,6 +30,9 @@ const COULD_NOT: u8 = 4;
 #[command(after_help = "Examples:\n  \
     highwater allocators list\n  \
     highwater allocators add mimalloc@2.0.9 jemalloc@5.3.0\n  \
+    highwater allocators check mimalloc@3.0.1 ./my-malloc.so\n  \
+    highwater allocators report mimalloc@3.0.1 --upstream > bug.md\n  \
+    highwater allocators package mimalloc@2.1.7 --deb\n  \
     LD_PRELOAD=$(highwater allocators path mimalloc@2.0.9) ./server\n\n\
     Libraries are kept in the user's cache folder; HIGHWATER_CACHE names another one.")]
 pub struct AllocatorsArgs {
@@ -47,16 +53,26 @@ enum Action {
     /// Fetch, build and verify allocators into the cache
     Add {
         /// Which ones, such as mimalloc@2.0.9
-        #[arg(required = true, value_name = "NAME@VERSION")]
+        #[arg(required_unless_present = "all", value_name = "NAME@VERSION")]
         specs: Vec<String>,
+        /// Every allocator of the catalogue that this machine can have, but those that build slowly
+        #[arg(long)]
+        all: bool,
+        /// With --all: those that build slowly too
+        #[arg(long, requires = "all")]
+        slow: bool,
         /// Use the route of this client only, where a recipe has several
         #[arg(long, value_name = "CLIENT", value_parser = ["cargo", "apt", "pip"])]
         route: Option<String>,
     },
     /// Try allocators with probes in child processes and keep what is found
     Check {
+        /// Which ones; a path such as ./my-malloc.so is a library of your own
         #[arg(required = true, value_name = "NAME@VERSION")]
         specs: Vec<String>,
+        /// Count departures from the standards that harm no memory as failures, too
+        #[arg(long)]
+        strict: bool,
         /// Run these probes only, and keep nothing, such as --only fork,alignment
         #[arg(long, value_name = "PROBES", value_delimiter = ',')]
         only: Vec<String>,
@@ -65,6 +81,31 @@ enum Action {
     Path {
         #[arg(value_name = "NAME@VERSION")]
         spec: String,
+    },
+    /// Write what is known of an allocator as Markdown; with --upstream, a bug report for its authors
+    Report {
+        #[arg(value_name = "NAME@VERSION")]
+        spec: String,
+        /// The bug report: environment, build ids, smallest reproducer, versions beside, commands
+        #[arg(long)]
+        upstream: bool,
+        /// Write to this file instead of standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Make a package that installs an allocator's library at a stable path
+    Package {
+        #[arg(value_name = "NAME@VERSION")]
+        spec: String,
+        /// A Debian package
+        #[arg(long, required = true)]
+        deb: bool,
+        /// The folder that it is written to
+        #[arg(long, short, value_name = "FOLDER", default_value = ".")]
+        output: PathBuf,
+        /// Who answers for the package, as NAME <ADDRESS>
+        #[arg(long, value_name = "NAME <ADDRESS>")]
+        maintainer: Option<String>,
     },
     /// Take allocators out of the cache
     Remove {
@@ -88,8 +129,48 @@ pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
     };
     match &args.action {
         Action::List => verb.list(),
-        Action::Add { specs, route } => verb.each(specs, |spec| verb.add(spec, route.as_deref())),
-        Action::Check { specs, only } => verb.each(specs, |spec| verb.check(spec, only)),
+        Action::Add {
+            specs,
+            all,
+            slow,
+            route,
+        } => {
+            let specs = if *all {
+                verb.offered(*slow)
+            } else {
+                specs.clone()
+            };
+            verb.each(&specs, |spec| verb.add(spec, route.as_deref()))
+        }
+        Action::Check {
+            specs,
+            strict,
+            only,
+        } => {
+            let checker = OnceCell::new();
+            verb.each(specs, |spec| {
+                // Compiled once, and only when all names are known.
+                if checker.get().is_none() {
+                    let _ = checker.set(verb.cache.checker(only)?);
+                }
+                verb.check(spec, checker.get().expect("set above"), *strict)
+            })
+        }
+        Action::Report {
+            spec,
+            upstream,
+            output,
+        } => verb.each(std::slice::from_ref(spec), |spec| {
+            verb.report(spec, *upstream, output.as_deref())
+        }),
+        Action::Package {
+            spec,
+            deb: _,
+            output,
+            maintainer,
+        } => verb.each(std::slice::from_ref(spec), |spec| {
+            verb.package(spec, output, maintainer.as_deref())
+        }),
         Action::Path { spec } => verb.each(std::slice::from_ref(spec), |spec| verb.path(spec)),
         Action::Remove { specs } => verb.each(specs, |spec| verb.remove(spec)),
     }
@@ -99,35 +180,6 @@ struct Verb {
     cache: Cache,
     json: bool,
     quiet: bool,
-}
-
-/// One allocator in `--json`.
-#[derive(Debug, Serialize)]
-struct Entry {
-    spec: String,
-    name: String,
-    /// `system`, `installed`, `absent`, `outdated`, `damaged`, `removed`.
-    state: &'static str,
-    /// What is damaged, if so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    damage: Option<String>,
-    version: Option<String>,
-    path: Option<PathBuf>,
-    companions: Vec<PathBuf>,
-    loader: Option<Loader>,
-    /// What the last check of exactly these bytes found.
-    check: Option<Report>,
-    sha256: Option<String>,
-    build_id: Option<String>,
-    /// Of the library that is there; else of the route that would be taken first.
-    source: String,
-    licence: Option<String>,
-    defects: Vec<Defect>,
-    protections: Vec<String>,
-    statistics: Option<String>,
-    version_shown: Option<String>,
-    compiler: Option<String>,
-    built_at: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -161,10 +213,7 @@ impl Verb {
                 }
             }
         }
-        let defects = entries
-            .iter()
-            .filter_map(|e| e.check.as_ref())
-            .any(|r| r.defects().next().is_some());
+        let defects = entries.iter().any(|entry| entry.failed);
         self.print_json(entries)?;
         Ok(match (failed, defects) {
             (true, _) => ExitCode::from(COULD_NOT),
@@ -193,6 +242,7 @@ impl Verb {
     }
 
     fn add(&self, spec: &Spec, client: Option<&str>) -> Result<Entry> {
+        self.warn_of_slow(spec);
         let bar = self.bar(spec);
         let progress = |step: Step| {
             bar.set_position(step.number());
@@ -223,21 +273,55 @@ impl Verb {
         Ok(Entry::of(library))
     }
 
-    fn check(&self, spec: &Spec, only: &[String]) -> Result<Entry> {
+    fn check(&self, spec: &Spec, checker: &Checker<'_>, strict: bool) -> Result<Entry> {
         let bar = self.bar(spec);
-        let library = self
-            .cache
-            .ensure(spec, &|step| bar.set_message(step.to_string()))?;
-        let report = self
-            .cache
-            .check(&library, only, &|probe| bar.set_message(probe.to_owned()));
+        let progress = |probe: &str| bar.set_message(probe.to_owned());
+        let (library, report) = match spec {
+            Spec::File(path) => checker.check_file(path, &progress)?,
+            Spec::Catalogued(_) => {
+                let library = self
+                    .cache
+                    .ensure(spec, &|step| bar.set_message(step.to_string()))?;
+                let report = checker.check(&library, &progress)?;
+                (Some(library), report)
+            }
+        };
         bar.finish_and_clear();
-        let report = report?;
         self.say(&check::words(&report));
+        let entry = match library {
+            Some(library) => Entry::of(library),
+            None => Entry::refused(&spec.to_string()),
+        };
         Ok(Entry {
+            failed: report.defects().next().is_some()
+                || strict && report.deviations().next().is_some(),
             check: Some(report),
-            ..Entry::of(library)
+            ..entry
         })
+    }
+
+    /// Every name that can be added on this machine.
+    fn offered(&self, slow: bool) -> Vec<String> {
+        let offered = catalogue()
+            .iter()
+            .filter(|r| !r.is_system() && (slow || r.opt_in.is_none()));
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            offered.partition(|recipe| self.cache.refuses(recipe).is_none());
+        for recipe in elsewhere {
+            let why = self.cache.refuses(recipe).unwrap_or_default();
+            anstream::eprintln!("highwater: {} is left out: {why}", recipe.label());
+        }
+        here.iter().map(|recipe| recipe.label()).collect()
+    }
+
+    /// Says that a build takes long, before it does.
+    fn warn_of_slow(&self, spec: &Spec) {
+        let Some(why) = spec.recipe().and_then(|r| r.opt_in.as_deref()) else {
+            return;
+        };
+        if !self.quiet && matches!(self.cache.installed(spec), Ok(None)) {
+            anstream::eprintln!("highwater: {spec} takes a while: {why}");
+        }
     }
 
     fn bar(&self, spec: &Spec) -> ProgressBar {
@@ -337,82 +421,10 @@ impl Verb {
     }
 }
 
-impl Entry {
-    fn of(library: Library) -> Entry {
-        let used = library.path.is_some() || library.loader.is_some();
-        let state = if used { "installed" } else { "system" };
-        Entry {
-            state,
-            damage: None,
-            spec: library.spec,
-            name: library.name,
-            version: library.version,
-            path: library.path,
-            companions: library.companions,
-            loader: library.loader,
-            check: None,
-            sha256: library.sha256,
-            build_id: library.build_id,
-            source: library.source,
-            licence: library.licence,
-            defects: library.defects,
-            protections: library.protections,
-            statistics: library.statistics,
-            version_shown: library.version_shown,
-            compiler: library.compiler,
-            built_at: library.built_at,
-        }
-    }
-
-    fn absent(recipe: &Recipe, state: &'static str) -> Entry {
-        let version = Some(recipe.version.clone());
-        Entry {
-            state,
-            version,
-            ..Entry::of(Library::described(recipe))
-        }
-    }
-}
-
 fn words(words: &[std::ffi::OsString]) -> String {
     words
         .iter()
         .map(|word| word.to_string_lossy())
         .collect::<Vec<_>>()
         .join(" ")
-}
-
-fn table(entries: &[Entry]) -> Table {
-    let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header([
-        "allocator",
-        "state",
-        "from",
-        "checked",
-        "known defects",
-        "protections",
-        "what its statistics tell",
-    ]);
-    for entry in entries {
-        let defects: Vec<&str> = entry.defects.iter().map(|d| d.id.as_str()).collect();
-        let statistics = entry.statistics.as_deref().unwrap_or_default();
-        // The commit that crates carry after a `+` is in --json.
-        let source = match entry.source.split_once('+') {
-            Some((short, _)) if short.starts_with("crate") => short,
-            _ => &entry.source,
-        };
-        table.add_row([
-            &entry.spec,
-            entry.state,
-            source,
-            &check::cell(entry.check.as_ref()),
-            &defects.join(", "),
-            &entry.protections.join(", "),
-            statistics.split([':', ';']).next().unwrap_or_default(),
-        ]);
-    }
-    table
 }

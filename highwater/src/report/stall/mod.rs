@@ -1,0 +1,3 @@
+//! What `stalls` and `doctor` print.
+
+pub mod doctor;
