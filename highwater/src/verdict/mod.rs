@@ -12,6 +12,7 @@ pub mod run;
 pub mod series;
 #[cfg(test)]
 mod short_runs;
+pub mod stall;
 pub mod stop;
 mod ways;
 
