@@ -294,7 +294,7 @@ pub(super) struct Norms {
 }
 
 impl Norms {
-    fn new(n: usize, window: &Window) -> Norms {
+    pub(super) fn new(n: usize, window: &Window) -> Norms {
         Norms {
             n,
             floor2: n as f64 * window.floor * window.floor,

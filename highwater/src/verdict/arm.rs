@@ -138,24 +138,7 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         let rule = format!("{growing} of {n} processes grow, {bounded} do not");
         return (Label::Variable, SURE, rule);
     }
-    let labels = [
-        Label::Flat,
-        Label::Plateauing,
-        Label::Growing,
-        Label::Stepped,
-        Label::Insufficient,
-    ];
-    let logs = labels.map(|label| {
-        let sum: f64 = each.iter().map(|v| weight(v, label).max(0.02).ln()).sum();
-        sum / (n as f64).sqrt()
-    });
-    let best = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = logs.iter().map(|l| (l - best).exp()).sum();
-    let (mut label, share) = labels
-        .into_iter()
-        .zip(logs.map(|l| (l - best).exp() / total))
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or((Label::Insufficient, 0.0));
+    let (mut label, side_share, share) = pooled(each);
     if each
         .iter()
         .all(|v| v.label == Label::Insufficient && v.evidence.len() < 3)
@@ -170,10 +153,10 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
     if label == Label::Flat && 2 * periodic > n {
         label = Label::Sawtooth;
     }
-    if share < rules.decisive {
+    if side_share < rules.decisive {
         return (
             Label::Insufficient,
-            share,
+            side_share,
             "the processes together do not decide".to_owned(),
         );
     }
@@ -183,6 +166,39 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         share,
         format!("{agree} of {n} processes are {}", label.word()),
     )
+}
+
+/// What a process may be found to do, grouped by what it means for its memory: bounded, growing, open.
+const SIDES: [&[Label]; 3] = [
+    &[Label::Flat, Label::Plateauing, Label::Stepped],
+    &[Label::Growing],
+    &[Label::Insufficient],
+];
+
+/// The side first, then the label within it: processes that are bounded in different ways (one levelled off, its
+/// twin already flat) agree in what matters.
+///
+/// Returns the label, the share of its side, and the share of the label itself.
+fn pooled(each: &[SeriesVerdict]) -> (Label, f64, f64) {
+    let root = (each.len() as f64).sqrt();
+    let log = |of: &dyn Fn(&SeriesVerdict) -> f64| {
+        each.iter().map(|v| of(v).max(0.02).ln()).sum::<f64>() / root
+    };
+    let side_log = |side: &[Label]| log(&|v| side.iter().map(|label| weight(v, *label)).sum());
+    let logs = SIDES.map(side_log);
+    let total: f64 = logs.iter().map(|l| l.exp()).sum();
+    let (side, share) = SIDES
+        .into_iter()
+        .zip(logs.map(|l| l.exp() / total))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((&[Label::Insufficient], 0.0));
+    let within: f64 = side.iter().map(|l| log(&|v| weight(v, *l)).exp()).sum();
+    let (label, part) = side
+        .iter()
+        .map(|label| (*label, log(&|v| weight(v, *label)).exp() / within))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((Label::Insufficient, 1.0));
+    (label, share, share * part)
 }
 
 fn needs_of(each: &[SeriesVerdict], label: Label) -> Option<String> {
