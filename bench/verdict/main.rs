@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
+//! dev|heldout|fresh|unseen|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
 //! `--calls` every call as CSV.
 
 mod arms;
@@ -12,6 +12,7 @@ mod fresh;
 mod heldout;
 mod naive;
 mod score;
+mod stops;
 mod unseen;
 
 use std::collections::BTreeMap;
@@ -237,6 +238,9 @@ fn main() {
     let o = options();
     if o.set == "all" || o.set == "arms" {
         println!("{}\n", arms::table(&arms::run(o.seed, 5 * o.each, o.wrong)));
+    }
+    if o.set == "all" || o.set == "stop" {
+        println!("{}", stops::table(o.seed, 5 * o.each));
     }
     for set in sets() {
         if o.set != "all" && o.set != set.0 {

@@ -211,7 +211,7 @@ fn needs_of(each: &[SeriesVerdict], label: Label) -> Option<String> {
 }
 
 /// Mean over processes with an interval that holds both the spread between them and the doubt within.
-pub(super) fn across(parts: &[Estimate], rules: &Rules) -> Option<Estimate> {
+pub fn across(parts: &[Estimate], rules: &Rules) -> Option<Estimate> {
     let n = parts.len() as f64;
     if parts.is_empty() {
         return None;
