@@ -327,7 +327,10 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
-        Bounded::Step if c.rise.mean.abs() < bars.grain => w.open = rest * (rose + fell).min(1.0),
+        Bounded::Step if c.rise.mean.abs() < bars.grain || c.may_climb_on() => {
+            w.open = rest * (rose + fell).min(1.0);
+        }
+        Bounded::Step if c.only_just() => {}
         Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
         Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
     }
