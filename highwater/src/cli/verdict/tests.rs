@@ -194,3 +194,150 @@ fn what_was_judged_before_a_broken_line_is_written() {
     );
     assert!(String::from_utf8(out).unwrap().lines().count() > 300);
 }
+
+/// What a file can be besides good: each is an error with its place, or an honest label; none panics.
+#[test]
+fn bad_input_is_an_error_with_its_place_or_an_honest_label() {
+    let many = vec!["1"; 1_000_000].join(",");
+    let header = "id,t_s,rss_kib\n";
+    for (what, input, told) in [
+        (
+            "empty",
+            String::new(),
+            "line 1, column 1: the file is empty",
+        ),
+        (
+            "header only",
+            header.to_owned(),
+            "no readings after the header",
+        ),
+        (
+            "text",
+            format!("{header}a,0,lots\n"),
+            "line 2, column 3: \"lots\" is no number",
+        ),
+        ("a unit", format!("{header}a,0,12MiB\n"), "line 2, column 3"),
+        ("no time", format!("{header}a,soon,1\n"), "line 2, column 2"),
+        (
+            "a short record",
+            format!("{header}a,0,1\na,1\n"),
+            "line 3, column 3: 2 fields",
+        ),
+        (
+            "a million fields",
+            format!("{header}{many}\n"),
+            "line 2, column 4: 1000000 fields",
+        ),
+        (
+            "a million columns",
+            format!("c{}\n", many.replace('1', "c")),
+            "1000000 columns",
+        ),
+        (
+            "a quote left open",
+            format!("{header}\"a,0,1\na,1,1\n"),
+            "line 2",
+        ),
+        ("no text", "id,t_s\0\n".to_owned(), "this is no text"),
+    ] {
+        let error = say("", &input).map(|_| ()).expect_err(what);
+        assert!(format!("{error:#}").contains(told), "{what}: {error:#}");
+    }
+    let label = |input: &str| objects(&say("--json", input).unwrap().1)[0]["label"].clone();
+    let all = |value: &dyn Fn(usize) -> String| {
+        let lines = (0..100).map(|i| format!("a,{},{}\n", i * 60, value(i)));
+        header.to_owned() + &lines.collect::<String>()
+    };
+    for (what, input, expected) in [
+        ("one reading", format!("{header}a,0,1000\n"), "insufficient"),
+        (
+            "nothing but NaN",
+            all(&|_| "NaN".to_owned()),
+            "insufficient",
+        ),
+        (
+            "nothing but negative",
+            all(&|_| "-5".to_owned()),
+            "insufficient",
+        ),
+        ("equal values", all(&|_| "1000".to_owned()), "flat"),
+        (
+            "some NaN",
+            all(&|i| {
+                if i % 3 == 0 {
+                    "NaN".to_owned()
+                } else {
+                    (1000 + i % 5).to_string()
+                }
+            }),
+            "flat",
+        ),
+        (
+            "some negative",
+            all(&|i| {
+                if i % 7 == 0 {
+                    "-5".to_owned()
+                } else {
+                    (1000 + i % 5).to_string()
+                }
+            }),
+            "flat",
+        ),
+        (
+            "infinite",
+            all(&|i| {
+                if i % 9 == 0 {
+                    "inf".to_owned()
+                } else {
+                    (1000 + i % 5).to_string()
+                }
+            }),
+            "flat",
+        ),
+    ] {
+        assert_eq!(label(&input), expected, "{what}");
+    }
+    let back: String = (0..100)
+        .rev()
+        .map(|i| format!("a,{},{}\n", i * 60, 100_000 + 500 * i))
+        .collect();
+    assert_eq!(
+        label(&format!("{header}{back}")),
+        "growing",
+        "times that go back"
+    );
+}
+
+/// Processes 0, 1, 2 of every arm are not one process each that changes arms at every look.
+#[test]
+fn processes_may_be_numbered_anew_in_every_arm() {
+    let input = two_arms(false).replace("low-", "").replace("high-", "");
+    let (code, text) = say("--json --arms --all-pairs --strict", &input).unwrap();
+    let said = objects(&text);
+    assert_eq!(
+        (code, said.iter().filter(|o| o["kind"] == "series").count()),
+        (0, 8)
+    );
+    assert!(said.iter().any(|o| o["id"] == "high/0") && said.iter().all(|o| o["kind"] != "audit"));
+}
+
+#[test]
+fn a_picture_is_drawn_and_its_limits_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = format!(
+        "id,t_s,rss_kib\n{}",
+        rows("a", 200, |x| 100_000.0 * (1.0 + x))
+    );
+    for (name, begins) in [("a.svg", &b"<svg"[..]), ("a.png", b"\x89PNG")] {
+        let path = folder.path().join(name);
+        say(&format!("--plot {}", path.display()), &input).unwrap();
+        assert!(std::fs::read(&path).unwrap().starts_with(begins), "{name}");
+    }
+    let told = |flags: &str, input: &str| format!("{:#}", say(flags, input).unwrap_err());
+    assert!(told("--plot a.jpg", &input).contains(".svg or .png"));
+    let many: String = (0..25)
+        .map(|i| rows(&format!("s{i}"), 10, |_| 1000.0))
+        .collect();
+    let words = told("--plot a.svg", &format!("id,t_s,rss_kib\n{many}"));
+    assert!(words.contains("25 series, a picture holds 24"), "{words}");
+}
