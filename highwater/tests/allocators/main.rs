@@ -7,3 +7,5 @@ mod bench;
 mod check;
 mod real;
 mod refuse;
+#[path = "../skipped/mod.rs"]
+mod skipped;

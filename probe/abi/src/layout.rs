@@ -74,6 +74,9 @@ pub mod bytes_mode {
     /// The same, read from glibc's chunk header (checked against `malloc_usable_size` at the
     /// start).
     pub const EXACT_BY_HEADER: u32 = 2;
+    /// Requested bytes of every block, both ways, by the layout that a Rust program passes with both calls: where
+    /// a field says usable bytes, it holds requested ones.
+    pub const EXACT_BY_LAYOUT: u32 = 3;
 }
 
 /// The first page of the mapping.

@@ -12,7 +12,8 @@ struct Only {
 fn say(flags: &str, input: &str) -> Result<(u8, String)> {
     let only = Only::parse_from(["x"].into_iter().chain(flags.split_whitespace()));
     let mut out = Vec::new();
-    let code = judge_input(&only.args, input.as_bytes(), &mut out)?;
+    let given = Given::read(&only.args)?;
+    let code = judge_input(&given, "test", input.as_bytes(), &mut out)?;
     Ok((code, String::from_utf8(out)?))
 }
 
@@ -157,24 +158,39 @@ fn a_long_pipe_of_series_that_stand_together_is_judged_as_it_comes() {
     for i in 0..700 {
         input += &rows(&format!("s{i}"), 100, |_| 100_000.0).replace(".5", "");
     }
-    let mut job_out = Vec::new();
     let only = Only::parse_from(["x", "--json"]);
-    let mut job = Job {
-        args: &only.args,
-        meta: BTreeMap::new(),
-        groups: Vec::new(),
-        // No opinion is formed on fewer than this, so that the test is about reading.
-        rules: Rules {
-            samples_min: 1000,
-            ..Rules::default()
-        },
-        table: Vec::new(),
-    };
-    let mut rows_in = Rows::open(input.as_bytes(), &Wanted::default()).unwrap();
-    let left = job.read(&mut rows_in, &mut job_out).unwrap();
-    assert!(left.len() < 100, "{} held at the end", left.len());
+    let mut given = Given::read(&only.args).unwrap();
+    // No opinion is formed on fewer than this, so that the test is about reading.
+    given.rules.samples_min = 1000;
+    let mut out = Vec::new();
     assert_eq!(
-        String::from_utf8(job_out).unwrap().lines().count() + left.len(),
-        700
+        judge_input(&given, "test", input.as_bytes(), &mut out).unwrap(),
+        0
     );
+    let said = objects(&String::from_utf8(out).unwrap());
+    let ids: Vec<&str> = said.iter().map(|o| o["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 700);
+    assert!(
+        ids.iter().enumerate().all(|(i, id)| *id == format!("s{i}")),
+        "not in order"
+    );
+}
+
+#[test]
+fn what_was_judged_before_a_broken_line_is_written() {
+    let mut input = "id,t_s,rss_kib\n".to_owned();
+    for i in 0..700 {
+        input += &rows(&format!("s{i}"), 100, |_| 100_000.0);
+    }
+    input += "s700,0,many\n";
+    let only = Only::parse_from(["x", "--json"]);
+    let mut given = Given::read(&only.args).unwrap();
+    given.rules.samples_min = 1000;
+    let mut out = Vec::new();
+    let error = judge_input(&given, "test", input.as_bytes(), &mut out).unwrap_err();
+    assert!(
+        format!("{error:#}").contains("line 70002, column 3"),
+        "{error:#}"
+    );
+    assert!(String::from_utf8(out).unwrap().lines().count() > 300);
 }

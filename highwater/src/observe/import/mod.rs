@@ -1,11 +1,13 @@
 //! Memory series measured elsewhere: CSV files and pipes, with the facts that come beside them.
 //!
 //! `rows` reads records and keeps line and column for errors; `columns` finds which column is what and in
-//! which unit; `time` reads instants; `meta` and `groups` read the files beside a series.
+//! which unit; `time` reads instants; `meta` and `groups` read the files beside a series. `prometheus` asks a
+//! store over HTTP.
 
 pub mod columns;
 pub mod groups;
 pub mod meta;
+pub mod prometheus;
 pub mod rows;
 pub mod time;
 

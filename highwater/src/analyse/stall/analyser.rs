@@ -1,0 +1,203 @@
+//! The analysis as it runs: events in, stalls out as they end.
+
+use std::collections::{HashMap, HashSet};
+
+use super::busy::{Busy, Cutter};
+use super::cause::{Judged, Quota, judge};
+use super::event::{Event, Tid, WaitKind};
+use super::group::{GroupId, Groups};
+use super::stalled::{Stall, stalls_of};
+use super::timeline::{Segment, State, Timelines};
+
+/// How far behind the newest event segments are judged: what explains a wait (a look, a count of
+/// the time without a CPU, a sample) may come in later than its end.
+pub const SETTLE_NS: u64 = 200_000_000;
+/// History kept behind the oldest open busy period.
+const KEEP_NS: u64 = 4_000_000_000;
+/// A busy period older than this no longer holds back the history of all others.
+const KEEP_MOST_NS: u64 = 120_000_000_000;
+/// Stalls kept for the summary.
+pub const STALLS_MAX: usize = 60_000;
+
+#[derive(Debug, Default)]
+pub struct Analyser {
+    pub lines: Timelines,
+    pub quota: Quota,
+    pub groups: Groups,
+    pub stalls: Vec<Stall>,
+    /// Stalls past [`STALLS_MAX`].
+    pub dropped_stalls: u64,
+    /// Threads that lived when the watch began; the first busy period of any other is its start.
+    since_start: HashSet<Tid>,
+    cursors: HashMap<Tid, Cursor>,
+    started_ns: u64,
+}
+
+#[derive(Debug)]
+struct Cursor {
+    next: u64,
+    cutter: Cutter,
+}
+
+/// Threads born within this time of the subject's own start are part of its start.
+const STARTUP_NS: u64 = 1_000_000_000;
+
+impl Analyser {
+    /// A watch that began at `started_ns` on threads that lived already.
+    pub fn new(started_ns: u64, living: impl IntoIterator<Item = Tid>) -> Analyser {
+        Analyser {
+            started_ns,
+            since_start: living.into_iter().collect(),
+            ..Analyser::default()
+        }
+    }
+
+    pub fn push(&mut self, event: &Event) {
+        self.lines.push(event);
+    }
+
+    pub fn set_group(&mut self, tid: Tid, group: GroupId) {
+        self.groups.set(tid, group);
+    }
+
+    /// Judges what has settled; gives the stalls that ended.
+    pub fn advance(&mut self, settled_ns: u64) -> &[Stall] {
+        let from = self.stalls.len();
+        // In order: a group's habit is learnt on the way, and the same timeline gives the same stalls.
+        let mut tids: Vec<Tid> = self.lines.tids().collect();
+        tids.sort_unstable();
+        for tid in tids {
+            for busy in self.cut(tid, settled_ns) {
+                self.take(&busy);
+            }
+        }
+        self.forget(settled_ns);
+        &self.stalls[from..]
+    }
+
+    /// Busy periods that last still and are stalled by now.
+    pub fn open(&self) -> Vec<Stall> {
+        let mut found = Vec::new();
+        for (tid, cursor) in &self.cursors {
+            let Some(thread) = self.lines.thread(*tid) else {
+                continue;
+            };
+            let busy = match (cursor.cutter.open(), thread.now()) {
+                (Some(busy), _) => busy,
+                (None, Some((since, _))) => empty(*tid, since),
+                (None, None) => continue,
+            };
+            let busy = self.with_present(busy, thread.now());
+            found.extend(stalls_of(&busy, &self.groups, &self.lines));
+        }
+        found
+    }
+
+    /// The rest of the timeline at the end of a watch.
+    pub fn finish(&mut self) {
+        self.advance(u64::MAX);
+        let open = self.open();
+        self.stalls.extend(open);
+    }
+
+    fn with_present(&self, mut busy: Busy, now: Option<(u64, State)>) -> Busy {
+        let Some((start_ns, state)) = now else {
+            return busy;
+        };
+        let segment = Segment {
+            start_ns,
+            end_ns: self.lines.newest_ns.max(start_ns),
+            state,
+        };
+        busy.end_ns = segment.end_ns;
+        match judge(&self.lines, &self.quota, busy.tid, &segment) {
+            Judged::Part(part) => busy.parts.push(part),
+            Judged::OnCpu => busy.on_cpu_ns += segment.ns(),
+            Judged::Idle { .. } => {}
+        }
+        busy
+    }
+
+    fn cut(&mut self, tid: Tid, settled_ns: u64) -> Vec<Busy> {
+        let Analyser {
+            lines,
+            quota,
+            groups,
+            cursors,
+            ..
+        } = self;
+        let Some(thread) = lines.thread(tid) else {
+            return Vec::new();
+        };
+        let cursor = cursors.entry(tid).or_insert_with(|| Cursor {
+            next: 0,
+            cutter: Cutter::new(tid),
+        });
+        let mut ended = Vec::new();
+        for (at, segment) in thread.since(cursor.next) {
+            if segment.end_ns > settled_ns {
+                break;
+            }
+            cursor.next = at + 1;
+            let judged = judge(lines, quota, tid, segment);
+            if let Judged::Idle { timed } = judged {
+                groups.began(tid, timed);
+            }
+            let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
+            ended.extend(busy);
+        }
+        ended
+    }
+
+    fn take(&mut self, busy: &Busy) {
+        let born_here = !self.since_start.contains(&busy.tid);
+        let starting = busy.start_ns < self.started_ns + STARTUP_NS;
+        if busy.first && born_here && starting {
+            return;
+        }
+        if !busy.first && !busy.endless {
+            self.groups.learn(busy.tid, busy.on_cpu_ns);
+        }
+        let stalls = stalls_of(busy, &self.groups, &self.lines);
+        for stall in stalls {
+            match self.stalls.len() < STALLS_MAX {
+                true => self.stalls.push(stall),
+                false => self.dropped_stalls += 1,
+            }
+        }
+    }
+
+    /// History is needed back to the start of every wait that is not judged yet.
+    fn forget(&mut self, settled_ns: u64) {
+        let newest = self.lines.newest_ns.min(settled_ns);
+        let oldest = self.cursors.values().filter_map(|c| c.cutter.started_ns());
+        let oldest = oldest.min().unwrap_or(newest);
+        let tids: Vec<Tid> = self.lines.tids().collect();
+        let locked = tids.iter().filter_map(|tid| self.locked_since(*tid));
+        let waiting = locked.min().unwrap_or(newest);
+        let keep = oldest.min(waiting).min(newest).saturating_sub(KEEP_NS);
+        let floor = newest.saturating_sub(KEEP_MOST_NS);
+        self.lines.forget_before(keep.max(floor));
+        let Analyser { lines, cursors, .. } = self;
+        cursors.retain(|tid, _| lines.thread(*tid).is_some());
+    }
+
+    fn locked_since(&self, tid: Tid) -> Option<u64> {
+        let (since, state) = self.lines.thread(tid)?.now()?;
+        let lock = matches!(state, State::Blocked { wait, .. } if wait.kind == WaitKind::Lock);
+        lock.then_some(since)
+    }
+}
+
+fn empty(tid: Tid, since_ns: u64) -> Busy {
+    Busy {
+        tid,
+        start_ns: since_ns,
+        end_ns: since_ns,
+        on_cpu_ns: 0,
+        parts: Vec::new(),
+        open: true,
+        first: false,
+        endless: false,
+    }
+}

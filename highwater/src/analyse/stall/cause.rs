@@ -1,0 +1,318 @@
+//! The cause of one wait, from what it waited for and what filled it.
+
+use super::event::{StackId, TextId, Tid, WaitKind};
+use super::timeline::{Segment, State, Timelines};
+use super::walk::{Hop, LeafKind, Share, walk};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cause {
+    Lock,
+    CpuStarvation,
+    CpuQuota,
+    Disk,
+    Network,
+    PageFault,
+    Allocator,
+    Runtime,
+    Sleep,
+    OnCpu,
+}
+
+impl Cause {
+    /// As it stands in tables and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cause::Lock => "lock",
+            Cause::CpuStarvation => "cpu-starvation",
+            Cause::CpuQuota => "cpu-quota",
+            Cause::Disk => "disk",
+            Cause::Network => "network",
+            Cause::PageFault => "page-fault",
+            Cause::Allocator => "allocator",
+            Cause::Runtime => "runtime",
+            Cause::Sleep => "sleep",
+            Cause::OnCpu => "on-cpu",
+        }
+    }
+}
+
+/// Stretches in which a control group's quota was used up, sorted by time.
+#[derive(Debug, Default)]
+pub struct Quota {
+    stretches: Vec<(u64, u64)>,
+}
+
+/// About an hour of a group that is throttled ten times a second.
+const STRETCHES_MAX: usize = 40_000;
+
+impl Quota {
+    /// The group was throttled for some part of `[start_ns, end_ns]`.
+    pub fn throttled(&mut self, start_ns: u64, end_ns: u64) {
+        let full = self.stretches.len() >= STRETCHES_MAX;
+        match self.stretches.last_mut() {
+            Some((_, end)) if *end >= start_ns => *end = (*end).max(end_ns),
+            _ if full => {}
+            _ => self.stretches.push((start_ns, end_ns)),
+        }
+    }
+
+    /// Nanoseconds of `[start_ns, end_ns]` within such stretches.
+    pub fn overlap_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
+        let from = self.stretches.partition_point(|(_, end)| *end <= start_ns);
+        self.stretches[from..]
+            .iter()
+            .take_while(|(start, _)| *start < end_ns)
+            .map(|(start, end)| end.min(&end_ns) - start.max(&start_ns))
+            .sum()
+    }
+}
+
+/// What a thread was doing that others, or it itself, had to wait for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaf {
+    pub tid: Tid,
+    pub kind: LeafKind,
+    pub doing: TextId,
+    pub stack: StackId,
+    pub allocator: bool,
+    pub after: TextId,
+    /// Its stack when it let the waiter go.
+    pub release: StackId,
+}
+
+/// A stretch of a busy period in which the thread got nowhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub cause: Cause,
+    /// The lock or condition; 0 when the wait is for none.
+    pub object: u64,
+    pub leaf: Leaf,
+    pub hops: Vec<Hop>,
+    pub waiter_stack: StackId,
+    pub inferred: bool,
+}
+
+impl Part {
+    pub fn ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// A segment, judged.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Judged {
+    OnCpu,
+    Idle { timed: bool },
+    Part(Part),
+}
+
+/// A wait for another thread is a stall when at least this share of it was filled by one;
+/// a worker that waits for work is idle, although its feeder has an occasional page fault.
+const STALLED_SHARE: f64 = 0.5;
+
+pub fn judge(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> Judged {
+    match segment.state {
+        State::Running => Judged::OnCpu,
+        State::Runnable { after } => Judged::Part(runnable(quota, tid, segment, after)),
+        State::Blocked { wait, .. } => match wait.kind {
+            WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => {
+                Judged::Idle { timed: false }
+            }
+            WaitKind::Sleep => Judged::Idle { timed: true },
+            WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
+                Judged::Part(direct(tid, segment))
+            }
+            WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => {
+                answered(lines, quota, tid, segment)
+            }
+        },
+    }
+}
+
+fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
+    let cause = cpu_cause(quota, segment.start_ns, segment.end_ns);
+    let leaf = Leaf {
+        tid,
+        kind: LeafKind::Runnable,
+        doing: 0,
+        stack: 0,
+        allocator: false,
+        after,
+        release: 0,
+    };
+    part(segment, cause, 0, leaf)
+}
+
+fn cpu_cause(quota: &Quota, start_ns: u64, end_ns: u64) -> Cause {
+    if quota.overlap_ns(start_ns, end_ns) * 2 >= end_ns - start_ns {
+        Cause::CpuQuota
+    } else {
+        Cause::CpuStarvation
+    }
+}
+
+/// The thread's own wait for a device, a peer or a page.
+fn direct(tid: Tid, segment: &Segment) -> Part {
+    let State::Blocked { wait, .. } = segment.state else {
+        unreachable!("only a blocked segment is judged here");
+    };
+    let leaf = Leaf {
+        tid,
+        kind: LeafKind::Wait(wait.kind),
+        doing: wait.doing,
+        stack: wait.stack,
+        allocator: wait.allocator,
+        after: 0,
+        release: 0,
+    };
+    let cause = match of_leaf(&leaf) {
+        Some(cause) => cause,
+        None => Cause::Disk,
+    };
+    Part {
+        waiter_stack: wait.stack,
+        ..part(segment, cause, 0, leaf)
+    }
+}
+
+/// A wait that another thread answers.
+fn answered(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> Judged {
+    let State::Blocked { wait, by, release } = segment.state else {
+        unreachable!("only a blocked segment is judged here");
+    };
+    let idle = Judged::Idle { timed: wait.timed };
+    let mut shares = walk(
+        lines,
+        tid,
+        &wait,
+        by,
+        release,
+        (segment.start_ns, segment.end_ns),
+    );
+    if wait.kind == WaitKind::Queue {
+        shares.retain(is_stall);
+        let stalled: u64 = shares.iter().map(Share::ns).sum();
+        if (stalled as f64) < STALLED_SHARE * segment.ns() as f64 {
+            return idle;
+        }
+    }
+    let inferred = shares.iter().any(|share| share.inferred);
+    let (leaf, hops) = match dominant(&shares) {
+        Some(share) => (leaf_of(lines, share), share.hops.clone()),
+        None => (unseen(), Vec::new()),
+    };
+    let cause = cause_of(quota, segment, wait.kind, wait.allocator, &leaf, &hops);
+    Judged::Part(Part {
+        hops,
+        waiter_stack: wait.stack,
+        inferred,
+        ..part(segment, cause, wait.object, leaf)
+    })
+}
+
+fn part(segment: &Segment, cause: Cause, object: u64, leaf: Leaf) -> Part {
+    Part {
+        start_ns: segment.start_ns,
+        end_ns: segment.end_ns,
+        cause,
+        object,
+        leaf,
+        hops: Vec::new(),
+        waiter_stack: 0,
+        inferred: false,
+    }
+}
+
+fn unseen() -> Leaf {
+    Leaf {
+        tid: 0,
+        kind: LeafKind::Unseen,
+        doing: 0,
+        stack: 0,
+        allocator: false,
+        after: 0,
+        release: 0,
+    }
+}
+
+/// A share that keeps a waiter for work from its work against its feeder's will.
+fn is_stall(share: &Share) -> bool {
+    let kind = matches!(
+        share.kind,
+        LeafKind::Runnable | LeafKind::Wait(WaitKind::Disk | WaitKind::Fault | WaitKind::Memory)
+    );
+    kind || share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
+}
+
+/// The share of the thread and kind that filled most.
+fn dominant(shares: &[Share]) -> Option<&Share> {
+    let sum = |of: &Share| -> u64 {
+        let alike = |s: &&Share| (s.tid, s.kind) == (of.tid, of.kind);
+        shares.iter().filter(alike).map(Share::ns).sum()
+    };
+    let seen = |share: &&Share| share.kind != LeafKind::Unseen;
+    let best = shares.iter().filter(seen).max_by_key(|share| sum(share))?;
+    // Of its stretches, the longest has the wait with the best look at it.
+    shares
+        .iter()
+        .filter(|s| (s.tid, s.kind) == (best.tid, best.kind))
+        .max_by_key(|s| (s.stack != 0, s.ns()))
+}
+
+fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
+    let mut leaf = Leaf {
+        tid: share.tid,
+        kind: share.kind,
+        doing: share.doing,
+        stack: share.stack,
+        allocator: share.allocator,
+        after: share.after,
+        release: share.release,
+    };
+    if let LeafKind::OnCpu | LeafKind::Runnable = share.kind
+        && let Some(thread) = lines.thread(share.tid)
+    {
+        let samples: Vec<_> = thread.samples(share.start_ns, share.end_ns).collect();
+        let in_allocator = samples.iter().filter(|s| s.allocator).count();
+        leaf.allocator = in_allocator * 2 > samples.len();
+        if let Some(sample) = samples.get(samples.len() / 2) {
+            leaf.stack = sample.stack;
+            leaf.doing = sample.doing;
+        }
+    }
+    leaf
+}
+
+fn cause_of(
+    quota: &Quota,
+    segment: &Segment,
+    waited_for: WaitKind,
+    in_allocator: bool,
+    leaf: &Leaf,
+    hops: &[Hop],
+) -> Cause {
+    if in_allocator || leaf.allocator || waited_for == WaitKind::Memory {
+        return Cause::Allocator;
+    }
+    if leaf.kind == LeafKind::Runnable {
+        return cpu_cause(quota, segment.start_ns, segment.end_ns);
+    }
+    let through_lock = hops.iter().any(|hop| hop.kind == WaitKind::Lock);
+    if waited_for == WaitKind::Lock || through_lock {
+        return Cause::Lock;
+    }
+    of_leaf(leaf).unwrap_or(Cause::Lock)
+}
+
+fn of_leaf(leaf: &Leaf) -> Option<Cause> {
+    match leaf.kind {
+        _ if leaf.allocator => Some(Cause::Allocator),
+        LeafKind::Wait(WaitKind::Network) => Some(Cause::Network),
+        LeafKind::Wait(WaitKind::Disk) => Some(Cause::Disk),
+        LeafKind::Wait(WaitKind::Fault) => Some(Cause::PageFault),
+        LeafKind::Wait(WaitKind::Memory) => Some(Cause::Allocator),
+        _ => None,
+    }
+}

@@ -1,0 +1,130 @@
+//! What the analysis is told: who got a CPU, who left it and why, who woke whom.
+//!
+//! Times are CLOCK_MONOTONIC nanoseconds. A thread is a [`Tid`]; a goroutine is one too, with a
+//! number of its own above [`GOROUTINES`].
+
+/// A thread as the kernel numbers it, or a goroutine (its number + [`GOROUTINES`]).
+pub type Tid = u64;
+
+/// Kernel thread numbers end at 2^22; goroutines start here.
+pub const GOROUTINES: Tid = 1 << 32;
+
+/// An index into the texts that the observer keeps; 0 is none.
+pub type TextId = u32;
+
+/// An index into the stacks that the observer keeps; 0 is none.
+pub type StackId = u32;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    pub at_ns: u64,
+    pub tid: Tid,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// Got a CPU; `after` names the program that had that CPU until now (0: idle, or not known).
+    In {
+        after: TextId,
+    },
+    /// Left its CPU although it wanted to run on.
+    Preempted,
+    /// Left its CPU to wait.
+    Blocked(Wait),
+    /// What the present wait is about, learnt while it lasts.
+    Look(Wait),
+    /// Became runnable, made so by `by`; `release` is the waker's stack at that moment, when known.
+    Woken {
+        by: Waker,
+        release: StackId,
+    },
+    /// The wait that ended just before was for a page (major fault).
+    Faulted {
+        doing: TextId,
+        stack: StackId,
+    },
+    /// Was on a CPU with this stack.
+    OnCpu {
+        stack: StackId,
+        doing: TextId,
+        allocator: bool,
+    },
+    /// Between now and the last such event of this thread it was runnable and not running for
+    /// `ns`, by the kernel's own count: known without privileges.
+    RunDelay {
+        ns: u64,
+    },
+    Exited,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waker {
+    Thread(Tid),
+    /// Found by elimination, not seen.
+    Inferred(Tid),
+    /// Another process, an interrupt, a timer.
+    Outside,
+}
+
+impl Waker {
+    pub fn tid(self) -> Option<Tid> {
+        match self {
+            Waker::Thread(tid) | Waker::Inferred(tid) => Some(tid),
+            Waker::Outside => None,
+        }
+    }
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wait {
+    pub kind: WaitKind,
+    /// Address of the lock or condition, number of the file descriptor; 0 when not known.
+    pub object: u64,
+    /// The holder that the lock's own word names.
+    pub holder: Option<Tid>,
+    /// In words: "fsync of /var/lib/x.wal".
+    pub doing: TextId,
+    pub stack: StackId,
+    /// The thread waits inside the allocator (malloc, free, madvise ...).
+    pub allocator: bool,
+    /// The wait ends by itself after a time that the thread chose.
+    pub timed: bool,
+}
+
+impl Wait {
+    pub const fn of(kind: WaitKind, object: u64) -> Wait {
+        Wait {
+            kind,
+            object,
+            holder: None,
+            doing: 0,
+            stack: 0,
+            allocator: false,
+            timed: false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WaitKind {
+    /// A mutex or a read-write lock.
+    Lock,
+    /// A condition, a park, a semaphore, a pipe: something another thread may answer.
+    Queue,
+    /// The next request: accept, epoll, a connection that a client opened.
+    Inbound,
+    /// A reply from somewhere else.
+    Network,
+    Disk,
+    /// A page that is not in memory.
+    Fault,
+    /// The address space itself: madvise, munmap, mmap, or a fault while another thread does so.
+    Memory,
+    Sleep,
+    /// A child, a signal: idle by nature.
+    Other,
+    /// Nobody looked.
+    Unknown,
+}

@@ -1,0 +1,305 @@
+//! Findings: all stalls of one cause, added up.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::cause::{Cause, Leaf};
+use super::event::{StackId, TextId, Tid};
+use super::group::Groups;
+use super::recurrence::{episodes, period_ns};
+use super::stalled::Stall;
+use super::walk::{Hop, LeafKind};
+
+/// Stalls of one cause. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    pub cause: Cause,
+    /// Busy periods that were stalled.
+    pub count: usize,
+    pub threads: BTreeSet<Tid>,
+    pub longest_ns: u64,
+    pub total_ns: u64,
+    pub first_ns: u64,
+    pub last_ns: u64,
+    pub episodes: usize,
+    /// Episodes in which the culprit is the same as overall.
+    pub agreeing: usize,
+    pub period_ns: Option<u64>,
+    pub open: bool,
+    pub inferred: bool,
+    pub culprit: Culprit,
+    /// Of the longest stall of the culprit's: who waited, and what each hop waited for.
+    pub chain: Vec<Link>,
+    /// Who had the CPU meanwhile: (text, ns), most first.
+    pub ran_instead: Vec<(TextId, u64)>,
+    /// Stacks of the waiters with the time behind each, most first.
+    pub waiters: Vec<(StackId, u64)>,
+    pub objects: BTreeSet<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Link {
+    pub hop: Hop,
+    pub ns: u64,
+}
+
+/// Who filled most of the waits, and what it was seen doing most.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Culprit {
+    /// 0: nobody in particular.
+    pub tid: Tid,
+    pub kind: LeafKind,
+    pub doing: TextId,
+    pub stack: StackId,
+    /// Its stack when it let its waiters go; its innermost own function is the one that held.
+    pub release: StackId,
+}
+
+/// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
+/// whose own waits nobody feels, are left out while there are others to look at.
+pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Finding> {
+    let background: BTreeSet<Tid> = watched
+        .iter()
+        .copied()
+        .filter(|tid| groups.is_background(*tid, watched))
+        .collect();
+    let all_are = watched.iter().all(|tid| background.contains(tid));
+    let felt = stalls
+        .iter()
+        .filter(|stall| all_are || !background.contains(&stall.tid));
+    let alone = |tid: Tid| {
+        let group = groups.of(tid);
+        watched.iter().filter(|t| groups.of(**t) == group).count() <= 1
+    };
+    let felt = others_first(felt.collect(), alone);
+    let of_cause = sorted_by_cause(felt).into_values();
+    let mut findings: Vec<Finding> = of_cause.map(finding).collect();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.total_ns));
+    findings
+}
+
+/// A lone thread that others wait for is a culprit; what it waits for itself is part of their rows.
+fn others_first(stalls: Vec<&Stall>, alone: impl Fn(Tid) -> bool) -> Vec<&Stall> {
+    let answers: BTreeSet<Tid> = stalls
+        .iter()
+        .filter(|s| s.leaf.tid != s.tid && alone(s.leaf.tid))
+        .map(|s| s.leaf.tid)
+        .collect();
+    let own = |s: &&Stall| s.leaf.tid == s.tid && answers.contains(&s.tid);
+    stalls.into_iter().filter(|s| !own(s)).collect()
+}
+
+type Key = (Cause, u64);
+
+fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
+    let same_work = locks_that_only_queue(&stalls);
+    let locks = join_locks(&stalls);
+    let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
+    for stall in stalls {
+        let key = match (stall.cause, stall.leaf.kind) {
+            (Cause::Lock, LeafKind::Wait(_)) if same_work.contains(&stall.object) => {
+                (of_kind(&stall.leaf), 0)
+            }
+            (Cause::Lock, _) => (Cause::Lock, locks.of(stall)),
+            (Cause::Network, _) => (Cause::Network, u64::from(stall.leaf.doing)),
+            (Cause::OnCpu, _) => (Cause::OnCpu, groupless(stall)),
+            (cause, _) => (cause, 0),
+        };
+        found.entry(key).or_default().push(stall);
+    }
+    found
+}
+
+/// Slow code is told apart by the function; without a stack all of it is one.
+fn groupless(stall: &Stall) -> u64 {
+    u64::from(stall.leaf.stack != 0)
+}
+
+fn of_kind(leaf: &Leaf) -> Cause {
+    use super::event::WaitKind;
+    match leaf.kind {
+        LeafKind::Wait(WaitKind::Fault) => Cause::PageFault,
+        _ => Cause::Disk,
+    }
+}
+
+/// Locks whose waiters, most of them, do under it themselves what its holder was seen doing (each
+/// writes and syncs in turn): the device is the cause, and the lock only makes the queue.
+fn locks_that_only_queue(stalls: &[&Stall]) -> BTreeSet<u64> {
+    let mut seen: HashMap<u64, (usize, usize)> = HashMap::new();
+    for stall in stalls.iter().filter(|stall| stall.cause == Cause::Lock) {
+        let (same, all) = seen.entry(stall.object).or_default();
+        *same += usize::from(stall.did_the_same);
+        *all += 1;
+    }
+    let most = |(_, (same, all)): &(u64, (usize, usize))| same * 2 > *all;
+    seen.into_iter()
+        .filter(most)
+        .map(|(lock, _)| lock)
+        .collect()
+}
+
+/// Locks that one thread's one doing made all wait are one cause.
+struct Joined {
+    of_lock: HashMap<u64, u64>,
+    of_leaf: HashMap<(Tid, LeafKind), u64>,
+}
+
+impl Joined {
+    fn of(&self, stall: &Stall) -> u64 {
+        let leaf = (stall.leaf.tid, stall.leaf.kind);
+        let lock = match stall.object {
+            0 => self.of_leaf.get(&leaf).copied().unwrap_or(0),
+            object => object,
+        };
+        self.of_lock.get(&lock).copied().unwrap_or(lock)
+    }
+}
+
+/// The leaf that filled most of a lock's waits names the lock's cause; locks with the same one join.
+fn join_locks(stalls: &[&Stall]) -> Joined {
+    let mut filled: HashMap<u64, HashMap<(Tid, LeafKind), u64>> = HashMap::new();
+    for stall in stalls.iter().filter(|s| s.cause == Cause::Lock) {
+        let leaf = (stall.leaf.tid, stall.leaf.kind);
+        let filled = filled.entry(stall.object).or_default();
+        *filled.entry(leaf).or_default() += stall.ns;
+    }
+    let mut of_leaf: HashMap<(Tid, LeafKind), u64> = HashMap::new();
+    let mut of_lock = HashMap::new();
+    let mut locks: Vec<_> = filled.into_iter().collect();
+    locks.sort_by_key(|(lock, filled)| (std::cmp::Reverse(filled.values().sum::<u64>()), *lock));
+    for (lock, filled) in locks {
+        let total: u64 = filled.values().sum();
+        let most = filled.into_iter().max_by_key(|(leaf, ns)| (*ns, *leaf));
+        let Some((leaf, _)) = most.filter(|(leaf, ns)| leaf.0 != 0 && ns * 2 > total) else {
+            continue;
+        };
+        let to = *of_leaf.entry(leaf).or_insert(lock);
+        of_lock.insert(lock, to);
+    }
+    Joined { of_lock, of_leaf }
+}
+
+fn finding(stalls: Vec<&Stall>) -> Finding {
+    let cause = match stalls[0].cause {
+        Cause::Lock if stalls.iter().any(|s| s.cause != Cause::Lock) => {
+            stalls.iter().map(|s| s.cause).find(|c| *c != Cause::Lock)
+        }
+        cause => Some(cause),
+    };
+    let cause = cause.unwrap_or(stalls[0].cause);
+    let culprit = culprit_of(&stalls);
+    let merged = episodes(stalls.iter().map(|s| (s.start_ns, s.end_ns)));
+    let agreeing = merged
+        .iter()
+        .filter(|episode| agrees(&stalls, **episode, culprit.tid))
+        .count();
+    Finding {
+        cause: relabelled(cause, &stalls),
+        count: stalls.len(),
+        threads: stalls.iter().map(|s| s.tid).collect(),
+        longest_ns: stalls.iter().map(|s| s.ns).max().unwrap_or(0),
+        total_ns: stalls.iter().map(|s| s.ns).sum(),
+        first_ns: merged.first().map_or(0, |e| e.0),
+        last_ns: merged.last().map_or(0, |e| e.1),
+        episodes: merged.len(),
+        agreeing,
+        period_ns: period_ns(&merged),
+        open: stalls.iter().any(|s| s.open),
+        inferred: stalls.iter().filter(|s| s.inferred).count() * 2 > stalls.len(),
+        chain: chain_of(&stalls, &culprit),
+        culprit,
+        ran_instead: most_first(stalls.iter().map(|s| (s.leaf.after, s.ns))),
+        waiters: most_first(stalls.iter().map(|s| (s.waiter_stack, s.ns))),
+        objects: stalls
+            .iter()
+            .map(|s| s.object)
+            .filter(|o| *o != 0)
+            .collect(),
+    }
+}
+
+/// Waits for a lock that only queues, without a single direct one beside them.
+fn relabelled(cause: Cause, stalls: &[&Stall]) -> Cause {
+    let same = stalls.iter().filter(|s| s.did_the_same).count();
+    match cause {
+        Cause::Lock if same * 2 > stalls.len() => of_kind(&stalls[0].leaf),
+        cause => cause,
+    }
+}
+
+fn agrees(stalls: &[&Stall], (start_ns, end_ns): (u64, u64), culprit: Tid) -> bool {
+    let inside = |s: &&&Stall| s.start_ns >= start_ns && s.end_ns <= end_ns;
+    stalls.iter().filter(inside).any(|s| s.leaf.tid == culprit)
+}
+
+fn culprit_of(stalls: &[&Stall]) -> Culprit {
+    let leaves = stalls.iter().map(|s| ((s.leaf.tid, s.leaf.kind), s.ns));
+    let ranked = ranked(leaves);
+    let seen = |(leaf, _): &&((Tid, LeafKind), u64)| leaf.1 != LeafKind::Unseen;
+    let ((tid, kind), _) = ranked
+        .iter()
+        .find(seen)
+        .or(ranked.first())
+        .copied()
+        .unwrap_or(((0, LeafKind::Unseen), 0));
+    let mine = || {
+        stalls
+            .iter()
+            .filter(move |s| (s.leaf.tid, s.leaf.kind) == (tid, kind))
+    };
+    Culprit {
+        tid,
+        kind,
+        doing: most_first(mine().map(|s| (s.leaf.doing, s.ns)))
+            .first()
+            .map_or(0, |d| d.0),
+        stack: most_first(mine().map(|s| (s.leaf.stack, s.ns)))
+            .first()
+            .map_or(0, |s| s.0),
+        release: most_first(mine().map(|s| (s.leaf.release, s.ns)))
+            .first()
+            .map_or(0, |s| s.0),
+    }
+}
+
+fn chain_of(stalls: &[&Stall], culprit: &Culprit) -> Vec<Link> {
+    use super::event::WaitKind;
+    let longest = stalls
+        .iter()
+        .filter(|s| s.leaf.tid == culprit.tid && s.leaf.kind == culprit.kind)
+        .max_by_key(|s| s.ns);
+    let Some(stall) = longest else {
+        return Vec::new();
+    };
+    let waiter = Hop {
+        tid: stall.tid,
+        kind: match (stall.cause, stall.leaf.kind) {
+            (Cause::Lock, _) => WaitKind::Lock,
+            (_, LeafKind::Wait(kind)) if stall.leaf.tid == stall.tid => kind,
+            _ if stall.object != 0 => WaitKind::Queue,
+            _ => WaitKind::Unknown,
+        },
+        object: stall.object,
+    };
+    let hops = std::iter::once(&waiter).chain(&stall.hops);
+    hops.map(|hop| Link {
+        hop: *hop,
+        ns: stall.ns,
+    })
+    .collect()
+}
+
+/// Sums by key, most first; 0 (not known) is left out.
+fn most_first(pairs: impl Iterator<Item = (u32, u64)>) -> Vec<(u32, u64)> {
+    ranked(pairs.filter(|(key, _)| *key != 0))
+}
+
+fn ranked<K: Ord + Copy + std::hash::Hash>(pairs: impl Iterator<Item = (K, u64)>) -> Vec<(K, u64)> {
+    let mut sums: HashMap<K, u64> = HashMap::new();
+    for (key, ns) in pairs {
+        *sums.entry(key).or_default() += ns;
+    }
+    let mut ranked: Vec<(K, u64)> = sums.into_iter().collect();
+    ranked.sort_by_key(|(key, ns)| (std::cmp::Reverse(*ns), *key));
+    ranked
+}

@@ -1,0 +1,104 @@
+//! Threads that do the same work, and what a busy period of theirs costs when nothing is wrong.
+
+use std::collections::HashMap;
+
+use super::event::Tid;
+
+/// Threads with the same entry function, by a number that the observer gives.
+pub type GroupId = u64;
+
+/// Busy periods remembered per group.
+const KEPT: usize = 512;
+/// Below this many periods a median says nothing.
+pub const PERIODS_MIN: usize = 5;
+/// A stall is at least this many times the group's ordinary time on a CPU.
+const TIMES_ORDINARY: u64 = 3;
+/// The least stall that is looked at unless the user names another.
+pub const LEAST_NS: u64 = 1_000_000;
+/// Time on a CPU counts as a stall only this far outside the group's habit.
+const ON_CPU_TIMES: u64 = 10;
+const ON_CPU_LEAST_NS: u64 = 20_000_000;
+
+#[derive(Debug, Default, Clone)]
+struct Habit {
+    on_cpu_ns: Vec<u64>,
+    next: usize,
+    median_ns: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Groups {
+    of: HashMap<Tid, GroupId>,
+    habits: HashMap<GroupId, Habit>,
+    rhythm: HashMap<Tid, Rhythm>,
+    /// What the user asked for instead of the adapted threshold.
+    pub fixed_ns: Option<u64>,
+}
+
+/// How a thread's busy periods begin.
+#[derive(Debug, Default, Clone, Copy)]
+struct Rhythm {
+    by_timer: u64,
+    by_others: u64,
+}
+
+impl Groups {
+    pub fn set(&mut self, tid: Tid, group: GroupId) {
+        self.of.insert(tid, group);
+    }
+
+    pub fn of(&self, tid: Tid) -> GroupId {
+        // A group of its own, past the observer's numbers.
+        self.of.get(&tid).copied().unwrap_or(GroupId::MAX - tid)
+    }
+
+    pub fn learn(&mut self, tid: Tid, on_cpu_ns: u64) {
+        let habit = self.habits.entry(self.of(tid)).or_default();
+        match habit.on_cpu_ns.get_mut(habit.next) {
+            Some(slot) => *slot = on_cpu_ns,
+            None => habit.on_cpu_ns.push(on_cpu_ns),
+        }
+        habit.next = (habit.next + 1) % KEPT;
+        // A median of 512 numbers at every period would cost more than the rest.
+        if habit.next.is_multiple_of(16) || habit.on_cpu_ns.len() < 64 {
+            habit.median_ns = median(&habit.on_cpu_ns);
+        }
+    }
+
+    pub fn began(&mut self, tid: Tid, by_timer: bool) {
+        let rhythm = self.rhythm.entry(tid).or_default();
+        match by_timer {
+            true => rhythm.by_timer += 1,
+            false => rhythm.by_others += 1,
+        }
+    }
+
+    /// The least stall worth a row, for this thread.
+    pub fn threshold_ns(&self, tid: Tid) -> u64 {
+        let ordinary = self.habits.get(&self.of(tid)).map_or(0, |h| h.median_ns);
+        self.fixed_ns
+            .unwrap_or((ordinary * TIMES_ORDINARY).max(LEAST_NS))
+    }
+
+    /// The least time on a CPU in one busy period that is a stall, once the habit is known.
+    pub fn on_cpu_threshold_ns(&self, tid: Tid) -> Option<u64> {
+        let habit = self.habits.get(&self.of(tid))?;
+        let known = habit.on_cpu_ns.len() >= 4 * PERIODS_MIN;
+        let limit = (habit.median_ns * ON_CPU_TIMES).max(ON_CPU_LEAST_NS);
+        known.then(|| limit.max(self.fixed_ns.unwrap_or(0)))
+    }
+
+    /// Alone in its group and begun by a clock: a background thread, whose own waits nobody feels.
+    pub fn is_background(&self, tid: Tid, watched: &[Tid]) -> bool {
+        let group = self.of(tid);
+        let alone = watched.iter().filter(|t| self.of(**t) == group).count() <= 1;
+        let rhythm = self.rhythm.get(&tid).copied().unwrap_or_default();
+        alone && rhythm.by_timer >= rhythm.by_others
+    }
+}
+
+fn median(values: &[u64]) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+}

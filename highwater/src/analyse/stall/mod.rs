@@ -1,0 +1,17 @@
+//! Why threads made no progress: from a timeline of switches and wakes to stalls with a culprit.
+//!
+//! Pure: [`event`]s go in, sorted by time; [`analyser::Analyser`] keeps the newest of them as a
+//! [`timeline`], cuts each thread's into [`busy`] periods, walks every wait back to what really
+//! filled it ([`walk`]), and [`finding`] adds up what has one cause. [`recurrence`] says whether
+//! that comes back in a fixed rhythm.
+
+pub mod analyser;
+pub mod busy;
+pub mod cause;
+pub mod event;
+pub mod finding;
+pub mod group;
+pub mod recurrence;
+pub mod stalled;
+pub mod timeline;
+pub mod walk;

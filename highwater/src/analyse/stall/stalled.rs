@@ -1,0 +1,124 @@
+//! Stalls: what of a busy period is above the threshold, by cause.
+
+use super::busy::Busy;
+use super::cause::{Cause, Leaf, Part};
+use super::event::{StackId, Tid, WaitKind};
+use super::group::Groups;
+use super::timeline::Timelines;
+use super::walk::{Hop, LeafKind};
+
+/// One thread, one busy period, one cause.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stall {
+    pub tid: Tid,
+    /// From the first to the last of its waits.
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// The sum of its waits.
+    pub ns: u64,
+    pub waits: u32,
+    pub cause: Cause,
+    pub object: u64,
+    pub leaf: Leaf,
+    pub hops: Vec<Hop>,
+    pub waiter_stack: StackId,
+    /// The thread itself also did, in this period, what the leaf did: it is one of its kind.
+    pub did_the_same: bool,
+    pub inferred: bool,
+    pub open: bool,
+}
+
+/// The stalls of a busy period; none of a thread's first when that is its start.
+pub fn stalls_of(busy: &Busy, groups: &Groups, lines: &Timelines) -> Vec<Stall> {
+    let threshold_ns = groups.threshold_ns(busy.tid);
+    if busy.endless {
+        let single = |part: &&Part| part.ns() >= threshold_ns;
+        let alone = busy.parts.iter().filter(single);
+        return alone.filter_map(|part| sum(busy, &[part])).collect();
+    }
+    let mut found = Vec::new();
+    let mut rest: Vec<&Part> = busy.parts.iter().collect();
+    while let Some(first) = rest.first().map(|part| key(part)) {
+        let (alike, other): (Vec<&Part>, Vec<&Part>) =
+            rest.into_iter().partition(|part| key(part) == first);
+        rest = other;
+        let total: u64 = alike.iter().map(|part| part.ns()).sum();
+        if total >= threshold_ns {
+            found.extend(sum(busy, &alike));
+        }
+    }
+    found.extend(on_cpu(busy, groups, lines));
+    found
+}
+
+/// Waits of one key are one stall; locks by their address.
+fn key(part: &Part) -> (Cause, u64) {
+    let object = if part.cause == Cause::Lock {
+        part.object
+    } else {
+        0
+    };
+    (part.cause, object)
+}
+
+fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
+    let longest = parts.iter().max_by_key(|part| part.ns())?;
+    let kind = longest.leaf.kind;
+    let direct = |part: &&Part| part.leaf.tid == busy.tid && part.leaf.kind == kind;
+    Some(Stall {
+        tid: busy.tid,
+        start_ns: parts.iter().map(|p| p.start_ns).min()?,
+        end_ns: parts.iter().map(|p| p.end_ns).max()?,
+        ns: parts.iter().map(|p| p.ns()).sum(),
+        waits: parts.len() as u32,
+        cause: longest.cause,
+        object: longest.object,
+        leaf: longest.leaf.clone(),
+        hops: longest.hops.clone(),
+        waiter_stack: longest.waiter_stack,
+        did_the_same: matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault))
+            && longest.leaf.tid != busy.tid
+            && busy.parts.iter().any(|part| direct(&part)),
+        inferred: parts.iter().any(|p| p.inferred),
+        open: busy.open && parts.iter().any(|p| p.end_ns == busy.end_ns),
+    })
+}
+
+/// The thread was slow by itself: far more time on a CPU than its group ever takes.
+fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
+    let limit_ns = groups.on_cpu_threshold_ns(busy.tid)?;
+    if busy.on_cpu_ns < limit_ns || busy.first {
+        return None;
+    }
+    let thread = lines.thread(busy.tid)?;
+    let samples: Vec<_> = thread.samples(busy.start_ns, busy.end_ns).collect();
+    let sample = samples.get(samples.len() / 2);
+    let in_allocator = samples.iter().filter(|s| s.allocator).count() * 2 > samples.len();
+    Some(Stall {
+        tid: busy.tid,
+        start_ns: busy.start_ns,
+        end_ns: busy.end_ns,
+        ns: busy.on_cpu_ns,
+        waits: 0,
+        cause: if in_allocator {
+            Cause::Allocator
+        } else {
+            Cause::OnCpu
+        },
+        object: 0,
+        leaf: Leaf {
+            tid: busy.tid,
+            kind: LeafKind::OnCpu,
+            doing: sample.map_or(0, |s| s.doing),
+            stack: sample.map_or(0, |s| s.stack),
+            allocator: in_allocator,
+            after: 0,
+            release: 0,
+        },
+        hops: Vec::new(),
+        waiter_stack: sample.map_or(0, |s| s.stack),
+        did_the_same: false,
+        inferred: false,
+        open: busy.open,
+    })
+}

@@ -1,0 +1,383 @@
+//! Timelines: for each thread, what it was in from when to when. Bounded; what is dropped is counted.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::event::{Event, StackId, TextId, Tid, Wait, WaitKind, Waker, What};
+
+/// All threads together; at about 80 bytes each, 24 MiB.
+pub const SEGMENTS_MAX: usize = 300_000;
+/// Samples of stacks on a CPU kept per thread.
+const SAMPLES_MAX: usize = 4_096;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Segment {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub state: State,
+}
+
+impl Segment {
+    pub fn ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum State {
+    Running,
+    /// Wanted a CPU; `after` is who had the one that it got.
+    Runnable {
+        after: TextId,
+    },
+    Blocked {
+        wait: Wait,
+        by: Option<Waker>,
+        /// The waker's stack as it ended the wait.
+        release: StackId,
+    },
+}
+
+/// A stack seen on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Sample {
+    pub at_ns: u64,
+    pub stack: StackId,
+    pub doing: TextId,
+    pub allocator: bool,
+}
+
+#[derive(Debug, Default)]
+pub struct Thread {
+    done: VecDeque<Segment>,
+    now: Option<(u64, State)>,
+    samples: VecDeque<Sample>,
+    pub born_ns: u64,
+    pub ended_ns: Option<u64>,
+    /// Segments cut from the front so far: positions handed out stay valid.
+    cut: u64,
+    /// Segments before this position are part of an earlier [`What::RunDelay`].
+    counted: u64,
+}
+
+#[derive(Debug, Default)]
+pub struct Timelines {
+    threads: HashMap<Tid, Thread>,
+    segments: usize,
+    /// Segments forgotten because there were too many.
+    pub dropped: u64,
+    pub newest_ns: u64,
+    /// Time runnable and not running, of all threads: to be held against the kernel's own count.
+    pub runnable_ns: u64,
+}
+
+impl Timelines {
+    /// Takes the next event; events come sorted by time.
+    pub fn push(&mut self, event: &Event) {
+        self.newest_ns = self.newest_ns.max(event.at_ns);
+        let thread = self.threads.entry(event.tid).or_insert_with(|| Thread {
+            born_ns: event.at_ns,
+            ..Thread::default()
+        });
+        let added = thread.push(event.at_ns, event.what);
+        self.segments += added;
+        if let Some(segment) = thread.done.back().filter(|_| added > 0)
+            && let State::Runnable { .. } = segment.state
+        {
+            self.runnable_ns += segment.ns();
+        }
+        if self.segments > SEGMENTS_MAX {
+            self.drop_oldest();
+        }
+    }
+
+    pub fn tids(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.threads.keys().copied()
+    }
+
+    pub fn thread(&self, tid: Tid) -> Option<&Thread> {
+        self.threads.get(&tid)
+    }
+
+    /// What `tid` was in just before `t_ns`; the segment may end later than that.
+    pub fn before(&self, tid: Tid, t_ns: u64) -> Option<Segment> {
+        self.threads.get(&tid)?.before(t_ns, self.newest_ns)
+    }
+
+    /// Forgets what ended before `t_ns`, and threads that ended before it.
+    pub fn forget_before(&mut self, t_ns: u64) {
+        for thread in self.threads.values_mut() {
+            self.segments -= thread.forget_before(t_ns);
+        }
+        self.threads
+            .retain(|_, thread| thread.ended_ns.is_none_or(|end| end >= t_ns));
+    }
+
+    fn drop_oldest(&mut self) {
+        for thread in self.threads.values_mut() {
+            let half = thread.done.len() / 2;
+            thread.done.drain(..half);
+            thread.cut += half as u64;
+            self.segments -= half;
+            self.dropped += half as u64;
+        }
+    }
+}
+
+impl Thread {
+    /// Closed segments from position `from` on, with their positions.
+    pub fn since(&self, from: u64) -> impl Iterator<Item = (u64, &Segment)> + '_ {
+        let skip = from.saturating_sub(self.cut) as usize;
+        let first = self.cut + skip as u64;
+        self.done
+            .iter()
+            .skip(skip)
+            .enumerate()
+            .map(move |(at, segment)| (first + at as u64, segment))
+    }
+
+    /// Since when, and in what, the thread is now.
+    pub fn now(&self) -> Option<(u64, State)> {
+        self.now
+    }
+
+    /// Stacks seen on a CPU within `[start_ns, end_ns]`.
+    pub fn samples(&self, start_ns: u64, end_ns: u64) -> impl Iterator<Item = &Sample> + '_ {
+        let from = self.samples.partition_point(|s| s.at_ns < start_ns);
+        self.samples
+            .iter()
+            .skip(from)
+            .take_while(move |s| s.at_ns <= end_ns)
+    }
+
+    fn before(&self, t_ns: u64, newest_ns: u64) -> Option<Segment> {
+        if let Some((since, state)) = self.now
+            && since < t_ns
+        {
+            return Some(Segment {
+                start_ns: since,
+                end_ns: newest_ns.max(t_ns),
+                state,
+            });
+        }
+        let after = self.done.partition_point(|s| s.start_ns < t_ns);
+        let segment = *self.done.get(after.checked_sub(1)?)?;
+        (segment.end_ns >= t_ns).then_some(segment)
+    }
+
+    /// The number of segments added.
+    fn push(&mut self, at_ns: u64, what: What) -> usize {
+        match (what, self.now) {
+            (What::In { after }, now) => self.got_cpu(at_ns, after, now),
+            (What::Preempted, now) => {
+                let added = self.close(at_ns, now);
+                self.now = Some((at_ns, State::Runnable { after: 0 }));
+                added
+            }
+            (What::Blocked(wait), now) => {
+                let added = self.close(at_ns, now);
+                self.now = Some((
+                    at_ns,
+                    State::Blocked {
+                        wait,
+                        by: None,
+                        release: 0,
+                    },
+                ));
+                added
+            }
+            (What::Look(look), now) => {
+                self.look(at_ns, look, now);
+                0
+            }
+            (What::Woken { by, release }, Some((since, State::Blocked { wait, .. }))) => {
+                let by = Some(by);
+                let closed = State::Blocked { wait, by, release };
+                let added = self.close(at_ns, Some((since, closed)));
+                self.now = Some((at_ns, State::Runnable { after: 0 }));
+                added
+            }
+            (What::Woken { .. }, _) => 0,
+            (What::Faulted { doing, stack }, _) => {
+                self.faulted(at_ns, doing, stack);
+                0
+            }
+            (
+                What::OnCpu {
+                    stack,
+                    doing,
+                    allocator,
+                },
+                _,
+            ) => {
+                self.sampled(Sample {
+                    at_ns,
+                    stack,
+                    doing,
+                    allocator,
+                });
+                0
+            }
+            (What::RunDelay { ns }, _) => self.run_delay(ns),
+            (What::Exited, now) => {
+                let added = self.close(at_ns, now);
+                self.now = None;
+                self.ended_ns = Some(at_ns);
+                added
+            }
+        }
+    }
+
+    fn got_cpu(&mut self, at_ns: u64, after: TextId, now: Option<(u64, State)>) -> usize {
+        let closed = match now {
+            Some((since, State::Runnable { .. })) => Some((since, State::Runnable { after })),
+            // A switch that was lost: going on is all that can be said.
+            Some((_, State::Running)) => return 0,
+            other => other,
+        };
+        let added = self.close(at_ns, closed);
+        self.now = Some((at_ns, State::Running));
+        added
+    }
+
+    fn close(&mut self, at_ns: u64, now: Option<(u64, State)>) -> usize {
+        let Some((start_ns, state)) = now else {
+            return 0;
+        };
+        if at_ns <= start_ns {
+            return 0;
+        }
+        self.done.push_back(Segment {
+            start_ns,
+            end_ns: at_ns,
+            state,
+        });
+        1
+    }
+
+    /// A look learns about the wait that lasts; a thread never seen before is known from now on.
+    fn look(&mut self, at_ns: u64, look: Wait, now: Option<(u64, State)>) {
+        match now {
+            None if self.ended_ns.is_none() => {
+                self.now = Some((
+                    at_ns,
+                    State::Blocked {
+                        wait: look,
+                        by: None,
+                        release: 0,
+                    },
+                ));
+            }
+            Some((since, State::Blocked { wait, by, release })) => {
+                let wait = joined(wait, look);
+                self.now = Some((since, State::Blocked { wait, by, release }));
+            }
+            // Woken before the look came in: it still tells about the wait that just ended.
+            Some((_, State::Runnable { .. } | State::Running)) => {
+                if let Some(Segment {
+                    state: State::Blocked { wait, .. },
+                    end_ns,
+                    ..
+                }) = self.done.back_mut()
+                    && *end_ns >= at_ns
+                {
+                    *wait = joined(*wait, look);
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn faulted(&mut self, at_ns: u64, doing: TextId, stack: StackId) {
+        // The kernel reports a fault when it has been served: the wait is the last one, and the
+        // thread has run for no longer than the way out of the handler takes.
+        const WAY_OUT_NS: u64 = 300_000;
+        let last = self.done.iter_mut().rev().take(2);
+        for segment in last {
+            if let State::Blocked { wait, .. } = &mut segment.state {
+                if segment.end_ns + WAY_OUT_NS >= at_ns && wait.kind != WaitKind::Lock {
+                    wait.kind = WaitKind::Fault;
+                    wait.doing = doing;
+                    wait.stack = stack;
+                }
+                return;
+            }
+        }
+    }
+
+    fn sampled(&mut self, sample: Sample) {
+        if self.samples.len() == SAMPLES_MAX {
+            self.samples.pop_front();
+        }
+        self.samples.push_back(sample);
+    }
+
+    /// Splits `ns` of waiting for a CPU off the longest wait that ended since the last such count:
+    /// a wake that nobody saw leaves the way from waking to running inside the wait.
+    fn run_delay(&mut self, ns: u64) -> usize {
+        // Below this it is the ordinary latency of a wake.
+        const FLOOR_NS: u64 = 200_000;
+        let from = self.counted.saturating_sub(self.cut) as usize;
+        self.counted = self.cut + self.done.len() as u64;
+        let fresh = || self.done.iter().enumerate().skip(from);
+        let known: u64 = fresh()
+            .filter(|(_, s)| matches!(s.state, State::Runnable { .. }))
+            .map(|(_, s)| s.ns())
+            .sum();
+        let unseen = |state| matches!(state, State::Blocked { by: None, .. });
+        let longest = fresh()
+            .filter(|(_, s)| unseen(s.state))
+            .max_by_key(|(_, s)| s.ns());
+        let rest = ns.saturating_sub(known);
+        let Some((at, &segment)) = longest.filter(|_| rest >= FLOOR_NS) else {
+            return 0;
+        };
+        let woken_ns = segment.end_ns - rest.min(segment.ns());
+        self.done[at].end_ns = woken_ns;
+        let runnable = Segment {
+            start_ns: woken_ns,
+            end_ns: segment.end_ns,
+            state: State::Runnable { after: 0 },
+        };
+        self.done.insert(at + 1, runnable);
+        1
+    }
+
+    fn forget_before(&mut self, t_ns: u64) -> usize {
+        let old = self.done.partition_point(|s| s.end_ns < t_ns);
+        self.done.drain(..old);
+        self.cut += old as u64;
+        let old_samples = self.samples.partition_point(|s| s.at_ns < t_ns);
+        self.samples.drain(..old_samples);
+        old
+    }
+}
+
+/// What is known of a wait after another look at it: the newer word, except where it is silent.
+fn joined(old: Wait, look: Wait) -> Wait {
+    let known = |kind| kind != WaitKind::Unknown;
+    Wait {
+        kind: if known(look.kind) {
+            look.kind
+        } else {
+            old.kind
+        },
+        object: if look.object != 0 {
+            look.object
+        } else {
+            old.object
+        },
+        holder: look.holder.or(old.holder),
+        doing: if look.doing != 0 {
+            look.doing
+        } else {
+            old.doing
+        },
+        stack: if look.stack != 0 {
+            look.stack
+        } else {
+            old.stack
+        },
+        allocator: old.allocator || look.allocator,
+        timed: old.timed || look.timed,
+    }
+}

@@ -1,0 +1,184 @@
+//! The backward walk: what really filled a wait.
+//!
+//! Whoever woke the waiter is asked what it did until then, backwards. While it ran, it is the
+//! answer. While it waited for a CPU, a disk or a reply, that is. While it waited for the same lock
+//! it was just another waiter, and the one who woke *it* is asked; for another lock, the walk goes
+//! down that chain for as long as that wait lasted and then goes on. The time of a wait is handed
+//! out whole: shares add up to it.
+
+use super::event::{StackId, TextId, Tid, Wait, WaitKind, Waker};
+use super::timeline::{State, Timelines};
+
+/// Steps of one walk; a convoy of a thousand threads takes a thousand.
+const STEPS_MAX: u32 = 4_096;
+/// Chains of locks inside locks.
+const DEPTH_MAX: usize = 12;
+
+/// What a thread was in that filled somebody's wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LeafKind {
+    OnCpu,
+    Runnable,
+    Wait(WaitKind),
+    /// Nothing is known of the thread at that time, or nobody is known to have woken it.
+    Unseen,
+}
+
+/// One stretch of a wait and what filled it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Share {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub tid: Tid,
+    pub kind: LeafKind,
+    pub doing: TextId,
+    pub stack: StackId,
+    pub allocator: bool,
+    /// Who had the CPU, for a runnable leaf.
+    pub after: TextId,
+    /// The leaf's stack when it let the waiter go: the function that held what was waited for.
+    pub release: StackId,
+    /// From the waiter's waker to the leaf: each thread that itself waited, and for what.
+    pub hops: Vec<Hop>,
+    pub inferred: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hop {
+    pub tid: Tid,
+    pub kind: WaitKind,
+    pub object: u64,
+}
+
+impl Share {
+    pub fn ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// Who `wait` was ended by, or whom the lock's own word names.
+pub fn answerer(wait: &Wait, by: Option<Waker>) -> Option<(Tid, bool)> {
+    let waits_for_thread = matches!(
+        wait.kind,
+        WaitKind::Lock | WaitKind::Queue | WaitKind::Memory
+    );
+    if !waits_for_thread {
+        return None;
+    }
+    match (by, wait.holder) {
+        (Some(Waker::Thread(tid)), _) => Some((tid, false)),
+        (_, Some(holder)) => Some((holder, false)),
+        (Some(Waker::Inferred(tid)), _) => Some((tid, true)),
+        (Some(Waker::Outside) | None, None) => None,
+    }
+}
+
+/// The shares of `[start_ns, end_ns]` of a wait, newest first; none when nobody is known to ask.
+pub fn walk(
+    lines: &Timelines,
+    waiter: Tid,
+    wait: &Wait,
+    by: Option<Waker>,
+    release: StackId,
+    (start_ns, end_ns): (u64, u64),
+) -> Vec<Share> {
+    let Some((first, inferred)) = answerer(wait, by).filter(|(tid, _)| *tid != waiter) else {
+        return Vec::new();
+    };
+    let mut walker = Walker {
+        lines,
+        shares: Vec::new(),
+        hops: Vec::new(),
+        steps: 0,
+        inferred,
+        release,
+    };
+    walker.blame(first, wait.object, start_ns, end_ns);
+    walker.shares
+}
+
+struct Walker<'a> {
+    lines: &'a Timelines,
+    shares: Vec<Share>,
+    hops: Vec<Hop>,
+    steps: u32,
+    inferred: bool,
+    release: StackId,
+}
+
+impl Walker<'_> {
+    /// Hands out `[start_ns, t_ns]` from the end, asking `tid`, which had or answers `object`.
+    fn blame(&mut self, mut tid: Tid, object: u64, start_ns: u64, mut t_ns: u64) {
+        let depth = self.hops.len();
+        let mut waiters = Vec::new();
+        while t_ns > start_ns {
+            self.steps += 1;
+            let Some(segment) = self.lines.before(tid, t_ns) else {
+                self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
+                break;
+            };
+            let from = segment.start_ns.max(start_ns);
+            match segment.state {
+                State::Running => self.leaf(tid, LeafKind::OnCpu, None, from, t_ns),
+                State::Runnable { after } => {
+                    self.leaf(tid, LeafKind::Runnable, None, from, t_ns);
+                    if let Some(share) = self.shares.last_mut() {
+                        share.after = after;
+                    }
+                }
+                State::Blocked { wait, by, release } => {
+                    let next = answerer(&wait, by).filter(|_| self.steps < STEPS_MAX);
+                    match next {
+                        Some((next, inferred)) if same(&wait, object) => {
+                            if next == tid || waiters.contains(&next) {
+                                self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
+                                break;
+                            }
+                            waiters.push(tid);
+                            self.inferred |= inferred;
+                            self.release = release;
+                            tid = next;
+                            continue;
+                        }
+                        Some((next, inferred)) if depth < DEPTH_MAX && next != tid => {
+                            self.inferred |= inferred;
+                            self.hops.push(Hop {
+                                tid,
+                                kind: wait.kind,
+                                object: wait.object,
+                            });
+                            let outer = std::mem::replace(&mut self.release, release);
+                            self.blame(next, wait.object, from, t_ns);
+                            self.release = outer;
+                            self.hops.truncate(depth);
+                        }
+                        _ => self.leaf(tid, LeafKind::Wait(wait.kind), Some(&wait), from, t_ns),
+                    }
+                }
+            }
+            t_ns = from;
+            waiters.clear();
+        }
+    }
+
+    fn leaf(&mut self, tid: Tid, kind: LeafKind, wait: Option<&Wait>, start_ns: u64, end_ns: u64) {
+        self.shares.push(Share {
+            start_ns,
+            end_ns,
+            tid,
+            kind,
+            doing: wait.map_or(0, |w| w.doing),
+            stack: wait.map_or(0, |w| w.stack),
+            allocator: wait.is_some_and(|w| w.allocator),
+            after: 0,
+            release: self.release,
+            hops: self.hops.clone(),
+            inferred: self.inferred,
+        });
+    }
+}
+
+/// Waiting for the very lock that the walk came for.
+fn same(wait: &Wait, object: u64) -> bool {
+    object != 0 && wait.object == object && wait.kind == WaitKind::Lock
+}

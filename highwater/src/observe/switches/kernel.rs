@@ -1,0 +1,100 @@
+//! The two system calls behind everything here, perf_event_open and bpf, and the folder of
+//! tracepoints, opened without mounting anything where others could see it.
+
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use perf_event_open_sys::bindings::perf_event_attr;
+
+/// An event of the kernel's kind and number.
+pub fn event(kind: u32, config: u64) -> perf_event_attr {
+    let mut attr = perf_event_attr::default();
+    attr.type_ = kind;
+    attr.config = config;
+    attr
+}
+
+/// Opens one event; the descriptor closes with the value.
+pub fn open_event(attr: &mut perf_event_attr, pid: i32, cpu: i32) -> io::Result<OwnedFd> {
+    const CLOEXEC: libc::c_ulong = 8;
+    attr.size = size_of::<perf_event_attr>() as u32;
+    // SAFETY: attr is a live, writable struct whose size field says how long it is.
+    let fd = unsafe { perf_event_open_sys::perf_event_open(attr, pid, cpu, -1, CLOEXEC) };
+    owned(fd as libc::c_long)
+}
+
+/// One bpf(2) call; `attr` is the union's part for `command`, in full.
+pub fn bpf<T>(command: u32, attr: &T) -> io::Result<OwnedFd> {
+    owned(bpf_number(command, attr)?)
+}
+
+/// A bpf(2) call that gives no descriptor.
+pub fn bpf_number<T>(command: u32, attr: &T) -> io::Result<libc::c_long> {
+    let size = size_of::<T>();
+    // SAFETY: attr is plain data of the size that is passed; the kernel copies it.
+    let result = unsafe { libc::syscall(libc::SYS_bpf, command, attr, size) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(result)
+}
+
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd as i32) })
+}
+
+/// The tracing filesystem, as a folder that only this descriptor reaches.
+pub struct Tracing {
+    folder: OwnedFd,
+}
+
+impl Tracing {
+    pub fn open() -> io::Result<Tracing> {
+        let mounted = std::fs::File::open("/sys/kernel/tracing/events").map(OwnedFd::from);
+        if mounted.is_ok() {
+            let folder = OwnedFd::from(std::fs::File::open("/sys/kernel/tracing")?);
+            return Ok(Tracing { folder });
+        }
+        Ok(Tracing {
+            folder: detached()?,
+        })
+    }
+
+    /// A file below the folder, whole.
+    pub fn read(&self, path: &str) -> io::Result<String> {
+        use std::io::Read;
+        let name = CString::new(path).map_err(io::Error::other)?;
+        // SAFETY: the folder lives, the name ends in a zero.
+        let fd = unsafe {
+            libc::openat(
+                self.folder.as_raw_fd(),
+                name.as_ptr(),
+                libc::O_RDONLY | libc::O_CLOEXEC,
+            )
+        };
+        let mut text = String::new();
+        std::fs::File::from(owned(libc::c_long::from(fd))?).read_to_string(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// A mount of tracefs without a place: seen by nobody else, gone with the descriptor.
+fn detached() -> io::Result<OwnedFd> {
+    const CREATE: u32 = 6;
+    const CLOEXEC: u32 = 1;
+    // SAFETY: a constant, zero-ended name; the calls give descriptors or errors.
+    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"tracefs".as_ptr(), CLOEXEC) })?;
+    let fd = context.as_raw_fd();
+    let none = std::ptr::null::<libc::c_char>();
+    // SAFETY: as above; this command takes no key and no value.
+    if unsafe { libc::syscall(libc::SYS_fsconfig, fd, CREATE, none, none, 0) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    owned(unsafe { libc::syscall(libc::SYS_fsmount, fd, CLOEXEC, 0) })
+}

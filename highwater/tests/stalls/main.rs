@@ -1,0 +1,4 @@
+//! `highwater stalls`: the analysis over timelines kept as text, and the command over small
+//! services whose own log is the truth.
+
+mod timelines;
