@@ -269,7 +269,7 @@ fn a_scribbled_image_is_read_or_refused() {
         let mut bytes = image.clone();
         // Mostly the header, where offsets and counts are.
         for _ in 0..1 + round % 8 {
-            let area = if dice.dice() % 4 == 0 {
+            let area = if dice.dice().is_multiple_of(4) {
                 bytes.len() as u64
             } else {
                 1024

@@ -61,7 +61,7 @@ fn off_over_its_budget_and_says_so() {
 
 #[test]
 fn exact_bytes_are_given_up_when_they_are_dear() {
-    // Of all that this program does, exact bytes are more than 2 %.
+    // Of all that this program does, exact bytes are more than 1 %.
     let Some([_, last]) = seen("4", &[("HIGHWATER_PROBE_BYTES", "auto")]) else {
         return;
     };
