@@ -1,4 +1,5 @@
-//! Memory for the unwinder's lists of modules, out of the mapping: bounded, never the subject's heap.
+//! Memory for the unwinder's lists of modules, out of the mapping: bounded, never the subject's
+//! heap.
 
 use std::alloc::Layout;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

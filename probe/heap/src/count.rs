@@ -1,9 +1,10 @@
-//! The hot paths: what every call of the subject pays. Nothing here branches on anything but the thread's own row.
+//! The hot paths: what every call of the subject pays. Nothing here branches on anything but the
+//! thread's own row.
 
 use abi::Thread;
 
-/// Counts a block of `bytes` that is about to be handed out. True: take the slow path for this call instead, nothing was
-/// counted.
+/// Counts a block of `bytes` that is about to be handed out. True: take the slow path for this call
+/// instead, nothing was counted.
 ///
 /// # Safety
 /// `row` is this thread's own row.

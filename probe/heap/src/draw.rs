@@ -1,4 +1,5 @@
-//! Random distances between samples, and the weights that undo the sampling. No libm: the probe links none.
+//! Random distances between samples, and the weights that undo the sampling. No libm: the probe
+//! links none.
 
 /// Steps the generator (SplitMix64: one multiply-xorshift chain, any seed is good).
 pub fn random(state: &mut u64) -> u64 {
@@ -20,7 +21,8 @@ pub fn distance(state: &mut u64, mean_bytes: u64) -> u64 {
     (drawn as u64).max(1)
 }
 
-/// Probability that an allocation of `bytes` is sampled at mean `mean_bytes`: `1 - exp(-bytes/mean)`.
+/// Probability that an allocation of `bytes` is sampled at mean `mean_bytes`: `1 -
+/// exp(-bytes/mean)`.
 pub fn probability(bytes: u64, mean_bytes: u64) -> f64 {
     let ratio = bytes as f64 / mean_bytes.max(1) as f64;
     if ratio < 1e-3 {

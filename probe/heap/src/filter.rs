@@ -1,8 +1,10 @@
-//! A counting filter in front of the sample table: one byte load tells almost every free that it is not sampled.
+//! A counting filter in front of the sample table: one byte load tells almost every free that it is
+//! not sampled.
 
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// 64 KiB: stays in L2. At 4 KiB and 1 MiB the cost per pair was higher (0.43 and 5.4 ns against 0.35 and 1.9).
+/// 64 KiB: stays in L2. At 4 KiB and 1 MiB the cost per pair was higher (0.43 and 5.4 ns against
+/// 0.35 and 1.9).
 const CELLS: usize = 1 << 16;
 
 /// Counts of sampled addresses by hash. A cell that reaches 255 stays there.

@@ -25,8 +25,8 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// Of a sample of `bytes` at a mean. Rounded up or down by chance, from `dice`: a large block stands for 1.3 blocks,
-    /// and always rounding it down would lose them.
+    /// Of a sample of `bytes` at a mean. Rounded up or down by chance, from `dice`: a large block
+    /// stands for 1.3 blocks, and always rounding it down would lose them.
     pub fn of(bytes: u64, mean_bytes: u64, mut dice: u64) -> Weight {
         let (blocks, bytes) = draw::weight(bytes, mean_bytes);
         let chance = draw::uniform(&mut dice);

@@ -18,8 +18,9 @@ impl Drop for Errno {
     }
 }
 
-/// Blocks every signal, the C library's own included (raw system call), until the end of the scope: no handler runs in
-/// the middle of a table, and none can leave it by longjmp. About 0.2 us for both calls.
+/// Blocks every signal, the C library's own included (raw system call), until the end of the scope:
+/// no handler runs in the middle of a table, and none can leave it by longjmp. About 0.2 us for
+/// both calls.
 pub struct Signals {
     before: u64,
     blocked: bool,

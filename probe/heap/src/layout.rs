@@ -13,8 +13,11 @@ const MODULES: usize = 512;
 const REGIONS: usize = 2048;
 /// Memory for the unwinder's lists.
 pub const ARENA_BYTES: usize = 512 << 10;
-/// Capacities at scale 1; the largest power of two that fits the cap is taken. At 8 MiB it is 32: 32,768 samples,
-/// 16,384 stacks of 16 frames on average, 8,192 threads at a time.
+/// The unwinder's own stack: gimli moves tables of 6 KiB about, too much for a coroutine's or a
+/// signal's stack. The lowest page of it is a guard.
+pub const STACK_BYTES: usize = 256 << 10;
+/// Capacities at scale 1; the largest power of two that fits the cap is taken. At 8 MiB it is 32:
+/// 32,768 samples, 16,384 stacks of 16 frames on average, 8,192 threads at a time.
 const SAMPLES_UNIT: usize = 1024;
 const STACKS_UNIT: usize = 512;
 const FRAMES_UNIT: usize = 8192;
@@ -28,8 +31,12 @@ pub struct Plan {
     pub sections: [Section; 16],
     /// First byte of the arena.
     pub arena_at: usize,
-    /// Length of the whole mapping, whole pages.
+    /// First byte of the unwinder's stack, page-aligned.
+    pub stack_at: usize,
+    /// What a reader copies, whole pages: all but the unwinder's stack.
     pub total_bytes: usize,
+    /// Length of the whole mapping.
+    pub mapped_bytes: usize,
     /// The cap that it was made for.
     pub cap_bytes: usize,
 }
@@ -41,7 +48,7 @@ impl Plan {
         let fitting = SCALES.iter().map(|scale| Plan::scaled(*scale, cap_bytes));
         let mut smallest = Plan::scaled(1, cap_bytes);
         for plan in fitting {
-            if plan.total_bytes <= cap_bytes {
+            if plan.mapped_bytes <= cap_bytes {
                 smallest = plan;
                 break;
             }
@@ -91,11 +98,14 @@ impl Plan {
             };
             at = (at + capacity * stride).next_multiple_of(128);
         }
-        let total_bytes = (at + ARENA_BYTES).next_multiple_of(abi::PAGE_BYTES);
+        let stack_at = (at + ARENA_BYTES).next_multiple_of(abi::PAGE_BYTES);
+        let mapped_bytes = stack_at + STACK_BYTES;
         Plan {
             sections,
             arena_at: at,
-            total_bytes,
+            stack_at,
+            total_bytes: stack_at,
+            mapped_bytes,
             cap_bytes,
         }
     }
@@ -105,15 +115,17 @@ impl Plan {
         self.sections[kind as usize].capacity as usize
     }
 
-    /// Writes what never changes into the header. The magic comes last, by the caller of the whole start.
+    /// Writes what never changes into the header. The magic comes last, by the caller of the whole
+    /// start.
     ///
     /// # Safety
-    /// `header` begins a zeroed, writable mapping of `total_bytes`.
+    /// `header` begins a zeroed, writable mapping of `mapped_bytes`.
     pub unsafe fn write(&self, header: *mut Header) {
         unsafe {
             (*header).version = VERSION;
             (*header).header_bytes = HEADER_BYTES as u32;
             (*header).total_bytes = self.total_bytes as u64;
+            (*header).mapped_bytes = self.mapped_bytes as u64;
             (*header).cap_bytes = self.cap_bytes as u64;
             (*header).sections = self.sections;
             (*header).state = State::Starting as u32;
@@ -122,7 +134,8 @@ impl Plan {
     }
 }
 
-/// Sections whose rows are taken in order and whose `used` grows with them; of the others all rows are used.
+/// Sections whose rows are taken in order and whose `used` grows with them; of the others all rows
+/// are used.
 fn grows(kind: SectionKind) -> bool {
     use SectionKind::{Frames, Modules, Regions, Threads};
     matches!(kind, Threads | Frames | Modules | Regions)
@@ -146,9 +159,9 @@ mod tests {
         ] {
             let plan = Plan::within(cap);
             assert!(
-                plan.total_bytes <= cap.max(CAP_BYTES_MIN),
+                plan.mapped_bytes <= cap.max(CAP_BYTES_MIN),
                 "{cap}: {}",
-                plan.total_bytes
+                plan.mapped_bytes
             );
         }
     }

@@ -1,4 +1,5 @@
-//! Reserving the mapping and giving it a name. No file system, no shared memory: nothing to fill up, delete or close.
+//! Reserving the mapping and giving it a name. No file system, no shared memory: nothing to fill
+//! up, delete or close.
 
 use std::ffi::{CStr, c_void};
 
@@ -25,10 +26,12 @@ pub fn name_of_mapping() -> &'static CStr {
 }
 
 impl Reserved {
-    /// Reserves `bytes` (whole pages), or `None` when the kernel refuses. Pages are taken when they are first written.
+    /// Reserves `bytes` (whole pages), or `None` when the kernel refuses. Pages are taken when they
+    /// are first written.
     pub fn new(bytes: usize) -> Option<Reserved> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a fresh mapping wherever the kernel likes; the last page becomes the guard that keeps it apart.
+        // SAFETY: a fresh mapping wherever the kernel likes; the last page becomes the guard that
+        // keeps it apart.
         unsafe {
             let start = map(std::ptr::null_mut(), bytes + PAGE_BYTES, flags, -1)?;
             libc::mprotect(start.byte_add(bytes), PAGE_BYTES, libc::PROT_NONE);
@@ -43,6 +46,14 @@ impl Reserved {
             }
             Some(reserved)
         }
+    }
+
+    /// Makes a page unreadable: the end of a stack.
+    ///
+    /// # Safety
+    /// `at` is the offset of a page that nothing else uses.
+    pub unsafe fn guard(&self, at: usize) {
+        unsafe { libc::mprotect(self.start.add(at).cast(), PAGE_BYTES, libc::PROT_NONE) };
     }
 
     /// Linux 5.17 with CONFIG_ANON_VMA_NAME.
@@ -60,11 +71,12 @@ impl Reserved {
         }
     }
 
-    /// Elsewhere the first page becomes a private mapping of a nameless file, whose title maps shows. Only that page:
-    /// each page of such a mapping is held twice once it is written. Without success it stays without a name, and the
-    /// anchor leads to it.
+    /// Elsewhere the first page becomes a private mapping of a nameless file, whose title maps
+    /// shows. Only that page: each page of such a mapping is held twice once it is written. Without
+    /// success it stays without a name, and the anchor leads to it.
     fn name_first_page(&self) {
-        // SAFETY: the descriptor is ours and closed at once; the page replaced is our own and still untouched.
+        // SAFETY: the descriptor is ours and closed at once; the page replaced is our own and still
+        // untouched.
         unsafe {
             let flags = libc::MFD_CLOEXEC as libc::c_ulong;
             let file = libc::syscall(libc::SYS_memfd_create, NAME.as_ptr(), flags) as libc::c_int;

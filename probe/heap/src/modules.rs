@@ -1,7 +1,8 @@
 //! Loaded objects and their unwind tables, found without a lock of the loader.
 //!
-//! glibc 2.35 and later answer `_dl_find_object` for any address without locking or allocating. On older ones the objects
-//! that were there at the start are listed once; frames in later ones end a stack.
+//! glibc 2.35 and later answer `_dl_find_object` for any address without locking or allocating. On
+//! older ones the objects that were there at the start are listed once; frames in later ones end a
+//! stack.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -77,7 +78,8 @@ pub fn find(address: u64) -> Option<Object> {
     if dl_find == 0 {
         let count = LISTED.load(Relaxed);
         // SAFETY: written by `prepare` only.
-        let listed = unsafe { &(&*(&raw const LIST))[..count] };
+        let listed =
+            unsafe { std::slice::from_raw_parts((&raw const LIST).cast::<Object>(), count) };
         return listed
             .iter()
             .find(|object| (object.start..object.end).contains(&address))
@@ -125,7 +127,7 @@ unsafe extern "C" fn list(
             .iter()
             .find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
         let eh_frame_hdr = hdr.map_or(0, |hdr| bias + hdr.p_vaddr);
-        (*(&raw mut LIST))[at] = Object {
+        LIST[at] = Object {
             start: start & !0xfff,
             end,
             eh_frame_hdr,
@@ -143,7 +145,8 @@ impl Object {
         if map == 0 || !is_readable(map) || !is_readable(map + 8) {
             return (0, 0);
         }
-        // SAFETY: l_addr and l_name, the first two words of the public struct link_map; both just found readable.
+        // SAFETY: l_addr and l_name, the first two words of the public struct link_map; both just
+        // found readable.
         let (bias, name) = unsafe { (*(map as *const u64), *((map + 8) as *const u64)) };
         if !is_readable(name) {
             return (0, bias);
@@ -210,12 +213,14 @@ impl Object {
         if !good || !is_range_readable(at, table_bytes.max(1)) {
             return None;
         }
-        // SAFETY: inside the object, just found readable; it stays while code of it is on the stack.
+        // SAFETY: inside the object, just found readable; it stays while code of it is on the
+        // stack.
         Some(unsafe { std::slice::from_raw_parts(at as *const libc::Elf64_Phdr, count) })
     }
 }
 
-/// Where .eh_frame begins, from a header of version 1 with the pointer relative to itself in four bytes.
+/// Where .eh_frame begins, from a header of version 1 with the pointer relative to itself in four
+/// bytes.
 fn eh_frame_start(hdr: u64) -> Option<u64> {
     const RELATIVE_S4: u8 = 0x1b;
     // SAFETY: the caller found 12 bytes readable.
@@ -316,7 +321,7 @@ mod tests {
             LISTED.store(0, Relaxed);
             libc::dl_iterate_phdr(Some(list), std::ptr::null_mut());
             let count = LISTED.load(Relaxed);
-            let listed = (&*(&raw const LIST))[..count]
+            let listed = std::slice::from_raw_parts((&raw const LIST).cast::<Object>(), count)
                 .iter()
                 .find(|o| (o.start..o.end).contains(&here));
             assert_eq!(

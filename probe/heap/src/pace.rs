@@ -7,13 +7,15 @@ pub const MEAN_BYTES_MIN: u64 = 512;
 pub const MEAN_BYTES_MAX: u64 = 1 << 40;
 /// The mean at the start: 1,000 samples a second at 32 MB/s.
 const MEAN_BYTES_START: u64 = 32 << 10;
-/// Samples in a full window. Filled in under 128 ms the rate is above 1,000 a second, in over 640 ms below 200.
+/// Samples in a full window. Filled in under 128 ms the rate is above 1,000 a second, in over 640
+/// ms below 200.
 const WINDOW_SAMPLES: u64 = 128;
 const FULL_TOO_SOON_NS: u64 = 128_000_000;
 const FULL_TOO_LATE_NS: u64 = 640_000_000;
 /// Most that one window may raise the mean by.
 const RAISE_MAX: u64 = 64;
-/// Share of the table, in eighths, above which samples are thinned; below half of it the mean may fall.
+/// Share of the table, in eighths, above which samples are thinned; below half of it the mean may
+/// fall.
 const THIN_EIGHTHS: u64 = 3;
 /// Rows that one sample thins while a sweep is on.
 const SWEEP_ROWS: usize = 128;
@@ -76,8 +78,8 @@ impl Pace {
         self.mean_bytes.load(Relaxed)
     }
 
-    /// Longest distance before another look at the mean: a thread that drew a long one while the load was high must not
-    /// sleep through the quiet hours.
+    /// Longest distance before another look at the mean: a thread that drew a long one while the
+    /// load was high must not sleep through the quiet hours.
     pub fn cut_bytes(&self) -> u64 {
         (self.mean_bytes() / 4).max(MEAN_BYTES_MIN)
     }
@@ -132,7 +134,8 @@ impl Pace {
         self.slowed.fetch_add(1, Relaxed) < 4
     }
 
-    /// Raises what all samples must reach: to the present mean first, then by doubling, the mean with it.
+    /// Raises what all samples must reach: to the present mean first, then by doubling, the mean
+    /// with it.
     fn begin_sweep(&self) {
         let mean = self.mean_bytes();
         let next = (self.thin_bytes.load(Relaxed) * 2)
@@ -174,7 +177,8 @@ mod tests {
     use super::*;
     use crate::draw;
 
-    /// Samples per second, over the last 10 of 30 simulated seconds, of a program that allocates so much.
+    /// Samples per second, over the last 10 of 30 simulated seconds, of a program that allocates so
+    /// much.
     fn settled_rate(bytes_per_second: f64) -> f64 {
         let (pace, mut state) = (Pace::new(None, 0), 11);
         let (mut now, mut counted) = (0.0, 0);

@@ -1,39 +1,25 @@
-//! The probe as one value: what the slow paths do with a block that is sampled, freed or remembered wrongly.
+//! The probe as one value: what the slow paths do with a block that is sampled, freed or remembered
+//! wrongly.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use abi::{
-    Header, Module, ROLE_NONE, STACK_NONE, Sample, SectionKind, State, Thread, bytes_mode,
-    off_reason,
-};
-use abi::{region_flag, stack_flag, stack_why};
+use abi::{Header, Module, STACK_NONE, Sample, State, Thread, region_flag};
 
-use crate::budget::{Budget, Reading, Step};
+use crate::budget::Budget;
 use crate::clock;
 use crate::draw;
 use crate::filter::Filter;
 use crate::flows::{Flows, Weight};
 use crate::guard::Signals;
-use crate::modules::Object;
-use crate::pace::{Change, Pace};
+use crate::pace::Pace;
 use crate::regions::{Call, Mapped, Regions};
-use crate::roles::{self, Roles};
+use crate::roles::Roles;
 use crate::samples::{Inserted, Samples};
 use crate::stacks::Stacks;
+use crate::tally::counter;
 use crate::threads::Threads;
-use crate::unwind::{Registers, Trace, Unwinder};
-use crate::word::{add, atomic, atomic32};
-
-/// The place of a counter of a probe's header.
-macro_rules! counter {
-    ($probe:expr, $name:ident) => {
-        // A field of the header, which lives as long as the probe.
-        #[allow(unused_unsafe)]
-        unsafe {
-            &raw mut (*$probe.header).counters.$name
-        }
-    };
-}
+use crate::unwind::{Registers, Unwinder};
+use crate::word::{atomic, atomic32};
 
 /// Anonymous mappings below this get no stack: thread stacks and the like by the thousand.
 const REGION_STACK_BYTES_MIN: u64 = 64 << 10;
@@ -79,7 +65,8 @@ pub struct Probe {
     pub(crate) allocator: (u64, u64),
 }
 
-// SAFETY: everything behind the pointers is written with atomics or by one owner, as each part says.
+// SAFETY: everything behind the pointers is written with atomics or by one owner, as each part
+// says.
 unsafe impl Sync for Probe {}
 // SAFETY: nothing belongs to a thread.
 unsafe impl Send for Probe {}
@@ -117,8 +104,9 @@ impl Probe {
         self.threads.overflow()
     }
 
-    /// The distance of a row has ended within an allocation of `bytes`. The mean to sample it with; or `None` when the
-    /// distance had only been cut short: the allocation is then counted and another distance under way.
+    /// The distance of a row has ended within an allocation of `bytes`. The mean to sample it with;
+    /// or `None` when the distance had only been cut short: the allocation is then counted and
+    /// another distance under way.
     ///
     /// # Safety
     /// `row` is this thread's own, or the overflow row with `bytes` already off its countdown.
@@ -130,19 +118,21 @@ impl Probe {
             let left = (*row).countdown_bytes.min(bytes);
             let rest = bytes - left;
             let mean = self.pace.mean_bytes();
-            // The tables may be gone over budget or full without any sample for long: look at the pace here too.
+            // The tables may be gone over budget or full without any sample for long: look at the
+            // pace here too.
             self.tick(clock::monotonic_ns(), false);
             let distance = draw::distance(&mut (*row).random, mean);
             if distance <= rest {
                 return Some(mean);
             }
             self.set_distance(row, distance - rest, mean);
-            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes - left);
+            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes);
             None
         }
     }
 
-    /// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator refused).
+    /// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator
+    /// refused).
     ///
     /// # Safety
     /// As for [`Self::due`].
@@ -298,13 +288,15 @@ impl Probe {
         self.count(counter!(self, forks_seen));
     }
 
-    /// What counting costs on this machine, measured by the caller: per pair, and extra per pair for exact bytes.
+    /// What counting costs on this machine, measured by the caller: per pair, and extra per pair
+    /// for exact bytes.
     pub fn set_pair_cost(&self, pair_ps: u64, exact_pair_ps: u64) {
         self.count_many(counter!(self, pair_ps), pair_ps);
         self.count_many(counter!(self, exact_pair_ps), exact_pair_ps);
     }
 
-    /// In the child of a fork, on its only thread, whose row is `row`. The mapping is already its own copy.
+    /// In the child of a fork, on its only thread, whose row is `row`. The mapping is already its
+    /// own copy.
     ///
     /// # Safety
     /// Called once per fork, before the child allocates.
@@ -350,99 +342,12 @@ impl Probe {
         self.count(counter!(self, samples_live));
     }
 
-    /// The row of the stack from `registers`; a stack that cannot be had is a row too, so that its bytes are not lost.
-    fn stack(&self, registers: Registers, now_ns: u64) -> (u32, Option<Trace>) {
-        let mut on_object = |object, replaced| self.note_object(object, replaced, now_ns);
-        let Some(trace) = self.unwinder.trace(registers, &mut on_object) else {
-            self.count(counter!(self, stacks_contended));
-            return (self.no_stack(stack_why::CONTENDED, now_ns), None);
-        };
-        if trace.flags & stack_flag::BROKEN != 0 {
-            self.count(counter!(self, stacks_broken));
-        }
-        if trace.frames().is_empty() {
-            return (self.no_stack(stack_why::UNREADABLE, now_ns), None);
-        }
-        let row = self
-            .stacks
-            .find(trace.frames(), trace.flags, now_ns)
-            .unwrap_or_else(|| {
-                self.count(counter!(self, stacks_dropped));
-                self.no_stack(stack_why::TABLE_FULL, now_ns)
-            });
-        (row, Some(trace))
-    }
-
-    fn no_stack(&self, why: u64, now_ns: u64) -> u32 {
-        self.stacks
-            .find(&[why], stack_flag::NOT_A_STACK, now_ns)
-            .unwrap_or(STACK_NONE)
-    }
-
-    /// The role of a thread, found at its first sample.
-    unsafe fn role(&self, row: *mut Thread, trace: Option<&Trace>) -> u16 {
-        unsafe {
-            if row == self.overflow() {
-                return roles::OTHER;
-            }
-            if (*row).role == ROLE_NONE {
-                (*row).role = if u64::from((*row).tid) == (*self.header).pid {
-                    self.roles.join(roles::MAIN)
-                } else {
-                    self.roles
-                        .find(thread_name(), trace.map_or(0, |trace| trace.root))
-                };
-            }
-            (*row).role
-        }
-    }
-
-    /// Likewise for a thread that only frees: its stack is wanted once.
-    unsafe fn role_of_freeing(&self, row: *mut Thread, registers: Registers) -> u16 {
-        unsafe {
-            let known = row == self.overflow() || (*row).role != ROLE_NONE;
-            if known {
-                return self.role(row, None);
-            }
-            let _signals = Signals::block();
-            let now = clock::monotonic_ns();
-            let trace = self.unwinder.trace(registers, &mut |object, replaced| {
-                self.note_object(object, replaced, now)
-            });
-            self.role(row, trace.as_ref())
-        }
-    }
-
-    /// One more row of the modules section.
-    fn note_object(&self, object: Object, replaced: Option<Object>, now_ns: u64) {
-        // SAFETY: the unwinder's lock makes this the only writer of the section.
-        unsafe {
-            let used = &raw mut (*self.header).sections[SectionKind::Modules as usize].used;
-            if let Some(old) = replaced.filter(|old| old.start != object.start || *old != object) {
-                let rows = std::slice::from_raw_parts_mut(self.modules, *used as usize);
-                let gone = rows
-                    .iter_mut()
-                    .rev()
-                    .find(|row| row.start == old.start && row.gone_ns == 0);
-                gone.into_iter().for_each(|row| row.gone_ns = now_ns);
-            }
-            if *used >= self.modules_capacity {
-                return self.count(counter!(self, modules_dropped));
-            }
-            let row = self.modules.add(*used as usize);
-            (*row).start = object.start;
-            let (bytes, bias) = object.name_and_bias(&mut *(&raw mut (*row).path));
-            ((*row).path_bytes, (*row).bias, (*row).first_ns) = (bytes as u32, bias, now_ns);
-            atomic(&raw mut (*row).end).store(object.end, std::sync::atomic::Ordering::Release);
-            atomic32(used).fetch_add(1, Relaxed);
-        }
-    }
-
     fn thin(&self, row: *mut Thread) {
         let Some(sweep) = self.pace.sweep(self.live(), self.samples.capacity() as u64) else {
             return;
         };
-        // SAFETY: the row's random state; two threads of the overflow row may draw the same, which does no harm.
+        // SAFETY: the row's random state; two threads of the overflow row may draw the same, which
+        // does no harm.
         let random = unsafe { &mut (*row).random };
         let dropped = self.samples.thin(
             sweep.from,
@@ -456,91 +361,4 @@ impl Probe {
             self.drop_live(dropped);
         }
     }
-
-    fn tick(&self, now_ns: u64, sampled: bool) {
-        match self
-            .pace
-            .tick(now_ns, sampled, self.live(), self.samples.capacity() as u64)
-        {
-            Change::None => {}
-            Change::Coarser => self.count(counter!(self, coarsened)),
-            Change::Finer => self.count(counter!(self, refined)),
-        }
-        // SAFETY: a word of the header.
-        unsafe { atomic(&raw mut (*self.header).mean_bytes) }
-            .store(self.pace.mean_bytes(), Relaxed);
-        if self.budget.is_due(now_ns) {
-            self.account(now_ns);
-        }
-    }
-
-    fn account(&self, now_ns: u64) {
-        let (slow_ns, exact_ns) = (self.read(counter!(self, slow_ns)), self.exact_ns());
-        let reading = Reading {
-            cpu_ns: clock::process_cpu_ns(),
-            slow_ns,
-            exact_ns,
-        };
-        match self.budget.account(reading) {
-            Step::None => {}
-            Step::SlowDown if self.pace.slow_down() => {
-                self.count(counter!(self, coarsened));
-            }
-            Step::SlowDown => self.switch_off(off_reason::BUDGET),
-            Step::GiveUpExactBytes => self.give_up_exact_bytes(now_ns),
-        }
-    }
-
-    fn give_up_exact_bytes(&self, now_ns: u64) {
-        // SAFETY: words of the header.
-        unsafe {
-            (*self.header).exact_bytes_ended_ns = now_ns;
-            atomic32(&raw mut (*self.header).bytes_mode).store(bytes_mode::SAMPLED, Relaxed);
-        }
-    }
-
-    /// Time spent for exact bytes so far, by the calls of all threads; 0 while they are off or wanted at any price.
-    fn exact_ns(&self) -> u64 {
-        if self.bytes_mode() == bytes_mode::SAMPLED {
-            return 0;
-        }
-        let pair_ps = self.read(counter!(self, exact_pair_ps));
-        (u128::from(self.threads.frees()) * u128::from(pair_ps) / 1000) as u64
-    }
-
-    fn close(&self, begun_ns: u64) {
-        self.count(counter!(self, slow_calls));
-        let took = clock::monotonic_ns().saturating_sub(begun_ns);
-        self.count_many(counter!(self, slow_ns), took);
-    }
-
-    fn live(&self) -> u64 {
-        self.read(counter!(self, samples_live))
-    }
-
-    fn drop_live(&self, count: u64) {
-        self.count_many(counter!(self, samples_live), count.wrapping_neg());
-    }
-
-    fn count(&self, counter: *mut u64) {
-        self.count_many(counter, 1);
-    }
-
-    fn count_many(&self, counter: *mut u64, amount: u64) {
-        // SAFETY: a counter of the header, by `counter!`.
-        unsafe { add(counter, amount) };
-    }
-
-    fn read(&self, counter: *mut u64) -> u64 {
-        // SAFETY: as above.
-        unsafe { atomic(counter) }.load(Relaxed)
-    }
-}
-
-/// Name of this thread, zero-padded; zeros when the kernel will not say.
-fn thread_name() -> [u8; 16] {
-    let mut name = [0u8; 16];
-    // SAFETY: writes at most 16 bytes.
-    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
-    name
 }

@@ -1,14 +1,16 @@
-//! Is memory readable? Asked of the kernel, so that a wrong frame pointer costs a lost stack and not the process.
+//! Is memory readable? Asked of the kernel, so that a wrong frame pointer costs a lost stack and
+//! not the process.
 
 const PAGE: u64 = abi::PAGE_BYTES as u64;
 
 /// Farthest that a stack is read from where unwinding began.
 const STACK_BYTES_MAX: u64 = 8 << 20;
 
-/// True when the eight bytes at `address` can be read. `rt_sigprocmask` with an impossible `how` reads the set and
-/// changes nothing: EFAULT says unreadable, EINVAL readable. It is allowed in every sandbox that runs a C library.
+/// True when the eight bytes at `address` can be read. `rt_sigprocmask` with an impossible `how`
+/// reads the set and changes nothing: EFAULT says unreadable, EINVAL readable. It is allowed in
+/// every sandbox that runs a C library.
 pub fn is_readable(address: u64) -> bool {
-    if address < PAGE || address > (1 << 56) {
+    if !(PAGE..=(1 << 56)).contains(&address) {
         return false;
     }
     let none: *mut u64 = std::ptr::null_mut();
@@ -48,10 +50,11 @@ impl StackReader {
     /// The word at `address`, if it lies on the stack and is there.
     pub fn word(&mut self, address: u64) -> Result<u64, ()> {
         let on_stack = address >= self.lowest && address - self.lowest < STACK_BYTES_MAX;
-        if !on_stack || address % 8 != 0 || !self.check_page(address & !(PAGE - 1)) {
+        if !on_stack || !address.is_multiple_of(8) || !self.check_page(address & !(PAGE - 1)) {
             return Err(());
         }
-        // SAFETY: the kernel has just read this page; a stack that is being unwound is not unmapped meanwhile.
+        // SAFETY: the kernel has just read this page; a stack that is being unwound is not unmapped
+        // meanwhile.
         Ok(unsafe { (address as *const u64).read_volatile() })
     }
 

@@ -1,4 +1,5 @@
-//! Mappings that the program makes by itself: what mmap, munmap, mremap and the break add up to, and the larger ones by stack.
+//! Mappings that the program makes by itself: what mmap, munmap, mremap and the break add up to,
+//! and the larger ones by stack.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,5 @@
-//! Roles: threads of the same name and entry. With them the matrix says which kind of thread frees what another allocated.
+//! Roles: threads of the same name and entry. With them the matrix says which kind of thread frees
+//! what another allocated.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -122,7 +123,7 @@ mod tests {
     fn the_last_role_takes_the_rest() {
         let mut rows = vec![unsafe { std::mem::zeroed::<Role>() }; ROLES];
         let roles = unsafe { Roles::new(rows.as_mut_ptr()) };
-        let last = (1..200).map(|root| roles.find(name("x"), root)).last();
+        let last = (1..200).map(|root| roles.find(name("x"), root)).next_back();
         assert_eq!(last, Some(OTHER));
         assert_eq!(rows[OTHER as usize].threads, 199 - 62);
     }

@@ -1,7 +1,8 @@
 //! The table of live sampled blocks: 16-way buckets of addresses, no tombstones, no locks.
 //!
-//! A row is claimed by swapping its key from free to busy, written, and published by storing the address. Taking it out
-//! is the reverse, so at any instant a row belongs to one thread. A lookup reads two cache lines and stops.
+//! A row is claimed by swapping its key from free to busy, written, and published by storing the
+//! address. Taking it out is the reverse, so at any instant a row belongs to one thread. A lookup
+//! reads two cache lines and stops.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -88,8 +89,9 @@ impl Samples {
         None
     }
 
-    /// Raises the mean of rows `from..from + count` to at least `mean_bytes`: each is kept with the probability that makes
-    /// it a sample of that mean, else dropped. Returns how many were dropped.
+    /// Raises the mean of rows `from..from + count` to at least `mean_bytes`: each is kept with the
+    /// probability that makes it a sample of that mean, else dropped. Returns how many were
+    /// dropped.
     pub fn thin(
         &self,
         from: usize,
@@ -136,7 +138,8 @@ impl Samples {
     }
 
     fn row(&self, at: usize) -> Sample {
-        // SAFETY: below the capacity; plain integers, so a torn read is a wrong number that nobody uses unclaimed.
+        // SAFETY: below the capacity; plain integers, so a torn read is a wrong number that nobody
+        // uses unclaimed.
         unsafe { self.rows.add(at).read_volatile() }
     }
 
@@ -148,7 +151,7 @@ impl Samples {
     fn bucket(&self, address: u64) -> std::ops::Range<usize> {
         let hash = (address >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         let buckets = (self.capacity / WAYS) as u64;
-        let first = (hash * buckets >> 32) as usize * WAYS;
+        let first = ((hash * buckets) >> 32) as usize * WAYS;
         first..first + WAYS
     }
 }

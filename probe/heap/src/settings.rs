@@ -20,9 +20,11 @@ pub struct Settings {
     pub cap_bytes: usize,
     /// `HIGHWATER_PROBE_BYTES`: auto, exact or sampled.
     pub bytes: Bytes,
-    /// `HIGHWATER_PROBE_MEAN`: a fixed mean distance of samples in bytes instead of one that follows the load.
+    /// `HIGHWATER_PROBE_MEAN`: a fixed mean distance of samples in bytes instead of one that
+    /// follows the load.
     pub mean_bytes: Option<u64>,
-    /// `HIGHWATER_PROBE_BUDGET`: most that the probe may take of the process's CPU time, percent; 0 is no limit.
+    /// `HIGHWATER_PROBE_BUDGET`: most that the probe may take of the process's CPU time, percent; 0
+    /// is no limit.
     pub budget_ppm: u64,
     /// `HIGHWATER_PROBE_SEED`: of the sampler; by default the clock.
     pub seed: Option<u64>,
@@ -31,7 +33,8 @@ pub struct Settings {
 /// The default cap.
 const CAP_BYTES: usize = 8 << 20;
 const CAP_BYTES_MAX: usize = 1 << 30;
-/// 3 %: sampling costs under 1 % of a core by its rate, so only something that went wrong gets there.
+/// 3 %: sampling costs under 1 % of a core by its rate, so only something that went wrong gets
+/// there.
 const BUDGET_PPM: u64 = 30_000;
 
 impl Default for Settings {
@@ -48,7 +51,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Takes over one variable; a value that it does not understand leaves the default, since there is nobody to tell.
+    /// Takes over one variable; a value that it does not understand leaves the default, since there
+    /// is nobody to tell.
     pub fn set(&mut self, name: &[u8], value: &[u8]) {
         match name {
             b"HIGHWATER_PROBE" => self.on = value != b"off" && value != b"0",
@@ -93,7 +97,7 @@ fn percent_ppm(value: &[u8]) -> Option<u64> {
     let percent: f64 = text.parse().ok()?;
     (0.0..=100.0)
         .contains(&percent)
-        .then(|| (percent * 10_000.0) as u64)
+        .then_some((percent * 10_000.0) as u64)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Distinct stacks: an open-addressed table of rows, their frames one after another in a section of their own.
+//! Distinct stacks: an open-addressed table of rows, their frames one after another in a section of
+//! their own.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

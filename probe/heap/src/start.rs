@@ -7,9 +7,10 @@ use crate::budget::Budget;
 use crate::clock;
 use crate::filter::Filter;
 use crate::flows::Flows;
-use crate::layout::{ARENA_BYTES, Plan};
+use crate::layout::{ARENA_BYTES, Plan, STACK_BYTES};
 use crate::memory::Reserved;
 use crate::modules;
+use crate::other_stack::OtherStack;
 use crate::pace::Pace;
 use crate::probe::Probe;
 use crate::regions::Regions;
@@ -29,22 +30,25 @@ pub struct Home {
     pub next: (u64, u64),
     /// The filter that the hot path reads.
     pub filter: &'static Filter,
-    /// The arena that is the library's allocator, to be given its memory here; `None`: the process's own (tests).
+    /// The arena that is the library's allocator, to be given its memory here; `None`: the
+    /// process's own (tests).
     pub arena: Option<&'static Arena>,
     /// How bytes are counted at first, one of [`bytes_mode`].
     pub bytes_mode: u32,
 }
 
-/// Reserves the mapping, fills the header, builds the parts. `None` when the kernel gives no memory.
+/// Reserves the mapping, fills the header, builds the parts. `None` when the kernel gives no
+/// memory.
 ///
 /// # Safety
 /// One thread, once per process (tests: once per mapping).
 pub unsafe fn start(settings: &Settings, home: Home) -> Option<Probe> {
     let plan = Plan::within(settings.cap_bytes);
-    let reserved = Reserved::new(plan.total_bytes)?;
+    let reserved = Reserved::new(plan.mapped_bytes)?;
     let header: *mut Header = reserved.start.cast();
     let now_ns = clock::monotonic_ns();
     unsafe {
+        reserved.guard(plan.stack_at);
         modules::prepare();
         describe(header, settings, &home, now_ns);
         if let Some(arena) = home.arena {
@@ -102,6 +106,7 @@ unsafe fn build(
         let stacks = (rows(Kind::Stacks).cast(), capacity(Kind::Stacks));
         let frames = (rows(Kind::Frames).cast(), capacity(Kind::Frames));
         let threads = rows(Kind::Threads).cast();
+        let stack = OtherStack::new(first.add(plan.stack_at), STACK_BYTES);
         let pace = Pace::new(settings.mean_bytes, now_ns);
         (*header).mean_bytes = pace.mean_bytes();
         Probe {
@@ -121,7 +126,7 @@ unsafe fn build(
             modules_capacity: capacity(Kind::Modules) as u32,
             pace,
             budget: Budget::new(settings.budget_ppm, now_ns),
-            unwinder: Unwinder::new(own, home.arena),
+            unwinder: Unwinder::new(own, home.arena, stack),
             allocator,
         }
     }

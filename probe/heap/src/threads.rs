@@ -1,5 +1,6 @@
-//! Rows of threads: taken at a thread's first call, taken over when it has exited. No exit hook: whether a thread is still
-//! there is asked of the kernel when its row is wanted, so destructors that run late may allocate as they like.
+//! Rows of threads: taken at a thread's first call, taken over when it has exited. No exit hook:
+//! whether a thread is still there is asked of the kernel when its row is wanted, so destructors
+//! that run late may allocate as they like.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -98,7 +99,8 @@ impl Threads {
         let looks = (used as usize).saturating_sub(1).min(LOOKS);
         for _ in 0..looks {
             let at = 1 + self.hand.fetch_add(1, Relaxed) % (used - 1);
-            // SAFETY: below the capacity; the swap of the thread id makes the row this thread's alone.
+            // SAFETY: below the capacity; the swap of the thread id makes the row this thread's
+            // alone.
             unsafe {
                 let row = self.rows.add(at as usize);
                 let owner = atomic32(&raw mut (*row).tid);

@@ -1,7 +1,8 @@
-//! Stacks without frame pointers: framehop over the objects that `modules` finds, one thread at a time.
+//! Stacks without frame pointers: framehop over the objects that `modules` finds, one thread at a
+//! time.
 //!
-//! A thread that finds another unwinding does without a stack and is counted: at 1,000 samples a second of some
-//! microseconds each that is rare, and nobody ever waits.
+//! A thread that finds another unwinding does without a stack and is counted: at 1,000 samples a
+//! second of some microseconds each that is rare, and nobody ever waits.
 
 use std::cell::UnsafeCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +16,7 @@ use framehop::{
 
 use crate::arena::Arena;
 use crate::modules::{self, Object, Tables};
+use crate::other_stack::OtherStack;
 use crate::readable::StackReader;
 
 /// Objects known at a time. A further one takes the place of another.
@@ -81,6 +83,7 @@ pub struct Unwinder {
     panics: AtomicU32,
     arena: Option<&'static Arena>,
     own: (u64, u64),
+    stack: OtherStack,
 }
 
 // SAFETY: `inner` is touched only by the holder of `busy`.
@@ -92,9 +95,9 @@ unsafe impl Send for Unwinder {}
 pub type OnObject<'a> = &'a mut dyn FnMut(Object, Option<Object>);
 
 impl Unwinder {
-    /// Over modules found by [`modules::find`]. `own` is the probe's code, whose frames are left out; without an arena
-    /// memory is the process's own (tests).
-    pub fn new(own: (u64, u64), arena: Option<&'static Arena>) -> Unwinder {
+    /// Over modules found by [`modules::find`]. `own` is the probe's code, whose frames are left
+    /// out; without an arena memory is the process's own (tests). It runs on `stack`.
+    pub fn new(own: (u64, u64), arena: Option<&'static Arena>, stack: OtherStack) -> Unwinder {
         let inner = new_inner(arena);
         Unwinder {
             busy: AtomicBool::new(false),
@@ -102,38 +105,47 @@ impl Unwinder {
             panics: AtomicU32::new(0),
             arena,
             own,
+            stack,
         }
     }
 
-    /// The stack from `registers` outwards, or `None` when another thread is unwinding (or it is given up).
+    /// The stack from `registers` outwards, or `None` when another thread is unwinding (or it is
+    /// given up).
     pub fn trace(&self, registers: Registers, on_object: OnObject) -> Option<Trace> {
         if self.panics.load(Ordering::Relaxed) >= PANICS_MAX
             || self.busy.swap(true, Ordering::Acquire)
         {
             return None;
         }
-        // SAFETY: we hold `busy`.
-        let inner = unsafe { &mut *self.inner.get() };
-        let traced = catch_unwind(AssertUnwindSafe(|| {
-            let inner = inner.as_deref_mut()?;
-            Some(
-                Walk {
-                    inner,
-                    arena: self.arena,
-                    own: self.own,
-                    on_object,
-                }
-                .run(registers),
-            )
-        }));
+        let mut trace = None;
+        // SAFETY: we hold `busy`, so the stack is ours; the caller has blocked signals; a panic
+        // ends inside.
+        unsafe {
+            self.stack
+                .run(|| trace = self.trace_alone(registers, on_object))
+        };
+        self.busy.store(false, Ordering::Release);
+        trace
+    }
+
+    fn trace_alone(&self, registers: Registers, on_object: OnObject) -> Option<Trace> {
+        // SAFETY: the caller holds `busy`.
+        let inner = unsafe { &mut *self.inner.get() }.as_deref_mut()?;
+        let mut walk = Walk {
+            inner,
+            arena: self.arena,
+            own: self.own,
+            on_object,
+        };
+        let traced = catch_unwind(AssertUnwindSafe(|| walk.run(registers)));
         if traced.is_err() {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }
-        self.busy.store(false, Ordering::Release);
-        traced.ok().flatten()
+        traced.ok()
     }
 
-    /// In a forked child: if another thread was unwinding at the fork, its lists may be half-changed, and stacks stay off.
+    /// In a forked child: if another thread was unwinding at the fork, its lists may be
+    /// half-changed, and stacks stay off.
     pub fn after_fork(&self) {
         if self.busy.swap(false, Ordering::Relaxed) {
             self.panics.store(PANICS_MAX, Ordering::Relaxed);
@@ -142,7 +154,8 @@ impl Unwinder {
 }
 
 fn new_inner(arena: Option<&'static Arena>) -> Option<Box<Inner>> {
-    // The cache holds gimli's rows (about 30 KiB) and framehop's rules; an arena that cannot hold it means no stacks.
+    // The cache holds gimli's rows (about 30 KiB) and framehop's rules; an arena that cannot hold
+    // it means no stacks.
     if arena.is_some_and(|arena| arena.untouched_bytes() < 2 * ARENA_RESERVE_BYTES) {
         return None;
     }
@@ -219,8 +232,8 @@ impl Walk<'_> {
         known.map_or(0, |known| known.object.start)
     }
 
-    /// The entry of the thread: from the outermost frame inwards, the first function that is neither in the object that
-    /// starts threads nor in the C++ library.
+    /// The entry of the thread: from the outermost frame inwards, the first function that is
+    /// neither in the object that starts threads nor in the C++ library.
     fn root(&self, frames: &[u64], objects: &[u16]) -> u64 {
         let outermost = objects.last().copied().unwrap_or(u16::MAX);
         let pairs = frames.iter().zip(objects).rev();
@@ -290,7 +303,8 @@ impl Walk<'_> {
 
 fn module(object: Object, tables: Tables) -> Module<&'static [u8]> {
     let range = |(start, bytes): (u64, u64)| start..start + bytes;
-    // SAFETY: `tables` found them inside the object's segments; they stay as long as its code can be on a stack.
+    // SAFETY: `tables` found them inside the object's segments; they stay as long as its code can
+    // be on a stack.
     let bytes = |(start, bytes): (u64, u64)| unsafe {
         std::slice::from_raw_parts(start as *const u8, bytes as usize)
     };
@@ -325,6 +339,11 @@ fn native(registers: Registers) -> UnwindRegsNative {
 mod tests {
     use super::*;
 
+    fn stack() -> OtherStack {
+        let memory = Box::leak(vec![0u8; crate::layout::STACK_BYTES].into_boxed_slice());
+        unsafe { OtherStack::new(memory.as_mut_ptr(), memory.len()) }
+    }
+
     #[cfg(target_arch = "x86_64")]
     #[inline(never)]
     fn trace_here(unwinder: &Unwinder) -> Option<Trace> {
@@ -341,7 +360,7 @@ mod tests {
     #[test]
     fn the_caller_is_the_first_frame_and_the_stack_goes_to_its_end() {
         unsafe { modules::prepare() };
-        let unwinder = Unwinder::new((0, 0), None);
+        let unwinder = Unwinder::new((0, 0), None, stack());
         let thread = std::thread::spawn(move || {
             trace_here(&unwinder).map(|trace| (trace.frames().to_vec(), trace.flags))
         });
@@ -360,7 +379,7 @@ mod tests {
     #[test]
     fn a_second_unwinding_at_the_same_time_is_refused() {
         unsafe { modules::prepare() };
-        let unwinder = Unwinder::new((0, 0), None);
+        let unwinder = Unwinder::new((0, 0), None, stack());
         unwinder.busy.store(true, Ordering::Relaxed);
         assert!(trace_here(&unwinder).is_none());
         unwinder.after_fork();
@@ -373,7 +392,7 @@ mod tests {
     #[test]
     fn registers_of_nowhere_end_at_once() {
         unsafe { modules::prepare() };
-        let unwinder = Unwinder::new((0, 0), None);
+        let unwinder = Unwinder::new((0, 0), None, stack());
         for registers in [
             Registers {
                 pc: 0,

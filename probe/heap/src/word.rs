@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 /// The integer at `place` as an atomic.
 ///
 /// # Safety
-/// `place` is aligned and lives as long as the result is used; nobody writes it but through atomics or as its only writer.
+/// `place` is aligned and lives as long as the result is used; nobody writes it but through
+/// atomics or as its only writer.
 pub unsafe fn atomic<'a>(place: *mut u64) -> &'a AtomicU64 {
     unsafe { AtomicU64::from_ptr(place) }
 }

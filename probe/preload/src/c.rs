@@ -4,7 +4,7 @@ use std::ffi::c_int;
 
 use heap::{Errno, Probe, clock, count};
 
-use crate::calls::{hand_out, take_back};
+use crate::calls::{hand_out, hand_out_or_refuse, take_back};
 use crate::life::{self, Stage};
 use crate::next::{Ptr, next};
 use crate::{FILTER, early, slow, usable};
@@ -40,14 +40,14 @@ pub unsafe extern "C-unwind" fn free(block: Ptr) {
 /// C's contract of memalign.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
-    unsafe { hand_out(bytes, move || (next().memalign)(align, bytes)) }
+    unsafe { hand_out_or_refuse(bytes, move || (next().memalign)(align, bytes)) }
 }
 
 /// # Safety
 /// C's contract of aligned_alloc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> Ptr {
-    unsafe { hand_out(bytes, move || (next().aligned_alloc)(align, bytes)) }
+    unsafe { hand_out_or_refuse(bytes, move || (next().aligned_alloc)(align, bytes)) }
 }
 
 /// # Safety
@@ -75,7 +75,7 @@ pub unsafe extern "C-unwind" fn posix_memalign(out: *mut Ptr, align: usize, byte
         if error == 0 { block } else { NULL }
     };
     unsafe {
-        let block = hand_out(bytes, call);
+        let block = hand_out_or_refuse(bytes, call);
         if block.is_null() {
             // A null for zero bytes is a success; the early buffer used up is not.
             if error == 0 {
@@ -174,7 +174,7 @@ unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) 
     unsafe {
         if !count::alloc(row, bytes) {
             if usable::is_exact() {
-                count::usable_allocated(row, usable::of(block));
+                count::usable_allocated(row, slow::usable_carefully(block));
             }
             return;
         }
@@ -184,7 +184,7 @@ unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) 
             None => {
                 (*row).allocs += 1;
                 if usable::is_exact() {
-                    count::usable_allocated(row, usable::of(block));
+                    count::usable_allocated(row, slow::usable_carefully(block));
                 }
             }
         }

@@ -1,7 +1,8 @@
-//! What every call does, whatever its name: count and forward. The closure is the call of the next library's function.
+//! What every call does, whatever its name: count and forward. The closure is the call of the next
+//! library's function.
 
-// The exports are extern "C-unwind": operator new throws through them, and without the guard against a panic that plain
-// "C" functions have, the jump to the allocator saves no register.
+// The exports are extern "C-unwind": operator new throws through them, and without the guard
+// against a panic that plain "C" functions have, the jump to the allocator saves no register.
 
 use abi::Thread;
 use heap::count;
@@ -9,8 +10,8 @@ use heap::count;
 use crate::next::Ptr;
 use crate::{FILTER, slow, thread, usable};
 
-/// A call that hands out a block of `bytes`. Every branch but the counting one is a jump to a function of its own, so that
-/// this one saves no register (1 ns per pair).
+/// A call that hands out a block of `bytes`. Every branch but the counting one is a jump to a
+/// function of its own, so that this one saves no register (1 ns per pair).
 #[inline(always)]
 pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
     unsafe {
@@ -29,7 +30,28 @@ pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
 unsafe fn exact_hand_out(row: *mut Thread, call: impl FnOnce() -> Ptr) -> Ptr {
     unsafe {
         let block = call();
-        if !block.is_null() {
+        if block.is_null() {
+            (*row).allocs -= 1;
+        } else {
+            count::usable_allocated(row, usable::of(block));
+        }
+        block
+    }
+}
+
+/// The same for a call that may well refuse (an alignment that is none): a refusal is not counted. Where
+/// [`hand_out`] jumps to the allocator it cannot see one; small blocks are refused to a process at its end.
+#[inline(always)]
+pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        let row = thread::row();
+        if row.is_null() || count::alloc(row, bytes as u64) {
+            return slow::hand_out(bytes as u64, call);
+        }
+        let block = call();
+        if block.is_null() {
+            (*row).allocs -= 1;
+        } else if usable::is_exact() {
             count::usable_allocated(row, usable::of(block));
         }
         block

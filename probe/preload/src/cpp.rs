@@ -1,8 +1,9 @@
 //! Every form of C++ operator new and delete.
 //!
-//! Each goes to the same form of the next library. Where that form itself calls malloc (libstdc++'s do, most allocators'
-//! do not) it is only forwarded, and counted in malloc: which it is, is tried once for each form at the start. Without any
-//! next library (libstdc++ opened later, out of reach) they are malloc and free.
+//! Each goes to the same form of the next library. Where that form itself calls malloc (libstdc++'s
+//! do, most allocators' do not) it is only forwarded, and counted in malloc: which it is, is tried
+//! once for each form at the start. Without any next library (libstdc++ opened later, out of reach)
+//! they are malloc and free.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
@@ -12,7 +13,8 @@ use crate::calls::{hand_out, take_back};
 use crate::next::{Ptr, symbol};
 use crate::thread::{self, flag};
 
-/// One form: the next library's function, and whether it comes back to our malloc or free by itself.
+/// One form: the next library's function, and whether it comes back to our malloc or free by
+/// itself.
 struct Form {
     name: &'static CStr,
     function: AtomicPtr<c_void>,
@@ -111,8 +113,8 @@ pub unsafe fn find() -> u64 {
     NEW.next() as u64
 }
 
-/// Tries forms of new with the first delete, and forms of delete with the first new. Surplus arguments do no harm in
-/// either calling convention that the probe is built for.
+/// Tries forms of new with the first delete, and forms of delete with the first new. Surplus
+/// arguments do no harm in either calling convention that the probe is built for.
 unsafe fn try_all(
     news: &[(&Form, usize)],
     deletes: &[(&Form, usize, usize)],
@@ -123,7 +125,9 @@ unsafe fn try_all(
     let new_of = |form: &Form| -> Option<New> { unsafe { std::mem::transmute(form.next()) } };
     let delete_of = |form: &Form| -> Option<Delete> { unsafe { std::mem::transmute(form.next()) } };
     let (first_delete, second, third) = deletes[0];
-    for (form, last) in news {
+    // Twice each: an allocator's first call may set up something by malloc (snmalloc does), and
+    // only the second counts.
+    for (form, last) in news.iter().chain(news) {
         if let (Some(new), Some(delete)) = (new_of(form), delete_of(first_delete)) {
             unsafe {
                 let block = form.try_out(|| make(new, *last));
@@ -131,7 +135,7 @@ unsafe fn try_all(
             }
         }
     }
-    for (form, second, third) in deletes {
+    for (form, second, third) in deletes.iter().chain(deletes) {
         if let (Some(new), Some(delete)) = (new_of(news[0].0), delete_of(form)) {
             unsafe {
                 let block = make(new, news[0].1);
@@ -141,7 +145,8 @@ unsafe fn try_all(
     }
 }
 
-/// Without a next library: malloc. A form that must not return null finds the C++ library after all, to have its exception.
+/// Without a next library: malloc. A form that must not return null finds the C++ library after
+/// all, to have its exception.
 #[cold]
 unsafe fn without_next(bytes: usize, align: usize, throws: bool) -> Ptr {
     unsafe {
@@ -175,7 +180,10 @@ unsafe fn aligned_block(bytes: usize, align: usize) -> Ptr {
 }
 
 macro_rules! news {
-    ($($form:ident $symbol:ident $name:literal ($($arg:ident: $type:ty),*) align $align:expr, throws $throws:literal;)*) => { $(
+    (
+        $($form:ident $symbol:ident $name:literal
+            ($($arg:ident: $type:ty),*) align $align:expr, throws $throws:literal;)*
+    ) => { $(
         static $form: Form = Form::new($name);
 
         /// # Safety
@@ -222,8 +230,8 @@ macro_rules! deletes {
     )* };
 }
 
-// The mangled names of the C++ ABI on 64-bit Linux: nw/na new and new[], dl/da delete and delete[], m size_t,
-// St11align_val_t, RKSt9nothrow_t.
+// The mangled names of the C++ ABI on 64-bit Linux: nw/na new and new[], dl/da delete and delete[],
+// m size_t, St11align_val_t, RKSt9nothrow_t.
 news! {
     NEW _Znwm c"_Znwm" () align 0, throws true;
     NEW_ARRAY _Znam c"_Znam" () align 0, throws true;

@@ -1,4 +1,5 @@
-//! Memory for the few allocations that dlsym itself makes while the next malloc is being looked for.
+//! Memory for the few allocations that dlsym itself makes while the next malloc is being looked
+//! for.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -1,8 +1,9 @@
-//! `libhighwater_probe.so`: the malloc family, every operator new and delete, and direct mappings, each forwarded to the
-//! next library in line and counted by the `heap` crate.
+//! `libhighwater_probe.so`: the malloc family, every operator new and delete, and direct mappings,
+//! each forwarded to the next library in line and counted by the `heap` crate.
 //!
-//! What a call costs stands in `calls`: one load of the thread's row, a subtraction, an increment, and a jump to the
-//! allocator. Everything else is in `slow`, which no call enters but one in some thousands.
+//! What a call costs stands in `calls`: one load of the thread's row, a subtraction, an increment,
+//! and a jump to the allocator. Everything else is in `slow`, which no call enters but one in some
+//! thousands.
 
 mod anchor;
 mod c;
@@ -19,7 +20,8 @@ mod usable;
 
 use std::alloc::{GlobalAlloc, Layout};
 
-/// Memory of Rust code inside this library: the unwinder's lists. Part of the probe's mapping, never the subject's heap.
+/// Memory of Rust code inside this library: the unwinder's lists. Part of the probe's mapping,
+/// never the subject's heap.
 static ARENA: heap::Arena = heap::Arena::new();
 
 /// 64 KiB that every free looks into.

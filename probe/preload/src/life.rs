@@ -1,14 +1,16 @@
-//! The probe's life in a process: looked for at the first call, started as soon as there is an environment, switched off.
+//! The probe's life in a process: looked for at the first call, started as soon as there is an
+//! environment, switched off.
 
 use std::cell::UnsafeCell;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use abi::{Thread, bytes_mode, off_reason};
 use heap::{Bytes, Errno, Home, Probe, Settings};
 
 use crate::next::{Ptr, next};
+use crate::thread::Inside;
 use crate::{ARENA, FILTER, anchor, cpp, early, measure, next, thread, usable};
 
 /// Where the process is.
@@ -36,6 +38,12 @@ struct Place(UnsafeCell<MaybeUninit<Probe>>);
 // SAFETY: written once, before ON is stored.
 unsafe impl Sync for Place {}
 static PROBE: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Row of the thread that started the probe. It gets there by the slow paths until all constructors
+/// before ours have run: an allocator whose own have not may allocate where the hot path must not.
+static FIRST_ROW: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
+static FIRST_TID: AtomicU32 = AtomicU32::new(0);
+static CONSTRUCTED: AtomicBool = AtomicBool::new(false);
 
 /// Counters of the time before the start; one thread.
 static mut EARLY: Thread = Thread {
@@ -65,6 +73,17 @@ unsafe extern "C" {
 #[inline(always)]
 pub fn is_off() -> bool {
     STAGE.load(Ordering::Relaxed) == OFF
+}
+
+/// True once this library's constructor has run, and with it the allocator's.
+pub fn is_constructed() -> bool {
+    CONSTRUCTED.load(Ordering::Relaxed)
+}
+
+/// Before that: the row of the thread that started the probe, to that thread only.
+pub fn row_before_construction() -> Option<*mut Thread> {
+    let row = FIRST_ROW.load(Ordering::Relaxed);
+    (!row.is_null() && FIRST_TID.load(Ordering::Relaxed) == thread::tid()).then_some(row)
 }
 
 /// The stage, after trying to get further.
@@ -197,17 +216,22 @@ unsafe fn take_over_early(probe: &Probe) {
         (*row).usable_freed_bytes += (*before).usable_freed_bytes;
         (*row).drawn_bytes += (*before).drawn_bytes;
         (*probe.header()).counters.early_bytes = early::used_bytes() as u64;
-        (*thread::local()).row = row;
+        FIRST_ROW.store(row, Ordering::Relaxed);
+        FIRST_TID.store(thread::tid(), Ordering::Relaxed);
     }
 }
 
-/// A block of the time before the start.
+/// A block of the time before the start. The size of it may cost an allocation in turn (gperftools,
+/// the first time).
 pub unsafe fn count_early(block: Ptr, bytes: u64) {
-    if !block.is_null() {
-        unsafe {
-            let early = &raw mut EARLY;
-            (*early).allocs += 1;
-            (*early).drawn_bytes += bytes;
+    if block.is_null() {
+        return;
+    }
+    unsafe {
+        let early = &raw mut EARLY;
+        (*early).allocs += 1;
+        (*early).drawn_bytes += bytes;
+        if let Some(_inside) = Inside::enter() {
             (*early).usable_allocated_bytes += usable::by_call(block);
         }
     }
@@ -218,7 +242,9 @@ pub unsafe fn count_early_free(block: Ptr) {
     unsafe {
         let early = &raw mut EARLY;
         (*early).frees += 1;
-        (*early).usable_freed_bytes += usable::by_call(block);
+        if let Some(_inside) = Inside::enter() {
+            (*early).usable_freed_bytes += usable::by_call(block);
+        }
     }
 }
 
@@ -256,6 +282,11 @@ extern "C" fn in_child() {
 /// Runs when the loader initialises this library: at the latest now there is an environment.
 extern "C" fn construct() {
     stage();
+    if let Some(row) = row_before_construction() {
+        // SAFETY: this thread's words.
+        unsafe { (*thread::local()).row = row };
+    }
+    CONSTRUCTED.store(true, Ordering::Relaxed);
     // SAFETY: registers two functions that stay.
     unsafe { libc::pthread_atfork(None, Some(in_parent), Some(in_child)) };
     // A panic is our bug and nobody's business here: it is caught and counted where it can happen.

@@ -1,5 +1,5 @@
-//! mmap, munmap, mremap, brk and sbrk when they are called directly. What the C library's own malloc does inside itself
-//! does not come through here.
+//! mmap, munmap, mremap, brk and sbrk when they are called directly. What the C library's own
+//! malloc does inside itself does not come through here.
 
 use std::ffi::c_int;
 

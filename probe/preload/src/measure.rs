@@ -1,4 +1,5 @@
-//! What counting costs on this machine: a few microseconds at the start, so that the account can say it.
+//! What counting costs on this machine: a few microseconds at the start, so that the account can
+//! say it.
 
 use std::hint::black_box;
 

@@ -16,7 +16,8 @@ pub type Mremap = unsafe extern "C" fn(Ptr, usize, usize, c_int, Ptr) -> Ptr;
 pub type Brk = unsafe extern "C" fn(Ptr) -> c_int;
 pub type Sbrk = unsafe extern "C" fn(isize) -> Ptr;
 
-/// Functions of the C library and the allocator; where one is missing, or not looked for yet, one that refuses.
+/// Functions of the C library and the allocator; where one is missing, or not looked for yet, one
+/// that refuses.
 #[derive(Clone, Copy)]
 pub struct Next {
     pub malloc: Malloc,
@@ -117,10 +118,11 @@ unsafe extern "C" fn no_sbrk(_by: isize) -> Ptr {
 #[inline(always)]
 pub fn next() -> &'static Next {
     // SAFETY: written once, by `find`, while there is one thread.
-    unsafe { &*(&raw const NEXT) }
+    unsafe { (&raw const NEXT).as_ref().unwrap_unchecked() }
 }
 
-/// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to find.
+/// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
+/// find.
 pub fn symbol(name: &CStr) -> Option<Ptr> {
     // SAFETY: plain look-up.
     let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
@@ -171,7 +173,7 @@ pub unsafe fn find() -> bool {
         put(&mut found.mremap, c"mremap");
         put(&mut found.brk, c"brk");
         put(&mut found.sbrk, c"sbrk");
-        *(&raw mut NEXT) = found;
+        (&raw mut NEXT).write(found);
         core.iter().all(|is_there| *is_there)
     }
 }

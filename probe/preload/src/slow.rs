@@ -1,7 +1,8 @@
-//! The calls that are not just counted: the first of a thread, a sampled one, one whose block may be sampled.
+//! The calls that are not just counted: the first of a thread, a sampled one, one whose block may
+//! be sampled.
 //!
-//! Nothing is held while the next library's function runs: operator new may throw through here, and a new_handler may
-//! leave by longjmp.
+//! Nothing is held while the next library's function runs: operator new may throw through here, and
+//! a new_handler may leave by longjmp.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -74,9 +75,15 @@ unsafe fn after(row: *mut Thread, block: Ptr) {
         if block.is_null() {
             (*row).allocs -= 1;
         } else if usable::is_exact() {
-            count::usable_allocated(row, usable::of(block));
+            count::usable_allocated(row, usable_carefully(block));
         }
     }
+}
+
+/// Usable bytes of a new block. Asking may allocate in turn (gperftools before its constructors,
+/// each time): only one deep.
+pub unsafe fn usable_carefully(block: Ptr) -> u64 {
+    Inside::enter().map_or(0, |_inside| unsafe { usable::by_call(block) })
 }
 
 /// The mean to sample with, or `None`: counted, and not sampled.
@@ -107,11 +114,11 @@ pub unsafe fn sampled(
             return probe.begin_distance(row, 0);
         }
         (*row).allocs += 1;
-        let usable_bytes = usable::by_call(block);
+        probe.begin_distance(row, bytes);
+        let usable_bytes = usable_carefully(block);
         if usable::is_exact() {
             count::usable_allocated(row, usable_bytes);
         }
-        probe.begin_distance(row, bytes);
         let Some(_inside) = Inside::enter() else {
             return probe.nested();
         };
@@ -139,7 +146,7 @@ unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
             return block;
         }
         atomic(&raw mut (*row).allocs).fetch_add(1, Relaxed);
-        let usable_bytes = usable::by_call(block);
+        let usable_bytes = usable_carefully(block);
         if usable::is_exact() {
             atomic(&raw mut (*row).usable_allocated_bytes).fetch_add(usable_bytes, Relaxed);
         }
@@ -290,6 +297,9 @@ pub unsafe fn join(probe: &Probe) -> Row {
         }
         if !(*local).row.is_null() {
             return Row::Own((*local).row);
+        }
+        if !life::is_constructed() {
+            return life::row_before_construction().map_or(Row::Shared, Row::Own);
         }
         if (*local).flags & flag::OVERFLOW != 0 {
             return Row::Shared;

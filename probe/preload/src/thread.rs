@@ -1,7 +1,8 @@
-//! Two words of thread-local memory, in the initial-exec model: found by one load relative to the thread pointer.
+//! Two words of thread-local memory, in the initial-exec model: found by one load relative to the
+//! thread pointer.
 //!
-//! The general model would call `__tls_get_addr`, which may allocate: inside malloc that is a loop. Rust's `thread_local!`
-//! cannot ask for initial-exec on stable, hence the assembly.
+//! The general model would call `__tls_get_addr`, which may allocate: inside malloc that is a loop.
+//! Rust's `thread_local!` cannot ask for initial-exec on stable, hence the assembly.
 
 use abi::Thread;
 

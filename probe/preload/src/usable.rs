@@ -51,8 +51,9 @@ unsafe fn by_header(block: Ptr) -> u64 {
     (word & !FLAGS).wrapping_sub(overhead)
 }
 
-/// The best mode for the allocator behind the probe: the header only if it agrees with malloc_usable_size on blocks of many
-/// sizes, small and mapped, and the allocator is the C library's.
+/// The best mode for the allocator behind the probe: the header only if it agrees with
+/// malloc_usable_size on blocks of many sizes, small and mapped, and the allocator is the C
+/// library's.
 ///
 /// # Safety
 /// [`crate::next::find`] has succeeded.
