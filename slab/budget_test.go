@@ -15,17 +15,21 @@ import (
 // clocked makes a pool whose time the test turns.
 func clocked(t *testing.T, o Options) (p *Pool, sleep func(time.Duration)) {
 	now := time.Duration(0)
-	o.clock = func() time.Duration { return now }
+	o.clock, o.alarm = func() time.Duration { return now }, noAlarm{}
 	p = newPool(t, o)
-	p.budget.timer.Stop()
 	return p, func(d time.Duration) {
 		for end := now + d; now < end; {
 			now += min(p.budget.step, end-now)
-			p.budget.timer.Stop()
 			p.tick()
 		}
 	}
 }
+
+// noAlarm never rings: the test calls tick.
+type noAlarm struct{}
+
+func (noAlarm) Reset(time.Duration) bool { return false }
+func (noAlarm) Stop() bool               { return false }
 
 func touch(l *Lease) *Lease {
 	for i := range l.shape.rows {

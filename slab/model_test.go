@@ -120,12 +120,11 @@ type model struct {
 
 func newModel(tb testing.TB, o Options) *model {
 	m := &model{tb: tb, touched: !o.Sparse}
-	o.clock = func() time.Duration { return m.now }
+	o.clock, o.alarm = func() time.Duration { return m.now }, noAlarm{}
 	p, err := New(o)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.budget.timer.Stop()
 	m.p = p
 	return m
 }
@@ -386,7 +385,7 @@ func seedOf(tb testing.TB, standard uint64) uint64 {
 func TestModel(t *testing.T) {
 	rounds := 12 * 25
 	if testing.Short() {
-		rounds = 12 * 5
+		rounds = 12 * 3
 	}
 	seed := seedOf(t, 1)
 	for n := range uint64(rounds) {
@@ -399,7 +398,7 @@ func TestModel(t *testing.T) {
 func TestStress(t *testing.T) {
 	operations := 3000
 	if testing.Short() {
-		operations = 500
+		operations = 200
 	}
 	seed := seedOf(t, 2)
 	for n, o := range []Options{{Window: 20 * time.Millisecond}, {Sparse: true, Window: 20 * time.Millisecond},

@@ -154,31 +154,35 @@ func (m *meter) sent(row []byte) {
 // floor is the base and the highest live bytes.
 func (m *meter) floor() int64 { return m.base.Load() + m.peak.Load() }
 
-// meteredWork adds to the floor what the codec touches of its scratch: of 2m rows asked for (m is
-// the next power of two above the parity rows) those from the parity count to m; it writes the
-// others into the parity rows themselves. Measured with a fill pattern.
-type meteredWork struct {
-	reedsolomon.WorkAllocator
-	meter  *meter
-	parity int
+// probe asks the codec for its scratch, and refuses it.
+type probe struct{ rows, size int }
+
+func (p *probe) Get(n, size int) [][]byte {
+	p.rows, p.size = n, size
+	return nil
 }
 
-func (w *meteredWork) Get(n, size int) [][]byte {
-	w.meter.add(w.touched(n, size))
-	return w.WorkAllocator.Get(n, size)
-}
+func (p *probe) Put([][]byte) {}
 
-func (w *meteredWork) Put(work [][]byte) {
-	size := 0
-	if len(work) > 0 {
-		size = len(work[0])
+// touchedScratch is how many bytes of scratch an encode of that row size touches: of 2m rows asked
+// for (m is the next power of two above the parity rows) those from the parity count to m; the
+// codec writes the others into the parity rows themselves. Measured with a fill pattern, and by
+// the pools' own samples. How wide these rows are depends on the machine's caches: the codec is
+// asked, with shards that are all one.
+func touchedScratch(o options, rowSize int) (int64, error) {
+	p := &probe{}
+	codec, err := reedsolomon.New(o.original, o.parity, reedsolomon.WithLeopardGF16(true),
+		reedsolomon.WithWorkAllocator(p))
+	if err != nil {
+		return 0, err
 	}
-	w.WorkAllocator.Put(work)
-	w.meter.add(-w.touched(len(work), size))
-}
-
-func (w *meteredWork) touched(n, size int) int64 {
-	return int64(max(n/2-w.parity, 0)) * int64(size)
+	shards := make([][]byte, o.original+o.parity)
+	one := make([]byte, rowSize)
+	for i := range shards {
+		shards[i] = one
+	}
+	_ = codec.Encode(shards) // fails: it gets no scratch
+	return int64(max(p.rows/2-o.parity, 0)) * int64(p.size), nil
 }
 
 // median of a copy.
