@@ -33,6 +33,7 @@ type Pool struct {
 	queue  queue
 	guard  quarantine
 	count  counters
+	found  error  // poison that was written to, not yet reported
 	resize func() // set by TieMemoryLimit: resident bytes have changed
 }
 
@@ -93,7 +94,7 @@ func (p *Pool) get(ctx context.Context, op string, rows, rowSize int) (*Lease, e
 		return nil, err
 	}
 	if ctx != nil && ctx.Err() != nil {
-		return nil, p.fail(ErrCap, op, rows, rowSize, length, context.Cause(ctx))
+		return nil, p.fail(ErrDone, op, rows, rowSize, length, context.Cause(ctx))
 	}
 	p.mu.Lock()
 	e := p.warm(length)
