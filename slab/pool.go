@@ -76,10 +76,13 @@ func New(o Options) (*Pool, error) {
 // Name is Options.Name.
 func (p *Pool) Name() string { return p.o.Name }
 
+// noWait instead of a context: fail at the cap.
+var noWait context.Context
+
 // Get lends rows rows of rowSize bytes each. It does not wait: at the cap it fails with [ErrCap].
 // The memory is zeroed only under Options.Zero.
 func (p *Pool) Get(rows, rowSize int) (*Lease, error) {
-	return p.get(nil, "Get", rows, rowSize)
+	return p.get(noWait, "Get", rows, rowSize)
 }
 
 // GetContext is Get, but where the cap stands in the way it waits until enough leases are closed

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -13,6 +14,9 @@ import (
 
 // lookEvery: the process looks at its own resident set so often.
 const lookEvery = 10 * time.Millisecond
+
+// lookUnit is how exactly looks are remembered.
+const lookUnit = 256 << 10
 
 // idleSlack: memory counts as returned once it is within 5 % of the base.
 const idleSlack = 1.05
@@ -39,7 +43,7 @@ type meter struct {
 	sum     atomic.Uint32 // of what receivers read
 
 	mu       sync.Mutex
-	looks    []int64 // resident bytes while loaded
+	looks    map[int64]int // how often so many lookUnits were resident while loaded
 	rssPeak  int64
 	rssNow   int64
 	begun    usage
@@ -52,12 +56,14 @@ type meter struct {
 	warmAt              time.Time // when the pools were taken to be warm
 	churnWarm, churnEnd int64     // bytes grown and purged by then, and by the end of the load
 
+	bytesBefore, uploadsBefore int64 // of an earlier load
+
 	stopped chan struct{}
 	once    sync.Once
 }
 
 func newMeter(o options, pools []*slab.Pool) *meter {
-	m := &meter{o: o, pools: pools, returned: -1, stopped: make(chan struct{})}
+	m := &meter{o: o, pools: pools, returned: -1, looks: map[int64]int{}, stopped: make(chan struct{})}
 	return m
 }
 
@@ -97,7 +103,7 @@ func (m *meter) look() {
 	switch {
 	case m.loaded:
 		m.rssPeak = max(m.rssPeak, rss)
-		m.looks = append(m.looks, rss)
+		m.looks[rss/lookUnit]++
 		if m.warmAt.IsZero() && time.Since(m.begun.at) >= warmAfter && m.uploads.Load() >= int64(warmUploads*m.o.inFlight) {
 			m.warmAt, m.churnWarm = time.Now(), m.churned()
 		}
@@ -116,6 +122,7 @@ func (m *meter) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begun, m.loaded = u, true
+	m.bytesBefore, m.uploadsBefore = m.bytes.Load(), m.uploads.Load()
 }
 
 func (m *meter) end() {
@@ -185,14 +192,18 @@ func touchedScratch(o options, rowSize int) (int64, error) {
 	return int64(max(p.rows/2-o.parity, 0)) * int64(p.size), nil
 }
 
-// median of a copy.
-func median(values []int64) int64 {
-	if len(values) == 0 {
-		return 0
+// median of the looks, in bytes.
+func median(looks map[int64]int) int64 {
+	total, seen := 0, 0
+	for _, n := range looks {
+		total += n
 	}
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return sorted[len(sorted)/2]
+	for _, units := range slices.Sorted(maps.Keys(looks)) {
+		if seen += looks[units]; 2*seen >= total {
+			return units * lookUnit
+		}
+	}
+	return 0
 }
 
 func sortDurations(d []time.Duration) { slices.Sort(d) }

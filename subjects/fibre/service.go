@@ -102,11 +102,11 @@ func (s *service) close() {
 	_ = s.arm.close()
 }
 
-// upload keeps so many uploads in flight until the load is over.
-func (s *service) upload(ctx context.Context) error {
-	if s.o.load > 0 {
+// upload keeps so many uploads in flight for a time; 0 is until the end.
+func (s *service) upload(ctx context.Context, long time.Duration) error {
+	if long > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.o.load)
+		ctx, cancel = context.WithTimeout(ctx, long)
 		defer cancel()
 	}
 	s.meter.begin()
@@ -260,14 +260,10 @@ func (s *worker) shuffle(count int) {
 	sortDurations(s.dues)
 }
 
-// rest idles after the load.
-func (s *service) rest(ctx context.Context) {
-	if s.o.idle == 0 {
-		return
-	}
+func sleep(ctx context.Context, long time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(s.o.idle):
+	case <-time.After(long):
 	}
 }
 
