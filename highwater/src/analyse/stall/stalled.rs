@@ -18,6 +18,7 @@ pub struct Stall {
     pub ns: u64,
     pub waits: u32,
     pub cause: Cause,
+    pub waited_for: WaitKind,
     pub object: u64,
     pub leaf: Leaf,
     pub hops: Vec<Hop>,
@@ -72,6 +73,7 @@ fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
         ns: parts.iter().map(|p| p.ns()).sum(),
         waits: parts.len() as u32,
         cause: longest.cause,
+        waited_for: longest.waited_for,
         object: longest.object,
         leaf: longest.leaf.clone(),
         hops: longest.hops.clone(),
@@ -105,6 +107,7 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
         } else {
             Cause::OnCpu
         },
+        waited_for: WaitKind::Other,
         object: 0,
         leaf: Leaf {
             tid: busy.tid,

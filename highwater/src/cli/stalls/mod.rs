@@ -270,6 +270,8 @@ impl<'a> Session<'a> {
             watched_ns,
             threads: self.watch.known().count(),
             lost_records: losses.lost_records,
+            lost_samples: losses.lost_samples,
+            missed_switches: losses.missed_switches,
             unresolved_stacks: losses.unresolved_stacks,
             dropped_segments: self.analyser.lines.dropped,
             dropped_stalls: self.analyser.dropped_stalls,

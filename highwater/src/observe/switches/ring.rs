@@ -13,12 +13,12 @@ pub const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8; // BP, SP, IP
 pub const REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32; // X29, LR, SP, PC
 
 /// What each sample holds; [`parse`] relies on it.
-pub const SAMPLE: u32 = (perf::PERF_SAMPLE_TID
+pub const SAMPLE: u32 = perf::PERF_SAMPLE_TID
     | perf::PERF_SAMPLE_TIME
     | perf::PERF_SAMPLE_ADDR
     | perf::PERF_SAMPLE_CPU
     | perf::PERF_SAMPLE_REGS_USER
-    | perf::PERF_SAMPLE_STACK_USER) as u32;
+    | perf::PERF_SAMPLE_STACK_USER;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record<'a> {

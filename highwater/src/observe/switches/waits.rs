@@ -1,6 +1,6 @@
 //! What a blocked thread waits for, from its system call and the arguments.
 
-use crate::analyse::stall::event::{Wait, WaitKind};
+use crate::observe::switches::event::{Wait, WaitKind};
 
 use super::descriptors::{Descriptor, Descriptors, Kind};
 use super::memory::Memory;

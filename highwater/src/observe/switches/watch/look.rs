@@ -4,7 +4,7 @@
 use super::super::ring::Registers;
 use super::super::waits::parse_syscall;
 use super::{Source, Watch};
-use crate::analyse::stall::event::{Tid, Wait, WaitKind, What};
+use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
 
 /// A wait shorter than this is not looked at.
 const LOOK_AFTER_NS: u64 = 1_500_000;
@@ -129,7 +129,7 @@ impl Watch {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let entry = self.places.stack_of(stack).entry()?;
         let mut hasher = DefaultHasher::new();
-        entry.hash(&mut hasher);
+        (&entry.module, &entry.name, entry.start).hash(&mut hasher);
         // The upper half is for threads without a group.
         let group = hasher.finish() >> 1;
         let known = self.threads.get(tid)?;

@@ -15,7 +15,7 @@ use super::quota::{Quotas, Stretch};
 use super::ring::Sample;
 use super::unwind::Stacks;
 use super::waits::Waits;
-use crate::analyse::stall::event::{Event, Tid, What};
+use crate::observe::switches::event::{Event, Tid, What};
 
 pub use self::threads::Known;
 use self::threads::Threads;
@@ -27,6 +27,9 @@ const HOLD_BACK_NS: u64 = 3_000_000;
 const RESCAN_NS: u64 = 100_000_000;
 /// `cpu.stat` is read this often.
 const QUOTA_NS: u64 = 20_000_000;
+
+/// In the list of who ran instead.
+pub const OWN_THREADS: &str = "its own threads";
 
 pub struct Watch {
     pub pid: u32,
@@ -44,6 +47,7 @@ pub struct Watch {
     rescanned_ns: u64,
     quota_ns: u64,
     looks: u64,
+    missed_switches: u64,
     /// Code was seen that is in no known mapping.
     stale: bool,
 }
@@ -68,6 +72,9 @@ pub struct Turn {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Losses {
     pub lost_records: u64,
+    /// Switches that must have been, for another followed that makes no sense without.
+    pub missed_switches: u64,
+    pub lost_samples: u64,
     pub unresolved_stacks: u64,
     pub refused_stacks: u64,
     pub looks: u64,
@@ -110,6 +117,7 @@ impl Watch {
             rescanned_ns: 0,
             quota_ns: now,
             looks: 0,
+            missed_switches: 0,
             stale: true,
         };
         for tid in &tids {
@@ -137,7 +145,9 @@ impl Watch {
             Source::Threads => 0,
         };
         Losses {
-            lost_records: ring + self.samples.as_ref().map_or(0, |samples| samples.lost),
+            lost_records: ring,
+            missed_switches: self.missed_switches,
+            lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
             unresolved_stacks: self.places.unresolved,
             refused_stacks: self.places.refused,
             looks: self.looks,
