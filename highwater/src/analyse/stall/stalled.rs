@@ -94,7 +94,8 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     }
     let thread = lines.thread(busy.tid)?;
     let samples: Vec<_> = thread.samples(busy.start_ns, busy.end_ns).collect();
-    let sample = samples.get(samples.len() / 2);
+    // Without a single sample the thread was hardly on the CPU: the hypervisor had it.
+    let sample = Some(samples.get(samples.len() / 2)?);
     let in_allocator = samples.iter().filter(|s| s.allocator).count() * 2 > samples.len();
     Some(Stall {
         tid: busy.tid,

@@ -158,7 +158,7 @@ fn faults(all: bool) -> perf::perf_event_attr {
 }
 
 /// The numbers in /sys/devices/system/cpu/online: "0-3,6".
-fn online_cpus() -> Vec<i32> {
+pub fn online_cpus() -> Vec<i32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let cpus = parse_list(text.trim());
     if cpus.is_empty() { vec![0] } else { cpus }

@@ -8,6 +8,7 @@ pub mod descriptors;
 pub mod ebpf;
 pub mod event;
 pub mod events;
+pub mod golang;
 pub mod kernel;
 pub mod memory;
 pub mod places;

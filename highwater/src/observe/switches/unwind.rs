@@ -107,7 +107,9 @@ impl Stacks {
         let memory = self.memory;
         let decode = || {
             let mut bytes = [0; 5];
-            let read = memory.read(return_address.checked_sub(5)?, &mut bytes).ok()?;
+            let read = memory
+                .read(return_address.checked_sub(5)?, &mut bytes)
+                .ok()?;
             let [opcode, distance @ ..] = bytes;
             let distance = i64::from(i32::from_le_bytes(distance));
             (read == 5 && opcode == CALL).then(|| return_address.wrapping_add_signed(distance))

@@ -1,8 +1,10 @@
 //! Records of the eBPF programs to events.
 
 use super::super::ebpf::record::{Record, Told, User};
+use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
+use super::look::group_of;
 use super::threads::Blocked;
 use super::{OWN_THREADS, Source, Watch};
 use crate::observe::switches::event::{TextId, Waker, What};
@@ -17,10 +19,42 @@ impl Watch {
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.drain(|record| records.push(record));
         }
-        for record in &records {
-            self.told(record);
+        match self.go.take() {
+            None => records.iter().for_each(|record| self.told(record)),
+            Some(go) => self.merge(&records, go),
         }
         self.drain_samples();
+    }
+
+    /// Which goroutine is on a thread changes all the time: both kinds of records in one order.
+    fn merge(&mut self, records: &[Record], mut go: Goroutines) {
+        let probed = go.drain();
+        self.go = Some(go);
+        let mut probed = probed.iter().peekable();
+        for record in records {
+            while let Some(probe) = probed.next_if(|probe| probe.at_ns <= record.at_ns) {
+                self.probed(probe);
+            }
+            self.told(record);
+        }
+        probed.for_each(|probe| self.probed(probe));
+    }
+
+    fn probed(&mut self, probe: &Probe) {
+        let Some(mut go) = self.go.take() else {
+            return;
+        };
+        let stack = match probe.stack.is_empty() {
+            true => 0,
+            false => self.places.stack(&probe.stack),
+        };
+        let (event, grouped) = go.event(probe, stack, &mut self.waits, &mut self.places);
+        self.held.extend(event);
+        if let Some(goroutine) = grouped {
+            let entry = self.places.stack_of(stack).entry();
+            self.groups.push((goroutine, entry.map(group_of)));
+        }
+        self.go = Some(go);
     }
 
     pub(super) fn drain_samples(&mut self) {

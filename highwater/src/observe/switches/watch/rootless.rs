@@ -81,7 +81,9 @@ impl Watch {
         }
         let came = |known: &super::Known| {
             let on_cpu = known.running_since_ns.is_some() || known.off_since_ns + WAKE_NS >= at_ns;
-            let own = known.came_ns.saturating_sub(known.waited_since_ns.max(since_ns));
+            let own = known
+                .came_ns
+                .saturating_sub(known.waited_since_ns.max(since_ns));
             let ran = at_ns.saturating_sub(known.came_ns.max(since_ns));
             (on_cpu && 2 * own.max(ran) >= waited_ns).then_some(known.came_ns)
         };
