@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests test-long bench bench-alloc bench-verdict lint check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests go-tests test-long bench bench-alloc bench-verdict lint check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -19,14 +19,16 @@ build:
 
 subjects:
 	subjects/relay/build
+	subjects/fibre/build
 
-demo: build subjects
+demo: build
+	subjects/relay/build
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
 test: subjects page-tests
 	@.ci/count-skipped $(MAKE) --no-print-directory tests
 
-tests:
+tests: go-tests
 	$(CARGO) test --workspace --locked --no-fail-fast
 	$(CARGO) test -p highwater-alloc --features meter --locked --no-fail-fast
 	subjects/relay/build test --summary all
@@ -35,6 +37,10 @@ tests:
 page-tests:
 	@if command -v npm >/dev/null; then npm ci --silent --prefix highwater/tests/page; fi
 
+# The Go modules: slab and its subject. Without go they skip and say so.
+go-tests:
+	slab/check short
+
 # What CI leaves out: tests that are ignored for their length.
 test-long: build test
 	$(CARGO) test --workspace --locked --no-fail-fast -- --ignored
@@ -42,6 +48,7 @@ test-long: build test
 		$(CARGO) test -p highwater-alloc --features $$allocator --locked --no-fail-fast && \
 		$(CARGO) test -p highwater-alloc --features $$allocator,meter --locked --no-fail-fast || exit 1; \
 	done
+	slab/check long
 
 bench: build subjects
 	$(CARGO) bench --workspace --locked

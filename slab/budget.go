@@ -121,6 +121,9 @@ func (p *Pool) tick() {
 	default:
 		b.ticking = false
 		p.retract()
+		if b.inUse == 0 && p.live == 0 && p.o.OnIdle != nil {
+			go p.o.OnIdle()
+		}
 	}
 }
 
@@ -190,6 +193,7 @@ func (p *Pool) retract() {
 		}
 	}
 	p.last = nil
+	p.spare = nil // used leases of the batch keep their row views alive
 }
 
 func (p *Pool) retractArena(a *arena) {

@@ -330,7 +330,9 @@ func (m *model) finish() {
 }
 
 // onlyReader hides every other method of a reader.
-type onlyReader struct{ r interface{ Read([]byte) (int, error) } }
+type onlyReader struct {
+	r interface{ Read([]byte) (int, error) }
+}
 
 func (o onlyReader) Read(b []byte) (int, error) { return o.r.Read(b) }
 

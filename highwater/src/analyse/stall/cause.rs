@@ -76,6 +76,8 @@ pub struct Leaf {
     pub stack: StackId,
     pub allocator: bool,
     pub after: TextId,
+    /// Its stack when it let the waiter go.
+    pub release: StackId,
 }
 
 /// A stretch of a busy period in which the thread got nowhere.
@@ -138,6 +140,7 @@ fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
         stack: 0,
         allocator: false,
         after,
+        release: 0,
     };
     part(segment, cause, 0, leaf)
 }
@@ -162,6 +165,7 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
         stack: wait.stack,
         allocator: wait.allocator,
         after: 0,
+        release: 0,
     };
     let cause = match of_leaf(&leaf) {
         Some(cause) => cause,
@@ -175,11 +179,18 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
 
 /// A wait that another thread answers.
 fn answered(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> Judged {
-    let State::Blocked { wait, by } = segment.state else {
+    let State::Blocked { wait, by, release } = segment.state else {
         unreachable!("only a blocked segment is judged here");
     };
     let idle = Judged::Idle { timed: wait.timed };
-    let mut shares = walk(lines, tid, &wait, by, segment.start_ns, segment.end_ns);
+    let mut shares = walk(
+        lines,
+        tid,
+        &wait,
+        by,
+        release,
+        (segment.start_ns, segment.end_ns),
+    );
     if wait.kind == WaitKind::Queue {
         shares.retain(is_stall);
         let stalled: u64 = shares.iter().map(Share::ns).sum();
@@ -222,6 +233,7 @@ fn unseen() -> Leaf {
         stack: 0,
         allocator: false,
         after: 0,
+        release: 0,
     }
 }
 
@@ -257,6 +269,7 @@ fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
         stack: share.stack,
         allocator: share.allocator,
         after: share.after,
+        release: share.release,
     };
     if let LeafKind::OnCpu | LeafKind::Runnable = share.kind
         && let Some(thread) = lines.thread(share.tid)

@@ -34,9 +34,10 @@ pub enum What {
     Blocked(Wait),
     /// What the present wait is about, learnt while it lasts.
     Look(Wait),
-    /// Became runnable, made so by `by`.
+    /// Became runnable, made so by `by`; `release` is the waker's stack at that moment, when known.
     Woken {
         by: Waker,
+        release: StackId,
     },
     /// The wait that ended just before was for a page (major fault).
     Faulted {

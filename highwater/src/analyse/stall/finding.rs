@@ -50,6 +50,8 @@ pub struct Culprit {
     pub kind: LeafKind,
     pub doing: TextId,
     pub stack: StackId,
+    /// Its stack when it let its waiters go; its innermost own function is the one that held.
+    pub release: StackId,
 }
 
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
@@ -252,6 +254,9 @@ fn culprit_of(stalls: &[&Stall]) -> Culprit {
             .first()
             .map_or(0, |d| d.0),
         stack: most_first(mine().map(|s| (s.leaf.stack, s.ns)))
+            .first()
+            .map_or(0, |s| s.0),
+        release: most_first(mine().map(|s| (s.leaf.release, s.ns)))
             .first()
             .map_or(0, |s| s.0),
     }

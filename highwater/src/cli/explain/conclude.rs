@@ -26,7 +26,7 @@ pub fn conclude(
 ) -> anyhow::Result<Explained> {
     let tracked = follower.grown_most().context("nothing was followed")?;
     tracked.ask_after_blocks();
-    tracked.symbolise(SYMBOLISED_MAX);
+    tracked.settle(SYMBOLISED_MAX);
     let tracked = &*tracked;
     let chosen = tracked.reader.member.pid;
     let mut explained = explain(tracked, launched, args)?;

@@ -18,7 +18,7 @@ pub struct Prepared {
     pub experiment: Experiment,
     /// By arm. An arm that names no allocator has none.
     pub libraries: BTreeMap<String, Library>,
-    /// Worth a line in the report: tunables that do nothing here.
+    /// Worth a line in the report: tunables that do nothing here, known defects of allocators.
     pub warnings: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub fn read(file: &Path, overrides: &[String]) -> anyhow::Result<Experiment> {
 /// # Errors
 /// A misspelt tunable ([`Usage`]), or an allocator that cannot be added, with what to do next.
 pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> {
-    let warnings = tunables(&experiment)?;
+    let mut warnings = tunables(&experiment)?;
     let mut libraries = BTreeMap::new();
     for arm in experiment
         .arms
@@ -50,6 +50,7 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         let spec = spec_of(&experiment, arm)?;
         let library = ensure(&spec, quiet)
             .with_context(|| format!("arm {}: allocator {}", arm.name, arm.allocator))?;
+        warnings.extend(defects(&arm.name, &library));
         libraries.insert(arm.name.clone(), library);
     }
     Ok(Prepared {
@@ -57,6 +58,14 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         libraries,
         warnings,
     })
+}
+
+/// A line for each known defect of an arm's allocator.
+fn defects(arm: &str, library: &Library) -> Vec<String> {
+    let known = allocator::known_defects(library).into_iter();
+    known
+        .map(|defect| format!("arm {arm}: {} has a known defect: {defect}", library.spec))
+        .collect()
 }
 
 impl Prepared {

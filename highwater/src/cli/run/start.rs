@@ -23,14 +23,14 @@ use crate::observe::host::{SystemRoot, read_machine};
 use crate::observe::look::{EventKind, Expected, ProcessId, Role, TimeNs};
 use crate::observe::proc::ProcRoot;
 use crate::record::{Folder, Reader, Recorder};
-use crate::subject::allocator::Library;
+use crate::subject::allocator::{self, Library};
 use crate::subject::attach::Attached;
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::subject::fake::Fake;
 use crate::subject::preflight;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
-use crate::verdict::run::DEFECTS_FACT;
+use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
 
 /// Prepares, makes the run folder, runs to the end.
 ///
@@ -301,15 +301,12 @@ fn facts_of(prepared: &Prepared) -> BTreeMap<String, ArmFacts> {
             ("arm.allocator".to_owned(), library.spec.clone()),
             ("arm.source".to_owned(), library.source.clone()),
         ];
-        let defects: Vec<&str> = library.defects.iter().map(|defect| &*defect.text).collect();
-        if !defects.is_empty() {
-            facts.push((DEFECTS_FACT.to_owned(), defects.join("\n")));
-        }
-        if !library.protections.is_empty() {
-            facts.push((
-                "allocator.protections".to_owned(),
-                library.protections.join("\n"),
-            ));
+        let known = [
+            (DEFECTS_FACT, allocator::known_defects(library)),
+            (PROTECTIONS_FACT, allocator::protections(library)),
+        ];
+        for (name, lines) in known.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+            facts.push((name.to_owned(), lines.join("\n")));
         }
         let whole_libc = library
             .loader

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::given::Given;
+use crate::analyse::order::median;
 use crate::analyse::series::{Point, Series};
 use crate::observe::import::Row;
 use crate::verdict::Rules;
@@ -42,7 +43,7 @@ impl Held {
         if self.arms.last().is_none_or(|(_, a)| *a != arm) && !arm.is_empty() {
             self.arms.push((row.t_s, arm));
         }
-        let kept = self.seen % (1 << self.thinned) == 0;
+        let kept = self.seen.is_multiple_of(1 << self.thinned);
         self.seen += 1;
         if !kept {
             return;
@@ -235,24 +236,45 @@ pub fn audit_input(held: &[Held], control: Option<String>, until: Option<f64>) -
     }
 }
 
+/// More instants than this many times the readings of one process: nobody looked at all of them at once.
+const TOGETHER: f64 = 1.5;
+
 /// Instants at which anything was read; readings closer than a twentieth of the usual interval of a
-/// process are one look.
+/// process are one look. A Prometheus reads each target at an instant of its own: then a look is a stretch of
+/// the usual length in which anything was read.
 fn looks_of(processes: &[ProcessFacts]) -> Vec<f64> {
     let readings = processes.iter().flat_map(|p| &p.rss);
     let mut all: Vec<f64> = readings.map(|p| p.t_s).collect();
     all.sort_by(f64::total_cmp);
-    let usual = processes
+    let intervals: Vec<f64> = processes
         .iter()
         .filter(|p| p.rss.len() > 2)
         .map(|p| (p.rss[p.rss.len() - 1].t_s - p.rss[0].t_s) / (p.rss.len() - 1) as f64)
-        .fold(f64::INFINITY, f64::min);
-    let mut looks: Vec<f64> = Vec::new();
-    for t in all {
-        if looks.last().is_none_or(|l| t - l > 0.05 * usual.min(1e12)) {
-            looks.push(t);
+        .collect();
+    let shortest = intervals.iter().copied().fold(1e12, f64::min);
+    let looks = apart(&all, 0.05 * shortest);
+    let most = processes.iter().map(|p| p.rss.len()).max().unwrap_or(0);
+    let usual = median(&intervals);
+    if looks.len() as f64 <= TOGETHER * most as f64 || usual <= 0.0 || intervals.is_empty() {
+        return looks;
+    }
+    let first = all.first().copied().unwrap_or(0.0);
+    let cell = |t: f64| first + ((t - first) / usual).floor() * usual;
+    apart(
+        &all.iter().map(|t| cell(*t)).collect::<Vec<_>>(),
+        0.5 * usual,
+    )
+}
+
+/// Of instants in order, those that lie more than `gap` after the one before.
+fn apart(times: &[f64], gap: f64) -> Vec<f64> {
+    let mut kept: Vec<f64> = Vec::new();
+    for t in times {
+        if kept.last().is_none_or(|last| t - last > gap) {
+            kept.push(*t);
         }
     }
-    looks
+    kept
 }
 
 #[cfg(test)]
@@ -288,6 +310,22 @@ mod tests {
             part("0", "b", &[0.5, 1.5, 2.5]),
         ]);
         assert_eq!(to_and_fro.len(), 2);
+    }
+
+    #[test]
+    fn targets_read_each_at_its_own_instant_miss_no_look() {
+        let readings =
+            |offset: f64| -> Vec<f64> { (0..100).map(|i| f64::from(i) + offset).collect() };
+        let parts = [0.0, 0.21, 0.43, 0.77].map(|o| part("p", "a", &readings(o)));
+        let input = audit_input(&parts, None, None);
+        assert!(
+            (99..=102).contains(&input.looks_s.len()),
+            "{}",
+            input.looks_s.len()
+        );
+        assert_eq!(crate::verdict::audit::audit(&input), []);
+        let same = [0, 1].map(|_| part("p", "a", &readings(0.0)));
+        assert_eq!(audit_input(&same, None, None).looks_s, readings(0.0));
     }
 
     #[test]

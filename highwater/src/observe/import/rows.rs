@@ -1,14 +1,39 @@
 //! Records of a CSV file or pipe, one at a time, in constant memory.
 
-use std::io::Read;
+use std::io::{self, Read};
 
 use super::columns::{Columns, Wanted, parse_header};
 use super::time::parse_instant;
 use super::{ImportError, Row};
 
+/// A record longer than this is none: a file without line ends, a quote that is never closed, /dev/zero.
+pub const RECORD_BYTES_MAX: usize = 16 << 20;
+
+/// Counts what the parser takes for one record, so that a record without an end does not fill the memory.
+struct Bounded<R> {
+    input: R,
+    since_record: usize,
+}
+
+/// Why the input was ended.
+#[derive(Debug, thiserror::Error)]
+#[error("a record longer than {} MiB", RECORD_BYTES_MAX >> 20)]
+struct Endless;
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.since_record > RECORD_BYTES_MAX {
+            return Err(io::Error::other(Endless));
+        }
+        let read = self.input.read(into)?;
+        self.since_record += read;
+        Ok(read)
+    }
+}
+
 /// A stream of rows.
 pub struct Rows<R> {
-    reader: csv::Reader<R>,
+    reader: csv::Reader<Bounded<R>>,
     record: csv::StringRecord,
     columns: Columns,
 }
@@ -18,8 +43,11 @@ impl<R: Read> Rows<R> {
     pub fn open(input: R, wanted: &Wanted) -> Result<Rows<R>, ImportError> {
         let mut reader = csv::ReaderBuilder::new()
             .trim(csv::Trim::All)
-            .from_reader(input);
-        let header = reader.headers().map_err(|e| of_csv(&e))?.clone();
+            .from_reader(Bounded {
+                input,
+                since_record: 0,
+            });
+        let header = reader.headers().map_err(|e| of_csv(&e, 1))?.clone();
         let names: Vec<String> = header.iter().map(str::to_owned).collect();
         if names.iter().all(String::is_empty) {
             return Err(ImportError::new(
@@ -47,11 +75,10 @@ impl<R: Read> Rows<R> {
     /// The next reading of a process; `None` at the end.
     pub fn next_row(&mut self) -> Result<Option<Row>, ImportError> {
         loop {
-            if !self
-                .reader
-                .read_record(&mut self.record)
-                .map_err(|e| of_csv(&e))?
-            {
+            self.reader.get_mut().since_record = 0;
+            let after = self.reader.position().line();
+            let read = self.reader.read_record(&mut self.record);
+            if !read.map_err(|e| of_csv(&e, after))? {
                 return Ok(None);
             }
             let line = self.record.position().map_or(0, csv::Position::line);
@@ -66,8 +93,15 @@ impl<R: Read> Rows<R> {
     }
 }
 
-fn of_csv(error: &csv::Error) -> ImportError {
-    let line = error.position().map_or(1, csv::Position::line);
+/// `after` is the line up to which the file was read.
+fn of_csv(error: &csv::Error, after: u64) -> ImportError {
+    let line = error.position().map_or(after, csv::Position::line);
+    if let csv::ErrorKind::Io(io) = error.kind()
+        && io.get_ref().is_some_and(|inner| inner.is::<Endless>())
+    {
+        let next = "is a quote never closed, or is this no text?";
+        return ImportError::new(line, 0, Endless.to_string(), next);
+    }
     let (column, what) = match error.kind() {
         csv::ErrorKind::UnequalLengths {
             expected_len, len, ..
@@ -183,6 +217,25 @@ mod tests {
         assert_eq!(place("1,2,3\n4,5,6\n"), (1, 1));
         assert_eq!(place("id,when,rss_kib\n"), (1, 1));
         assert_eq!(read("id,t_s,rss_kib\n").unwrap(), []);
+    }
+
+    #[test]
+    fn a_record_without_an_end_does_not_fill_the_memory() {
+        let zeros = io::repeat(b'0');
+        let error = Rows::open(zeros, &Wanted::default())
+            .map(|_| ())
+            .unwrap_err();
+        assert_eq!(
+            (error.line, error.what.as_str()),
+            (1, "a record longer than 16 MiB")
+        );
+        let quote = "id,t_s,rss_kib\na,0,1\n\"b,0,1\n"
+            .as_bytes()
+            .chain(io::repeat(b'\n'));
+        let mut rows = Rows::open(quote, &Wanted::default()).unwrap();
+        assert!(rows.next_row().unwrap().is_some());
+        let error = rows.next_row().unwrap_err();
+        assert_eq!(error.line, 3, "{error}");
     }
 
     proptest::proptest! {

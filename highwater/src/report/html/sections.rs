@@ -6,7 +6,7 @@ use super::{numbers, swatch, visible};
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
 use crate::units::written;
-use crate::verdict::run::Adopt;
+use crate::verdict::run::{Adopt, ArmRow};
 
 /// Rows of the table of events at most; the run folder has all of them.
 const EVENTS_MAX: usize = 1_000;
@@ -180,10 +180,20 @@ pub fn experiment(report: &Report) -> Markup {
     }
 }
 
+const PLAN_TITLES: [&str; 7] = [
+    "Arm",
+    "Allocator",
+    "Proved in the processes",
+    "Known defects",
+    "Stops",
+    "Environment",
+    "Command",
+];
+
 pub fn plans(report: &Report) -> Markup {
-    let proved = |name: &str| {
+    let of = |name: &str, lines: fn(&ArmRow) -> &Vec<String>| -> Vec<String> {
         let row = report.verdict.arms.iter().find(|row| row.arm == name);
-        row.map(|row| row.proved.clone()).unwrap_or_default()
+        row.map(|row| lines(row).clone()).unwrap_or_default()
     };
     html! {
         section aria-labelledby="plans" {
@@ -191,7 +201,7 @@ pub fn plans(report: &Report) -> Markup {
             div.scroll tabindex="0" { table.plans.stack {
                 caption { "What was asked for, and what each process was proved to run" }
                 thead { tr {
-                    @for title in ["Arm", "Allocator", "Proved in the processes", "Environment", "Command"] {
+                    @for title in PLAN_TITLES {
                         th scope="col" { (title) }
                     }
                 } }
@@ -202,7 +212,13 @@ pub fn plans(report: &Report) -> Markup {
                         }
                         td data-title="Allocator" { (visible(&arm.allocator)) }
                         td data-title="Proved" {
-                            @for words in proved(&arm.name) { div { (visible(&words)) } }
+                            @for words in of(&arm.name, |row| &row.proved) { div { (visible(&words)) } }
+                        }
+                        td data-title="Known defects" {
+                            @for words in of(&arm.name, |row| &row.defects) { div { (visible(&words)) } }
+                        }
+                        td data-title="Stops" {
+                            @for words in of(&arm.name, |row| &row.protections) { div { (visible(&words)) } }
                         }
                         td data-title="Environment" {
                             @for variable in &arm.environment { div { code { (visible(variable)) } } }

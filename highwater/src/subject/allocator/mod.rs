@@ -53,6 +53,26 @@ pub fn ensure(spec: &Spec, progress: Progress<'_>) -> Result<Library> {
     Cache::open()?.ensure(spec, progress)
 }
 
+/// What speaks against running on a library, a sentence each: the defects that its recipe knows, else
+/// those that the last check of exactly these bytes found.
+pub fn known_defects(library: &Library) -> Vec<String> {
+    if !library.defects.is_empty() {
+        return library.defects.iter().map(|d| d.text.clone()).collect();
+    }
+    let report = checked(library);
+    let words = |f: &Finding| format!("a check found: {} ({}): {}", f.probe, f.about, f.words);
+    report.iter().flat_map(Report::defects).map(words).collect()
+}
+
+/// Misuse that a library stops, by the names of a check: as the last check of exactly these bytes
+/// saw it, else as its recipe has it.
+pub fn protections(library: &Library) -> Vec<String> {
+    match checked(library) {
+        Some(report) => report.stopped().map(|p| p.misuse.clone()).collect(),
+        None => library.protections.clone(),
+    }
+}
+
 /// What the last check of exactly these bytes found, if there was one.
 pub fn checked(library: &Library) -> Option<Report> {
     Cache::open().ok()?.checked(library)

@@ -13,7 +13,7 @@ mod rows;
 mod standing;
 pub mod stopped;
 
-pub use rows::DEFECTS_FACT;
+pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT};
 
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +71,8 @@ pub struct ArmRow {
     pub proved: Vec<String>,
     /// Known defects of the allocator.
     pub defects: Vec<String>,
+    /// Misuse that ends a process of this arm instead of corrupting it, by name: "double-free".
+    pub protections: Vec<String>,
     /// Why the arm ended early, if it did.
     pub aborted: Option<String>,
     /// Processes started, ended unexpectedly, restarted.

@@ -61,11 +61,11 @@ const PROBES: &[(&str, &str)] = &[
     ("new-throw", "operator new of an impossible size throws"),
     ("reuse", "freed memory is used again"),
     ("thread-ends", "blocks outlive the threads that made them"),
+    ("fork", "a child forked while threads allocate can allocate"),
     (
         "threads",
         "data survives in blocks that wander between threads",
     ),
-    ("fork", "a child forked while threads allocate can allocate"),
 ];
 
 /// Probes whose findings depart from the standards and harm no memory.
@@ -298,11 +298,9 @@ impl Trial<'_> {
         limit: Duration,
     ) -> Result<std::result::Result<Finished, String>> {
         let left = self.end.saturating_duration_since(Instant::now());
+        let over = || format!("the {} s for one check were over", WHOLE_LIMIT.as_secs());
         if left.is_zero() {
-            return Ok(Err(format!(
-                "the {} s for one check were over",
-                WHOLE_LIMIT.as_secs()
-            )));
+            return Ok(Err(over()));
         }
         let program = match &self.programs.new {
             _ if !is_cxx(probe) => &self.programs.probes,
@@ -311,13 +309,18 @@ impl Trial<'_> {
         };
         let mut command = self.library.command(program)?;
         quiet(&mut command, &self.programs.folder);
+        let cut = left < limit;
         let limit = limit.min(left);
         let watched = limit.saturating_sub(LAST_WORDS).max(Duration::from_secs(1));
         command.arg(probe).arg(seed.to_string());
         command.arg(watched.as_secs().to_string());
-        run_limited(&mut command, limit)
-            .map(Ok)
-            .context("starting a probe")
+        let finished = run_limited(&mut command, limit).context("starting a probe")?;
+        // Too little time was left to tell a slow one from one that hangs.
+        Ok(if cut && hangs(&finished) {
+            Err(over())
+        } else {
+            Ok(finished)
+        })
     }
 }
 
@@ -341,10 +344,17 @@ fn quiet(command: &mut Command, folder: &Path) {
     }
 }
 
+/// The exit code of a probe that says where it hangs.
+const HANGS: i32 = 3;
+
+fn hangs(finished: &Finished) -> bool {
+    let code = finished.status.map(|status| status.code());
+    matches!(code, None | Some(Some(HANGS)))
+}
+
 /// Exit codes as `probes.h` has them.
 fn judge(finished: &Finished) -> (Outcome, String) {
     const CANNOT: i32 = 77;
-    const HANGS: i32 = 3;
     let said = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
     let after = match said.as_str() {
         "" => String::new(),

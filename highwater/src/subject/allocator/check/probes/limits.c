@@ -60,11 +60,11 @@ void probe_errno(void) {
 
 /* Small, middle and large sizes in turn, a few of them in the megabytes. */
 static size_t any_size(uint64_t *random, unsigned i) {
-    if (i % 100 == 99) return (size_t)1 + below(random, (size_t)8 << 20);
+    if (i % 200 == 199) return (size_t)1 + below(random, (size_t)8 << 20);
     switch (below(random, 3)) {
     case 0: return 1 + below(random, 200);
     case 1: return 1 + below(random, 5000);
-    default: return 1 + below(random, 300000);
+    default: return 1 + below(random, 150000);
     }
 }
 
@@ -73,7 +73,7 @@ static void move_blocks(void) {
     static unsigned char *blocks[16];
     static size_t sizes[16];
     uint64_t random = seed;
-    for (unsigned i = 0; i < 6000; i++) {
+    for (unsigned i = 0; i < 4000; i++) {
         unsigned at = (unsigned)below(&random, 16);
         size_t had = sizes[at], wanted = any_size(&random, i);
         unsigned char *moved = realloc(blocks[at], wanted);
