@@ -15,17 +15,21 @@ import (
 // clocked makes a pool whose time the test turns.
 func clocked(t *testing.T, o Options) (p *Pool, sleep func(time.Duration)) {
 	now := time.Duration(0)
-	o.clock = func() time.Duration { return now }
+	o.clock, o.alarm = func() time.Duration { return now }, noAlarm{}
 	p = newPool(t, o)
-	p.budget.timer.Stop()
 	return p, func(d time.Duration) {
 		for end := now + d; now < end; {
 			now += min(p.budget.step, end-now)
-			p.budget.timer.Stop()
 			p.tick()
 		}
 	}
 }
+
+// noAlarm never rings: the test calls tick.
+type noAlarm struct{}
+
+func (noAlarm) Reset(time.Duration) bool { return false }
+func (noAlarm) Stop() bool               { return false }
 
 func touch(l *Lease) *Lease {
 	for i := range l.shape.rows {
@@ -161,6 +165,26 @@ func TestSparseGrows(t *testing.T) {
 	checkResident(t, p, 0)
 }
 
+// Past a limit neighbours are joined, and everything still adds up.
+func TestJoinAll(t *testing.T) {
+	p, _ := clocked(t, Options{})
+	var held []*Lease
+	for n := range 3 * extentsSlack {
+		held = append(held, get(t, p, 1, 1+n%2*4096))
+	}
+	for _, l := range held {
+		mustClose(t, l)
+	}
+	if n := p.arenas[0].extents; n < extentsSlack {
+		t.Fatalf("%d extents: nothing is tested", n)
+	}
+	mustClose(t, get(t, p, 1, 5*4096))
+	if n := p.arenas[0].extents; n > 8 {
+		t.Fatalf("%d extents are left", n)
+	}
+	check(t, p)
+}
+
 func TestTrim(t *testing.T) {
 	p := newPool(t, Options{})
 	mustClose(t, touch(get(t, p, 1, 3<<20)))
@@ -280,7 +304,8 @@ func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_, err := p.GetContext(ctx, 1, mib)
-	wantKind(t, err, context.Canceled) // even with room
+	wantKind(t, err, ErrDone) // even with room
+	wantKind(t, err, context.Canceled)
 	if !strings.Contains(err.Error(), "1048576") {
 		t.Fatal(err)
 	}

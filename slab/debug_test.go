@@ -91,6 +91,30 @@ func TestPoisonOfReleasedRows(t *testing.T) {
 	wantKind(t, l.Close(), ErrCorrupt)
 }
 
+// A panic of the debug modes leaves nothing locked.
+func TestPanicLocksNothing(t *testing.T) {
+	p := newPool(t, Options{Debug: Poison, Panic: true})
+	panics := func(f func()) {
+		t.Helper()
+		defer func() {
+			err, _ := recover().(error)
+			wantKind(t, err, ErrCorrupt)
+		}()
+		f()
+	}
+	l := get(t, p, 2, 100)
+	l.e.mem()[100] = 0
+	panics(func() { _ = l.Close() })
+	l = get(t, p, 1, 16<<10)
+	row := l.Row(0)
+	mustClose(t, l)
+	row[3] = 0
+	panics(func() { _, _ = p.Get(1, 64) })
+	l = get(t, p, 1, 16<<10)
+	mustClose(t, l)
+	check(t, p)
+}
+
 func TestStacks(t *testing.T) {
 	p := newPool(t, Options{Debug: Stacks, Name: "stacked"})
 	old := takeHere(t, p, 1, 64)

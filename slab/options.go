@@ -60,7 +60,8 @@ type Options struct {
 	Debug DebugMode
 
 	memory memory               // tests put one that fails here,
-	clock  func() time.Duration // and one that they turn
+	clock  func() time.Duration // and a clock
+	alarm  alarm                // that they turn
 }
 
 func (o *Options) check() error {

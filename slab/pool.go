@@ -33,6 +33,7 @@ type Pool struct {
 	queue  queue
 	guard  quarantine
 	count  counters
+	found  error  // poison that was written to, not yet reported
 	resize func() // set by TieMemoryLimit: resident bytes have changed
 }
 
@@ -75,10 +76,13 @@ func New(o Options) (*Pool, error) {
 // Name is Options.Name.
 func (p *Pool) Name() string { return p.o.Name }
 
+// noWait instead of a context: fail at the cap.
+var noWait context.Context
+
 // Get lends rows rows of rowSize bytes each. It does not wait: at the cap it fails with [ErrCap].
 // The memory is zeroed only under Options.Zero.
 func (p *Pool) Get(rows, rowSize int) (*Lease, error) {
-	return p.get(nil, "Get", rows, rowSize)
+	return p.get(noWait, "Get", rows, rowSize)
 }
 
 // GetContext is Get, but where the cap stands in the way it waits until enough leases are closed
@@ -93,7 +97,7 @@ func (p *Pool) get(ctx context.Context, op string, rows, rowSize int) (*Lease, e
 		return nil, err
 	}
 	if ctx != nil && ctx.Err() != nil {
-		return nil, p.fail(ErrCap, op, rows, rowSize, length, context.Cause(ctx))
+		return nil, p.fail(ErrDone, op, rows, rowSize, length, context.Cause(ctx))
 	}
 	p.mu.Lock()
 	e := p.warm(length)

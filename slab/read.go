@@ -68,7 +68,7 @@ func (p *Pool) reserveFor(length int) (*extent, error) {
 	if e := p.warm(length); e != nil {
 		return e, nil
 	}
-	if err := p.enter(nil, "ReadFrom", 0); err != nil {
+	if err := p.enter(noWait, "ReadFrom", 0); err != nil {
 		return nil, err
 	}
 	p.budget.advance(p.clock())

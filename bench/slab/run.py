@@ -130,8 +130,16 @@ def machine():
           f"{platform.release()}, {run(['go', 'version']).split()[2]}, load average {load}", flush=True)
 
 
+def adversarial(folder, module, row):
+    for pool in ("slab", "row", "sync.Pool"):
+        said = run(["go", "test", "-mod=mod", f"-modfile={modfile(folder, module, row)}", "-run", "^TestAdversarial$", "-v",
+                    "-count", "1", "."], cwd=module, env=dict(os.environ, SLAB_BENCH_POOL=pool))
+        print(next(line for line in said.splitlines() if "adversarial" in line).split(": ", 1)[1], flush=True)
+
+
 def micro(folder, row, count):
     module = HERE / "micro"
+    adversarial(folder, module, row)
     text = run(["go", "test", "-mod=mod", f"-modfile={modfile(folder, module, row)}", "-run", "^$", "-bench", ".",
                 "-count", str(count), "-benchtime", "200ms", "-timeout", "60m", "."], cwd=module)
     raw = folder / "micro.txt"

@@ -86,7 +86,9 @@ func (freshWork) Put([][]byte)             {}
 func (a *heapArm) assemble(data []byte, rowSize int) (assembly, error) {
 	var parity [][]byte
 	if a.parity != nil {
-		parity, _ = a.parity.Get().([][]byte)
+		if kept, ok := a.parity.Get().(*[][]byte); ok {
+			parity = *kept
+		}
 	}
 	if len(parity) == 0 || cap(parity[0]) < rowSize {
 		parity = reedsolomon.AllocAligned(a.o.parity, rowSize)
@@ -123,7 +125,7 @@ func (r *heapRows) Free(idx []int) error { return nil }
 
 func (r *heapRows) Close() error {
 	if r.pool != nil {
-		r.pool.Put(r.parity)
+		r.pool.Put(&r.parity)
 	}
 	return nil
 }

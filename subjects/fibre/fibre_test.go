@@ -123,6 +123,38 @@ func TestSignalEndsIt(t *testing.T) {
 	}
 }
 
+// A burst and a rest come first, and are not in the report's rates.
+func TestBurst(t *testing.T) {
+	o, err := parse(append(small("split", "fresh"), "-burst-for", "100ms", "-rest-for", "50ms"), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := newService(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	if err := s.upload(context.Background(), o.burst); err != nil {
+		t.Fatal(err)
+	}
+	burst := s.meter.uploads.Load()
+	if err := s.upload(context.Background(), o.load); err != nil {
+		t.Fatal(err)
+	}
+	if r := s.meter.report(); burst == 0 || r.Uploads != s.meter.uploads.Load()-burst {
+		t.Fatal(burst, r.Uploads)
+	}
+}
+
+func TestMedian(t *testing.T) {
+	if got := median(map[int64]int{8: 1, 4: 1, 100: 1}); got != 8*lookUnit {
+		t.Fatal(got)
+	}
+	if median(nil) != 0 {
+		t.Fatal("of nothing")
+	}
+}
+
 func TestPage(t *testing.T) {
 	o, err := parse(small("split", "fresh"), io.Discard)
 	if err != nil {
@@ -133,7 +165,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.close()
-	if err := s.upload(context.Background()); err != nil {
+	if err := s.upload(context.Background(), o.load); err != nil {
 		t.Fatal(err)
 	}
 	w := httptest.NewRecorder()

@@ -3,7 +3,8 @@
 // buffers of that took eight times the blob; the arms are where the buffers come from.
 //
 // It makes its own load, for a while, then idles, and shows itself at /healthz and /metrics. With
-// -report it ends after that and prints what it measured as one line of JSON.
+// -report it ends after that and prints what it measured as one line of JSON. A burst before the
+// load, and a rest, show what is given back while the service stays under observation.
 package main
 
 import (
@@ -32,6 +33,8 @@ type options struct {
 	rate      float64 // uploads a second; 0 is as fast as they go
 	load      time.Duration
 	idle      time.Duration
+	burst     time.Duration // a first load, before one rest
+	rest      time.Duration
 	window    time.Duration
 	original  int
 	parity    int
@@ -69,10 +72,16 @@ func run(ctx context.Context, o options, out io.Writer) error {
 			return err
 		}
 	}
-	if err := s.upload(ctx); err != nil {
+	if o.burst > 0 {
+		if err := s.upload(ctx, o.burst); err != nil {
+			return err
+		}
+		sleep(ctx, o.rest)
+	}
+	if err := s.upload(ctx, o.load); err != nil {
 		return err
 	}
-	s.rest(ctx)
+	sleep(ctx, o.idle)
 	if o.report {
 		return json.NewEncoder(out).Encode(s.meter.report())
 	}
@@ -92,6 +101,8 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	f.Float64Var(&o.rate, "rate", 0, "uploads begun a second; 0 is as fast as they go")
 	f.DurationVar(&o.load, "load-for", 0, "how long to upload; 0 is until the end")
 	f.DurationVar(&o.idle, "idle-for", 0, "with -report: how long to idle afterwards")
+	f.DurationVar(&o.burst, "burst-for", 0, "upload for so long first, and then rest once")
+	f.DurationVar(&o.rest, "rest-for", 0, "how long to rest after the burst")
 	f.DurationVar(&o.window, "window", 0, "slab.Options.Window")
 	f.IntVar(&o.original, "original", 4096, "original rows")
 	f.IntVar(&o.parity, "parity", 12288, "parity rows")
@@ -116,7 +127,7 @@ func (o *options) check(rest []string) error {
 		return fmt.Errorf("-input %q is neither reused nor fresh", o.input)
 	case o.inFlight < 1 || o.receivers < 1 || o.original < 1 || o.parity < 1:
 		return errors.New("-in-flight, -receivers, -original and -parity must be positive")
-	case o.hold < 0 || o.load < 0 || o.idle < 0 || o.window < 0:
+	case o.hold < 0 || o.load < 0 || o.idle < 0 || o.window < 0 || o.burst < 0 || o.rest < 0:
 		return errors.New("a time is negative")
 	case !(o.rate >= 0 && o.rate <= 1e6):
 		return errors.New("-rate must be from 0 to 1000000")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -13,6 +14,9 @@ import (
 
 // lookEvery: the process looks at its own resident set so often.
 const lookEvery = 10 * time.Millisecond
+
+// lookUnit is how exactly looks are remembered.
+const lookUnit = 256 << 10
 
 // idleSlack: memory counts as returned once it is within 5 % of the base.
 const idleSlack = 1.05
@@ -39,7 +43,7 @@ type meter struct {
 	sum     atomic.Uint32 // of what receivers read
 
 	mu       sync.Mutex
-	looks    []int64 // resident bytes while loaded
+	looks    map[int64]int // how often so many lookUnits were resident while loaded
 	rssPeak  int64
 	rssNow   int64
 	begun    usage
@@ -52,12 +56,14 @@ type meter struct {
 	warmAt              time.Time // when the pools were taken to be warm
 	churnWarm, churnEnd int64     // bytes grown and purged by then, and by the end of the load
 
+	bytesBefore, uploadsBefore int64 // of an earlier load
+
 	stopped chan struct{}
 	once    sync.Once
 }
 
 func newMeter(o options, pools []*slab.Pool) *meter {
-	m := &meter{o: o, pools: pools, returned: -1, stopped: make(chan struct{})}
+	m := &meter{o: o, pools: pools, returned: -1, looks: map[int64]int{}, stopped: make(chan struct{})}
 	return m
 }
 
@@ -97,7 +103,7 @@ func (m *meter) look() {
 	switch {
 	case m.loaded:
 		m.rssPeak = max(m.rssPeak, rss)
-		m.looks = append(m.looks, rss)
+		m.looks[rss/lookUnit]++
 		if m.warmAt.IsZero() && time.Since(m.begun.at) >= warmAfter && m.uploads.Load() >= int64(warmUploads*m.o.inFlight) {
 			m.warmAt, m.churnWarm = time.Now(), m.churned()
 		}
@@ -116,6 +122,7 @@ func (m *meter) begin() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.begun, m.loaded = u, true
+	m.bytesBefore, m.uploadsBefore = m.bytes.Load(), m.uploads.Load()
 }
 
 func (m *meter) end() {
@@ -154,41 +161,49 @@ func (m *meter) sent(row []byte) {
 // floor is the base and the highest live bytes.
 func (m *meter) floor() int64 { return m.base.Load() + m.peak.Load() }
 
-// meteredWork adds to the floor what the codec touches of its scratch: of 2m rows asked for (m is
-// the next power of two above the parity rows) those from the parity count to m; it writes the
-// others into the parity rows themselves. Measured with a fill pattern.
-type meteredWork struct {
-	reedsolomon.WorkAllocator
-	meter  *meter
-	parity int
+// probe asks the codec for its scratch, and refuses it.
+type probe struct{ rows, size int }
+
+func (p *probe) Get(n, size int) [][]byte {
+	p.rows, p.size = n, size
+	return nil
 }
 
-func (w *meteredWork) Get(n, size int) [][]byte {
-	w.meter.add(w.touched(n, size))
-	return w.WorkAllocator.Get(n, size)
-}
+func (p *probe) Put([][]byte) {}
 
-func (w *meteredWork) Put(work [][]byte) {
-	size := 0
-	if len(work) > 0 {
-		size = len(work[0])
+// touchedScratch is how many bytes of scratch an encode of that row size touches: of 2m rows asked
+// for (m is the next power of two above the parity rows) those from the parity count to m; the
+// codec writes the others into the parity rows themselves. Measured with a fill pattern, and by
+// the pools' own samples. How wide these rows are depends on the machine's caches: the codec is
+// asked, with shards that are all one.
+func touchedScratch(o options, rowSize int) (int64, error) {
+	p := &probe{}
+	codec, err := reedsolomon.New(o.original, o.parity, reedsolomon.WithLeopardGF16(true),
+		reedsolomon.WithWorkAllocator(p))
+	if err != nil {
+		return 0, err
 	}
-	w.WorkAllocator.Put(work)
-	w.meter.add(-w.touched(len(work), size))
-}
-
-func (w *meteredWork) touched(n, size int) int64 {
-	return int64(max(n/2-w.parity, 0)) * int64(size)
-}
-
-// median of a copy.
-func median(values []int64) int64 {
-	if len(values) == 0 {
-		return 0
+	shards := make([][]byte, o.original+o.parity)
+	one := make([]byte, rowSize)
+	for i := range shards {
+		shards[i] = one
 	}
-	sorted := slices.Clone(values)
-	slices.Sort(sorted)
-	return sorted[len(sorted)/2]
+	_ = codec.Encode(shards) // fails: it gets no scratch
+	return int64(max(p.rows/2-o.parity, 0)) * int64(p.size), nil
+}
+
+// median of the looks, in bytes.
+func median(looks map[int64]int) int64 {
+	total, seen := 0, 0
+	for _, n := range looks {
+		total += n
+	}
+	for _, units := range slices.Sorted(maps.Keys(looks)) {
+		if seen += looks[units]; 2*seen >= total {
+			return units * lookUnit
+		}
+	}
+	return 0
 }
 
 func sortDurations(d []time.Duration) { slices.Sort(d) }

@@ -45,14 +45,14 @@ func (m *meter) report() report {
 		end, _ = readUsage()
 	}
 	cpu, wall := (end.cpu - m.begun.cpu).Seconds(), end.at.Sub(m.begun.at).Seconds()
-	mib := float64(m.bytes.Load()) / (1 << 20)
+	mib, uploads := float64(m.bytes.Load()-m.bytesBefore)/(1<<20), m.uploads.Load()-m.uploadsBefore
 	r := report{Schema: "highwater.fibre/1", Arm: m.o.arm, Input: m.o.input, Sizes: m.o.sizes,
 		InFlight: m.o.inFlight, Base: m.base.Load(), Floor: m.floor(), RSSPeak: m.rssPeak,
 		RSSMedian: median(m.looks), IdleRSS: m.idleRSS, IdleSeconds: m.returned.Seconds(),
-		Uploads: m.uploads.Load(), Seconds: wall, MiBPerCPU: ratio(mib, cpu),
+		Uploads: uploads, Seconds: wall, MiBPerCPU: ratio(mib, cpu),
 		MiBPerSecond: ratio(mib, wall), GCs: end.gcs - m.begun.gcs,
 		GCShare:     ratio(end.gcCPU-m.begun.gcCPU, cpu),
-		FaultsPerUp: ratio(float64(end.faults-m.begun.faults), float64(m.uploads.Load()))}
+		FaultsPerUp: ratio(float64(end.faults-m.begun.faults), float64(uploads))}
 	if m.returned < 0 {
 		r.IdleSeconds = -1
 	}
@@ -152,7 +152,7 @@ func (m *meter) page(w http.ResponseWriter, _ *http.Request) {
 	counters := []struct {
 		name  string
 		value int64
-	}{{"fibre_uploads", r.Uploads}, {"fibre_uploaded_bytes", m.bytes.Load()}, {"fibre_gc_cycles", r.GCs}}
+	}{{"fibre_uploads", m.uploads.Load()}, {"fibre_uploaded_bytes", m.bytes.Load()}, {"fibre_gc_cycles", r.GCs}}
 	for _, c := range counters {
 		fmt.Fprintf(&b, "# TYPE %s counter\n%s_total %d\n", c.name, c.name, c.value)
 	}

@@ -24,6 +24,8 @@ type service struct {
 	meter *meter
 	web   *http.Server
 	block []byte // what blobs are made of
+	// scratch is how many bytes of it an encode touches, by row size.
+	scratch map[int]int64
 }
 
 func newService(o options) (*service, error) {
@@ -31,10 +33,17 @@ func newService(o options) (*service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &service{o: o, arm: a, meter: newMeter(o, a.pools()), block: randomBlock(o.seed)}
+	s := &service{o: o, arm: a, meter: newMeter(o, a.pools()), block: randomBlock(o.seed),
+		scratch: map[int]int64{}}
 	work := []reedsolomon.Option{reedsolomon.WithLeopardGF16(true)}
 	if w := a.work(); w != nil {
-		work = append(work, reedsolomon.WithWorkAllocator(&meteredWork{w, s.meter, o.parity}))
+		work = append(work, reedsolomon.WithWorkAllocator(w))
+	}
+	for _, size := range o.sizes {
+		rowSize := rows.Size(size, 0, o.original)
+		if s.scratch[rowSize], err = touchedScratch(o, rowSize); err != nil {
+			return nil, err
+		}
 	}
 	if s.codec, err = reedsolomon.New(o.original, o.parity, work...); err != nil {
 		return nil, err
@@ -93,11 +102,11 @@ func (s *service) close() {
 	_ = s.arm.close()
 }
 
-// upload keeps so many uploads in flight until the load is over.
-func (s *service) upload(ctx context.Context) error {
-	if s.o.load > 0 {
+// upload keeps so many uploads in flight for a time; 0 is until the end.
+func (s *service) upload(ctx context.Context, long time.Duration) error {
+	if long > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.o.load)
+		ctx, cancel = context.WithTimeout(ctx, long)
 		defer cancel()
 	}
 	s.meter.begin()
@@ -207,9 +216,11 @@ func (s *worker) one(data []byte) error {
 		return err
 	}
 	all := x.Rows()
+	s.meter.add(s.scratch[rowSize])
 	if err := s.codec.Encode(all); err != nil {
 		return err
 	}
+	s.meter.add(-s.scratch[rowSize])
 	if err := s.send(x, all); err != nil {
 		return err
 	}
@@ -249,14 +260,10 @@ func (s *worker) shuffle(count int) {
 	sortDurations(s.dues)
 }
 
-// rest idles after the load.
-func (s *service) rest(ctx context.Context) {
-	if s.o.idle == 0 {
-		return
-	}
+func sleep(ctx context.Context, long time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(s.o.idle):
+	case <-time.After(long):
 	}
 }
 

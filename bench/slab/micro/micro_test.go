@@ -3,8 +3,11 @@
 package micro
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -166,6 +169,76 @@ func BenchmarkMixed(b *testing.B) {
 			n++
 		}
 	})
+}
+
+// TestAdversarial says how much is resident while 128 sizes up to 32 MiB are lent one after the
+// other, 2,000 times, every page touched. One pool to a process: run.py starts them.
+func TestAdversarial(t *testing.T) {
+	const rows, step = 4096, 64
+	pools := map[string]func() func(size int){
+		"slab": func() func(int) {
+			p, err := slab.New(slab.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return func(size int) {
+				l, err := p.Get(rows, size)
+				if err != nil {
+					t.Fatal(err)
+				}
+				touch(l.Bytes())
+				_ = l.Close()
+			}
+		},
+		"row": func() func(int) {
+			p := row.NewPool(step*128, rows)
+			return func(size int) {
+				bufs := p.Get(rows, size)
+				for _, r := range bufs {
+					r[0], r[size-1] = 1, 1
+				}
+				p.Put(bufs)
+			}
+		},
+		"sync.Pool": func() func(int) {
+			var p sync.Pool
+			return func(size int) {
+				buf, _ := p.Get().(*[]byte)
+				if buf == nil || cap(*buf) < rows*size {
+					fresh := make([]byte, rows*size)
+					buf = &fresh
+				}
+				touch((*buf)[:rows*size])
+				p.Put(buf)
+			}
+		},
+	}
+	use := pools[os.Getenv("SLAB_BENCH_POOL")]
+	if use == nil {
+		t.Skip("SKIPPED: run.py --micro sets SLAB_BENCH_POOL")
+	}
+	once := use()
+	base, peak := resident(t), 0
+	begun := time.Now()
+	for n := range 2000 {
+		once(step * (1 + n*53%128))
+		peak = max(peak, resident(t))
+	}
+	floor := base + rows*step*128
+	t.Logf("adversarial %s: peak %d MiB, floor %d MiB, ratio %.2f, %d us each", os.Getenv("SLAB_BENCH_POOL"),
+		peak>>20, floor>>20, float64(peak)/float64(floor), time.Since(begun).Microseconds()/2000)
+}
+
+func resident(t *testing.T) int {
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.Atoi(string(bytes.Fields(text)[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
 }
 
 func touch(b []byte) {

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, compile, real};
 
-const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/allocators/broken.c");
+pub const BROKEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/allocators/broken.c");
 const OWN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/allocators/own.c");
 
 /// What a check says of one library: (probe, outcome, words) of each finding.

@@ -7,4 +7,6 @@ mod own;
 #[allow(dead_code)]
 mod scene;
 mod served;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 mod store;

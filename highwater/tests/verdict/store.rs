@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::scene::wait;
+use super::skipped::skipped;
 
 /// A child that ends with the test.
 pub struct Running(Child);
@@ -62,9 +63,9 @@ pub fn package(name: &str) -> Option<PathBuf> {
         done
     });
     if !(fetched && unpacked && programs.join(name).is_file()) {
-        eprintln!(
-            "SKIPPED: {name} is not installed and `apt-get download {name}` does not bring it"
-        );
+        skipped(&format!(
+            "{name} is not installed and `apt-get download {name}` does not bring it"
+        ));
         return None;
     }
     Some(programs)

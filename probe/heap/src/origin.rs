@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use abi::{ROLE_NONE, STACK_NONE, SectionKind, Thread, stack_flag, stack_why};
+use abi::{Module, ROLE_NONE, STACK_NONE, SectionKind, Thread, stack_flag, stack_why};
 
 use crate::clock;
 use crate::guard::Signals;
@@ -83,14 +83,19 @@ impl Probe {
     pub(crate) fn note_object(&self, object: Object, replaced: Option<Object>, now_ns: u64) {
         // SAFETY: the unwinder's lock makes this the only writer of the section.
         unsafe {
+            let (bytes, refused) = self.unwinder.memory();
+            (*self.header).counters.unwinder_bytes = bytes;
+            (*self.header).counters.unwinder_refused = refused;
             let used = &raw mut (*self.header).sections[SectionKind::Modules as usize].used;
-            if let Some(old) = replaced.filter(|old| old.start != object.start || *old != object) {
-                let rows = std::slice::from_raw_parts_mut(self.modules, *used as usize);
-                let gone = rows
-                    .iter_mut()
-                    .rev()
-                    .find(|row| row.start == old.start && row.gone_ns == 0);
-                gone.into_iter().for_each(|row| row.gone_ns = now_ns);
+            let rows = std::slice::from_raw_parts_mut(self.modules, *used as usize);
+            let there = |row: &&mut Module| row.gone_ns == 0 && row.start == object.start;
+            if let Some(row) = rows.iter_mut().rev().find(there) {
+                // Known before, and only forgotten by the unwinder to make room for another?
+                let same = replaced.is_none_or(|old| old.start != object.start);
+                if same && row.end == object.end {
+                    return;
+                }
+                row.gone_ns = now_ns;
             }
             if *used >= self.modules_capacity {
                 return self.count(counter!(self, modules_dropped));

@@ -144,6 +144,12 @@ impl Unwinder {
         traced.ok()
     }
 
+    /// Bytes of the arena in use, and how often it refused.
+    pub fn memory(&self) -> (u64, u64) {
+        let of = |arena: &Arena| (arena.touched_bytes() as u64, arena.refused());
+        self.arena.map_or((0, 0), of)
+    }
+
     /// In a forked child: if another thread was unwinding at the fork, its lists may be
     /// half-changed, and stacks stay off.
     pub fn after_fork(&self) {

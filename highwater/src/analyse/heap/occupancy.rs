@@ -25,6 +25,8 @@ pub struct Occupancy {
     pub occupied_bytes: f64,
     /// Of the occupied ones, those that were counted and not estimated.
     pub counted_bytes: f64,
+    /// Of the resident pages, those whose occupation is estimated.
+    pub estimated_of_bytes: f64,
     /// Bytes of blocks in use by glibc's own headers, on resident pages.
     pub in_use_bytes: f64,
     /// Resident bytes of heap about which nothing is known: neither headers nor samples.
@@ -53,6 +55,7 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
                 sum.in_use_bytes += span.in_use_bytes as f64;
             }
             (None, Some(bits)) if look.probe.is_some() => {
+                sum.estimated_of_bytes += resident as f64;
                 sum.occupied_bytes += estimate(bits, range, within(&blocks, range), scale);
             }
             _ => sum.unknown_bytes += resident as f64,

@@ -86,6 +86,7 @@ pub struct Part {
     pub start_ns: u64,
     pub end_ns: u64,
     pub cause: Cause,
+    pub waited_for: WaitKind,
     /// The lock or condition; 0 when the wait is for none.
     pub object: u64,
     pub leaf: Leaf,
@@ -217,6 +218,10 @@ fn part(segment: &Segment, cause: Cause, object: u64, leaf: Leaf) -> Part {
         start_ns: segment.start_ns,
         end_ns: segment.end_ns,
         cause,
+        waited_for: match segment.state {
+            State::Blocked { wait, .. } => wait.kind,
+            _ => WaitKind::Other,
+        },
         object,
         leaf,
         hops: Vec::new(),

@@ -263,7 +263,6 @@ fn culprit_of(stalls: &[&Stall]) -> Culprit {
 }
 
 fn chain_of(stalls: &[&Stall], culprit: &Culprit) -> Vec<Link> {
-    use super::event::WaitKind;
     let longest = stalls
         .iter()
         .filter(|s| s.leaf.tid == culprit.tid && s.leaf.kind == culprit.kind)
@@ -273,12 +272,7 @@ fn chain_of(stalls: &[&Stall], culprit: &Culprit) -> Vec<Link> {
     };
     let waiter = Hop {
         tid: stall.tid,
-        kind: match (stall.cause, stall.leaf.kind) {
-            (Cause::Lock, _) => WaitKind::Lock,
-            (_, LeafKind::Wait(kind)) if stall.leaf.tid == stall.tid => kind,
-            _ if stall.object != 0 => WaitKind::Queue,
-            _ => WaitKind::Unknown,
-        },
+        kind: stall.waited_for,
         object: stall.object,
     };
     let hops = std::iter::once(&waiter).chain(&stall.hops);

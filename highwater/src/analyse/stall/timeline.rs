@@ -57,6 +57,7 @@ pub struct Thread {
     cut: u64,
     /// Segments before this position are part of an earlier [`What::RunDelay`].
     counted: u64,
+    runnable_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -78,13 +79,9 @@ impl Timelines {
             born_ns: event.at_ns,
             ..Thread::default()
         });
-        let added = thread.push(event.at_ns, event.what);
-        self.segments += added;
-        if let Some(segment) = thread.done.back().filter(|_| added > 0)
-            && let State::Runnable { .. } = segment.state
-        {
-            self.runnable_ns += segment.ns();
-        }
+        let before = thread.runnable_ns;
+        self.segments += thread.push(event.at_ns, event.what);
+        self.runnable_ns += thread.runnable_ns - before;
         if self.segments > SEGMENTS_MAX {
             self.drop_oldest();
         }
@@ -246,6 +243,9 @@ impl Thread {
         if at_ns <= start_ns {
             return 0;
         }
+        if let State::Runnable { .. } = state {
+            self.runnable_ns += at_ns - start_ns;
+        }
         self.done.push_back(Segment {
             start_ns,
             end_ns: at_ns,
@@ -332,6 +332,7 @@ impl Thread {
             return 0;
         };
         let woken_ns = segment.end_ns - rest.min(segment.ns());
+        self.runnable_ns += segment.end_ns - woken_ns;
         self.done[at].end_ns = woken_ns;
         let runnable = Segment {
             start_ns: woken_ns,

@@ -68,18 +68,21 @@ impl Dossier<'_> {
         self.check.defects().chain(self.check.deviations())
     }
 
+    /// The gravest finding that a program shows, else the first.
     fn title(&self) -> String {
-        let mut words = self.unclean().map(|finding| match finding.outcome {
+        let shown = |f: &&Finding| self.reproducers.iter().any(|r| r.probe == f.probe);
+        let first = self.unclean().find(shown).or_else(|| self.unclean().next());
+        let Some(finding) = first else {
+            return "nothing was found".to_owned();
+        };
+        let words = match finding.outcome {
             Outcome::Hang => format!("{} hangs", finding.probe),
             Outcome::Crash => format!("{} crashes", finding.probe),
             _ => finding.words.clone(),
-        });
-        let first = words
-            .next()
-            .unwrap_or_else(|| "nothing was found".to_owned());
-        match words.count() {
-            0 => first,
-            more => format!("{first} (and {more} more)"),
+        };
+        match self.unclean().count() - 1 {
+            0 => words,
+            more => format!("{words} (and {more} more)"),
         }
     }
 

@@ -89,6 +89,9 @@ enum Action {
         /// The bug report: environment, build ids, smallest reproducer, versions beside, commands
         #[arg(long)]
         upstream: bool,
+        /// About what these probes find only, tried anew
+        #[arg(long, value_name = "PROBES", value_delimiter = ',')]
+        only: Vec<String>,
         /// Write to this file instead of standard output
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -159,9 +162,10 @@ pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
         Action::Report {
             spec,
             upstream,
+            only,
             output,
         } => verb.each(std::slice::from_ref(spec), |spec| {
-            verb.report(spec, *upstream, output.as_deref())
+            verb.report(spec, *upstream, only, output.as_deref())
         }),
         Action::Package {
             spec,

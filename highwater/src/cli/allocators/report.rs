@@ -14,6 +14,7 @@ impl Verb {
         &self,
         spec: &Spec,
         upstream: bool,
+        only: &[String],
         output: Option<&Path>,
     ) -> Result<Entry> {
         let bar = self.bar(spec);
@@ -21,9 +22,10 @@ impl Verb {
         let library = self
             .cache
             .ensure(spec, &|step| bar.set_message(step.to_string()))?;
-        let check = match self.cache.checked(&library) {
+        let known = self.cache.checked(&library).filter(|_| only.is_empty());
+        let check = match known {
             Some(check) => check,
-            None => self.cache.checker(&[])?.check(&library, &progress)?,
+            None => self.cache.checker(only)?.check(&library, &progress)?,
         };
         let found = check.defects().chain(check.deviations());
         let probes: Vec<String> = found.map(|f| f.probe.clone()).collect();

@@ -247,7 +247,7 @@ impl Follower {
 }
 
 impl Tracked {
-    fn new(root: &ProcRoot, member: Member, begin_s: f64) -> Result<Tracked, Lost> {
+    pub fn new(root: &ProcRoot, member: Member, begin_s: f64) -> Result<Tracked, Lost> {
         Ok(Tracked {
             reader: HeapReader::open(root, member)?,
             symbols: Symbols::new(member.pid),
@@ -265,7 +265,7 @@ impl Tracked {
     }
 
     /// One look; its CPU time.
-    fn look(&mut self, root: &ProcRoot, at_s: f64) -> Result<Duration, Lost> {
+    pub fn look(&mut self, root: &ProcRoot, at_s: f64) -> Result<Duration, Lost> {
         let before = read_ns(ClockId::ThreadCPUTime);
         let look = self.reader.look()?;
         let exe = std::fs::read_link(root.process(self.reader.member.pid).join("exe")).ok();

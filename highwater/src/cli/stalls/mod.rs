@@ -167,7 +167,10 @@ impl<'a> Session<'a> {
                     .throttled(stretch.start_ns, stretch.end_ns);
             }
             for (tid, group) in turn.groups {
-                self.analyser.set_group(tid, group);
+                match group {
+                    Some(group) => self.analyser.set_group(tid, group),
+                    None => self.analyser.groups.is_a_librarys(tid),
+                }
             }
             if now - self.advanced_ns >= ADVANCE_NS {
                 self.advanced_ns = now;
@@ -226,7 +229,10 @@ impl<'a> Session<'a> {
     }
 
     fn watched(&self) -> Vec<Tid> {
-        self.watch.known().map(|(tid, _)| Tid::from(*tid)).collect()
+        match self.watch.goroutines() {
+            seen if seen.is_empty() => self.watch.known().map(|(tid, _)| Tid::from(*tid)).collect(),
+            seen => seen,
+        }
     }
 
     fn others_since(&self) -> Vec<(String, u64)> {
@@ -270,6 +276,8 @@ impl<'a> Session<'a> {
             watched_ns,
             threads: self.watch.known().count(),
             lost_records: losses.lost_records,
+            lost_samples: losses.lost_samples,
+            missed_switches: losses.missed_switches,
             unresolved_stacks: losses.unresolved_stacks,
             dropped_segments: self.analyser.lines.dropped,
             dropped_stalls: self.analyser.dropped_stalls,

@@ -146,8 +146,7 @@ fn parse_when(text: &str, now_s: f64) -> Option<f64> {
     {
         return Some(now_s - ago.as_secs_f64());
     }
-    // Beyond the year 5000 it is milliseconds.
-    parse_instant(text).map(|t| if t.abs() > 1e11 { t / 1000.0 } else { t })
+    parse_instant(text)
 }
 
 fn is_selector(query: &str) -> bool {

@@ -38,10 +38,10 @@ pub struct Held {
 
 impl Held {
     /// Takes one reading.
-    pub fn take(&mut self, row: Row, arm: String) {
+    pub fn take(&mut self, row: &Row, arm: &str) {
         // An empty group in a file is a group that nobody wrote down, not a change of arms.
         if self.arms.last().is_none_or(|(_, a)| *a != arm) && !arm.is_empty() {
-            self.arms.push((row.t_s, arm));
+            self.arms.push((row.t_s, arm.to_owned()));
         }
         let kept = self.seen.is_multiple_of(1 << self.thinned);
         self.seen += 1;
@@ -336,14 +336,11 @@ mod tests {
         assert_eq!(held.thin(), 2048);
         for t in 4096..4100 {
             let row = Row {
-                id: String::new(),
-                arm: String::new(),
-                process: String::new(),
                 t_s: f64::from(t),
                 rss_bytes: 1.0,
-                hwm_bytes: None,
+                ..Row::default()
             };
-            held.take(row, String::new());
+            held.take(&row, "");
         }
         let kept: Vec<f64> = held.points[2046..].iter().map(|p| p.t_s).collect();
         assert_eq!(kept, [4092.0, 4094.0, 4096.0, 4098.0]);

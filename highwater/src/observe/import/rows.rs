@@ -31,9 +31,16 @@ impl<R: Read> Read for Bounded<R> {
     }
 }
 
+/// So much of the first line decides what stands between the fields.
+const HEAD_BYTES: usize = 1 << 16;
+const HEAD_STEP: usize = 1 << 12;
+
+type Whole<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
+
 /// A stream of rows.
 pub struct Rows<R> {
-    reader: csv::Reader<Bounded<R>>,
+    reader: csv::Reader<Bounded<Whole<R>>>,
+    header: csv::StringRecord,
     record: csv::StringRecord,
     columns: Columns,
 }
@@ -41,10 +48,19 @@ pub struct Rows<R> {
 impl<R: Read> Rows<R> {
     /// Reads the header.
     pub fn open(input: R, wanted: &Wanted) -> Result<Rows<R>, ImportError> {
+        let unread =
+            |e: io::Error| ImportError::new(1, 0, e.to_string(), "is it a file that can be read?");
+        let (head, input) = peek(input).map_err(unread)?;
+        if head.contains(&0) {
+            let next = "give a CSV file with a header";
+            return Err(ImportError::new(1, 0, "this is no text", next));
+        }
+        let first_line = head.split(|b| *b == b'\n').next().unwrap_or_default();
         let mut reader = csv::ReaderBuilder::new()
             .trim(csv::Trim::All)
+            .delimiter(delimiter_of(first_line))
             .from_reader(Bounded {
-                input,
+                input: io::Cursor::new(head).chain(input),
                 since_record: 0,
             });
         let header = reader.headers().map_err(|e| of_csv(&e, 1))?.clone();
@@ -68,29 +84,65 @@ impl<R: Read> Rows<R> {
         Ok(Rows {
             columns: parse_header(&names, wanted)?,
             reader,
+            header,
             record: csv::StringRecord::new(),
         })
     }
 
     /// The next reading of a process; `None` at the end.
     pub fn next_row(&mut self) -> Result<Option<Row>, ImportError> {
+        let mut row = Row::default();
+        Ok(self.next_into(&mut row)?.then_some(row))
+    }
+
+    /// The same into a row that is used again and again; false at the end.
+    pub fn next_into(&mut self, row: &mut Row) -> Result<bool, ImportError> {
         loop {
             self.reader.get_mut().since_record = 0;
             let after = self.reader.position().line();
             let read = self.reader.read_record(&mut self.record);
             if !read.map_err(|e| of_csv(&e, after))? {
-                return Ok(None);
+                return Ok(false);
             }
             let line = self.record.position().map_or(0, csv::Position::line);
             let of_process = self
                 .columns
                 .kind
                 .is_none_or(|k| &self.record[k] != "aggregate");
-            if of_process {
-                return parse_row(&self.record, &self.columns, line).map(Some);
+            // Files that were put one behind the other repeat their header.
+            let is_header = || self.record.iter().eq(self.header.iter());
+            if of_process && !is_header() {
+                return parse_row(&self.record, &self.columns, line, row).map(|()| true);
             }
         }
     }
+}
+
+/// What stands between the fields: the one of comma, semicolon and tab that the first line has most of.
+fn delimiter_of(first_line: &[u8]) -> u8 {
+    let count = |d: u8| first_line.iter().filter(|b| **b == d).count();
+    let rivals = [b';', b'\t']
+        .into_iter()
+        .filter(|d| count(*d) > count(b','));
+    rivals.max_by_key(|d| count(*d)).unwrap_or(b',')
+}
+
+/// The beginning of the input, as much of its first line as [`HEAD_BYTES`] hold, and the rest.
+fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, R)> {
+    let mut head = Vec::with_capacity(HEAD_BYTES);
+    while head.len() < HEAD_BYTES && !head.contains(&b'\n') {
+        let before = head.len();
+        let least = HEAD_STEP.min(HEAD_BYTES - before);
+        head.resize(before + least, 0);
+        let read = input.read(&mut head[before..]);
+        head.truncate(before + *read.as_ref().unwrap_or(&0));
+        match read {
+            Ok(0) => break,
+            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
+            _ => {}
+        }
+    }
+    Ok((head, input))
 }
 
 /// `after` is the line up to which the file was read.
@@ -118,37 +170,50 @@ fn of_csv(error: &csv::Error, after: u64) -> ImportError {
     ImportError::new(line, column, what, "correct the line, or cut it out")
 }
 
-/// One record to a row. A missing reading (empty, NaN) is NaN; text is an error.
-pub fn parse_row(
+/// One record into a row. A missing reading (empty, NaN) is NaN; text is an error.
+fn parse_row(
     record: &csv::StringRecord,
     columns: &Columns,
     line: u64,
-) -> Result<Row, ImportError> {
-    let text = |place: Option<usize>| place.and_then(|i| record.get(i)).unwrap_or("").to_owned();
+    row: &mut Row,
+) -> Result<(), ImportError> {
+    let text = |place: Option<usize>| place.and_then(|i| record.get(i)).unwrap_or("");
     let time = record.get(columns.time).unwrap_or("");
-    let t_s = parse_instant(time).ok_or_else(|| {
+    row.t_s = time_of(time, columns.time_factor).ok_or_else(|| {
         let next = "write seconds, epoch seconds or ISO 8601";
         ImportError::new(line, columns.time, format!("{time:?} is no time"), next)
     })?;
     let (process, arm) = (text(columns.id), text(columns.arm));
-    let id = match (process.is_empty(), arm.is_empty()) {
-        (true, true) => "series".to_owned(),
-        (false, true) => process.clone(),
-        (true, false) => arm.clone(),
-        (false, false) => format!("{arm}/{process}"),
+    let between = if process.is_empty() || arm.is_empty() {
+        ""
+    } else {
+        "/"
     };
-    let hwm_bytes = match columns.hwm {
+    for (into, parts) in [
+        (&mut row.process, &[process][..]),
+        (&mut row.arm, &[arm]),
+        (&mut row.id, &[arm, between, process]),
+    ] {
+        into.clear();
+        parts.iter().for_each(|part| into.push_str(part));
+    }
+    if row.id.is_empty() {
+        row.id.push_str("series");
+    }
+    row.hwm_bytes = match columns.hwm {
         Some((place, factor)) => Some(number(record, place, line)? * factor),
         None => None,
     };
-    Ok(Row {
-        id,
-        arm,
-        process,
-        t_s: t_s * columns.time_factor,
-        rss_bytes: number(record, columns.value, line)? * columns.value_factor,
-        hwm_bytes,
-    })
+    row.rss_bytes = number(record, columns.value, line)? * columns.value_factor;
+    Ok(())
+}
+
+/// In a column of milliseconds a number is just that, however large.
+fn time_of(text: &str, factor: f64) -> Option<f64> {
+    match text.parse::<f64>() {
+        Ok(number) if factor != 1.0 => number.is_finite().then_some(number * factor),
+        _ => parse_instant(text),
+    }
 }
 
 fn number(record: &csv::StringRecord, place: usize, line: u64) -> Result<f64, ImportError> {
@@ -217,6 +282,26 @@ mod tests {
         assert_eq!(place("1,2,3\n4,5,6\n"), (1, 1));
         assert_eq!(place("id,when,rss_kib\n"), (1, 1));
         assert_eq!(read("id,t_s,rss_kib\n").unwrap(), []);
+    }
+
+    #[test]
+    fn other_delimiters_joined_files_and_no_text() {
+        for text in ["id;t_s;rss_kib\na;0;10\n", "id\tt_s\trss_kib\na\t0\t10\n"] {
+            assert_eq!(read(text).unwrap()[0].rss_bytes, 10_240.0, "{text:?}");
+        }
+        let joined = read("id,t_s,rss_kib\na,0,1\nid,t_s,rss_kib\na,60,1\n").unwrap();
+        assert_eq!(joined.len(), 2);
+        assert_eq!(read("id,t\0s\n").unwrap_err().what, "this is no text");
+    }
+
+    #[test]
+    fn epoch_milliseconds_are_not_taken_for_seconds() {
+        let of = |header: &str| {
+            read(&format!("id,{header},rss_kib\na,1795000000500,1\n")).unwrap()[0].t_s
+        };
+        assert_eq!(of("timestamp"), 1_795_000_000.5);
+        assert_eq!(of("t_ms"), 1_795_000_000.5);
+        assert_eq!(read("id,t_ms,rss_kib\na,1500,1\n").unwrap()[0].t_s, 1.5);
     }
 
     #[test]

@@ -189,7 +189,15 @@ mod tests {
     use super::*;
 
     /// /proc/self/net/tcp of Linux 6.18, three lines.
-    const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 7001 1 0 100 0 0 10 0\n   1: 0100007F:C350 0100007F:10DE 01 00000000:00000000 00:00000000 00000000     0        0 7002 1 0 20 4 30 10 -1\n   2: broken\n";
+    const TCP: &str = concat!(
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt  ",
+        " uid  timeout inode\n",
+        "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000    ",
+        " 0        0 7001 1 0 100 0 0 10 0\n",
+        "   1: 0100007F:C350 0100007F:10DE 01 00000000:00000000 00:00000000 00000000    ",
+        " 0        0 7002 1 0 20 4 30 10 -1\n",
+        "   2: broken\n",
+    );
 
     #[test]
     fn sockets_are_read_with_peer_and_state() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 
-use crate::analyse::stall::event::{StackId, TextId};
+use crate::observe::switches::event::{StackId, TextId};
 
 /// Different stacks kept; further ones have no names, and are counted.
 const STACKS_MAX: usize = 20_000;
@@ -18,6 +18,9 @@ pub struct Frame {
     pub name: String,
     /// File name of the program or library.
     pub module: String,
+    /// Where the function begins, in the subject's memory; 0 when not known. Closures of one
+    /// function share a name and not this.
+    pub start: u64,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -105,6 +108,18 @@ impl Places {
         id
     }
 
+    /// `called` is the beginning of a function of the program's own, and not of the one that
+    /// `inner` is in.
+    pub fn is_another_function(&mut self, called: u64, inner: u64) -> bool {
+        self.name(&[called, inner]);
+        let start = |address| {
+            let frames: Option<&Vec<Frame>> = self.names.get(&address);
+            frames.and_then(|frames| frames.last())
+        };
+        let begins = start(called).is_some_and(|frame| frame.start == called && frame.is_own());
+        begins && start(inner).is_none_or(|frame| frame.start != called)
+    }
+
     fn name(&mut self, addresses: &[u64]) {
         let fresh: Vec<u64> = addresses
             .iter()
@@ -135,6 +150,7 @@ fn nameless(address: u64) -> Frame {
     Frame {
         name: format!("{address:#x}"),
         module: String::new(),
+        start: 0,
     }
 }
 
@@ -151,6 +167,7 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
     let frame = |name: &str| Frame {
         name: name.to_string(),
         module: module.clone(),
+        start: address - symbol.offset as u64,
     };
     let inlined = symbol.inlined.iter().rev().map(|f| frame(&f.name));
     inlined.chain([frame(&symbol.name)]).collect()
@@ -196,9 +213,8 @@ impl Stack {
     }
 
     /// The outermost function of the program's own: what the thread was started for.
-    pub fn entry(&self) -> Option<&str> {
-        let own = self.frames.iter().rev().find(|frame| frame.is_own());
-        own.map(|frame| frame.name.as_str())
+    pub fn entry(&self) -> Option<&Frame> {
+        self.frames.iter().rev().find(|frame| frame.is_own())
     }
 }
 
@@ -260,6 +276,7 @@ mod tests {
         let frame = |(name, module): &(&str, &str)| Frame {
             name: (*name).into(),
             module: (*module).into(),
+            start: 0,
         };
         Stack {
             frames: names.iter().map(frame).collect(),
@@ -276,7 +293,7 @@ mod tests {
             ("start_thread", "libc.so.6"),
         ]);
         assert_eq!(c.function(), Some("http_post"));
-        assert_eq!(c.entry(), Some("export_batch"));
+        assert_eq!(c.entry().map(|f| f.name.as_str()), Some("export_batch"));
         let rust = stack(&[
             ("syscall", "libc.so.6"),
             ("std::sys::sync::mutex::futex::Mutex::wake", "service"),

@@ -13,12 +13,12 @@ pub const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8; // BP, SP, IP
 pub const REGISTERS: u64 = 1 << 29 | 1 << 30 | 1 << 31 | 1 << 32; // X29, LR, SP, PC
 
 /// What each sample holds; [`parse`] relies on it.
-pub const SAMPLE: u32 = (perf::PERF_SAMPLE_TID
+pub const SAMPLE: u32 = perf::PERF_SAMPLE_TID
     | perf::PERF_SAMPLE_TIME
     | perf::PERF_SAMPLE_ADDR
     | perf::PERF_SAMPLE_CPU
     | perf::PERF_SAMPLE_REGS_USER
-    | perf::PERF_SAMPLE_STACK_USER) as u32;
+    | perf::PERF_SAMPLE_STACK_USER;
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record<'a> {
@@ -59,7 +59,7 @@ pub struct Registers {
 pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
     const OUT: u16 = perf::PERF_RECORD_MISC_SWITCH_OUT as u16;
     const PREEMPT: u16 = perf::PERF_RECORD_MISC_SWITCH_OUT_PREEMPT as u16;
-    let mut words = Words { bytes, at: 0 };
+    let mut words = Words::of(bytes);
     let kind = words.half()?;
     let misc = (words.half()? & 0xffff) as u16;
     match kind {
@@ -119,23 +119,28 @@ fn parse_sample(mut words: Words<'_>) -> Option<Sample<'_>> {
     })
 }
 
-struct Words<'a> {
+/// Reads the fields of a record one after the other.
+pub struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl<'a> Words<'a> {
+    pub fn of(bytes: &'a [u8]) -> Words<'a> {
+        Words { bytes, at: 0 }
+    }
+
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(count)?)?;
         self.at += count;
         Some(taken)
     }
 
-    fn half(&mut self) -> Option<u32> {
+    pub fn half(&mut self) -> Option<u32> {
         self.take(4)?.try_into().ok().map(u32::from_ne_bytes)
     }
 
-    fn word(&mut self) -> Option<u64> {
+    pub fn word(&mut self) -> Option<u64> {
         self.take(8)?.try_into().ok().map(u64::from_ne_bytes)
     }
 }
@@ -176,6 +181,15 @@ impl Ring {
     }
 
     pub fn drain(&mut self, mut take: impl FnMut(Record)) {
+        self.drain_bytes(|bytes| {
+            if let Some(record) = parse(bytes) {
+                take(record);
+            }
+        });
+    }
+
+    /// Every record as it lies in the buffer, header included.
+    pub fn drain_bytes(&mut self, mut take: impl FnMut(&[u8])) {
         // SAFETY: the first page is the kernel's perf_event_mmap_page for the life of the mapping.
         let (head, tail) = unsafe {
             let page = self.place.cast::<perf::perf_event_mmap_page>();
@@ -192,9 +206,7 @@ impl Ring {
                 break;
             }
             self.copy(at, usize::from(size));
-            if let Some(record) = parse(&self.scratch) {
-                take(record);
-            }
+            take(&self.scratch);
             at += u64::from(size);
             tail.store(at, Ordering::Release);
         }

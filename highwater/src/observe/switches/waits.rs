@@ -1,6 +1,6 @@
 //! What a blocked thread waits for, from its system call and the arguments.
 
-use crate::analyse::stall::event::{Wait, WaitKind};
+use crate::observe::switches::event::{Wait, WaitKind};
 
 use super::descriptors::{Descriptor, Descriptors, Kind};
 use super::memory::Memory;
@@ -17,6 +17,8 @@ pub struct Call {
 pub struct Waits {
     memory: Memory,
     descriptors: Descriptors,
+    /// The subject's threads belong to a runtime that parks and wakes them as it likes (Go).
+    pub futexes_are_the_runtimes: bool,
 }
 
 /// What a call number stands for; the arguments say more.
@@ -106,6 +108,7 @@ impl Waits {
         Waits {
             memory: Memory { pid },
             descriptors: Descriptors::of(pid),
+            futexes_are_the_runtimes: false,
         }
     }
 
@@ -117,6 +120,7 @@ impl Waits {
         }
         let fd = call.args[0] as i32;
         match sort(call.number) {
+            Sort::Futex if self.futexes_are_the_runtimes => Wait::of(WaitKind::Other, 0),
             Sort::Futex => of_futex(&call.args, places),
             Sort::Read => self.of_transfer(fd, "read", places),
             Sort::Write => self.of_transfer(fd, "write", places),
@@ -142,7 +146,8 @@ impl Waits {
         }
     }
 
-    fn of_transfer(&mut self, fd: i32, verb: &str, places: &mut Places) -> Wait {
+    /// A transfer on a descriptor that a runtime waits for in the subject's stead.
+    pub fn of_transfer(&mut self, fd: i32, verb: &str, places: &mut Places) -> Wait {
         let Descriptor { kind, name } = self.descriptors.describe(fd);
         match kind {
             Kind::File => told(places, WaitKind::Disk, fd, &format!("{verb} of {name}")),

@@ -57,6 +57,8 @@ fn self_checks(checks: &SelfChecks) -> Value {
         "watched_ns": checks.watched_ns,
         "threads": checks.threads,
         "lost_records": checks.lost_records,
+        "lost_samples": checks.lost_samples,
+        "missed_switches": checks.missed_switches,
         "run_delay_difference": checks.run_delay_difference,
         "unresolved_stacks": checks.unresolved_stacks,
         "dropped_segments": checks.dropped_segments,

@@ -51,6 +51,8 @@ pub struct SelfChecks {
     pub watched_ns: u64,
     pub threads: usize,
     pub lost_records: u64,
+    pub lost_samples: u64,
+    pub missed_switches: u64,
     pub unresolved_stacks: u64,
     pub dropped_segments: u64,
     pub dropped_stalls: u64,

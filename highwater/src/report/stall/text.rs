@@ -141,6 +141,8 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
         );
     }
     for (count, what) in [
+        (checks.missed_switches, "switch missed"),
+        (checks.lost_samples, "sample of stacks lost"),
         (checks.unresolved_stacks, "stack without names"),
         (checks.dropped_segments, "switch dropped for memory"),
         (checks.dropped_stalls, "stall dropped for memory"),

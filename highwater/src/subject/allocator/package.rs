@@ -84,7 +84,9 @@ impl Cache {
             .arg(&root)
             .arg(&half);
         build.env("SOURCE_DATE_EPOCH", PACKAGED_AT);
-        Log::create(&scratch.path().join("package.log"))?.run(&mut build)?;
+        let log = self.log_file(recipe).with_extension("package.log");
+        fs::create_dir_all(log.parent().expect("a log lies in a folder"))?;
+        Log::create(&log)?.run(&mut build)?;
         let file = folder.join(plan.file_name()?);
         // Copied beside it first: whoever looks sees all of the package or nothing.
         let beside = file.with_extension(format!("deb.{}~", std::process::id()));

@@ -18,6 +18,7 @@ static void *collector(void *arg) {
         }
         close(peer);
     }
+    return arg;
 }
 
 __attribute__((noinline)) static void post_it(void) {
@@ -64,6 +65,7 @@ static void *worker(void *arg) {
         told(me, start, 20000000);
         pause_us(2000 + rand_r(&seed) % 6000);
     }
+    return arg;
 }
 
 int main(int argc, char **argv) {

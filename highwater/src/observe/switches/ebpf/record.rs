@@ -26,14 +26,14 @@ pub const OUT: i32 = 1;
 pub const IN: i32 = 2;
 pub const WAKING: i32 = 3;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     pub at_ns: u64,
     pub tid: u32,
     pub what: Told,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Told {
     /// `state` as `prev_state` has it: 0 is preempted.
     Out { state: u32, user: User },
@@ -47,7 +47,7 @@ pub enum Told {
     Waking {
         waker: u32,
         process: u32,
-        user: Option<(User, [u8; STACK_BYTES])>,
+        user: Option<Box<(User, [u8; STACK_BYTES])>>,
     },
 }
 
@@ -104,7 +104,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
             process: half(at::OTHER_PROCESS),
             user: bytes
                 .get(at::STACK as usize..at::HEAD as usize)
-                .and_then(|stack| Some((user(), stack.try_into().ok()?))),
+                .and_then(|stack| Some(Box::new((user(), stack.try_into().ok()?)))),
         },
         _ => return None,
     };

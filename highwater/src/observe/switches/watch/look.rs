@@ -1,10 +1,11 @@
 //! Looks at threads that are off their CPU: what they wait for, their stack, a lock's holder. The
 //! thread is never stopped.
 
+use super::super::places::Frame;
 use super::super::ring::Registers;
 use super::super::waits::parse_syscall;
 use super::{Source, Watch};
-use crate::analyse::stall::event::{Tid, Wait, WaitKind, What};
+use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
 
 /// A wait shorter than this is not looked at.
 const LOOK_AFTER_NS: u64 = 1_500_000;
@@ -16,7 +17,7 @@ const LOOKS_PER_TURN: usize = 16;
 impl Watch {
     /// Looks at those that wait long enough and were not looked at in this wait; a lock's holder
     /// changes, so locks are looked at in every turn.
-    pub(super) fn look(&mut self, now: u64, groups: &mut Vec<(Tid, u64)>) {
+    pub(super) fn look(&mut self, now: u64, groups: &mut Vec<(Tid, Option<u64>)>) {
         if let Source::Threads = self.source {
             self.read_run_delays(now);
         }
@@ -49,7 +50,7 @@ impl Watch {
         }
     }
 
-    fn look_at(&mut self, now: u64, tid: u32, groups: &mut Vec<(Tid, u64)>) {
+    fn look_at(&mut self, now: u64, tid: u32, groups: &mut Vec<(Tid, Option<u64>)>) {
         self.looks += 1;
         let Some(known) = self.threads.get(tid) else {
             return;
@@ -125,19 +126,14 @@ impl Watch {
     }
 
     /// The group of a thread is the outermost function of the program's own on its stack.
-    fn group(&mut self, tid: u32, stack: u32) -> Option<(Tid, u64)> {
-        use std::hash::{DefaultHasher, Hash, Hasher};
-        let entry = self.places.stack_of(stack).entry()?;
-        let mut hasher = DefaultHasher::new();
-        entry.hash(&mut hasher);
-        // The upper half is for threads without a group.
-        let group = hasher.finish() >> 1;
+    fn group(&mut self, tid: u32, stack: u32) -> Option<(Tid, Option<u64>)> {
+        let group = group_of(self.places.stack_of(stack).entry()?);
         let known = self.threads.get(tid)?;
         if known.grouped {
             return None;
         }
         known.grouped = true;
-        Some((Tid::from(tid), group))
+        Some((Tid::from(tid), Some(group)))
     }
 
     /// The kernel's own count of time spent runnable without a CPU, for threads that switched.
@@ -162,6 +158,15 @@ impl Watch {
             }
         }
     }
+}
+
+/// Threads that were started for the same function are one group.
+pub(super) fn group_of(entry: &Frame) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (&entry.module, &entry.name, entry.start).hash(&mut hasher);
+    // The upper half is for threads without a group.
+    hasher.finish() >> 1
 }
 
 /// The second number of a schedstat file.

@@ -10,12 +10,13 @@ use std::io;
 use super::allowed::Mode;
 use super::ebpf::Ebpf;
 use super::events::Events;
+use super::golang::Goroutines;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
 use super::ring::Sample;
 use super::unwind::Stacks;
 use super::waits::Waits;
-use crate::analyse::stall::event::{Event, Tid, What};
+use crate::observe::switches::event::{Event, Tid, What};
 
 pub use self::threads::Known;
 use self::threads::Threads;
@@ -25,8 +26,13 @@ use self::threads::Threads;
 const HOLD_BACK_NS: u64 = 3_000_000;
 /// New libraries and threads are looked for this often.
 const RESCAN_NS: u64 = 100_000_000;
+/// Samples whose stack is unwound in one turn.
+const UNWOUND_PER_TURN: u32 = 64;
 /// `cpu.stat` is read this often.
 const QUOTA_NS: u64 = 20_000_000;
+
+/// In the list of who ran instead.
+pub const OWN_THREADS: &str = "its own threads";
 
 pub struct Watch {
     pub pid: u32,
@@ -40,10 +46,14 @@ pub struct Watch {
     waits: Waits,
     quotas: Quotas,
     threads: Threads,
+    go: Option<Goroutines>,
+    groups: Vec<(Tid, Option<u64>)>,
     held: Vec<Event>,
     rescanned_ns: u64,
     quota_ns: u64,
     looks: u64,
+    unwound: u32,
+    missed_switches: u64,
     /// Code was seen that is in no known mapping.
     stale: bool,
 }
@@ -58,8 +68,9 @@ enum Source {
 pub struct Turn {
     pub events: Vec<Event>,
     pub throttled: Vec<Stretch>,
-    /// Threads whose entry function became known: (thread, its hash).
-    pub groups: Vec<(Tid, u64)>,
+    /// Threads whose entry function became known: (thread, its hash); `None` is a goroutine that
+    /// runs nothing of the program's own.
+    pub groups: Vec<(Tid, Option<u64>)>,
     /// The process is gone.
     pub ended: bool,
 }
@@ -68,6 +79,9 @@ pub struct Turn {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Losses {
     pub lost_records: u64,
+    /// Switches that must have been, for another followed that makes no sense without.
+    pub missed_switches: u64,
+    pub lost_samples: u64,
     pub unresolved_stacks: u64,
     pub refused_stacks: u64,
     pub looks: u64,
@@ -106,16 +120,26 @@ impl Watch {
             waits: Waits::of(pid),
             quotas: Quotas::of(pid, now),
             threads: Threads::new(pid),
+            go: None,
+            groups: Vec::new(),
             held: Vec::new(),
             rescanned_ns: 0,
             quota_ns: now,
             looks: 0,
+            unwound: 0,
+            missed_switches: 0,
             stale: true,
         };
+        watch.open_go();
         for tid in &tids {
             watch.admit(*tid)?;
         }
         Ok(watch)
+    }
+
+    /// Goroutines seen, when the subject is a Go program.
+    pub fn goroutines(&self) -> Vec<Tid> {
+        self.go.as_ref().map_or(Vec::new(), Goroutines::seen)
     }
 
     /// Threads watched so far, living or not.
@@ -124,6 +148,9 @@ impl Watch {
     }
 
     pub fn name(&self, tid: Tid) -> String {
+        if tid >= crate::observe::switches::event::GOROUTINES {
+            return "goroutine".to_string();
+        }
         self.threads.name(tid)
     }
 
@@ -137,7 +164,9 @@ impl Watch {
             Source::Threads => 0,
         };
         Losses {
-            lost_records: ring + self.samples.as_ref().map_or(0, |samples| samples.lost),
+            lost_records: ring,
+            missed_switches: self.missed_switches,
+            lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
             unresolved_stacks: self.places.unresolved,
             refused_stacks: self.places.refused,
             looks: self.looks,
@@ -148,12 +177,14 @@ impl Watch {
     /// Everything since the last turn. Called about a hundred times a second.
     pub fn turn(&mut self) -> Turn {
         let mut turn = Turn::default();
+        self.unwound = 0;
         let now = now_ns();
         if now - self.rescanned_ns >= RESCAN_NS {
             self.rescanned_ns = now;
             turn.ended = !self.rescan();
         }
         self.drain();
+        turn.groups = std::mem::take(&mut self.groups);
         self.look(now, &mut turn.groups);
         if now - self.quota_ns >= QUOTA_NS {
             self.quota_ns = now;
@@ -183,9 +214,34 @@ impl Watch {
         self.held.drain(..ready).collect()
     }
 
+    /// In a Go program a thread stands for the goroutine that is on it; without one it is idle.
     fn tell(&mut self, at_ns: u64, tid: u32, what: What) {
-        let tid = Tid::from(tid);
+        let tid = match &self.go {
+            Some(go) => match go.on_thread(tid) {
+                Some(goroutine) => goroutine,
+                None => return,
+            },
+            None => Tid::from(tid),
+        };
         self.held.push(Event { at_ns, tid, what });
+    }
+
+    /// The waits of goroutines, where the program is one in Go and the kernel lets us probe it.
+    fn open_go(&mut self) {
+        let Some(program) = super::golang::Program::of(self.pid) else {
+            return;
+        };
+        let opened = match self.mode {
+            Mode::Ebpf => program.and_then(|program| Goroutines::watch(self.pid, &program)),
+            _ => Err(io::Error::other("probing it needs root")),
+        };
+        match opened {
+            Ok(go) => self.go = Some(go),
+            Err(error) => self.missing.push(format!(
+                "the program is in Go, and waits of its goroutines are not seen: {error}"
+            )),
+        }
+        self.waits.futexes_are_the_runtimes = true;
     }
 
     /// A thread from now on watched; what it is in is learnt by a look.
@@ -237,7 +293,12 @@ impl Watch {
             return;
         };
         self.stale |= !self.stacks.is_code(user.pc);
-        let addresses = self.stacks.of_bytes(user, sample.stack);
+        // A storm of faults has the same few stacks: some of each turn are enough.
+        self.unwound += 1;
+        let addresses = match self.unwound <= UNWOUND_PER_TURN {
+            true => self.stacks.of_bytes(user, sample.stack),
+            false => Vec::new(),
+        };
         let stack = self.places.stack(&addresses);
         let what = if sample.address == 0 {
             What::OnCpu {

@@ -4,7 +4,7 @@
 use super::super::ring::Record;
 use super::Watch;
 use super::threads::Blocked;
-use crate::analyse::stall::event::{Tid, Wait, WaitKind, Waker, What};
+use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
 
 /// A thread that ran no longer ago than this may have done the waking.
 const WAKE_NS: u64 = 150_000;
@@ -44,7 +44,8 @@ impl Watch {
             self.tell(at_ns - 1, tid, What::Woken { by, release: 0 });
         }
         let known = self.threads.at(tid);
-        known.blocked = None;
+        known.waited_since_ns = known.blocked.take().map_or(at_ns, |b| b.since_ns);
+        known.came_ns = at_ns;
         known.running_since_ns = Some(at_ns);
         known.switched = true;
         self.tell(at_ns, tid, What::In { after: 0 });
@@ -69,19 +70,25 @@ impl Watch {
         self.tell(at_ns, tid, What::Blocked(wait));
     }
 
-    /// Of the threads on a CPU when this one came back, the one that itself came back last: a
-    /// holder returns from what it waited for, and lets go.
+    /// Of the threads on a CPU when this one came back, those that were in one thing for at least
+    /// half of its wait, be it a wait of their own or the CPU; of these, the one that came back
+    /// last: a holder returns from what it waited for, and lets go.
     fn guess_waker(&mut self, at_ns: u64, tid: u32) -> Option<u32> {
-        let waited = self.threads.get(tid)?.blocked?;
-        if at_ns.saturating_sub(waited.since_ns) < WORTH_NS {
+        let since_ns = self.threads.get(tid)?.blocked?.since_ns;
+        let waited_ns = at_ns.saturating_sub(since_ns);
+        if waited_ns < WORTH_NS {
             return None;
         }
-        let ran = |known: &super::Known| match known.running_since_ns {
-            Some(since) => Some(since),
-            None => (known.off_since_ns + WAKE_NS >= at_ns).then_some(known.off_since_ns),
+        let came = |known: &super::Known| {
+            let on_cpu = known.running_since_ns.is_some() || known.off_since_ns + WAKE_NS >= at_ns;
+            let own = known
+                .came_ns
+                .saturating_sub(known.waited_since_ns.max(since_ns));
+            let ran = at_ns.saturating_sub(known.came_ns.max(since_ns));
+            (on_cpu && 2 * own.max(ran) >= waited_ns).then_some(known.came_ns)
         };
         let others = self.threads.iter().filter(|(other, _)| **other != tid);
-        let running = others.filter_map(|(other, known)| Some((ran(known)?, *other)));
-        running.max().map(|(_, other)| other)
+        let likely = others.filter_map(|(other, known)| Some((came(known)?, *other)));
+        likely.max().map(|(_, other)| other)
     }
 }

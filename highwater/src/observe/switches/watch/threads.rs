@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use super::super::ring::Registers;
-use crate::analyse::stall::event::{Tid, Wait};
+use crate::observe::switches::event::{Tid, Wait};
 
 #[derive(Debug, Clone, Default)]
 pub struct Known {
@@ -12,7 +12,12 @@ pub struct Known {
     pub lives: bool,
     /// Blocked since when, in what, with which registers (not known: from /proc).
     pub blocked: Option<Blocked>,
+    /// By the last switch record; not known at first.
+    pub on_cpu: Option<bool>,
     pub running_since_ns: Option<u64>,
+    /// When it last came back to a CPU, and since when it had waited then.
+    pub came_ns: u64,
+    pub waited_since_ns: u64,
     pub off_since_ns: u64,
     pub grouped: bool,
     /// Time runnable without a CPU by the kernel's count, at the last reading.

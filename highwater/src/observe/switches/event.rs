@@ -1,4 +1,4 @@
-//! What the analysis is told: who got a CPU, who left it and why, who woke whom.
+//! What a watch tells: who got a CPU, who left it and why, who woke whom.
 //!
 //! Times are CLOCK_MONOTONIC nanoseconds. A thread is a [`Tid`]; a goroutine is one too, with a
 //! number of its own above [`GOROUTINES`].
