@@ -5,7 +5,6 @@ import (
 	"testing"
 )
 
-
 func BenchmarkGetClose(b *testing.B) {
 	for _, s := range []struct {
 		name       string

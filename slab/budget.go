@@ -26,8 +26,14 @@ type budget struct {
 	step    time.Duration
 	clock   time.Duration // last read of the clock: a Get that is warm does not read it
 	turned  time.Duration // when the ring was last turned
-	timer   *time.Timer
+	timer   alarm
 	ticking bool
+}
+
+// alarm is a [time.Timer], or a test's.
+type alarm interface {
+	Reset(time.Duration) bool
+	Stop() bool
 }
 
 func (b *budget) init(p *Pool) {
@@ -35,8 +41,10 @@ func (b *budget) init(p *Pool) {
 	b.step = p.o.Window / ticks
 	b.turned = p.clock()
 	b.clock = b.turned
-	b.timer = time.AfterFunc(time.Hour, p.tick)
-	b.timer.Stop()
+	if b.timer = p.o.alarm; b.timer == nil {
+		b.timer = time.AfterFunc(time.Hour, p.tick)
+		b.timer.Stop()
+	}
 }
 
 func (b *budget) stop() { b.timer.Stop() }
@@ -121,6 +129,9 @@ func (p *Pool) tick() {
 	default:
 		b.ticking = false
 		p.retract()
+		if b.inUse == 0 && p.live == 0 && p.o.OnIdle != nil {
+			go p.o.OnIdle()
+		}
 	}
 }
 
@@ -190,6 +201,7 @@ func (p *Pool) retract() {
 		}
 	}
 	p.last = nil
+	p.spare = nil // used leases of the batch keep their row views alive
 }
 
 func (p *Pool) retractArena(a *arena) {

@@ -105,8 +105,8 @@ func (p *Pool) historyLocked(e *extent) string {
 // Zero.
 func (p *Pool) prepare(l *Lease) {
 	e := l.e
-	if p.o.Debug&Poison != 0 && e.issue > 1 {
-		p.checkPoison(e, e.mem()[:e.dirty])
+	if p.o.Debug&Poison != 0 {
+		p.checkPoison(e)
 	}
 	if p.o.Zero {
 		p.zero(e)
@@ -236,7 +236,7 @@ func (l *Lease) checkReleased(op string, err error) error {
 		}
 		row := mem[i*s.stride : i*s.stride+s.rowSize]
 		if at := differs(row, PoisonByte); at >= 0 && err == nil {
-			err = l.misuseAt(op, i, fmt.Sprintf("byte %d of row %d was written after the row was "+
+			err = l.corrupt(op, i, fmt.Sprintf("byte %d of row %d was written after the row was "+
 				"released", at, i))
 		}
 	}
@@ -246,14 +246,22 @@ func (l *Lease) checkReleased(op string, err error) error {
 func (l *Lease) overrun(op string, at []byte) error {
 	offset := int(addressOfByte(&at[0]) - l.e.arena.base() - uintptr(l.e.offset))
 	row := offset / l.shape.stride
-	return l.misuseAt(op, row, fmt.Sprintf("row %d was written past its end, at byte %d of %d", row,
+	return l.corrupt(op, row, fmt.Sprintf("row %d was written past its end, at byte %d of %d", row,
 		offset-row*l.shape.stride, l.shape.rowSize))
 }
 
-func (l *Lease) misuseAt(op string, row int, detail string) error {
+func (l *Lease) corrupt(op string, row int, detail string) error {
 	p := l.pool()
-	return p.misuse(&Error{Kind: ErrCorrupt, Op: op, Pool: p.o.Name, Row: row,
-		Rows: l.shape.rows, RowSize: l.shape.rowSize, Detail: detail + p.history(l.e)})
+	return &Error{Kind: ErrCorrupt, Op: op, Pool: p.o.Name, Row: row,
+		Rows: l.shape.rows, RowSize: l.shape.rowSize, Detail: detail + p.history(l.e)}
+}
+
+// reported reports what inspect found, if anything, once nothing is locked.
+func (p *Pool) reported(err error) error {
+	if err == nil {
+		return nil
+	}
+	return p.misuse(err)
 }
 
 func addressOfByte(b *byte) uintptr { return uintptr(unsafe.Pointer(b)) }
@@ -268,29 +276,41 @@ func differs(b []byte, value byte) int {
 	return -1
 }
 
-// verify checks the poison of a free extent that is about to be cut. The caller holds mu.
+// verify checks the poison of a free extent that is about to be cut. It is reported once mu, which
+// the caller holds, is free again: who is told may panic.
 func (p *Pool) verify(e *extent) {
 	if p.o.Debug&Poison == 0 || p.o.Sparse || e.bin == nil {
 		return
 	}
 	if at := differs(e.mem()[:e.dirty], PoisonByte); at >= 0 {
-		p.reportPoison(e, at, p.historyLocked(e))
+		p.found = p.poisonError(e, at, p.historyLocked(e))
 	}
 }
 
-func (p *Pool) checkPoison(e *extent, b []byte) {
-	if at := differs(b, PoisonByte); at >= 0 {
-		p.reportPoison(e, at, p.history(e))
+// checkPoison reports writes after release: those that verify found, and those to the extent that
+// is lent again as a whole. The Get that found them is not to blame and goes on; with
+// Options.Panic it panics.
+func (p *Pool) checkPoison(e *extent) {
+	p.mu.Lock()
+	err := p.found
+	p.found = nil
+	p.mu.Unlock()
+	if err == nil && e.issue > 1 {
+		if at := differs(e.mem()[:e.dirty], PoisonByte); at >= 0 {
+			err = p.poisonError(e, at, p.history(e))
+		}
 	}
-}
-
-// reportPoison tells of a write after release. The Get that found it is not to blame and goes on;
-// with Options.Panic it panics.
-func (p *Pool) reportPoison(e *extent, at int, history string) {
-	err := &Error{Kind: ErrCorrupt, Op: "Get", Pool: p.o.Name, Row: -1, Bytes: int64(e.length),
-		Detail: fmt.Sprintf("byte %d of released memory was written to after its release", at) + history}
+	if err == nil {
+		return
+	}
 	if p.o.OnMisuse == nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 	_ = p.misuse(err)
+}
+
+func (p *Pool) poisonError(e *extent, at int, history string) error {
+	return &Error{Kind: ErrCorrupt, Op: "Get", Pool: p.o.Name, Row: -1, Bytes: int64(e.length),
+		Detail: fmt.Sprintf("byte %d of released memory was written to after its release", at) +
+			history}
 }

@@ -13,6 +13,8 @@ var (
 	ErrSize = errors.New("slab: size out of range")
 	// ErrCap: the request does not fit under the pool's cap now, or never will.
 	ErrCap = errors.New("slab: cap reached")
+	// ErrDone: the context was done before the call; its cause is wrapped too.
+	ErrDone = errors.New("slab: context is done")
 	// ErrClosed: the pool is closed.
 	ErrClosed = errors.New("slab: pool is closed")
 	// ErrReleased: the lease or the row has been released before.

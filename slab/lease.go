@@ -159,7 +159,7 @@ func (l *Lease) closeSlowly(p *Pool) error {
 	}
 	l.letGo(closed)
 	p.put(l.e)
-	return err
+	return p.reported(err)
 }
 
 // Free releases the rows with these indexes, in any order, from any goroutine: the caller will
@@ -289,14 +289,14 @@ func (l *Lease) finish(op string, idx []int, count int) error {
 	l.left -= int32(count)
 	if l.left > 0 {
 		l.letGo(live)
-		return err
+		return p.reported(err)
 	}
 	if p.o.Debug != 0 && err == nil {
 		err = l.inspect(op)
 	}
 	l.letGo(drained)
 	p.put(l.e)
-	return err
+	return p.reported(err)
 }
 
 // misuse counts what must not happen, and returns it or panics. A second Close gives the bare

@@ -120,12 +120,11 @@ type model struct {
 
 func newModel(tb testing.TB, o Options) *model {
 	m := &model{tb: tb, touched: !o.Sparse}
-	o.clock = func() time.Duration { return m.now }
+	o.clock, o.alarm = func() time.Duration { return m.now }, noAlarm{}
 	p, err := New(o)
 	if err != nil {
 		tb.Fatal(err)
 	}
-	p.budget.timer.Stop()
 	m.p = p
 	return m
 }
@@ -330,15 +329,20 @@ func (m *model) finish() {
 }
 
 // onlyReader hides every other method of a reader.
-type onlyReader struct{ r interface{ Read([]byte) (int, error) } }
+type onlyReader struct {
+	r interface{ Read([]byte) (int, error) }
+}
 
 func (o onlyReader) Read(b []byte) (int, error) { return o.r.Read(b) }
+
+const modelKinds = 14
 
 func modelOptions(kind byte) Options {
 	return []Options{{}, {Sparse: true}, {Zero: true}, {Cap: 4 << 20}, {GoHeap: true},
 		{Debug: Poison}, {HugePages: Advise}, {Sparse: true, Zero: true}, {Debug: Guard | Stacks},
 		{GoHeap: true, Debug: Poison}, {Cap: 4 << 20, Zero: true},
-		{memory: &limitedMemory{systemMemory(), 20 << 20}}}[kind%12]
+		{memory: &limitedMemory{systemMemory(), 20 << 20}},
+		{Sparse: true, Debug: Poison}, {Sparse: true, Debug: Guard}}[kind%modelKinds]
 }
 
 func runModel(tb testing.TB, input []byte) {
@@ -356,7 +360,7 @@ func runModel(tb testing.TB, input []byte) {
 }
 
 func FuzzModel(f *testing.F) {
-	for kind := range byte(12) {
+	for kind := range byte(modelKinds) {
 		f.Add(append([]byte{kind}, randomInput(uint64(kind), 64)...))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) { runModel(t, input) })
@@ -382,9 +386,9 @@ func seedOf(tb testing.TB, standard uint64) uint64 {
 }
 
 func TestModel(t *testing.T) {
-	rounds := 12 * 25
+	rounds := modelKinds * 25
 	if testing.Short() {
-		rounds = 12 * 5
+		rounds = modelKinds * 3
 	}
 	seed := seedOf(t, 1)
 	for n := range uint64(rounds) {
@@ -397,7 +401,7 @@ func TestModel(t *testing.T) {
 func TestStress(t *testing.T) {
 	operations := 3000
 	if testing.Short() {
-		operations = 500
+		operations = 200
 	}
 	seed := seedOf(t, 2)
 	for n, o := range []Options{{Window: 20 * time.Millisecond}, {Sparse: true, Window: 20 * time.Millisecond},

@@ -49,6 +49,10 @@ type Options struct {
 	// OnMisuse, if set, is called with every misuse, before it is returned or panics. It must not
 	// call the pool.
 	OnMisuse func(error)
+	// OnIdle, if set, is called from a goroutine of its own when nothing is in use any more and all
+	// memory was given back, a window after the load stopped: the moment to give back what the Go
+	// heap holds as well, see [runtime/debug.FreeOSMemory].
+	OnIdle func()
 	// GoHeap takes memory from the Go heap instead of the kernel: for the race detector, which
 	// does not see other memory. Whole leases only go back, when the collector runs.
 	GoHeap bool
@@ -56,7 +60,8 @@ type Options struct {
 	Debug DebugMode
 
 	memory memory               // tests put one that fails here,
-	clock  func() time.Duration // and one that they turn
+	clock  func() time.Duration // and a clock
+	alarm  alarm                // that they turn
 }
 
 func (o *Options) check() error {

@@ -33,6 +33,7 @@ type Pool struct {
 	queue  queue
 	guard  quarantine
 	count  counters
+	found  error  // poison that was written to, not yet reported
 	resize func() // set by TieMemoryLimit: resident bytes have changed
 }
 
@@ -75,25 +76,28 @@ func New(o Options) (*Pool, error) {
 // Name is Options.Name.
 func (p *Pool) Name() string { return p.o.Name }
 
+// noWait instead of a context: fail at the cap.
+var noWait context.Context
+
 // Get lends rows rows of rowSize bytes each. It does not wait: at the cap it fails with [ErrCap].
 // The memory is zeroed only under Options.Zero.
 func (p *Pool) Get(rows, rowSize int) (*Lease, error) {
-	return p.get(nil, "Get", rows, rowSize, 0)
+	return p.get(noWait, "Get", rows, rowSize)
 }
 
 // GetContext is Get, but where the cap stands in the way it waits until enough leases are closed
 // or ctx is done. Those who wait are served in the order in which they came.
 func (p *Pool) GetContext(ctx context.Context, rows, rowSize int) (*Lease, error) {
-	return p.get(ctx, "GetContext", rows, rowSize, 0)
+	return p.get(ctx, "GetContext", rows, rowSize)
 }
 
-func (p *Pool) get(ctx context.Context, op string, rows, rowSize, pad int) (*Lease, error) {
-	stride, length, err := p.measure(op, rows, rowSize, pad)
+func (p *Pool) get(ctx context.Context, op string, rows, rowSize int) (*Lease, error) {
+	stride, length, err := p.measure(op, rows, rowSize)
 	if err != nil {
 		return nil, err
 	}
 	if ctx != nil && ctx.Err() != nil {
-		return nil, p.fail(ErrCap, op, rows, rowSize, length, context.Cause(ctx))
+		return nil, p.fail(ErrDone, op, rows, rowSize, length, context.Cause(ctx))
 	}
 	p.mu.Lock()
 	e := p.warm(length)
@@ -112,12 +116,12 @@ func (p *Pool) get(ctx context.Context, op string, rows, rowSize, pad int) (*Lea
 }
 
 // measure checks a shape and gives its stride and its length in whole granules.
-func (p *Pool) measure(op string, rows, rowSize, pad int) (stride, length int, err error) {
+func (p *Pool) measure(op string, rows, rowSize int) (stride, length int, err error) {
 	const limit = int(^uint(0)>>1) - 2*hugePage // addresses are signed, and rounding adds to them
 	if rows <= 0 || rowSize <= 0 || rows > 1<<31-1 || rowSize > limit {
 		return 0, 0, p.fail(ErrSize, op, rows, rowSize, 0, nil)
 	}
-	stride = roundUp(rowSize, rowAlign) + pad
+	stride = roundUp(rowSize, rowAlign)
 	if p.o.Debug&Poison != 0 && (p.o.Debug&Guard == 0 || rowSize%pageSize != 0) {
 		stride += canaryBytes // rows of whole pages are protected instead
 	}

@@ -20,7 +20,7 @@ type Source interface{ io.Reader }
 // what was read. More than limit bytes are refused with [ErrTooLong]. The lease counts for what
 // was read so far, not for limit, and what was read of a failed input goes back at once.
 func (p *Pool) ReadFrom(r Source, limit int) (*Lease, error) {
-	_, length, err := p.measure("ReadFrom", 1, limit, 0)
+	_, length, err := p.measure("ReadFrom", 1, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (p *Pool) reserveFor(length int) (*extent, error) {
 	if e := p.warm(length); e != nil {
 		return e, nil
 	}
-	if err := p.enter(nil, "ReadFrom", 0); err != nil {
+	if err := p.enter(noWait, "ReadFrom", 0); err != nil {
 		return nil, err
 	}
 	p.budget.advance(p.clock())

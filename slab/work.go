@@ -7,9 +7,6 @@ import (
 )
 
 const (
-	// workPad behind each row: rows a power of two apart would all fall into the same few cache
-	// sets, and a codec reads one column of many rows.
-	workPad = 64
 	// issueSpan: the capacity of what Get returns tells so many leases of one extent apart.
 	issueSpan = 256
 	// workSlices that were put back are remembered up to this many more than are lent.
@@ -23,7 +20,7 @@ type WorkAllocator struct {
 	pool *Pool
 
 	mu   sync.Mutex
-	lent map[*[]byte]work // by the address of the first row header
+	lent map[uintptr]work // by the address of the first row header, which it does not keep alive
 	err  error
 }
 
@@ -36,14 +33,14 @@ type work struct {
 // Work makes an allocator for codec scratch on a pool: a sparse one, unless the codec touches all
 // that it asks for.
 func Work(p *Pool) *WorkAllocator {
-	return &WorkAllocator{pool: p, lent: map[*[]byte]work{}}
+	return &WorkAllocator{pool: p, lent: map[uintptr]work{}}
 }
 
 // Get lends n rows of size bytes, waiting under the cap. It returns nil where the pool cannot
 // give them (no memory, more than the cap, closed), and Err says why; the codec then reports that
 // it got too few rows.
 func (w *WorkAllocator) Get(n, size int) [][]byte {
-	l, err := w.pool.get(context.Background(), "WorkAllocator.Get", n, size, workPad)
+	l, err := w.pool.get(context.Background(), "WorkAllocator.Get", n, size)
 	if err != nil {
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -56,12 +53,14 @@ func (w *WorkAllocator) Get(n, size int) [][]byte {
 	l.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lent[unsafe.SliceData(rows)] = work{l, cap(rows)}
+	w.lent[headerAddress(rows)] = work{l, cap(rows)}
 	if len(w.lent) > workSlices+2*w.pool.leases() {
 		w.prune()
 	}
 	return rows
 }
+
+func headerAddress(rows [][]byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(rows))) }
 
 // prune forgets slices that were put back.
 func (w *WorkAllocator) prune() {
@@ -89,7 +88,7 @@ func (w *WorkAllocator) Put(rows [][]byte) {
 }
 
 func (w *WorkAllocator) put(rows [][]byte) error {
-	key := unsafe.SliceData(rows)
+	key := headerAddress(rows)
 	w.mu.Lock()
 	s, known := w.lent[key]
 	if !known {

@@ -47,10 +47,15 @@ fn main() {
             times[2].push(pair[1] - pair[0]);
         }
         let [bare, through, more] = times.map(quartiles);
-        let meter = if cfg!(feature = "meter") { "metered" } else { "plain" };
+        let meter = if cfg!(feature = "meter") {
+            "metered"
+        } else {
+            "plain"
+        };
         println!(
-            "{:10} {name:8} bare {bare} ns, {meter} {through} ns, difference {more} ns a pair",
-            highwater_alloc::NAME
+            "{:8} {:6} {name:8} bare {bare} ns, {meter} {through} ns, difference {more} ns a pair",
+            highwater_alloc::NAME,
+            highwater_alloc::VERSION
         );
     }
 }
@@ -68,7 +73,11 @@ trait Shapes {
 
 impl<A: GlobalAlloc> Shapes for A {
     fn pair_ns(&self, shape: usize, seed: u64) -> f64 {
-        if shape == 0 { at_once(self) } else { random(self, seed) }
+        if shape == 0 {
+            at_once(self)
+        } else {
+            random(self, seed)
+        }
     }
 }
 
@@ -112,7 +121,10 @@ fn random<A: GlobalAlloc>(allocator: &A, seed: u64) -> f64 {
 }
 
 fn cpu_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: a valid place to write to.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

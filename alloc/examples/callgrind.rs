@@ -38,11 +38,14 @@ fn main() {
 
 #[inline(never)]
 fn bare() {
+    // Two numbers, or the linker makes one function of both.
+    black_box(1);
     work(&BARE);
 }
 
 #[inline(never)]
 fn through() {
+    black_box(2);
     work(&THROUGH);
 }
 

@@ -1,16 +1,19 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
+//! dev|heldout|fresh|unseen|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
 //! `--calls` every call as CSV.
 
 mod arms;
 mod case;
 mod dice;
 mod families;
+mod fresh;
 mod heldout;
 mod naive;
 mod score;
+mod stops;
+mod unseen;
 
 use std::collections::BTreeMap;
 
@@ -87,6 +90,18 @@ fn sets() -> Vec<Set> {
             heldout::FAMILIES.len(),
             |i| heldout::FAMILIES[i].0,
             heldout::make,
+        ),
+        (
+            "fresh",
+            fresh::FAMILIES.len(),
+            |i| fresh::FAMILIES[i].0,
+            fresh::make,
+        ),
+        (
+            "unseen",
+            unseen::FAMILIES.len(),
+            |i| unseen::FAMILIES[i].0,
+            unseen::make,
         ),
     ]
 }
@@ -223,6 +238,9 @@ fn main() {
     let o = options();
     if o.set == "all" || o.set == "arms" {
         println!("{}\n", arms::table(&arms::run(o.seed, 5 * o.each, o.wrong)));
+    }
+    if o.set == "all" || o.set == "stop" {
+        println!("{}", stops::table(o.seed, 5 * o.each));
     }
     for set in sets() {
         if o.set != "all" && o.set != set.0 {

@@ -190,6 +190,7 @@ unsafe extern "C" fn forked() {
     header.pid = u64::from(std::process::id());
     header.forks += 1;
     header.forked_ns = clock_ns(libc::CLOCK_MONOTONIC);
+    row::forked(header.forks);
 }
 
 /// First row of a section.

@@ -57,14 +57,15 @@ pub(crate) fn count_alloc(bytes: usize) -> bool {
 /// `row` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn add_alloc(row: *mut Thread, bytes: usize) -> bool {
-    // SAFETY: by the caller.
-    let row = unsafe { &mut *row };
-    let left = row.countdown_bytes.wrapping_sub(bytes as u64);
-    let allocs = row.allocs.wrapping_add(1);
-    row.countdown_bytes = left;
-    row.allocs = allocs;
-    row.usable_allocated_bytes = row.usable_allocated_bytes.wrapping_add(bytes as u64);
-    (left as i64) < 0 || allocs.is_multiple_of(TIMED_EVERY)
+    // SAFETY: by the caller. No reference: the shared row has several writers.
+    unsafe {
+        let left = (*row).countdown_bytes.wrapping_sub(bytes as u64);
+        let allocs = (*row).allocs.wrapping_add(1);
+        (*row).countdown_bytes = left;
+        (*row).allocs = allocs;
+        (*row).usable_allocated_bytes = (*row).usable_allocated_bytes.wrapping_add(bytes as u64);
+        (left as i64) < 0 || allocs.is_multiple_of(TIMED_EVERY)
+    }
 }
 
 /// Counts a block that is about to be taken back; true as for [`count_alloc`].
@@ -83,11 +84,12 @@ pub(crate) fn count_free(bytes: usize) -> bool {
 #[inline(always)]
 pub(crate) unsafe fn add_free(row: *mut Thread, bytes: usize) -> bool {
     // SAFETY: by the caller.
-    let row = unsafe { &mut *row };
-    let frees = row.frees.wrapping_add(1);
-    row.frees = frees;
-    row.usable_freed_bytes = row.usable_freed_bytes.wrapping_add(bytes as u64);
-    frees.is_multiple_of(TIMED_EVERY)
+    unsafe {
+        let frees = (*row).frees.wrapping_add(1);
+        (*row).frees = frees;
+        (*row).usable_freed_bytes = (*row).usable_freed_bytes.wrapping_add(bytes as u64);
+        frees.is_multiple_of(TIMED_EVERY)
+    }
 }
 
 /// Takes a call back that failed.
@@ -137,6 +139,20 @@ pub(crate) fn number(row: *mut Thread) -> u32 {
         at as u32
     } else {
         OVERFLOW_THREAD as u32
+    }
+}
+
+/// In a forked child: the one thread that is left has the row of its parent's, in a copy.
+pub(crate) fn forked(forks: u32) {
+    let row = ROW.get();
+    if !row.is_null() {
+        // SAFETY: this thread's row.
+        unsafe {
+            (*row).forks = forks;
+            if number(row) as usize != OVERFLOW_THREAD {
+                tid_of(addr_of_mut!((*row).tid)).store(thread_id(), Release);
+            }
+        }
     }
 }
 

@@ -71,6 +71,32 @@ impl Candidate {
     }
 }
 
+/// A staircase goes on when the next step is late by no more than this share of the usual distance.
+const NOT_LATE: f64 = 1.3;
+/// Steps are alike when none is smaller than this share of the highest.
+const ALIKE: f64 = 0.2;
+/// A step in this last share of the window may be an accident of the last readings.
+const JUST: f64 = 0.03;
+
+impl Candidate {
+    /// Three steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
+    /// cannot be seen.
+    pub fn may_climb_on(&self) -> bool {
+        let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
+            return false;
+        };
+        let highest = self.steps.iter().map(|s| s.1).fold(0.0, f64::max);
+        let up = self.steps.iter().all(|s| s.1 > ALIKE * highest);
+        let gap = (last.0 - first.0) / (self.steps.len() as f64 - 1.0).max(1.0);
+        self.family == Family::Steps && self.steps.len() > 2 && up && 1.0 - last.0 < NOT_LATE * gap
+    }
+
+    /// One step, at the very end.
+    pub fn only_just(&self) -> bool {
+        self.family == Family::Step && self.steps.iter().all(|s| s.0 > 1.0 - JUST)
+    }
+}
+
 /// All candidates that carry weight.
 #[derive(Debug, Clone, Default)]
 pub struct Fit {
@@ -268,7 +294,7 @@ pub(super) struct Norms {
 }
 
 impl Norms {
-    fn new(n: usize, window: &Window) -> Norms {
+    pub(super) fn new(n: usize, window: &Window) -> Norms {
         Norms {
             n,
             floor2: n as f64 * window.floor * window.floor,

@@ -5,10 +5,7 @@ use statrs::function::gamma::ln_gamma;
 use super::fit::{Candidate, FORGET_LN, Fit, Guess, Norms};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family, Shapes};
 use super::solve::{Prepared, Solved};
-use super::stairs::{Stair, stairs};
-
-/// More steps than this are not told from a ramp.
-const STEPS_MAX: usize = 5;
+use super::stairs::{STEPS_MAX, Stair, stairs};
 
 /// Two to [`STEPS_MAX`] steps at once, by greedy choice and exchange over the step columns.
 pub(super) fn staircases(
@@ -58,6 +55,26 @@ pub(super) fn staircases(
     }
 }
 
+/// What goes and comes back within this share of the window is an excursion, not a shift of level.
+const EXCURSION: f64 = 0.05;
+
+/// The shifts that last: steps that follow each other at once count by what is left of them together.
+fn lasting(mut steps: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out: Vec<(f64, f64)> = Vec::new();
+    let mut began = f64::NEG_INFINITY;
+    for (at, by) in steps {
+        match out.last_mut() {
+            Some(last) if at - began < EXCURSION => last.1 += by,
+            _ => {
+                began = at;
+                out.push((at, by));
+            }
+        }
+    }
+    out
+}
+
 struct Fitted {
     noise: usize,
     ln_weight: f64,
@@ -72,11 +89,6 @@ fn stair_candidate(
     first: usize,
     f: Fitted,
 ) -> Candidate {
-    let largest = stair
-        .beta
-        .iter()
-        .copied()
-        .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
     let zeros = stair.at.iter().zip(&stair.beta);
     let end = ready.y0
         + zeros
@@ -86,6 +98,18 @@ fn stair_candidate(
         Basis::Step(x) => x,
         _ => 0.0,
     };
+    let steps = lasting(
+        stair
+            .at
+            .iter()
+            .map(place)
+            .zip(stair.beta.iter().copied())
+            .collect(),
+    );
+    let largest = steps
+        .iter()
+        .map(|s| s.1)
+        .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
     Candidate {
         family: Family::Steps,
         bounded: Bounded::Step,
@@ -109,11 +133,25 @@ fn stair_candidate(
             mean: end,
             se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
         }),
-        steps: stair
-            .at
-            .iter()
-            .map(place)
-            .zip(stair.beta.iter().copied())
-            .collect(),
+        steps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dip_is_no_shift_and_a_step_beside_it_is() {
+        let close = |a: &[(f64, f64)], b: &[(f64, f64)]| {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|(x, y)| x.0 == y.0 && (x.1 - y.1).abs() < 1e-12)
+        };
+        let dip = lasting(vec![(0.52, 0.3), (0.5, -0.31)]);
+        assert!(close(&dip, &[(0.5, -0.01)]), "{dip:?}");
+        let long = vec![(0.2, 0.3), (0.4, -0.3), (0.8, 0.5)];
+        assert!(close(&lasting(long.clone()), &long));
     }
 }

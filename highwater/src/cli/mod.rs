@@ -11,6 +11,7 @@ pub mod log;
 pub mod manual;
 pub mod report;
 pub mod run;
+pub mod stalls;
 pub mod verdict;
 
 use std::io;
@@ -46,10 +47,11 @@ pub enum Verb {
     Run(run::RunArgs),
     Explain(explain::ExplainArgs),
     Report(report::ReportArgs),
-    Verdict(verdict::VerdictArgs),
+    Verdict(Box<verdict::VerdictArgs>),
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
+    Stalls(stalls::StallsArgs),
     Doctor(doctor::DoctorArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -69,6 +71,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
             .map(|()| ExitCode::from(exit::DONE)),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
+        Verb::Stalls(args) => stalls::run(&args).map(ExitCode::from),
         Verb::Doctor(args) => doctor::run(&args).map(ExitCode::from),
         Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
         Verb::Man(args) => manual::man(&args).map(ExitCode::from),

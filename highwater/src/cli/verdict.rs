@@ -8,6 +8,7 @@ mod held;
 mod lines;
 mod own;
 mod pairs;
+mod picture;
 mod pile;
 mod source;
 mod stream;
@@ -64,6 +65,9 @@ pub struct VerdictArgs {
     /// The arm that the others are compared with
     #[arg(long, value_name = "ARM")]
     pub control: Option<String>,
+    /// Draw the series with fitted curve, interval and forecast; by the ending SVG or PNG
+    #[arg(long, value_name = "FILE", conflicts_with = "at")]
+    pub plot: Option<PathBuf>,
     /// One JSON object a line (highwater.verdict/1)
     #[arg(long)]
     pub json: bool,
@@ -87,7 +91,7 @@ impl VerdictArgs {
 
     /// Whether the series are wanted whole, for a picture.
     fn draws(&self) -> bool {
-        false
+        self.plot.is_some()
     }
 }
 
@@ -118,6 +122,7 @@ Examples:
   highwater verdict arms.csv --arms --all-pairs    columns arm,process,t_s,rss_kib
   highwater verdict 2026-11-21-relay-1             a run: the words of `highwater report`
   highwater verdict memory_measurements.csv --groups relay_config.csv --arms
+  highwater verdict rss.csv --only api-7 --plot api-7.png
   cut -d, -f1,2,5 big.csv | highwater verdict - --value-column mem --unit MiB
   highwater verdict --prometheus http://127.0.0.1:9090 --match job=api --arm-label version --start -9d
 
@@ -161,6 +166,9 @@ pub fn judge_input(
 
 /// Writes the answer in the form that was asked for.
 fn write(given: &Given, answer: Answer, out: &mut impl Write) -> Result<u8> {
+    if let Some(path) = &given.args.plot {
+        picture::draw(given, path, &answer.drawn)?;
+    }
     if given.args.json {
         lines::write(&answer, out)?;
     } else {

@@ -10,6 +10,7 @@ use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::median;
 use crate::analyse::shapes::{Bounded, Family, Shapes, shapes, simple_shapes};
 use crate::analyse::student::t_cdf;
+use crate::analyse::trace::Sketch;
 
 /// A day, for the cycle that nearly every service has.
 const DAY_S: f64 = 86_400.0;
@@ -73,6 +74,21 @@ pub struct Opinion {
     pub bins: usize,
     /// Where and by how much, of the best stepped candidate.
     pub steps: Vec<(f64, f64)>,
+    /// What a picture needs.
+    pub drawn: Drawn,
+}
+
+/// The candidates as they can be drawn: scaled, on the clock of the window.
+#[derive(Debug, Clone, Default)]
+pub struct Drawn {
+    pub sketch: Sketch,
+    /// Seconds of the clock from 0 to 1.
+    pub span_s: f64,
+    /// Value of a scaled 0, and of one scaled unit.
+    pub shift: f64,
+    pub scale: f64,
+    /// Where the clock is 0 for each incarnation, and its first and last bin, seconds of the series.
+    pub lives: Vec<(f64, f64, f64)>,
 }
 
 /// How the bins are to be looked at.
@@ -118,7 +134,36 @@ pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
     }
     let mut said = weigh(&fitted, &scaled, rules);
     said.steps = steps_of(&fitted, &scaled);
+    said.drawn = Drawn {
+        span_s: scaled.span_s,
+        shift: scaled.shift,
+        scale: scaled.scale,
+        lives: lives_of(view),
+        sketch: Sketch::of(scaled.window, fitted),
+    };
     Some(said)
+}
+
+/// Birth, first and last bin of each incarnation; all as one life where they are judged on one clock.
+fn lives_of(view: &View) -> Vec<(f64, f64, f64)> {
+    let mut lives: Vec<(f64, f64, f64)> = Vec::new();
+    let mut known = None;
+    for bin in view.bins {
+        let incarnation = if view.by_uptime { bin.incarnation } else { 0 };
+        match lives.last_mut().filter(|_| known == Some(incarnation)) {
+            Some(life) => life.2 = bin.t_s,
+            None => {
+                let born = if view.by_uptime {
+                    bin.t_s - bin.uptime_s
+                } else {
+                    bin.t_s
+                };
+                lives.push((born, bin.t_s, bin.t_s));
+            }
+        }
+        known = Some(incarnation);
+    }
+    lives
 }
 
 /// Log evidence of one way to look at the bins, from a sparse choice of shapes: to be compared with that
@@ -282,7 +327,10 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
-        Bounded::Step if c.rise.mean.abs() < bars.grain => w.open = rest * (rose + fell).min(1.0),
+        Bounded::Step if c.rise.mean.abs() < bars.grain || c.may_climb_on() => {
+            w.open = rest * (rose + fell).min(1.0);
+        }
+        Bounded::Step if c.only_just() => {}
         Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
         Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
     }

@@ -13,7 +13,9 @@ pub mod run;
 pub mod series;
 #[cfg(test)]
 mod short_runs;
+pub mod stall;
 pub mod stop;
+pub mod trace;
 mod ways;
 
 pub use label::{Estimate, Label};

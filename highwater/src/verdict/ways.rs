@@ -8,7 +8,7 @@ use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
 use crate::analyse::period::periods;
 use crate::analyse::series::{Point, Series};
-use crate::analyse::teeth::{TEETH_MIN, floors, rhythm, unevenness};
+use crate::analyse::teeth::{TEETH_MIN, are_dips, floors, rhythm, unevenness};
 
 /// An opinion with the way of looking that had the most evidence.
 pub struct Looked {
@@ -58,6 +58,7 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
         return Some(looked);
     }
     if sudden.len() >= TEETH_MIN
+        && !are_dips(points, &sudden)
         && let Some(saw) = saw(points, &sudden, rules)
     {
         return Some(saw);

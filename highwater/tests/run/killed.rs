@@ -1,10 +1,11 @@
 //! SIGKILL at random moments: of the collector, of the supervisor. Nothing recorded is lost, nothing is left over.
 
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use highwater::observe::look::{EventKind, Role};
 use highwater::record::run::Run;
+use highwater::verdict::run::stopped::stopping;
 
 use super::scene::{Said, Scene, lives, program, said, wait};
 use crate::skipped::skipped;
@@ -233,6 +234,39 @@ fn kept_subjects_live_on_and_resume_finds_them() {
         .filter(|p| p.role == Role::Subject)
         .count();
     assert_eq!(rows, 4, "a process has one row, also over a resume");
+}
+
+/// The stop rule spends its allowance of error once, however often its supervisor dies: the stages of a run that
+/// is taken up again go on where they were.
+#[test]
+fn a_run_until_decided_goes_on_with_its_stages() {
+    let scene = Scene::new();
+    let stages = |scene: &Scene| {
+        let state = stopping(&scene.record()).expect("the rule is in the record");
+        (state.stages.count, state.stages.began_s)
+    };
+    // Both arms are the same program, so the run is not decided by itself.
+    let flags = ["--until-decided", "--at-most", "5m"];
+    let mut child = scene.start(&plan("keep = true"), &flags);
+    let before = wait("the first stage", || {
+        Some(stages(&scene)).filter(|s| s.0 > 0)
+    });
+    kill(child.id() as i32);
+    child.wait().expect("it ends");
+    let id = scene.run_folder().id();
+    let mut resume = scene.command(&["run", "--resume", &id]);
+    let child = resume
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("highwater starts");
+    let after = wait("the next stage", || {
+        Some(stages(&scene)).filter(|s| s.0 > before.0)
+    });
+    let said = interrupt(child);
+    assert_eq!(after.0, before.0 + 1);
+    assert!(after.1 >= 1.24 * before.1, "{before:?} {after:?}");
+    assert!(said.out.contains("ot decided"), "{said:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! `highwater stalls`: the analysis over timelines kept as text, and the command over small
 //! services whose own log is the truth.
 
+mod services;
 mod timelines;

@@ -105,12 +105,17 @@ impl Scene {
             },
             ["preempted"] => What::Preempted,
             ["exits"] => What::Exited,
-            ["woken", "-"] => What::Woken { by: Waker::Outside },
+            ["woken", "-"] => What::Woken {
+                by: Waker::Outside,
+                release: 0,
+            },
             ["woken", by] => What::Woken {
                 by: Waker::Thread(self.id(by)),
+                release: 0,
             },
             ["guessed", by] => What::Woken {
                 by: Waker::Inferred(self.id(by)),
+                release: 0,
             },
             ["delayed", ms] => What::RunDelay { ns: ns(ms, 0.0) },
             ["seen", stack] => self.seen(stack, false),

@@ -1,4 +1,5 @@
-//! The fixed point in the probe library's own data: found even where no mapping could be named, or none exists.
+//! The fixed point in the probe library's own data: found even where no mapping could be named, or
+//! none exists.
 
 use crate::read::{Pod, pod_at};
 

@@ -10,7 +10,8 @@ pub const LIFETIMES: usize = 12;
 const CLASS_FIRST_BYTES: u64 = 16;
 const LIFETIME_FIRST_NS: u64 = 1_000;
 
-/// Class of an allocation of `bytes` usable bytes: the first class whose upper bound is not below it.
+/// Class of an allocation of `bytes` usable bytes: the first class whose upper bound is not below
+/// it.
 pub const fn class_of(bytes: u64) -> usize {
     if bytes <= CLASS_FIRST_BYTES {
         return 0;

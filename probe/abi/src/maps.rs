@@ -1,6 +1,7 @@
 //! Finding the probe in the text of `/proc/PID/maps`. Pure: the caller reads the file.
 
-/// Start of the name of the mapping's first page, between `/memfd:` or `[anon:` and the end of the name.
+/// Start of the name of the mapping's first page, between `/memfd:` or `[anon:` and the end of the
+/// name.
 pub const MAPPING_NAME: &str = "highwater-probe";
 /// File name of the probe's library.
 pub const LIBRARY_NAME: &str = "libhighwater_probe.so";
@@ -14,8 +15,8 @@ pub struct MapRange {
     pub end: u64,
 }
 
-/// The address of the header: the first readable mapping that has the probe's name. Of several (the probe of a program that
-/// ran before `exec` is gone, so there should be one) the first.
+/// The address of the header: the first readable mapping that has the probe's name. Of several (the
+/// probe of a program that ran before `exec` is gone, so there should be one) the first.
 pub fn find_header(maps: &str) -> Option<MapRange> {
     maps.lines().find_map(|line| {
         let (range, permissions, name) = fields(line)?;
@@ -27,8 +28,8 @@ pub fn find_header(maps: &str) -> Option<MapRange> {
     })
 }
 
-/// Writable mappings that may hold the [`crate::Anchor`]: those of the library, and the nameless one right behind
-/// (its zero-initialised data).
+/// Writable mappings that may hold the [`crate::Anchor`]: those of the library, and the nameless
+/// one right behind (its zero-initialised data).
 pub fn anchor_candidates(maps: &str) -> impl Iterator<Item = MapRange> + '_ {
     maps.lines().filter_map(|line| {
         let (range, permissions, name) = fields(line)?;
@@ -60,7 +61,8 @@ fn fields(line: &str) -> Option<(MapRange, &str, &str)> {
 mod tests {
     use super::*;
 
-    // Lines in the form that kernel 6.18 without CONFIG_ANON_VMA_NAME prints; addresses and paths made up.
+    // Lines in the form that kernel 6.18 without CONFIG_ANON_VMA_NAME prints; addresses and paths
+    // made up.
     const MAPS: &str = "\
 55d0c8a00000-55d0c8a01000 r-xp 00001000 fe:00 262189                     /usr/bin/cat
 7f6f4c000000-7f6f4c001000 rw-p 00000000 00:01 2049                       /memfd:highwater-probe (deleted)

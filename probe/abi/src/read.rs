@@ -1,11 +1,12 @@
-//! The reader: every offset, count and index comes from bytes that the subject may have scribbled over.
+//! The reader: every offset, count and index comes from bytes that the subject may have scribbled
+//! over.
 
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::layout::{
-    Class, DEPTH_MAX, Flow, HEADER_BYTES, Header, Latency, MAGIC, Module, Region, Role, Sample,
-    Section, SectionKind, Stack, State, Thread, VERSION, sample_check, stack_flag,
+use crate::layout::{DEPTH_MAX, HEADER_BYTES, Header, MAGIC, Section, SectionKind, State, VERSION};
+use crate::rows::{
+    Class, Flow, Latency, Module, Region, Role, Sample, Stack, Thread, sample_check, stack_flag,
 };
 
 /// Integers without padding: any bytes are a value.
@@ -95,7 +96,8 @@ pub fn read_header(bytes: &[u8]) -> Result<Header, Error> {
     Ok(header)
 }
 
-/// A snapshot of a copy of the whole mapping. Checks magic, version, length and the place of every section.
+/// A snapshot of a copy of the whole mapping. Checks magic, version, length and the place of every
+/// section.
 pub fn read(bytes: &[u8]) -> Result<Snapshot<'_>, Error> {
     let header = read_header(bytes)?;
     let have = bytes.len() as u64;
@@ -124,7 +126,8 @@ impl<'a> Snapshot<'a> {
         State::of(self.header.state)
     }
 
-    /// Threads, row 0 being the one that surplus threads share. Rows that nobody has had are left out.
+    /// Threads, row 0 being the one that surplus threads share. Rows that nobody has had are left
+    /// out.
     pub fn threads(&self) -> impl Iterator<Item = (u32, Thread)> + 'a {
         self.rows::<Thread>(SectionKind::Threads)
             .enumerate()
@@ -132,7 +135,8 @@ impl<'a> Snapshot<'a> {
             .map(|(at, row)| (at as u32, row))
     }
 
-    /// Live sampled blocks: (address, sample). Rows being written or torn are left out, see [`Self::torn_samples`].
+    /// Live sampled blocks: (address, sample). Rows being written or torn are left out, see
+    /// [`Self::torn_samples`].
     pub fn samples(&self) -> impl Iterator<Item = (u64, Sample)> + 'a {
         self.keyed()
             .filter(|(address, row)| sample_check(*address, row) == row.check)
@@ -163,7 +167,8 @@ impl<'a> Snapshot<'a> {
         (stack.hash > 1).then_some(stack)
     }
 
-    /// Return addresses of a stack, innermost first. Empty for one that is not a stack or points outside.
+    /// Return addresses of a stack, innermost first. Empty for one that is not a stack or points
+    /// outside.
     pub fn frames(&self, stack: &Stack) -> Frames<'a> {
         let is_stack = stack.flags & stack_flag::NOT_A_STACK == 0;
         let depth = if is_stack { stack.depth as usize } else { 0 };

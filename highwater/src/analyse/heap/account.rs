@@ -182,7 +182,14 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
         None if known > 0.0 => (pages.in_use_bytes, LiveBy::Headers),
         None => (0.0, LiveBy::Nobody),
     };
-    let occupied = pages.occupied_bytes.max(0.0);
+    // Live bytes lie on occupied pages: what the samples estimate cannot be less than the counter.
+    let is_counted = pages.estimated_of_bytes == 0.0;
+    let least = if is_counted {
+        0.0
+    } else {
+        account.live.min(known)
+    };
+    let occupied = pages.occupied_bytes.max(least);
     // Live bytes beyond the occupied pages would make this negative: they show as unexplained.
     account.fragmentation = (occupied - account.live).max(0.0);
     account.held = known - occupied;

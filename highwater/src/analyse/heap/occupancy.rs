@@ -2,7 +2,7 @@
 //! allocator-held memory, told apart.
 //!
 //! Where glibc's headers could be walked, pages are counted. Elsewhere the sampled live blocks must
-//! do: in windows of [`WINDOW_BYTES`], large blocks occupy their own pages, and small ones are taken
+//! do: in windows of [`WINDOW_BYTES`] or more, large blocks occupy their own pages, and small ones are taken
 //! to be strewn over the window's resident pages at random, so that of `p` pages `n` blocks leave
 //! `p exp(-n/p)` empty. Regular patterns occupy more than that: one block on each page counts as 63 %.
 
@@ -13,6 +13,8 @@ use crate::observe::heap::probe::Block;
 
 /// Stretch of addresses over which small blocks count as evenly strewn.
 const WINDOW_BYTES: u64 = 1 << 20;
+/// Samples that a window holds at least, unless the range ends first.
+const SAMPLES_PER_WINDOW: usize = 32;
 
 /// Heap pages by what they hold, bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -23,6 +25,8 @@ pub struct Occupancy {
     pub occupied_bytes: f64,
     /// Of the occupied ones, those that were counted and not estimated.
     pub counted_bytes: f64,
+    /// Of the resident pages, those whose occupation is estimated.
+    pub estimated_of_bytes: f64,
     /// Bytes of blocks in use by glibc's own headers, on resident pages.
     pub in_use_bytes: f64,
     /// Resident bytes of heap about which nothing is known: neither headers nor samples.
@@ -36,9 +40,13 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
     blocks.sort_by_key(|block| block.address);
     let mut sum = Occupancy::default();
     for range in ranges.iter().filter(|range| range.class == Class::Heap) {
-        sum.resident_bytes += range.rss_bytes as f64;
         let walked = walked_span(look, range);
         let bits = look.present.get(&range.area);
+        // Of the same moment as the occupied pages: what smaps said before differs by what grew.
+        let resident = bits.map_or(range.rss_bytes, |bits| {
+            bits.bytes_in(range.start, range.end)
+        });
+        sum.resident_bytes += resident as f64;
         match (walked, bits) {
             (Some(span), Some(bits)) => {
                 let occupied = both_in(bits, &span.occupied, range);
@@ -47,9 +55,10 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
                 sum.in_use_bytes += span.in_use_bytes as f64;
             }
             (None, Some(bits)) if look.probe.is_some() => {
+                sum.estimated_of_bytes += resident as f64;
                 sum.occupied_bytes += estimate(bits, range, within(&blocks, range), scale);
             }
-            _ => sum.unknown_bytes += range.rss_bytes as f64,
+            _ => sum.unknown_bytes += resident as f64,
         }
     }
     sum
@@ -81,15 +90,21 @@ fn within<'a>(blocks: &'a [Block], range: &Range) -> &'a [Block] {
 fn estimate(present: &PageBits, range: &Range, blocks: &[Block], scale: f64) -> f64 {
     let mut occupied = 0.0;
     let mut rest = blocks;
-    let first = range.start / WINDOW_BYTES;
-    for window in first..range.end.div_ceil(WINDOW_BYTES) {
-        let from = (window * WINDOW_BYTES).max(range.start);
-        let to = ((window + 1) * WINDOW_BYTES).min(range.end);
+    let mut from = range.start;
+    while from < range.end {
+        // As small as the samples allow: with a few, a window is wrong by more than it tells.
+        let nth = rest
+            .get(SAMPLES_PER_WINDOW)
+            .map_or(range.end, |block| block.address);
+        let to = nth
+            .max(from + WINDOW_BYTES)
+            .next_multiple_of(WINDOW_BYTES)
+            .min(range.end);
         let resident = present.bytes_in(from, to) as f64;
-        let count = rest.partition_point(|block| block.address < to);
-        let (here, later) = rest.split_at(count);
+        let (here, later) = rest.split_at(rest.partition_point(|block| block.address < to));
         rest = later;
         occupied += window_occupied(present, resident, here, scale);
+        from = to;
     }
     occupied
 }
@@ -147,14 +162,16 @@ mod tests {
             mapped_by: 0,
         };
         // 2,000 blocks of 512 bytes in the first window (0.98 MiB), nothing in the others.
-        let occupied = estimate(&present, &range, &[block(100, 512, 2000.0)], 1.0);
+        let dense: Vec<Block> = (0..100).map(|at| block(at * 9000, 512, 20.0)).collect();
+        let occupied = estimate(&present, &range, &dense, 1.0);
         assert!(
             (0.97..=1.0).contains(&(occupied / f64::from(1 << 20))),
             "{occupied}"
         );
         // One survivor of 64 bytes on every tenth page.
-        let occupied = estimate(&present, &range, &[block(100, 64, 26.0)], 1.0);
-        assert!((24.0..26.0).contains(&(occupied / 4096.0)), "{occupied}");
+        let sparse: Vec<Block> = (0..102).map(|at| block(at * 40960, 64, 1.0)).collect();
+        let occupied = estimate(&present, &range, &sparse, 1.0);
+        assert!((94.0..102.0).contains(&(occupied / 4096.0)), "{occupied}");
         // A block of 2 MiB, half of it beyond its window.
         let occupied = estimate(&present, &range, &[block(512 << 10, 2 << 20, 1.0)], 1.0);
         assert_eq!(occupied, f64::from(2 << 20));

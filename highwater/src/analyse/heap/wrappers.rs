@@ -194,6 +194,9 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     if LIBRARIES.iter().any(|known| library.starts_with(known)) {
         return true;
     }
+    if frame.file.as_deref().is_some_and(in_standard_library) {
+        return true;
+    }
     let Some(name) = &frame.function else {
         return false;
     };
@@ -208,6 +211,15 @@ pub fn is_wrapper(frame: &Frame) -> bool {
         .unwrap_or(name);
     let path = path_of(name);
     NAMES.contains(&path) || PATHS.iter().any(|start| path.starts_with(start)) || is_std_impl(path)
+}
+
+/// Sources of the standard libraries of Rust, Zig and C++ (libstdc++ and libc++), wherever they are
+/// installed: an inlined function has a short name only.
+fn in_standard_library(file: &str) -> bool {
+    (file.contains("/rustc/") && file.contains("/library/"))
+        || file.contains("/rustlib/src/rust/library/")
+        || (file.contains("/lib/std/") && file.ends_with(".zig"))
+        || file.contains("/include/c++/")
 }
 
 /// `<alloc::vec::Vec<T> as core::clone::Clone>::clone`, and a primitive's implementation of a
@@ -295,6 +307,18 @@ mod tests {
         for name in kept {
             assert!(!is_wrapper(&named(name)), "{name}");
         }
+    }
+
+    #[test]
+    fn sources_of_standard_libraries_are_wrappers() {
+        let at = |file: &str| Frame {
+            file: Some(file.to_owned()),
+            ..named("rawAlloc")
+        };
+        assert!(is_wrapper(&at("/opt/zig/lib/std/mem/Allocator.zig")));
+        assert!(is_wrapper(&at("/rustc/5980/library/alloc/src/boxed.rs")));
+        assert!(is_wrapper(&at("/usr/include/c++/12/bits/new_allocator.h")));
+        assert!(!is_wrapper(&at("/srv/relay/src/std/alloc.zig")));
     }
 
     #[test]

@@ -63,7 +63,10 @@ impl Analyser {
     /// Judges what has settled; gives the stalls that ended.
     pub fn advance(&mut self, settled_ns: u64) -> &[Stall] {
         let from = self.stalls.len();
-        for tid in self.lines.tids().collect::<Vec<_>>() {
+        // In order: a group's habit is learnt on the way, and the same timeline gives the same stalls.
+        let mut tids: Vec<Tid> = self.lines.tids().collect();
+        tids.sort_unstable();
+        for tid in tids {
             for busy in self.cut(tid, settled_ns) {
                 self.take(&busy);
             }

@@ -76,6 +76,8 @@ pub struct Leaf {
     pub stack: StackId,
     pub allocator: bool,
     pub after: TextId,
+    /// Its stack when it let the waiter go.
+    pub release: StackId,
 }
 
 /// A stretch of a busy period in which the thread got nowhere.
@@ -84,6 +86,7 @@ pub struct Part {
     pub start_ns: u64,
     pub end_ns: u64,
     pub cause: Cause,
+    pub waited_for: WaitKind,
     /// The lock or condition; 0 when the wait is for none.
     pub object: u64,
     pub leaf: Leaf,
@@ -138,6 +141,7 @@ fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
         stack: 0,
         allocator: false,
         after,
+        release: 0,
     };
     part(segment, cause, 0, leaf)
 }
@@ -162,6 +166,7 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
         stack: wait.stack,
         allocator: wait.allocator,
         after: 0,
+        release: 0,
     };
     let cause = match of_leaf(&leaf) {
         Some(cause) => cause,
@@ -175,11 +180,18 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
 
 /// A wait that another thread answers.
 fn answered(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> Judged {
-    let State::Blocked { wait, by } = segment.state else {
+    let State::Blocked { wait, by, release } = segment.state else {
         unreachable!("only a blocked segment is judged here");
     };
     let idle = Judged::Idle { timed: wait.timed };
-    let mut shares = walk(lines, tid, &wait, by, segment.start_ns, segment.end_ns);
+    let mut shares = walk(
+        lines,
+        tid,
+        &wait,
+        by,
+        release,
+        (segment.start_ns, segment.end_ns),
+    );
     if wait.kind == WaitKind::Queue {
         shares.retain(is_stall);
         let stalled: u64 = shares.iter().map(Share::ns).sum();
@@ -206,6 +218,10 @@ fn part(segment: &Segment, cause: Cause, object: u64, leaf: Leaf) -> Part {
         start_ns: segment.start_ns,
         end_ns: segment.end_ns,
         cause,
+        waited_for: match segment.state {
+            State::Blocked { wait, .. } => wait.kind,
+            _ => WaitKind::Other,
+        },
         object,
         leaf,
         hops: Vec::new(),
@@ -222,6 +238,7 @@ fn unseen() -> Leaf {
         stack: 0,
         allocator: false,
         after: 0,
+        release: 0,
     }
 }
 
@@ -257,6 +274,7 @@ fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
         stack: share.stack,
         allocator: share.allocator,
         after: share.after,
+        release: share.release,
     };
     if let LeafKind::OnCpu | LeafKind::Runnable = share.kind
         && let Some(thread) = lines.thread(share.tid)

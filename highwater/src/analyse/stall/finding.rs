@@ -50,6 +50,8 @@ pub struct Culprit {
     pub kind: LeafKind,
     pub doing: TextId,
     pub stack: StackId,
+    /// Its stack when it let its waiters go; its innermost own function is the one that held.
+    pub release: StackId,
 }
 
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
@@ -254,11 +256,13 @@ fn culprit_of(stalls: &[&Stall]) -> Culprit {
         stack: most_first(mine().map(|s| (s.leaf.stack, s.ns)))
             .first()
             .map_or(0, |s| s.0),
+        release: most_first(mine().map(|s| (s.leaf.release, s.ns)))
+            .first()
+            .map_or(0, |s| s.0),
     }
 }
 
 fn chain_of(stalls: &[&Stall], culprit: &Culprit) -> Vec<Link> {
-    use super::event::WaitKind;
     let longest = stalls
         .iter()
         .filter(|s| s.leaf.tid == culprit.tid && s.leaf.kind == culprit.kind)
@@ -268,12 +272,7 @@ fn chain_of(stalls: &[&Stall], culprit: &Culprit) -> Vec<Link> {
     };
     let waiter = Hop {
         tid: stall.tid,
-        kind: match (stall.cause, stall.leaf.kind) {
-            (Cause::Lock, _) => WaitKind::Lock,
-            (_, LeafKind::Wait(kind)) if stall.leaf.tid == stall.tid => kind,
-            _ if stall.object != 0 => WaitKind::Queue,
-            _ => WaitKind::Unknown,
-        },
+        kind: stall.waited_for,
         object: stall.object,
     };
     let hops = std::iter::once(&waiter).chain(&stall.hops);

@@ -1,6 +1,6 @@
 //! Threads that do the same work, and what a busy period of theirs costs when nothing is wrong.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::event::Tid;
 
@@ -31,6 +31,7 @@ pub struct Groups {
     of: HashMap<Tid, GroupId>,
     habits: HashMap<GroupId, Habit>,
     rhythm: HashMap<Tid, Rhythm>,
+    library: HashSet<Tid>,
     /// What the user asked for instead of the adapted threshold.
     pub fixed_ns: Option<u64>,
 }
@@ -45,6 +46,11 @@ struct Rhythm {
 impl Groups {
     pub fn set(&mut self, tid: Tid, group: GroupId) {
         self.of.insert(tid, group);
+    }
+
+    /// It runs nothing of the program's own: a library's or the runtime's, and nobody's request.
+    pub fn is_a_librarys(&mut self, tid: Tid) {
+        self.library.insert(tid);
     }
 
     pub fn of(&self, tid: Tid) -> GroupId {
@@ -90,6 +96,9 @@ impl Groups {
 
     /// Alone in its group and begun by a clock: a background thread, whose own waits nobody feels.
     pub fn is_background(&self, tid: Tid, watched: &[Tid]) -> bool {
+        if self.library.contains(&tid) {
+            return true;
+        }
         let group = self.of(tid);
         let alone = watched.iter().filter(|t| self.of(**t) == group).count() <= 1;
         let rhythm = self.rhythm.get(&tid).copied().unwrap_or_default();

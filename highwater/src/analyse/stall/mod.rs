@@ -5,10 +5,11 @@
 //! filled it ([`walk`]), and [`finding`] adds up what has one cause. [`recurrence`] says whether
 //! that comes back in a fixed rhythm.
 
+pub use crate::observe::switches::event;
+
 pub mod analyser;
 pub mod busy;
 pub mod cause;
-pub mod event;
 pub mod finding;
 pub mod group;
 pub mod recurrence;

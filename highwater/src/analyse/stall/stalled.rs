@@ -18,6 +18,7 @@ pub struct Stall {
     pub ns: u64,
     pub waits: u32,
     pub cause: Cause,
+    pub waited_for: WaitKind,
     pub object: u64,
     pub leaf: Leaf,
     pub hops: Vec<Hop>,
@@ -72,6 +73,7 @@ fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
         ns: parts.iter().map(|p| p.ns()).sum(),
         waits: parts.len() as u32,
         cause: longest.cause,
+        waited_for: longest.waited_for,
         object: longest.object,
         leaf: longest.leaf.clone(),
         hops: longest.hops.clone(),
@@ -92,7 +94,8 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     }
     let thread = lines.thread(busy.tid)?;
     let samples: Vec<_> = thread.samples(busy.start_ns, busy.end_ns).collect();
-    let sample = samples.get(samples.len() / 2);
+    // Without a single sample the thread was hardly on the CPU: the hypervisor had it.
+    let sample = Some(samples.get(samples.len() / 2)?);
     let in_allocator = samples.iter().filter(|s| s.allocator).count() * 2 > samples.len();
     Some(Stall {
         tid: busy.tid,
@@ -105,6 +108,7 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
         } else {
             Cause::OnCpu
         },
+        waited_for: WaitKind::Other,
         object: 0,
         leaf: Leaf {
             tid: busy.tid,
@@ -113,6 +117,7 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
             stack: sample.map_or(0, |s| s.stack),
             allocator: in_allocator,
             after: 0,
+            release: 0,
         },
         hops: Vec::new(),
         waiter_stack: sample.map_or(0, |s| s.stack),

@@ -32,6 +32,8 @@ pub enum State {
     Blocked {
         wait: Wait,
         by: Option<Waker>,
+        /// The waker's stack as it ended the wait.
+        release: StackId,
     },
 }
 
@@ -55,6 +57,7 @@ pub struct Thread {
     cut: u64,
     /// Segments before this position are part of an earlier [`What::RunDelay`].
     counted: u64,
+    runnable_ns: u64,
 }
 
 #[derive(Debug, Default)]
@@ -64,6 +67,8 @@ pub struct Timelines {
     /// Segments forgotten because there were too many.
     pub dropped: u64,
     pub newest_ns: u64,
+    /// Time runnable and not running, of all threads: to be held against the kernel's own count.
+    pub runnable_ns: u64,
 }
 
 impl Timelines {
@@ -74,7 +79,9 @@ impl Timelines {
             born_ns: event.at_ns,
             ..Thread::default()
         });
+        let before = thread.runnable_ns;
         self.segments += thread.push(event.at_ns, event.what);
+        self.runnable_ns += thread.runnable_ns - before;
         if self.segments > SEGMENTS_MAX {
             self.drop_oldest();
         }
@@ -165,15 +172,23 @@ impl Thread {
             }
             (What::Blocked(wait), now) => {
                 let added = self.close(at_ns, now);
-                self.now = Some((at_ns, State::Blocked { wait, by: None }));
+                self.now = Some((
+                    at_ns,
+                    State::Blocked {
+                        wait,
+                        by: None,
+                        release: 0,
+                    },
+                ));
                 added
             }
             (What::Look(look), now) => {
                 self.look(at_ns, look, now);
                 0
             }
-            (What::Woken { by }, Some((since, State::Blocked { wait, .. }))) => {
-                let closed = State::Blocked { wait, by: Some(by) };
+            (What::Woken { by, release }, Some((since, State::Blocked { wait, .. }))) => {
+                let by = Some(by);
+                let closed = State::Blocked { wait, by, release };
                 let added = self.close(at_ns, Some((since, closed)));
                 self.now = Some((at_ns, State::Runnable { after: 0 }));
                 added
@@ -228,6 +243,9 @@ impl Thread {
         if at_ns <= start_ns {
             return 0;
         }
+        if let State::Runnable { .. } = state {
+            self.runnable_ns += at_ns - start_ns;
+        }
         self.done.push_back(Segment {
             start_ns,
             end_ns: at_ns,
@@ -245,12 +263,13 @@ impl Thread {
                     State::Blocked {
                         wait: look,
                         by: None,
+                        release: 0,
                     },
                 ));
             }
-            Some((since, State::Blocked { wait, by })) => {
+            Some((since, State::Blocked { wait, by, release })) => {
                 let wait = joined(wait, look);
-                self.now = Some((since, State::Blocked { wait, by }));
+                self.now = Some((since, State::Blocked { wait, by, release }));
             }
             // Woken before the look came in: it still tells about the wait that just ended.
             Some((_, State::Runnable { .. } | State::Running)) => {
@@ -313,6 +332,7 @@ impl Thread {
             return 0;
         };
         let woken_ns = segment.end_ns - rest.min(segment.ns());
+        self.runnable_ns += segment.end_ns - woken_ns;
         self.done[at].end_ns = woken_ns;
         let runnable = Segment {
             start_ns: woken_ns,

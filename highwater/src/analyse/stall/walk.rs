@@ -36,6 +36,8 @@ pub struct Share {
     pub allocator: bool,
     /// Who had the CPU, for a runnable leaf.
     pub after: TextId,
+    /// The leaf's stack when it let the waiter go: the function that held what was waited for.
+    pub release: StackId,
     /// From the waiter's waker to the leaf: each thread that itself waited, and for what.
     pub hops: Vec<Hop>,
     pub inferred: bool,
@@ -77,8 +79,8 @@ pub fn walk(
     waiter: Tid,
     wait: &Wait,
     by: Option<Waker>,
-    start_ns: u64,
-    end_ns: u64,
+    release: StackId,
+    (start_ns, end_ns): (u64, u64),
 ) -> Vec<Share> {
     let Some((first, inferred)) = answerer(wait, by).filter(|(tid, _)| *tid != waiter) else {
         return Vec::new();
@@ -89,6 +91,7 @@ pub fn walk(
         hops: Vec::new(),
         steps: 0,
         inferred,
+        release,
     };
     walker.blame(first, wait.object, start_ns, end_ns);
     walker.shares
@@ -100,6 +103,7 @@ struct Walker<'a> {
     hops: Vec<Hop>,
     steps: u32,
     inferred: bool,
+    release: StackId,
 }
 
 impl Walker<'_> {
@@ -122,7 +126,7 @@ impl Walker<'_> {
                         share.after = after;
                     }
                 }
-                State::Blocked { wait, by } => {
+                State::Blocked { wait, by, release } => {
                     let next = answerer(&wait, by).filter(|_| self.steps < STEPS_MAX);
                     match next {
                         Some((next, inferred)) if same(&wait, object) => {
@@ -132,6 +136,7 @@ impl Walker<'_> {
                             }
                             waiters.push(tid);
                             self.inferred |= inferred;
+                            self.release = release;
                             tid = next;
                             continue;
                         }
@@ -142,7 +147,9 @@ impl Walker<'_> {
                                 kind: wait.kind,
                                 object: wait.object,
                             });
+                            let outer = std::mem::replace(&mut self.release, release);
                             self.blame(next, wait.object, from, t_ns);
+                            self.release = outer;
                             self.hops.truncate(depth);
                         }
                         _ => self.leaf(tid, LeafKind::Wait(wait.kind), Some(&wait), from, t_ns),
@@ -164,6 +171,7 @@ impl Walker<'_> {
             stack: wait.map_or(0, |w| w.stack),
             allocator: wait.is_some_and(|w| w.allocator),
             after: 0,
+            release: self.release,
             hops: self.hops.clone(),
             inferred: self.inferred,
         });

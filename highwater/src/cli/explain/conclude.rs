@@ -8,12 +8,13 @@ use super::ExplainArgs;
 use super::follow::{Follower, Tracked};
 use super::launch::Launched;
 use crate::analyse::heap::account::Part;
+use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
 use crate::analyse::heap::rank::{Site, rank};
 use crate::observe::heap::inhabitants::{Allocator, How};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use crate::units::written::bytes;
-use crate::verdict::cause::{Case, Sight, judge, owner::owner};
+use crate::verdict::cause::{Case, CauseVerdict, Sight, judge, owner::owner};
 
 /// Stacks that are named at the end.
 const SYMBOLISED_MAX: usize = 4096;
@@ -26,13 +27,23 @@ pub fn conclude(
 ) -> anyhow::Result<Explained> {
     let tracked = follower.grown_most().context("nothing was followed")?;
     tracked.ask_after_blocks();
-    tracked.symbolise(SYMBOLISED_MAX);
+    tracked.settle(SYMBOLISED_MAX);
     let tracked = &*tracked;
     let chosen = tracked.reader.member.pid;
     let mut explained = explain(tracked, launched, args)?;
     explained.others = others(follower, chosen);
     explained.notes.extend(notes(follower, launched, chosen));
     Ok(explained)
+}
+
+/// The verdict on a process of an experiment, so far; `None` before it can be judged.
+pub fn verdict_of(tracked: &mut Tracked) -> Option<CauseVerdict> {
+    let window = tracked.history.window()?;
+    if tracked.history.moments.len() < 2 * LOOKS_MIN {
+        return None;
+    }
+    tracked.settle(SYMBOLISED_MAX);
+    Some(judge(&case_of(tracked, window, None)))
 }
 
 fn explain(

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
+use rustix::time::ClockId;
 
 use super::launch::Launched;
 use crate::analyse::heap::history::History;
 use crate::cli::run::progress::Progress;
+use crate::observe::clock::read_ns;
 use crate::observe::fact::library::Libraries;
 use crate::observe::heap::family::{Member, descendants, read_everyone};
 use crate::observe::heap::inhabitants::Inhabitants;
@@ -19,14 +21,11 @@ use crate::observe::proc::ProcRoot;
 use crate::observe::proc::open::Lost;
 use crate::units::written::bytes;
 
-/// Looking may take this part of the time at most: a look that costs 100 ms is followed by a rest.
-const REST: u32 = 9;
+/// After a look its CPU time rests so many times: looking takes a fifth of one core at most.
+const REST: u32 = 4;
 
 /// Processes that are followed.
 const PROCESSES_MAX: usize = 256;
-
-/// Stacks that are symbolised after one look, the largest first; the rest at the end.
-const SYMBOLISED_AT_ONCE: usize = 24;
 
 /// Blocks that are asked after at each of the sites that grow most.
 const ASKED_PER_SITE: usize = 48;
@@ -43,6 +42,8 @@ pub struct Tracked {
     pub inhabitants: Inhabitants,
     pub command: String,
     exe: Option<PathBuf>,
+    /// Of its LD_PRELOAD.
+    preloads: Vec<String>,
     pub ended: bool,
     /// Frames of stacks, by their key, wrappers included.
     pub frames: BTreeMap<u64, Vec<Frame>>,
@@ -56,12 +57,13 @@ pub struct Follower {
     root: ProcRoot,
     first: i32,
     pub tracked: HashMap<Member, Tracked>,
-    libraries: Libraries,
     begin: Instant,
     progress: Progress,
     /// Processes that may not be read.
     pub denied: BTreeSet<i32>,
     asked_half: bool,
+    /// CPU time that the looks took so far.
+    cost: Duration,
 }
 
 impl Follower {
@@ -70,11 +72,11 @@ impl Follower {
             root,
             first,
             tracked: HashMap::new(),
-            libraries: Libraries::default(),
             begin: Instant::now(),
             progress: Progress::new(quiet),
             denied: BTreeSet::new(),
             asked_half: false,
+            cost: Duration::ZERO,
         }
     }
 
@@ -93,6 +95,7 @@ impl Follower {
         }
         loop {
             let begin = Instant::now();
+            let cost = self.cost;
             let alive = self.look_at_all(&mut known)?;
             let ended = launched
                 .as_mut()
@@ -107,7 +110,7 @@ impl Follower {
             }
             let rest = every
                 .saturating_sub(begin.elapsed())
-                .max(begin.elapsed() * REST);
+                .max((self.cost - cost) * REST);
             let left = duration.saturating_sub(self.begin.elapsed());
             wait(rest.min(left), interrupted);
         }
@@ -177,8 +180,11 @@ impl Follower {
             return false;
         };
         let at_s = self.begin.elapsed().as_secs_f64();
-        match tracked.look(&self.root, at_s, &mut self.libraries) {
-            Ok(()) => true,
+        match tracked.look(&self.root, at_s) {
+            Ok(cost) => {
+                self.cost += cost;
+                true
+            }
             Err(lost) => {
                 tracked.ended |= lost == Lost::Gone;
                 if tracked.history.moments.is_empty() {
@@ -241,7 +247,7 @@ impl Follower {
 }
 
 impl Tracked {
-    fn new(root: &ProcRoot, member: Member, begin_s: f64) -> Result<Tracked, Lost> {
+    pub fn new(root: &ProcRoot, member: Member, begin_s: f64) -> Result<Tracked, Lost> {
         Ok(Tracked {
             reader: HeapReader::open(root, member)?,
             symbols: Symbols::new(member.pid),
@@ -250,6 +256,7 @@ impl Tracked {
             inhabitants: Inhabitants::default(),
             command: String::new(),
             exe: None,
+            preloads: Vec::new(),
             ended: false,
             frames: BTreeMap::new(),
             lost: BTreeMap::new(),
@@ -257,20 +264,11 @@ impl Tracked {
         })
     }
 
-    fn look(&mut self, root: &ProcRoot, at_s: f64, libraries: &mut Libraries) -> Result<(), Lost> {
+    /// One look; its CPU time.
+    pub fn look(&mut self, root: &ProcRoot, at_s: f64) -> Result<Duration, Lost> {
+        let before = read_ns(ClockId::ThreadCPUTime);
         let look = self.reader.look()?;
         let exe = std::fs::read_link(root.process(self.reader.member.pid).join("exe")).ok();
-        let files = look
-            .areas
-            .iter()
-            .filter(|area| area.executable && area.inode != 0)
-            .count();
-        let files_before = self
-            .look
-            .areas
-            .iter()
-            .filter(|a| a.executable && a.inode != 0)
-            .count();
         if exe != self.exe {
             // exec: another program in the same process.
             self.exe = exe;
@@ -279,14 +277,12 @@ impl Tracked {
             self.lost.clear();
             self.begin_s = at_s;
             self.command = self.reader.command();
-        }
-        if files != files_before || self.history.moments.is_empty() {
-            self.inhabitants = self.reader.inhabitants(&look.areas, libraries);
+            self.preloads = self.reader.preloads();
         }
         self.history.add(at_s - self.begin_s, &look);
         self.look = look;
-        self.symbolise(SYMBOLISED_AT_ONCE);
-        Ok(())
+        let cost = read_ns(ClockId::ThreadCPUTime) - before;
+        Ok(Duration::from_nanos(cost.max(0) as u64))
     }
 
     /// Growth over the window, or a share of the size when there is none to speak of.
@@ -301,8 +297,20 @@ impl Tracked {
         (grown.max(0.0) + last.account.rss_bytes * 0.05) * (life / (life + 8.0))
     }
 
+    /// What takes long and is needed once: allocators, runtimes, and the names of frames. The files
+    /// are there even when the process is not any more.
+    pub fn settle(&mut self, stacks_max: usize) {
+        let exe = self.exe.clone().unwrap_or_default();
+        let areas = &self.look.areas;
+        let mut libraries = Libraries::default();
+        self.inhabitants = self
+            .reader
+            .inhabitants(&exe, &self.preloads, areas, &mut libraries);
+        self.symbolise(stacks_max);
+    }
+
     /// Names the frames of the stacks with most outstanding bytes that are not named yet.
-    pub fn symbolise(&mut self, most: usize) {
+    fn symbolise(&mut self, most: usize) {
         let Some(probe) = &self.look.probe else {
             return;
         };

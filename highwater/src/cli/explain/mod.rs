@@ -2,8 +2,9 @@
 
 mod conclude;
 mod follow;
-mod launch;
+pub mod launch;
 mod output;
+pub mod series;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -10,7 +10,10 @@ use crate::units::written;
 /// Every command and environment as it would be started, then the effective experiment file.
 pub fn print(experiment: &Experiment, until_decided: bool) -> anyhow::Result<u8> {
     let plan = redact_experiment(experiment);
-    let stop = until_decided.then(|| stop_words(&plan)).unwrap_or_default();
+    let stop = match until_decided {
+        true => stop_words(&plan),
+        false => String::new(),
+    };
     anstream::print!("{}", words(&plan, &stop));
     Ok(exit::DONE)
 }

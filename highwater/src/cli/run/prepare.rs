@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::exit::Usage;
+use crate::cli::explain::launch::find_library;
 use crate::subject::allocator::{self, Advice, Library, Severity, Spec};
 use crate::subject::experiment::{Arm, Experiment, read_experiment};
 use crate::subject::service::Preload;
@@ -77,10 +78,18 @@ impl Prepared {
             loader: loader_words(library),
             environment: BTreeMap::new(),
         };
-        self.libraries
+        let mut preloads: BTreeMap<String, Preload> = self
+            .libraries
             .iter()
             .map(|(arm, library)| (arm.clone(), preload(library)))
-            .collect()
+            .collect();
+        let probe = find_library().filter(|_| self.experiment.probe);
+        for arm in self.experiment.arms.iter().filter(|_| probe.is_some()) {
+            let preload = preloads.entry(arm.name.clone()).or_default();
+            // The probe sees only calls that meet it before the allocator.
+            preload.companions.splice(0..0, probe.clone());
+        }
+        preloads
     }
 }
 

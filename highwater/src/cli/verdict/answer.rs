@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::given::Given;
 use super::held::{Held, audit_input, join_moved};
 use super::pairs;
+use super::picture;
 use super::pile::Pile;
 use crate::analyse::series::Series;
 use crate::verdict::arm::{self, ArmVerdict, PairVerdict};
@@ -29,6 +30,8 @@ pub struct Answer {
     pub labels: BTreeMap<String, BTreeMap<String, String>>,
     /// Series that were judged as they came.
     pub pile: Pile,
+    /// For a picture: every series as it was judged.
+    pub drawn: Vec<(Series, SeriesVerdict)>,
 }
 
 /// An arm, and whether the audit refuses it as it was meant.
@@ -60,8 +63,18 @@ pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
             !args.wants_arms(),
             "no series has an arm; name its column with --arm-column or its label with --arm-label, or give --groups"
         );
+        check_room(given, held.len())?;
+        let series = judge_all(given, &held);
         return Ok(Answer {
-            series: judge_all(given, &held),
+            drawn: match args.draws() {
+                true => held
+                    .iter()
+                    .map(|h| h.series(given))
+                    .zip(series.clone())
+                    .collect(),
+                false => Vec::new(),
+            },
+            series,
             labels,
             ..Answer::default()
         });
@@ -69,7 +82,8 @@ pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
     let held = join_moved(held);
     let input = audit_input(&held, args.control.clone(), given.until);
     let findings = audit(&input);
-    let arms = judge_arms(given, &held, &input, &findings);
+    check_room(given, held.len())?;
+    let (arms, drawn) = judge_arms(given, &held, &input, &findings);
     let pairs = compare(given, &input, &findings, &arms)?;
     Ok(Answer {
         series: parts(given, &held),
@@ -77,8 +91,17 @@ pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
         arms,
         pairs,
         labels,
+        drawn,
         ..Answer::default()
     })
+}
+
+/// Whether a picture can hold them, before the work is done.
+fn check_room(given: &Given, count: usize) -> Result<()> {
+    match given.args.draws() {
+        true => picture::check_room(count),
+        false => Ok(()),
+    }
 }
 
 fn labels_of(held: &[Held]) -> BTreeMap<String, BTreeMap<String, String>> {
@@ -118,10 +141,12 @@ fn judge_arms(
     held: &[Held],
     input: &AuditInput,
     found: &[Finding],
-) -> Vec<JudgedArm> {
+) -> (Vec<JudgedArm>, Vec<(Series, SeriesVerdict)>) {
     let known: BTreeMap<&str, &Held> = held.iter().map(|h| (h.id.as_str(), h)).collect();
+    let mut drawn = Vec::new();
     let left = survivors(input, found);
-    left.into_iter()
+    let arms = left
+        .into_iter()
         .map(|mut s| {
             for p in &mut s.processes {
                 let limit = known.get(p.id.as_str()).and_then(|h| h.limit);
@@ -130,12 +155,17 @@ fn judge_arms(
                 p.restarts_s.sort_by(f64::total_cmp);
                 p.restarts_s.dedup();
             }
+            let verdict = arm::judge(&s.arm, &s.processes, &given.rules);
+            if given.args.draws() {
+                drawn.extend(s.processes.into_iter().zip(verdict.processes.clone()));
+            }
             JudgedArm {
-                verdict: arm::judge(&s.arm, &s.processes, &given.rules),
+                verdict,
                 refused: s.refused,
             }
         })
-        .collect()
+        .collect();
+    (arms, drawn)
 }
 
 /// The pairs asked for; at equal uptime where the audit found unequal ones.

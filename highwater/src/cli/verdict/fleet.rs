@@ -27,6 +27,10 @@ const METRICS: &[&str] = &[
     "container_memory_working_set_bytes",
 ];
 
+/// At the newest end of a range query VictoriaMetrics repeats the last value for half a minute, in case more
+/// comes: that stretch is left out.
+const UNSETTLED_S: f64 = 30.0;
+
 /// What to ask a Prometheus for.
 #[derive(Debug, Args)]
 pub struct FleetArgs {
@@ -121,9 +125,11 @@ fn window(args: &FleetArgs) -> Result<Window> {
         return Err(Usage(words.to_owned()).into());
     }
     let step_ms = args.step.as_deref().map(step_of).transpose()?;
+    let is_raw = step_ms.is_none() && args.query.as_deref().is_none_or(is_selector);
+    let latest_s = if is_raw { now_s } else { now_s - UNSETTLED_S };
     Ok(Window {
         start_ms: (start_s * 1000.0) as i64,
-        end_ms: (end_s * 1000.0) as i64,
+        end_ms: (end_s.min(latest_s.max(start_s + 1.0)) * 1000.0) as i64,
         step_ms,
     })
 }
@@ -140,8 +146,11 @@ fn parse_when(text: &str, now_s: f64) -> Option<f64> {
     {
         return Some(now_s - ago.as_secs_f64());
     }
-    // Beyond the year 5000 it is milliseconds.
-    parse_instant(text).map(|t| if t.abs() > 1e11 { t / 1000.0 } else { t })
+    parse_instant(text)
+}
+
+fn is_selector(query: &str) -> bool {
+    parse_selector(query).is_some()
 }
 
 fn step_of(text: &str) -> Result<i64> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::VerdictArgs;
+use super::picture::format_of;
 use crate::cli::exit::Usage;
 use crate::observe::import::columns::Wanted;
 use crate::observe::import::groups::{Grouping, parse_groups};
@@ -36,6 +37,7 @@ impl Given<'_> {
             ))
             .into());
         }
+        args.plot.as_deref().map(format_of).transpose()?;
         let until = args.until.as_deref().map(instant).transpose()?;
         Ok(Given {
             args,

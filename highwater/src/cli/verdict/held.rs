@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::given::Given;
+use crate::analyse::order::median;
 use crate::analyse::series::{Point, Series};
 use crate::observe::import::Row;
 use crate::verdict::Rules;
@@ -37,12 +38,12 @@ pub struct Held {
 
 impl Held {
     /// Takes one reading.
-    pub fn take(&mut self, row: Row, arm: String) {
+    pub fn take(&mut self, row: &Row, arm: &str) {
         // An empty group in a file is a group that nobody wrote down, not a change of arms.
         if self.arms.last().is_none_or(|(_, a)| *a != arm) && !arm.is_empty() {
-            self.arms.push((row.t_s, arm));
+            self.arms.push((row.t_s, arm.to_owned()));
         }
-        let kept = self.seen % (1 << self.thinned) == 0;
+        let kept = self.seen.is_multiple_of(1 << self.thinned);
         self.seen += 1;
         if !kept {
             return;
@@ -235,24 +236,45 @@ pub fn audit_input(held: &[Held], control: Option<String>, until: Option<f64>) -
     }
 }
 
+/// More instants than this many times the readings of one process: nobody looked at all of them at once.
+const TOGETHER: f64 = 1.5;
+
 /// Instants at which anything was read; readings closer than a twentieth of the usual interval of a
-/// process are one look.
+/// process are one look. A Prometheus reads each target at an instant of its own: then a look is a stretch of
+/// the usual length in which anything was read.
 fn looks_of(processes: &[ProcessFacts]) -> Vec<f64> {
     let readings = processes.iter().flat_map(|p| &p.rss);
     let mut all: Vec<f64> = readings.map(|p| p.t_s).collect();
     all.sort_by(f64::total_cmp);
-    let usual = processes
+    let intervals: Vec<f64> = processes
         .iter()
         .filter(|p| p.rss.len() > 2)
         .map(|p| (p.rss[p.rss.len() - 1].t_s - p.rss[0].t_s) / (p.rss.len() - 1) as f64)
-        .fold(f64::INFINITY, f64::min);
-    let mut looks: Vec<f64> = Vec::new();
-    for t in all {
-        if looks.last().is_none_or(|l| t - l > 0.05 * usual.min(1e12)) {
-            looks.push(t);
+        .collect();
+    let shortest = intervals.iter().copied().fold(1e12, f64::min);
+    let looks = apart(&all, 0.05 * shortest);
+    let most = processes.iter().map(|p| p.rss.len()).max().unwrap_or(0);
+    let usual = median(&intervals);
+    if looks.len() as f64 <= TOGETHER * most as f64 || usual <= 0.0 || intervals.is_empty() {
+        return looks;
+    }
+    let first = all.first().copied().unwrap_or(0.0);
+    let cell = |t: f64| first + ((t - first) / usual).floor() * usual;
+    apart(
+        &all.iter().map(|t| cell(*t)).collect::<Vec<_>>(),
+        0.5 * usual,
+    )
+}
+
+/// Of instants in order, those that lie more than `gap` after the one before.
+fn apart(times: &[f64], gap: f64) -> Vec<f64> {
+    let mut kept: Vec<f64> = Vec::new();
+    for t in times {
+        if kept.last().is_none_or(|last| t - last > gap) {
+            kept.push(*t);
         }
     }
-    looks
+    kept
 }
 
 #[cfg(test)]
@@ -291,6 +313,22 @@ mod tests {
     }
 
     #[test]
+    fn targets_read_each_at_its_own_instant_miss_no_look() {
+        let readings =
+            |offset: f64| -> Vec<f64> { (0..100).map(|i| f64::from(i) + offset).collect() };
+        let parts = [0.0, 0.21, 0.43, 0.77].map(|o| part("p", "a", &readings(o)));
+        let input = audit_input(&parts, None, None);
+        assert!(
+            (99..=102).contains(&input.looks_s.len()),
+            "{}",
+            input.looks_s.len()
+        );
+        assert_eq!(crate::verdict::audit::audit(&input), []);
+        let same = [0, 1].map(|_| part("p", "a", &readings(0.0)));
+        assert_eq!(audit_input(&same, None, None).looks_s, readings(0.0));
+    }
+
+    #[test]
     fn thinning_keeps_every_other_reading_of_what_is_and_what_comes() {
         let times: Vec<f64> = (0..4096).map(f64::from).collect();
         let mut held = part("p", "a", &times);
@@ -298,14 +336,11 @@ mod tests {
         assert_eq!(held.thin(), 2048);
         for t in 4096..4100 {
             let row = Row {
-                id: String::new(),
-                arm: String::new(),
-                process: String::new(),
                 t_s: f64::from(t),
                 rss_bytes: 1.0,
-                hwm_bytes: None,
+                ..Row::default()
             };
-            held.take(row, String::new());
+            held.take(&row, "");
         }
         let kept: Vec<f64> = held.points[2046..].iter().map(|p| p.t_s).collect();
         assert_eq!(kept, [4092.0, 4094.0, 4096.0, 4098.0]);

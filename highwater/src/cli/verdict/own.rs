@@ -7,6 +7,7 @@ use super::given::Given;
 use super::held::judge_parts;
 use super::pairs;
 use crate::analyse::arms::{arm_series, seconds_between};
+use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
 use crate::observe::look::TimeNs;
 use crate::observe::metric;
@@ -57,6 +58,10 @@ fn of_run(given: &Given, run: &Run) -> Result<Answer> {
             .chain(verdict.needs.map(|needs| format!("To decide it: {needs}.")))
             .collect(),
         series: parts(given, run),
+        drawn: match given.args.draws() {
+            true => drawn(given, run, &arms),
+            false => Vec::new(),
+        },
         findings,
         arms,
         pairs,
@@ -113,6 +118,20 @@ fn parts(given: &Given, run: &Run) -> Vec<SeriesVerdict> {
         .flat_map(|arm| &arm.replicas)
         .filter(|replica| given.wants(&replica.id, &replica.id))
         .flat_map(|replica| judge_parts(&replica.joined, &given.args.at, &given.rules))
+        .collect()
+}
+
+/// Every process as it was judged, for a picture.
+fn drawn(given: &Given, run: &Run, arms: &[JudgedArm]) -> Vec<(Series, SeriesVerdict)> {
+    let said = |id: &str| {
+        let all = arms.iter().flat_map(|arm| &arm.verdict.processes);
+        all.into_iter().find(|v| v.id == id).cloned()
+    };
+    arm_series(run, metric::RSS.name, run.experiment.warmup)
+        .into_iter()
+        .flat_map(|arm| arm.replicas)
+        .filter(|replica| given.wants(&replica.id, &replica.id))
+        .filter_map(|replica| Some((replica.joined, said(&replica.id)?)))
         .collect()
 }
 

@@ -50,8 +50,14 @@ pub fn of(args: &VerdictArgs) -> Result<Source> {
         only_of_files(args, "a run")?;
         return Ok(Source::Run(find_run(&args.runs, path)?));
     }
-    let opened = || format!("opening {}", path.display());
-    let file = File::open(path).with_context(opened)?;
+    let file = File::open(path).with_context(|| match path.exists() {
+        true => format!("opening {}", path.display()),
+        false => format!(
+            "{} is no file, and no run under {}",
+            path.display(),
+            args.runs.display()
+        ),
+    })?;
     let name = path.display().to_string();
     let input = without_record(Box::new(file), &name)?;
     Ok(Source::Csv(name, input))

@@ -201,9 +201,10 @@ impl<'a> Reading<'a> {
         sink: &mut Sink<W>,
     ) -> Result<()> {
         let mut any = false;
-        while let Some(row) = rows.next_row()? {
+        let mut row = Row::default();
+        while rows.next_into(&mut row)? {
             any = true;
-            self.take(row)?;
+            self.take(&row)?;
             if self.readings > HELD_MAX {
                 self.thin()?;
             }
@@ -220,20 +221,24 @@ impl<'a> Reading<'a> {
         self.check_only()
     }
 
-    fn take(&mut self, row: Row) -> Result<()> {
+    fn take(&mut self, row: &Row) -> Result<()> {
         if !self.given.wants(&row.id, &row.process) {
             return Ok(());
         }
         let grouped = !self.given.groups.is_empty();
         let arm = match row.arm.is_empty() {
-            true => arm_at(&self.given.groups, &row.process, row.t_s).to_owned(),
-            false => row.arm.clone(),
+            true => arm_at(&self.given.groups, &row.process, row.t_s),
+            false => &row.arm,
         };
         let key = if grouped { &row.process } else { &row.id };
-        let at = match self.place.get(key) {
-            Some(at) => *at,
-            None => self.open(key.clone(), &row),
+        // Most rows belong to the series of the row before.
+        let here = self.last.wrapping_sub(self.judged);
+        let same = self.held.get(here).is_some_and(|held| held.id == *key);
+        let known = match same {
+            true => Some(self.last),
+            false => self.place.get(key).copied(),
         };
+        let at = known.unwrap_or_else(|| self.open(key.clone(), row));
         anyhow::ensure!(
             at >= self.judged,
             "the readings of {key} do not stand together, though those before did; sort the file by id, or by time"

@@ -111,7 +111,7 @@ struct Walker<'a> {
 impl Walker<'_> {
     fn walk(&self, is_main: bool) -> Vec<Walked> {
         if is_main {
-            return vec![self.walk_blocks(self.area.start, self.area.end, Kind::Main)];
+            return vec![self.walk_main()];
         }
         let mut spans = Vec::new();
         let mut at = self.area.start;
@@ -122,6 +122,17 @@ impl Walker<'_> {
             spans.push(span);
         }
         spans
+    }
+
+    /// The heap that brk grows. A static program has its thread-local data in front of the blocks.
+    fn walk_main(&self) -> Walked {
+        let (start, end) = (self.area.start, self.area.end);
+        let most = end.min(start + PAGE_BYTES * 4);
+        let first = self.first_block(start, most, end).unwrap_or(start);
+        let mut span = self.walk_blocks(first, end, Kind::Main);
+        span.start = start;
+        span.occupied = widened(&span.occupied, start, first, end);
+        span
     }
 
     /// An arena's heap begins with {arena, previous heap, size, size with rights, ...}; the first
@@ -157,14 +168,21 @@ impl Walker<'_> {
         } else {
             at + 0x20
         };
-        (from..at + 0x1000).step_by(16).find(|&first| {
+        self.first_block(from, at + 0x1000, at + ARENA_BYTES)
+    }
+
+    /// The first 16-byte step from which a chain of six sizes leads on, or to the end.
+    fn first_block(&self, from: u64, to: u64, end: u64) -> Option<u64> {
+        (from..to).step_by(16).find(|&first| {
             let mut block = first;
-            (0..6).all(|_| match self.block(block, at + ARENA_BYTES) {
-                Some(size) => {
-                    block += size;
-                    true
-                }
-                None => false,
+            (0..6).all(|_| {
+                let size = if block == end {
+                    Some(0)
+                } else {
+                    self.block(block, end)
+                };
+                block += size.unwrap_or(0);
+                size.is_some()
             })
         })
     }
@@ -229,8 +247,7 @@ impl Walker<'_> {
                 break;
             }
         }
-        // What is left behind the last block of a heap (the top's tail may be absent) is free.
-        span.complete = at == end;
+        span.complete = at >= end;
         span
     }
 
@@ -252,6 +269,9 @@ fn widened(bits: &PageBits, start: u64, first: u64, end: u64) -> PageBits {
     wide.set(start, first);
     wide
 }
+
+/// How much a heap may have grown between the reading of its areas and its walk.
+const GROWN_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes of the subject that are held at a time.
 const WINDOW_BYTES: u64 = 4 << 20;
@@ -316,11 +336,15 @@ impl<'a> Window<'a> {
         let size = word & !FLAGS;
         let next = at.checked_add(size)?;
         // A fence of 16 bytes stands where somebody else called brk in between.
-        let possible = size >= 16 && size % 16 == 0 && next <= self.end && word & MAPPED == 0;
+        // A heap may have grown since its end was read: its last block then lies across that end.
+        let possible = size >= 16
+            && size.is_multiple_of(16)
+            && next <= self.end.saturating_add(GROWN_BYTES_MAX)
+            && word & MAPPED == 0;
         if !possible {
             return None;
         }
-        if next == self.end || size < BLOCK_BYTES_MIN {
+        if next >= self.end || size < BLOCK_BYTES_MIN {
             return Some((size, false));
         }
         // The last word of the heap may lie on a page that is not there: then nothing is behind.

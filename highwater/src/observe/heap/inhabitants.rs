@@ -109,23 +109,38 @@ const TEXTS: [(&[u8], &str); 4] = [
     (b"GLIBC_TUNABLES", "glibc"),
 ];
 
-/// Looks at the program and every library that is mapped. `process`: /proc/PID.
-pub fn read_inhabitants(process: &Path, areas: &[Area], libraries: &mut Libraries) -> Inhabitants {
+/// Where to look. The process may be gone by then: its files are read by their paths then.
+pub struct Subject<'a> {
+    /// /proc/PID.
+    pub process: &'a Path,
+    /// What /proc/PID/exe pointed to.
+    pub exe: &'a Path,
+    /// Names in LD_PRELOAD.
+    pub preloads: &'a [String],
+}
+
+/// Looks at the program and every library that is mapped.
+pub fn read_inhabitants(
+    subject: &Subject<'_>,
+    areas: &[Area],
+    libraries: &mut Libraries,
+) -> Inhabitants {
     let mut found = Inhabitants::default();
-    let exe = std::fs::read_link(process.join("exe")).unwrap_or_default();
-    read_exe(process, &mut found);
-    let preloads = read_preloads(process);
+    read_exe(subject, &mut found);
     let mut paths: Vec<&str> = areas
         .iter()
         .filter(|area| area.executable && area.inode != 0)
         .map(|area| area.name.trim_end_matches(" (deleted)"))
         .collect();
     paths.dedup();
-    for path in paths.into_iter().filter(|path| Path::new(path) != exe) {
+    for path in paths
+        .into_iter()
+        .filter(|path| Path::new(path) != subject.exe)
+    {
         found.runtimes.extend(runtime_of(path));
         found
             .allocators
-            .extend(read_library(process, path, &preloads, libraries));
+            .extend(read_library(subject, path, libraries));
     }
     found
         .allocators
@@ -135,7 +150,7 @@ pub fn read_inhabitants(process: &Path, areas: &[Area], libraries: &mut Librarie
 }
 
 /// Names in LD_PRELOAD, as the process was started with it.
-fn read_preloads(process: &Path) -> Vec<String> {
+pub fn read_preloads(process: &Path) -> Vec<String> {
     let environment = std::fs::read(process.join("environ")).unwrap_or_default();
     let preload = environment
         .split(|&byte| byte == 0)
@@ -149,21 +164,20 @@ fn read_preloads(process: &Path) -> Vec<String> {
         .collect()
 }
 
-fn read_library(
-    process: &Path,
-    path: &str,
-    preloads: &[String],
-    libraries: &mut Libraries,
-) -> Option<Allocator> {
+fn read_library(subject: &Subject<'_>, path: &str, libraries: &mut Libraries) -> Option<Allocator> {
     if path.contains("libhighwater_probe") {
         return None;
     }
-    let inside = process.join("root").join(path.trim_start_matches('/'));
+    let inside = subject
+        .process
+        .join("root")
+        .join(path.trim_start_matches('/'));
     let file = File::open(inside).or_else(|_| File::open(path)).ok()?;
     let identity = libraries.identity(file_key(&file)?, &file);
     let name = identity.family?;
     let file_name = path.rsplit('/').next().unwrap_or(path);
-    let preloaded = preloads
+    let preloaded = subject
+        .preloads
         .iter()
         .any(|preload| preload == path || preload.rsplit('/').next() == Some(file_name));
     let how = match () {
@@ -180,13 +194,15 @@ fn read_library(
     })
 }
 
-fn read_exe(process: &Path, found: &mut Inhabitants) {
-    let link = process.join("exe");
-    let path = std::fs::read_link(&link)
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
+    let path = subject.exe.to_string_lossy().into_owned();
     found.runtimes.extend(runtime_of(&path));
+    let link = subject.process.join("exe");
+    let link = if link.exists() {
+        link
+    } else {
+        subject.exe.to_path_buf()
+    };
     if let Ok(program) = read_program(&link) {
         found.is_static = program.interpreter.is_none();
         found.is_musl = program.libc == Libc::Musl;

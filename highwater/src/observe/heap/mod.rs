@@ -13,7 +13,7 @@ pub mod symbols;
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use rustix::time::ClockId;
 
@@ -23,7 +23,7 @@ use super::fact::memory::{Memory, ProcessMemory};
 use super::proc::ProcRoot;
 use super::proc::open::{Folder, Lost};
 use family::Member;
-use inhabitants::{Inhabitants, read_inhabitants};
+use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use pages::PageBits;
 use probe::ProbeLook;
 use smaps::Area;
@@ -80,6 +80,18 @@ impl HeapReader {
             return Err(Lost::Gone);
         }
         let memory = self.open_memory();
+        let mut look = HeapLook {
+            time_ns: read_ns(ClockId::Monotonic) as u64,
+            memory_denied: memory.is_none(),
+            ..HeapLook::default()
+        };
+        // What must be of one moment comes first: a heap may grow by megabytes during a walk.
+        if let Some(memory) = &memory {
+            match probe::read_probe(memory, &maps_text(&areas)) {
+                Ok(found) => look.probe = found,
+                Err(problem) => look.probe_problem = Some(problem),
+            }
+        }
         let present = self.read_present(&areas);
         let scene = Scene {
             folder: &self.folder,
@@ -87,31 +99,40 @@ impl HeapReader {
             present: &present,
             memory: memory.as_ref().map(|memory| memory as &dyn Memory),
         };
-        let stacks = self.stacks.look(&scene)?;
-        let threads = self.folder.threads()?.len();
-        let mut look = HeapLook {
-            time_ns: read_ns(ClockId::Monotonic) as u64,
-            stacks,
-            threads,
-            memory_denied: memory.is_none(),
-            ..HeapLook::default()
-        };
+        look.stacks = self.stacks.look(&scene)?;
+        look.threads = self.folder.threads()?.len();
         if let Some(memory) = &memory {
             look.walk = Some(glibc::walk(memory, &areas, &present));
             look.huge_untouched_bytes = huge::read_untouched_bytes(memory, &areas, &present);
-            match probe::read_probe(memory, &maps_text(&areas)) {
-                Ok(found) => look.probe = found,
-                Err(problem) => look.probe_problem = Some(problem),
-            }
         }
         look.areas = areas;
         look.present = present;
         Ok(look)
     }
 
-    /// Allocators and runtimes; once its libraries are mapped.
-    pub fn inhabitants(&self, areas: &[Area], libraries: &mut Libraries) -> Inhabitants {
-        read_inhabitants(&self.path, areas, libraries)
+    /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.
+    pub fn inhabitants(
+        &self,
+        exe: &Path,
+        preloads: &[String],
+        areas: &[Area],
+        libraries: &mut Libraries,
+    ) -> Inhabitants {
+        let process = &self.path;
+        read_inhabitants(
+            &Subject {
+                process,
+                exe,
+                preloads,
+            },
+            areas,
+            libraries,
+        )
+    }
+
+    /// Names in LD_PRELOAD, as the process was started with it.
+    pub fn preloads(&self) -> Vec<String> {
+        inhabitants::read_preloads(&self.path)
     }
 
     /// The command line, words joined.

@@ -37,7 +37,7 @@ impl ImportError {
 }
 
 /// One usable record. Values in bytes, times in seconds on the clock of the file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     /// `process`, or `arm/process` where the file has arms.
     pub id: String,

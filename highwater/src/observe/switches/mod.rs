@@ -1,6 +1,19 @@
 //! Who got a CPU, who left it and why, who woke whom: the raw material of `highwater stalls`.
 //!
-//! [`allowed`] tries what this machine and user permit.
+//! [`allowed`] tries what this machine and user permit; [`watch`] is the door to the rest and gives
+//! [`event`]s. As root they come from [`ebpf`], without from switch records ([`events`], [`ring`]).
 
 pub mod allowed;
+pub mod descriptors;
+pub mod ebpf;
+pub mod event;
+pub mod events;
+pub mod golang;
 pub mod kernel;
+pub mod memory;
+pub mod places;
+pub mod quota;
+pub mod ring;
+pub mod unwind;
+pub mod waits;
+pub mod watch;

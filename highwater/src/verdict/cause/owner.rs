@@ -33,6 +33,10 @@ const ALLOCATOR_MARKS: [(&str, &str); 12] = [
     ("scudo::", "scudo"),
 ];
 
+/// Share of a growth whose callers must be known. Less than half will do: the probe's table of
+/// mappings may be full, and it lists them without choosing.
+const KNOWN_SHARE: f64 = 0.15;
+
 /// `site`: the mapping site that grew most; `raw`: its frames, wrappers included. `known_share`: of
 /// the growth, what lies in mappings whose caller is known.
 pub fn owner(site: Option<&Site>, raw: &[Frame], known_share: f64, who: &Inhabitants) -> Owner {
@@ -40,7 +44,7 @@ pub fn owner(site: Option<&Site>, raw: &[Frame], known_share: f64, who: &Inhabit
         .allocators
         .iter()
         .find(|a| a.inside_program && !matches!(a.name.as_str(), "glibc" | "musl"));
-    if site.is_some() && known_share >= 0.5 {
+    if site.is_some() && known_share >= KNOWN_SHARE {
         if let Some(owner) = by_frames(raw) {
             return owner;
         }

@@ -169,43 +169,63 @@ fn unreadable(status: u16, body: &[u8], error: &serde_json::Error) -> Trouble {
 mod tests {
     use super::*;
 
+    /// Where each fixture came from stands in its folder.
+    macro_rules! fixture {
+        ($name:literal) => {
+            include_str!(concat!(
+                "../../../../tests/fixtures/prometheus/",
+                $name,
+                ".json"
+            ))
+        };
+    }
+
     fn words(status: u16, body: &str) -> Trouble {
         parse_series(status, body.as_bytes()).unwrap_err()
     }
 
-    /// Prometheus 2.42, instant query `process_resident_memory_bytes[2s]`, one series cut to two samples and
-    /// values changed to the words for what is no number.
     #[test]
-    fn series_with_words_for_numbers() {
-        let body = r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"__name__":"process_resident_memory_bytes","instance":"127.0.0.1:9090","job":"p"},"values":[[1795000000.123,"44314624"],[1795000001.123,"NaN"],[1795000002,"+Inf"]]}]}}"#;
-        let answer = parse_series(200, body.as_bytes()).unwrap();
+    fn series_with_true_times() {
+        let answer = parse_series(200, fixture!("matrix").as_bytes()).unwrap();
+        assert_eq!(answer.series.len(), 2);
         let series = &answer.series[0];
-        assert_eq!(series.labels["job"], "p");
-        assert_eq!(series.readings[0], Reading(1_795_000_000.123, 44_314_624.0));
-        assert!(series.readings[1].1.is_nan() && series.readings[2].1.is_infinite());
-        let body = body.replace(
-            "\"status\":\"success\"",
-            "\"status\":\"success\",\"warnings\":[\"a store is away\"]",
-        );
-        assert_eq!(
-            parse_series(200, body.as_bytes()).unwrap().warnings,
-            ["a store is away"]
-        );
+        assert_eq!(series.labels["instance"], "127.0.0.1:19110");
+        assert_eq!(series.readings[0], Reading(1_795_295_746.674, 22_753_280.0));
+        let odd = parse_series(200, fixture!("infinite").as_bytes()).unwrap();
+        assert!(odd.series[0].readings[0].1.is_infinite());
+        assert!(odd.series[1].readings[0].1.is_nan());
     }
 
-    /// Messages as Prometheus 2.42 and VictoriaMetrics 1.79 send them.
+    #[test]
+    fn warnings_are_passed_on() {
+        let warned = "\"status\":\"success\",\"warnings\":[\"a store is away\"]";
+        let body = fixture!("matrix").replace("\"status\":\"success\"", warned);
+        let answer = parse_series(200, body.as_bytes()).unwrap();
+        assert_eq!(answer.warnings, ["a store is away"]);
+    }
+
     #[test]
     fn the_servers_reason_is_passed_on() {
-        let bad = r#"{"status":"error","errorType":"bad_data","error":"invalid parameter \"query\": 1:4: parse error: unclosed left parenthesis"}"#;
-        assert!(
-            matches!(words(400, bad), Trouble::Refused(w) if w.contains("unclosed left parenthesis"))
+        let refused = |status, body, part: &str| match words(status, body) {
+            Trouble::Refused(told) => assert!(told.contains(part), "{told}"),
+            other => panic!("{other}"),
+        };
+        refused(
+            400,
+            fixture!("bad_data"),
+            "1:6: parse error: unclosed left parenthesis",
         );
-        let long = r#"{"status":"error","errorType":"bad_data","error":"exceeded maximum resolution of 11,000 points per timeseries. Try decreasing the query resolution (?step=XX)"}"#;
-        assert!(matches!(words(400, long), Trouble::TooMuch(_)));
-        let many = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}"#;
-        assert!(matches!(words(422, many), Trouble::TooMuch(_)));
-        let points = r#"{"status":"error","errorType":"422","error":"error when executing query: too many points for the given step=1, start=0 and end=1: 1; cannot exceed -search.maxPointsPerTimeseries=30000"}"#;
-        assert!(matches!(words(422, points), Trouble::TooMuch(_)));
+        refused(422, fixture!("victoria_bad"), "unexpected token");
+        refused(200, fixture!("scalar"), "gives a scalar");
+        refused(200, fixture!("vector"), "gives a vector");
+        assert!(matches!(
+            words(400, fixture!("resolution")),
+            Trouble::TooMuch(_)
+        ));
+        assert!(matches!(
+            words(422, fixture!("victoria_points")),
+            Trouble::TooMuch(_)
+        ));
     }
 
     #[test]
@@ -221,18 +241,8 @@ mod tests {
         says(200, "", "empty");
         says(
             200,
-            r#"{"status":"success","data":{"resultType":"matrix","result":[{"met"#,
-            "breaks off after 65 bytes",
-        );
-        says(
-            200,
-            r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}"#,
-            "gives a scalar",
-        );
-        says(
-            200,
-            r#"{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"2"]}]}}"#,
-            "gives a vector",
+            &fixture!("matrix")[..100],
+            "breaks off after 100 bytes",
         );
         says(200, "[1,2]", "is this a Prometheus");
         says(200, r#"{"status":"success"}"#, "no data");

@@ -1,4 +1,4 @@
-//! What the analysis is told: who got a CPU, who left it and why, who woke whom.
+//! What a watch tells: who got a CPU, who left it and why, who woke whom.
 //!
 //! Times are CLOCK_MONOTONIC nanoseconds. A thread is a [`Tid`]; a goroutine is one too, with a
 //! number of its own above [`GOROUTINES`].
@@ -34,9 +34,10 @@ pub enum What {
     Blocked(Wait),
     /// What the present wait is about, learnt while it lasts.
     Look(Wait),
-    /// Became runnable, made so by `by`.
+    /// Became runnable, made so by `by`; `release` is the waker's stack at that moment, when known.
     Woken {
         by: Waker,
+        release: StackId,
     },
     /// The wait that ended just before was for a page (major fault).
     Faulted {

@@ -1,0 +1,294 @@
+//! `highwater stalls`: why requests stall, who held what, and what they were doing.
+
+mod naming;
+mod start;
+
+use std::collections::HashMap;
+use std::process::ExitStatus;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+use self::start::Subject;
+use super::{conclude, exit};
+use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
+use crate::analyse::stall::event::Tid;
+use crate::analyse::stall::finding::summarise;
+use crate::observe::switches::allowed::{Allowed, Mode};
+use crate::observe::switches::watch::{Watch, now_ns};
+use crate::report::stall::{Row, SelfChecks, json, text};
+use crate::units::parse_duration;
+use crate::verdict::stall::is_worth_a_row;
+
+/// Show why requests stall: who held it, and what they were doing
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  highwater stalls --pid 4242                    thirty seconds of a service that runs
+  highwater stalls --pid 4242 --duration 5m      longer, for a rhythm of minutes
+  highwater stalls --json -- ./service --port 0  start it, watch it to its end
+  highwater doctor                               what this machine allows to see")]
+pub struct StallsArgs {
+    /// The process to watch
+    #[arg(
+        long,
+        value_name = "PID",
+        required_unless_present = "command",
+        conflicts_with = "command"
+    )]
+    pub pid: Option<u32>,
+    /// How long to watch [default: 30s, or to the end of COMMAND]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub duration: Option<Duration>,
+    /// The least stall to show [default: three times a thread group's ordinary work, at least 1 ms]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    pub threshold: Option<Duration>,
+    /// One JSON object at the end (highwater.stalls/1)
+    #[arg(long)]
+    pub json: bool,
+    /// How to watch, instead of the best way that is allowed
+    #[arg(long, value_enum)]
+    pub mode: Option<ModeWord>,
+    /// A command to start and watch; it is ended with the watch
+    #[arg(last = true)]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum ModeWord {
+    Ebpf,
+    Rootless,
+}
+
+/// What is drained in one turn fits the rings many times over at 50,000 switches a second.
+const TURN: Duration = Duration::from_millis(10);
+const ADVANCE_NS: u64 = 250_000_000;
+const DURATION: Duration = Duration::from_secs(30);
+/// Stalls still open are shown when this old, and again each time that long after.
+const OPEN_SHOWN_NS: u64 = 5_000_000_000;
+
+pub fn run(args: &StallsArgs) -> Result<u8> {
+    let mode = mode(args)?;
+    let mut subject = Subject::of(args)?;
+    let watch = Watch::open(subject.pid(), mode)
+        .with_context(|| format!("watching process {} in mode {}", subject.pid(), mode.word()));
+    let watch = match watch {
+        Ok(watch) => watch,
+        Err(error) => {
+            subject.end();
+            return Err(error.context("run `highwater doctor` to see what this user may watch"));
+        }
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let mut session = Session::new(args, watch);
+    let ended = session.follow(&stop, &mut subject);
+    let words = session.conclude();
+    subject.end();
+    conclude::print(&words)?;
+    if let Some(status) = ended.filter(|status| !status.success()) {
+        anstream::eprintln!("highwater: the command ended with {status}; the findings stand");
+    }
+    Ok(exit::DONE)
+}
+
+fn mode(args: &StallsArgs) -> Result<Mode> {
+    let mode = match args.mode {
+        Some(ModeWord::Ebpf) => Mode::Ebpf,
+        Some(ModeWord::Rootless) => Mode::Rootless,
+        None => Allowed::try_all().mode(),
+    };
+    if mode == Mode::None {
+        anyhow::bail!(
+            "this user may not watch switches here: perf_event_open is refused; \
+             `highwater doctor` says what would allow it"
+        );
+    }
+    Ok(mode)
+}
+
+struct Session<'a> {
+    args: &'a StallsArgs,
+    watch: Watch,
+    analyser: Analyser,
+    started_ns: u64,
+    advanced_ns: u64,
+    open_shown: HashMap<Tid, u64>,
+    run_delay_start: HashMap<u32, u64>,
+    run_delay_ns: u64,
+    others: HashMap<u32, (String, u64)>,
+}
+
+impl<'a> Session<'a> {
+    fn new(args: &'a StallsArgs, watch: Watch) -> Session<'a> {
+        let started_ns = now_ns();
+        let living: Vec<Tid> = match args.pid {
+            Some(_) => watch.known().map(|(tid, _)| Tid::from(*tid)).collect(),
+            None => Vec::new(),
+        };
+        let mut analyser = Analyser::new(started_ns, living);
+        analyser.groups.fixed_ns = args.threshold.map(|time| time.as_nanos() as u64);
+        Session {
+            args,
+            run_delay_start: start::run_delays(watch.pid),
+            others: start::cpu_times(),
+            watch,
+            analyser,
+            started_ns,
+            advanced_ns: started_ns,
+            open_shown: HashMap::new(),
+            run_delay_ns: 0,
+        }
+    }
+
+    /// Turn after turn until the time is up, the subject is gone or somebody interrupts.
+    fn follow(&mut self, stop: &AtomicBool, subject: &mut Subject) -> Option<ExitStatus> {
+        let duration = match (self.args.duration, self.args.command.is_empty()) {
+            (Some(duration), _) => Some(duration),
+            (None, true) => Some(DURATION),
+            (None, false) => None,
+        };
+        let limit = duration.map(|time| self.started_ns + time.as_nanos() as u64);
+        loop {
+            sleep(TURN);
+            let now = now_ns();
+            let turn = self.watch.turn();
+            for event in &turn.events {
+                self.analyser.push(event);
+            }
+            for stretch in &turn.throttled {
+                self.analyser
+                    .quota
+                    .throttled(stretch.start_ns, stretch.end_ns);
+            }
+            for (tid, group) in turn.groups {
+                match group {
+                    Some(group) => self.analyser.set_group(tid, group),
+                    None => self.analyser.groups.is_a_librarys(tid),
+                }
+            }
+            if now - self.advanced_ns >= ADVANCE_NS {
+                self.advanced_ns = now;
+                self.advance(now);
+            }
+            let over = limit.is_some_and(|limit| now >= limit);
+            if turn.ended || over || stop.load(Ordering::Relaxed) {
+                return subject.status();
+            }
+            if let Some(status) = subject.status() {
+                return Some(status);
+            }
+        }
+    }
+
+    fn advance(&mut self, now: u64) {
+        let ended = self
+            .analyser
+            .advance(now.saturating_sub(SETTLE_NS))
+            .to_vec();
+        if self.args.json {
+            return;
+        }
+        let watched = self.watched();
+        let findings = summarise(&ended, &self.analyser.groups, &watched);
+        let asked = self.args.threshold.is_some();
+        for finding in findings {
+            // As the rule for a second's watch: what adds up only over the whole one comes there.
+            if is_worth_a_row(&finding, 1_000_000_000, asked) {
+                let row = naming::row(&finding, &self.watch, &self.others_since());
+                let line = text::line(finding.last_ns.saturating_sub(self.started_ns), &row);
+                anstream::println!("{line}");
+            }
+        }
+        self.show_open(now, &watched);
+    }
+
+    fn show_open(&mut self, now: u64, watched: &[Tid]) {
+        let open = self.analyser.open();
+        let fresh: Vec<_> = open
+            .into_iter()
+            .filter(|stall| stall.open && stall.ns > OPEN_SHOWN_NS / 5)
+            .filter(|stall| {
+                let shown = self.open_shown.get(&stall.tid).copied().unwrap_or(0);
+                now.saturating_sub(shown) >= OPEN_SHOWN_NS
+            })
+            .collect();
+        for stall in &fresh {
+            self.open_shown.insert(stall.tid, now);
+        }
+        for finding in summarise(&fresh, &self.analyser.groups, watched) {
+            let row = naming::row(&finding, &self.watch, &[]);
+            let line = text::line(now.saturating_sub(self.started_ns), &row);
+            anstream::println!("{line}");
+        }
+    }
+
+    fn watched(&self) -> Vec<Tid> {
+        match self.watch.goroutines() {
+            seen if seen.is_empty() => self.watch.known().map(|(tid, _)| Tid::from(*tid)).collect(),
+            seen => seen,
+        }
+    }
+
+    fn others_since(&self) -> Vec<(String, u64)> {
+        match self.watch.mode {
+            Mode::Ebpf => Vec::new(),
+            _ => start::most_cpu_since(&self.others, self.watch.pid),
+        }
+    }
+
+    fn conclude(&mut self) -> String {
+        for event in self.watch.finish() {
+            self.analyser.push(&event);
+        }
+        let watched_ns = now_ns() - self.started_ns;
+        self.run_delay_ns = start::run_delay_since(self.watch.pid, &self.run_delay_start);
+        self.analyser.finish();
+        let findings = summarise(
+            &self.analyser.stalls,
+            &self.analyser.groups,
+            &self.watched(),
+        );
+        let asked = self.args.threshold.is_some();
+        let all = findings.len();
+        let others = self.others_since();
+        let rows: Vec<Row> = findings
+            .iter()
+            .filter(|finding| is_worth_a_row(finding, watched_ns, asked))
+            .map(|finding| naming::row(finding, &self.watch, &others))
+            .collect();
+        let checks = self.checks(watched_ns, all - rows.len());
+        let mode = self.watch.mode.word();
+        match self.args.json {
+            true => format!("{}\n", json::render(&rows, mode, self.watch.pid, &checks)),
+            false => text::summary(&rows, mode, &checks, conclude::terminal_width()),
+        }
+    }
+
+    fn checks(&self, watched_ns: u64, below_the_rule: usize) -> SelfChecks {
+        let losses = self.watch.losses();
+        SelfChecks {
+            watched_ns,
+            threads: self.watch.known().count(),
+            lost_records: losses.lost_records,
+            lost_samples: losses.lost_samples,
+            missed_switches: losses.missed_switches,
+            unresolved_stacks: losses.unresolved_stacks,
+            dropped_segments: self.analyser.lines.dropped,
+            dropped_stalls: self.analyser.dropped_stalls,
+            unwatched_threads: losses.unwatched_threads,
+            below_the_rule,
+            run_delay_difference: start::difference(
+                self.run_delay_ns,
+                self.analyser.lines.runnable_ns,
+            ),
+            cpu_ns: start::own_cpu_ns(),
+            missing: self.watch.missing.clone(),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Maps shared with the kernel: a set of numbers, a counter, a ring of records.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::observe::switches::kernel::{bpf, bpf_number};
+
+const MAP_CREATE: u32 = 0;
+const MAP_LOOKUP: u32 = 1;
+const MAP_UPDATE: u32 = 2;
+const MAP_DELETE: u32 = 3;
+const HASH: u32 = 1;
+const ARRAY: u32 = 2;
+const RINGBUF: u32 = 27;
+
+#[repr(C)]
+struct Create {
+    map_type: u32,
+    key_size: u32,
+    value_size: u32,
+    max_entries: u32,
+    map_flags: u32,
+    rest: [u32; 13],
+}
+
+fn create(map_type: u32, key_size: u32, value_size: u32, max_entries: u32) -> io::Result<OwnedFd> {
+    let attr = Create {
+        map_type,
+        key_size,
+        value_size,
+        max_entries,
+        map_flags: 0,
+        rest: [0; 13],
+    };
+    bpf(MAP_CREATE, &attr)
+}
+
+#[repr(C)]
+struct Element {
+    map_fd: u32,
+    padding: u32,
+    key: u64,
+    value: u64,
+    flags: u64,
+}
+
+fn element(command: u32, fd: &OwnedFd, key: &u32, value: *mut u64) -> io::Result<()> {
+    let attr = Element {
+        map_fd: fd.as_raw_fd() as u32,
+        padding: 0,
+        key: std::ptr::from_ref(key) as u64,
+        value: value as u64,
+        flags: 0,
+    };
+    bpf_number(command, &attr).map(drop)
+}
+
+/// Numbers of threads or processes, each with a time.
+pub struct Set {
+    fd: OwnedFd,
+}
+
+impl Set {
+    pub fn create(most: u32) -> io::Result<Set> {
+        Ok(Set {
+            fd: create(HASH, 4, 8, most)?,
+        })
+    }
+
+    pub fn insert(&self, number: u32) -> io::Result<()> {
+        let mut since = u64::MAX;
+        element(MAP_UPDATE, &self.fd, &number, &mut since)
+    }
+
+    pub fn remove(&self, number: u32) {
+        // Not there is as good as gone.
+        let _ = element(MAP_DELETE, &self.fd, &number, std::ptr::null_mut());
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+pub struct Counter {
+    fd: OwnedFd,
+}
+
+impl Counter {
+    pub fn create() -> io::Result<Counter> {
+        Ok(Counter {
+            fd: create(ARRAY, 4, 8, 1)?,
+        })
+    }
+
+    pub fn read(&self) -> u64 {
+        let mut value = 0;
+        let _ = element(MAP_LOOKUP, &self.fd, &0, &mut value);
+        value
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// The kernel's ring buffer map, read in place: one page for our position, one for the kernel's,
+/// then the data, mapped twice in a row so that no record is ever cut.
+pub struct Ring {
+    fd: OwnedFd,
+    ours: *mut libc::c_void,
+    kernels: *mut libc::c_void,
+    bytes: usize,
+    page: usize,
+}
+
+impl Ring {
+    pub fn create(bytes: u32) -> io::Result<Ring> {
+        let fd = create(RINGBUF, 0, 0, bytes)?;
+        let page = rustix::param::page_size();
+        let bytes = bytes as usize;
+        let ours = map(&fd, page, libc::PROT_READ | libc::PROT_WRITE, 0)?;
+        let kernels = map(&fd, page + 2 * bytes, libc::PROT_READ, page)?;
+        Ok(Ring {
+            fd,
+            ours,
+            kernels,
+            bytes,
+            page,
+        })
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {
+        const BUSY: u32 = 1 << 31;
+        const DISCARDED: u32 = 1 << 30;
+        const HEADER: u64 = 8;
+        // SAFETY: both pages are mapped for the life of self and hold one counter each at their start.
+        let (consumed, produced) = unsafe {
+            (
+                &*self.ours.cast::<AtomicU64>(),
+                &*self.kernels.cast::<AtomicU64>(),
+            )
+        };
+        let end = produced.load(Ordering::Acquire);
+        let mut at = consumed.load(Ordering::Relaxed);
+        while at < end {
+            let place = self.page + (at as usize & (self.bytes - 1));
+            // SAFETY: the data lies behind the kernel's page, twice, so a record within it is whole.
+            let length = unsafe {
+                let header = self.kernels.cast::<u8>().add(place).cast::<AtomicU32>();
+                (*header).load(Ordering::Acquire)
+            };
+            if length & BUSY != 0 {
+                break;
+            }
+            let bytes = (length & !DISCARDED) as usize;
+            if length & DISCARDED == 0 {
+                // SAFETY: as above; the kernel does not touch the record until we give it back.
+                take(unsafe {
+                    let data = self.kernels.cast::<u8>().add(place + HEADER as usize);
+                    std::slice::from_raw_parts(data, bytes)
+                });
+            }
+            at += HEADER + (bytes as u64).next_multiple_of(8);
+            consumed.store(at, Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        // SAFETY: mapped in `create` with these lengths, unmapped once.
+        unsafe {
+            libc::munmap(self.ours, self.page);
+            libc::munmap(self.kernels, self.page + 2 * self.bytes);
+        }
+    }
+}
+
+fn map(fd: &OwnedFd, bytes: usize, access: i32, offset: usize) -> io::Result<*mut libc::c_void> {
+    // SAFETY: a new mapping at a place of the kernel's choice.
+    let place = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            access,
+            libc::MAP_SHARED,
+            fd.as_raw_fd(),
+            offset as libc::off_t,
+        )
+    };
+    if place == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(place)
+}

@@ -1,0 +1,149 @@
+//! The eBPF collector: two small programs on `sched_switch` and `sched_waking`, written as
+//! instructions ([`program`]) so that no compiler and no kernel headers are needed to build or to
+//! run; the kernel drops everything that is not of the watched process.
+
+pub mod insn;
+pub mod map;
+pub mod program;
+pub mod record;
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use perf_event_open_sys::bindings as perf;
+
+use self::map::{Counter, Ring, Set};
+use self::record::Record;
+use super::kernel::{Tracing, bpf, event, open_event};
+
+const PROG_LOAD: u32 = 5;
+const PROG_TYPE_TRACEPOINT: u32 = 5;
+/// The verifier's words about a program it refuses.
+const LOG_BYTES: usize = 64 * 1024;
+
+pub struct Ebpf {
+    ring: Ring,
+    tids: Set,
+    lost: Counter,
+    _attached: Vec<OwnedFd>,
+}
+
+#[repr(C)]
+struct ProgLoad {
+    prog_type: u32,
+    insn_cnt: u32,
+    insns: u64,
+    license: u64,
+    log_level: u32,
+    log_size: u32,
+    log_buf: u64,
+    kern_version: u32,
+    prog_flags: u32,
+    prog_name: [u8; 16],
+}
+
+impl Ebpf {
+    /// Attaches to every switch and wake of `pid`'s threads; `tids` are those that live now.
+    pub fn attach(pid: u32, tids: &[u32]) -> io::Result<Ebpf> {
+        let tracing = Tracing::open()?;
+        let maps = program::Maps {
+            tgids: Set::create(16)?,
+            tids: Set::create(program::THREADS_MAX)?,
+            ring: Ring::create(program::RING_BYTES)?,
+            lost: Counter::create()?,
+        };
+        maps.tgids.insert(pid)?;
+        for tid in tids {
+            maps.tids.insert(*tid)?;
+        }
+        let switch = program::Fields::parse_switch(&format_of(&tracing, "sched_switch")?)?;
+        let waking = program::Fields::parse_waking(&format_of(&tracing, "sched_waking")?)?;
+        let attached = [
+            ("sched_switch", program::switch(&maps, &switch)),
+            ("sched_waking", program::waking(&maps, &waking)),
+        ];
+        let mut held = Vec::new();
+        for (name, code) in attached {
+            held.extend(attach(&tracing, name, &load(name, &code)?)?);
+        }
+        Ok(Ebpf {
+            ring: maps.ring,
+            tids: maps.tids,
+            lost: maps.lost,
+            _attached: held,
+        })
+    }
+
+    /// What came since the last call, in the order of the ring.
+    pub fn drain(&mut self, mut take: impl FnMut(Record)) {
+        self.ring.drain(|bytes| {
+            if let Some(record) = record::parse(bytes) {
+                take(record);
+            }
+        });
+    }
+
+    /// A thread that ended must not keep its number watched: another process may get it.
+    pub fn forget(&self, tid: u32) {
+        self.tids.remove(tid);
+    }
+
+    pub fn watch(&self, tid: u32) {
+        let _ = self.tids.insert(tid);
+    }
+
+    pub fn lost(&self) -> u64 {
+        self.lost.read()
+    }
+}
+
+fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
+    tracing.read(&format!("events/sched/{name}/format"))
+}
+
+fn load(name: &str, code: &[u64]) -> io::Result<OwnedFd> {
+    let mut log = vec![0u8; LOG_BYTES];
+    let mut attr = ProgLoad {
+        prog_type: PROG_TYPE_TRACEPOINT,
+        insn_cnt: code.len() as u32,
+        insns: code.as_ptr() as u64,
+        license: c"Dual MIT/GPL".as_ptr() as u64,
+        log_level: 0,
+        log_size: 0,
+        log_buf: 0,
+        kern_version: 0,
+        prog_flags: 0,
+        prog_name: *b"highwater\0\0\0\0\0\0\0",
+    };
+    bpf(PROG_LOAD, &attr).or_else(|_| {
+        attr.log_level = 1;
+        attr.log_size = LOG_BYTES as u32;
+        attr.log_buf = log.as_mut_ptr() as u64;
+        bpf(PROG_LOAD, &attr).map_err(|error| {
+            let text = String::from_utf8_lossy(&log);
+            let words: Vec<&str> = text.trim_end_matches('\0').lines().rev().take(4).collect();
+            let words: Vec<&str> = words.into_iter().rev().collect();
+            io::Error::other(format!("{name}: {error}: {}", words.join("; ")))
+        })
+    })
+}
+
+/// One event is enough for all CPUs: programs hang on the tracepoint, not on the event.
+fn attach(tracing: &Tracing, name: &str, program: &OwnedFd) -> io::Result<[OwnedFd; 1]> {
+    let id = tracing.read(&format!("events/sched/{name}/id"))?;
+    let id = id.trim().parse().map_err(io::Error::other)?;
+    let mut attr = event(perf::PERF_TYPE_TRACEPOINT, id);
+    attr.__bindgen_anon_1.sample_period = 1;
+    let fd = open_event(&mut attr, -1, 0)?;
+    // SAFETY: both descriptors live; the ioctls take a descriptor and nothing.
+    let results = unsafe {
+        [
+            perf_event_open_sys::ioctls::SET_BPF(fd.as_raw_fd(), program.as_raw_fd() as u32),
+            perf_event_open_sys::ioctls::ENABLE(fd.as_raw_fd(), 0),
+        ]
+    };
+    match results.iter().all(|result| *result == 0) {
+        true => Ok([fd]),
+        false => Err(io::Error::last_os_error()),
+    }
+}

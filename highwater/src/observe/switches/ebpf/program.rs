@@ -1,0 +1,278 @@
+//! The two programs. What they tell is [`super::record::Record`].
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R10, Reg, Size};
+use super::map::{Counter, Ring, Set};
+use super::record::{IN, OUT, STACK_BYTES, WAKING, at};
+
+/// Threads watched at a time.
+pub const THREADS_MAX: u32 = 32_768;
+/// About 80,000 switches; drained many times a second.
+pub const RING_BYTES: u32 = 8 << 20;
+/// A waker's stack is copied only when the wait it ends lasted this long.
+const STACK_AFTER_NS: i32 = 1_000_000;
+
+pub struct Maps {
+    pub tgids: Set,
+    pub tids: Set,
+    pub ring: Ring,
+    pub lost: Counter,
+}
+
+/// Where a tracepoint's fields lie in its record; from its `format` file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fields {
+    pub tid: i16,
+    pub state: i16,
+    pub other: i16,
+    pub comm: i16,
+}
+
+impl Fields {
+    pub fn parse_switch(format: &str) -> io::Result<Fields> {
+        Ok(Fields {
+            tid: offset(format, "prev_pid", 4)?,
+            state: offset(format, "prev_state", 8)?,
+            other: offset(format, "next_pid", 4)?,
+            comm: offset(format, "prev_comm[16]", 16)?,
+        })
+    }
+
+    pub fn parse_waking(format: &str) -> io::Result<Fields> {
+        Ok(Fields {
+            tid: offset(format, "pid", 4)?,
+            state: 0,
+            other: 0,
+            comm: 0,
+        })
+    }
+}
+
+/// The offset of a field of that name and size.
+fn offset(format: &str, name: &str, size: usize) -> io::Result<i16> {
+    let line = format.lines().find(|line| {
+        let declared = line.trim().strip_prefix("field:").unwrap_or("");
+        let declared = declared.split(';').next().unwrap_or("");
+        declared.split_whitespace().last() == Some(name)
+    });
+    let number = |key: &str| -> Option<usize> {
+        let part = line?.split(';').find_map(|p| p.trim().strip_prefix(key))?;
+        part.parse().ok()
+    };
+    match (number("offset:"), number("size:")) {
+        (Some(offset), Some(found)) if found == size => Ok(offset as i16),
+        _ => Err(io::Error::other(format!(
+            "this kernel's tracepoint has no field {name} of {size} bytes"
+        ))),
+    }
+}
+
+/// Registers of the interrupted user code within `struct pt_regs`.
+#[cfg(target_arch = "x86_64")]
+const USER: [(i16, i16); 8] = [
+    (at::NUMBER, 120),
+    (at::PC, 128),
+    (at::SP, 152),
+    (at::FP, 32),
+    (at::ARGS, 112),
+    (at::ARGS + 8, 104),
+    (at::ARGS + 16, 96),
+    (at::ARGS + 24, 56),
+];
+/// As above; the first argument is the one saved before the call.
+#[cfg(target_arch = "aarch64")]
+const USER: [(i16, i16); 8] = [
+    (at::NUMBER, 280),
+    (at::PC, 256),
+    (at::SP, 248),
+    (at::FP, 232),
+    (at::ARGS, 272),
+    (at::ARGS + 8, 8),
+    (at::ARGS + 16, 16),
+    (at::ARGS + 24, 24),
+];
+
+/// The record on the program's stack, above the key at -8 and the value at -16.
+const RECORD: i16 = -16 - at::HEAD;
+
+/// On `sched_switch`: who left and why, then who came.
+pub fn switch(maps: &Maps, fields: &Fields) -> Vec<u64> {
+    let mut code = Code::default();
+    code.copy(R6, R1);
+    code.call(Helper::CurrentPidTgid);
+    code.copy(R7, R0);
+    code.shift_right(R0, 32);
+    lookup(&mut code, &maps.tgids, R0);
+    code.jump_if_zero(R0, "next");
+    begin(&mut code, OUT, at::STACK);
+    code.load(Size::B4, R1, R6, fields.tid);
+    code.store(Size::B4, R10, RECORD + at::TID, R1);
+    code.store(Size::B4, R10, -8, R1);
+    code.load(Size::B8, R1, R6, fields.state);
+    code.store(Size::B4, R10, RECORD + at::FLAGS, R1);
+    remember(&mut code, &maps.tids);
+    user_registers(&mut code);
+    output(&mut code, maps, at::STACK, "counted_out");
+    code.label("next");
+    code.load(Size::B4, R8, R6, fields.other);
+    lookup(&mut code, &maps.tids, R8);
+    code.jump_if_zero(R0, "end");
+    begin(&mut code, IN, at::STACK);
+    code.store(Size::B4, R10, RECORD + at::TID, R8);
+    code.store(Size::B4, R10, RECORD + at::OTHER, R7);
+    code.shift_right(R7, 32);
+    code.store(Size::B4, R10, RECORD + at::OTHER_PROCESS, R7);
+    for half in [0, 8] {
+        code.load(Size::B8, R1, R6, fields.comm + half);
+        code.store(Size::B8, R10, RECORD + at::COMM + half, R1);
+    }
+    output(&mut code, maps, at::STACK, "counted_in");
+    end(code)
+}
+
+/// On `sched_waking`: who makes whom runnable; with the waker's stack after a long wait.
+pub fn waking(maps: &Maps, fields: &Fields) -> Vec<u64> {
+    let mut code = Code::default();
+    code.copy(R6, R1);
+    code.load(Size::B4, R8, R6, fields.tid);
+    lookup(&mut code, &maps.tids, R8);
+    code.jump_if_zero(R0, "end");
+    // Since when it waits.
+    code.load(Size::B8, R7, R0, 0);
+    begin(&mut code, WAKING, at::HEAD);
+    code.store(Size::B4, R10, RECORD + at::TID, R8);
+    code.load(Size::B8, R8, R10, RECORD + at::TIME);
+    code.subtract(R8, R7);
+    code.call(Helper::CurrentPidTgid);
+    code.store(Size::B4, R10, RECORD + at::OTHER, R0);
+    code.shift_right(R0, 32);
+    code.store(Size::B4, R10, RECORD + at::OTHER_PROCESS, R0);
+    lookup(&mut code, &maps.tgids, R0);
+    code.jump_if_zero(R0, "plain");
+    code.jump_if_less(R8, STACK_AFTER_NS, "plain");
+    user_registers(&mut code);
+    code.copy(R1, R10);
+    code.add(R1, i32::from(RECORD + at::STACK));
+    code.set(R2, STACK_BYTES as i32);
+    code.load(Size::B8, R3, R10, RECORD + at::SP);
+    code.call(Helper::ProbeReadUser);
+    output(&mut code, maps, at::HEAD, "counted_long");
+    code.jump("end");
+    code.label("plain");
+    output(&mut code, maps, at::STACK, "counted_waking");
+    end(code)
+}
+
+fn end(mut code: Code) -> Vec<u64> {
+    code.label("end");
+    code.set(R0, 0);
+    code.exit();
+    code.finish()
+}
+
+/// R0: where `map` keeps the value of `key`, or 0. The key's register must not be R0 to R5 but R0.
+fn lookup(code: &mut Code, map: &Set, key: Reg) {
+    code.store(Size::B4, R10, -8, key);
+    code.copy(R2, R10);
+    code.add(R2, -8);
+    code.map(R1, map.fd().as_raw_fd());
+    code.call(Helper::MapLookup);
+}
+
+/// An empty record with its time.
+fn begin(code: &mut Code, kind: i32, bytes: i16) {
+    for offset in (0..bytes).step_by(8) {
+        code.store_value(Size::B8, R10, RECORD + offset, 0);
+    }
+    code.call(Helper::KtimeNs);
+    code.store(Size::B8, R10, RECORD + at::TIME, R0);
+    code.store_value(Size::B4, R10, RECORD + at::KIND, kind);
+}
+
+/// The thread whose number is at -8 is watched from now on, and waits since the record's time.
+fn remember(code: &mut Code, tids: &Set) {
+    code.load(Size::B8, R1, R10, RECORD + at::TIME);
+    code.store(Size::B8, R10, -16, R1);
+    code.map(R1, tids.fd().as_raw_fd());
+    code.copy(R2, R10);
+    code.add(R2, -8);
+    code.copy(R3, R10);
+    code.add(R3, -16);
+    code.set(R4, 0);
+    code.call(Helper::MapUpdate);
+}
+
+fn user_registers(code: &mut Code) {
+    code.call(Helper::CurrentTask);
+    code.copy(R1, R0);
+    code.call(Helper::TaskRegs);
+    code.copy(R8, R0);
+    for (to, from) in USER {
+        code.load(Size::B8, R1, R8, from);
+        code.store(Size::B8, R10, RECORD + to, R1);
+    }
+}
+
+/// Into the ring; what does not fit is counted. The reader polls, so nobody is woken.
+fn output(code: &mut Code, maps: &Maps, bytes: i16, counted: &'static str) {
+    const NO_WAKEUP: i32 = 1;
+    code.map(R1, maps.ring.fd().as_raw_fd());
+    code.copy(R2, R10);
+    code.add(R2, i32::from(RECORD));
+    code.set(R3, i32::from(bytes));
+    code.set(R4, NO_WAKEUP);
+    code.call(Helper::RingOutput);
+    code.jump_if_zero(R0, counted);
+    code.store_value(Size::B4, R10, -8, 0);
+    code.copy(R2, R10);
+    code.add(R2, -8);
+    code.map(R1, maps.lost.fd().as_raw_fd());
+    code.call(Helper::MapLookup);
+    code.jump_if_zero(R0, counted);
+    code.set(R1, 1);
+    code.atomic_add(R0, 0, R1);
+    code.label(counted);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// events/sched/sched_switch/format of Linux 6.18, its fields.
+    const SWITCH: &str = "\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+        \tfield:char prev_comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+        \tfield:pid_t prev_pid;\toffset:24;\tsize:4;\tsigned:1;\n\
+        \tfield:int prev_prio;\toffset:28;\tsize:4;\tsigned:1;\n\
+        \tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n\
+        \tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n\
+        \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n";
+
+    #[test]
+    fn fields_are_found_where_the_kernel_says() {
+        let fields = Fields::parse_switch(SWITCH).unwrap();
+        let (tid, state, other, comm) = (24, 32, 56, 8);
+        assert_eq!(
+            fields,
+            Fields {
+                tid,
+                state,
+                other,
+                comm
+            }
+        );
+    }
+
+    #[test]
+    fn another_kernels_tracepoint_is_refused_in_words() {
+        let odd = SWITCH.replace(
+            "prev_state;\toffset:32;\tsize:8",
+            "prev_state;\toffset:32;\tsize:4",
+        );
+        let error = Fields::parse_switch(&odd).unwrap_err().to_string();
+        assert!(error.contains("prev_state"), "{error}");
+    }
+}

@@ -1,0 +1,186 @@
+//! The perf events: the clock and major faults of all CPUs (root), or switches, clock and faults
+//! of each thread of one process (anybody, own processes).
+
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use perf_event_open_sys::bindings as perf;
+
+use super::kernel::{event, open_event};
+use super::ring::{REGISTERS, Record, Ring, SAMPLE};
+
+/// Samples of the clock a second and CPU.
+pub const SAMPLES_PER_SECOND: u64 = 199;
+/// Bytes of stack copied with a sample; what lies further out changes seldom and is read later.
+const STACK_BYTES: u32 = 4 * 1024;
+/// 2 MiB a CPU for root; without, the kernel allows 516 KiB a CPU, the page of positions included.
+const PAGES_ROOT: usize = 512;
+const PAGES_USER: usize = 128;
+
+pub struct Events {
+    rings: Vec<Option<(OwnedFd, Ring)>>,
+    cpus: Vec<i32>,
+    /// Of each thread, its events on every CPU.
+    threads: HashMap<u32, Vec<OwnedFd>>,
+    refused: HashSet<u32>,
+    pub lost: u64,
+    system_wide: Vec<OwnedFd>,
+}
+
+impl Events {
+    /// The clock and the major faults of every CPU, all processes.
+    pub fn of_all_cpus() -> io::Result<Events> {
+        let mut events = Events::empty();
+        for at in 0..events.cpus.len() {
+            let clock = open_event(&mut clock(true), -1, events.cpus[at])?;
+            let faults = open_event(&mut faults(true), -1, events.cpus[at])?;
+            events.join(at, clock, PAGES_ROOT, None)?;
+            events.join(at, faults, PAGES_ROOT, None)?;
+        }
+        Ok(events)
+    }
+
+    /// Nothing yet; threads come with [`Events::watch`].
+    pub fn of_threads() -> Events {
+        Events::empty()
+    }
+
+    fn empty() -> Events {
+        let cpus = online_cpus();
+        Events {
+            rings: cpus.iter().map(|_| None).collect(),
+            cpus,
+            threads: HashMap::new(),
+            refused: HashSet::new(),
+            lost: 0,
+            system_wide: Vec::new(),
+        }
+    }
+
+    /// Switches, clock and faults of a thread; those it starts later are watched with it.
+    pub fn watch(&mut self, tid: u32, inherit: bool) -> io::Result<()> {
+        if self.threads.contains_key(&tid) || self.refused.contains(&tid) {
+            return Ok(());
+        }
+        for at in 0..self.cpus.len() {
+            for mut attr in [clock(false), faults(false)] {
+                attr.set_inherit(u64::from(inherit));
+                attr.set_inherit_thread(u64::from(inherit));
+                let opened = open_event(&mut attr, tid as i32, self.cpus[at]);
+                let fd = opened.inspect_err(|_| {
+                    self.refused.insert(tid);
+                    self.threads.remove(&tid);
+                })?;
+                self.join(at, fd, PAGES_USER, Some(tid))?;
+            }
+        }
+        Ok(())
+    }
+
+    pub fn forget(&mut self, tid: u32) {
+        self.threads.remove(&tid);
+        self.refused.remove(&tid);
+    }
+
+    pub fn is_watched(&self, tid: u32) -> bool {
+        self.threads.contains_key(&tid)
+    }
+
+    /// Sends an event's records to its CPU's ring; the first one there brings the ring.
+    fn join(&mut self, at: usize, fd: OwnedFd, pages: usize, tid: Option<u32>) -> io::Result<()> {
+        match &self.rings[at] {
+            Some((first, _)) => {
+                // SAFETY: both descriptors live.
+                let result = unsafe {
+                    perf_event_open_sys::ioctls::SET_OUTPUT(fd.as_raw_fd(), first.as_raw_fd())
+                };
+                if result != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+                match tid {
+                    Some(tid) => self.threads.entry(tid).or_default().push(fd),
+                    None => self.system_wide.push(fd),
+                }
+            }
+            None => {
+                let ring = Ring::map(&fd, pages)?;
+                self.rings[at] = Some((fd, ring));
+                if let Some(tid) = tid {
+                    self.threads.entry(tid).or_default();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub fn drain(&mut self, mut take: impl FnMut(Record)) {
+        let mut lost = 0;
+        for (_, ring) in self.rings.iter_mut().flatten() {
+            ring.drain(|record| match record {
+                Record::Lost(count) => lost += count,
+                other => take(other),
+            });
+        }
+        self.lost += lost;
+    }
+}
+
+fn sampled(attr: &mut perf::perf_event_attr) {
+    attr.sample_type = u64::from(SAMPLE);
+    attr.sample_regs_user = REGISTERS;
+    attr.sample_stack_user = STACK_BYTES;
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
+    attr.set_sample_id_all(1);
+}
+
+fn clock(all: bool) -> perf::perf_event_attr {
+    let config = u64::from(perf::PERF_COUNT_SW_CPU_CLOCK);
+    let mut attr = event(perf::PERF_TYPE_SOFTWARE, config);
+    sampled(&mut attr);
+    attr.__bindgen_anon_1.sample_freq = SAMPLES_PER_SECOND;
+    attr.set_freq(1);
+    if !all {
+        attr.set_exclude_kernel(1);
+        attr.set_context_switch(1);
+    }
+    attr
+}
+
+fn faults(all: bool) -> perf::perf_event_attr {
+    let config = u64::from(perf::PERF_COUNT_SW_PAGE_FAULTS_MAJ);
+    let mut attr = event(perf::PERF_TYPE_SOFTWARE, config);
+    sampled(&mut attr);
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.set_exclude_kernel(u64::from(!all));
+    attr
+}
+
+/// The numbers in /sys/devices/system/cpu/online: "0-3,6".
+pub fn online_cpus() -> Vec<i32> {
+    let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+    let cpus = parse_list(text.trim());
+    if cpus.is_empty() { vec![0] } else { cpus }
+}
+
+fn parse_list(text: &str) -> Vec<i32> {
+    let range = |part: &str| -> Option<(i32, i32)> {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some((first.parse().ok()?, last.parse().ok()?))
+    };
+    text.split(',')
+        .filter_map(range)
+        .flat_map(|(first, last)| first..=last)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(super::parse_list("0-3,6"), [0, 1, 2, 3, 6]);
+        assert_eq!(super::parse_list("0"), [0]);
+        assert!(super::parse_list("").is_empty());
+    }
+}

@@ -1,0 +1,289 @@
+//! Goroutines: threads do not wait in a Go program, goroutines do. Probes on three functions of its
+//! runtime (`gopark`, `ready`, `execute`) tell who parks and why, who makes whom runnable, and
+//! which goroutine is on which thread; the analysis then sees goroutines as it sees threads.
+
+mod program;
+
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use perf_event_open_sys::bindings as perf;
+
+pub use self::program::Program;
+use super::event::{Event, StackId, Tid, Wait, WaitKind, Waker, What};
+use super::events::online_cpus;
+use super::kernel::{event, open_event};
+use super::places::Places;
+use super::ring::{Ring, Words};
+use super::waits::Waits;
+
+/// Pages of each CPU's ring: 512 KiB.
+const PAGES: usize = 128;
+/// Frames of a goroutine's stack.
+const FRAMES: u16 = 32;
+/// Goroutines remembered; a server that starts one per request has many.
+const REMEMBERED_MAX: usize = 50_000;
+/// AX, BX, CX, BP, SP, IP, R14: Go's own calling convention since 1.17 has its arguments in the
+/// first three, and the goroutine in the last.
+const REGISTERS: u64 = 0b111 | 0b111 << 6 | 1 << 22;
+/// Every lock of a Go program: which one a goroutine waits for is not among gopark's arguments.
+const SOME_LOCK: u64 = 1;
+
+/// One hit of a probe.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Probe {
+    pub at_ns: u64,
+    pub tid: u32,
+    /// Innermost first; without the caller of the probed function.
+    pub stack: Vec<u64>,
+    pub args: [u64; 3],
+    pub goroutine: u64,
+    pub pc: u64,
+}
+
+pub struct Goroutines {
+    pid: u32,
+    program: Program,
+    rings: Vec<(OwnedFd, Ring)>,
+    _joined: Vec<OwnedFd>,
+    on: HashMap<u32, Tid>,
+    /// Goroutines, and whether they have parked.
+    seen: HashMap<Tid, bool>,
+}
+
+impl Goroutines {
+    pub fn watch(pid: u32, program: &Program) -> io::Result<Goroutines> {
+        let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+        let kind = kind.trim().parse().map_err(io::Error::other)?;
+        let path = CString::new(format!("/proc/{pid}/exe"))?;
+        let (mut rings, mut joined) = (Vec::new(), Vec::new());
+        for cpu in online_cpus() {
+            let [gopark, rest @ ..] = program.offsets();
+            let first = open_probe(kind, &path, gopark, cpu)?;
+            let ring = Ring::map(&first, PAGES)?;
+            for offset in rest {
+                let fd = open_probe(kind, &path, offset, cpu)?;
+                share(&fd, &first)?;
+                joined.push(fd);
+            }
+            rings.push((first, ring));
+        }
+        Ok(Goroutines {
+            pid,
+            program: program.clone(),
+            rings,
+            _joined: joined,
+            on: HashMap::new(),
+            seen: HashMap::new(),
+        })
+    }
+
+    /// The goroutine that is on a thread now.
+    pub fn on_thread(&self, tid: u32) -> Option<Tid> {
+        self.on.get(&tid).copied()
+    }
+
+    pub fn seen(&self) -> Vec<Tid> {
+        self.seen.keys().copied().collect()
+    }
+
+    /// Hits since the last call, by time.
+    pub fn drain(&mut self) -> Vec<Probe> {
+        let mut found = Vec::new();
+        for (_, ring) in &mut self.rings {
+            ring.drain_bytes(|bytes| found.extend(parse(bytes, self.pid)));
+        }
+        found.sort_by_key(|probe| probe.at_ns);
+        found
+    }
+
+    /// The event that a hit stands for; and the goroutine, when its group is still to be learnt.
+    pub fn event(
+        &mut self,
+        probe: &Probe,
+        stack: StackId,
+        waits: &mut Waits,
+        places: &mut Places,
+    ) -> (Option<Event>, Option<Tid>) {
+        let at_ns = probe.at_ns;
+        let [first, second, third] = probe.args;
+        if self.program.is_gopark(probe.pc) {
+            self.on.remove(&probe.tid);
+            let goroutine = probe.goroutine;
+            let wait = self.wait(third as u8, second, stack, waits, places);
+            let grouped = self.parks_first(goroutine).then_some(goroutine);
+            let what = What::Blocked(wait);
+            let tid = goroutine;
+            return (Some(Event { at_ns, tid, what }), grouped);
+        }
+        self.remember(first);
+        if self.program.is_ready(probe.pc) {
+            let by = match self.on.get(&probe.tid) {
+                Some(waker) => Waker::Thread(*waker),
+                None => Waker::Outside,
+            };
+            let (tid, release) = (first, stack);
+            let what = What::Woken { by, release };
+            return (Some(Event { at_ns, tid, what }), None);
+        }
+        self.on.insert(probe.tid, first);
+        let (tid, what) = (first, What::In { after: 0 });
+        (Some(Event { at_ns, tid, what }), None)
+    }
+
+    fn remember(&mut self, goroutine: Tid) {
+        if self.seen.len() < REMEMBERED_MAX {
+            self.seen.entry(goroutine).or_default();
+        }
+    }
+
+    /// True the first time: its stack then tells what it was started for.
+    fn parks_first(&mut self, goroutine: Tid) -> bool {
+        self.remember(goroutine);
+        let parked = self.seen.get_mut(&goroutine);
+        parked.is_some_and(|parked| !std::mem::replace(parked, true))
+    }
+
+    fn wait(
+        &self,
+        reason: u8,
+        lock: u64,
+        stack: StackId,
+        waits: &mut Waits,
+        places: &mut Places,
+    ) -> Wait {
+        let words = self.program.reason(reason);
+        let mut wait = match kind_of(words) {
+            WaitKind::Network => {
+                let way = match writes(places, stack) {
+                    true => "write",
+                    false => "read",
+                };
+                match self.program.descriptor(self.pid, lock, way == "write") {
+                    Some(fd) => waits.of_transfer(fd, way, places),
+                    None => Wait::of(WaitKind::Inbound, 0),
+                }
+            }
+            WaitKind::Lock => Wait::of(WaitKind::Lock, SOME_LOCK),
+            kind => Wait::of(kind, lock),
+        };
+        if wait.doing == 0 {
+            wait.doing = places.text(words);
+        }
+        wait.stack = stack;
+        wait
+    }
+}
+
+fn writes(places: &Places, stack: StackId) -> bool {
+    let frames = &places.stack_of(stack).frames;
+    let inner = frames.iter().take(6);
+    inner
+        .clone()
+        .any(|f| f.name.contains("Write") || f.name.contains("onnect"))
+        && !inner.clone().any(|f| f.name.contains("Read"))
+}
+
+/// The runtime's own words for why a goroutine parks.
+fn kind_of(reason: &str) -> WaitKind {
+    match reason {
+        "sleep" => WaitKind::Sleep,
+        "IO wait" => WaitKind::Network,
+        _ if reason.starts_with("sync.Mutex") || reason.starts_with("sync.RWMutex") => {
+            WaitKind::Lock
+        }
+        "semacquire" | "sync.Cond.Wait" | "sync.WaitGroup.Wait" => WaitKind::Queue,
+        _ if reason.starts_with("chan ") && !reason.contains("nil") => WaitKind::Queue,
+        _ if reason.starts_with("select") && !reason.contains("no cases") => WaitKind::Queue,
+        _ => WaitKind::Other,
+    }
+}
+
+fn open_probe(kind: u32, path: &CStr, offset: u64, cpu: i32) -> io::Result<OwnedFd> {
+    let mut attr = event(kind, 0);
+    attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
+    attr.__bindgen_anon_4.config2 = offset;
+    probed(&mut attr);
+    open_event(&mut attr, -1, cpu)
+}
+
+fn probed(attr: &mut perf::perf_event_attr) {
+    attr.__bindgen_anon_1.sample_period = 1;
+    attr.sample_type =
+        u64::from(perf::PERF_SAMPLE_TID | perf::PERF_SAMPLE_TIME | perf::PERF_SAMPLE_CALLCHAIN)
+            | u64::from(perf::PERF_SAMPLE_REGS_USER);
+    attr.sample_regs_user = REGISTERS;
+    attr.sample_max_stack = FRAMES;
+    attr.set_exclude_callchain_kernel(1);
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
+}
+
+fn share(fd: &OwnedFd, with: &OwnedFd) -> io::Result<()> {
+    // SAFETY: both descriptors live.
+    let result =
+        unsafe { perf_event_open_sys::ioctls::SET_OUTPUT(fd.as_raw_fd(), with.as_raw_fd()) };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// A sample as [`probed`] asks for it; `None` for other records and other processes.
+pub fn parse(bytes: &[u8], of: u32) -> Option<Probe> {
+    const USER: u64 = -512i64 as u64;
+    let mut words = Words::of(bytes);
+    if words.half()? != perf::PERF_RECORD_SAMPLE {
+        return None;
+    }
+    words.half()?;
+    let (pid, tid) = (words.half()?, words.half()?);
+    let at_ns = words.word()?;
+    let frames = words.word()?;
+    let mut stack = Vec::new();
+    for _ in 0..frames.min(u64::from(FRAMES) + 4) {
+        let address = words.word()?;
+        if address < USER {
+            // Return addresses point behind the call.
+            stack.push(if stack.is_empty() {
+                address
+            } else {
+                address - 1
+            });
+        }
+    }
+    words.word()?;
+    let [ax, bx, cx, _bp, _sp, pc, r14] = [(); 7].map(|()| words.word());
+    (pid == of).then_some(Probe {
+        at_ns,
+        tid,
+        stack,
+        args: [ax?, bx?, cx?],
+        goroutine: r14?,
+        pc: pc?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_sorted_by_the_runtimes_own_words() {
+        let cases = [
+            ("sync.Mutex.Lock", WaitKind::Lock),
+            ("sync.RWMutex.RLock", WaitKind::Lock),
+            ("IO wait", WaitKind::Network),
+            ("chan receive", WaitKind::Queue),
+            ("chan receive (nil chan)", WaitKind::Other),
+            ("select", WaitKind::Queue),
+            ("sleep", WaitKind::Sleep),
+            ("GC worker (idle)", WaitKind::Other),
+        ];
+        for (reason, kind) in cases {
+            assert_eq!(kind_of(reason), kind, "{reason}");
+        }
+    }
+}

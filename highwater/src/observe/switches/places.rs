@@ -1,0 +1,325 @@
+//! Texts and stacks, each kept once under a number: the analysis passes numbers around.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use blazesym::symbolize::source::{Process, Source};
+use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+
+use crate::observe::switches::event::{StackId, TextId};
+
+/// Different stacks kept; further ones have no names, and are counted.
+const STACKS_MAX: usize = 20_000;
+const TEXTS_MAX: usize = 20_000;
+
+/// A function on a stack.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    pub name: String,
+    /// File name of the program or library.
+    pub module: String,
+    /// Where the function begins, in the subject's memory; 0 when not known. Closures of one
+    /// function share a name and not this.
+    pub start: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Stack {
+    /// Innermost first; inlined functions are frames of their own.
+    pub frames: Vec<Frame>,
+    pub allocator: bool,
+}
+
+pub struct Places {
+    pid: u32,
+    symbolizer: Symbolizer,
+    names: HashMap<u64, Vec<Frame>>,
+    stacks: Vec<Stack>,
+    stack_ids: HashMap<Vec<u64>, StackId>,
+    texts: Vec<String>,
+    text_ids: HashMap<String, TextId>,
+    /// Stacks of which no frame has a name.
+    pub unresolved: u64,
+    pub refused: u64,
+}
+
+impl Places {
+    pub fn new(pid: u32) -> Places {
+        Places {
+            pid,
+            symbolizer: Symbolizer::builder().enable_auto_reload(false).build(),
+            names: HashMap::new(),
+            stacks: vec![Stack::default()],
+            stack_ids: HashMap::new(),
+            texts: vec![String::new()],
+            text_ids: HashMap::new(),
+            unresolved: 0,
+            refused: 0,
+        }
+    }
+
+    pub fn text(&mut self, words: &str) -> TextId {
+        if let Some(id) = self.text_ids.get(words) {
+            return *id;
+        }
+        if self.texts.len() >= TEXTS_MAX {
+            return 0;
+        }
+        let id = self.texts.len() as TextId;
+        self.texts.push(words.to_string());
+        self.text_ids.insert(words.to_string(), id);
+        id
+    }
+
+    pub fn words(&self, id: TextId) -> &str {
+        self.texts.get(id as usize).map_or("", String::as_str)
+    }
+
+    pub fn stack_of(&self, id: StackId) -> &Stack {
+        self.stacks.get(id as usize).unwrap_or(&self.stacks[0])
+    }
+
+    /// The number of a stack, its addresses named at once: later the process may be gone.
+    pub fn stack(&mut self, addresses: &[u64]) -> StackId {
+        if addresses.is_empty() {
+            return 0;
+        }
+        if let Some(id) = self.stack_ids.get(addresses) {
+            return *id;
+        }
+        if self.stacks.len() >= STACKS_MAX {
+            self.refused += 1;
+            return 0;
+        }
+        self.name(addresses);
+        let frames: Vec<Frame> = addresses
+            .iter()
+            .flat_map(|address| self.names.get(address).cloned().unwrap_or_default())
+            .collect();
+        if frames.iter().all(|frame| frame.name.starts_with("0x")) {
+            self.unresolved += 1;
+        }
+        let id = self.stacks.len() as StackId;
+        self.stacks.push(Stack {
+            allocator: frames.iter().any(|frame| is_allocation(&frame.name)),
+            frames,
+        });
+        self.stack_ids.insert(addresses.to_vec(), id);
+        id
+    }
+
+    /// `called` is the beginning of a function of the program's own, and not of the one that
+    /// `inner` is in.
+    pub fn is_another_function(&mut self, called: u64, inner: u64) -> bool {
+        self.name(&[called, inner]);
+        let start = |address| {
+            let frames: Option<&Vec<Frame>> = self.names.get(&address);
+            frames.and_then(|frames| frames.last())
+        };
+        let begins = start(called).is_some_and(|frame| frame.start == called && frame.is_own());
+        begins && start(inner).is_none_or(|frame| frame.start != called)
+    }
+
+    fn name(&mut self, addresses: &[u64]) {
+        let fresh: Vec<u64> = addresses
+            .iter()
+            .copied()
+            .filter(|address| !self.names.contains_key(address))
+            .collect();
+        if fresh.is_empty() {
+            return;
+        }
+        let mut process = Process::new(self.pid.into());
+        process.map_files = false;
+        let found = self
+            .symbolizer
+            .symbolize(&Source::Process(process), Input::AbsAddr(&fresh));
+        let Ok(found) = found else {
+            for address in fresh {
+                self.names.insert(address, vec![nameless(address)]);
+            }
+            return;
+        };
+        for (address, symbol) in fresh.into_iter().zip(found) {
+            self.names.insert(address, frames(address, &symbol));
+        }
+    }
+}
+
+fn nameless(address: u64) -> Frame {
+    Frame {
+        name: format!("{address:#x}"),
+        module: String::new(),
+        start: 0,
+    }
+}
+
+fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
+    let Symbolized::Sym(symbol) = symbol else {
+        return vec![nameless(address)];
+    };
+    let module = symbol
+        .module
+        .as_deref()
+        .and_then(|path| Path::new(path).file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
+    let frame = |name: &str| Frame {
+        name: name.to_string(),
+        module: module.clone(),
+        start: address - symbol.offset as u64,
+    };
+    let inlined = symbol.inlined.iter().rev().map(|f| frame(&f.name));
+    inlined.chain([frame(&symbol.name)]).collect()
+}
+
+/// The C allocator's own interface and the calls that give memory back or take it, by the names
+/// that every implementation has to export.
+fn is_allocation(name: &str) -> bool {
+    const INTERFACE: &[&str] = &[
+        "malloc",
+        "free",
+        "calloc",
+        "realloc",
+        "reallocarray",
+        "posix_memalign",
+        "aligned_alloc",
+        "memalign",
+        "valloc",
+        "malloc_trim",
+        "cfree",
+        "operator new",
+        "operator delete",
+        "_Znwm",
+        "_ZdlPv",
+        "_ZdlPvm",
+        "madvise",
+        "munmap",
+        "brk",
+        "sbrk",
+        "mremap",
+    ];
+    let bare = name.split('@').next().unwrap_or(name);
+    let bare = bare.trim_start_matches("__libc_").trim_start_matches('_');
+    INTERFACE.contains(&bare) || INTERFACE.contains(&name)
+}
+
+impl Stack {
+    /// The function that is to blame: the innermost that is neither the C library's nor a
+    /// language's own runtime. Without one, the innermost with a name.
+    pub fn function(&self) -> Option<&str> {
+        let own = self.frames.iter().find(|frame| frame.is_own());
+        own.or(self.frames.first()).map(|frame| frame.name.as_str())
+    }
+
+    /// The outermost function of the program's own: what the thread was started for.
+    pub fn entry(&self) -> Option<&Frame> {
+        self.frames.iter().rev().find(|frame| frame.is_own())
+    }
+}
+
+impl Frame {
+    /// Not of the C library, the loader or a language's runtime and standard library.
+    pub fn is_own(&self) -> bool {
+        const LIBRARIES: &[&str] = &[
+            "libc.so",
+            "libc-",
+            "libpthread",
+            "ld-",
+            "libstdc++",
+            "libgcc_s",
+            "[vdso]",
+            "libm.so",
+        ];
+        const RUNTIMES: &[&str] = &[
+            "std::",
+            "core::",
+            "alloc::",
+            "<std::",
+            "<core::",
+            "<alloc::",
+            "<&",
+            "parking_lot",
+            "lock_api",
+            "<lock_api",
+            "runtime.",
+            "sync.",
+            "syscall.",
+            "internal/",
+            "net.",
+            "net/",
+            "os.",
+            "io.",
+            "bufio.",
+            "crypto/",
+            "time.",
+            "main_thread",
+            "__",
+            "0x",
+            "_start",
+            "clone",
+            "start_thread",
+            "syscall",
+            "<parking_lot",
+        ];
+        let library = LIBRARIES.iter().any(|name| self.module.starts_with(name));
+        let runtime = RUNTIMES.iter().any(|name| self.name.starts_with(name));
+        !library && !runtime && !is_allocation(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stack(names: &[(&str, &str)]) -> Stack {
+        let frame = |(name, module): &(&str, &str)| Frame {
+            name: (*name).into(),
+            module: (*module).into(),
+            start: 0,
+        };
+        Stack {
+            frames: names.iter().map(frame).collect(),
+            allocator: false,
+        }
+    }
+
+    #[test]
+    fn the_function_to_blame_is_the_programs_own() {
+        let c = stack(&[
+            ("__libc_recv", "libc.so.6"),
+            ("http_post", "service"),
+            ("export_batch", "service"),
+            ("start_thread", "libc.so.6"),
+        ]);
+        assert_eq!(c.function(), Some("http_post"));
+        assert_eq!(c.entry().map(|f| f.name.as_str()), Some("export_batch"));
+        let rust = stack(&[
+            ("syscall", "libc.so.6"),
+            ("std::sys::sync::mutex::futex::Mutex::wake", "service"),
+            ("service::flush", "service"),
+            (
+                "std::sys::backtrace::__rust_begin_short_backtrace",
+                "service",
+            ),
+        ]);
+        assert_eq!(rust.function(), Some("service::flush"));
+        assert_eq!(stack(&[]).function(), None);
+    }
+
+    #[test]
+    fn allocation_is_told_by_the_interface() {
+        for name in [
+            "malloc",
+            "__libc_free",
+            "madvise",
+            "__munmap",
+            "operator new",
+        ] {
+            assert!(is_allocation(name), "{name}");
+        }
+        for name in ["export_batch", "free_list_walk", "remalloc"] {
+            assert!(!is_allocation(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! From (pc, sp, fp) and a piece of stack to return addresses: framehop over the subject's own
+//! `.eh_frame`, the thread not stopped.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+use framehop::{
+    CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
+    UnwindRegsNative, Unwinder, UnwinderNative,
+};
+use object::{Object, ObjectSection, ObjectSegment, ReadCache, SegmentFlags};
+use procfs::process::{MMPermissions, MMapPath, Process};
+
+use super::memory::Memory;
+use super::ring::Registers;
+
+/// Frames of one stack.
+pub const FRAMES_MAX: usize = 64;
+/// Bytes of a blocked thread's stack read at once.
+const STACK_BYTES: usize = 32 * 1024;
+/// Libraries whose unwind tables are kept; further ones are walked by frame pointers.
+const MODULES_MAX: usize = 256;
+/// Unwind tables of one file larger than this are left out: memory is bounded.
+const TABLE_BYTES_MAX: u64 = 16 << 20;
+
+type Bytes = Arc<[u8]>;
+
+pub struct Stacks {
+    memory: Memory,
+    unwinder: UnwinderNative<Bytes, MayAllocateDuringUnwind>,
+    cache: CacheNative<MayAllocateDuringUnwind>,
+    modules: HashMap<(String, u64), ()>,
+    code: Vec<Range<u64>>,
+    files: Vec<(Range<u64>, String)>,
+    /// By return address, what a direct call before it calls.
+    calls: HashMap<u64, Option<u64>>,
+}
+
+impl Stacks {
+    pub fn new(pid: u32) -> Stacks {
+        let mut stacks = Stacks {
+            memory: Memory { pid },
+            unwinder: UnwinderNative::new(),
+            cache: CacheNative::new(),
+            modules: HashMap::new(),
+            code: Vec::new(),
+            files: Vec::new(),
+            calls: HashMap::new(),
+        };
+        stacks.reload();
+        stacks
+    }
+
+    /// Takes up what was mapped since.
+    pub fn reload(&mut self) {
+        let pid = self.memory.pid;
+        let Ok(maps) = Process::new(pid as i32).and_then(|process| process.maps()) else {
+            return;
+        };
+        self.code.clear();
+        self.files.clear();
+        for map in maps {
+            if let MMapPath::Path(path) = &map.pathname {
+                let range = map.address.0..map.address.1;
+                self.files
+                    .push((range, path.to_string_lossy().into_owned()));
+            }
+            if !map.perms.contains(MMPermissions::EXECUTE) {
+                continue;
+            }
+            self.code.push(map.address.0..map.address.1);
+            let MMapPath::Path(path) = &map.pathname else {
+                continue;
+            };
+            let path = path.to_string_lossy().into_owned();
+            let key = (path.clone(), map.address.0);
+            if self.modules.len() < MODULES_MAX && !self.modules.contains_key(&key) {
+                self.modules.insert(key, ());
+                let inside = format!("/proc/{pid}/root{path}");
+                let module = module(&inside, map.address.0..map.address.1, map.offset);
+                if let Some(module) = module {
+                    self.unwinder.add_module(module);
+                }
+            }
+        }
+    }
+
+    /// The file mapped at an address; `None` for anonymous memory.
+    pub fn file_at(&self, address: u64) -> Option<&str> {
+        let mapped = self
+            .files
+            .iter()
+            .find(|(range, _)| range.contains(&address));
+        mapped.map(|(_, path)| path.as_str())
+    }
+
+    pub fn is_code(&self, address: u64) -> bool {
+        self.code.iter().any(|range| range.contains(&address))
+    }
+
+    /// What the call instruction before a return address calls, when it says so itself.
+    #[cfg(target_arch = "x86_64")]
+    pub fn called_before(&mut self, return_address: u64) -> Option<u64> {
+        const CALL: u8 = 0xe8;
+        let memory = self.memory;
+        let decode = || {
+            let mut bytes = [0; 5];
+            let read = memory
+                .read(return_address.checked_sub(5)?, &mut bytes)
+                .ok()?;
+            let [opcode, distance @ ..] = bytes;
+            let distance = i64::from(i32::from_le_bytes(distance));
+            (read == 5 && opcode == CALL).then(|| return_address.wrapping_add_signed(distance))
+        };
+        *self.calls.entry(return_address).or_insert_with(decode)
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn called_before(&mut self, _return_address: u64) -> Option<u64> {
+        None
+    }
+
+    /// A thread that is off its CPU: its stack does not change while it waits.
+    pub fn of_blocked(&mut self, regs: Registers) -> Vec<u64> {
+        let stack = self.memory.stretch(regs.sp, STACK_BYTES);
+        self.of_bytes(regs, &stack)
+    }
+
+    /// From a copy of the stack that begins at `regs.sp`. Innermost address first.
+    pub fn of_bytes(&mut self, regs: Registers, stack: &[u8]) -> Vec<u64> {
+        let memory = self.memory;
+        let mut read = |address: u64| -> Result<u64, ()> {
+            let at = address.checked_sub(regs.sp).ok_or(())? as usize;
+            if let Some(bytes) = stack.get(at..at + 8) {
+                return Ok(u64::from_ne_bytes(bytes.try_into().map_err(|_| ())?));
+            }
+            // Past the copy: what lies further out hardly changes.
+            let mut bytes = [0; 8];
+            match memory.read(address, &mut bytes) {
+                Ok(8) => Ok(u64::from_ne_bytes(bytes)),
+                _ => Err(()),
+            }
+        };
+        let mut frames = Vec::new();
+        let mut walk = self
+            .unwinder
+            .iter_frames(regs.pc, native(regs), &mut self.cache, &mut read);
+        while let Ok(Some(frame)) = walk.next() {
+            if frames.len() == FRAMES_MAX {
+                break;
+            }
+            frames.push(match frame {
+                FrameAddress::InstructionPointer(pc) => pc,
+                FrameAddress::ReturnAddress(pc) => pc.get() - 1,
+            });
+        }
+        frames
+    }
+
+    /// As [`Stacks::of_blocked`], when the frame pointer is not known (/proc tells pc and sp only):
+    /// each word of the stack that could be a saved frame pointer is tried, and the longest walk
+    /// wins.
+    pub fn of_blocked_without_fp(&mut self, regs: Registers) -> Vec<u64> {
+        let stack = self.memory.stretch(regs.sp, STACK_BYTES);
+        let mut best = self.of_bytes(regs, &stack);
+        const TRIED_BYTES: usize = 1024;
+        let end = regs.sp + stack.len() as u64;
+        for at in (0..stack.len().min(TRIED_BYTES).saturating_sub(16)).step_by(8) {
+            let word = |at: usize| {
+                let bytes = stack[at..at + 8].try_into().unwrap_or([0; 8]);
+                u64::from_ne_bytes(bytes)
+            };
+            let saved = word(at);
+            let here = regs.sp + at as u64;
+            if saved <= here || saved >= end || !self.is_code(word(at + 8)) {
+                continue;
+            }
+            let tried = self.of_bytes(Registers { fp: here, ..regs }, &stack);
+            if tried.len() > best.len() {
+                best = tried;
+            }
+        }
+        best
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn native(regs: Registers) -> UnwindRegsNative {
+    UnwindRegsNative::new(regs.pc, regs.sp, regs.fp)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn native(regs: Registers) -> UnwindRegsNative {
+    UnwindRegsNative::new(regs.lr, regs.sp, regs.fp)
+}
+
+fn module(path: &str, range: Range<u64>, offset: u64) -> Option<Module<Bytes>> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let executable =
+        |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0);
+    let segment = file.segments().find(|segment| {
+        let (start, size) = segment.file_range();
+        executable(segment.flags()) && offset <= start + size && offset + range.end > start
+    })?;
+    let bias = range.start.wrapping_sub(
+        segment
+            .address()
+            .wrapping_add(offset)
+            .wrapping_sub(segment.file_range().0),
+    );
+    let place = |name: &str| {
+        let section = file.section_by_name(name)?;
+        Some(section.address()..section.address() + section.size())
+    };
+    let data = |name: &str| -> Option<Bytes> {
+        let section = file.section_by_name(name)?;
+        if section.size() > TABLE_BYTES_MAX {
+            return None;
+        }
+        Some(section.data().ok()?.into())
+    };
+    let sections = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: place(".text"),
+        got_svma: place(".got"),
+        eh_frame_svma: place(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: place(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        ..Default::default()
+    };
+    Some(Module::new(path.to_string(), range, bias, sections))
+}

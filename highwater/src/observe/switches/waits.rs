@@ -1,0 +1,332 @@
+//! What a blocked thread waits for, from its system call and the arguments.
+
+use crate::observe::switches::event::{Wait, WaitKind};
+
+use super::descriptors::{Descriptor, Descriptors, Kind};
+use super::memory::Memory;
+use super::places::Places;
+
+/// A system call as it stands when its thread is off its CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Call {
+    /// Negative: not in a system call, so in a fault.
+    pub number: i64,
+    pub args: [u64; 4],
+}
+
+pub struct Waits {
+    memory: Memory,
+    descriptors: Descriptors,
+    /// The subject's threads belong to a runtime that parks and wakes them as it likes (Go).
+    pub futexes_are_the_runtimes: bool,
+}
+
+/// What a call number stands for; the arguments say more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Futex,
+    Read,
+    Write,
+    Connect,
+    Accept,
+    Poll,
+    ManyWaited,
+    Sleep,
+    Sync(&'static str),
+    File(&'static str),
+    Memory(&'static str),
+    Other,
+}
+
+fn sort(number: i64) -> Sort {
+    match number {
+        libc::SYS_futex => Sort::Futex,
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_pread64
+        | libc::SYS_preadv
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_recvmmsg => Sort::Read,
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwrite64
+        | libc::SYS_pwritev
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_sendfile
+        | libc::SYS_splice => Sort::Write,
+        libc::SYS_connect => Sort::Connect,
+        libc::SYS_accept | libc::SYS_accept4 => Sort::Accept,
+        libc::SYS_ppoll => Sort::Poll,
+        libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Sort::ManyWaited,
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Sort::Sleep,
+        libc::SYS_fsync => Sort::Sync("fsync"),
+        libc::SYS_fdatasync => Sort::Sync("fdatasync"),
+        libc::SYS_sync_file_range => Sort::Sync("sync_file_range"),
+        libc::SYS_ftruncate => Sort::Sync("ftruncate"),
+        libc::SYS_fallocate => Sort::Sync("fallocate"),
+        libc::SYS_syncfs => Sort::Sync("syncfs"),
+        libc::SYS_getdents64 => Sort::Sync("getdents"),
+        libc::SYS_msync => Sort::File("msync"),
+        libc::SYS_sync => Sort::File("sync"),
+        libc::SYS_openat => Sort::File("open"),
+        libc::SYS_unlinkat => Sort::File("unlink"),
+        libc::SYS_renameat2 => Sort::File("rename"),
+        libc::SYS_io_getevents => Sort::File("io_getevents"),
+        libc::SYS_madvise => Sort::Memory("madvise"),
+        libc::SYS_munmap => Sort::Memory("munmap"),
+        libc::SYS_mmap => Sort::Memory("mmap"),
+        libc::SYS_mremap => Sort::Memory("mremap"),
+        libc::SYS_mprotect => Sort::Memory("mprotect"),
+        libc::SYS_brk => Sort::Memory("brk"),
+        _ => sort_of_this_machine(number),
+    }
+}
+
+/// Calls that newer machines no longer have.
+#[cfg(target_arch = "x86_64")]
+fn sort_of_this_machine(number: i64) -> Sort {
+    match number {
+        libc::SYS_poll => Sort::Poll,
+        libc::SYS_select | libc::SYS_epoll_wait => Sort::ManyWaited,
+        libc::SYS_open => Sort::File("open"),
+        libc::SYS_unlink => Sort::File("unlink"),
+        libc::SYS_rename => Sort::File("rename"),
+        libc::SYS_fadvise64 => Sort::Sync("fadvise"),
+        _ => Sort::Other,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn sort_of_this_machine(_number: i64) -> Sort {
+    Sort::Other
+}
+
+impl Waits {
+    pub fn of(pid: u32) -> Waits {
+        Waits {
+            memory: Memory { pid },
+            descriptors: Descriptors::of(pid),
+            futexes_are_the_runtimes: false,
+        }
+    }
+
+    pub fn of_call(&mut self, call: &Call, places: &mut Places) -> Wait {
+        if call.number < 0 {
+            let mut wait = Wait::of(WaitKind::Fault, 0);
+            wait.doing = places.text("major page fault");
+            return wait;
+        }
+        let fd = call.args[0] as i32;
+        match sort(call.number) {
+            Sort::Futex if self.futexes_are_the_runtimes => Wait::of(WaitKind::Other, 0),
+            Sort::Futex => of_futex(&call.args, places),
+            Sort::Read => self.of_transfer(fd, "read", places),
+            Sort::Write => self.of_transfer(fd, "write", places),
+            Sort::Connect => {
+                let name = self.descriptors.describe(fd).name;
+                told(places, WaitKind::Network, fd, &format!("connect to {name}"))
+            }
+            Sort::Accept => Wait::of(WaitKind::Inbound, fd as u64),
+            Sort::Poll => self.of_poll(&call.args, places),
+            Sort::ManyWaited => Wait::of(WaitKind::Inbound, fd as u64),
+            Sort::Sleep => told(places, WaitKind::Sleep, 0, "sleep"),
+            Sort::Sync(name) => {
+                let file = self.descriptors.describe(fd).name;
+                told(places, WaitKind::Disk, fd, &format!("{name} of {file}"))
+            }
+            Sort::File(name) => told(places, WaitKind::Disk, 0, name),
+            Sort::Memory(name) => {
+                let mut wait = told(places, WaitKind::Memory, 0, name);
+                wait.allocator = true;
+                wait
+            }
+            Sort::Other => Wait::of(WaitKind::Other, 0),
+        }
+    }
+
+    /// A transfer on a descriptor that a runtime waits for in the subject's stead.
+    pub fn of_transfer(&mut self, fd: i32, verb: &str, places: &mut Places) -> Wait {
+        let Descriptor { kind, name } = self.descriptors.describe(fd);
+        match kind {
+            Kind::File => told(places, WaitKind::Disk, fd, &format!("{verb} of {name}")),
+            Kind::Outbound => {
+                let way = if verb == "read" { "from" } else { "to" };
+                let words = format!("network {verb} {way} {name}");
+                told(places, WaitKind::Network, fd, &words)
+            }
+            Kind::Inbound if verb == "write" => {
+                let words = format!("network write to {name}");
+                told(places, WaitKind::Network, fd, &words)
+            }
+            Kind::Inbound | Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
+            Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
+            Kind::Between | Kind::Unknown => {
+                told(places, WaitKind::Queue, fd, &format!("{verb} of {name}"))
+            }
+        }
+    }
+
+    /// A poll of nothing but connections that the subject opened waits for replies.
+    fn of_poll(&mut self, args: &[u64; 4], places: &mut Places) -> Wait {
+        const LOOKED_AT: u64 = 8;
+        let count = args[1];
+        let mut names = Vec::new();
+        for at in 0..count.min(LOOKED_AT) {
+            let fd = self.memory.word(args[0] + 8 * at).unwrap_or(u32::MAX) as i32;
+            let descriptor = self.descriptors.describe(fd);
+            if descriptor.kind == Kind::Outbound {
+                names.push(descriptor.name);
+            }
+        }
+        match names.first() {
+            Some(name) if names.len() as u64 == count => told(
+                places,
+                WaitKind::Network,
+                0,
+                &format!("network read from {name}"),
+            ),
+            _ if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
+            _ => Wait::of(WaitKind::Inbound, 0),
+        }
+    }
+
+    /// The holder that a lock's memory names; `known` tells a thread of the subject from any other
+    /// number.
+    pub fn holder(&self, wait: &Wait, known: impl Fn(u64) -> bool) -> Option<u64> {
+        if wait.kind != WaitKind::Lock || wait.object == 0 {
+            return None;
+        }
+        let words = (
+            self.memory.word(wait.object),
+            self.memory.word(wait.object + 8),
+        );
+        owner(words, known)
+    }
+}
+
+fn of_futex(args: &[u64; 4], places: &mut Places) -> Wait {
+    let [address, operation, value, timeout] = *args;
+    let kind = futex_kind(operation, value as u32, timeout != 0);
+    let mut wait = Wait::of(kind, address);
+    wait.timed = timeout != 0;
+    if kind == WaitKind::Lock {
+        wait.doing = places.text("waiting for a lock");
+    }
+    wait
+}
+
+/// A lock's futex is waited on with the value that says "held, and others wait": 2 for glibc and
+/// Rust's std, 3 for Zig, the owner's number with the top bit for musl and priority inheritance.
+/// Conditions, semaphores and parked threads wait on counters.
+pub fn futex_kind(operation: u64, value: u32, timed: bool) -> WaitKind {
+    const WAIT: u64 = 0;
+    const LOCK_PI: u64 = 6;
+    const WAIT_BITSET: u64 = 9;
+    const LOCK_PI2: u64 = 13;
+    const FLAGS: u64 = 128 | 256;
+    const WAITERS: u32 = 1 << 31;
+    const RWLOCK_WAITERS: u32 = 0b11 << 30;
+    match operation & !FLAGS {
+        LOCK_PI | LOCK_PI2 => WaitKind::Lock,
+        WAIT if value == 2 || value == 3 && !timed => WaitKind::Lock,
+        WAIT if value & WAITERS != 0 && value != u32::MAX => WaitKind::Lock,
+        WAIT_BITSET if !timed && value == 2 => WaitKind::Lock,
+        // Readers and writers that wait, in the state word of Rust's RwLock.
+        WAIT_BITSET if !timed && value & RWLOCK_WAITERS != 0 && value != u32::MAX => WaitKind::Lock,
+        _ => WaitKind::Queue,
+    }
+}
+
+/// The thread that the lock's memory names: glibc keeps it 8 bytes behind the futex, musl and
+/// priority-inheritance mutexes in the futex itself.
+pub fn owner(words: (Option<u32>, Option<u32>), known: impl Fn(u64) -> bool) -> Option<u64> {
+    const TID: u32 = (1 << 30) - 1;
+    let (own, behind) = words;
+    let named = |word: Option<u32>| word.map(u64::from).filter(|tid| *tid > 2 && known(*tid));
+    named(behind).or_else(|| named(own.map(|word| word & TID)))
+}
+
+fn told(places: &mut Places, kind: WaitKind, fd: i32, words: &str) -> Wait {
+    Wait {
+        doing: places.text(words),
+        ..Wait::of(kind, fd as u64)
+    }
+}
+
+/// A line of /proc/PID/task/TID/syscall of a blocked thread: call, arguments, sp, pc.
+/// `None` while it runs.
+pub fn parse_syscall(line: &str) -> Option<(Call, u64, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let hex = |word: &&str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+    let number: i64 = words.first()?.parse().ok()?;
+    let (sp, pc) = match words.len() {
+        9 => (hex(&words[7])?, hex(&words[8])?),
+        3 => (hex(&words[1])?, hex(&words[2])?),
+        _ => return None,
+    };
+    let arg = |at: usize| {
+        words
+            .get(at)
+            .filter(|_| words.len() == 9)
+            .and_then(hex)
+            .unwrap_or(0)
+    };
+    let args = [arg(1), arg(2), arg(3), arg(4)];
+    Some((Call { number, args }, sp, pc))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_told_from_conditions_by_the_value() {
+        let cases = [
+            (128, 2, false, WaitKind::Lock, "glibc mutex"),
+            (137, 2, false, WaitKind::Lock, "Rust std mutex"),
+            (128, 3, false, WaitKind::Lock, "Zig mutex"),
+            (128, 1 << 31 | 77, false, WaitKind::Lock, "musl mutex"),
+            (6, 0, false, WaitKind::Lock, "priority inheritance"),
+            (137, 1 << 31 | 5, false, WaitKind::Lock, "Rust rwlock"),
+            (393, 0, false, WaitKind::Queue, "glibc condition"),
+            (137, u32::MAX, false, WaitKind::Queue, "Rust park"),
+            (137, 2, true, WaitKind::Queue, "a condition with a timeout"),
+            (128, 0, false, WaitKind::Queue, "Go's futexsleep"),
+            (128, 1, false, WaitKind::Queue, "parking_lot"),
+        ];
+        for (operation, value, timed, kind, what) in cases {
+            assert_eq!(futex_kind(operation, value, timed), kind, "{what}");
+        }
+    }
+
+    #[test]
+    fn owners_are_only_threads_of_the_subject() {
+        let known = |tid| tid == 77;
+        assert_eq!(owner((Some(2), Some(77)), known), Some(77), "glibc");
+        assert_eq!(
+            owner((Some(1 << 31 | 77), Some(0)), known),
+            Some(77),
+            "musl"
+        );
+        assert_eq!(owner((Some(2), Some(78)), known), None);
+        assert_eq!(owner((None, None), known), None);
+    }
+
+    #[test]
+    fn syscall_lines_as_linux_6_18_writes_them() {
+        // A thread in futex, one in a fault or interrupted, one on its CPU.
+        let waits = "202 0x55d0c8 0x80 0x2 0x0 0x0 0x0 0x7ffd10 0x7f3b20\n";
+        let (call, sp, pc) = parse_syscall(waits).unwrap();
+        assert_eq!(
+            (call.number, call.args[0], call.args[2]),
+            (202, 0x55d0c8, 2)
+        );
+        assert_eq!((sp, pc), (0x7ffd10, 0x7f3b20));
+        let (call, sp, _) = parse_syscall("-1 0x7ffd10 0x55aa\n").unwrap();
+        assert_eq!((call.number, sp), (-1, 0x7ffd10));
+        assert_eq!(parse_syscall("running\n"), None);
+        assert_eq!(parse_syscall(""), None);
+    }
+}

@@ -1,0 +1,184 @@
+//! Looks at threads that are off their CPU: what they wait for, their stack, a lock's holder. The
+//! thread is never stopped.
+
+use super::super::places::Frame;
+use super::super::ring::Registers;
+use super::super::waits::parse_syscall;
+use super::{Source, Watch};
+use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
+
+/// A wait shorter than this is not looked at.
+const LOOK_AFTER_NS: u64 = 1_500_000;
+/// A condition or an idle wait is looked at this seldom: it tells little that is new.
+const SELDOM_NS: u64 = 200_000_000;
+/// Looks of one turn; a turn is some ten milliseconds and a look some twenty microseconds.
+const LOOKS_PER_TURN: usize = 16;
+
+impl Watch {
+    /// Looks at those that wait long enough and were not looked at in this wait; a lock's holder
+    /// changes, so locks are looked at in every turn.
+    pub(super) fn look(&mut self, now: u64, groups: &mut Vec<(Tid, Option<u64>)>) {
+        if let Source::Threads = self.source {
+            self.read_run_delays(now);
+        }
+        let mut due: Vec<(u64, u32)> = self
+            .threads
+            .iter()
+            .filter(|(_, known)| known.lives)
+            .filter_map(|(tid, known)| {
+                let blocked = known.blocked?;
+                let long = now.saturating_sub(blocked.since_ns) >= LOOK_AFTER_NS;
+                let lock = blocked.wait.kind == WaitKind::Lock;
+                let again = lock && now.saturating_sub(known.last_look_ns) >= LOOK_AFTER_NS;
+                let seldom = matches!(
+                    blocked.wait.kind,
+                    WaitKind::Inbound | WaitKind::Sleep | WaitKind::Queue | WaitKind::Other
+                );
+                let pause = if seldom && known.grouped {
+                    SELDOM_NS
+                } else {
+                    0
+                };
+                let rested = now.saturating_sub(known.last_look_ns) >= pause;
+                (long && rested && (!blocked.looked || again)).then_some((known.last_look_ns, *tid))
+            })
+            .collect();
+        // Those not looked at for longest go first.
+        due.sort_unstable();
+        for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
+            self.look_at(now, tid, groups);
+        }
+    }
+
+    fn look_at(&mut self, now: u64, tid: u32, groups: &mut Vec<(Tid, Option<u64>)>) {
+        self.looks += 1;
+        let Some(known) = self.threads.get(tid) else {
+            return;
+        };
+        known.last_look_ns = now;
+        let Some(blocked) = known.blocked else {
+            return;
+        };
+        let (mut wait, stack) = match blocked.registers {
+            Some(registers) if !blocked.looked => {
+                let addresses = self.stacks.of_blocked(registers);
+                (blocked.wait, self.places.stack(&addresses))
+            }
+            Some(_) => (blocked.wait, blocked.wait.stack),
+            None => match self.read_wait(tid, blocked.looked.then_some(&blocked.wait)) {
+                Some(read) => read,
+                None => return,
+            },
+        };
+        wait.stack = stack;
+        wait.allocator |= self.places.stack_of(stack).allocator;
+        let threads = &self.threads;
+        wait.holder = self.waits.holder(&wait, |tid| threads.is_known(tid));
+        if let Some(known) = self.threads.get(tid)
+            && let Some(blocked) = &mut known.blocked
+        {
+            blocked.looked = true;
+            blocked.wait = wait;
+        }
+        // Told as of the wait's beginning: a switch that is still in the ring comes after it.
+        self.tell(blocked.since_ns + 1, tid, What::Look(wait));
+        groups.extend(self.group(tid, stack));
+    }
+
+    /// What /proc says the thread is in. A wait that was looked at before keeps its stack.
+    fn read_wait(&mut self, tid: u32, before: Option<&Wait>) -> Option<(Wait, u32)> {
+        let path = format!("/proc/{}/task/{tid}/syscall", self.pid);
+        let line = std::fs::read_to_string(path).ok()?;
+        let (call, sp, pc) = parse_syscall(&line)?;
+        let wait = self.waits.of_call(&call, &mut self.places);
+        if let Some(before) = before
+            && before.object == wait.object
+        {
+            return Some((wait, before.stack));
+        }
+        let registers = Registers {
+            pc,
+            sp,
+            fp: 0,
+            lr: 0,
+        };
+        let addresses = self.stacks.of_blocked_without_fp(registers);
+        Some((wait, self.places.stack(&addresses)))
+    }
+
+    /// A thread that waits already when the watch begins.
+    pub(super) fn look_first(&mut self, tid: u32) {
+        let Some((wait, stack)) = self.read_wait(tid, None) else {
+            return;
+        };
+        let wait = Wait { stack, ..wait };
+        let now = super::now_ns();
+        if let Some(known) = self.threads.get(tid) {
+            known.off_since_ns = now;
+            known.blocked = Some(super::threads::Blocked {
+                since_ns: now,
+                wait,
+                registers: None,
+                looked: false,
+            });
+        }
+        self.tell(now, tid, What::Look(wait));
+    }
+
+    /// The group of a thread is the outermost function of the program's own on its stack.
+    fn group(&mut self, tid: u32, stack: u32) -> Option<(Tid, Option<u64>)> {
+        let group = group_of(self.places.stack_of(stack).entry()?);
+        let known = self.threads.get(tid)?;
+        if known.grouped {
+            return None;
+        }
+        known.grouped = true;
+        Some((Tid::from(tid), Some(group)))
+    }
+
+    /// The kernel's own count of time spent runnable without a CPU, for threads that switched.
+    fn read_run_delays(&mut self, now: u64) {
+        let pid = self.pid;
+        for tid in self.threads.tids() {
+            let Some(known) = self.threads.get(tid) else {
+                continue;
+            };
+            if !std::mem::take(&mut known.switched) {
+                continue;
+            }
+            let path = format!("/proc/{pid}/task/{tid}/schedstat");
+            let text = std::fs::read_to_string(path).unwrap_or_default();
+            let Some(delay) = parse_run_delay(&text) else {
+                continue;
+            };
+            let before = known.run_delay_ns.replace(delay);
+            if let Some(before) = before {
+                let ns = delay.saturating_sub(before);
+                self.tell(now, tid, What::RunDelay { ns });
+            }
+        }
+    }
+}
+
+/// Threads that were started for the same function are one group.
+pub(super) fn group_of(entry: &Frame) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    (&entry.module, &entry.name, entry.start).hash(&mut hasher);
+    // The upper half is for threads without a group.
+    hasher.finish() >> 1
+}
+
+/// The second number of a schedstat file.
+pub fn parse_run_delay(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn run_delay_is_the_second_number() {
+        assert_eq!(super::parse_run_delay("1059 330 4\n"), Some(330));
+        assert_eq!(super::parse_run_delay(""), None);
+    }
+}

@@ -1,0 +1,327 @@
+//! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
+
+mod look;
+mod root;
+mod rootless;
+mod threads;
+
+use std::io;
+
+use super::allowed::Mode;
+use super::ebpf::Ebpf;
+use super::events::Events;
+use super::golang::Goroutines;
+use super::places::Places;
+use super::quota::{Quotas, Stretch};
+use super::ring::Sample;
+use super::unwind::Stacks;
+use super::waits::Waits;
+use crate::observe::switches::event::{Event, Tid, What};
+
+pub use self::threads::Known;
+use self::threads::Threads;
+
+/// Events newer than this are held back for the next turn: rings of different CPUs are read one
+/// after the other.
+const HOLD_BACK_NS: u64 = 3_000_000;
+/// New libraries and threads are looked for this often.
+const RESCAN_NS: u64 = 100_000_000;
+/// Samples whose stack is unwound in one turn.
+const UNWOUND_PER_TURN: u32 = 64;
+/// `cpu.stat` is read this often.
+const QUOTA_NS: u64 = 20_000_000;
+
+/// In the list of who ran instead.
+pub const OWN_THREADS: &str = "its own threads";
+
+pub struct Watch {
+    pub pid: u32,
+    pub mode: Mode,
+    pub places: Places,
+    /// Why parts of the mode are missing, in words.
+    pub missing: Vec<String>,
+    source: Source,
+    samples: Option<Events>,
+    stacks: Stacks,
+    waits: Waits,
+    quotas: Quotas,
+    threads: Threads,
+    go: Option<Goroutines>,
+    groups: Vec<(Tid, Option<u64>)>,
+    held: Vec<Event>,
+    rescanned_ns: u64,
+    quota_ns: u64,
+    looks: u64,
+    unwound: u32,
+    missed_switches: u64,
+    /// Code was seen that is in no known mapping.
+    stale: bool,
+}
+
+enum Source {
+    Ebpf(Ebpf),
+    Threads,
+}
+
+/// What one turn brought.
+#[derive(Debug, Default)]
+pub struct Turn {
+    pub events: Vec<Event>,
+    pub throttled: Vec<Stretch>,
+    /// Threads whose entry function became known: (thread, its hash); `None` is a goroutine that
+    /// runs nothing of the program's own.
+    pub groups: Vec<(Tid, Option<u64>)>,
+    /// The process is gone.
+    pub ended: bool,
+}
+
+/// Counts for the self-checks.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Losses {
+    pub lost_records: u64,
+    /// Switches that must have been, for another followed that makes no sense without.
+    pub missed_switches: u64,
+    pub lost_samples: u64,
+    pub unresolved_stacks: u64,
+    pub refused_stacks: u64,
+    pub looks: u64,
+    /// Threads that could not be watched.
+    pub unwatched_threads: u64,
+}
+
+impl Watch {
+    /// Starts to watch `pid` in `mode`.
+    ///
+    /// # Errors
+    /// The process is not there, or the kernel refuses what the mode needs.
+    pub fn open(pid: u32, mode: Mode) -> io::Result<Watch> {
+        let now = now_ns();
+        let tids = threads::list(pid)?;
+        let mut missing = Vec::new();
+        let (source, samples) = match mode {
+            Mode::Ebpf => {
+                let ebpf = Ebpf::attach(pid, &tids)?;
+                let samples = Events::of_all_cpus();
+                let samples = samples
+                    .inspect_err(|error| missing.push(format!("stacks on CPUs: {error}")))
+                    .ok();
+                (Source::Ebpf(ebpf), samples)
+            }
+            Mode::Rootless | Mode::None => (Source::Threads, Some(Events::of_threads())),
+        };
+        let mut watch = Watch {
+            pid,
+            mode,
+            places: Places::new(pid),
+            missing,
+            source,
+            samples,
+            stacks: Stacks::new(pid),
+            waits: Waits::of(pid),
+            quotas: Quotas::of(pid, now),
+            threads: Threads::new(pid),
+            go: None,
+            groups: Vec::new(),
+            held: Vec::new(),
+            rescanned_ns: 0,
+            quota_ns: now,
+            looks: 0,
+            unwound: 0,
+            missed_switches: 0,
+            stale: true,
+        };
+        watch.open_go();
+        for tid in &tids {
+            watch.admit(*tid)?;
+        }
+        Ok(watch)
+    }
+
+    /// Goroutines seen, when the subject is a Go program.
+    pub fn goroutines(&self) -> Vec<Tid> {
+        self.go.as_ref().map_or(Vec::new(), Goroutines::seen)
+    }
+
+    /// Threads watched so far, living or not.
+    pub fn known(&self) -> impl Iterator<Item = (&u32, &Known)> {
+        self.threads.iter()
+    }
+
+    pub fn name(&self, tid: Tid) -> String {
+        if tid >= crate::observe::switches::event::GOROUTINES {
+            return "goroutine".to_string();
+        }
+        self.threads.name(tid)
+    }
+
+    pub fn quota_groups(&self) -> Vec<String> {
+        self.quotas.names().map(str::to_string).collect()
+    }
+
+    pub fn losses(&self) -> Losses {
+        let ring = match &self.source {
+            Source::Ebpf(ebpf) => ebpf.lost(),
+            Source::Threads => 0,
+        };
+        Losses {
+            lost_records: ring,
+            missed_switches: self.missed_switches,
+            lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
+            unresolved_stacks: self.places.unresolved,
+            refused_stacks: self.places.refused,
+            looks: self.looks,
+            unwatched_threads: self.threads.unwatched(),
+        }
+    }
+
+    /// Everything since the last turn. Called about a hundred times a second.
+    pub fn turn(&mut self) -> Turn {
+        let mut turn = Turn::default();
+        self.unwound = 0;
+        let now = now_ns();
+        if now - self.rescanned_ns >= RESCAN_NS {
+            self.rescanned_ns = now;
+            turn.ended = !self.rescan();
+        }
+        self.drain();
+        turn.groups = std::mem::take(&mut self.groups);
+        self.look(now, &mut turn.groups);
+        if now - self.quota_ns >= QUOTA_NS {
+            self.quota_ns = now;
+            turn.throttled = self.quotas.poll(now);
+        }
+        turn.events = self.release(now);
+        turn
+    }
+
+    /// What was held back; the watch is over.
+    pub fn finish(&mut self) -> Vec<Event> {
+        self.drain();
+        self.release(u64::MAX)
+    }
+
+    fn drain(&mut self) {
+        match self.source {
+            Source::Ebpf(_) => self.drain_ebpf(),
+            Source::Threads => self.drain_threads(),
+        }
+    }
+
+    fn release(&mut self, now: u64) -> Vec<Event> {
+        self.held.sort_by_key(|event| event.at_ns);
+        let limit = now.saturating_sub(HOLD_BACK_NS);
+        let ready = self.held.partition_point(|event| event.at_ns <= limit);
+        self.held.drain(..ready).collect()
+    }
+
+    /// In a Go program a thread stands for the goroutine that is on it; without one it is idle.
+    fn tell(&mut self, at_ns: u64, tid: u32, what: What) {
+        let tid = match &self.go {
+            Some(go) => match go.on_thread(tid) {
+                Some(goroutine) => goroutine,
+                None => return,
+            },
+            None => Tid::from(tid),
+        };
+        self.held.push(Event { at_ns, tid, what });
+    }
+
+    /// The waits of goroutines, where the program is one in Go and the kernel lets us probe it.
+    fn open_go(&mut self) {
+        let Some(program) = super::golang::Program::of(self.pid) else {
+            return;
+        };
+        let opened = match self.mode {
+            Mode::Ebpf => program.and_then(|program| Goroutines::watch(self.pid, &program)),
+            _ => Err(io::Error::other("probing it needs root")),
+        };
+        match opened {
+            Ok(go) => self.go = Some(go),
+            Err(error) => self.missing.push(format!(
+                "the program is in Go, and waits of its goroutines are not seen: {error}"
+            )),
+        }
+        self.waits.futexes_are_the_runtimes = true;
+    }
+
+    /// A thread from now on watched; what it is in is learnt by a look.
+    fn admit(&mut self, tid: u32) -> io::Result<()> {
+        if let (Source::Threads, Some(events)) = (&self.source, &mut self.samples) {
+            // Threads that a watched one starts come with it: only the first need the asking.
+            events.watch(tid, true)?;
+        }
+        if let Source::Ebpf(ebpf) = &self.source {
+            ebpf.watch(tid);
+        }
+        self.threads.admit(tid);
+        self.look_first(tid);
+        Ok(())
+    }
+
+    /// Finds new and ended threads; false when the process is gone.
+    fn rescan(&mut self) -> bool {
+        let Ok(tids) = threads::list(self.pid) else {
+            return false;
+        };
+        let before = self.threads.len();
+        for tid in &tids {
+            if !self.threads.lives(*tid) {
+                self.threads.admit(*tid);
+                if let Source::Ebpf(ebpf) = &self.source {
+                    ebpf.watch(*tid);
+                }
+            }
+        }
+        for tid in self.threads.ended(&tids) {
+            if let Source::Ebpf(ebpf) = &self.source {
+                ebpf.forget(tid);
+            }
+            if let Some(events) = &mut self.samples {
+                events.forget(tid);
+            }
+            self.tell(now_ns(), tid, What::Exited);
+        }
+        if self.threads.len() != before || std::mem::take(&mut self.stale) {
+            self.stacks.reload();
+        }
+        !tids.is_empty()
+    }
+
+    /// A sample of the clock, or a major fault, of one of our threads.
+    fn sampled(&mut self, sample: &Sample) {
+        let Some(user) = sample.user.filter(|_| sample.pid == self.pid) else {
+            return;
+        };
+        self.stale |= !self.stacks.is_code(user.pc);
+        // A storm of faults has the same few stacks: some of each turn are enough.
+        self.unwound += 1;
+        let addresses = match self.unwound <= UNWOUND_PER_TURN {
+            true => self.stacks.of_bytes(user, sample.stack),
+            false => Vec::new(),
+        };
+        let stack = self.places.stack(&addresses);
+        let what = if sample.address == 0 {
+            What::OnCpu {
+                stack,
+                doing: 0,
+                allocator: self.places.stack_of(stack).allocator,
+            }
+        } else {
+            let words = match self.stacks.file_at(sample.address) {
+                Some(file) => format!("major faults on {file}"),
+                None => "major faults on anonymous memory".to_string(),
+            };
+            What::Faulted {
+                doing: self.places.text(&words),
+                stack,
+            }
+        };
+        self.tell(sample.at_ns, sample.tid, what);
+    }
+}
+
+/// CLOCK_MONOTONIC, as the events have it.
+pub fn now_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,188 @@
+//! Records of the eBPF programs to events.
+
+use super::super::ebpf::record::{Record, Told, User};
+use super::super::golang::{Goroutines, Probe};
+use super::super::ring::{self, Registers};
+use super::super::waits::Call;
+use super::look::group_of;
+use super::threads::Blocked;
+use super::{OWN_THREADS, Source, Watch};
+use crate::observe::switches::event::{TextId, Waker, What};
+
+/// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
+const STATES: u32 = 0xff;
+const GONE: u32 = 0x10 | 0x20;
+
+impl Watch {
+    pub(super) fn drain_ebpf(&mut self) {
+        let mut records = Vec::new();
+        if let Source::Ebpf(ebpf) = &mut self.source {
+            ebpf.drain(|record| records.push(record));
+        }
+        match self.go.take() {
+            None => records.iter().for_each(|record| self.told(record)),
+            Some(go) => self.merge(&records, go),
+        }
+        self.drain_samples();
+    }
+
+    /// Which goroutine is on a thread changes all the time: both kinds of records in one order.
+    fn merge(&mut self, records: &[Record], mut go: Goroutines) {
+        let probed = go.drain();
+        self.go = Some(go);
+        let mut probed = probed.iter().peekable();
+        for record in records {
+            while let Some(probe) = probed.next_if(|probe| probe.at_ns <= record.at_ns) {
+                self.probed(probe);
+            }
+            self.told(record);
+        }
+        probed.for_each(|probe| self.probed(probe));
+    }
+
+    fn probed(&mut self, probe: &Probe) {
+        let Some(mut go) = self.go.take() else {
+            return;
+        };
+        let stack = match probe.stack.is_empty() {
+            true => 0,
+            false => self.places.stack(&probe.stack),
+        };
+        let (event, grouped) = go.event(probe, stack, &mut self.waits, &mut self.places);
+        self.held.extend(event);
+        if let Some(goroutine) = grouped {
+            let entry = self.places.stack_of(stack).entry();
+            self.groups.push((goroutine, entry.map(group_of)));
+        }
+        self.go = Some(go);
+    }
+
+    pub(super) fn drain_samples(&mut self) {
+        let Some(mut events) = self.samples.take() else {
+            return;
+        };
+        events.drain(|record| {
+            if let ring::Record::Sample(sample) = record {
+                self.sampled(&sample);
+            }
+        });
+        self.samples = Some(events);
+    }
+
+    fn told(&mut self, record: &Record) {
+        let (at_ns, tid) = (record.at_ns, record.tid);
+        self.check_order(record);
+        match &record.what {
+            Told::Out { state, user } if state & STATES == 0 => {
+                self.threads.at(tid).blocked = None;
+                let _ = user;
+                self.tell(at_ns, tid, What::Preempted);
+            }
+            Told::Out { state, .. } if state & GONE != 0 => self.tell(at_ns, tid, What::Exited),
+            Told::Out { user, .. } => self.blocked(at_ns, tid, user),
+            Told::In {
+                before,
+                process,
+                comm,
+            } => {
+                self.threads.at(tid).blocked = None;
+                let after = self.ran_before(*before, *process, comm);
+                self.tell(at_ns, tid, What::In { after });
+            }
+            Told::Waking {
+                waker,
+                process,
+                user,
+            } => self.woken(at_ns, tid, (*waker, *process), user.as_deref()),
+        }
+    }
+
+    /// A thread that leaves a CPU twice without having come back: a record is missing.
+    fn check_order(&mut self, record: &Record) {
+        let on_cpu = match record.what {
+            Told::Out { .. } => false,
+            Told::In { .. } => true,
+            Told::Waking { .. } => return,
+        };
+        let known = self.threads.at(record.tid);
+        let missed = known.on_cpu == Some(on_cpu);
+        known.on_cpu = Some(on_cpu);
+        self.missed_switches += u64::from(missed);
+    }
+
+    fn blocked(&mut self, since_ns: u64, tid: u32, user: &User) {
+        let call = Call {
+            number: user.number,
+            args: user.args,
+        };
+        let wait = self.waits.of_call(&call, &mut self.places);
+        self.threads.at(tid).blocked = Some(Blocked {
+            since_ns,
+            wait,
+            registers: Some(registers(user)),
+            looked: false,
+        });
+        self.tell(since_ns, tid, What::Blocked(wait));
+    }
+
+    fn woken(
+        &mut self,
+        at_ns: u64,
+        tid: u32,
+        (waker, process): (u32, u32),
+        user: Option<&(User, [u8; super::super::ebpf::record::STACK_BYTES])>,
+    ) {
+        if let Some(known) = self.threads.get(tid) {
+            known.blocked = None;
+        }
+        let by = match process == self.pid {
+            true => Waker::Thread(u64::from(waker)),
+            false => Waker::Outside,
+        };
+        let release = user.map_or(0, |(user, stack)| {
+            let mut addresses = self.stacks.of_bytes(registers(user), stack);
+            self.insert_tail_call(&mut addresses);
+            self.places.stack(&addresses)
+        });
+        self.tell(at_ns, tid, What::Woken { by, release });
+    }
+
+    /// A function whose last act is the call that lets go may leave no frame: the compiler jumps.
+    /// What the caller really called then stands in its call instruction.
+    fn insert_tail_call(&mut self, addresses: &mut Vec<u64>) {
+        const INNERMOST: usize = 6;
+        for at in 1..addresses.len().min(INNERMOST) {
+            let Some(called) = self.stacks.called_before(addresses[at] + 1) else {
+                continue;
+            };
+            if self.places.is_another_function(called, addresses[at - 1]) {
+                addresses.insert(at, called);
+                return;
+            }
+        }
+    }
+
+    /// Who had the CPU that the thread got: the idle thread is nobody.
+    fn ran_before(&mut self, tid: u32, process: u32, comm: &[u8; 16]) -> TextId {
+        if tid == 0 {
+            return 0;
+        }
+        if process == self.pid {
+            return self.places.text(OWN_THREADS);
+        }
+        let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
+        let name = String::from_utf8_lossy(&comm[..end]);
+        // Numbered threads of one program are one program.
+        let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || "-:/_".contains(c));
+        self.places.text(&format!("{name} (pid {process})"))
+    }
+}
+
+fn registers(user: &User) -> Registers {
+    Registers {
+        pc: user.pc,
+        sp: user.sp,
+        fp: user.fp,
+        lr: 0,
+    }
+}

@@ -1,0 +1,94 @@
+//! Switch records of the subject's own threads to events. Nobody tells who woke whom: whoever of
+//! the process ran at that moment is taken for it, and the event says that this is inferred.
+
+use super::super::ring::Record;
+use super::Watch;
+use super::threads::Blocked;
+use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
+
+/// A thread that ran no longer ago than this may have done the waking.
+const WAKE_NS: u64 = 150_000;
+/// Waits below this are not worth a guess.
+const WORTH_NS: u64 = 200_000;
+
+impl Watch {
+    pub(super) fn drain_threads(&mut self) {
+        let Some(mut events) = self.samples.take() else {
+            return;
+        };
+        let mut switches = Vec::new();
+        events.drain(|record| match record {
+            Record::In { at_ns, tid } => switches.push((at_ns, tid, None)),
+            Record::Out {
+                at_ns,
+                tid,
+                preempted,
+            } => switches.push((at_ns, tid, Some(preempted))),
+            Record::Sample(sample) => self.sampled(&sample),
+            Record::Lost(_) => {}
+        });
+        self.samples = Some(events);
+        switches.sort_by_key(|(at_ns, ..)| *at_ns);
+        for (at_ns, tid, out) in switches {
+            match out {
+                None => self.came(at_ns, tid),
+                Some(preempted) => self.left(at_ns, tid, preempted),
+            }
+        }
+    }
+
+    fn came(&mut self, at_ns: u64, tid: u32) {
+        let waker = self.guess_waker(at_ns, tid);
+        if let Some(waker) = waker {
+            let by = Waker::Inferred(Tid::from(waker));
+            self.tell(at_ns - 1, tid, What::Woken { by, release: 0 });
+        }
+        let known = self.threads.at(tid);
+        known.waited_since_ns = known.blocked.take().map_or(at_ns, |b| b.since_ns);
+        known.came_ns = at_ns;
+        known.running_since_ns = Some(at_ns);
+        known.switched = true;
+        self.tell(at_ns, tid, What::In { after: 0 });
+    }
+
+    fn left(&mut self, at_ns: u64, tid: u32, preempted: bool) {
+        let known = self.threads.at(tid);
+        known.running_since_ns = None;
+        known.off_since_ns = at_ns;
+        known.switched = true;
+        if preempted {
+            self.tell(at_ns, tid, What::Preempted);
+            return;
+        }
+        let wait = Wait::of(WaitKind::Unknown, 0);
+        known.blocked = Some(Blocked {
+            since_ns: at_ns,
+            wait,
+            registers: None,
+            looked: false,
+        });
+        self.tell(at_ns, tid, What::Blocked(wait));
+    }
+
+    /// Of the threads on a CPU when this one came back, those that were in one thing for at least
+    /// half of its wait, be it a wait of their own or the CPU; of these, the one that came back
+    /// last: a holder returns from what it waited for, and lets go.
+    fn guess_waker(&mut self, at_ns: u64, tid: u32) -> Option<u32> {
+        let since_ns = self.threads.get(tid)?.blocked?.since_ns;
+        let waited_ns = at_ns.saturating_sub(since_ns);
+        if waited_ns < WORTH_NS {
+            return None;
+        }
+        let came = |known: &super::Known| {
+            let on_cpu = known.running_since_ns.is_some() || known.off_since_ns + WAKE_NS >= at_ns;
+            let own = known
+                .came_ns
+                .saturating_sub(known.waited_since_ns.max(since_ns));
+            let ran = at_ns.saturating_sub(known.came_ns.max(since_ns));
+            (on_cpu && 2 * own.max(ran) >= waited_ns).then_some(known.came_ns)
+        };
+        let others = self.threads.iter().filter(|(other, _)| **other != tid);
+        let likely = others.filter_map(|(other, known)| Some((came(known)?, *other)));
+        likely.max().map(|(_, other)| other)
+    }
+}

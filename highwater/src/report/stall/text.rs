@@ -1,0 +1,169 @@
+//! Findings for a terminal: a line as each ends, then the table.
+
+use std::fmt::Write;
+
+use comfy_table::{ContentArrangement, Table};
+
+use super::{Row, SelfChecks};
+use crate::units::written::nanoseconds;
+
+/// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
+pub fn line(since_start_ns: u64, row: &Row) -> String {
+    let threads = counted(row.threads, "thread");
+    let open = if row.open { " (still open)" } else { "" };
+    format!(
+        "{:>7.1} s  {:<14} {:>9}  {threads:<10}  {}{open}",
+        since_start_ns as f64 / 1e9,
+        row.cause.word(),
+        nanoseconds(row.longest_ns as f64),
+        culprit(row),
+    )
+}
+
+pub fn summary(rows: &[Row], mode: &str, checks: &SelfChecks, width: usize) -> String {
+    let mut text = String::new();
+    if rows.is_empty() {
+        let seconds = checks.watched_ns as f64 / 1e9;
+        let threads = counted(checks.threads, "thread");
+        let _ = writeln!(
+            text,
+            "No stalls in {seconds:.0} s of {threads} (mode {mode})."
+        );
+    } else {
+        let mut table = Table::new();
+        table
+            .load_style(comfy_table::presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+            .set_header([
+                "cause", "stalls", "threads", "longest", "total", "every", "culprit",
+            ]);
+        for row in rows {
+            table.add_row(cells(row));
+        }
+        let _ = writeln!(text, "{table}");
+        for row in rows {
+            details(&mut text, row, width);
+        }
+    }
+    footer(&mut text, mode, checks, width);
+    text
+}
+
+fn cells(row: &Row) -> [String; 7] {
+    let every = row.period_ns.map_or(String::new(), |period| {
+        format!("{} (n={})", nanoseconds(period as f64), row.episodes)
+    });
+    let open = if row.open { " open" } else { "" };
+    [
+        format!("{}{open}", row.cause.word()),
+        row.count.to_string(),
+        row.threads.to_string(),
+        nanoseconds(row.longest_ns as f64),
+        nanoseconds(row.total_ns as f64),
+        every,
+        culprit(row),
+    ]
+}
+
+/// "exporter in export_batch: network read from 127.0.0.1:4318"
+fn culprit(row: &Row) -> String {
+    let culprit = &row.culprit;
+    let mut words = culprit.thread.clone();
+    if let Some(function) = &culprit.function {
+        let lead = if words.is_empty() { "" } else { " in " };
+        let _ = write!(words, "{lead}{function}");
+    }
+    if !culprit.doing.is_empty() {
+        let lead = if words.is_empty() { "" } else { ": " };
+        let _ = write!(words, "{lead}{}", culprit.doing);
+    }
+    if row.inferred {
+        let _ = write!(
+            words,
+            " (inferred, {} of {} episodes)",
+            row.agreeing, row.episodes
+        );
+    }
+    if words.is_empty() {
+        "not seen".into()
+    } else {
+        words
+    }
+}
+
+fn details(text: &mut String, row: &Row, width: usize) {
+    let mut lines = Vec::new();
+    if row.chain.len() > 1 {
+        let hops = row
+            .chain
+            .iter()
+            .map(|hop| format!("{} waits for {}", hop.thread, hop.waited_for));
+        lines.push(("chain", hops.collect::<Vec<_>>().join("; ")));
+    }
+    if !row.ran_instead.is_empty() {
+        let others = row.ran_instead.iter().take(4);
+        let others = others.map(|(name, ns)| format!("{name} {}", nanoseconds(*ns as f64)));
+        lines.push(("ran instead", others.collect::<Vec<_>>().join(", ")));
+    }
+    if !row.culprit.stack.is_empty() {
+        lines.push(("culprit's stack", row.culprit.stack.join(" < ")));
+    }
+    if let Some((stack, _)) = row.waiters.first().filter(|(stack, _)| !stack.is_empty()) {
+        lines.push(("waiters' stack", stack.join(" < ")));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{}", row.cause.word());
+    for (word, words) in lines {
+        let lead = format!("  {word}: ");
+        let options = textwrap::Options::new(width)
+            .initial_indent(&lead)
+            .subsequent_indent("    ");
+        let _ = writeln!(text, "{}", textwrap::fill(&words, options));
+    }
+}
+
+fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
+    let share = checks.cpu_ns as f64 / checks.watched_ns.max(1) as f64;
+    let mut words = format!(
+        "Mode {mode}; {} watched; own cost {:.1} % of a CPU; {} lost",
+        counted(checks.threads, "thread"),
+        100.0 * share,
+        counted(checks.lost_records as usize, "record"),
+    );
+    if let Some(difference) = checks.run_delay_difference {
+        let _ = write!(
+            words,
+            "; time without a CPU within {:.1} % of the kernel's count",
+            100.0 * difference.abs()
+        );
+    }
+    for (count, what) in [
+        (checks.missed_switches, "switch missed"),
+        (checks.lost_samples, "sample of stacks lost"),
+        (checks.unresolved_stacks, "stack without names"),
+        (checks.dropped_segments, "switch dropped for memory"),
+        (checks.dropped_stalls, "stall dropped for memory"),
+        (checks.unwatched_threads, "thread not watched"),
+        (checks.below_the_rule as u64, "cause too small for a row"),
+    ] {
+        if count > 0 {
+            let _ = write!(words, "; {count} {what}");
+        }
+    }
+    let _ = writeln!(text, "\n{}", textwrap::fill(&format!("{words}."), width));
+    for missing in &checks.missing {
+        let _ = writeln!(
+            text,
+            "{}",
+            textwrap::fill(&format!("Missing: {missing}."), width)
+        );
+    }
+}
+
+fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}

@@ -1,0 +1,103 @@
+//! Which findings are worth a row: a cause has to keep threads for long, or often.
+//!
+//! A quiet service on a busy machine has waits of a few milliseconds for a CPU, now and then a
+//! page that is not there, a lock that two threads want at once. None of that is a stall that
+//! anybody looks for, unless it adds up.
+
+use crate::analyse::stall::cause::Cause;
+use crate::analyse::stall::finding::Finding;
+
+/// The rule for one cause: either of the two makes a row.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rule {
+    /// The longest stall is at least this.
+    pub longest_ns: u64,
+    /// All stalls together are at least this share of the watch.
+    pub share: f64,
+}
+
+const MS: u64 = 1_000_000;
+/// One stall alone is a row from here on; shorter ones have to come again.
+const ALONE_NS: u64 = 100 * MS;
+
+/// Measured on quiet services beside a machine's ordinary load: bench/stalls.
+pub fn rule(cause: Cause) -> Rule {
+    let (longest_ms, share) = match cause {
+        Cause::Lock | Cause::Runtime => (10, 0.01),
+        Cause::Allocator => (2, 0.005),
+        Cause::CpuQuota => (5, 0.005),
+        Cause::CpuStarvation => (40, 0.03),
+        Cause::Disk | Cause::Network => (10, 0.02),
+        Cause::PageFault => (5, 0.01),
+        Cause::Sleep => (50, 0.05),
+        Cause::OnCpu => (50, 0.02),
+    };
+    Rule {
+        longest_ns: longest_ms * MS,
+        share,
+    }
+}
+
+/// Worth a row; `asked` when the user named a threshold, and then everything above it is.
+pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
+    if asked {
+        return true;
+    }
+    let rule = rule(finding.cause);
+    let again = finding.count >= 2 || finding.longest_ns >= ALONE_NS;
+    let long = finding.longest_ns >= rule.longest_ns;
+    let often = finding.total_ns as f64 >= rule.share * watched_ns as f64;
+    again && (long || often)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::stall::finding::Culprit;
+    use crate::analyse::stall::walk::LeafKind;
+
+    fn finding(cause: Cause, count: usize, longest_ms: u64, total_ms: u64) -> Finding {
+        Finding {
+            cause,
+            count,
+            threads: [1].into(),
+            longest_ns: longest_ms * MS,
+            total_ns: total_ms * MS,
+            first_ns: 0,
+            last_ns: 0,
+            episodes: count,
+            agreeing: count,
+            period_ns: None,
+            open: false,
+            inferred: false,
+            culprit: Culprit {
+                tid: 0,
+                kind: LeafKind::Unseen,
+                doing: 0,
+                stack: 0,
+                release: 0,
+            },
+            chain: Vec::new(),
+            ran_instead: Vec::new(),
+            waiters: Vec::new(),
+            objects: [].into(),
+        }
+    }
+
+    #[test]
+    fn noise_makes_no_row_and_a_threshold_that_was_asked_for_makes_all() {
+        let watched = 30_000 * MS;
+        let cases = [
+            (finding(Cause::CpuStarvation, 40, 6, 120), false),
+            (finding(Cause::CpuStarvation, 40, 60, 900), true),
+            (finding(Cause::Lock, 9, 1_480, 9_000), true),
+            (finding(Cause::Lock, 1, 12, 12), false),
+            (finding(Cause::PageFault, 700, 3, 900), true),
+            (finding(Cause::Disk, 1, 400, 400), true),
+        ];
+        for (finding, row) in cases {
+            assert_eq!(is_worth_a_row(&finding, watched, false), row, "{finding:?}");
+            assert!(is_worth_a_row(&finding, watched, true));
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! The command over small services whose own log is the truth: cause, culprit and durations.
+//!
+//! The services live in `services/`; one with `fixed` has the same threads and no fault. On a
+//! machine that is busy a wait for a CPU is real: rows of `cpu-starvation` are let pass everywhere.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::thread::sleep;
+use std::time::Duration;
+
+use serde_json::Value;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Mode {
+    Ebpf,
+    Rootless,
+}
+
+const BOTH: [Mode; 2] = [Mode::Ebpf, Mode::Rootless];
+
+#[test]
+fn an_exporter_that_posts_under_the_mutex_is_named() {
+    for mode in BOTH {
+        let Some(seen) = watch(mode, c("exporter"), &[]) else {
+            continue;
+        };
+        let row = seen.row("lock");
+        assert!(
+            row.text("/culprit/doing")
+                .starts_with("network read from 127.0.0.1:")
+        );
+        let stack = row.list("/culprit/stack");
+        assert!(stack.iter().any(|f| f == "ship_batch"), "{stack:?}");
+        if mode == Mode::Ebpf {
+            // The function that held, not the deeper one that waited for the network meanwhile.
+            assert_eq!(row.text("/culprit/function"), "ship_batch");
+        }
+        assert_eq!(row.number("/threads"), 8);
+        seen.agrees_with_the_truth(&row);
+    }
+}
+
+#[test]
+fn a_mutex_without_an_owner_word_is_walked_or_inferred() {
+    for mode in BOTH {
+        let Some(service) = rust("mutex") else {
+            return;
+        };
+        let Some(seen) = watch(mode, service, &[]) else {
+            continue;
+        };
+        let row = seen.row("lock");
+        assert!(
+            row.text("/culprit/doing")
+                .starts_with("network read from 127.0.0.1:")
+        );
+        let stack = row.list("/culprit/stack");
+        assert!(stack.iter().any(|f| f.ends_with("push_spans")), "{stack:?}");
+        let inferred = row.0.pointer("/inferred").and_then(Value::as_bool);
+        assert_eq!(inferred, Some(mode == Mode::Rootless), "and says so");
+    }
+}
+
+#[test]
+fn a_quiet_service_and_a_mended_one_have_no_stalls() {
+    for mode in BOTH {
+        for (name, flags) in [("requests", &["quiet"][..]), ("exporter", &["fixed"][..])] {
+            let Some(seen) = watch(mode, c(name), flags) else {
+                continue;
+            };
+            let causes = seen.causes();
+            let other: Vec<_> = causes.iter().filter(|c| *c != "cpu-starvation").collect();
+            assert!(other.is_empty(), "{name} {flags:?}: {causes:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "each takes ten seconds of a service: make test-long"]
+fn disks_faults_and_chains_are_told_apart() {
+    for mode in BOTH {
+        for (flag, causes, doing) in [
+            ("fsync", &["disk"][..], "fdatasync of "),
+            ("commit", &["disk"][..], "fdatasync of "),
+            ("faults", &["page-fault"][..], "major "),
+            ("chain", &["lock"][..], ""),
+        ] {
+            let Some(seen) = watch(mode, c("requests"), &[flag]) else {
+                continue;
+            };
+            let row = seen.row(causes[0]);
+            assert!(
+                row.text("/culprit/doing").contains(doing),
+                "{flag}: {row:?}"
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "wants root and a Go compiler, and builds with it: make test-long"]
+fn a_goroutine_that_holds_a_mutex_is_named() {
+    let Some(service) = go("gomutex") else {
+        return;
+    };
+    let Some(seen) = watch(Mode::Ebpf, service, &[]) else {
+        return;
+    };
+    let row = seen.row("lock");
+    assert_eq!(row.text("/culprit/function"), "main.shipSpans");
+}
+
+#[test]
+fn a_process_that_is_not_there_and_one_that_ends_are_said_in_words() {
+    let gone = Command::new(highwater())
+        .args(["stalls", "--pid", "4194304"])
+        .output()
+        .unwrap();
+    assert_eq!(gone.status.code(), Some(4));
+    let words = String::from_utf8_lossy(&gone.stderr).into_owned();
+    assert!(words.contains("there is no process 4194304"), "{words}");
+    let short = Command::new(highwater())
+        .args(["stalls", "--json", "--", "sleep", "0.3"])
+        .output()
+        .unwrap();
+    if short.status.code() == Some(4) {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&short.stderr));
+        return;
+    }
+    assert_eq!(
+        short.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&short.stderr)
+    );
+    let found: Value = serde_json::from_slice(&short.stdout).unwrap();
+    assert_eq!(found["schema"], "highwater.stalls/1");
+}
+
+/// One watch of a service, and what its own log says of the same time.
+struct Seen {
+    found: Value,
+    truth: Vec<(u64, u64)>,
+}
+
+#[derive(Debug)]
+struct Row(Value);
+
+impl Seen {
+    fn causes(&self) -> Vec<String> {
+        let rows = self.found["findings"].as_array().unwrap();
+        rows.iter()
+            .map(|row| row["cause"].as_str().unwrap().to_string())
+            .collect()
+    }
+
+    /// The only row of that cause.
+    fn row(&self, cause: &str) -> Row {
+        let rows = self.found["findings"].as_array().unwrap();
+        let mine: Vec<&Value> = rows.iter().filter(|row| row["cause"] == cause).collect();
+        assert_eq!(
+            mine.len(),
+            1,
+            "rows of {cause} in {:#}",
+            self.found["findings"]
+        );
+        Row(mine[0].clone())
+    }
+
+    /// The longest stall is a request of the log, within a tenth: a request is more than its wait.
+    fn agrees_with_the_truth(&self, row: &Row) {
+        let longest = row.number("/longest_ns");
+        let near = |(start, end): &(u64, u64)| {
+            let took = end - start;
+            took.abs_diff(longest) * 10 <= took
+        };
+        assert!(
+            self.truth.iter().any(near),
+            "{longest} ns is no request of the log"
+        );
+    }
+}
+
+impl Row {
+    fn text(&self, path: &str) -> String {
+        let value = self.0.pointer(path).and_then(Value::as_str);
+        value
+            .unwrap_or_else(|| panic!("{path} in {:#}", self.0))
+            .to_string()
+    }
+
+    fn number(&self, path: &str) -> u64 {
+        self.0.pointer(path).and_then(Value::as_u64).unwrap()
+    }
+
+    fn list(&self, path: &str) -> Vec<String> {
+        let values = self.0.pointer(path).and_then(Value::as_array).unwrap();
+        values
+            .iter()
+            .map(|v| v.as_str().unwrap().to_string())
+            .collect()
+    }
+}
+
+fn highwater() -> &'static str {
+    env!("CARGO_BIN_EXE_highwater")
+}
+
+/// `None`, with the reason printed, when this machine does not allow the mode.
+fn watch(mode: Mode, service: PathBuf, flags: &[&str]) -> Option<Seen> {
+    let word = match mode {
+        Mode::Ebpf => "ebpf",
+        Mode::Rootless => "rootless",
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("truth");
+    let child = Command::new(service)
+        .arg(&log)
+        .arg("12")
+        .args(flags)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let child = Ended(child);
+    sleep(Duration::from_millis(800));
+    let pid = child.0.id().to_string();
+    let output = Command::new(highwater())
+        .args([
+            "stalls",
+            "--json",
+            "--duration",
+            "5s",
+            "--mode",
+            word,
+            "--pid",
+            &pid,
+        ])
+        .output()
+        .unwrap();
+    drop(child);
+    if output.status.code() == Some(4) {
+        eprintln!(
+            "SKIPPED mode {word}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        return None;
+    }
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Some(Seen {
+        found: serde_json::from_slice(&output.stdout).unwrap(),
+        truth: parse_truth(&fs::read_to_string(log).unwrap()),
+    })
+}
+
+/// "stall THREAD START_NS END_NS"; a last line that the end cut off is no line.
+fn parse_truth(text: &str) -> Vec<(u64, u64)> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace().skip(2);
+        Some((words.next()?.parse().ok()?, words.next()?.parse().ok()?))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn services() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stalls/services")
+}
+
+/// Where the services are built, once for all tests.
+fn built() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stalls");
+        fs::create_dir_all(&folder).unwrap();
+        folder
+    })
+}
+
+fn c(name: &str) -> PathBuf {
+    let source = services().join(format!("{name}.c"));
+    let program = built().join(format!("{name}-{:?}", std::thread::current().id()));
+    let status = Command::new("cc")
+        .args(["-O1", "-g", "-pthread", "-o"])
+        .args([&program, &source])
+        .status()
+        .unwrap();
+    assert!(status.success(), "{}", source.display());
+    program
+}
+
+fn rust(name: &str) -> Option<PathBuf> {
+    let program = built().join(name);
+    let status = Command::new("rustc")
+        .args(["--edition", "2024", "-O", "-g", "-o"])
+        .args([&program, &services().join(format!("{name}.rs"))])
+        .status();
+    match status {
+        Ok(status) if status.success() => Some(program),
+        other => {
+            eprintln!("SKIPPED: rustc: {other:?}");
+            None
+        }
+    }
+}
+
+fn go(name: &str) -> Option<PathBuf> {
+    let program = built().join(name);
+    let status = Command::new("go")
+        .args(["build", "-o"])
+        .args([&program, &services().join(name).join("main.go")])
+        .status();
+    match status {
+        Ok(status) if status.success() => Some(program),
+        other => {
+            eprintln!("SKIPPED: go: {other:?}");
+            None
+        }
+    }
+}
