@@ -1,4 +1,5 @@
-//! Does the interval of the sampled live heap hold what it promises? The probe itself over a made-up program, 200 seeds.
+//! Does the interval of the sampled live heap hold what it promises? The probe itself over a
+//! made-up program, 200 seeds.
 
 use abi::{Thread, bytes_mode};
 use heap::{Block, Filter, Home, Probe, Registers, Settings, count};
@@ -131,7 +132,8 @@ impl Harness {
     }
 }
 
-/// The program runs until `allocs` blocks were taken, keeping some 4,000 live; then the live heap is estimated.
+/// The program runs until `allocs` blocks were taken, keeping some 4,000 live; then the live heap
+/// is estimated.
 fn run(harness: &Harness, program: &mut Program, allocs: usize) {
     for _ in 0..allocs {
         let bytes = program.size();
@@ -193,7 +195,8 @@ fn the_interval_of_a_fixed_mean_holds_in_95_of_100() {
 
 #[test]
 fn and_after_thinning_a_small_table() {
-    // A table of 1,024 rows thins from 384 on; at a mean of 512 nearly every larger block is sampled.
+    // A table of 1,024 rows thins from 384 on; at a mean of 512 nearly every larger block is
+    // sampled.
     within_93_to_97("thinned", covered(2 << 20, Some(2_048), 9_000));
 }
 

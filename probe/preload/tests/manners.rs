@@ -1,5 +1,5 @@
-//! The probe as a guest: what it does when it is not wanted, not given memory, too dear, or when the ground under it goes
-//! away. The program must never notice.
+//! The probe as a guest: what it does when it is not wanted, not given memory, too dear, or when
+//! the ground under it goes away. The program must never notice.
 
 mod subject;
 
@@ -110,7 +110,8 @@ fn seen_after(shell: &str) -> Option<Result<Vec<u8>, Anchor>> {
 
 #[test]
 fn without_a_free_descriptor_the_anchor_leads_to_it() {
-    // Where the kernel names anonymous memory no descriptor is needed, and the name is there all the same.
+    // Where the kernel names anonymous memory no descriptor is needed, and the name is there all
+    // the same.
     let Some(seen) = seen_after("ulimit -n 4; exec 3</dev/null") else {
         return;
     };
