@@ -184,8 +184,16 @@ const LIBRARIES: &[&str] = &[
 
 /// How many frames in front only pass the allocation on; 0 when all of them would.
 pub fn leading(frames: &[Frame]) -> usize {
-    let first = frames.iter().position(|frame| !is_wrapper(frame));
-    first.unwrap_or(0)
+    let passes_on = |index: usize| {
+        let frame = &frames[index];
+        // Of an inlined function only the short name may be known: then it is what it lies in.
+        let around = frames[index..].iter().find(|frame| !frame.inlined);
+        let nameless = frame.inlined && frame.file.is_none();
+        is_wrapper(frame) || (nameless && around.is_some_and(is_wrapper))
+    };
+    (0..frames.len())
+        .find(|&index| !passes_on(index))
+        .unwrap_or(0)
 }
 
 /// Whether a frame only passes an allocation on.
@@ -319,6 +327,17 @@ mod tests {
         assert!(is_wrapper(&at("/rustc/5980/library/alloc/src/boxed.rs")));
         assert!(is_wrapper(&at("/usr/include/c++/12/bits/new_allocator.h")));
         assert!(!is_wrapper(&at("/srv/relay/src/std/alloc.zig")));
+    }
+
+    #[test]
+    fn an_inlined_function_without_a_file_is_what_it_lies_in() {
+        let inlined = Frame {
+            inlined: true,
+            ..named("rawAlloc")
+        };
+        let around = named("mem.Allocator.alloc__anon_5721");
+        assert_eq!(leading(&[inlined.clone(), around, named("openTicket")]), 2);
+        assert_eq!(leading(&[inlined, named("openTicket")]), 0);
     }
 
     #[test]

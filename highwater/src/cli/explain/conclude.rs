@@ -92,6 +92,8 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     sites
         .iter_mut()
         .for_each(|site| site.lost = lost(site, &tracked.lost));
+    let probe = tracked.look.probe.as_ref();
+    let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
     let mapping_growths = history.mapping_sites(window);
     let known: f64 = mapping_growths
         .iter()
@@ -103,9 +105,11 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     let mapping_sites = rank(&mapping_growths, &tracked.frames, anonymous);
     let top = mapping_sites
         .first()
-        .filter(|site| site.growth.grown_bytes > 0.0);
+        .filter(|site| site.growth.grown_bytes > 0.0 || is_full);
     let raw = top.and_then(|site| tracked.frames.get(&site.growth.stack));
-    let known_share = if anonymous > 0.0 {
+    let known_share = if is_full {
+        1.0
+    } else if anonymous > 0.0 {
         known / anonymous
     } else {
         0.0

@@ -18,6 +18,9 @@ pub const WALK_BYTES_MAX: u64 = 2 << 30;
 /// An arena lies at a multiple of this; its header points to its own arena.
 const ARENA_BYTES: u64 = 64 << 20;
 
+/// Thread-local data of a static program's main thread, in front of its heap.
+const STATIC_DATA_BYTES_MAX: u64 = 1 << 20;
+
 /// Smallest and, for the lists of one thread, largest block with its header.
 const BLOCK_BYTES_MIN: u64 = 32;
 const CACHED_BYTES_MAX: u64 = 0x410;
@@ -127,7 +130,7 @@ impl Walker<'_> {
     /// The heap that brk grows. A static program has its thread-local data in front of the blocks.
     fn walk_main(&self) -> Walked {
         let (start, end) = (self.area.start, self.area.end);
-        let most = end.min(start + PAGE_BYTES * 4);
+        let most = end.min(start + STATIC_DATA_BYTES_MAX);
         let first = self.first_block(start, most, end).unwrap_or(start);
         let mut span = self.walk_blocks(first, end, Kind::Main);
         span.start = start;

@@ -85,6 +85,8 @@ pub struct ProbeLook {
     pub next_malloc: u64,
     pub samples: u64,
     pub dropped: u64,
+    /// Mappings that did not fit into its table: of what grows, the table shows the beginning only.
+    pub regions_dropped: u64,
     pub pair_ps: u64,
     pub slow_ns: u64,
 }
@@ -181,6 +183,7 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
         dropped: counters
             .samples_dropped_full
             .saturating_add(counters.samples_dropped_nested),
+        regions_dropped: counters.regions_dropped,
         pair_ps: counters.pair_ps,
         slow_ns: counters.slow_ns,
     }
