@@ -3,6 +3,7 @@
     python3 bench/slab/run.py                  every cell: about 25 minutes, 6 GiB of free memory
     python3 bench/slab/run.py --cells fresh,ten --arms split,row --seconds 20 --rounds 1
     python3 bench/slab/run.py --micro          micro benchmarks through benchstat
+    python3 bench/slab/run.py --bars           the pool alone against its limits; ends with 1 if one is missed
 
 The arms of a cell take turns, one process at a time, `--rounds` times; a table shows the median of
 the rounds and their spread. `row` is the pool that the history's authors run today: its source
@@ -38,6 +39,10 @@ CELLS = {
     "ten": ("128 MiB, 10 in flight, reused input", "-sizes 128MiB -in-flight 10 -input reused", 80),
 }
 ARMS = ["make", "syncpool", "row", "shared", "split"]
+# What the split arm must keep: peak / floor, median / floor.
+BARS = {"reused": (1.05, 1.05), "fresh": (1.10, 1.10), "mixed": (1.20, 1.10), "mixed-fresh": (1.20, 1.10), "one": (1.05, 1.05)}
+IDLE_BAR = 1.05  # over the base, 14 s after the load
+CHURN_BAR = 8  # MiB a minute, grown and purged, one size
 LARGE = ["row", "split"]  # arms of the cell that needs 6 GiB with the frugal ones
 
 
@@ -130,6 +135,26 @@ def machine():
           f"{platform.release()}, {run(['go', 'version']).split()[2]}, load average {load}", flush=True)
 
 
+def bars(folder, seconds, wanted):
+    """Memory only: what depends on the machine's speed is not judged."""
+    binary = folder / "fibre"
+    run(["go", "build", "-o", str(binary), "."], cwd=ROOT / "subjects/fibre")
+    missed = 0
+    for cell, (peak, median) in BARS.items():
+        if cell not in wanted:
+            continue
+        what, arguments, usual = CELLS[cell]
+        r = measure(binary, "split", arguments, seconds or max(usual, 30), True)
+        checks = [("peak / floor", r["peak_over_floor"], peak), ("median / floor", r["median_over_floor"], median),
+                  ("idle / base", r["idle_rss_bytes"] / r["base_bytes"], IDLE_BAR)]
+        if not cell.startswith("mixed"):
+            checks.append(("MiB grown and purged a minute", r["grow_purge_mib_per_minute"], CHURN_BAR))
+        for name, value, limit in checks:
+            missed += value > limit
+            print(f"{'pass' if value <= limit else 'FAIL'}  {what}: {name} {value:.3f}, limit {limit}", flush=True)
+    return missed
+
+
 def adversarial(folder, module, row):
     for pool in ("slab", "row", "sync.Pool"):
         said = run(["go", "test", "-mod=mod", f"-modfile={modfile(folder, module, row)}", "-run", "^TestAdversarial$", "-v",
@@ -155,14 +180,17 @@ def main():
     parse.add_argument("--rounds", type=int, default=3)
     parse.add_argument("--no-idle", action="store_true")
     parse.add_argument("--micro", action="store_true")
+    parse.add_argument("--bars", action="store_true")
     parse.add_argument("--count", type=int, default=10, help="runs of each micro benchmark")
     chosen = parse.parse_args()
     if not shutil.which("go"):
         sys.exit("SKIPPED: there is no go on the PATH; install Go 1.26")
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        row = stage_peer(folder)
         machine()
+        if chosen.bars:
+            sys.exit(bars(folder, chosen.seconds, chosen.cells.split(",")) > 0)
+        row = stage_peer(folder)
         if chosen.micro:
             return micro(folder, row, chosen.count)
         binary = build(folder, row)

@@ -3,6 +3,7 @@ package rows
 import (
 	"bytes"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -260,7 +261,7 @@ func TestBadInput(t *testing.T) {
 	}
 	a := newAssembler(t, 4, 4)
 	for _, c := range []struct{ length, rowSize, offset int }{{1, 0, 0}, {1, -64, 0}, {1, 63, 0},
-		{1, 65, 0}, {257, 64, 0}, {250, 64, 7}, {1, 64, -1}, {1, 64, 65}, {1, 1 << 62, 0}} {
+		{1, 65, 0}, {257, 64, 0}, {250, 64, 7}, {1, 64, -1}, {1, 64, 65}, {1, math.MaxInt &^ 63, 0}} {
 		if _, err := a.Assemble(make([]byte, c.length), c.rowSize, c.offset); !errors.Is(err, ErrData) {
 			t.Fatalf("%+v: %v", c, err)
 		}

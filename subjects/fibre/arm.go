@@ -144,7 +144,8 @@ func newSplitArm(o options) (arm, error) {
 	if o.huge {
 		huge = slab.Advise
 	}
-	// Two collections: the first moves what sync.Pools hold to where the second finds it.
+	// Two collections: the first moves what sync.Pools hold to where the second finds it. Whichever
+	// pool is idle last, its row headers go too.
 	idle := func() {
 		runtime.GC()
 		debug.FreeOSMemory()
@@ -153,7 +154,7 @@ func newSplitArm(o options) (arm, error) {
 	if err != nil {
 		return nil, err
 	}
-	scratch, err := slab.New(slab.Options{Name: "scratch", Sparse: true, Window: o.window})
+	scratch, err := slab.New(slab.Options{Name: "scratch", Sparse: true, Window: o.window, OnIdle: idle})
 	if err != nil {
 		return nil, err
 	}
