@@ -62,7 +62,12 @@ impl Watch {
         let (mut wait, stack) = match blocked.registers {
             Some(registers) if !blocked.looked => {
                 let addresses = self.stacks.of_blocked(registers);
-                (blocked.wait, self.places.stack(&addresses))
+                // Asked anew: at the switch a connection may have been too young for the tables.
+                let wait = match &blocked.call {
+                    Some(call) => self.waits.of_call(call, &mut self.places),
+                    None => blocked.wait,
+                };
+                (wait, self.places.stack(&addresses))
             }
             Some(_) => (blocked.wait, blocked.wait.stack),
             None => match self.read_wait(tid, blocked.looked.then_some(&blocked.wait)) {
@@ -118,6 +123,7 @@ impl Watch {
             known.blocked = Some(super::threads::Blocked {
                 since_ns: now,
                 wait,
+                call: None,
                 registers: None,
                 looked: false,
             });
