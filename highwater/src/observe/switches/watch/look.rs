@@ -85,8 +85,13 @@ impl Watch {
             blocked.looked = true;
             blocked.wait = wait;
         }
-        // Told as of the wait's beginning: a switch that is still in the ring comes after it.
-        self.tell(blocked.since_ns + 1, tid, What::Look(wait));
+        // What the switch itself told holds from the wait's beginning. What /proc told holds now:
+        // a switch that is still in the ring may have come before, and this may be another wait.
+        let at_ns = match blocked.registers {
+            Some(_) => blocked.since_ns + 1,
+            None => super::now_ns(),
+        };
+        self.tell(at_ns, tid, What::Look(wait));
         groups.extend(self.group(tid, stack));
     }
 
