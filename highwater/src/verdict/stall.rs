@@ -76,6 +76,7 @@ mod tests {
                 doing: 0,
                 stack: 0,
                 release: 0,
+                held: 0,
             },
             chain: Vec::new(),
             ran_instead: Vec::new(),

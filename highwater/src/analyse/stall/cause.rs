@@ -78,6 +78,8 @@ pub struct Leaf {
     pub after: TextId,
     /// Its stack when it let the waiter go.
     pub release: StackId,
+    /// That of whoever ended the waiter's own wait.
+    pub held: StackId,
 }
 
 /// A stretch of a busy period in which the thread got nowhere.
@@ -142,6 +144,7 @@ fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
         allocator: false,
         after,
         release: 0,
+        held: 0,
     };
     part(segment, cause, 0, leaf)
 }
@@ -167,6 +170,7 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
         allocator: wait.allocator,
         after: 0,
         release: 0,
+        held: 0,
     };
     let cause = match of_leaf(&leaf) {
         Some(cause) => cause,
@@ -239,6 +243,7 @@ fn unseen() -> Leaf {
         allocator: false,
         after: 0,
         release: 0,
+        held: 0,
     }
 }
 
@@ -275,6 +280,7 @@ fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
         allocator: share.allocator,
         after: share.after,
         release: share.release,
+        held: share.held,
     };
     if let LeafKind::OnCpu | LeafKind::Runnable = share.kind
         && let Some(thread) = lines.thread(share.tid)

@@ -52,6 +52,8 @@ pub struct Culprit {
     pub stack: StackId,
     /// Its stack when it let its waiters go; its innermost own function is the one that held.
     pub release: StackId,
+    /// That of whoever ended the waiters' own waits, for a culprit at the end of a chain.
+    pub held: StackId,
 }
 
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
@@ -257,6 +259,9 @@ fn culprit_of(stalls: &[&Stall]) -> Culprit {
             .first()
             .map_or(0, |s| s.0),
         release: most_first(mine().map(|s| (s.leaf.release, s.ns)))
+            .first()
+            .map_or(0, |s| s.0),
+        held: most_first(mine().map(|s| (s.leaf.held, s.ns)))
             .first()
             .map_or(0, |s| s.0),
     }

@@ -118,6 +118,7 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
             allocator: in_allocator,
             after: 0,
             release: 0,
+            held: 0,
         },
         hops: Vec::new(),
         waiter_stack: sample.map_or(0, |s| s.stack),

@@ -38,6 +38,8 @@ pub struct Share {
     pub after: TextId,
     /// The leaf's stack when it let the waiter go: the function that held what was waited for.
     pub release: StackId,
+    /// The same of the thread that ended the waiter's own wait, when the leaf lies further down.
+    pub held: StackId,
     /// From the waiter's waker to the leaf: each thread that itself waited, and for what.
     pub hops: Vec<Hop>,
     pub inferred: bool,
@@ -92,6 +94,7 @@ pub fn walk(
         steps: 0,
         inferred,
         release,
+        held: 0,
     };
     walker.blame(first, wait.object, start_ns, end_ns);
     walker.shares
@@ -104,6 +107,7 @@ struct Walker<'a> {
     steps: u32,
     inferred: bool,
     release: StackId,
+    held: StackId,
 }
 
 impl Walker<'_> {
@@ -147,6 +151,9 @@ impl Walker<'_> {
                                 kind: wait.kind,
                                 object: wait.object,
                             });
+                            if depth == 0 {
+                                self.held = self.release;
+                            }
                             let outer = std::mem::replace(&mut self.release, release);
                             self.blame(next, wait.object, from, t_ns);
                             self.release = outer;
@@ -172,6 +179,10 @@ impl Walker<'_> {
             allocator: wait.is_some_and(|w| w.allocator),
             after: 0,
             release: self.release,
+            held: match self.hops.is_empty() {
+                true => self.release,
+                false => self.held,
+            },
             hops: self.hops.clone(),
             inferred: self.inferred,
         });

@@ -86,6 +86,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    start::go_first();
     let mut session = Session::new(args, watch);
     let ended = session.follow(&stop, &mut subject);
     let words = session.conclude();

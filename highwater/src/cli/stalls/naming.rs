@@ -4,6 +4,7 @@ use crate::analyse::stall::cause::Cause;
 use crate::analyse::stall::event::{StackId, Tid, WaitKind};
 use crate::analyse::stall::finding::{Finding, Link};
 use crate::analyse::stall::walk::LeafKind;
+use crate::observe::switches::places::Stack;
 use crate::observe::switches::watch::{OWN_THREADS, Watch};
 use crate::report::stall::{Culprit, Hop, Row};
 
@@ -76,17 +77,17 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
     }
     let stack = watch.places.stack_of(culprit.stack);
     let release = watch.places.stack_of(culprit.release);
-    // Whoever lets go is in the function that held.
-    let holding = release.frames.iter().find(|frame| frame.is_own());
-    let function = match holding {
-        Some(frame) => Some(frame.name.clone()),
-        None => stack.function().map(str::to_string),
-    };
-    let shown = if stack.frames.is_empty() {
-        culprit.release
-    } else {
-        culprit.stack
-    };
+    // Whoever lets go is in the function that held. A culprit that runs nothing of the program's own
+    // (a library's goroutine that reads for another) stands for the one that waited for it.
+    let held = watch.places.stack_of(culprit.held);
+    let own = [release, stack, held]
+        .into_iter()
+        .find_map(Stack::own_function);
+    let function = own.or(stack.function()).map(str::to_string);
+    let shown = [culprit.stack, culprit.held, culprit.release]
+        .into_iter()
+        .find(|id| watch.places.stack_of(*id).own_function().is_some())
+        .unwrap_or(culprit.stack);
     Culprit {
         thread: thread(watch, culprit.tid),
         tid: (culprit.tid != 0).then_some(culprit.tid),

@@ -146,6 +146,13 @@ pub fn most_cpu_since(start: &HashMap<u32, (String, u64)>, subject: u32) -> Vec<
     grown
 }
 
+/// A watcher that waits for a CPU itself loses what it came to see. Needs root; without, nothing
+/// changes.
+pub fn go_first() {
+    const NICE: i32 = -19;
+    let _ = rustix::process::setpriority_process(None, NICE);
+}
+
 pub fn own_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -65,11 +65,20 @@ impl Descriptors {
         let target = link.map(|path| path.to_string_lossy().into_owned());
         let descriptor = match target {
             Ok(target) => self.classify(&target),
-            Err(_) => Descriptor {
-                kind: Kind::Unknown,
-                name: format!("descriptor {fd}"),
+            // Closed since: what the number was before is the best that can be said.
+            Err(_) => match self.known.get(&fd) {
+                Some((_, before)) => return before.clone(),
+                None => Descriptor {
+                    kind: Kind::Unknown,
+                    name: format!("descriptor {fd}"),
+                },
             },
         };
+        // A connection that is in no table yet is looked up again the next time.
+        let young = descriptor.kind == Kind::Between && descriptor.name.starts_with("socket:");
+        if young || descriptor.kind == Kind::Unknown {
+            return descriptor;
+        }
         if self.known.len() >= KEPT_MAX {
             self.known.clear();
         }
@@ -117,9 +126,9 @@ impl Descriptors {
         }
     }
 
-    /// The tables are read at most twenty times a second, whatever asks for them.
+    /// The tables are read at most five hundred times a second, whatever asks for them.
     fn read_sockets(&mut self) {
-        const PAUSE: Duration = Duration::from_millis(50);
+        const PAUSE: Duration = Duration::from_millis(2);
         if self.sockets_read.is_some_and(|when| when.elapsed() < PAUSE) {
             return;
         }

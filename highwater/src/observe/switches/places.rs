@@ -199,8 +199,11 @@ fn is_allocation(name: &str) -> bool {
         "sbrk",
         "mremap",
     ];
-    let bare = name.split('@').next().unwrap_or(name);
-    let bare = bare.trim_start_matches("__libc_").trim_start_matches('_');
+    // glibc's own names for them: __GI_madvise, __GI___libc_free, __munmap, malloc@plt.
+    let mut bare = name.split('@').next().unwrap_or(name);
+    for prefix in ["__GI_", "__libc_", "_"] {
+        bare = bare.trim_start_matches(prefix);
+    }
     INTERFACE.contains(&bare) || INTERFACE.contains(&name)
 }
 
@@ -208,8 +211,14 @@ impl Stack {
     /// The function that is to blame: the innermost that is neither the C library's nor a
     /// language's own runtime. Without one, the innermost with a name.
     pub fn function(&self) -> Option<&str> {
+        let first = self.frames.first().map(|frame| frame.name.as_str());
+        self.own_function().or(first)
+    }
+
+    /// As [`Stack::function`], of the program's own or none.
+    pub fn own_function(&self) -> Option<&str> {
         let own = self.frames.iter().find(|frame| frame.is_own());
-        own.or(self.frames.first()).map(|frame| frame.name.as_str())
+        own.map(|frame| frame.name.as_str())
     }
 
     /// The outermost function of the program's own: what the thread was started for.
@@ -314,6 +323,8 @@ mod tests {
             "__libc_free",
             "madvise",
             "__munmap",
+            "__GI_madvise",
+            "__GI___libc_free",
             "operator new",
         ] {
             assert!(is_allocation(name), "{name}");

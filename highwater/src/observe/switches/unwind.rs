@@ -156,6 +156,10 @@ impl Stacks {
                 FrameAddress::ReturnAddress(pc) => pc.get() - 1,
             });
         }
+        // A walk that left the code has lost its way: what comes after is chance.
+        let sound = frames.iter().skip(1).take_while(|pc| self.is_code(**pc));
+        let sound = sound.count() + 1;
+        frames.truncate(sound);
         frames
     }
 

@@ -162,9 +162,8 @@ impl Waits {
             }
             Kind::Inbound | Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
             Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
-            Kind::Between | Kind::Unknown => {
-                told(places, WaitKind::Queue, fd, &format!("{verb} of {name}"))
-            }
+            Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),
+            Kind::Between => told(places, WaitKind::Queue, fd, &format!("{verb} of {name}")),
         }
     }
 

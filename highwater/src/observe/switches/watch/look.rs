@@ -62,7 +62,12 @@ impl Watch {
         let (mut wait, stack) = match blocked.registers {
             Some(registers) if !blocked.looked => {
                 let addresses = self.stacks.of_blocked(registers);
-                (blocked.wait, self.places.stack(&addresses))
+                // Asked anew: at the switch a connection may have been too young for the tables.
+                let wait = match &blocked.call {
+                    Some(call) => self.waits.of_call(call, &mut self.places),
+                    None => blocked.wait,
+                };
+                (wait, self.places.stack(&addresses))
             }
             Some(_) => (blocked.wait, blocked.wait.stack),
             None => match self.read_wait(tid, blocked.looked.then_some(&blocked.wait)) {
@@ -80,8 +85,13 @@ impl Watch {
             blocked.looked = true;
             blocked.wait = wait;
         }
-        // Told as of the wait's beginning: a switch that is still in the ring comes after it.
-        self.tell(blocked.since_ns + 1, tid, What::Look(wait));
+        // What the switch itself told holds from the wait's beginning. What /proc told holds now:
+        // a switch that is still in the ring may have come before, and this may be another wait.
+        let at_ns = match blocked.registers {
+            Some(_) => blocked.since_ns + 1,
+            None => super::now_ns(),
+        };
+        self.tell(at_ns, tid, What::Look(wait));
         groups.extend(self.group(tid, stack));
     }
 
@@ -118,6 +128,7 @@ impl Watch {
             known.blocked = Some(super::threads::Blocked {
                 since_ns: now,
                 wait,
+                call: None,
                 registers: None,
                 looked: false,
             });

@@ -119,6 +119,7 @@ impl Watch {
         self.threads.at(tid).blocked = Some(Blocked {
             since_ns,
             wait,
+            call: Some(call),
             registers: Some(registers(user)),
             looked: false,
         });

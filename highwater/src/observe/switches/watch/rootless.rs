@@ -64,6 +64,7 @@ impl Watch {
         known.blocked = Some(Blocked {
             since_ns: at_ns,
             wait,
+            call: None,
             registers: None,
             looked: false,
         });

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 
 use super::super::ring::Registers;
+use super::super::waits::Call;
 use crate::observe::switches::event::{Tid, Wait};
 
 #[derive(Debug, Clone, Default)]
@@ -30,6 +31,8 @@ pub struct Known {
 pub struct Blocked {
     pub since_ns: u64,
     pub wait: Wait,
+    /// The system call, where the switch told it.
+    pub call: Option<Call>,
     pub registers: Option<Registers>,
     pub looked: bool,
 }
