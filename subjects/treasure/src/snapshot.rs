@@ -59,7 +59,8 @@ pub fn write<P: Payload>(sessions: &Sessions<P>, log: &Log) -> Result<u64> {
 }
 
 fn write_file<P: Payload>(sessions: &Sessions<P>, generation: u64, path: &Path) -> io::Result<u64> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+    // Small: a shard comes in one piece anyway, and every allocator would keep a large buffer once it was used.
+    let mut out = BufWriter::with_capacity(16 << 10, File::create(path)?);
     out.write_all(MAGIC)?;
     out.write_all(&generation.to_le_bytes())?;
     let mut count = 0u64;
