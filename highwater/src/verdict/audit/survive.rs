@@ -13,7 +13,8 @@ pub struct Survivor {
     pub processes: Vec<Series>,
 }
 
-/// Series per arm: processes that stayed in it all along (or since they founded it), without those that hang or whose unit is wrong,
+/// Series per arm: processes that stayed in it all along (or since they founded it), without those
+/// that hang or whose unit is wrong,
 /// with their births as restarts.
 pub fn survivors(input: &AuditInput, findings: &[Finding]) -> Vec<Survivor> {
     let input = &settled(input);
