@@ -162,7 +162,7 @@ def chart(table, found, path, title):
     """Dots on a scale of doublings, one row for each allocator: CPU time, peak RSS, end RSS."""
     keys = [("cpu_ratio", "CPU time"), ("peak_rss_bytes", "peak RSS"), ("end_rss_bytes", "end RSS")]
     names = sorted(found, key=lambda name: overall(table, name, "cpu_ratio") or 99)
-    left, wide, high, top = 330, 250, 17, 70
+    left, wide, high, top = 400, 250, 17, 70
     width, height = left + len(keys) * (wide + 30), top + high * len(names) + 20
     at = lambda column, ratio: left + column * (wide + 30) + wide * (math.log2(min(max(ratio, 0.25), 16)) + 2) / 6
     out = [

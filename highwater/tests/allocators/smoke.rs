@@ -69,7 +69,9 @@ impl Arm {
         if !self.preload.is_empty() {
             command.arg(format!("LD_PRELOAD={}", self.preload));
         }
-        command.args(&self.before).arg(program);
+        // A loader of its own does not search PATH.
+        let found = on_path(program).unwrap_or_else(|| PathBuf::from(program));
+        command.args(&self.before).arg(found);
         command.stdin(Stdio::null());
         command
     }
