@@ -123,9 +123,7 @@ mod tests {
     fn the_last_role_takes_the_rest() {
         let mut rows = vec![unsafe { std::mem::zeroed::<Role>() }; ROLES];
         let roles = unsafe { Roles::new(rows.as_mut_ptr()) };
-        let found: Vec<u16> = (1..200)
-            .map(|root| roles.find(name("x"), root))
-            .collect();
+        let found: Vec<u16> = (1..200).map(|root| roles.find(name("x"), root)).collect();
         assert_eq!(found.last(), Some(&OTHER));
         assert_eq!(rows[OTHER as usize].threads, 199 - 62);
     }
