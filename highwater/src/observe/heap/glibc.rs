@@ -197,7 +197,7 @@ impl Walker<'_> {
         }
         let word = self.memory.u64(at + 8)?;
         let size = word & !FLAGS;
-        let fits = size >= BLOCK_BYTES_MIN && size % 16 == 0 && at.checked_add(size)? <= end;
+        let fits = size >= BLOCK_BYTES_MIN && size.is_multiple_of(16) && at.checked_add(size)? <= end;
         (fits && word & MAPPED == 0).then_some(size)
     }
 
@@ -368,7 +368,7 @@ impl<'a> Window<'a> {
             return false;
         };
         let next = first ^ ((at + 16) >> 12);
-        let inside = next >= start && next + 16 <= self.end && next % 16 == 0;
+        let inside = next >= start && next + 16 <= self.end && next.is_multiple_of(16);
         next == 0
             || (inside && next != at && next != at + 16 && self.leads_to_same_size(next, size))
     }

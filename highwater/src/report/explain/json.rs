@@ -57,7 +57,7 @@ pub fn json(explained: &Explained) -> Value {
         "coverage": round(case.account.coverage, 3),
         "live_by": live_by(case.account.live_by),
         "witness_live_bytes": case.account.witness.map(whole),
-        "sites": sites.iter().take(SITES_MAX).map(|site| site_json(site)).collect::<Vec<_>>(),
+        "sites": sites.iter().take(SITES_MAX).map(site_json).collect::<Vec<_>>(),
         "allocators": allocators.collect::<Vec<_>>(),
         "runtimes": runtimes,
         "probe": probe,
