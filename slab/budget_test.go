@@ -399,4 +399,3 @@ func TestParseCgroup(t *testing.T) {
 		t.Error("memory.max")
 	}
 }
-
