@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test page-tests test-long bench bench-verdict lint check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests go-tests test-long bench bench-alloc bench-verdict lint check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -19,24 +19,43 @@ build:
 
 subjects:
 	subjects/relay/build
+	subjects/fibre/build
 
-demo: build subjects
+demo: build
+	subjects/relay/build
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
 test: subjects page-tests
+	@.ci/count-skipped $(MAKE) --no-print-directory tests
+
+tests: go-tests
 	$(CARGO) test --workspace --locked --no-fail-fast
+	$(CARGO) test -p highwater-alloc --features meter --locked --no-fail-fast
 	subjects/relay/build test --summary all
 
 # What drives the browser; without npm the page's tests skip and say so.
 page-tests:
 	@if command -v npm >/dev/null; then npm ci --silent --prefix highwater/tests/page; fi
 
+# The Go modules: slab and its subject. Without go they skip and say so.
+go-tests:
+	slab/check short
+
 # What CI leaves out: tests that are ignored for their length.
 test-long: build test
 	$(CARGO) test --workspace --locked --no-fail-fast -- --ignored
+	for allocator in jemalloc mimalloc2 mimalloc3 snmalloc rpmalloc; do \
+		$(CARGO) test -p highwater-alloc --features $$allocator --locked --no-fail-fast && \
+		$(CARGO) test -p highwater-alloc --features $$allocator,meter --locked --no-fail-fast || exit 1; \
+	done
+	slab/check long
 
 bench: build subjects
 	$(CARGO) bench --workspace --locked
+
+# The switch and the meter under every allocator; needs a C++ compiler, and valgrind for the instruction counts.
+bench-alloc:
+	bench/alloc/run
 
 # Error rates of the verdicts on seeded families; about ten minutes of one core.
 bench-verdict:

@@ -102,6 +102,7 @@ impl Plan {
         let end = (trend(1.0) - trend(0.98)) / 0.02 * level / self.frame.hours();
         let inner = trend.clone();
         let truth = Truth {
+            cyclic: false,
             accept: self.accept,
             grows,
             slope_per_hour: grows.then_some(end),
@@ -369,6 +370,7 @@ fn saw(dice: &mut Dice, by: f64) -> (Series, Truth) {
     let slope = by * level / frame.hours();
     let grows = by > 0.0;
     let truth = Truth {
+        cyclic: false,
         accept: vec![if grows { Growing } else { Sawtooth }],
         grows,
         slope_per_hour: grows.then_some(slope),
@@ -494,6 +496,7 @@ fn restart_leak(dice: &mut Dice, known: bool) -> (Series, Truth) {
     };
     let slope = by * frame.level / frame.hours();
     let truth = Truth {
+        cyclic: false,
         accept: vec![Growing],
         grows: true,
         slope_per_hour: Some(slope),
@@ -527,6 +530,7 @@ fn bounded_lives(dice: &mut Dice, label: Label, life: impl Fn(f64) -> f64) -> (S
         .map(|c| frame.times[0] + c * frame.span_s)
         .collect();
     let truth = Truth {
+        cyclic: false,
         accept: vec![label],
         grows: false,
         slope_per_hour: None,
@@ -572,6 +576,7 @@ fn oom(dice: &mut Dice, known: bool) -> (Series, Truth) {
     };
     let limit = level * (1.0 + height) * dice.between(1.0, 1.04);
     let truth = Truth {
+        cyclic: false,
         accept: vec![Growing],
         grows: true,
         slope_per_hour: Some(by * level / frame.hours()),

@@ -83,6 +83,7 @@ pub fn make(index: usize, seed: u64) -> Case {
     let grows = told.accept.contains(&Growing);
     let bounded: Curve = Box::new(|_| 1.0);
     let truth = Truth {
+        cyclic: false,
         grows,
         accept: told.accept,
         slope_per_hour: told.slope_per_s.map(|s| s * 3600.0),

@@ -1,15 +1,19 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong.
+//! dev|heldout|fresh|unseen|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
+//! `--calls` every call as CSV.
 
 mod arms;
 mod case;
 mod dice;
 mod families;
+mod fresh;
 mod heldout;
 mod naive;
 mod score;
+mod stops;
+mod unseen;
 
 use std::collections::BTreeMap;
 
@@ -25,8 +29,10 @@ struct Options {
     set: String,
     family: String,
     wrong: bool,
-    /// Another `decisive_side` than the published one.
+    /// Another `side_growing` than the published one.
     side: Option<f64>,
+    /// Lists every call with its weights, as CSV.
+    calls: bool,
     /// Seed of one case (as `--wrong` prints it) to be written as CSV.
     dump: Option<u64>,
 }
@@ -39,6 +45,7 @@ fn options() -> Options {
         family: String::new(),
         wrong: false,
         side: None,
+        calls: false,
         dump: None,
     };
     let mut args = std::env::args().skip(1);
@@ -50,6 +57,7 @@ fn options() -> Options {
             "--set" => o.set = value(),
             "--family" => o.family = value(),
             "--wrong" => o.wrong = true,
+            "--calls" => o.calls = true,
             "--side" => o.side = value().parse().ok(),
             "--dump" => o.dump = value().parse().ok(),
             other => {
@@ -82,6 +90,18 @@ fn sets() -> Vec<Set> {
             heldout::FAMILIES.len(),
             |i| heldout::FAMILIES[i].0,
             heldout::make,
+        ),
+        (
+            "fresh",
+            fresh::FAMILIES.len(),
+            |i| fresh::FAMILIES[i].0,
+            fresh::make,
+        ),
+        (
+            "unseen",
+            unseen::FAMILIES.len(),
+            |i| unseen::FAMILIES[i].0,
+            unseen::make,
         ),
     ]
 }
@@ -118,7 +138,7 @@ fn prefix(series: &Series, part: f64) -> Series {
 
 fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
     let mut rules = Rules::default();
-    rules.decisive_side = o.side.unwrap_or(rules.decisive_side);
+    rules.side_growing = o.side.unwrap_or(rules.side_growing);
     for i in 0..o.each {
         let seed = o.seed.wrapping_mul(1_000_003) ^ ((family as u64) << 32) ^ i;
         if o.dump.is_some_and(|wanted| wanted != seed) {
@@ -136,6 +156,9 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
             .map(|part| judge(&prefix(&case.series, *part), &rules))
             .collect();
         score.count(&case, &at);
+        if o.calls {
+            list_calls(&case, &at);
+        }
         let full = &at[PARTS.len() - 1];
         let right = case.truth.right_at(1.0, full.label);
         if o.wrong {
@@ -155,6 +178,41 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
         }
     }
 }
+
+/// One line for every call: what was said, whether it was right or on the wrong side, and the evidence.
+fn list_calls(case: &Case, at: &[SeriesVerdict]) {
+    for (v, part) in at.iter().zip(PARTS) {
+        let of = |name: &str| v.evidence.get(name).copied().unwrap_or(0.0);
+        let numbers: Vec<String> = NUMBERS.iter().map(|n| format!("{:.4}", of(n))).collect();
+        println!(
+            "CALL,{},{part},{},{},{},{},{},{}",
+            case.family,
+            case.truth.grows,
+            v.label.word(),
+            case.truth.right_at(part, v.label),
+            case.truth.wrong_side(part, v.label),
+            v.period_s.is_some(),
+            numbers.join(",")
+        );
+    }
+}
+
+/// Evidence that [`list_calls`] prints, in this order.
+const NUMBERS: [&str; 13] = [
+    "n",
+    "bins",
+    "window_s",
+    "incarnations",
+    "growth_share",
+    "p_flat",
+    "p_plateauing",
+    "p_growing",
+    "p_stepped",
+    "p_open",
+    "weight_line",
+    "weight_fill",
+    "weight_steps",
+];
 
 fn explain(case: &Case, seed: u64, at: &[SeriesVerdict]) {
     let full = &at[at.len() - 1];
@@ -180,6 +238,9 @@ fn main() {
     let o = options();
     if o.set == "all" || o.set == "arms" {
         println!("{}\n", arms::table(&arms::run(o.seed, 5 * o.each, o.wrong)));
+    }
+    if o.set == "all" || o.set == "stop" {
+        println!("{}", stops::table(o.seed, 5 * o.each));
     }
     for set in sets() {
         if o.set != "all" && o.set != set.0 {

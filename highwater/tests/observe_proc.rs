@@ -234,6 +234,13 @@ fn memory_is_still_seen_when_the_main_thread_has_ended() {
 
 #[test]
 fn five_hundred_processes_are_looked_at_in_one_go() {
+    // Two pipes for each child: more than the 1,024 descriptors that most users begin with.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let raised = rustix::process::Rlimit {
+        current: limit.maximum,
+        ..limit
+    };
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
     let children: Vec<Child> = (0..500).map(|_| spawn("sleep", &["60"])).collect();
     let targets: Vec<_> = (1i64..)
         .zip(&children)

@@ -5,6 +5,7 @@
 //! Without them the test is skipped and says so, unless `$HIGHWATER_REQUIRE_BROWSER` is set.
 //! `$HIGHWATER_PAGE_DIR` keeps the pages.
 
+mod skipped;
 #[path = "synthetic/mod.rs"]
 mod synthetic;
 
@@ -14,6 +15,7 @@ use std::process::Command;
 use highwater::record::run::Run;
 use highwater::report::{Extras, Report, html};
 use serde::Deserialize;
+use skipped::skipped;
 
 /// One observation of `page/check.mjs`.
 #[derive(Debug, Deserialize)]
@@ -33,7 +35,7 @@ fn the_page_works_in_a_browser() {
                 std::env::var_os("HIGHWATER_REQUIRE_BROWSER").is_none(),
                 "{missing}"
             );
-            println!("skipped 1 test of the page: {missing}");
+            skipped(&missing.to_string());
             return;
         }
     };

@@ -230,7 +230,7 @@ fn root() -> PathBuf {
 /// Every Rust source of the workspace that is ours.
 fn sources() -> Vec<PathBuf> {
     let mut found = Vec::new();
-    for folder in ["highwater/src", "load/src", "subjects"] {
+    for folder in ["highwater/src", "load/src", "probe", "subjects"] {
         walk(&root().join(folder), &mut found);
     }
     assert!(

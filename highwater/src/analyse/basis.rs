@@ -33,6 +33,11 @@ pub enum Basis {
     },
     /// 0 before, 1 from there on.
     Step(f64),
+    /// Equal steps every `gap`, the first at `from`.
+    Ladder {
+        from: f64,
+        gap: f64,
+    },
     /// Sine and cosine with `omega` radians per window.
     Sine(f64),
     Cosine(f64),
@@ -57,6 +62,10 @@ impl Basis {
                 (s(x) - s(0.0)) / (s(1.0) - s(0.0))
             }
             Basis::Step(at) => f64::from(u8::from(x >= at)),
+            Basis::Ladder { from, gap } => {
+                let rungs = |x: f64| ((x - from) / gap + 1.0).floor().max(0.0);
+                rungs(x) / rungs(1.0).max(1.0)
+            }
             Basis::Sine(omega) => (omega * x).sin(),
             Basis::Cosine(omega) => (omega * x).cos(),
         }
@@ -65,7 +74,7 @@ impl Basis {
     /// Value where time has no end; infinite for what has no bound.
     pub fn at_infinity(self) -> f64 {
         match self {
-            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_) => f64::INFINITY,
+            basis if basis.unbounded() => f64::INFINITY,
             Basis::Saturation { half } => 1.0 + half,
             Basis::Fill { tau } => -1.0 / (-1.0 / tau).exp_m1(),
             Basis::LateFill { from, tau } => -1.0 / (-(1.0 - from) / tau).exp_m1(),
@@ -74,7 +83,19 @@ impl Basis {
                 (1.0 - s(0.0)) / (s(1.0) - s(0.0))
             }
             Basis::Ramp(_) | Basis::Step(_) => 1.0,
-            Basis::Sine(_) | Basis::Cosine(_) => 0.0,
+            _ => 0.0,
+        }
+    }
+
+    /// Rise per window at the end as a share of the rise so far, where that is not read off the curve: a
+    /// ladder stands still most of the time.
+    pub fn pace(self) -> Option<f64> {
+        match self {
+            Basis::Ladder { from, gap } => {
+                let rungs = ((1.0 - from) / gap + 1.0).floor().max(1.0);
+                Some(1.0 / (gap * rungs))
+            }
+            _ => None,
         }
     }
 
@@ -82,7 +103,11 @@ impl Basis {
     pub fn unbounded(self) -> bool {
         matches!(
             self,
-            Basis::Power(_) | Basis::Log(_) | Basis::Hinge(_) | Basis::Runaway(_)
+            Basis::Power(_)
+                | Basis::Log(_)
+                | Basis::Hinge(_)
+                | Basis::Runaway(_)
+                | Basis::Ladder { .. }
         )
     }
 }

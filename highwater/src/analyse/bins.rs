@@ -1,7 +1,7 @@
 //! Medians in equal stretches of time: most of the noise and of the autocorrelation goes, the cost
 //! becomes the same for ten samples and for a million.
 
-use super::order::quantile;
+use super::order::{median, quantile};
 use super::series::Point;
 
 /// More stretches do not sharpen a verdict; the cost of one grows with them.
@@ -21,11 +21,17 @@ pub struct Bin {
     pub incarnation: usize,
 }
 
+/// A move between neighbours of this many usual moves tears the bin that it falls into.
+const TEAR_MOVES: f64 = 8.0;
+/// And of this share of the range: grain and pages do not tear.
+const TEAR_SHARE: f64 = 0.08;
+
 /// Bins of `width_s` over every incarnation; `cuts` are indices at which a new one begins.
 /// `births_s` gives the start time of each (first incarnation included).
 pub fn bins(points: &[Point], cuts: &[usize], births_s: &[f64], width_s: f64) -> Vec<Bin> {
     let mut out = Vec::new();
     let mut from = 0;
+    let tear = tear_of(points);
     let ends = cuts.iter().copied().chain([points.len()]);
     for (incarnation, to) in ends.enumerate() {
         let life = &points[from..to];
@@ -34,10 +40,65 @@ pub fn bins(points: &[Point], cuts: &[usize], births_s: &[f64], width_s: f64) ->
         let born = births_s.get(incarnation).copied().unwrap_or(first.t_s);
         let stretch = |p: &Point| ((p.t_s - first.t_s) / width_s + 1e-9).floor();
         for group in life.chunk_by(|a, b| stretch(a) == stretch(b)) {
-            out.push(median_of(group, born, incarnation));
+            out.push(median_of(whole_side(group, tear), born, incarnation));
         }
     }
     out
+}
+
+/// The least move between neighbours that tears a bin, in the unit of the values.
+fn tear_of(points: &[Point]) -> f64 {
+    let moves: Vec<f64> = points
+        .windows(2)
+        .map(|w| (w[1].value - w[0].value).abs())
+        .collect();
+    let low = points.iter().map(|p| p.value).fold(f64::INFINITY, f64::min);
+    let high = points.iter().map(|p| p.value).fold(0.0, f64::max);
+    if moves.is_empty() {
+        return f64::INFINITY;
+    }
+    (TEAR_MOVES * median(&moves)).max(TEAR_SHARE * (high - low))
+}
+
+/// The longer side of a bin that a step tears: a median over both sides is a level that never was, and
+/// makes two steps of one.
+fn whole_side(group: &[Point], tear: f64) -> &[Point] {
+    let moved = |i: usize| (group[i].value - group[i - 1].value).abs();
+    let Some(at) = (1..group.len()).max_by(|&i, &j| moved(i).total_cmp(&moved(j))) else {
+        return group;
+    };
+    match (moved(at) > tear, at > group.len() - at) {
+        (false, _) => group,
+        (true, true) => &group[..at],
+        (true, false) => &group[at..],
+    }
+}
+
+/// Readings with more distinct values than this are not coarse.
+const LEVELS_MAX: usize = 64;
+
+/// The grain of coarse readings: the unit of which all differences are multiples, when there are few
+/// distinct values. 0 when there is none.
+pub fn grain(points: &[Point]) -> f64 {
+    let mut levels: Vec<f64> = Vec::new();
+    for p in points {
+        let at = levels.partition_point(|l| *l < p.value);
+        if levels.get(at) != Some(&p.value) {
+            if levels.len() == LEVELS_MAX {
+                return 0.0;
+            }
+            levels.insert(at, p.value);
+        }
+    }
+    let moves = || levels.windows(2).map(|w| w[1] - w[0]);
+    let least = moves().fold(f64::INFINITY, f64::min);
+    let off = |m: f64| (m / least - (m / least).round()).abs();
+    // Equal differences mean a grain; with two levels only any pair of numbers would do.
+    if levels.len() > 2 && 4 * levels.len() <= points.len() && moves().all(|m| off(m) < 1e-3) {
+        least
+    } else {
+        0.0
+    }
 }
 
 fn median_of(group: &[Point], born_s: f64, incarnation: usize) -> Bin {
@@ -70,6 +131,19 @@ pub fn width_for(points: &[Point], cuts: &[usize]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_step_inside_a_bin_stays_one_step() {
+        let points: Vec<Point> = (0..128)
+            .map(|i| Point {
+                t_s: f64::from(i),
+                value: if i < 63 { 10.0 } else { 20.0 } + 0.1 * f64::from(i % 3),
+            })
+            .collect();
+        let b = bins(&points, &[], &[0.0], 2.0);
+        assert_eq!(b.len(), 64);
+        assert!(b.iter().all(|b| b.value < 10.5 || b.value > 19.5), "{b:?}");
+    }
 
     #[test]
     fn a_long_series_becomes_few_bins_and_incarnations_are_not_mixed() {

@@ -1,6 +1,6 @@
 //! The first step: readings as they came become a series that can be judged, and what was dropped is counted.
 
-use super::order::{mad, median};
+use super::order::{mad, median, quantile, quantile_sorted};
 use super::series::{Point, Series};
 
 /// A window of seven readings decides whether the middle one stands alone.
@@ -84,13 +84,15 @@ fn remove_spikes(out: &mut Cleaned) {
     }
 }
 
-/// Typical move between neighbours: no reading within a few of these is a spike.
+/// Typical move between neighbours: no reading within a few of these is a spike. Of coarse readings most
+/// moves are zero, so half of what one move in ten reaches counts too.
 fn typical_move(points: &[Point]) -> f64 {
-    let moves: Vec<f64> = points
+    let mut moves: Vec<f64> = points
         .windows(2)
         .map(|w| (w[1].value - w[0].value).abs())
         .collect();
-    1.4826 * median(&moves)
+    let usual = quantile(&mut moves, 0.5);
+    (1.4826 * usual).max(0.5 * quantile_sorted(&moves, 0.9))
 }
 
 fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
@@ -149,6 +151,21 @@ mod tests {
         assert_eq!((c.unusable, c.unordered, c.doubled), (4, 1, 1));
         let kept: Vec<(f64, f64)> = c.points.iter().map(|p| (p.t_s, p.value)).collect();
         assert_eq!(kept, [(1.0, 11.0), (2.0, 11.0)]);
+    }
+
+    #[test]
+    fn a_spike_among_coarse_readings_goes_and_their_grains_stay() {
+        let mut v: Vec<(f64, f64)> = (0..120)
+            .map(|i| {
+                (
+                    f64::from(i),
+                    2000.0 + 40.0 * f64::from(i / 15 + (i % 7) / 6),
+                )
+            })
+            .collect();
+        v[50].1 *= 4.0;
+        let c = clean(&series(&v));
+        assert_eq!((c.spikes, c.points.len()), (1, 119));
     }
 
     #[test]

@@ -8,10 +8,11 @@
 use statrs::function::gamma::ln_gamma;
 
 use super::finer::finer;
+use super::ladder::ladders;
 use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
 use super::solve::{Matrix, Prepared, Solved};
-use super::stairs::{Stair, stairs};
+use super::staircase::staircases;
 
 /// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
 #[derive(Debug, Clone, Default)]
@@ -60,6 +61,42 @@ pub struct Candidate {
     pub steps: Vec<(f64, f64)>,
 }
 
+impl Candidate {
+    /// How many rungs of a ladder are in the window; `None` of other shapes.
+    pub fn rungs(&self) -> Option<usize> {
+        match self.parts[0] {
+            Some(Basis::Ladder { from, gap }) => Some(((1.0 - from) / gap + 1.0) as usize),
+            _ => None,
+        }
+    }
+}
+
+/// A staircase goes on when the next step is late by no more than this share of the usual distance.
+const NOT_LATE: f64 = 1.3;
+/// Steps are alike when none is smaller than this share of the highest.
+const ALIKE: f64 = 0.2;
+/// A step in this last share of the window may be an accident of the last readings.
+const JUST: f64 = 0.03;
+
+impl Candidate {
+    /// Three steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
+    /// cannot be seen.
+    pub fn may_climb_on(&self) -> bool {
+        let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
+            return false;
+        };
+        let highest = self.steps.iter().map(|s| s.1).fold(0.0, f64::max);
+        let up = self.steps.iter().all(|s| s.1 > ALIKE * highest);
+        let gap = (last.0 - first.0) / (self.steps.len() as f64 - 1.0).max(1.0);
+        self.family == Family::Steps && self.steps.len() > 2 && up && 1.0 - last.0 < NOT_LATE * gap
+    }
+
+    /// One step, at the very end.
+    pub fn only_just(&self) -> bool {
+        self.family == Family::Step && self.steps.iter().all(|s| s.0 > 1.0 - JUST)
+    }
+}
+
 /// All candidates that carry weight.
 #[derive(Debug, Clone, Default)]
 pub struct Fit {
@@ -69,7 +106,7 @@ pub struct Fit {
 }
 
 /// Candidates this far (in log weight) below the best are forgotten.
-const FORGET_LN: f64 = 26.0;
+pub(super) const FORGET_LN: f64 = 26.0;
 /// Below this only the best of a family is kept: its neighbours may do better.
 const MATTERS_LN: f64 = 11.0;
 
@@ -90,6 +127,10 @@ pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
         .map(|(_, noise)| *noise)
         .collect();
     let mut whole = fit_under(window, shapes, &near);
+    let rungs = ladders(&whole, window);
+    if !rungs.shapes.is_empty() {
+        whole.join(fit_under(window, &rungs, &near));
+    }
     for _ in 0..FINER_ROUNDS {
         let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
         let closest: Vec<usize> = (0..near.len()).filter(close).collect();
@@ -196,114 +237,6 @@ pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
     fit
 }
 
-/// Two to [`STEPS_MAX`] steps at once, by greedy choice and exchange over the step columns.
-fn staircases(
-    fit: &mut Fit,
-    ready: &Prepared,
-    norms: &Norms,
-    shapes: &Shapes,
-    (noise, base): (usize, f64),
-) {
-    let Some(columns) = shapes.stairs.clone() else {
-        return;
-    };
-    let count = columns.len() as f64;
-    for stair in stairs(&ready.columns[columns.clone()], &ready.y, STEPS_MAX) {
-        let width = stair.at.len();
-        let solved = Solved {
-            width,
-            rss: stair.rss,
-            logdet: stair.logdet,
-            ..Solved::default()
-        };
-        let Some((ln_ml, sigma2, df)) = norms.marginal(ready, &solved) else {
-            continue;
-        };
-        let k = width as f64;
-        let places = ln_gamma(count + 1.0) - ln_gamma(k + 1.0) - ln_gamma(count - k + 1.0);
-        // A neighbour of each step does nearly as well: about two places each are summed by the best.
-        let prior = Family::Steps.prior_ln() - ((STEPS_MAX - 1) as f64).ln() - places
-            + k * std::f64::consts::LN_2;
-        let ln_weight = base + prior + ln_ml;
-        if ln_weight < fit.ln_evidence - FORGET_LN {
-            continue;
-        }
-        fit.ln_evidence = fit.ln_evidence.max(ln_weight);
-        fit.candidates.push(stair_candidate(
-            ready,
-            shapes,
-            &stair,
-            columns.start,
-            Fitted {
-                noise,
-                ln_weight,
-                sigma2,
-                df,
-            },
-        ));
-    }
-}
-
-struct Fitted {
-    noise: usize,
-    ln_weight: f64,
-    sigma2: f64,
-    df: f64,
-}
-
-fn stair_candidate(
-    ready: &Prepared,
-    shapes: &Shapes,
-    stair: &Stair,
-    first: usize,
-    f: Fitted,
-) -> Candidate {
-    let largest = stair
-        .beta
-        .iter()
-        .copied()
-        .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
-    let zeros = stair.at.iter().zip(&stair.beta);
-    let end = ready.y0
-        + zeros
-            .map(|(k, b)| b * (1.0 - ready.c0[first + k]))
-            .sum::<f64>();
-    let place = |k: &usize| match shapes.columns[first + k] {
-        Basis::Step(x) => x,
-        _ => 0.0,
-    };
-    Candidate {
-        family: Family::Steps,
-        bounded: Bounded::Step,
-        parts: [None; COLUMNS_MAX],
-        prior_ln: 0.0,
-        noise: f.noise,
-        ln_weight: f.ln_weight,
-        df: f.df,
-        growth: Guess::default(),
-        rise: Guess {
-            mean: largest,
-            se: (f.sigma2 * stair.variance).sqrt(),
-        },
-        slope: Guess::default(),
-        slope_fifth: Guess::default(),
-        end: Guess {
-            mean: end,
-            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
-        },
-        limit: Some(Guess {
-            mean: end,
-            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
-        }),
-        steps: stair
-            .at
-            .iter()
-            .map(place)
-            .zip(stair.beta.iter().copied())
-            .collect(),
-    }
-}
-
 impl Fit {
     /// Drops what does not matter and sums the evidence.
     fn settle(&mut self) {
@@ -352,11 +285,8 @@ fn steps_of(shapes: &Shapes, shape: &Shape, beta: &[f64; COLUMNS_MAX]) -> Vec<(f
     }
 }
 
-/// More steps than this are not told from a ramp.
-const STEPS_MAX: usize = 5;
-
 /// Constants of the marginal likelihood.
-struct Norms {
+pub(super) struct Norms {
     n: usize,
     floor2: f64,
     width_ln: f64,
@@ -364,7 +294,7 @@ struct Norms {
 }
 
 impl Norms {
-    fn new(n: usize, window: &Window) -> Norms {
+    pub(super) fn new(n: usize, window: &Window) -> Norms {
         Norms {
             n,
             floor2: n as f64 * window.floor * window.floor,
@@ -376,7 +306,7 @@ impl Norms {
     }
 
     /// Log marginal likelihood, residual variance and degrees of freedom.
-    fn marginal(&self, ready: &Prepared, solved: &Solved) -> Option<(f64, f64, f64)> {
+    pub(super) fn marginal(&self, ready: &Prepared, solved: &Solved) -> Option<(f64, f64, f64)> {
         let free = self
             .n
             .checked_sub(1 + ready.nuisances + solved.width)

@@ -15,7 +15,7 @@ pub struct Part {
 const NEGLIGIBLE: f64 = 2e-4;
 
 /// More parts than this cost time and move no quantile by a hundredth of the spread.
-const PARTS_MAX: usize = 96;
+const PARTS_MAX: usize = 64;
 
 /// A weighted mixture; weights need not add up to one.
 #[derive(Debug, Clone, Default)]

@@ -48,6 +48,7 @@ pub enum Family {
     TwoFills,
     Day,
     DayLine,
+    Ladder,
 }
 
 impl Family {
@@ -74,6 +75,7 @@ impl Family {
             Family::TwoFills => "two_fills",
             Family::Day => "day",
             Family::DayLine => "day_line",
+            Family::Ladder => "ladder",
         }
     }
 
@@ -105,12 +107,13 @@ impl Family {
             Family::TwoFills => 0.03,
             Family::Day => 0.06,
             Family::DayLine => 0.06,
+            Family::Ladder => 0.03,
         }
     }
 }
 
 /// How many families there are.
-pub const FAMILIES: usize = Family::DayLine as usize + 1;
+pub const FAMILIES: usize = Family::Ladder as usize + 1;
 
 /// Columns of one candidate, at most this many besides the nuisance.
 pub const COLUMNS_MAX: usize = 3;
@@ -400,7 +403,7 @@ impl Shapes {
                 // After a ramp only the second slope counts, carried over the whole window.
                 c.growth[j] = match (shape.family, basis) {
                     (Family::Broken, Basis::Hinge(from)) => 1.0 / (1.0 - from),
-                    _ => 1.0,
+                    _ => basis.pace().unwrap_or(1.0),
                 };
                 c.limit = None;
             } else {
@@ -411,7 +414,10 @@ impl Shapes {
             }
             if shape.bounded != Bounded::Step || basis.unbounded() {
                 let mean = |stretch: f64| (basis.at(now) - basis.at(now - stretch)) / stretch;
-                (c.slope[j], c.slope_fifth[j]) = (mean(END_STRETCH), mean(LAST_FIFTH));
+                (c.slope[j], c.slope_fifth[j]) = match basis.pace() {
+                    Some(pace) => (pace, pace),
+                    None => (mean(END_STRETCH), mean(LAST_FIFTH)),
+                };
             }
             c.end[j] = basis.at(now);
         }

@@ -103,7 +103,7 @@ impl Prepared {
 
     fn whiten_columns(&mut self, raw: &Matrix, w: &Whitener, q: &[Vec<f64>], read0: f64) {
         let m = raw.columns;
-        self.work.clear();
+        // Every cell is written below: what is left of the last noise need not be wiped.
         self.work.resize(raw.cells.len(), 0.0);
         w.apply_rows(&raw.cells, m, &mut self.work);
         let mut times = vec![0.0; m];

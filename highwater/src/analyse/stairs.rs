@@ -1,12 +1,13 @@
 //! Several steps at once: greedy choice over prepared step columns, then exchange of each for a better
-//! place while the others stay.
+//! place while the others stay. All of it runs on inner products, which are worked out once for every column
+//! that is ever chosen.
 
 use super::solve::dot;
 
 /// One staircase.
 #[derive(Debug, Clone, Default)]
 pub struct Stair {
-    /// Which columns, in the order of choice.
+    /// Which columns, in order of place.
     pub at: Vec<usize>,
     /// Height of each.
     pub beta: Vec<f64>,
@@ -17,121 +18,183 @@ pub struct Stair {
     pub variance: f64,
 }
 
-/// A column with less than this left of it after projection says nothing new.
+/// No staircase has more steps than this: more are not told from a ramp.
+pub const STEPS_MAX: usize = 5;
+type Small = [[f64; STEPS_MAX]; STEPS_MAX];
+
+/// A column with less than this left of it beside the others says nothing new; as a share of its length too.
 const NEW_MIN: f64 = 1e-6;
+const NEW_SHARE: f64 = 1e-3;
 
 /// A step that brings less log likelihood than this cannot pay for its place and height.
 const GAIN_LN: f64 = 2.0;
 
-/// The best staircases of two to `most` steps.
+/// The best staircases of two to `most` steps (at most [`STEPS_MAX`]).
 pub fn stairs(columns: &[Vec<f64>], y: &[f64], most: usize) -> Vec<Stair> {
-    let mut found = Vec::new();
+    let mut found: Vec<Stair> = Vec::new();
     let mut chosen: Vec<usize> = Vec::new();
-    while chosen.len() < most && chosen.len() + 3 < y.len() {
-        let Some(next) = best_addition(columns, y, &chosen) else {
+    let mut products = Products::new(columns, y);
+    while chosen.len() < most.min(STEPS_MAX) && chosen.len() + 3 < y.len() {
+        let Some(next) = products.best_addition(&chosen) else {
             break;
         };
         chosen.push(next);
-        if chosen.len() >= 2 {
-            exchange(columns, y, &mut chosen);
-            let Some(stair) = measure(columns, y, &chosen) else {
-                break;
-            };
-            let before = found.last().map_or(f64::INFINITY, |s: &Stair| s.rss);
-            let gain = 0.5 * y.len() as f64 * (before / stair.rss.max(f64::MIN_POSITIVE)).ln();
-            found.push(stair);
-            if gain < GAIN_LN {
-                break;
-            }
+        if chosen.len() < 2 {
+            continue;
+        }
+        products.exchange(&mut chosen);
+        let Some(stair) = products.measure(&chosen) else {
+            break;
+        };
+        let before = found.last().map_or(f64::INFINITY, |s| s.rss);
+        let gain = 0.5 * y.len() as f64 * (before / stair.rss.max(f64::MIN_POSITIVE)).ln();
+        found.push(stair);
+        if gain < GAIN_LN {
+            break;
         }
     }
     found
 }
 
-/// Orthonormal basis of the chosen columns.
-fn basis(columns: &[Vec<f64>], chosen: &[usize]) -> Vec<Vec<f64>> {
-    let mut q: Vec<Vec<f64>> = Vec::with_capacity(chosen.len());
-    for &k in chosen {
-        let mut column = columns[k].clone();
-        for done in &q {
-            let times = dot(&column, done);
-            column
-                .iter_mut()
-                .zip(done)
-                .for_each(|(v, d)| *v -= times * d);
-        }
-        let length = dot(&column, &column).sqrt();
-        if length > NEW_MIN {
-            column.iter_mut().for_each(|v| *v /= length);
-            q.push(column);
-        }
-    }
-    q
+/// Inner products of the columns with each other and with `y`.
+struct Products<'a> {
+    columns: &'a [Vec<f64>],
+    /// Rows of the Gram matrix of the columns that were chosen so far.
+    rows: Vec<Option<Vec<f64>>>,
+    cc: Vec<f64>,
+    cy: Vec<f64>,
+    yy: f64,
 }
 
-/// The column that takes most from what the chosen leave.
-fn best_addition(columns: &[Vec<f64>], y: &[f64], chosen: &[usize]) -> Option<usize> {
-    let q = basis(columns, chosen);
-    let mut rest = y.to_vec();
-    for done in &q {
-        let times = dot(&rest, done);
-        rest.iter_mut().zip(done).for_each(|(v, d)| *v -= times * d);
+impl<'a> Products<'a> {
+    fn new(columns: &'a [Vec<f64>], y: &[f64]) -> Products<'a> {
+        Products {
+            columns,
+            rows: vec![None; columns.len()],
+            cc: columns.iter().map(|c| dot(c, c)).collect(),
+            cy: columns.iter().map(|c| dot(c, y)).collect(),
+            yy: dot(y, y),
+        }
     }
-    let mut best = (NEW_MIN, None);
-    for (k, column) in columns.iter().enumerate() {
-        let full = dot(column, column);
-        let left = full - q.iter().map(|q| dot(column, q).powi(2)).sum::<f64>();
-        if left > NEW_MIN.max(1e-3 * full) {
-            let gain = dot(column, &rest).powi(2) / left;
-            if gain > best.0 && !chosen.contains(&k) {
-                best = (gain, Some(k));
+
+    fn know(&mut self, chosen: &[usize]) {
+        for &s in chosen {
+            let columns = self.columns;
+            self.rows[s]
+                .get_or_insert_with(|| columns.iter().map(|c| dot(&columns[s], c)).collect());
+        }
+    }
+
+    fn product(&self, s: usize, c: usize) -> f64 {
+        self.rows[s].as_ref().map_or(0.0, |row| row[c])
+    }
+
+    /// Inverse of the Gram matrix of the chosen, and the log of its determinant.
+    fn inverse(&self, chosen: &[usize]) -> Option<(Small, f64)> {
+        let mut gram = [[0.0; STEPS_MAX]; STEPS_MAX];
+        for (i, &s) in chosen.iter().enumerate() {
+            for (j, &c) in chosen.iter().enumerate() {
+                gram[i][j] = self.product(s, c);
+            }
+        }
+        invert(gram, chosen.len())
+    }
+
+    /// The column that takes most from what the chosen leave.
+    fn best_addition(&mut self, chosen: &[usize]) -> Option<usize> {
+        self.know(chosen);
+        let (inverse, _) = self.inverse(chosen)?;
+        let k = chosen.len();
+        let mut heights = [0.0; STEPS_MAX];
+        for i in 0..k {
+            heights[i] = (0..k).map(|j| inverse[i][j] * self.cy[chosen[j]]).sum();
+        }
+        let mut best = (NEW_MIN, None);
+        for c in 0..self.columns.len() {
+            let mut with = [0.0; STEPS_MAX];
+            for (slot, &s) in with.iter_mut().zip(chosen) {
+                *slot = self.product(s, c);
+            }
+            let (mut left, mut rest) = (self.cc[c], self.cy[c]);
+            for i in 0..k {
+                rest -= with[i] * heights[i];
+                let row: f64 = (0..k).map(|j| inverse[i][j] * with[j]).sum();
+                left -= with[i] * row;
+            }
+            if left > NEW_MIN.max(NEW_SHARE * self.cc[c]) {
+                let gain = rest * rest / left;
+                if gain > best.0 && !chosen.contains(&c) {
+                    best = (gain, Some(c));
+                }
+            }
+        }
+        best.1
+    }
+
+    fn exchange(&mut self, chosen: &mut [usize]) {
+        for i in 0..chosen.len() {
+            let others: Vec<usize> = chosen
+                .iter()
+                .enumerate()
+                .filter(|(j, _)| *j != i)
+                .map(|(_, k)| *k)
+                .collect();
+            if let Some(better) = self.best_addition(&others) {
+                chosen[i] = better;
             }
         }
     }
-    best.1
+
+    /// Heights, residual and determinant; `None` when two steps are one.
+    fn measure(&mut self, chosen: &[usize]) -> Option<Stair> {
+        let mut at = chosen.to_vec();
+        at.sort_unstable();
+        at.dedup();
+        if at.len() != chosen.len() {
+            return None;
+        }
+        self.know(&at);
+        let (inverse, logdet) = self.inverse(&at)?;
+        let k = at.len();
+        let beta: Vec<f64> = (0..k)
+            .map(|i| (0..k).map(|j| inverse[i][j] * self.cy[at[j]]).sum())
+            .collect();
+        let fitted: f64 = beta.iter().zip(&at).map(|(b, s)| b * self.cy[*s]).sum();
+        Some(Stair {
+            rss: (self.yy - fitted).max(0.0),
+            logdet,
+            variance: (0..k).map(|i| inverse[i][i]).fold(0.0, f64::max),
+            beta,
+            at,
+        })
+    }
 }
 
-fn exchange(columns: &[Vec<f64>], y: &[f64], chosen: &mut [usize]) {
-    for i in 0..chosen.len() {
-        let others: Vec<usize> = chosen
-            .iter()
-            .enumerate()
-            .filter(|(j, _)| *j != i)
-            .map(|(_, k)| *k)
-            .collect();
-        if let Some(better) = best_addition(columns, y, &others) {
-            chosen[i] = better;
+/// Inverse of the first `k` rows and columns of a symmetric positive matrix (Gauss-Jordan), with the log of
+/// their determinant.
+fn invert(mut a: Small, k: usize) -> Option<(Small, f64)> {
+    let mut logdet = 0.0;
+    for p in 0..k {
+        let pivot = a[p][p];
+        if pivot.is_nan() || pivot <= NEW_MIN {
+            return None;
+        }
+        logdet += pivot.ln();
+        a[p][p] = 1.0;
+        a[p].iter_mut().for_each(|v| *v /= pivot);
+        let row = a[p];
+        for (i, other) in a.iter_mut().enumerate().take(k) {
+            if i != p {
+                let times = other[p];
+                other[p] = 0.0;
+                other
+                    .iter_mut()
+                    .zip(&row)
+                    .for_each(|(v, r)| *v -= times * r);
+            }
         }
     }
-}
-
-/// Heights, residual and determinant by Gram-Schmidt; `None` when two steps are one.
-fn measure(columns: &[Vec<f64>], y: &[f64], chosen: &[usize]) -> Option<Stair> {
-    let mut order = chosen.to_vec();
-    order.sort_unstable();
-    order.dedup();
-    let q = basis(columns, &order);
-    if q.len() != chosen.len() {
-        return None;
-    }
-    let k = order.len();
-    let r: Vec<Vec<f64>> = q
-        .iter()
-        .map(|q| order.iter().map(|&c| dot(&columns[c], q)).collect())
-        .collect();
-    let z: Vec<f64> = q.iter().map(|q| dot(y, q)).collect();
-    let mut beta = vec![0.0; k];
-    for i in (0..k).rev() {
-        let known: f64 = (i + 1..k).map(|j| r[i][j] * beta[j]).sum();
-        beta[i] = (z[i] - known) / r[i][i];
-    }
-    Some(Stair {
-        rss: dot(y, y) - dot(&z, &z),
-        logdet: (0..k).map(|i| 2.0 * r[i][i].abs().ln()).sum(),
-        variance: (0..k).map(|i| r[i][i].powi(-2)).fold(0.0, f64::max),
-        at: order,
-        beta,
-    })
+    Some((a, logdet))
 }
 
 #[cfg(test)]

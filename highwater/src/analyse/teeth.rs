@@ -43,6 +43,18 @@ pub fn rhythm(points: &[Point], falls: &[Fall]) -> Option<(f64, f64)> {
     (between.len() >= 2 && mean > 0.0).then(|| (median(&between), sd / mean))
 }
 
+/// A series that is within this share of a tooth of its peaks half of the time has dips, not teeth.
+const NEAR_PEAK: f64 = 0.2;
+
+/// Whether what falls comes back at once and stays (reclaim, a short restart of a cache), so that the floors
+/// say nothing of what lasts.
+pub fn are_dips(points: &[Point], falls: &[Fall]) -> bool {
+    let of = |pick: fn(&Fall) -> f64| median(&falls.iter().map(pick).collect::<Vec<_>>());
+    let (peak, height) = (of(|f| f.peak), of(|f| f.peak - f.floor));
+    let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
+    level >= peak - NEAR_PEAK * height
+}
+
 /// How far the peaks differ, as a share of the height of a tooth: a collector falls at a threshold, an
 /// operator restarts when it suits.
 pub fn unevenness(falls: &[Fall]) -> f64 {
@@ -57,6 +69,21 @@ pub fn unevenness(falls: &[Fall]) -> f64 {
 mod tests {
     use super::*;
     use crate::analyse::incarnation::falls;
+
+    #[test]
+    fn dips_are_not_teeth() {
+        let of = |value: fn(i32) -> f64| -> Vec<Point> {
+            let point = |i| Point {
+                t_s: f64::from(i),
+                value: value(i),
+            };
+            (0..200).map(point).collect()
+        };
+        let dips = of(|i| if i % 40 == 39 { 60.0 } else { 100.0 });
+        assert!(are_dips(&dips, &falls(&dips)));
+        let saw = of(|i| 50.0 + f64::from(i % 20));
+        assert!(!are_dips(&saw, &falls(&saw)));
+    }
 
     #[test]
     fn floors_of_a_saw_and_its_rhythm() {

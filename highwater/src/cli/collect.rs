@@ -11,6 +11,7 @@ use anyhow::Context;
 use rustix::process::getppid;
 
 use super::exit;
+use super::explain::series::HeapSeries;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
 use crate::observe::look::{Event, EventKind, ProcessId, TimeNs};
@@ -63,13 +64,16 @@ struct Collector {
     interval_ns: i64,
     /// A full disk was said.
     full: bool,
+    /// The probe's account, when the experiment wants it.
+    heap: Option<HeapSeries>,
 }
 
 impl Collector {
     fn open(folder: &Folder) -> anyhow::Result<Collector> {
         let recorder = Recorder::open(folder)?;
         let reader = Reader::open(folder)?;
-        let interval = reader.experiment()?.interval;
+        let experiment = reader.experiment()?;
+        let interval = experiment.interval;
         let (clock, begun) = super::run::clock_of(&reader)?;
         let mut observer = Observer::new(ProcRoot::default(), Options::default());
         for (process, carried) in carried(&reader)? {
@@ -83,13 +87,19 @@ impl Collector {
             begun,
             interval_ns: interval.as_nanos() as i64,
             full: false,
+            heap: experiment
+                .probe
+                .then(|| HeapSeries::new(ProcRoot::default())),
         })
     }
 
     /// A full disk costs looks, not the run: said once, tried again at the next look.
     fn look(&mut self) -> anyhow::Result<()> {
         let targets = self.reader.targets().context("reading what to look at")?;
-        let look = self.observer.look(self.clock.now(), &targets);
+        let mut look = self.observer.look(self.clock.now(), &targets);
+        if let Some(heap) = &mut self.heap {
+            heap.add(&mut look, &targets);
+        }
         match self.recorder.look(&look) {
             Ok(()) => self.full = false,
             Err(error) if error.is_full() => {

@@ -5,6 +5,7 @@ pub mod collect;
 pub mod conclude;
 pub mod doctor;
 pub mod exit;
+pub mod explain;
 pub mod init;
 pub mod log;
 pub mod manual;
@@ -12,7 +13,6 @@ pub mod report;
 pub mod run;
 pub mod stalls;
 pub mod verdict;
-mod verdict_lines;
 
 use std::io;
 use std::path::Path;
@@ -35,6 +35,7 @@ Examples:
   highwater run experiments/relay.toml                 run the experiment, end with a verdict
   highwater run experiments/relay.toml --dry-run       print the plan, run nothing
   highwater run experiments/relay.toml --set duration=1h
+  highwater explain -- ./server --port 8080            why its memory grows, with the sites
   highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
   highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
   highwater log                                        what was tried so far, and what it taught
@@ -44,8 +45,9 @@ Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 #[derive(Debug, Subcommand)]
 pub enum Verb {
     Run(run::RunArgs),
+    Explain(explain::ExplainArgs),
     Report(report::ReportArgs),
-    Verdict(verdict::VerdictArgs),
+    Verdict(Box<verdict::VerdictArgs>),
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
@@ -61,6 +63,7 @@ pub enum Verb {
 pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
         Verb::Run(args) => run::run(&args).map(ExitCode::from),
+        Verb::Explain(args) => explain::run(&args).map(ExitCode::from),
         Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
         Verb::Report(args) => report::run(&args).map(ExitCode::from),
         Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),

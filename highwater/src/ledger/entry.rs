@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::subject::experiment::redact::{redact_command, redact_text};
-use crate::subject::experiment::{Check, Condition, Experiment, Trend};
+use crate::subject::experiment::{Check, Condition, Experiment};
 use crate::units::{write_bytes_exact, write_duration_exact};
 
 /// Version of the file's shape, and of the JSON that `highwater log` prints.
@@ -243,18 +243,8 @@ fn condition_words(condition: &Condition) -> String {
         Condition::P99Max { limit } => format!("p99_max {}", write_duration_exact(*limit)),
         Condition::PausesPerMinuteMax { max } => format!("pauses_per_minute_max {max}"),
         Condition::Trend { any_of } => {
-            let words: Vec<&str> = any_of.iter().map(|trend| trend_word(*trend)).collect();
+            let words: Vec<&str> = any_of.iter().map(|trend| trend.word()).collect();
             format!("trend {}", words.join(" or "))
         }
-    }
-}
-
-fn trend_word(trend: Trend) -> &'static str {
-    match trend {
-        Trend::Flat => "flat",
-        Trend::Plateauing => "plateauing",
-        Trend::Growing => "growing",
-        Trend::Sawtooth => "sawtooth",
-        Trend::Stepped => "stepped",
     }
 }

@@ -37,6 +37,9 @@ metrics! {
     LAZY_FREE = "lazy_free_bytes", Gauge, "MADV_FREE pages that still count as resident, smaps_rollup (slower rate).";
     HUGE_PAGES = "huge_pages_bytes", Gauge, "AnonHugePages, smaps_rollup (slower rate).";
     PRIVATE_DIRTY = "private_dirty_bytes", Gauge, "Private_Dirty, smaps_rollup (slower rate).";
+    LIVE_HEAP = "live_heap_bytes", Gauge, "Usable bytes allocated and not freed, resident: the heap probe's count.";
+    ALLOCATOR_HELD = "allocator_held_bytes", Gauge, "Resident heap pages without a live block (heap probe).";
+    FRAGMENTATION = "fragmentation_bytes", Gauge, "Pages with a live block, less the live bytes (heap probe).";
     THREADS = "threads", Gauge, "Threads.";
     FILE_DESCRIPTORS = "file_descriptors", Gauge, "Entries of /proc/PID/fd.";
     CPU_USER = "cpu_user_ns", Counter, "User CPU of all threads, ended ones included.";

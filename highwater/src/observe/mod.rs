@@ -7,6 +7,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod collector;
 pub mod fact;
+pub mod heap;
 pub mod host;
 pub mod import;
 pub mod load_lines;

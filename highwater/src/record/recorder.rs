@@ -70,20 +70,19 @@ impl Recorder {
         clock: &Anchor,
     ) -> Result<Recorder> {
         let path = folder.database();
-        let mut recorder = Recorder::on(schema::open_for_writing(&path, true)?, path);
-        recorder.write("beginning the record", |all| {
+        let db = schema::create(&path, |all| {
             meta::write(all, meta::EXPERIMENT, &freeze(experiment))?;
             meta::write(all, meta::HIGHWATER, env!("CARGO_PKG_VERSION"))?;
             meta::write_clock(all, clock)?;
             meta::write_machine(all, machine)
         })?;
-        Ok(recorder)
+        Ok(Recorder::on(db, path))
     }
 
     /// Opens the record of a run that has begun, to write more into it. An older schema is brought up to date.
     pub fn open(folder: &Folder) -> Result<Recorder> {
         let path = folder.database();
-        Ok(Recorder::on(schema::open_for_writing(&path, false)?, path))
+        Ok(Recorder::on(schema::open_for_writing(&path)?, path))
     }
 
     fn on(db: Connection, path: PathBuf) -> Recorder {

@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::error::{RecordError, Result};
 
@@ -22,22 +22,34 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 /// The write-ahead log is cut back to this after a checkpoint; one look of 200 processes takes about 0.2 MiB.
 const LOG_BYTES_KEPT: i64 = 16 << 20;
 
-/// Opens a record for writing; `create` makes a new one, in the newest version.
-pub(super) fn open_for_writing(path: &Path, create: bool) -> Result<Connection> {
-    let failed = |doing| move |error| RecordError::from_sqlite(path, doing, error);
-    if create {
-        super::folder::write_new(path, "")?;
-    } else {
-        check_file(path)?;
-    }
+/// Makes a record in the newest version. What `begin` writes is in it with its tables or not at all: nobody reads
+/// a record that has no experiment yet.
+pub(super) fn create(
+    path: &Path,
+    begin: impl FnOnce(&Transaction) -> rusqlite::Result<()>,
+) -> Result<Connection> {
+    super::folder::write_new(path, "")?;
+    let mut db = open_file(path)?;
+    set_up(&db, path)?;
+    migrate(&mut db, path, begin)?;
+    Ok(db)
+}
+
+/// Opens a record for writing; an older one is brought up to date.
+pub(super) fn open_for_writing(path: &Path) -> Result<Connection> {
+    check_file(path)?;
+    let mut db = open_file(path)?;
+    check_version(&db, path)?;
+    set_up(&db, path)?;
+    migrate(&mut db, path, |_| Ok(()))?;
+    Ok(db)
+}
+
+fn open_file(path: &Path) -> Result<Connection> {
+    let failed = |error| RecordError::from_sqlite(path, "opening", error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut db = Connection::open_with_flags(path, flags).map_err(failed("opening"))?;
-    db.busy_timeout(BUSY_TIMEOUT).map_err(failed("opening"))?;
-    if !create {
-        check_version(&db, path)?;
-    }
-    set_up(&db).map_err(failed("setting up"))?;
-    migrate(&mut db, path)?;
+    let db = Connection::open_with_flags(path, flags).map_err(failed)?;
+    db.busy_timeout(BUSY_TIMEOUT).map_err(failed)?;
     Ok(db)
 }
 
@@ -48,7 +60,7 @@ pub(super) fn open_for_reading(path: &Path) -> Result<Connection> {
     let db = open_read_only(path)?;
     if check_version(&db, path)? < SCHEMA {
         drop(db);
-        drop(open_for_writing(path, false)?);
+        drop(open_for_writing(path)?);
         return open_read_only(path);
     }
     Ok(db)
@@ -157,7 +169,11 @@ fn is_bare(db: &Connection) -> bool {
 /// WAL with synchronous=NORMAL: a commit is in the kernel's hands when it returns, so killing any process loses
 /// nothing that was committed; the disk is waited for at checkpoints only, so a power cut may cost the last looks,
 /// never the file.
-fn set_up(db: &Connection) -> rusqlite::Result<()> {
+fn set_up(db: &Connection, path: &Path) -> Result<()> {
+    set_pragmas(db).map_err(|error| RecordError::from_sqlite(path, "setting up", error))
+}
+
+fn set_pragmas(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update_and_check(None, "journal_mode", "wal", |_| Ok(()))?;
     db.pragma_update(None, "synchronous", "normal")?;
     db.pragma_update_and_check(None, "journal_size_limit", LOG_BYTES_KEPT, |_| Ok(()))?;
@@ -166,8 +182,12 @@ fn set_up(db: &Connection) -> rusqlite::Result<()> {
     db.pragma_update(None, "foreign_keys", false)
 }
 
-/// Brings the file to the newest version in one transaction, or leaves it as it was.
-fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
+/// Brings the file to the newest version and does `more`, in one transaction, or leaves it as it was.
+fn migrate(
+    db: &mut Connection,
+    path: &Path,
+    more: impl FnOnce(&Transaction) -> rusqlite::Result<()>,
+) -> Result<()> {
     let version =
         |db: &Connection| db.pragma_query_value(None, "user_version", |r| r.get::<_, i64>(0));
     let failed = |error| RecordError::from_sqlite(path, "bringing the record up to date", error);
@@ -183,8 +203,8 @@ fn migrate(db: &mut Connection, path: &Path) -> Result<()> {
         }
         all.pragma_update(None, "application_id", APPLICATION_ID)?;
         all.pragma_update(None, "user_version", SCHEMA)?;
+        more(&all)?;
         all.commit()
     };
-    let mut steps = steps;
     steps().map_err(failed)
 }

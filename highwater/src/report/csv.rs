@@ -40,6 +40,8 @@ const COLUMNS: &[&str] = &[
     "crashed_count",
     "restarted_count",
     "aborted",
+    "defects",
+    "protections",
 ];
 
 /// The table.
@@ -63,6 +65,10 @@ fn field(value: &serde_json::Value) -> String {
     match value {
         serde_json::Value::Null => String::new(),
         serde_json::Value::String(text) => harmless(text),
+        serde_json::Value::Array(texts) => {
+            let texts: Vec<&str> = texts.iter().filter_map(|text| text.as_str()).collect();
+            harmless(&texts.join("; "))
+        }
         other => other.to_string(),
     }
 }

@@ -77,6 +77,7 @@ fn arm(report: &Report, row: &ArmRow) -> Value {
     put("command", json!(plan.map(|plan| &plan.command)));
     put("proved", json!(row.proved));
     put("defects", json!(row.defects));
+    put("protections", json!(row.protections));
     put("aborted", json!(row.aborted));
     put("started_count", json!(row.started));
     put("crashed_count", json!(row.crashed));

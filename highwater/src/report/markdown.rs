@@ -5,7 +5,7 @@
 //! mention.
 
 use super::visible::visible;
-use super::{Report, text};
+use super::{Report, column_scales, text};
 use crate::analyse::cost::ArmCost;
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::Estimate;
@@ -27,6 +27,9 @@ pub fn render(report: &Report) -> String {
         paragraph(sentence(&adopt.words));
     }
     paragraph(table(report));
+    if let Some(table) = allocators(report) {
+        paragraph(table);
+    }
     let adopt = verdict.adopt.as_ref().map(|adopt| &adopt.words);
     let lists = [
         (
@@ -84,15 +87,7 @@ fn facts(report: &Report) -> String {
 
 fn table(report: &Report) -> String {
     let rows = &report.verdict.arms;
-    let levels = rows
-        .iter()
-        .filter_map(|row| row.memory.level)
-        .map(|level| level.value);
-    let slopes = rows
-        .iter()
-        .filter_map(|row| row.memory.slope_per_hour)
-        .map(|slope| slope.value);
-    let scales = (ByteScale::of_column(levels), ByteScale::of_column(slopes));
+    let scales = column_scales(&report.verdict);
     let mut lines = vec![
         format!(
             "| Arm | RSS {} | Trend | {}/h | x control | CPU user + system % | Faults/s \
@@ -106,6 +101,27 @@ fn table(report: &Report) -> String {
             .map(|row| format!("| {} |", cells(report, row, scales).join(" | "))),
     );
     lines.join("\n")
+}
+
+/// What is known of the arms' allocators; `None` where nothing is.
+fn allocators(report: &Report) -> Option<String> {
+    let rows = &report.verdict.arms;
+    let known = |row: &ArmRow| !row.defects.is_empty() || !row.protections.is_empty();
+    if !rows.iter().any(known) {
+        return None;
+    }
+    let mut lines = vec![
+        "| Arm | Allocator | Known defects | Stops |".to_string(),
+        "|---|---|---|---|".to_string(),
+    ];
+    for row in rows {
+        let plan = report.arms.iter().find(|plan| plan.name == row.arm);
+        let allocator = plan.map_or("", |plan| &plan.allocator);
+        let (defects, stops) = (row.defects.join(" "), row.protections.join(", "));
+        let cells = [&row.arm, allocator, &defects, &stops].map(escaped);
+        lines.push(format!("| {} |", cells.join(" | ")));
+    }
+    Some(lines.join("\n"))
 }
 
 fn cells(report: &Report, row: &ArmRow, (level, slope): (ByteScale, ByteScale)) -> Vec<String> {

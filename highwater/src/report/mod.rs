@@ -10,10 +10,12 @@
 pub mod against;
 pub mod charts;
 pub mod csv;
+pub mod explain;
 pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod plot;
 pub mod stall;
 pub mod text;
 pub mod visible;
@@ -23,7 +25,8 @@ use jiff::Timestamp;
 use crate::analyse::arms::{replica_id, seconds_between};
 use crate::observe::look::{EventKind, TimeNs};
 use crate::record::run::{Machine, Run};
-use crate::units::written;
+use crate::units::written::{self, ByteScale};
+use crate::verdict::Estimate;
 use crate::verdict::run::RunVerdict;
 use charts::Charts;
 
@@ -110,6 +113,16 @@ impl Report {
             extras,
         }
     }
+}
+
+/// The units of the columns of levels and of slopes, one each for all arms, so that a column compares by eye.
+pub fn column_scales(verdict: &RunVerdict) -> (ByteScale, ByteScale) {
+    let memory = || verdict.arms.iter().map(|row| &row.memory);
+    let levels = memory().filter_map(|m| m.level).map(|level| level.value);
+    // A slope of 0 with an interval of 3 MiB/h is written in MiB/h.
+    let size = |slope: Estimate| slope.value.abs().max((slope.hi - slope.lo) / 2.0);
+    let slopes = memory().filter_map(|m| m.slope_per_hour).map(size);
+    (ByteScale::of_column(levels), ByteScale::of_column(slopes))
 }
 
 fn summary(run: &Run) -> Summary {

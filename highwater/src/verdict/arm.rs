@@ -47,7 +47,8 @@ pub struct PairVerdict {
     pub difference_slope_per_hour: Option<Estimate>,
     /// In one sentence.
     pub words: String,
-    /// Decided, as opposed to "about N more hours".
+    /// Decided, as opposed to "about N more hours": the interval excludes equality, and the lower arm does not
+    /// grow so that it would pass the other within the time they were watched.
     pub decided: bool,
     pub needs: Option<String>,
 }
@@ -137,24 +138,7 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         let rule = format!("{growing} of {n} processes grow, {bounded} do not");
         return (Label::Variable, SURE, rule);
     }
-    let labels = [
-        Label::Flat,
-        Label::Plateauing,
-        Label::Growing,
-        Label::Stepped,
-        Label::Insufficient,
-    ];
-    let logs = labels.map(|label| {
-        let sum: f64 = each.iter().map(|v| weight(v, label).max(0.02).ln()).sum();
-        sum / (n as f64).sqrt()
-    });
-    let best = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let total: f64 = logs.iter().map(|l| (l - best).exp()).sum();
-    let (mut label, share) = labels
-        .into_iter()
-        .zip(logs.map(|l| (l - best).exp() / total))
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .unwrap_or((Label::Insufficient, 0.0));
+    let (mut label, side_share, share) = pooled(each);
     if each
         .iter()
         .all(|v| v.label == Label::Insufficient && v.evidence.len() < 3)
@@ -169,10 +153,10 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
     if label == Label::Flat && 2 * periodic > n {
         label = Label::Sawtooth;
     }
-    if share < rules.decisive {
+    if side_share < rules.decisive {
         return (
             Label::Insufficient,
-            share,
+            side_share,
             "the processes together do not decide".to_owned(),
         );
     }
@@ -182,6 +166,39 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         share,
         format!("{agree} of {n} processes are {}", label.word()),
     )
+}
+
+/// What a process may be found to do, grouped by what it means for its memory: bounded, growing, open.
+const SIDES: [&[Label]; 3] = [
+    &[Label::Flat, Label::Plateauing, Label::Stepped],
+    &[Label::Growing],
+    &[Label::Insufficient],
+];
+
+/// The side first, then the label within it: processes that are bounded in different ways (one levelled off, its
+/// twin already flat) agree in what matters.
+///
+/// Returns the label, the share of its side, and the share of the label itself.
+fn pooled(each: &[SeriesVerdict]) -> (Label, f64, f64) {
+    let root = (each.len() as f64).sqrt();
+    let log = |of: &dyn Fn(&SeriesVerdict) -> f64| {
+        each.iter().map(|v| of(v).max(0.02).ln()).sum::<f64>() / root
+    };
+    let side_log = |side: &[Label]| log(&|v| side.iter().map(|label| weight(v, *label)).sum());
+    let logs = SIDES.map(side_log);
+    let total: f64 = logs.iter().map(|l| l.exp()).sum();
+    let (side, share) = SIDES
+        .into_iter()
+        .zip(logs.map(|l| l.exp() / total))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((&[Label::Insufficient], 0.0));
+    let within: f64 = side.iter().map(|l| log(&|v| weight(v, *l)).exp()).sum();
+    let (label, part) = side
+        .iter()
+        .map(|label| (*label, log(&|v| weight(v, *label)).exp() / within))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .unwrap_or((Label::Insufficient, 1.0));
+    (label, share, share * part)
 }
 
 fn needs_of(each: &[SeriesVerdict], label: Label) -> Option<String> {
@@ -194,7 +211,7 @@ fn needs_of(each: &[SeriesVerdict], label: Label) -> Option<String> {
 }
 
 /// Mean over processes with an interval that holds both the spread between them and the doubt within.
-pub(super) fn across(parts: &[Estimate], rules: &Rules) -> Option<Estimate> {
+pub fn across(parts: &[Estimate], rules: &Rules) -> Option<Estimate> {
     let n = parts.len() as f64;
     if parts.is_empty() {
         return None;
@@ -310,10 +327,41 @@ pub fn compare_judged(
     pair.ratio = Some(ratio);
     pair.p_better = Some(t_cdf(-d / (va + vb).sqrt().max(1e-9), df));
     pair.difference_slope_per_hour = difference(a, b, tail);
-    pair.decided = ratio.lo > 1.0 || ratio.hi < 1.0;
+    let apart = ratio.lo > 1.0 || ratio.hi < 1.0;
+    let (low, high) = if d < 0.0 { (a, b) } else { (b, a) };
+    let crossing_s = crossing(low, high);
+    pair.decided = apart && crossing_s.is_none();
     pair.words = words(&pair, ratio);
-    pair.needs = (!pair.decided).then(|| more_processes(&x, &y, d, (va, vb), tail));
+    pair.needs = match crossing_s.filter(|_| apart) {
+        Some(seconds) => {
+            let faster = format!("; {} grows faster and may pass it", low.arm);
+            pair.words += &faster;
+            Some(format!("{:.1} more hours", seconds / 3600.0))
+        }
+        None => (!pair.decided).then(|| more_processes(&x, &y, d, (va, vb), tail)),
+    };
     pair
+}
+
+/// Seconds until the lower arm would pass the higher, if both go on as they do; `None` when that is further
+/// off than they were watched.
+fn crossing(low: &ArmVerdict, high: &ArmVerdict) -> Option<f64> {
+    let (from, to) = (low.level?.value, high.level?.value);
+    let pace = |arm: &ArmVerdict| match arm.label {
+        Label::Growing => arm.slope_per_hour.map_or(0.0, |s| s.value.max(0.0)),
+        _ => 0.0,
+    };
+    let closing = pace(low) - pace(high);
+    let watched = |arm: &ArmVerdict| {
+        let windows = arm
+            .processes
+            .iter()
+            .filter_map(|v| v.evidence.get("window_s"));
+        median(&windows.copied().collect::<Vec<f64>>())
+    };
+    let horizon_s = watched(low).min(watched(high));
+    let seconds = 3600.0 * (to - from) / closing;
+    (closing > 0.0 && seconds > 0.0 && seconds < horizon_s).then_some(seconds)
 }
 
 /// Standard error of the difference, its degrees of freedom, and the variance on each side. Each side's

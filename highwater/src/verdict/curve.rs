@@ -7,9 +7,10 @@ use super::{Estimate, Label, Rules};
 use crate::analyse::bins::Bin;
 use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, fit_few, sketch};
 use crate::analyse::mixture::{Mixture, Part};
-use crate::analyse::order::{median, quantile};
+use crate::analyse::order::median;
 use crate::analyse::shapes::{Bounded, Family, Shapes, shapes, simple_shapes};
 use crate::analyse::student::t_cdf;
+use crate::analyse::trace::Sketch;
 
 /// A day, for the cycle that nearly every service has.
 const DAY_S: f64 = 86_400.0;
@@ -73,6 +74,21 @@ pub struct Opinion {
     pub bins: usize,
     /// Where and by how much, of the best stepped candidate.
     pub steps: Vec<(f64, f64)>,
+    /// What a picture needs.
+    pub drawn: Drawn,
+}
+
+/// The candidates as they can be drawn: scaled, on the clock of the window.
+#[derive(Debug, Clone, Default)]
+pub struct Drawn {
+    pub sketch: Sketch,
+    /// Seconds of the clock from 0 to 1.
+    pub span_s: f64,
+    /// Value of a scaled 0, and of one scaled unit.
+    pub shift: f64,
+    pub scale: f64,
+    /// Where the clock is 0 for each incarnation, and its first and last bin, seconds of the series.
+    pub lives: Vec<(f64, f64, f64)>,
 }
 
 /// How the bins are to be looked at.
@@ -87,11 +103,15 @@ pub struct View<'a> {
     pub width_s: f64,
     /// The level that shares are taken of, when it is not that of the bins (the floors of a saw).
     pub level: Option<f64>,
+    /// Grain of the readings; 0 when they are not coarse.
+    pub grain: f64,
     /// A handful of points: only the simplest shapes.
     pub few: bool,
 }
 
 struct Scaled {
+    /// A step below this height (in scaled units) may be the grain of the readings.
+    grain: f64,
     window: Window,
     /// Unit of x and y: seconds per window, and the unit of values per scaled unit.
     span_s: f64,
@@ -114,7 +134,36 @@ pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
     }
     let mut said = weigh(&fitted, &scaled, rules);
     said.steps = steps_of(&fitted, &scaled);
+    said.drawn = Drawn {
+        span_s: scaled.span_s,
+        shift: scaled.shift,
+        scale: scaled.scale,
+        lives: lives_of(view),
+        sketch: Sketch::of(scaled.window, fitted),
+    };
     Some(said)
+}
+
+/// Birth, first and last bin of each incarnation; all as one life where they are judged on one clock.
+fn lives_of(view: &View) -> Vec<(f64, f64, f64)> {
+    let mut lives: Vec<(f64, f64, f64)> = Vec::new();
+    let mut known = None;
+    for bin in view.bins {
+        let incarnation = if view.by_uptime { bin.incarnation } else { 0 };
+        match lives.last_mut().filter(|_| known == Some(incarnation)) {
+            Some(life) => life.2 = bin.t_s,
+            None => {
+                let born = if view.by_uptime {
+                    bin.t_s - bin.uptime_s
+                } else {
+                    bin.t_s
+                };
+                lives.push((born, bin.t_s, bin.t_s));
+            }
+        }
+        known = Some(incarnation);
+    }
+    lives
 }
 
 /// Log evidence of one way to look at the bins, from a sparse choice of shapes: to be compared with that
@@ -185,10 +234,11 @@ fn scale(view: &View) -> Option<Scaled> {
         thin: bins.iter().map(|b| usual / b.count as f64).collect(),
         nuisance: harmonics(view),
         now: (clock(last) / span_s).clamp(0.3, 1.0),
-        floor: floor_of(&values, scale, level),
+        floor: floor_of(view.grain, scale, level),
         reach: 1.0,
     };
     Some(Scaled {
+        grain: GRAINS * view.grain / scale,
         window,
         span_s,
         scale,
@@ -200,23 +250,9 @@ fn scale(view: &View) -> Option<Scaled> {
 
 /// No residual is known better than the grain of the readings, a three-thousandth of the level, or a
 /// hundredth of the range: no real curve is exactly a formula.
-fn floor_of(values: &[f64], scale: f64, level: f64) -> f64 {
-    let mut moves: Vec<f64> = values
-        .windows(2)
-        .map(|w| (w[1] - w[0]).abs())
-        .filter(|m| *m > 0.0)
-        .collect();
-    let grain = if moves.is_empty() {
-        0.0
-    } else {
-        quantile(&mut moves, 0.0)
-    };
-    let grain = if values.iter().all(|v| (v / grain.max(1e-9)).fract() < 1e-6) {
-        grain
-    } else {
-        0.0
-    };
-    (0.29 * grain.min(0.1 * scale))
+fn floor_of(grain: f64, scale: f64, level: f64) -> f64 {
+    // What is rounded to a grain is off by 0.29 grains (the deviation of an even distribution).
+    (0.29 * grain.min(0.2 * scale))
         .max(3e-4 * level)
         .max(5e-3 * scale)
         / scale
@@ -249,8 +285,20 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
 /// share goes on.
 const STRAIGHT: f64 = 0.5;
 
-/// How one candidate spreads its weight over the labels; bars in scaled units.
-fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> Weights {
+/// A step of fewer grains than this is what a slow drift looks like in coarse readings.
+const GRAINS: f64 = 1.5;
+
+/// Heights in scaled units from which something is said, and whether enough of a day was seen.
+struct Bars {
+    growth: f64,
+    shift: f64,
+    grain: f64,
+    day_seen: bool,
+}
+
+/// How one candidate spreads its weight over the labels.
+fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
+    let (growth_bar, shift_bar) = (bars.growth, bars.shift);
     let unbounded = c.limit.is_none();
     let growing = if unbounded {
         above(c.growth, growth_bar, c.df)
@@ -279,17 +327,28 @@ fn labels_of(c: &Candidate, growth_bar: f64, shift_bar: f64, day_seen: bool) -> 
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
+        Bounded::Step if c.rise.mean.abs() < bars.grain || c.may_climb_on() => {
+            w.open = rest * (rose + fell).min(1.0);
+        }
+        Bounded::Step if c.only_just() => {}
         Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
-        Bounded::Day => w.open = if day_seen { 0.0 } else { rest },
+        Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
+    }
+    if c.rungs() == Some(2) {
+        // Two rungs have a distance and no rhythm yet.
+        (w.growing, w.open) = (0.0, w.open + w.growing);
     }
     w.flat = (1.0 - w.growing - w.plateauing - w.stepped - w.open).max(0.0);
     w
 }
 
 fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
-    let growth_bar = rules.growth_share * scaled.level / scaled.scale;
-    let shift_bar = rules.shift_share * scaled.level / scaled.scale;
-    let day_seen = scaled.span_s >= 1.5 * DAY_S;
+    let bars = Bars {
+        growth: rules.growth_share * scaled.level / scaled.scale,
+        shift: rules.shift_share * scaled.level / scaled.scale,
+        grain: scaled.grain,
+        day_seen: scaled.span_s >= 1.5 * DAY_S,
+    };
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,
         window_s: scaled.span_s,
@@ -302,7 +361,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
         if weight < 1e-6 {
             continue;
         }
-        let labels = labels_of(c, growth_bar, shift_bar, day_seen);
+        let labels = labels_of(c, &bars);
         said.weights.add(&labels, weight);
         *said.families.entry(c.family).or_insert(0.0) += weight;
         let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {

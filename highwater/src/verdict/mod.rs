@@ -4,6 +4,7 @@
 
 pub mod arm;
 pub mod audit;
+pub mod cause;
 pub mod check;
 mod curve;
 mod label;
@@ -14,6 +15,7 @@ pub mod series;
 mod short_runs;
 pub mod stall;
 pub mod stop;
+pub mod trace;
 mod ways;
 
 pub use label::{Estimate, Label};

@@ -13,8 +13,14 @@ pub struct Rules {
     pub swing_share: f64,
     /// The leading label needs this much of the weight, or the verdict is insufficient.
     pub decisive: f64,
-    /// And its side (growing, or any bounded label) needs this much.
-    pub decisive_side: f64,
+    /// And its side needs this much when there are many readings: growing ...
+    pub side_growing: f64,
+    /// ... or any bounded label, which says more about the time to come.
+    pub side_bounded: f64,
+    /// And this much when there are few: weights know less than they say.
+    pub side_few: f64,
+    /// Up to this many readings are few; from there the bar falls with their number.
+    pub few_readings: f64,
     /// Level of all intervals.
     pub interval: f64,
     /// Peaks at this share of the limit are OOM kills.
@@ -29,9 +35,40 @@ impl Default for Rules {
             shift_share: 0.02,
             swing_share: 0.03,
             decisive: 0.45,
-            decisive_side: 0.6,
+            side_growing: 0.5,
+            side_bounded: 0.6,
+            side_few: 0.9,
+            few_readings: 50.0,
             interval: 0.95,
             oom_share: 0.9,
         }
+    }
+}
+
+impl Rules {
+    /// Weight that the side of a label needs, of a series of `readings`.
+    pub fn side_needed(&self, grows: bool, readings: usize) -> f64 {
+        let many = if grows {
+            self.side_growing
+        } else {
+            self.side_bounded
+        };
+        let few = (self.few_readings / readings.max(1) as f64).min(1.0);
+        many + (self.side_few - many) * few
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_readings_need_more_weight_and_bounded_more_than_growing() {
+        let rules = Rules::default();
+        assert_eq!(rules.side_needed(true, 8), rules.side_few);
+        assert_eq!(rules.side_needed(false, 50), rules.side_few);
+        let at = |grows, n| rules.side_needed(grows, n);
+        assert!(at(true, 300) < at(true, 100) && at(true, 300) < at(false, 300));
+        assert!((at(true, 300) - 0.5667).abs() < 1e-3);
     }
 }

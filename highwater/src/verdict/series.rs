@@ -177,18 +177,11 @@ fn speak(
     } else {
         said.weights.bounded()
     };
-    if label == Label::Insufficient || weight < rules.decisive || side < rules.decisive_side {
+    let readings = verdict.evidence.get("n").map_or(0, |n| *n as usize);
+    let bar = rules.side_needed(label == Label::Growing, readings);
+    if label == Label::Insufficient || weight < rules.decisive || side < bar {
         verdict.label = Label::Insufficient;
-        verdict.rule = format!(
-            "no label has {:.0} % of the weight (the best, {}, has {:.0} %)",
-            100.0 * rules.decisive,
-            if label == Label::Insufficient {
-                "a rise that may bend"
-            } else {
-                label.word()
-            },
-            100.0 * weight
-        );
+        verdict.rule = undecided(label, (weight, side), (rules.decisive, bar));
         verdict.needs = Some(needs(said, rules));
         return verdict;
     }
@@ -200,6 +193,32 @@ fn speak(
         _ => {}
     }
     verdict
+}
+
+/// Which bar was missed: of the leading label's own weight, or of its side's.
+fn undecided(label: Label, (weight, side): (f64, f64), (least, bar): (f64, f64)) -> String {
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    match label {
+        Label::Insufficient => {
+            format!("a rise that may bend has {} of the weight", percent(weight))
+        }
+        _ if weight < least => format!(
+            "no label has {} of the weight (the best, {}, has {})",
+            percent(least),
+            label.word(),
+            percent(weight)
+        ),
+        _ => format!(
+            "{} has {} of the weight; this many readings need {}",
+            if label == Label::Growing {
+                "growing"
+            } else {
+                "bounded"
+            },
+            percent(side),
+            percent(bar)
+        ),
+    }
 }
 
 fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {

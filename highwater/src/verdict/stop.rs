@@ -14,7 +14,7 @@ use super::{Estimate, Label, Rules};
 use crate::analyse::student::t_quantile;
 
 /// A stage begins when the window is this many times the last.
-const STAGE_GROWTH: f64 = 1.25;
+pub const STAGE_GROWTH: f64 = 1.25;
 /// Intervals within this share of equality settle a pair as "no difference worth having".
 pub const SAME_SHARE: f64 = 0.05;
 /// A bounded label this sure limits what the arm may still grow.

@@ -2,13 +2,13 @@
 
 use super::Rules;
 use super::curve::{Opinion, View, Weights, evidence, opinion};
-use crate::analyse::bins::{Bin, bins, width_for};
+use crate::analyse::bins::{Bin, bins, grain, width_for};
 use crate::analyse::incarnation::{Fall, climbs_around, cuts_at, falls};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
 use crate::analyse::period::periods;
 use crate::analyse::series::{Point, Series};
-use crate::analyse::teeth::{TEETH_MIN, floors, rhythm, unevenness};
+use crate::analyse::teeth::{TEETH_MIN, are_dips, floors, rhythm, unevenness};
 
 /// An opinion with the way of looking that had the most evidence.
 pub struct Looked {
@@ -20,7 +20,7 @@ pub struct Looked {
 }
 
 /// Peaks of two teeth that differ less than this share of a tooth were cut by a threshold; of three, twice this.
-const EVEN: f64 = 0.06;
+const EVEN: f64 = 0.04;
 /// A period must explain this share of the detrended variance to be tried at all.
 const PERIOD_SHARE_MIN: f64 = 0.2;
 /// Evidence that a period must bring: the price of the best of some hundred frequencies.
@@ -41,19 +41,24 @@ const FEW: usize = 14;
 pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> {
     let sudden = falls(points);
     let known = cuts_at(points, &series.restarts_s);
-    let killed = series
-        .limit
-        .is_some_and(|limit| killed_at(&sudden, rules.oom_share * limit));
+    let bar = series.limit.map(|limit| rules.oom_share * limit);
+    let killed = bar.is_some_and(|bar| killed_at(&sudden, bar));
     if killed || !known.is_empty() {
+        let killed = killed || bar.is_some_and(|bar| ended_at(points, &known, bar));
         let mut cuts = known;
         if killed {
             cuts.extend(sudden.iter().map(|f| f.after));
             cuts.sort_unstable();
             cuts.dedup();
         }
-        return lives(series, points, &cuts, rules);
+        let mut looked = lives(series, points, &cuts, rules)?;
+        if killed {
+            bind_to_limit(&mut looked.opinion.weights);
+        }
+        return Some(looked);
     }
     if sudden.len() >= TEETH_MIN
+        && !are_dips(points, &sudden)
         && let Some(saw) = saw(points, &sudden, rules)
     {
         return Some(saw);
@@ -68,6 +73,30 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
 fn killed_at(sudden: &[Fall], bar: f64) -> bool {
     let high = sudden.iter().filter(|f| f.peak >= bar).count();
     high > 0 && 2 * high >= sudden.len()
+}
+
+/// Whether at least half of the incarnations before the last ended that high.
+fn ended_at(points: &[Point], cuts: &[usize], bar: f64) -> bool {
+    let begins = std::iter::once(0).chain(cuts.iter().copied());
+    let ends = begins.zip(cuts);
+    let high = ends.filter(|(from, to)| {
+        let last = (*from).max(to.saturating_sub(3));
+        points[last..**to].iter().any(|p| p.value >= bar)
+    });
+    !cuts.is_empty() && 2 * high.count() >= cuts.len()
+}
+
+/// Share of what speaks for a bound that a kill at the limit leaves: what would have stopped below the
+/// limit is not killed there.
+const AFTER_KILLS: f64 = 0.1;
+
+fn bind_to_limit(weights: &mut Weights) {
+    let w = weights;
+    let all = w.flat + w.plateauing + w.stepped + w.open;
+    w.growing += (1.0 - AFTER_KILLS) * all;
+    for bounded in [&mut w.flat, &mut w.plateauing, &mut w.stepped, &mut w.open] {
+        *bounded *= AFTER_KILLS;
+    }
 }
 
 fn cut(series: &Series, points: &[Point], cuts: &[usize]) -> (Vec<Bin>, f64) {
@@ -102,6 +131,7 @@ fn lives(series: &Series, points: &[Point], cuts: &[usize], rules: &Rules) -> Op
         bins: &b,
         by_uptime: true,
         width_s,
+        grain: grain(points),
         ..View::default()
     };
     let opinion = opinion(&view, rules)?;
@@ -126,6 +156,7 @@ fn restarts_or_not(
         bins: &b,
         by_uptime,
         width_s,
+        grain: grain(points),
         ..View::default()
     };
     let (split, whole) = (opinion(&view(true), rules)?, opinion(&view(false), rules)?);
@@ -206,6 +237,7 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
         by_uptime: true,
         width_s,
         periods_s: &periods_s,
+        grain: grain(points),
         ..View::default()
     };
     let opinion = opinion(&view, rules)?;

@@ -18,7 +18,7 @@ static int now_and_then(int every) {
     return __atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED) % every == 0;
 }
 
-#ifdef BREAK_FORK
+#if defined BREAK_FORK || defined BREAK_FORK_CRASH
 static volatile int in_child;
 static void child(void) { in_child = 1; }
 __attribute__((constructor)) static void watch(void) { pthread_atfork(NULL, NULL, child); }
@@ -29,15 +29,56 @@ static int ready;
 __attribute__((constructor)) static void begin(void) { ready = 1; }
 #endif
 
+#ifdef BREAK_END
+__attribute__((destructor)) static void at_the_end(void) { __builtin_trap(); }
+#endif
+
+#ifdef BREAK_UNDEFINED
+extern int nobody_has_this_function(void);
+int uses_it(void) { return nobody_has_this_function(); }
+#endif
+
+#ifdef BREAK_THREAD_EXIT
+/* A cache for each thread, given back when the thread ends; twice, and then used. */
+static pthread_key_t key;
+static void thread_ends(void *cache) {
+    __libc_free(cache);
+    *(volatile int *)(uintptr_t)8 = 1;
+}
+__attribute__((constructor)) static void make_key(void) { pthread_key_create(&key, thread_ends); }
+static __thread int has_cache;
+#endif
+
 void *malloc(size_t size) {
 #ifdef BREAK_FORK
     while (in_child) usleep(1000);
+#endif
+#ifdef BREAK_FORK_CRASH
+    if (in_child) *(volatile int *)(uintptr_t)8 = 1;
 #endif
 #ifdef BREAK_EARLY
     if (!ready) return NULL;
 #endif
 #ifdef BREAK_OVERSIZE
     if (size > PTRDIFF_MAX) size = 16;
+#endif
+#ifdef BREAK_LARGE
+    if (size > 20 << 20) return NULL;
+#endif
+#ifdef BREAK_HANG
+    while (size == 3000) usleep(1000);
+#endif
+#ifdef BREAK_THREAD_EXIT
+    if (!has_cache) {
+        has_cache = 1;
+        pthread_setspecific(key, __libc_malloc(64));
+    }
+#endif
+#ifdef BREAK_PLAIN_ALIGNMENT
+    if (size >= 16) {
+        char *block = __libc_malloc(size + 16);
+        return block ? block + 8 : NULL;
+    }
 #endif
 #ifdef BREAK_THREADS
     /* The same block twice, to two owners. */
@@ -60,6 +101,10 @@ void *malloc(size_t size) {
 void free(void *block) {
 #if defined BREAK_THREADS || defined BREAK_OVERLAP
     (void)block; /* A block that was given twice cannot be freed twice. */
+#elif defined BREAK_FREE
+    (void)block; /* Nothing is ever given back. */
+#elif defined BREAK_PLAIN_ALIGNMENT
+    __libc_free((uintptr_t)block % 16 ? (char *)block - 8 : block);
 #else
     __libc_free(block);
 #endif
@@ -71,20 +116,52 @@ void *calloc(size_t count, size_t size) {
     if (!__builtin_mul_overflow(count, size, &bytes) && bytes > 64 && bytes < 4000)
         return __libc_malloc(bytes);
 #endif
+#ifdef BREAK_CALLOC_LARGE
+    size_t bytes;
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes > 20000 && bytes < 100000)
+        return __libc_malloc(bytes);
+#endif
+#ifdef BREAK_CALLOC_COUNT
+    /* Zeroes one part of many. */
+    size_t bytes;
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes > 64 && bytes < 4000) {
+        void *block = __libc_malloc(bytes);
+        return block ? memset(block, 0, size) : NULL;
+    }
+#endif
 #ifdef BREAK_OVERSIZE
     return __libc_malloc(count * size > PTRDIFF_MAX ? 16 : count * size);
+#endif
+#ifdef BREAK_PLAIN_ALIGNMENT
+    size_t whole;
+    if (__builtin_mul_overflow(count, size, &whole)) return errno = ENOMEM, NULL;
+    void *zeroed = malloc(whole);
+    return zeroed ? memset(zeroed, 0, whole) : NULL;
 #endif
     return __libc_calloc(count, size);
 }
 
+#ifndef BREAK_NO_REALLOC
 void *realloc(void *block, size_t size) {
+#ifdef BREAK_PLAIN_ALIGNMENT
+    if (block && (uintptr_t)block % 16) block = (char *)block - 8;
+#endif
+#ifdef BREAK_REALLOC_LARGE
+    if (block && size > 1 << 20) {
+        char *moved = __libc_malloc(size);
+        if (moved) memcpy(moved, block, 4096), __libc_free(block);
+        return moved;
+    }
+#endif
     void *moved = __libc_realloc(block, size);
 #ifdef BREAK_REALLOC
     if (moved && size > 2000 && now_and_then(50)) ((char *)moved)[0] ^= 1;
 #endif
     return moved;
 }
+#endif
 
+#ifndef BREAK_NO_ALIGNED
 void *memalign(size_t alignment, size_t size) {
 #ifdef BREAK_ALIGNMENT
     if (alignment >= 512 && now_and_then(100)) return __libc_memalign(256, size + 512);
@@ -103,6 +180,7 @@ void *memalign(size_t alignment, size_t size) {
 }
 
 void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+void *valloc(size_t size) { return memalign(4096, size); }
 
 int posix_memalign(void **out, size_t alignment, size_t size) {
     if (alignment % sizeof(void *) || (alignment & (alignment - 1))) return EINVAL;
@@ -111,10 +189,30 @@ int posix_memalign(void **out, size_t alignment, size_t size) {
     *out = block;
     return 0;
 }
+#endif
 
-#ifdef BREAK_USABLE_SIZE
 size_t malloc_usable_size(void *block) {
+    /* glibc keeps the size of the chunk before the block; a mapped chunk has 16 bytes of its own. */
+    size_t chunk = block ? ((size_t *)block)[-1] : 0;
+    size_t usable = chunk ? (chunk & ~(size_t)7) - (chunk & 2 ? 16 : 8) : 0;
+#ifdef BREAK_USABLE_SIZE
     /* More than there is: whoever trusts it writes into the neighbour. */
-    return block ? (((size_t *)block)[-1] & ~(size_t)7) + 64 : 0;
+    return usable ? usable + 64 : 0;
+#endif
+#ifdef BREAK_USABLE_SMALL
+    return usable / 2;
+#endif
+    return usable;
+}
+
+#ifdef BREAK_NEW
+/* operator new(unsigned long): half of what was asked for. */
+void *_Znwm(size_t size) { return __libc_malloc(size / 2); }
+#endif
+#ifdef BREAK_NEW_ALIGNED
+/* operator new(unsigned long, std::align_val_t): not aligned. */
+void *_ZnwmSt11align_val_t(size_t size, size_t alignment) {
+    (void)alignment;
+    return __libc_malloc(size);
 }
 #endif

@@ -5,5 +5,10 @@
 mod add;
 mod bench;
 mod check;
+mod package;
 mod real;
 mod refuse;
+#[path = "../skipped/mod.rs"]
+mod skipped;
+mod smoke;
+mod successor;

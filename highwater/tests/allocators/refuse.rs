@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bench::{BUMP, Bench, Said, compile, stand_in_cargo};
+use crate::skipped::skipped;
 
 #[test]
 fn a_compiler_that_fails_shows_its_last_words_and_the_log() {
@@ -172,7 +173,7 @@ impl Drop for Tmpfs {
 fn a_full_cache_disk_is_said_and_leaves_nothing() {
     let bench = Bench::new();
     let Some(disk) = Tmpfs::mount(&bench.cache(), "48k") else {
-        eprintln!("skipped: mounting a tmpfs needs root");
+        skipped("mounting a tmpfs needs root");
         return;
     };
     let said = bench.run(&["add", "mimalloc@2.0.9"]);

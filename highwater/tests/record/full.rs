@@ -7,6 +7,7 @@ use highwater::observe::look::EventKind;
 use highwater::record::{ReadOptions, Reader, RecordError};
 
 use crate::build::{begin, event, look, process};
+use crate::skipped::skipped;
 
 /// A small file system of its own, gone at the end.
 struct Small {
@@ -25,14 +26,11 @@ impl Small {
             Ok(output) if output.status.success() => Some(Small { folder }),
             Ok(output) => {
                 let why = String::from_utf8_lossy(&output.stderr);
-                eprintln!(
-                    "skipped: a small tmpfs cannot be mounted here: {}",
-                    why.trim()
-                );
+                skipped(&format!("a small tmpfs cannot be mounted here: {why}"));
                 None
             }
             Err(error) => {
-                eprintln!("skipped: no mount command: {error}");
+                skipped(&format!("no mount command: {error}"));
                 None
             }
         }

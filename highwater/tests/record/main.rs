@@ -6,3 +6,5 @@ mod kill;
 mod refuse;
 mod round_trip;
 mod schema;
+#[path = "../skipped/mod.rs"]
+mod skipped;

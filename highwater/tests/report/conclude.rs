@@ -46,6 +46,10 @@ fn situations() -> Vec<(&'static str, Scene)> {
             "the same, but the fix grows too",
             with(leak(), vec![growing("fixed", 280.0).changed("--leak off")]),
         ),
+        (
+            "the same, but the fix leaves a little",
+            with(leak(), vec![growing("fixed", 2.0).changed("--leak off")]),
+        ),
         ("a leak, only allocators tried", scene(leak())),
         (
             "a leak, two of the allocators not told yet",

@@ -178,3 +178,69 @@ fn the_run_enters_the_ledger_and_can_be_reported_in_every_format() {
     let against = scene.highwater(&["report", &id, "--against", &id]);
     assert_eq!(against.code, 0, "{against:?}");
 }
+
+/// `EXPERIMENT --until-decided`, with its JSON.
+fn until_decided(scene: &Scene, text: &str, more: &[&str]) -> (i32, serde_json::Value) {
+    let flags = [&["--until-decided", "--json", "--quiet"], more].concat();
+    let said = scene.run(text, &flags);
+    let json = serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{said:?}"));
+    (said.code, json)
+}
+
+#[test]
+fn a_run_until_decided_ends_when_it_is_and_says_so() {
+    let scene = Scene::new();
+    let arms = [
+        ("old", "64MiB + 80KiB/s + noise 1%"),
+        ("new", "64MiB + noise 1%"),
+    ];
+    let (code, json) = until_decided(&scene, &experiment("20m", &arms, ""), &["--at-most", "10h"]);
+    assert_eq!(code, 0, "{json}");
+    let run = scene.record();
+    let took_s = (run.last.0 - run.begun.0) as f64 / 1e9;
+    assert!((600.0..7200.0).contains(&took_s), "{took_s}");
+    let end = run.end.expect("an end").words;
+    assert!(
+        end.starts_with("decided: new < old after") && end.ends_with("of at most 10 h"),
+        "{end}"
+    );
+    let taught = json["learnings"].to_string();
+    assert!(taught.contains("Stopped when it was decided"), "{taught}");
+    let log = scene.highwater(&["log", "--format", "md"]);
+    assert!(log.out.contains("Stopped when it was decided"), "{log:?}");
+}
+
+#[test]
+fn a_run_that_is_not_decided_in_time_says_what_is_missing() {
+    let scene = Scene::new();
+    // Three processes that differ by more than their arms do.
+    let arms = [("a", "64MiB + noise 6%"), ("b", "65MiB + noise 6%")];
+    let text = experiment("20m", &arms, "");
+    let (code, json) = until_decided(&scene, &text, &["--at-most", "30m"]);
+    assert_eq!((code, &json["decided"]), (3, &false.into()), "{json}");
+    let needs = json["needs"].as_str().expect("what would decide it");
+    assert!(needs.contains("more"), "{needs}");
+    let id = scene.run_folder().id();
+    let report = scene.highwater(&["report", &id]);
+    assert_eq!(report.code, 3, "{report:?}");
+    assert!(
+        report.out.contains("Not decided within 30 min"),
+        "{report:?}"
+    );
+    let plan = scene.highwater(&[
+        "run",
+        "experiment.toml",
+        "--until-decided",
+        "--at-most",
+        "72h",
+        "--dry-run",
+    ]);
+    assert!(
+        plan.code == 0 && plan.out.contains("until decided: the first look"),
+        "{plan:?}"
+    );
+    assert!(
+        plan.out.contains("duration = \"72h\"") || plan.out.contains("at most 3 d"),
+        "{plan:?}"
+    );
+}

@@ -5,3 +5,5 @@ mod fake;
 mod killed;
 mod scene;
 mod service;
+#[path = "../skipped/mod.rs"]
+mod skipped;

@@ -5,6 +5,7 @@ use std::time::Duration;
 use highwater::subject::service::cgroup::Hierarchy;
 use highwater::subject::{Ending, Role, What};
 
+use crate::skipped::skipped;
 use crate::stage::*;
 
 #[test]
@@ -57,7 +58,7 @@ fn a_grandchild_that_left_the_session_is_found_by_its_mark() {
 fn a_grandchild_that_hides_is_found_by_the_cgroup() {
     let hierarchy = Hierarchy::find();
     if let Hierarchy::None { why } = &hierarchy {
-        println!("skipped: {why}");
+        skipped(why);
         return;
     }
     let (stage, child) = stop_forking("hides", hierarchy);

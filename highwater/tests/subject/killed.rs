@@ -11,6 +11,7 @@ use highwater::subject::service::cgroup::Hierarchy;
 use highwater::subject::service::{Processes, Service, end_left_behind};
 use highwater::subject::{Ending, Happening, Role, Subject, What};
 
+use crate::skipped::skipped;
 use crate::stage::*;
 
 const FOLDER: &str = "HIGHWATER_TEST_FOLDER";
@@ -164,7 +165,7 @@ fn load() -> LoadPlan {
 fn what_the_death_signal_does_not_reach_the_collector_ends() {
     for (how, cgroups) in [("group", false), ("leaves", false), ("hides", true)] {
         if cgroups && let Hierarchy::None { why } = Hierarchy::find() {
-            println!("skipped {how}: {why}");
+            skipped(&format!("{how}: {why}"));
             continue;
         }
         let mut supervisor = Supervisor::start(&plan(&[&program("forks"), how]), cgroups);

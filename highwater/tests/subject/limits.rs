@@ -5,6 +5,7 @@ use highwater::subject::service::LOG_LIMIT_BYTES;
 use highwater::subject::service::cgroup::Hierarchy;
 use highwater::subject::{Ending, Role, Subject, What};
 
+use crate::skipped::skipped;
 use crate::stage::*;
 
 const LIMIT: u64 = 48 << 20;
@@ -13,7 +14,7 @@ const LIMIT: u64 = 48 << 20;
 fn the_kernel_enforces_the_memory_limit_and_its_kill_is_told_apart() {
     let hierarchy = Hierarchy::find();
     if let Hierarchy::None { why } = &hierarchy {
-        println!("skipped: {why}");
+        skipped(why);
         return;
     }
     let mut plan = plan(&[&program("hog")]);
@@ -43,7 +44,7 @@ fn the_kernel_enforces_the_memory_limit_and_its_kill_is_told_apart() {
 fn a_child_killed_for_memory_is_told_while_its_parent_lives() {
     let hierarchy = Hierarchy::find();
     if let Hierarchy::None { why } = &hierarchy {
-        println!("skipped: {why}");
+        skipped(why);
         return;
     }
     let mut plan = plan(&[&program("hog"), "child"]);

@@ -6,4 +6,6 @@ mod killed;
 mod lifecycle;
 mod limits;
 mod loads;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 mod stage;

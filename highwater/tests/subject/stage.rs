@@ -76,6 +76,7 @@ pub fn plan(command: &[&str]) -> Experiment {
         interval: Duration::from_secs(1),
         warmup: Duration::ZERO,
         seed: 1,
+        probe: false,
         verify: Vec::new(),
         guard: Vec::new(),
         revert: Revert::default(),

@@ -370,6 +370,7 @@ impl Plan {
             interval: Duration::from_secs_f64(self.interval_s),
             warmup: Duration::from_secs_f64(self.duration_s / 10.0),
             seed: self.seed,
+            probe: false,
             verify: vec![
                 check(Condition::RssMax { bytes: 512 << 20 }),
                 check(Condition::P99Max {

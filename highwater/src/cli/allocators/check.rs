@@ -1,6 +1,6 @@
 //! `highwater allocators check`: how a report of probes reads.
 
-use crate::subject::allocator::{Answer, Outcome, Report};
+use crate::subject::allocator::{Answer, Finding, Outcome, Report};
 
 /// `clean`, `3 defects`, or `no`, for the column of a table.
 pub fn cell(report: Option<&Report>) -> String {
@@ -8,6 +8,7 @@ pub fn cell(report: Option<&Report>) -> String {
         return "no".to_owned();
     };
     match report.defects().count() {
+        0 if report.deviations().next().is_some() => "no defect".to_owned(),
         0 => "clean".to_owned(),
         1 => "1 defect".to_owned(),
         count => format!("{count} defects"),
@@ -22,31 +23,23 @@ pub fn words(report: &Report) -> String {
         .iter()
         .filter(|f| f.outcome != Outcome::Untried)
         .count();
+    let deviations = match report.deviations().count() {
+        0 => String::new(),
+        1 => ", 1 deviation".to_owned(),
+        count => format!(", {count} deviations"),
+    };
     let answer = match defects {
-        0 => format!("all {tried} probes are clean"),
-        _ => format!("{defects} of {tried} probes found a defect"),
+        0 if deviations.is_empty() => format!("all {tried} probes are clean"),
+        0 => format!("no defect{deviations} in {tried} probes"),
+        1 => format!("1 defect{deviations} in {tried} probes"),
+        _ => format!("{defects} defects{deviations} in {tried} probes"),
     };
     let mut lines = vec![format!(
         "{}: {answer} ({:.1} s)",
         report.spec, report.seconds
     )];
-    for finding in report
-        .findings
-        .iter()
-        .filter(|f| f.outcome != Outcome::Clean)
-    {
-        let outcome = match finding.outcome {
-            Outcome::Clean => "clean",
-            Outcome::Defect => "DEFECT",
-            Outcome::Crash => "CRASH",
-            Outcome::Hang => "HANG",
-            Outcome::Untried => "not tried",
-        };
-        lines.push(format!(
-            "  {:<12} {outcome}: {}",
-            finding.probe, finding.words
-        ));
-    }
+    let unclean = |f: &&Finding| f.outcome != Outcome::Clean;
+    lines.extend(report.findings.iter().filter(unclean).map(finding_line));
     let answers = report
         .protections
         .iter()
@@ -63,6 +56,18 @@ pub fn words(report: &Report) -> String {
         ));
     }
     lines.join("\n")
+}
+
+fn finding_line(finding: &Finding) -> String {
+    let outcome = match finding.outcome {
+        Outcome::Clean => "clean",
+        Outcome::Defect => "DEFECT",
+        Outcome::Crash => "CRASH",
+        Outcome::Hang => "HANG",
+        Outcome::Deviation => "deviation",
+        Outcome::Untried => "not tried",
+    };
+    format!("  {:<12} {outcome}: {}", finding.probe, finding.words)
 }
 
 fn answered(answer: Answer) -> &'static str {

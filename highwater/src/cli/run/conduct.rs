@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use super::decide::{self, Deciding};
 use super::journal::Journal;
 use super::progress::Progress;
 use super::trend::TrendGuards;
@@ -39,6 +40,8 @@ pub struct Conduct<'a> {
     pub begun: TimeNs,
     /// Of the duration, what a resumed run has behind it.
     pub already: Duration,
+    /// The stop rule of a run that goes on until it is decided.
+    pub deciding: Option<Deciding>,
 }
 
 /// How the loop ended.
@@ -138,6 +141,7 @@ impl Conduct<'_> {
             self.journal.collector(self.watch.pid(), now)?;
             self.follow_record(state, guards)?;
             self.follow_trials(state, trials, now)?;
+            self.decide(state, now)?;
             if let Some(words) = self.over(state, now) {
                 return Ok(words);
             }
@@ -145,6 +149,18 @@ impl Conduct<'_> {
             self.clock
                 .sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
         }
+    }
+
+    /// The stop rule, where a stage of it begins.
+    fn decide(&mut self, state: &State, now: TimeNs) -> anyhow::Result<()> {
+        let (Some(deciding), Some(settled)) = (&mut self.deciding, state.settled) else {
+            return Ok(());
+        };
+        let after_s = decide::after_s(settled, now, self.already);
+        if deciding.look(self.reader, after_s)? {
+            self.journal.facts(now, vec![deciding.fact()])?;
+        }
+        Ok(())
     }
 
     fn follow_subject(&mut self, state: &mut State, now: TimeNs) -> anyhow::Result<()> {
@@ -332,9 +348,18 @@ impl Conduct<'_> {
         if self.subject.is_over() {
             return Some("no process runs any more".to_owned());
         }
-        let since = now.0 - state.settled?.0;
+        let settled = state.settled?;
+        if let Some(words) = self.deciding.as_ref().and_then(Deciding::ends) {
+            self.progress
+                .say(&format!("highwater: {words}: the run ends"));
+            return Some(words);
+        }
         let left = self.experiment.duration.saturating_sub(self.already);
-        (since >= left.as_nanos() as i64).then(|| "the duration is over".to_owned())
+        let is_over = now.0 - settled.0 >= left.as_nanos() as i64;
+        is_over.then(|| match &self.deciding {
+            Some(deciding) => format!("the longest time is over, {}", deciding.words()),
+            None => "the duration is over".to_owned(),
+        })
     }
 
     /// The last trials and the last look while everything still runs, then the stop, in order.
@@ -370,7 +395,10 @@ impl Conduct<'_> {
                 .tell(Duration::ZERO, self.experiment.duration, &words);
         };
         let done = Duration::from_nanos((now.0 - settled.0).max(0) as u64) + self.already;
-        let words = format!("{up} processes, {} looks", state.looks);
+        let mut words = format!("{up} processes, {} looks", state.looks);
+        if let Some(deciding) = &self.deciding {
+            words += &format!(", {}", deciding.words());
+        }
         self.progress.tell(done, self.experiment.duration, &words);
     }
 }

@@ -2,10 +2,11 @@
 //! with a verdict, a report and a ledger entry.
 
 mod conduct;
+mod decide;
 mod journal;
 mod plan;
 mod prepare;
-mod progress;
+pub mod progress;
 mod simulate;
 mod start;
 mod trend;
@@ -15,6 +16,7 @@ mod watch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -25,6 +27,7 @@ use crate::observe::look::TimeNs;
 use crate::record::run::RunEnd;
 use crate::record::{Folder, Reader, Recorder};
 use crate::subject::experiment::{Experiment, SubjectKind};
+use crate::units::write_duration_exact;
 use conduct::Ended;
 
 /// Run an experiment: the same service under several arms, side by side, to a verdict
@@ -34,6 +37,7 @@ Examples:
   highwater run experiments/relay.toml
   highwater run experiments/relay.toml --set duration=1h --set replicas=3
   highwater run mine.toml --dry-run
+  highwater run mine.toml --until-decided --at-most 72h
   highwater run --resume 2026-11-21-relay-1
 
 Exit codes: 0 decided, whatever the arms did; 1 the arm named `adopt` fails `verify`; 2 the experiment
@@ -45,6 +49,13 @@ pub struct RunArgs {
     /// Overrides a key of the file, `arms.NAME.key` for one arm; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
+    /// End as soon as the order of the arms is decided (docs/verdict.md, "When to stop")
+    #[arg(long)]
+    pub until_decided: bool,
+    /// The longest that a run until decided may take; without it the duration of the file
+    #[arg(long, value_name = "TIME", requires = "until_decided", conflicts_with = "resume",
+          value_parser = crate::units::parse_duration)]
+    pub at_most: Option<Duration>,
     /// Print the plan with every command and environment, and run nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -68,11 +79,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
         signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
     }
     let (folder, ended) = match (&args.resume, &args.experiment) {
-        (Some(resume), _) => start::resume(&find(args, resume)?, args.quiet, interrupted)?,
+        (Some(resume), _) => start::resume(&find(args, resume)?, args, interrupted)?,
         (None, Some(file)) => {
-            let experiment = prepare::read(file, &args.set)?;
+            let experiment = prepare::read(file, &overrides(args))?;
             if args.dry_run {
-                return plan::print(&experiment);
+                return plan::print(&experiment, args.until_decided);
             }
             start::begin(experiment, args, interrupted)?
         }
@@ -84,6 +95,14 @@ pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
     };
     let code = conclude::conclude(&folder, &args.runs, &output)?;
     Ok(code_of(&ended, code))
+}
+
+/// `--at-most` is the duration, and is recorded as such.
+fn overrides(args: &RunArgs) -> Vec<String> {
+    let at_most = args
+        .at_most
+        .map(|time| format!("duration={}", write_duration_exact(time)));
+    args.set.iter().cloned().chain(at_most).collect()
 }
 
 /// A run whose arms could not be what they say, or never got ready at all, could not be run as planned.

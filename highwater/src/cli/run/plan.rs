@@ -2,16 +2,23 @@
 
 use std::collections::BTreeMap;
 
+use super::decide::Schedule;
 use crate::cli::exit;
 use crate::subject::experiment::{Arm, Experiment, SubjectKind, freeze, redact::redact_experiment};
+use crate::units::written;
 
 /// Every command and environment as it would be started, then the effective experiment file.
-pub fn print(experiment: &Experiment) -> anyhow::Result<u8> {
-    anstream::print!("{}", words(&redact_experiment(experiment)));
+pub fn print(experiment: &Experiment, until_decided: bool) -> anyhow::Result<u8> {
+    let plan = redact_experiment(experiment);
+    let stop = match until_decided {
+        true => stop_words(&plan),
+        false => String::new(),
+    };
+    anstream::print!("{}", words(&plan, &stop));
     Ok(exit::DONE)
 }
 
-fn words(plan: &Experiment) -> String {
+fn words(plan: &Experiment, stop: &str) -> String {
     let mut out = format!("{}: {}\n", plan.name, plan.hypothesis);
     out.push_str(&format!(
         "{} arms x {} processes for {} at a look every {}, the first {} left out; seed {}\n",
@@ -22,6 +29,7 @@ fn words(plan: &Experiment) -> String {
         humantime::format_duration(plan.warmup),
         plan.seed,
     ));
+    out.push_str(stop);
     for arm in &plan.arms {
         out.push_str(&arm_words(plan, arm));
     }
@@ -33,6 +41,19 @@ fn words(plan: &Experiment) -> String {
     out.push_str("\nThe experiment with every default and override in it:\n\n");
     out.push_str(&freeze(plan));
     out
+}
+
+/// When the stop rule looks.
+fn stop_words(plan: &Experiment) -> String {
+    let schedule = Schedule::of(plan);
+    let warmup_s = plan.warmup.as_secs_f64();
+    format!(
+        "until decided: the first look that may decide after {}, then whenever the window has grown by a \
+         quarter, {} in all; at most {}\n",
+        written::seconds(schedule.first_s + warmup_s),
+        schedule.count(),
+        written::seconds(schedule.last_s + warmup_s),
+    )
 }
 
 fn arm_words(plan: &Experiment, arm: &Arm) -> String {

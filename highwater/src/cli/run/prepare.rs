@@ -8,6 +8,7 @@ use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::exit::Usage;
+use crate::cli::explain::launch::find_library;
 use crate::subject::allocator::{self, Advice, Library, Severity, Spec};
 use crate::subject::experiment::{Arm, Experiment, read_experiment};
 use crate::subject::service::Preload;
@@ -18,7 +19,7 @@ pub struct Prepared {
     pub experiment: Experiment,
     /// By arm. An arm that names no allocator has none.
     pub libraries: BTreeMap<String, Library>,
-    /// Worth a line in the report: tunables that do nothing here.
+    /// Worth a line in the report: tunables that do nothing here, known defects of allocators.
     pub warnings: Vec<String>,
 }
 
@@ -40,7 +41,7 @@ pub fn read(file: &Path, overrides: &[String]) -> anyhow::Result<Experiment> {
 /// # Errors
 /// A misspelt tunable ([`Usage`]), or an allocator that cannot be added, with what to do next.
 pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> {
-    let warnings = tunables(&experiment)?;
+    let mut warnings = tunables(&experiment)?;
     let mut libraries = BTreeMap::new();
     for arm in experiment
         .arms
@@ -50,6 +51,7 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         let spec = spec_of(&experiment, arm)?;
         let library = ensure(&spec, quiet)
             .with_context(|| format!("arm {}: allocator {}", arm.name, arm.allocator))?;
+        warnings.extend(defects(&arm.name, &library));
         libraries.insert(arm.name.clone(), library);
     }
     Ok(Prepared {
@@ -57,6 +59,14 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         libraries,
         warnings,
     })
+}
+
+/// A line for each known defect of an arm's allocator.
+fn defects(arm: &str, library: &Library) -> Vec<String> {
+    let known = allocator::known_defects(library).into_iter();
+    known
+        .map(|defect| format!("arm {arm}: {} has a known defect: {defect}", library.spec))
+        .collect()
 }
 
 impl Prepared {
@@ -68,10 +78,18 @@ impl Prepared {
             loader: loader_words(library),
             environment: BTreeMap::new(),
         };
-        self.libraries
+        let mut preloads: BTreeMap<String, Preload> = self
+            .libraries
             .iter()
             .map(|(arm, library)| (arm.clone(), preload(library)))
-            .collect()
+            .collect();
+        let probe = find_library().filter(|_| self.experiment.probe);
+        for arm in self.experiment.arms.iter().filter(|_| probe.is_some()) {
+            let preload = preloads.entry(arm.name.clone()).or_default();
+            // The probe sees only calls that meet it before the allocator.
+            preload.companions.splice(0..0, probe.clone());
+        }
+        preloads
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 
 use super::conduct::{Conduct, Ended};
+use super::decide::Deciding;
 use super::journal::{ArmFacts, Journal};
 use super::prepare::{self, Prepared};
 use super::progress::Progress;
@@ -19,17 +20,17 @@ use super::{RunArgs, clock_of, close, is_fake};
 use crate::observe::clock::{Clock, FakeClock, RealClock};
 use crate::observe::fact::program::{preload_problem, read_program};
 use crate::observe::host::{SystemRoot, read_machine};
-use crate::observe::look::{EventKind, Expected, Role, TimeNs};
+use crate::observe::look::{EventKind, Expected, ProcessId, Role, TimeNs};
 use crate::observe::proc::ProcRoot;
 use crate::record::{Folder, Reader, Recorder};
-use crate::subject::allocator::Library;
+use crate::subject::allocator::{self, Library};
 use crate::subject::attach::Attached;
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::subject::fake::Fake;
 use crate::subject::preflight;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
-use crate::verdict::run::DEFECTS_FACT;
+use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
 
 /// Prepares, makes the run folder, runs to the end.
 ///
@@ -54,7 +55,7 @@ pub fn begin(
         journal.say(begun, None, EventKind::Note, warning.clone())?;
     }
     let ended = if is_fake(&prepared.experiment) {
-        simulate(&prepared, &folder, journal, begun, args.quiet, interrupted)?
+        simulate(&prepared, &folder, journal, begun, args, interrupted)?
     } else {
         let mut subject = subject_of(&prepared, &folder)?;
         let libraries = facts_of(&prepared);
@@ -63,6 +64,7 @@ pub fn begin(
             clock: &clock,
             begun,
             already: Duration::ZERO,
+            until_decided: args.until_decided,
         };
         run.conduct(
             &prepared.experiment,
@@ -82,7 +84,7 @@ pub fn begin(
 /// The run is over or still supervised; what is gone is said.
 pub fn resume(
     folder: &Folder,
-    quiet: bool,
+    args: &RunArgs,
     interrupted: Arc<AtomicBool>,
 ) -> anyhow::Result<(Folder, Ended)> {
     let reader = Reader::open(folder)?;
@@ -103,7 +105,8 @@ pub fn resume(
             folder.path().display()
         );
     }
-    let prepared = prepare::prepare(experiment, quiet)?;
+    let until_decided = args.until_decided || Deciding::is_recorded(&reader)?;
+    let prepared = prepare::prepare(experiment, args.quiet)?;
     let setup = setup_of(&prepared, folder);
     let since = Duration::from_nanos((clock.now().0 - begun.0).max(0) as u64);
     let mut subject: Box<dyn Subject> = match prepared.experiment.subject.kind {
@@ -126,13 +129,14 @@ pub fn resume(
         clock: &clock,
         begun,
         already,
+        until_decided,
     };
     let ended = run.conduct(
         &prepared.experiment,
         &mut *subject,
         journal,
         libraries,
-        quiet,
+        args.quiet,
         interrupted,
     )?;
     Ok((folder.clone(), ended))
@@ -173,6 +177,7 @@ struct Run<'a> {
     clock: &'a RealClock,
     begun: TimeNs,
     already: Duration,
+    until_decided: bool,
 }
 
 impl Run<'_> {
@@ -186,8 +191,12 @@ impl Run<'_> {
         interrupted: Arc<AtomicBool>,
     ) -> anyhow::Result<Ended> {
         journal.describe_arms(libraries);
-        record_ourselves(&mut journal, self.clock.now())?;
+        let own = record_ourselves(&mut journal, self.clock.now())?;
         let reader = Reader::open(self.folder)?;
+        let deciding = self
+            .until_decided
+            .then(|| begin_deciding(experiment, &reader, own, &mut journal, self.clock.now()))
+            .transpose()?;
         let mut watch =
             ChildCollector::start(self.folder.path()).context("starting the collector")?;
         journal.collector(watch.pid(), self.clock.now())?;
@@ -203,6 +212,7 @@ impl Run<'_> {
             interrupted,
             begun: self.begun,
             already: self.already,
+            deciding,
         }
         .run()?;
         close(self.folder, &ended, self.clock)?;
@@ -216,7 +226,7 @@ fn simulate(
     folder: &Folder,
     mut journal: Journal,
     begun: TimeNs,
-    quiet: bool,
+    args: &RunArgs,
     interrupted: Arc<AtomicBool>,
 ) -> anyhow::Result<Ended> {
     let experiment = &prepared.experiment;
@@ -232,7 +242,20 @@ fn simulate(
         experiment.interval,
     );
     let reader = Reader::open(folder)?;
-    let mut progress = Progress::new(quiet);
+    let deciding = match args.until_decided {
+        true => {
+            let own = record_ourselves(&mut journal, begun)?;
+            Some(begin_deciding(
+                experiment,
+                &reader,
+                own,
+                &mut journal,
+                begun,
+            )?)
+        }
+        false => None,
+    };
+    let mut progress = Progress::new(args.quiet);
     let ended = Conduct {
         experiment,
         subject: &mut fake,
@@ -244,6 +267,7 @@ fn simulate(
         interrupted,
         begun,
         already: Duration::ZERO,
+        deciding,
     }
     .run()?;
     close(folder, &ended, &clock)?;
@@ -277,15 +301,12 @@ fn facts_of(prepared: &Prepared) -> BTreeMap<String, ArmFacts> {
             ("arm.allocator".to_owned(), library.spec.clone()),
             ("arm.source".to_owned(), library.source.clone()),
         ];
-        let defects: Vec<&str> = library.defects.iter().map(|defect| &*defect.text).collect();
-        if !defects.is_empty() {
-            facts.push((DEFECTS_FACT.to_owned(), defects.join("\n")));
-        }
-        if !library.protections.is_empty() {
-            facts.push((
-                "allocator.protections".to_owned(),
-                library.protections.join("\n"),
-            ));
+        let known = [
+            (DEFECTS_FACT, allocator::known_defects(library)),
+            (PROTECTIONS_FACT, allocator::protections(library)),
+        ];
+        for (name, lines) in known.into_iter().filter(|(_, lines)| !lines.is_empty()) {
+            facts.push((name.to_owned(), lines.join("\n")));
         }
         let whole_libc = library
             .loader
@@ -302,17 +323,25 @@ fn facts_of(prepared: &Prepared) -> BTreeMap<String, ArmFacts> {
         .collect()
 }
 
-/// highwater's own processes and the machine, as targets like any other.
-fn record_ourselves(journal: &mut Journal, now: TimeNs) -> anyhow::Result<()> {
+/// highwater's own processes and the machine, as targets like any other; the value is the supervisor.
+fn record_ourselves(journal: &mut Journal, now: TimeNs) -> anyhow::Result<ProcessId> {
     let own = std::process::id() as i32;
-    let rows = [
-        (Role::Highwater, own, "supervisor"),
-        (Role::Host, 0, "host"),
-    ];
-    for (role, pid, name) in rows {
-        journal.ourselves(role, pid, name, now)?;
-    }
-    Ok(())
+    let supervisor = journal.ourselves(Role::Highwater, own, "supervisor", now)?;
+    journal.ourselves(Role::Host, 0, "host", now)?;
+    Ok(supervisor)
+}
+
+/// The stop rule, and its state in the record: from now on the record says that there is one.
+fn begin_deciding(
+    experiment: &Experiment,
+    reader: &Reader,
+    own: ProcessId,
+    journal: &mut Journal,
+    now: TimeNs,
+) -> anyhow::Result<Deciding> {
+    let deciding = Deciding::new(experiment, reader, own)?;
+    journal.facts(now, vec![deciding.fact()])?;
+    Ok(deciding)
 }
 
 /// Everything that can be known to be wrong before anything is started.

@@ -12,7 +12,8 @@ struct Only {
 fn say(flags: &str, input: &str) -> Result<(u8, String)> {
     let only = Only::parse_from(["x"].into_iter().chain(flags.split_whitespace()));
     let mut out = Vec::new();
-    let code = judge_input(&only.args, input.as_bytes(), &mut out)?;
+    let given = Given::read(&only.args)?;
+    let code = judge_input(&given, "test", input.as_bytes(), &mut out)?;
     Ok((code, String::from_utf8(out)?))
 }
 
@@ -157,24 +158,132 @@ fn a_long_pipe_of_series_that_stand_together_is_judged_as_it_comes() {
     for i in 0..700 {
         input += &rows(&format!("s{i}"), 100, |_| 100_000.0).replace(".5", "");
     }
-    let mut job_out = Vec::new();
     let only = Only::parse_from(["x", "--json"]);
-    let mut job = Job {
-        args: &only.args,
-        meta: BTreeMap::new(),
-        groups: Vec::new(),
-        // No opinion is formed on fewer than this, so that the test is about reading.
-        rules: Rules {
-            samples_min: 1000,
-            ..Rules::default()
-        },
-        table: Vec::new(),
-    };
-    let mut rows_in = Rows::open(input.as_bytes(), &Wanted::default()).unwrap();
-    let left = job.read(&mut rows_in, &mut job_out).unwrap();
-    assert!(left.len() < 100, "{} held at the end", left.len());
+    let mut given = Given::read(&only.args).unwrap();
+    // No opinion is formed on fewer than this, so that the test is about reading.
+    given.rules.samples_min = 1000;
+    let mut out = Vec::new();
     assert_eq!(
-        String::from_utf8(job_out).unwrap().lines().count() + left.len(),
-        700
+        judge_input(&given, "test", input.as_bytes(), &mut out).unwrap(),
+        0
     );
+    let said = objects(&String::from_utf8(out).unwrap());
+    let ids: Vec<&str> = said.iter().map(|o| o["id"].as_str().unwrap()).collect();
+    assert_eq!(ids.len(), 700);
+    assert!(
+        ids.iter().enumerate().all(|(i, id)| *id == format!("s{i}")),
+        "not in order"
+    );
+}
+
+#[test]
+fn what_was_judged_before_a_broken_line_is_written() {
+    let mut input = "id,t_s,rss_kib\n".to_owned();
+    for i in 0..700 {
+        input += &rows(&format!("s{i}"), 100, |_| 100_000.0);
+    }
+    input += "s700,0,many\n";
+    let only = Only::parse_from(["x", "--json"]);
+    let mut given = Given::read(&only.args).unwrap();
+    given.rules.samples_min = 1000;
+    let mut out = Vec::new();
+    let error = judge_input(&given, "test", input.as_bytes(), &mut out).unwrap_err();
+    assert!(
+        format!("{error:#}").contains("line 70002, column 3"),
+        "{error:#}"
+    );
+    assert!(String::from_utf8(out).unwrap().lines().count() > 300);
+}
+
+/// What a file can be besides good is an error with its place.
+#[test]
+fn bad_input_is_an_error_with_its_place() {
+    let many = vec!["1"; 1_000_000].join(",");
+    let told = |input: &str, told: &str| {
+        let error = say("", input).map(|_| ()).expect_err(told);
+        assert!(format!("{error:#}").contains(told), "{told}: {error:#}");
+    };
+    told("", "line 1, column 1: the file is empty");
+    told("id,t_s,rss_kib\n", "no readings after the header");
+    told("id,t_s\0\n", "this is no text");
+    told(&format!("c{}\n", many.replace('1', "c")), "1000000 columns");
+    let records = [
+        ("a,0,lots", "line 2, column 3: \"lots\" is no number"),
+        ("a,0,12MiB", "line 2, column 3"),
+        ("a,soon,1", "line 2, column 2"),
+        ("a,0,1\na,1", "line 3, column 3: 2 fields"),
+        (many.as_str(), "line 2, column 4: 1000000 fields"),
+        ("\"a,0,1\na,1,1", "line 2"),
+    ];
+    for (record, place) in records {
+        told(&format!("id,t_s,rss_kib\n{record}\n"), place);
+    }
+}
+
+fn label_of(value: impl Fn(usize) -> String, n: usize) -> String {
+    let lines = (0..n).map(|i| format!("a,{},{}\n", i * 60, value(i)));
+    let input = format!("id,t_s,rss_kib\n{}", lines.collect::<String>());
+    let said = objects(&say("--json", &input).unwrap().1);
+    said[0]["label"].as_str().unwrap().to_owned()
+}
+
+/// What cannot be an error gets an honest label.
+#[test]
+fn odd_readings_get_an_honest_label() {
+    let some = |odd: &'static str, every: usize| {
+        move |i: usize| match i % every {
+            0 => odd.to_owned(),
+            _ => (1000 + i % 5).to_string(),
+        }
+    };
+    assert_eq!(label_of(|_| "1000".to_owned(), 1), "insufficient");
+    for nothing in ["NaN", "-5", "0", ""] {
+        assert_eq!(
+            label_of(|_| nothing.to_owned(), 100),
+            "insufficient",
+            "{nothing}"
+        );
+    }
+    assert_eq!(label_of(|_| "1000".to_owned(), 100), "flat");
+    for (odd, every) in [("NaN", 3), ("-5", 7), ("inf", 9), ("", 4), ("0", 5)] {
+        assert_eq!(label_of(some(odd, every), 100), "flat", "some {odd}");
+    }
+    let back = |i: usize| format!("a,{},{}\n", i * 60, 100_000 + 500 * i);
+    let back: String = (0..100).rev().map(back).collect();
+    let said = say("--json", &format!("id,t_s,rss_kib\n{back}")).unwrap().1;
+    assert_eq!(objects(&said)[0]["label"], "growing");
+}
+
+/// Processes 0, 1, 2 of every arm are not one process each that changes arms at every look.
+#[test]
+fn processes_may_be_numbered_anew_in_every_arm() {
+    let input = two_arms(false).replace("low-", "").replace("high-", "");
+    let (code, text) = say("--json --arms --all-pairs --strict", &input).unwrap();
+    let said = objects(&text);
+    assert_eq!(
+        (code, said.iter().filter(|o| o["kind"] == "series").count()),
+        (0, 8)
+    );
+    assert!(said.iter().any(|o| o["id"] == "high/0") && said.iter().all(|o| o["kind"] != "audit"));
+}
+
+#[test]
+fn a_picture_is_drawn_and_its_limits_are_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = format!(
+        "id,t_s,rss_kib\n{}",
+        rows("a", 200, |x| 100_000.0 * (1.0 + x))
+    );
+    for (name, begins) in [("a.svg", &b"<svg"[..]), ("a.png", b"\x89PNG")] {
+        let path = folder.path().join(name);
+        say(&format!("--plot {}", path.display()), &input).unwrap();
+        assert!(std::fs::read(&path).unwrap().starts_with(begins), "{name}");
+    }
+    let told = |flags: &str, input: &str| format!("{:#}", say(flags, input).unwrap_err());
+    assert!(told("--plot a.jpg", &input).contains(".svg or .png"));
+    let many: String = (0..25)
+        .map(|i| rows(&format!("s{i}"), 10, |_| 1000.0))
+        .collect();
+    let words = told("--plot a.svg", &format!("id,t_s,rss_kib\n{many}"));
+    assert!(words.contains("25 series, a picture holds 24"), "{words}");
 }

@@ -132,10 +132,14 @@ impl ProofReader<'_> {
 
     /// The whole proof: lookup order from the linker's list, checked with the bound slots.
     fn by_lookup(&mut self, memory: &ProcessMemory, maps: &Maps, list: Vec<Loaded>) -> Proof {
-        let objects: Vec<Object<'_>> = list
+        let mut objects: Vec<Object<'_>> = list
             .into_iter()
             .map(|loaded| self.object(memory, maps, loaded))
             .collect();
+        // The heap probe forwards every call to the next in line: that one answers.
+        for object in objects.iter_mut().filter(|o| is_probe(&path_of(o))) {
+            object.binding = Arc::default();
+        }
         let votes = count_votes(memory, maps, &objects);
         let first = objects
             .iter()
@@ -221,7 +225,7 @@ impl ProofReader<'_> {
             (file.path != program, last, std::cmp::Reverse(file.start()))
         });
         let mut found: Vec<(&MappedFile, FileKey, File)> = Vec::new();
-        for mapped in files {
+        for mapped in files.into_iter().filter(|file| !is_probe(&file.path)) {
             if let Some((key, file)) = self.open_mapped(mapped, None)
                 && self.libraries.binding(key, &file).malloc.is_some()
             {
@@ -338,6 +342,12 @@ fn path_of(object: &Object<'_>) -> String {
     }
 }
 
+/// highwater's own heap probe.
+fn is_probe(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.starts_with("libhighwater_probe")
+}
+
 fn is_dynamic_linker(name: &str) -> bool {
     name.starts_with("ld-linux")
         || name.starts_with("ld-2.")
@@ -368,6 +378,11 @@ fn count_votes(memory: &ProcessMemory, maps: &Maps, objects: &[Object<'_>]) -> V
                     votes.bound.entry(words).or_default().push(path_of(object));
                 }
                 continue;
+            };
+            let behind = objects.iter().find(|o| o.binding.malloc.is_some());
+            let target = match behind.and_then(|o| o.mapped) {
+                Some(next) if is_probe(&target.path) => next,
+                _ => target,
             };
             let owner = |o: &Object<'_>| o.mapped.is_some_and(|mapped| mapped.path == target.path);
             let exporter = objects

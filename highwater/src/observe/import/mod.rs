@@ -1,11 +1,13 @@
 //! Memory series measured elsewhere: CSV files and pipes, with the facts that come beside them.
 //!
 //! `rows` reads records and keeps line and column for errors; `columns` finds which column is what and in
-//! which unit; `time` reads instants; `meta` and `groups` read the files beside a series.
+//! which unit; `time` reads instants; `meta` and `groups` read the files beside a series. `prometheus` asks a
+//! store over HTTP.
 
 pub mod columns;
 pub mod groups;
 pub mod meta;
+pub mod prometheus;
 pub mod rows;
 pub mod time;
 
@@ -35,7 +37,7 @@ impl ImportError {
 }
 
 /// One usable record. Values in bytes, times in seconds on the clock of the file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {
     /// `process`, or `arm/process` where the file has arms.
     pub id: String,

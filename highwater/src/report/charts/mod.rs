@@ -1,6 +1,6 @@
 //! What the charts show, thinned to what a screen can show: extremes kept, sizes bounded.
 
-mod grid;
+pub(super) mod grid;
 
 use std::collections::BTreeMap;
 use std::time::Duration;

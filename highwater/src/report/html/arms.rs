@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use super::{swatch, visible};
 use crate::analyse::cost::Latency;
-use crate::report::Report;
+use crate::report::{Report, column_scales};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::Estimate;
 use crate::verdict::run::ArmRow;
@@ -19,15 +19,7 @@ struct Value {
 
 pub fn table(report: &Report) -> Markup {
     let rows = &report.verdict.arms;
-    let levels = rows
-        .iter()
-        .filter_map(|row| row.memory.level)
-        .map(|level| level.value);
-    let slopes = rows
-        .iter()
-        .filter_map(|row| row.memory.slope_per_hour)
-        .map(|slope| slope.value);
-    let scales = (ByteScale::of_column(levels), ByteScale::of_column(slopes));
+    let scales = column_scales(&report.verdict);
     html! {
         section aria-labelledby="arms" {
             h2 #arms { "Arms" }

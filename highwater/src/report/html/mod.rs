@@ -5,6 +5,7 @@
 //! the scripts and styles that were rendered here, by their hashes, and no request to anywhere.
 
 mod arms;
+mod checks;
 mod data;
 mod numbers;
 mod sections;
@@ -68,7 +69,7 @@ fn body(report: &Report) -> Markup {
             (sections::learnings(report))
             (sections::findings(report))
             (sections::charts(report))
-            (sections::checks(report))
+            (checks::section(report))
             (sections::experiment(report))
             (sections::plans(report))
             (sections::events(report))

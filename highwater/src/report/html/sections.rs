@@ -6,8 +6,7 @@ use super::{numbers, swatch, visible};
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
 use crate::units::written;
-use crate::verdict::check::CheckOutcome;
-use crate::verdict::run::Adopt;
+use crate::verdict::run::{Adopt, ArmRow};
 
 /// Rows of the table of events at most; the run folder has all of them.
 const EVENTS_MAX: usize = 1_000;
@@ -153,56 +152,6 @@ fn stretch_caption(what: &str, stretch_s: Option<f64>) -> String {
     format!("{what}{}.", mean.unwrap_or_default())
 }
 
-pub fn checks(report: &Report) -> Markup {
-    let checks = &report.verdict.checks;
-    let mut names: Vec<&str> = Vec::new();
-    for check in checks {
-        if !names.contains(&check.check.as_str()) {
-            names.push(&check.check);
-        }
-    }
-    let arms = report
-        .charts
-        .arms
-        .iter()
-        .filter(|arm| checks.iter().any(|check| check.arm == **arm));
-    let of = |arm: &str, name: &str| checks.iter().find(|c| c.arm == arm && c.check == name);
-    html! {
-        @if !checks.is_empty() {
-            section aria-labelledby="checks" {
-                h2 #checks { "Checks" }
-                div.scroll tabindex="0" { table.matrix {
-                    caption { "The experiment's own conditions, for each arm they name, and what was seen" }
-                    thead { tr {
-                        th scope="col" { "Arm" }
-                        @for name in &names { th scope="col" { (visible(name)) } }
-                    } }
-                    tbody { @for arm in arms {
-                        tr {
-                            th scope="row" { span.name { (swatch(report, arm)) (visible(arm)) } }
-                            @for name in &names {
-                                td { @if let Some(check) = of(arm, name) { (outcome(check)) } }
-                            }
-                        }
-                    } }
-                } }
-            }
-        }
-    }
-}
-
-fn outcome(check: &CheckOutcome) -> Markup {
-    let (class, word) = match check.passed {
-        Some(true) => ("good", "pass"),
-        Some(false) => ("bad", "fail"),
-        None => ("open", "open"),
-    };
-    html! {
-        span class={ "outcome " (class) } { (word) }
-        span.seen { (visible(&check.observed)) }
-    }
-}
-
 pub fn experiment(report: &Report) -> Markup {
     let s = &report.summary;
     let texts = [
@@ -231,10 +180,20 @@ pub fn experiment(report: &Report) -> Markup {
     }
 }
 
+const PLAN_TITLES: [&str; 7] = [
+    "Arm",
+    "Allocator",
+    "Proved in the processes",
+    "Known defects",
+    "Stops",
+    "Environment",
+    "Command",
+];
+
 pub fn plans(report: &Report) -> Markup {
-    let proved = |name: &str| {
+    let of = |name: &str, lines: fn(&ArmRow) -> &Vec<String>| -> Vec<String> {
         let row = report.verdict.arms.iter().find(|row| row.arm == name);
-        row.map(|row| row.proved.clone()).unwrap_or_default()
+        row.map(|row| lines(row).clone()).unwrap_or_default()
     };
     html! {
         section aria-labelledby="plans" {
@@ -242,7 +201,7 @@ pub fn plans(report: &Report) -> Markup {
             div.scroll tabindex="0" { table.plans.stack {
                 caption { "What was asked for, and what each process was proved to run" }
                 thead { tr {
-                    @for title in ["Arm", "Allocator", "Proved in the processes", "Environment", "Command"] {
+                    @for title in PLAN_TITLES {
                         th scope="col" { (title) }
                     }
                 } }
@@ -253,7 +212,13 @@ pub fn plans(report: &Report) -> Markup {
                         }
                         td data-title="Allocator" { (visible(&arm.allocator)) }
                         td data-title="Proved" {
-                            @for words in proved(&arm.name) { div { (visible(&words)) } }
+                            @for words in of(&arm.name, |row| &row.proved) { div { (visible(&words)) } }
+                        }
+                        td data-title="Known defects" {
+                            @for words in of(&arm.name, |row| &row.defects) { div { (visible(&words)) } }
+                        }
+                        td data-title="Stops" {
+                            @for words in of(&arm.name, |row| &row.protections) { div { (visible(&words)) } }
                         }
                         td data-title="Environment" {
                             @for variable in &arm.environment { div { code { (visible(variable)) } } }

@@ -8,8 +8,8 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 
 use super::{BAD, DIM, OPEN, STACKED_BELOW};
 use crate::analyse::cost::ArmCost;
-use crate::report::Report;
 use crate::report::visible::shortened;
+use crate::report::{Report, column_scales};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::run::{ArmRow, RunVerdict};
 use crate::verdict::{Estimate, Label};
@@ -168,17 +168,7 @@ pub fn notes(report: &Report) -> Vec<(Style, String)> {
 }
 
 fn lines(verdict: &RunVerdict) -> Vec<Line<'_>> {
-    let levels = verdict
-        .arms
-        .iter()
-        .filter_map(|row| row.memory.level)
-        .map(|level| level.value);
-    let slopes = verdict
-        .arms
-        .iter()
-        .filter_map(|row| row.memory.slope_per_hour)
-        .map(|s| s.value);
-    let scales = (ByteScale::of_column(levels), ByteScale::of_column(slopes));
+    let scales = column_scales(verdict);
     let line = |row| Line {
         row,
         name: name(row),

@@ -13,7 +13,7 @@ use super::library::Library;
 use super::machine::Machine;
 use super::recipe::{Recipe, Route};
 use super::run::Log;
-use super::source::{Fetch, clients, fetch, sha256_file};
+use super::source::{Fetch, Fetched, clients, fetch, sha256_file};
 use super::spec::Spec;
 use super::verify::{Trial, preload_value};
 
@@ -123,6 +123,13 @@ impl Cache {
             .with_context(|| format!("{label} was not added"))
     }
 
+    /// Why no route of a recipe serves this machine; `None` when one does.
+    pub fn refuses(&self, recipe: &Recipe) -> Option<String> {
+        choose_route(recipe, None, &self.machine)
+            .err()
+            .map(|why| format!("{why:#}"))
+    }
+
     fn add_by(&self, recipe: &Recipe, route: &Route, progress: Progress<'_>) -> Result<Library> {
         let started = Instant::now();
         let staging = self.staging(recipe)?;
@@ -133,7 +140,8 @@ impl Cache {
         };
         let mut log = self.start_log(recipe)?;
         progress(Step::Fetching(route.source.describe()));
-        let source = self.fetch(route, &folder("fetch")?, &mut log)?;
+        let fetched = self.fetch(route, &folder("fetch")?, &mut log)?;
+        let source = fetched.folder;
         progress(Step::Building);
         let scratch = folder("scratch")?;
         let mut work = Work {
@@ -145,6 +153,7 @@ impl Cache {
         let built = build(&route.build, &mut work)?;
         let out = folder("out")?;
         let mut manifest = lay_out(recipe, route, &built, &source, &out)?;
+        manifest.source = fetched.words;
         progress(Step::Verifying);
         self.verify(&mut manifest, recipe, route, &source, &out)?;
         manifest.seconds = (started.elapsed().as_secs_f64() * 1e3).round() / 1e3;
@@ -160,7 +169,7 @@ impl Cache {
         Log::create(&path)
     }
 
-    fn fetch(&self, route: &Route, folder: &Path, log: &mut Log) -> Result<PathBuf> {
+    fn fetch(&self, route: &Route, folder: &Path, log: &mut Log) -> Result<Fetched> {
         let shared = self.shared();
         let mut with = Fetch {
             machine: &self.machine,
@@ -299,7 +308,8 @@ fn lay_out(
         version: recipe.version.clone(),
         recipe_sha256: identity(recipe, route),
         route: route.source.client().to_owned(),
-        source: route.source.describe(),
+        source: String::new(),
+        build: route.build.describe(),
         licence: recipe.licence.clone(),
         licence_files,
         sha256: sha256_file(&path)?,

@@ -45,6 +45,9 @@ pub struct Manifest {
     /// The client that fetched it: `cargo`, `apt`, `pip`.
     pub route: String,
     pub source: String,
+    /// How it was made of the source, in a line.
+    #[serde(default)]
+    pub build: String,
     pub licence: String,
     pub licence_files: Vec<String>,
     /// File name inside this folder.
@@ -116,6 +119,17 @@ impl Cache {
 
     pub fn folder(&self) -> &Path {
         &self.root
+    }
+
+    /// The machine in a line: architecture, system, kernel.
+    pub fn machine_words(&self) -> String {
+        let kernel = rustix::system::uname();
+        let release = kernel.release().to_string_lossy();
+        let machine = &self.machine;
+        format!(
+            "{}, {} {}, Linux {release}",
+            machine.architecture, machine.os, machine.os_version
+        )
     }
 
     /// Where a recipe's library is, or would be.

@@ -33,9 +33,13 @@ pub struct Library {
     pub build_id: Option<String>,
     /// Where it came from: `crate libmimalloc-sys 0.1.30`, `deb libjemalloc2 5.3.0-1 (bookworm)`.
     pub source: String,
+    /// How it was made of the source; `None` for what was not built here.
+    pub build: Option<String>,
     pub licence: Option<String>,
     /// What is known to be wrong with this version.
     pub defects: Vec<Defect>,
+    /// Where it departs from the standards and harms no memory.
+    pub deviations: Vec<Defect>,
     /// Misuse that ends the program instead of corrupting it, by the names of a check.
     pub protections: Vec<String>,
     /// What the allocator itself can tell about its heap at run time.
@@ -120,6 +124,7 @@ impl Library {
             sha256: Some(manifest.sha256),
             build_id: manifest.build_id,
             source: manifest.source,
+            build: Some(manifest.build).filter(|build| !build.is_empty()),
             version_shown: Some(manifest.version_shown),
             compiler: manifest.compiler,
             built_at: Some(manifest.built_at),
@@ -183,9 +188,20 @@ impl Library {
                 .unwrap_or_default(),
             licence: Some(recipe.licence.clone()),
             defects: recipe.defects.clone(),
+            deviations: recipe.deviations.clone(),
             protections: recipe.protections.clone(),
             statistics: Some(recipe.statistics.clone()),
             version_strings: recipe.version_proof.strings.clone(),
+            ..Library::empty()
+        }
+    }
+
+    /// A file of which nothing is known but its name.
+    pub(crate) fn unknown(spec: &str) -> Library {
+        Library {
+            spec: spec.to_owned(),
+            name: spec.to_owned(),
+            source: "a file of your own".to_owned(),
             ..Library::empty()
         }
     }
@@ -201,8 +217,10 @@ impl Library {
             sha256: None,
             build_id: None,
             source: String::new(),
+            build: None,
             licence: None,
             defects: Vec::new(),
+            deviations: Vec::new(),
             protections: Vec::new(),
             statistics: None,
             version_strings: Vec::new(),

@@ -57,22 +57,31 @@ impl Log {
     /// One that cannot start or fails: with the log's last lines and where the log is.
     pub fn run(&mut self, command: &mut Command) -> Result<()> {
         let name = command.get_program().to_string_lossy().into_owned();
-        // The log's own write fails first on a full disk: say so instead of letting the builder
-        // stumble.
-        writeln!(self.file, "\n$ {}", describe(command)).context("writing the build log")?;
-        let status = command
-            .stdin(Stdio::null())
-            .stdout(self.file.try_clone()?)
-            .stderr(self.file.try_clone()?)
-            .status()
-            .with_context(|| format!("starting {name}"))?;
+        let status = self.start(command)?.wait()?;
         if status.success() {
             return Ok(());
         }
         bail!("{name} {}{}", outcome(status), self.last_lines())
     }
 
-    fn last_lines(&self) -> String {
+    /// Starts a command; the caller waits for it, on this same thread.
+    ///
+    /// # Errors
+    /// One that cannot start; a log that cannot be written.
+    pub fn start(&mut self, command: &mut Command) -> Result<Child> {
+        // The log's own write fails first on a full disk: say so instead of letting the builder
+        // stumble.
+        writeln!(self.file, "\n$ {}", describe(command)).context("writing the build log")?;
+        command
+            .stdin(Stdio::null())
+            .stdout(self.file.try_clone()?)
+            .stderr(self.file.try_clone()?)
+            .spawn()
+            .with_context(|| format!("starting {}", command.get_program().to_string_lossy()))
+    }
+
+    /// The end of the log in lines, and where the whole is: what follows a failure's first words.
+    pub fn last_lines(&self) -> String {
         let tail = read_tail(&self.path, TAIL_BYTES).unwrap_or_default();
         let text = String::from_utf8_lossy(&tail);
         let lines: Vec<&str> = text.lines().filter(|l| !l.trim().is_empty()).collect();
@@ -103,12 +112,26 @@ fn describe(command: &Command) -> String {
         .join(" ")
 }
 
-/// `ended with exit code 1`, `was killed by signal 9`.
+/// `ended with exit code 1`, `was killed by signal 9 (SIGKILL)`.
 pub fn outcome(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("ended with exit code {code}"),
-        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}{}", signal_name(signal)),
         (None, None) => "ended in an unknown way".to_owned(),
+    }
+}
+
+/// The signals that a broken library earns.
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        libc::SIGABRT => " (SIGABRT)",
+        libc::SIGBUS => " (SIGBUS)",
+        libc::SIGFPE => " (SIGFPE)",
+        libc::SIGILL => " (SIGILL)",
+        libc::SIGKILL => " (SIGKILL)",
+        libc::SIGSEGV => " (SIGSEGV)",
+        libc::SIGTRAP => " (SIGTRAP)",
+        _ => "",
     }
 }
 

@@ -112,9 +112,7 @@ impl Trial {
             bail!("the loader refuses {shown}: {}", line.trim());
         }
         if !status.success() {
-            let word = said
-                .lines()
-                .rfind(|line| !line.contains(":\tbinding file "));
+            let word = said.lines().rfind(|line| !is_debug(line));
             let word = word.map(|w| format!(": {}", w.trim())).unwrap_or_default();
             bail!("a small program {} under {shown}{word}", outcome(status));
         }
@@ -248,6 +246,15 @@ fn parse_bindings<'a>(text: &'a str, symbol: &str) -> Vec<&'a str> {
         .collect()
 }
 
+/// A line of `LD_DEBUG`: the pid, a colon, a tab.
+fn is_debug(line: &str) -> bool {
+    let (start, _) = line
+        .split_once(":\t")
+        .unwrap_or((line.trim_end_matches(':'), ""));
+    let start = start.trim();
+    start.is_empty() || start.bytes().all(|b| b.is_ascii_digit())
+}
+
 fn holds(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len()).any(|window| window == text)
 }
@@ -285,6 +292,10 @@ mod tests {
             ["/tmp/libmi.so", "/tmp/libmi.so"]
         );
         assert_eq!(parse_bindings(text, "mallo"), [""; 0]);
+        assert!(text.lines().all(is_debug) && is_debug("      8597:\t"));
+        assert!(!is_debug(
+            "/bin/true: symbol lookup error: ./x.so: undefined symbol: f"
+        ));
     }
 
     #[test]

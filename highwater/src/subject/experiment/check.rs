@@ -46,3 +46,16 @@ pub enum Trend {
     Sawtooth,
     Stepped,
 }
+
+impl Trend {
+    /// As the experiment file and every report write it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Trend::Flat => "flat",
+            Trend::Plateauing => "plateauing",
+            Trend::Growing => "growing",
+            Trend::Sawtooth => "sawtooth",
+            Trend::Stepped => "stepped",
+        }
+    }
+}

@@ -38,6 +38,8 @@ struct File<'a> {
     warmup: String,
     /// TOML's whole numbers end at 2^63; a seed beyond is written as a text.
     seed: Whole,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    probe: bool,
     base: String,
     subject: Subject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -193,6 +195,7 @@ fn file(experiment: &Experiment) -> File<'_> {
         warmup: write_duration_exact(experiment.warmup),
         seed: i64::try_from(experiment.seed)
             .map_or_else(|_| Whole::Text(experiment.seed.to_string()), Whole::Number),
+        probe: experiment.probe,
         base: experiment.base.to_string_lossy().into_owned(),
         subject: subject_table(subject),
         load: experiment.load.as_ref().map(load_table),

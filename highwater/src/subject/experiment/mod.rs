@@ -49,6 +49,9 @@ pub struct Experiment {
     pub warmup: Duration,
     /// Seed of the shuffle in which replicas start (arms are interleaved).
     pub seed: u64,
+    /// The heap probe is loaded into every process: live heap, allocator-held and fragmentation become series.
+    #[serde(default)]
+    pub probe: bool,
     /// Judged at the end (and, with `after`, from then on).
     pub verify: Vec<Check>,
     /// Judged at every look; a failure aborts that arm at once while the others go on.

@@ -46,6 +46,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
         interval: Duration::from_secs(1),
         warmup: Duration::ZERO,
         seed: 5,
+        probe: false,
         verify: Vec::new(),
         guard: Vec::new(),
         revert: Revert::default(),

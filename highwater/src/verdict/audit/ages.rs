@@ -1,5 +1,6 @@
 //! How old each process is: restarts, late comers, arms of unequal uptime.
 
+use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
 use crate::analyse::incarnation::falls;
 use crate::analyse::order::median;
@@ -162,6 +163,7 @@ fn age_s(input: &AuditInput, p: &ProcessFacts) -> Option<f64> {
 /// Longest uptime that every arm has reached: its processes' longest incarnations, median over the arm,
 /// least over arms. `None` without arms.
 pub fn equal_uptime_s(input: &AuditInput) -> Option<f64> {
+    let input = &settled(input);
     let first = *input.looks_s.first()?;
     let longest = |p: &&ProcessFacts| -> f64 {
         let (Some(a), Some(b)) = (p.rss.first(), p.rss.last()) else {

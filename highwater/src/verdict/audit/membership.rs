@@ -2,13 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::settled::founders;
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names};
 
 /// An arm that loses or gains more than this share of its processes is not the arm that was planned.
 const REFUSED_SHARE: f64 = 0.1;
 
-/// Processes that moved from one arm to another.
+/// Processes that moved from one arm to another. Those that founded an arm together did it no harm.
 pub fn changes(input: &AuditInput) -> Vec<Finding> {
+    let founders = founders(input);
     let mut touched: BTreeMap<&str, Vec<(&ProcessFacts, f64)>> = BTreeMap::new();
     let mut members: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for p in &input.processes {
@@ -17,18 +19,23 @@ pub fn changes(input: &AuditInput) -> Vec<Finding> {
         }
         let told: Vec<&(f64, String)> = p.arms.iter().filter(|(_, a)| !a.is_empty()).collect();
         for pair in told.windows(2).filter(|w| w[0].1 != w[1].1) {
-            for arm in [&pair[0].1, &pair[1].1] {
-                touched.entry(arm).or_default().push((p, pair[1].0));
+            touched.entry(&pair[0].1).or_default().push((p, pair[1].0));
+            if founders.get(p.id.as_str()) != Some(&pair[1].0) {
+                touched.entry(&pair[1].1).or_default().push((p, pair[1].0));
             }
         }
     }
     touched
         .into_iter()
-        .map(|(arm, moved)| moved_finding(arm, &moved, members[arm].len()))
+        .map(|(arm, moved)| {
+            let over = input.processes.iter().all(|p| p.arm() != arm);
+            moved_finding(arm, &moved, members[arm].len(), over)
+        })
         .collect()
 }
 
-fn moved_finding(arm: &str, moved: &[(&ProcessFacts, f64)], ever: usize) -> Finding {
+/// `over`: nobody is left in the arm, so there is no verdict on it to refuse.
+fn moved_finding(arm: &str, moved: &[(&ProcessFacts, f64)], ever: usize, over: bool) -> Finding {
     let mut ids: Vec<String> = moved.iter().map(|(p, _)| p.id.clone()).collect();
     ids.dedup();
     let since = moved.iter().map(|(_, t)| *t).fold(f64::INFINITY, f64::min);
@@ -37,13 +44,13 @@ fn moved_finding(arm: &str, moved: &[(&ProcessFacts, f64)], ever: usize) -> Find
         .filter(|(p, _)| p.first_arm() == arm && p.arm() != arm)
         .count();
     let share = ids.len() as f64 / ever.max(1) as f64;
-    let refused = share > REFUSED_SHARE;
+    let refused = share > REFUSED_SHARE && !over;
     Finding {
         check: Check::Membership,
-        severity: if refused {
-            Severity::Refuses
-        } else {
-            Severity::Weakens
+        severity: match (over, refused) {
+            (true, _) => Severity::Note,
+            (_, true) => Severity::Refuses,
+            _ => Severity::Weakens,
         },
         arms: vec![arm.to_owned()],
         what: format!(
@@ -53,7 +60,9 @@ fn moved_finding(arm: &str, moved: &[(&ProcessFacts, f64)], ever: usize) -> Find
         ),
         processes: ids,
         since_s: Some(since),
-        effect: if refused {
+        effect: if over {
+            format!("{arm} ended before the run did, and has no verdict")
+        } else if refused {
             format!("a verdict on {arm} over the whole window mixes two treatments and is refused")
         } else {
             "the processes that moved are left out".to_owned()

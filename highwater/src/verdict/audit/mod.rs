@@ -5,6 +5,7 @@ mod ages;
 mod load;
 mod membership;
 mod readings;
+mod settled;
 mod shares;
 mod survive;
 
@@ -110,6 +111,7 @@ pub fn audit(input: &AuditInput) -> Vec<Finding> {
     let mut found = Vec::new();
     found.extend(membership::changes(input));
     found.extend(membership::unassigned(input));
+    let input = &settled::settled(input);
     found.extend(membership::allocators(input));
     found.extend(membership::one_process(input));
     found.extend(ages::restarted(input));

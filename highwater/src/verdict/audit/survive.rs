@@ -1,5 +1,6 @@
 //! The verdicts that survive: which series of which arm can still be judged.
 
+use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, births};
 use crate::analyse::series::Series;
 
@@ -12,9 +13,10 @@ pub struct Survivor {
     pub processes: Vec<Series>,
 }
 
-/// Series per arm: processes that stayed in it all along, without those that hang or whose unit is wrong,
+/// Series per arm: processes that stayed in it all along (or since they founded it), without those that hang or whose unit is wrong,
 /// with their births as restarts.
 pub fn survivors(input: &AuditInput, findings: &[Finding]) -> Vec<Survivor> {
+    let input = &settled(input);
     let first = input.looks_s.first().copied().unwrap_or(0.0);
     let out: Vec<&String> = findings
         .iter()

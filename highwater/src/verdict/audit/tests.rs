@@ -94,6 +94,55 @@ fn clean_data_are_silent_with_and_without_each_fact() {
 }
 
 #[test]
+fn processes_that_found_an_arm_together_are_its_members() {
+    let mut input = clean(2);
+    // Three of glibc's four are restarted as a new arm in the middle of the run.
+    for p in &mut input.processes[4..7] {
+        p.arms.push((18_000.0, "snmalloc".to_owned()));
+        p.allocators.push((18_000.0, "libsnmalloc.so".to_owned()));
+        p.starts_s.push(17_700.0);
+    }
+    let found = audit(&input);
+    let moved: Vec<(&str, Severity)> = found
+        .iter()
+        .filter(|f| f.check == Check::Membership)
+        .map(|f| (f.arms[0].as_str(), f.severity))
+        .collect();
+    assert_eq!(moved, [("glibc", Severity::Refuses)]);
+    assert!(
+        !found.iter().any(|f| f.check == Check::Allocators),
+        "{found:?}"
+    );
+    let left = survivors(&input, &found);
+    let young = left.iter().find(|s| s.arm == "snmalloc").unwrap();
+    assert!(!young.refused && young.processes.len() == 3);
+    assert!(young.processes.iter().all(|s| s.points[0].t_s >= 18_000.0));
+    assert!((equal_uptime_s(&input).unwrap() - 17_400.0).abs() < 1.0);
+}
+
+#[test]
+fn a_move_without_a_restart_founds_nothing() {
+    let mut input = clean(3);
+    for p in &mut input.processes[4..7] {
+        p.arms.push((18_000.0, "snmalloc".to_owned()));
+    }
+    let found = audit(&input);
+    assert!(
+        found
+            .iter()
+            .any(|f| f.arms == ["snmalloc"] && f.severity == Severity::Refuses)
+    );
+    let left = survivors(&input, &found);
+    assert!(
+        left.iter()
+            .find(|s| s.arm == "snmalloc")
+            .unwrap()
+            .processes
+            .is_empty()
+    );
+}
+
+#[test]
 fn a_process_that_changes_arms_refuses_both() {
     let mut input = clean(1);
     input.processes[4]

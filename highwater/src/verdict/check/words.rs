@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::subject::experiment::{Check, Condition, Trend};
+use crate::subject::experiment::{Check, Condition};
 use crate::units::written;
 
 /// "rss_max 512 MiB after 1 min".
@@ -43,18 +43,8 @@ pub fn condition(condition: &Condition) -> String {
         }
         Condition::PausesPerMinuteMax { max } => format!("pauses_per_minute_max {max}"),
         Condition::Trend { any_of } => {
-            let labels: Vec<&str> = any_of.iter().map(|trend| label(*trend)).collect();
+            let labels: Vec<&str> = any_of.iter().map(|trend| trend.word()).collect();
             format!("trend {}", labels.join(" or "))
         }
-    }
-}
-
-fn label(trend: Trend) -> &'static str {
-    match trend {
-        Trend::Flat => "flat",
-        Trend::Plateauing => "plateauing",
-        Trend::Growing => "growing",
-        Trend::Sawtooth => "sawtooth",
-        Trend::Stepped => "stepped",
     }
 }

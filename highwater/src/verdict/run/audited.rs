@@ -26,7 +26,8 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         .collect()
 }
 
-fn input(run: &Run) -> AuditInput {
+/// Facts of each replica over time, for the audit.
+pub fn input(run: &Run) -> AuditInput {
     let of_subjects = run
         .processes
         .iter()

@@ -4,15 +4,16 @@
 //! name: what it says follows from the labels, from which arms differ from the control by allocator
 //! only ([`standing`]), and from what the processes were seen to do.
 
-mod audited;
+pub mod audited;
 mod headline;
 pub mod judge;
 mod learnings;
 mod phrases;
 mod rows;
 mod standing;
+pub mod stopped;
 
-pub use rows::DEFECTS_FACT;
+pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT};
 
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +71,8 @@ pub struct ArmRow {
     pub proved: Vec<String>,
     /// Known defects of the allocator.
     pub defects: Vec<String>,
+    /// Misuse that ends a process of this arm instead of corrupting it, by name: "double-free".
+    pub protections: Vec<String>,
     /// Why the arm ended early, if it did.
     pub aborted: Option<String>,
     /// Processes started, ended unexpectedly, restarted.
@@ -105,7 +108,7 @@ pub fn conclude(
     let answer = headline::answer(run, &standings, &findings);
     let adopt = learnings::adopt(run, &standings, &checks);
     let learnings = learnings::learnings(run, &standings, adopt.as_ref());
-    RunVerdict {
+    let mut verdict = RunVerdict {
         headline: answer.headline,
         decided: answer.decided,
         needs: answer.needs,
@@ -116,5 +119,9 @@ pub fn conclude(
         findings,
         adopt,
         own: own_cost(run),
+    };
+    if let Some(stopping) = stopped::stopping(run) {
+        stopped::apply(&mut verdict, &stopping, run.end.is_some());
     }
+    verdict
 }

@@ -15,6 +15,9 @@ use crate::verdict::arm::ArmVerdict;
 /// proved.
 pub const DEFECTS_FACT: &str = "allocator.defects";
 
+/// Fact that holds what misuse the allocator stops, one name a line.
+pub const PROTECTIONS_FACT: &str = "allocator.protections";
+
 /// Kinds of event after which a process is gone though nobody asked it to go.
 const UNEXPECTED: &[EventKind] = &[
     EventKind::Crashed,
@@ -47,17 +50,20 @@ fn row(run: &Run, arm: &str, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> ArmR
         }),
         rss_peak_bytes: rss_peak(run, arm).map_or(0.0, |(bytes, _)| bytes),
         proved: latest_facts(&processes, proved_words),
-        defects: latest_facts(&processes, |p| latest(p, DEFECTS_FACT).map(str::to_string))
-            .iter()
-            .flat_map(|lines| lines.lines().map(str::to_string))
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect(),
+        defects: lines_of(&processes, DEFECTS_FACT),
+        protections: lines_of(&processes, PROTECTIONS_FACT),
         aborted: aborted(run, arm, &processes),
         started: replicas.len() as u32,
         crashed: processes.iter().filter(unexpected).count() as u32,
         restarted: processes.len().saturating_sub(replicas.len()) as u32,
     }
+}
+
+/// The lines of a fact of any of the processes, each once.
+fn lines_of(processes: &[&Process], fact: &str) -> Vec<String> {
+    let values = processes.iter().filter_map(|process| latest(process, fact));
+    let lines: BTreeSet<String> = values.flat_map(str::lines).map(str::to_string).collect();
+    lines.into_iter().collect()
 }
 
 /// Why the arm ended before the run did: a guard, or no process of it was left.

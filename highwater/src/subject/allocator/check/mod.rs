@@ -1,59 +1,75 @@
 //! Tries a library before a service runs on it: small programs in child processes, each under a
-//! time
-//! limit, each with whatever it left behind ended after it.
+//! time limit, each with whatever it left behind ended after it.
 //!
 //! The probes are C (`probes/`), compiled when a check starts, so that what is tried is what a
 //! program on this machine would meet: this glibc, this compiler. Every probe is clean on glibc.
 
 mod program;
+mod report;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
-
-use super::cache::Cache;
+use super::cache::{Cache, Staging};
 use super::library::Library;
 use super::machine::glibc_version;
-use super::run::{Finished, run_limited};
+use super::run::{Finished, outcome as ending, run_limited};
+use super::source::sha256_file;
 use super::spec::nearest;
+use anyhow::{Context, Result, bail};
 use program::Programs;
+pub use report::{Answer, Finding, Outcome, Protection, Report};
 
-const SCHEMA: &str = "highwater.check/1";
 /// Longest time for one probe; the slowest clean one (threads) needs 2 to 8 s on a busy machine.
 const PROBE_LIMIT: Duration = Duration::from_secs(25);
+/// A probe says where it hangs this long before its limit.
+const LAST_WORDS: Duration = Duration::from_secs(2);
 /// Longest time for one misuse: who neither survives nor stops within it hangs.
 const MISUSE_LIMIT: Duration = Duration::from_secs(4);
-/// Longest time for one library; what is not tried by then is said.
-const WHOLE_LIMIT: Duration = Duration::from_secs(60);
+/// Longest time for one library; what is not tried by then is said. With the compiling of the probes
+/// it is a minute.
+const WHOLE_LIMIT: Duration = Duration::from_secs(56);
 /// The probes' random numbers; fixed, so that two checks of one library agree.
 const SEED: u64 = 1;
 
-/// Probe and what it is about, in the words of a report.
+/// The first finding: whether the library can be used at all.
+const LOAD: (&str, &str) = (
+    "load",
+    "a program starts on it, and its malloc leads into it",
+);
+
+/// Probe and what it is about, in the words of a report. The quick ones first: one that hangs must
+/// not keep the others from being tried.
 const PROBES: &[(&str, &str)] = &[
+    ("symbols", "one library answers the whole malloc family"),
+    ("sizes", "blocks of every size"),
     (
         "alignment",
         "aligned blocks lie where they should, up to 64 KiB",
     ),
     ("overlap", "live blocks share no byte"),
     ("usable-size", "all of the usable size may be written"),
+    ("calloc", "zeroed blocks are zero"),
+    ("realloc", "contents survive every move"),
+    ("oversize", "impossible and overflowing sizes are refused"),
+    ("errno", "a refusal says ENOMEM"),
+    ("early", "use before the first constructor and at exit"),
+    ("dlopen", "a library opened late shares the heap"),
+    ("new", "operator new and delete in all forms"),
+    ("new-throw", "operator new of an impossible size throws"),
+    ("reuse", "freed memory is used again"),
+    ("thread-ends", "blocks outlive the threads that made them"),
+    ("fork", "a child forked while threads allocate can allocate"),
     (
         "threads",
         "data survives in blocks that wander between threads",
     ),
-    ("thread-ends", "blocks outlive the threads that made them"),
-    ("fork", "a child forked while threads allocate can allocate"),
-    ("oversize", "impossible and overflowing sizes are refused"),
-    ("errno", "a refusal says ENOMEM"),
-    ("realloc", "contents survive every move"),
-    ("calloc", "zeroed blocks are zero"),
-    ("early", "use before the first constructor and at exit"),
-    ("dlopen", "a library opened late shares the heap"),
-    ("new", "operator new and delete in all forms"),
 ];
+
+/// Probes whose findings depart from the standards and harm no memory.
+const CONFORMANCE: &[&str] = &["errno", "new-throw"];
 
 /// Misuse and what it is, in the words of a report.
 const MISUSES: &[(&str, &str)] = &[
@@ -64,115 +80,53 @@ const MISUSES: &[(&str, &str)] = &[
     ("order", "addresses that can be foretold"),
 ];
 
-/// What a check found. Kept under the library's sha256.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    pub schema: String,
-    pub spec: String,
-    pub sha256: Option<String>,
-    pub build_id: Option<String>,
-    /// The glibc it was tried on.
-    pub glibc: Option<String>,
-    /// RFC 3339.
-    pub checked_at: String,
-    pub seconds: f64,
-    pub seed: u64,
-    pub findings: Vec<Finding>,
-    pub protections: Vec<Protection>,
-}
-
-/// The outcome of one probe.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
-    pub probe: String,
-    /// What the probe is about.
-    pub about: String,
-    pub outcome: Outcome,
-    /// What was seen; empty for a clean one.
-    pub words: String,
-    pub seconds: f64,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Outcome {
-    Clean,
-    Defect,
-    Crash,
-    Hang,
-    /// It could not be tried here; the words say why.
-    Untried,
-}
-
-/// What happens on one misuse.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Protection {
-    pub misuse: String,
-    pub about: String,
-    pub answer: Answer,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Answer {
-    /// The allocator notices and ends the program.
-    Stops,
-    /// The program dies by a bad access, at once or later.
-    Crashes,
-    /// It neither ends nor goes on.
-    Hangs,
-    /// Nothing is noticed.
-    Nothing,
-    /// It could not be tried here.
-    Untried,
-}
-
-impl Report {
-    /// The findings that are not clean and were tried.
-    pub fn defects(&self) -> impl Iterator<Item = &Finding> {
-        let bad = |f: &&Finding| !matches!(f.outcome, Outcome::Clean | Outcome::Untried);
-        self.findings.iter().filter(bad)
-    }
+/// Probes that are compiled and ready, for as many libraries as there are to try.
+pub struct Checker<'a> {
+    cache: &'a Cache,
+    programs: Programs,
+    /// These probes only; empty means all.
+    only: Vec<String>,
+    _folder: Staging,
 }
 
 impl Cache {
-    /// Tries a library and keeps the outcome under its sha256. `progress` hears of each probe. With
-    /// names in `only`, just those are tried and nothing is kept.
+    /// Compiles the probes. With names in `only`, just those are tried and nothing is kept.
     ///
     /// # Errors
-    /// No C compiler, or probes that do not compile: never what a probe finds. A name in `only`
-    /// that
-    /// is none.
-    pub fn check(
-        &self,
-        library: &Library,
-        only: &[String],
-        progress: &dyn Fn(&str),
-    ) -> Result<Report> {
+    /// No C compiler, or probes that do not compile. A name in `only` that is none.
+    pub fn checker(&self, only: &[String]) -> Result<Checker<'_>> {
         check_names(only)?;
+        let folder = self.scratch("check")?;
+        let cxx = only.is_empty() || only.iter().any(|name| is_cxx(name));
+        Ok(Checker {
+            cache: self,
+            programs: program::compile(folder.path(), &self.machine, cxx)?,
+            only: only.to_owned(),
+            _folder: folder,
+        })
+    }
+}
+
+impl Checker<'_> {
+    /// Tries a library and keeps the outcome under its sha256. `progress` hears of each probe.
+    ///
+    /// # Errors
+    /// A probe that cannot be started, an outcome that cannot be kept: never what a probe finds.
+    pub fn check(&self, library: &Library, progress: &dyn Fn(&str)) -> Result<Report> {
+        let only = &self.only;
         let chosen = |name: &str| only.is_empty() || only.iter().any(|o| o == name);
         let started = Instant::now();
-        progress("compiling the probes");
-        let folder = self.scratch("check")?;
-        let programs = program::compile(folder.path(), &self.machine)?;
-        let checked_at = jiff::Timestamp::now().to_string();
         let trial = Trial {
             library,
-            programs,
-            end: Instant::now() + WHOLE_LIMIT,
+            programs: &self.programs,
+            end: started + WHOLE_LIMIT,
         };
-        let mut report = Report {
-            schema: SCHEMA.to_owned(),
-            spec: library.spec.clone(),
-            sha256: library.sha256.clone(),
-            build_id: library.build_id.clone(),
-            glibc: glibc_version(),
-            checked_at,
-            seconds: 0.0,
-            seed: SEED,
-            findings: Vec::new(),
-            protections: Vec::new(),
-        };
+        let mut report = blank(&library.spec);
+        report.sha256.clone_from(&library.sha256);
+        report.build_id.clone_from(&library.build_id);
+        if only.is_empty() {
+            report.findings.push(loads(Outcome::Clean, String::new()));
+        }
         for (probe, about) in PROBES.iter().filter(|(name, _)| chosen(name)) {
             progress(probe);
             report.findings.push(trial.probe(probe, about)?);
@@ -183,15 +137,46 @@ impl Cache {
         }
         report.seconds = round_ms(started.elapsed());
         if only.is_empty() {
-            self.keep(&report)?;
+            self.cache.keep(&report)?;
         }
         Ok(report)
     }
 
-    /// The outcome of the last check of exactly these bytes, if there was one.
+    /// Tries a file of the user's own. One that cannot be preloaded at all is a finding, not an
+    /// error: the answer then has no library.
+    ///
+    /// # Errors
+    /// No file of that name; otherwise as [`Checker::check`].
+    pub fn check_file(
+        &self,
+        path: &Path,
+        progress: &dyn Fn(&str),
+    ) -> Result<(Option<Library>, Report)> {
+        fs::metadata(path).with_context(|| format!("no library at {}", path.display()))?;
+        match Library::of_file(path) {
+            Ok(library) => {
+                let report = self.check(&library, progress)?;
+                Ok((Some(library), report))
+            }
+            Err(why) => {
+                let mut report = blank(&path.display().to_string());
+                report.sha256 = sha256_file(path).ok();
+                let words = format!("{why:#}");
+                report.findings.push(loads(Outcome::Defect, words));
+                Ok((None, report))
+            }
+        }
+    }
+}
+
+impl Cache {
+    /// The outcome of the last check of exactly these bytes, by these probes on this glibc, if there
+    /// was one.
     pub fn checked(&self, library: &Library) -> Option<Report> {
         let text = fs::read_to_string(self.report_file(library.sha256.as_deref()?)).ok()?;
-        serde_json::from_str(&text).ok()
+        let report: Report = serde_json::from_str(&text).ok()?;
+        let same = report.probes_sha256 == program::sha256() && report.glibc == glibc_version();
+        same.then_some(report)
     }
 
     fn report_file(&self, sha256: &str) -> PathBuf {
@@ -212,6 +197,33 @@ impl Cache {
     }
 }
 
+/// A report with nothing in it yet.
+fn blank(spec: &str) -> Report {
+    Report {
+        schema: report::SCHEMA.to_owned(),
+        spec: spec.to_owned(),
+        sha256: None,
+        build_id: None,
+        glibc: glibc_version(),
+        probes_sha256: program::sha256(),
+        checked_at: jiff::Timestamp::now().to_string(),
+        seconds: 0.0,
+        seed: SEED,
+        findings: Vec::new(),
+        protections: Vec::new(),
+    }
+}
+
+fn loads(outcome: Outcome, words: String) -> Finding {
+    Finding {
+        probe: LOAD.0.to_owned(),
+        about: LOAD.1.to_owned(),
+        outcome,
+        words,
+        seconds: 0.0,
+    }
+}
+
 fn check_names(only: &[String]) -> Result<()> {
     let known = || PROBES.iter().chain(MISUSES).map(|(name, _)| *name);
     for name in only {
@@ -227,9 +239,14 @@ fn check_names(only: &[String]) -> Result<()> {
     Ok(())
 }
 
+/// Whether a probe is written in C++.
+fn is_cxx(probe: &str) -> bool {
+    matches!(probe, "new" | "new-throw")
+}
+
 struct Trial<'a> {
     library: &'a Library,
-    programs: Programs,
+    programs: &'a Programs,
     end: Instant,
 }
 
@@ -247,6 +264,9 @@ impl Trial<'_> {
             if outcome != Outcome::Clean {
                 break;
             }
+        }
+        if CONFORMANCE.contains(&probe) && matches!(outcome, Outcome::Defect | Outcome::Crash) {
+            outcome = Outcome::Deviation;
         }
         let seconds = round_ms(started.elapsed());
         Ok(Finding {
@@ -278,23 +298,29 @@ impl Trial<'_> {
         limit: Duration,
     ) -> Result<std::result::Result<Finished, String>> {
         let left = self.end.saturating_duration_since(Instant::now());
+        let over = || format!("the {} s for one check were over", WHOLE_LIMIT.as_secs());
         if left.is_zero() {
-            return Ok(Err(format!(
-                "the {} s for one check were over",
-                WHOLE_LIMIT.as_secs()
-            )));
+            return Ok(Err(over()));
         }
-        let program = match (probe, &self.programs.new) {
-            ("new", Some(program)) => program,
-            ("new", None) => return Ok(Err("no C++ compiler is on PATH".to_owned())),
-            _ => &self.programs.probes,
+        let program = match &self.programs.new {
+            _ if !is_cxx(probe) => &self.programs.probes,
+            Some(program) => program,
+            None => return Ok(Err("no C++ compiler is on PATH".to_owned())),
         };
         let mut command = self.library.command(program)?;
         quiet(&mut command, &self.programs.folder);
+        let cut = left < limit;
+        let limit = limit.min(left);
+        let watched = limit.saturating_sub(LAST_WORDS).max(Duration::from_secs(1));
         command.arg(probe).arg(seed.to_string());
-        run_limited(&mut command, limit.min(left))
-            .map(Ok)
-            .context("starting a probe")
+        command.arg(watched.as_secs().to_string());
+        let finished = run_limited(&mut command, limit).context("starting a probe")?;
+        // Too little time was left to tell a slow one from one that hangs.
+        Ok(if cut && hangs(&finished) {
+            Err(over())
+        } else {
+            Ok(finished)
+        })
     }
 }
 
@@ -318,27 +344,34 @@ fn quiet(command: &mut Command, folder: &Path) {
     }
 }
 
+/// The exit code of a probe that says where it hangs.
+const HANGS: i32 = 3;
+
+fn hangs(finished: &Finished) -> bool {
+    let code = finished.status.map(|status| status.code());
+    matches!(code, None | Some(Some(HANGS)))
+}
+
 /// Exit codes as `probes.h` has them.
 fn judge(finished: &Finished) -> (Outcome, String) {
-    use std::os::unix::process::ExitStatusExt;
     const CANNOT: i32 = 77;
     let said = String::from_utf8_lossy(&finished.stdout).trim().to_owned();
-    let Some(status) = finished.status else {
-        return (Outcome::Hang, "it did not end in time".to_owned());
+    let after = match said.as_str() {
+        "" => String::new(),
+        said => format!(" {said}"),
     };
-    match (status.code(), status.signal()) {
-        (Some(0), _) => (Outcome::Clean, String::new()),
-        (Some(CANNOT), _) => (Outcome::Untried, said),
-        (Some(1), _) if !said.is_empty() => (Outcome::Defect, said),
-        (Some(code), _) => (
+    let Some(status) = finished.status else {
+        return (Outcome::Hang, format!("it did not end in time{after}"));
+    };
+    match status.code() {
+        Some(0) => (Outcome::Clean, String::new()),
+        Some(CANNOT) => (Outcome::Untried, said),
+        Some(HANGS) => (Outcome::Hang, format!("it hangs{after}")),
+        Some(1) if !said.is_empty() => (Outcome::Defect, said),
+        _ => (
             Outcome::Crash,
-            format!("it ended with exit code {code}{}", last(finished)),
+            format!("it {}{after}{}", ending(status), last(finished)),
         ),
-        (None, Some(signal)) => (
-            Outcome::Crash,
-            format!("it was ended by signal {signal}{}", last(finished)),
-        ),
-        (None, None) => (Outcome::Crash, "it ended in an unknown way".to_owned()),
     }
 }
 
@@ -346,7 +379,7 @@ fn judge(finished: &Finished) -> (Outcome, String) {
 fn last(finished: &Finished) -> String {
     let said = String::from_utf8_lossy(&finished.stderr);
     let line = said.lines().rfind(|line| !line.trim().is_empty());
-    line.map(|line| format!(": {}", line.trim()))
+    line.map(|line| format!("; it said: {}", line.trim()))
         .unwrap_or_default()
 }
 

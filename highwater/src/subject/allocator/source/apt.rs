@@ -10,7 +10,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Fetch, check_sha256};
+use super::successor::{Listed, Pin, moved_on, parse_listed, succeed};
+use super::{Fetch, Fetched, check_sha256};
 use crate::subject::allocator::cache::{Lock, lock};
 use crate::subject::allocator::machine::Machine;
 use crate::subject::allocator::recipe::{Package, SourcePackage};
@@ -19,8 +20,8 @@ use crate::subject::allocator::run::builder;
 /// Where Debian's package `debian-archive-keyring` puts the keys of all its suites.
 const ARCHIVE_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Fetches and unpacks a package; the returned folder is the root of its files.
-pub fn fetch(package: &Package, with: &mut Fetch<'_>) -> Result<PathBuf> {
+/// Fetches and unpacks a package; the folder is the root of its files.
+pub fn fetch(package: &Package, words: &str, with: &mut Fetch<'_>) -> Result<Fetched> {
     let (private, _lock) = private_folder(with.shared, &package.suite)?;
     let apt = Apt {
         machine: with.machine,
@@ -29,39 +30,40 @@ pub fn fetch(package: &Package, with: &mut Fetch<'_>) -> Result<PathBuf> {
     apt.prepare("deb", &package.suite)?;
     let root = with.folder.join("root");
     fs::create_dir(&root)?;
-    for (name, version, sha256) in wanted(package) {
-        let words = ["download", &format!("{name}={version}")];
-        apt.get(&words, with)
-            .with_context(|| moved_on(name, version))?;
-        let deb = downloaded(with.folder, &format!("{name}_"), ".deb")?;
-        check_sha256(&deb, sha256)?;
+    let mut words = words.to_owned();
+    for pin in wanted(package) {
+        let found = apt.download(&pin, package.successors.as_deref(), with)?;
+        words.push_str(&found.note);
         let dpkg = with
             .machine
             .find(&["dpkg-deb"])
             .context("dpkg-deb is not on PATH")?;
         let mut unpack = builder(with.machine, &dpkg);
-        unpack.arg("--extract").arg(&deb).arg(&root);
+        unpack.arg("--extract").arg(&found.file).arg(&root);
         with.log
             .run(&mut unpack)
-            .with_context(|| format!("unpacking {name}"))?;
+            .with_context(|| format!("unpacking {}", pin.name))?;
     }
-    Ok(root)
+    Ok(Fetched {
+        folder: root,
+        words,
+    })
 }
 
 /// Fetches the upstream archive of a source package and unpacks it; Debian's patches are left out.
-pub fn fetch_source(package: &SourcePackage, with: &mut Fetch<'_>) -> Result<PathBuf> {
+pub fn fetch_source(package: &SourcePackage, words: &str, with: &mut Fetch<'_>) -> Result<Fetched> {
     let (private, _lock) = private_folder(with.shared, &format!("{}-source", package.suite))?;
     let apt = Apt {
         machine: with.machine,
         folder: &private,
     };
     apt.prepare("deb-src", &package.suite)?;
-    let wanted = format!("{}={}", package.package, package.version);
-    apt.get(
-        &["source", "--download-only", "--only-source", &wanted],
-        with,
-    )
-    .with_context(|| moved_on(&package.package, &package.version))?;
+    let pin = Pin {
+        name: &package.package,
+        version: &package.version,
+        sha256: &package.sha256,
+    };
+    let note = apt.download_source(&pin, package.successors.as_deref(), with)?;
     let archive = downloaded(with.folder, &package.file, "")?;
     check_sha256(&archive, &package.sha256)?;
     let tar = with.machine.find(&["tar"]).context("tar is not on PATH")?;
@@ -75,7 +77,10 @@ pub fn fetch_source(package: &SourcePackage, with: &mut Fetch<'_>) -> Result<Pat
     with.log
         .run(&mut unpack)
         .with_context(|| format!("unpacking {}", package.file))?;
-    Ok(with.folder.join(&package.folder))
+    Ok(Fetched {
+        folder: with.folder.join(&package.folder),
+        words: format!("{words}{note}"),
+    })
 }
 
 /// The private apt of one suite. Adds share its lists: one at a time.
@@ -86,20 +91,24 @@ fn private_folder(shared: &Path, name: &str) -> Result<(PathBuf, Lock)> {
     Ok((folder, held))
 }
 
-fn moved_on(name: &str, version: &str) -> String {
-    format!(
-        "fetching {name} {version}; if apt says that the version was not found, the archive has \
-         moved on: `highwater allocators list` shows other routes and versions"
-    )
+fn wanted(package: &Package) -> impl Iterator<Item = Pin<'_>> {
+    let first = Pin {
+        name: &package.package,
+        version: &package.version,
+        sha256: &package.sha256,
+    };
+    let further = package.with.iter().map(|p| Pin {
+        name: &p.package,
+        version: &p.version,
+        sha256: &p.sha256,
+    });
+    std::iter::once(first).chain(further)
 }
 
-fn wanted(package: &Package) -> impl Iterator<Item = (&str, &str, &str)> {
-    let first = (&*package.package, &*package.version, &*package.sha256);
-    let further = package
-        .with
-        .iter()
-        .map(|p| (&*p.package, &*p.version, &*p.sha256));
-    std::iter::once(first).chain(further)
+/// A package file, and what is to be said of it beside the recipe's words.
+struct Downloaded {
+    file: PathBuf,
+    note: String,
 }
 
 struct Apt<'a> {
@@ -147,6 +156,72 @@ impl Apt<'_> {
         })
     }
 
+    /// A package at its pin, or what took its place.
+    fn download(
+        &self,
+        pin: &Pin<'_>,
+        successors: Option<&str>,
+        with: &mut Fetch<'_>,
+    ) -> Result<Downloaded> {
+        let ask = |version: &str| ["download".to_owned(), format!("{}={version}", pin.name)];
+        let file = |with: &Fetch<'_>| downloaded(with.folder, &format!("{}_", pin.name), ".deb");
+        let Err(failed) = self.get(&ask(pin.version), with) else {
+            let file = file(with)?;
+            check_sha256(&file, pin.sha256)?;
+            let note = String::new();
+            return Ok(Downloaded { file, note });
+        };
+        let listed = self.listed("show", pin.name, with);
+        let next = succeed(pin, successors, listed, failed)?;
+        self.get(&ask(&next.version), with)
+            .with_context(|| moved_on(pin))?;
+        let file = file(with)?;
+        check_sha256(&file, &next.sha256)?;
+        Ok(Downloaded {
+            file,
+            note: next.note(pin),
+        })
+    }
+
+    /// The files of a source package at its pin, or of what took its place; the answer says which.
+    fn download_source(
+        &self,
+        pin: &Pin<'_>,
+        successors: Option<&str>,
+        with: &mut Fetch<'_>,
+    ) -> Result<String> {
+        let ask = |version: &str| {
+            let words = ["source", "--download-only", "--only-source"];
+            let mut words: Vec<String> = words.map(str::to_owned).into();
+            words.push(format!("{}={version}", pin.name));
+            words
+        };
+        let Err(failed) = self.get(&ask(pin.version), with) else {
+            return Ok(String::new());
+        };
+        let listed = self.listed("showsrc", pin.name, with);
+        let next = succeed(pin, successors, listed, failed)?;
+        self.get(&ask(&next.version), with)
+            .with_context(|| moved_on(pin))?;
+        Ok(format!(
+            "; Debian's revision is {}, its upstream archive the recipe's",
+            next.version
+        ))
+    }
+
+    /// What the signed index of the suite has of a package now.
+    fn listed(&self, question: &str, name: &str, with: &Fetch<'_>) -> Vec<Listed> {
+        let Some(cache) = with.machine.find(&["apt-cache"]) else {
+            return Vec::new();
+        };
+        let mut show = builder(with.machine, &cache);
+        show.arg("--config-file")
+            .arg(self.folder.join("apt.conf"))
+            .args([question, name]);
+        let output = show.output().map(|o| o.stdout).unwrap_or_default();
+        parse_listed(&String::from_utf8_lossy(&output))
+    }
+
     fn command(&self) -> Result<Command> {
         let apt = self
             .machine
@@ -161,7 +236,7 @@ impl Apt<'_> {
 
     /// Runs apt-get in the fetch folder, with the lists at hand if they still lead to what is
     /// wanted, else with fresh ones.
-    fn get(&self, words: &[&str], with: &mut Fetch<'_>) -> Result<()> {
+    fn get(&self, words: &[String], with: &mut Fetch<'_>) -> Result<()> {
         let mut get = self.command()?;
         get.args(words).current_dir(with.folder);
         // A lock file and the folder of partial downloads are there from the start.
@@ -198,6 +273,7 @@ fn settings(folder: &Path) -> String {
          Dir::Etc::preferences \"/dev/null\";\n\
          Dir::Etc::preferencesparts \"/dev/null\";\n\
          Acquire::Languages \"none\";\n\
+         APT::Update::Error-Mode \"any\";\n\
          {user}"
     )
 }

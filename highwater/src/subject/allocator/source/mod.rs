@@ -3,6 +3,7 @@
 pub mod apt;
 pub mod cargo;
 pub mod pip;
+mod successor;
 
 use std::fs::File;
 use std::io;
@@ -26,18 +27,29 @@ pub struct Fetch<'a> {
     pub log: &'a mut Log,
 }
 
-/// Fetches a source and returns the folder that the recipe's paths are relative to.
+/// What was fetched.
+#[derive(Debug)]
+pub struct Fetched {
+    /// The recipe's paths are relative to it.
+    pub folder: PathBuf,
+    /// What it is in a line: the recipe's words, or what took its place in the archive.
+    pub words: String,
+}
+
+/// Fetches a source.
 ///
 /// # Errors
 /// A client that is missing or fails (no network), and bytes whose sha256 is not the recipe's.
-pub fn fetch(source: &Source, with: &mut Fetch<'_>) -> Result<PathBuf> {
-    match source {
+pub fn fetch(source: &Source, with: &mut Fetch<'_>) -> Result<Fetched> {
+    let words = source.describe();
+    let folder = match source {
         Source::System => bail!("what the machine has needs no fetching"),
-        Source::Cargo(source) => cargo::fetch(source, with),
-        Source::Apt(package) => apt::fetch(package, with),
-        Source::AptTarball(package) => apt::fetch_source(package, with),
-        Source::Pip(wheel) => pip::fetch(wheel, with),
-    }
+        Source::Cargo(source) => cargo::fetch(source, with)?,
+        Source::Apt(package) => return apt::fetch(package, &words, with),
+        Source::AptTarball(package) => return apt::fetch_source(package, &words, with),
+        Source::Pip(wheel) => pip::fetch(wheel, with)?,
+    };
+    Ok(Fetched { folder, words })
 }
 
 /// The programs a source cannot be fetched without, each with what to install for it.
@@ -45,8 +57,12 @@ pub fn clients(source: &Source) -> &'static [(&'static str, &'static str)] {
     match source {
         Source::System => &[],
         Source::Cargo(_) => &[("cargo", "Rust 1.78 or newer")],
-        Source::Apt(_) => &[("apt-get", "apt"), ("dpkg-deb", "dpkg")],
-        Source::AptTarball(_) => &[("apt-get", "apt"), ("tar", "tar")],
+        Source::Apt(_) => &[
+            ("apt-get", "apt"),
+            ("apt-cache", "apt"),
+            ("dpkg-deb", "dpkg"),
+        ],
+        Source::AptTarball(_) => &[("apt-get", "apt"), ("apt-cache", "apt"), ("tar", "tar")],
         Source::Pip(_) => &[("python3", "python3-pip")],
     }
 }

@@ -1,6 +1,5 @@
 //! The real relay in a process of its own, hosts that misbehave for it, and consumers.
 
-// Each test program uses its own part of this module.
 // Each test program uses its part of this.
 #![allow(dead_code)]
 
@@ -8,7 +7,6 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -18,8 +16,6 @@ use tungstenite::{Message, WebSocket};
 
 /// Longest wait for anything that is bound to happen: far more than it takes, on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
-
-static SKIPPED: AtomicUsize = AtomicUsize::new(0);
 
 /// The relay's program, built once per test program; None (said and counted) when it cannot be.
 pub fn program() -> Option<&'static Path> {
@@ -36,8 +32,9 @@ pub fn program() -> Option<&'static Path> {
     match built {
         Ok(path) => Some(path),
         Err(reason) => {
-            let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
-            eprintln!("SKIPPED ({count}): the relay cannot be built: {reason}");
+            let thread = std::thread::current();
+            let test = thread.name().unwrap_or("a test");
+            let _ = writeln!(std::io::stderr(), "\nSKIPPED {test}: the relay cannot be built: {reason}");
             None
         }
     }

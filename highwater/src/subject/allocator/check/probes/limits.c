@@ -6,6 +6,7 @@ static const size_t impossible[] = {SIZE_MAX, SIZE_MAX - 4096, (size_t)1 << 63,
 
 /* What cannot be had must be refused: a small block in its place is memory corruption to come. */
 void probe_oversize(void) {
+    doing("sizes that cannot be had are asked for");
     for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; i++) {
         size_t size = hidden(impossible[i]);
         if (malloc(size)) DEFECT("malloc(%#zx) returned a block", size);
@@ -35,6 +36,7 @@ void probe_oversize(void) {
 
 /* POSIX: who refuses, says ENOMEM. */
 void probe_errno(void) {
+    doing("sizes that cannot be had are asked for");
     for (size_t i = 0; i < sizeof impossible / sizeof impossible[0]; i++) {
         size_t size = hidden(impossible[i]);
         errno = 0;
@@ -56,23 +58,45 @@ void probe_errno(void) {
         DEFECT("posix_memalign with an alignment of 24 answered %d, not EINVAL", answer);
 }
 
+/* Small, middle and large sizes in turn, a few of them in the megabytes. */
+static size_t any_size(uint64_t *random, unsigned i) {
+    if (i % 200 == 199) return (size_t)1 + below(random, (size_t)8 << 20);
+    switch (below(random, 3)) {
+    case 0: return 1 + below(random, 200);
+    case 1: return 1 + below(random, 5000);
+    default: return 1 + below(random, 150000);
+    }
+}
+
+/* Sixteen blocks grow and shrink in turn, so that a move has neighbours to spoil. */
+static void move_blocks(void) {
+    static unsigned char *blocks[16];
+    static size_t sizes[16];
+    uint64_t random = seed;
+    for (unsigned i = 0; i < 4000; i++) {
+        unsigned at = (unsigned)below(&random, 16);
+        size_t had = sizes[at], wanted = any_size(&random, i);
+        unsigned char *moved = realloc(blocks[at], wanted);
+        if (!moved) DEFECT("realloc to %zu bytes gave nothing", wanted);
+        if (!filled(moved, had < wanted ? had : wanted, at))
+            DEFECT("realloc from %zu to %zu bytes lost data", had, wanted);
+        if (malloc_usable_size(moved) < wanted) DEFECT("realloc to %zu bytes gave fewer", wanted);
+        if ((uintptr_t)moved % (wanted >= 16 ? 16 : 8))
+            DEFECT("realloc to %zu bytes gave a misaligned block", wanted);
+        blocks[at] = moved, sizes[at] = wanted;
+        fill(moved, wanted, at);
+    }
+    for (unsigned at = 0; at < 16; at++) {
+        if (!filled(blocks[at], sizes[at], at)) DEFECT("realloc of one block changed another");
+        free(blocks[at]);
+    }
+}
+
 /* Contents survive every move; NULL and 0 behave as C says. */
 void probe_realloc(void) {
-    uint64_t random = seed;
-    size_t size = 1;
-    unsigned char *block = realloc(NULL, size);
-    if (!block) DEFECT("realloc(NULL, 1) gave nothing");
-    fill(block, size, 1);
-    for (unsigned i = 2; i < 3000; i++) {
-        size_t wanted = below(&random, 3) ? 1 + below(&random, 5000) : 1 + below(&random, 300000);
-        unsigned char *moved = realloc(block, wanted);
-        if (!moved) DEFECT("realloc to %zu bytes gave nothing", wanted);
-        if (!filled(moved, size < wanted ? size : wanted, i - 1))
-            DEFECT("realloc from %zu to %zu bytes lost data", size, wanted);
-        if (malloc_usable_size(moved) < wanted) DEFECT("realloc to %zu bytes gave fewer", wanted);
-        block = moved, size = wanted;
-        fill(block, size, i);
-    }
+    doing("blocks grow and shrink by realloc");
+    move_blocks();
+    doing("aligned blocks grow by realloc");
     for (size_t alignment = 64; alignment <= 65536; alignment *= 4) {
         unsigned char *aligned = memalign(alignment, 500);
         if (!aligned) DEFECT("no block aligned to %zu", alignment);
@@ -82,24 +106,40 @@ void probe_realloc(void) {
             DEFECT("realloc of a block aligned to %zu lost data", alignment);
         free(aligned);
     }
+    doing("realloc is asked for what cannot be had, and for 0");
+    unsigned char *block = malloc(3000);
+    if (!block) DEFECT("no block of 3000 bytes");
+    fill(block, 3000, 4);
     unsigned char *unchanged = realloc(block, hidden(SIZE_MAX));
-    if (!unchanged && !filled(block, size, 2999)) DEFECT("a refused realloc changed the block");
-    free(realloc(block, hidden(0)));
+    if (!unchanged && !filled(block, 3000, 4)) DEFECT("a refused realloc changed the block");
+    if (!unchanged) free(realloc(block, hidden(0)));
+}
+
+/* A block of `size` bytes as some number of equal parts. */
+static unsigned char *zeroed(uint64_t *random, size_t *size) {
+    size_t parts = below(random, 2) ? 1 : 1 + below(random, 64);
+    size_t each = *size / parts + 1;
+    *size = parts * each;
+    return below(random, 2) ? calloc(parts, each) : calloc(each, parts);
 }
 
 /* Zero, also where dirty blocks were freed before; two blocks of 0 bytes are not the same. */
 void probe_calloc(void) {
     uint64_t random = seed;
+    doing("zeroed blocks are taken where dirty ones were");
     for (int i = 0; i < 4000; i++) {
         size_t size = 1 + below(&random, below(&random, 50) ? 4000 : 500000);
-        unsigned char *dirty = malloc(size);
+        if (i % 500 == 499) size = (size_t)1 + below(&random, (size_t)4 << 20);
+        unsigned char *dirty = malloc(size + 64);
         if (!dirty) DEFECT("no block of %zu bytes", size);
-        memset(dirty, 0xA5, size);
+        memset(dirty, 0xA5, size + 64);
         free(dirty);
-        unsigned char *clean = calloc(1, size);
+        unsigned char *clean = zeroed(&random, &size);
         if (!clean) DEFECT("no zeroed block of %zu bytes", size);
         for (size_t at = 0; at < size; at++)
-            if (clean[at]) DEFECT("byte %zu of calloc(1, %zu) is %#x", at, size, clean[at]);
+            if (clean[at])
+                DEFECT("calloc of %zu bytes is not zero: byte %zu is %#x", size, at, clean[at]);
+        memset(clean, 0x5A, size);
         if (i % 8) free(clean);
     }
     void *one = malloc(hidden(0)), *two = malloc(hidden(0));
@@ -131,6 +171,7 @@ static void at_the_end(void) {
 
 /* Blocks of before the first constructor stay whole and can be freed in main; exit may allocate. */
 void probe_early(void) {
+    doing("blocks of before main are used");
     if (!early_kept) DEFECT("a block of before the first constructor was lost or changed");
     early_block = realloc(early_block, 5000);
     if (!early_block || !filled(early_block, 1000, 5)) DEFECT("an early block could not grow");
@@ -140,6 +181,7 @@ void probe_early(void) {
 
 /* A library that comes late shares the heap: its blocks are freed here, ours there. */
 void probe_dlopen(void) {
+    doing("a library is opened, used and closed");
     for (int i = 0; i < 20; i++) {
         void *library = dlopen("./plugin.so", RTLD_NOW | RTLD_LOCAL);
         if (!library) CANNOT("the plug-in cannot be opened: %s", dlerror());

@@ -1,4 +1,5 @@
-// `operator new` and `operator delete` in all forms. Exit codes as in probes.h.
+// `operator new` and `operator delete` in all forms, and what they do on sizes that cannot be had:
+// `new new` and `new new-throw`. Exit codes as in probes.h.
 
 #include <cstdint>
 #include <cstdio>
@@ -66,7 +67,7 @@ void aligned(std::size_t size, std::size_t alignment) {
 
 } // namespace
 
-int main() {
+static void forms() {
     for (std::size_t size = 1; size < 300000; size += size / 3 + 1) {
         plain(size);
         for (std::size_t alignment = 16; alignment <= 65536; alignment *= 4)
@@ -76,9 +77,19 @@ int main() {
     std::free(::operator new(100));
     ::operator delete(std::malloc(100));
     ::operator delete(nullptr);
+}
+
+static void refusals() {
     volatile std::size_t impossible = SIZE_MAX / 2 + 1;
     must_throw([&] { return ::operator new(impossible); });
     must_throw([&] { return ::operator new[](impossible); });
     if (::operator new(impossible, std::nothrow))
         defect("nothrow new of an impossible size returned a block");
+}
+
+int main(int count, char **words) {
+    if (count > 1 && !std::strcmp(words[1], "new-throw"))
+        refusals();
+    else
+        forms();
 }

@@ -1,6 +1,7 @@
 /* The program that `highwater allocators check` compiles and starts under a library, once for each
- * probe: `probes NAME SEED`. Exit code 0: the probe found nothing; 1: a defect, said on stdout;
- * 77: it cannot be tried here. A signal is a crash, no end a hang: the starter sees both. */
+ * probe: `probes NAME SEED SECONDS`. Exit code 0: the probe found nothing; 1: a defect, said on
+ * stdout; 3: it hung, and where is said; 77: it cannot be tried here. A signal is a crash, with what
+ * was going on said on stdout. */
 #ifndef PROBES_H
 #define PROBES_H
 
@@ -17,24 +18,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Says a defect and ends the program. Writes without stdio, which would allocate. */
-#define DEFECT(...)                                                                                \
+/* Says something and ends the program. Writes without stdio, which would allocate. */
+#define END(code, ...)                                                                             \
     do {                                                                                           \
         char words[400];                                                                           \
         int length = snprintf(words, sizeof words, __VA_ARGS__);                                   \
+        if (length >= (int)sizeof words) length = sizeof words - 1;                                \
+        only_one();                                                                                \
         if (write(1, words, (size_t)length)) {                                                     \
         }                                                                                          \
-        _exit(1);                                                                                  \
+        _exit(code);                                                                               \
     } while (0)
-
-#define CANNOT(...)                                                                                \
-    do {                                                                                           \
-        char words[400];                                                                           \
-        int length = snprintf(words, sizeof words, __VA_ARGS__);                                   \
-        if (write(1, words, (size_t)length)) {                                                     \
-        }                                                                                          \
-        _exit(77);                                                                                 \
-    } while (0)
+#define DEFECT(...) END(1, __VA_ARGS__)
+#define CANNOT(...) END(77, __VA_ARGS__)
 
 /* xorshift64*: the same numbers for the same seed on every machine. */
 extern uint64_t seed;
@@ -49,15 +45,23 @@ static inline size_t below(uint64_t *state, size_t limit) { return (size_t)(next
 void fill(unsigned char *block, size_t size, unsigned tag);
 int filled(const unsigned char *block, size_t size, unsigned tag);
 
+/* What is going on, for the words of a crash or a hang; a text that stays. */
+void doing(const char *words);
+void watch(unsigned seconds);
+void only_one(void);
+
 /* A size that the compiler must not reason about. */
 static inline size_t hidden(size_t size) {
     volatile size_t kept = size;
     return kept;
 }
 
+void probe_symbols(void);
+void probe_sizes(void);
 void probe_alignment(void);
 void probe_overlap(void);
 void probe_usable(void);
+void probe_reuse(void);
 void probe_threads(void);
 void probe_thread_ends(void);
 void probe_fork(void);

@@ -6,6 +6,7 @@
 #define WORKERS 4
 #define SLOTS 1024
 #define OPERATIONS 60000
+#define CROWD 300
 
 struct block {
     uint32_t size;
@@ -83,6 +84,7 @@ static void start(pthread_t *thread, void *(*run)(void *), uintptr_t number) {
 /* Blocks wander between threads; whoever takes one checks every byte before it is freed. */
 void probe_threads(void) {
     pthread_t workers[WORKERS];
+    doing("blocks wander between threads");
     for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], exchange, i + 1);
     for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
     for (int i = 0; i < SLOTS; i++) free(look(slots[i]));
@@ -97,13 +99,40 @@ static void *brief(void *number) {
     return NULL;
 }
 
+static pthread_barrier_t all_here;
+
+static void *crowd(void *number) {
+    uint64_t random = seed + (uintptr_t)number;
+    struct block *block = make(&random);
+    pthread_barrier_wait(&all_here);
+    free(look(word_of(block)));
+    return NULL;
+}
+
+/* More threads at once than any table of fixed length foresees; each has a block. */
+static void crowded(void) {
+    static pthread_t workers[CROWD];
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, (size_t)256 << 10);
+    pthread_barrier_init(&all_here, NULL, CROWD);
+    for (uintptr_t i = 0; i < CROWD; i++)
+        if (pthread_create(&workers[i], &small, crowd, (void *)(i + 1)))
+            CANNOT("%d threads cannot be started", CROWD);
+    for (int i = 0; i < CROWD; i++) pthread_join(workers[i], NULL);
+}
+
 /* 1,000 threads come and go; their blocks outlive them and are freed by the others. */
 void probe_thread_ends(void) {
+    doing("threads start, allocate and end");
     for (uintptr_t round = 0; round < 250; round++) {
         pthread_t workers[WORKERS];
         for (uintptr_t i = 0; i < WORKERS; i++) start(&workers[i], brief, round * WORKERS + i + 1);
         for (int i = 0; i < WORKERS; i++) pthread_join(workers[i], NULL);
     }
+    doing("300 threads allocate at once");
+    crowded();
+    doing("blocks of threads that ended are freed");
     for (int i = 0; i < SLOTS; i++) free(look(slots[i]));
 }
 
@@ -131,14 +160,25 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
 }
 
+/* Blocks of the parent that its children overwrite in their own copy of the memory. */
+#define FAMILY 64
+static unsigned char *family[FAMILY];
+
 static void in_child(void) {
     uint64_t random = seed;
     void *kept[64] = {0};
+    doing("a forked child uses its parent's blocks");
+    for (unsigned i = 0; i < FAMILY; i++) {
+        if (!filled(family[i], 500, i)) DEFECT("a block of the parent is changed in a forked child");
+        memset(family[i], 0xEE, 500);
+        if (i % 2) free(family[i]);
+    }
+    doing("a forked child allocates");
     for (int i = 0; i < 2000; i++) {
         void **slot = &kept[below(&random, 64)];
         free(*slot);
         *slot = malloc(below(&random, 3000));
-        if (!*slot) _exit(1);
+        if (!*slot) DEFECT("malloc gives nothing in a forked child");
         memset(*slot, 1, malloc_usable_size(*slot) ? 1 : 0);
     }
     _exit(0);
@@ -150,28 +190,41 @@ static void in_child(void) {
 /* More than the machine has cores: some allocators lock only when threads must share. */
 #define FORK_WORKERS 12
 
+static void wait_for(pid_t child, int number) {
+    double late = now() + CHILD_SECONDS;
+    int status;
+    while (waitpid(child, &status, WNOHANG) == 0) {
+        if (now() > late) {
+            kill(child, SIGKILL);
+            DEFECT("the child of fork %d hangs in malloc", number);
+        }
+        usleep(500);
+    }
+    /* The child has said what happened, and while it did what. */
+    if (WIFSIGNALED(status))
+        DEFECT("; the child of fork %d died of signal %d", number, WTERMSIG(status));
+    if (WEXITSTATUS(status)) DEFECT("; in the child of fork %d", number);
+}
+
 /* Forks while other threads hold whatever locks the allocator has; the child then allocates. */
 void probe_fork(void) {
     pthread_t workers[FORK_WORKERS];
+    doing("a process with threads forks");
+    for (unsigned i = 0; i < FAMILY; i++) {
+        if (!(family[i] = malloc(500))) DEFECT("no block of 500 bytes");
+        fill(family[i], 500, i);
+    }
     for (uintptr_t i = 0; i < FORK_WORKERS; i++) start(&workers[i], churn, i + 1);
     double end = now() + ALL_SECONDS;
     for (int i = 1; now() < end; i++) {
         pid_t child = fork();
         if (child < 0) CANNOT("fork failed: %s", strerror(errno));
         if (child == 0) in_child();
-        double late = now() + CHILD_SECONDS;
-        int status;
-        while (waitpid(child, &status, WNOHANG) == 0) {
-            if (now() > late) {
-                kill(child, SIGKILL);
-                DEFECT("the child of fork %d hangs in malloc", i);
-            }
-            usleep(500);
-        }
-        if (WIFSIGNALED(status))
-            DEFECT("the child of fork %d died of signal %d", i, WTERMSIG(status));
-        if (WEXITSTATUS(status)) DEFECT("the child of fork %d got no memory", i);
+        wait_for(child, i);
     }
     stop = 1;
+    doing("the threads of a process that forked end");
     for (int i = 0; i < FORK_WORKERS; i++) pthread_join(workers[i], NULL);
+    for (unsigned i = 0; i < FAMILY; i++)
+        if (!filled(family[i], 500, i)) DEFECT("a forked child changed its parent's blocks");
 }

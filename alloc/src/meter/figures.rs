@@ -1,0 +1,190 @@
+//! What the meter has counted, read from inside the process.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use abi::{SectionKind, Thread, class_upper_bytes, latency_upper_ns};
+
+use super::{map, roles};
+
+/// The process's heap, as far as it goes through this allocator. Sums over all threads, those that exited included.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Blocks handed out, exact. A realloc counts as one handed out and one taken back.
+    pub allocations: u64,
+    /// Blocks taken back, exact.
+    pub frees: u64,
+    /// Requested bytes of blocks handed out, exact.
+    pub allocated_bytes: u64,
+    /// Requested bytes of blocks taken back, exact.
+    pub freed_bytes: u64,
+    /// Live sampled blocks.
+    pub samples_live: u64,
+    /// Mean distance of samples now, requested bytes.
+    pub mean_bytes: u64,
+    /// Estimate of blocks that another thread freed than allocated.
+    pub cross_thread_frees: u64,
+    /// Estimate of their requested bytes.
+    pub cross_thread_freed_bytes: u64,
+    /// Threads that have had a row, of which some may have exited.
+    pub threads: u64,
+    /// Size classes with anything in them, smallest first; estimates.
+    pub classes: Vec<Class>,
+    /// Threads by role; estimates.
+    pub roles: Vec<Role>,
+    /// How long timed calls took, shortest first; buckets without a call are left out.
+    pub latencies: Vec<Bucket>,
+    /// What did not fit.
+    pub lost: Lost,
+    /// Time in the meter's slow path, ns.
+    pub slow_ns: u64,
+}
+
+impl Figures {
+    /// Requested bytes handed out and not taken back, exact.
+    pub fn live_bytes(&self) -> u64 {
+        self.allocated_bytes.saturating_sub(self.freed_bytes)
+    }
+
+    /// Blocks handed out and not taken back, exact.
+    pub fn live_blocks(&self) -> u64 {
+        self.allocations.saturating_sub(self.frees)
+    }
+}
+
+/// Allocations of similar size, estimated from samples.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Largest size in it, requested bytes.
+    pub upper_bytes: u64,
+    /// Blocks handed out.
+    pub allocations: u64,
+    /// Blocks taken back.
+    pub frees: u64,
+    /// Requested bytes handed out and not taken back; 0 where the estimate would be less.
+    pub live_bytes: u64,
+}
+
+/// Threads of one name (without digits at its end), estimated from samples.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Role {
+    /// The name; `main` for the first thread.
+    pub name: String,
+    /// Threads so far.
+    pub threads: u32,
+    /// Requested bytes they were handed.
+    pub allocated_bytes: u64,
+    /// Requested bytes they gave back, whoever had been handed them.
+    pub freed_bytes: u64,
+}
+
+/// Timed calls of similar duration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bucket {
+    /// First duration that is past it, ns.
+    pub upper_ns: u64,
+    /// Allocating calls.
+    pub allocations: u64,
+    /// Freeing calls.
+    pub frees: u64,
+}
+
+/// What the meter could not keep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Samples without a place in the table.
+    pub samples: u64,
+    /// Stacks without a place.
+    pub stacks: u64,
+    /// Threads that share a row, whose counts may miss some.
+    pub threads: u64,
+}
+
+/// The figures of now, or `None` when the meter is off. Takes some ten microseconds and allocates a few short lists.
+pub fn figures() -> Option<Figures> {
+    if !map::is_on() {
+        return None;
+    }
+    let counters = map::counters();
+    let get = |counter: &core::sync::atomic::AtomicU64| counter.load(Relaxed);
+    let (cross_thread_frees, cross_thread_freed_bytes) = roles::crossed();
+    // Before the lists below, which are blocks themselves.
+    let mut exact = Figures::default();
+    add_threads(&mut exact);
+    Some(Figures {
+        samples_live: get(counters.samples_live),
+        mean_bytes: get(map::mean_bytes()),
+        cross_thread_frees,
+        cross_thread_freed_bytes,
+        threads: get(counters.threads_seen),
+        classes: classes(),
+        roles: named(),
+        latencies: latencies(),
+        lost: Lost {
+            samples: get(counters.samples_dropped_full),
+            stacks: get(counters.stacks_dropped),
+            threads: get(counters.threads_overflowed),
+        },
+        slow_ns: get(counters.slow_ns),
+        ..exact
+    })
+}
+
+/// All that was ever written of a section's row; another thread may be writing a field of it.
+fn read<T: Copy>(kind: SectionKind, at: usize) -> T {
+    // SAFETY: inside the section; rows are integers only.
+    unsafe { map::row_at::<T>(kind, at).read_volatile() }
+}
+
+fn add_threads(figures: &mut Figures) {
+    // Frees first: a block freed between the two sums would otherwise make live bytes negative.
+    let used = map::rows_used(SectionKind::Threads);
+    for at in 0..used {
+        let row: Thread = read(SectionKind::Threads, at);
+        figures.frees = figures.frees.wrapping_add(row.frees);
+        figures.freed_bytes = figures.freed_bytes.wrapping_add(row.usable_freed_bytes);
+    }
+    for at in 0..used {
+        let row: Thread = read(SectionKind::Threads, at);
+        figures.allocations = figures.allocations.wrapping_add(row.allocs);
+        figures.allocated_bytes = figures
+            .allocated_bytes
+            .wrapping_add(row.usable_allocated_bytes);
+    }
+}
+
+fn classes() -> Vec<Class> {
+    let rows = (0..abi::CLASSES).map(|at| (at, read::<abi::Class>(SectionKind::Classes, at)));
+    rows.filter(|(_, row)| row.allocated_blocks > 0)
+        .map(|(at, row)| Class {
+            upper_bytes: class_upper_bytes(at),
+            allocations: row.allocated_blocks,
+            frees: row.freed_blocks,
+            live_bytes: row.allocated_bytes.saturating_sub(row.freed_bytes),
+        })
+        .collect()
+}
+
+fn named() -> Vec<Role> {
+    let rows = (0..abi::ROLES).map(|at| read::<abi::Role>(SectionKind::Roles, at));
+    rows.filter(|row| row.state == 2)
+        .map(|row| Role {
+            name: String::from_utf8_lossy(&row.name)
+                .trim_end_matches('\0')
+                .into(),
+            threads: row.threads,
+            allocated_bytes: row.allocated_bytes,
+            freed_bytes: row.freed_bytes,
+        })
+        .collect()
+}
+
+fn latencies() -> Vec<Bucket> {
+    let rows = (0..abi::LATENCIES).map(|at| (at, read::<abi::Latency>(SectionKind::Latencies, at)));
+    rows.filter(|(_, row)| row.allocs + row.frees > 0)
+        .map(|(at, row)| Bucket {
+            upper_ns: latency_upper_ns(at),
+            allocations: row.allocs,
+            frees: row.frees,
+        })
+        .collect()
+}

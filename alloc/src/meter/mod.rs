@@ -1,0 +1,32 @@
+//! The meter: exact counts, and a close look at one allocation in many, in memory that `highwater` reads.
+//!
+//! Every call adds to its thread's own row: blocks handed out and taken back, requested bytes both ways. An
+//! allocation is sampled after so many requested bytes (512 KiB on average; fewer when there would be more than a
+//! thousand samples a second): its stack, size, thread and lifetime are kept. One call in 1,024 of a thread is timed.
+//! The memory, 5 MiB of addresses of which a process touches a part, is mapped at the first allocation; nothing is
+//! added later, and what does not fit is counted as dropped.
+//!
+//! From outside, `highwater explain --pid N` finds it by its name, `highwater-probe-meter`, in `/proc/N/maps`. From
+//! inside there is [`figures`] and, as text, [`crate::openmetrics`].
+//!
+//! Environment: `HIGHWATER_METER=off`, or a list of `mean=BYTES` (64 to 1024g) and `seed=NUMBER`.
+//!
+//! What it does not see: allocations of C libraries, which go to the C library's malloc; those of a realloc that
+//! fails are counted back. A set-uid program is not metered. In a signal handler no allocator may be called.
+
+mod figures;
+pub(crate) mod filter;
+mod map;
+mod modules;
+mod roles;
+pub(crate) mod row;
+mod sampler;
+mod samples;
+mod settings;
+pub(crate) mod slow;
+mod stacks;
+mod text;
+mod unwind;
+
+pub use figures::{Bucket, Class, Figures, Lost, Role, figures};
+pub(crate) use text::openmetrics;

@@ -1,0 +1,257 @@
+//! A thread's row of counters: the fast path, and how a thread comes by a row and leaves it.
+
+use core::cell::{Cell, UnsafeCell};
+use core::ptr::{addr_of_mut, null_mut};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+use abi::{OVERFLOW_THREAD, ROLE_NONE, SectionKind, Thread, thread_state};
+
+use super::{map, sampler};
+
+/// One call in 1,024 of a thread is timed: two clock readings are then 0.05 ns a call.
+pub(crate) const TIMED_EVERY: u64 = 1024;
+/// Of a row that nothing is sampled in.
+const NEVER: u64 = i64::MAX as u64;
+
+std::thread_local! {
+    /// Null before the first call of a thread, and after its row was given back.
+    static ROW: Cell<*mut Thread> = const { Cell::new(null_mut()) };
+}
+
+struct Idle(UnsafeCell<Thread>);
+// SAFETY: its counters mean nothing; threads may overwrite one another's.
+unsafe impl Sync for Idle {}
+
+/// Where threads count while there is no mapping.
+static IDLE: Idle = Idle(UnsafeCell::new(Thread {
+    countdown_bytes: NEVER,
+    allocs: 0,
+    frees: 0,
+    usable_allocated_bytes: 0,
+    usable_freed_bytes: 0,
+    drawn_bytes: NEVER,
+    mean_bytes: 0,
+    random: 0,
+    samples: 0,
+    tid: 0,
+    generation: 0,
+    role: ROLE_NONE,
+    state: thread_state::FREE,
+    forks: 0,
+    reserved: [0; 5],
+}));
+
+/// Counts a block that is about to be handed out; true when the call goes the slow way: no row yet, a sample due, or
+/// its turn to be timed.
+#[inline(always)]
+pub(crate) fn count_alloc(bytes: usize) -> bool {
+    let row = ROW.get();
+    if row.is_null() {
+        return true;
+    }
+    // SAFETY: a row is valid for ever and written by its thread alone; readers outside copy it.
+    unsafe { add_alloc(row, bytes) }
+}
+
+/// # Safety
+/// `row` is this thread's.
+#[inline(always)]
+pub(crate) unsafe fn add_alloc(row: *mut Thread, bytes: usize) -> bool {
+    // SAFETY: by the caller. No reference: the shared row has several writers.
+    unsafe {
+        let left = (*row).countdown_bytes.wrapping_sub(bytes as u64);
+        let allocs = (*row).allocs.wrapping_add(1);
+        (*row).countdown_bytes = left;
+        (*row).allocs = allocs;
+        (*row).usable_allocated_bytes = (*row).usable_allocated_bytes.wrapping_add(bytes as u64);
+        (left as i64) < 0 || allocs.is_multiple_of(TIMED_EVERY)
+    }
+}
+
+/// Counts a block that is about to be taken back; true as for [`count_alloc`].
+#[inline(always)]
+pub(crate) fn count_free(bytes: usize) -> bool {
+    let row = ROW.get();
+    if row.is_null() {
+        return true;
+    }
+    // SAFETY: as above.
+    unsafe { add_free(row, bytes) }
+}
+
+/// # Safety
+/// `row` is this thread's.
+#[inline(always)]
+pub(crate) unsafe fn add_free(row: *mut Thread, bytes: usize) -> bool {
+    // SAFETY: by the caller.
+    unsafe {
+        let frees = (*row).frees.wrapping_add(1);
+        (*row).frees = frees;
+        (*row).usable_freed_bytes = (*row).usable_freed_bytes.wrapping_add(bytes as u64);
+        frees.is_multiple_of(TIMED_EVERY)
+    }
+}
+
+/// Takes a call back that failed.
+///
+/// # Safety
+/// `row` is this thread's.
+pub(crate) unsafe fn undo_alloc(row: *mut Thread, bytes: usize) {
+    // SAFETY: by the caller.
+    let row = unsafe { &mut *row };
+    row.allocs = row.allocs.wrapping_sub(1);
+    row.usable_allocated_bytes = row.usable_allocated_bytes.wrapping_sub(bytes as u64);
+    row.countdown_bytes = row.countdown_bytes.wrapping_add(bytes as u64);
+}
+
+/// The same for a realloc that failed: the block is still there.
+///
+/// # Safety
+/// `row` is this thread's.
+pub(crate) unsafe fn undo_free(row: *mut Thread, bytes: usize) {
+    // SAFETY: by the caller.
+    let row = unsafe { &mut *row };
+    row.frees = row.frees.wrapping_sub(1);
+    row.usable_freed_bytes = row.usable_freed_bytes.wrapping_sub(bytes as u64);
+}
+
+/// The row of the calling thread, or null.
+pub(crate) fn of_thread() -> *mut Thread {
+    ROW.get()
+}
+
+/// The calling thread's row; at its first call it gets one.
+pub(crate) fn take() -> *mut Thread {
+    let row = ROW.get();
+    if !row.is_null() {
+        return row;
+    }
+    let row = if map::start() { claim() } else { IDLE.0.get() };
+    ROW.set(row);
+    row
+}
+
+/// Number of a row; the idle row's is that of the overflow.
+pub(crate) fn number(row: *mut Thread) -> u32 {
+    let first = map::first::<Thread>(SectionKind::Threads) as usize;
+    let at = (row as usize).wrapping_sub(first) / size_of::<Thread>();
+    if at < map::THREADS {
+        at as u32
+    } else {
+        OVERFLOW_THREAD as u32
+    }
+}
+
+/// In a forked child: the one thread that is left has the row of its parent's, in a copy.
+pub(crate) fn forked(forks: u32) {
+    let row = ROW.get();
+    if !row.is_null() {
+        // SAFETY: this thread's row.
+        unsafe {
+            (*row).forks = forks;
+            if number(row) as usize != OVERFLOW_THREAD {
+                tid_of(addr_of_mut!((*row).tid)).store(thread_id(), Release);
+            }
+        }
+    }
+}
+
+static USED: AtomicU32 = AtomicU32::new(OVERFLOW_THREAD as u32 + 1);
+static GIVEN_BACK: AtomicU32 = AtomicU32::new(0);
+
+fn claim() -> *mut Thread {
+    let first = map::first::<Thread>(SectionKind::Threads);
+    map::counters().threads_seen.fetch_add(1, Relaxed);
+    let at = recycled(first).unwrap_or_else(|| {
+        let fresh = USED.fetch_add(1, Relaxed) as usize;
+        if fresh < map::THREADS {
+            fresh
+        } else {
+            USED.store(map::THREADS as u32, Relaxed);
+            OVERFLOW_THREAD
+        }
+    });
+    map::used(SectionKind::Threads, at as u32 + 1);
+    // SAFETY: `at` is inside the section.
+    let row = unsafe { first.add(at) };
+    if at == OVERFLOW_THREAD {
+        map::counters().threads_overflowed.fetch_add(1, Relaxed);
+    } else {
+        // SAFETY: the row is this thread's alone now.
+        tid_of(unsafe { addr_of_mut!((*row).tid) }).store(thread_id(), Release);
+        give_back_at_exit(row);
+    }
+    set_up(row);
+    row
+}
+
+fn set_up(row: *mut Thread) {
+    // SAFETY: the row is this thread's, or the shared one, whose fields all its threads set alike.
+    let row = unsafe { &mut *row };
+    row.state = thread_state::TAKEN;
+    row.generation += 1;
+    row.role = ROLE_NONE;
+    row.forks = map::forks();
+    if row.random == 0 {
+        row.random = sampler::seed_of(row as *mut Thread as u64);
+        sampler::draw(row);
+    }
+}
+
+/// A row whose thread has exited, if there is one. Its counts go on: sums over rows stay the process's.
+fn recycled(first: *mut Thread) -> Option<usize> {
+    if GIVEN_BACK.load(Relaxed) == 0 {
+        return None;
+    }
+    let used = (USED.load(Relaxed) as usize).min(map::THREADS);
+    (OVERFLOW_THREAD + 1..used).find(|at| {
+        // SAFETY: inside the section.
+        let tid = tid_of(unsafe { addr_of_mut!((*first.add(*at)).tid) });
+        let free =
+            tid.load(Relaxed) == 0 && tid.compare_exchange(0, u32::MAX, AcqRel, Relaxed).is_ok();
+        if free {
+            GIVEN_BACK.fetch_sub(1, Relaxed);
+            map::counters().threads_recycled.fetch_add(1, Relaxed);
+        }
+        free
+    })
+}
+
+fn tid_of(tid: *mut u32) -> &'static AtomicU32 {
+    // SAFETY: aligned, and valid for ever like the mapping.
+    unsafe { AtomicU32::from_ptr(tid) }
+}
+
+fn thread_id() -> u32 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Key of the C library whose destructor gives rows back, plus one; 0 when there is none (rows are then not
+/// recycled). Unlike a Rust
+/// thread-local with a destructor it allocates nothing through this allocator.
+static KEY: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn make_key() {
+    let mut key = 0;
+    // SAFETY: a valid place; the destructor has the right signature.
+    if unsafe { libc::pthread_key_create(&mut key, Some(give_back)) } == 0 {
+        KEY.store(u64::from(key) + 1, Release);
+    }
+}
+
+fn give_back_at_exit(row: *mut Thread) {
+    let key = KEY.load(Acquire);
+    if key > 0 {
+        // SAFETY: the key exists. Failing, the row is not recycled.
+        unsafe { libc::pthread_setspecific((key - 1) as libc::pthread_key_t, row.cast()) };
+    }
+}
+
+/// The thread exits. What it still allocates in later destructors gets it a row anew.
+unsafe extern "C" fn give_back(row: *mut libc::c_void) {
+    ROW.set(null_mut());
+    // SAFETY: the value of the key is a row of the mapping.
+    tid_of(unsafe { addr_of_mut!((*row.cast::<Thread>()).tid) }).store(0, Release);
+    GIVEN_BACK.fetch_add(1, Relaxed);
+}

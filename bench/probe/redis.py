@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""What the probe costs a real server: redis-server under redis-benchmark, with and without, in interleaved pairs.
+
+    bench/probe/redis.py [--rounds N] [--requests N] [--root FOLDER] [--allocator FILE]
+
+Prints requests per second and the server's own CPU time per request, each as the median of the paired ratios
+with / without, with quartiles. FOLDER holds usr/bin/redis-server (dpkg -x of the package), else PATH is searched.
+"""
+import argparse
+import os
+import pathlib
+import random
+import re
+import socket
+import statistics
+import subprocess
+import tempfile
+import time
+
+PROBE = pathlib.Path(__file__).resolve().parent.parent.parent / "target/release/libhighwater_probe.so"
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def cpu_seconds(pid):
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def one(options, probe):
+    environment = dict(os.environ)
+    binaries = ""
+    if options.root:
+        environment["LD_LIBRARY_PATH"] = f"{options.root}/usr/lib/x86_64-linux-gnu"
+        binaries = f"{options.root}/usr/bin/"
+    preload = ([str(PROBE)] if probe else []) + ([options.allocator] if options.allocator else [])
+    port = str(free_port())
+    with tempfile.TemporaryDirectory() as folder:
+        command = [binaries + "redis-server", "--port", port, "--bind", "127.0.0.1", "--dir", folder, "--save", ""]
+        server = subprocess.Popen(
+            command, env={**environment, "LD_PRELOAD": ":".join(preload)}, stdout=subprocess.DEVNULL
+        )
+        try:
+            for _ in range(200):
+                with socket.socket() as client:
+                    if client.connect_ex(("127.0.0.1", int(port))) == 0:
+                        break
+                time.sleep(0.05)
+            before = cpu_seconds(server.pid)
+            load = [binaries + "redis-benchmark", "-p", port, "-q", "-t", "set,get,lpush", "-c", "20", "-P", "8"]
+            load += ["-n", str(options.requests), "-r", "100000", "-d", "200"]
+            text = subprocess.run(load, env=environment, check=True, capture_output=True, text=True).stdout
+            used = cpu_seconds(server.pid) - before
+        finally:
+            server.terminate()
+            server.wait()
+    rates = [float(rate) for rate in re.findall(r"([\d.]+) requests per second", text)]
+    return statistics.harmonic_mean(rates), used / (options.requests * len(rates)) * 1e6
+
+
+def main():
+    parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parse.add_argument("--rounds", type=int, default=9)
+    parse.add_argument("--requests", type=int, default=200_000)
+    parse.add_argument("--root")
+    parse.add_argument("--allocator")
+    options = parse.parse_args()
+    rate_ratios, cpu_ratios, cpu = [], [], []
+    for _ in range(options.rounds):
+        arms = random.sample([False, True], 2)
+        seen = {probe: one(options, probe) for probe in arms}
+        rate_ratios.append(seen[True][0] / seen[False][0])
+        cpu_ratios.append(seen[True][1] / seen[False][1])
+        cpu.append(seen[False][1])
+    for name, values in (("throughput", rate_ratios), ("CPU per request", cpu_ratios)):
+        low, middle, high = statistics.quantiles(values, n=4)
+        print(f"{name}, with / without: {middle:.3f} [{low:.3f}..{high:.3f}], {options.rounds} pairs")
+    print(f"CPU per request without: {statistics.median(cpu):.2f} us; load {os.getloadavg()[0]:.0f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,171 @@
+//! The stop rule under repeated looks: how often a run that is looked at again and again is decided wrongly,
+//! beside the rule that people use (stop at the first look at which a plain 95 % interval excludes equality).
+
+use highwater::analyse::series::Series;
+use highwater::verdict::arm::{self, ArmVerdict};
+use highwater::verdict::series::{SeriesVerdict, judge};
+use highwater::verdict::stop::{Stages, look};
+use highwater::verdict::{Estimate, Label, Rules};
+
+use crate::dice::Dice;
+
+/// Looks of one run; each a fifth later than the one before.
+const LOOKS: i32 = 16;
+const PROCESSES: usize = 4;
+
+struct Scene {
+    name: &'static str,
+    /// Level of the second arm over the first.
+    ratio: f64,
+    /// Spread between processes.
+    spread: f64,
+    /// New processes at every look (the worst case for peeking), or the same ones.
+    fresh: bool,
+}
+
+const SCENES: [Scene; 5] = [
+    Scene {
+        name: "equal, other processes at each look",
+        ratio: 1.0,
+        spread: 0.06,
+        fresh: true,
+    },
+    Scene {
+        name: "equal, the same processes",
+        ratio: 1.0,
+        spread: 0.06,
+        fresh: false,
+    },
+    Scene {
+        name: "5 % apart",
+        ratio: 1.05,
+        spread: 0.03,
+        fresh: false,
+    },
+    Scene {
+        name: "20 % apart",
+        ratio: 1.2,
+        spread: 0.06,
+        fresh: false,
+    },
+    Scene {
+        name: "60 % apart",
+        ratio: 1.6,
+        spread: 0.1,
+        fresh: false,
+    },
+];
+
+/// An arm of flat processes, each read to half a per cent: what the rule takes, without judging series.
+fn arm_at(name: &str, levels: &[f64], template: &SeriesVerdict, dice: &mut Dice) -> ArmVerdict {
+    let rules = Rules::default();
+    let read = |level: f64, dice: &mut Dice| {
+        let value = 1e8 * level * (1.0 + 0.002 * dice.normal());
+        Estimate {
+            value,
+            lo: 0.995 * value,
+            hi: 1.005 * value,
+        }
+    };
+    let levels: Vec<Estimate> = levels.iter().map(|l| read(*l, dice)).collect();
+    let process = |level: &Estimate| SeriesVerdict {
+        level: Some(*level),
+        ..template.clone()
+    };
+    let still = Estimate {
+        value: 0.0,
+        lo: 0.0,
+        hi: 0.0,
+    };
+    ArmVerdict {
+        label: Label::Flat,
+        confidence: 0.99,
+        level: arm::across(&levels, &rules),
+        slope_per_hour: Some(still),
+        processes: levels.iter().map(process).collect(),
+        ..arm::judge(name, &[], &rules)
+    }
+}
+
+fn levels(dice: &mut Dice, ratio: f64, spread: f64) -> Vec<f64> {
+    (0..PROCESSES)
+        .map(|_| ratio * (spread * dice.normal()).exp())
+        .collect()
+}
+
+#[derive(Default)]
+struct Counted {
+    /// Ordered at some look, ordered the wrong way (or ordered at all, of equals), settled as the same.
+    ordered: f64,
+    wrong: f64,
+    same: f64,
+    /// Hours at which it was settled.
+    hours: Vec<f64>,
+    /// The same of the plain rule.
+    plain_wrong: f64,
+}
+
+fn run_one(scene: &Scene, seed: u64, counted: &mut Counted) {
+    let mut dice = Dice::new(seed);
+    let (mut x, mut y) = (
+        levels(&mut dice, 1.0, scene.spread),
+        levels(&mut dice, scene.ratio, scene.spread),
+    );
+    let template = judge(&Series::default(), &Rules::default());
+    let mut stages = Stages::default();
+    let mut plain: Option<bool> = None;
+    for k in 0..LOOKS {
+        if scene.fresh {
+            x = levels(&mut dice, 1.0, scene.spread);
+            y = levels(&mut dice, scene.ratio, scene.spread);
+        }
+        let hours = 4.0 * 1.2f64.powi(k);
+        let arms = [
+            arm_at("x", &x, &template, &mut dice),
+            arm_at("y", &y, &template, &mut dice),
+        ];
+        look(&mut stages, &arms, 3600.0 * hours, 0.0, &Rules::default());
+        let pair = arm::compare_judged(&arms[0], &arms[1], 1, &Rules::default());
+        if plain.is_none() && pair.decided {
+            plain = pair.ratio.map(|r| r.value < 1.0);
+        }
+    }
+    let wrong = |x_low: bool| scene.ratio == 1.0 || !x_low;
+    counted.plain_wrong += f64::from(u8::from(plain.is_some_and(wrong)));
+    if let Some(s) = stages.settled.first() {
+        counted.hours.push(s.at_s / 3600.0);
+        counted.same += f64::from(u8::from(s.same));
+        counted.ordered += f64::from(u8::from(!s.same));
+        counted.wrong += f64::from(u8::from(!s.same && wrong(s.low == "x")));
+    }
+}
+
+/// Plays every scene `count` times and prints a line for each.
+pub fn table(seed: u64, count: u64) -> String {
+    let mut out = format!(
+        "stop rule, {count} runs of {LOOKS} looks, {PROCESSES} processes an arm, joint error allowed 0.05\n\
+         {:36} ordered  wrong   same  hours (median)  wrong by plain intervals\n",
+        "scene"
+    );
+    for scene in &SCENES {
+        let mut c = Counted::default();
+        for i in 0..count {
+            run_one(scene, seed.wrapping_mul(48_271) ^ i, &mut c);
+        }
+        c.hours.sort_by(f64::total_cmp);
+        let n = count as f64;
+        let median = c
+            .hours
+            .get(c.hours.len() / 2)
+            .map_or("-".to_owned(), |h| format!("{h:.1}"));
+        out += &format!(
+            "{:36} {:7.3} {:6.3} {:6.3}  {median:>14}  {:.3}\n",
+            scene.name,
+            c.ordered / n,
+            c.wrong / n,
+            c.same / n,
+            c.plain_wrong / n
+        );
+    }
+    out
+}

@@ -1,0 +1,250 @@
+//! The account of resident memory: parts that are each measured by themselves, and what is left.
+
+use super::areas::{Class, Range, Remembered, class_areas};
+use super::occupancy::{Occupancy, occupancy};
+use crate::observe::heap::HeapLook;
+use crate::observe::heap::pages::PAGE_BYTES;
+
+/// The parts, in the order in which they are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Part {
+    LiveHeap,
+    AllocatorHeld,
+    Fragmentation,
+    ThreadStacks,
+    AnonymousMappings,
+    FileMaps,
+    SharedMemory,
+    Probe,
+    Unexplained,
+    LazyFree,
+    HugePages,
+}
+
+impl Part {
+    /// Parts that add up to RSS.
+    pub const SUM: [Part; 9] = [
+        Part::LiveHeap,
+        Part::AllocatorHeld,
+        Part::Fragmentation,
+        Part::ThreadStacks,
+        Part::AnonymousMappings,
+        Part::FileMaps,
+        Part::SharedMemory,
+        Part::Probe,
+        Part::Unexplained,
+    ];
+    /// Shares of those parts.
+    pub const OF_WHICH: [Part; 2] = [Part::LazyFree, Part::HugePages];
+
+    /// As in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Part::LiveHeap => "live_heap",
+            Part::AllocatorHeld => "allocator_held",
+            Part::Fragmentation => "fragmentation",
+            Part::ThreadStacks => "thread_stacks",
+            Part::AnonymousMappings => "anonymous_mappings",
+            Part::FileMaps => "file_maps",
+            Part::SharedMemory => "shared_memory",
+            Part::Probe => "probe",
+            Part::Unexplained => "unexplained",
+            Part::LazyFree => "lazy_free",
+            Part::HugePages => "huge_pages",
+        }
+    }
+}
+
+/// Who tells the live bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LiveBy {
+    /// The probe's exact counters.
+    ProbeExact,
+    /// The probe's samples.
+    ProbeSampled,
+    /// glibc's own headers.
+    Headers,
+    /// Nobody: the heap cannot be divided.
+    #[default]
+    Nobody,
+}
+
+/// One account. Bytes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Account {
+    /// The sum over all areas at one reading of smaps.
+    pub rss_bytes: f64,
+    pub live: f64,
+    pub held: f64,
+    pub fragmentation: f64,
+    pub stacks: f64,
+    pub anonymous: f64,
+    pub files: f64,
+    pub shared: f64,
+    pub probe: f64,
+    pub lazy_free: f64,
+    pub huge: f64,
+    /// Of the huge pages, what was never written.
+    pub huge_untouched: f64,
+    /// Of the anonymous mappings, those whose caller the probe knows.
+    pub anonymous_known: f64,
+    /// Heap that could not be divided; it stands in `anonymous`.
+    pub undivided: f64,
+    /// Share of anonymous RSS (stacks and the probe left out) that the probe accounts for, 0 to 1.
+    pub coverage: f64,
+    pub live_by: LiveBy,
+    /// Live bytes by the second witness, glibc's headers, when the probe is the first.
+    pub witness: Option<f64>,
+    pub swap: f64,
+}
+
+impl Account {
+    pub fn part(&self, part: Part) -> f64 {
+        match part {
+            Part::LiveHeap => self.live,
+            Part::AllocatorHeld => self.held,
+            Part::Fragmentation => self.fragmentation,
+            Part::ThreadStacks => self.stacks,
+            Part::AnonymousMappings => self.anonymous,
+            Part::FileMaps => self.files,
+            Part::SharedMemory => self.shared,
+            Part::Probe => self.probe,
+            Part::Unexplained => self.unexplained(),
+            Part::LazyFree => self.lazy_free,
+            Part::HugePages => self.huge,
+        }
+    }
+
+    /// RSS less all named parts; below zero when they claim more than is resident.
+    pub fn unexplained(&self) -> f64 {
+        let named = Part::SUM.iter().filter(|part| **part != Part::Unexplained);
+        self.rss_bytes - named.map(|part| self.part(*part)).sum::<f64>()
+    }
+}
+
+/// The account of one look, with the classed ranges that it was made from.
+pub fn account(look: &HeapLook, remembered: &mut Remembered) -> (Account, Vec<Range>) {
+    let ranges = class_areas(look, remembered);
+    let sum = |class: Class| -> f64 {
+        ranges
+            .iter()
+            .filter(|r| r.class == class)
+            .map(|r| r.rss_bytes as f64)
+            .sum()
+    };
+    let areas = |of: fn(&crate::observe::heap::smaps::Area) -> u64| -> f64 {
+        look.areas.iter().map(|area| of(area) as f64).sum()
+    };
+    let mut account = Account {
+        rss_bytes: areas(|area| area.rss_bytes),
+        stacks: sum(Class::Stack),
+        anonymous: sum(Class::Anonymous),
+        files: sum(Class::File),
+        shared: sum(Class::Shared),
+        probe: sum(Class::Probe),
+        lazy_free: areas(|area| area.lazy_free_bytes),
+        huge: areas(|area| area.huge_pages_bytes),
+        huge_untouched: look.huge_untouched_bytes as f64,
+        swap: areas(|area| area.swap_bytes),
+        ..Account::default()
+    };
+    let mapped = |r: &&Range| r.class == Class::Anonymous && r.covered;
+    account.anonymous_known = ranges
+        .iter()
+        .filter(mapped)
+        .map(|r| r.rss_bytes as f64)
+        .sum();
+    divide_heap(look, &ranges, &mut account);
+    account.coverage = coverage(&ranges, look);
+    (account, ranges)
+}
+
+/// Live, held and fragmentation: live bytes by a counter, occupied and empty pages by counting them.
+fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
+    let sees = look.probe.as_ref().filter(|probe| probe.allocs > 0);
+    let sampled: f64 = sees.map_or(0.0, |p| {
+        p.blocks
+            .iter()
+            .map(|b| b.weight * b.usable_bytes as f64)
+            .sum()
+    });
+    let total = sees.map_or(0.0, |probe| probe.live_bytes());
+    let scale = if sampled > 0.0 { total / sampled } else { 1.0 };
+    let pages = occupancy(look, ranges, scale);
+    account.anonymous += pages.unknown_bytes;
+    account.undivided = pages.unknown_bytes;
+    let known = pages.resident_bytes - pages.unknown_bytes;
+    (account.live, account.live_by) = match sees {
+        Some(probe) if probe.live_bytes_exact.is_some() => {
+            (total - absent(look, ranges), LiveBy::ProbeExact)
+        }
+        Some(_) => (total - absent(look, ranges), LiveBy::ProbeSampled),
+        None if known > 0.0 => (pages.in_use_bytes, LiveBy::Headers),
+        None => (0.0, LiveBy::Nobody),
+    };
+    // Live bytes lie on occupied pages: what the samples estimate cannot be less than the counter.
+    let is_counted = pages.estimated_of_bytes == 0.0;
+    let least = if is_counted {
+        0.0
+    } else {
+        account.live.min(known)
+    };
+    let occupied = pages.occupied_bytes.max(least);
+    // Live bytes beyond the occupied pages would make this negative: they show as unexplained.
+    account.fragmentation = (occupied - account.live).max(0.0);
+    account.held = known - occupied;
+    account.witness = sees.and(witness(look, &pages));
+}
+
+/// Bytes of live blocks on pages that are not in RAM, by the samples: never touched, or swapped out.
+fn absent(look: &HeapLook, ranges: &[Range]) -> f64 {
+    let Some(probe) = &look.probe else { return 0.0 };
+    let large = probe
+        .blocks
+        .iter()
+        .filter(|block| block.usable_bytes >= PAGE_BYTES);
+    large
+        .map(|block| {
+            let index = ranges.partition_point(|range| range.end <= block.address);
+            let range = ranges
+                .get(index)
+                .filter(|range| range.start <= block.address);
+            let bits = range.and_then(|range| look.present.get(&range.area));
+            let end = block.address + block.usable_bytes;
+            let present = match (range, bits) {
+                (Some(_), Some(bits)) => bits.bytes_in(block.address, end),
+                // In no resident range at all.
+                (None, _) => 0,
+                (Some(_), None) => block.usable_bytes,
+            };
+            block.weight * (block.usable_bytes.saturating_sub(present)) as f64
+        })
+        .sum()
+}
+
+/// glibc's figure, when all heap was walked to its end.
+fn witness(look: &HeapLook, pages: &Occupancy) -> Option<f64> {
+    let walk = look.walk.as_ref()?;
+    let all = walk.complete && !walk.spans.is_empty();
+    let estimated = pages.occupied_bytes - pages.counted_bytes;
+    (all && estimated < 0.01 * pages.resident_bytes).then_some(pages.in_use_bytes)
+}
+
+fn coverage(ranges: &[Range], look: &HeapLook) -> f64 {
+    let anonymous = ranges
+        .iter()
+        .filter(|r| matches!(r.class, Class::Heap | Class::Anonymous));
+    let sees = look.probe.as_ref().is_some_and(|probe| probe.allocs > 0);
+    let (mut all, mut covered) = (0.0, 0.0);
+    for range in anonymous {
+        all += range.rss_bytes as f64;
+        if range.covered && sees {
+            covered += range.rss_bytes as f64;
+        }
+    }
+    if all == 0.0 {
+        f64::from(u8::from(sees))
+    } else {
+        covered / all
+    }
+}

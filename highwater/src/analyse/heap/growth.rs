@@ -1,0 +1,136 @@
+//! How a quantity grew over the window: between its first and last quarter, and whether it still does.
+//!
+//! Windows of an explanation are short (a minute), often with the program's start in them, and
+//! quantities may climb in bursts. So levels are medians of quarters of the window, a start is left
+//! out, and "still grows" asks that the last quarters rise too.
+
+use crate::analyse::order::median;
+
+/// Part of the observation that is left out as start-up, and at most this many seconds.
+const START_SHARE: f64 = 0.15;
+const START_S_MAX: f64 = 10.0;
+
+/// Looks that a window needs.
+pub const LOOKS_MIN: usize = 8;
+
+/// The last quarter's rise must be this share of an even one.
+const STILL_SHARE: f64 = 0.25;
+
+/// (seconds, bytes), ordered by time.
+pub type Points = [(f64, f64)];
+
+/// How one quantity moved.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Growth {
+    /// Level of the last quarter less that of the first, bytes.
+    pub bytes: f64,
+    /// Robust slope (Theil and Sen) over the window, bytes per hour.
+    pub slope_per_hour: f64,
+    /// It rose in the second half too, and in the last quarter.
+    pub still: bool,
+    /// Level at the end: median of the last quarter.
+    pub level: f64,
+    /// Highest value of the whole observation.
+    pub peak: f64,
+    /// Scatter within a quarter, bytes.
+    pub noise: f64,
+}
+
+/// First second of the window, for an observation from `from` to `to`.
+pub fn window_start(from: f64, to: f64) -> f64 {
+    from + ((to - from) * START_SHARE).min(START_S_MAX)
+}
+
+/// Growth of a series; `None` when too few looks fall into the window.
+pub fn growth(points: &Points) -> Option<Growth> {
+    let (first, last) = (points.first()?.0, points.last()?.0);
+    let begin = window_start(first, last);
+    let window: Vec<(f64, f64)> = points
+        .iter()
+        .filter(|(t, _)| *t >= begin)
+        .copied()
+        .collect();
+    if window.len() < LOOKS_MIN {
+        return None;
+    }
+    let quarter = |index: usize| -> Vec<f64> {
+        let from = index * window.len() / 4;
+        let to = (index + 1) * window.len() / 4;
+        window[from..to].iter().map(|(_, value)| *value).collect()
+    };
+    let levels: Vec<f64> = (0..4).map(|index| median(&quarter(index))).collect();
+    let bytes = levels[3] - levels[0];
+    let even = bytes / 3.0;
+    let still = bytes > 0.0
+        && levels[3] - levels[2] > STILL_SHARE * even
+        && levels[3] - levels[1] > STILL_SHARE * 2.0 * even;
+    Some(Growth {
+        bytes,
+        slope_per_hour: theil_sen(&window) * 3600.0,
+        still,
+        level: levels[3],
+        peak: points
+            .iter()
+            .map(|(_, value)| *value)
+            .fold(f64::MIN, f64::max),
+        noise: noise(&window),
+    })
+}
+
+/// Median of the slopes between all pairs of points, at most about 120 points.
+fn theil_sen(points: &Points) -> f64 {
+    let step = points.len().div_ceil(120).max(1);
+    let thin: Vec<&(f64, f64)> = points.iter().step_by(step).collect();
+    let mut slopes = Vec::new();
+    for (index, a) in thin.iter().enumerate() {
+        for b in &thin[index + 1..] {
+            if b.0 > a.0 {
+                slopes.push((b.1 - a.1) / (b.0 - a.0));
+            }
+        }
+    }
+    if slopes.is_empty() {
+        0.0
+    } else {
+        median(&slopes)
+    }
+}
+
+/// Median distance from one look to the next, less the trend.
+fn noise(points: &Points) -> f64 {
+    let steps: Vec<f64> = points
+        .windows(2)
+        .map(|pair| pair[1].1 - pair[0].1)
+        .collect();
+    let trend = median(&steps);
+    let off: Vec<f64> = steps.iter().map(|step| (step - trend).abs()).collect();
+    median(&off)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(value: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
+        (0..60)
+            .map(|t| (f64::from(t), value(f64::from(t))))
+            .collect()
+    }
+
+    #[test]
+    fn a_line_grows_and_a_plateau_does_not() {
+        let line = growth(&series(|t| 1e6 + 1e5 * t)).unwrap();
+        assert!(line.still && (line.slope_per_hour - 3.6e8).abs() < 1.0);
+        let plateau = growth(&series(|t| 1e6 + 1e6 * (t / 5.0).min(5.0))).unwrap();
+        assert!(!plateau.still, "{plateau:?}");
+        let bursts = growth(&series(|t| 1e6 + 3e6 * (t / 6.0).floor())).unwrap();
+        assert!(bursts.still, "{bursts:?}");
+        let saw = growth(&series(|t| 1e6 + 1e5 * (t % 7.0))).unwrap();
+        assert!(saw.bytes.abs() < 3e5, "{saw:?}");
+    }
+
+    #[test]
+    fn few_looks_are_no_window() {
+        assert_eq!(growth(&[(0.0, 1.0), (1.0, 2.0)]), None);
+    }
+}

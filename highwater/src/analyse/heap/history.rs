@@ -1,0 +1,250 @@
+//! The accounts of one process over time, and what they say together.
+
+use std::collections::BTreeMap;
+
+use super::account::{Account, Part, account};
+use super::areas::{Class, Range, Remembered};
+use super::growth::{Growth, growth, window_start};
+use super::sites::{ByStack, Outstanding, SiteGrowth, outstanding, site_growth};
+use crate::observe::heap::HeapLook;
+
+/// Moments that are kept; when there are more, every other one goes.
+const MOMENTS_MAX: usize = 512;
+
+/// One look, reduced to what growth is judged from.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    /// Since the observation began.
+    pub at_s: f64,
+    pub time_ns: u64,
+    pub account: Account,
+    pub outstanding: ByStack,
+    /// Resident bytes of the program's own mappings, by the stack that made them.
+    pub mapped: BTreeMap<u64, f64>,
+    /// Resident bytes of each mapped file and shared object.
+    pub files: BTreeMap<String, f64>,
+    pub threads: usize,
+}
+
+/// All looks at one process.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    pub moments: Vec<Moment>,
+    /// Every how many looks one is kept.
+    stride: usize,
+    seen: usize,
+    remembered: Remembered,
+    /// Of the last look.
+    pub ranges: Vec<Range>,
+}
+
+/// A stretch between two moments, by their index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    pub from: usize,
+    pub to: usize,
+}
+
+impl History {
+    /// Adds a look. `at_s`: seconds since the observation began.
+    pub fn add(&mut self, at_s: f64, look: &HeapLook) {
+        let (account, ranges) = account(look, &mut self.remembered);
+        self.ranges = ranges;
+        let moment = Moment {
+            at_s,
+            time_ns: look.time_ns,
+            account,
+            outstanding: look.probe.as_ref().map(outstanding).unwrap_or_default(),
+            mapped: mapped(&self.ranges),
+            files: files(look, &self.ranges),
+            threads: look.threads,
+        };
+        self.seen += 1;
+        // The latest moment always stands at the end; whether it stays is decided by the next.
+        if self.stride > 1 && self.seen % self.stride != 1 {
+            self.moments.pop();
+        }
+        self.moments.push(moment);
+        if self.moments.len() > MOMENTS_MAX {
+            let mut index = 0;
+            self.moments.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride = self.stride.max(1) * 2;
+        }
+    }
+
+    pub fn last(&self) -> Option<&Moment> {
+        self.moments.last()
+    }
+
+    /// The window that is judged: all but the start-up.
+    pub fn window(&self) -> Option<Window> {
+        let (first, last) = (self.moments.first()?, self.moments.last()?);
+        let begin = window_start(first.at_s, last.at_s);
+        let from = self
+            .moments
+            .iter()
+            .position(|moment| moment.at_s >= begin)?;
+        Some(Window {
+            from,
+            to: self.moments.len() - 1,
+        })
+    }
+
+    /// The moments nearest to two times, seconds since the beginning.
+    pub fn between(&self, from_s: f64, to_s: f64) -> Option<Window> {
+        let nearest = |at: f64| {
+            let distance = |moment: &Moment| (moment.at_s - at).abs();
+            let all = self.moments.iter().enumerate();
+            all.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)))
+                .map(|(index, _)| index)
+        };
+        Some(Window {
+            from: nearest(from_s)?,
+            to: nearest(to_s)?,
+        })
+    }
+
+    /// Growth of a quantity of the account over all moments.
+    pub fn growth(&self, of: impl Fn(&Account) -> f64) -> Option<Growth> {
+        let points: Vec<(f64, f64)> = self
+            .moments
+            .iter()
+            .map(|moment| (moment.at_s, of(&moment.account)))
+            .collect();
+        growth(&points)
+    }
+
+    pub fn part_growths(&self) -> BTreeMap<Part, Growth> {
+        let parts = Part::SUM.iter().chain(&Part::OF_WHICH);
+        parts
+            .filter_map(|&part| Some((part, self.growth(|account| account.part(part))?)))
+            .collect()
+    }
+
+    /// Growth of the live heap's sites over a window that ends with `look`.
+    pub fn heap_sites(&self, window: Window, look: &HeapLook) -> Vec<SiteGrowth> {
+        let before = &self.moments[window.from];
+        let Some(probe) = &look.probe else {
+            return Vec::new();
+        };
+        site_growth(&before.outstanding, before.time_ns, probe, look.time_ns)
+    }
+
+    /// Growth of sites between two moments of the past: less is known of those than of the last look.
+    pub fn heap_sites_between(&self, window: Window) -> Vec<SiteGrowth> {
+        let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
+        let stacks = after.outstanding.iter();
+        stacks
+            .map(|(&stack, &now)| {
+                let old = before.outstanding.get(&stack).copied().unwrap_or_default();
+                SiteGrowth {
+                    stack,
+                    now,
+                    grown_bytes: now.bytes - old.bytes,
+                    // Blocks that stayed cancel out; how many, the moments do not tell: an upper bound.
+                    grown_error: (now.variance - old.variance).abs().sqrt(),
+                    ..SiteGrowth::default()
+                }
+            })
+            .collect()
+    }
+
+    /// Growth of the program's own mappings by the stack that made them. Exact: no samples.
+    pub fn mapping_sites(&self, window: Window) -> Vec<SiteGrowth> {
+        let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
+        let stacks = after.mapped.iter();
+        stacks
+            .map(|(&stack, &bytes)| SiteGrowth {
+                stack,
+                now: Outstanding {
+                    bytes,
+                    variance: 0.0,
+                    blocks: 1.0,
+                    samples: 1000,
+                },
+                grown_bytes: bytes - before.mapped.get(&stack).copied().unwrap_or(0.0),
+                ..SiteGrowth::default()
+            })
+            .collect()
+    }
+
+    /// Files and shared objects that grew over a window, most first.
+    pub fn grown_files(&self, window: Window) -> Vec<(String, f64)> {
+        let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
+        let mut grown: Vec<(String, f64)> = after
+            .files
+            .iter()
+            .map(|(name, bytes)| {
+                (
+                    name.clone(),
+                    bytes - before.files.get(name).copied().unwrap_or(0.0),
+                )
+            })
+            .filter(|(_, bytes)| *bytes > 0.0)
+            .collect();
+        grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+        grown
+    }
+}
+
+fn mapped(ranges: &[Range]) -> BTreeMap<u64, f64> {
+    let mut sums = BTreeMap::new();
+    for range in ranges
+        .iter()
+        .filter(|r| r.class == Class::Anonymous && r.mapped_by != 0)
+    {
+        *sums.entry(range.mapped_by).or_default() += range.rss_bytes as f64;
+    }
+    sums
+}
+
+fn files(look: &HeapLook, ranges: &[Range]) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    let wanted = ranges
+        .iter()
+        .filter(|r| matches!(r.class, Class::File | Class::Shared));
+    for range in wanted {
+        let index = look.areas.partition_point(|area| area.end <= range.start);
+        if let Some(area) = look.areas.get(index).filter(|area| !area.name.is_empty()) {
+            *sums.entry(area.name.clone()).or_default() += range.rss_bytes as f64;
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::heap::smaps::Area;
+
+    #[test]
+    fn a_long_observation_keeps_its_ends_and_stays_bounded() {
+        let mut history = History::default();
+        for second in 0..5000u32 {
+            let heap = Area {
+                start: 0x1000,
+                end: 0x1000_0000,
+                writable: true,
+                name: "[heap]".into(),
+                rss_bytes: u64::from(second) * 4096,
+                ..Area::default()
+            };
+            let look = HeapLook {
+                areas: vec![heap],
+                ..HeapLook::default()
+            };
+            history.add(f64::from(second), &look);
+        }
+        assert!(history.moments.len() <= MOMENTS_MAX + 1);
+        assert_eq!(history.moments[0].at_s, 0.0);
+        assert_eq!(history.last().unwrap().at_s, 4999.0);
+        let growth = history.growth(|account| account.rss_bytes).unwrap();
+        assert!(
+            (growth.slope_per_hour - 4096.0 * 3600.0).abs() < 1.0,
+            "{growth:?}"
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! The account of one process's resident memory, its growth, and the sites behind it: pure numbers.
+
+pub mod account;
+pub mod areas;
+pub mod growth;
+pub mod history;
+pub mod occupancy;
+pub mod rank;
+pub mod sites;
+pub mod wrappers;

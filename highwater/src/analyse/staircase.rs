@@ -1,0 +1,157 @@
+//! The candidates that are staircases of several steps.
+
+use statrs::function::gamma::ln_gamma;
+
+use super::fit::{Candidate, FORGET_LN, Fit, Guess, Norms};
+use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family, Shapes};
+use super::solve::{Prepared, Solved};
+use super::stairs::{STEPS_MAX, Stair, stairs};
+
+/// Two to [`STEPS_MAX`] steps at once, by greedy choice and exchange over the step columns.
+pub(super) fn staircases(
+    fit: &mut Fit,
+    ready: &Prepared,
+    norms: &Norms,
+    shapes: &Shapes,
+    (noise, base): (usize, f64),
+) {
+    let Some(columns) = shapes.stairs.clone() else {
+        return;
+    };
+    let count = columns.len() as f64;
+    for stair in stairs(&ready.columns[columns.clone()], &ready.y, STEPS_MAX) {
+        let width = stair.at.len();
+        let solved = Solved {
+            width,
+            rss: stair.rss,
+            logdet: stair.logdet,
+            ..Solved::default()
+        };
+        let Some((ln_ml, sigma2, df)) = norms.marginal(ready, &solved) else {
+            continue;
+        };
+        let k = width as f64;
+        let places = ln_gamma(count + 1.0) - ln_gamma(k + 1.0) - ln_gamma(count - k + 1.0);
+        // A neighbour of each step does nearly as well: about two places each are summed by the best.
+        let prior = Family::Steps.prior_ln() - ((STEPS_MAX - 1) as f64).ln() - places
+            + k * std::f64::consts::LN_2;
+        let ln_weight = base + prior + ln_ml;
+        if ln_weight < fit.ln_evidence - FORGET_LN {
+            continue;
+        }
+        fit.ln_evidence = fit.ln_evidence.max(ln_weight);
+        fit.candidates.push(stair_candidate(
+            ready,
+            shapes,
+            &stair,
+            columns.start,
+            Fitted {
+                noise,
+                ln_weight,
+                sigma2,
+                df,
+            },
+        ));
+    }
+}
+
+/// What goes and comes back within this share of the window is an excursion, not a shift of level.
+const EXCURSION: f64 = 0.05;
+
+/// The shifts that last: steps that follow each other at once count by what is left of them together.
+fn lasting(mut steps: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+    steps.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut out: Vec<(f64, f64)> = Vec::new();
+    let mut began = f64::NEG_INFINITY;
+    for (at, by) in steps {
+        match out.last_mut() {
+            Some(last) if at - began < EXCURSION => last.1 += by,
+            _ => {
+                began = at;
+                out.push((at, by));
+            }
+        }
+    }
+    out
+}
+
+struct Fitted {
+    noise: usize,
+    ln_weight: f64,
+    sigma2: f64,
+    df: f64,
+}
+
+fn stair_candidate(
+    ready: &Prepared,
+    shapes: &Shapes,
+    stair: &Stair,
+    first: usize,
+    f: Fitted,
+) -> Candidate {
+    let zeros = stair.at.iter().zip(&stair.beta);
+    let end = ready.y0
+        + zeros
+            .map(|(k, b)| b * (1.0 - ready.c0[first + k]))
+            .sum::<f64>();
+    let place = |k: &usize| match shapes.columns[first + k] {
+        Basis::Step(x) => x,
+        _ => 0.0,
+    };
+    let steps = lasting(
+        stair
+            .at
+            .iter()
+            .map(place)
+            .zip(stair.beta.iter().copied())
+            .collect(),
+    );
+    let largest = steps
+        .iter()
+        .map(|s| s.1)
+        .fold(0.0, |a: f64, b| if b.abs() > a.abs() { b } else { a });
+    Candidate {
+        family: Family::Steps,
+        bounded: Bounded::Step,
+        parts: [None; COLUMNS_MAX],
+        prior_ln: 0.0,
+        noise: f.noise,
+        ln_weight: f.ln_weight,
+        df: f.df,
+        growth: Guess::default(),
+        rise: Guess {
+            mean: largest,
+            se: (f.sigma2 * stair.variance).sqrt(),
+        },
+        slope: Guess::default(),
+        slope_fifth: Guess::default(),
+        end: Guess {
+            mean: end,
+            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
+        },
+        limit: Some(Guess {
+            mean: end,
+            se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
+        }),
+        steps,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dip_is_no_shift_and_a_step_beside_it_is() {
+        let close = |a: &[(f64, f64)], b: &[(f64, f64)]| {
+            a.len() == b.len()
+                && a.iter()
+                    .zip(b)
+                    .all(|(x, y)| x.0 == y.0 && (x.1 - y.1).abs() < 1e-12)
+        };
+        let dip = lasting(vec![(0.52, 0.3), (0.5, -0.31)]);
+        assert!(close(&dip, &[(0.5, -0.01)]), "{dip:?}");
+        let long = vec![(0.2, 0.3), (0.4, -0.3), (0.8, 0.5)];
+        assert!(close(&lasting(long.clone()), &long));
+    }
+}

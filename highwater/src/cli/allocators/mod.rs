@@ -1,0 +1,434 @@
+//! `highwater allocators`: adds, lists and removes the libraries that arms run on.
+
+mod check;
+mod dossier;
+mod entry;
+mod report;
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::subject::allocator::{
+    CACHE_VARIABLE, Cache, Checker, Library, Manifest, Recipe, Spec, State, Step, catalogue,
+};
+use entry::{Entry, table};
+
+const SCHEMA: &str = "highwater.allocators/1";
+const FAILED_CHECK: u8 = 1;
+const USAGE: u8 = 2;
+const COULD_NOT: u8 = 4;
+
+/// Fetch, build and verify allocators as preloadable libraries, pinned by version.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    highwater allocators list\n  \
+    highwater allocators add mimalloc@2.0.9 jemalloc@5.3.0\n  \
+    highwater allocators check mimalloc@3.0.1 ./my-malloc.so\n  \
+    highwater allocators report mimalloc@3.0.1 --upstream > bug.md\n  \
+    highwater allocators package mimalloc@2.1.7 --deb\n  \
+    LD_PRELOAD=$(highwater allocators path mimalloc@2.0.9) ./server\n\n\
+    Libraries are kept in the user's cache folder; HIGHWATER_CACHE names another one.")]
+pub struct AllocatorsArgs {
+    #[command(subcommand)]
+    action: Action,
+    /// Print JSON (highwater.allocators/1) instead of words
+    #[arg(long, global = true)]
+    json: bool,
+    /// Show no progress
+    #[arg(long, short, global = true)]
+    quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Show every allocator: installed or not, where it comes from, defects, protections
+    List,
+    /// Fetch, build and verify allocators into the cache
+    Add {
+        /// Which ones, such as mimalloc@2.0.9
+        #[arg(required_unless_present = "all", value_name = "NAME@VERSION")]
+        specs: Vec<String>,
+        /// Every allocator of the catalogue that this machine can have, but those that build slowly
+        #[arg(long)]
+        all: bool,
+        /// With --all: those that build slowly too
+        #[arg(long, requires = "all")]
+        slow: bool,
+        /// Use the route of this client only, where a recipe has several
+        #[arg(long, value_name = "CLIENT", value_parser = ["cargo", "apt", "pip"])]
+        route: Option<String>,
+    },
+    /// Try allocators with probes in child processes and keep what is found
+    Check {
+        /// Which ones; a path such as ./my-malloc.so is a library of your own
+        #[arg(required = true, value_name = "NAME@VERSION")]
+        specs: Vec<String>,
+        /// Count departures from the standards that harm no memory as failures, too
+        #[arg(long)]
+        strict: bool,
+        /// Run these probes only, and keep nothing, such as --only fork,alignment
+        #[arg(long, value_name = "PROBES", value_delimiter = ',')]
+        only: Vec<String>,
+    },
+    /// Print what to put into LD_PRELOAD
+    Path {
+        #[arg(value_name = "NAME@VERSION")]
+        spec: String,
+    },
+    /// Write what is known of an allocator as Markdown; with --upstream, a bug report for its authors
+    Report {
+        #[arg(value_name = "NAME@VERSION")]
+        spec: String,
+        /// The bug report: environment, build ids, smallest reproducer, versions beside, commands
+        #[arg(long)]
+        upstream: bool,
+        /// About what these probes find only, tried anew
+        #[arg(long, value_name = "PROBES", value_delimiter = ',')]
+        only: Vec<String>,
+        /// Write to this file instead of standard output
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Make a package that installs an allocator's library at a stable path
+    Package {
+        #[arg(value_name = "NAME@VERSION")]
+        spec: String,
+        /// A Debian package
+        #[arg(long, required = true)]
+        deb: bool,
+        /// The folder that it is written to
+        #[arg(long, short, value_name = "FOLDER", default_value = ".")]
+        output: PathBuf,
+        /// Who answers for the package, as NAME <ADDRESS>
+        #[arg(long, value_name = "NAME <ADDRESS>")]
+        maintainer: Option<String>,
+    },
+    /// Take allocators out of the cache
+    Remove {
+        #[arg(required = true, value_name = "NAME@VERSION")]
+        specs: Vec<String>,
+    },
+}
+
+/// Runs the verb. The exit code is 0 when all was done, 1 when a check found a defect, 2 for a name
+/// that is not offered, 4 when
+/// something could not be done; its reason is on stderr.
+///
+/// # Errors
+/// Failures before any allocator was looked at, such as a user without a cache folder.
+pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
+    let cache = Cache::open()?;
+    let verb = Verb {
+        cache,
+        json: args.json,
+        quiet: args.quiet,
+    };
+    match &args.action {
+        Action::List => verb.list(),
+        Action::Add {
+            specs,
+            all,
+            slow,
+            route,
+        } => {
+            let specs = if *all {
+                verb.offered(*slow)
+            } else {
+                specs.clone()
+            };
+            verb.each(&specs, |spec| verb.add(spec, route.as_deref()))
+        }
+        Action::Check {
+            specs,
+            strict,
+            only,
+        } => {
+            let checker = OnceCell::new();
+            verb.each(specs, |spec| {
+                // Compiled once, and only when all names are known.
+                if checker.get().is_none() {
+                    let _ = checker.set(verb.cache.checker(only)?);
+                }
+                verb.check(spec, checker.get().expect("set above"), *strict)
+            })
+        }
+        Action::Report {
+            spec,
+            upstream,
+            only,
+            output,
+        } => verb.each(std::slice::from_ref(spec), |spec| {
+            verb.report(spec, *upstream, only, output.as_deref())
+        }),
+        Action::Package {
+            spec,
+            deb: _,
+            output,
+            maintainer,
+        } => verb.each(std::slice::from_ref(spec), |spec| {
+            verb.package(spec, output, maintainer.as_deref())
+        }),
+        Action::Path { spec } => verb.each(std::slice::from_ref(spec), |spec| verb.path(spec)),
+        Action::Remove { specs } => verb.each(specs, |spec| verb.remove(spec)),
+    }
+}
+
+struct Verb {
+    cache: Cache,
+    json: bool,
+    quiet: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    schema: &'static str,
+    cache: PathBuf,
+    allocators: Vec<Entry>,
+}
+
+impl Verb {
+    /// Does one thing for each spec and goes on after a failure; the worst failure decides.
+    fn each(&self, specs: &[String], act: impl Fn(&Spec) -> Result<Entry>) -> Result<ExitCode> {
+        // All names first: a slip in the last one is not found after minutes of building.
+        let parsed: Vec<_> = specs.iter().map(|text| Spec::parse(text)).collect();
+        let mut unknown = false;
+        for error in parsed.iter().filter_map(|p| p.as_ref().err()) {
+            anstream::eprintln!("highwater: {error}");
+            unknown = true;
+        }
+        if unknown {
+            return Ok(ExitCode::from(USAGE));
+        }
+        let mut entries = Vec::new();
+        let mut failed = false;
+        for spec in parsed.into_iter().flatten() {
+            match act(&spec) {
+                Ok(entry) => entries.push(entry),
+                Err(error) => {
+                    anstream::eprintln!("highwater: {error:#}");
+                    failed = true;
+                }
+            }
+        }
+        let defects = entries.iter().any(|entry| entry.failed);
+        self.print_json(entries)?;
+        Ok(match (failed, defects) {
+            (true, _) => ExitCode::from(COULD_NOT),
+            (false, true) => ExitCode::from(FAILED_CHECK),
+            (false, false) => ExitCode::SUCCESS,
+        })
+    }
+
+    fn print_json(&self, allocators: Vec<Entry>) -> Result<()> {
+        if self.json {
+            let cache = self.cache.folder().to_owned();
+            let answer = Answer {
+                schema: SCHEMA,
+                cache,
+                allocators,
+            };
+            anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
+        }
+        Ok(())
+    }
+
+    fn say(&self, words: &str) {
+        if !self.json {
+            anstream::println!("{words}");
+        }
+    }
+
+    fn add(&self, spec: &Spec, client: Option<&str>) -> Result<Entry> {
+        self.warn_of_slow(spec);
+        let bar = self.bar(spec);
+        let progress = |step: Step| {
+            bar.set_position(step.number());
+            bar.set_message(step.to_string());
+        };
+        let library = match spec {
+            Spec::Catalogued(recipe) if !recipe.is_system() => {
+                self.cache.add(recipe, client, &progress)
+            }
+            _ => self.cache.ensure(spec, &progress),
+        };
+        bar.finish_and_clear();
+        let library = library?;
+        match (&library.path, &library.loader) {
+            (Some(path), _) => self.say(&format!("{spec}  {}  {}", library.source, path.display())),
+            (None, Some(loader)) => {
+                self.say(&format!(
+                    "{spec}  {}  {}",
+                    library.source,
+                    loader.program.display()
+                ));
+            }
+            (None, None) => self.say(&format!("{spec}  is on this machine already")),
+        }
+        for defect in &library.defects {
+            anstream::eprintln!("highwater: {spec} has a known defect: {}", defect.text);
+        }
+        Ok(Entry::of(library))
+    }
+
+    fn check(&self, spec: &Spec, checker: &Checker<'_>, strict: bool) -> Result<Entry> {
+        let bar = self.bar(spec);
+        let progress = |probe: &str| bar.set_message(probe.to_owned());
+        let (library, report) = match spec {
+            Spec::File(path) => checker.check_file(path, &progress)?,
+            Spec::Catalogued(_) => {
+                let library = self
+                    .cache
+                    .ensure(spec, &|step| bar.set_message(step.to_string()))?;
+                let report = checker.check(&library, &progress)?;
+                (Some(library), report)
+            }
+        };
+        bar.finish_and_clear();
+        self.say(&check::words(&report));
+        let entry = match library {
+            Some(library) => Entry::of(library),
+            None => Entry::refused(&spec.to_string()),
+        };
+        Ok(Entry {
+            failed: report.defects().next().is_some()
+                || strict && report.deviations().next().is_some(),
+            check: Some(report),
+            ..entry
+        })
+    }
+
+    /// Every name that can be added on this machine.
+    fn offered(&self, slow: bool) -> Vec<String> {
+        let offered = catalogue()
+            .iter()
+            .filter(|r| !r.is_system() && (slow || r.opt_in.is_none()));
+        let (here, elsewhere): (Vec<_>, Vec<_>) =
+            offered.partition(|recipe| self.cache.refuses(recipe).is_none());
+        for recipe in elsewhere {
+            let why = self.cache.refuses(recipe).unwrap_or_default();
+            anstream::eprintln!("highwater: {} is left out: {why}", recipe.label());
+        }
+        here.iter().map(|recipe| recipe.label()).collect()
+    }
+
+    /// Says that a build takes long, before it does.
+    fn warn_of_slow(&self, spec: &Spec) {
+        let Some(why) = spec.recipe().and_then(|r| r.opt_in.as_deref()) else {
+            return;
+        };
+        if !self.quiet && matches!(self.cache.installed(spec), Ok(None)) {
+            anstream::eprintln!("highwater: {spec} takes a while: {why}");
+        }
+    }
+
+    fn bar(&self, spec: &Spec) -> ProgressBar {
+        if self.quiet {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(Step::COUNT);
+        let style = ProgressStyle::with_template("{prefix} [{bar:12}] {elapsed} {wide_msg}");
+        bar.set_style(style.expect("a constant template").progress_chars("=> "));
+        bar.set_prefix(spec.to_string());
+        bar.enable_steady_tick(Duration::from_millis(200));
+        bar
+    }
+
+    fn path(&self, spec: &Spec) -> Result<Entry> {
+        let Some(library) = self.cache.installed(spec)? else {
+            anyhow::bail!("{spec} is not installed. Add it with: highwater allocators add {spec}");
+        };
+        match library.preload()? {
+            Some(value) => self.say(&value.to_string_lossy()),
+            None if library.loader.is_some() => anyhow::bail!(
+                "{spec} is a whole C library, which cannot be preloaded; start the program through \
+                 its loader: {}",
+                library
+                    .loader
+                    .map(|l| words(&l.prefix(None)))
+                    .unwrap_or_default()
+            ),
+            None if !self.json => anstream::eprintln!(
+                "highwater: {spec} is what this machine has: there is nothing to preload"
+            ),
+            None => {}
+        }
+        Ok(Entry::of(library))
+    }
+
+    fn remove(&self, spec: &Spec) -> Result<Entry> {
+        let recipe = match spec {
+            Spec::Catalogued(recipe) if !recipe.is_system() => recipe,
+            _ => anyhow::bail!("{spec} is not in the cache, so it cannot be removed from it"),
+        };
+        let was = self.cache.remove(recipe)?;
+        self.say(&format!(
+            "{spec}  {}",
+            if was { "removed" } else { "was not installed" }
+        ));
+        Ok(Entry::absent(
+            recipe,
+            if was { "removed" } else { "absent" },
+        ))
+    }
+
+    fn list(&self) -> Result<ExitCode> {
+        let entries = catalogue().iter().map(|recipe| self.entry(recipe));
+        let entries = entries.collect::<Result<Vec<Entry>>>()?;
+        if self.json {
+            self.print_json(entries)?;
+        } else {
+            anstream::println!("{}", table(&entries));
+            anstream::println!(
+                "Libraries are kept in {} ({CACHE_VARIABLE} names another folder).",
+                self.cache.folder().display()
+            );
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn entry(&self, recipe: &'static Recipe) -> Result<Entry> {
+        if recipe.is_system() {
+            let library = self.cache.installed(&Spec::Catalogued(recipe))?;
+            let entry = library.map(|library| self.with_check(library));
+            return Ok(entry.unwrap_or_else(|| Entry::absent(recipe, "absent")));
+        }
+        Ok(match self.cache.state(recipe)? {
+            State::Absent => Entry::absent(recipe, "absent"),
+            State::Outdated => Entry::absent(recipe, "outdated"),
+            State::Corrupt(why) => Entry {
+                damage: Some(why),
+                ..Entry::absent(recipe, "damaged")
+            },
+            State::Ready(manifest) => self.ready(recipe, *manifest),
+        })
+    }
+
+    fn ready(&self, recipe: &Recipe, manifest: Manifest) -> Entry {
+        self.with_check(Library::built(recipe, manifest, &self.cache))
+    }
+}
+
+impl Verb {
+    fn with_check(&self, library: Library) -> Entry {
+        let check = self.cache.checked(&library);
+        Entry {
+            check,
+            ..Entry::of(library)
+        }
+    }
+}
+
+fn words(words: &[std::ffi::OsString]) -> String {
+    words
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect::<Vec<_>>()
+        .join(" ")
+}

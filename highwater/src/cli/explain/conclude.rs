@@ -1,0 +1,349 @@
+//! From what was followed to an explanation of the one process that matters.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+
+use super::ExplainArgs;
+use super::follow::{Follower, Tracked};
+use super::launch::Launched;
+use crate::analyse::heap::account::Part;
+use crate::analyse::heap::growth::LOOKS_MIN;
+use crate::analyse::heap::history::Window;
+use crate::analyse::heap::rank::{Site, rank};
+use crate::observe::heap::inhabitants::{Allocator, How};
+use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
+use crate::units::written::bytes;
+use crate::verdict::cause::{Case, CauseVerdict, Sight, judge, owner::owner};
+
+/// Stacks that are named at the end.
+const SYMBOLISED_MAX: usize = 4096;
+
+/// Explains the process that grew most.
+pub fn conclude(
+    follower: &mut Follower,
+    launched: Option<&Launched>,
+    args: &ExplainArgs,
+) -> anyhow::Result<Explained> {
+    let tracked = follower.grown_most().context("nothing was followed")?;
+    tracked.ask_after_blocks();
+    tracked.settle(SYMBOLISED_MAX);
+    let tracked = &*tracked;
+    let chosen = tracked.reader.member.pid;
+    let mut explained = explain(tracked, launched, args)?;
+    explained.others = others(follower, chosen);
+    explained.notes.extend(notes(follower, launched, chosen));
+    Ok(explained)
+}
+
+/// The verdict on a process of an experiment, so far; `None` before it can be judged.
+pub fn verdict_of(tracked: &mut Tracked) -> Option<CauseVerdict> {
+    let window = tracked.history.window()?;
+    if tracked.history.moments.len() < 2 * LOOKS_MIN {
+        return None;
+    }
+    tracked.settle(SYMBOLISED_MAX);
+    Some(judge(&case_of(tracked, window, None)))
+}
+
+fn explain(
+    tracked: &Tracked,
+    launched: Option<&Launched>,
+    args: &ExplainArgs,
+) -> anyhow::Result<Explained> {
+    let window = tracked.history.window().context("no look succeeded")?;
+    let case = case_of(tracked, window, launched);
+    let verdict = judge(&case);
+    Ok(Explained {
+        pid: tracked.reader.member.pid,
+        command: tracked.command.clone(),
+        verdict,
+        allocators: allocators(tracked),
+        probe: tracked.look.probe.as_ref().map(|probe| ProbeFacts {
+            metadata_bytes: case.account.probe as u64,
+            samples: probe.samples,
+            dropped: probe.dropped,
+            ns_per_pair: probe.pair_ps as f64 / 1000.0,
+        }),
+        diff: args.diff.and_then(|(from, to)| diff(tracked, from, to)),
+        stacks: stacks(tracked, window),
+        others: Vec::new(),
+        notes: Vec::new(),
+        case,
+    })
+}
+
+fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Case {
+    let history = &tracked.history;
+    let moments = &history.moments;
+    let account = history
+        .last()
+        .map(|moment| moment.account.clone())
+        .unwrap_or_default();
+    let growth = history.part_growths();
+    let live = growth
+        .get(&Part::LiveHeap)
+        .map_or(0.0, |growth| growth.bytes);
+    let mut sites = rank(
+        &history.heap_sites(window, &tracked.look),
+        &tracked.frames,
+        live,
+    );
+    sites
+        .iter_mut()
+        .for_each(|site| site.lost = lost(site, &tracked.lost));
+    let probe = tracked.look.probe.as_ref();
+    let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
+    let mapping_growths = history.mapping_sites(window);
+    let known: f64 = mapping_growths
+        .iter()
+        .map(|site| site.grown_bytes.max(0.0))
+        .sum();
+    let anonymous = growth
+        .get(&Part::AnonymousMappings)
+        .map_or(0.0, |growth| growth.bytes);
+    let mapping_sites = rank(&mapping_growths, &tracked.frames, anonymous);
+    let top = mapping_sites
+        .first()
+        .filter(|site| site.growth.grown_bytes > 0.0 || is_full);
+    let raw = top.and_then(|site| tracked.frames.get(&site.growth.stack));
+    let known_share = if is_full {
+        1.0
+    } else if anonymous > 0.0 {
+        known / anonymous
+    } else {
+        0.0
+    };
+    let raw = raw.map_or(&[][..], Vec::as_slice);
+    Case {
+        observed_s: moments
+            .last()
+            .map_or(0.0, |last| last.at_s - moments[0].at_s),
+        looks: moments.len(),
+        growth,
+        rss: history.growth(|account| account.rss_bytes),
+        huge_untouched: history.growth(|account| account.huge_untouched),
+        owner: owner(top, raw, known_share, &tracked.inhabitants),
+        sites,
+        grown_files: history.grown_files(window),
+        threads_first: moments[window.from].threads,
+        threads_last: moments[window.to].threads,
+        inhabitants: tracked.inhabitants.clone(),
+        sight: sight(tracked, launched),
+        survivors: survivors(tracked),
+        restart: format!("highwater explain -- {}", tracked.command),
+        mapping_sites,
+        account,
+    }
+}
+
+fn lost(site: &Site, by_stack: &BTreeMap<u64, (usize, usize)>) -> Option<(usize, usize)> {
+    let of_site = site.stacks.iter().filter_map(|stack| by_stack.get(stack));
+    of_site.copied().reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+}
+
+fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
+    if let Some(probe) = &tracked.look.probe {
+        return if probe.allocs > 0 {
+            Sight::Sees
+        } else {
+            Sight::SeesNothing
+        };
+    }
+    if let Some(problem) = &tracked.look.probe_problem {
+        return Sight::Absent(problem.clone());
+    }
+    match launched {
+        None => Sight::NotAsked,
+        Some(Launched {
+            without_probe: Some(why),
+            ..
+        }) => Sight::Absent(why.clone()),
+        Some(_) => Sight::Absent("the dynamic linker did not load it".to_owned()),
+    }
+}
+
+/// Allocators with whether the probe sees their calls. The C library's is left out where another one
+/// answers malloc.
+fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
+    let probe = tracked.look.probe.as_ref().filter(|probe| probe.allocs > 0);
+    let answers = probe.and_then(|probe| {
+        let area = tracked
+            .look
+            .areas
+            .iter()
+            .find(|area| area.holds(probe.next_malloc))?;
+        Some(area.name.trim_end_matches(" (deleted)").to_owned())
+    });
+    let all = tracked.inhabitants.allocators.iter();
+    let used = all.filter(|allocator| {
+        let answered = answers.as_deref() == Some(allocator.path.as_str());
+        answers.is_none() || answered || allocator.how != How::Libc || allocator.inside_program
+    });
+    used.map(|allocator| {
+        let seen = !allocator.inside_program && answers.as_deref() == Some(allocator.path.as_str());
+        (allocator.clone(), seen)
+    })
+    .collect()
+}
+
+/// Which blocks keep pages from being free: the commonest sizes among live ones, and who allocated.
+fn survivors(tracked: &Tracked) -> Option<String> {
+    let probe = tracked.look.probe.as_ref()?;
+    let small = probe
+        .blocks
+        .iter()
+        .filter(|block| block.usable_bytes < 4096);
+    let mut classes: BTreeMap<u64, f64> = BTreeMap::new();
+    let mut roles: BTreeMap<u16, f64> = BTreeMap::new();
+    let mut all = 0.0;
+    for block in small {
+        *classes
+            .entry(block.usable_bytes.next_power_of_two())
+            .or_default() += block.weight;
+        *roles.entry(block.role).or_default() += block.weight;
+        all += block.weight;
+    }
+    let most = |of: f64| of > 0.3 * all && all > 0.0;
+    let class = classes
+        .into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|c| most(c.1))?;
+    let role = roles
+        .into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .filter(|role| most(role.1));
+    let name = role
+        .and_then(|(role, _)| probe.roles.get(&role))
+        .filter(|name| !name.is_empty());
+    let who = name.map_or_else(String::new, |name| {
+        format!(", allocated by threads like {name}")
+    });
+    let upper = class.0;
+    Some(format!(
+        "its live blocks are mostly of {} to {upper} bytes{who}",
+        upper / 2 + 1
+    ))
+}
+
+fn stacks(tracked: &Tracked, window: Window) -> Vec<StackBytes> {
+    let Some(probe) = &tracked.look.probe else {
+        return Vec::new();
+    };
+    let growths = tracked.history.heap_sites(window, &tracked.look);
+    let stack = |site: &crate::analyse::heap::sites::SiteGrowth| StackBytes {
+        frames: tracked.frames.get(&site.stack).cloned().unwrap_or_default(),
+        addresses: probe
+            .stacks
+            .get(&site.stack)
+            .map(|s| s.addresses.clone())
+            .unwrap_or_default(),
+        bytes: site.now.bytes,
+        blocks: site.now.blocks,
+        grown_bytes: site.grown_bytes,
+    };
+    growths.iter().map(stack).collect()
+}
+
+fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
+    let window = tracked.history.between(from_s, to_s)?;
+    let moments = &tracked.history.moments;
+    let (before, after) = (&moments[window.from], &moments[window.to]);
+    let parts = Part::SUM.iter().chain(&Part::OF_WHICH);
+    let grown = after.account.live - before.account.live;
+    Some(Diff {
+        from_s: before.at_s,
+        to_s: after.at_s,
+        parts: parts
+            .map(|part| {
+                (
+                    part.word(),
+                    before.account.part(*part),
+                    after.account.part(*part),
+                )
+            })
+            .collect(),
+        sites: rank(
+            &tracked.history.heap_sites_between(window),
+            &tracked.frames,
+            grown,
+        ),
+    })
+}
+
+fn others(follower: &Follower, chosen: i32) -> Vec<Other> {
+    let mut others: Vec<Other> = follower
+        .tracked
+        .values()
+        .filter(|tracked| tracked.reader.member.pid != chosen)
+        .map(|tracked| {
+            let moments = &tracked.history.moments;
+            let rss = |index: usize| moments.get(index).map_or(0.0, |m| m.account.rss_bytes);
+            let last = rss(moments.len().saturating_sub(1));
+            Other {
+                pid: tracked.reader.member.pid,
+                command: tracked.command.clone(),
+                rss_bytes: last,
+                grown_bytes: last - rss(0),
+                ended: tracked.ended,
+            }
+        })
+        .collect();
+    others.sort_by(|a, b| b.rss_bytes.total_cmp(&a.rss_bytes));
+    others
+}
+
+fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> Vec<String> {
+    let mut notes = Vec::new();
+    let tracked = follower
+        .tracked
+        .values()
+        .find(|t| t.reader.member.pid == chosen);
+    let Some(tracked) = tracked else { return notes };
+    match sight(tracked, launched) {
+        Sight::NotAsked => notes.push(format!(
+            "Without the probe this is from /proc alone: it cannot name sites, nor tell a leak from a \
+             cache. Restart it so: highwater explain -- {}",
+            tracked.command
+        )),
+        Sight::Absent(why) => notes.push(format!("The probe does not look into it: {why}.")),
+        Sight::Sees | Sight::SeesNothing => {}
+    }
+    if let Some(off) = tracked.look.probe.as_ref().and_then(|probe| probe.off) {
+        notes.push(format!("The probe is off since then: {off}."));
+    }
+    if tracked.look.memory_denied {
+        notes.push(
+            "Its memory may not be read (ptrace_scope, or another user), so its heap cannot be \
+             divided."
+                .to_owned(),
+        );
+    }
+    if let Some(walk) = tracked
+        .look
+        .walk
+        .as_ref()
+        .filter(|walk| walk.unread_bytes > 0)
+    {
+        let unread = bytes(walk.unread_bytes as f64);
+        notes.push(format!(
+            "{unread} of heap were too much to walk and are estimated from samples."
+        ));
+    }
+    if let Some(status) = launched.and_then(|launched| launched.status) {
+        notes.push(format!(
+            "The program ended by itself ({status}); this is its last moment."
+        ));
+    }
+    if !tracked.symbols.without_symbols.is_empty() {
+        let modules = tracked.symbols.without_symbols.join(", ");
+        notes.push(format!(
+            "No symbols for some addresses in {modules}: module+offset instead."
+        ));
+    }
+    if !follower.denied.is_empty() {
+        let pids: Vec<String> = follower.denied.iter().map(i32::to_string).collect();
+        notes.push(format!("Not readable, left out: pid {}.", pids.join(", ")));
+    }
+    notes
+}

@@ -1,0 +1,381 @@
+//! Looks at a process and its descendants again and again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::bail;
+use rustix::time::ClockId;
+
+use super::launch::Launched;
+use crate::analyse::heap::history::History;
+use crate::cli::run::progress::Progress;
+use crate::observe::clock::read_ns;
+use crate::observe::fact::library::Libraries;
+use crate::observe::heap::family::{Member, descendants, read_everyone};
+use crate::observe::heap::inhabitants::Inhabitants;
+use crate::observe::heap::symbols::{Frame, Symbols};
+use crate::observe::heap::{HeapLook, HeapReader};
+use crate::observe::proc::ProcRoot;
+use crate::observe::proc::open::Lost;
+use crate::units::written::bytes;
+
+/// After a look its CPU time rests so many times: looking takes a fifth of one core at most.
+const REST: u32 = 4;
+
+/// Processes that are followed.
+const PROCESSES_MAX: usize = 256;
+
+/// Blocks that are asked after at each of the sites that grow most.
+const ASKED_PER_SITE: usize = 48;
+const SITES_ASKED: usize = 8;
+/// The last pointer to a young block may lie in a register, or the block's owner be on its way.
+const ASKED_AGE_MIN_S: f64 = 2.0;
+
+/// One process under observation.
+pub struct Tracked {
+    pub reader: HeapReader,
+    pub symbols: Symbols,
+    pub history: History,
+    pub look: HeapLook,
+    pub inhabitants: Inhabitants,
+    pub command: String,
+    exe: Option<PathBuf>,
+    /// Of its LD_PRELOAD.
+    preloads: Vec<String>,
+    pub ended: bool,
+    /// Frames of stacks, by their key, wrappers included.
+    pub frames: BTreeMap<u64, Vec<Frame>>,
+    /// (lost, asked) by stack.
+    pub lost: BTreeMap<u64, (usize, usize)>,
+    begin_s: f64,
+}
+
+/// A family of processes.
+pub struct Follower {
+    root: ProcRoot,
+    first: i32,
+    pub tracked: HashMap<Member, Tracked>,
+    begin: Instant,
+    progress: Progress,
+    /// Processes that may not be read.
+    pub denied: BTreeSet<i32>,
+    asked_half: bool,
+    /// CPU time that the looks took so far.
+    cost: Duration,
+}
+
+impl Follower {
+    pub fn new(root: ProcRoot, first: i32, quiet: bool) -> Follower {
+        Follower {
+            root,
+            first,
+            tracked: HashMap::new(),
+            begin: Instant::now(),
+            progress: Progress::new(quiet),
+            denied: BTreeSet::new(),
+            asked_half: false,
+            cost: Duration::ZERO,
+        }
+    }
+
+    /// Looks until the time is over, everything has ended or the user interrupts.
+    pub fn follow(
+        &mut self,
+        duration: Duration,
+        every: Duration,
+        interrupted: &AtomicBool,
+        mut launched: Option<&mut Launched>,
+    ) -> anyhow::Result<()> {
+        let mut known: Vec<Member> = Vec::new();
+        // A program that was just started maps its libraries first.
+        if launched.is_some() {
+            std::thread::sleep(Duration::from_millis(50).min(every));
+        }
+        loop {
+            let begin = Instant::now();
+            let cost = self.cost;
+            let alive = self.look_at_all(&mut known)?;
+            let ended = launched
+                .as_mut()
+                .is_some_and(|launched| launched.has_ended());
+            if alive == 0 && (ended || launched.is_none()) {
+                break;
+            }
+            self.ask_at_half_time(duration);
+            self.tell(duration);
+            if interrupted.load(Ordering::Relaxed) || self.begin.elapsed() >= duration {
+                break;
+            }
+            let rest = every
+                .saturating_sub(begin.elapsed())
+                .max((self.cost - cost) * REST);
+            let left = duration.saturating_sub(self.begin.elapsed());
+            wait(rest.min(left), interrupted);
+        }
+        self.progress.end();
+        if self.tracked.is_empty() {
+            bail!(self.nothing_seen(launched.as_deref()));
+        }
+        Ok(())
+    }
+
+    fn nothing_seen(&self, launched: Option<&Launched>) -> String {
+        let pid = self.first;
+        match launched.and_then(|launched| launched.status) {
+            Some(status) => {
+                format!("the program ended at once ({status}): nothing could be looked at")
+            }
+            None if self.denied.contains(&pid) => format!(
+                "pid {pid} may not be read: it belongs to another user, or ptrace_scope forbids it; \
+                 run highwater as that user, or as root"
+            ),
+            None if self.root.process(pid).exists() => format!(
+                "pid {pid} has no memory of its own: a kernel thread, or a process that has ended"
+            ),
+            None => format!("there is no process with pid {pid}"),
+        }
+    }
+
+    /// Looks at every member that lives; their number.
+    fn look_at_all(&mut self, known: &mut Vec<Member>) -> anyhow::Result<usize> {
+        let everyone = read_everyone(&self.root)?;
+        let mut members = descendants(&everyone, self.first);
+        // A descendant whose parent has ended belongs to us (subreaper) or to init now.
+        members.extend(known.iter().filter(|m| {
+            everyone
+                .iter()
+                .any(|e| e.pid == m.pid && e.start_ticks == m.start_ticks)
+        }));
+        members.sort_by_key(|member| (member.pid, member.start_ticks));
+        members.dedup_by_key(|member| (member.pid, member.start_ticks));
+        members.truncate(PROCESSES_MAX);
+        let mut alive = 0;
+        for member in &members {
+            alive += usize::from(self.look_at(*member));
+        }
+        for (member, tracked) in &mut self.tracked {
+            let lives = |m: &Member| m.pid == member.pid && m.start_ticks == member.start_ticks;
+            tracked.ended |= !members.iter().any(lives);
+        }
+        *known = members;
+        Ok(alive)
+    }
+
+    fn look_at(&mut self, member: Member) -> bool {
+        let key = Member {
+            parent: 0,
+            ..member
+        };
+        if !self.tracked.contains_key(&key) {
+            match Tracked::new(&self.root, member, self.begin.elapsed().as_secs_f64()) {
+                Ok(tracked) => {
+                    self.tracked.insert(key, tracked);
+                }
+                Err(lost) => return self.lose(member, lost),
+            }
+        }
+        let Some(tracked) = self.tracked.get_mut(&key) else {
+            return false;
+        };
+        let at_s = self.begin.elapsed().as_secs_f64();
+        match tracked.look(&self.root, at_s) {
+            Ok(cost) => {
+                self.cost += cost;
+                true
+            }
+            Err(lost) => {
+                tracked.ended |= lost == Lost::Gone;
+                if tracked.history.moments.is_empty() {
+                    self.tracked.remove(&key);
+                }
+                self.lose(member, lost)
+            }
+        }
+    }
+
+    fn lose(&mut self, member: Member, lost: Lost) -> bool {
+        if lost == Lost::Denied {
+            self.denied.insert(member.pid);
+        }
+        false
+    }
+
+    /// A program may end by itself before the end: what is lost is asked after at half time too.
+    fn ask_at_half_time(&mut self, duration: Duration) {
+        if !self.asked_half && self.begin.elapsed() * 2 >= duration {
+            self.asked_half = true;
+            if let Some(tracked) = self.grown_most() {
+                tracked.ask_after_blocks();
+            }
+        }
+    }
+
+    fn tell(&mut self, duration: Duration) {
+        let rss: f64 = self
+            .living()
+            .filter_map(|t| t.history.last())
+            .map(|m| m.account.rss_bytes)
+            .sum();
+        let live: f64 = self
+            .living()
+            .filter_map(|t| t.history.last())
+            .map(|m| m.account.live)
+            .sum();
+        let count = self.living().count();
+        let processes = if count == 1 {
+            String::new()
+        } else {
+            format!("{count} processes, ")
+        };
+        let words = format!("{processes}RSS {}, live heap {}", bytes(rss), bytes(live));
+        self.progress.tell(self.begin.elapsed(), duration, &words);
+    }
+
+    fn living(&self) -> impl Iterator<Item = &Tracked> {
+        self.tracked.values().filter(|tracked| !tracked.ended)
+    }
+
+    /// The process that the verdict is about: the one that grew most; of those that did not, the
+    /// largest.
+    pub fn grown_most(&mut self) -> Option<&mut Tracked> {
+        self.tracked
+            .values_mut()
+            .max_by(|a, b| a.weight().total_cmp(&b.weight()))
+    }
+}
+
+impl Tracked {
+    pub fn new(root: &ProcRoot, member: Member, begin_s: f64) -> Result<Tracked, Lost> {
+        Ok(Tracked {
+            reader: HeapReader::open(root, member)?,
+            symbols: Symbols::new(member.pid),
+            history: History::default(),
+            look: HeapLook::default(),
+            inhabitants: Inhabitants::default(),
+            command: String::new(),
+            exe: None,
+            preloads: Vec::new(),
+            ended: false,
+            frames: BTreeMap::new(),
+            lost: BTreeMap::new(),
+            begin_s,
+        })
+    }
+
+    /// One look; its CPU time.
+    pub fn look(&mut self, root: &ProcRoot, at_s: f64) -> Result<Duration, Lost> {
+        let before = read_ns(ClockId::ThreadCPUTime);
+        let look = self.reader.look()?;
+        let exe = std::fs::read_link(root.process(self.reader.member.pid).join("exe")).ok();
+        if exe != self.exe {
+            // exec: another program in the same process.
+            self.exe = exe;
+            self.history = History::default();
+            self.frames.clear();
+            self.lost.clear();
+            self.begin_s = at_s;
+            self.command = self.reader.command();
+            self.preloads = self.reader.preloads();
+        }
+        self.history.add(at_s - self.begin_s, &look);
+        self.look = look;
+        let cost = read_ns(ClockId::ThreadCPUTime) - before;
+        Ok(Duration::from_nanos(cost.max(0) as u64))
+    }
+
+    /// Growth over the window, or a share of the size when there is none to speak of.
+    fn weight(&self) -> f64 {
+        let (Some(window), Some(last)) = (self.history.window(), self.history.last()) else {
+            return 0.0;
+        };
+        let before = self.history.moments[window.from].account.rss_bytes;
+        let grown = last.account.rss_bytes - before;
+        let life = self.history.moments.len() as f64;
+        // A helper that lived for a moment explains nothing.
+        (grown.max(0.0) + last.account.rss_bytes * 0.05) * (life / (life + 8.0))
+    }
+
+    /// What takes long and is needed once: allocators, runtimes, and the names of frames. The files
+    /// are there even when the process is not any more.
+    pub fn settle(&mut self, stacks_max: usize) {
+        let exe = self.exe.clone().unwrap_or_default();
+        let areas = &self.look.areas;
+        let mut libraries = Libraries::default();
+        self.inhabitants = self
+            .reader
+            .inhabitants(&exe, &self.preloads, areas, &mut libraries);
+        self.symbolise(stacks_max);
+    }
+
+    /// Names the frames of the stacks with most outstanding bytes that are not named yet.
+    fn symbolise(&mut self, most: usize) {
+        let Some(probe) = &self.look.probe else {
+            return;
+        };
+        let Some(moment) = self.history.last() else {
+            return;
+        };
+        let mut wanted: Vec<(f64, u64)> = moment
+            .outstanding
+            .iter()
+            .map(|(stack, sum)| (sum.bytes, *stack))
+            .chain(moment.mapped.iter().map(|(stack, bytes)| (*bytes, *stack)))
+            .filter(|(_, stack)| !self.frames.contains_key(stack))
+            .collect();
+        wanted.sort_by(|a, b| b.0.total_cmp(&a.0));
+        for (_, stack) in wanted.into_iter().take(most) {
+            if let Some(site) = probe.stacks.get(&stack) {
+                let frames = self.symbols.frames(&self.look.areas, &site.addresses, true);
+                self.frames.insert(stack, frames);
+            }
+        }
+    }
+
+    /// For the sites that grow most: whether anything still points to their older blocks.
+    pub fn ask_after_blocks(&mut self) {
+        let Some(probe) = &self.look.probe else {
+            return;
+        };
+        let Some(window) = self.history.window() else {
+            return;
+        };
+        let mut growths = self.history.heap_sites(window, &self.look);
+        growths.retain(|site| site.grows());
+        growths.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
+        let mut stacks = Vec::new();
+        let mut blocks = Vec::new();
+        for site in growths.iter().take(SITES_ASKED) {
+            let age_s = |time_ns: u64| self.look.time_ns.saturating_sub(time_ns) as f64 / 1e9;
+            let old = probe.blocks.iter().filter(|block| {
+                block.stack == site.stack && age_s(block.time_ns) >= ASKED_AGE_MIN_S
+            });
+            for block in old.take(ASKED_PER_SITE) {
+                stacks.push(site.stack);
+                blocks.push((block.address, block.usable_bytes));
+            }
+        }
+        let Some(referenced) = self.reader.find_referenced(&self.look, &blocks) else {
+            return;
+        };
+        // A process that ended meanwhile points to nothing any more: that would prove nothing.
+        if self.reader.look().is_err() {
+            return;
+        }
+        self.lost.clear();
+        for (stack, referenced) in stacks.into_iter().zip(referenced) {
+            let (lost, asked) = self.lost.entry(stack).or_default();
+            *lost += usize::from(!referenced);
+            *asked += 1;
+        }
+    }
+}
+
+/// Sleeps, and wakes up early when the user interrupts.
+fn wait(time: Duration, interrupted: &AtomicBool) {
+    let begin = Instant::now();
+    while begin.elapsed() < time && !interrupted.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(50).min(time.saturating_sub(begin.elapsed())));
+    }
+}

@@ -1,0 +1,187 @@
+//! Starts the program with the probe in front of its own preloads, and ends it afterwards.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process_group, set_child_subreaper};
+
+use crate::observe::fact::program::{Program, preload_problem, read_program};
+
+/// File name of the probe's library.
+pub const LIBRARY: &str = "libhighwater_probe.so";
+
+/// How long the program may take to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// The program under observation.
+#[derive(Debug)]
+pub struct Launched {
+    child: Child,
+    pub status: Option<ExitStatus>,
+    /// Why the probe cannot be in it, when that is known beforehand.
+    pub without_probe: Option<String>,
+}
+
+impl Launched {
+    pub fn start(command: &[String]) -> anyhow::Result<Launched> {
+        let (name, arguments) = command.split_first().context("no command was given")?;
+        let path = find_program(name)?;
+        let program = read_program(&path).ok();
+        let library = find_library();
+        let without_probe = problem(program.as_ref(), library.as_deref());
+        // Processes that the program leaves behind come to us, and so can be followed and ended.
+        let _ = set_child_subreaper(Some(rustix::process::getpid()));
+        let mut start = Command::new(&path);
+        start.arg0(name).args(arguments).process_group(0);
+        start.stdout(std::io::stderr().as_fd().try_clone_to_owned()?);
+        if std::io::stdin().is_terminal() {
+            // A background group that reads from the terminal would be stopped.
+            start.stdin(Stdio::null());
+        }
+        if let Some(library) = library.filter(|_| without_probe.is_none()) {
+            start.env(
+                "LD_PRELOAD",
+                preload(&library, std::env::var_os("LD_PRELOAD")),
+            );
+        }
+        let child = start
+            .spawn()
+            .with_context(|| format!("{name} could not be started"))?;
+        Ok(Launched {
+            child,
+            status: None,
+            without_probe,
+        })
+    }
+
+    pub fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Whether the program itself has ended (its descendants may run on).
+    pub fn has_ended(&mut self) -> bool {
+        if self.status.is_none() {
+            self.status = self.child.try_wait().ok().flatten();
+        }
+        self.status.is_some()
+    }
+
+    /// Ends it and all of its group: SIGTERM, and SIGKILL after a grace.
+    pub fn end(&mut self) {
+        let Some(group) = Pid::from_raw(self.pid()) else {
+            return;
+        };
+        let _ = kill_process_group(group, Signal::TERM);
+        let begin = Instant::now();
+        while !self.has_ended() && begin.elapsed() < GRACE {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(group, Signal::KILL);
+        if self.status.is_none() {
+            self.status = self.child.wait().ok();
+        }
+    }
+}
+
+impl Drop for Launched {
+    /// Whatever went wrong: nothing that was started here stays behind.
+    fn drop(&mut self) {
+        if self.status.is_none() {
+            self.end();
+        }
+    }
+}
+
+/// The caller's own preloads stay, behind the probe: it must come first to see every call.
+pub fn preload(library: &Path, own: Option<OsString>) -> OsString {
+    let mut words = library.as_os_str().to_owned();
+    if let Some(own) = own.filter(|own| !own.is_empty()) {
+        words.push(":");
+        words.push(own);
+    }
+    words
+}
+
+/// The probe's library: beside this program, or where `HIGHWATER_PROBE_LIBRARY` says.
+pub fn find_library() -> Option<PathBuf> {
+    if let Some(path) = std::env::var_os("HIGHWATER_PROBE_LIBRARY") {
+        return Some(PathBuf::from(path)).filter(|path| path.is_file());
+    }
+    let exe = std::env::current_exe().ok()?;
+    let folder = exe.parent()?;
+    // A test binary lies one folder deeper than the libraries of its build.
+    let places = [
+        folder.join(LIBRARY),
+        folder.join("../lib/highwater").join(LIBRARY),
+        folder.join("..").join(LIBRARY),
+    ];
+    places.into_iter().find(|path| path.is_file())
+}
+
+/// Why the probe will not be in it; `None` when nothing speaks against it.
+fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> {
+    let Some(library) = library else {
+        return Some(format!(
+            "{LIBRARY} was not found beside this program; build it (cargo build --release) or say \
+             where it is in HIGHWATER_PROBE_LIBRARY"
+        ));
+    };
+    let program = program?;
+    if program.interpreter.is_none() {
+        return Some(
+            "the program is static: no library can be put before its allocator".to_owned(),
+        );
+    }
+    if program.gains_rights {
+        return Some(
+            "the program gains rights at its start (set-uid, or file capabilities), so the dynamic \
+             linker ignores LD_PRELOAD"
+                .to_owned(),
+        );
+    }
+    preload_problem(program, library)
+}
+
+/// By its path, or in PATH.
+fn find_program(name: &str) -> anyhow::Result<PathBuf> {
+    if name.contains('/') {
+        let path = PathBuf::from(name);
+        if !path.exists() {
+            bail!("{name}: no such file; give the path of a program, or a name that PATH has");
+        }
+        return Ok(path);
+    }
+    let paths = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&paths).map(|folder| folder.join(name));
+    found
+        .find(|path| path.is_file())
+        .with_context(|| format!("{name}: not found in PATH"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_callers_own_preload_stays_behind_the_probe() {
+        let probe = Path::new("/opt/libhighwater_probe.so");
+        assert_eq!(preload(probe, None), "/opt/libhighwater_probe.so");
+        let own = Some(OsString::from("/opt/libjemalloc.so.2"));
+        assert_eq!(
+            preload(probe, own),
+            "/opt/libhighwater_probe.so:/opt/libjemalloc.so.2"
+        );
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_said_by_name() {
+        let error = Launched::start(&["/nowhere/at-all".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("/nowhere/at-all"), "{error}");
+    }
+}

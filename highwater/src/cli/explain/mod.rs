@@ -1,0 +1,132 @@
+//! `highwater explain`: where the memory of one program is, and why it grows.
+
+mod conclude;
+mod follow;
+pub mod launch;
+mod output;
+pub mod series;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::exit;
+use crate::analyse::heap::growth::LOOKS_MIN;
+use crate::observe::proc::ProcRoot;
+use crate::units;
+use follow::Follower;
+use launch::Launched;
+
+/// Looks that a duration is divided into, when `--every` does not say otherwise.
+const LOOKS: u32 = 60;
+const EVERY_MIN: Duration = Duration::from_millis(200);
+const EVERY_MAX: Duration = Duration::from_secs(10);
+
+/// Says where a program's memory is and why it grows: leak, retention, a filling cache, mappings,
+/// stacks, files, huge pages, with the sites in the code.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ExplainArgs {
+    /// The program to start with the probe, and its arguments.
+    #[arg(last = true, value_name = "CMD", required_unless_present = "pid")]
+    pub command: Vec<String>,
+
+    /// A process that runs already, with its descendants; without a probe in it, from /proc alone.
+    #[arg(long, conflicts_with = "command")]
+    pub pid: Option<i32>,
+
+    /// How long to observe; Ctrl-C ends early with what is known.
+    #[arg(long, default_value = "60s", value_parser = units::parse_duration)]
+    pub duration: Duration,
+
+    /// From one look to the next; a sixtieth of the duration unless given.
+    #[arg(long, value_parser = units::parse_duration)]
+    pub every: Option<Duration>,
+
+    /// Print JSON (highwater.explain/1) instead of text.
+    #[arg(long)]
+    pub json: bool,
+
+    /// Write the live heap as a pprof profile (gzip).
+    #[arg(long, value_name = "FILE")]
+    pub pprof: Option<PathBuf>,
+
+    /// Write the live heap as folded stacks.
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+
+    /// Write a flame graph of the live heap.
+    #[arg(long, value_name = "FILE.svg|html")]
+    pub flamegraph: Option<PathBuf>,
+
+    /// Compare two moments of the observation: `--diff 20s,50s`.
+    #[arg(long, value_name = "FROM,TO", value_parser = parse_moments)]
+    pub diff: Option<(f64, f64)>,
+
+    /// No progress on stderr.
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater explain -- ./server --port 8080         start it with the probe, observe for a minute
+  highwater explain --duration 5m -- ./server       longer: slower growth, slower caches
+  highwater explain --pid 4242                      a process that runs already, from /proc alone
+  highwater explain --flamegraph heap.svg -- ./job  and a flame graph of the live heap
+
+The program's own output goes to stderr. It is ended with SIGTERM after the observation.
+Exit codes: 0 explained, 2 usage, 3 too little was seen to judge, 4 could not run.";
+
+/// "20s,50s" in seconds.
+fn parse_moments(text: &str) -> Result<(f64, f64), String> {
+    let wrong = || "two moments are written FROM,TO, such as 20s,50s".to_owned();
+    let (from, to) = text.split_once(',').ok_or_else(wrong)?;
+    let seconds = |text: &str| units::parse_duration(text).map(|moment| moment.as_secs_f64());
+    let (from, to) = (seconds(from)?, seconds(to)?);
+    if from < to {
+        Ok((from, to))
+    } else {
+        Err(wrong())
+    }
+}
+
+/// Observes, judges, prints; the value is the exit code.
+pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
+    output::check(args)?;
+    let interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
+    }
+    let root = ProcRoot::default();
+    let mut launched = match args.pid {
+        Some(_) => None,
+        None => Some(Launched::start(&args.command)?),
+    };
+    let first = args
+        .pid
+        .unwrap_or_else(|| launched.as_ref().map_or(0, Launched::pid));
+    let every = args
+        .every
+        .unwrap_or(args.duration / LOOKS)
+        .clamp(EVERY_MIN, EVERY_MAX);
+    let every = args.every.unwrap_or(every);
+    let mut follower = Follower::new(root, first, args.quiet);
+    let followed = follower.follow(args.duration, every, &interrupted, launched.as_mut());
+    // Symbols and references need the process alive: it is ended only after the conclusion.
+    let concluded =
+        followed.and_then(|()| conclude::conclude(&mut follower, launched.as_ref(), args));
+    if let Some(launched) = &mut launched {
+        launched.end();
+    }
+    let explained = concluded?;
+    output::write(args, &explained)?;
+    Ok(if explained.case.looks < LOOKS_MIN {
+        exit::UNDECIDED
+    } else {
+        exit::DONE
+    })
+}

@@ -1,0 +1,134 @@
+//! The probe's account as series of an experiment: what `probe = true` adds to each look, and the
+//! cause, said as an event when it is known and when it changes.
+
+use std::collections::HashMap;
+
+use super::conclude;
+use super::follow::Tracked;
+use crate::observe::heap::family::Member;
+use crate::observe::look::{EventKind, Fact, Look, ProcessId, Role, Target};
+use crate::observe::metric::{self, Metric};
+use crate::observe::page::Page;
+use crate::observe::proc::ProcRoot;
+use crate::observe::proc::pace::Pace;
+use crate::verdict::cause::{Cause, CauseVerdict};
+
+/// Part of one core that reading the heaps of all processes may take together.
+const SHARE: f64 = 0.05;
+/// The same for judging, which resolves symbols and searches memory for pointers.
+const SHARE_JUDGE: f64 = 0.02;
+
+/// Words that end the event of a cause that no allocator changes.
+const NO_ALLOCATOR_HELPS: &str = "arms with another allocator cannot help";
+
+/// Reads the heaps of an experiment's processes.
+pub struct HeapSeries {
+    root: ProcRoot,
+    processes: HashMap<ProcessId, Followed>,
+}
+
+struct Followed {
+    tracked: Tracked,
+    pace: Pace,
+    judging: Pace,
+    begin_ns: i64,
+    /// Said already.
+    cause: Option<Cause>,
+}
+
+impl HeapSeries {
+    pub fn new(root: ProcRoot) -> HeapSeries {
+        HeapSeries {
+            root,
+            processes: HashMap::new(),
+        }
+    }
+
+    /// Adds to a look what the probe tells of each process of the subject. What cannot be read is
+    /// left out: the observer has said so of the same process already.
+    pub fn add(&mut self, look: &mut Look, targets: &[Target]) {
+        let subjects = targets.iter().filter(|target| target.role == Role::Subject);
+        let among = subjects.clone().count().max(1) as f64;
+        for target in subjects {
+            self.add_one(look, target, among);
+        }
+        let alive = |process: &ProcessId| targets.iter().any(|target| target.process == *process);
+        self.processes.retain(|process, _| alive(process));
+    }
+
+    fn add_one(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
+        let now = look.time;
+        if !self.processes.contains_key(&target.process) {
+            let member = Member {
+                pid: target.pid,
+                start_ticks: target.start_ticks,
+                parent: 0,
+            };
+            let tracked = Tracked::new(&self.root, member, 0.0).ok()?;
+            let seed = target.process.0;
+            let (pace, judging) = (Pace::new(seed), Pace::new(seed + 1));
+            let followed = Followed {
+                tracked,
+                pace,
+                judging,
+                begin_ns: now.0,
+                cause: None,
+            };
+            self.processes.insert(target.process, followed);
+        }
+        let followed = self.processes.get_mut(&target.process)?;
+        if !followed.pace.is_due(now) {
+            return None;
+        }
+        let at_s = (now.0 - followed.begin_ns) as f64 / 1e9;
+        let cost = followed.tracked.look(&self.root, at_s).ok()?;
+        followed.pace.book(now, cost, SHARE / among);
+        followed.tracked.look.probe.as_ref()?;
+        let account = &followed.tracked.history.last()?.account;
+        let mut page = Page::new(look, target.process);
+        let mut put = |metric: Metric, bytes: f64| page.float(metric, bytes);
+        put(metric::LIVE_HEAP, account.live);
+        put(metric::ALLOCATOR_HELD, account.held);
+        put(metric::FRAGMENTATION, account.fragmentation);
+        followed.judge(look, target, among);
+        Some(())
+    }
+}
+
+impl Followed {
+    fn judge(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
+        if !self.judging.is_due(look.time) {
+            return None;
+        }
+        let begin = std::time::Instant::now();
+        self.tracked.ask_after_blocks();
+        let verdict = conclude::verdict_of(&mut self.tracked)?;
+        self.judging
+            .book(look.time, begin.elapsed(), SHARE_JUDGE / among);
+        if self.cause == Some(verdict.cause) || verdict.confidence < 0.5 {
+            return None;
+        }
+        self.cause = Some(verdict.cause);
+        let word = verdict.cause.word().to_owned();
+        let fact = |key: &str, value: String| Fact {
+            process: target.process,
+            key: key.into(),
+            value,
+        };
+        look.facts.push(fact("heap.cause", word));
+        look.facts
+            .push(fact("heap.sentence", verdict.sentence.clone()));
+        Page::new(look, target.process).event(EventKind::Note, words(&verdict));
+        Some(())
+    }
+}
+
+fn words(verdict: &CauseVerdict) -> String {
+    let helps = match verdict.cause {
+        Cause::Leak | Cause::Mapping | Cause::Stacks | Cause::Files => {
+            format!("; {NO_ALLOCATOR_HELPS}")
+        }
+        _ => String::new(),
+    };
+    format!("heap probe: {}{helps}", verdict.sentence)
+}

@@ -1,0 +1,90 @@
+//! `--plot FILE`: the series that were judged, drawn into a file beside the verdicts.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::given::Given;
+use crate::analyse::series::Series;
+use crate::cli::exit::Usage;
+use crate::report::plot::{PANELS_MAX, Panel, png, svg};
+use crate::verdict::series::SeriesVerdict;
+use crate::verdict::trace::trace;
+
+/// The forecast reaches half a window ahead; to the limit if that is less than this many windows away.
+const AHEAD: f64 = 0.5;
+const AHEAD_MAX: f64 = 1.5;
+
+/// How the picture is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Svg,
+    Png,
+}
+
+/// By the ending of the file.
+///
+/// # Errors
+/// Another ending.
+pub fn format_of(path: &Path) -> Result<Format> {
+    let ending = path.extension().map(|e| e.to_ascii_lowercase());
+    match ending.as_ref().and_then(|e| e.to_str()) {
+        Some("svg") => Ok(Format::Svg),
+        Some("png") => Ok(Format::Png),
+        _ => {
+            let words = format!(
+                "--plot {}: name a file that ends in .svg or .png",
+                path.display()
+            );
+            Err(Usage(words).into())
+        }
+    }
+}
+
+/// # Errors
+/// More series than a sheet holds.
+pub fn check_room(count: usize) -> Result<()> {
+    if count > PANELS_MAX {
+        let words = format!(
+            "--plot: {count} series, a picture holds {PANELS_MAX}; choose with --only ID,..."
+        );
+        return Err(Usage(words).into());
+    }
+    Ok(())
+}
+
+/// Draws these series with their verdicts.
+///
+/// # Errors
+/// More series than a sheet holds, or the file cannot be written.
+pub fn draw(given: &Given, path: &Path, series: &[(Series, SeriesVerdict)]) -> Result<()> {
+    let format = format_of(path)?;
+    check_room(series.len())?;
+    let panels: Vec<Panel> = series
+        .iter()
+        .map(|(series, verdict)| Panel {
+            series,
+            verdict,
+            // Of a handful of readings nothing was fitted, and nothing is drawn.
+            trace: match verdict.evidence.contains_key("bins") {
+                true => trace(series, ahead_s(verdict), &given.rules),
+                false => None,
+            },
+        })
+        .collect();
+    let sheet = svg(&panels).map_err(anyhow::Error::msg)?;
+    let bytes = match format {
+        Format::Svg => sheet.into_bytes(),
+        Format::Png => png(&sheet).map_err(anyhow::Error::msg)?,
+    };
+    std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+}
+
+fn ahead_s(verdict: &SeriesVerdict) -> f64 {
+    let window_s = verdict.evidence.get("window_s").copied().unwrap_or(0.0);
+    let to_limit = verdict.time_to_limit_s.map(|e| 1.05 * e.value);
+    let near = to_limit
+        .filter(|s| *s <= AHEAD_MAX * window_s)
+        .unwrap_or(0.0);
+    near.max(AHEAD * window_s)
+}

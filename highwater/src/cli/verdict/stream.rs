@@ -1,0 +1,297 @@
+//! Rows to series in bounded memory, and series to verdicts on all cores, in the order in which they came.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{Read, Write};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Scope;
+
+use anyhow::Result;
+
+use super::given::Given;
+use super::held::Held;
+use super::lines;
+use super::pile::Pile;
+use crate::observe::import::Row;
+use crate::observe::import::groups::arm_at;
+use crate::observe::import::rows::Rows;
+use crate::verdict::series::SeriesVerdict;
+
+/// A pipe of this many rows whose series stand together is judged as it comes.
+const PROBE_ROWS: usize = 1 << 16;
+/// So many series of it are held before the first are judged.
+const TOGETHER: usize = 256;
+/// Series handed to a core at a time: about a tenth of a second of its time.
+const BATCH: usize = 32;
+/// Readings of one series: three months at one every ten seconds. Beyond, every other one is dropped.
+const SERIES_MAX: usize = 1 << 20;
+/// Readings held of all series, 16 bytes each: half a gigabyte. Beyond, every other one is dropped.
+const HELD_MAX: usize = 1 << 25;
+
+/// Where verdicts on series go as they are ready: lines at once, or a pile for a table.
+pub struct Sink<'a, W> {
+    pub out: &'a mut W,
+    pub pile: Pile,
+    pub json: bool,
+}
+
+impl<W: Write> Sink<'_, W> {
+    fn take(&mut self, verdict: SeriesVerdict) -> Result<()> {
+        if self.json {
+            writeln!(self.out, "{}", lines::series_line(&verdict, None))?;
+        } else {
+            self.pile.take(verdict);
+        }
+        Ok(())
+    }
+}
+
+/// Reads all rows. Series that stand together, one after the other, are judged and written as they end, so
+/// that a pipe of any length needs little memory; so are all of them when there are no arms. What is returned
+/// (the pile of the table, and series with arms) is still to be judged or written.
+pub fn read<R: Read, W: Write>(
+    given: &Given,
+    rows: &mut Rows<R>,
+    out: &mut W,
+) -> Result<(Pile, Vec<Held>)> {
+    let mut sink = Sink {
+        out,
+        pile: Pile::default(),
+        json: given.args.json,
+    };
+    std::thread::scope(|scope| {
+        let mut judges = Judges::new(scope, given);
+        let mut reading = Reading::new(given);
+        let mut whole = reading.all(rows, &mut judges, &mut sink);
+        let alone = !reading.has_arms() && !given.args.wants_arms();
+        if whole.is_ok() && alone && !given.args.draws() {
+            whole = judges.give(std::mem::take(&mut reading.held), &mut sink);
+        }
+        // What was judged before a mistake in the file is written before the mistake is told.
+        judges.finish(&mut sink)?;
+        whole.map(|()| reading.held)
+    })
+    .map(|held| (sink.pile, held))
+}
+
+/// Judges on every core, in order.
+pub struct Judges<'s, 'e> {
+    scope: &'s Scope<'s, 'e>,
+    given: &'e Given<'e>,
+    tasks: Option<SyncSender<(usize, Vec<Held>)>>,
+    done: Option<Receiver<(usize, Vec<SeriesVerdict>)>>,
+    waiting: BTreeMap<usize, Vec<SeriesVerdict>>,
+    given_out: usize,
+    written: usize,
+}
+
+impl<'s, 'e> Judges<'s, 'e> {
+    pub fn new(scope: &'s Scope<'s, 'e>, given: &'e Given<'e>) -> Judges<'s, 'e> {
+        Judges {
+            scope,
+            given,
+            tasks: None,
+            done: None,
+            waiting: BTreeMap::new(),
+            given_out: 0,
+            written: 0,
+        }
+    }
+
+    /// Hands series to the cores, and writes what they have finished meanwhile.
+    pub fn give<W: Write>(&mut self, held: Vec<Held>, sink: &mut Sink<W>) -> Result<()> {
+        let mut held = held.into_iter().peekable();
+        while held.peek().is_some() {
+            let batch: Vec<Held> = held.by_ref().take(BATCH).collect();
+            if self.tasks.is_none() {
+                self.start();
+            }
+            if let Some(tasks) = &self.tasks {
+                tasks.send((self.given_out, batch))?;
+                self.given_out += 1;
+            }
+            while let Some(ready) = self.done.as_ref().and_then(|done| done.try_recv().ok()) {
+                self.waiting.insert(ready.0, ready.1);
+            }
+            self.write(sink)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the rest.
+    pub fn finish<W: Write>(&mut self, sink: &mut Sink<W>) -> Result<()> {
+        self.tasks = None;
+        while let Some((at, verdicts)) = self.done.as_ref().and_then(|done| done.recv().ok()) {
+            self.waiting.insert(at, verdicts);
+            self.write(sink)?;
+        }
+        Ok(())
+    }
+
+    fn write<W: Write>(&mut self, sink: &mut Sink<W>) -> Result<()> {
+        while let Some(ready) = self.waiting.remove(&self.written) {
+            self.written += 1;
+            ready.into_iter().try_for_each(|v| sink.take(v))?;
+        }
+        Ok(())
+    }
+
+    fn start(&mut self) {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let (tasks, queue) = sync_channel(2 * cores);
+        let (report, done) = channel();
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..cores {
+            let (queue, report, given) = (queue.clone(), report.clone(), self.given);
+            self.scope.spawn(move || work(given, &queue, &report));
+        }
+        (self.tasks, self.done) = (Some(tasks), Some(done));
+    }
+}
+
+type Queue = Mutex<Receiver<(usize, Vec<Held>)>>;
+
+fn work(given: &Given, queue: &Queue, report: &Sender<(usize, Vec<SeriesVerdict>)>) {
+    let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+    while let Ok((at, batch)) = next() {
+        let verdicts = batch.iter().flat_map(|held| held.judge(given)).collect();
+        if report.send((at, verdicts)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Rows on their way to series.
+struct Reading<'a> {
+    given: &'a Given<'a>,
+    held: Vec<Held>,
+    place: HashMap<String, usize>,
+    /// Series already handed on.
+    judged: usize,
+    rows: usize,
+    readings: usize,
+    together: bool,
+    last: usize,
+}
+
+impl<'a> Reading<'a> {
+    fn new(given: &'a Given<'a>) -> Reading<'a> {
+        Reading {
+            given,
+            held: Vec::new(),
+            place: HashMap::new(),
+            judged: 0,
+            rows: 0,
+            readings: 0,
+            together: true,
+            last: usize::MAX,
+        }
+    }
+
+    fn has_arms(&self) -> bool {
+        self.held
+            .iter()
+            .any(|h| h.arms.iter().any(|(_, a)| !a.is_empty()))
+    }
+
+    fn all<R: Read, W: Write>(
+        &mut self,
+        rows: &mut Rows<R>,
+        judges: &mut Judges,
+        sink: &mut Sink<W>,
+    ) -> Result<()> {
+        let mut any = false;
+        let mut row = Row::default();
+        while rows.next_into(&mut row)? {
+            any = true;
+            self.take(&row)?;
+            if self.readings > HELD_MAX {
+                self.thin()?;
+            }
+            let dense = self.rows >= 16 * (self.held.len() + self.judged);
+            let streams = self.together && dense && !self.given.args.draws();
+            if streams && self.rows >= PROBE_ROWS && self.held.len() > TOGETHER {
+                let ready: Vec<Held> = self.held.drain(..self.held.len() - 1).collect();
+                self.judged += ready.len();
+                self.readings = self.held.iter().map(|h| h.points.len()).sum();
+                judges.give(ready, sink)?;
+            }
+        }
+        anyhow::ensure!(any, "no readings after the header; is the file complete?");
+        self.check_only()
+    }
+
+    fn take(&mut self, row: &Row) -> Result<()> {
+        if !self.given.wants(&row.id, &row.process) {
+            return Ok(());
+        }
+        let grouped = !self.given.groups.is_empty();
+        let arm = match row.arm.is_empty() {
+            true => arm_at(&self.given.groups, &row.process, row.t_s),
+            false => &row.arm,
+        };
+        let key = if grouped { &row.process } else { &row.id };
+        // Most rows belong to the series of the row before.
+        let here = self.last.wrapping_sub(self.judged);
+        let same = self.held.get(here).is_some_and(|held| held.id == *key);
+        let known = match same {
+            true => Some(self.last),
+            false => self.place.get(key).copied(),
+        };
+        let at = known.unwrap_or_else(|| self.open(key.clone(), row));
+        anyhow::ensure!(
+            at >= self.judged,
+            "the readings of {key} do not stand together, though those before did; sort the file by id, or by time"
+        );
+        self.together &= at == self.last || at + 1 == self.held.len() + self.judged;
+        self.together &= arm.is_empty();
+        (self.last, self.rows) = (at, self.rows + 1);
+        let held = &mut self.held[at - self.judged];
+        let before = held.points.len();
+        held.take(row, arm);
+        self.readings += held.points.len() - before;
+        if held.points.len() > SERIES_MAX {
+            self.readings -= held.thin();
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, key: String, row: &Row) -> usize {
+        let process = match row.process.is_empty() {
+            true => row.id.clone(),
+            false => row.process.clone(),
+        };
+        self.held.push(Held {
+            id: key.clone(),
+            process,
+            ..Held::default()
+        });
+        let at = self.held.len() + self.judged - 1;
+        self.place.insert(key, at);
+        at
+    }
+
+    /// Every other reading of every long series goes.
+    fn thin(&mut self) -> Result<()> {
+        let gone: usize = self.held.iter_mut().map(Held::thin).sum();
+        self.readings -= gone;
+        anyhow::ensure!(
+            gone > 0,
+            "more than {HELD_MAX} readings of {} series that do not stand together; sort the file by id, \
+             then they are judged as they come",
+            self.held.len()
+        );
+        Ok(())
+    }
+
+    fn check_only(&self) -> Result<()> {
+        let known = |id: &&String| {
+            let of = |h: &Held| h.id == **id || h.process == **id;
+            self.place.contains_key(*id) || self.held.iter().any(of)
+        };
+        match self.given.args.only.iter().find(|id| !known(id)) {
+            Some(id) => anyhow::bail!("--only {id}: no series has this id"),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,470 @@
+//! glibc's heap, read from outside: every block has its size in front of it, so a heap is walked
+//! from block to block, free or in use.
+//!
+//! This is the second witness beside the probe (and the only one without it). It needs the right to
+//! read the subject's memory and reads only pages that are present. The subject runs on: a walk that
+//! meets a size that cannot be ends there and says so. Layout since glibc 2.26, pointers of free
+//! lists mangled since 2.32; older lists look like blocks in use.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::pages::{PAGE_BYTES, PageBits};
+use super::smaps::Area;
+use crate::observe::fact::memory::Memory;
+
+/// Bytes of the subject that one walk may read.
+pub const WALK_BYTES_MAX: u64 = 2 << 30;
+
+/// An arena lies at a multiple of this; its header points to its own arena.
+const ARENA_BYTES: u64 = 64 << 20;
+
+/// Thread-local data of a static program's main thread, in front of its heap.
+const STATIC_DATA_BYTES_MAX: u64 = 1 << 20;
+
+/// Smallest and, for the lists of one thread, largest block with its header.
+const BLOCK_BYTES_MIN: u64 = 32;
+const CACHED_BYTES_MAX: u64 = 0x410;
+
+const IN_USE_BEFORE: u64 = 1;
+const MAPPED: u64 = 2;
+const FLAGS: u64 = 7;
+
+/// What one walked range of addresses holds. Sizes include the 8 bytes that each block costs.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Walked {
+    pub start: u64,
+    pub end: u64,
+    pub kind: Kind,
+    /// Pages that hold a part of a block in use.
+    pub occupied: PageBits,
+    /// Bytes of blocks in use that lie on present pages.
+    pub in_use_bytes: u64,
+    /// Blocks in use, by size, as (size, count).
+    pub classes: BTreeMap<u64, u64>,
+    /// The walk reached the end.
+    pub complete: bool,
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Grown by brk.
+    #[default]
+    Main,
+    Arena,
+    /// A large block that was mapped by itself.
+    Mapped,
+}
+
+/// All that glibc was found to hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Walk {
+    pub spans: Vec<Walked>,
+    /// Every heap of this process was walked to its end.
+    pub complete: bool,
+    /// Bytes left unread because of [`WALK_BYTES_MAX`].
+    pub unread_bytes: u64,
+}
+
+/// Walks every heap among the areas.
+pub fn walk(memory: &dyn Memory, areas: &[Area], present: &HashMap<u64, PageBits>) -> Walk {
+    let mut walk = Walk {
+        complete: true,
+        ..Walk::default()
+    };
+    let mut budget = WALK_BYTES_MAX;
+    for area in areas
+        .iter()
+        .filter(|area| area.writable && area.rss_bytes > 0)
+    {
+        let Some(bits) = present.get(&area.start) else {
+            continue;
+        };
+        let is_main = area.name == "[heap]";
+        if !is_main && !area.is_anonymous() {
+            continue;
+        }
+        if area.rss_bytes > budget {
+            walk.unread_bytes += area.rss_bytes;
+            walk.complete &= !is_main;
+            continue;
+        }
+        let spans = Walker {
+            memory,
+            area,
+            present: bits,
+        }
+        .walk(is_main);
+        budget -= spans
+            .iter()
+            .map(|span| span.occupied.bytes())
+            .sum::<u64>()
+            .min(budget);
+        walk.complete &= spans.iter().all(|span| span.complete);
+        walk.spans.extend(spans);
+    }
+    walk
+}
+
+struct Walker<'a> {
+    memory: &'a dyn Memory,
+    area: &'a Area,
+    present: &'a PageBits,
+}
+
+impl Walker<'_> {
+    fn walk(&self, is_main: bool) -> Vec<Walked> {
+        if is_main {
+            return vec![self.walk_main()];
+        }
+        let mut spans = Vec::new();
+        let mut at = self.area.start;
+        while at < self.area.end {
+            let found = self.walk_arena(at).or_else(|| self.walk_mapped(at));
+            let Some(span) = found else { break };
+            at = span.end;
+            spans.push(span);
+        }
+        spans
+    }
+
+    /// The heap that brk grows. A static program has its thread-local data in front of the blocks.
+    fn walk_main(&self) -> Walked {
+        let (start, end) = (self.area.start, self.area.end);
+        let most = end.min(start + STATIC_DATA_BYTES_MAX);
+        let first = self.first_block(start, most, end).unwrap_or(start);
+        let mut span = self.walk_blocks(first, end, Kind::Main);
+        span.start = start;
+        span.occupied = widened(&span.occupied, start, first, end);
+        span
+    }
+
+    /// An arena's heap begins with {arena, previous heap, size, size with rights, ...}; the first
+    /// heap of an arena has the arena itself behind that header.
+    fn walk_arena(&self, at: u64) -> Option<Walked> {
+        if !at.is_multiple_of(ARENA_BYTES) || !self.present.has(at) {
+            return None;
+        }
+        let arena = self.memory.u64(at)?;
+        let previous = self.memory.u64(at + 8)?;
+        let bytes = self.memory.u64(at + 16)?;
+        let plausible = bytes.is_multiple_of(PAGE_BYTES)
+            && (PAGE_BYTES..=ARENA_BYTES).contains(&bytes)
+            && (previous == 0 || previous.is_multiple_of(ARENA_BYTES))
+            && arena.wrapping_sub(arena & !(ARENA_BYTES - 1)) < PAGE_BYTES
+            && arena != 0;
+        if !plausible {
+            return None;
+        }
+        let end = (at + bytes).min(self.area.end);
+        let first = self.first_of_arena(at, arena)?;
+        let mut span = self.walk_blocks(first, end, Kind::Arena);
+        span.start = at;
+        span.occupied = widened(&span.occupied, at, first, end);
+        Some(span)
+    }
+
+    /// The header is 32 bytes before glibc 2.35 and 48 since; the arena itself about 2200. The first
+    /// block is the first 16-byte step from which a whole chain of sizes leads on.
+    fn first_of_arena(&self, at: u64, arena: u64) -> Option<u64> {
+        let from = if arena & !(ARENA_BYTES - 1) == at {
+            at + 0x800
+        } else {
+            at + 0x20
+        };
+        self.first_block(from, at + 0x1000, at + ARENA_BYTES)
+    }
+
+    /// The first 16-byte step from which a chain of six sizes leads on, or to the end.
+    fn first_block(&self, from: u64, to: u64, end: u64) -> Option<u64> {
+        (from..to).step_by(16).find(|&first| {
+            let mut block = first;
+            (0..6).all(|_| {
+                let size = if block == end {
+                    Some(0)
+                } else {
+                    self.block(block, end)
+                };
+                block += size.unwrap_or(0);
+                size.is_some()
+            })
+        })
+    }
+
+    /// Size of the block at an address, header included, if it can be one.
+    fn block(&self, at: u64, end: u64) -> Option<u64> {
+        if !self.present.has(at + 8) {
+            return None;
+        }
+        let word = self.memory.u64(at + 8)?;
+        let size = word & !FLAGS;
+        let fits = size >= BLOCK_BYTES_MIN && size % 16 == 0 && at.checked_add(size)? <= end;
+        (fits && word & MAPPED == 0).then_some(size)
+    }
+
+    /// A large block mapped by itself: {0 or the padding in front, size | 2}.
+    fn walk_mapped(&self, at: u64) -> Option<Walked> {
+        if !self.present.has(at) {
+            return None;
+        }
+        let (padding, word) = (self.memory.u64(at)?, self.memory.u64(at + 8)?);
+        let size = word & !FLAGS;
+        let end = at.checked_add(size)?;
+        let plausible = word & FLAGS == MAPPED
+            && padding == 0
+            && size.is_multiple_of(PAGE_BYTES)
+            && size > 0
+            && end <= self.area.end;
+        plausible.then(|| {
+            let mut occupied = PageBits::new(at, end);
+            occupied.set(at, end);
+            Walked {
+                start: at,
+                end,
+                kind: Kind::Mapped,
+                occupied,
+                in_use_bytes: self.present.bytes_in(at, end),
+                classes: BTreeMap::from([(size, 1)]),
+                complete: true,
+            }
+        })
+    }
+
+    fn walk_blocks(&self, start: u64, end: u64, kind: Kind) -> Walked {
+        let mut span = Walked {
+            start,
+            end,
+            kind,
+            occupied: PageBits::new(start & !(PAGE_BYTES - 1), end),
+            ..Walked::default()
+        };
+        let mut window = Window::new(self.memory, self.present, end);
+        let mut at = start;
+        while let Some((size, in_use)) = window.block(at, start) {
+            if in_use {
+                span.occupied.set(at, at + size);
+                span.in_use_bytes += self.present_bytes(at, size);
+                *span.classes.entry(size).or_default() += 1;
+            }
+            at += size;
+            if at >= end {
+                break;
+            }
+        }
+        span.complete = at >= end;
+        span
+    }
+
+    fn present_bytes(&self, at: u64, size: u64) -> u64 {
+        if size <= PAGE_BYTES {
+            size
+        } else {
+            self.present.bytes_in(at, at + size)
+        }
+    }
+}
+
+/// The pages of `bits`, over a range that begins earlier: the header in front counts as occupied.
+fn widened(bits: &PageBits, start: u64, first: u64, end: u64) -> PageBits {
+    let mut wide = PageBits::new(start, end);
+    for (from, to) in bits.runs() {
+        wide.set(from, to);
+    }
+    wide.set(start, first);
+    wide
+}
+
+/// How much a heap may have grown between the reading of its areas and its walk.
+const GROWN_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of the subject that are held at a time.
+const WINDOW_BYTES: u64 = 4 << 20;
+
+/// A window over a heap that moves forward.
+struct Window<'a> {
+    memory: &'a dyn Memory,
+    present: &'a PageBits,
+    end: u64,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl<'a> Window<'a> {
+    fn new(memory: &'a dyn Memory, present: &'a PageBits, end: u64) -> Window<'a> {
+        Window {
+            memory,
+            present,
+            end,
+            start: 0,
+            bytes: Vec::new(),
+        }
+    }
+
+    /// A word of a present page.
+    fn word(&mut self, at: u64) -> Option<u64> {
+        if at < self.start || at + 8 > self.start + self.bytes.len() as u64 {
+            self.fill(at)?;
+        }
+        let offset = (at - self.start) as usize;
+        Some(u64::from_le_bytes(
+            self.bytes[offset..offset + 8].try_into().ok()?,
+        ))
+    }
+
+    /// Moves the window to the page of `at` and over the present pages behind it.
+    fn fill(&mut self, at: u64) -> Option<()> {
+        let start = at & !(PAGE_BYTES - 1);
+        let most = (start + WINDOW_BYTES).min(self.end);
+        let mut end = start;
+        while end < most && self.present.has(end) {
+            end += PAGE_BYTES;
+        }
+        if end == start {
+            return None;
+        }
+        self.start = start;
+        self.bytes.resize((end - start) as usize, 0);
+        let read = self.memory.read(start, &mut self.bytes);
+        if read.is_none() {
+            self.bytes.clear();
+        }
+        read
+    }
+
+    /// (size, in use) of the block at an address.
+    fn block(&mut self, at: u64, start: u64) -> Option<(u64, bool)> {
+        if at + 16 > self.end {
+            return None;
+        }
+        let word = self.word(at + 8)?;
+        let size = word & !FLAGS;
+        let next = at.checked_add(size)?;
+        // A fence of 16 bytes stands where somebody else called brk in between.
+        // A heap may have grown since its end was read: its last block then lies across that end.
+        let possible = size >= 16
+            && size.is_multiple_of(16)
+            && next <= self.end.saturating_add(GROWN_BYTES_MAX)
+            && word & MAPPED == 0;
+        if !possible {
+            return None;
+        }
+        if next >= self.end || size < BLOCK_BYTES_MIN {
+            return Some((size, false));
+        }
+        // The last word of the heap may lie on a page that is not there: then nothing is behind.
+        let in_use = self
+            .word(next + 8)
+            .is_some_and(|word| word & IN_USE_BEFORE != 0);
+        let in_use = in_use && !self.is_cached(at, size, start);
+        Some((size, in_use))
+    }
+
+    /// Whether a block that looks in use lies in a list of free ones: its first word is then a
+    /// mangled pointer to another block, or to none.
+    fn is_cached(&mut self, at: u64, size: u64, start: u64) -> bool {
+        if size > CACHED_BYTES_MAX {
+            return false;
+        }
+        let Some(first) = self.word(at + 16) else {
+            return false;
+        };
+        let next = first ^ ((at + 16) >> 12);
+        let inside = next >= start && next + 16 <= self.end && next % 16 == 0;
+        next == 0
+            || (inside && next != at && next != at + 16 && self.leads_to_same_size(next, size))
+    }
+
+    /// A thread's list points behind the header, a fast list to it. Outside of the window only the
+    /// address could be checked, and a block of text must not be taken for free: not cached then.
+    fn leads_to_same_size(&self, next: u64, size: u64) -> bool {
+        [next + 8, next.wrapping_sub(8)].into_iter().any(|header| {
+            let offset = header.wrapping_sub(self.start);
+            let at = usize::try_from(offset).unwrap_or(usize::MAX);
+            let word = at.checked_add(8).and_then(|to| self.bytes.get(at..to));
+            match word {
+                Some(word) => word
+                    .try_into()
+                    .is_ok_and(|w| u64::from_le_bytes(w) & !FLAGS == size),
+                // Mangled bits match by chance once in 2^36: the address alone is proof enough.
+                None => true,
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A heap in a vector, at a made-up address.
+    struct Fake(u64, Vec<u8>);
+
+    impl Memory for Fake {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            let at = usize::try_from(address.checked_sub(self.0)?).ok()?;
+            out.copy_from_slice(self.1.get(at..at.checked_add(out.len())?)?);
+            Some(())
+        }
+    }
+
+    const BASE: u64 = 0x5555_0000_0000;
+
+    fn heap(blocks: &[(u64, u64)], bytes: u64) -> (Fake, Area, HashMap<u64, PageBits>) {
+        let mut memory = vec![0; bytes as usize];
+        let mut at = 0u64;
+        for &(size, flags) in blocks {
+            let word = (size | flags).to_le_bytes();
+            memory[at as usize + 8..at as usize + 16].copy_from_slice(&word);
+            memory[at as usize + 16] = 7; // no mangled pointer
+            at += size;
+        }
+        assert_eq!(at, bytes, "the blocks fill the heap");
+        let area = Area {
+            start: BASE,
+            end: BASE + bytes,
+            readable: true,
+            writable: true,
+            name: "[heap]".into(),
+            rss_bytes: bytes,
+            ..Area::default()
+        };
+        let mut present = PageBits::new(area.start, area.end);
+        present.set(area.start, area.end);
+        (Fake(BASE, memory), area, HashMap::from([(BASE, present)]))
+    }
+
+    #[test]
+    fn blocks_in_use_are_told_from_free_ones() {
+        // In use, free of three pages, in use, the top.
+        let blocks = [(0x40, 1), (0x3000, 1), (0x40, 0), (0x2f80, 1)];
+        let (memory, area, present) = heap(&blocks, 0x6000);
+        let walk = walk(&memory, &[area], &present);
+        let span = &walk.spans[0];
+        assert!(walk.complete && span.complete);
+        assert_eq!(span.in_use_bytes, 0x80);
+        assert_eq!(span.classes, BTreeMap::from([(0x40, 2)]));
+        assert_eq!(
+            span.occupied.runs(),
+            [(BASE, BASE + 0x1000), (BASE + 0x3000, BASE + 0x4000)]
+        );
+    }
+
+    #[test]
+    fn a_block_in_a_free_list_is_not_in_use() {
+        let blocks = [(0x40, 1), (0x40, 1), (0x1f80, 1)];
+        let (mut memory, area, present) = heap(&blocks, 0x2000);
+        let mangled = (BASE + 0x50) >> 12;
+        memory.1[0x50..0x58].copy_from_slice(&mangled.to_le_bytes());
+        let walk = walk(&memory, &[area], &present);
+        assert_eq!(walk.spans[0].in_use_bytes, 0x40);
+    }
+
+    #[test]
+    fn a_size_that_cannot_be_ends_the_walk() {
+        let (mut memory, area, present) = heap(&[(0x40, 1), (0xfc0, 1)], 0x1000);
+        memory.1[0x48] = 0xf9;
+        memory.1[0x4f] = 0xff;
+        let walk = walk(&memory, &[area], &present);
+        assert!(!walk.complete && !walk.spans[0].complete);
+        assert_eq!(walk.spans[0].in_use_bytes, 0x40);
+    }
+}

@@ -1,0 +1,241 @@
+//! Where the memory of one process is: all that one look reads of it.
+
+pub mod family;
+pub mod glibc;
+pub mod huge;
+pub mod inhabitants;
+pub mod pages;
+pub mod probe;
+pub mod reach;
+pub mod smaps;
+pub mod stacks;
+pub mod symbols;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use rustix::time::ClockId;
+
+use super::clock::read_ns;
+use super::fact::library::Libraries;
+use super::fact::memory::{Memory, ProcessMemory};
+use super::proc::ProcRoot;
+use super::proc::open::{Folder, Lost};
+use family::Member;
+use inhabitants::{Inhabitants, Subject, read_inhabitants};
+use pages::PageBits;
+use probe::ProbeLook;
+use smaps::Area;
+use stacks::{Scene, Stacks};
+
+/// All that one look brings. Bytes; times in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Default)]
+pub struct HeapLook {
+    pub time_ns: u64,
+    pub areas: Vec<Area>,
+    /// Present pages of private anonymous areas and of `[heap]`, by their start.
+    pub present: HashMap<u64, PageBits>,
+    /// Starts of the areas that are stacks of threads.
+    pub stacks: Vec<u64>,
+    pub threads: usize,
+    /// glibc's heap; `None` when memory may not be read.
+    pub walk: Option<glibc::Walk>,
+    pub probe: Option<ProbeLook>,
+    /// Why the probe's account could not be read, though one is there.
+    pub probe_problem: Option<String>,
+    /// Bytes in huge pages that were never written.
+    pub huge_untouched_bytes: u64,
+    /// Memory may not be read (another user's process, or ptrace_scope).
+    pub memory_denied: bool,
+}
+
+/// Reads one process again and again.
+pub struct HeapReader {
+    pub member: Member,
+    path: PathBuf,
+    folder: Folder,
+    stacks: Stacks,
+}
+
+impl HeapReader {
+    pub fn open(root: &ProcRoot, member: Member) -> Result<HeapReader, Lost> {
+        let path = root.process(member.pid);
+        let folder = Folder::open(&path)?;
+        Ok(HeapReader {
+            member,
+            path,
+            folder,
+            stacks: Stacks::default(),
+        })
+    }
+
+    /// One look. An error when the process is gone, or its areas may not be read.
+    pub fn look(&mut self) -> Result<HeapLook, Lost> {
+        let mut text = Vec::new();
+        self.folder.read_long("smaps", &mut text)?;
+        let areas = smaps::parse_smaps(&text).map_err(|_| Lost::Gone)?;
+        // A process without areas has ended and waits to be collected.
+        if areas.is_empty() {
+            return Err(Lost::Gone);
+        }
+        let memory = self.open_memory();
+        let mut look = HeapLook {
+            time_ns: read_ns(ClockId::Monotonic) as u64,
+            memory_denied: memory.is_none(),
+            ..HeapLook::default()
+        };
+        // What must be of one moment comes first: a heap may grow by megabytes during a walk.
+        if let Some(memory) = &memory {
+            match probe::read_probe(memory, &maps_text(&areas)) {
+                Ok(found) => look.probe = found,
+                Err(problem) => look.probe_problem = Some(problem),
+            }
+        }
+        let present = self.read_present(&areas);
+        let scene = Scene {
+            folder: &self.folder,
+            areas: &areas,
+            present: &present,
+            memory: memory.as_ref().map(|memory| memory as &dyn Memory),
+        };
+        look.stacks = self.stacks.look(&scene)?;
+        look.threads = self.folder.threads()?.len();
+        if let Some(memory) = &memory {
+            look.walk = Some(glibc::walk(memory, &areas, &present));
+            look.huge_untouched_bytes = huge::read_untouched_bytes(memory, &areas, &present);
+        }
+        look.areas = areas;
+        look.present = present;
+        Ok(look)
+    }
+
+    /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.
+    pub fn inhabitants(
+        &self,
+        exe: &Path,
+        preloads: &[String],
+        areas: &[Area],
+        libraries: &mut Libraries,
+    ) -> Inhabitants {
+        let process = &self.path;
+        read_inhabitants(
+            &Subject {
+                process,
+                exe,
+                preloads,
+            },
+            areas,
+            libraries,
+        )
+    }
+
+    /// Names in LD_PRELOAD, as the process was started with it.
+    pub fn preloads(&self) -> Vec<String> {
+        inhabitants::read_preloads(&self.path)
+    }
+
+    /// The command line, words joined.
+    pub fn command(&self) -> String {
+        let mut text = Vec::new();
+        let _ = self.folder.read("cmdline", &mut text);
+        let words: Vec<_> = text
+            .split(|&byte| byte == 0)
+            .filter(|word| !word.is_empty())
+            .map(String::from_utf8_lossy)
+            .collect();
+        words.join(" ")
+    }
+
+    /// For each block (address, bytes): whether anything in writable memory points into it.
+    pub fn find_referenced(&self, look: &HeapLook, blocks: &[(u64, u64)]) -> Option<Vec<bool>> {
+        let memory = self.open_memory()?;
+        let mut runs = Vec::new();
+        for area in look
+            .areas
+            .iter()
+            .filter(|area| area.writable && area.rss_bytes > 0)
+        {
+            let own = look
+                .probe
+                .as_ref()
+                .is_some_and(|p| (p.start..p.end).contains(&area.start));
+            match look.present.get(&area.start) {
+                _ if own || area.name.contains("libhighwater_probe") => {}
+                Some(bits) => runs.extend(without_probe(bits.runs(), look)),
+                None if area.shared => {}
+                None => runs.extend(self.present_runs(area)),
+            }
+        }
+        reach::find_referenced(&memory, &runs, blocks)
+    }
+
+    fn present_runs(&self, area: &Area) -> Vec<(u64, u64)> {
+        let bits = self
+            .open_pagemap()
+            .and_then(|map| pages::read_present(&map, area.start, area.end));
+        bits.map(|bits| bits.runs()).unwrap_or_default()
+    }
+
+    fn open_memory(&self) -> Option<ProcessMemory> {
+        self.folder.open_file("mem").ok().map(ProcessMemory::new)
+    }
+
+    fn open_pagemap(&self) -> Option<File> {
+        self.folder.open_file("pagemap").ok().map(File::from)
+    }
+
+    fn read_present(&self, areas: &[Area]) -> HashMap<u64, PageBits> {
+        let Some(pagemap) = self.open_pagemap() else {
+            return HashMap::new();
+        };
+        let wanted = areas.iter().filter(|area| {
+            area.writable && area.rss_bytes > 0 && (area.is_anonymous() || area.name == "[heap]")
+        });
+        wanted
+            .filter_map(|area| {
+                Some((
+                    area.start,
+                    pages::read_present(&pagemap, area.start, area.end)?,
+                ))
+            })
+            .collect()
+    }
+}
+
+/// Runs less the probe's own memory, whose table of samples points to every block.
+fn without_probe(runs: Vec<(u64, u64)>, look: &HeapLook) -> Vec<(u64, u64)> {
+    let Some(probe) = &look.probe else {
+        return runs;
+    };
+    let mut left = Vec::new();
+    for (from, to) in runs {
+        left.push((from, to.min(probe.start)));
+        left.push((from.max(probe.end), to));
+    }
+    left.retain(|(from, to)| from < to);
+    left
+}
+
+/// The lines of maps, from what was read already: one file less, and one moment for both.
+fn maps_text(areas: &[Area]) -> Vec<u8> {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for area in areas {
+        let right = |has: bool, letter: char| if has { letter } else { '-' };
+        let _ = writeln!(
+            text,
+            "{:x}-{:x} {}{}{}{} {:x} 00:00 {} {}",
+            area.start,
+            area.end,
+            right(area.readable, 'r'),
+            right(area.writable, 'w'),
+            right(area.executable, 'x'),
+            if area.shared { 's' } else { 'p' },
+            area.offset,
+            area.inode,
+            area.name
+        );
+    }
+    text.into_bytes()
+}

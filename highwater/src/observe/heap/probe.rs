@@ -1,0 +1,276 @@
+//! The probe's account of a process, copied from its memory.
+//!
+//! The layout and its checks are `probe/abi`'s; here it is found, copied and turned into owned
+//! values. The process runs on, and may have written anything there: a mapping that does not read
+//! is an error in words, never more.
+
+use std::collections::BTreeMap;
+
+use abi::{Anchor, Snapshot, State, bytes_mode, off_reason, region_flag, stack_flag, stack_why};
+
+use crate::observe::fact::memory::Memory;
+
+/// Largest mapping that is copied; the probe's own cap is 8 MiB unless the user raised it.
+const MAPPING_BYTES_MAX: u64 = 256 << 20;
+
+/// Bytes of a library's data that are searched for the anchor.
+const ANCHOR_BYTES_MAX: u64 = 16 << 20;
+
+/// A live block that was sampled; it stands for `weight` blocks of its size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Block {
+    pub address: u64,
+    pub requested_bytes: u64,
+    pub usable_bytes: u64,
+    pub weight: f64,
+    /// CLOCK_MONOTONIC.
+    pub time_ns: u64,
+    /// Key in [`ProbeLook::stacks`], 0 when unknown.
+    pub stack: u64,
+    /// Key in [`ProbeLook::roles`].
+    pub role: u16,
+}
+
+/// What was allocated at one stack since the start, estimated.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Site {
+    /// Return addresses, innermost first; empty when the stack is not known.
+    pub addresses: Vec<u64>,
+    /// Why there are no addresses.
+    pub why: Option<&'static str>,
+    /// The outermost frames are missing.
+    pub is_cut: bool,
+    pub allocated_bytes: u64,
+    pub freed_bytes: u64,
+    pub samples: u64,
+    pub freed_samples: u64,
+    pub lifetime_ns_max: u64,
+    /// Freed samples by lifetime, bucket by `abi::lifetime_upper_ns`.
+    pub lifetimes: Vec<u32>,
+}
+
+/// Memory that a direct call of mmap or mremap made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    pub start: u64,
+    pub end: u64,
+    pub time_ns: u64,
+    pub stack: u64,
+    pub anonymous: bool,
+    pub shared: bool,
+    /// Called by the allocator behind the probe.
+    pub by_allocator: bool,
+}
+
+/// One copy of the probe's account.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ProbeLook {
+    /// (from, to) of its mapping.
+    pub start: u64,
+    pub end: u64,
+    /// Counting, or why not.
+    pub off: Option<&'static str>,
+    pub started_ns: u64,
+    pub forks: u32,
+    /// Exact usable bytes of live blocks. `None` when only samples tell.
+    pub live_bytes_exact: Option<i64>,
+    pub allocs: u64,
+    pub frees: u64,
+    pub blocks: Vec<Block>,
+    /// By the hash of the stack.
+    pub stacks: BTreeMap<u64, Site>,
+    pub regions: Vec<Region>,
+    pub roles: BTreeMap<u16, String>,
+    /// Address of the `malloc` it forwards to.
+    pub next_malloc: u64,
+    pub samples: u64,
+    pub dropped: u64,
+    /// Mappings that did not fit into its table: of what grows, the table shows the beginning only.
+    pub regions_dropped: u64,
+    pub pair_ps: u64,
+    pub slow_ns: u64,
+}
+
+impl ProbeLook {
+    /// Usable bytes of live blocks: exact, or estimated from the samples.
+    pub fn live_bytes(&self) -> f64 {
+        let sampled = || {
+            self.blocks
+                .iter()
+                .map(|b| b.weight * b.usable_bytes as f64)
+                .sum()
+        };
+        self.live_bytes_exact
+            .map_or_else(sampled, |bytes| bytes as f64)
+    }
+}
+
+/// The probe's account, `None` when the process has no probe. `maps`: text of its maps.
+pub fn read_probe(memory: &dyn Memory, maps: &[u8]) -> Result<Option<ProbeLook>, String> {
+    let maps = String::from_utf8_lossy(maps);
+    let Some(at) = find(memory, &maps)? else {
+        return Ok(None);
+    };
+    let first = memory.bytes(at, abi::HEADER_BYTES as u64, MAPPING_BYTES_MAX);
+    let first = first.ok_or("the probe's memory cannot be read")?;
+    let header = abi::read_header(&first).map_err(|error| error.to_string())?;
+    let all = memory.bytes(at, header.total_bytes, MAPPING_BYTES_MAX);
+    let all = all.ok_or_else(|| {
+        let bytes = header.total_bytes;
+        format!("the probe's memory claims {bytes} bytes, which are not there: it was written over")
+    })?;
+    let snapshot = abi::read(&all).map_err(|error| error.to_string())?;
+    Ok(Some(owned(at, &snapshot)))
+}
+
+/// Address of the header. An error in words when a probe is there and off without one.
+fn find(memory: &dyn Memory, maps: &str) -> Result<Option<u64>, String> {
+    if let Some(range) = abi::find_header(maps) {
+        return Ok(Some(range.start));
+    }
+    for range in abi::anchor_candidates(maps) {
+        let bytes = memory.bytes(range.start, range.end - range.start, ANCHOR_BYTES_MAX);
+        let Some(anchor) = bytes.and_then(|bytes| Anchor::find(&bytes)) else {
+            continue;
+        };
+        if anchor.version != abi::VERSION {
+            return Err(abi::Error::Version {
+                found: anchor.version,
+            }
+            .to_string());
+        }
+        if anchor.header_address == 0 {
+            let why = off_words(anchor.off_reason);
+            return Err(format!("the probe is loaded and off: {why}"));
+        }
+        return Ok(Some(anchor.header_address));
+    }
+    Ok(None)
+}
+
+fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
+    let header = &snapshot.header;
+    let counters = &header.counters;
+    let hashes: BTreeMap<u32, u64> = snapshot.stacks().map(|(row, s)| (row, s.hash)).collect();
+    let hash = |row: u32| hashes.get(&row).copied().unwrap_or(0);
+    let off = matches!(snapshot.state(), State::Off).then(|| off_words(header.off_reason));
+    let (mut allocs, mut frees) = (0u64, 0u64);
+    for (_, thread) in snapshot.threads() {
+        allocs = allocs.wrapping_add(thread.allocs);
+        frees = frees.wrapping_add(thread.frees);
+    }
+    ProbeLook {
+        start,
+        end: start + header.total_bytes,
+        off,
+        started_ns: header.started_ns,
+        forks: header.forks,
+        live_bytes_exact: exact_live_bytes(snapshot),
+        allocs,
+        frees,
+        blocks: blocks(snapshot, &hash),
+        stacks: snapshot
+            .stacks()
+            .map(|(_, stack)| (stack.hash, site(snapshot, &stack)))
+            .collect(),
+        regions: regions(snapshot, &hash),
+        roles: snapshot
+            .roles()
+            .map(|(at, role)| (at, name_of(&role.name)))
+            .collect(),
+        next_malloc: header.next_malloc,
+        samples: counters.samples_taken,
+        dropped: counters
+            .samples_dropped_full
+            .saturating_add(counters.samples_dropped_nested),
+        regions_dropped: counters.regions_dropped,
+        pair_ps: counters.pair_ps,
+        slow_ns: counters.slow_ns,
+    }
+}
+
+fn exact_live_bytes(snapshot: &Snapshot<'_>) -> Option<i64> {
+    let header = &snapshot.header;
+    let exact = header.bytes_mode != bytes_mode::SAMPLED && header.exact_bytes_ended_ns == 0;
+    let live = snapshot.threads().fold(0i64, |sum, (_, thread)| {
+        let live = thread
+            .usable_allocated_bytes
+            .wrapping_sub(thread.usable_freed_bytes);
+        sum.wrapping_add(live as i64)
+    });
+    exact.then_some(live)
+}
+
+fn blocks(snapshot: &Snapshot<'_>, hash: &dyn Fn(u32) -> u64) -> Vec<Block> {
+    let block = |(address, sample): (u64, abi::Sample)| {
+        // Of a block asked for with no bytes the sampler sees one.
+        let requested = sample.requested_bytes.max(1) as f64;
+        let chance = -(-requested / sample.mean_bytes.max(1) as f64).exp_m1();
+        Block {
+            address,
+            requested_bytes: sample.requested_bytes,
+            usable_bytes: sample.usable_bytes,
+            weight: 1.0 / chance,
+            time_ns: sample.time_ns,
+            stack: hash(sample.stack),
+            role: sample.role,
+        }
+    };
+    snapshot.samples().map(block).collect()
+}
+
+fn site(snapshot: &Snapshot<'_>, stack: &abi::Stack) -> Site {
+    let why = snapshot.why_no_stack(stack).map(|why| match why {
+        stack_why::CONTENDED => "another thread was unwinding",
+        stack_why::TABLE_FULL => "the table of stacks was full",
+        _ => "no frame could be read",
+    });
+    Site {
+        addresses: snapshot.frames(stack).collect(),
+        why,
+        is_cut: stack.flags & (stack_flag::DEEPER | stack_flag::BROKEN) != 0,
+        allocated_bytes: stack.allocated_bytes,
+        freed_bytes: stack.freed_bytes,
+        samples: stack.samples,
+        freed_samples: stack.freed_samples,
+        lifetime_ns_max: stack.lifetime_ns_max,
+        lifetimes: stack.lifetimes.to_vec(),
+    }
+}
+
+fn regions(snapshot: &Snapshot<'_>, hash: &dyn Fn(u32) -> u64) -> Vec<Region> {
+    let region = |row: abi::Region| {
+        let has = |flag| row.flags & flag != 0;
+        Region {
+            start: row.start,
+            end: row.start.saturating_add(row.bytes),
+            time_ns: row.time_ns,
+            stack: hash(row.stack),
+            anonymous: has(region_flag::ANONYMOUS),
+            shared: has(region_flag::SHARED),
+            by_allocator: has(region_flag::BY_ALLOCATOR),
+        }
+    };
+    let mut regions: Vec<Region> = snapshot.regions().map(region).collect();
+    regions.sort_by_key(|region| region.start);
+    regions
+}
+
+fn name_of(bytes: &[u8]) -> String {
+    let end = bytes
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(bytes.len());
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
+
+fn off_words(reason: u32) -> &'static str {
+    match reason {
+        off_reason::BUDGET => "it cost more than its CPU budget and switched itself off",
+        off_reason::SECURE => "the program was started with more rights than its caller (set-uid)",
+        off_reason::NO_MEMORY => "the kernel gave it no memory",
+        off_reason::REQUESTED => "HIGHWATER_PROBE=off is in the environment",
+        off_reason::NO_ALLOCATOR => "no allocator was found behind it",
+        _ => "it does not say why",
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether anything in the subject's memory still points to a block.
+//!
+//! A block that nothing points to was lost: no cache can find it again. This is what tells a leak
+//! from a filling cache before the cache has turned over. Every present, writable page is read once
+//! and each aligned word compared; what looks like a pointer counts as one, so that "lost" is a
+//! lower bound. Lost blocks that point to each other are counted as referenced.
+
+use std::time::{Duration, Instant};
+
+use crate::observe::fact::memory::Memory;
+
+/// Bytes of the subject that are read, and for how long. Beyond it nothing is said.
+const SCANNED_BYTES_MAX: u64 = 4 << 30;
+const SCAN_TIME_MAX: Duration = Duration::from_secs(4);
+
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// For each block, in the order given: whether something points into it. `None` when not all of
+/// the memory could be read within the limits.
+///
+/// `blocks`: (address, bytes). `runs`: (from, to) of the present pages of writable areas.
+pub fn find_referenced(
+    memory: &dyn Memory,
+    runs: &[(u64, u64)],
+    blocks: &[(u64, u64)],
+) -> Option<Vec<bool>> {
+    let total: u64 = runs.iter().map(|(from, to)| to - from).sum();
+    if blocks.is_empty() || total > SCANNED_BYTES_MAX {
+        return None;
+    }
+    let mut order: Vec<usize> = (0..blocks.len()).collect();
+    order.sort_by_key(|&index| blocks[index].0);
+    let sorted: Vec<(u64, u64)> = order.iter().map(|&index| blocks[index]).collect();
+    let found = scan(memory, runs, &sorted)?;
+    let mut referenced = vec![false; blocks.len()];
+    for (place, &index) in order.iter().enumerate() {
+        referenced[index] = found[place];
+    }
+    Some(referenced)
+}
+
+fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Option<Vec<bool>> {
+    let begin = Instant::now();
+    let (least, most) = (
+        sorted.first()?.0,
+        sorted.iter().map(|(at, bytes)| at + bytes).max()?,
+    );
+    let mut found = vec![false; sorted.len()];
+    let mut bytes = vec![0; CHUNK_BYTES as usize];
+    for &(from, to) in runs {
+        for at in (from..to).step_by(CHUNK_BYTES as usize) {
+            if begin.elapsed() > SCAN_TIME_MAX {
+                return None;
+            }
+            let chunk = &mut bytes[..(to - at).min(CHUNK_BYTES) as usize];
+            // A page that went away in between holds no pointer any more.
+            if memory.read(at, chunk).is_none() {
+                continue;
+            }
+            for (index, word) in chunk.as_chunks::<8>().0.iter().enumerate() {
+                let word = u64::from_le_bytes(*word);
+                if word >= least && word < most {
+                    mark(sorted, word, at + index as u64 * 8, &mut found);
+                }
+            }
+        }
+    }
+    Some(found)
+}
+
+fn mark(sorted: &[(u64, u64)], word: u64, at: u64, found: &mut [bool]) {
+    let place = sorted.partition_point(|&(start, _)| start <= word);
+    let Some(place) = place.checked_sub(1) else {
+        return;
+    };
+    let (start, bytes) = sorted[place];
+    // A block that points to itself (an empty list) is not referenced by that.
+    let own = at >= start && at < start + bytes;
+    if word < start + bytes.max(1) && !own {
+        found[place] = true;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Fake(Vec<u8>);
+
+    impl Memory for Fake {
+        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+            let at = address as usize;
+            out.copy_from_slice(self.0.get(at..at.checked_add(out.len())?)?);
+            Some(())
+        }
+    }
+
+    #[test]
+    fn inner_pointers_count_and_own_ones_do_not() {
+        let mut memory = vec![0u8; 0x4000];
+        let mut put =
+            |at: usize, word: u64| memory[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        put(0x1000, 0x2010); // into the first block
+        put(0x2100, 0x2100); // the second block, to itself
+        put(0x1008, 0x2204); // into the third
+        let blocks = [(0x2200, 8), (0x2000, 0x20), (0x2100, 0x20), (0x2300, 16)];
+        let found = find_referenced(&Fake(memory), &[(0x1000, 0x4000)], &blocks);
+        assert_eq!(found.unwrap(), [true, true, false, false]);
+    }
+
+    #[test]
+    fn too_much_memory_is_no_answer() {
+        let runs = [(0, SCANNED_BYTES_MAX + 4096)];
+        assert_eq!(find_referenced(&Fake(Vec::new()), &runs, &[(16, 16)]), None);
+    }
+}

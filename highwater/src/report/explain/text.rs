@@ -1,0 +1,219 @@
+//! An explanation for a terminal: the sentence first, then the account, then the sites.
+
+use std::fmt::Write;
+
+use super::Explained;
+use crate::analyse::heap::account::{LiveBy, Part};
+use crate::analyse::heap::rank::{Site, frame_name};
+use crate::observe::heap::inhabitants::How;
+use crate::report::visible::{shortened, visible};
+use crate::units::written::{bytes, bytes_interval, bytes_per_hour, percent};
+
+/// Sites and frames that are shown; JSON and pprof have all.
+const SITES_SHOWN: usize = 5;
+const FRAMES_SHOWN: usize = 6;
+const COLUMNS: usize = 96;
+
+/// The whole text, ending with a newline.
+pub fn text(explained: &Explained) -> String {
+    let mut out = String::new();
+    head(explained, &mut out);
+    account(explained, &mut out);
+    sites("sites of the live heap", &explained.case.sites, &mut out);
+    sites("sites of mappings", &explained.case.mapping_sites, &mut out);
+    diff(explained, &mut out);
+    foot(explained, &mut out);
+    out
+}
+
+fn head(explained: &Explained, out: &mut String) {
+    let (case, verdict) = (&explained.case, &explained.verdict);
+    let command = shortened(&explained.command, 60);
+    let _ = writeln!(
+        out,
+        "{command} (pid {}), {:.0} s, {} looks\n",
+        explained.pid, case.observed_s, case.looks
+    );
+    let sentence = format!(
+        "{}: {} (confidence {:.2})",
+        verdict.cause.word().to_uppercase(),
+        visible(&verdict.sentence),
+        verdict.confidence
+    );
+    let _ = writeln!(out, "{}", textwrap::fill(&sentence, COLUMNS));
+    let next = format!("Next: {}", visible(&verdict.next_step));
+    let _ = writeln!(out, "{}\n", textwrap::fill(&next, COLUMNS));
+    for doubt in &verdict.doubts {
+        let _ = writeln!(
+            out,
+            "{}",
+            textwrap::fill(&format!("But: {}", visible(doubt)), COLUMNS)
+        );
+    }
+}
+
+fn account(explained: &Explained, out: &mut String) {
+    let case = &explained.case;
+    let row = |out: &mut String, name: &str, value: f64, part: Option<Part>| {
+        let slope = part.and_then(|part| case.growth.get(&part));
+        let slope = slope.map_or_else(String::new, |growth| bytes_per_hour(growth.slope_per_hour));
+        let _ = writeln!(out, "  {name:<24}{:>12}{slope:>18}", bytes(value));
+    };
+    for part in Part::SUM {
+        let undivided = case.account.live_by == LiveBy::Nobody
+            && matches!(
+                part,
+                Part::LiveHeap | Part::AllocatorHeld | Part::Fragmentation
+            );
+        if undivided {
+            let _ = writeln!(out, "  {:<24}{:>12}", name(part), "not known");
+        } else {
+            row(out, &name(part), case.account.part(part), Some(part));
+        }
+    }
+    row(out, "RSS", case.account.rss_bytes, None);
+    for part in Part::OF_WHICH {
+        row(
+            out,
+            &format!("  of which {}", name(part)),
+            case.account.part(part),
+            Some(part),
+        );
+    }
+    if case.account.swap > 0.0 {
+        row(out, "(swapped out)", case.account.swap, None);
+    }
+    let _ = writeln!(
+        out,
+        "  the probe accounts for {} of anonymous memory; live heap by {}",
+        percent(case.account.coverage),
+        live_by(case.account.live_by)
+    );
+    if let Some(witness) = case.account.witness {
+        let _ = writeln!(
+            out,
+            "  second witness: {} in use by glibc's own headers",
+            bytes(witness)
+        );
+    }
+}
+
+fn name(part: Part) -> String {
+    part.word().replace('_', " ")
+}
+
+fn live_by(by: LiveBy) -> &'static str {
+    match by {
+        LiveBy::ProbeExact => "the probe's exact counters (usable bytes)",
+        LiveBy::ProbeSampled => "the probe's samples (usable bytes)",
+        LiveBy::Headers => "glibc's own headers",
+        LiveBy::Nobody => "nobody",
+    }
+}
+
+fn sites(title: &str, sites: &[Site], out: &mut String) {
+    let shown: Vec<&Site> = sites.iter().take(SITES_SHOWN).collect();
+    if shown.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}, by share of growth:");
+    for site in shown {
+        let (lo, hi) = site.growth.interval();
+        let share = match site.share_of_growth {
+            0.0 => "-".to_owned(),
+            share => percent(share),
+        };
+        let _ = writeln!(
+            out,
+            "  {share:>8}  {} outstanding{}",
+            bytes_interval(site.growth.now.bytes, lo, hi),
+            ages(site)
+        );
+        for frame in site.frames.iter().take(FRAMES_SHOWN) {
+            let file = frame.file.as_deref().unwrap_or(&frame.module);
+            let line = frame
+                .line
+                .map_or_else(String::new, |line| format!(":{line}"));
+            let place = format!("{} {}{line}", frame_name(frame), file);
+            let _ = writeln!(out, "            {}", shortened(&place, COLUMNS - 12));
+        }
+    }
+}
+
+fn ages(site: &Site) -> String {
+    if site.growth.allocated_bytes == 0.0 {
+        return String::new();
+    }
+    let lost = site.lost.map_or_else(String::new, |(lost, asked)| {
+        format!("; nothing points to {lost} of {asked}")
+    });
+    format!(
+        ", {} freed; age {:.0} s median, {:.0} s oldest{lost}",
+        percent(site.growth.freed_share()),
+        site.growth.ages.median_s,
+        site.growth.ages.max_s
+    )
+}
+
+fn diff(explained: &Explained, out: &mut String) {
+    let Some(diff) = &explained.diff else { return };
+    let _ = writeln!(out, "\nfrom {:.0} s to {:.0} s:", diff.from_s, diff.to_s);
+    for (name, before, after) in &diff.parts {
+        if before != after {
+            let grown = bytes(after - before);
+            let _ = writeln!(
+                out,
+                "  {name:<24}{:>12} -> {:>12}{grown:>14}",
+                bytes(*before),
+                bytes(*after)
+            );
+        }
+    }
+    sites("sites between the two moments", &diff.sites, out);
+}
+
+fn foot(explained: &Explained, out: &mut String) {
+    out.push('\n');
+    for (allocator, seen) in &explained.allocators {
+        let how = match allocator.how {
+            How::Preloaded => "preloaded",
+            How::Linked => "linked in",
+            How::Libc => "of the C library",
+        };
+        let version = allocator.version.as_deref().unwrap_or("");
+        let sight = if *seen {
+            "seen by the probe"
+        } else {
+            "not seen"
+        };
+        let _ = writeln!(
+            out,
+            "allocator {} {version} ({how}), {sight}",
+            allocator.name
+        );
+    }
+    if let Some(probe) = explained.probe {
+        let _ = writeln!(
+            out,
+            "probe: {} of its own, {} samples, {} dropped, {:.1} ns per malloc and free",
+            bytes(probe.metadata_bytes as f64),
+            probe.samples,
+            probe.dropped,
+            probe.ns_per_pair
+        );
+    }
+    for other in &explained.others {
+        let _ = writeln!(
+            out,
+            "also pid {} ({}): RSS {}, grew by {}{}",
+            other.pid,
+            shortened(&other.command, 40),
+            bytes(other.rss_bytes),
+            bytes(other.grown_bytes),
+            if other.ended { ", ended" } else { "" }
+        );
+    }
+    for note in &explained.notes {
+        let _ = writeln!(out, "{}", textwrap::fill(&visible(note), COLUMNS));
+    }
+}

@@ -1,0 +1,289 @@
+//! The cause when something grows.
+
+use super::{Case, Cause, CauseVerdict, Owner, Sight, heap};
+use crate::analyse::heap::account::{LiveBy, Part};
+use crate::analyse::heap::growth::Growth;
+use crate::units::written::{bytes, bytes_per_hour, percent};
+
+/// Share of a growth that LazyFree or untouched huge pages must make up to be its cause.
+const MOST: f64 = 0.5;
+
+/// What grew, as far as causes are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Live,
+    Retained,
+    Stacks,
+    Anonymous,
+    Files,
+    Shared,
+}
+
+/// `None` when nothing grows.
+pub fn judge(case: &Case) -> Option<CauseVerdict> {
+    let groups = [
+        (Group::Live, case.part(Part::LiveHeap)),
+        (Group::Retained, case.retained()),
+        (Group::Stacks, case.part(Part::ThreadStacks)),
+        (Group::Anonymous, case.part(Part::AnonymousMappings)),
+        (Group::Files, case.part(Part::FileMaps)),
+        (Group::Shared, case.part(Part::SharedMemory)),
+    ];
+    let growing = groups.into_iter().filter(|(_, growth)| case.grows(growth));
+    let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
+    Some(match group {
+        Group::Live => live(case, &growth),
+        Group::Retained => special(case, &growth).unwrap_or_else(|| retention(case, &growth)),
+        Group::Anonymous => special(case, &growth).unwrap_or_else(|| anonymous(case, &growth)),
+        Group::Stacks => stacks(case, &growth),
+        Group::Files => files(case, &growth),
+        Group::Shared => shared(case, &growth),
+    })
+}
+
+pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str) -> CauseVerdict {
+    CauseVerdict {
+        cause,
+        confidence,
+        sentence,
+        next_step: next_step.to_owned(),
+        doubts: Vec::new(),
+    }
+}
+
+/// "12 MiB in 51 s (830 MiB/h)"
+pub fn rate(case: &Case, growth: &Growth) -> String {
+    let slope = bytes_per_hour(growth.slope_per_hour);
+    format!(
+        "{} in {:.0} s ({slope})",
+        bytes(growth.bytes),
+        case.observed_s
+    )
+}
+
+fn live(case: &Case, growth: &Growth) -> CauseVerdict {
+    if case.account.live_by != LiveBy::Headers {
+        return heap::judge(case, growth);
+    }
+    let mut sentence = format!(
+        "the live heap grows by {}, by glibc's own headers; without the probe nothing tells at \
+         which site, nor whether it is a leak or a cache that fills",
+        rate(case, growth)
+    );
+    if case.inhabitants.is_static {
+        sentence
+            .push_str("; the program is static, so that no library can be put before its malloc");
+        return verdict(Cause::Blind, 0.9, sentence, STATIC_NEXT);
+    }
+    let next = format!("restart it with the probe: {}", case.restart);
+    verdict(Cause::Filling, 0.5, sentence, &next)
+}
+
+const STATIC_NEXT: &str = "link the program dynamically for a test and explain that, or meter its \
+    allocator from inside (the crate highwater-alloc for Rust)";
+
+/// LazyFree and huge pages are shares of other parts: the cause when they are most of a growth.
+fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
+    let lazy = case.part(Part::LazyFree);
+    if lazy.still && lazy.bytes > MOST * growth.bytes {
+        return Some(super::level::lazy_free(case, 0.9));
+    }
+    let huge = case
+        .huge_untouched
+        .filter(|huge| huge.still && huge.bytes > MOST * growth.bytes)?;
+    let sentence = format!(
+        "transparent huge pages: RSS grows by {}, and {} of it lies in huge pages that the program \
+         never wrote; what it asked for is smaller than what the kernel gave",
+        rate(case, growth),
+        percent((huge.bytes / growth.bytes).min(1.0))
+    );
+    Some(verdict(
+        Cause::Hugepages,
+        0.85,
+        sentence,
+        super::level::HUGE_NEXT,
+    ))
+}
+
+fn retention(case: &Case, growth: &Growth) -> CauseVerdict {
+    let (held, torn) = (
+        case.part(Part::AllocatorHeld),
+        case.part(Part::Fragmentation),
+    );
+    let is_torn = torn.bytes > held.bytes;
+    let live = case.part(Part::LiveHeap);
+    let which = if is_torn {
+        "in pages that live blocks keep (fragmentation)"
+    } else {
+        "in free pages that the allocator keeps (allocator-held)"
+    };
+    let sentence = format!(
+        "retention: free heap grows by {}, most of it {which}, while the live heap {}{}",
+        rate(case, growth),
+        moved(&live),
+        survivors(case)
+    );
+    let confidence = if live.bytes < 0.2 * growth.bytes {
+        0.9
+    } else {
+        0.7
+    };
+    verdict(
+        Cause::Retention,
+        confidence,
+        sentence,
+        retention_next(is_torn),
+    )
+}
+
+pub fn retention_next(is_torn: bool) -> &'static str {
+    if is_torn {
+        "run an experiment with other allocators as arms (`highwater init --pid PID`); if they all \
+         keep it, allocate what lives long apart from what lives short"
+    } else {
+        "run an experiment with other allocators and their purge settings as arms (`highwater init \
+         --pid PID`): glibc with MALLOC_ARENA_MAX=2 or a trim threshold, jemalloc with a shorter decay"
+    }
+}
+
+pub fn survivors(case: &Case) -> String {
+    case.survivors
+        .as_ref()
+        .map_or_else(String::new, |words| format!("; {words}"))
+}
+
+fn moved(growth: &Growth) -> String {
+    if growth.bytes.abs() < 0.05 * growth.level.max(1.0) {
+        format!("stays at {}", bytes(growth.level))
+    } else {
+        format!(
+            "moved by {} to {}",
+            bytes(growth.bytes),
+            bytes(growth.level)
+        )
+    }
+}
+
+fn anonymous(case: &Case, growth: &Growth) -> CauseVerdict {
+    let rate = rate(case, growth);
+    match &case.owner {
+        Owner::Runtime(runtime) => {
+            let word = runtime.word();
+            let sentence = format!(
+                "the {word} runtime's own heap grows by {rate}; the probe sees mappings and native \
+                 allocations, not the objects in it"
+            );
+            verdict(Cause::Managed, 0.9, sentence, managed_next(*runtime))
+        }
+        Owner::Linked(name) => blind_linked(case, name, &rate),
+        Owner::Program => {
+            let site = case.mapping_sites.first();
+            let name = site.map_or_else(String::new, |site| format!(" at {}", heap::named(site)));
+            let sentence =
+                format!("mappings that the program asks for itself grow by {rate}{name}");
+            let next = "unmap what is not needed any more, or give it back with \
+                madvise(MADV_DONTNEED); another allocator cannot help";
+            verdict(Cause::Mapping, 0.9, sentence, next)
+        }
+        Owner::Unknown => anonymous_unknown(case, &rate),
+    }
+}
+
+fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
+    if case.inhabitants.is_static || case.sight == Sight::SeesNothing {
+        let libc = if case.inhabitants.is_musl {
+            "static, on musl"
+        } else {
+            "static"
+        };
+        let why = if case.inhabitants.is_static {
+            format!("the program is {libc}: no library can be put before its allocator")
+        } else {
+            "no allocation of this program reaches the probe: its allocator is inside it".to_owned()
+        };
+        let sentence = format!("anonymous memory grows by {rate}, and {why}");
+        return verdict(Cause::Blind, 0.85, sentence, STATIC_NEXT);
+    }
+    let sentence =
+        format!("anonymous mappings outside of any heap grow by {rate}; their caller is not known");
+    let next = "trace the mmap calls (perf trace -e mmap -p PID), or restart it with the probe";
+    verdict(Cause::Mapping, 0.6, sentence, next)
+}
+
+fn blind_linked(case: &Case, name: &str, rate: &str) -> CauseVerdict {
+    let seen = if case.account.live > 0.0 && case.sight == Sight::Sees {
+        format!(
+            " (what goes through malloc, {}, is seen and does not explain it)",
+            bytes(case.account.live)
+        )
+    } else {
+        String::new()
+    };
+    let sentence = format!(
+        "the memory that grows ({rate}) belongs to {name}, which is linked into the program: its \
+         calls do not pass through malloc and the probe is blind to them{seen}"
+    );
+    let next = format!(
+        "build once with the system allocator and explain that, or meter {name} from inside (the \
+         crate highwater-alloc for Rust; its own statistics otherwise)"
+    );
+    verdict(Cause::Blind, 0.9, sentence, &next)
+}
+
+fn managed_next(runtime: crate::observe::heap::inhabitants::Runtime) -> &'static str {
+    use crate::observe::heap::inhabitants::Runtime::*;
+    match runtime {
+        Go => "take two heap profiles with net/http/pprof and compare them: go tool pprof -base",
+        Jvm => "jcmd PID GC.heap_info, then jcmd PID GC.class_histogram twice; NMT for the rest",
+        Node => {
+            "take two heap snapshots (node --inspect, or v8.writeHeapSnapshot) and compare them"
+        }
+        Python => {
+            "tracemalloc in the program, or start it with PYTHONMALLOC=malloc under explain so \
+            that every object is seen"
+        }
+        Dotnet => "dotnet-gcdump collect -p PID twice, and compare",
+        Ruby => "ObjectSpace.dump_all twice, and compare",
+    }
+}
+
+fn stacks(case: &Case, growth: &Growth) -> CauseVerdict {
+    let threads = if case.threads_last > case.threads_first {
+        format!(
+            "; threads rose from {} to {}",
+            case.threads_first, case.threads_last
+        )
+    } else {
+        "; the number of threads is the same, so they go deeper, or ended ones were never joined"
+            .into()
+    };
+    let sentence = format!("stacks of threads grow by {}{threads}", rate(case, growth));
+    let next = "look at who starts threads and who joins them (pstack, /proc/PID/task); a pool, or \
+        pthread_detach, bounds them";
+    verdict(Cause::Stacks, 0.9, sentence, next)
+}
+
+fn files(case: &Case, growth: &Growth) -> CauseVerdict {
+    let which = case.grown_files.first();
+    let name = which.map_or_else(String::new, |(name, grown)| {
+        format!(", {} of it {name}", bytes(*grown))
+    });
+    let sentence = format!(
+        "resident pages of mapped files grow by {}{name}; the kernel takes clean ones back under pressure",
+        rate(case, growth)
+    );
+    let next = "no leak: limit it with madvise(MADV_DONTNEED) or MADV_RANDOM on the mapping, or read \
+        the file in pieces; watch RSS less file maps instead of RSS";
+    verdict(Cause::Files, 0.9, sentence, next)
+}
+
+fn shared(case: &Case, growth: &Growth) -> CauseVerdict {
+    let which = case.grown_files.first();
+    let name = which.map_or_else(String::new, |(name, grown)| {
+        format!(", {} of it {name}", bytes(*grown))
+    });
+    let sentence = format!("shared memory grows by {}{name}", rate(case, growth));
+    let next = "look at who writes to it: shared memory and memfd are freed only when the last \
+        mapping and the file are gone";
+    verdict(Cause::Mapping, 0.85, sentence, next)
+}

@@ -1,0 +1,124 @@
+//! Leak, or a cache that fills: the site that grew most decides.
+//!
+//! *Leak* when at least half of its older blocks that were asked after are pointed to by nothing; or
+//! when it has turned over (as much was freed there as is outstanding) and grows all the same.
+//! *Filling* otherwise: nothing, or too little, has been freed there to tell.
+
+use super::grown::{rate, verdict};
+use super::{Case, Cause, CauseVerdict};
+use crate::analyse::heap::growth::Growth;
+use crate::analyse::heap::rank::Site;
+use crate::units::written::percent;
+
+/// Blocks that must have been asked after before "lost" is believed.
+const ASKED_MIN: usize = 4;
+/// Share of them that must be lost.
+const LOST_SHARE: f64 = 0.5;
+/// Freed share from which a site has turned over: as much was freed as is outstanding.
+const TURNED_OVER: f64 = 0.5;
+/// Freed samples that make the freed share believable.
+const FREED_MIN: u64 = 8;
+
+/// Judges the growth of the live heap.
+pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
+    let Some(site) = case.sites.first().filter(|site| site.share_of_growth > 0.0) else {
+        return nameless(case, growth);
+    };
+    let rate = rate(case, growth);
+    let place = named(site);
+    let share = percent(site.share_of_growth.min(1.0));
+    let others = others(case);
+    if is_lost(site) {
+        let (lost, asked) = site.lost.unwrap_or_default();
+        let sentence = format!(
+            "leak at {place}: the live heap grows by {rate}, {share} of it there, and nothing points \
+             any more to {lost} of {asked} of its older blocks{others}"
+        );
+        return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
+    }
+    if has_turned_over(site) {
+        let sentence = format!(
+            "leak at {place}: the live heap grows by {rate}, {share} of it there; {} of what it \
+             allocated was freed again, and what stays still grows (oldest {:.0} s){others}",
+            percent(site.growth.freed_share()),
+            site.growth.ages.max_s
+        );
+        return verdict(Cause::Leak, sure(site, 0.85), sentence, &leak_next(site));
+    }
+    let freed = match site.growth.freed_samples {
+        0 => "nothing from there has been freed yet".to_owned(),
+        _ => format!(
+            "only {} of it has been freed",
+            percent(site.growth.freed_share())
+        ),
+    };
+    let sentence = format!(
+        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; it is still \
+         referenced, so it is a cache or a collection that fills, or one that is never emptied{others}"
+    );
+    let next = format!(
+        "look at what keeps the blocks of {}: a bound or an expiry means it will level off, and a \
+         longer --duration shows that; without one it is a leak",
+        site.name()
+    );
+    verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
+}
+
+fn is_lost(site: &Site) -> bool {
+    site.lost
+        .is_some_and(|(lost, asked)| asked >= ASKED_MIN && lost as f64 >= LOST_SHARE * asked as f64)
+}
+
+fn has_turned_over(site: &Site) -> bool {
+    site.growth.freed_samples >= FREED_MIN && site.growth.freed_share() >= TURNED_OVER
+}
+
+/// The growth is certain; which site it is becomes so with samples.
+fn sure(site: &Site, most: f64) -> f64 {
+    let samples = site.growth.now.samples as f64;
+    most * (1.0 - 1.0 / (1.0 + samples / 3.0)).max(0.4)
+}
+
+fn others(case: &Case) -> String {
+    let next = case.sites.get(1).filter(|site| site.share_of_growth > 0.05);
+    next.map_or_else(String::new, |site| {
+        format!(
+            "; next is {} with {}",
+            named(site),
+            percent(site.share_of_growth)
+        )
+    })
+}
+
+/// `leak (relay.zig:42)`, or `/srv/app+0x1f, which has no symbols`.
+pub fn named(site: &Site) -> String {
+    let Some(frame) = site.frames.first() else {
+        return "an unknown site".to_owned();
+    };
+    let file = frame
+        .file
+        .as_deref()
+        .map(|file| file.rsplit('/').next().unwrap_or(file));
+    match (&frame.function, file, frame.line) {
+        (None, ..) => format!("{}, which has no symbols", site.name()),
+        (Some(name), Some(file), Some(line)) => format!("{name} ({file}:{line})"),
+        (Some(name), ..) => name.clone(),
+    }
+}
+
+fn leak_next(site: &Site) -> String {
+    format!(
+        "read {}: every block that it allocates needs an owner that frees it; another allocator \
+         cannot help",
+        named(site)
+    )
+}
+
+fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
+    let sentence = format!(
+        "the live heap grows by {}, spread over sites none of which grows by more than chance yet",
+        rate(case, growth)
+    );
+    let next = "observe longer (--duration): the samples name the site as they become more";
+    verdict(Cause::Filling, 0.4, sentence, next)
+}

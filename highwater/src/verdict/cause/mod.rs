@@ -1,0 +1,228 @@
+//! Why a process's memory grows, or where it stays: one cause, how sure, one sentence, the next step.
+//!
+//! The rule, in prose. A part of the account counts as growing when it rose between the first and
+//! the last quarter of the window by more than 256 KiB, 1 % of RSS and six times its own scatter,
+//! and still rises. The part that grew most decides:
+//!
+//! | grows | cause |
+//! |---|---|
+//! | live heap | *leak* or *filling*, by the site that grew most ([`heap`]) |
+//! | allocator-held or fragmentation | *retention*; *lazyfree* or *hugepages* when those are half of it |
+//! | anonymous mappings | *mapping*; *managed* or *blind* when a runtime or a linked-in allocator owns them |
+//! | thread stacks, file maps, shared memory | *stacks*, *files*, *mapping* |
+//!
+//! When nothing grows, half of RSS in LazyFree pages, untouched huge pages or free heap below an
+//! earlier peak of the live heap is named all the same; else it is *flat*.
+
+mod grown;
+mod heap;
+mod level;
+pub mod owner;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::analyse::heap::account::{Account, Part};
+use crate::analyse::heap::growth::Growth;
+use crate::analyse::heap::rank::Site;
+use crate::observe::heap::inhabitants::{Allocator, Inhabitants, Runtime};
+
+/// Growth below this is none, whatever its share.
+const GROWN_BYTES_MIN: f64 = 262_144.0;
+/// Growth below this share of RSS is none.
+const GROWN_SHARE: f64 = 0.01;
+/// Growth below this many scatters is none.
+const GROWN_NOISES: f64 = 6.0;
+
+/// What makes memory grow, or keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Cause {
+    /// A site's live memory grows beyond its turnover, or nothing points to it any more.
+    Leak,
+    /// A site grows from which next to nothing was freed yet: a leak, or a cache that fills.
+    Filling,
+    /// The live heap is flat, the rest of the heap is not.
+    Retention,
+    /// Mappings that the program asked for itself.
+    Mapping,
+    Stacks,
+    Files,
+    /// Pages given back with MADV_FREE, which the kernel has not taken yet.
+    Lazyfree,
+    /// Transparent huge pages, most of them never written.
+    Hugepages,
+    /// A runtime with a heap of its own holds it.
+    Managed,
+    Flat,
+    /// It grows where the probe cannot look.
+    Blind,
+}
+
+impl Cause {
+    /// As in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cause::Leak => "leak",
+            Cause::Filling => "filling",
+            Cause::Retention => "retention",
+            Cause::Mapping => "mapping",
+            Cause::Stacks => "stacks",
+            Cause::Files => "files",
+            Cause::Lazyfree => "lazyfree",
+            Cause::Hugepages => "hugepages",
+            Cause::Managed => "managed",
+            Cause::Flat => "flat",
+            Cause::Blind => "blind",
+        }
+    }
+}
+
+/// The verdict on one process.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CauseVerdict {
+    pub cause: Cause,
+    /// 0 to 1.
+    pub confidence: f64,
+    pub sentence: String,
+    pub next_step: String,
+    /// Facts behind it that contradict each other or limit it, a sentence each.
+    pub doubts: Vec<String>,
+}
+
+/// Who owns the anonymous mappings that grow.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Owner {
+    /// The program called mmap at a known place.
+    Program,
+    /// An allocator that the program was linked with.
+    Linked(String),
+    Runtime(Runtime),
+    #[default]
+    Unknown,
+}
+
+/// How the probe stands to the process.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Sight {
+    /// It counts.
+    Sees,
+    /// It is loaded and no allocation came by.
+    SeesNothing,
+    /// It is not there; why, in words.
+    Absent(String),
+    /// Highwater was not asked to load it (`--pid`).
+    #[default]
+    NotAsked,
+}
+
+/// All that the verdict is made from.
+#[derive(Debug, Clone, Default)]
+pub struct Case {
+    pub observed_s: f64,
+    pub looks: usize,
+    /// The last account.
+    pub account: Account,
+    /// Growth of each part, of those that could be judged.
+    pub growth: BTreeMap<Part, Growth>,
+    pub rss: Option<Growth>,
+    pub huge_untouched: Option<Growth>,
+    /// Of the live heap.
+    pub sites: Vec<Site>,
+    /// Of the mappings that the program made.
+    pub mapping_sites: Vec<Site>,
+    pub owner: Owner,
+    /// Files and shared memory that grew most, with bytes.
+    pub grown_files: Vec<(String, f64)>,
+    pub threads_first: usize,
+    pub threads_last: usize,
+    pub inhabitants: Inhabitants,
+    pub sight: Sight,
+    /// The size classes of the survivors that keep pages, in words.
+    pub survivors: Option<String>,
+    /// The line that starts this program again with the probe.
+    pub restart: String,
+}
+
+impl Case {
+    pub fn part(&self, part: Part) -> Growth {
+        self.growth.get(&part).copied().unwrap_or_default()
+    }
+
+    /// Whether a growth is more than nothing, and goes on.
+    pub fn grows(&self, growth: &Growth) -> bool {
+        let least = GROWN_BYTES_MIN.max(GROWN_SHARE * self.account.rss_bytes);
+        growth.still && growth.bytes > least.max(GROWN_NOISES * growth.noise)
+    }
+
+    /// Free heap: allocator-held and fragmentation together.
+    pub fn retained(&self) -> Growth {
+        let (held, torn) = (
+            self.part(Part::AllocatorHeld),
+            self.part(Part::Fragmentation),
+        );
+        Growth {
+            bytes: held.bytes + torn.bytes,
+            slope_per_hour: held.slope_per_hour + torn.slope_per_hour,
+            // One may shrink in favour of the other: together they must rise.
+            still: (held.still && held.bytes > -torn.bytes)
+                || (torn.still && torn.bytes > -held.bytes),
+            level: held.level + torn.level,
+            peak: held.peak.max(torn.peak),
+            noise: held.noise.min(torn.noise),
+        }
+    }
+
+    /// Allocators that the program carries under names of its own.
+    pub fn linked_inside(&self) -> impl Iterator<Item = &Allocator> {
+        self.inhabitants
+            .allocators
+            .iter()
+            .filter(|allocator| allocator.inside_program)
+    }
+
+    pub fn runtime(&self) -> Option<Runtime> {
+        self.inhabitants.runtimes.first().copied()
+    }
+}
+
+/// Judges one process.
+pub fn judge(case: &Case) -> CauseVerdict {
+    let mut verdict = grown::judge(case).unwrap_or_else(|| level::judge(case));
+    verdict.doubts.extend(doubts(case));
+    verdict
+}
+
+fn doubts(case: &Case) -> Vec<String> {
+    use crate::units::written::{bytes, percent};
+    let mut doubts = Vec::new();
+    if let Some(witness) = case.account.witness {
+        let (live, least) = (case.account.live, 1_048_576.0);
+        if (witness - live).abs() > 0.2 * witness.max(live) + least {
+            doubts.push(format!(
+                "glibc's own headers show {} in use where the probe counts {} live: part of the \
+                 heap was allocated before the probe saw it, or past it",
+                bytes(witness),
+                bytes(live)
+            ));
+        }
+    }
+    let unexplained = case.account.unexplained() / case.account.rss_bytes.max(1.0);
+    if unexplained.abs() > 0.05 {
+        let share = percent(unexplained);
+        doubts.push(format!(
+            "{share} of RSS is unexplained: the parts do not add up"
+        ));
+    }
+    if case.looks < crate::analyse::heap::growth::LOOKS_MIN {
+        doubts.push(format!(
+            "only {} looks: growth cannot be judged yet",
+            case.looks
+        ));
+    }
+    doubts
+}
+
+#[cfg(test)]
+mod tests;

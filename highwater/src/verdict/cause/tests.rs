@@ -1,0 +1,156 @@
+//! Cases with a known cause, part by part.
+
+use super::*;
+use crate::analyse::heap::account::LiveBy;
+use crate::analyse::heap::sites::{Ages, Outstanding, SiteGrowth};
+use crate::observe::heap::symbols::Frame;
+
+const MIB: f64 = 1_048_576.0;
+
+fn grown(mib: f64) -> Growth {
+    Growth {
+        bytes: mib * MIB,
+        slope_per_hour: mib * MIB * 70.0,
+        still: mib > 0.0,
+        level: 20.0 * MIB,
+        peak: 20.0 * MIB,
+        noise: 1000.0,
+    }
+}
+
+fn case(growths: &[(Part, f64)]) -> Case {
+    let account = Account {
+        rss_bytes: 50.0 * MIB,
+        live: 20.0 * MIB,
+        held: 5.0 * MIB,
+        anonymous: 25.0 * MIB,
+        live_by: LiveBy::ProbeExact,
+        ..Account::default()
+    };
+    Case {
+        observed_s: 60.0,
+        looks: 60,
+        account,
+        growth: growths
+            .iter()
+            .map(|(part, mib)| (*part, grown(*mib)))
+            .collect(),
+        rss: Some(grown(1.0)),
+        sight: Sight::Sees,
+        ..Case::default()
+    }
+}
+
+fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
+    Site {
+        frames: vec![Frame {
+            function: Some(name.into()),
+            ..Frame::default()
+        }],
+        growth: SiteGrowth {
+            now: Outstanding {
+                bytes: MIB,
+                variance: 0.0,
+                blocks: 9.0,
+                samples: 60,
+            },
+            grown_bytes: MIB,
+            allocated_bytes: 100.0,
+            freed_bytes: freed_share * 100.0,
+            freed_samples: (freed_share * 100.0) as u64,
+            ages: Ages {
+                max_s: 50.0,
+                ..Ages::default()
+            },
+            ..SiteGrowth::default()
+        },
+        share_of_growth: 0.99,
+        lost,
+        ..Site::default()
+    }
+}
+
+#[test]
+fn lost_blocks_are_a_leak_and_kept_ones_fill() {
+    let mut leak = case(&[(Part::LiveHeap, 5.0)]);
+    leak.sites = vec![site("leak", 0.0, Some((30, 32)))];
+    let verdict = judge(&leak);
+    assert_eq!(verdict.cause, Cause::Leak);
+    assert!(
+        verdict.sentence.contains("30 of 32") && verdict.confidence > 0.9,
+        "{verdict:?}"
+    );
+    leak.sites = vec![site("cache_put", 0.0, Some((0, 32)))];
+    assert_eq!(judge(&leak).cause, Cause::Filling);
+    leak.sites = vec![site("cache_put", 0.0, None)];
+    assert_eq!(judge(&leak).cause, Cause::Filling);
+    leak.sites = vec![site("half_freed", 0.9, None)];
+    assert_eq!(judge(&leak).cause, Cause::Leak, "it has turned over");
+}
+
+#[test]
+fn the_part_that_grew_most_decides() {
+    let cause = |growths: &[(Part, f64)]| judge(&case(growths)).cause;
+    assert_eq!(
+        cause(&[(Part::Fragmentation, 9.0), (Part::LiveHeap, 0.1)]),
+        Cause::Retention
+    );
+    assert_eq!(cause(&[(Part::AllocatorHeld, 9.0)]), Cause::Retention);
+    assert_eq!(cause(&[(Part::AnonymousMappings, 9.0)]), Cause::Mapping);
+    assert_eq!(cause(&[(Part::ThreadStacks, 9.0)]), Cause::Stacks);
+    assert_eq!(
+        cause(&[(Part::FileMaps, 9.0), (Part::ThreadStacks, 2.0)]),
+        Cause::Files
+    );
+    assert_eq!(cause(&[(Part::SharedMemory, 9.0)]), Cause::Mapping);
+    assert_eq!(cause(&[(Part::LiveHeap, 0.1)]), Cause::Flat);
+    // What one share of free heap loses to the other is no growth.
+    assert_eq!(
+        cause(&[(Part::Fragmentation, 9.0), (Part::AllocatorHeld, -9.0)]),
+        Cause::Flat
+    );
+}
+
+#[test]
+fn shares_of_a_growth_are_its_cause_when_they_are_most_of_it() {
+    let lazy = case(&[(Part::AnonymousMappings, 9.0), (Part::LazyFree, 8.0)]);
+    assert_eq!(judge(&lazy).cause, Cause::Lazyfree);
+    let mut huge = case(&[(Part::AnonymousMappings, 9.0), (Part::HugePages, 9.0)]);
+    assert_eq!(
+        judge(&huge).cause,
+        Cause::Mapping,
+        "written huge pages are ordinary memory"
+    );
+    huge.huge_untouched = Some(grown(8.5));
+    assert_eq!(judge(&huge).cause, Cause::Hugepages);
+}
+
+#[test]
+fn owners_of_anonymous_memory() {
+    let mut case = case(&[(Part::AnonymousMappings, 9.0)]);
+    case.owner = Owner::Linked("jemalloc".into());
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Blind);
+    assert!(verdict.sentence.contains("jemalloc"));
+    case.owner = Owner::Runtime(Runtime::Go);
+    assert_eq!(judge(&case).cause, Cause::Managed);
+    case.owner = Owner::Unknown;
+    case.inhabitants.is_static = true;
+    assert_eq!(judge(&case).cause, Cause::Blind);
+}
+
+#[test]
+fn memory_that_stays_after_a_peak_is_retention() {
+    let mut case = case(&[(Part::LiveHeap, 0.0)]);
+    case.account.live = 2.0 * MIB;
+    case.account.held = 40.0 * MIB;
+    assert_eq!(judge(&case).cause, Cause::Retention, "the peak was 20 MiB");
+    case.account.live = 15.0 * MIB;
+    assert_eq!(
+        judge(&case).cause,
+        Cause::Flat,
+        "a heap that is full of use is no retention"
+    );
+    case.account.lazy_free = 30.0 * MIB;
+    assert_eq!(judge(&case).cause, Cause::Lazyfree);
+}

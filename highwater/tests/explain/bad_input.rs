@@ -1,0 +1,78 @@
+//! What cannot be explained is said in clear words, with the exit code that docs/explain.md gives.
+
+use std::process::Command;
+
+use crate::stage::{Running, compile, explain, parsed, cause};
+
+fn refused(words: &[&str], code: i32, expected: &str) {
+    let output = explain(words);
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(code), "{words:?}: {err}");
+    assert!(err.contains(expected), "{words:?}: {err}");
+}
+
+#[test]
+fn mistakes_are_usage() {
+    refused(&[], 2, "required");
+    refused(&["--pid", "1", "--", "true"], 2, "cannot be used with");
+    refused(&["--duration", "0s", "--pid", "1"], 2, "longer than nothing");
+    refused(&["--diff", "9s,3s", "--pid", "1"], 2, "FROM,TO");
+    refused(&["--flamegraph", "x.png", "--pid", "1"], 2, ".svg or .html");
+    refused(&["--pprof", "/nowhere/at/all/x", "--pid", "1"], 2, "is not there");
+}
+
+#[test]
+fn programs_and_pids_that_are_not_there() {
+    refused(&["--", "/nowhere/at-all"], 4, "no such file");
+    refused(&["--", "no-such-program-anywhere"], 4, "not found in PATH");
+    refused(&["--pid", "2147483000"], 4, "no process with pid");
+    refused(&["--quiet", "--", "true"], 4, "ended at once");
+}
+
+#[test]
+fn a_kernel_thread_has_no_memory() {
+    // Pid 2 is kthreadd, except in a pid namespace of its own.
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        refused(&["--pid", "2", "--quiet"], 4, "no memory of its own");
+    } else {
+        println!("SKIPPED: pid 2 is no kernel thread here");
+    }
+}
+
+#[test]
+fn a_process_of_another_user_is_said_to_be_one() {
+    if !rustix::process::geteuid().is_root() {
+        refused(&["--pid", "1", "--quiet"], 4, "may not be read");
+        return;
+    }
+    let found = Command::new("setpriv").arg("--version").output();
+    if found.is_err() {
+        println!("SKIPPED: setpriv is missing, nobody to be");
+        return;
+    }
+    let running = Running::start(Command::new("sleep").arg("30"));
+    // The binary may lie where nobody may not look: then this says nothing.
+    let output = Command::new("setpriv")
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .arg(env!("CARGO_BIN_EXE_highwater"))
+        .args(["explain", "--quiet", "--pid", &running.pid()])
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    if output.status.code() == Some(4) {
+        assert!(err.contains("may not be read"), "{err}");
+    } else {
+        println!("SKIPPED: nobody cannot run the binary: {err}");
+    }
+}
+
+#[test]
+fn a_static_program_is_blind_or_told_by_headers() {
+    let program = compile("gcc", "shapes.c", &["-static"], "shapes-static");
+    let words = ["--json", "--quiet", "--duration", "8s", "--every", "300ms", "--"];
+    let output = explain(&[&words[..], &[program.to_str().unwrap(), "leak"]].concat());
+    let json = parsed(&output);
+    assert_eq!(cause(&json), "blind", "{json:#}");
+    assert!(json["probe_absent"].as_str().unwrap().contains("static"), "{json:#}");
+    assert!(json["verdict"]["next_step"].as_str().unwrap().contains("dynamically"), "{json:#}");
+}

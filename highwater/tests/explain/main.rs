@@ -1,0 +1,6 @@
+//! `highwater explain` on programs whose fault is known. CI runs a handful; the whole table, other
+//! allocators and languages are `#[ignore]`d for their length (`make test-long`).
+
+mod bad_input;
+mod shapes;
+mod stage;

@@ -1,0 +1,76 @@
+//! Shapes of growth in C under glibc.
+
+use std::process::Command;
+
+use crate::stage::{
+    Running, assert_adds_up, cause, explain, explained, parsed, part, probe, shapes, top_function,
+};
+
+/// Explains one shape and checks cause, site and the sum.
+fn check(shape: &str, duration: &str, cause_wanted: &str, function: Option<&str>) {
+    if probe().is_none() {
+        return;
+    }
+    let program = shapes();
+    let json = explained(duration, &[program.to_str().unwrap(), shape]);
+    assert_eq!(cause(&json), cause_wanted, "{shape}: {json:#}");
+    assert_adds_up(&json);
+    if let Some(function) = function {
+        assert_eq!(top_function(&json), function, "{shape}: {json:#}");
+        assert!(json["sites"][0]["share_of_growth"].as_f64().unwrap() > 0.8, "{shape}: {json:#}");
+    }
+}
+
+#[test]
+fn a_leak_is_named_with_its_function() {
+    check("leak", "12s", "leak", Some("forget_session"));
+}
+
+#[test]
+fn a_forked_child_is_followed() {
+    check("leak-child", "12s", "leak", Some("forget_session"));
+}
+
+#[test]
+fn mappings_are_told_from_the_heap() {
+    check("mapping", "10s", "mapping", Some("open_window"));
+}
+
+#[test]
+fn fragmentation_is_retention() {
+    check("frag", "15s", "retention", None);
+}
+
+#[test]
+#[ignore = "two minutes: every other shape"]
+fn every_other_shape() {
+    check("leak-wrapped", "15s", "leak", Some("open_ticket"));
+    check("leak-large", "15s", "leak", Some("forget_session"));
+    check("leak-kept", "15s", "leak", Some("take_request"));
+    check("leak-threads", "15s", "leak", Some("forget_session"));
+    check("filling", "15s", "filling", Some("cache_put"));
+    check("cache", "15s", "flat", None);
+    check("peak", "15s", "retention", None);
+    check("stacks", "15s", "stacks", None);
+    check("files", "15s", "files", None);
+    check("shared", "15s", "mapping", None);
+    check("lazyfree", "15s", "lazyfree", None);
+    check("hugepages", "15s", "hugepages", None);
+    check("flat", "15s", "flat", None);
+}
+
+/// A process that runs already: no probe, but the account, and the line to start it again.
+#[test]
+fn without_the_probe_proc_tells_what_it_can() {
+    let program = shapes();
+    let running = Running::start(Command::new(&program).arg("leak"));
+    let words = ["--json", "--quiet", "--duration", "6s", "--every", "300ms", "--pid"];
+    let output = explain(&[&words[..], &[&running.pid()]].concat());
+    let json = parsed(&output);
+    assert_eq!(cause(&json), "filling", "{json:#}");
+    assert_adds_up(&json);
+    assert_eq!(json["live_by"], "glibc_headers");
+    assert!(part(&json, "live_heap") > 4.0 * 1048576.0, "{json:#}");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("highwater explain -- ") && notes.contains("cannot name sites"), "{notes}");
+}

@@ -1,0 +1,201 @@
+//! What is fed to which reader. Seeds are small files as people have them.
+
+use highwater::analyse::series::{Point, Series};
+use highwater::observe::import::columns::Wanted;
+use highwater::observe::import::groups::{arm_at, parse_groups};
+use highwater::observe::import::meta::parse_meta;
+use highwater::observe::import::prometheus::answer::{parse_names, parse_series};
+use highwater::observe::import::prometheus::selector::parse_selector;
+use highwater::observe::import::rows::Rows;
+use highwater::observe::import::time::parse_instant;
+use highwater::observe::openmetrics::parse::parse_exposition;
+use highwater::record::{Folder, ReadOptions, Reader};
+use highwater::verdict::{Label, Rules, series::judge};
+
+/// One reader, what good input of it looks like, and how it is fed.
+pub struct Target {
+    pub name: &'static str,
+    /// Takes milliseconds, not microseconds.
+    pub slow: bool,
+    pub seeds: fn() -> Vec<Vec<u8>>,
+    pub feed: fn(&[u8]),
+}
+
+pub const TARGETS: &[Target] = &[
+    target("table", tables, |bytes| {
+        readings(bytes);
+    }),
+    Target {
+        name: "judged",
+        slow: true,
+        seeds: tables,
+        feed: judged,
+    },
+    target("meta", metas, |bytes| {
+        if let Ok(all) = parse_meta(bytes) {
+            assert!(
+                all.values()
+                    .all(|m| !m.restarts_s.iter().any(|t| t.is_nan()))
+            );
+        }
+    }),
+    target("groups", groupings, |bytes| {
+        if let Ok(grouping) = parse_groups(bytes, None) {
+            arm_at(&[grouping], "relay1", 1.0);
+        }
+    }),
+    target("instant", instants, |bytes| {
+        let read = std::str::from_utf8(bytes).ok().and_then(parse_instant);
+        assert!(read.is_none_or(f64::is_finite), "an instant that is none");
+    }),
+    target("answer", answers, |bytes| {
+        for status in [200, 400, 503] {
+            drop(parse_series(status, bytes));
+            drop(parse_names(status, bytes));
+        }
+    }),
+    target("selector", selectors, |bytes| {
+        if let Ok(text) = std::str::from_utf8(bytes) {
+            parse_selector(text);
+        }
+    }),
+    target("exposition", expositions, |bytes| {
+        parse_exposition(&String::from_utf8_lossy(bytes));
+    }),
+    Target {
+        name: "record",
+        slow: true,
+        seeds: || vec![include_bytes!("../record/run-schema-1.db").to_vec()],
+        feed: record,
+    },
+];
+
+/// Feeds the target of this name.
+#[allow(dead_code)] // cargo-fuzz comes in here, the seeded test through the table
+pub fn feed(name: &str, bytes: &[u8]) {
+    for target in TARGETS.iter().filter(|t| t.name == name) {
+        (target.feed)(bytes);
+    }
+}
+
+const fn target(name: &'static str, seeds: fn() -> Vec<Vec<u8>>, feed: fn(&[u8])) -> Target {
+    Target {
+        name,
+        slow: false,
+        seeds,
+        feed,
+    }
+}
+
+fn texts(all: &[&str]) -> Vec<Vec<u8>> {
+    all.iter().map(|t| t.as_bytes().to_vec()).collect()
+}
+
+fn tables() -> Vec<Vec<u8>> {
+    let long: String = (0..40)
+        .map(|i| format!("a,{},{}\n", 60 * i, 1000 + i))
+        .collect();
+    texts(&[
+        &format!("id,t_s,rss_kib\n{long}"),
+        "arm,process,t_s,rss_kib\nx,x/1,0,100\nx,x/1,60,101\ny,y/1,0,90\n",
+        "timestamp,server,type,fingerprint,nickname,group,rss_kb,vmsize_kb,hwm_kb,frag_ratio,count,total_kb\n\
+         2025-12-26T08:39:37,co,aggregate,,,,,,,,142,156491136\n\
+         2025-12-26T08:39:37,co,relay,,one,A,233408,1816080,233408,7.78,,\n\
+         2025-12-26T09:39:37+01:00,co,relay,,one,,233409,1816080,,7.78,,\n",
+        "time,rss_gb\n2026-01-01T00:00:00Z,1.5\n2026-01-01T01:00:00Z,1.6\n",
+        "id,epoch,memory\n\"a \"\"b\"\"\",1700000000,5\n",
+    ])
+}
+
+fn metas() -> Vec<Vec<u8>> {
+    texts(&[
+        "id,limit_kib,restarts_s\na,4096,10;20;30\nb,,\nc,100,\n",
+        "id,restarts_s\na,2026-01-01T00:00:00Z;5\n",
+    ])
+}
+
+fn groupings() -> Vec<Vec<u8>> {
+    texts(&[
+        "fingerprint,nickname,group,dircache,maxmem,notes\n,relay1,A,0,2GB,x\n,relay2,B,0,2GB,\"y, z\"\n",
+        "id,arm\nrelay1,A\n",
+    ])
+}
+
+fn instants() -> Vec<Vec<u8>> {
+    texts(&[
+        "2026-01-01T00:00:00+02:00",
+        "2026-01-01 00:00:00.25",
+        "1700000000.5",
+        "2026-01-01",
+        "72h",
+    ])
+}
+
+fn answers() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"{"status":"success","data":{"resultType":"matrix","result":[{"metric":{"instance":"a:1","job":"x"},"values":[[1700000000.1,"1.5e9"],[1700000060,"NaN"]]}]}}"#,
+        r#"{"status":"success","data":["instance","job"]}"#,
+        r#"{"status":"error","errorType":"bad_data","error":"parse error","warnings":["w"]}"#,
+        r#"{"status":"success","data":{"resultType":"vector","result":[]}}"#,
+    ])
+}
+
+fn selectors() -> Vec<Vec<u8>> {
+    texts(&[
+        r#"process_resident_memory_bytes{job="x",arm=~"a|b",c!=""}"#,
+        r#"{__name__="x",y!~"\"z\\"}"#,
+        "rate(x[5m])",
+    ])
+}
+
+fn expositions() -> Vec<Vec<u8>> {
+    texts(&[
+        "# HELP x y\n# TYPE x counter\nx_total{a=\"b\\\"c\"} 1 1700000000\nprocess_resident_memory_bytes 5\n# EOF\n",
+        "# TYPE h histogram\nh_bucket{le=\"+Inf\"} 3\nh_sum 1.5\nh_count 3\n",
+    ])
+}
+
+/// All rows of a table, until its end or its first error. A row must hold what it promises.
+fn readings(bytes: &[u8]) -> Vec<Point> {
+    let Ok(mut rows) = Rows::open(bytes, &Wanted::default()) else {
+        return Vec::new();
+    };
+    let mut points = Vec::new();
+    while let Ok(Some(row)) = rows.next_row() {
+        points.push(Point {
+            t_s: row.t_s,
+            value: row.rss_bytes,
+        });
+        assert!(points.len() <= bytes.len(), "more rows than bytes");
+    }
+    points
+}
+
+fn judged(bytes: &[u8]) {
+    let series = Series {
+        points: readings(bytes),
+        restarts_s: vec![300.0],
+        limit: Some(1e6),
+        ..Series::default()
+    };
+    let verdict = judge(&series, &Rules::default());
+    assert!(
+        (0.0..=1.0 + 1e-9).contains(&verdict.confidence),
+        "{verdict:?}"
+    );
+    assert!(verdict.label != Label::Insufficient || verdict.needs.is_some());
+    for e in [verdict.level, verdict.slope_per_hour, verdict.asymptote] {
+        assert!(
+            e.is_none_or(|e| e.lo <= e.value && e.value <= e.hi),
+            "{verdict:?}"
+        );
+    }
+}
+
+fn record(bytes: &[u8]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("run.db"), bytes).expect("a file");
+    if let Ok(run) = Folder::open(folder.path()) {
+        drop(Reader::read(&run, &ReadOptions::default()));
+    }
+}

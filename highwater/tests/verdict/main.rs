@@ -1,0 +1,12 @@
+//! `highwater verdict` as its users meet it: on runs, on files, on servers that answer well, badly or not at
+//! all, and on a real Prometheus and a real VictoriaMetrics.
+
+mod fleet;
+mod own;
+#[path = "../run/scene.rs"]
+#[allow(dead_code)]
+mod scene;
+mod served;
+#[path = "../skipped/mod.rs"]
+mod skipped;
+mod store;

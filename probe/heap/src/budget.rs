@@ -1,0 +1,144 @@
+//! The probe's own cost against its budget: slow down first, give up exact bytes, switch off last.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// How often the account is made up.
+const WINDOW_NS: u64 = 1_000_000_000;
+/// Windows over budget, one after another, before the next step.
+const STRIKES: u32 = 3;
+/// Less than this in a window is nobody's trouble, whatever the share.
+const SLOW_NS_MIN: u64 = 2_000_000;
+/// Exact bytes may cost this share of the process's CPU time, parts per million.
+/// Half of what a server may lose at most: the estimate is of a warm cache.
+const EXACT_PPM: u64 = 10_000;
+
+/// What to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Go on.
+    None,
+    /// Sample less.
+    SlowDown,
+    /// Count calls only.
+    GiveUpExactBytes,
+}
+
+/// Readings at one instant; all since the start.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reading {
+    /// CPU time of the process.
+    pub cpu_ns: u64,
+    /// Time in slow paths.
+    pub slow_ns: u64,
+    /// Time for exact bytes, estimated.
+    pub exact_ns: u64,
+}
+
+/// The account.
+pub struct Budget {
+    ppm: u64,
+    next_ns: AtomicU64,
+    cpu_ns: AtomicU64,
+    slow_ns: AtomicU64,
+    exact_ns: AtomicU64,
+    strikes: AtomicU32,
+}
+
+impl Budget {
+    /// Of `ppm` millionths of the process's CPU time; 0 is no limit.
+    pub fn new(ppm: u64, now_ns: u64) -> Budget {
+        Budget {
+            ppm,
+            next_ns: AtomicU64::new(now_ns + WINDOW_NS),
+            cpu_ns: AtomicU64::new(0),
+            slow_ns: AtomicU64::new(0),
+            exact_ns: AtomicU64::new(0),
+            strikes: AtomicU32::new(0),
+        }
+    }
+
+    /// True for one thread when a window is over: it has to call [`Self::account`].
+    pub fn is_due(&self, now_ns: u64) -> bool {
+        let next = self.next_ns.load(Relaxed);
+        now_ns >= next
+            && self
+                .next_ns
+                .compare_exchange(next, now_ns + WINDOW_NS, Relaxed, Relaxed)
+                .is_ok()
+    }
+
+    /// What follows from a window that ends with these readings.
+    pub fn account(&self, now: Reading) -> Step {
+        let spent = |before: &AtomicU64, now: u64| now.saturating_sub(before.swap(now, Relaxed));
+        let cpu = spent(&self.cpu_ns, now.cpu_ns);
+        let slow = spent(&self.slow_ns, now.slow_ns);
+        let exact = spent(&self.exact_ns, now.exact_ns);
+        if exact > SLOW_NS_MIN && exact > share(cpu, EXACT_PPM) {
+            return Step::GiveUpExactBytes;
+        }
+        let least = if self.ppm < 1_000 { 0 } else { SLOW_NS_MIN };
+        if self.ppm == 0 || slow <= share(cpu, self.ppm) || slow <= least {
+            self.strikes.store(0, Relaxed);
+            return Step::None;
+        }
+        let strikes = self.strikes.fetch_add(1, Relaxed) + 1;
+        if strikes < STRIKES {
+            return Step::None;
+        }
+        self.strikes.store(0, Relaxed);
+        Step::SlowDown
+    }
+}
+
+fn share(ns: u64, ppm: u64) -> u64 {
+    (u128::from(ns) * u128::from(ppm) / 1_000_000) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn second(number: u64, slow_ms: u64, exact_ms: u64) -> Reading {
+        Reading {
+            cpu_ns: number * SECOND,
+            slow_ns: number * slow_ms * 1_000_000,
+            exact_ns: number * exact_ms * 1_000_000,
+        }
+    }
+
+    #[test]
+    fn three_windows_over_budget_slow_it_down() {
+        let budget = Budget::new(30_000, 0);
+        let steps: Vec<Step> = (1..=6)
+            .map(|number| budget.account(second(number, 40, 0)))
+            .collect();
+        use Step::{None, SlowDown};
+        assert_eq!(steps, [None, None, SlowDown, None, None, SlowDown]);
+    }
+
+    #[test]
+    fn within_budget_nothing_happens() {
+        let budget = Budget::new(30_000, 0);
+        assert!((1..100).all(|number| budget.account(second(number, 29, 9)) == Step::None));
+        let unlimited = Budget::new(0, 0);
+        assert!((1..100).all(|number| unlimited.account(second(number, 900, 0)) == Step::None));
+    }
+
+    #[test]
+    fn dear_exact_bytes_are_given_up_at_once() {
+        assert_eq!(
+            Budget::new(30_000, 0).account(second(1, 1, 11)),
+            Step::GiveUpExactBytes
+        );
+    }
+
+    #[test]
+    fn a_window_is_accounted_once() {
+        let budget = Budget::new(1, 0);
+        assert!(!budget.is_due(SECOND - 1));
+        assert!(budget.is_due(SECOND));
+        assert!(!budget.is_due(SECOND + 1));
+    }
+}

@@ -1,0 +1,102 @@
+//! What a slow path must leave as it found it: errno, and the signal mask.
+
+/// Saves `errno` and puts it back at the end of the scope: free() must not change it.
+pub struct Errno(i32);
+
+impl Errno {
+    /// Saves it.
+    pub fn save() -> Errno {
+        // SAFETY: a pointer to this thread's errno, always valid.
+        Errno(unsafe { *libc::__errno_location() })
+    }
+}
+
+impl Drop for Errno {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { *libc::__errno_location() = self.0 };
+    }
+}
+
+/// Blocks every signal, the C library's own included (raw system call), until the end of the scope:
+/// no handler runs in the middle of a table, and none can leave it by longjmp. About 0.2 us for
+/// both calls.
+pub struct Signals {
+    before: u64,
+    blocked: bool,
+}
+
+/// Bytes of the kernel's signal set.
+const SET_BYTES: usize = 8;
+
+impl Signals {
+    /// Blocks them.
+    pub fn block() -> Signals {
+        let (all, mut before) = (u64::MAX, 0u64);
+        // SAFETY: reads and writes one kernel signal set.
+        let failed = unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigprocmask,
+                libc::SIG_BLOCK,
+                &raw const all,
+                &raw mut before,
+                SET_BYTES,
+            )
+        };
+        Signals {
+            before,
+            blocked: failed == 0,
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        if self.blocked {
+            let none: *mut u64 = std::ptr::null_mut();
+            // SAFETY: reads one kernel signal set.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_rt_sigprocmask,
+                    libc::SIG_SETMASK,
+                    &raw const self.before,
+                    none,
+                    SET_BYTES,
+                )
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocked() -> bool {
+        // SAFETY: plain reads of this thread's mask.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::null(), &mut set);
+            libc::sigismember(&set, libc::SIGUSR1) == 1
+        }
+    }
+
+    #[test]
+    fn the_mask_comes_back() {
+        assert!(!blocked());
+        let guard = Signals::block();
+        assert!(blocked());
+        drop(guard);
+        assert!(!blocked());
+    }
+
+    #[test]
+    fn errno_comes_back() {
+        // SAFETY: this thread's errno.
+        unsafe { *libc::__errno_location() = 77 };
+        let guard = Errno::save();
+        unsafe { libc::close(-1) };
+        drop(guard);
+        assert_eq!(unsafe { *libc::__errno_location() }, 77);
+    }
+}

@@ -1,0 +1,48 @@
+//! The logic of highwater's heap probe, apart from the exported symbols.
+//!
+//! Everything works on one mapping of fixed size (layout: the `abi` crate) that is reserved at the
+//! start. After the start nothing here allocates from the subject, takes a lock that the subject
+//! could hold, or waits without a bound: what does not fit, or meets a busy table, is dropped and
+//! counted. The slow paths run with all signals blocked, so that no handler can leave them by
+//! longjmp with a table half-written.
+//!
+//! Hot paths (every call): [`count::alloc`], [`count::free`], [`Filter::may_hold`]. Slow paths (200
+//! to 1,000 a second): [`Probe::allocated`], [`Probe::freeing`].
+
+mod arena;
+mod budget;
+pub mod clock;
+pub mod count;
+mod draw;
+mod filter;
+mod flows;
+mod guard;
+mod layout;
+mod memory;
+mod modules;
+mod origin;
+mod other_stack;
+mod pace;
+mod probe;
+mod readable;
+mod regions;
+mod roles;
+mod samples;
+mod settings;
+mod stacks;
+mod start;
+mod tally;
+mod threads;
+mod unwind;
+mod word;
+
+pub use arena::Arena;
+pub use filter::Filter;
+pub use guard::{Errno, Signals};
+pub use layout::Plan;
+pub use memory::{Reserved, name_of_mapping};
+pub use probe::{Block, Probe, Removed};
+pub use regions::{Call, Mapped};
+pub use settings::{Bytes, Settings};
+pub use start::{Home, start};
+pub use unwind::Registers;

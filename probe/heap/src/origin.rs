@@ -1,0 +1,119 @@
+//! Where a sample comes from: its stack, the objects that its frames lie in, the role of its
+//! thread.
+
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use abi::{Module, ROLE_NONE, STACK_NONE, SectionKind, Thread, stack_flag, stack_why};
+
+use crate::clock;
+use crate::guard::Signals;
+use crate::modules::Object;
+use crate::probe::Probe;
+use crate::roles;
+use crate::tally::counter;
+use crate::unwind::{Registers, Trace};
+use crate::word::{atomic, atomic32};
+
+impl Probe {
+    /// The row of the stack from `registers`; a stack that cannot be had is a row too, so that its
+    /// bytes are not lost.
+    pub(crate) fn stack(&self, registers: Registers, now_ns: u64) -> (u32, Option<Trace>) {
+        let mut on_object = |object, replaced| self.note_object(object, replaced, now_ns);
+        let Some(trace) = self.unwinder.trace(registers, &mut on_object) else {
+            self.count(counter!(self, stacks_contended));
+            return (self.no_stack(stack_why::CONTENDED, now_ns), None);
+        };
+        if trace.flags & stack_flag::BROKEN != 0 {
+            self.count(counter!(self, stacks_broken));
+        }
+        if trace.frames().is_empty() {
+            return (self.no_stack(stack_why::UNREADABLE, now_ns), None);
+        }
+        let row = self
+            .stacks
+            .find(trace.frames(), trace.flags, now_ns)
+            .unwrap_or_else(|| {
+                self.count(counter!(self, stacks_dropped));
+                self.no_stack(stack_why::TABLE_FULL, now_ns)
+            });
+        (row, Some(trace))
+    }
+
+    pub(crate) fn no_stack(&self, why: u64, now_ns: u64) -> u32 {
+        self.stacks
+            .find(&[why], stack_flag::NOT_A_STACK, now_ns)
+            .unwrap_or(STACK_NONE)
+    }
+
+    /// The role of a thread, found at its first sample.
+    pub(crate) unsafe fn role(&self, row: *mut Thread, trace: Option<&Trace>) -> u16 {
+        unsafe {
+            if row == self.overflow() {
+                return roles::OTHER;
+            }
+            if (*row).role == ROLE_NONE {
+                (*row).role = if u64::from((*row).tid) == (*self.header).pid {
+                    self.roles.join(roles::MAIN)
+                } else {
+                    self.roles
+                        .find(thread_name(), trace.map_or(0, |trace| trace.root))
+                };
+            }
+            (*row).role
+        }
+    }
+
+    /// Likewise for a thread that only frees: its stack is wanted once.
+    pub(crate) unsafe fn role_of_freeing(&self, row: *mut Thread, registers: Registers) -> u16 {
+        unsafe {
+            let known = row == self.overflow() || (*row).role != ROLE_NONE;
+            if known {
+                return self.role(row, None);
+            }
+            let _signals = Signals::block();
+            let now = clock::monotonic_ns();
+            let trace = self.unwinder.trace(registers, &mut |object, replaced| {
+                self.note_object(object, replaced, now)
+            });
+            self.role(row, trace.as_ref())
+        }
+    }
+
+    /// One more row of the modules section.
+    pub(crate) fn note_object(&self, object: Object, replaced: Option<Object>, now_ns: u64) {
+        // SAFETY: the unwinder's lock makes this the only writer of the section.
+        unsafe {
+            let (bytes, refused) = self.unwinder.memory();
+            (*self.header).counters.unwinder_bytes = bytes;
+            (*self.header).counters.unwinder_refused = refused;
+            let used = &raw mut (*self.header).sections[SectionKind::Modules as usize].used;
+            let rows = std::slice::from_raw_parts_mut(self.modules, *used as usize);
+            let there = |row: &&mut Module| row.gone_ns == 0 && row.start == object.start;
+            if let Some(row) = rows.iter_mut().rev().find(there) {
+                // Known before, and only forgotten by the unwinder to make room for another?
+                let same = replaced.is_none_or(|old| old.start != object.start);
+                if same && row.end == object.end {
+                    return;
+                }
+                row.gone_ns = now_ns;
+            }
+            if *used >= self.modules_capacity {
+                return self.count(counter!(self, modules_dropped));
+            }
+            let row = self.modules.add(*used as usize);
+            (*row).start = object.start;
+            let (bytes, bias) = object.name_and_bias(&mut (*row).path);
+            ((*row).path_bytes, (*row).bias, (*row).first_ns) = (bytes as u32, bias, now_ns);
+            atomic(&raw mut (*row).end).store(object.end, Release);
+            atomic32(used).fetch_add(1, Relaxed);
+        }
+    }
+}
+
+/// Name of this thread, zero-padded; zeros when the kernel will not say.
+fn thread_name() -> [u8; 16] {
+    let mut name = [0u8; 16];
+    // SAFETY: writes at most 16 bytes.
+    unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
+    name
+}

@@ -1,0 +1,236 @@
+//! How densely to sample: 200 to 1,000 samples a second, coarser as the table fills.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Finest and coarsest mean distance of samples, requested bytes.
+pub const MEAN_BYTES_MIN: u64 = 512;
+pub const MEAN_BYTES_MAX: u64 = 1 << 40;
+/// The mean at the start: 1,000 samples a second at 32 MB/s.
+const MEAN_BYTES_START: u64 = 32 << 10;
+/// Samples in a full window. Filled in under 128 ms the rate is above 1,000 a second, in over 640
+/// ms below 200.
+const WINDOW_SAMPLES: u64 = 128;
+const FULL_TOO_SOON_NS: u64 = 128_000_000;
+const FULL_TOO_LATE_NS: u64 = 640_000_000;
+/// Most that one window may raise the mean by.
+const RAISE_MAX: u64 = 64;
+/// Share of the table, in eighths, above which samples are thinned; below half of it the mean may
+/// fall.
+const THIN_EIGHTHS: u64 = 3;
+/// Rows that one sample thins while a sweep is on.
+const SWEEP_ROWS: usize = 128;
+
+/// A change of the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It stays.
+    None,
+    /// Fewer samples from now on.
+    Coarser,
+    /// More.
+    Finer,
+}
+
+/// Part of a sweep over the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// First row.
+    pub from: usize,
+    /// Rows.
+    pub count: usize,
+    /// Mean to raise samples to.
+    pub mean_bytes: u64,
+}
+
+/// The state of the pace. Threads race on it; a lost update only delays a change.
+pub struct Pace {
+    mean_bytes: AtomicU64,
+    /// Fixed by the user: never changed.
+    fixed: bool,
+    window_ns: AtomicU64,
+    window_samples: AtomicU64,
+    /// Mean that every sample of the table must reach, and where the sweep is.
+    thin_bytes: AtomicU64,
+    sweep_at: AtomicU64,
+    /// How often the budget has halved the permitted rate.
+    slowed: AtomicU64,
+}
+
+impl Pace {
+    /// From a mean that the user fixed, or the default.
+    pub fn new(fixed_bytes: Option<u64>, now_ns: u64) -> Pace {
+        let mean = fixed_bytes
+            .unwrap_or(MEAN_BYTES_START)
+            .clamp(1, MEAN_BYTES_MAX);
+        Pace {
+            mean_bytes: AtomicU64::new(mean),
+            fixed: fixed_bytes.is_some(),
+            window_ns: AtomicU64::new(now_ns),
+            window_samples: AtomicU64::new(0),
+            thin_bytes: AtomicU64::new(0),
+            sweep_at: AtomicU64::new(u64::MAX),
+            slowed: AtomicU64::new(0),
+        }
+    }
+
+    /// Mean distance of samples now.
+    pub fn mean_bytes(&self) -> u64 {
+        self.mean_bytes.load(Relaxed)
+    }
+
+    /// Longest distance before another look at the mean: a thread that drew a long one while the
+    /// load was high must not sleep through the quiet hours.
+    pub fn cut_bytes(&self) -> u64 {
+        (self.mean_bytes() / 4).max(MEAN_BYTES_MIN)
+    }
+
+    /// A distance ended, with a sample or without. `live` of `capacity` rows are taken.
+    pub fn tick(&self, now_ns: u64, sampled: bool, live: u64, capacity: u64) -> Change {
+        if self.fixed {
+            return Change::None;
+        }
+        let count = self.window_samples.fetch_add(u64::from(sampled), Relaxed) + u64::from(sampled);
+        let spent = now_ns.saturating_sub(self.window_ns.load(Relaxed));
+        let slowed = self.slowed.load(Relaxed).min(8);
+        let (soon, late) = (FULL_TOO_SOON_NS << slowed, FULL_TOO_LATE_NS << slowed);
+        if count >= WINDOW_SAMPLES {
+            self.open_window(now_ns);
+            if spent < soon {
+                return self.raise(
+                    (soon / spent.max(1))
+                        .next_power_of_two()
+                        .clamp(2, RAISE_MAX),
+                );
+            }
+        } else if spent > late {
+            self.open_window(now_ns);
+            let roomy = live * 16 < capacity * THIN_EIGHTHS;
+            return if roomy { self.lower() } else { Change::None };
+        }
+        Change::None
+    }
+
+    /// The rows to thin with this sample, if the table is too full or a sweep is under way.
+    pub fn sweep(&self, live: u64, capacity: u64) -> Option<Sweep> {
+        let at = self.sweep_at.load(Relaxed);
+        if at < capacity {
+            let from = self.sweep_at.fetch_add(SWEEP_ROWS as u64, Relaxed);
+            let mean_bytes = self.thin_bytes.load(Relaxed);
+            return Some(Sweep {
+                from: from as usize,
+                count: SWEEP_ROWS,
+                mean_bytes,
+            });
+        }
+        if live * 8 > capacity * THIN_EIGHTHS {
+            self.begin_sweep();
+        }
+        None
+    }
+
+    /// The probe cost too much: half the permitted rate. False when it cannot go lower.
+    pub fn slow_down(&self) -> bool {
+        self.raise(4);
+        self.slowed.fetch_add(1, Relaxed) < 4
+    }
+
+    /// Raises what all samples must reach: to the present mean first, then by doubling, the mean
+    /// with it.
+    fn begin_sweep(&self) {
+        let mean = self.mean_bytes();
+        let next = (self.thin_bytes.load(Relaxed) * 2)
+            .max(mean)
+            .min(MEAN_BYTES_MAX);
+        self.thin_bytes.store(next, Relaxed);
+        if !self.fixed {
+            self.mean_bytes.fetch_max(next, Relaxed);
+        }
+        self.sweep_at.store(0, Relaxed);
+    }
+
+    fn open_window(&self, now_ns: u64) {
+        self.window_ns.store(now_ns, Relaxed);
+        self.window_samples.store(0, Relaxed);
+    }
+
+    fn raise(&self, factor: u64) -> Change {
+        let mean = self.mean_bytes();
+        self.mean_bytes
+            .store(mean.saturating_mul(factor).min(MEAN_BYTES_MAX), Relaxed);
+        Change::Coarser
+    }
+
+    fn lower(&self) -> Change {
+        let mean = self.mean_bytes();
+        // Below what samples are thinned to, a finer mean would only feed the sweep.
+        let least = MEAN_BYTES_MIN.max(self.thin_bytes.load(Relaxed) / 2);
+        if mean / 2 < least {
+            return Change::None;
+        }
+        self.mean_bytes.store(mean / 2, Relaxed);
+        Change::Finer
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw;
+
+    /// Samples per second, over the last 10 of 30 simulated seconds, of a program that allocates so
+    /// much.
+    fn settled_rate(bytes_per_second: f64) -> f64 {
+        let (pace, mut state) = (Pace::new(None, 0), 11);
+        let (mut now, mut counted) = (0.0, 0);
+        while now < 30e9 {
+            let cut = pace.cut_bytes();
+            let drawn = draw::distance(&mut state, pace.mean_bytes());
+            let sampled = drawn <= cut;
+            now += drawn.min(cut) as f64 / bytes_per_second * 1e9;
+            pace.tick(now as u64, sampled, 0, 32_768);
+            counted += u64::from(sampled && now > 20e9);
+        }
+        counted as f64 / 10.0
+    }
+
+    #[test]
+    fn settles_between_200_and_1000_a_second() {
+        for bytes_per_second in [1e6, 8e6, 77e6, 1e9, 20e9] {
+            let rate = settled_rate(bytes_per_second);
+            assert!(
+                (180.0..1100.0).contains(&rate),
+                "{bytes_per_second} B/s: {rate} samples a second"
+            );
+        }
+    }
+
+    #[test]
+    fn a_slow_program_is_sampled_as_finely_as_may_be() {
+        let rate = settled_rate(20_000.0);
+        assert!(
+            (30.0..60.0).contains(&rate),
+            "{rate}: 20 kB/s at a mean of 512 are 39 a second"
+        );
+    }
+
+    #[test]
+    fn a_mean_that_the_user_fixed_stays() {
+        let pace = Pace::new(Some(4096), 0);
+        for now in 0..10_000 {
+            pace.tick(now, true, 30_000, 32_768);
+            pace.sweep(30_000, 32_768);
+        }
+        assert_eq!(pace.mean_bytes(), 4096);
+    }
+
+    #[test]
+    fn a_sweep_visits_every_row_once() {
+        let pace = Pace::new(None, 0);
+        assert_eq!(pace.sweep(100, 1024), None);
+        assert_eq!(pace.sweep(900, 1024), None, "begins with the next sample");
+        let visited: Vec<usize> = std::iter::from_fn(|| pace.sweep(100, 1024))
+            .map(|sweep| sweep.from)
+            .collect();
+        assert_eq!(visited, (0..8).map(|part| part * 128).collect::<Vec<_>>());
+    }
+}

@@ -1,0 +1,364 @@
+//! The probe as one value: what the slow paths do with a block that is sampled, freed or remembered
+//! wrongly.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use abi::{Header, Module, STACK_NONE, Sample, State, Thread, region_flag};
+
+use crate::budget::Budget;
+use crate::clock;
+use crate::draw;
+use crate::filter::Filter;
+use crate::flows::{Flows, Weight};
+use crate::guard::Signals;
+use crate::pace::Pace;
+use crate::regions::{Call, Mapped, Regions};
+use crate::roles::Roles;
+use crate::samples::{Inserted, Samples};
+use crate::stacks::Stacks;
+use crate::tally::counter;
+use crate::threads::Threads;
+use crate::unwind::{Registers, Unwinder};
+use crate::word::{atomic, atomic32};
+
+/// Anonymous mappings below this get no stack: thread stacks and the like by the thousand.
+const REGION_STACK_BYTES_MIN: u64 = 64 << 10;
+
+/// A block that was just handed out.
+#[derive(Clone, Copy, Debug)]
+pub struct Block {
+    /// Its address.
+    pub address: u64,
+    /// Bytes asked for.
+    pub requested_bytes: u64,
+    /// Bytes usable.
+    pub usable_bytes: u64,
+    /// How long the allocator took, ns.
+    pub took_ns: u64,
+    /// Mean under which it was sampled, from [`Probe::due`].
+    pub mean_bytes: u64,
+}
+
+/// A sample that was taken out for a free or a realloc.
+#[derive(Clone, Copy, Debug)]
+pub struct Removed {
+    address: u64,
+    sample: Sample,
+}
+
+/// Everything, over one mapping.
+pub struct Probe {
+    pub(crate) header: *mut Header,
+    pub(crate) filter: &'static Filter,
+    pub(crate) samples: Samples,
+    pub(crate) stacks: Stacks,
+    pub(crate) roles: Roles,
+    pub(crate) flows: Flows,
+    pub(crate) threads: Threads,
+    pub(crate) regions: Regions,
+    pub(crate) modules: *mut Module,
+    pub(crate) modules_capacity: u32,
+    pub(crate) pace: Pace,
+    pub(crate) budget: Budget,
+    pub(crate) unwinder: Unwinder,
+    /// Code of the allocator behind the probe: (start, end).
+    pub(crate) allocator: (u64, u64),
+}
+
+// SAFETY: everything behind the pointers is written with atomics or by one owner, as each part
+// says.
+unsafe impl Sync for Probe {}
+// SAFETY: nothing belongs to a thread.
+unsafe impl Send for Probe {}
+
+impl Probe {
+    /// The header.
+    pub fn header(&self) -> *mut Header {
+        self.header
+    }
+
+    /// The filter in front of the sample table.
+    pub fn filter(&self) -> &'static Filter {
+        self.filter
+    }
+
+    /// False once it is off for good.
+    pub fn is_on(&self) -> bool {
+        // SAFETY: a word of the header.
+        unsafe { atomic32(&raw mut (*self.header).state) }.load(Relaxed) == State::On as u32
+    }
+
+    /// One of [`bytes_mode`].
+    pub fn bytes_mode(&self) -> u32 {
+        // SAFETY: a word of the header.
+        unsafe { atomic32(&raw mut (*self.header).bytes_mode) }.load(Relaxed)
+    }
+
+    /// A row for a new thread; `None`: all are taken, it shares [`Self::overflow`].
+    pub fn join(&self, tid: u32) -> Option<*mut Thread> {
+        self.threads.take(tid)
+    }
+
+    /// The row of threads without one.
+    pub fn overflow(&self) -> *mut Thread {
+        self.threads.overflow()
+    }
+
+    /// The distance of a row has ended within an allocation of `bytes`. The mean to sample it with;
+    /// or `None` when the distance had only been cut short: the allocation is then counted and
+    /// another distance under way.
+    ///
+    /// # Safety
+    /// `row` is this thread's own, or the overflow row with `bytes` already off its countdown.
+    pub unsafe fn due(&self, row: *mut Thread, bytes: u64) -> Option<u64> {
+        unsafe {
+            if (*row).cut == 0 {
+                return Some((*row).mean_bytes.max(1));
+            }
+            let left = (*row).countdown_bytes.min(bytes);
+            let rest = bytes - left;
+            let mean = self.pace.mean_bytes();
+            // The tables may be gone over budget or full without any sample for long: look at the
+            // pace here too.
+            self.tick(clock::monotonic_ns(), false);
+            let distance = draw::distance(&mut (*row).random, mean);
+            if distance <= rest {
+                return Some(mean);
+            }
+            self.set_distance(row, distance - rest, mean);
+            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes);
+            None
+        }
+    }
+
+    /// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator
+    /// refused).
+    ///
+    /// # Safety
+    /// As for [`Self::due`].
+    pub unsafe fn begin_distance(&self, row: *mut Thread, bytes: u64) {
+        unsafe {
+            let left = (*row).countdown_bytes;
+            let mean = self.pace.mean_bytes();
+            let distance = draw::distance(&mut (*row).random, mean);
+            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes).wrapping_sub(left);
+            (*row).countdown_bytes = 0;
+            self.set_distance(row, distance, mean);
+        }
+    }
+
+    /// Sets a distance, cut short if it is long; keeps `drawn - countdown`.
+    unsafe fn set_distance(&self, row: *mut Thread, distance: u64, mean: u64) {
+        let cut_at = self.pace.cut_bytes();
+        let next = distance.min(cut_at);
+        unsafe {
+            let old = (*row).countdown_bytes;
+            (*row).cut = u64::from(distance > cut_at);
+            (*row).mean_bytes = mean;
+            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(next).wrapping_sub(old);
+            (*row).countdown_bytes = next;
+        }
+    }
+
+    /// Enters a sampled block. Before the subject knows its address.
+    ///
+    /// # Safety
+    /// `row` is this thread's own or the overflow row.
+    pub unsafe fn allocated(&self, row: *mut Thread, block: Block, registers: Registers) {
+        let begun = clock::monotonic_ns();
+        let _signals = Signals::block();
+        let (stack, trace) = self.stack(registers, begun);
+        let role = unsafe { self.role(row, trace.as_ref()) };
+        let sample = Sample {
+            requested_bytes: block.requested_bytes,
+            usable_bytes: block.usable_bytes,
+            mean_bytes: block.mean_bytes,
+            time_ns: begun,
+            stack,
+            role,
+            thread: self.threads.index(row),
+            ..Sample::default()
+        };
+        self.enter(block.address, sample);
+        let weight = Weight::of(
+            block.requested_bytes,
+            block.mean_bytes,
+            begun ^ block.address,
+        );
+        self.stacks.allocated(stack, weight, begun);
+        self.flows.allocated(block.usable_bytes, weight);
+        self.flows.alloc_took(block.took_ns);
+        self.roles.note(role, weight.bytes, 0);
+        unsafe { atomic(&raw mut (*row).samples) }.fetch_add(1, Relaxed);
+        self.thin(row);
+        self.tick(begun, true);
+        self.close(begun);
+    }
+
+    /// Takes a block out that may be sampled and is about to be freed or resized.
+    pub fn take_out(&self, address: u64) -> Option<Removed> {
+        let sample = self.samples.remove(address)?;
+        self.filter.remove(address);
+        Some(Removed { address, sample })
+    }
+
+    /// Puts a block back whose resizing failed.
+    pub fn put_back(&self, removed: Removed) {
+        if self.samples.insert(removed.address, removed.sample) == Inserted::Full {
+            self.count(counter!(self, samples_dropped_full));
+            return;
+        }
+        self.filter.add(removed.address);
+    }
+
+    /// A sampled block was freed by the thread of `row`; the allocator took so long.
+    ///
+    /// # Safety
+    /// `row` is this thread's own or the overflow row.
+    pub unsafe fn freed(
+        &self,
+        row: *mut Thread,
+        removed: Removed,
+        took_ns: u64,
+        registers: Registers,
+    ) {
+        let begun = clock::monotonic_ns();
+        let sample = removed.sample;
+        let role = unsafe { self.role_of_freeing(row, registers) };
+        let weight = Weight::of(
+            sample.requested_bytes,
+            sample.mean_bytes,
+            begun ^ removed.address,
+        );
+        self.stacks
+            .freed(sample.stack, weight, begun.saturating_sub(sample.time_ns));
+        self.flows
+            .freed(sample.usable_bytes, weight, sample.role, role);
+        self.flows.free_took(took_ns);
+        self.roles.note(role, 0, weight.bytes);
+        self.count(counter!(self, samples_freed));
+        self.drop_live(1);
+        self.close(begun);
+    }
+
+    /// A mapping was made by a direct call.
+    pub fn mapped(&self, start: u64, bytes: u64, flags: u32, registers: Registers) {
+        let begun = clock::monotonic_ns();
+        let mut stack = STACK_NONE;
+        let mut by = Call::Program;
+        if bytes >= REGION_STACK_BYTES_MIN && flags & region_flag::ANONYMOUS != 0 {
+            let _signals = Signals::block();
+            let (row, trace) = self.stack(registers, begun);
+            let caller = trace.map_or(0, |trace| trace.caller_object);
+            stack = row;
+            if caller != 0 && caller == self.allocator.0 {
+                by = Call::Allocator;
+            }
+        }
+        let by_allocator = if by == Call::Allocator {
+            region_flag::BY_ALLOCATOR
+        } else {
+            0
+        };
+        self.regions.mapped(
+            Mapped {
+                start,
+                bytes,
+                flags: flags | by_allocator,
+                stack,
+                time_ns: begun,
+            },
+            by,
+        );
+        self.close(begun);
+    }
+
+    /// Direct calls that unmap, move or move the break.
+    pub fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// Counts a sample that was lost because the thread was already inside the probe.
+    pub fn nested(&self) {
+        self.count(counter!(self, samples_dropped_nested));
+    }
+
+    /// A child was forked.
+    pub fn forked(&self) {
+        self.count(counter!(self, forks_seen));
+    }
+
+    /// What counting costs on this machine, measured by the caller: per pair, and extra per pair
+    /// for exact bytes.
+    pub fn set_pair_cost(&self, pair_ps: u64, exact_pair_ps: u64) {
+        self.count_many(counter!(self, pair_ps), pair_ps);
+        self.count_many(counter!(self, exact_pair_ps), exact_pair_ps);
+    }
+
+    /// In the child of a fork, on its only thread, whose row is `row`. The mapping is already its
+    /// own copy.
+    ///
+    /// # Safety
+    /// Called once per fork, before the child allocates.
+    pub unsafe fn after_fork(&self, row: *mut Thread, tid: u32) {
+        unsafe {
+            let header = self.header;
+            (*header).forked_from = (*header).pid;
+            (*header).pid = u64::from(tid);
+            (*header).forks += 1;
+            (*header).forked_ns = clock::monotonic_ns();
+            if !row.is_null() {
+                (*row).forks = (*header).forks;
+                (*row).tid = tid;
+            }
+        }
+        self.unwinder.after_fork();
+        self.regions.after_fork();
+    }
+
+    /// Switches everything off for good. Threads notice at their next slow path.
+    pub fn switch_off(&self, reason: u32) {
+        // SAFETY: words of the header.
+        unsafe {
+            (*self.header).off_reason = reason;
+            (*self.header).state_since_ns = clock::monotonic_ns();
+            atomic32(&raw mut (*self.header).state).store(State::Off as u32, Relaxed);
+        }
+        self.filter.clear();
+    }
+
+    fn enter(&self, address: u64, sample: Sample) {
+        match self.samples.insert(address, sample) {
+            Inserted::Full => return self.count(counter!(self, samples_dropped_full)),
+            Inserted::Replaced(_) => {
+                self.filter.remove(address);
+                self.count(counter!(self, samples_stale));
+                self.drop_live(1);
+            }
+            Inserted::Done => {}
+        }
+        self.filter.add(address);
+        self.count(counter!(self, samples_taken));
+        self.count(counter!(self, samples_live));
+    }
+
+    fn thin(&self, row: *mut Thread) {
+        let Some(sweep) = self.pace.sweep(self.live(), self.samples.capacity() as u64) else {
+            return;
+        };
+        // SAFETY: the row's random state; two threads of the overflow row may draw the same, which
+        // does no harm.
+        let random = unsafe { &mut (*row).random };
+        let dropped = self.samples.thin(
+            sweep.from,
+            sweep.count,
+            sweep.mean_bytes,
+            self.filter,
+            random,
+        );
+        if dropped > 0 {
+            self.count_many(counter!(self, samples_thinned), dropped);
+            self.drop_live(dropped);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Roles: threads of the same name and entry. With them the matrix says which kind of thread frees
+//! what another allocated.
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use abi::{ROLES, Role};
+
+use crate::word::{add, atomic32};
+
+const FREE: u32 = 0;
+const BUSY: u32 = 1;
+const USED: u32 = 2;
+/// The first thread's.
+pub const MAIN: u16 = 0;
+/// All that do not fit.
+pub const OTHER: u16 = ROLES as u16 - 1;
+
+/// The rows.
+pub struct Roles {
+    rows: *mut Role,
+}
+
+impl Roles {
+    /// # Safety
+    /// `rows` is the zeroed section of [`ROLES`] rows.
+    pub unsafe fn new(rows: *mut Role) -> Roles {
+        let roles = Roles { rows };
+        unsafe {
+            roles.fill(MAIN, *b"main\0\0\0\0\0\0\0\0\0\0\0\0", 0);
+            roles.fill(OTHER, *b"other\0\0\0\0\0\0\0\0\0\0\0", 0);
+        }
+        roles
+    }
+
+    /// The role of a thread called `name` whose entry is the function at `root` (0 unknown).
+    pub fn find(&self, name: [u8; 16], root: u64) -> u16 {
+        let name = without_number(name);
+        for at in MAIN + 1..OTHER {
+            let row = self.row(at);
+            // SAFETY: a row of the section; the state says whether its other words are written.
+            unsafe {
+                let state = atomic32(&raw mut (*row).state);
+                let found = state.load(Acquire);
+                if found == USED && (*row).name == name && (*row).root == root {
+                    return self.join(at);
+                }
+                if found == FREE && state.compare_exchange(FREE, BUSY, Acquire, Relaxed).is_ok() {
+                    self.fill(at, name, root);
+                    return self.join(at);
+                }
+            }
+        }
+        self.join(OTHER)
+    }
+
+    /// Counts a thread in.
+    pub fn join(&self, role: u16) -> u16 {
+        // SAFETY: a row of the section.
+        unsafe { atomic32(&raw mut (*self.row(role)).threads) }.fetch_add(1, Relaxed);
+        role
+    }
+
+    /// Adds to what the role allocated and freed.
+    pub fn note(&self, role: u16, allocated_bytes: u64, freed_bytes: u64) {
+        let row = self.row(role);
+        // SAFETY: a row of the section.
+        unsafe {
+            add(&raw mut (*row).allocated_bytes, allocated_bytes);
+            add(&raw mut (*row).freed_bytes, freed_bytes);
+        }
+    }
+
+    unsafe fn fill(&self, role: u16, name: [u8; 16], root: u64) {
+        let row = self.row(role);
+        unsafe {
+            (*row).name = name;
+            (*row).root = root;
+            atomic32(&raw mut (*row).state).store(USED, Release);
+        }
+    }
+
+    fn row(&self, role: u16) -> *mut Role {
+        // SAFETY: never past the last row.
+        unsafe { self.rows.add(role.min(OTHER) as usize) }
+    }
+}
+
+/// `worker-12` and `worker-3` are one role.
+fn without_number(mut name: [u8; 16]) -> [u8; 16] {
+    let end = name.iter().position(|byte| *byte == 0).unwrap_or(16);
+    let is_counter =
+        |byte: u8| byte.is_ascii_digit() || matches!(byte, b'-' | b'_' | b'#' | b':' | b'/' | b' ');
+    let mut keep = end;
+    while keep > 1 && is_counter(name[keep - 1]) {
+        keep -= 1;
+    }
+    name[keep..].fill(0);
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> [u8; 16] {
+        let mut name = [0; 16];
+        name[..text.len()].copy_from_slice(text.as_bytes());
+        name
+    }
+
+    #[test]
+    fn numbered_threads_share_a_role_and_others_do_not() {
+        let mut rows = vec![unsafe { std::mem::zeroed::<Role>() }; ROLES];
+        let roles = unsafe { Roles::new(rows.as_mut_ptr()) };
+        let worker = roles.find(name("worker-1"), 0x100);
+        assert_eq!(roles.find(name("worker-22"), 0x100), worker);
+        assert_ne!(roles.find(name("worker-1"), 0x200), worker);
+        assert_ne!(roles.find(name("reader"), 0x100), worker);
+        assert_eq!(rows[worker as usize].threads, 2);
+    }
+
+    #[test]
+    fn the_last_role_takes_the_rest() {
+        let mut rows = vec![unsafe { std::mem::zeroed::<Role>() }; ROLES];
+        let roles = unsafe { Roles::new(rows.as_mut_ptr()) };
+        let last = (1..200).map(|root| roles.find(name("x"), root)).next_back();
+        assert_eq!(last, Some(OTHER));
+        assert_eq!(rows[OTHER as usize].threads, 199 - 62);
+    }
+
+    #[test]
+    fn a_name_of_digits_keeps_one() {
+        assert_eq!(without_number(name("1234"))[..2], *b"1\0");
+        assert_eq!(
+            without_number(name("tokio-rt-worker")),
+            name("tokio-rt-worker")
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! The probe's account of itself: counters, the pace of sampling, the budget.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use abi::{bytes_mode, off_reason};
+
+use crate::budget::{Reading, Step};
+use crate::clock;
+use crate::pace::Change;
+use crate::probe::Probe;
+use crate::word::{add, atomic, atomic32};
+
+/// The place of a counter of a probe's header.
+macro_rules! counter {
+    ($probe:expr, $name:ident) => {
+        // A field of the header, which lives as long as the probe.
+        #[allow(unused_unsafe)]
+        unsafe {
+            &raw mut (*$probe.header).counters.$name
+        }
+    };
+}
+
+pub(crate) use counter;
+
+impl Probe {
+    pub(crate) fn tick(&self, now_ns: u64, sampled: bool) {
+        match self
+            .pace
+            .tick(now_ns, sampled, self.live(), self.samples.capacity() as u64)
+        {
+            Change::None => {}
+            Change::Coarser => self.count(counter!(self, coarsened)),
+            Change::Finer => self.count(counter!(self, refined)),
+        }
+        // SAFETY: a word of the header.
+        unsafe { atomic(&raw mut (*self.header).mean_bytes) }
+            .store(self.pace.mean_bytes(), Relaxed);
+        if self.budget.is_due(now_ns) {
+            self.account(now_ns);
+        }
+    }
+
+    pub(crate) fn account(&self, now_ns: u64) {
+        let (slow_ns, exact_ns) = (self.read(counter!(self, slow_ns)), self.exact_ns());
+        let reading = Reading {
+            cpu_ns: clock::process_cpu_ns(),
+            slow_ns,
+            exact_ns,
+        };
+        match self.budget.account(reading) {
+            Step::None => {}
+            Step::SlowDown if self.pace.slow_down() => {
+                self.count(counter!(self, coarsened));
+            }
+            Step::SlowDown => self.switch_off(off_reason::BUDGET),
+            Step::GiveUpExactBytes => self.give_up_exact_bytes(now_ns),
+        }
+    }
+
+    pub(crate) fn give_up_exact_bytes(&self, now_ns: u64) {
+        // SAFETY: words of the header.
+        unsafe {
+            (*self.header).exact_bytes_ended_ns = now_ns;
+            atomic32(&raw mut (*self.header).bytes_mode).store(bytes_mode::SAMPLED, Relaxed);
+        }
+    }
+
+    /// Time spent for exact bytes so far, by the calls of all threads; 0 while they are off or
+    /// wanted at any price.
+    pub(crate) fn exact_ns(&self) -> u64 {
+        if self.bytes_mode() == bytes_mode::SAMPLED {
+            return 0;
+        }
+        let pair_ps = self.read(counter!(self, exact_pair_ps));
+        (u128::from(self.threads.frees()) * u128::from(pair_ps) / 1000) as u64
+    }
+
+    pub(crate) fn close(&self, begun_ns: u64) {
+        self.count(counter!(self, slow_calls));
+        let took = clock::monotonic_ns().saturating_sub(begun_ns);
+        self.count_many(counter!(self, slow_ns), took);
+    }
+
+    pub(crate) fn live(&self) -> u64 {
+        self.read(counter!(self, samples_live))
+    }
+
+    pub(crate) fn drop_live(&self, count: u64) {
+        self.count_many(counter!(self, samples_live), count.wrapping_neg());
+    }
+
+    pub(crate) fn count(&self, counter: *mut u64) {
+        self.count_many(counter, 1);
+    }
+
+    pub(crate) fn count_many(&self, counter: *mut u64, amount: u64) {
+        // SAFETY: a counter of the header, by `counter!`.
+        unsafe { add(counter, amount) };
+    }
+
+    pub(crate) fn read(&self, counter: *mut u64) -> u64 {
+        // SAFETY: as above.
+        unsafe { atomic(counter) }.load(Relaxed)
+    }
+}

@@ -1,0 +1,207 @@
+//! The malloc family.
+
+use std::ffi::c_int;
+
+use heap::{Errno, Probe, clock, count};
+
+use crate::calls::{hand_out, hand_out_or_refuse, take_back};
+use crate::life::{self, Stage};
+use crate::next::{Ptr, next};
+use crate::{FILTER, early, slow, usable};
+
+const NULL: Ptr = std::ptr::null_mut();
+
+/// # Safety
+/// C's contract of malloc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn malloc(bytes: usize) -> Ptr {
+    unsafe { hand_out(bytes, move || (next().malloc)(bytes)) }
+}
+
+/// # Safety
+/// C's contract of calloc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn calloc(count: usize, bytes: usize) -> Ptr {
+    unsafe {
+        hand_out(count.saturating_mul(bytes), move || {
+            (next().calloc)(count, bytes)
+        })
+    }
+}
+
+/// # Safety
+/// C's contract of free.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn free(block: Ptr) {
+    unsafe { take_back(block, move || (next().free)(block)) }
+}
+
+/// # Safety
+/// C's contract of memalign.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
+    unsafe { hand_out_or_refuse(bytes, move || (next().memalign)(align, bytes)) }
+}
+
+/// # Safety
+/// C's contract of aligned_alloc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> Ptr {
+    unsafe { hand_out_or_refuse(bytes, move || (next().aligned_alloc)(align, bytes)) }
+}
+
+/// # Safety
+/// C's contract of valloc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn valloc(bytes: usize) -> Ptr {
+    unsafe { hand_out(bytes, move || (next().valloc)(bytes)) }
+}
+
+/// # Safety
+/// C's contract of pvalloc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> Ptr {
+    unsafe { hand_out(bytes, move || (next().pvalloc)(bytes)) }
+}
+
+/// # Safety
+/// C's contract of posix_memalign.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_memalign(out: *mut Ptr, align: usize, bytes: usize) -> c_int {
+    let mut error = libc::ENOMEM;
+    let call = || unsafe {
+        let mut block = NULL;
+        error = (next().posix_memalign)(&mut block, align, bytes);
+        if error == 0 { block } else { NULL }
+    };
+    unsafe {
+        let block = hand_out_or_refuse(bytes, call);
+        if block.is_null() {
+            // A null for zero bytes is a success; the early buffer used up is not.
+            if error == 0 {
+                *out = NULL;
+            }
+            return error;
+        }
+        *out = block;
+        0
+    }
+}
+
+/// # Safety
+/// C's contract of reallocarray.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn reallocarray(block: Ptr, count: usize, bytes: usize) -> Ptr {
+    match count.checked_mul(bytes) {
+        Some(total) => unsafe { realloc(block, total) },
+        None => {
+            // SAFETY: this thread's errno.
+            unsafe { *libc::__errno_location() = libc::ENOMEM };
+            NULL
+        }
+    }
+}
+
+/// A block taken back and another handed out, even where it stays in place.
+///
+/// # Safety
+/// C's contract of realloc.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn realloc(block: Ptr, bytes: usize) -> Ptr {
+    unsafe {
+        let call = move || (next().realloc)(block, bytes);
+        if block.is_null() {
+            return hand_out(bytes, call);
+        }
+        if early::owns(block) {
+            return move_early(block, bytes);
+        }
+        match life::stage() {
+            Stage::On(probe) => resize(probe, block, bytes, call),
+            Stage::Looking => NULL,
+            Stage::Off => call(),
+            Stage::Early => {
+                life::count_early_free(block);
+                let moved = call();
+                life::count_early(moved, bytes as u64);
+                moved
+            }
+        }
+    }
+}
+
+unsafe fn resize(probe: &Probe, block: Ptr, bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        let held = if usable::is_exact() {
+            usable::of(block)
+        } else {
+            0
+        };
+        let sampled = FILTER
+            .may_hold(block as u64)
+            .then(|| probe.take_out(block as u64))
+            .flatten();
+        let begun = sampled.map(|_| clock::monotonic_ns());
+        let moved = call();
+        if moved.is_null() && bytes != 0 {
+            sampled
+                .into_iter()
+                .for_each(|removed| probe.put_back(removed));
+            return moved;
+        }
+        let row = match slow::join(probe) {
+            slow::Row::Own(row) => row,
+            slow::Row::Shared => probe.overflow(),
+            slow::Row::None => return moved,
+        };
+        if let (Some(removed), Some(begun)) = (sampled, begun) {
+            slow::freed(probe, removed, clock::monotonic_ns().saturating_sub(begun));
+        }
+        if row == probe.overflow() {
+            return slow::resized_shared(probe, moved, bytes as u64, held);
+        }
+        count::free(row);
+        count::usable_freed(row, held);
+        if !moved.is_null() {
+            resized(probe, row, moved, bytes as u64);
+        }
+        moved
+    }
+}
+
+/// The other half of a resize: the block is there already.
+unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) {
+    unsafe {
+        if !count::alloc(row, bytes) {
+            if usable::is_exact() {
+                count::usable_allocated(row, slow::usable_carefully(block));
+            }
+            return;
+        }
+        let _errno = Errno::save();
+        match probe.due(row, bytes) {
+            Some(mean) => slow::sampled(probe, row, block, bytes, mean, 0),
+            None => {
+                (*row).allocs += 1;
+                if usable::is_exact() {
+                    count::usable_allocated(row, slow::usable_carefully(block));
+                }
+            }
+        }
+    }
+}
+
+/// A block of the early buffer moves to the allocator.
+unsafe fn move_early(block: Ptr, bytes: usize) -> Ptr {
+    unsafe {
+        let moved = malloc(bytes);
+        if !moved.is_null() {
+            std::ptr::copy_nonoverlapping(
+                block.cast::<u8>(),
+                moved.cast(),
+                bytes.min(early::size(block)),
+            );
+        }
+        moved
+    }
+}

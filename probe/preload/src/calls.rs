@@ -1,0 +1,86 @@
+//! What every call does, whatever its name: count and forward. The closure is the call of the next
+//! library's function.
+
+// The exports are extern "C-unwind": operator new throws through them, and without the guard
+// against a panic that plain "C" functions have, the jump to the allocator saves no register.
+
+use abi::Thread;
+use heap::count;
+
+use crate::next::Ptr;
+use crate::{FILTER, slow, thread, usable};
+
+/// A call that hands out a block of `bytes`. Every branch but the counting one is a jump to a
+/// function of its own, so that this one saves no register (1 ns per pair).
+#[inline(always)]
+pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        let row = thread::row();
+        if row.is_null() || count::alloc(row, bytes as u64) {
+            return slow::hand_out(bytes as u64, call);
+        }
+        if usable::is_exact() {
+            return exact_hand_out(row, call);
+        }
+        call()
+    }
+}
+
+#[inline(never)]
+unsafe fn exact_hand_out(row: *mut Thread, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        let block = call();
+        if block.is_null() {
+            (*row).allocs -= 1;
+        } else {
+            count::usable_allocated(row, usable::of(block));
+        }
+        block
+    }
+}
+
+/// The same for a call that may well refuse (an alignment that is none): a refusal is not counted. Where
+/// [`hand_out`] jumps to the allocator it cannot see one; small blocks are refused to a process at its end.
+#[inline(always)]
+pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        let row = thread::row();
+        if row.is_null() || count::alloc(row, bytes as u64) {
+            return slow::hand_out(bytes as u64, call);
+        }
+        let block = call();
+        if block.is_null() {
+            (*row).allocs -= 1;
+        } else if usable::is_exact() {
+            count::usable_allocated(row, usable::of(block));
+        }
+        block
+    }
+}
+
+/// A call that takes a block back.
+#[inline(always)]
+pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
+    unsafe {
+        if block.is_null() {
+            return;
+        }
+        let row = thread::row();
+        if row.is_null() || FILTER.may_hold(block as u64) {
+            return slow::take_back(block, call);
+        }
+        count::free(row);
+        if usable::is_exact() {
+            return exact_take_back(row, block, call);
+        }
+        call()
+    }
+}
+
+#[inline(never)]
+unsafe fn exact_take_back(row: *mut Thread, block: Ptr, call: impl FnOnce()) {
+    unsafe {
+        count::usable_freed(row, usable::of(block));
+        call()
+    }
+}

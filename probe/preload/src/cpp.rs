@@ -1,0 +1,263 @@
+//! Every form of C++ operator new and delete.
+//!
+//! Each goes to the same form of the next library. Where that form itself calls malloc (libstdc++'s
+//! do, most allocators' do not) it is only forwarded, and counted in malloc: which it is, is tried
+//! once for each form at the start. Without any next library (libstdc++ opened later, out of reach)
+//! they are malloc and free.
+
+use std::ffi::{CStr, c_void};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
+
+use crate::c;
+use crate::calls::{hand_out, take_back};
+use crate::next::{Ptr, symbol};
+use crate::thread::{self, flag};
+
+/// One form: the next library's function, and whether it comes back to our malloc or free by
+/// itself.
+struct Form {
+    name: &'static CStr,
+    function: AtomicPtr<c_void>,
+    comes_back: AtomicBool,
+}
+
+impl Form {
+    const fn new(name: &'static CStr) -> Form {
+        Form {
+            name,
+            function: AtomicPtr::new(std::ptr::null_mut()),
+            comes_back: AtomicBool::new(false),
+        }
+    }
+
+    #[inline(always)]
+    fn next(&self) -> Ptr {
+        self.function.load(Relaxed)
+    }
+
+    #[inline(always)]
+    fn comes_back(&self) -> bool {
+        self.comes_back.load(Relaxed)
+    }
+
+    fn find(&self) {
+        self.function
+            .store(symbol(self.name).unwrap_or(std::ptr::null_mut()), Relaxed);
+    }
+
+    /// Makes `call` with malloc and free watched.
+    unsafe fn try_out<R>(&self, call: impl FnOnce() -> R) -> R {
+        unsafe {
+            let local = thread::local();
+            (*local).flags |= flag::TRYING;
+            let result = call();
+            self.comes_back
+                .store((*local).flags & flag::REACHED != 0, Relaxed);
+            (*local).flags &= !(flag::TRYING | flag::REACHED);
+            result
+        }
+    }
+}
+
+static NOTHROW: u8 = 0;
+const ALIGN: usize = 64;
+const BYTES: usize = 16;
+
+type New = unsafe extern "C-unwind" fn(usize, usize, usize) -> Ptr;
+type Delete = unsafe extern "C" fn(Ptr, usize, usize);
+
+/// Finds every form and tries it. The address of the next `operator new(size_t)`, or 0.
+///
+/// # Safety
+/// The malloc family has been found; one thread; the probe is not on yet.
+pub unsafe fn find() -> u64 {
+    NEW.find();
+    if NEW.next().is_null() {
+        return 0;
+    }
+    let nothrow = (&raw const NOTHROW) as usize;
+    let plain: [(&Form, usize); 4] = [
+        (&NEW, 0),
+        (&NEW_ARRAY, 0),
+        (&NEW_NOTHROW, nothrow),
+        (&NEW_ARRAY_NOTHROW, nothrow),
+    ];
+    let aligned: [(&Form, usize); 4] = [
+        (&NEW_ALIGNED, 0),
+        (&NEW_ARRAY_ALIGNED, 0),
+        (&NEW_ALIGNED_NOTHROW, nothrow),
+        (&NEW_ARRAY_ALIGNED_NOTHROW, nothrow),
+    ];
+    let plain_deletes: [(&Form, usize, usize); 6] = [
+        (&DELETE, 0, 0),
+        (&DELETE_ARRAY, 0, 0),
+        (&DELETE_SIZED, BYTES, 0),
+        (&DELETE_ARRAY_SIZED, BYTES, 0),
+        (&DELETE_NOTHROW, nothrow, 0),
+        (&DELETE_ARRAY_NOTHROW, nothrow, 0),
+    ];
+    let aligned_deletes: [(&Form, usize, usize); 6] = [
+        (&DELETE_ALIGNED, ALIGN, 0),
+        (&DELETE_ARRAY_ALIGNED, ALIGN, 0),
+        (&DELETE_SIZED_ALIGNED, BYTES, ALIGN),
+        (&DELETE_ARRAY_SIZED_ALIGNED, BYTES, ALIGN),
+        (&DELETE_ALIGNED_NOTHROW, ALIGN, nothrow),
+        (&DELETE_ARRAY_ALIGNED_NOTHROW, ALIGN, nothrow),
+    ];
+    unsafe {
+        try_all(&plain, &plain_deletes, |new, last| new(BYTES, last, 0));
+        try_all(&aligned, &aligned_deletes, |new, last| {
+            new(BYTES, ALIGN, last)
+        });
+    }
+    NEW.next() as u64
+}
+
+/// Tries forms of new with the first delete, and forms of delete with the first new. Surplus
+/// arguments do no harm in either calling convention that the probe is built for.
+unsafe fn try_all(
+    news: &[(&Form, usize)],
+    deletes: &[(&Form, usize, usize)],
+    make: impl Fn(New, usize) -> Ptr,
+) {
+    news.iter().for_each(|(form, _)| form.find());
+    deletes.iter().for_each(|(form, ..)| form.find());
+    let new_of = |form: &Form| -> Option<New> { unsafe { std::mem::transmute(form.next()) } };
+    let delete_of = |form: &Form| -> Option<Delete> { unsafe { std::mem::transmute(form.next()) } };
+    let (first_delete, second, third) = deletes[0];
+    // Twice each: an allocator's first call may set up something by malloc (snmalloc does), and
+    // only the second counts.
+    for (form, last) in news.iter().chain(news) {
+        if let (Some(new), Some(delete)) = (new_of(form), delete_of(first_delete)) {
+            unsafe {
+                let block = form.try_out(|| make(new, *last));
+                delete(block, second, third);
+            }
+        }
+    }
+    for (form, second, third) in deletes.iter().chain(deletes) {
+        if let (Some(new), Some(delete)) = (new_of(news[0].0), delete_of(form)) {
+            unsafe {
+                let block = make(new, news[0].1);
+                form.try_out(|| delete(block, *second, *third));
+            }
+        }
+    }
+}
+
+/// Without a next library: malloc. A form that must not return null finds the C++ library after
+/// all, to have its exception.
+#[cold]
+unsafe fn without_next(bytes: usize, align: usize, throws: bool) -> Ptr {
+    unsafe {
+        let block = if align > 16 {
+            aligned_block(bytes.max(1), align)
+        } else {
+            c::malloc(bytes.max(1))
+        };
+        if !block.is_null() || !throws {
+            return block;
+        }
+        let library = libc::dlopen(
+            c"libstdc++.so.6".as_ptr(),
+            libc::RTLD_NOLOAD | libc::RTLD_LAZY,
+        );
+        if !library.is_null() {
+            let new = libc::dlsym(library, c"_Znwm".as_ptr());
+            let new: Option<unsafe extern "C-unwind" fn(usize) -> Ptr> = std::mem::transmute(new);
+            if let Some(new) = new {
+                return new(bytes);
+            }
+        }
+        libc::abort()
+    }
+}
+
+unsafe fn aligned_block(bytes: usize, align: usize) -> Ptr {
+    let mut block = std::ptr::null_mut();
+    let failed = unsafe { c::posix_memalign(&mut block, align, bytes) } != 0;
+    if failed { std::ptr::null_mut() } else { block }
+}
+
+macro_rules! news {
+    (
+        $($form:ident $symbol:ident $name:literal
+            ($($arg:ident: $type:ty),*) align $align:expr, throws $throws:literal;)*
+    ) => { $(
+        static $form: Form = Form::new($name);
+
+        /// # Safety
+        /// C++'s contract of this operator.
+        #[allow(non_snake_case)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $symbol(bytes: usize $(, $arg: $type)*) -> Ptr {
+            unsafe {
+                let next = $form.next();
+                if next.is_null() {
+                    return without_next(bytes, $align, $throws);
+                }
+                let next: unsafe extern "C-unwind" fn(usize $(, $type)*) -> Ptr = std::mem::transmute(next);
+                if $form.comes_back() {
+                    return next(bytes $(, $arg)*);
+                }
+                hand_out(bytes, move || next(bytes $(, $arg)*))
+            }
+        }
+    )* };
+}
+
+macro_rules! deletes {
+    ($($form:ident $symbol:ident $name:literal ($($arg:ident: $type:ty),*);)*) => { $(
+        static $form: Form = Form::new($name);
+
+        /// # Safety
+        /// C++'s contract of this operator.
+        #[allow(non_snake_case)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $symbol(block: Ptr $(, $arg: $type)*) {
+            unsafe {
+                let next = $form.next();
+                if next.is_null() {
+                    return c::free(block);
+                }
+                let next: unsafe extern "C" fn(Ptr $(, $type)*) = std::mem::transmute(next);
+                if $form.comes_back() {
+                    return next(block $(, $arg)*);
+                }
+                take_back(block, move || next(block $(, $arg)*))
+            }
+        }
+    )* };
+}
+
+// The mangled names of the C++ ABI on 64-bit Linux: nw/na new and new[], dl/da delete and delete[],
+// m size_t, St11align_val_t, RKSt9nothrow_t.
+news! {
+    NEW _Znwm c"_Znwm" () align 0, throws true;
+    NEW_ARRAY _Znam c"_Znam" () align 0, throws true;
+    NEW_NOTHROW _ZnwmRKSt9nothrow_t c"_ZnwmRKSt9nothrow_t" (nothrow: Ptr) align 0, throws false;
+    NEW_ARRAY_NOTHROW _ZnamRKSt9nothrow_t c"_ZnamRKSt9nothrow_t" (nothrow: Ptr) align 0, throws false;
+    NEW_ALIGNED _ZnwmSt11align_val_t c"_ZnwmSt11align_val_t" (align: usize) align align, throws true;
+    NEW_ARRAY_ALIGNED _ZnamSt11align_val_t c"_ZnamSt11align_val_t" (align: usize) align align, throws true;
+    NEW_ALIGNED_NOTHROW _ZnwmSt11align_val_tRKSt9nothrow_t c"_ZnwmSt11align_val_tRKSt9nothrow_t"
+        (align: usize, nothrow: Ptr) align align, throws false;
+    NEW_ARRAY_ALIGNED_NOTHROW _ZnamSt11align_val_tRKSt9nothrow_t c"_ZnamSt11align_val_tRKSt9nothrow_t"
+        (align: usize, nothrow: Ptr) align align, throws false;
+}
+
+deletes! {
+    DELETE _ZdlPv c"_ZdlPv" ();
+    DELETE_ARRAY _ZdaPv c"_ZdaPv" ();
+    DELETE_SIZED _ZdlPvm c"_ZdlPvm" (bytes: usize);
+    DELETE_ARRAY_SIZED _ZdaPvm c"_ZdaPvm" (bytes: usize);
+    DELETE_NOTHROW _ZdlPvRKSt9nothrow_t c"_ZdlPvRKSt9nothrow_t" (nothrow: Ptr);
+    DELETE_ARRAY_NOTHROW _ZdaPvRKSt9nothrow_t c"_ZdaPvRKSt9nothrow_t" (nothrow: Ptr);
+    DELETE_ALIGNED _ZdlPvSt11align_val_t c"_ZdlPvSt11align_val_t" (align: usize);
+    DELETE_ARRAY_ALIGNED _ZdaPvSt11align_val_t c"_ZdaPvSt11align_val_t" (align: usize);
+    DELETE_SIZED_ALIGNED _ZdlPvmSt11align_val_t c"_ZdlPvmSt11align_val_t" (bytes: usize, align: usize);
+    DELETE_ARRAY_SIZED_ALIGNED _ZdaPvmSt11align_val_t c"_ZdaPvmSt11align_val_t" (bytes: usize, align: usize);
+    DELETE_ALIGNED_NOTHROW _ZdlPvSt11align_val_tRKSt9nothrow_t c"_ZdlPvSt11align_val_tRKSt9nothrow_t"
+        (align: usize, nothrow: Ptr);
+    DELETE_ARRAY_ALIGNED_NOTHROW _ZdaPvSt11align_val_tRKSt9nothrow_t c"_ZdaPvSt11align_val_tRKSt9nothrow_t"
+        (align: usize, nothrow: Ptr);
+}

@@ -1,0 +1,298 @@
+//! The probe's life in a process: looked for at the first call, started as soon as there is an
+//! environment, switched off.
+
+use std::cell::UnsafeCell;
+use std::ffi::CStr;
+use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
+
+use abi::{Thread, bytes_mode, off_reason};
+use heap::{Bytes, Errno, Home, Probe, Settings};
+
+use crate::next::{Ptr, next};
+use crate::thread::Inside;
+use crate::{ARENA, FILTER, anchor, cpp, early, measure, next, thread, usable};
+
+/// Where the process is.
+pub enum Stage {
+    /// The next functions are being looked for, on this very stack.
+    Looking,
+    /// They are found; the C library has no environment yet.
+    Early,
+    /// Counting.
+    On(&'static Probe),
+    /// For good.
+    Off,
+}
+
+const RAW: u32 = 0;
+const LOOKING: u32 = 1;
+const FOUND: u32 = 2;
+const STARTING: u32 = 3;
+const ON: u32 = 4;
+const OFF: u32 = 5;
+
+static STAGE: AtomicU32 = AtomicU32::new(RAW);
+
+struct Place(UnsafeCell<MaybeUninit<Probe>>);
+// SAFETY: written once, before ON is stored.
+unsafe impl Sync for Place {}
+static PROBE: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+/// Row of the thread that started the probe. It gets there by the slow paths until all constructors
+/// before ours have run: an allocator whose own have not may allocate where the hot path must not.
+static FIRST_ROW: AtomicPtr<Thread> = AtomicPtr::new(std::ptr::null_mut());
+static FIRST_TID: AtomicU32 = AtomicU32::new(0);
+static CONSTRUCTED: AtomicBool = AtomicBool::new(false);
+
+/// Counters of the time before the start; one thread.
+static mut EARLY: Thread = Thread {
+    countdown_bytes: 0,
+    allocs: 0,
+    frees: 0,
+    usable_allocated_bytes: 0,
+    usable_freed_bytes: 0,
+    drawn_bytes: 0,
+    mean_bytes: 0,
+    random: 0,
+    samples: 0,
+    tid: 0,
+    generation: 0,
+    role: 0,
+    state: 0,
+    forks: 0,
+    cut: 0,
+    reserved: [0; 4],
+};
+
+unsafe extern "C" {
+    static environ: *const *const libc::c_char;
+}
+
+/// True once it is off for good.
+#[inline(always)]
+pub fn is_off() -> bool {
+    STAGE.load(Ordering::Relaxed) == OFF
+}
+
+/// True once this library's constructor has run, and with it the allocator's.
+pub fn is_constructed() -> bool {
+    CONSTRUCTED.load(Ordering::Relaxed)
+}
+
+/// Before that: the row of the thread that started the probe, to that thread only.
+pub fn row_before_construction() -> Option<*mut Thread> {
+    let row = FIRST_ROW.load(Ordering::Relaxed);
+    (!row.is_null() && FIRST_TID.load(Ordering::Relaxed) == thread::tid()).then_some(row)
+}
+
+/// The stage, after trying to get further.
+#[inline]
+pub fn stage() -> Stage {
+    match STAGE.load(Ordering::Acquire) {
+        // SAFETY: written before ON was stored.
+        ON => Stage::On(unsafe { (*PROBE.0.get()).assume_init_ref() }),
+        OFF => Stage::Off,
+        RAW => look(),
+        FOUND => begin(),
+        STARTING => Stage::Early,
+        _ => Stage::Looking,
+    }
+}
+
+/// The probe, while it is on.
+pub fn probe() -> Option<&'static Probe> {
+    match STAGE.load(Ordering::Acquire) {
+        // SAFETY: written before ON was stored.
+        ON => Some(unsafe { (*PROBE.0.get()).assume_init_ref() }),
+        _ => None,
+    }
+}
+
+/// The first call of the process.
+fn look() -> Stage {
+    let _errno = Errno::save();
+    if STAGE
+        .compare_exchange(RAW, LOOKING, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
+        return Stage::Looking;
+    }
+    // SAFETY: first call, so one thread.
+    if !unsafe { next::find() } {
+        anchor::off(off_reason::NO_ALLOCATOR);
+        // There is nothing to forward to: what the early buffer holds is all there is.
+        return Stage::Looking;
+    }
+    STAGE.store(FOUND, Ordering::Release);
+    begin()
+}
+
+/// Starts as soon as the C library has its environment.
+fn begin() -> Stage {
+    // SAFETY: set by the C library before any constructor but its own.
+    if unsafe { environ.is_null() } {
+        return Stage::Early;
+    }
+    if STAGE
+        .compare_exchange(FOUND, STARTING, Ordering::AcqRel, Ordering::Acquire)
+        .is_err()
+    {
+        return Stage::Early;
+    }
+    let _errno = Errno::save();
+    // SAFETY: one thread gets here, once.
+    let reason = unsafe { start() };
+    if reason == off_reason::NONE {
+        STAGE.store(ON, Ordering::Release);
+    } else {
+        anchor::off(reason);
+        STAGE.store(OFF, Ordering::Release);
+    }
+    stage()
+}
+
+/// One of [`off_reason`].
+unsafe fn start() -> u32 {
+    unsafe {
+        if libc::getauxval(libc::AT_SECURE) != 0 {
+            return off_reason::SECURE;
+        }
+        let settings = settings();
+        if !settings.on {
+            return off_reason::REQUESTED;
+        }
+        let mode = if settings.bytes == Bytes::Sampled {
+            bytes_mode::SAMPLED
+        } else {
+            usable::best_mode()
+        };
+        let home = Home {
+            own_code: stage as *const () as u64,
+            next: (next().malloc as usize as u64, cpp::find()),
+            filter: &FILTER,
+            arena: Some(&ARENA),
+            bytes_mode: mode,
+        };
+        let Some(probe) = heap::start(&settings, home) else {
+            return off_reason::NO_MEMORY;
+        };
+        let probe: &Probe = (*PROBE.0.get()).write(probe);
+        usable::set_mode(mode);
+        take_over_early(probe);
+        measure::pairs(probe, settings.bytes == Bytes::Exact);
+        anchor::point(probe.header());
+        off_reason::NONE
+    }
+}
+
+unsafe fn settings() -> Settings {
+    let mut settings = Settings::default();
+    unsafe {
+        let mut at = environ;
+        while !at.is_null() && !(*at).is_null() {
+            let entry = CStr::from_ptr(*at).to_bytes();
+            if entry.starts_with(b"HIGHWATER_PROBE")
+                && let Some(equals) = entry.iter().position(|byte| *byte == b'=')
+            {
+                settings.set(&entry[..equals], &entry[equals + 1..]);
+            }
+            at = at.add(1);
+        }
+    }
+    settings
+}
+
+/// The first row begins with what was counted before there was one.
+unsafe fn take_over_early(probe: &Probe) {
+    unsafe {
+        let Some(row) = probe.join(thread::tid()) else {
+            return;
+        };
+        let before = &raw const EARLY;
+        (*row).allocs += (*before).allocs;
+        (*row).frees += (*before).frees;
+        (*row).usable_allocated_bytes += (*before).usable_allocated_bytes;
+        (*row).usable_freed_bytes += (*before).usable_freed_bytes;
+        (*row).drawn_bytes += (*before).drawn_bytes;
+        (*probe.header()).counters.early_bytes = early::used_bytes() as u64;
+        FIRST_ROW.store(row, Ordering::Relaxed);
+        FIRST_TID.store(thread::tid(), Ordering::Relaxed);
+    }
+}
+
+/// A block of the time before the start. The size of it may cost an allocation in turn (gperftools,
+/// the first time).
+pub unsafe fn count_early(block: Ptr, bytes: u64) {
+    if block.is_null() {
+        return;
+    }
+    unsafe {
+        let early = &raw mut EARLY;
+        (*early).allocs += 1;
+        (*early).drawn_bytes += bytes;
+        if let Some(_inside) = Inside::enter() {
+            (*early).usable_allocated_bytes += usable::by_call(block);
+        }
+    }
+}
+
+/// Its free.
+pub unsafe fn count_early_free(block: Ptr) {
+    unsafe {
+        let early = &raw mut EARLY;
+        (*early).frees += 1;
+        if let Some(_inside) = Inside::enter() {
+            (*early).usable_freed_bytes += usable::by_call(block);
+        }
+    }
+}
+
+/// After a sample: the hot path takes over what the probe has decided.
+pub fn follow(probe: &Probe) {
+    usable::set_mode(probe.bytes_mode());
+    if !probe.is_on() {
+        went_off(probe);
+    }
+}
+
+/// The probe has switched itself off.
+pub fn went_off(probe: &Probe) {
+    usable::set_mode(bytes_mode::SAMPLED);
+    // SAFETY: a word of the header.
+    anchor::off(unsafe { (*probe.header()).off_reason });
+    STAGE.store(OFF, Ordering::Release);
+}
+
+extern "C" fn in_parent() {
+    if let Some(probe) = probe() {
+        probe.forked();
+    }
+}
+
+extern "C" fn in_child() {
+    ARENA.unlock_after_fork();
+    if let Some(probe) = probe() {
+        let _errno = Errno::save();
+        // SAFETY: once per fork, on the child's only thread.
+        unsafe { probe.after_fork((*thread::local()).row, thread::tid()) };
+    }
+}
+
+/// Runs when the loader initialises this library: at the latest now there is an environment.
+extern "C" fn construct() {
+    stage();
+    if let Some(row) = row_before_construction() {
+        // SAFETY: this thread's words.
+        unsafe { (*thread::local()).row = row };
+    }
+    CONSTRUCTED.store(true, Ordering::Relaxed);
+    // SAFETY: registers two functions that stay.
+    unsafe { libc::pthread_atfork(None, Some(in_parent), Some(in_child)) };
+    // A panic is our bug and nobody's business here: it is caught and counted where it can happen.
+    std::panic::set_hook(Box::new(|_| {}));
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static CONSTRUCT: extern "C" fn() = construct;

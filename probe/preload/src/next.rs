@@ -1,0 +1,186 @@
+//! The functions behind the probe, found once by dlsym(RTLD_NEXT).
+
+use std::ffi::{CStr, c_int, c_void};
+
+pub type Ptr = *mut c_void;
+pub type Malloc = unsafe extern "C" fn(usize) -> Ptr;
+pub type Calloc = unsafe extern "C" fn(usize, usize) -> Ptr;
+pub type Realloc = unsafe extern "C" fn(Ptr, usize) -> Ptr;
+pub type Free = unsafe extern "C" fn(Ptr);
+pub type Aligned = unsafe extern "C" fn(usize, usize) -> Ptr;
+pub type PosixMemalign = unsafe extern "C" fn(*mut Ptr, usize, usize) -> c_int;
+pub type Usable = unsafe extern "C" fn(Ptr) -> usize;
+pub type Mmap = unsafe extern "C" fn(Ptr, usize, c_int, c_int, c_int, i64) -> Ptr;
+pub type Munmap = unsafe extern "C" fn(Ptr, usize) -> c_int;
+pub type Mremap = unsafe extern "C" fn(Ptr, usize, usize, c_int, Ptr) -> Ptr;
+pub type Brk = unsafe extern "C" fn(Ptr) -> c_int;
+pub type Sbrk = unsafe extern "C" fn(isize) -> Ptr;
+
+/// Functions of the C library and the allocator; where one is missing, or not looked for yet, one
+/// that refuses.
+#[derive(Clone, Copy)]
+pub struct Next {
+    pub malloc: Malloc,
+    pub calloc: Calloc,
+    pub realloc: Realloc,
+    pub free: Free,
+    pub memalign: Aligned,
+    pub aligned_alloc: Aligned,
+    pub posix_memalign: PosixMemalign,
+    pub valloc: Malloc,
+    pub pvalloc: Malloc,
+    pub usable: Usable,
+    pub mmap: Mmap,
+    pub munmap: Munmap,
+    pub mremap: Mremap,
+    pub brk: Brk,
+    pub sbrk: Sbrk,
+}
+
+static mut NEXT: Next = Next {
+    malloc: no_block,
+    calloc: no_blocks,
+    realloc: no_move,
+    free: no_free,
+    memalign: no_blocks,
+    aligned_alloc: no_blocks,
+    posix_memalign: no_posix,
+    valloc: no_block,
+    pvalloc: no_block,
+    usable: no_size,
+    mmap: kernel_mmap,
+    munmap: kernel_munmap,
+    mremap: kernel_mremap,
+    brk: no_brk,
+    sbrk: no_sbrk,
+};
+
+unsafe extern "C" fn no_block(_bytes: usize) -> Ptr {
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn no_blocks(_first: usize, _second: usize) -> Ptr {
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn no_move(_block: Ptr, _bytes: usize) -> Ptr {
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn no_free(_block: Ptr) {}
+
+unsafe extern "C" fn no_posix(_out: *mut Ptr, _align: usize, _bytes: usize) -> c_int {
+    libc::ENOMEM
+}
+
+unsafe extern "C" fn no_size(_block: Ptr) -> usize {
+    0
+}
+
+unsafe extern "C" fn kernel_mmap(
+    at: Ptr,
+    bytes: usize,
+    access: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> Ptr {
+    unsafe { libc::syscall(libc::SYS_mmap, at, bytes, access, flags, file, offset) as Ptr }
+}
+
+unsafe extern "C" fn kernel_munmap(at: Ptr, bytes: usize) -> c_int {
+    unsafe { libc::syscall(libc::SYS_munmap, at, bytes) as c_int }
+}
+
+unsafe extern "C" fn kernel_mremap(
+    at: Ptr,
+    bytes: usize,
+    new_bytes: usize,
+    flags: c_int,
+    new_at: Ptr,
+) -> Ptr {
+    unsafe { libc::syscall(libc::SYS_mremap, at, bytes, new_bytes, flags, new_at) as Ptr }
+}
+
+unsafe extern "C" fn no_brk(_to: Ptr) -> c_int {
+    // SAFETY: this thread's errno.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    -1
+}
+
+unsafe extern "C" fn no_sbrk(_by: isize) -> Ptr {
+    // SAFETY: this thread's errno.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
+    libc::MAP_FAILED
+}
+
+/// The functions; before [`find`] all refuse.
+#[inline(always)]
+pub fn next() -> &'static Next {
+    // SAFETY: written once, by `find`, while there is one thread.
+    unsafe { (&raw const NEXT).as_ref().unwrap_unchecked() }
+}
+
+/// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
+/// find.
+pub fn symbol(name: &CStr) -> Option<Ptr> {
+    // SAFETY: plain look-up.
+    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    if found.is_null() {
+        // SAFETY: clears the thread's error.
+        unsafe { libc::dlerror() };
+        return None;
+    }
+    Some(found)
+}
+
+/// Puts the symbol of that name into a place for a function pointer. False when there is none.
+///
+/// # Safety
+/// `F` is the type of the C function of that name.
+unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
+    const { assert!(size_of::<F>() == size_of::<Ptr>()) };
+    let Some(address) = symbol(name) else {
+        return false;
+    };
+    // SAFETY: a function pointer has the size of an address.
+    *place = unsafe { std::mem::transmute_copy(&address) };
+    true
+}
+
+/// Finds them all. False when there is no allocator behind the probe.
+///
+/// # Safety
+/// Once, while there is one thread.
+pub unsafe fn find() -> bool {
+    // The table is filled in one step at the end: dlsym may come back to our own malloc meanwhile.
+    let mut found = *next();
+    unsafe {
+        let core = [
+            put(&mut found.malloc, c"malloc"),
+            put(&mut found.calloc, c"calloc"),
+            put(&mut found.realloc, c"realloc"),
+            put(&mut found.free, c"free"),
+        ];
+        put(&mut found.memalign, c"memalign");
+        put(&mut found.aligned_alloc, c"aligned_alloc");
+        put(&mut found.posix_memalign, c"posix_memalign");
+        put(&mut found.valloc, c"valloc");
+        put(&mut found.pvalloc, c"pvalloc");
+        put(&mut found.usable, c"malloc_usable_size");
+        put(&mut found.mmap, c"mmap");
+        put(&mut found.munmap, c"munmap");
+        put(&mut found.mremap, c"mremap");
+        put(&mut found.brk, c"brk");
+        put(&mut found.sbrk, c"sbrk");
+        (&raw mut NEXT).write(found);
+        core.iter().all(|is_there| *is_there)
+    }
+}
+
+impl Next {
+    /// True when the allocator can say how many bytes of a block are usable.
+    pub fn tells_usable(&self) -> bool {
+        self.usable as usize != no_size as *const () as usize
+    }
+}

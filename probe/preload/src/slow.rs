@@ -1,0 +1,336 @@
+//! The calls that are not just counted: the first of a thread, a sampled one, one whose block may
+//! be sampled.
+//!
+//! Nothing is held while the next library's function runs: operator new may throw through here, and
+//! a new_handler may leave by longjmp.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use abi::Thread;
+use heap::{Block, Errno, Probe, Removed, clock, count};
+
+use crate::life::{self, Stage};
+use crate::next::Ptr;
+use crate::thread::{self, Inside, flag};
+use crate::{FILTER, early, usable};
+
+/// A call that hands out a block. A probe that is off costs no more than it must.
+#[cold]
+#[inline(never)]
+pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    if life::is_off() {
+        return call();
+    }
+    unsafe { hand_out_slowly(bytes, call) }
+}
+
+#[inline(never)]
+unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        match life::stage() {
+            Stage::Looking => early::alloc(bytes as usize, 16),
+            Stage::Off => call(),
+            Stage::Early => {
+                if reached_by_trial() {
+                    return call();
+                }
+                let block = call();
+                life::count_early(block, bytes);
+                block
+            }
+            Stage::On(probe) => match join(probe) {
+                Row::Own(row) => own(probe, row, bytes, call),
+                Row::Shared => shared(probe, bytes, call),
+                Row::None => call(),
+            },
+        }
+    }
+}
+
+/// A thread with a row of its own.
+unsafe fn own(probe: &Probe, row: *mut Thread, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        // After joining, the row may have a distance left from the thread before.
+        let mean = if count::alloc(row, bytes) {
+            due(probe, row, bytes)
+        } else {
+            None
+        };
+        let Some(mean) = mean else {
+            let block = call();
+            after(row, block);
+            return block;
+        };
+        let begun = clock::monotonic_ns();
+        let block = call();
+        let took_ns = clock::monotonic_ns().saturating_sub(begun);
+        sampled(probe, row, block, bytes, mean, took_ns);
+        block
+    }
+}
+
+/// What is left to do for a block that is counted already.
+unsafe fn after(row: *mut Thread, block: Ptr) {
+    unsafe {
+        if block.is_null() {
+            (*row).allocs -= 1;
+        } else if usable::is_exact() {
+            count::usable_allocated(row, usable_carefully(block));
+        }
+    }
+}
+
+/// Usable bytes of a new block. Asking may allocate in turn (gperftools before its constructors,
+/// each time): only one deep.
+pub unsafe fn usable_carefully(block: Ptr) -> u64 {
+    Inside::enter().map_or(0, |_inside| unsafe { usable::by_call(block) })
+}
+
+/// The mean to sample with, or `None`: counted, and not sampled.
+unsafe fn due(probe: &Probe, row: *mut Thread, bytes: u64) -> Option<u64> {
+    unsafe {
+        let _errno = Errno::save();
+        let mean = probe.due(row, bytes);
+        if mean.is_none() {
+            (*row).allocs += 1;
+        }
+        mean
+    }
+}
+
+/// Enters a block that was handed out and is to be a sample.
+#[inline(never)]
+pub unsafe fn sampled(
+    probe: &Probe,
+    row: *mut Thread,
+    block: Ptr,
+    bytes: u64,
+    mean_bytes: u64,
+    took_ns: u64,
+) {
+    unsafe {
+        let _errno = Errno::save();
+        if block.is_null() {
+            return probe.begin_distance(row, 0);
+        }
+        (*row).allocs += 1;
+        probe.begin_distance(row, bytes);
+        let usable_bytes = usable_carefully(block);
+        if usable::is_exact() {
+            count::usable_allocated(row, usable_bytes);
+        }
+        let Some(_inside) = Inside::enter() else {
+            return probe.nested();
+        };
+        let usable_bytes = usable_bytes.max(bytes);
+        let block = Block {
+            address: block as u64,
+            requested_bytes: bytes,
+            usable_bytes,
+            took_ns,
+            mean_bytes,
+        };
+        probe.allocated(row, block, thread::registers());
+        life::follow(probe);
+    }
+}
+
+/// Threads beyond the rows: the same with atomics, in one row.
+unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        let row = probe.overflow();
+        let begun = clock::monotonic_ns();
+        let block = call();
+        let took_ns = clock::monotonic_ns().saturating_sub(begun);
+        if block.is_null() {
+            return block;
+        }
+        atomic(&raw mut (*row).allocs).fetch_add(1, Relaxed);
+        let usable_bytes = usable_carefully(block);
+        if usable::is_exact() {
+            atomic(&raw mut (*row).usable_allocated_bytes).fetch_add(usable_bytes, Relaxed);
+        }
+        let left = |left: u64| left.checked_sub(bytes).filter(|left| *left > 0);
+        let ended = atomic(&raw mut (*row).countdown_bytes)
+            .fetch_update(Relaxed, Relaxed, left)
+            .is_err();
+        let _errno = Errno::save();
+        if ended && let Some(mean_bytes) = probe.due(row, bytes) {
+            probe.begin_distance(row, bytes);
+            if let Some(_inside) = Inside::enter() {
+                let usable_bytes = usable_bytes.max(bytes);
+                let block = Block {
+                    address: block as u64,
+                    requested_bytes: bytes,
+                    usable_bytes,
+                    took_ns,
+                    mean_bytes,
+                };
+                probe.allocated(row, block, thread::registers());
+                life::follow(probe);
+            }
+        }
+        block
+    }
+}
+
+/// The block of a resize by a thread without a row.
+pub unsafe fn resized_shared(probe: &Probe, block: Ptr, bytes: u64, held_bytes: u64) -> Ptr {
+    unsafe {
+        let row = probe.overflow();
+        atomic(&raw mut (*row).frees).fetch_add(1, Relaxed);
+        atomic(&raw mut (*row).usable_freed_bytes).fetch_add(held_bytes, Relaxed);
+        if block.is_null() {
+            block
+        } else {
+            shared(probe, bytes, || block)
+        }
+    }
+}
+
+/// A call that takes a block back.
+#[cold]
+#[inline(never)]
+pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
+    if life::is_off() && !early::owns(block) {
+        return call();
+    }
+    unsafe { take_back_slowly(block, call) }
+}
+
+#[inline(never)]
+unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce()) {
+    unsafe {
+        if early::owns(block) {
+            return;
+        }
+        match life::stage() {
+            Stage::Looking => {}
+            Stage::Off => call(),
+            Stage::Early => {
+                if !reached_by_trial() {
+                    life::count_early_free(block);
+                }
+                call();
+            }
+            Stage::On(probe) => {
+                let removed = leave(probe, block);
+                let begun = removed.map(|_| clock::monotonic_ns());
+                call();
+                if let (Some(removed), Some(begun)) = (removed, begun) {
+                    let took_ns = clock::monotonic_ns().saturating_sub(begun);
+                    freed(probe, removed, took_ns);
+                }
+            }
+        }
+    }
+}
+
+/// Counts a block out, and takes it out of the samples if it is one.
+unsafe fn leave(probe: &Probe, block: Ptr) -> Option<Removed> {
+    unsafe {
+        count_out(probe, block);
+        FILTER
+            .may_hold(block as u64)
+            .then(|| probe.take_out(block as u64))
+            .flatten()
+    }
+}
+
+/// Counts a block out.
+pub unsafe fn count_out(probe: &Probe, block: Ptr) {
+    unsafe {
+        let bytes = if usable::is_exact() {
+            usable::of(block)
+        } else {
+            0
+        };
+        match join(probe) {
+            Row::Own(row) => {
+                count::free(row);
+                count::usable_freed(row, bytes);
+            }
+            Row::Shared => {
+                let row = probe.overflow();
+                atomic(&raw mut (*row).frees).fetch_add(1, Relaxed);
+                atomic(&raw mut (*row).usable_freed_bytes).fetch_add(bytes, Relaxed);
+            }
+            Row::None => {}
+        }
+    }
+}
+
+/// A sampled block is gone.
+#[inline(never)]
+pub unsafe fn freed(probe: &Probe, removed: Removed, took_ns: u64) {
+    unsafe {
+        let _errno = Errno::save();
+        let row = match join(probe) {
+            Row::Own(row) => row,
+            _ => probe.overflow(),
+        };
+        let Some(_inside) = Inside::enter() else {
+            return probe.nested();
+        };
+        probe.freed(row, removed, took_ns, thread::registers());
+    }
+}
+
+/// Whose row this thread writes.
+pub enum Row {
+    /// Its own.
+    Own(*mut Thread),
+    /// The one of threads beyond the capacity.
+    Shared,
+    /// None: the probe has gone off.
+    None,
+}
+
+/// This thread's row, taken now if it is new.
+pub unsafe fn join(probe: &Probe) -> Row {
+    unsafe {
+        let local = thread::local();
+        if !probe.is_on() {
+            (*local).row = std::ptr::null_mut();
+            life::went_off(probe);
+            return Row::None;
+        }
+        if !(*local).row.is_null() {
+            return Row::Own((*local).row);
+        }
+        if !life::is_constructed() {
+            return life::row_before_construction().map_or(Row::Shared, Row::Own);
+        }
+        if (*local).flags & flag::OVERFLOW != 0 {
+            return Row::Shared;
+        }
+        let _errno = Errno::save();
+        match probe.join(thread::tid()) {
+            Some(row) => {
+                (*local).row = row;
+                Row::Own(row)
+            }
+            None => {
+                (*local).flags |= flag::OVERFLOW;
+                Row::Shared
+            }
+        }
+    }
+}
+
+/// True while operator new of the next library is tried: says that it got here.
+fn reached_by_trial() -> bool {
+    let local = thread::local();
+    // SAFETY: this thread's words.
+    unsafe {
+        if (*local).flags & flag::TRYING == 0 {
+            return false;
+        }
+        (*local).flags |= flag::REACHED;
+    }
+    true
+}
+
+unsafe fn atomic<'a>(place: *mut u64) -> &'a AtomicU64 {
+    unsafe { AtomicU64::from_ptr(place) }
+}

@@ -1,0 +1,202 @@
+//! Deliberately awkward programs under the probe, over each allocator of this machine: they must
+//! end as without it, and the probe's exact counts must be the program's own within 1 %.
+
+mod subject;
+
+use abi::{State, bytes_mode};
+use subject::{Mark, Subject, Totals, allocators, compile, look, totals, works_without};
+
+/// The C library and the loader allocate a little between two marks (buffers, thread records),
+/// unseen by the program.
+const SLACK_BLOCKS: f64 = 60.0;
+const SLACK_BYTES: f64 = 64.0 * 1024.0;
+
+/// Runs a program over every allocator; at every mark compares the probe's counts since the first
+/// with its own.
+fn agrees(source: &str, arguments: &[&str], env: &[(&str, &str)]) {
+    agrees_within(source, arguments, env, SLACK_BLOCKS);
+}
+
+fn agrees_within(source: &str, arguments: &[&str], env: &[(&str, &str)], slack_blocks: f64) {
+    let Some(program) = compile(source, &[]) else {
+        return;
+    };
+    for allocator in allocators() {
+        if !works_without(&program, arguments, &allocator) {
+            continue;
+        }
+        let mut env = env.to_vec();
+        env.push(("HIGHWATER_PROBE_BYTES", "exact"));
+        let mut running = Subject::start(&program, arguments, &allocator, &env);
+        let mut first: Option<(Mark, Totals)> = None;
+        while let Some(mark) = running.mark() {
+            let now = probe_totals(&mark, &running.name);
+            match &first {
+                None => first = Some((mark, now)),
+                Some((mark_before, before)) => compare(
+                    &running.name,
+                    (mark_before, before),
+                    (&mark, &now),
+                    slack_blocks,
+                ),
+            }
+            running.go_on();
+        }
+        let name = running.name.clone();
+        let errors = running.end();
+        assert!(
+            first.is_some(),
+            "{name}: never reached a mark
+{errors}"
+        );
+    }
+}
+
+fn probe_totals(mark: &Mark, name: &str) -> Totals {
+    let copy = look(mark.pid).unwrap_or_else(|anchor| panic!("{name}: no mapping, {anchor:?}"));
+    let snapshot = abi::read(&copy).unwrap();
+    assert_eq!(snapshot.state(), State::On, "{name}");
+    assert_ne!(snapshot.header.bytes_mode, bytes_mode::SAMPLED, "{name}");
+    assert!(snapshot.header.total_bytes <= 8 << 20, "{name}");
+    assert_eq!(
+        snapshot.torn_samples(),
+        0,
+        "{name}: nobody writes while it waits"
+    );
+    totals(&snapshot)
+}
+
+fn compare(
+    name: &str,
+    (mark_before, before): (&Mark, &Totals),
+    (mark, now): (&Mark, &Totals),
+    slack_blocks: f64,
+) {
+    let close = |truth: f64, counted: f64, slack: f64| {
+        (truth - counted).abs() <= truth.abs() * 0.01 + slack
+    };
+    let (blocks, bytes) = (
+        (mark.blocks - mark_before.blocks) as f64,
+        (mark.bytes - mark_before.bytes) as f64,
+    );
+    let counted_blocks = (now.live_blocks - before.live_blocks) as f64;
+    let counted_bytes = (now.live_bytes - before.live_bytes) as f64;
+    assert!(
+        close(blocks, counted_blocks, slack_blocks),
+        "{name}: {counted_blocks} blocks counted, {blocks} true"
+    );
+    assert!(
+        close(bytes, counted_bytes, SLACK_BYTES.max(slack_blocks * 400.0)),
+        "{name}: {counted_bytes} bytes counted, {bytes} true"
+    );
+}
+
+#[test]
+fn the_whole_family() {
+    agrees("family.c", &[], &[]);
+    // A sample for every block: the slow path all the way.
+    agrees("family.c", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
+}
+
+#[test]
+fn every_operator() {
+    agrees("operators.cpp", &[], &[]);
+    agrees("operators.cpp", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
+}
+
+#[test]
+fn what_cannot_be_had() {
+    agrees("refuses.c", &[], &[]);
+    agrees("refuses.c", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
+    agrees("throws.cpp", &[], &[]);
+}
+
+#[test]
+fn before_main_and_after_it() {
+    let Some(program) = compile("early.c", &[]) else {
+        return;
+    };
+    for allocator in allocators() {
+        let mut running = Subject::start(
+            &program,
+            &[],
+            &allocator,
+            &[("HIGHWATER_PROBE_BYTES", "exact")],
+        );
+        let mark = running.mark().unwrap();
+        let now = probe_totals(&mark, &running.name);
+        let nothing = Mark {
+            blocks: 0,
+            bytes: 0,
+            pid: mark.pid,
+        };
+        compare(
+            &running.name,
+            (&nothing, &Totals::default()),
+            (&mark, &now),
+            SLACK_BLOCKS,
+        );
+        running.go_on();
+        running.end();
+    }
+}
+
+#[test]
+fn storms_of_threads() {
+    agrees("threads.c", &[], &[]);
+}
+
+#[test]
+fn more_threads_than_rows() {
+    // The smallest cap has 256 rows.
+    // The C library has a block of its own for each thread, and keeps it for the next.
+    agrees_within(
+        "crowd.c",
+        &["700"],
+        &[("HIGHWATER_PROBE_CAP", "2M")],
+        1400.0 + SLACK_BLOCKS,
+    );
+}
+
+#[test]
+fn forks_among_threads() {
+    agrees("fork.c", &[], &[]);
+}
+
+#[test]
+fn vfork_spawn_raw_fork_and_exec() {
+    agrees("processes.c", &[], &[]);
+}
+
+#[test]
+fn handlers_that_allocate_and_jump() {
+    agrees("signals.c", &[], &[("HIGHWATER_PROBE_MEAN", "10000")]);
+}
+
+#[test]
+fn longjmp_and_other_stacks() {
+    agrees("longjmp.c", &[], &[("HIGHWATER_PROBE_MEAN", "1000")]);
+}
+
+#[test]
+fn every_descriptor_closed() {
+    agrees("closes.c", &[], &[]);
+}
+
+#[test]
+fn blocks_that_grow_and_are_written_to_the_end() {
+    agrees("realloc.c", &[], &[]);
+    agrees("realloc.c", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
+}
+
+#[test]
+fn libraries_that_come_and_go() {
+    let Some(plugin) = compile("plugin.c", &["-shared", "-fPIC"]) else {
+        return;
+    };
+    agrees(
+        "dlopen.c",
+        &[plugin.to_str().unwrap()],
+        &[("HIGHWATER_PROBE_MEAN", "1000")],
+    );
+}

@@ -1,0 +1,260 @@
+//! The probe as a guest: what it does when it is not wanted, not given memory, too dear, or when
+//! the ground under it goes away. The program must never notice.
+
+mod subject;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+
+use abi::{Anchor, State, off_reason};
+use subject::{Subject, compile, library, look, totals};
+
+fn glibc() -> (String, Option<std::path::PathBuf>) {
+    ("glibc".to_owned(), None)
+}
+
+/// Starts `churn` over glibc and returns what is seen at its first mark and at its last.
+fn seen(seconds: &str, env: &[(&str, &str)]) -> Option<[Result<Vec<u8>, Anchor>; 2]> {
+    let program = compile("churn.c", &[])?;
+    let mut running = Subject::start(&program, &[seconds], &glibc(), env);
+    let mut looks = Vec::new();
+    while let Some(mark) = running.mark() {
+        looks.push(look(mark.pid));
+        running.go_on();
+    }
+    running.end();
+    looks.try_into().ok()
+}
+
+#[test]
+fn off_when_asked() {
+    let Some([_, last]) = seen("0.1", &[("HIGHWATER_PROBE", "off")]) else {
+        return;
+    };
+    let anchor = last.expect_err("no mapping");
+    assert_eq!(State::of(anchor.state), State::Off);
+    assert_eq!(
+        (anchor.off_reason, anchor.header_address),
+        (off_reason::REQUESTED, 0)
+    );
+}
+
+#[test]
+fn off_over_its_budget_and_says_so() {
+    // A budget that nothing can keep: it slows down step by step, then gives up.
+    let Some([first, last]) = seen("20", &[("HIGHWATER_PROBE_BUDGET", "0.0001")]) else {
+        return;
+    };
+    assert_eq!(abi::read(&first.unwrap()).unwrap().state(), State::On);
+    let last = last.unwrap();
+    let snapshot = abi::read(&last).unwrap();
+    assert_eq!(
+        snapshot.state(),
+        State::Off,
+        "{:?}",
+        snapshot.header.counters
+    );
+    assert_eq!(snapshot.header.off_reason, off_reason::BUDGET);
+    assert!(snapshot.header.state_since_ns > snapshot.header.started_ns);
+}
+
+#[test]
+fn exact_bytes_are_given_up_when_they_are_dear() {
+    // Of all that this program does, exact bytes are more than 1 %.
+    let Some([_, last]) = seen("4", &[("HIGHWATER_PROBE_BYTES", "auto")]) else {
+        return;
+    };
+    let last = last.unwrap();
+    let snapshot = abi::read(&last).unwrap();
+    assert_eq!(snapshot.header.bytes_mode, abi::bytes_mode::SAMPLED);
+    assert!(snapshot.header.exact_bytes_ended_ns > snapshot.header.started_ns);
+    assert_eq!(snapshot.state(), State::On, "sampling goes on");
+}
+
+#[test]
+fn metadata_stays_under_the_cap_whatever_it_is() {
+    for (cap, bytes) in [("2M", 2 << 20), ("8M", 8 << 20), ("1", 2 << 20)] {
+        let Some([_, last]) = seen(
+            "0.5",
+            &[
+                ("HIGHWATER_PROBE_CAP", cap),
+                ("HIGHWATER_PROBE_MEAN", "100"),
+            ],
+        ) else {
+            return;
+        };
+        let last = last.unwrap();
+        let snapshot = abi::read(&last).unwrap();
+        assert!(snapshot.header.mapped_bytes <= bytes, "{cap}");
+        assert!(snapshot.header.counters.samples_taken > 1000, "{cap}");
+        assert_eq!(snapshot.state(), State::On);
+    }
+}
+
+/// Runs `churn` by a shell that first takes something away.
+fn seen_after(shell: &str) -> Option<Result<Vec<u8>, Anchor>> {
+    let program = compile("churn.c", &[])?;
+    let script = format!("{shell}; exec {} 0.3", program.display());
+    let mut running = Subject::start(Path::new("/bin/sh"), &["-c", &script], &glibc(), &[]);
+    running.mark()?;
+    running.go_on();
+    let mark = running
+        .mark()
+        .unwrap_or_else(|| panic!("{shell}: it did not run"));
+    let seen = look(mark.pid);
+    running.go_on();
+    running.end();
+    Some(seen)
+}
+
+#[test]
+fn without_a_free_descriptor_the_anchor_leads_to_it() {
+    // Where the kernel names anonymous memory no descriptor is needed, and the name is there all
+    // the same.
+    let Some(seen) = seen_after("ulimit -n 4; exec 3</dev/null") else {
+        return;
+    };
+    let bytes = seen.unwrap_or_else(|anchor| panic!("{anchor:?}"));
+    assert!(totals(&abi::read(&bytes).unwrap()).live_blocks > 1000);
+}
+
+#[test]
+fn without_address_space_it_is_off() {
+    let Some(seen) = seen_after("ulimit -v 9000") else {
+        return;
+    };
+    let anchor = seen.expect_err("9 MB hold the program but not the mapping too");
+    assert_eq!(anchor.off_reason, off_reason::NO_MEMORY);
+}
+
+#[test]
+fn with_dev_shm_full_it_works_as_ever() {
+    let in_namespace = |script: &str| {
+        Command::new("unshare")
+            .args(["-m", "sh", "-c", script])
+            .status()
+    };
+    if !in_namespace("mount -t tmpfs -o size=4k none /dev/shm").is_ok_and(|status| status.success())
+    {
+        println!("SKIPPED: no mount namespace here");
+        return;
+    }
+    let Some(program) = compile("churn.c", &[]) else {
+        return;
+    };
+    let fill = "mount -t tmpfs -o size=4k none /dev/shm; head -c 4096 /dev/zero >/dev/shm/full";
+    let script = format!("{fill}; exec {} 0.3", program.display());
+    let mut running = Subject::start(
+        Path::new("/usr/bin/unshare"),
+        &["-m", "sh", "-c", &script],
+        &glibc(),
+        &[],
+    );
+    running.mark().expect("it runs");
+    running.go_on();
+    let mark = running.mark().unwrap();
+    let bytes = look(mark.pid).expect("a mapping in another mount namespace");
+    assert!(totals(&abi::read(&bytes).unwrap()).live_blocks > 1000);
+    running.go_on();
+    running.end();
+}
+
+#[test]
+fn with_its_own_file_deleted_it_can_still_be_read() {
+    let Some(program) = compile("churn.c", &[]) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("libhighwater_probe.so");
+    std::fs::copy(library(), &copy).unwrap();
+    let mut running = Subject::start_with(&copy, &program, &["0.3"], &glibc(), &[]);
+    running.mark().unwrap();
+    std::fs::remove_file(&copy).unwrap();
+    running.go_on();
+    let mark = running.mark().unwrap();
+    let bytes = look(mark.pid).expect("found though deleted");
+    assert!(totals(&abi::read(&bytes).unwrap()).live_blocks > 1000);
+    running.go_on();
+    running.end();
+}
+
+#[test]
+fn a_set_uid_program_runs_without_it() {
+    if unsafe { libc::geteuid() } != 0 {
+        println!("SKIPPED: needs root");
+        return;
+    }
+    let Some(program) = compile("churn.c", &[]) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let set_uid = folder.path().join("set_uid");
+    std::fs::copy(program, &set_uid).unwrap();
+    std::fs::set_permissions(&set_uid, PermissionsExt::from_mode(0o4755)).unwrap();
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--clear-groups", "env"]);
+    command
+        .arg(format!("LD_PRELOAD={}", library().display()))
+        .arg(&set_uid)
+        .arg("0.1");
+    let out = command.stdin(std::process::Stdio::null()).output();
+    // With nothing to read the first mark ends it with 99: it ran, by itself.
+    match out {
+        Ok(out) => assert_eq!(
+            out.status.code(),
+            Some(99),
+            "{}",
+            String::from_utf8_lossy(&out.stderr)
+        ),
+        Err(error) => println!("SKIPPED: setpriv: {error}"),
+    }
+}
+
+#[test]
+fn it_shows_nothing_but_what_it_interposes() {
+    let Ok(out) = Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(library())
+        .output()
+    else {
+        println!("SKIPPED: no nm here");
+        return;
+    };
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let family = [
+        "malloc",
+        "calloc",
+        "realloc",
+        "reallocarray",
+        "free",
+        "memalign",
+        "posix_memalign",
+        "aligned_alloc",
+        "valloc",
+        "pvalloc",
+        "mmap",
+        "mmap64",
+        "munmap",
+        "mremap",
+        "brk",
+        "sbrk",
+    ];
+    let shown: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    let is_operator = |name: &str| {
+        ["_Znw", "_Zna", "_Zdl", "_Zda"]
+            .iter()
+            .any(|start| name.starts_with(start))
+    };
+    let strange: Vec<_> = shown
+        .iter()
+        .filter(|name| !family.contains(name) && !is_operator(name))
+        .collect();
+    assert!(strange.is_empty(), "{strange:?}");
+    assert!(family.iter().all(|name| shown.contains(name)), "{shown:?}");
+    assert_eq!(shown.iter().filter(|name| is_operator(name)).count(), 20);
+}

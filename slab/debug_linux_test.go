@@ -1,0 +1,3 @@
+package slab
+
+func explain(text string, log []byte) string { return explainCrash([]byte(text), log) }

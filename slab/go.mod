@@ -1,0 +1,3 @@
+module github.com/highwater-rs/highwater/slab
+
+go 1.25
