@@ -20,7 +20,10 @@ const MS: u64 = 1_000_000;
 /// One stall alone is a row from here on; shorter ones have to come again.
 const ALONE_NS: u64 = 100 * MS;
 
-/// Measured on quiet services beside a machine's ordinary load: bench/stalls.
+/// However often, stalls this many times shorter than the rule's longest are noise.
+const FAR_BELOW: u64 = 4;
+
+/// Set on services with known truth beside a busy machine's load: bench/stalls.
 pub fn rule(cause: Cause) -> Rule {
     let (longest_ms, share) = match cause {
         Cause::Lock | Cause::Runtime => (10, 0.01),
@@ -46,7 +49,8 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
     let rule = rule(finding.cause);
     let again = finding.count >= 2 || finding.longest_ns >= ALONE_NS;
     let long = finding.longest_ns >= rule.longest_ns;
-    let often = finding.total_ns as f64 >= rule.share * watched_ns as f64;
+    let often = finding.total_ns as f64 >= rule.share * watched_ns as f64
+        && finding.longest_ns >= rule.longest_ns / FAR_BELOW;
     again && (long || often)
 }
 
