@@ -50,6 +50,10 @@ pub struct Latency {
     pub requests: u64,
     /// Recorded intervals whose worst latency exceeded 1 ms, per minute and process.
     pub pauses_per_minute: f64,
+    /// The longest that one process was watched, seconds: a pause that comes at least so often was seen. 0 in records
+    /// of earlier versions, which did not keep it.
+    #[serde(default)]
+    pub watched_s: f64,
 }
 
 /// What highwater itself took during the run.

@@ -52,6 +52,7 @@ pub fn arm_requests(run: &Run, arm: &str, after: Duration) -> ArmRequests {
             merged.add(row);
         }
         let seconds = merged.seconds - before;
+        merged.longest = merged.longest.max(seconds);
         if seconds > 0.0 {
             requests.rates.push(count as f64 / seconds);
         }
@@ -144,6 +145,8 @@ pub(crate) struct Merged {
     pauses: u64,
     /// Covered by rows, over all replicas.
     seconds: f64,
+    /// Of those, the most of one replica, where the caller keeps count.
+    longest: f64,
     unreadable: u64,
 }
 
@@ -185,6 +188,7 @@ impl Merged {
             } else {
                 0.0
             },
+            watched_s: self.longest,
         })
     }
 }

@@ -47,6 +47,23 @@ fn with_metric(name: &str, readings: &[(f64, f64)]) -> Run {
     run
 }
 
+/// The same with every request at half a millisecond.
+fn quiet_run() -> Run {
+    use hdrhistogram::serialization::{Serializer, V2Serializer};
+    let mut run = run();
+    let mut histogram = hdrhistogram::Histogram::<u64>::new(3).unwrap();
+    histogram.record_n(500_000, 100).unwrap();
+    let mut bytes = Vec::new();
+    V2Serializer::new()
+        .serialize(&histogram, &mut bytes)
+        .unwrap();
+    let processes = run.processes.iter_mut();
+    for row in processes.flat_map(|process| &mut process.histograms) {
+        row.histogram = bytes.clone();
+    }
+    run
+}
+
 fn metric(name: &str, min: Option<f64>, max: Option<f64>) -> Condition {
     Condition::Metric {
         name: name.to_string(),
@@ -173,6 +190,13 @@ fn p99_and_pauses_come_from_the_merged_histograms() {
     assert_eq!(pauses.passed, Some(false));
     // Recorded every 5 s, each with a request above 1 ms.
     assert_eq!(pauses.observed, "12.0 pauses a minute and process");
+    let quiet = judge(
+        &quiet_run(),
+        &check(Condition::PausesPerMinuteMax { max: 1.0 }),
+    );
+    assert_eq!(quiet.passed, Some(true));
+    let words = "no pause in 50 s: one that comes less often than that is not excluded";
+    assert_eq!(quiet.observed, words);
     let late = judge(
         &run,
         &after(

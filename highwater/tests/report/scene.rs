@@ -73,6 +73,7 @@ pub fn cost(user: f64, system: f64, p99_ms: f64) -> ArmCost {
             max_ns: 3 * ns,
             requests: 9,
             pauses_per_minute: 0.0,
+            watched_s: 0.0,
         }),
         ..ArmCost::default()
     }

@@ -150,10 +150,15 @@ fn pauses_max(latency: Option<Latency>, max: f64) -> Seen {
         return (None, NO_REQUESTS.to_string());
     };
     let pauses = latency.pauses_per_minute;
-    (
-        Some(pauses <= max),
-        format!("{} pauses a minute and process", written::digits(pauses)),
-    )
+    let observed = match pauses {
+        // Never a bare zero: it is as good as the time that was watched.
+        0.0 if latency.watched_s > 0.0 => {
+            let watched = written::seconds(latency.watched_s);
+            format!("no pause in {watched}: one that comes less often than that is not excluded")
+        }
+        _ => format!("{} pauses a minute and process", written::digits(pauses)),
+    };
+    (Some(pauses <= max), observed)
 }
 
 fn trend(verdict: Option<&ArmVerdict>, any_of: &[Trend]) -> Seen {
