@@ -2,6 +2,7 @@
  * `highwater allocators check` must find. Without any it is clean. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -149,7 +150,8 @@ void *realloc(void *block, size_t size) {
 #ifdef BREAK_REALLOC_LARGE
     if (block && size > 1 << 20) {
         char *moved = __libc_malloc(size);
-        if (moved) memcpy(moved, block, 4096), __libc_free(block);
+        size_t kept = malloc_usable_size(block);
+        if (moved) memcpy(moved, block, kept < 4096 ? kept : 4096), __libc_free(block);
         return moved;
     }
 #endif

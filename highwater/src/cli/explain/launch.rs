@@ -124,28 +124,31 @@ pub fn find_library() -> Option<PathBuf> {
     places.into_iter().find(|path| path.is_file())
 }
 
-/// Why the probe will not be in it; `None` when nothing speaks against it.
+/// Why the probe will not be in it; `None` when nothing speaks against it. What the program is comes first:
+/// no library would help a static one.
 fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> {
+    let refused = program.and_then(refused);
+    if refused.is_some() {
+        return refused.map(str::to_owned);
+    }
     let Some(library) = library else {
         return Some(format!(
             "{LIBRARY} was not found beside this program; build it (cargo build --release) or say \
              where it is in HIGHWATER_PROBE_LIBRARY"
         ));
     };
-    let program = program?;
+    preload_problem(program?, library)
+}
+
+/// Why nothing can be preloaded into such a program.
+fn refused(program: &Program) -> Option<&'static str> {
     if program.interpreter.is_none() {
-        return Some(
-            "the program is static: no library can be put before its allocator".to_owned(),
-        );
+        return Some("the program is static: no library can be put before its allocator");
     }
-    if program.gains_rights {
-        return Some(
-            "the program gains rights at its start (set-uid, or file capabilities), so the dynamic \
-             linker ignores LD_PRELOAD"
-                .to_owned(),
-        );
-    }
-    preload_problem(program, library)
+    program.gains_rights.then_some(
+        "the program gains rights at its start (set-uid, or file capabilities), so the dynamic \
+         linker ignores LD_PRELOAD",
+    )
 }
 
 /// By its path, or in PATH.

@@ -250,7 +250,9 @@ impl Walker<'_> {
                 break;
             }
         }
-        span.complete = at >= end;
+        // A heap that grows goes on behind the last page that was present when they were counted.
+        let rest = (at + 8) & !(PAGE_BYTES - 1);
+        span.complete = at >= end || self.present.bytes_in(rest, end) == 0;
         span
     }
 
