@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::stage::{Running, compile, explain, parsed, cause};
+use crate::stage::{Running, cause, compile, explain, parsed};
 
 fn refused(words: &[&str], code: i32, expected: &str) {
     let output = explain(words);
@@ -15,10 +15,18 @@ fn refused(words: &[&str], code: i32, expected: &str) {
 fn mistakes_are_usage() {
     refused(&[], 2, "required");
     refused(&["--pid", "1", "--", "true"], 2, "cannot be used with");
-    refused(&["--duration", "0s", "--pid", "1"], 2, "longer than nothing");
+    refused(
+        &["--duration", "0s", "--pid", "1"],
+        2,
+        "longer than nothing",
+    );
     refused(&["--diff", "9s,3s", "--pid", "1"], 2, "FROM,TO");
     refused(&["--flamegraph", "x.png", "--pid", "1"], 2, ".svg or .html");
-    refused(&["--pprof", "/nowhere/at/all/x", "--pid", "1"], 2, "is not there");
+    refused(
+        &["--pprof", "/nowhere/at/all/x", "--pid", "1"],
+        2,
+        "is not there",
+    );
 }
 
 #[test]
@@ -69,10 +77,27 @@ fn a_process_of_another_user_is_said_to_be_one() {
 #[test]
 fn a_static_program_is_blind_or_told_by_headers() {
     let program = compile("gcc", "shapes.c", &["-static"], "shapes-static");
-    let words = ["--json", "--quiet", "--duration", "8s", "--every", "300ms", "--"];
+    let words = [
+        "--json",
+        "--quiet",
+        "--duration",
+        "8s",
+        "--every",
+        "300ms",
+        "--",
+    ];
     let output = explain(&[&words[..], &[program.to_str().unwrap(), "leak"]].concat());
     let json = parsed(&output);
     assert_eq!(cause(&json), "blind", "{json:#}");
-    assert!(json["probe_absent"].as_str().unwrap().contains("static"), "{json:#}");
-    assert!(json["verdict"]["next_step"].as_str().unwrap().contains("dynamically"), "{json:#}");
+    assert!(
+        json["probe_absent"].as_str().unwrap().contains("static"),
+        "{json:#}"
+    );
+    assert!(
+        json["verdict"]["next_step"]
+            .as_str()
+            .unwrap()
+            .contains("dynamically"),
+        "{json:#}"
+    );
 }

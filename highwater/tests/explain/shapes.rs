@@ -17,7 +17,10 @@ fn check(shape: &str, duration: &str, cause_wanted: &str, function: Option<&str>
     assert_adds_up(&json);
     if let Some(function) = function {
         assert_eq!(top_function(&json), function, "{shape}: {json:#}");
-        assert!(json["sites"][0]["share_of_growth"].as_f64().unwrap() > 0.8, "{shape}: {json:#}");
+        assert!(
+            json["sites"][0]["share_of_growth"].as_f64().unwrap() > 0.8,
+            "{shape}: {json:#}"
+        );
     }
 }
 
@@ -64,7 +67,15 @@ fn every_other_shape() {
 fn without_the_probe_proc_tells_what_it_can() {
     let program = shapes();
     let running = Running::start(Command::new(&program).arg("leak"));
-    let words = ["--json", "--quiet", "--duration", "6s", "--every", "300ms", "--pid"];
+    let words = [
+        "--json",
+        "--quiet",
+        "--duration",
+        "6s",
+        "--every",
+        "300ms",
+        "--pid",
+    ];
     let output = explain(&[&words[..], &[&running.pid()]].concat());
     let json = parsed(&output);
     assert_eq!(cause(&json), "filling", "{json:#}");
@@ -72,5 +83,8 @@ fn without_the_probe_proc_tells_what_it_can() {
     assert_eq!(json["live_by"], "glibc_headers");
     assert!(part(&json, "live_heap") > 4.0 * 1048576.0, "{json:#}");
     let notes = json["notes"].to_string();
-    assert!(notes.contains("highwater explain -- ") && notes.contains("cannot name sites"), "{notes}");
+    assert!(
+        notes.contains("highwater explain -- ") && notes.contains("cannot name sites"),
+        "{notes}"
+    );
 }

@@ -14,7 +14,9 @@ pub fn scratch() -> PathBuf {
 }
 
 pub fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/explain/subjects").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/explain/subjects")
+        .join(name)
 }
 
 /// Compiles with a C compiler; the program's path.
@@ -37,7 +39,9 @@ pub fn compile(compiler: &str, source_name: &str, flags: &[&str], name: &str) ->
 /// `shapes.c`, once per test run.
 pub fn shapes() -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT.get_or_init(|| compile("gcc", "shapes.c", &[], "shapes")).clone()
+    BUILT
+        .get_or_init(|| compile("gcc", "shapes.c", &[], "shapes"))
+        .clone()
 }
 
 /// The probe's library, built like the tests themselves. `None`, with a line, where it cannot be.
@@ -50,7 +54,9 @@ fn build_probe() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let folder = Path::new(env!("CARGO_BIN_EXE_highwater")).parent().unwrap();
     let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--locked", "-p", "highwater-probe"]).current_dir(root);
+    build
+        .args(["build", "--locked", "-p", "highwater-probe"])
+        .current_dir(root);
     if folder.ends_with("release") {
         build.arg("--release");
     }
@@ -75,13 +81,24 @@ pub fn explain(words: &[&str]) -> Output {
 
 /// Its JSON for a command, with the text of stderr when something is wrong.
 pub fn explained(duration: &str, command: &[&str]) -> Value {
-    let mut words = vec!["--json", "--quiet", "--duration", duration, "--every", "300ms", "--"];
+    let mut words = vec![
+        "--json",
+        "--quiet",
+        "--duration",
+        duration,
+        "--every",
+        "300ms",
+        "--",
+    ];
     words.extend(command);
     parsed(&explain(&words))
 }
 
 pub fn parsed(output: &Output) -> Value {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}\n{out}\n{err}"))
 }
 
@@ -93,13 +110,18 @@ pub fn assert_adds_up(json: &Value) {
     let sum: f64 = summed.map(|part| part["bytes"].as_f64().unwrap()).sum();
     assert!((sum - rss).abs() < 16.0, "{sum} of {rss}: {json:#}");
     let unexplained = part(json, "unexplained");
-    assert!(unexplained.abs() <= 0.05 * rss, "{unexplained} of {rss}: {json:#}");
+    assert!(
+        unexplained.abs() <= 0.05 * rss,
+        "{unexplained} of {rss}: {json:#}"
+    );
 }
 
 pub fn part(json: &Value, name: &str) -> f64 {
     let parts = json["parts"].as_array().unwrap();
     let part = parts.iter().find(|part| part["name"] == name);
-    part.unwrap_or_else(|| panic!("no part {name}"))["bytes"].as_f64().unwrap()
+    part.unwrap_or_else(|| panic!("no part {name}"))["bytes"]
+        .as_f64()
+        .unwrap()
 }
 
 pub fn cause(json: &Value) -> &str {
@@ -108,7 +130,9 @@ pub fn cause(json: &Value) -> &str {
 
 /// The function that the top site names.
 pub fn top_function(json: &Value) -> &str {
-    json["sites"][0]["frames"][0]["function"].as_str().unwrap_or("")
+    json["sites"][0]["frames"][0]["function"]
+        .as_str()
+        .unwrap_or("")
 }
 
 /// A program that runs beside the test and is ended with it.
@@ -116,7 +140,13 @@ pub struct Running(pub Child);
 
 impl Running {
     pub fn start(command: &mut Command) -> Running {
-        Running(command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap())
+        Running(
+            command
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
+        )
     }
 
     pub fn pid(&self) -> String {

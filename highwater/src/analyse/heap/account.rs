@@ -62,8 +62,11 @@ pub enum LiveBy {
     ProbeExact,
     /// The probe's samples.
     ProbeSampled,
-    /// glibc's own headers.
+    /// glibc's own headers; there is no probe.
     Headers,
+    /// glibc's own headers, beside a probe that gave up its exact counters for their cost: a count is better
+    /// than its samples' estimate, which still names the sites.
+    HeadersBesideProbe,
     /// Nobody: the heap cannot be divided.
     #[default]
     Nobody,
@@ -178,7 +181,10 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
         Some(probe) if probe.live_bytes_exact.is_some() => {
             (total - absent(look, ranges), LiveBy::ProbeExact)
         }
-        Some(_) => (total - absent(look, ranges), LiveBy::ProbeSampled),
+        Some(_) => match witness(look, &pages) {
+            Some(counted) => (counted, LiveBy::HeadersBesideProbe),
+            None => (total - absent(look, ranges), LiveBy::ProbeSampled),
+        },
         None if known > 0.0 => (pages.in_use_bytes, LiveBy::Headers),
         None => (0.0, LiveBy::Nobody),
     };
@@ -193,7 +199,8 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     // Live bytes beyond the occupied pages would make this negative: they show as unexplained.
     account.fragmentation = (occupied - account.live).max(0.0);
     account.held = known - occupied;
-    account.witness = sees.and(witness(look, &pages));
+    let is_own = account.live_by == LiveBy::HeadersBesideProbe;
+    account.witness = sees.filter(|_| !is_own).and(witness(look, &pages));
 }
 
 /// Bytes of live blocks on pages that are not in RAM, by the samples: never touched, or swapped out.

@@ -197,7 +197,8 @@ impl Walker<'_> {
         }
         let word = self.memory.u64(at + 8)?;
         let size = word & !FLAGS;
-        let fits = size >= BLOCK_BYTES_MIN && size.is_multiple_of(16) && at.checked_add(size)? <= end;
+        let fits =
+            size >= BLOCK_BYTES_MIN && size.is_multiple_of(16) && at.checked_add(size)? <= end;
         (fits && word & MAPPED == 0).then_some(size)
     }
 

@@ -144,7 +144,7 @@ fn live_by(by: LiveBy) -> &'static str {
     match by {
         LiveBy::ProbeExact => "probe_exact",
         LiveBy::ProbeSampled => "probe_sampled",
-        LiveBy::Headers => "glibc_headers",
+        LiveBy::Headers | LiveBy::HeadersBesideProbe => "glibc_headers",
         LiveBy::Nobody => "nobody",
     }
 }

@@ -106,7 +106,7 @@ fn live_by(by: LiveBy) -> &'static str {
     match by {
         LiveBy::ProbeExact => "the probe's exact counters (usable bytes)",
         LiveBy::ProbeSampled => "the probe's samples (usable bytes)",
-        LiveBy::Headers => "glibc's own headers",
+        LiveBy::Headers | LiveBy::HeadersBesideProbe => "glibc's own headers",
         LiveBy::Nobody => "nobody",
     }
 }

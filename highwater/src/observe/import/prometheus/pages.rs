@@ -113,7 +113,7 @@ mod tests {
                 }
                 assert_eq!(page.from_ms, next);
                 assert_eq!((page.to_ms - page.from_ms) % 60_000, 0);
-                assert!((page.to_ms - page.from_ms) / 60_000 <= STEPS_MAX - 1);
+                assert!((page.to_ms - page.from_ms) / 60_000 < STEPS_MAX);
                 next = page.to_ms + 60_000;
                 pages.read(page, 10);
             }

@@ -34,7 +34,10 @@ pub fn program() -> Option<&'static Path> {
         Err(reason) => {
             let thread = std::thread::current();
             let test = thread.name().unwrap_or("a test");
-            let _ = writeln!(std::io::stderr(), "\nSKIPPED {test}: the relay cannot be built: {reason}");
+            let _ = writeln!(
+                std::io::stderr(),
+                "\nSKIPPED {test}: the relay cannot be built: {reason}"
+            );
             None
         }
     }
