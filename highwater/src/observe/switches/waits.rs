@@ -38,6 +38,12 @@ enum Sort {
     Other,
 }
 
+/// The libc crate has no name for it on machines that use the kernel's generic table (asm-generic/unistd.h).
+#[cfg(target_arch = "x86_64")]
+const SENDFILE: i64 = libc::SYS_sendfile;
+#[cfg(not(target_arch = "x86_64"))]
+const SENDFILE: i64 = 71;
+
 fn sort(number: i64) -> Sort {
     match number {
         libc::SYS_futex => Sort::Futex,
@@ -54,7 +60,7 @@ fn sort(number: i64) -> Sort {
         | libc::SYS_pwritev
         | libc::SYS_sendto
         | libc::SYS_sendmsg
-        | libc::SYS_sendfile
+        | SENDFILE
         | libc::SYS_splice => Sort::Write,
         libc::SYS_connect => Sort::Connect,
         libc::SYS_accept | libc::SYS_accept4 => Sort::Accept,
