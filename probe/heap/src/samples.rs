@@ -247,12 +247,14 @@ mod tests {
         assert!(error.abs() < 0.015, "{error}");
     }
 
+    /// A free that finds a row claimed by a thinner that lost its CPU gives up after [`SPINS`]: its sample stays, stale,
+    /// until the address comes again. Every other sample that a free misses was thinned.
     #[test]
-    fn threads_that_insert_thin_and_remove_lose_nothing_but_what_was_thinned() {
-        let (table, _keys, _rows) = table(8192);
+    fn what_a_free_misses_was_thinned_or_stays_stale() {
+        let (table, keys, _rows) = table(8192);
         let table = &Shared(table);
         let filter = &*Box::leak(Box::new(Filter::new()));
-        let dropped: u64 = std::thread::scope(|scope| {
+        let (missing, thinned) = std::thread::scope(|scope| {
             let workers: Vec<_> = (0..3u64)
                 .map(|worker| scope.spawn(move || churn(&table.0, filter, worker)))
                 .collect();
@@ -260,17 +262,13 @@ mod tests {
             let thinned: u64 = (0..300)
                 .map(|_| table.0.thin(0, 8192, 1024, filter, &mut random))
                 .sum();
-            let missing: u64 = workers
-                .into_iter()
-                .map(|worker| worker.join().unwrap())
-                .sum();
-            assert!(
-                missing <= thinned,
-                "{missing} samples vanished, {thinned} were thinned"
-            );
-            thinned - missing
+            let missing = workers.into_iter().map(|w| w.join().unwrap());
+            (missing.sum::<u64>(), thinned)
         });
-        assert_eq!(dropped, 0, "a thinned sample was found by its free");
+        let stale = keys.iter().filter(|key| **key > BUSY).count() as u64;
+        assert!(!keys.contains(&BUSY), "a row stays claimed");
+        assert_eq!(missing, thinned + stale, "{thinned} thinned, {stale} stale");
+        assert!(stale < 600, "{stale} of 60,000 stale");
     }
 
     struct Shared(Samples);
