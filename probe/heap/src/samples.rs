@@ -247,8 +247,9 @@ mod tests {
         assert!(error.abs() < 0.015, "{error}");
     }
 
-    /// A free that finds a row claimed by a thinner that lost its CPU gives up after [`SPINS`]: its sample stays, stale,
-    /// until the address comes again. Every other sample that a free misses was thinned.
+    /// A free that finds a row claimed by a thinner that lost its CPU gives up after [`SPINS`]: its
+    /// sample stays, stale, until the address comes again. Every other sample that a free misses
+    /// was thinned.
     #[test]
     fn what_a_free_misses_was_thinned_or_stays_stale() {
         let (table, keys, _rows) = table(8192);
