@@ -38,7 +38,8 @@ static IDLE: Idle = Idle(UnsafeCell::new(Thread {
     role: ROLE_NONE,
     state: thread_state::FREE,
     forks: 0,
-    reserved: [0; 5],
+    cut: 0,
+    reserved: [0; 4],
 }));
 
 /// Counts a block that is about to be handed out; true when the call goes the slow way: no row yet, a sample due, or
