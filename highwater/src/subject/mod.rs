@@ -8,6 +8,7 @@
 
 pub mod allocator;
 pub mod attach;
+pub mod chosen;
 pub mod experiment;
 pub mod fake;
 pub mod happening;
