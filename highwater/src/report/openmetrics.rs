@@ -173,17 +173,28 @@ mod tests {
     #[test]
     fn the_older_text_names_what_it_types() {
         let text = page(&families(), Form::Text);
-        assert!(text.contains("# TYPE x_cpu_seconds_total counter\n"), "{text}");
-        assert!(text.contains("# TYPE x_allocator_info gauge\n# HELP x_allocator_info It's \"so\".\n"));
+        assert!(
+            text.contains("# TYPE x_cpu_seconds_total counter\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("# TYPE x_allocator_info gauge\n# HELP x_allocator_info It's \"so\".\n")
+        );
         assert!(!text.contains("UNIT") && !text.contains("EOF"));
     }
 
     #[test]
     fn odd_numbers() {
-        assert_eq!((number(1e300).len(), number(f64::INFINITY).as_str()), (301, "+Inf"));
+        assert_eq!(
+            (number(1e300).len(), number(f64::INFINITY).as_str()),
+            (301, "+Inf")
+        );
         let none = [family("x", Type::Gauge, "", f64::NAN)];
         assert!(!page(&none, Form::Text).contains("\nx{"));
-        assert_eq!(Form::accepted("application/openmetrics-text;version=1.0.0,*/*;q=0.1"), Form::OpenMetrics);
+        assert_eq!(
+            Form::accepted("application/openmetrics-text;version=1.0.0,*/*;q=0.1"),
+            Form::OpenMetrics
+        );
         assert_eq!(Form::accepted("text/html"), Form::Text);
     }
 }

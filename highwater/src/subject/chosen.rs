@@ -92,6 +92,8 @@ pub struct Chosen {
     pub start_ticks: u64,
     /// Folder of its unit's cgroup, where it has one with memory files.
     pub cgroup: Option<PathBuf>,
+    /// What its name was made of.
+    pub base: String,
 }
 
 impl Chosen {
@@ -140,8 +142,10 @@ impl Chooser {
     }
 
     fn settle(&mut self, found: Vec<Found>) {
-        let alive: HashSet<(i32, u64)> = found.iter().map(|f| (f.pid, f.start_ticks)).collect();
-        self.held.retain(|one| alive.contains(&one.key()));
+        // One that became another program since, as a shell's child does, gets another name.
+        let same =
+            |one: &Chosen, f: &Found| one.key() == (f.pid, f.start_ticks) && one.base == f.base;
+        self.held.retain(|one| found.iter().any(|f| same(one, f)));
         let known: HashSet<(i32, u64)> = self.held.iter().map(Chosen::key).collect();
         let mut names: HashSet<(String, String)> = HashSet::new();
         names.extend(self.held.iter().map(|h| (h.arm.clone(), h.name.clone())));
@@ -162,6 +166,7 @@ impl Chooser {
                 pid: new.pid,
                 start_ticks: new.start_ticks,
                 cgroup: new.cgroup,
+                base: new.base,
             });
         }
     }
@@ -332,6 +337,8 @@ mod tests {
             found("tor", 3, 91),
         ]);
         assert_eq!(names(&chooser), [(1, "tor"), (7, "tor-2"), (3, "tor-3")]);
+        chooser.settle(vec![found("tor", 1, 10), found("nyx", 7, 90)]);
+        assert_eq!(names(&chooser), [(1, "tor"), (7, "nyx")]);
     }
 
     #[test]
@@ -344,7 +351,12 @@ mod tests {
 
     #[test]
     fn selectors_as_people_write_them() {
-        for good in ["pid:1", "exe:/usr/bin/tor$", "args:--nick m.*", "unit:tor@*"] {
+        for good in [
+            "pid:1",
+            "exe:/usr/bin/tor$",
+            "args:--nick m.*",
+            "unit:tor@*",
+        ] {
             assert!(Selector::parse(good).is_ok(), "{good}");
         }
         for bad in ["tor", "pid:x", "exe:(", "name:tor", ""] {

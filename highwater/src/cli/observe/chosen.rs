@@ -10,7 +10,10 @@ use crate::cli::exit::Usage;
 /// Where the processes come from.
 pub enum Source {
     Chooser(Chooser),
-    Run { reader: Box<Reader>, left_out: usize },
+    Run {
+        reader: Box<Reader>,
+        left_out: usize,
+    },
 }
 
 impl Source {
@@ -20,11 +23,15 @@ impl Source {
         if let Some(run) = &args.run {
             let folder: Folder = crate::cli::find_run(&args.runs, run)?;
             let reader = Box::new(Reader::open(&folder)?);
-            return Ok(Source::Run { reader, left_out: 0 });
+            return Ok(Source::Run {
+                reader,
+                left_out: 0,
+            });
         }
         let choices = choices(args)?;
         if choices.is_empty() {
-            let words = "which processes? Give --pid, --exe, --args, --unit, --arm NAME=SELECTOR or --run";
+            let words =
+                "which processes? Give --pid, --exe, --args, --unit, --arm NAME=SELECTOR or --run";
             return Err(Usage(words.to_owned()).into());
         }
         Ok(Source::Chooser(Chooser::new(choices)))
@@ -50,6 +57,7 @@ impl Source {
                         pid: target.pid,
                         start_ticks: target.start_ticks,
                         cgroup: target.cgroup,
+                        base: String::new(),
                     })
                     .collect();
                 *left_out = chosen.len().saturating_sub(PROCESSES_MAX);

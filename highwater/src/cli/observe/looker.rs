@@ -1,6 +1,6 @@
 //! One look for all who ask: looks when a scrape comes, at most once an interval, and keeps the page.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::chosen::Source;
@@ -28,7 +28,8 @@ pub struct Looker {
     slots: Slots,
     searched: Option<Instant>,
     next_id: i64,
-    watched: HashMap<(i32, u64), ProcessId>,
+    /// By pid, start and name.
+    watched: HashMap<(i32, u64, String), ProcessId>,
     targets: Vec<Target>,
     seen: BTreeMap<ProcessId, Seen>,
     pub own: Own,
@@ -101,7 +102,10 @@ impl Looker {
     }
 
     fn look_now(&mut self, now: Instant) -> Vec<Family> {
-        if self.searched.is_none_or(|at| now.duration_since(at) >= SEARCH_EVERY) {
+        if self
+            .searched
+            .is_none_or(|at| now.duration_since(at) >= SEARCH_EVERY)
+        {
             self.searched = Some(now);
             self.search();
         }
@@ -121,8 +125,8 @@ impl Looker {
             }
         };
         self.own.left_out = self.source.left_out();
-        self.watched
-            .retain(|key, _| chosen.iter().any(|one| (one.pid, one.start_ticks) == *key));
+        let keys: HashSet<(i32, u64, String)> = chosen.iter().map(key).collect();
+        self.watched.retain(|known, _| keys.contains(known));
         let mut targets = vec![target(HOST, Role::Host, 0, 0), self.own_target()];
         for one in &chosen {
             let id = self.id_of(one);
@@ -137,7 +141,9 @@ impl Looker {
         self.seen
             .retain(|id, _| targets.iter().any(|target| target.process == *id));
         for id in [HOST, OWN] {
-            self.seen.entry(id).or_insert_with(|| Seen::machine(&self.host));
+            self.seen
+                .entry(id)
+                .or_insert_with(|| Seen::machine(&self.host));
         }
         self.targets = targets;
     }
@@ -149,10 +155,12 @@ impl Looker {
     }
 
     fn id_of(&mut self, one: &Chosen) -> ProcessId {
-        *self.watched.entry((one.pid, one.start_ticks)).or_insert_with(|| {
-            self.next_id += 1;
-            ProcessId(self.next_id)
-        })
+        let next = &mut self.next_id;
+        let fresh = || {
+            *next += 1;
+            ProcessId(*next)
+        };
+        *self.watched.entry(key(one)).or_insert_with(fresh)
     }
 
     fn take(&mut self, look: Look) {
@@ -177,6 +185,10 @@ impl Looker {
             }
         }
     }
+}
+
+fn key(one: &Chosen) -> (i32, u64, String) {
+    (one.pid, one.start_ticks, one.name.clone())
 }
 
 fn ticks_per_second() -> f64 {
@@ -216,7 +228,9 @@ mod tests {
             .map(|ms| slots.is_due(at(ms)))
             .into();
         assert_eq!(due, [true, false, false, true, false, true, true, false]);
-        let often = (0..60_000).step_by(100).filter(|ms| slots.is_due(at(20_000 + ms)));
+        let often = (0..60_000)
+            .step_by(100)
+            .filter(|ms| slots.is_due(at(20_000 + ms)));
         assert!(often.count() <= 13);
     }
 }

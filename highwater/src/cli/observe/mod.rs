@@ -139,12 +139,19 @@ fn address(text: &str) -> anyhow::Result<SocketAddr> {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }
     let told = |why: String| Usage(format!("--listen {text}: {why}; write HOST:PORT, or PORT"));
-    let mut found = text.to_socket_addrs().map_err(|error| told(error.to_string()))?;
-    found.next().ok_or_else(|| told("no such host".into()).into())
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| told(error.to_string()))?;
+    found
+        .next()
+        .ok_or_else(|| told("no such host".into()).into())
 }
 
 fn host_name() -> String {
-    rustix::system::uname().nodename().to_string_lossy().into_owned()
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
 }
 
 #[cfg(test)]

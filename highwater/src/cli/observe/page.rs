@@ -98,7 +98,11 @@ pub struct Own {
 /// Everything, in the order of [`metric::ALL`].
 pub fn families(seen: &BTreeMap<ProcessId, Seen>, own: &Own, host: &str) -> Vec<Family> {
     let is_ours = |id: &ProcessId| *id == super::looker::OWN;
-    let others: Vec<&Seen> = seen.iter().filter(|(id, _)| !is_ours(id)).map(|(_, s)| s).collect();
+    let others: Vec<&Seen> = seen
+        .iter()
+        .filter(|(id, _)| !is_ours(id))
+        .map(|(_, s)| s)
+        .collect();
     let mut all: Vec<Family> = metric::ALL
         .iter()
         .filter(|m| !NOT_HERE.contains(m))
@@ -106,7 +110,12 @@ pub fn families(seen: &BTreeMap<ProcessId, Seen>, own: &Own, host: &str) -> Vec<
         .collect();
     all.extend(beside(&others));
     let ourselves = seen.iter().find(|(id, _)| is_ours(id)).map(|(_, s)| s);
-    all.extend(own_cost(ourselves, own, others.iter().filter(|s| s.is_process()).count(), host));
+    all.extend(own_cost(
+        ourselves,
+        own,
+        others.iter().filter(|s| s.is_process()).count(),
+        host,
+    ));
     all
 }
 
@@ -130,14 +139,21 @@ fn family(metric: &Metric, seen: &[&Seen]) -> Family {
 
 /// Start times, progress, and what answers malloc.
 fn beside(seen: &[&Seen]) -> [Family; 3] {
-    let starts = seen.iter().filter_map(|s| Some((s.labels.clone(), s.start_s?)));
+    let starts = seen
+        .iter()
+        .filter_map(|s| Some((s.labels.clone(), s.start_s?)));
     let alive = |s: &&Seen| {
         let alive = s.facts.get("alive")?;
         Some((s.labels.clone(), f64::from(u8::from(alive == "yes"))))
     };
     let allocator = |s: &&Seen| Some((s.allocator()?, 1.0));
     [
-        gauge(START_TIME, "seconds", "When the process started, since the epoch.", starts.collect()),
+        gauge(
+            START_TIME,
+            "seconds",
+            "When the process started, since the epoch.",
+            starts.collect(),
+        ),
         gauge(
             ALIVE,
             "",
@@ -186,17 +202,37 @@ fn own_cost(seen: Option<&Seen>, own: &Own, processes: usize, host: &str) -> Vec
             "CPU of highwater observe itself, user and system.",
             cpu.map(|(user, system)| (user + system) / 1e9),
         )),
-        one("rss_bytes", "bytes", "Its own resident set.", value(metric::RSS)),
-        one("look_seconds", "seconds", "Wall time of the last look.", Some(own.look_s)),
+        one(
+            "rss_bytes",
+            "bytes",
+            "Its own resident set.",
+            value(metric::RSS),
+        ),
+        one(
+            "look_seconds",
+            "seconds",
+            "Wall time of the last look.",
+            Some(own.look_s),
+        ),
         counter(one("looks", "", "Looks so far.", Some(own.looks as f64))),
-        counter(one("scrapes", "", "Pages given so far.", Some(own.scrapes as f64))),
+        counter(one(
+            "scrapes",
+            "",
+            "Pages given so far.",
+            Some(own.scrapes as f64),
+        )),
         counter(one(
             "refused",
             "",
             "Connections refused, broken or too slow so far.",
             Some(own.refused as f64),
         )),
-        one("processes", "", "Processes watched.", Some(processes as f64)),
+        one(
+            "processes",
+            "",
+            "Processes watched.",
+            Some(processes as f64),
+        ),
         one(
             "processes_left_out",
             "",

@@ -12,7 +12,9 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY};
+use hyper::header::{
+    ACCEPT, ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_TYPE, HeaderName, VARY,
+};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -164,14 +166,23 @@ async fn answer(request: Request<Incoming>, peer: SocketAddr, shared: &Arc<Share
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     match (request.uri().path(), is_read) {
         ("/metrics", true) => metrics(&request, peer, shared).await,
-        ("/", true) => plain(StatusCode::OK, "highwater observe: the samples are at /metrics\n"),
+        ("/", true) => plain(
+            StatusCode::OK,
+            "highwater observe: the samples are at /metrics\n",
+        ),
         ("/metrics" | "/", false) => {
-            let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are answered\n");
+            let mut refused = plain(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "only GET and HEAD are answered\n",
+            );
             let methods = hyper::header::HeaderValue::from_static("GET, HEAD");
             refused.headers_mut().insert(ALLOW, methods);
             refused
         }
-        _ => plain(StatusCode::NOT_FOUND, "nothing is here; the samples are at /metrics\n"),
+        _ => plain(
+            StatusCode::NOT_FOUND,
+            "nothing is here; the samples are at /metrics\n",
+        ),
     }
 }
 
@@ -196,7 +207,10 @@ async fn metrics(request: &Request<Incoming>, peer: SocketAddr, shared: &Arc<Sha
         board.page(form, packed)
     });
     let Ok(page) = looked.await else {
-        return plain(StatusCode::INTERNAL_SERVER_ERROR, "the look failed; this is a fault of highwater\n");
+        return plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the look failed; this is a fault of highwater\n",
+        );
     };
     let mut answer = Response::builder()
         .header(CONTENT_TYPE, form.content_type())

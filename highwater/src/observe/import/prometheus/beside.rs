@@ -6,6 +6,7 @@ use super::answer::Raw;
 use super::client::Client;
 use super::selector::Selector;
 use super::{Asked, FleetError, FleetSeries, Found, Labels, read_steps};
+use crate::observe::openmetrics::exposed::{PREFIX, START_TIME};
 
 /// Sister metrics are read with at most so many steps, at least 15 s apart: a start time says when it was
 /// even if it is seen late.
@@ -39,6 +40,14 @@ struct Sisters {
 fn sisters_of(name: &str) -> Sisters {
     let group = name.starts_with("namedprocess_namegroup_");
     let container = name.starts_with("container_");
+    if name.starts_with(PREFIX) {
+        return Sisters {
+            start: START_TIME,
+            cpu: Some("highwater_cpu_user_seconds_total"),
+            limit: Some("highwater_cgroup_memory_limit_bytes"),
+            not: "",
+        };
+    }
     Sisters {
         start: match (group, container) {
             (true, _) => "namedprocess_namegroup_oldest_start_time_seconds",
@@ -97,7 +106,7 @@ pub fn attach(
         return Ok(());
     }
     let sisters = sisters_of(name);
-    let native = ["process_", "container_", "namedprocess_"]
+    let native = [PREFIX, "process_", "container_", "namedprocess_"]
         .iter()
         .any(|p| name.starts_with(p));
     let keeps = |label: &str| label != sisters.not && (native || WHO.contains(&label));
