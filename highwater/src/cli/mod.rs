@@ -6,6 +6,7 @@ pub mod conclude;
 pub mod doctor;
 pub mod exit;
 pub mod explain;
+pub mod gather;
 pub mod init;
 pub mod log;
 pub mod manual;

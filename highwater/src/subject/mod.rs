@@ -16,6 +16,7 @@ pub mod order;
 pub mod placeholder;
 pub mod ports;
 pub mod preflight;
+pub mod remote;
 pub mod restart;
 pub mod service;
 

@@ -48,7 +48,7 @@ impl Exposed {
     pub fn out(&self, value: f64) -> f64 {
         // Nanoseconds are whole: division keeps 1.5 s what multiplication would make 1.5000000000000002.
         match self.scale {
-            s if s == 1e-9 => value / 1e9,
+            1e-9 => value / 1e9,
             s => value * s,
         }
     }
@@ -56,7 +56,7 @@ impl Exposed {
     /// A value from outside in our own unit.
     pub fn back(&self, value: f64) -> f64 {
         match self.scale {
-            s if s == 1e-9 => (value * 1e9).round(),
+            1e-9 => (value * 1e9).round(),
             s => value / s,
         }
     }

@@ -60,6 +60,12 @@ fn sisters_of(name: &str) -> Sisters {
     }
 }
 
+/// Names of start time and CPU beside a metric of memory.
+pub fn start_and_cpu(name: &str) -> (&'static str, Option<&'static str>) {
+    let sisters = sisters_of(name);
+    (sisters.start, sisters.cpu)
+}
+
 /// Drops what is no process: sums over a pod and the sandbox that only holds its network. Says what the
 /// numbers of some metrics mean.
 pub fn tidy(selector: &Selector, found: &mut Found) {

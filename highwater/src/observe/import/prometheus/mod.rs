@@ -8,6 +8,7 @@
 //! incarnations of a process, and `names` gives series short ids.
 
 pub mod answer;
+pub mod assemble;
 pub mod beside;
 pub mod client;
 pub mod names;
@@ -131,7 +132,11 @@ fn seconds(ms: i64) -> String {
     format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
 }
 
-fn read_raw(
+/// Every sample of a selector, with its true time.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_raw(
     client: &Client,
     selector: &Selector,
     asked: &Asked,
