@@ -113,7 +113,9 @@ impl Book {
         }
         if self.replicas.len() == REPLICAS_MAX {
             if !std::mem::replace(&mut self.left_out, true) {
-                let words = format!("more than {REPLICAS_MAX} processes match: the rest is left out; match fewer");
+                let words = format!(
+                    "more than {REPLICAS_MAX} processes match: the rest is left out; match fewer"
+                );
                 say(recorder, begun, None, EventKind::Degraded, words)?;
             }
             return Ok(None);
@@ -147,7 +149,11 @@ impl Book {
         begun: TimeNs,
     ) -> Result<usize> {
         let identity = seen.identity;
-        let start_s = if identity.start_s > 0.0 { identity.start_s } else { seen.first_s };
+        let start_s = if identity.start_s > 0.0 {
+            identity.start_s
+        } else {
+            seen.first_s
+        };
         let started = TimeNs(((start_s * 1e9) as i64).max(begun.0));
         let id = recorder.process_started(&NewProcess {
             arm: who.arm.clone(),
@@ -166,7 +172,14 @@ impl Book {
         })?;
         let value = serde_json::to_string(identity)?;
         let key = SERIES_FACT.to_owned();
-        recorder.facts(started, &[Fact { process: id, key, value }])?;
+        recorder.facts(
+            started,
+            &[Fact {
+                process: id,
+                key,
+                value,
+            }],
+        )?;
         let (name, place) = (who.words(), place_words(identity));
         if who.incarnation > 0 {
             let words = format!("{name}: it was restarted: {place}");
@@ -190,7 +203,14 @@ fn who(arm: &str, replica: u32, incarnation: u32) -> Who {
 
 /// Where it runs, for people.
 fn place_words(identity: &Identity) -> String {
-    let known = ["process", "pod", "container", "groupname", "host", "instance"];
+    let known = [
+        "process",
+        "pod",
+        "container",
+        "groupname",
+        "host",
+        "instance",
+    ];
     let labels = known.iter().filter_map(|name| {
         let value = identity.labels.get(*name)?;
         Some(format!("{name} {value}"))

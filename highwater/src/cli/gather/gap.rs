@@ -68,7 +68,9 @@ impl Outage {
 
     pub fn ends(&self, now_ns: i64, looks: usize) -> String {
         let seconds = written::seconds((now_ns - self.since_ns) as f64 / 1e9);
-        format!("the store answers again after {seconds}: {looks} looks of that time were read afterwards")
+        format!(
+            "the store answers again after {seconds}: {looks} looks of that time were read afterwards"
+        )
     }
 
     pub fn stays(&self, now_ns: i64) -> String {

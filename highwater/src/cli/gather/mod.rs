@@ -148,8 +148,10 @@ impl Gather {
         };
         let names = &self.store.names;
         let of_arm = |(arm, raw)| (arm, assemble(raw, names, self.grid));
-        let found: Vec<(&String, Vec<Assembled>)> =
-            answers.iter().map(|(arm, raw)| of_arm((arm, raw))).collect();
+        let found: Vec<(&String, Vec<Assembled>)> = answers
+            .iter()
+            .map(|(arm, raw)| of_arm((arm, raw)))
+            .collect();
         let is_history = to_ns < now.0;
         let until = self.complete(&found, to_ns, is_history || last);
         let looks = match self.write(&found, until) {
@@ -157,7 +159,13 @@ impl Gather {
             Err(error) => return self.is_full(error).map(|()| false),
         };
         if let Some(outage) = self.outage.take() {
-            say(&mut self.recorder, now, None, EventKind::Note, outage.ends(now.0, looks))?;
+            say(
+                &mut self.recorder,
+                now,
+                None,
+                EventKind::Note,
+                outage.ends(now.0, looks),
+            )?;
         }
         Ok(is_history)
     }
@@ -228,11 +236,12 @@ impl Gather {
         let process = replica.id;
         for (number, values) in one.slots.range(due.clone()) {
             let slot = slots.entry(*number).or_default();
-            slot.samples.extend(values.iter().map(|(name, value)| Sample {
-                process,
-                metric: (*name).to_owned(),
-                value: *value,
-            }));
+            slot.samples
+                .extend(values.iter().map(|(name, value)| Sample {
+                    process,
+                    metric: (*name).to_owned(),
+                    value: *value,
+                }));
         }
         for (number, facts) in one.facts.range(due) {
             for (key, value) in facts {
@@ -240,7 +249,11 @@ impl Gather {
                 if told.as_ref() != Some(value) {
                     let slot = slots.entry(*number).or_default();
                     let (key, value) = ((*key).to_owned(), value.clone());
-                    slot.facts.push(Fact { process, key, value });
+                    slot.facts.push(Fact {
+                        process,
+                        key,
+                        value,
+                    });
                 }
             }
         }
@@ -258,7 +271,11 @@ impl Gather {
         let arms = &self.experiment.arms;
         let arm = arms.iter().find(|arm| arm.name == replica.who.arm)?;
         let fact = |key: &str| replica.facts.get(key).map_or("", String::as_str);
-        let wrong = mismatch(&arm.allocator, fact("allocator.family"), fact("allocator.version"))?;
+        let wrong = mismatch(
+            &arm.allocator,
+            fact("allocator.family"),
+            fact("allocator.version"),
+        )?;
         if std::mem::replace(&mut replica.wrong, true) {
             return None;
         }
@@ -283,7 +300,12 @@ impl Gather {
 
     /// Processes that give no samples any more while others do, and those that do again.
     fn tell_silent(&mut self) -> Result<()> {
-        let newest = self.book.replicas.iter().map(|r| r.last_s).fold(0.0, f64::max);
+        let newest = self
+            .book
+            .replicas
+            .iter()
+            .map(|r| r.last_s)
+            .fold(0.0, f64::max);
         let usual_s = self.rhythm.usual().unwrap_or(1.0) * self.grid.interval_ns as f64 / 1e9;
         let after_s = SILENT_S.max(SILENT_LOOKS * usual_s);
         for replica in &mut self.book.replicas {
@@ -294,8 +316,14 @@ impl Gather {
             replica.silent = silent;
             let name = replica.who.words();
             let (kind, words) = match silent {
-                true => (EventKind::Vanished, format!("{name}: the store gets no samples of it any more")),
-                false => (EventKind::Note, format!("{name}: the store gets its samples again")),
+                true => (
+                    EventKind::Vanished,
+                    format!("{name}: the store gets no samples of it any more"),
+                ),
+                false => (
+                    EventKind::Note,
+                    format!("{name}: the store gets its samples again"),
+                ),
             };
             let time = TimeNs((newest * 1e9) as i64);
             say(&mut self.recorder, time, Some(replica.id), kind, words)?;
@@ -310,7 +338,8 @@ impl Gather {
         if self.own.len() == OWN_MAX {
             self.own.pop_front();
         }
-        self.own.push_back((self.grid.slot(now.0 as f64 / 1e9), look.samples));
+        self.own
+            .push_back((self.grid.slot(now.0 as f64 / 1e9), look.samples));
         Ok(())
     }
 
@@ -321,7 +350,11 @@ impl Gather {
             let Some((_, samples)) = self.own.pop_front() else {
                 break;
             };
-            newest.extend(samples.into_iter().map(|s| ((s.process, s.metric), s.value)));
+            newest.extend(
+                samples
+                    .into_iter()
+                    .map(|s| ((s.process, s.metric), s.value)),
+            );
         }
         let sample = |((process, metric), value)| Sample {
             process,
@@ -339,14 +372,22 @@ impl Gather {
         let since_ns = now.0;
         let outage = Outage { since_ns, why };
         anstream::eprintln!("highwater: {}", outage.begins());
-        say(&mut self.recorder, now, None, EventKind::Degraded, outage.begins())?;
+        say(
+            &mut self.recorder,
+            now,
+            None,
+            EventKind::Degraded,
+            outage.begins(),
+        )?;
         self.outage = Some(outage);
         Ok(())
     }
 
     /// A full disk is said once and delays looks: they are read again when it has room.
     fn is_full(&mut self, error: anyhow::Error) -> Result<()> {
-        let full = error.downcast_ref::<RecordError>().is_some_and(RecordError::is_full);
+        let full = error
+            .downcast_ref::<RecordError>()
+            .is_some_and(RecordError::is_full);
         if !full {
             return Err(error);
         }
@@ -396,7 +437,11 @@ mod tests {
             ("mimalloc@2.0.9", "mimalloc", "2.0.9"),
             ("mimalloc@2.0.9", "mimalloc", ""),
             ("mimalloc@2.0.9", "", ""),
-            ("glibc", "glibc", "GNU C Library (Debian GLIBC 2.36-9) version 2.36"),
+            (
+                "glibc",
+                "glibc",
+                "GNU C Library (Debian GLIBC 2.36-9) version 2.36",
+            ),
             ("/opt/lib/x.so", "glibc", "2.36"),
         ] {
             assert_eq!(mismatch(allocator, family, version), None, "{allocator}");

@@ -94,7 +94,11 @@ fn read_headers(path: &Path) -> Result<Vec<String>> {
     let lines: Vec<String> = lines.map(str::to_owned).collect();
     match lines.iter().find(|line| !line.contains(':')) {
         // What it says may be a secret.
-        Some(_) => Err(Usage(format!("{}: write NAME: VALUE, a header a line", path.display())).into()),
+        Some(_) => Err(Usage(format!(
+            "{}: write NAME: VALUE, a header a line",
+            path.display()
+        ))
+        .into()),
         None => Ok(lines),
     }
 }

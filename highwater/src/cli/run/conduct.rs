@@ -116,7 +116,10 @@ impl Conduct<'_> {
 
     /// The replicas that must get ready before the duration counts; attached processes are those that are found.
     fn every_replica(&self) -> BTreeMap<(String, u32), Standing> {
-        if matches!(self.experiment.subject.kind, SubjectKind::Attach | SubjectKind::Remote) {
+        if matches!(
+            self.experiment.subject.kind,
+            SubjectKind::Attach | SubjectKind::Remote
+        ) {
             return BTreeMap::new();
         }
         let arms = self.experiment.arms.iter();
@@ -248,7 +251,11 @@ impl Conduct<'_> {
     ) -> anyhow::Result<()> {
         let targets = self.reader.targets()?;
         let remote = self.experiment.subject.remote.is_some();
-        let rows = if remote { self.reader.processes()? } else { Vec::new() };
+        let rows = if remote {
+            self.reader.processes()?
+        } else {
+            Vec::new()
+        };
         let started: BTreeMap<ProcessId, TimeNs> = match remote {
             true => rows.iter().map(|row| (row.id, row.started)).collect(),
             false => state.started.clone(),

@@ -37,9 +37,16 @@ pub fn check(experiment: &Experiment, remote: &Remote) -> Result<Vec<String>> {
         seen.push((arm, found));
     }
     for arm in &experiment.arms {
-        let count: usize = seen.iter().filter(|(a, _)| **a == arm.name).map(|(_, f)| f.len()).sum();
+        let count: usize = seen
+            .iter()
+            .filter(|(a, _)| **a == arm.name)
+            .map(|(_, f)| f.len())
+            .sum();
         if count == 0 {
-            bail!("nothing was started: {}", nothing(&store, remote, &arm.name));
+            bail!(
+                "nothing was started: {}",
+                nothing(&store, remote, &arm.name)
+            );
         }
     }
     let all: Vec<&Raw> = answers.iter().flat_map(|(_, raw)| raw).collect();
@@ -48,7 +55,9 @@ pub fn check(experiment: &Experiment, remote: &Remote) -> Result<Vec<String>> {
 
 fn check_twice(arm: &str, found: &[Assembled], seen: &[(&String, Vec<Assembled>)]) -> Result<()> {
     for (other, processes) in seen.iter().filter(|(other, _)| other.as_str() != arm) {
-        let both = found.iter().find(|f| processes.iter().any(|p| p.who.is_same(&f.who)));
+        let both = found
+            .iter()
+            .find(|f| processes.iter().any(|p| p.who.is_same(&f.who)));
         if let Some(both) = both {
             let labels = &both.who.labels;
             bail!(
@@ -61,15 +70,24 @@ fn check_twice(arm: &str, found: &[Assembled], seen: &[(&String, Vec<Assembled>)
 
 fn nothing(store: &Store, remote: &Remote, arm: &str) -> String {
     let metric = remote.metric.as_deref().unwrap_or("highwater_rss_bytes");
-    let others = ["process_resident_memory_bytes", "namedprocess_namegroup_memory_bytes", "container_memory_rss"];
+    let others = [
+        "process_resident_memory_bytes",
+        "namedprocess_namegroup_memory_bytes",
+        "container_memory_rss",
+    ];
     let why = match store.knows(metric) {
-        true => "the store knows the metric: do the labels match, and is it scraped now?".to_owned(),
+        true => {
+            "the store knows the metric: do the labels match, and is it scraped now?".to_owned()
+        }
         false => match others.iter().find(|name| store.knows(name)) {
             Some(name) => format!("the store has no {metric}, but {name}: set metric = \"{name}\""),
             None => format!("the store has no {metric}: is `highwater observe` scraped?"),
         },
     };
-    format!("arm {arm} has no samples of the last 5 minutes in {}; {why}", remote.url)
+    format!(
+        "arm {arm} has no samples of the last 5 minutes in {}; {why}",
+        remote.url
+    )
 }
 
 /// Scrapes that are further apart than the looks, and samples that are old.

@@ -26,7 +26,11 @@ pub enum Names {
     /// Everything that `highwater observe` writes.
     Ours,
     /// A metric of resident memory, that of start times, and that of CPU seconds.
-    Theirs { memory: String, start: String, cpu: String },
+    Theirs {
+        memory: String,
+        start: String,
+        cpu: String,
+    },
 }
 
 impl Names {
@@ -163,7 +167,9 @@ fn who(labels: &Labels, names: &Names) -> (Labels, Option<i32>) {
         return (labels, None);
     }
     if is_allocator(&name) {
-        FACTS.iter().for_each(|(label, _)| drop(labels.remove(*label)));
+        FACTS
+            .iter()
+            .for_each(|(label, _)| drop(labels.remove(*label)));
     }
     let pid = labels.remove("pid").and_then(|pid| pid.parse().ok());
     (labels, pid)
@@ -204,7 +210,10 @@ fn of_target(
             let slot = grid.slot(reading.0);
             one.last_s = one.last_s.max(reading.0);
             if is_allocator(name) && *names == Names::Ours {
-                one.facts.entry(slot).or_default().extend(facts(&raw.labels));
+                one.facts
+                    .entry(slot)
+                    .or_default()
+                    .extend(facts(&raw.labels));
             } else if let Some((own, value)) = names.own(name, reading.1) {
                 one.slots.entry(slot).or_default().insert(own, value);
             }
@@ -251,7 +260,10 @@ mod tests {
     };
 
     fn raw(name: &str, labels: &[(&str, &str)], readings: &[(f64, f64)]) -> Raw {
-        let mut all: Labels = labels.iter().map(|(k, v)| ((*k).into(), (*v).into())).collect();
+        let mut all: Labels = labels
+            .iter()
+            .map(|(k, v)| ((*k).into(), (*v).into()))
+            .collect();
         all.insert("__name__".into(), name.into());
         Raw {
             labels: all,
@@ -271,9 +283,17 @@ mod tests {
         let who = [("process", "tor"), ("pid", "7"), ("host", "h")];
         let allocator = [&who[..], &[("name", "mimalloc"), ("version", "2.0.9")]].concat();
         let all = [
-            raw("highwater_rss_bytes", &who, &[(1001.0, 10.0), (1004.0, 20.0), (1006.0, 30.0)]),
+            raw(
+                "highwater_rss_bytes",
+                &who,
+                &[(1001.0, 10.0), (1004.0, 20.0), (1006.0, 30.0)],
+            ),
             raw("highwater_cpu_user_seconds_total", &who, &[(1004.0, 1.5)]),
-            raw(START_TIME, &who, &[(1001.0, 900.0), (1004.0, 900.1), (1006.0, 900.0)]),
+            raw(
+                START_TIME,
+                &who,
+                &[(1001.0, 900.0), (1004.0, 900.1), (1006.0, 900.0)],
+            ),
             raw("highwater_allocator_info", &allocator, &[(1004.0, 1.0)]),
             raw("highwater_host_load_1m", &[("host", "h")], &[(1004.0, 1.0)]),
         ];
@@ -292,12 +312,27 @@ mod tests {
         let who = [("instance", "a:1")];
         let names = Names::of(Some("process_resident_memory_bytes"));
         let all = [
-            raw("process_resident_memory_bytes", &who, &[(1001.0, 9.0), (1006.0, 3.0)]),
-            raw("process_start_time_seconds", &who, &[(1001.0, 500.0), (1006.0, 1005.0)]),
-            raw("process_cpu_seconds_total", &who, &[(1001.0, 8.0), (1006.0, 0.5)]),
+            raw(
+                "process_resident_memory_bytes",
+                &who,
+                &[(1001.0, 9.0), (1006.0, 3.0)],
+            ),
+            raw(
+                "process_start_time_seconds",
+                &who,
+                &[(1001.0, 500.0), (1006.0, 1005.0)],
+            ),
+            raw(
+                "process_cpu_seconds_total",
+                &who,
+                &[(1001.0, 8.0), (1006.0, 0.5)],
+            ),
         ];
         let found = assemble(&all, &names, GRID);
-        let told: Vec<_> = found.iter().map(|f| (f.who.start_s, f.slots.len())).collect();
+        let told: Vec<_> = found
+            .iter()
+            .map(|f| (f.who.start_s, f.slots.len()))
+            .collect();
         assert_eq!(told, [(500.0, 1), (1005.0, 1)]);
         assert_eq!(found[1].slots[&2]["cpu_user_ns"], 5e8);
         assert!(!found[0].who.is_same(&found[1].who));

@@ -43,7 +43,13 @@ pub fn parse(fields: &Fields, arms: &[Placed<Arm>], faults: &Faults) -> Remote {
 }
 
 fn one((table, place): (&Table, Place), names: &[&str], faults: &Faults) -> RemoteSeries {
-    let series = Fields::new(table, place, "[[subject.series]]", &["arm", "match"], faults);
+    let series = Fields::new(
+        table,
+        place,
+        "[[subject.series]]",
+        &["arm", "match"],
+        faults,
+    );
     if !series.has("arm") {
         let message = "[[subject.series]] does not say which `arm` the series are";
         faults.note(place, message);
@@ -53,13 +59,21 @@ fn one((table, place): (&Table, Place), names: &[&str], faults: &Faults) -> Remo
         let message = "[[subject.series]] does not say which series `match`";
         faults.note_with_help(place, message, "match = [\"arm=glibc\", \"job=tor\"]");
     }
-    for text in matching.iter().filter(|text| !text.value.contains('=') && !text.value.contains('~')) {
-        let message = format!("`match` is {}; write LABEL=VALUE, or LABEL=~REGEX", quoted(&text.value));
+    for text in matching
+        .iter()
+        .filter(|text| !text.value.contains('=') && !text.value.contains('~'))
+    {
+        let message = format!(
+            "`match` is {}; write LABEL=VALUE, or LABEL=~REGEX",
+            quoted(&text.value)
+        );
         faults.note(text.place, message);
     }
     let arm = series.text("arm");
     RemoteSeries {
-        arm: arm.map(|arm| known_arm(&arm, "arm", names, faults)).unwrap_or_default(),
+        arm: arm
+            .map(|arm| known_arm(&arm, "arm", names, faults))
+            .unwrap_or_default(),
         matching: matching.into_iter().map(|text| text.value).collect(),
     }
 }
@@ -74,7 +88,8 @@ fn check_arm(arm: &Placed<Arm>, series: &[RemoteSeries], faults: &Faults) {
         faults.note_with_help(*place, message, help);
     }
     if arm.command.is_some() || !arm.arguments.is_empty() || !arm.environment.is_empty() {
-        let what = "a command, arguments or an environment cannot be set for processes of other hosts";
+        let what =
+            "a command, arguments or an environment cannot be set for processes of other hosts";
         faults.note(*place, format!("arm {name}: {what}"));
     }
 }

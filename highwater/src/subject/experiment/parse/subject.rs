@@ -171,8 +171,14 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
             check_attached(arms, plan, faults);
         }
         SubjectKind::Remote => {
-            for key in KEYS.iter().filter(|key| **key != "kind" && !remote::KEYS.contains(*key)) {
-                refuse(key, "cannot be set for processes of other hosts (kind = \"remote\")");
+            for key in KEYS
+                .iter()
+                .filter(|key| **key != "kind" && !remote::KEYS.contains(*key))
+            {
+                refuse(
+                    key,
+                    "cannot be set for processes of other hosts (kind = \"remote\")",
+                );
             }
         }
         SubjectKind::Fake => {
