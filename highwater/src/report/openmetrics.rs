@@ -52,6 +52,21 @@ pub struct Family {
     pub samples: Vec<(Arc<str>, f64)>,
 }
 
+impl Family {
+    /// The name that its samples have.
+    pub fn sample_name(&self) -> String {
+        format!("{}{}", self.name, self.suffix())
+    }
+
+    fn suffix(&self) -> &'static str {
+        match self.kind {
+            Type::Gauge => "",
+            Type::Counter => "_total",
+            Type::Info => "_info",
+        }
+    }
+}
+
 /// Names and values of labels, as they stand between the braces.
 pub fn labels<'a>(all: impl IntoIterator<Item = (&'a str, &'a str)>) -> Arc<str> {
     let mut text = String::new();
@@ -89,11 +104,7 @@ pub fn page(families: &[Family], form: Form) -> String {
 }
 
 fn write_family(family: &Family, form: Form, page: &mut String) {
-    let suffix = match family.kind {
-        Type::Gauge => "",
-        Type::Counter => "_total",
-        Type::Info => "_info",
-    };
+    let suffix = family.suffix();
     let (name, kind) = (&family.name, family.kind);
     let (of_family, word) = match (form, kind) {
         (Form::OpenMetrics, Type::Info) => (name.clone(), "info"),

@@ -87,6 +87,9 @@ fn the_page_has_the_kernels_numbers() {
             .contains("# TYPE highwater_minor_faults counter\n")
     );
     assert!(page.own("highwater_observe_cpu_seconds_total") > 0.0);
+    let known = highwater::cli::observe::page::names();
+    let unknown: Vec<&String> = page.samples.keys().filter(|name| !known.contains(name)).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod chosen;
 mod looker;
-mod page;
+pub mod page;
 mod serve;
 
 use std::io::Write;

@@ -119,6 +119,12 @@ pub fn families(seen: &BTreeMap<ProcessId, Seen>, own: &Own, host: &str) -> Vec<
     all
 }
 
+/// The names of all samples that a page can hold, for those who write queries.
+pub fn names() -> Vec<String> {
+    let all = families(&BTreeMap::new(), &Own::default(), "");
+    all.iter().map(Family::sample_name).collect()
+}
+
 fn family(metric: &Metric, seen: &[&Seen]) -> Family {
     let exposed = Exposed::of(metric);
     let sample = |s: &&Seen| {

@@ -134,11 +134,7 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
             ),
         }
     }
-    if plan.kind != SubjectKind::Remote {
-        for key in remote::KEYS {
-            refuse(key, "is for kind = \"remote\"");
-        }
-    }
+    check_remote(plan.kind, fields, faults);
     match plan.kind {
         SubjectKind::Service => {
             refuse("attach", "is for kind = \"attach\"");
@@ -170,22 +166,25 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
             }
             check_attached(arms, plan, faults);
         }
-        SubjectKind::Remote => {
-            for key in KEYS
-                .iter()
-                .filter(|key| **key != "kind" && !remote::KEYS.contains(*key))
-            {
-                refuse(
-                    key,
-                    "cannot be set for processes of other hosts (kind = \"remote\")",
-                );
-            }
-        }
+        SubjectKind::Remote => {}
         SubjectKind::Fake => {
             for key in ["command", "attach", "environment", "ready", "metrics"] {
                 refuse(key, "has no meaning for a fake subject: nothing is started");
             }
         }
+    }
+}
+
+/// A remote subject has keys of its own and no others.
+fn check_remote(kind: SubjectKind, fields: &Fields, faults: &Faults) {
+    let is_remote = kind == SubjectKind::Remote;
+    let why = match is_remote {
+        true => "cannot be set for processes of other hosts (kind = \"remote\")",
+        false => "is for kind = \"remote\"",
+    };
+    let others = KEYS.iter().filter(|key| **key != "kind");
+    for key in others.filter(|key| remote::KEYS.contains(*key) != is_remote && fields.has(key)) {
+        faults.note(fields.place_of(key), format!("`{key}` {why}"));
     }
 }
 
