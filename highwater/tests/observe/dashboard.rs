@@ -42,12 +42,19 @@ fn collect(value: &serde_json::Value, found: &mut Vec<String>) {
 fn every_metric_of_the_dashboard_and_the_rules_is_one_that_observe_writes() {
     let name = Regex::new(r"\bhighwater_[a-z0-9_]+").expect("a regex");
     let known: BTreeSet<String> = highwater::cli::observe::page::names().into_iter().collect();
-    let texts = [read("dashboard.json"), read("alerts.yml"), read("alerts.test.yml")];
+    let texts = [
+        read("dashboard.json"),
+        read("alerts.yml"),
+        read("alerts.test.yml"),
+    ];
     for text in &texts {
         let used: BTreeSet<&str> = name.find_iter(text).map(|m| m.as_str()).collect();
         assert!(used.len() > 8, "{used:?}");
         for one in used {
-            assert!(known.contains(one), "{one} is no metric of highwater observe");
+            assert!(
+                known.contains(one),
+                "{one} is no metric of highwater observe"
+            );
         }
     }
     let page = include_str!("../../../docs/observe.md");
@@ -66,11 +73,17 @@ fn variables_and_panels_are_whole() {
     for panel in board["panels"].as_array().expect("panels") {
         assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{panel}");
         let grid = &panel["gridPos"];
-        let right = grid["x"].as_u64().zip(grid["w"].as_u64()).map(|(x, w)| x + w);
+        let right = grid["x"]
+            .as_u64()
+            .zip(grid["w"].as_u64())
+            .map(|(x, w)| x + w);
         assert!(right.is_some_and(|right| right <= 24), "{panel}");
         if panel["type"] != "row" {
             assert!(!panel["targets"].as_array().expect("targets").is_empty());
-            assert!(!panel["description"].as_str().unwrap_or("").is_empty(), "{panel}");
+            assert!(
+                !panel["description"].as_str().unwrap_or("").is_empty(),
+                "{panel}"
+            );
         }
     }
     let variable = Regex::new(r"\$\{?([a-z_]+)").expect("a regex");
@@ -78,7 +91,10 @@ fn variables_and_panels_are_whole() {
     let names: BTreeSet<&str> = list.iter().filter_map(|v| v["name"].as_str()).collect();
     for used in variable.captures_iter(&read("dashboard.json")) {
         let name = &used[1];
-        assert!(names.contains(name) || name == "__all", "${name} is no variable");
+        assert!(
+            names.contains(name) || name == "__all",
+            "${name} is no variable"
+        );
     }
 }
 

@@ -88,7 +88,11 @@ fn the_page_has_the_kernels_numbers() {
     );
     assert!(page.own("highwater_observe_cpu_seconds_total") > 0.0);
     let known = highwater::cli::observe::page::names();
-    let unknown: Vec<&String> = page.samples.keys().filter(|name| !known.contains(name)).collect();
+    let unknown: Vec<&String> = page
+        .samples
+        .keys()
+        .filter(|name| !known.contains(name))
+        .collect();
     assert!(unknown.is_empty(), "{unknown:?}");
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Labels;
 use super::answer::Raw;
 use crate::observe::metric;
-use crate::observe::openmetrics::exposed::{ALLOCATOR, PREFIX, START_TIME, find_exposed};
+use crate::observe::openmetrics::exposed::{ALIVE, ALLOCATOR, PREFIX, START_TIME, find_exposed};
 
 /// Start times nearer than this are one: some exporters work them out anew at each scrape.
 const SAME_START_S: f64 = 2.0;
@@ -137,9 +137,12 @@ impl Grid {
     }
 }
 
+/// Series with their names.
+type Named<'a> = Vec<(&'a str, &'a Raw)>;
+
 /// Puts the series of one arm together.
 pub fn assemble(all: &[Raw], names: &Names, grid: Grid) -> Vec<Assembled> {
-    let mut targets: BTreeMap<(Labels, Option<i32>), Vec<(&str, &Raw)>> = BTreeMap::new();
+    let mut targets: BTreeMap<(Labels, Option<i32>), Named<'_>> = BTreeMap::new();
     for raw in all {
         let Some(name) = raw.labels.get("__name__") else {
             continue;
@@ -214,6 +217,10 @@ fn of_target(
                     .entry(slot)
                     .or_default()
                     .extend(facts(&raw.labels));
+            } else if *name == ALIVE && *names == Names::Ours {
+                let alive = if reading.1 > 0.0 { "yes" } else { "no" };
+                let facts = one.facts.entry(slot).or_default();
+                facts.insert("alive", alive.to_owned());
             } else if let Some((own, value)) = names.own(name, reading.1) {
                 one.slots.entry(slot).or_default().insert(own, value);
             }
@@ -295,6 +302,7 @@ mod tests {
                 &[(1001.0, 900.0), (1004.0, 900.1), (1006.0, 900.0)],
             ),
             raw("highwater_allocator_info", &allocator, &[(1004.0, 1.0)]),
+            raw("highwater_alive", &who, &[(1004.0, 1.0), (1006.0, 0.0)]),
             raw("highwater_host_load_1m", &[("host", "h")], &[(1004.0, 1.0)]),
         ];
         let found = assemble(&all, &Names::Ours, GRID);
@@ -305,6 +313,13 @@ mod tests {
         assert_eq!(one.slots[&1]["cpu_user_ns"], 1.5e9);
         assert_eq!(one.slots[&2]["rss_bytes"], 30.0);
         assert_eq!(one.facts[&1]["allocator.family"], "mimalloc");
+        assert_eq!(
+            (
+                one.facts[&1]["alive"].as_str(),
+                one.facts[&2]["alive"].as_str()
+            ),
+            ("yes", "no")
+        );
     }
 
     #[test]
