@@ -51,10 +51,13 @@ impl Endpoint {
     }
 }
 
+/// Labels and value.
+pub type Sample = (BTreeMap<String, String>, f64);
+
 /// Samples of a page by name, each with its labels.
 pub struct Page {
     pub text: String,
-    pub samples: BTreeMap<String, Vec<(BTreeMap<String, String>, f64)>>,
+    pub samples: BTreeMap<String, Vec<Sample>>,
 }
 
 impl Page {
