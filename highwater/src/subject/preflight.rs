@@ -47,6 +47,8 @@ pub fn preflight(plan: &Experiment, setup: &Setup, preload_problem: PreloadProbl
         SubjectKind::Attach => findings
             .problems
             .extend(Attached::new(plan, &setup.run).err()),
+        // The store is asked by the run itself: no process is on this machine.
+        SubjectKind::Remote => {}
         SubjectKind::Fake => findings.problems.extend(Fake::new(plan, &setup.run).err()),
     }
     findings

@@ -433,6 +433,7 @@ fn subject_plan() -> SubjectPlan {
         memory_limit: None,
         metrics: None,
         attach: Vec::new(),
+        remote: None,
     }
 }
 

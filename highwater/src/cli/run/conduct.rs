@@ -116,7 +116,10 @@ impl Conduct<'_> {
 
     /// The replicas that must get ready before the duration counts; attached processes are those that are found.
     fn every_replica(&self) -> BTreeMap<(String, u32), Standing> {
-        if self.experiment.subject.kind == SubjectKind::Attach {
+        if matches!(
+            self.experiment.subject.kind,
+            SubjectKind::Attach | SubjectKind::Remote
+        ) {
             return BTreeMap::new();
         }
         let arms = self.experiment.arms.iter();
@@ -247,7 +250,16 @@ impl Conduct<'_> {
         look: &Look,
     ) -> anyhow::Result<()> {
         let targets = self.reader.targets()?;
-        let started = &state.started;
+        let remote = self.experiment.subject.remote.is_some();
+        let rows = if remote {
+            self.reader.processes()?
+        } else {
+            Vec::new()
+        };
+        let started: BTreeMap<ProcessId, TimeNs> = match remote {
+            true => rows.iter().map(|row| (row.id, row.started)).collect(),
+            false => state.started.clone(),
+        };
         let uptime = |id: ProcessId| {
             let began = started.get(&id).copied().unwrap_or(look.time);
             Duration::from_nanos((look.time.0 - began.0).max(0) as u64)

@@ -83,6 +83,14 @@ struct Subject<'a> {
     environment: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attach: Vec<Attach<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prometheus: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    series: Vec<Series<'a>>,
 }
 
 #[derive(Serialize)]
@@ -113,6 +121,13 @@ struct Attach<'a> {
     exe: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Series<'a> {
+    arm: &'a str,
+    #[serde(rename = "match")]
+    matching: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -211,7 +226,9 @@ fn file(experiment: &Experiment) -> File<'_> {
 
 /// What cannot be set for a kind of subject is not written for it either.
 fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
-    let owned = plan.kind != SubjectKind::Attach;
+    let owned = !matches!(plan.kind, SubjectKind::Attach | SubjectKind::Remote);
+    let remote = plan.remote.as_ref();
+    let series = remote.into_iter().flat_map(|remote| &remote.series);
     Subject {
         kind: plan.kind,
         command: &plan.command,
@@ -230,6 +247,17 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
         }),
         environment: &plan.environment,
         attach: plan.attach.iter().map(attach_table).collect(),
+        prometheus: remote.map(|remote| remote.url.clone()),
+        metric: remote.and_then(|remote| remote.metric.as_deref()),
+        headers: remote
+            .and_then(|remote| remote.headers.as_ref())
+            .map(|path| path.to_string_lossy().into_owned()),
+        series: series
+            .map(|series| Series {
+                arm: &series.arm,
+                matching: &series.matching,
+            })
+            .collect(),
     }
 }
 

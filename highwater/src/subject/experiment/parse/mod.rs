@@ -2,6 +2,7 @@
 
 mod arms;
 mod checks;
+mod remote;
 mod subject;
 mod timing;
 
@@ -149,6 +150,10 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         .map(|arm| known_arm(&arm, "adopt", &names, context.faults));
     let verify = checks::parse(&top, "verify", &names, timing.duration, context);
     let guard = checks::parse(&top, "guard", &names, timing.duration, context);
+    if subject.remote.is_some() {
+        remote::check_conditions(&verify, "verify", context.faults);
+        remote::check_conditions(&guard, "guard", context.faults);
+    }
     Experiment {
         name: name(&top, context.faults),
         hypothesis: words("hypothesis"),
