@@ -69,6 +69,7 @@ pub fn plan(command: &[&str]) -> Experiment {
             metrics: None,
             attach: Vec::new(),
         },
+        backing: None,
         load: None,
         arms: vec![arm("a")],
         replicas: 1,

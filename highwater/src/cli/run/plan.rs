@@ -30,6 +30,9 @@ fn words(plan: &Experiment, stop: &str) -> String {
         plan.seed,
     ));
     out.push_str(stop);
+    if let Some(backing) = &plan.backing {
+        out.push_str(&format!("\nbacking: {}\n", shell(&backing.command)));
+    }
     for arm in &plan.arms {
         out.push_str(&arm_words(plan, arm));
     }

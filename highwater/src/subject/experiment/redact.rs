@@ -107,6 +107,13 @@ pub fn redact_experiment(experiment: &Experiment) -> Experiment {
     if let Some(Ready::Http { url, .. }) = &mut subject.ready {
         *url = redact_text(url);
     }
+    if let Some(backing) = &mut safe.backing {
+        backing.command = redact_command(&backing.command);
+        backing.environment = redact_environment(&backing.environment);
+        if let Some(Ready::Http { url, .. }) = &mut backing.ready {
+            *url = redact_text(url);
+        }
+    }
     if let Some(load) = &mut safe.load {
         load.command = redact_command(&load.command);
         load.environment = redact_environment(&load.environment);

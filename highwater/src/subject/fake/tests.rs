@@ -39,6 +39,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
             metrics: None,
             attach: Vec::new(),
         },
+        backing: None,
         load: None,
         arms: curves.iter().enumerate().map(arm).collect(),
         replicas,
