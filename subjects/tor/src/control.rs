@@ -168,15 +168,17 @@ mod tests {
 
     #[test]
     fn events_of_a_real_client() {
-        // The control port of tor 0.4.9.11 in a private network.
-        let line =
-            "650 CIRC 5 BUILT $7DD9BE66B0F74F0E6BDA2B8A0C8A1D6F4E8B2C11~authority0 PURPOSE=GENERAL";
+        // The control port of tor 0.4.9.11 in a private network; the third is cut at its end.
+        let line = "650 CIRC 12 BUILT $1BB7C0FE2071E053490B6B69F2784B6FA4D918D4~authority0,\
+                    $3F975BD502ED6989303087F0957C7CE5980457FB~authority1 PURPOSE=GENERAL \
+                    TIME_CREATED=2026-11-22T00:06:27.795629";
         let (kind, id, state, _) = parse_event(line).unwrap();
-        assert_eq!((kind, id, state), ("CIRC", "5", "BUILT"));
-        let line = "650 STREAM 9 NEW 0 127.0.0.1:8080 SOURCE_ADDR=127.0.0.1:43210 PURPOSE=USER";
+        assert_eq!((kind, id, state), ("CIRC", "12", "BUILT"));
+        let line = "650 STREAM 44 NEW 0 127.0.0.1:8080 SOURCE_ADDR=127.0.0.1:39544 PURPOSE=USER \
+                    CLIENT_PROTOCOL=SOCKS4 NYM_EPOCH=0";
         let (_, id, state, rest) = parse_event(line).unwrap();
-        assert_eq!((id, state), ("9", "NEW"));
-        assert!(rest.contains("SOURCE_ADDR=127.0.0.1:43210"));
+        assert_eq!((id, state), ("44", "NEW"));
+        assert!(rest.contains("SOURCE_ADDR=127.0.0.1:39544 "));
         assert_eq!(parse_event("250 OK"), None);
         assert_eq!(parse_event("650 CIRC"), None);
     }

@@ -92,6 +92,7 @@ pub fn hold(folder: &Path, votes: Votes, stop: &Arc<AtomicBool>) -> Result<()> {
     let text = torrc::client(&data, &network.authorities);
     nodes.start(&network.tor, "client", &data, &text)?;
     network.write(folder)?;
+    println!("founded: {}", folder.join(FILE).display());
     while !stop.load(Ordering::Relaxed) && !agreed(folder) {
         nodes.check()?;
         thread::sleep(PAUSE);

@@ -205,13 +205,12 @@ mod tests {
 
     #[test]
     fn fingerprints_as_tor_prints_and_writes_them() {
-        // tor 0.4.9.11 --list-fingerprint --quiet, and DataDirectory/fingerprint.
-        let printed = "authority0 7DD9 BE66 B0F7 4F0E 6BDA 2B8A 0C8A 1D6F 4E8B 2C11\n";
-        let written = "authority0 7DD9BE66B0F74F0E6BDA2B8A0C8A1D6F4E8B2C11\n";
-        assert_eq!(
-            parse_fingerprint(printed).unwrap(),
-            parse_fingerprint(written).unwrap()
-        );
+        // `--list-fingerprint --quiet` of one tor 0.4.9.11, DataDirectory/fingerprint of another.
+        let printed = "authority0 0E96 CD2F C9C2 DBF8 9D5E 79DC 192E EB2B 2E60 5A79\n";
+        let written = "authority0 1BB7C0FE2071E053490B6B69F2784B6FA4D918D4\n";
+        let parse = |text| parse_fingerprint(text).unwrap();
+        assert_eq!(parse(printed), "0E96CD2FC9C2DBF89D5E79DC192EEB2B2E605A79");
+        assert_eq!(parse(written), "1BB7C0FE2071E053490B6B69F2784B6FA4D918D4");
         assert!(parse_fingerprint("authority0 7DD9BE66\n").is_err());
         assert!(parse_fingerprint("").is_err());
     }
@@ -220,11 +219,12 @@ mod tests {
     fn the_identity_of_a_certificate() {
         // The head of a certificate by tor-gencert of tor 0.4.9.11.
         let text = "dir-key-certificate-version 3\ndir-address 127.0.0.1:7000\n\
-                    fingerprint 14C131DFC5C6F93646BE72FA1401C02A8DF2E8B4\n\
-                    dir-key-published 2026-11-21 23:40:02\n";
+                    fingerprint 348814120C7253025A002B088DF60B4F6B53A6AC\n\
+                    dir-key-published 2026-11-22 00:01:29\ndir-key-expires 2027-11-22 00:01:29\n\
+                    dir-identity-key\n";
         assert_eq!(
             parse_identity(text).unwrap(),
-            "14C131DFC5C6F93646BE72FA1401C02A8DF2E8B4"
+            "348814120C7253025A002B088DF60B4F6B53A6AC"
         );
         assert!(parse_identity("fingerprint xyz\n").is_err());
     }

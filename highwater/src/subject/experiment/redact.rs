@@ -140,7 +140,9 @@ pub fn redact_experiment(experiment: &Experiment) -> Experiment {
 /// processes from it (`--resume`) must have them from elsewhere, or say that they are missing.
 pub fn redacted_names(experiment: &Experiment) -> Vec<String> {
     let load = experiment.load.as_ref().map(|load| &load.environment);
-    let environments = [Some(&experiment.subject.environment), load]
+    let backing = experiment.backing.as_ref();
+    let backing = backing.map(|backing| &backing.environment);
+    let environments = [Some(&experiment.subject.environment), backing, load]
         .into_iter()
         .flatten();
     let mut names: Vec<String> = environments
