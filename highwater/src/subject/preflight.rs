@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use procfs::net::{TcpNetEntry, TcpState};
 
 use super::attach::Attached;
-use super::experiment::{BackingPlan, Experiment, LoadPer, Ready, SubjectKind};
+use super::experiment::{BackingPlan, Condition, Experiment, LoadPer, Ready, SubjectKind};
 use super::fake::Fake;
 use super::placeholder::{PORTS_PER_PROCESS_MAX, Values, expand, ports_wanted};
 use super::service::cgroup::Hierarchy;
@@ -98,6 +98,7 @@ fn check_service(
     {
         findings.problems.push(format!("metrics: {why}"));
     }
+    check_conditions(plan, findings);
     check_ready(plan, findings);
     check_surroundings(plan, setup, findings);
 }
@@ -114,6 +115,21 @@ fn example_values(plan: &Experiment, running: bool) -> Values {
         ports: vec![1; PORTS_PER_PROCESS_MAX],
         processes: running.then(|| "/".into()),
         backing: plan.backing.as_ref().map(example_backing),
+    }
+}
+
+/// The programs of conditions exist: a run of days must not find out at its end.
+fn check_conditions(plan: &Experiment, findings: &mut Findings) {
+    let tables = [("verify", &plan.verify), ("guard", &plan.guard)];
+    for (at, check) in tables
+        .iter()
+        .flat_map(|(at, all)| all.iter().map(move |check| (at, check)))
+    {
+        let Condition::Command { command, .. } = &check.condition else {
+            continue;
+        };
+        let launch = Launch::of_check(&plan.base, command, &example_values(plan, true));
+        check_launch(at, launch.map_err(|error| error.to_string()), findings);
     }
 }
 

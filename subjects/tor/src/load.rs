@@ -1,6 +1,6 @@
 //! The load of one relay: the same for every relay, whatever its arm. Links come and go, each with requests for
-//! documents of the directory in all their encodings, and (when asked for) pulls of a page through a circuit that ends in
-//! the relay.
+//! documents of the directory in all their encodings, and (when asked for) pulls of a page through a circuit that
+//! ends in the relay.
 
 use std::io;
 use std::net::SocketAddr;

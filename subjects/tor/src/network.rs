@@ -69,8 +69,8 @@ fn authority_folder(folder: &Path, number: u16) -> PathBuf {
     folder.join(torrc::authority_name(number))
 }
 
-/// Makes the network in `folder` and holds it until `stop`. Says `ready` when the authorities have agreed on a consensus
-/// that lists all of them.
+/// Makes the network in `folder` and holds it until `stop`. Says `ready` when the authorities have agreed on a
+/// consensus that lists all of them.
 ///
 /// # Errors
 /// There is no tor, no namespace, or an authority ends.

@@ -43,7 +43,8 @@ impl Votes {
     }
 }
 
-/// What every node is told. The GeoIP files stay unread: they are 36 MB in every arm (measured), whatever the allocator.
+/// What every node is told. The GeoIP files stay unread: they are 36 MB in every arm (measured), whatever the
+/// allocator.
 fn node(nickname: &str, data: &Path) -> String {
     format!(
         "TestingTorNetwork 1\n\

@@ -8,8 +8,8 @@ use serde::Serialize;
 use super::redact::redact_experiment;
 use super::signal::signal_name;
 use super::{
-    AttachGroup, BackingPlan, Check, Condition, Experiment, LoadPer, LoadPlan, Ready, Restart, Stop,
-    SubjectKind, SubjectPlan, Trend,
+    AttachGroup, BackingPlan, Check, Condition, Experiment, LoadPer, LoadPlan, Ready, Restart,
+    Stop, SubjectKind, SubjectPlan, Trend,
 };
 use crate::units::{write_bytes_exact, write_duration_exact};
 

@@ -76,6 +76,24 @@ impl Launch {
         })
     }
 
+    /// A command that a condition tries: it works in the plan's folder, like every other path of the plan.
+    ///
+    /// # Errors
+    /// As [`Launch::of_subject`].
+    pub fn of_check(
+        base: &Path,
+        command: &[String],
+        values: &Values,
+    ) -> Result<Self, PlaceholderError> {
+        Ok(Self {
+            arguments: expand_all(command.iter(), values)?,
+            directory: base.to_owned(),
+            environment: BTreeMap::new(),
+            base: base.to_owned(),
+            loader: Vec::new(),
+        })
+    }
+
     /// The command of the backing service.
     ///
     /// # Errors

@@ -145,8 +145,8 @@ impl Processes {
 }
 
 /// Ends what a killed supervisor left in `folder`: descendants that its parent-death signal does not reach, and load
-/// programs. Subjects with `keep` live on, and what backs them. For the collector, once it sees that its parent has died; takes at most
-/// some seconds. Returns in words what was ended or could not be.
+/// programs. Subjects with `keep` live on, and what backs them. For the collector, once it sees that its parent has
+/// died; takes at most some seconds. Returns in words what was ended or could not be.
 ///
 /// # Errors
 /// When the list cannot be read, or the supervisor still lives: it will end its processes itself.

@@ -245,11 +245,7 @@ fn pids(group: &Fields, seen: &mut BTreeSet<i32>, faults: &Faults) -> Vec<i32> {
     numbers.into_iter().filter_map(pid).collect()
 }
 
-pub fn ready(
-    fields: &Fields,
-    title: &'static str,
-    faults: &Faults,
-) -> (Option<Ready>, Duration) {
+pub fn ready(fields: &Fields, title: &'static str, faults: &Faults) -> (Option<Ready>, Duration) {
     let Some((table, place)) = fields.table("ready") else {
         return (None, READY_TIMEOUT);
     };
