@@ -30,6 +30,9 @@ fn words(plan: &Experiment, stop: &str) -> String {
         plan.seed,
     ));
     out.push_str(stop);
+    if let Some(backing) = &plan.backing {
+        out.push_str(&format!("\nbacking: {}\n", shell(&backing.command)));
+    }
     if !plan.subject.environment.is_empty() {
         out.push_str("\nevery arm\n");
         out.push_str(&environment_words(&plan.subject.environment));
