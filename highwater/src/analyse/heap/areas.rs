@@ -8,6 +8,7 @@
 use crate::observe::heap::HeapLook;
 use crate::observe::heap::probe::Region;
 use crate::observe::heap::smaps::Area;
+use crate::observe::heap::stacks::StackArea;
 
 /// What a range of addresses is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -90,8 +91,8 @@ fn class_of_area(look: &HeapLook, area: &Area, below: Option<&Area>) -> Option<C
         _ if !area.is_anonymous() => return Some(Class::File),
         _ => {}
     }
-    if look.stacks.contains(&area.start) {
-        return Some(Class::Stack);
+    if stack_in(look, area).is_some() {
+        return None;
     }
     let data = below.is_some_and(|below| is_data_of(below, area));
     let claimed = look.probe.as_ref().is_some_and(|probe| {
@@ -101,6 +102,13 @@ fn class_of_area(look: &HeapLook, area: &Area, below: Option<&Area>) -> Option<C
             .any(|r| r.start < area.end && r.end > area.start)
     });
     (data && !claimed).then_some(Class::File)
+}
+
+fn stack_in<'a>(look: &'a HeapLook, area: &Area) -> Option<&'a StackArea> {
+    let place = look
+        .stacks
+        .binary_search_by_key(&area.start, |stack| stack.start);
+    place.ok().map(|place| &look.stacks[place])
 }
 
 /// Whether `area` is the zero-initialised data of the file that is mapped right below it.
@@ -181,7 +189,12 @@ fn claims_on(look: &HeapLook, area: &Area) -> Vec<Claim> {
     };
     if let Some(probe) = &look.probe {
         add(probe.start, probe.end, Class::Probe, 0, 0);
-        for region in &probe.regions {
+        let stack = stack_in(look, area).map_or(0, |stack| stack.proof);
+        for region in probe
+            .regions
+            .iter()
+            .filter(|region| !(region.start..region.end).contains(&stack))
+        {
             add(
                 region.start,
                 region.end,
@@ -191,8 +204,19 @@ fn claims_on(look: &HeapLook, area: &Area) -> Vec<Claim> {
             );
         }
     }
+    // What a program took from the break lies in the midst of glibc's heap, and the walk over it.
+    let broken = |at: u64| {
+        let regions = look.probe.iter().flat_map(|probe| &probe.regions);
+        let inside = regions.filter(|region| region.by_break && region.end > at);
+        inside.map(|region| (region.start, region.end)).min()
+    };
     for span in look.walk.iter().flat_map(|walk| &walk.spans) {
-        add(span.start, span.end, Class::Heap, 0, 2);
+        let mut at = span.start;
+        while at < span.end {
+            let (start, end) = broken(at).unwrap_or((span.end, span.end));
+            add(at, start.clamp(at, span.end), Class::Heap, 0, 2);
+            at = end;
+        }
     }
     claims
 }
@@ -230,10 +254,15 @@ fn rest_of(look: &HeapLook, area: &Area, claims: &[Claim], remembered: &Remember
     ];
     let by_name = area.name == "[heap]" || named.iter().any(|name| area.name.starts_with(name));
     let heap = sampled || was_heap || by_name;
+    let class = match stack_in(look, area) {
+        Some(_) => Class::Stack,
+        None if heap => Class::Heap,
+        None => Class::Anonymous,
+    };
     Claim {
         start: area.start,
         end: area.end,
-        class: if heap { Class::Heap } else { Class::Anonymous },
+        class,
         covered: sampled || (was_heap && probe.is_some()),
         mapped_by: 0,
         rank: 3,

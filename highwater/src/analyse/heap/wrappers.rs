@@ -158,6 +158,10 @@ const PATHS: &[&str] = &[
     "hash_map.",
     "array_hash_map.",
     "_cgo_",
+    "os::malloc",
+    "os::realloc",
+    "AllocateHeap",
+    "CHeapObj",
     "boost::",
     "absl::",
     "folly::",
@@ -180,6 +184,8 @@ const LIBRARIES: &[&str] = &[
     "libsnmalloc",
     "librpmalloc",
     "ld-musl",
+    "libffi.so",
+    "_ctypes.",
 ];
 
 /// How many frames in front only pass the allocation on; 0 when all of them would.

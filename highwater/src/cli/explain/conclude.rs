@@ -1,6 +1,7 @@
 //! From what was followed to an explanation of the one process that matters.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Context;
 
@@ -19,6 +20,9 @@ use crate::verdict::cause::{Case, CauseVerdict, Sight, judge, owner::owner};
 /// Stacks that are named at the end.
 const SYMBOLISED_MAX: usize = 4096;
 
+/// From one survey of the heap to the next, when there was none at half time.
+const SURVEYS_APART: Duration = Duration::from_millis(2500);
+
 /// Explains the process that grew most.
 pub fn conclude(
     follower: &mut Follower,
@@ -26,7 +30,12 @@ pub fn conclude(
     args: &ExplainArgs,
 ) -> anyhow::Result<Explained> {
     let tracked = follower.grown_most().context("nothing was followed")?;
+    let surveyed_late = tracked.wants_survey();
     tracked.ask_after_blocks();
+    if surveyed_late {
+        std::thread::sleep(SURVEYS_APART);
+        tracked.ask_after_blocks();
+    }
     tracked.settle(SYMBOLISED_MAX);
     let tracked = &*tracked;
     let chosen = tracked.reader.member.pid;

@@ -60,6 +60,24 @@ pub struct Region {
     pub shared: bool,
     /// Called by the allocator behind the probe.
     pub by_allocator: bool,
+    /// Given by the break, in the midst of glibc's own heap.
+    pub by_break: bool,
+}
+
+/// A library, or the program, as it was loaded when a stack went through it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedObject {
+    pub start: u64,
+    pub end: u64,
+    /// To be subtracted from an address to get the one in the file.
+    pub bias: u64,
+    pub path: String,
+}
+
+impl LoadedObject {
+    pub fn holds(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
 }
 
 /// One copy of the probe's account.
@@ -80,6 +98,8 @@ pub struct ProbeLook {
     /// By the hash of the stack.
     pub stacks: BTreeMap<u64, Site>,
     pub regions: Vec<Region>,
+    /// In the order in which they were first seen.
+    pub objects: Vec<LoadedObject>,
     pub roles: BTreeMap<u16, String>,
     /// Address of the `malloc` it forwards to.
     pub next_malloc: u64,
@@ -174,6 +194,7 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
             .map(|(_, stack)| (stack.hash, site(snapshot, &stack)))
             .collect(),
         regions: regions(snapshot, &hash),
+        objects: objects(snapshot),
         roles: snapshot
             .roles()
             .map(|(at, role)| (at, name_of(&role.name)))
@@ -249,11 +270,31 @@ fn regions(snapshot: &Snapshot<'_>, hash: &dyn Fn(u32) -> u64) -> Vec<Region> {
             anonymous: has(region_flag::ANONYMOUS),
             shared: has(region_flag::SHARED),
             by_allocator: has(region_flag::BY_ALLOCATOR),
+            by_break: has(region_flag::BREAK),
         }
     };
     let mut regions: Vec<Region> = snapshot.regions().map(region).collect();
     regions.sort_by_key(|region| region.start);
     regions
+}
+
+fn objects(snapshot: &Snapshot<'_>) -> Vec<LoadedObject> {
+    let mut modules: Vec<_> = snapshot.modules().collect();
+    modules.sort_by_key(|module| module.first_ns);
+    let object = |module: abi::Module| {
+        let length = (module.path_bytes as usize).min(module.path.len());
+        let path = String::from_utf8_lossy(&module.path[..length]).into_owned();
+        LoadedObject {
+            start: module.start,
+            end: module.end,
+            bias: module.bias,
+            path,
+        }
+    };
+    let objects = modules.into_iter().map(object);
+    objects
+        .filter(|object| object.path.starts_with('/'))
+        .collect()
 }
 
 fn name_of(bytes: &[u8]) -> String {
