@@ -49,6 +49,15 @@ pub struct Removed {
     sample: Sample,
 }
 
+/// How a block went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// Given back.
+    Back,
+    /// Another block holds its contents now.
+    Resized,
+}
+
 /// Everything, over one mapping.
 pub struct Probe {
     pub(crate) header: *mut Header,
@@ -231,7 +240,8 @@ impl Probe {
         true
     }
 
-    /// A sampled block was freed by the thread of `row`; the allocator took so long.
+    /// A sampled block was freed by the thread of `row`, or moved by a resize; the allocator took so
+    /// long.
     ///
     /// # Safety
     /// `row` is this thread's own or the overflow row.
@@ -239,6 +249,7 @@ impl Probe {
         &self,
         row: *mut Thread,
         removed: Removed,
+        how: Freed,
         took_ns: u64,
         registers: Registers,
     ) {
@@ -250,8 +261,13 @@ impl Probe {
             sample.mean_bytes,
             begun ^ removed.address,
         );
-        self.stacks
-            .freed(sample.stack, weight, begun.saturating_sub(sample.time_ns));
+        match how {
+            Freed::Resized => self.stacks.moved(sample.stack, weight),
+            Freed::Back => {
+                let lifetime_ns = begun.saturating_sub(sample.time_ns);
+                self.stacks.freed(sample.stack, weight, lifetime_ns);
+            }
+        }
         self.flows
             .freed(sample.usable_bytes, weight, sample.role, role);
         self.flows.free_took(took_ns);

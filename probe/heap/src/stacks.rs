@@ -82,6 +82,20 @@ impl Stacks {
         }
     }
 
+    /// A sample's block was resized and another takes its place: nothing was given back. Taken off what
+    /// was allocated, so that growing step by step does not look like turnover.
+    pub fn moved(&self, row: u32, weight: Weight) {
+        let Some(row) = self.row(row) else { return };
+        // SAFETY: counters of a row of the table.
+        unsafe {
+            add(&raw mut (*row).allocated_bytes, weight.bytes.wrapping_neg());
+            add(
+                &raw mut (*row).allocated_blocks,
+                weight.blocks.wrapping_neg(),
+            );
+        }
+    }
+
     /// A sample that stands for itself alone was resized: what it grew by was allocated here, what it
     /// shrank by freed.
     pub fn resized(&self, row: u32, from_bytes: u64, to_bytes: u64) {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use heap::{Errno, Probe, clock, count};
+use heap::{Errno, Freed, Probe, clock, count};
 
 use crate::calls::{hand_out, hand_out_or_refuse, take_back};
 use crate::life::{self, Stage};
@@ -161,7 +161,13 @@ unsafe fn resize(probe: &Probe, block: Ptr, bytes: usize, call: impl FnOnce() ->
                 count::usable_freed(row, held);
                 return moved;
             }
-            slow::freed(probe, removed, clock::monotonic_ns().saturating_sub(begun));
+            let took_ns = clock::monotonic_ns().saturating_sub(begun);
+            let how = if moved.is_null() {
+                Freed::Back
+            } else {
+                Freed::Resized
+            };
+            slow::freed(probe, removed, how, took_ns);
         }
         if row == probe.overflow() {
             return slow::resized_shared(probe, moved, bytes as u64, held);

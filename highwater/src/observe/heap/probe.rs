@@ -250,7 +250,8 @@ fn site(snapshot: &Snapshot<'_>, stack: &abi::Stack) -> Site {
         addresses: snapshot.frames(stack).collect(),
         why,
         is_cut: stack.flags & (stack_flag::DEEPER | stack_flag::BROKEN) != 0,
-        allocated_bytes: stack.allocated_bytes,
+        // Weights are drawn to whole bytes, and what a resize takes off was drawn anew.
+        allocated_bytes: (stack.allocated_bytes as i64).max(0) as u64,
         freed_bytes: stack.freed_bytes,
         samples: stack.samples,
         freed_samples: stack.freed_samples,

@@ -1,10 +1,10 @@
 //! Which anonymous areas are stacks of threads.
 //!
-//! A stack is proved, never guessed from its size: a thread's stack pointer lies in it
-//! (`/proc/PID/task/TID/syscall`) and a guard below it, or the thread's control block does, which in glibc on x86-64 holds
-//! its own address twice, 16 bytes apart. The block stays in the stacks that glibc keeps for the
-//! next thread. Where memory may not be read, the shape must do: an area
-//! right above a guard without rights, no larger than a stack is.
+//! A stack is proved, never guessed from its size: one thread's stack pointer lies in it
+//! (`/proc/PID/task/TID/syscall`) and a guard below it, or the thread's control block does, which in
+//! glibc on x86-64 holds its own address twice, 16 bytes apart. The block stays in the stacks that
+//! glibc keeps for the next thread. Where memory may not be read, the shape must do: an area right
+//! above a guard without rights, no larger than a stack is.
 
 use std::collections::HashMap;
 
@@ -21,6 +21,9 @@ const TAIL_BYTES: u64 = 4 * PAGE_BYTES;
 
 /// Of glibc's control block on x86-64: the number of its thread.
 const TID_OFFSET: u64 = 0x2d0;
+
+/// Larger areas without rights are reserved addresses and no guard.
+const GUARD_BYTES_MAX: u64 = 1 << 20;
 
 /// Larger areas are not taken for stacks by their shape alone.
 const SHAPE_BYTES_MAX: u64 = 64 << 20;
@@ -87,8 +90,10 @@ impl Stacks {
         if let Some(&proof) = self.known.get(&key) {
             return Some(proof);
         }
-        // Without a guard below, it may be a runtime's heap with the stacks of coroutines in it.
-        let pointed = pointers.iter().find(|&&sp| guarded && area.holds(sp));
+        // Without a guard below, or with several threads in it, it is a runtime's heap with the stacks
+        // of coroutines.
+        let mut inside = pointers.iter().filter(|&&sp| guarded && area.holds(sp));
+        let pointed = inside.next().filter(|_| inside.next().is_none());
         let present = scene.present.get(&area.start);
         let proof = match (pointed, scene.memory, present) {
             (Some(&sp), ..) => Some(sp),
@@ -126,7 +131,8 @@ impl Stacks {
 }
 
 fn is_guard(below: &Area, area: &Area) -> bool {
-    below.end == area.start && !below.readable && !below.writable && below.inode == 0
+    let without_rights = !below.readable && !below.writable && below.inode == 0;
+    below.end == area.start && without_rights && below.bytes() <= GUARD_BYTES_MAX
 }
 
 /// The last but one word of `nr arg .. arg 0xSP 0xPC`, or `-1 0xSP 0xPC`.

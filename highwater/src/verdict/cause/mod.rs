@@ -42,7 +42,7 @@ const GROWN_NOISES: f64 = 6.0;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cause {
-    /// A site's live memory grows beyond its turnover, or nothing points to it any more.
+    /// A site's live memory grows beyond its turnover, or the program cannot reach it any more.
     Leak,
     /// A site grows from which next to nothing was freed yet: a leak, or a cache that fills.
     Filling,

@@ -1,3 +1,5 @@
+//! Heaps in a vector, at made-up addresses.
+
 use super::*;
 
 /// A heap in a vector, at a made-up address.
