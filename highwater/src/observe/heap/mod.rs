@@ -182,7 +182,7 @@ impl HeapReader {
             let own = look
                 .probe
                 .as_ref()
-                .is_some_and(|p| (p.start..p.end).contains(&area.start));
+                .is_some_and(|p| p.own.iter().any(|own| (own.0..own.1).contains(&area.start)));
             match look.present.get(&area.start) {
                 _ if own || area.name.contains("libhighwater_probe") => {}
                 Some(bits) => runs.extend(without_probe(bits.runs(), look)),
@@ -227,17 +227,16 @@ impl HeapReader {
 }
 
 /// Runs less the probe's own memory, whose table of samples points to every block.
-fn without_probe(runs: Vec<(u64, u64)>, look: &HeapLook) -> Vec<(u64, u64)> {
-    let Some(probe) = &look.probe else {
-        return runs;
-    };
-    let mut left = Vec::new();
-    for (from, to) in runs {
-        left.push((from, to.min(probe.start)));
-        left.push((from.max(probe.end), to));
+fn without_probe(mut runs: Vec<(u64, u64)>, look: &HeapLook) -> Vec<(u64, u64)> {
+    for own in look.probe.iter().flat_map(|probe| &probe.own) {
+        let around = |(from, to): (u64, u64)| [(from, to.min(own.0)), (from.max(own.1), to)];
+        runs = runs
+            .into_iter()
+            .flat_map(around)
+            .filter(|(from, to)| from < to)
+            .collect();
     }
-    left.retain(|(from, to)| from < to);
-    left
+    runs
 }
 
 /// The lines of maps, from what was read already: one file less, and one moment for both.

@@ -286,6 +286,16 @@ fn files(case: &Case, growth: &Growth) -> CauseVerdict {
     let name = which.map_or_else(String::new, |(name, grown)| {
         format!(", {} of it {name}", bytes(*grown))
     });
+    let written = case.files_written.unwrap_or_default();
+    if written.bytes > MOST * growth.bytes {
+        let sentence = format!(
+            "data of the program and copies of file pages that it wrote to grow by {}{name}: no file \
+             stands behind them any more, so the kernel cannot take them back",
+            rate(case, growth)
+        );
+        let next = "look at who fills large static arrays, or writes to private file mappings";
+        return verdict(Cause::Mapping, 0.85, sentence, next);
+    }
     let sentence = format!(
         "resident pages of mapped files grow by {}{name}; the kernel takes clean ones back under pressure",
         rate(case, growth)

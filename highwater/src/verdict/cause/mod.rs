@@ -131,6 +131,8 @@ pub struct Case {
     pub growth: BTreeMap<Part, Growth>,
     pub rss: Option<Growth>,
     pub huge_untouched: Option<Growth>,
+    /// Of the file maps, what the program wrote for itself.
+    pub files_written: Option<Growth>,
     /// Of the live heap.
     pub sites: Vec<Site>,
     /// Of the mappings that the program made.
