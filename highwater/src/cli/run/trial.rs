@@ -2,6 +2,7 @@
 //! own, so that a subject that never answers delays nobody, and each outcome a fact of its process.
 
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -160,7 +161,7 @@ fn try_command(command: &[String], exit: i32, values: &Values) -> (bool, String)
         Ok(_) => return (false, "an empty command".to_owned()),
         Err(error) => return (false, error.to_string()),
     };
-    match run_command(&words) {
+    match run_command(&words, None, COMMAND_MAX) {
         Ok((status, _)) if status.code() == Some(exit) => (true, format!("exit code {exit}")),
         Ok((status, output)) => (false, format!("{status}: {output}")),
         Err(words) => (false, words),
@@ -168,9 +169,14 @@ fn try_command(command: &[String], exit: i32, values: &Values) -> (bool, String)
 }
 
 /// Runs it in a process group of its own, which is ended when the time is over.
-fn run_command(words: &[String]) -> Result<(ExitStatus, String), String> {
+pub(super) fn run_command(
+    words: &[String],
+    folder: Option<&Path>,
+    max: Duration,
+) -> Result<(ExitStatus, String), String> {
     let mut child = Command::new(&words[0])
         .args(&words[1..])
+        .current_dir(folder.unwrap_or(Path::new(".")))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -182,7 +188,7 @@ fn run_command(words: &[String]) -> Result<(ExitStatus, String), String> {
         .stderr
         .take()
         .map(|stderr| thread::spawn(move || read_start(stderr)));
-    let deadline = Instant::now() + COMMAND_MAX;
+    let deadline = Instant::now() + max;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
@@ -198,7 +204,7 @@ fn run_command(words: &[String]) -> Result<(ExitStatus, String), String> {
                 let _ = child.wait();
                 return Err(format!(
                     "took longer than {} s and was ended",
-                    COMMAND_MAX.as_secs()
+                    max.as_secs()
                 ));
             }
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::ArmRow;
-use crate::analyse::arms::{arm_names, subjects};
+use crate::analyse::arms::{arm_names, restarts, subjects};
 use crate::analyse::cost::{ArmCost, rss_peak};
-use crate::observe::look::{EventKind, ProcessId};
+use crate::observe::look::{EventKind, ProcessId, Role};
 use crate::record::run::{Process, Run};
 use crate::units::written;
 use crate::verdict::Label;
@@ -52,10 +52,10 @@ fn row(run: &Run, arm: &str, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> ArmR
         proved: latest_facts(&processes, proved_words),
         defects: lines_of(&processes, DEFECTS_FACT),
         protections: lines_of(&processes, PROTECTIONS_FACT),
-        aborted: aborted(run, arm, &processes),
+        aborted: aborted(run, arm),
         started: replicas.len() as u32,
         crashed: processes.iter().filter(unexpected).count() as u32,
-        restarted: processes.len().saturating_sub(replicas.len()) as u32,
+        restarted: replicas.values().map(|all| restarts(all)).sum::<usize>() as u32,
     }
 }
 
@@ -67,8 +67,11 @@ fn lines_of(processes: &[&Process], fact: &str) -> Vec<String> {
 }
 
 /// Why the arm ended before the run did: a guard, or no process of it was left.
-fn aborted(run: &Run, arm: &str, processes: &[&Process]) -> Option<String> {
-    let of_arm = |id: Option<ProcessId>| processes.iter().any(|p| Some(p.id) == id);
+fn aborted(run: &Run, arm: &str) -> Option<String> {
+    let of_arm = |id: Option<ProcessId>| {
+        let own = |p: &Process| p.role == Role::Subject && p.arm == arm && Some(p.id) == id;
+        run.processes.iter().any(own)
+    };
     let guard = run
         .events
         .iter()
