@@ -68,6 +68,7 @@ pub fn plan(command: &[&str]) -> Experiment {
             memory_limit: None,
             metrics: None,
             attach: Vec::new(),
+            managed: false,
         },
         load: None,
         arms: vec![arm("a")],

@@ -168,7 +168,7 @@ fn latest_facts(processes: &[&Process], words: impl Fn(&Process) -> Option<Strin
 }
 
 /// "jemalloc 5.3.0 (build id 1f2e3d4c)": from the facts that were proved at the last change.
-fn proved_words(process: &Process) -> Option<String> {
+pub fn proved_words(process: &Process) -> Option<String> {
     let version = latest(process, "allocator.version");
     let path = latest(process, "allocator.path");
     let name = version.or(path)?;

@@ -97,16 +97,11 @@ pub fn parse_load(top: &Fields, kind: SubjectKind, context: &Context) -> Option<
     })
 }
 
-/// What belongs to one kind of subject only.
-fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults: &Faults) {
-    let refuse = |key: &str, why: &str| {
-        if fields.has(key) {
-            faults.note(fields.place_of(key), format!("`{key}` {why}"));
-        }
-    };
+/// A fake arm has a curve, and no other has.
+fn check_curves(kind: SubjectKind, arms: &[Placed<Arm>], faults: &Faults) {
     for arm in arms {
         let name = quoted(&arm.value.name);
-        match (plan.kind, &arm.value.curve) {
+        match (kind, &arm.value.curve) {
             (SubjectKind::Fake, None) => {
                 let help =
                     "the shape that its memory takes, for example curve = \"100MiB + 1MiB/s\"";
@@ -128,6 +123,16 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
             ),
         }
     }
+}
+
+/// What belongs to one kind of subject only.
+fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults: &Faults) {
+    let refuse = |key: &str, why: &str| {
+        if fields.has(key) {
+            faults.note(fields.place_of(key), format!("`{key}` {why}"));
+        }
+    };
+    check_curves(plan.kind, arms, faults);
     match plan.kind {
         SubjectKind::Service => {
             for key in ["attach", "managed"] {
