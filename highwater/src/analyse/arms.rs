@@ -219,6 +219,12 @@ fn rates(points: &[Point]) -> Vec<Point> {
         .collect()
 }
 
+/// One look has one time in the series of all processes, whenever each of them started: a sum of two seconds alone
+/// would differ in its last digits.
+fn to_microseconds(t_s: f64) -> f64 {
+    (t_s * 1e6).round() / 1e6
+}
+
 fn replica_series(
     run: &Run,
     metric: &str,
@@ -250,7 +256,7 @@ fn replica_series(
         let points = incarnation_points(process, metric, warmup);
         let offset = seconds_between(run.begun, process.started);
         joined.extend(points.iter().map(|p| Point {
-            t_s: p.t_s + offset,
+            t_s: to_microseconds(p.t_s + offset),
             value: p.value,
         }));
         apart.push(series(points, Vec::new()));

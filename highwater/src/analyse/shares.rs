@@ -65,12 +65,14 @@ fn mean_before(points: &[Point], t_s: f64, took_s: f64) -> Option<f64> {
     let from_s = t_s - WINDOW * took_s;
     let inside = |p: &&Point| p.t_s > from_s && p.t_s <= t_s && p.value.is_finite();
     let values: Vec<f64> = points.iter().filter(inside).map(|p| p.value).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    Some(mean).filter(|mean| mean.is_finite())
 }
 
 fn across(values: &[f64]) -> Option<Level> {
-    (!values.is_empty()).then(|| Level {
-        mean: values.iter().sum::<f64>() / values.len() as f64,
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    mean.is_finite().then(|| Level {
+        mean,
         lowest: values.iter().copied().fold(f64::INFINITY, f64::min),
         highest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
         processes: values.len(),

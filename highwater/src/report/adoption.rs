@@ -10,13 +10,16 @@ use crate::verdict::run::recommend::Recommendation;
 /// Stands for the unit where the run does not know one.
 const UNIT: &str = "UNIT";
 
+/// A drop-in that sets nothing.
+const NOTHING: &str = "[Service]\n";
+
 /// What to run and to write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adoption {
     pub arm: String,
     /// For a shell.
     pub commands: Vec<String>,
-    /// Text of `UNIT.d/highwater.conf`.
+    /// Text of `UNIT.d/highwater.conf`; empty when nothing is to be set.
     pub drop_in: String,
     /// What the drop-in cannot do, a sentence each.
     pub notes: Vec<String>,
@@ -30,7 +33,7 @@ pub fn adoption(run: &Run, recommendation: &Recommendation) -> Option<Adoption> 
     let name = recommendation.arm.as_ref()?;
     let arm = run.experiment.arms.iter().find(|arm| arm.name == *name)?;
     let unit = unit(run);
-    let (drop_in, notes) = drop_in(run, arm);
+    let (drop_in, mut notes) = drop_in(run, arm);
     let words = [name.as_str(), "--run", &run.id, "--unit", &unit].map(shell);
     let folder = shell(&format!("/etc/systemd/system/{unit}.d"));
     let restart = [
@@ -38,10 +41,17 @@ pub fn adoption(run: &Run, recommendation: &Recommendation) -> Option<Adoption> 
         format!("systemctl restart {}", shell(&unit)),
     ];
     let back = vec![format!("rm {folder}/highwater.conf")];
+    if drop_in == NOTHING {
+        notes.push("No variable is to be set: the drop-in is not needed.".into());
+    }
     Some(Adoption {
         arm: name.clone(),
         commands: vec![format!("highwater adopt {}", words.join(" "))],
-        drop_in,
+        drop_in: if drop_in == NOTHING {
+            String::new()
+        } else {
+            drop_in
+        },
         notes,
         apply: restart.to_vec(),
         back: back.into_iter().chain(restart).collect(),
@@ -63,7 +73,7 @@ fn unit(run: &Run) -> String {
 }
 
 fn drop_in(run: &Run, arm: &Arm) -> (String, Vec<String>) {
-    let mut text = String::from("[Service]\n");
+    let mut text = NOTHING.to_owned();
     let mut notes = Vec::new();
     match preload(run, arm) {
         Preload::Nothing => {}

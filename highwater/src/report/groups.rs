@@ -9,6 +9,8 @@ use crate::verdict::run::proved_words;
 /// One stretch of one process in one arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stretch {
+    /// Id of its row in the record, which samples refer to.
+    pub row: i64,
     pub arm: String,
     /// Unit, name, or arm and replica.
     pub process: String,
@@ -85,6 +87,7 @@ fn stretch(run: &Run, process: &Process, counts: Counts) -> Stretch {
         false => replica_id(process),
     };
     Stretch {
+        row: process.id.0,
         arm: process.arm.clone(),
         process: id,
         unit: fact(member::UNIT),

@@ -1,12 +1,13 @@
 //! One row per arm: its verdict and costs, and what its processes were and did.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ArmRow;
 use crate::analyse::arms::{arm_names, restarts, subjects};
 use crate::analyse::cost::{ArmCost, rss_peak};
 use crate::observe::look::{EventKind, ProcessId, Role};
 use crate::record::run::{Process, Run};
+use crate::subject::experiment::SubjectKind;
 use crate::units::written;
 use crate::verdict::Label;
 use crate::verdict::arm::ArmVerdict;
@@ -54,9 +55,32 @@ fn row(run: &Run, arm: &str, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> ArmR
         protections: lines_of(&processes, PROTECTIONS_FACT),
         aborted: aborted(run, arm),
         started: replicas.len() as u32,
-        crashed: processes.iter().filter(unexpected).count() as u32,
+        crashed: crashed(run, &replicas, unexpected),
         restarted: replicas.values().map(|all| restarts(all)).sum::<usize>() as u32,
     }
+}
+
+/// Of processes that highwater did not start, how one ended is unknown: one that has a successor was restarted by
+/// somebody, and only one without is missed.
+fn crashed(
+    run: &Run,
+    replicas: &BTreeMap<u32, Vec<&Process>>,
+    unexpected: impl Fn(&&&Process) -> bool,
+) -> u32 {
+    let is_watched = run.experiment.subject.kind == SubjectKind::Attach;
+    let counted = |incarnations: &Vec<&Process>| {
+        let skipped = if is_watched {
+            incarnations.len().saturating_sub(1)
+        } else {
+            0
+        };
+        incarnations
+            .iter()
+            .skip(skipped)
+            .filter(&unexpected)
+            .count()
+    };
+    replicas.values().map(counted).sum::<usize>() as u32
 }
 
 /// The lines of a fact of any of the processes, each once.
