@@ -19,6 +19,7 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod pictures;
+pub mod openmetrics;
 pub mod plot;
 pub mod stall;
 pub mod text;

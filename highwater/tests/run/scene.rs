@@ -26,6 +26,24 @@ pub struct Said {
 }
 
 impl Scene {
+    /// A library made of one C text, in the scene's folder.
+    pub fn library(&self, name: &str, text: &str) -> PathBuf {
+        self.compile(name, text, &["-shared", "-fPIC"])
+    }
+
+    /// What `cc` with `flags` makes of one C text, in the scene's folder.
+    pub fn compile(&self, name: &str, text: &str, flags: &[&str]) -> PathBuf {
+        let (source, out) = (
+            self.folder.path().join("source.c"),
+            self.folder.path().join(name),
+        );
+        std::fs::write(&source, text).expect("the source");
+        let mut cc = Command::new("cc");
+        let status = cc.args(flags).arg("-o").arg(&out).arg(&source).status();
+        assert!(status.expect("cc runs").success());
+        out
+    }
+
     pub fn new() -> Scene {
         Scene {
             folder: tempfile::tempdir().expect("a folder"),

@@ -17,7 +17,7 @@ use crate::observe::look::{EventKind, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::record::{EventId, News, Reader};
 use crate::subject::experiment::{Condition, Experiment, SubjectKind};
-use crate::subject::{Happening, Role as SubjectRole, Subject, What};
+use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What};
 use crate::verdict::check::guard::Guards;
 
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
@@ -122,7 +122,10 @@ impl Conduct<'_> {
 
     /// The replicas that must get ready before the duration counts; attached processes are those that are found.
     fn every_replica(&self) -> BTreeMap<(String, u32), Standing> {
-        if self.experiment.subject.kind == SubjectKind::Attach {
+        if matches!(
+            self.experiment.subject.kind,
+            SubjectKind::Attach | SubjectKind::Remote
+        ) {
             return BTreeMap::new();
         }
         let arms = self.experiment.arms.iter();
@@ -201,6 +204,17 @@ impl Conduct<'_> {
         let Happening {
             who, what, words, ..
         } = happening;
+        let is_loud = match what {
+            What::NeverReady | What::StartFailed | What::GaveUp => who.role != SubjectRole::Load,
+            What::Ended { ending, .. } => {
+                who.role == SubjectRole::Backing && *ending != Ending::Stopped
+            }
+            _ => false,
+        };
+        if is_loud {
+            self.progress
+                .say(&format!("highwater: {}: {words}", who.words()));
+        }
         if who.role != SubjectRole::Subject {
             return;
         }
@@ -221,11 +235,6 @@ impl Conduct<'_> {
                 state.standing.insert(key, Standing::Down);
             }
             _ => {}
-        }
-        let is_loud = matches!(what, What::NeverReady | What::StartFailed | What::GaveUp);
-        if is_loud {
-            self.progress
-                .say(&format!("highwater: {}: {words}", who.words()));
         }
     }
 

@@ -1,5 +1,6 @@
 //! What the loop does when a guard is broken: the arm is stopped at once and taken back, the others go on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::conduct::{Conduct, Guarding, State};
@@ -40,7 +41,14 @@ impl Conduct<'_> {
         look: &Look,
     ) -> anyhow::Result<()> {
         let targets = self.reader.targets()?;
-        let started = &state.started;
+        let started: BTreeMap<ProcessId, TimeNs> = match self.experiment.subject.remote {
+            // Of processes on other hosts the collector writes the rows.
+            Some(_) => {
+                let rows = self.reader.processes()?.into_iter();
+                rows.map(|row| (row.id, row.started)).collect()
+            }
+            None => state.started.clone(),
+        };
         let uptime = |id: ProcessId| {
             let began = started.get(&id).copied().unwrap_or(look.time);
             Duration::from_nanos((look.time.0 - began.0).max(0) as u64)

@@ -9,6 +9,7 @@ mod plan;
 mod prepare;
 pub mod progress;
 mod revert;
+mod remote;
 mod simulate;
 mod start;
 mod trend;

@@ -1,7 +1,7 @@
 //! The commands under `[revert]`, run when a guard stops an arm of processes that were there before and that the
 //! experiment file lets us manage. On a thread of their own: the other arms go on.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -10,7 +10,8 @@ use super::trial::run_command;
 use crate::observe::look::EventKind;
 use crate::subject::experiment::redact::redact_command;
 use crate::subject::experiment::{Experiment, SubjectKind};
-use crate::subject::placeholder::{Values, expand, mentions};
+use crate::subject::placeholder::{Values, mentions};
+use crate::subject::service::Launch;
 
 /// A command that takes longer is ended: a unit that restarts and drains its connections may take minutes.
 const COMMAND_MAX: Duration = Duration::from_secs(300);
@@ -45,7 +46,7 @@ pub enum Reach {
 impl Reach {
     pub fn of(experiment: &Experiment) -> Reach {
         match (experiment.subject.kind, experiment.subject.managed) {
-            (SubjectKind::Attach, false) => Reach::Observe,
+            (SubjectKind::Attach, false) | (SubjectKind::Remote, _) => Reach::Observe,
             (SubjectKind::Attach, true) => Reach::Manage,
             _ => Reach::Own,
         }
@@ -79,14 +80,14 @@ impl Reverts {
     /// Runs the commands for an arm whose processes have these values, one after the other. One that fails is said,
     /// and those after it are run all the same: as much as possible is taken back.
     pub fn begin(&mut self, experiment: &Experiment, arm: &str, processes: &[Values]) {
-        let commands = commands(&experiment.revert.commands, arm, processes);
+        let revert = &experiment.revert.commands;
+        let commands = commands(&experiment.base, revert, arm, processes);
         self.under_way += commands.len();
         let (sender, arm) = (self.sender.clone(), arm.to_owned());
-        let folder: PathBuf = experiment.base.clone();
         thread::spawn(move || {
             for command in commands {
                 let (kind, words) = match command {
-                    Ok(words) => run(&words, &folder),
+                    Ok(launch) => run(&launch),
                     Err(why) => (EventKind::Degraded, format!("not reverted: {why}")),
                 };
                 let words = format!("arm {arm}: {words}");
@@ -122,18 +123,17 @@ impl Reverts {
 
 /// The commands with their placeholders filled in; one with `{unit}` or `{pid}` once for each process.
 fn commands(
+    base: &Path,
     commands: &[Vec<String>],
     arm: &str,
     processes: &[Values],
-) -> Vec<Result<Vec<String>, String>> {
+) -> Vec<Result<Launch, String>> {
     let of_arm = Values {
         arm: Some(arm.to_owned()),
         ..processes.first().cloned().unwrap_or_default()
     };
-    let filled = |command: &[String], values: &Values| -> Result<Vec<String>, String> {
-        let words = command.iter().map(|word| expand(word, values));
-        let words: Result<Vec<String>, _> = words.collect();
-        words.map_err(|error| error.to_string())
+    let filled = |command: &[String], values: &Values| {
+        Launch::of_check(base, command, values).map_err(|error| error.to_string())
     };
     let mut all = Vec::new();
     for command in commands {
@@ -149,9 +149,9 @@ fn commands(
     all
 }
 
-fn run(words: &[String], folder: &Path) -> (EventKind, String) {
-    let shown = redact_command(words).join(" ");
-    match run_command(words, Some(folder), COMMAND_MAX) {
+fn run(launch: &Launch) -> (EventKind, String) {
+    let shown = redact_command(&launch.arguments).join(" ");
+    match run_command(launch, COMMAND_MAX) {
         Ok((status, _)) if status.success() => (EventKind::Reverted, format!("`{shown}` is done")),
         Ok((status, said)) => (
             EventKind::Degraded,
@@ -185,10 +185,16 @@ mod tests {
             words("systemctl restart {unit}"),
             words("x {pid}"),
         ];
-        let found = commands(&given, "b", &[values("1.service"), values("2.service")]);
-        assert_eq!(found[0], Ok(words("revert b")));
-        assert_eq!(found[1], Ok(words("systemctl restart 1.service")));
-        assert_eq!(found[2], Ok(words("systemctl restart 2.service")));
+        let all = [values("1.service"), values("2.service")];
+        let found = commands(Path::new("/base"), &given, "b", &all);
+        let arguments: Vec<Vec<String>> = found
+            .iter()
+            .flatten()
+            .map(|l| l.arguments.clone())
+            .collect();
+        assert_eq!(arguments[0], words("revert b"));
+        assert_eq!(arguments[1], words("systemctl restart 1.service"));
+        assert_eq!(arguments[2], words("systemctl restart 2.service"));
         assert!(
             found[3].as_ref().is_err_and(|why| why.contains("pid")),
             "{found:?}"

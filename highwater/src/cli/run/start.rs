@@ -29,6 +29,7 @@ use crate::subject::attach::{Attached, Known};
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::subject::fake::Fake;
 use crate::subject::preflight;
+use crate::subject::remote::RemoteArms;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
 use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
@@ -115,6 +116,7 @@ pub fn resume(
             let (plan, known) = (&prepared.experiment, known_processes(&reader)?);
             Box::new(Attached::resume(plan, &folder.id(), known).map_err(anyhow::Error::msg)?)
         }
+        SubjectKind::Remote => subject_of(&prepared, folder)?,
         _ => Box::new(Service::resume(prepared.experiment.clone(), setup, since)?),
     };
     let mut recorder = Recorder::open(folder)?;
@@ -310,6 +312,7 @@ fn subject_of(prepared: &Prepared, folder: &Folder) -> anyhow::Result<Box<dyn Su
         SubjectKind::Attach => {
             Box::new(Attached::new(&experiment, &folder.id()).map_err(anyhow::Error::msg)?)
         }
+        SubjectKind::Remote => Box::new(RemoteArms::new(&experiment)),
         SubjectKind::Fake => Box::new(Fake::new(&experiment, &folder.id()).map_err(super::Usage)?),
     })
 }
@@ -389,6 +392,9 @@ fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
     let found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
     if !found.problems.is_empty() {
         bail!("nothing was started:\n  {}", found.problems.join("\n  "));
+    }
+    if let Some(plan) = &prepared.experiment.subject.remote {
+        return super::remote::check(&prepared.experiment, plan);
     }
     Ok(found.warnings)
 }

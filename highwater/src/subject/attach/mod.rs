@@ -6,7 +6,7 @@
 //! arm of every process: one row for each stretch of one process in one arm.
 
 pub mod glob;
-mod process;
+pub(super) mod process;
 mod search;
 mod slot;
 mod table;
