@@ -71,6 +71,7 @@ pub fn plan(command: &[&str]) -> Experiment {
             memory_limit: None,
             metrics: None,
             attach: Vec::new(),
+            managed: false,
             remote: None,
         },
         backing: None,

@@ -434,6 +434,7 @@ fn subject_plan() -> SubjectPlan {
         memory_limit: None,
         metrics: None,
         attach: Vec::new(),
+        managed: false,
         remote: None,
     }
 }

@@ -3,10 +3,12 @@
 
 mod conduct;
 mod decide;
+mod guarding;
 mod journal;
 mod plan;
 mod prepare;
 pub mod progress;
+mod revert;
 mod remote;
 mod simulate;
 mod start;

@@ -78,6 +78,8 @@ struct Subject<'a> {
     memory_limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    managed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<ReadyTable<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +131,7 @@ struct StopTable {
 
 #[derive(Serialize)]
 struct Attach<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
     arm: &'a str,
     #[serde(skip_serializing_if = "<[i32]>::is_empty")]
     pids: &'a [i32],
@@ -136,6 +139,14 @@ struct Attach<'a> {
     exe: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    unit: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environ: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -192,6 +203,10 @@ struct CheckTable<'a> {
     p99_max: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pauses_per_minute_max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restarts_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trend: Option<&'a [Trend]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -256,6 +271,7 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
         keep: owned.then_some(plan.keep),
         memory_limit: plan.memory_limit.map(write_bytes_exact),
         metrics: plan.metrics.as_deref(),
+        managed: plan.managed,
         ready: plan
             .ready
             .as_ref()
@@ -332,6 +348,13 @@ fn attach_table(group: &AttachGroup) -> Attach<'_> {
         pids: &group.pids,
         exe: group.exe.as_deref(),
         args: group.args.as_deref(),
+        unit: &group.units,
+        cgroup: group.cgroup.as_deref(),
+        groups: group
+            .groups
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        environ: &group.environ,
     }
 }
 
@@ -392,6 +415,11 @@ fn check_table(check: &Check) -> CheckTable<'_> {
         },
         Condition::PausesPerMinuteMax { max } => CheckTable {
             pauses_per_minute_max: Some(*max),
+            ..table
+        },
+        Condition::RestartsMax { count, within } => CheckTable {
+            restarts_max: Some(*count),
+            within: within.map(write_duration_exact),
             ..table
         },
         Condition::Trend { any_of } => CheckTable {

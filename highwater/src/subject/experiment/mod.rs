@@ -85,6 +85,10 @@ pub struct SubjectPlan {
     pub metrics: Option<String>,
     /// Only for `Attach`.
     pub attach: Vec<AttachGroup>,
+    /// Only for `Attach`: the commands of `revert` may be run when a guard stops an arm. Otherwise highwater only
+    /// observes: it starts, restarts and signals nothing.
+    #[serde(default)]
+    pub managed: bool,
     /// Only for `Remote`.
     #[serde(default)]
     pub remote: Option<Remote>,
@@ -122,14 +126,28 @@ pub enum SubjectKind {
     Fake,
 }
 
-/// Processes of one arm that already run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Processes that already run, of one arm or (with `groups`) of several. Everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttachGroup {
+    /// Empty when `groups` says it of each process.
     pub arm: String,
     pub pids: Vec<i32>,
-    /// Regular expressions on the executable's path and on the arguments joined by spaces.
+    /// Regular expressions on the executable's path and on the arguments joined by spaces. The first group of
+    /// `args` in parentheses is the name of the process.
     pub exe: Option<String>,
     pub args: Option<String>,
+    /// Names of systemd units with `*`, `?` and `[a-z]`; of a unit, its main process.
+    #[serde(default)]
+    pub units: Vec<String>,
+    /// Variables that the process was started with, values with `*` and `?`.
+    #[serde(default)]
+    pub environ: BTreeMap<String, String>,
+    /// Path of the cgroup (v2) with `*` and `?`.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+    /// A CSV file that says which process is in which arm, and since when; read again during the run.
+    #[serde(default)]
+    pub groups: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
