@@ -112,7 +112,10 @@ fn value(name: &str, values: &Values) -> Result<String, PlaceholderError> {
             list.ok_or_else(|| no_value("the list of processes is for load and checks"))
         }
         "backing" | "backing_port" => {
-            let (folder, port) = values.backing.as_ref().ok_or_else(|| no_value(NO_BACKING))?;
+            let (folder, port) = values
+                .backing
+                .as_ref()
+                .ok_or_else(|| no_value(NO_BACKING))?;
             match (name, port) {
                 ("backing", _) => Ok(path_text(folder)),
                 (_, Some(port)) => Ok(port.to_string()),

@@ -14,6 +14,7 @@ use crate::verdict::check::judge_checks;
 /// The experiment's warm-up is left out, from every incarnation.
 pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
     let warmup = run.experiment.warmup;
+    let rules = &rules.for_experiment(&run.experiment);
     let arms: Vec<ArmVerdict> = arm_series(run, metric::RSS.name, warmup)
         .iter()
         .filter(|arm| !arm.replicas.is_empty())
