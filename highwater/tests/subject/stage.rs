@@ -82,6 +82,7 @@ pub fn plan(command: &[&str]) -> Experiment {
         interval: Duration::from_secs(1),
         warmup: Duration::ZERO,
         seed: 1,
+        matters: 0.0,
         probe: false,
         verify: Vec::new(),
         guard: Vec::new(),
