@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use rustix::process::getppid;
 
 use self::book::{Appeared, Book, say};
-use self::gap::{Outage, Rhythm, missing_words};
+use self::gap::{Hole, Outage, Rhythm};
 use self::store::Store;
 use super::exit;
 use crate::observe::clock::{Clock, RealClock};
@@ -192,9 +192,8 @@ impl Gather {
         let mut looks = 0;
         for (number, mut slot) in slots {
             self.add_own(number, &mut slot);
-            let missing = self.rhythm.look(number);
-            if missing > 0 {
-                slot.events.push(self.hole(number, missing));
+            if let Some(hole) = self.rhythm.look(number) {
+                slot.events.push(self.hole(hole));
             }
             self.recorder.look(&Look {
                 time: TimeNs(self.grid.time_ns(number)),
@@ -287,14 +286,12 @@ impl Gather {
         })
     }
 
-    fn hole(&self, number: i64, missing: u64) -> Event {
-        let second = |slot: i64| (self.grid.time_ns(slot) - self.begun.0) as f64 / 1e9;
-        let words = missing_words(missing, second(self.written), second(number));
+    fn hole(&self, hole: Hole) -> Event {
         Event {
-            time: TimeNs(self.grid.time_ns(number)),
+            time: TimeNs(self.grid.time_ns(hole.to)),
             process: None,
             kind: EventKind::Degraded,
-            words,
+            words: hole.words(self.experiment.interval.as_secs_f64()),
         }
     }
 
