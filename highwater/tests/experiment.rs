@@ -151,7 +151,7 @@ fn the_documented_examples_parse_and_name_every_key() {
     }
     // An unknown key far from any other makes the parser list what it knows.
     let wrong = "zzzzzz = 1\n[subject]\nzzzzzz = 1\n[subject.ready]\nzzzzzz = 1\n[subject.stop]\nzzzzzz = 1\n\
-        [load]\nzzzzzz = 1\n[revert]\nzzzzzz = 1\n[[arms]]\nzzzzzz = 1\n[[verify]]\nzzzzzz = 1\n\
+        [backing]\nzzzzzz = 1\n[load]\nzzzzzz = 1\n[revert]\nzzzzzz = 1\n[[arms]]\nzzzzzz = 1\n[[verify]]\nzzzzzz = 1\n\
         [[subject.attach]]\nzzzzzz = 1\n[[subject.series]]\nzzzzzz = 1\n";
     let problems = parse_experiment(wrong, "x", Path::new("/"), &[], &known).unwrap_err();
     let lists = problems

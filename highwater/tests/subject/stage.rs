@@ -70,6 +70,7 @@ pub fn plan(command: &[&str]) -> Experiment {
             attach: Vec::new(),
             remote: None,
         },
+        backing: None,
         load: None,
         arms: vec![arm("a")],
         replicas: 1,

@@ -360,6 +360,7 @@ impl Plan {
                 .unwrap_or_default(),
             adopt: self.arms.last().map(|arm| arm.name.clone()),
             subject: subject_plan(),
+            backing: None,
             load: Some(LoadPlan {
                 command: vec!["relay-load".into(), "--port".into(), "{port}".into()],
                 per: LoadPer::Process,

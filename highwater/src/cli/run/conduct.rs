@@ -16,7 +16,7 @@ use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::record::{EventId, News, Reader};
 use crate::subject::experiment::{Condition, Experiment, SubjectKind};
-use crate::subject::{Happening, Role as SubjectRole, Subject, What, Who};
+use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What, Who};
 use crate::verdict::check::guard::Guards;
 
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
@@ -192,6 +192,17 @@ impl Conduct<'_> {
         let Happening {
             who, what, words, ..
         } = happening;
+        let is_loud = match what {
+            What::NeverReady | What::StartFailed | What::GaveUp => who.role != SubjectRole::Load,
+            What::Ended { ending, .. } => {
+                who.role == SubjectRole::Backing && *ending != Ending::Stopped
+            }
+            _ => false,
+        };
+        if is_loud {
+            self.progress
+                .say(&format!("highwater: {}: {words}", who.words()));
+        }
         if who.role != SubjectRole::Subject {
             return;
         }
@@ -208,11 +219,6 @@ impl Conduct<'_> {
                 state.standing.insert(key, Standing::Down);
             }
             _ => {}
-        }
-        let is_loud = matches!(what, What::NeverReady | What::StartFailed | What::GaveUp);
-        if is_loud {
-            self.progress
-                .say(&format!("highwater: {}: {words}", who.words()));
         }
     }
 

@@ -1,14 +1,15 @@
 //! The experiment written back as a file: what is really run, with every default and override in it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::redact::redact_experiment;
 use super::signal::signal_name;
 use super::{
-    AttachGroup, Check, Condition, Experiment, LoadPer, LoadPlan, Ready, Restart, SubjectKind,
-    SubjectPlan, Trend,
+    AttachGroup, BackingPlan, Check, Condition, Experiment, LoadPer, LoadPlan, Ready, Restart,
+    Stop, SubjectKind, SubjectPlan, Trend,
 };
 use crate::units::{write_bytes_exact, write_duration_exact};
 
@@ -42,6 +43,8 @@ struct File<'a> {
     probe: bool,
     base: String,
     subject: Subject<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backing: Option<Backing<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<Load<'a>>,
     arms: Vec<ArmTable<'a>>,
@@ -91,6 +94,18 @@ struct Subject<'a> {
     headers: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     series: Vec<Series<'a>>,
+}
+
+#[derive(Serialize)]
+struct Backing<'a> {
+    command: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ready: Option<ReadyTable<'a>>,
+    stop: StopTable,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environment: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -213,6 +228,7 @@ fn file(experiment: &Experiment) -> File<'_> {
         probe: experiment.probe,
         base: experiment.base.to_string_lossy().into_owned(),
         subject: subject_table(subject),
+        backing: experiment.backing.as_ref().map(backing_table),
         load: experiment.load.as_ref().map(load_table),
         arms: experiment.arms.iter().map(arm_table).collect(),
         verify: experiment.verify.iter().map(check_table).collect(),
@@ -240,11 +256,11 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
         keep: owned.then_some(plan.keep),
         memory_limit: plan.memory_limit.map(write_bytes_exact),
         metrics: plan.metrics.as_deref(),
-        ready: plan.ready.as_ref().map(|ready| ready_table(ready, plan)),
-        stop: owned.then(|| StopTable {
-            signal: signal_name(plan.stop.signal),
-            grace: write_duration_exact(plan.stop.grace),
-        }),
+        ready: plan
+            .ready
+            .as_ref()
+            .map(|ready| ready_table(ready, plan.ready_timeout)),
+        stop: owned.then(|| stop_table(&plan.stop)),
         environment: &plan.environment,
         attach: plan.attach.iter().map(attach_table).collect(),
         prometheus: remote.map(|remote| remote.url.clone()),
@@ -261,8 +277,31 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
     }
 }
 
-fn ready_table<'a>(ready: &'a Ready, plan: &SubjectPlan) -> ReadyTable<'a> {
-    let timeout = write_duration_exact(plan.ready_timeout);
+fn stop_table(stop: &Stop) -> StopTable {
+    StopTable {
+        signal: signal_name(stop.signal),
+        grace: write_duration_exact(stop.grace),
+    }
+}
+
+fn backing_table(backing: &BackingPlan) -> Backing<'_> {
+    Backing {
+        command: &backing.command,
+        directory: backing
+            .directory
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        ready: backing
+            .ready
+            .as_ref()
+            .map(|ready| ready_table(ready, backing.ready_timeout)),
+        stop: stop_table(&backing.stop),
+        environment: &backing.environment,
+    }
+}
+
+fn ready_table(ready: &Ready, timeout: Duration) -> ReadyTable<'_> {
+    let timeout = write_duration_exact(timeout);
     let none = ReadyTable {
         http: None,
         status: None,

@@ -38,6 +38,9 @@ pub struct Experiment {
     /// Name of the arm that must pass `verify` for exit code 0.
     pub adopt: Option<String>,
     pub subject: SubjectPlan,
+    /// Runs before the first replica starts and after the last has ended.
+    #[serde(default)]
+    pub backing: Option<BackingPlan>,
     pub load: Option<LoadPlan>,
     pub arms: Vec<Arm>,
     /// Processes per arm.
@@ -159,6 +162,18 @@ pub struct Stop {
 pub enum Restart {
     Never,
     OnFailure,
+}
+
+/// A service that every process of the subject needs and that is no arm: the network that relays join, a database.
+/// One for the whole run, so that all arms meet the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BackingPlan {
+    pub command: Vec<String>,
+    pub directory: Option<PathBuf>,
+    pub environment: BTreeMap<String, String>,
+    pub ready: Option<Ready>,
+    pub ready_timeout: Duration,
+    pub stop: Stop,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

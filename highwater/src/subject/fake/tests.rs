@@ -40,6 +40,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
             attach: Vec::new(),
             remote: None,
         },
+        backing: None,
         load: None,
         arms: curves.iter().enumerate().map(arm).collect(),
         replicas,

@@ -1,6 +1,7 @@
 //! From the text of an experiment file to a checked [`Experiment`]: pure, every problem with its place.
 
 mod arms;
+mod backing;
 mod checks;
 mod remote;
 mod subject;
@@ -36,6 +37,7 @@ const KEYS: &[&str] = &[
     "probe",
     "base",
     "subject",
+    "backing",
     "load",
     "arms",
     "verify",
@@ -142,6 +144,7 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
     let arms = arms::parse(&top, context);
     let names: Vec<&str> = arms.iter().map(|arm| arm.value.name.as_str()).collect();
     let subject = subject::parse(&top, &arms, context);
+    let backing = backing::parse(&top, subject.kind, context);
     let load = subject::parse_load(&top, subject.kind, context);
     let timing = timing::parse(&top, context.faults);
     let control = control(&top, &names, context.faults);
@@ -162,6 +165,7 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         control,
         adopt,
         subject,
+        backing,
         load,
         replicas: timing.replicas,
         duration: timing.duration,

@@ -55,7 +55,7 @@ pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPl
     let faults = context.faults;
     let fields = Fields::new(table, place, "[subject]", KEYS, faults);
     let kind = fields.word("kind", KINDS).unwrap_or(SubjectKind::Service);
-    let (ready, ready_timeout) = ready(&fields, faults);
+    let (ready, ready_timeout) = ready(&fields, "[subject.ready]", faults);
     let metrics = fields.text("metrics");
     if let Some(url) = &metrics {
         check_url(url, "metrics", faults);
@@ -67,7 +67,7 @@ pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPl
         environment: environment(&fields, Moment::BeforeStart, faults),
         ready,
         ready_timeout,
-        stop: stop(&fields, faults),
+        stop: stop(&fields, "[subject.stop]", faults),
         restart: fields.word("restart", RESTARTS).unwrap_or(Restart::Never),
         keep: fields.boolean("keep").unwrap_or(false),
         memory_limit: fields.bytes("memory_limit").map(|limit| limit.value),
@@ -268,12 +268,12 @@ fn pids(group: &Fields, seen: &mut BTreeSet<i32>, faults: &Faults) -> Vec<i32> {
     numbers.into_iter().filter_map(pid).collect()
 }
 
-fn ready(fields: &Fields, faults: &Faults) -> (Option<Ready>, Duration) {
+pub fn ready(fields: &Fields, title: &'static str, faults: &Faults) -> (Option<Ready>, Duration) {
     let Some((table, place)) = fields.table("ready") else {
         return (None, READY_TIMEOUT);
     };
     let keys = ["http", "status", "log", "tcp", "timeout"];
-    let fields = Fields::new(table, place, "[subject.ready]", &keys, faults);
+    let fields = Fields::new(table, place, title, &keys, faults);
     let timeout = fields
         .duration("timeout")
         .map_or(READY_TIMEOUT, |timeout| timeout.value);
@@ -282,7 +282,7 @@ fn ready(fields: &Fields, faults: &Faults) -> (Option<Ready>, Duration) {
         .filter(|key| fields.has(key))
         .collect();
     if given.len() != 1 {
-        let message = "[subject.ready] needs exactly one of `http`, `log` and `tcp`";
+        let message = format!("{title} needs exactly one of `http`, `log` and `tcp`");
         faults.note(
             given.get(1).map_or(place, |key| fields.place_of(key)),
             message,
@@ -332,14 +332,14 @@ pub fn status(fields: &Fields, faults: &Faults) -> u16 {
         .unwrap_or(200)
 }
 
-fn stop(fields: &Fields, faults: &Faults) -> Stop {
+pub fn stop(fields: &Fields, title: &'static str, faults: &Faults) -> Stop {
     let Some((table, place)) = fields.table("stop") else {
         return Stop {
             signal: libc::SIGTERM,
             grace: GRACE,
         };
     };
-    let fields = Fields::new(table, place, "[subject.stop]", &["signal", "grace"], faults);
+    let fields = Fields::new(table, place, title, &["signal", "grace"], faults);
     // A number is as good as a name.
     let number = fields.node("signal").and_then(|node| match node.value {
         Value::Integer(number) => Some(Placed {
