@@ -29,7 +29,7 @@ use crate::subject::experiment::Experiment;
 
 /// A look is written so long after its time: a scrape takes a while until it can be read.
 const SETTLE_NS: i64 = 3_000_000_000;
-/// What is not in the store by then is not waited for. VictoriaMetrics hides the newest 30 s.
+/// What is not in the store by then is not waited for: a scrape may take its time, and a store its own to show it.
 const LATE_NS: i64 = 60_000_000_000;
 /// Of a longer stretch, as after an outage, so much is read at once.
 const STRETCH_NS: i64 = 900_000_000_000;

@@ -350,11 +350,30 @@ impl Conduct<'_> {
             incarnation: 0,
             role: SubjectRole::Subject,
         };
+        self.remember_remote()?;
         let words = format!("arm {arm} aborted: {why}");
         self.journal
             .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
         self.subject.stop_arm(arm, why);
         state.aborted.insert(arm.to_owned(), why.to_owned());
+        Ok(())
+    }
+
+    /// Rows of processes on other hosts are the collector's: without them an event of an arm would belong to nobody.
+    fn remember_remote(&mut self) -> anyhow::Result<()> {
+        if self.experiment.subject.kind != SubjectKind::Remote {
+            return Ok(());
+        }
+        let rows = self.reader.processes()?.into_iter();
+        for row in rows.filter(|row| row.role == Role::Subject) {
+            let who = Who {
+                arm: row.arm,
+                replica: row.replica,
+                incarnation: row.incarnation,
+                role: SubjectRole::Subject,
+            };
+            self.journal.remember(who, row.id);
+        }
         Ok(())
     }
 
