@@ -134,8 +134,9 @@ pub struct Grid {
 
 impl Grid {
     pub fn slot(&self, t_s: f64) -> i64 {
-        let passed = (t_s * 1e9) as i64 - self.begun_ns;
-        passed.div_euclid(self.interval_ns) + i64::from(passed.rem_euclid(self.interval_ns) > 0)
+        let passed = ((t_s * 1e9) as i64).saturating_sub(self.begun_ns);
+        passed.div_euclid(self.interval_ns.max(1))
+            + i64::from(passed.rem_euclid(self.interval_ns.max(1)) > 0)
     }
 
     pub fn time_ns(&self, slot: i64) -> i64 {
@@ -414,5 +415,21 @@ mod tests {
         assert!(!of("tor-2", 7, 10.0).is_same(&moved));
         assert!(!of("tor-2", 7, 10.0).is_same(&of("tor-2", 7, 90.0)));
         assert!(!of("tor-2", 7, 10.0).is_same(&of("tor-2", 8, 10.0)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_store_panics_us(
+            names in proptest::collection::vec(0usize..5, 1..6),
+            readings in proptest::collection::vec((proptest::num::f64::ANY, proptest::num::f64::ANY), 0..20),
+        ) {
+            const NAMES: [&str; 5] =
+                ["highwater_rss_bytes", START_TIME, "highwater_allocator_info", "highwater_alive", "x"];
+            let who = [("process", "p"), ("pid", "7")];
+            let all: Vec<Raw> = names.iter().map(|n| raw(NAMES[*n], &who, &readings)).collect();
+            for one in assemble(&all, &Names::Ours, GRID) {
+                proptest::prop_assert!(!one.slots.is_empty());
+            }
+        }
     }
 }
