@@ -41,6 +41,7 @@ Examples:
   highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
   highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
   highwater log                                        what was tried so far, and what it taught
+  highwater observe --unit 'tor@*'                     the same samples for a Prometheus, from every host
 
 Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 
