@@ -14,9 +14,10 @@ use super::exit::{self, Usage};
 use crate::report::visible::visible;
 use crate::rollout::act::Means;
 use crate::rollout::back::{self, Pace};
-use crate::rollout::journal::{Rollout, Shelf, Stage};
+use crate::rollout::journal::Stage;
 use crate::rollout::plan::Plan;
 use crate::rollout::proof::Witness;
+use crate::rollout::shelf::{Rollout, Shelf};
 use crate::rollout::survey::obstacles;
 use crate::rollout::systemd::Host;
 

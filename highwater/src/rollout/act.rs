@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 use super::back;
 use super::crash;
 use super::files::{self, Shape};
-use super::journal::{Rollout, Step, What};
+use super::journal::{Step, What};
 use super::plan::{After, Instance, Plan, PlannedFile};
 use super::proof::{Seen, Witness};
+use super::shelf::Rollout;
 use super::systemd::Host;
 use super::unit::Unit;
 

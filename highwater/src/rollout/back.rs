@@ -2,8 +2,9 @@
 
 use super::act::{Means, is_in_place, is_up, rest, said, seconds, take, wait_until_well};
 use super::files::{self, Shape};
-use super::journal::{Rollout, Shelf, Step, What, brought_up};
+use super::journal::{Step, What, brought_up};
 use super::plan::{After, Instance, Plan, PlannedFile};
+use super::shelf::{Rollout, Shelf};
 use super::systemd::Host;
 
 /// Whether to rest between instances.

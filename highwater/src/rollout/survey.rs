@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use super::dropin::{LATE_NAME, NAME, PRELOAD};
 use super::files;
-use super::journal::Rollout;
 use super::pattern::{is_template, matches, template_prefix};
 use super::plan::{Candidate, Found, Request};
 use super::proof::misfit;
+use super::shelf::Rollout;
 use super::systemd::Host;
 use super::unit::{Unit, drop_in_folder};
 use crate::observe::fact::library::{Libraries, file_key};

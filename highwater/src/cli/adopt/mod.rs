@@ -13,8 +13,8 @@ use anyhow::bail;
 
 use super::exit::Usage;
 use crate::rollout::health::Health;
-use crate::rollout::journal::Shelf;
 use crate::rollout::plan::Timing;
+use crate::rollout::shelf::Shelf;
 use crate::rollout::systemd::Host;
 use crate::units::parse_duration;
 

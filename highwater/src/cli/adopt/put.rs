@@ -14,11 +14,12 @@ use super::{AdoptArgs, SCHEMA};
 use crate::cli::conclude::print;
 use crate::cli::exit;
 use crate::rollout::act::{self, Ended, Means};
-use crate::rollout::journal::{Rollout, Shelf, Stage};
+use crate::rollout::journal::Stage;
 use crate::rollout::plan::{Plan, Proposal};
 use crate::rollout::proof::Witness;
 use crate::rollout::propose::propose;
 use crate::rollout::script;
+use crate::rollout::shelf::{Rollout, Shelf};
 use crate::rollout::survey::{obstacles, survey};
 use crate::rollout::systemd::Host;
 
@@ -61,7 +62,7 @@ pub fn adopt(args: &AdoptArgs, host: &Host, shelf: &Shelf) -> anyhow::Result<u8>
 }
 
 /// The lock, once it is clear that this user may act at all.
-fn held(host: &Host, shelf: &Shelf) -> anyhow::Result<crate::rollout::journal::Lock> {
+fn held(host: &Host, shelf: &Shelf) -> anyhow::Result<crate::rollout::shelf::Lock> {
     let obstacles = obstacles(host, &[]);
     if !obstacles.is_empty() {
         bail!("nothing was changed: {}", obstacles.join("; "));
@@ -101,7 +102,7 @@ fn propose_here(
         .iter()
         .filter_map(|file| file.path.parent());
     let mut folders: Vec<_> = parents.map(std::path::Path::to_path_buf).collect();
-    folders.push(crate::rollout::journal::FOLDER.into());
+    folders.push(crate::rollout::shelf::FOLDER.into());
     let obstacles = obstacles(host, &folders);
     let known: std::collections::BTreeSet<String> = obstacles.into_iter().collect();
     proposal.problems.extend(known);

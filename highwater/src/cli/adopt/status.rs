@@ -11,9 +11,10 @@ use crate::cli::exit;
 use crate::report::visible::visible;
 use crate::rollout::back::is_as_before;
 use crate::rollout::files::sha256;
-use crate::rollout::journal::{Rollout, Shelf, Stage, now_s};
+use crate::rollout::journal::Stage;
 use crate::rollout::proof::{Seen, Witness};
 use crate::rollout::samples::{self, Look, Sample};
+use crate::rollout::shelf::{Rollout, Shelf, now_s};
 use crate::rollout::standing::{Standing, Word, stand};
 use crate::rollout::systemd::Host;
 use crate::units::written;
@@ -102,14 +103,13 @@ fn look_at(
     let mut standing = None;
     if let (Stage::Adopted, Some(since_s)) = (&stage, rollout.adopted_at_s()) {
         let path = rollout.samples_file();
-        if let Err(error) = samples::append(&path, &look) {
+        let kept = samples::append(&path, &look);
+        let mut looks = samples::read(&path)?;
+        if let Err(error) = kept {
             anstream::eprintln!(
                 "highwater: this look was not kept: {}: {error}",
                 path.display()
             );
-        }
-        let mut looks = samples::read(&path)?;
-        if looks.last() != Some(&look) {
             looks.push(look.clone());
         }
         standing = Some(stand(rollout.plan.prediction.as_ref(), &looks, since_s));

@@ -1,0 +1,9 @@
+//! adopt and revert: on units that a played systemctl starts as real processes, and on a real systemd in a container.
+
+mod bad_input;
+mod good;
+mod kills;
+mod script;
+#[path = "../skipped/mod.rs"]
+mod skipped;
+mod stage;
