@@ -15,7 +15,7 @@ use crate::report::visible::visible;
 use crate::rollout::act::Means;
 use crate::rollout::back::{self, Pace};
 use crate::rollout::journal::Stage;
-use crate::rollout::plan::Plan;
+use crate::rollout::plan::{Plan, PlannedFile};
 use crate::rollout::proof::Witness;
 use crate::rollout::shelf::{Rollout, Shelf};
 use crate::rollout::survey::obstacles;
@@ -150,11 +150,13 @@ fn shown(args: &RevertArgs, plan: &Plan, problems: &[String]) -> anyhow::Result<
         exit::COULD_NOT_RUN
     };
     if args.json {
+        let file =
+            |file: &PlannedFile| json!({"path": file.path, "restores": file.before.is_some()});
         let answer = json!({
             "schema": SCHEMA,
             "action": "revert-plan",
             "rollout": plan.id,
-            "files": plan.files.iter().map(|f| json!({"path": f.path, "restores": f.before.is_some()})).collect::<Vec<_>>(),
+            "files": plan.files.iter().map(file).collect::<Vec<_>>(),
             "instances": plan.instances.iter().map(|instance| &instance.unit).collect::<Vec<_>>(),
             "problems": problems,
         });

@@ -168,7 +168,8 @@ fn needs_restart(host: &Host, instance: &Instance, was_well: bool) -> Result<boo
     let start = crate::observe::proc::read_start_ticks(&Default::default(), pid).ok();
     let untouched = pid == instance.pid && start == Some(instance.start_ticks);
     let stopped_since = was_well && matches!(unit.active.as_str(), "inactive" | "failed");
-    Ok(!(untouched && is_up(&unit)) && !stopped_since)
+    let as_it_was = untouched && is_up(&unit);
+    Ok(!as_it_was && !stopped_since)
 }
 
 fn bring_back(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<String, String> {

@@ -140,7 +140,7 @@ fn fill(text: &str, unit: &str, pid: i32) -> Result<String, String> {
     let mut rest = text;
     while let Some((before, from)) = rest.split_once('{') {
         out.push_str(before);
-        let word = from.split_once('}').map(|(word, after)| (word, after));
+        let word = from.split_once('}');
         match word {
             Some(("instance", after)) => {
                 out.push_str(instance_name(unit).unwrap_or(""));

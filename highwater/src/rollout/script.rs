@@ -209,10 +209,14 @@ fn library_put(request: &Request) -> String {
     let mut lines = vec!["    :".to_owned()];
     for (n, source) in request.libraries.iter().enumerate() {
         let to = quoted(&source.to.display().to_string());
+        lines.push(format!("    if [ ! -e \"$root\"{to} ]; then"));
         lines.push(format!(
-            "    [ -e \"$root\"{to} ] || {{ folder \"$(dirname \"$root\"{to})\" && put \"$library{n}\" \"$root\"{to} 755; }} \
-             || return 1"
+            "        folder \"$(dirname \"$root\"{to})\" || return 1"
         ));
+        lines.push(format!(
+            "        put \"$library{n}\" \"$root\"{to} 755 || return 1"
+        ));
+        lines.push("    fi".to_owned());
     }
     lines.join("\n")
 }

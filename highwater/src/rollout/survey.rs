@@ -35,7 +35,7 @@ pub fn survey(host: &Host, request: &Request, rollouts: &[Rollout]) -> Result<Fo
     }
     found
         .candidates
-        .sort_by(|a, b| natural(&a.unit.name).cmp(&natural(&b.unit.name)));
+        .sort_by_key(|candidate| natural(&candidate.unit.name));
     note_ours(&mut found, rollouts);
     let mut paths: Vec<PathBuf> = request
         .libraries

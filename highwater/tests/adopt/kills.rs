@@ -41,6 +41,31 @@ fn crash(stage: &Stage, arguments: &[&str], at: usize) {
     assert_eq!(said.code, 128 + 9, "place {at}: {said:?}");
 }
 
+#[test]
+fn a_kill_at_every_sixth_place() {
+    kill_adoption(6);
+    kill_revert(6);
+    kill_rollback(6);
+}
+
+#[test]
+#[ignore = "two minutes"]
+fn a_kill_at_every_place_of_an_adoption() {
+    kill_adoption(1);
+}
+
+#[test]
+#[ignore = "two minutes"]
+fn a_kill_at_every_place_of_a_revert() {
+    kill_revert(1);
+}
+
+#[test]
+#[ignore = "two minutes"]
+fn a_kill_at_every_place_of_a_rollback() {
+    kill_rollback(1);
+}
+
 /// What is there after a kill: as before, adopted, or said to be half way. Never anything else.
 fn check_half_way(stage: &Stage, before: &Tree, at: &str) -> &'static str {
     let said = stage.highwater(&["adopt", "--status", "--json"]);
@@ -93,8 +118,8 @@ fn go_on(stage: &Stage, before: &Tree, at: &str, forwards: bool) {
     check_old(stage, before, at);
 }
 
-#[test]
-fn a_kill_at_every_place_of_an_adoption() {
+/// A kill at every `each`th place of an adoption.
+fn kill_adoption(each: usize) {
     if !is_root() || !cfg!(debug_assertions) {
         return;
     }
@@ -107,15 +132,15 @@ fn a_kill_at_every_place_of_an_adoption() {
     revert(&stage, "whole");
     check_old(&stage, &before, "whole");
     assert!(passed.len() > 60, "{passed:?}");
-    for (n, place) in passed.iter().enumerate() {
+    for (n, place) in passed.iter().enumerate().step_by(each) {
         crash(&stage, &words, n + 1);
         // Both ways at every place would take twice as long; a place next to it goes the other way.
-        go_on(&stage, &before, place, n % 2 == 0);
+        go_on(&stage, &before, place, (n / each).is_multiple_of(2));
     }
 }
 
-#[test]
-fn a_kill_at_every_place_of_a_revert() {
+/// A kill at every `each`th place of a revert.
+fn kill_revert(each: usize) {
     if !is_root() || !cfg!(debug_assertions) {
         return;
     }
@@ -125,7 +150,7 @@ fn a_kill_at_every_place_of_a_revert() {
     let back = ["revert", "--yes"];
     let passed = places(&stage, &back);
     assert!(passed.len() > 40, "{passed:?}");
-    for (n, place) in passed.iter().enumerate() {
+    for (n, place) in passed.iter().enumerate().step_by(each) {
         assert_eq!(stage.adopt(&["--yes"]).code, 0, "{place}");
         crash(&stage, &back, n + 1);
         let half = check_half_way(&stage, &before, place);
@@ -143,8 +168,8 @@ fn a_kill_at_every_place_of_a_revert() {
     }
 }
 
-#[test]
-fn a_kill_at_every_place_of_a_rollback() {
+/// A kill at every `each`th place of a rollback.
+fn kill_rollback(each: usize) {
     if !is_root() || !cfg!(debug_assertions) {
         return;
     }
@@ -167,7 +192,7 @@ fn a_kill_at_every_place_of_a_rollback() {
         .rposition(|place| place.ends_with("before restart"))
         .unwrap();
     let failed = failed.saturating_sub(60).min(passed.len() - 50);
-    for (n, place) in passed.iter().enumerate().skip(failed) {
+    for (n, place) in passed.iter().enumerate().skip(failed).step_by(each) {
         crash(&stage, &words, n + 1);
         if check_half_way(&stage, &before, place) != "old" {
             revert(&stage, place);
@@ -177,6 +202,7 @@ fn a_kill_at_every_place_of_a_rollback() {
 }
 
 #[test]
+#[ignore = "two minutes"]
 fn a_hundred_kills_at_random_times() {
     if !is_root() {
         return;

@@ -186,7 +186,8 @@ impl Stage {
 
     pub fn pid(&self, unit: &str) -> i32 {
         let text = fs::read_to_string(self.path("run/units").join(unit).join("pid")).unwrap();
-        text.trim().parse().unwrap()
+        // Empty for the instant in which the played systemctl writes it.
+        text.trim().parse().unwrap_or(0)
     }
 
     pub fn drop_in(&self, folder: &str, name: &str, text: &str) -> PathBuf {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::SCHEMA;
 use crate::report::visible::{visible, visible_lines};
 use crate::rollout::act::Ended;
-use crate::rollout::plan::{After, Plan, PlannedFile, Proposal};
+use crate::rollout::plan::{After, Instance, Plan, PlannedFile, Proposal};
 use crate::rollout::predict::Prediction;
 use crate::units::written;
 
@@ -169,7 +169,13 @@ pub fn plan_json(proposal: &Proposal, what: &str) -> Value {
             "replaces": file.before.is_some(),
         })
     };
-    let instance = |instance: &crate::rollout::plan::Instance| json!({"unit": instance.unit, "pid": instance.pid, "environment": instance.environment});
+    let instance = |instance: &Instance| {
+        json!({
+            "unit": instance.unit,
+            "pid": instance.pid,
+            "environment": instance.environment,
+        })
+    };
     json!({
         "schema": SCHEMA,
         "action": what,
@@ -210,8 +216,8 @@ pub fn ended(plan: &Plan, ended: &Ended) -> (&'static str, String) {
         Ended::Adopted => (
             "adopted",
             format!(
-                "Adopted: {} of {} run arm {arm}. `highwater adopt --status` judges it; `highwater revert --yes` takes \
-                 it back.",
+                "Adopted: {} of {} run arm {arm}. `highwater adopt --status` judges it; `highwater revert \
+                 --yes` takes it back.",
                 instances(plan.instances.len()),
                 plan.patterns.join(", ")
             ),
