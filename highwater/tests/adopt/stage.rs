@@ -328,3 +328,8 @@ pub fn is_root() -> bool {
     }
     root
 }
+
+pub fn is_there(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+}

@@ -51,7 +51,7 @@ pub fn choose(args: &AdoptArgs) -> anyhow::Result<Choice> {
     let run = &judged.run;
     let arm = arm_of(run, args.arm.as_deref().unwrap_or_default())?;
     check_arm(run, arm)?;
-    let (libraries, system) = libraries(run, arm, library_folder)?;
+    let (libraries, system) = libraries(run, arm, args.library.as_ref(), library_folder)?;
     let about = match arm.allocator.as_str() {
         "" => "the allocator that the program comes with".to_owned(),
         name => name.to_owned(),
@@ -165,7 +165,12 @@ fn environment(run: &Run, arm: &Arm, given: &[String]) -> anyhow::Result<BTreeMa
 }
 
 /// The libraries to preload, the allocator last; and whether the arm is the system's own.
-fn libraries(run: &Run, arm: &Arm, folder: &Path) -> anyhow::Result<(Vec<Source>, bool)> {
+fn libraries(
+    run: &Run,
+    arm: &Arm,
+    copy: Option<&PathBuf>,
+    folder: &Path,
+) -> anyhow::Result<(Vec<Source>, bool)> {
     if arm.allocator.is_empty() {
         return Ok((Vec::new(), false));
     }
@@ -191,7 +196,7 @@ fn libraries(run: &Run, arm: &Arm, folder: &Path) -> anyhow::Result<(Vec<Source>
     };
     // A cache that is damaged, or another user's, is no reason to stop: the measured file may be there.
     let installed = allocator::installed(&spec).ok().flatten();
-    let main = find_measured(&proved, installed.as_ref())
+    let main = find_measured(&proved, installed.as_ref(), copy)
         .with_context(|| format!("arm {}: the library that run {} measured", arm.name, run.id))?;
     let companions = installed
         .iter()
@@ -253,22 +258,32 @@ fn proved(run: &Run, arm: &Arm) -> anyhow::Result<Proved> {
     }
 }
 
-/// The file with the bytes that were measured: where it was then, or in this user's cache.
-fn find_measured(proved: &Proved, installed: Option<&Library>) -> anyhow::Result<PathBuf> {
-    let cached = installed.and_then(|library| library.path.clone());
+/// The file with the bytes that were measured: the copy that was given, where it was then, or in this user's cache.
+fn find_measured(
+    proved: &Proved,
+    installed: Option<&Library>,
+    copy: Option<&PathBuf>,
+) -> anyhow::Result<PathBuf> {
     let same = |path: &PathBuf| fs::read(path).is_ok_and(|bytes| sha256(&bytes) == proved.sha256);
-    let found = [Some(proved.path.clone()), cached]
-        .into_iter()
-        .flatten()
-        .find(same);
-    found.with_context(|| {
+    if let Some(copy) = copy.filter(|copy| !same(copy)) {
+        bail!(Usage(format!(
+            "{} is not the library that was measured (sha256 {})",
+            copy.display(),
+            proved.sha256
+        )));
+    }
+    let cached = installed.and_then(|library| library.path.clone());
+    let places = [copy.cloned(), Some(proved.path.clone()), cached];
+    let found = places.into_iter().flatten().find(same);
+    let found = found.with_context(|| {
         format!(
-            "{} with sha256 {} is not here any more, or was replaced: what was not measured is not adopted; run the \
-             experiment again",
+            "{} with sha256 {} is not here any more, or was replaced: what was not measured is not adopted. Name a \
+             copy with --library, or run the experiment again",
             proved.path.display(),
             proved.sha256
         )
-    })
+    })?;
+    std::path::absolute(&found).context("the working folder")
 }
 
 /// Named by its content, so that another version never takes its place under a running service.

@@ -62,6 +62,9 @@ pub struct AdoptArgs {
     /// A variable of the arm, where the run's record has left out its value; may be given several times
     #[arg(long, value_name = "NAME=VALUE")]
     pub env: Vec<String>,
+    /// A copy of the library that the run measured, where it is not at its place any more
+    #[arg(long, value_name = "FILE")]
+    pub library: Option<PathBuf>,
     /// Where services load the library from: a folder that only root may write
     #[arg(
         long,
