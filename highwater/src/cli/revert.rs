@@ -91,20 +91,10 @@ fn pick(args: &RevertArgs, all: Vec<Rollout>) -> anyhow::Result<Rollout> {
         .collect();
     let names: Vec<String> = open.iter().map(|rollout| rollout.plan.id.clone()).collect();
     let wanted = match &args.rollout {
-        Some(id) => open
-            .iter()
-            .position(|rollout| rollout.plan.id == *id)
-            .with_context(|| {
-                let known = if names.is_empty() {
-                    "none".to_owned()
-                } else {
-                    names.join(", ")
-                };
-                Usage(format!(
-                    "no rollout {} is in force here; in force: {known}",
-                    crate::wording::quoted(id)
-                ))
-            })?,
+        Some(id) => {
+            let at = open.iter().position(|rollout| rollout.plan.id == *id);
+            at.ok_or_else(|| unknown(id, &names))?
+        }
         None => newest(&open, &names)?,
     };
     let later = open[wanted + 1..]
@@ -120,6 +110,17 @@ fn pick(args: &RevertArgs, all: Vec<Rollout>) -> anyhow::Result<Rollout> {
     open.into_iter()
         .nth(wanted)
         .context("a rollout that was just there is gone")
+}
+
+fn unknown(id: &str, names: &[String]) -> Usage {
+    let known = match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    Usage(format!(
+        "no rollout {} is in force here; in force: {known}",
+        crate::wording::quoted(id)
+    ))
 }
 
 fn newest(open: &[Rollout], names: &[String]) -> anyhow::Result<usize> {

@@ -156,7 +156,7 @@ revert() {
         fi
     done <"$state/back"
     while read -r kind path rest; do
-        case $kind $path in "folder "*/etc/systemd/*) rmdir -- "$path" 2>/dev/null || true ;; esac
+        case "$kind $path" in "folder "*/etc/systemd/*) rmdir -- "$path" 2>/dev/null || true ;; esac
     done <"$state/back"
     systemctl daemon-reload || return 1
     while read -r kind unit was; do
