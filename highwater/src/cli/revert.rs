@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use serde_json::json;
 
 use super::adopt::enter::enter;
-use super::adopt::put::stop_flag;
+use super::adopt::put::{held, stop_flag};
 use super::adopt::status::shares_a_file;
 use super::adopt::{SCHEMA, show};
 use super::conclude::print;
@@ -52,7 +52,7 @@ pub struct RevertArgs {
 pub fn run(args: &RevertArgs) -> anyhow::Result<u8> {
     let host = Host::at(&args.root);
     let shelf = Shelf::of(&host);
-    let lock = args.yes.then(|| shelf.lock()).transpose()?;
+    let lock = args.yes.then(|| held(&host, &shelf)).transpose()?;
     let mut rollout = pick(args, shelf.list()?)?;
     let mut problems: Vec<String> = back::edited(&host, &rollout.plan)
         .into_iter()

@@ -24,6 +24,7 @@ pub fn propose(request: &Request, found: &Found, id: &str) -> Proposal {
     };
     maker.take_libraries();
     maker.take_units();
+    maker.refuse_again();
     let mut plan = Plan {
         schema: SCHEMA.to_owned(),
         id: id.to_owned(),
@@ -185,12 +186,34 @@ impl<'a> Maker<'a> {
         }
     }
 
+    /// Everything is in force already: another rollout of the same would only restart.
+    fn refuse_again(&mut self) {
+        let in_force = |file: &PlannedFile| {
+            let there = self.found.digests.get(&file.path);
+            there == Some(&file.sha256) && self.found.ours.contains_key(&file.path)
+        };
+        if !self.files.is_empty() && self.files.iter().all(in_force) {
+            self.problems.push(format!(
+                "arm {} is adopted here already; `highwater adopt --status` says how it does",
+                self.request.arm
+            ));
+        }
+    }
+
     fn variables(&self) -> Vec<&'a str> {
         let names = self.request.environment.keys().map(String::as_str);
         names.chain([PRELOAD]).collect()
     }
 
     fn take_template(&mut self, pattern: &str, running: &[&Candidate]) {
+        let twice = |c: &&&Candidate| self.instances.iter().any(|i| i.unit == c.unit.name);
+        if let Some(candidate) = running.iter().find(twice) {
+            let name = &candidate.unit.name;
+            self.problems.push(format!(
+                "{name} is named, and its template {pattern} too: of two drop-ins with one name systemd reads one; \
+                 name one of them"
+            ));
+        }
         let environments: Vec<_> = running.iter().map(|c| self.environment_of(c)).collect();
         if environments.windows(2).any(|pair| pair[0] != pair[1]) {
             self.problems.push(format!(

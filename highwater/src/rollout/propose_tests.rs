@@ -154,6 +154,20 @@ fn a_template_gets_one_file_when_its_instances_agree() {
         (proposal.plan.files.len(), proposal.plan.instances.len()),
         (2, 2)
     );
+    let words = problem(
+        &request(&["tor@a.service", "tor@.service"]),
+        &found(candidates.clone()),
+    );
+    assert!(words.contains("its template tor@.service too"), "{words}");
+    let both = propose(
+        &request(&["tor@a.service", "tor@*.service"]),
+        &found(candidates.clone()),
+        "1",
+    );
+    assert!(
+        both.problems.is_empty() && both.plan.instances.len() == 2,
+        "{both:?}"
+    );
     let mut differ = candidates;
     differ[1].unit.environment = vec![(PRELOAD.into(), "/x/libother.so".into())];
     let words = problem(&request(&["tor@.service"]), &found(differ));
@@ -291,6 +305,14 @@ fn a_library_that_others_put_there_stays_when_we_go() {
         .ours
         .insert(LIBRARY.into(), mine.libraries[0].sha256.clone());
     assert_eq!(propose(&mine, &machine, "1").plan.files.len(), 2);
+    // The drop-in too: nothing is left to do.
+    let again = propose(&mine, &machine, "1").plan.files[1].clone();
+    machine.files.insert(again.path.clone(), Ok(kept("x")));
+    machine
+        .digests
+        .insert(again.path.clone(), again.sha256.clone());
+    machine.ours.insert(again.path, again.sha256);
+    assert!(problem(&mine, &machine).contains("is adopted here already"));
 }
 
 #[test]

@@ -22,6 +22,8 @@ const JOURNAL: &str = "journal.jsonl";
 const SAMPLES: &str = "samples.jsonl";
 /// A plan for a thousand units is 2 MiB.
 const FILE_BYTES_MAX: u64 = 64 << 20;
+const LOCK_TRIES: u32 = 10;
+const LOCK_EVERY: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// All rollouts of a machine.
 #[derive(Debug, Clone)]
@@ -57,7 +59,15 @@ impl Shelf {
             .mode(0o600)
             .open(&path);
         let file = file.with_context(|| format!("opening {}", path.display()))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        // `--status` holds it for an instant.
+        let free = (0..LOCK_TRIES).any(|_| {
+            let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+            if !locked {
+                std::thread::sleep(LOCK_EVERY);
+            }
+            locked
+        });
+        if !free {
             bail!(
                 "another `highwater adopt` or `revert` is at work on this machine; wait for its end"
             );

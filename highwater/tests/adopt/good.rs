@@ -307,3 +307,27 @@ fn the_ledger_tells_what_was_adopted_and_what_became_of_it() {
         "{entry}"
     );
 }
+
+#[test]
+fn what_was_stopped_since_stays_stopped() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new(2);
+    let before = stage.tree();
+    assert_eq!(stage.adopt(&["--yes"]).code, 0);
+    let again = stage.adopt(&["--yes"]);
+    assert!(
+        again.code == 4 && again.out.contains("is adopted here already"),
+        "{again:?}"
+    );
+    stage.systemctl(&["stop", "svc@2.service"]);
+    let status = stage.highwater(&["adopt", "--status"]);
+    assert!(
+        status.out.contains("regressed: not running: svc@2.service"),
+        "{status:?}"
+    );
+    assert_eq!(stage.highwater(&["revert", "--yes"]).code, 0);
+    assert_eq!(stage.tree(), before);
+    assert!(stage.pid("svc@1.service") > 0 && stage.pid("svc@2.service") == 0);
+}

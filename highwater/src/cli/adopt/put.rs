@@ -62,7 +62,7 @@ pub fn adopt(args: &AdoptArgs, host: &Host, shelf: &Shelf) -> anyhow::Result<u8>
 }
 
 /// The lock, once it is clear that this user may act at all.
-fn held(host: &Host, shelf: &Shelf) -> anyhow::Result<crate::rollout::shelf::Lock> {
+pub fn held(host: &Host, shelf: &Shelf) -> anyhow::Result<crate::rollout::shelf::Lock> {
     let obstacles = obstacles(host, &[]);
     if !obstacles.is_empty() {
         bail!("nothing was changed: {}", obstacles.join("; "));
