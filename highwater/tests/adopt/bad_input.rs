@@ -3,7 +3,9 @@
 use std::fs;
 use std::process::Command;
 
-use crate::stage::{Said, Stage, adopt_words, compile, highwater, is_root, is_there, measured};
+use crate::stage::{
+    Said, Stage, adopt_words, compile, highwater, is_root, is_there, measured, odd_run,
+};
 
 /// The call is refused, says these words, and leaves everything as it was.
 fn refused(stage: &Stage, arguments: &[&str], code: i32, words: &str) {
@@ -29,6 +31,8 @@ fn calls_that_mean_nothing() {
     let unit = ["--unit", "svc@*.service"];
     let call = |more: &[&'static str]| [&["adopt"], more].concat();
     let with_unit = |more: &[&'static str]| [&call(more)[..], &unit].concat();
+    let odd = odd_run();
+    let of_odd = |arm: &'static str| ["adopt", arm, "--run", &odd, "--unit", "svc@*.service"];
     refused(&stage, &call(&["bump"]), 2, "--unit <UNIT>");
     refused(&stage, &call(&[]), 2, "ARM");
     refused(
@@ -99,14 +103,14 @@ fn calls_that_mean_nothing() {
     );
     refused(
         &stage,
-        &with_unit(&["other-command"]),
+        &of_odd("other-command"),
         2,
         "does not rewrite ExecStart",
     );
-    refused(&stage, &with_unit(&["tokened"]), 2, "--env NAME=VALUE");
+    refused(&stage, &of_odd("tokened"), 2, "--env NAME=VALUE");
     refused(
         &stage,
-        &with_unit(&["placed"]),
+        &of_odd("placed"),
         2,
         "give its value with --env PLACE=VALUE",
     );

@@ -193,9 +193,12 @@ fn rollouts_build_on_each_other_and_go_back_one_by_one() {
     let before = stage.tree();
     assert_eq!(stage.adopt(&["--yes"]).code, 0);
     let first = stage.tree();
+    let odd = crate::stage::odd_run();
     let words = [
         "adopt",
         "tuned",
+        "--run",
+        &odd,
         "--unit",
         "svc@*.service",
         "--pause",

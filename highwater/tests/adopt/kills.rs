@@ -42,10 +42,10 @@ fn crash(stage: &Stage, arguments: &[&str], at: usize) {
 }
 
 #[test]
-fn a_kill_at_every_sixth_place() {
-    kill_adoption(6);
-    kill_revert(6);
-    kill_rollback(6);
+fn a_kill_at_every_ninth_place() {
+    kill_adoption(9);
+    kill_revert(9);
+    kill_rollback(9);
 }
 
 #[test]

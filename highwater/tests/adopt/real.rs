@@ -229,9 +229,6 @@ fn what_cannot_be_adopted_is_refused_by_a_real_systemd_too() {
         "highwater adopt bump --library ./libbump.so --unit systemd-tmpfiles-setup --yes",
         "has no main process",
     );
-    fleet.ok(
-        "printf '[Service]\\nNice=4\\n' >/run/systemd/system/svc@9001.service.d.conf; sleep 0.1",
-    );
     fleet.ok("printf '\\n#\\n' >>/etc/systemd/system/svc@.service");
     refused(
         "highwater adopt bump --library ./libbump.so --unit svc@9001 --yes",
@@ -241,9 +238,20 @@ fn what_cannot_be_adopted_is_refused_by_a_real_systemd_too() {
     fleet.ok("mount -o bind,ro /etc /etc");
     refused(&format!("{ADOPT} --yes"), "the file system is read-only");
     fleet.ok("umount /etc");
+    // A run of that user's own.
+    fleet.ok("cp -a /srv/measured /srv/nobodys && chown -R 65534 /srv/nobodys");
+    let nobody = "cd /srv/nobodys && setpriv --reuid=65534 --clear-groups highwater";
     refused(
-        "setpriv --reuid=65534 --clear-groups highwater adopt bump --library ./libbump.so --unit svc@9001 --yes",
+        &format!("{nobody} adopt bump --library ./libbump.so --unit svc@9001 --yes"),
         "only root",
+    );
+    refused(&format!("{nobody} revert --yes"), "only root");
+    let plan = fleet.sh(&format!(
+        "{nobody} adopt bump --library ./libbump.so --unit svc@9001"
+    ));
+    assert!(
+        plan.out.contains("Environment=\"LD_PRELOAD=") && plan.out.contains("use sudo"),
+        "{plan:?}"
     );
     assert_eq!(fleet.running(), (0, 2));
     let kept = |tree: &str| -> Vec<String> {
