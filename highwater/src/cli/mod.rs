@@ -7,9 +7,11 @@ pub mod conclude;
 pub mod doctor;
 pub mod exit;
 pub mod explain;
+pub mod gather;
 pub mod init;
 pub mod log;
 pub mod manual;
+pub mod observe;
 pub mod report;
 pub mod revert;
 pub mod run;
@@ -56,6 +58,7 @@ pub enum Verb {
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
     Stalls(stalls::StallsArgs),
+    Observe(Box<observe::ObserveArgs>),
     Doctor(doctor::DoctorArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),
@@ -78,6 +81,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
         Verb::Stalls(args) => stalls::run(&args).map(ExitCode::from),
+        Verb::Observe(args) => observe::run(&args).map(ExitCode::from),
         Verb::Doctor(args) => doctor::run(&args).map(ExitCode::from),
         Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
         Verb::Man(args) => manual::man(&args).map(ExitCode::from),

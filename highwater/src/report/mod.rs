@@ -15,6 +15,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod openmetrics;
 pub mod plot;
 pub mod stall;
 pub mod text;

@@ -321,14 +321,14 @@ pub fn resolve(group: &AttachGroup) -> Result<Vec<Found>, String> {
     }
 }
 
-fn all_pids() -> impl Iterator<Item = i32> {
+pub(super) fn all_pids() -> impl Iterator<Item = i32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
 
 /// `None` for a pid that is gone and for a zombie. Without arguments is a kernel thread, and for an instant a program
 /// that is just being executed.
-fn read_found(pid: i32) -> Option<Found> {
+pub(super) fn read_found(pid: i32) -> Option<Found> {
     let stat = read_stat(pid)?;
     let command = parse_arguments(&fs::read(format!("/proc/{pid}/cmdline")).ok()?);
     let living = !matches!(stat.state, 'Z' | 'X');
@@ -352,14 +352,14 @@ fn parse_arguments(bytes: &[u8]) -> Vec<String> {
 }
 
 /// Path of the executable, also when its file was replaced since.
-fn read_executable(pid: i32) -> Option<String> {
+pub(super) fn read_executable(pid: i32) -> Option<String> {
     let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let text = path.to_string_lossy();
     Some(text.strip_suffix(" (deleted)").unwrap_or(&text).to_owned())
 }
 
 /// highwater itself and what started it: a shell whose command line names the expression would match it.
-fn own_line() -> BTreeSet<i32> {
+pub(super) fn own_line() -> BTreeSet<i32> {
     let mut line = BTreeSet::new();
     let mut pid = i32::try_from(std::process::id()).expect("pids fit i32");
     while pid > 1 && line.insert(pid) {

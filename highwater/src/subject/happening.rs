@@ -11,6 +11,8 @@ pub enum Role {
     Subject,
     /// A load program.
     Load,
+    /// The service that every replica needs.
+    Backing,
 }
 
 /// One incarnation of one replica, or of a load program.
@@ -34,6 +36,7 @@ impl Who {
             Role::Subject => format!("{} {}", self.arm, self.replica),
             Role::Load if self.arm == Self::EVERY_ARM => "load of the run".into(),
             Role::Load => format!("load of {} {}", self.arm, self.replica),
+            Role::Backing => "the backing service".into(),
         }
     }
 }

@@ -8,6 +8,7 @@
 
 pub mod allocator;
 pub mod attach;
+pub mod chosen;
 pub mod experiment;
 pub mod fake;
 pub mod happening;
@@ -15,6 +16,7 @@ pub mod order;
 pub mod placeholder;
 pub mod ports;
 pub mod preflight;
+pub mod remote;
 pub mod restart;
 pub mod service;
 

@@ -27,6 +27,8 @@ pub struct Values {
     /// `{port}` is the first.
     pub ports: Vec<u16>,
     pub processes: Option<PathBuf>,
+    /// Folder of the backing service, and its first port.
+    pub backing: Option<(PathBuf, Option<u16>)>,
 }
 
 /// A placeholder that has no value in this place.
@@ -70,8 +72,9 @@ pub fn mentions(text: &str, name: &str) -> bool {
 }
 
 fn value(name: &str, values: &Values) -> Result<String, PlaceholderError> {
-    const WHOLE_RUN: &str = "a load program of the whole run belongs to no process; \
-                             use per = \"process\", or read the list in {processes}";
+    const WHOLE_RUN: &str = "what serves the whole run belongs to no process; \
+                             a load may use per = \"process\", or read the list in {processes}";
+    const NO_BACKING: &str = "the experiment has no [backing]";
     let no_value = |why| PlaceholderError {
         name: name.into(),
         why,
@@ -108,6 +111,17 @@ fn value(name: &str, values: &Values) -> Result<String, PlaceholderError> {
             let list = values.processes.as_ref().map(|path| path_text(path));
             list.ok_or_else(|| no_value("the list of processes is for load and checks"))
         }
+        "backing" | "backing_port" => {
+            let (folder, port) = values
+                .backing
+                .as_ref()
+                .ok_or_else(|| no_value(NO_BACKING))?;
+            match (name, port) {
+                ("backing", _) => Ok(path_text(folder)),
+                (_, Some(port)) => Ok(port.to_string()),
+                (_, None) => Err(no_value("the command of [backing] has no {port}")),
+            }
+        }
         _ => Err(no_value("there is no such placeholder")),
     }
 }
@@ -143,6 +157,7 @@ mod tests {
             pid: Some(4242),
             ports: (20001..=20009).collect(),
             processes: Some("/runs/1/processes.json".into()),
+            backing: Some(("/runs/1/data/_backing".into(), Some(20010))),
         }
     }
 
@@ -155,6 +170,7 @@ mod tests {
             ("{run}:{seed}", "2026-11-21-relay-1:77"),
             ("{data}/db", "/runs/1/data/jemalloc-2/db"),
             ("{pid} {processes}", "4242 /runs/1/processes.json"),
+            ("{backing} {backing_port}", "/runs/1/data/_backing 20010"),
             ("no braces", "no braces"),
             ("{{port}}", "{port}"),
             ("{\"a\":{port}}", "{\"a\":20001}"),
@@ -178,6 +194,7 @@ mod tests {
         assert!(words("{arm}").contains("{processes}"));
         assert!(words("{port}").contains("{processes}"));
         assert!(words("{port10}").contains("no such placeholder"));
+        assert!(words("{backing}").contains("no [backing]"));
     }
 
     #[test]

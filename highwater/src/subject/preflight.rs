@@ -2,16 +2,16 @@
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use procfs::net::{TcpNetEntry, TcpState};
 
 use super::attach::Attached;
-use super::experiment::{Experiment, LoadPer, Ready, SubjectKind};
+use super::experiment::{BackingPlan, Condition, Experiment, LoadPer, Ready, SubjectKind};
 use super::fake::Fake;
-use super::placeholder::{PORTS_PER_PROCESS_MAX, Values, expand};
+use super::placeholder::{PORTS_PER_PROCESS_MAX, Values, expand, ports_wanted};
 use super::service::cgroup::Hierarchy;
-use super::service::{Launch, Preload, Setup, read_stat};
+use super::service::{Launch, Preload, Setup, read_stat, texts_of_backing};
 
 /// Variables by which an allocator is steered. Inherited from whoever started highwater, they steer every arm.
 const ALLOCATOR_VARIABLES: &[&str] = &[
@@ -47,6 +47,8 @@ pub fn preflight(plan: &Experiment, setup: &Setup, preload_problem: PreloadProbl
         SubjectKind::Attach => findings
             .problems
             .extend(Attached::new(plan, &setup.run).err()),
+        // The store is asked by the run itself: no process is on this machine.
+        SubjectKind::Remote => {}
         SubjectKind::Fake => findings.problems.extend(Fake::new(plan, &setup.run).err()),
     }
     findings
@@ -58,10 +60,11 @@ fn check_service(
     preload_problem: PreloadProblem,
     findings: &mut Findings,
 ) {
+    check_backing(plan, findings);
     let none = Preload::default();
     for arm in &plan.arms {
         let preload = setup.preloads.get(&arm.name).unwrap_or(&none);
-        let launch = Launch::of_subject(plan, arm, preload, &example_values(false));
+        let launch = Launch::of_subject(plan, arm, preload, &example_values(plan, false));
         let at = format!("arm {}", arm.name);
         let Some(program) = check_launch(&at, launch.map_err(|error| error.to_string()), findings)
         else {
@@ -75,9 +78,10 @@ fn check_service(
         }
     }
     if let Some(load) = &plan.load {
-        let values = example_values(true);
+        let values = example_values(plan, true);
         let whole_run = Values {
             processes: values.processes.clone(),
+            backing: values.backing.clone(),
             ..Values::default()
         };
         let values = if load.per == LoadPer::Run {
@@ -92,16 +96,17 @@ fn check_service(
         .subject
         .metrics
         .as_ref()
-        .map(|url| expand(url, &example_values(true)))
+        .map(|url| expand(url, &example_values(plan, true)))
     {
         findings.problems.push(format!("metrics: {why}"));
     }
+    check_conditions(plan, findings);
     check_ready(plan, findings);
     check_surroundings(plan, setup, findings);
 }
 
 /// What the placeholders may stand for: the folders need not exist, the ports are nobody's.
-fn example_values(running: bool) -> Values {
+fn example_values(plan: &Experiment, running: bool) -> Values {
     Values {
         run: "run".into(),
         arm: Some("arm".into()),
@@ -111,7 +116,45 @@ fn example_values(running: bool) -> Values {
         pid: running.then_some(1),
         ports: vec![1; PORTS_PER_PROCESS_MAX],
         processes: running.then(|| "/".into()),
+        backing: plan.backing.as_ref().map(example_backing),
     }
+}
+
+/// The programs of conditions exist: a run of days must not find out at its end.
+fn check_conditions(plan: &Experiment, findings: &mut Findings) {
+    let tables = [("verify", &plan.verify), ("guard", &plan.guard)];
+    for (at, check) in tables
+        .iter()
+        .flat_map(|(at, all)| all.iter().map(move |check| (at, check)))
+    {
+        let Condition::Command { command, .. } = &check.condition else {
+            continue;
+        };
+        let launch = Launch::of_check(&plan.base, command, &example_values(plan, true));
+        check_launch(at, launch.map_err(|error| error.to_string()), findings);
+    }
+}
+
+/// It has a port for others when it has one itself.
+fn example_backing(backing: &BackingPlan) -> (PathBuf, Option<u16>) {
+    let has_port = ports_wanted(texts_of_backing(backing)) > 0;
+    ("/".into(), has_port.then_some(1))
+}
+
+fn check_backing(plan: &Experiment, findings: &mut Findings) {
+    let Some(backing) = &plan.backing else { return };
+    let values = Values {
+        data: Some("/".into()),
+        ports: vec![1; PORTS_PER_PROCESS_MAX],
+        run: "run".into(),
+        ..Values::default()
+    };
+    let launch = Launch::of_backing(plan, backing, &values);
+    check_launch(
+        "backing",
+        launch.map_err(|error| error.to_string()),
+        findings,
+    );
 }
 
 /// The program's path, when nothing is wrong with it.
@@ -165,7 +208,7 @@ fn check_ready(plan: &Experiment, findings: &mut Findings) {
         Some(Ready::Http { url, .. }) => url,
         Some(Ready::Tcp { address }) => address,
     };
-    if let Err(why) = expand(text, &example_values(true)) {
+    if let Err(why) = expand(text, &example_values(plan, true)) {
         findings.problems.push(format!("ready: {why}"));
     }
     let Some((host, port)) = parse_fixed_port(text) else {

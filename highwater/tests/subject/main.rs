@@ -1,6 +1,7 @@
 //! Processes from start to end: small C programs, each awkward in its own way, run by the real service.
 
 mod attached;
+mod backing;
 mod ending;
 mod killed;
 mod lifecycle;

@@ -133,6 +133,9 @@ const NAMES: &[&str] = &[
     "__rg_realloc",
     "__rg_alloc_zeroed",
     "exchange_malloc",
+    "runtime.asmcgocall",
+    "runtime.cgocall",
+    "runtime.asmcgocall.abi0",
 ];
 
 /// Beginnings of paths: standard libraries.
@@ -158,6 +161,10 @@ const PATHS: &[&str] = &[
     "hash_map.",
     "array_hash_map.",
     "_cgo_",
+    "os::malloc",
+    "os::realloc",
+    "AllocateHeap",
+    "CHeapObj",
     "boost::",
     "absl::",
     "folly::",
@@ -180,6 +187,8 @@ const LIBRARIES: &[&str] = &[
     "libsnmalloc",
     "librpmalloc",
     "ld-musl",
+    "libffi.so",
+    "_ctypes.",
 ];
 
 /// How many frames in front only pass the allocation on; 0 when all of them would.
@@ -218,7 +227,12 @@ pub fn is_wrapper(frame: &Frame) -> bool {
         .next()
         .unwrap_or(name);
     let path = path_of(name);
-    NAMES.contains(&path) || PATHS.iter().any(|start| path.starts_with(start)) || is_std_impl(path)
+    // Go's side of a call of C: main._Cfunc_CString, main._cgo_cmalloc.
+    let of_cgo = path.contains("._Cfunc_") || path.contains("._cgo_");
+    of_cgo
+        || NAMES.contains(&path)
+        || PATHS.iter().any(|start| path.starts_with(start))
+        || is_std_impl(path)
 }
 
 /// Sources of the standard libraries of Rust, Zig and C++ (libstdc++ and libc++), wherever they are

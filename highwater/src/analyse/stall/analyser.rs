@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::busy::{Busy, Cutter};
-use super::cause::{Judged, Quota, judge};
+use super::cause::{Judged, Known, Quota, judge};
 use super::event::{Event, Tid, WaitKind};
 use super::group::{GroupId, Groups};
 use super::stalled::{Stall, stalls_of};
@@ -110,7 +110,12 @@ impl Analyser {
             state,
         };
         busy.end_ns = segment.end_ns;
-        match judge(&self.lines, &self.quota, busy.tid, &segment) {
+        let known = Known {
+            lines: &self.lines,
+            quota: &self.quota,
+            groups: &self.groups,
+        };
+        match judge(known, busy.tid, &segment) {
             Judged::Part(part) => busy.parts.push(part),
             Judged::OnCpu => busy.on_cpu_ns += segment.ns(),
             Judged::Idle { .. } => {}
@@ -139,7 +144,12 @@ impl Analyser {
                 break;
             }
             cursor.next = at + 1;
-            let judged = judge(lines, quota, tid, segment);
+            let known = Known {
+                lines,
+                quota,
+                groups,
+            };
+            let judged = judge(known, tid, segment);
             if let Judged::Idle { timed } = judged {
                 groups.began(tid, timed);
             }

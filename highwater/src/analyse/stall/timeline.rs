@@ -6,6 +6,8 @@ use super::event::{Event, StackId, TextId, Tid, Wait, WaitKind, Waker, What};
 
 /// All threads together; at about 80 bytes each, 24 MiB.
 pub const SEGMENTS_MAX: usize = 300_000;
+/// Releases kept of one lock.
+const RELEASES_MAX: usize = 16_384;
 /// Samples of stacks on a CPU kept per thread.
 const SAMPLES_MAX: usize = 4_096;
 
@@ -60,10 +62,21 @@ pub struct Thread {
     runnable_ns: u64,
 }
 
+/// A thread let a lock go to one that waited for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Release {
+    pub at_ns: u64,
+    pub by: Tid,
+    /// Its stack then; 0 when the wait was too short for one.
+    pub stack: StackId,
+}
+
 #[derive(Debug, Default)]
 pub struct Timelines {
     threads: HashMap<Tid, Thread>,
     segments: usize,
+    /// Of each lock, who let it go and when, as far as somebody waited for it; sorted by time.
+    releases: HashMap<u64, VecDeque<Release>>,
     /// Segments forgotten because there were too many.
     pub dropped: u64,
     pub newest_ns: u64,
@@ -79,6 +92,20 @@ impl Timelines {
             born_ns: event.at_ns,
             ..Thread::default()
         });
+        if let (What::Woken { by, release }, Some((_, State::Blocked { wait, .. }))) =
+            (event.what, thread.now)
+            && let (Waker::Thread(by), WaitKind::Lock) = (by, wait.kind)
+        {
+            let releases = self.releases.entry(wait.object).or_default();
+            if releases.len() == RELEASES_MAX {
+                releases.pop_front();
+            }
+            releases.push_back(Release {
+                at_ns: event.at_ns,
+                by,
+                stack: release,
+            });
+        }
         let before = thread.runnable_ns;
         self.segments += thread.push(event.at_ns, event.what);
         self.runnable_ns += thread.runnable_ns - before;
@@ -100,11 +127,23 @@ impl Timelines {
         self.threads.get(&tid)?.before(t_ns, self.newest_ns)
     }
 
+    /// The last time before `t_ns` that a thread let the lock go to one that waited for it.
+    pub fn released(&self, lock: u64, t_ns: u64) -> Option<Release> {
+        let releases = self.releases.get(&lock)?;
+        let before = releases.partition_point(|r| r.at_ns < t_ns);
+        releases.get(before.checked_sub(1)?).copied()
+    }
+
     /// Forgets what ended before `t_ns`, and threads that ended before it.
     pub fn forget_before(&mut self, t_ns: u64) {
         for thread in self.threads.values_mut() {
             self.segments -= thread.forget_before(t_ns);
         }
+        for releases in self.releases.values_mut() {
+            let old = releases.partition_point(|r| r.at_ns < t_ns);
+            releases.drain(..old);
+        }
+        self.releases.retain(|_, releases| !releases.is_empty());
         self.threads
             .retain(|_, thread| thread.ended_ns.is_none_or(|end| end >= t_ns));
     }

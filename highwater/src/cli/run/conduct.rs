@@ -16,7 +16,7 @@ use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::record::{EventId, News, Reader};
 use crate::subject::experiment::{Condition, Experiment, SubjectKind};
-use crate::subject::{Happening, Role as SubjectRole, Subject, What, Who};
+use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What, Who};
 use crate::verdict::check::guard::Guards;
 
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
@@ -116,7 +116,10 @@ impl Conduct<'_> {
 
     /// The replicas that must get ready before the duration counts; attached processes are those that are found.
     fn every_replica(&self) -> BTreeMap<(String, u32), Standing> {
-        if self.experiment.subject.kind == SubjectKind::Attach {
+        if matches!(
+            self.experiment.subject.kind,
+            SubjectKind::Attach | SubjectKind::Remote
+        ) {
             return BTreeMap::new();
         }
         let arms = self.experiment.arms.iter();
@@ -189,6 +192,17 @@ impl Conduct<'_> {
         let Happening {
             who, what, words, ..
         } = happening;
+        let is_loud = match what {
+            What::NeverReady | What::StartFailed | What::GaveUp => who.role != SubjectRole::Load,
+            What::Ended { ending, .. } => {
+                who.role == SubjectRole::Backing && *ending != Ending::Stopped
+            }
+            _ => false,
+        };
+        if is_loud {
+            self.progress
+                .say(&format!("highwater: {}: {words}", who.words()));
+        }
         if who.role != SubjectRole::Subject {
             return;
         }
@@ -205,11 +219,6 @@ impl Conduct<'_> {
                 state.standing.insert(key, Standing::Down);
             }
             _ => {}
-        }
-        let is_loud = matches!(what, What::NeverReady | What::StartFailed | What::GaveUp);
-        if is_loud {
-            self.progress
-                .say(&format!("highwater: {}: {words}", who.words()));
         }
     }
 
@@ -247,7 +256,16 @@ impl Conduct<'_> {
         look: &Look,
     ) -> anyhow::Result<()> {
         let targets = self.reader.targets()?;
-        let started = &state.started;
+        let remote = self.experiment.subject.remote.is_some();
+        let rows = if remote {
+            self.reader.processes()?
+        } else {
+            Vec::new()
+        };
+        let started: BTreeMap<ProcessId, TimeNs> = match remote {
+            true => rows.iter().map(|row| (row.id, row.started)).collect(),
+            false => state.started.clone(),
+        };
         let uptime = |id: ProcessId| {
             let began = started.get(&id).copied().unwrap_or(look.time);
             Duration::from_nanos((look.time.0 - began.0).max(0) as u64)

@@ -205,6 +205,8 @@ impl Journal {
         let time = self.time(*at);
         if let What::Started(started) | What::Resumed(started) = what
             && !self.ids.contains_key(who)
+            // What backs the arms is no arm: it is not sampled.
+            && who.role != SubjectRole::Backing
         {
             let row = new_process(who, started, time, self.expected(who));
             let id = self.recorder.process_started(&row)?;

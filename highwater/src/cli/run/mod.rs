@@ -7,6 +7,7 @@ mod journal;
 mod plan;
 mod prepare;
 pub mod progress;
+mod remote;
 mod simulate;
 mod start;
 mod trend;

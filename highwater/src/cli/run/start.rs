@@ -28,6 +28,7 @@ use crate::subject::attach::Attached;
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::subject::fake::Fake;
 use crate::subject::preflight;
+use crate::subject::remote::RemoteArms;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
 use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
@@ -110,7 +111,7 @@ pub fn resume(
     let setup = setup_of(&prepared, folder);
     let since = Duration::from_nanos((clock.now().0 - begun.0).max(0) as u64);
     let mut subject: Box<dyn Subject> = match prepared.experiment.subject.kind {
-        SubjectKind::Attach => subject_of(&prepared, folder)?,
+        SubjectKind::Attach | SubjectKind::Remote => subject_of(&prepared, folder)?,
         _ => Box::new(Service::resume(prepared.experiment.clone(), setup, since)?),
     };
     let mut recorder = Recorder::open(folder)?;
@@ -281,6 +282,7 @@ fn subject_of(prepared: &Prepared, folder: &Folder) -> anyhow::Result<Box<dyn Su
         SubjectKind::Attach => {
             Box::new(Attached::new(&experiment, &folder.id()).map_err(anyhow::Error::msg)?)
         }
+        SubjectKind::Remote => Box::new(RemoteArms::new(&experiment)),
         SubjectKind::Fake => Box::new(Fake::new(&experiment, &folder.id()).map_err(super::Usage)?),
     })
 }
@@ -360,6 +362,9 @@ fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
     let found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
     if !found.problems.is_empty() {
         bail!("nothing was started:\n  {}", found.problems.join("\n  "));
+    }
+    if let Some(plan) = &prepared.experiment.subject.remote {
+        return super::remote::check(&prepared.experiment, plan);
     }
     Ok(found.warnings)
 }

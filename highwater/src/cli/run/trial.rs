@@ -2,6 +2,7 @@
 //! own, so that a subject that never answers delays nobody, and each outcome a fact of its process.
 
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::observe::look::{Fact, ProcessId};
 use crate::subject::experiment::{Check, Condition, Experiment};
 use crate::subject::placeholder::{Values, expand};
-use crate::subject::service::Question;
+use crate::subject::service::{Launch, Question};
 use crate::verdict::check::fact;
 
 /// From one round of trials to the next.
@@ -46,6 +47,8 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Trials {
     checks: Vec<(Check, bool)>,
+    /// Where commands work.
+    base: PathBuf,
     sender: Sender<Outcome>,
     receiver: Receiver<Outcome>,
     under_way: usize,
@@ -63,6 +66,7 @@ impl Trials {
         let (sender, receiver) = channel();
         Trials {
             checks,
+            base: experiment.base.clone(),
             sender,
             receiver,
             under_way: 0,
@@ -84,9 +88,10 @@ impl Trials {
                 if self.under_way < UNDER_WAY_MAX {
                     let (check, candidate) = (check.clone(), candidate.clone());
                     let (sender, is_guard) = (self.sender.clone(), *is_guard);
+                    let base = self.base.clone();
                     thread::spawn(move || {
                         // Nobody listens any more when the run ended meanwhile.
-                        let _ = sender.send(attempt(&check, &candidate, is_guard));
+                        let _ = sender.send(attempt(&check, &candidate, is_guard, &base));
                     });
                     self.under_way += 1;
                 }
@@ -117,10 +122,12 @@ impl Trials {
     }
 }
 
-fn attempt(check: &Check, candidate: &Candidate, is_guard: bool) -> Outcome {
+fn attempt(check: &Check, candidate: &Candidate, is_guard: bool, base: &Path) -> Outcome {
     let (passed, words) = match &check.condition {
         Condition::Http { url, status } => try_http(url, *status, &candidate.values),
-        Condition::Command { command, exit } => try_command(command, *exit, &candidate.values),
+        Condition::Command { command, exit } => {
+            try_command(command, *exit, base, &candidate.values)
+        }
         _ => (false, "not a condition that is tried".to_owned()),
     };
     Outcome {
@@ -152,15 +159,12 @@ fn try_http(url: &str, status: u16, values: &Values) -> (bool, String) {
     }
 }
 
-fn try_command(command: &[String], exit: i32, values: &Values) -> (bool, String) {
-    let expanded: Result<Vec<String>, _> =
-        command.iter().map(|word| expand(word, values)).collect();
-    let words = match expanded {
-        Ok(words) if !words.is_empty() => words,
-        Ok(_) => return (false, "an empty command".to_owned()),
+fn try_command(command: &[String], exit: i32, base: &Path, values: &Values) -> (bool, String) {
+    let launch = match Launch::of_check(base, command, values) {
+        Ok(launch) => launch,
         Err(error) => return (false, error.to_string()),
     };
-    match run_command(&words) {
+    match run_command(&launch) {
         Ok((status, _)) if status.code() == Some(exit) => (true, format!("exit code {exit}")),
         Ok((status, output)) => (false, format!("{status}: {output}")),
         Err(words) => (false, words),
@@ -168,9 +172,11 @@ fn try_command(command: &[String], exit: i32, values: &Values) -> (bool, String)
 }
 
 /// Runs it in a process group of its own, which is ended when the time is over.
-fn run_command(words: &[String]) -> Result<(ExitStatus, String), String> {
-    let mut child = Command::new(&words[0])
+fn run_command(launch: &Launch) -> Result<(ExitStatus, String), String> {
+    let (program, words) = launch.executed()?;
+    let mut child = Command::new(program)
         .args(&words[1..])
+        .current_dir(&launch.directory)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -229,20 +235,34 @@ mod tests {
 
     #[test]
     fn a_command_passes_by_its_exit_code() {
+        let root = Path::new("/");
         let values = Values::default();
-        assert!(try_command(&words(&["true"]), 0, &values).0);
-        assert!(try_command(&words(&["sh", "-c", "exit 3"]), 3, &values).0);
-        let (passed, said) =
-            try_command(&words(&["sh", "-c", "echo broken >&2; exit 1"]), 0, &values);
+        let tried = |command: &[&str], exit| try_command(&words(command), exit, root, &values);
+        assert!(tried(&["true"], 0).0);
+        assert!(tried(&["sh", "-c", "exit 3"], 3).0);
+        let (passed, said) = tried(&["sh", "-c", "echo broken >&2; exit 1"], 0);
         assert!(!passed && said.contains("broken"), "{said}");
-        let (passed, said) = try_command(&words(&["/no/such/program"]), 0, &values);
+        let (passed, said) = tried(&["/no/such/program"], 0);
         assert!(!passed && said.contains("/no/such/program"), "{said}");
+        assert!(!tried(&[], 0).0);
+    }
+
+    #[test]
+    fn a_relative_command_starts_at_the_experiment() {
+        let (passed, said) = try_command(
+            &words(&["bin/sh", "-c", "test $PWD = /usr"]),
+            0,
+            Path::new("/usr"),
+            &Values::default(),
+        );
+        assert!(passed, "{said}");
     }
 
     #[test]
     fn a_flood_on_stderr_neither_blocks_nor_fills_memory() {
         let flood = "i=0; while [ $i -lt 20000 ]; do echo 0123456789 >&2; i=$((i+1)); done; exit 2";
-        let (passed, said) = try_command(&words(&["sh", "-c", flood]), 0, &Values::default());
+        let command = words(&["sh", "-c", flood]);
+        let (passed, said) = try_command(&command, 0, Path::new("/"), &Values::default());
         assert!(!passed && said.len() < 400, "{said}");
     }
 }

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use super::probe::LoadedObject;
 use super::smaps::Area;
 
 /// Frames that are remembered; the memory is emptied when it is full.
@@ -54,13 +55,59 @@ impl Symbols {
 
     /// Frames of a stack of addresses, innermost first. All but the first are return addresses, and
     /// a call's line is that of the byte before; the first is one too when `first_returns`.
-    pub fn frames(&mut self, areas: &[Area], addresses: &[u64], first_returns: bool) -> Vec<Frame> {
+    ///
+    /// `objects`: what the probe saw loaded. Code of a library that was closed since has no area any
+    /// more, and is looked up in the file that it came from.
+    pub fn frames(
+        &mut self,
+        areas: &[Area],
+        objects: &[LoadedObject],
+        addresses: &[u64],
+        first_returns: bool,
+    ) -> Vec<Frame> {
         let mut frames = Vec::new();
         for (index, &address) in addresses.iter().enumerate() {
             let back = u64::from(first_returns || index > 0);
-            frames.extend(self.at(areas, address.wrapping_sub(back)));
+            let address = address.wrapping_sub(back);
+            let in_area = areas.get(areas.partition_point(|area| area.end <= address));
+            let has_code = in_area.is_some_and(|area| area.holds(address) && area.executable);
+            let closed = objects.iter().rev().find(|object| object.holds(address));
+            match closed.filter(|_| !has_code) {
+                Some(object) => frames.extend(self.in_closed(object, address)),
+                None => frames.extend(self.at(areas, address)),
+            }
         }
         frames
+    }
+
+    fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Vec<Frame> {
+        let offset = address.wrapping_sub(object.bias);
+        let key = (format!("closed {}", object.path), offset);
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let paths = [
+            format!("/proc/{}/root{}", self.pid, object.path),
+            object.path.clone(),
+        ];
+        let found = paths.iter().find_map(|path| {
+            let source = Source::Elf(Elf::new(path));
+            let found = self
+                .symbolizer
+                .symbolize_single(&source, Input::VirtOffset(offset));
+            let Ok(Symbolized::Sym(symbol)) = found else {
+                return None;
+            };
+            Some(frames_of(&symbol, &object.path, offset))
+        });
+        let nameless = Frame {
+            module: object.path.clone(),
+            offset,
+            ..Frame::default()
+        };
+        let found = found.unwrap_or_else(|| vec![nameless]);
+        self.known.insert(key, found.clone());
+        found
     }
 
     fn at(&mut self, areas: &[Area], address: u64) -> Vec<Frame> {
@@ -187,7 +234,7 @@ mod tests {
         let areas = parse_smaps(&std::fs::read("/proc/self/smaps").unwrap()).unwrap();
         let mut symbols = Symbols::new(std::process::id() as i32);
         let address = a_function_with_a_name as *const () as u64;
-        let frames = symbols.frames(&areas, &[address], false);
+        let frames = symbols.frames(&areas, &[], &[address], false);
         let frame = frames.last().unwrap();
         assert!(
             frame
@@ -207,7 +254,7 @@ mod tests {
     #[test]
     fn an_address_in_nothing_is_a_frame_without_a_name() {
         let mut symbols = Symbols::new(std::process::id() as i32);
-        let frames = symbols.frames(&[], &[0x10], true);
+        let frames = symbols.frames(&[], &[], &[0x10], true);
         assert_eq!(
             frames,
             [Frame {

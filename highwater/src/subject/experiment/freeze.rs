@@ -1,14 +1,15 @@
 //! The experiment written back as a file: what is really run, with every default and override in it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use super::redact::redact_experiment;
 use super::signal::signal_name;
 use super::{
-    AttachGroup, Check, Condition, Experiment, LoadPer, LoadPlan, Ready, Restart, SubjectKind,
-    SubjectPlan, Trend,
+    AttachGroup, BackingPlan, Check, Condition, Experiment, LoadPer, LoadPlan, Ready, Restart,
+    Stop, SubjectKind, SubjectPlan, Trend,
 };
 use crate::units::{write_bytes_exact, write_duration_exact};
 
@@ -42,6 +43,8 @@ struct File<'a> {
     probe: bool,
     base: String,
     subject: Subject<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backing: Option<Backing<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     load: Option<Load<'a>>,
     arms: Vec<ArmTable<'a>>,
@@ -83,6 +86,26 @@ struct Subject<'a> {
     environment: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attach: Vec<Attach<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prometheus: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    series: Vec<Series<'a>>,
+}
+
+#[derive(Serialize)]
+struct Backing<'a> {
+    command: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ready: Option<ReadyTable<'a>>,
+    stop: StopTable,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environment: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -113,6 +136,13 @@ struct Attach<'a> {
     exe: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Series<'a> {
+    arm: &'a str,
+    #[serde(rename = "match")]
+    matching: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -198,6 +228,7 @@ fn file(experiment: &Experiment) -> File<'_> {
         probe: experiment.probe,
         base: experiment.base.to_string_lossy().into_owned(),
         subject: subject_table(subject),
+        backing: experiment.backing.as_ref().map(backing_table),
         load: experiment.load.as_ref().map(load_table),
         arms: experiment.arms.iter().map(arm_table).collect(),
         verify: experiment.verify.iter().map(check_table).collect(),
@@ -211,7 +242,9 @@ fn file(experiment: &Experiment) -> File<'_> {
 
 /// What cannot be set for a kind of subject is not written for it either.
 fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
-    let owned = plan.kind != SubjectKind::Attach;
+    let owned = !matches!(plan.kind, SubjectKind::Attach | SubjectKind::Remote);
+    let remote = plan.remote.as_ref();
+    let series = remote.into_iter().flat_map(|remote| &remote.series);
     Subject {
         kind: plan.kind,
         command: &plan.command,
@@ -223,18 +256,52 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
         keep: owned.then_some(plan.keep),
         memory_limit: plan.memory_limit.map(write_bytes_exact),
         metrics: plan.metrics.as_deref(),
-        ready: plan.ready.as_ref().map(|ready| ready_table(ready, plan)),
-        stop: owned.then(|| StopTable {
-            signal: signal_name(plan.stop.signal),
-            grace: write_duration_exact(plan.stop.grace),
-        }),
+        ready: plan
+            .ready
+            .as_ref()
+            .map(|ready| ready_table(ready, plan.ready_timeout)),
+        stop: owned.then(|| stop_table(&plan.stop)),
         environment: &plan.environment,
         attach: plan.attach.iter().map(attach_table).collect(),
+        prometheus: remote.map(|remote| remote.url.clone()),
+        metric: remote.and_then(|remote| remote.metric.as_deref()),
+        headers: remote
+            .and_then(|remote| remote.headers.as_ref())
+            .map(|path| path.to_string_lossy().into_owned()),
+        series: series
+            .map(|series| Series {
+                arm: &series.arm,
+                matching: &series.matching,
+            })
+            .collect(),
     }
 }
 
-fn ready_table<'a>(ready: &'a Ready, plan: &SubjectPlan) -> ReadyTable<'a> {
-    let timeout = write_duration_exact(plan.ready_timeout);
+fn stop_table(stop: &Stop) -> StopTable {
+    StopTable {
+        signal: signal_name(stop.signal),
+        grace: write_duration_exact(stop.grace),
+    }
+}
+
+fn backing_table(backing: &BackingPlan) -> Backing<'_> {
+    Backing {
+        command: &backing.command,
+        directory: backing
+            .directory
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        ready: backing
+            .ready
+            .as_ref()
+            .map(|ready| ready_table(ready, backing.ready_timeout)),
+        stop: stop_table(&backing.stop),
+        environment: &backing.environment,
+    }
+}
+
+fn ready_table(ready: &Ready, timeout: Duration) -> ReadyTable<'_> {
+    let timeout = write_duration_exact(timeout);
     let none = ReadyTable {
         http: None,
         status: None,

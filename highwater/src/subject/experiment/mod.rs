@@ -38,6 +38,9 @@ pub struct Experiment {
     /// Name of the arm that must pass `verify` for exit code 0.
     pub adopt: Option<String>,
     pub subject: SubjectPlan,
+    /// Runs before the first replica starts and after the last has ended.
+    #[serde(default)]
+    pub backing: Option<BackingPlan>,
     pub load: Option<LoadPlan>,
     pub arms: Vec<Arm>,
     /// Processes per arm.
@@ -82,6 +85,28 @@ pub struct SubjectPlan {
     pub metrics: Option<String>,
     /// Only for `Attach`.
     pub attach: Vec<AttachGroup>,
+    /// Only for `Remote`.
+    #[serde(default)]
+    pub remote: Option<Remote>,
+}
+
+/// Processes of other hosts, by the samples that a store with the API of Prometheus holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remote {
+    pub url: String,
+    /// Resident memory; unless given, what `highwater observe` writes, with everything beside it.
+    pub metric: Option<String>,
+    /// A file with a header a line ("Authorization: Bearer ..."), so that no secret gets into the record.
+    pub headers: Option<PathBuf>,
+    pub series: Vec<RemoteSeries>,
+}
+
+/// The series of one arm: those that fulfil all conditions on labels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteSeries {
+    pub arm: String,
+    /// `LABEL=VALUE`, also with `!=`, `=~`, `!~`.
+    pub matching: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -91,6 +116,8 @@ pub enum SubjectKind {
     Service,
     /// The processes run already; they are only watched.
     Attach,
+    /// The processes run on other hosts; a Prometheus holds their samples.
+    Remote,
     /// No process at all: each arm has a scripted curve and time is simulated.
     Fake,
 }
@@ -135,6 +162,18 @@ pub struct Stop {
 pub enum Restart {
     Never,
     OnFailure,
+}
+
+/// A service that every process of the subject needs and that is no arm: the network that relays join, a database.
+/// One for the whole run, so that all arms meet the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BackingPlan {
+    pub command: Vec<String>,
+    pub directory: Option<PathBuf>,
+    pub environment: BTreeMap<String, String>,
+    pub ready: Option<Ready>,
+    pub ready_timeout: Duration,
+    pub stop: Stop,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

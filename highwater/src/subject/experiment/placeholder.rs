@@ -37,6 +37,8 @@ pub const PLACEHOLDERS: &[(&str, &str)] = &[
         "processes",
         "a JSON file that lists all processes of the run; for load and checks",
     ),
+    ("backing", "the folder of the backing service"),
+    ("backing_port", "the backing service's own {port}"),
 ];
 
 /// A piece of a text with placeholders.
@@ -99,7 +101,7 @@ pub fn check(text: &str, moment: Moment) -> Result<(), String> {
                 None => format!(
                     "unknown placeholder {}; known: {}. For a literal brace write {{{{{word}}}}}",
                     quoted(&format!("{{{word}}}")),
-                    "{port} {port2} ... {arm} {replica} {run} {data} {seed} {pid} {processes}"
+                    "{port} {port2} ... {arm} {replica} {run} {data} {seed} {pid} {processes} {backing} {backing_port}"
                 ),
             });
         }

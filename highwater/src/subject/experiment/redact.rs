@@ -107,6 +107,13 @@ pub fn redact_experiment(experiment: &Experiment) -> Experiment {
     if let Some(Ready::Http { url, .. }) = &mut subject.ready {
         *url = redact_text(url);
     }
+    if let Some(backing) = &mut safe.backing {
+        backing.command = redact_command(&backing.command);
+        backing.environment = redact_environment(&backing.environment);
+        if let Some(Ready::Http { url, .. }) = &mut backing.ready {
+            *url = redact_text(url);
+        }
+    }
     if let Some(load) = &mut safe.load {
         load.command = redact_command(&load.command);
         load.environment = redact_environment(&load.environment);
@@ -133,7 +140,9 @@ pub fn redact_experiment(experiment: &Experiment) -> Experiment {
 /// processes from it (`--resume`) must have them from elsewhere, or say that they are missing.
 pub fn redacted_names(experiment: &Experiment) -> Vec<String> {
     let load = experiment.load.as_ref().map(|load| &load.environment);
-    let environments = [Some(&experiment.subject.environment), load]
+    let backing = experiment.backing.as_ref();
+    let backing = backing.map(|backing| &backing.environment);
+    let environments = [Some(&experiment.subject.environment), backing, load]
         .into_iter()
         .flatten();
     let mut names: Vec<String> = environments

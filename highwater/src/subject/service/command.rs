@@ -9,7 +9,7 @@ use super::Preload;
 use super::census::MARK;
 use super::secrets::Secrets;
 use crate::subject::experiment::redact::{REDACTED, redact_command, redact_environment};
-use crate::subject::experiment::{Arm, Experiment, LoadPer, LoadPlan};
+use crate::subject::experiment::{Arm, BackingPlan, Experiment, LoadPer, LoadPlan, Ready};
 use crate::subject::placeholder::{self, PlaceholderError, Values};
 use crate::wording::nearest;
 
@@ -71,6 +71,42 @@ impl Launch {
             arguments: expand_all(&load.command, values)?,
             directory: directory(plan, load.directory.as_deref(), values)?,
             environment: expand_map(&load.environment, values)?,
+            base: plan.base.clone(),
+            loader: Vec::new(),
+        })
+    }
+
+    /// A command that a condition tries: it works in the plan's folder, like every other path of the plan.
+    ///
+    /// # Errors
+    /// As [`Launch::of_subject`].
+    pub fn of_check(
+        base: &Path,
+        command: &[String],
+        values: &Values,
+    ) -> Result<Self, PlaceholderError> {
+        Ok(Self {
+            arguments: expand_all(command.iter(), values)?,
+            directory: base.to_owned(),
+            environment: BTreeMap::new(),
+            base: base.to_owned(),
+            loader: Vec::new(),
+        })
+    }
+
+    /// The command of the backing service.
+    ///
+    /// # Errors
+    /// As [`Launch::of_subject`].
+    pub fn of_backing(
+        plan: &Experiment,
+        backing: &BackingPlan,
+        values: &Values,
+    ) -> Result<Self, PlaceholderError> {
+        Ok(Self {
+            arguments: expand_all(&backing.command, values)?,
+            directory: directory(plan, backing.directory.as_deref(), values)?,
+            environment: expand_map(&backing.environment, values)?,
             base: plan.base.clone(),
             loader: Vec::new(),
         })
@@ -162,9 +198,25 @@ impl Launch {
     }
 }
 
+/// Texts in which placeholders of the backing service may stand.
+pub fn texts_of_backing(backing: &BackingPlan) -> Vec<&str> {
+    let own = backing.command.iter().chain(backing.environment.values());
+    let mut texts: Vec<&str> = own.map(String::as_str).collect();
+    texts.extend(ready_text(backing.ready.as_ref()));
+    texts
+}
+
+/// The text of a question in which placeholders may stand; in a regular expression braces count.
+fn ready_text(ready: Option<&Ready>) -> Option<&str> {
+    match ready? {
+        Ready::Http { url, .. } => Some(url),
+        Ready::Tcp { address } => Some(address),
+        Ready::Log { .. } => None,
+    }
+}
+
 /// Texts of the plan in which a process's placeholders may stand: they decide how many ports it gets.
 pub fn texts_with_ports<'a>(plan: &'a Experiment, arm: &'a Arm) -> Vec<&'a str> {
-    use crate::subject::experiment::Ready;
     let command = arm.command.as_ref().unwrap_or(&plan.subject.command);
     let mut texts: Vec<&str> = command
         .iter()
@@ -179,11 +231,7 @@ pub fn texts_with_ports<'a>(plan: &'a Experiment, arm: &'a Arm) -> Vec<&'a str> 
             .map(String::as_str),
     );
     texts.extend(plan.subject.metrics.as_deref());
-    match &plan.subject.ready {
-        Some(Ready::Http { url, .. }) => texts.push(url),
-        Some(Ready::Tcp { address }) => texts.push(address),
-        Some(Ready::Log { .. }) | None => {}
-    }
+    texts.extend(ready_text(plan.subject.ready.as_ref()));
     // A load program may listen itself: what plays the service's upstream, say.
     if let Some(load) = plan
         .load

@@ -1,8 +1,11 @@
 //! A service that highwater starts and stops: replicas of every arm, and their load programs.
 //!
+//! A service that all of them need (`[backing]`) is there before the first and gone after the last.
+//!
 //! Each process has a session and process group of its own, a cgroup where possible, its logs in files, and dies with
 //! the supervisor unless the plan says `keep`. The load of a process starts when it is ready and is stopped before it.
 
+mod backing;
 mod census;
 pub mod cgroup;
 mod command;
@@ -30,12 +33,13 @@ use std::thread;
 use std::time::Duration;
 
 pub use census::{MARK, is_alive, read_stat, start_ticks};
-pub use command::{Launch, texts_with_ports};
+pub use command::{Launch, texts_of_backing, texts_with_ports};
 pub use exit::Exit;
 pub use logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES};
 pub use processes::{Processes, end_left_behind};
 pub use ready::Question;
 
+use self::backing::{backing_order, backing_slot};
 use self::census::{Census, Identity};
 use self::cgroup::Hierarchy;
 use self::processes::{Record, RecordRole};
@@ -83,6 +87,8 @@ pub struct Setup {
 pub struct Service {
     plan: Experiment,
     shared: Shared,
+    /// What all of them need, when the plan has one.
+    backing: Option<Slot>,
     /// In the order of starting.
     subjects: Vec<Slot>,
     /// With `per = "process"`: one for each of `subjects`, in the same order. With `per = "run"`: one.
@@ -109,11 +115,13 @@ impl Service {
             make_private_folder(&setup.folder.join(folder))?;
         }
         let mut shared = Shared::new(setup)?;
-        let subjects = subject_slots(&plan, &mut shared)?;
-        let loads = load_slots(&plan, &subjects);
+        let backing = backing_slot(&plan, &mut shared)?;
+        let subjects = subject_slots(&plan, backing.as_ref(), &mut shared)?;
+        let loads = load_slots(&plan, backing.as_ref(), &subjects);
         Ok(Self {
             plan,
             shared,
+            backing,
             subjects,
             loads,
             told_of_list: false,
@@ -152,6 +160,7 @@ impl Service {
         for record in &list.processes {
             service.take_over(record, &census, now);
         }
+        service.tell_of_backing();
         // Only now: until here the old list is what a supervisor after us would need.
         service.list().write(&service.shared.setup.folder)?;
         Ok(service)
@@ -159,8 +168,9 @@ impl Service {
 
     fn take_over(&mut self, record: &Record, census: &Census, now: Duration) {
         let slots = match record.role {
-            RecordRole::Subject => &mut self.subjects,
-            RecordRole::Load => &mut self.loads,
+            RecordRole::Subject => self.subjects.as_mut_slice(),
+            RecordRole::Load => self.loads.as_mut_slice(),
+            RecordRole::Backing => self.backing.as_mut_slice(),
         };
         let same = |slot: &&mut Slot| slot.arm == record.arm && slot.replica == record.replica;
         let Some(slot) = slots.iter_mut().find(same) else {
@@ -180,7 +190,11 @@ impl Service {
             pid: record.pid,
             ..slot.values(&self.shared.setup)
         };
-        match subject_order(&self.plan, &self.shared.setup, slot, &values) {
+        let order = match (record.role, &self.plan.backing) {
+            (RecordRole::Backing, Some(backing)) => backing_order(&self.plan, backing, &values),
+            _ => subject_order(&self.plan, &self.shared.setup, slot, &values),
+        };
+        match order {
             Ok(order) => slot.take_over(record, census, order, now, &self.shared, &mut self.found),
             Err(why) => slot.dismiss(&why.to_string()),
         }
@@ -201,10 +215,11 @@ impl Service {
     fn poll_subjects(&mut self, now: Duration, out: &mut Vec<Happening>) {
         let mut census = None;
         let mut started = 0;
+        let is_backed = self.is_backed();
         for at in 0..self.subjects.len() {
             let may_stop = self.load_has_ended(at);
             let slot = &mut self.subjects[at];
-            if slot.is_due(now) && started < STARTS_PER_POLL {
+            if is_backed && slot.is_due(now) && started < STARTS_PER_POLL {
                 started += 1;
                 start_subject(slot, &self.plan, now, &mut self.shared, out);
             }
@@ -277,7 +292,7 @@ impl Service {
     }
 
     fn list(&self) -> Processes {
-        let slots = self.subjects.iter().chain(&self.loads);
+        let slots = self.backing.iter().chain(&self.subjects).chain(&self.loads);
         let records = slots.map(|slot| slot.record(&self.shared)).collect();
         Processes::of_this_supervisor(&self.shared.setup.run, self.plan.subject.keep, records)
     }
@@ -310,6 +325,7 @@ impl Service {
 impl Subject for Service {
     fn poll(&mut self, now: Duration) -> Vec<Happening> {
         let mut out = std::mem::take(&mut self.found);
+        self.poll_backing(now, &mut out);
         self.poll_subjects(now, &mut out);
         self.recycle_loads(&out, now);
         // Before any load program starts: it may read the list.
@@ -343,7 +359,8 @@ impl Subject for Service {
     }
 
     fn is_over(&self) -> bool {
-        self.found.is_empty() && self.subjects.iter().chain(&self.loads).all(Slot::is_over)
+        let slots = self.backing.iter().chain(&self.subjects).chain(&self.loads);
+        self.found.is_empty() && slots.into_iter().all(Slot::is_over)
     }
 
     fn values(&self, arm: &str, replica: u32) -> Option<Values> {
@@ -359,8 +376,9 @@ impl Drop for Service {
     /// The way out after an error or a panic; a run that ended in order has nothing left here.
     fn drop(&mut self) {
         let keep = self.plan.subject.keep;
-        let subjects = self.subjects.iter_mut().filter(|_| !keep);
-        let mut slots: Vec<&mut Slot> = self.loads.iter_mut().chain(subjects).collect();
+        let kept = self.subjects.iter_mut().chain(&mut self.backing);
+        let ended = kept.filter(|_| !keep);
+        let mut slots: Vec<&mut Slot> = self.loads.iter_mut().chain(ended).collect();
         let identities: Vec<Identity> = slots.iter().filter_map(|slot| slot.kill_group()).collect();
         if !identities.is_empty() {
             processes::end_all(&identities);

@@ -32,7 +32,7 @@ const PASS_PAUSE: Duration = Duration::from_millis(50);
 pub struct Processes {
     pub schema: String,
     pub run: String,
-    /// Subjects outlive the supervisor.
+    /// Subjects, and what backs them, outlive the supervisor.
     pub keep: bool,
     pub supervisor_pid: i32,
     pub supervisor_start_ticks: u64,
@@ -42,7 +42,7 @@ pub struct Processes {
 /// One process; `pid` is absent when its last incarnation has ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// `*` for a load program of the whole run.
+    /// `*` for a load program of the whole run, and for the backing service.
     pub arm: String,
     pub replica: u32,
     pub role: RecordRole,
@@ -66,6 +66,7 @@ pub struct Record {
 pub enum RecordRole {
     Subject,
     Load,
+    Backing,
 }
 
 impl From<Role> for RecordRole {
@@ -73,6 +74,7 @@ impl From<Role> for RecordRole {
         match role {
             Role::Subject => Self::Subject,
             Role::Load => Self::Load,
+            Role::Backing => Self::Backing,
         }
     }
 }
@@ -143,8 +145,8 @@ impl Processes {
 }
 
 /// Ends what a killed supervisor left in `folder`: descendants that its parent-death signal does not reach, and load
-/// programs. Subjects with `keep` live on. For the collector, once it sees that its parent has died; takes at most
-/// some seconds. Returns in words what was ended or could not be.
+/// programs. Subjects with `keep` live on, and what backs them. For the collector, once it sees that its parent has
+/// died; takes at most some seconds. Returns in words what was ended or could not be.
 ///
 /// # Errors
 /// When the list cannot be read, or the supervisor still lives: it will end its processes itself.
@@ -164,7 +166,7 @@ pub fn end_left_behind(folder: &Path) -> io::Result<Vec<String>> {
     let ours = list
         .processes
         .iter()
-        .filter(|record| !(list.keep && record.role == RecordRole::Subject));
+        .filter(|record| !(list.keep && record.role != RecordRole::Load));
     let census = Census::take();
     let identities: Vec<Identity> = ours.map(|record| record.identity(&census)).collect();
     Ok(end_all(&identities))

@@ -17,7 +17,11 @@ use crate::subject::placeholder::{PlaceholderError, Values, ports_wanted};
 /// A load program holds no state worth a long farewell.
 const LOAD_GRACE: Duration = Duration::from_secs(5);
 
-pub(super) fn subject_slots(plan: &Experiment, shared: &mut Shared) -> io::Result<Vec<Slot>> {
+pub(super) fn subject_slots(
+    plan: &Experiment,
+    backing: Option<&Slot>,
+    shared: &mut Shared,
+) -> io::Result<Vec<Slot>> {
     let mut slots = Vec::new();
     for (index, replica) in interleaved(plan.arms.len(), plan.replicas, plan.seed) {
         let arm = &plan.arms[index];
@@ -29,6 +33,7 @@ pub(super) fn subject_slots(plan: &Experiment, shared: &mut Shared) -> io::Resul
             plan.subject.restart,
         );
         slot.seed = replica_seed(plan.seed, replica);
+        slot.backing = backing.map(Slot::as_backing);
         let name = format!("{}-{replica}", file_name(&arm.name));
         slot.data = Some(shared.setup.folder.join("data").join(name));
         for _ in 0..ports_wanted(texts_with_ports(plan, arm)) {
@@ -39,12 +44,17 @@ pub(super) fn subject_slots(plan: &Experiment, shared: &mut Shared) -> io::Resul
     Ok(slots)
 }
 
-pub(super) fn load_slots(plan: &Experiment, subjects: &[Slot]) -> Vec<Slot> {
+pub(super) fn load_slots(
+    plan: &Experiment,
+    backing: Option<&Slot>,
+    subjects: &[Slot],
+) -> Vec<Slot> {
     match plan.load.as_ref().map(|load| load.per) {
         None => Vec::new(),
         Some(LoadPer::Run) => {
             let mut slot = Slot::new(Who::EVERY_ARM, None, 0, Role::Load, Restart::OnFailure);
             slot.seed = plan.seed;
+            slot.backing = backing.map(Slot::as_backing);
             vec![slot]
         }
         Some(LoadPer::Process) => {
@@ -53,6 +63,7 @@ pub(super) fn load_slots(plan: &Experiment, subjects: &[Slot]) -> Vec<Slot> {
                 let mut slot =
                     Slot::new(&subject.arm, index, replica, Role::Load, Restart::OnFailure);
                 slot.seed = subject.seed;
+                slot.backing.clone_from(&subject.backing);
                 slot
             };
             subjects.iter().map(load_of).collect()

@@ -183,7 +183,7 @@ impl Running {
                 if probe.poll(now) {
                     self.phase = Phase::Up;
                     // Nobody asks a load program whether it is ready.
-                    if self.who.role == Role::Subject {
+                    if self.who.role != Role::Load {
                         let words = format!("{} is ready", self.who.words());
                         out.push(self.say(now, What::Ready, words));
                     }

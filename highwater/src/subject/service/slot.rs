@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Setup;
+use super::backing;
 use super::census::{Census, Identity};
 use super::logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES, file_name};
 use super::processes::{self, Record};
@@ -38,6 +39,8 @@ pub struct Slot {
     pub ports: Vec<u16>,
     pub data: Option<PathBuf>,
     pub seed: u64,
+    /// Folder and first port of the backing service, when there is one.
+    pub backing: Option<(PathBuf, Option<u16>)>,
     /// Of the running process, or of the next to be started.
     pub(super) incarnation: u32,
     restarts: Restarts,
@@ -64,6 +67,7 @@ impl Slot {
             ports: Vec::new(),
             data: None,
             seed: 0,
+            backing: None,
             incarnation: 0,
             restarts: Restarts::new(restart),
             state: State::Waiting,
@@ -165,7 +169,7 @@ impl Slot {
                 (true, ..) => Next::Rest,
                 (_, true, _) => Next::StartAfter(Duration::ZERO),
                 (.., Role::Load) => self.restarts.again(lived),
-                (.., Role::Subject) => self.restarts.after(ending, lived),
+                (.., Role::Subject | Role::Backing) => self.restarts.after(ending, lived),
             };
             self.recycled = false;
             self.go_on(next, now, out);
@@ -214,10 +218,15 @@ impl Slot {
             pid: self.pid(),
             ports: self.ports.clone(),
             processes: Some(setup.folder.join(processes::FILE)),
+            backing: self.backing.clone(),
         }
     }
 
     pub(super) fn log_name(&self) -> String {
+        if self.role == Role::Backing {
+            // No arm's file can begin like this: see `file_name`.
+            return format!("{}-{}", backing::NAME, self.incarnation);
+        }
         let arm = if self.arm_index.is_some() {
             file_name(&self.arm)
         } else {

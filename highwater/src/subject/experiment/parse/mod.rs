@@ -1,7 +1,9 @@
 //! From the text of an experiment file to a checked [`Experiment`]: pure, every problem with its place.
 
 mod arms;
+mod backing;
 mod checks;
+mod remote;
 mod subject;
 mod timing;
 
@@ -35,6 +37,7 @@ const KEYS: &[&str] = &[
     "probe",
     "base",
     "subject",
+    "backing",
     "load",
     "arms",
     "verify",
@@ -141,6 +144,7 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
     let arms = arms::parse(&top, context);
     let names: Vec<&str> = arms.iter().map(|arm| arm.value.name.as_str()).collect();
     let subject = subject::parse(&top, &arms, context);
+    let backing = backing::parse(&top, subject.kind, context);
     let load = subject::parse_load(&top, subject.kind, context);
     let timing = timing::parse(&top, context.faults);
     let control = control(&top, &names, context.faults);
@@ -149,6 +153,10 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         .map(|arm| known_arm(&arm, "adopt", &names, context.faults));
     let verify = checks::parse(&top, "verify", &names, timing.duration, context);
     let guard = checks::parse(&top, "guard", &names, timing.duration, context);
+    if subject.remote.is_some() {
+        remote::check_conditions(&verify, "verify", context.faults);
+        remote::check_conditions(&guard, "guard", context.faults);
+    }
     Experiment {
         name: name(&top, context.faults),
         hypothesis: words("hypothesis"),
@@ -157,6 +165,7 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         control,
         adopt,
         subject,
+        backing,
         load,
         replicas: timing.replicas,
         duration: timing.duration,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use super::{Context, directory, known_arm};
+use super::{Context, directory, known_arm, remote};
 use crate::subject::experiment::command::parse_command;
 use crate::subject::experiment::file::fields::{Faults, Fields};
 use crate::subject::experiment::file::problem::{Place, Placed};
@@ -30,10 +30,15 @@ const KEYS: &[&str] = &[
     "stop",
     "environment",
     "attach",
+    "prometheus",
+    "metric",
+    "headers",
+    "series",
 ];
 const KINDS: &[(&str, SubjectKind)] = &[
     ("service", SubjectKind::Service),
     ("attach", SubjectKind::Attach),
+    ("remote", SubjectKind::Remote),
     ("fake", SubjectKind::Fake),
 ];
 const RESTARTS: &[(&str, Restart)] = &[
@@ -50,7 +55,7 @@ pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPl
     let faults = context.faults;
     let fields = Fields::new(table, place, "[subject]", KEYS, faults);
     let kind = fields.word("kind", KINDS).unwrap_or(SubjectKind::Service);
-    let (ready, ready_timeout) = ready(&fields, faults);
+    let (ready, ready_timeout) = ready(&fields, "[subject.ready]", faults);
     let metrics = fields.text("metrics");
     if let Some(url) = &metrics {
         check_url(url, "metrics", faults);
@@ -62,12 +67,13 @@ pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPl
         environment: environment(&fields, Moment::BeforeStart, faults),
         ready,
         ready_timeout,
-        stop: stop(&fields, faults),
+        stop: stop(&fields, "[subject.stop]", faults),
         restart: fields.word("restart", RESTARTS).unwrap_or(Restart::Never),
         keep: fields.boolean("keep").unwrap_or(false),
         memory_limit: fields.bytes("memory_limit").map(|limit| limit.value),
         metrics: metrics.map(|url| url.value),
         attach: attach(&fields, arms, context),
+        remote: (kind == SubjectKind::Remote).then(|| remote::parse(&fields, arms, faults)),
     };
     check_kind(&plan, &fields, arms, faults);
     plan
@@ -81,11 +87,13 @@ pub fn parse_load(top: &Fields, kind: SubjectKind, context: &Context) -> Option<
     if !fields.has("command") {
         faults.note(place, "[load] has no `command`");
     }
-    if kind == SubjectKind::Fake {
-        faults.note(
-            place,
-            "a fake subject has no process that a load could reach",
-        );
+    let why = match kind {
+        SubjectKind::Fake => Some("a fake subject has no process that a load could reach"),
+        SubjectKind::Remote => Some("a remote subject is only read: it has no load of ours"),
+        _ => None,
+    };
+    if let Some(why) = why {
+        faults.note(place, why);
     }
     Some(LoadPlan {
         command: command(&fields, "command", Moment::Running, faults).unwrap_or_default(),
@@ -126,6 +134,7 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
             ),
         }
     }
+    check_remote(plan.kind, fields, faults);
     match plan.kind {
         SubjectKind::Service => {
             refuse("attach", "is for kind = \"attach\"");
@@ -157,11 +166,25 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
             }
             check_attached(arms, plan, faults);
         }
+        SubjectKind::Remote => {}
         SubjectKind::Fake => {
             for key in ["command", "attach", "environment", "ready", "metrics"] {
                 refuse(key, "has no meaning for a fake subject: nothing is started");
             }
         }
+    }
+}
+
+/// A remote subject has keys of its own and no others.
+fn check_remote(kind: SubjectKind, fields: &Fields, faults: &Faults) {
+    let is_remote = kind == SubjectKind::Remote;
+    let why = match is_remote {
+        true => "cannot be set for processes of other hosts (kind = \"remote\")",
+        false => "is for kind = \"remote\"",
+    };
+    let others = KEYS.iter().filter(|key| **key != "kind");
+    for key in others.filter(|key| remote::KEYS.contains(*key) != is_remote && fields.has(key)) {
+        faults.note(fields.place_of(key), format!("`{key}` {why}"));
     }
 }
 
@@ -245,12 +268,12 @@ fn pids(group: &Fields, seen: &mut BTreeSet<i32>, faults: &Faults) -> Vec<i32> {
     numbers.into_iter().filter_map(pid).collect()
 }
 
-fn ready(fields: &Fields, faults: &Faults) -> (Option<Ready>, Duration) {
+pub fn ready(fields: &Fields, title: &'static str, faults: &Faults) -> (Option<Ready>, Duration) {
     let Some((table, place)) = fields.table("ready") else {
         return (None, READY_TIMEOUT);
     };
     let keys = ["http", "status", "log", "tcp", "timeout"];
-    let fields = Fields::new(table, place, "[subject.ready]", &keys, faults);
+    let fields = Fields::new(table, place, title, &keys, faults);
     let timeout = fields
         .duration("timeout")
         .map_or(READY_TIMEOUT, |timeout| timeout.value);
@@ -259,7 +282,7 @@ fn ready(fields: &Fields, faults: &Faults) -> (Option<Ready>, Duration) {
         .filter(|key| fields.has(key))
         .collect();
     if given.len() != 1 {
-        let message = "[subject.ready] needs exactly one of `http`, `log` and `tcp`";
+        let message = format!("{title} needs exactly one of `http`, `log` and `tcp`");
         faults.note(
             given.get(1).map_or(place, |key| fields.place_of(key)),
             message,
@@ -309,14 +332,14 @@ pub fn status(fields: &Fields, faults: &Faults) -> u16 {
         .unwrap_or(200)
 }
 
-fn stop(fields: &Fields, faults: &Faults) -> Stop {
+pub fn stop(fields: &Fields, title: &'static str, faults: &Faults) -> Stop {
     let Some((table, place)) = fields.table("stop") else {
         return Stop {
             signal: libc::SIGTERM,
             grace: GRACE,
         };
     };
-    let fields = Fields::new(table, place, "[subject.stop]", &["signal", "grace"], faults);
+    let fields = Fields::new(table, place, title, &["signal", "grace"], faults);
     // A number is as good as a name.
     let number = fields.node("signal").and_then(|node| match node.value {
         Value::Integer(number) => Some(Placed {

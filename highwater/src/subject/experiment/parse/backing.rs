@@ -1,0 +1,43 @@
+//! `[backing]`: the service that every process of the subject needs.
+
+use super::subject::{command, environment, ready, stop};
+use super::{Context, directory};
+use crate::subject::experiment::file::fields::Fields;
+use crate::subject::experiment::placeholder::Moment;
+use crate::subject::experiment::{BackingPlan, SubjectKind};
+use crate::subject::placeholder::mentions;
+
+const KEYS: &[&str] = &["command", "directory", "ready", "stop", "environment"];
+
+/// Placeholders of a process of an arm, and of the backing service itself as others see it.
+const OF_OTHERS: &[&str] = &["arm", "replica", "backing", "backing_port"];
+
+pub fn parse(top: &Fields, kind: SubjectKind, context: &Context) -> Option<BackingPlan> {
+    let (table, place) = top.table("backing")?;
+    let faults = context.faults;
+    let fields = Fields::new(table, place, "[backing]", KEYS, faults);
+    if !fields.has("command") {
+        faults.note(place, "[backing] has no `command`");
+    }
+    if kind != SubjectKind::Service {
+        let message = "[backing] is for processes that highwater starts (kind = \"service\")";
+        faults.note(place, message);
+    }
+    let (ready, ready_timeout) = ready(&fields, "[backing.ready]", faults);
+    let plan = BackingPlan {
+        command: command(&fields, "command", Moment::BeforeStart, faults).unwrap_or_default(),
+        directory: directory(&fields),
+        environment: environment(&fields, Moment::BeforeStart, faults),
+        ready,
+        ready_timeout,
+        stop: stop(&fields, "[backing.stop]", faults),
+    };
+    let texts = plan.command.iter().chain(plan.environment.values());
+    for text in texts {
+        for name in OF_OTHERS.iter().filter(|name| mentions(text, name)) {
+            let message = format!("[backing] belongs to no arm: {{{name}}} has no value in it");
+            faults.note(place, message);
+        }
+    }
+    Some(plan)
+}
