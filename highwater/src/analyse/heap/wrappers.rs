@@ -147,6 +147,8 @@ const PATHS: &[&str] = &[
     "alloc::",
     "core::",
     "hashbrown::",
+    "__rustc::",
+    "highwater_alloc::",
     "mem.Allocator.",
     "heap.CAllocator.",
     "heap.c_allocator",
@@ -227,6 +229,10 @@ pub fn is_wrapper(frame: &Frame) -> bool {
         .next()
         .unwrap_or(name);
     let path = path_of(name);
+    // A Rust program's global allocator, whatever its type.
+    if path.contains("GlobalAlloc>::") {
+        return true;
+    }
     // Go's side of a call of C: main._Cfunc_CString, main._cgo_cmalloc.
     let of_cgo = path.contains("._Cfunc_") || path.contains("._cgo_");
     of_cgo
