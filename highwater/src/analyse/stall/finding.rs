@@ -26,6 +26,8 @@ pub struct Finding {
     pub period_ns: Option<u64>,
     pub open: bool,
     pub inferred: bool,
+    /// Most of the waits were ended by nobody seen: the culprit is inferred, or there is none.
+    pub unsure: bool,
     pub culprit: Culprit,
     /// Of the longest stall of the culprit's: who waited, and what each hop waited for.
     pub chain: Vec<Link>,
@@ -244,6 +246,7 @@ fn finding(stalls: Vec<&Stall>) -> Finding {
         period_ns: period_ns(&merged).or_else(|| period_ns(&long_ones(&merged))),
         open: stalls.iter().any(|s| s.open),
         inferred: stalls.iter().filter(|s| s.inferred).count() * 2 > stalls.len(),
+        unsure: stalls.iter().filter(|s| unsure(s)).count() * 2 > stalls.len(),
         chain: chain_of(&stalls, &culprit),
         culprit,
         ran_instead: most_first(stalls.iter().map(|s| (s.leaf.after, s.ns))),
@@ -254,6 +257,10 @@ fn finding(stalls: Vec<&Stall>) -> Finding {
             .filter(|o| *o != 0)
             .collect(),
     }
+}
+
+fn unsure(stall: &Stall) -> bool {
+    stall.inferred || stall.leaf.kind == LeafKind::Unseen
 }
 
 /// The episodes at least half as long as the longest: a rhythm shows in these when there are short

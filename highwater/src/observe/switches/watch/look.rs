@@ -27,7 +27,9 @@ impl Watch {
             .filter(|(_, known)| known.lives)
             .filter_map(|(tid, known)| {
                 let blocked = known.blocked?;
-                let long = now.saturating_sub(blocked.since_ns) >= LOOK_AFTER_NS;
+                // Without privileges only a look tells what a wait is: young ones are samples.
+                let long = now.saturating_sub(blocked.since_ns) >= LOOK_AFTER_NS
+                    || blocked.wait.kind == WaitKind::Unknown;
                 let lock = blocked.wait.kind == WaitKind::Lock;
                 let again = lock && now.saturating_sub(known.last_look_ns) >= LOOK_AFTER_NS;
                 let seldom = matches!(

@@ -13,7 +13,9 @@ use super::events::Events;
 use super::golang::Goroutines;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
+use super::requests::Request;
 use super::ring::Sample;
+use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
 use crate::observe::switches::event::{Event, Tid, What};
@@ -33,6 +35,7 @@ const QUOTA_NS: u64 = 20_000_000;
 
 /// In the list of who ran instead.
 pub const OWN_THREADS: &str = "its own threads";
+pub const OURSELVES: &str = "highwater itself";
 
 pub struct Watch {
     pub pid: u32,
@@ -47,6 +50,7 @@ pub struct Watch {
     quotas: Quotas,
     threads: Threads,
     go: Option<Goroutines>,
+    spans: Option<Spans>,
     groups: Vec<(Tid, Option<u64>)>,
     held: Vec<Event>,
     rescanned_ns: u64,
@@ -121,6 +125,7 @@ impl Watch {
             quotas: Quotas::of(pid, now),
             threads: Threads::new(pid),
             go: None,
+            spans: None,
             groups: Vec::new(),
             held: Vec::new(),
             rescanned_ns: 0,
@@ -135,6 +140,20 @@ impl Watch {
             watch.admit(*tid)?;
         }
         Ok(watch)
+    }
+
+    /// Calls of `function` are timed from now on.
+    ///
+    /// # Errors
+    /// See [`Spans::watch`].
+    pub fn watch_calls(&mut self, function: &str) -> io::Result<()> {
+        self.spans = Some(Spans::watch(self.pid, function)?);
+        Ok(())
+    }
+
+    /// The timed calls so far.
+    pub fn spans(&self) -> Option<&[Request]> {
+        self.spans.as_ref().map(|spans| spans.calls.as_slice())
     }
 
     /// Goroutines seen, when the subject is a Go program.
@@ -201,6 +220,9 @@ impl Watch {
     }
 
     fn drain(&mut self) {
+        if let Some(spans) = &mut self.spans {
+            spans.drain();
+        }
         match self.source {
             Source::Ebpf(_) => self.drain_ebpf(),
             Source::Threads => self.drain_threads(),
