@@ -57,16 +57,14 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
     again && (long || often)
 }
 
-/// A guess has to come out the same most times; one from a condition, which an idle thread waits
-/// for as well, more than twice.
+/// A guess has to come out the same most times, and more than twice; only of a lock that was held
+/// for long, once will do. A condition is what idle threads wait for as well.
 fn is_agreed_on(finding: &Finding) -> bool {
     const EPISODES: usize = 3;
     let lock = finding.cause == Cause::Lock;
-    let nobody = finding.culprit.tid == 0;
-    if nobody && finding.longest_ns < ALONE_NS && finding.episodes < EPISODES {
-        return false;
-    }
-    finding.agreeing * 2 > finding.episodes && (lock || finding.episodes >= EPISODES)
+    let often = finding.episodes >= EPISODES;
+    let long = lock && finding.longest_ns >= ALONE_NS;
+    finding.agreeing * 2 > finding.episodes && (often || long)
 }
 
 #[cfg(test)]

@@ -154,8 +154,8 @@ impl Analyser {
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);
-            if let Judged::Idle { timed } = judged {
-                groups.began(tid, timed);
+            if let (Judged::Idle { timed }, Some(true)) = (&judged, segment.looked_at()) {
+                groups.began(tid, *timed);
             }
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);

@@ -61,19 +61,17 @@ pub struct Culprit {
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
 /// whose own waits nobody feels, are left out while there are others to look at.
 pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Finding> {
+    let sizes = groups.sizes(watched);
     let background: BTreeSet<Tid> = watched
         .iter()
         .copied()
-        .filter(|tid| groups.is_background(*tid, watched))
+        .filter(|tid| groups.is_background(*tid, &sizes))
         .collect();
     let all_are = watched.iter().all(|tid| background.contains(tid));
     let felt = stalls
         .iter()
         .filter(|stall| all_are || !background.contains(&stall.tid));
-    let alone = |tid: Tid| {
-        let group = groups.of(tid);
-        watched.iter().filter(|t| groups.of(**t) == group).count() <= 1
-    };
+    let alone = |tid: Tid| groups.is_alone(tid, &sizes);
     let felt = others_first(felt.collect(), alone);
     let of_cause = sorted_by_cause(felt).into_values();
     let mut findings: Vec<Finding> = of_cause.map(finding).collect();
