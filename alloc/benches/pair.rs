@@ -4,32 +4,17 @@
 //! One thread, its own CPU clock, interleaved rounds; medians and quartiles over rounds, and the median of the
 //! differences within a round. Two shapes: a block freed at once, and one that replaces a random one of 32,768.
 
+mod bare;
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
+
+use bare::BARE;
 
 const ROUNDS: usize = 41;
 const PAIRS: usize = 2_000_000;
 const LIVE: usize = 32_768;
 
-#[cfg(feature = "jemalloc")]
-static BARE: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-#[cfg(any(feature = "mimalloc2", feature = "mimalloc3"))]
-static BARE: mimalloc::MiMalloc = mimalloc::MiMalloc;
-#[cfg(feature = "snmalloc")]
-static BARE: snmalloc_rs::SnMalloc = snmalloc_rs::SnMalloc;
-#[cfg(feature = "rpmalloc")]
-static BARE: rpmalloc::RpMalloc = rpmalloc::RpMalloc;
-#[cfg(feature = "tcmalloc")]
-static BARE: tcmalloc_better::TCMalloc = tcmalloc_better::TCMalloc;
-#[cfg(not(any(
-    feature = "jemalloc",
-    feature = "mimalloc2",
-    feature = "mimalloc3",
-    feature = "snmalloc",
-    feature = "rpmalloc",
-    feature = "tcmalloc"
-)))]
-static BARE: std::alloc::System = std::alloc::System;
 static THROUGH: highwater_alloc::Allocator = highwater_alloc::Allocator::new();
 
 fn main() {

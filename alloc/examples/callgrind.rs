@@ -1,28 +1,14 @@
 //! The same work by the chosen allocator's own type or through this crate's: under callgrind their instruction
 //! counts must be equal, see bench/alloc. Argument: `bare` or `through`.
 
+#[path = "../benches/bare/mod.rs"]
+mod allocator;
+
 use std::alloc::{GlobalAlloc, Layout};
 use std::hint::black_box;
 
-#[cfg(feature = "jemalloc")]
-static BARE: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
-#[cfg(any(feature = "mimalloc2", feature = "mimalloc3"))]
-static BARE: mimalloc::MiMalloc = mimalloc::MiMalloc;
-#[cfg(feature = "snmalloc")]
-static BARE: snmalloc_rs::SnMalloc = snmalloc_rs::SnMalloc;
-#[cfg(feature = "rpmalloc")]
-static BARE: rpmalloc::RpMalloc = rpmalloc::RpMalloc;
-#[cfg(feature = "tcmalloc")]
-static BARE: tcmalloc_better::TCMalloc = tcmalloc_better::TCMalloc;
-#[cfg(not(any(
-    feature = "jemalloc",
-    feature = "mimalloc2",
-    feature = "mimalloc3",
-    feature = "snmalloc",
-    feature = "rpmalloc",
-    feature = "tcmalloc"
-)))]
-static BARE: std::alloc::System = std::alloc::System;
+use allocator::BARE;
+
 static THROUGH: highwater_alloc::Allocator = highwater_alloc::Allocator::new();
 
 fn main() {

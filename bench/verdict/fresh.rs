@@ -353,6 +353,23 @@ fn oom_jitter(dice: &mut Dice) -> (Series, Truth) {
     (series, truth)
 }
 
+/// A level with accidents that never grows.
+fn bounded(points: Vec<Point>, accept: Vec<Label>) -> (Series, Truth) {
+    let truth = Truth {
+        cyclic: false,
+        accept,
+        grows: false,
+        slope_per_hour: None,
+        asymptote: None,
+        growth_so_far: Box::new(|_| 0.0),
+    };
+    let series = Series {
+        points,
+        ..Series::default()
+    };
+    (series, truth)
+}
+
 /// The kernel takes lazily freed pages under pressure; the heap takes them again.
 fn reclaim_dips(dice: &mut Dice) -> (Series, Truth) {
     let (frame, noise, share) = (any_clock(dice), Noise::any(dice), small(dice));
@@ -371,19 +388,7 @@ fn reclaim_dips(dice: &mut Dice) -> (Series, Truth) {
     for (p, dip) in points.iter_mut().zip(&dips) {
         p.value *= 1.0 - dip;
     }
-    let truth = Truth {
-        cyclic: false,
-        accept: r.accept,
-        grows: false,
-        slope_per_hour: None,
-        asymptote: None,
-        growth_so_far: Box::new(|_| 0.0),
-    };
-    let series = Series {
-        points,
-        ..Series::default()
-    };
-    (series, truth)
+    bounded(points, r.accept)
 }
 
 fn spikes(dice: &mut Dice) -> (Series, Truth) {
@@ -396,19 +401,7 @@ fn spikes(dice: &mut Dice) -> (Series, Truth) {
             p.value *= 1.0 + height * dice.exponential();
         }
     }
-    let truth = Truth {
-        cyclic: false,
-        accept: r.accept,
-        grows: false,
-        slope_per_hour: None,
-        asymptote: None,
-        growth_so_far: Box::new(|_| 0.0),
-    };
-    let series = Series {
-        points,
-        ..Series::default()
-    };
-    (series, truth)
+    bounded(points, r.accept)
 }
 
 /// A half of the run without readings.

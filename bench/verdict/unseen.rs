@@ -125,6 +125,20 @@ fn made(values: Vec<f64>, accept: &[Label]) -> Made {
     }
 }
 
+/// A cycle on a line that rises by `by` levels over the run, or by nothing.
+fn cycle_on_a_line(values: Vec<f64>, by: f64) -> Made {
+    if by == 0.0 {
+        let mut out = made(values, &[Sawtooth, Flat]);
+        out.cyclic = true;
+        return out;
+    }
+    let mut out = made(values, &[Growing]);
+    out.cyclic = true;
+    out.slope = Some(by);
+    out.growth = Some(Box::new(move |part| by * part / (1.0 + by * part)));
+    out
+}
+
 /// A trend under noise with a memory; growth is read off the trend.
 fn trend(
     dice: &mut Dice,
@@ -252,21 +266,7 @@ fn jobs(dice: &mut Dice, t: &Times, by: f64) -> Made {
         let busy = (s / 3600.0 + phase).fract() < length;
         1.0 + by * x + if busy { height } else { 0.0 } + share * dice.normal()
     });
-    let values = values.collect();
-    let mut out = made(
-        values,
-        if by > 0.0 {
-            &[Growing]
-        } else {
-            &[Sawtooth, Flat]
-        },
-    );
-    out.cyclic = true;
-    if by > 0.0 {
-        out.slope = Some(by);
-        out.growth = Some(Box::new(move |part| by * part / (1.0 + by * part)));
-    }
-    out
+    cycle_on_a_line(values.collect(), by)
 }
 
 fn hourly_job(dice: &mut Dice, t: &Times) -> Made {
@@ -306,21 +306,7 @@ fn two_tides(dice: &mut Dice, t: &Times, by: f64) -> Made {
         let wave = day * (TAU * (d + a)).sin() + half * (TAU * (1.93 * d + b)).sin();
         1.0 + by * x + 0.5 * wave + share * dice.normal()
     });
-    let values = values.collect();
-    let mut out = made(
-        values,
-        if by > 0.0 {
-            &[Growing]
-        } else {
-            &[Sawtooth, Flat]
-        },
-    );
-    out.cyclic = true;
-    if by > 0.0 {
-        out.slope = Some(by);
-        out.growth = Some(Box::new(move |part| by * part / (1.0 + by * part)));
-    }
-    out
+    cycle_on_a_line(values.collect(), by)
 }
 
 fn tides(dice: &mut Dice, t: &Times) -> Made {

@@ -144,7 +144,7 @@ fn the_documented_examples_parse_and_name_every_key() {
         .skip(1)
         .filter_map(|rest| rest.split("```").next())
         .collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         parse_experiment(example, "page", Path::new("/"), &[], &known)
             .unwrap_or_else(|problems| panic!("{problems}\n{example}"));
@@ -152,7 +152,7 @@ fn the_documented_examples_parse_and_name_every_key() {
     // An unknown key far from any other makes the parser list what it knows.
     let wrong = "zzzzzz = 1\n[subject]\nzzzzzz = 1\n[subject.ready]\nzzzzzz = 1\n[subject.stop]\nzzzzzz = 1\n\
         [backing]\nzzzzzz = 1\n[load]\nzzzzzz = 1\n[revert]\nzzzzzz = 1\n[[arms]]\nzzzzzz = 1\n[[verify]]\nzzzzzz = 1\n\
-        [[subject.attach]]\nzzzzzz = 1\n";
+        [[subject.attach]]\nzzzzzz = 1\n[[subject.series]]\nzzzzzz = 1\n";
     let problems = parse_experiment(wrong, "x", Path::new("/"), &[], &known).unwrap_err();
     let lists = problems
         .0

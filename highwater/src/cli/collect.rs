@@ -36,6 +36,14 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
     let stop = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
     let folder = Folder::open(&args.folder)?;
+    if Reader::open(&folder)?
+        .experiment()?
+        .subject
+        .remote
+        .is_some()
+    {
+        return super::gather::run(&folder, &stop);
+    }
     let mut collector = Collector::open(&folder)?;
     let supervisor = getppid();
     loop {

@@ -160,12 +160,16 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
             "the processes together do not decide".to_owned(),
         );
     }
-    let agree = each.iter().filter(|v| v.label == label).count();
-    (
-        label,
-        share,
-        format!("{agree} of {n} processes are {}", label.word()),
-    )
+    (label, share, agreement(each, label))
+}
+
+/// How many processes say alone what they say together: a fleet of short or noisy series may be sure where none is.
+fn agreement(each: &[SeriesVerdict], label: Label) -> String {
+    let (n, agree) = (each.len(), each.iter().filter(|v| v.label == label).count());
+    match 2 * agree >= n {
+        true => format!("{agree} of {n} processes are {}", label.word()),
+        false => format!("{} together; alone, {agree} of {n} say so", label.word()),
+    }
 }
 
 /// What a process may be found to do, grouped by what it means for its memory: bounded, growing, open.

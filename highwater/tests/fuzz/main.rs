@@ -17,6 +17,23 @@ use targets::TARGETS;
 const SHORT: u64 = 1500;
 const SHORT_SLOW: u64 = 60;
 
+/// Writes the good inputs as files, DIR/TARGET/N, for cargo-fuzz to begin from.
+#[test]
+#[ignore = "writes into HIGHWATER_FUZZ_CORPUS, for make fuzz"]
+fn corpus() {
+    let Some(root) = std::env::var_os("HIGHWATER_FUZZ_CORPUS").map(std::path::PathBuf::from) else {
+        println!("SKIPPED: HIGHWATER_FUZZ_CORPUS names no folder");
+        return;
+    };
+    for target in TARGETS {
+        let folder = root.join(target.name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        for (i, seed) in (target.seeds)().iter().enumerate() {
+            std::fs::write(folder.join(i.to_string()), seed).expect("a seed");
+        }
+    }
+}
+
 fn fuzz(name: &str) {
     let target = TARGETS
         .iter()

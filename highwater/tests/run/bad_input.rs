@@ -81,16 +81,7 @@ fn a_command_that_does_not_exist() {
 #[test]
 fn a_library_that_exports_nothing() {
     let scene = Scene::new();
-    let library = scene.folder.path().join("libnothing.so");
-    let source = scene.folder.path().join("nothing.c");
-    std::fs::write(&source, "int highwater_nothing;\n").expect("the source");
-    let mut cc = std::process::Command::new("cc");
-    let status = cc
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(&source)
-        .status();
-    assert!(status.expect("cc runs").success());
+    scene.library("libnothing.so", "int highwater_nothing;\n");
     let flat = format!("command = [{:?}]", program("flat"));
     let arms = "[[arms]]\nname = \"a\"\nallocator = \"./libnothing.so\"\n";
     refused(
@@ -103,28 +94,11 @@ fn a_library_that_exports_nothing() {
 #[test]
 fn a_static_program_under_a_preload() {
     let scene = Scene::new();
-    let source = scene.folder.path().join("static.c");
-    std::fs::write(&source, "int main(void) { return 0; }\n").expect("the source");
-    let mut cc = std::process::Command::new("cc");
-    let binary = scene.folder.path().join("static");
-    let status = cc
-        .args(["-static", "-o"])
-        .arg(&binary)
-        .arg(&source)
-        .status();
-    assert!(status.expect("cc runs").success());
-    let library = scene.folder.path().join("liball.so");
+    scene.compile("static", "int main(void) { return 0; }\n", &["-static"]);
     let text = "#include <stddef.h>\nvoid *malloc(size_t n) { return 0; }\nvoid free(void *p) {}\n\
                 void *calloc(size_t a, size_t b) { return 0; }\n\
                 void *realloc(void *p, size_t n) { return 0; }\n";
-    std::fs::write(&source, text).expect("the source");
-    let mut cc = std::process::Command::new("cc");
-    let status = cc
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(&source)
-        .status();
-    assert!(status.expect("cc runs").success());
+    scene.library("liball.so", text);
     let arms = "[[arms]]\nname = \"a\"\nallocator = \"./liball.so\"\n";
     refused(
         &scene.run(&plan("command = [\"./static\"]", arms), &[]),

@@ -26,6 +26,24 @@ pub struct Said {
 }
 
 impl Scene {
+    /// A library made of one C text, in the scene's folder.
+    pub fn library(&self, name: &str, text: &str) -> PathBuf {
+        self.compile(name, text, &["-shared", "-fPIC"])
+    }
+
+    /// What `cc` with `flags` makes of one C text, in the scene's folder.
+    pub fn compile(&self, name: &str, text: &str, flags: &[&str]) -> PathBuf {
+        let (source, out) = (
+            self.folder.path().join("source.c"),
+            self.folder.path().join(name),
+        );
+        std::fs::write(&source, text).expect("the source");
+        let mut cc = Command::new("cc");
+        let status = cc.args(flags).arg("-o").arg(&out).arg(&source).status();
+        assert!(status.expect("cc runs").success());
+        out
+    }
+
     pub fn new() -> Scene {
         Scene {
             folder: tempfile::tempdir().expect("a folder"),
@@ -125,10 +143,13 @@ pub fn program(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
     let binary = folder.join(name);
     let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    if modified(&binary) <= modified(&source) {
+    let bounded = source.with_file_name("bounded.h");
+    if modified(&binary) <= modified(&source).max(modified(&bounded)) {
         let mut cc = Command::new("cc");
         let status = cc
-            .args(["-O1", "-Wall", "-o"])
+            .args(["-O1", "-Wall", "-include"])
+            .arg(&bounded)
+            .arg("-o")
             .arg(&binary)
             .arg(&source)
             .status();

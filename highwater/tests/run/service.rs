@@ -223,8 +223,6 @@ fn an_arm_that_keeps_its_preload_is_proved() {
 
 /// A library with the whole family, forwarding to glibc's own names.
 fn preloadable(scene: &Scene) -> String {
-    let source = scene.folder.path().join("counts.c");
-    let library = scene.folder.path().join("libcounts.so");
     let text = "#include <stddef.h>\n\
         void *__libc_malloc(size_t); void __libc_free(void *);\n\
         void *__libc_calloc(size_t, size_t); void *__libc_realloc(void *, size_t);\n\
@@ -232,14 +230,7 @@ fn preloadable(scene: &Scene) -> String {
         void free(void *p) { __libc_free(p); }\n\
         void *calloc(size_t a, size_t b) { return __libc_calloc(a, b); }\n\
         void *realloc(void *p, size_t n) { return __libc_realloc(p, n); }\n";
-    std::fs::write(&source, text).expect("the source");
-    let mut cc = std::process::Command::new("cc");
-    let status = cc
-        .args(["-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(&source)
-        .status();
-    assert!(status.expect("cc runs").success());
+    let library = scene.library("libcounts.so", text);
     library.display().to_string()
 }
 

@@ -27,10 +27,13 @@ pub fn program(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
     let binary = folder.join(name);
     let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    if modified(&binary) <= modified(&source) {
+    let bounded = source.with_file_name("bounded.h");
+    if modified(&binary) <= modified(&source).max(modified(&bounded)) {
         let aside = folder.join(format!("{name}.{}", std::process::id()));
         let status = Command::new("cc")
-            .args(["-O1", "-Wall", "-o"])
+            .args(["-O1", "-Wall", "-include"])
+            .arg(&bounded)
+            .arg("-o")
             .arg(&aside)
             .arg(&source)
             .status()
@@ -68,6 +71,8 @@ pub fn plan(command: &[&str]) -> Experiment {
             memory_limit: None,
             metrics: None,
             attach: Vec::new(),
+            managed: false,
+            remote: None,
         },
         backing: None,
         load: None,

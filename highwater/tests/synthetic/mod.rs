@@ -2,9 +2,11 @@
 //! noise, several arms and replicas, latencies, events. The same seed gives the same run.
 #![allow(dead_code, unused_imports)] // each test binary uses a part
 
+mod dice;
 pub mod judged;
 mod plans;
 
+pub use dice::Dice;
 pub use plans::{HOSTILE, fleet, hostile, relay};
 
 use std::collections::BTreeMap;
@@ -433,6 +435,8 @@ fn subject_plan() -> SubjectPlan {
         memory_limit: None,
         metrics: None,
         attach: Vec::new(),
+        managed: false,
+        remote: None,
     }
 }
 
@@ -484,24 +488,5 @@ impl Curve {
                 period_s,
             } => base + height * (age_s / period_s).fract(),
         }
-    }
-}
-
-/// splitmix64: small, seeded, the same everywhere.
-pub struct Dice(pub u64);
-
-impl Dice {
-    pub fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Standard normal, Box and Muller.
-    pub fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * self.uniform().max(1e-300).ln()).sqrt();
-        radius * (std::f64::consts::TAU * self.uniform()).cos()
     }
 }

@@ -3,10 +3,13 @@
 
 mod conduct;
 mod decide;
+mod guarding;
 mod journal;
 mod plan;
 mod prepare;
 pub mod progress;
+mod revert;
+mod remote;
 mod simulate;
 mod start;
 mod trend;

@@ -33,6 +33,10 @@ fn words(plan: &Experiment, stop: &str) -> String {
     if let Some(backing) = &plan.backing {
         out.push_str(&format!("\nbacking: {}\n", shell(&backing.command)));
     }
+    if !plan.subject.environment.is_empty() {
+        out.push_str("\nevery arm\n");
+        out.push_str(&environment_words(&plan.subject.environment));
+    }
     for arm in &plan.arms {
         out.push_str(&arm_words(plan, arm));
     }
@@ -80,15 +84,16 @@ fn arm_words(plan: &Experiment, arm: &Arm) -> String {
         command.extend(arm.arguments.clone());
         out.push_str(&format!("  command      {}\n", shell(&command)));
     }
-    let mut environment: BTreeMap<_, _> = plan.subject.environment.clone();
-    environment.extend(arm.environment.clone());
-    for (name, value) in environment {
-        out.push_str(&format!("  environment  {name}={value}\n"));
-    }
+    out.push_str(&environment_words(&arm.environment));
     if let Some(curve) = &arm.curve {
         out.push_str(&format!("  curve        {curve}\n"));
     }
     out
+}
+
+fn environment_words(variables: &BTreeMap<String, String>) -> String {
+    let line = |(name, value): (&String, &String)| format!("  environment  {name}={value}\n");
+    variables.iter().map(line).collect()
 }
 
 /// Words as a shell would take them.

@@ -43,6 +43,14 @@ pub fn read(file: &Path, overrides: &[String]) -> anyhow::Result<Experiment> {
 pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> {
     let mut warnings = tunables(&experiment)?;
     let mut libraries = BTreeMap::new();
+    if experiment.subject.remote.is_some() {
+        // Nothing is preloaded on other hosts, and nothing compared: the collector goes by name and version.
+        return Ok(Prepared {
+            experiment,
+            libraries,
+            warnings,
+        });
+    }
     for arm in experiment
         .arms
         .iter()

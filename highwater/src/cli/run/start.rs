@@ -21,13 +21,15 @@ use crate::observe::clock::{Clock, FakeClock, RealClock};
 use crate::observe::fact::program::{preload_problem, read_program};
 use crate::observe::host::{SystemRoot, read_machine};
 use crate::observe::look::{EventKind, Expected, ProcessId, Role, TimeNs};
+use crate::observe::member;
 use crate::observe::proc::ProcRoot;
-use crate::record::{Folder, Reader, Recorder};
+use crate::record::{Folder, ReadOptions, Reader, Recorder};
 use crate::subject::allocator::{self, Library};
-use crate::subject::attach::Attached;
+use crate::subject::attach::{Attached, Known};
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::subject::fake::Fake;
 use crate::subject::preflight;
+use crate::subject::remote::RemoteArms;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
 use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
@@ -110,7 +112,11 @@ pub fn resume(
     let setup = setup_of(&prepared, folder);
     let since = Duration::from_nanos((clock.now().0 - begun.0).max(0) as u64);
     let mut subject: Box<dyn Subject> = match prepared.experiment.subject.kind {
-        SubjectKind::Attach => subject_of(&prepared, folder)?,
+        SubjectKind::Attach => {
+            let (plan, known) = (&prepared.experiment, known_processes(&reader)?);
+            Box::new(Attached::resume(plan, &folder.id(), known).map_err(anyhow::Error::msg)?)
+        }
+        SubjectKind::Remote => subject_of(&prepared, folder)?,
         _ => Box::new(Service::resume(prepared.experiment.clone(), setup, since)?),
     };
     let mut recorder = Recorder::open(folder)?;
@@ -169,6 +175,31 @@ fn remember(journal: &mut Journal, reader: &Reader, now: TimeNs) -> anyhow::Resu
         );
     }
     Ok(())
+}
+
+/// Processes that were watched, for a run over processes that highwater did not start.
+fn known_processes(reader: &Reader) -> anyhow::Result<Vec<Known>> {
+    let none: [&str; 0] = [];
+    let run = reader.run(&ReadOptions::metrics(none))?;
+    let subjects = run
+        .processes
+        .into_iter()
+        .filter(|p| p.role == Role::Subject);
+    let known = subjects.map(|process| {
+        let fact = |key| member::latest(&process.facts, key).map(str::to_owned);
+        Known {
+            name: fact(member::NAME),
+            unit: fact(member::UNIT),
+            arm: process.arm,
+            replica: process.replica,
+            incarnation: process.incarnation,
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+            command: process.command,
+            ended: process.ended.is_some(),
+        }
+    });
+    Ok(known.collect())
 }
 
 /// What stays the same while a run goes on.
@@ -281,6 +312,7 @@ fn subject_of(prepared: &Prepared, folder: &Folder) -> anyhow::Result<Box<dyn Su
         SubjectKind::Attach => {
             Box::new(Attached::new(&experiment, &folder.id()).map_err(anyhow::Error::msg)?)
         }
+        SubjectKind::Remote => Box::new(RemoteArms::new(&experiment)),
         SubjectKind::Fake => Box::new(Fake::new(&experiment, &folder.id()).map_err(super::Usage)?),
     })
 }
@@ -360,6 +392,9 @@ fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
     let found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
     if !found.problems.is_empty() {
         bail!("nothing was started:\n  {}", found.problems.join("\n  "));
+    }
+    if let Some(plan) = &prepared.experiment.subject.remote {
+        return super::remote::check(&prepared.experiment, plan);
     }
     Ok(found.warnings)
 }

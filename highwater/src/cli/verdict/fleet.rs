@@ -18,9 +18,10 @@ use crate::observe::import::time::parse_instant;
 use crate::units::parse_duration;
 use crate::wording::nearest;
 
-/// Metrics of resident memory, tried in this order when none is named: of client libraries, of
-/// process-exporter, of cAdvisor.
+/// Metrics of resident memory, tried in this order when none is named: of `highwater observe`, of client
+/// libraries, of process-exporter, of cAdvisor.
 const METRICS: &[&str] = &[
+    "highwater_rss_bytes",
     "process_resident_memory_bytes",
     "namedprocess_namegroup_memory_bytes",
     "container_memory_rss",

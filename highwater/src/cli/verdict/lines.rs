@@ -60,26 +60,20 @@ fn line(kind: &str, id: &str) -> Map<String, Value> {
     line
 }
 
+/// What series and arms both say: the estimate and its interval.
+const SLOPE: [&str; 3] = ["slope_bytes_per_hour", "slope_lo", "slope_hi"];
+const ASYMPTOTE: [&str; 3] = ["asymptote_bytes", "asymptote_lo", "asymptote_hi"];
+const TIME_TO_LIMIT: [&str; 3] = ["time_to_limit_s", "time_to_limit_lo", "time_to_limit_hi"];
+const LEVEL: [&str; 3] = ["level_bytes", "level_lo", "level_hi"];
+
 /// One series; `labels` are those of a fleet's series.
 pub fn series_line(v: &SeriesVerdict, labels: Option<&BTreeMap<String, String>>) -> String {
     let mut l = line("series", &v.id);
     l.insert("label".to_owned(), json!(v.label.word()));
-    put(
-        &mut l,
-        ["slope_bytes_per_hour", "slope_lo", "slope_hi"],
-        v.slope_per_hour,
-    );
-    put(
-        &mut l,
-        ["asymptote_bytes", "asymptote_lo", "asymptote_hi"],
-        v.asymptote,
-    );
-    put(
-        &mut l,
-        ["time_to_limit_s", "time_to_limit_lo", "time_to_limit_hi"],
-        v.time_to_limit_s,
-    );
-    put(&mut l, ["level_bytes", "level_lo", "level_hi"], v.level);
+    put(&mut l, SLOPE, v.slope_per_hour);
+    put(&mut l, ASYMPTOTE, v.asymptote);
+    put(&mut l, TIME_TO_LIMIT, v.time_to_limit_s);
+    put(&mut l, LEVEL, v.level);
     l.insert("confidence".to_owned(), json!(v.confidence));
     l.insert("period_s".to_owned(), json!(v.period_s));
     let steps: Vec<Value> = v
@@ -101,22 +95,10 @@ pub fn series_line(v: &SeriesVerdict, labels: Option<&BTreeMap<String, String>>)
 pub fn arm_line(v: &ArmVerdict, refused: bool) -> String {
     let mut l = line("arm", &v.arm);
     l.insert("label".to_owned(), json!(v.label.word()));
-    put(
-        &mut l,
-        ["slope_bytes_per_hour", "slope_lo", "slope_hi"],
-        v.slope_per_hour,
-    );
-    put(
-        &mut l,
-        ["asymptote_bytes", "asymptote_lo", "asymptote_hi"],
-        v.asymptote,
-    );
-    put(
-        &mut l,
-        ["time_to_limit_s", "time_to_limit_lo", "time_to_limit_hi"],
-        v.time_to_limit_s,
-    );
-    put(&mut l, ["level_bytes", "level_lo", "level_hi"], v.level);
+    put(&mut l, SLOPE, v.slope_per_hour);
+    put(&mut l, ASYMPTOTE, v.asymptote);
+    put(&mut l, TIME_TO_LIMIT, v.time_to_limit_s);
+    put(&mut l, LEVEL, v.level);
     l.insert("confidence".to_owned(), json!(v.confidence));
     let odd: Vec<&str> = v.outliers.iter().map(|o| o.id.as_str()).collect();
     l.insert("outliers".to_owned(), json!(odd));

@@ -134,7 +134,7 @@ fn address_of(listening: &Listening) -> String {
 
 /// The systemd unit of a cgroup path: its innermost part that ends in `.service`.
 /// From systemd.unit(5): system services live in `/system.slice/NAME.service`, a user's below `user@UID.service`.
-fn parse_unit(path: &str) -> Option<String> {
+pub(in crate::subject) fn parse_unit(path: &str) -> Option<String> {
     path.rsplit('/')
         .find(|part| part.ends_with(".service"))
         .filter(|part| !part.starts_with("user@"))

@@ -80,6 +80,8 @@ struct Subject<'a> {
     memory_limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    managed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<ReadyTable<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +90,14 @@ struct Subject<'a> {
     environment: &'a BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     attach: Vec<Attach<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prometheus: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metric: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    headers: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    series: Vec<Series<'a>>,
 }
 
 #[derive(Serialize)]
@@ -123,6 +133,7 @@ struct StopTable {
 
 #[derive(Serialize)]
 struct Attach<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
     arm: &'a str,
     #[serde(skip_serializing_if = "<[i32]>::is_empty")]
     pids: &'a [i32],
@@ -130,6 +141,21 @@ struct Attach<'a> {
     exe: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    unit: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environ: &'a BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct Series<'a> {
+    arm: &'a str,
+    #[serde(rename = "match")]
+    matching: &'a [String],
 }
 
 #[derive(Serialize)]
@@ -179,6 +205,10 @@ struct CheckTable<'a> {
     p99_max: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pauses_per_minute_max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restarts_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     trend: Option<&'a [Trend]>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,7 +265,9 @@ fn matters_text(share: f64) -> Option<String> {
 
 /// What cannot be set for a kind of subject is not written for it either.
 fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
-    let owned = plan.kind != SubjectKind::Attach;
+    let owned = !matches!(plan.kind, SubjectKind::Attach | SubjectKind::Remote);
+    let remote = plan.remote.as_ref();
+    let series = remote.into_iter().flat_map(|remote| &remote.series);
     Subject {
         kind: plan.kind,
         command: &plan.command,
@@ -247,6 +279,7 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
         keep: owned.then_some(plan.keep),
         memory_limit: plan.memory_limit.map(write_bytes_exact),
         metrics: plan.metrics.as_deref(),
+        managed: plan.managed,
         ready: plan
             .ready
             .as_ref()
@@ -254,6 +287,17 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
         stop: owned.then(|| stop_table(&plan.stop)),
         environment: &plan.environment,
         attach: plan.attach.iter().map(attach_table).collect(),
+        prometheus: remote.map(|remote| remote.url.clone()),
+        metric: remote.and_then(|remote| remote.metric.as_deref()),
+        headers: remote
+            .and_then(|remote| remote.headers.as_ref())
+            .map(|path| path.to_string_lossy().into_owned()),
+        series: series
+            .map(|series| Series {
+                arm: &series.arm,
+                matching: &series.matching,
+            })
+            .collect(),
     }
 }
 
@@ -312,6 +356,13 @@ fn attach_table(group: &AttachGroup) -> Attach<'_> {
         pids: &group.pids,
         exe: group.exe.as_deref(),
         args: group.args.as_deref(),
+        unit: &group.units,
+        cgroup: group.cgroup.as_deref(),
+        groups: group
+            .groups
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        environ: &group.environ,
     }
 }
 
@@ -372,6 +423,11 @@ fn check_table(check: &Check) -> CheckTable<'_> {
         },
         Condition::PausesPerMinuteMax { max } => CheckTable {
             pauses_per_minute_max: Some(*max),
+            ..table
+        },
+        Condition::RestartsMax { count, within } => CheckTable {
+            restarts_max: Some(*count),
+            within: within.map(write_duration_exact),
             ..table
         },
         Condition::Trend { any_of } => CheckTable {

@@ -88,6 +88,32 @@ pub struct SubjectPlan {
     pub metrics: Option<String>,
     /// Only for `Attach`.
     pub attach: Vec<AttachGroup>,
+    /// Only for `Attach`: the commands of `revert` may be run when a guard stops an arm. Otherwise highwater only
+    /// observes: it starts, restarts and signals nothing.
+    #[serde(default)]
+    pub managed: bool,
+    /// Only for `Remote`.
+    #[serde(default)]
+    pub remote: Option<Remote>,
+}
+
+/// Processes of other hosts, by the samples that a store with the API of Prometheus holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Remote {
+    pub url: String,
+    /// Resident memory; unless given, what `highwater observe` writes, with everything beside it.
+    pub metric: Option<String>,
+    /// A file with a header a line ("Authorization: Bearer ..."), so that no secret gets into the record.
+    pub headers: Option<PathBuf>,
+    pub series: Vec<RemoteSeries>,
+}
+
+/// The series of one arm: those that fulfil all conditions on labels.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemoteSeries {
+    pub arm: String,
+    /// `LABEL=VALUE`, also with `!=`, `=~`, `!~`.
+    pub matching: Vec<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,18 +123,34 @@ pub enum SubjectKind {
     Service,
     /// The processes run already; they are only watched.
     Attach,
+    /// The processes run on other hosts; a Prometheus holds their samples.
+    Remote,
     /// No process at all: each arm has a scripted curve and time is simulated.
     Fake,
 }
 
-/// Processes of one arm that already run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Processes that already run, of one arm or (with `groups`) of several. Everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttachGroup {
+    /// Empty when `groups` says it of each process.
     pub arm: String,
     pub pids: Vec<i32>,
-    /// Regular expressions on the executable's path and on the arguments joined by spaces.
+    /// Regular expressions on the executable's path and on the arguments joined by spaces. The first group of
+    /// `args` in parentheses is the name of the process.
     pub exe: Option<String>,
     pub args: Option<String>,
+    /// Names of systemd units with `*`, `?` and `[a-z]`; of a unit, its main process.
+    #[serde(default)]
+    pub units: Vec<String>,
+    /// Variables that the process was started with, values with `*` and `?`.
+    #[serde(default)]
+    pub environ: BTreeMap<String, String>,
+    /// Path of the cgroup (v2) with `*` and `?`.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+    /// A CSV file that says which process is in which arm, and since when; read again during the run.
+    #[serde(default)]
+    pub groups: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

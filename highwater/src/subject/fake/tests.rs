@@ -38,6 +38,8 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
             memory_limit: None,
             metrics: None,
             attach: Vec::new(),
+            managed: false,
+            remote: None,
         },
         backing: None,
         load: None,

@@ -6,6 +6,7 @@ use super::answer::Raw;
 use super::client::Client;
 use super::selector::Selector;
 use super::{Asked, FleetError, FleetSeries, Found, Labels, read_steps};
+use crate::observe::openmetrics::exposed::{PREFIX, START_TIME};
 
 /// Sister metrics are read with at most so many steps, at least 15 s apart: a start time says when it was
 /// even if it is seen late.
@@ -30,7 +31,8 @@ const WHO: &[&str] = &[
 /// Sisters of one metric.
 struct Sisters {
     start: &'static str,
-    cpu: Option<&'static str>,
+    /// CPU seconds; of two, the sum.
+    cpu: &'static [&'static str],
     limit: Option<&'static str>,
     /// A label that only the memory has.
     not: &'static str,
@@ -39,16 +41,36 @@ struct Sisters {
 fn sisters_of(name: &str) -> Sisters {
     let group = name.starts_with("namedprocess_namegroup_");
     let container = name.starts_with("container_");
+    if name.starts_with(PREFIX) {
+        return Sisters {
+            start: START_TIME,
+            cpu: &[
+                "highwater_cpu_user_seconds_total",
+                "highwater_cpu_system_seconds_total",
+            ],
+            limit: Some("highwater_cgroup_memory_limit_bytes"),
+            not: "",
+        };
+    }
     Sisters {
         start: match (group, container) {
             (true, _) => "namedprocess_namegroup_oldest_start_time_seconds",
             (_, true) => "container_start_time_seconds",
             _ => "process_start_time_seconds",
         },
-        cpu: (!group && !container).then_some("process_cpu_seconds_total"),
+        cpu: match group || container {
+            true => &[],
+            false => &["process_cpu_seconds_total"],
+        },
         limit: container.then_some("container_spec_memory_limit_bytes"),
         not: if group { "memtype" } else { "" },
     }
+}
+
+/// Names of start time and CPU beside a metric of memory.
+pub fn start_and_cpu(name: &str) -> (&'static str, Option<&'static str>) {
+    let sisters = sisters_of(name);
+    (sisters.start, sisters.cpu.first().copied())
 }
 
 /// Drops what is no process: sums over a pod and the sandbox that only holds its network. Says what the
@@ -97,7 +119,7 @@ pub fn attach(
         return Ok(());
     }
     let sisters = sisters_of(name);
-    let native = ["process_", "container_", "namedprocess_"]
+    let native = [PREFIX, "process_", "container_", "namedprocess_"]
         .iter()
         .any(|p| name.starts_with(p));
     let keeps = |label: &str| label != sisters.not && (native || WHO.contains(&label));
@@ -106,13 +128,19 @@ pub fn attach(
         read_steps(client, &query, asked, step_ms(asked), &mut found.notes)
     };
     let starts = ask(sisters.start)?;
-    let cpu = sisters.cpu.map(&mut ask).transpose()?.unwrap_or_default();
+    let cpu: Vec<Vec<Raw>> = sisters
+        .cpu
+        .iter()
+        .map(|m| ask(m))
+        .collect::<Result<_, _>>()?;
     let limits = sisters.limit.map(&mut ask).transpose()?.unwrap_or_default();
     for (series, raw) in pairs(&mut found.series, &starts) {
         series.starts_s = distinct(raw);
     }
-    for (series, raw) in pairs(&mut found.series, &cpu) {
-        series.cpu_s = raw.readings.iter().map(|r| (r.0, r.1)).collect();
+    for one in &cpu {
+        for (series, raw) in pairs(&mut found.series, one) {
+            add(&mut series.cpu_s, raw);
+        }
     }
     for (series, raw) in pairs(&mut found.series, &limits) {
         let last = raw.readings.last().map(|r| r.1);
@@ -151,6 +179,21 @@ fn pairs<'a>(
             Some((s, sister))
         })
         .collect()
+}
+
+/// A further counter of the same process, read at the same times.
+fn add(sum: &mut Vec<(f64, f64)>, raw: &Raw) {
+    if sum.is_empty() {
+        *sum = raw.readings.iter().map(|r| (r.0, r.1)).collect();
+        return;
+    }
+    sum.retain_mut(|(t_s, value)| {
+        let other = raw.readings.binary_search_by(|r| r.0.total_cmp(t_s));
+        if let Ok(at) = other {
+            *value += raw.readings[at].1;
+        }
+        other.is_ok()
+    });
 }
 
 /// Start times in order of appearance, those that differ by rounding once.
@@ -197,6 +240,18 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].0.labels["i"], "2");
         assert_eq!(distinct(found[0].1), [5.0, 99.0]);
+    }
+
+    #[test]
+    fn user_and_system_add_up() {
+        let raw = |readings: &[(f64, f64)]| Raw {
+            labels: Labels::new(),
+            readings: readings.iter().map(|(t, v)| Reading(*t, *v)).collect(),
+        };
+        let mut sum = Vec::new();
+        add(&mut sum, &raw(&[(15.0, 1.0), (30.0, 2.0), (45.0, 3.0)]));
+        add(&mut sum, &raw(&[(15.0, 0.5), (45.0, 0.25)]));
+        assert_eq!(sum, [(15.0, 1.5), (45.0, 3.25)]);
     }
 
     #[test]

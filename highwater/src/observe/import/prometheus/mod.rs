@@ -4,14 +4,17 @@
 //! A plain selector without a step is read *raw*: the instant query `selector[window]` gives every sample with
 //! its true time. A range query repeats the last value for five minutes, which hides gaps and restarts; it is
 //! used for expressions. `selector` understands the query, `client` asks, `answer` parses, `pages` cuts long
-//! windows, `beside` finds restarts, limits and CPU in sister metrics, and `names` gives series short ids.
+//! windows, `beside` finds restarts, limits and CPU in sister metrics, `successor` joins the
+//! incarnations of a process, and `names` gives series short ids.
 
 pub mod answer;
+pub mod assemble;
 pub mod beside;
 pub mod client;
 pub mod names;
 pub mod pages;
 pub mod selector;
+pub mod successor;
 
 use std::collections::BTreeMap;
 
@@ -99,6 +102,7 @@ pub fn read(client: &Client, asked: &Asked) -> Result<Found, FleetError> {
     if let Some(selector) = &selector {
         beside::tidy(selector, &mut found);
         beside::attach(client, selector, asked, &mut found)?;
+        successor::join(name.as_deref(), &mut found);
     }
     Ok(found)
 }
@@ -128,7 +132,11 @@ fn seconds(ms: i64) -> String {
     format!("{}.{:03}", ms.div_euclid(1000), ms.rem_euclid(1000))
 }
 
-fn read_raw(
+/// Every sample of a selector, with its true time.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_raw(
     client: &Client,
     selector: &Selector,
     asked: &Asked,

@@ -6,6 +6,7 @@ use super::Labels;
 
 /// Labels that people know a process by, first choice first.
 const KNOWN: &[&str] = &[
+    "process",
     "pod",
     "container",
     "instance",

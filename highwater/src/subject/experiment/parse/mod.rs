@@ -1,8 +1,10 @@
 //! From the text of an experiment file to a checked [`Experiment`]: pure, every problem with its place.
 
 mod arms;
+mod attach;
 mod backing;
 mod checks;
+mod remote;
 mod subject;
 mod timing;
 
@@ -13,8 +15,11 @@ use super::file::fields::{Faults, Fields};
 use super::file::problem::{Place, Placed, Problems, Source};
 use super::file::set;
 use super::file::tree::{self, Table};
+use super::placeholder::Moment;
 use super::{Experiment, Revert};
 use crate::wording::{nearest, quoted};
+
+pub use attach::with_suffix;
 
 /// Larger than any experiment that a person or a generator writes.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -153,6 +158,10 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         .map(|arm| known_arm(&arm, "adopt", &names, context.faults));
     let verify = checks::parse(&top, "verify", &names, timing.duration, context);
     let guard = checks::parse(&top, "guard", &names, timing.duration, context);
+    if subject.remote.is_some() {
+        remote::check_conditions(&verify, "verify", context.faults);
+        remote::check_conditions(&guard, "guard", context.faults);
+    }
     Experiment {
         name: name(&top, context.faults),
         hypothesis: words("hypothesis"),
@@ -283,13 +292,16 @@ fn revert(top: &Fields, context: &Context) -> Revert {
             .text("words")
             .map(|text| text.value)
             .unwrap_or_default(),
-        commands: subject::commands(&fields, "commands", context.faults),
+        commands: subject::commands(&fields, "commands", Moment::Running, context.faults),
     }
 }
 
 /// A folder as typed.
 fn directory(fields: &Fields) -> Option<PathBuf> {
-    fields
-        .text("directory")
-        .map(|path| PathBuf::from(path.value))
+    path(fields, "directory")
+}
+
+/// A path as typed.
+fn path(fields: &Fields, key: &str) -> Option<PathBuf> {
+    fields.text(key).map(|path| PathBuf::from(path.value))
 }

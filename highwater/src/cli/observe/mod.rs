@@ -1,0 +1,177 @@
+//! `highwater observe`: the samples of a run's looks as an OpenMetrics endpoint, for a fleet's Prometheus.
+
+mod chosen;
+mod looker;
+pub mod page;
+mod serve;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use serde_json::json;
+
+use self::chosen::Source;
+use self::looker::Looker;
+use super::exit::{self, Usage};
+use crate::report::openmetrics::{self, Form};
+use crate::units::parse_duration;
+
+/// Where it listens unless it is told: this machine only.
+const LISTEN: &str = "127.0.0.1:9842";
+
+/// Gives the memory, cost and allocator of processes to a Prometheus: an OpenMetrics endpoint
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ObserveArgs {
+    /// HOST:PORT, or PORT for this machine only; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS", default_value = LISTEN)]
+    pub listen: String,
+    /// This process; may be repeated
+    #[arg(long, value_name = "N", value_delimiter = ',')]
+    pub pid: Vec<i32>,
+    /// Processes whose executable's path matches; may be repeated
+    #[arg(long, value_name = "REGEX")]
+    pub exe: Vec<String>,
+    /// Processes whose arguments, joined by spaces, match; may be repeated
+    #[arg(long, value_name = "REGEX")]
+    pub args: Vec<String>,
+    /// The main process of systemd units: tor@*; may be repeated
+    #[arg(long, value_name = "GLOB")]
+    pub unit: Vec<String>,
+    /// Processes with an arm: glibc=unit:tor@a*, new=exe:/opt/new/bin/, x=args:REGEX, y=pid:42; may be repeated
+    #[arg(long, value_name = "NAME=SELECTOR")]
+    pub arm: Vec<String>,
+    /// The processes of a run that goes on: its folder or its name
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["pid", "exe", "args", "unit", "arm"])]
+    pub run: Option<PathBuf>,
+    /// At most one look in this time, however often it is scraped
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    pub interval: Duration,
+    /// The label `host`; without it the name of this machine
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Print one page and end, as for a textfile collector
+    #[arg(long)]
+    pub once: bool,
+    /// Say where it listens as JSON (highwater.observe/1)
+    #[arg(long, conflicts_with = "once")]
+    pub json: bool,
+    /// Where runs are kept
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    pub runs: PathBuf,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  highwater observe --unit 'tor@*' --listen 10.0.0.7:9842
+  highwater observe --arm glibc='unit:tor@a*' --arm mimalloc='unit:tor@b*'
+  highwater observe --pid 4242 --once
+  highwater observe --run latest --listen 9842
+
+Exit codes: 0 ended by SIGTERM or Ctrl-C, 2 usage, 4 could not listen.";
+
+/// The verb. Returns when a signal ends it.
+pub fn run(args: &ObserveArgs) -> anyhow::Result<u8> {
+    if args.interval.is_zero() {
+        return Err(Usage("--interval 0s: write at least 1ms".into()).into());
+    }
+    let host = args.host.clone().unwrap_or_else(host_name);
+    let mut looker = Looker::new(Source::of(args)?, host, args.interval);
+    let first = looker.look_first();
+    let count = looker.count();
+    gone(args, count)?;
+    if args.once {
+        let mut out = std::io::stdout().lock();
+        out.write_all(openmetrics::page(&first, Form::OpenMetrics).as_bytes())?;
+        return Ok(exit::DONE);
+    }
+    let address = address(&args.listen)?;
+    let told = |bound: SocketAddr| tell(args, bound, count);
+    serve::serve(address, looker, first, told)
+        .with_context(|| format!("listening on {}", args.listen))?;
+    Ok(exit::DONE)
+}
+
+/// A pid that is not there will not come; what an expression names may still start.
+fn gone(args: &ObserveArgs, count: usize) -> anyhow::Result<()> {
+    let by_name = !(args.exe.is_empty() && args.args.is_empty() && args.unit.is_empty());
+    if count > 0 {
+        return Ok(());
+    }
+    if args.run.is_none() && !by_name && args.arm.iter().all(|arm| arm.contains("=pid:")) {
+        anyhow::bail!("none of these processes is there; see `ps -e`");
+    }
+    let next = "no process matches yet; those that start are found within seconds";
+    anstream::eprintln!("highwater: {next}");
+    Ok(())
+}
+
+fn tell(args: &ObserveArgs, bound: SocketAddr, count: usize) {
+    let url = format!("http://{bound}/metrics");
+    if args.json {
+        let line = json!({
+            "schema": "highwater.observe/1",
+            "url": url,
+            "processes": count,
+            "interval_s": args.interval.as_secs_f64(),
+        });
+        // Whoever started this may have stopped reading; the endpoint is there all the same.
+        let _ = writeln!(std::io::stdout(), "{line}");
+    } else {
+        anstream::eprintln!("highwater: {count} processes at {url}");
+    }
+    if !bound.ip().is_loopback() {
+        anstream::eprintln!(
+            "highwater: whoever reaches {bound} reads names, pids and paths of these processes; it asks for no \
+             password"
+        );
+    }
+}
+
+/// `PORT`, `:PORT` or `HOST:PORT`; a bare port is this machine's only.
+fn address(text: &str) -> anyhow::Result<SocketAddr> {
+    use std::net::ToSocketAddrs;
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if let Ok(port) = port.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let told = |why: String| Usage(format!("--listen {text}: {why}; write HOST:PORT, or PORT"));
+    let mut found = text
+        .to_socket_addrs()
+        .map_err(|error| told(error.to_string()))?;
+    found
+        .next()
+        .ok_or_else(|| told("no such host".into()).into())
+}
+
+fn host_name() -> String {
+    rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_port_is_of_this_machine_only() {
+        for (text, wanted) in [
+            ("9842", "127.0.0.1:9842"),
+            (":9842", "127.0.0.1:9842"),
+            ("0.0.0.0:1", "0.0.0.0:1"),
+            ("[::1]:7", "[::1]:7"),
+        ] {
+            assert_eq!(address(text).unwrap().to_string(), wanted);
+        }
+        for bad in ["", "x", "1.2.3.4", "99999", "/tmp/socket"] {
+            let error = address(bad).unwrap_err();
+            assert_eq!(exit::of(&error), exit::USAGE, "{bad}");
+        }
+    }
+}

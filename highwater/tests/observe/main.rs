@@ -1,0 +1,15 @@
+//! `highwater observe` as its users meet it: a page for a scraper, clients that misbehave, processes that come and
+//! go; and a fleet: real stores that scrape two hosts, and verdicts that are those of the local record.
+
+mod dashboard;
+mod endpoint;
+mod fleet;
+mod hosts;
+#[path = "../run/scene.rs"]
+#[allow(dead_code)]
+mod scene;
+#[path = "../skipped/mod.rs"]
+mod skipped;
+mod stage;
+#[path = "../verdict/store.rs"]
+mod store;
