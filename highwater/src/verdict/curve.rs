@@ -181,13 +181,10 @@ fn set_up(view: &View) -> Option<(Scaled, Shapes)> {
     }
     let single = !view.by_uptime || view.bins.iter().all(|b| b.incarnation == 0);
     let steps_at: Vec<f64> = if single {
-        scaled
-            .window
-            .x
-            .windows(2)
-            .skip(1)
-            .map(|w| 0.5 * (w[0] + w[1]))
-            .collect()
+        // Two bins on either side: one alone is as well a spike, with which a series of spikes may begin or end.
+        let x = &scaled.window.x;
+        let inner = x.get(1..x.len().saturating_sub(1)).unwrap_or_default();
+        inner.windows(2).map(|w| 0.5 * (w[0] + w[1])).collect()
     } else {
         Vec::new()
     };
