@@ -42,7 +42,7 @@ Examples:
   highwater explain -- ./server --port 8080            why its memory grows, with the sites
   highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
   highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
-  highwater adopt jemalloc --unit 'tor@*.service'      the winner into service: the plan; --yes does it
+  highwater adopt jemalloc --unit 'tor@*.service'      the plan that puts the winner into service
   highwater log                                        what was tried so far, and what it taught
 
 Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";

@@ -19,7 +19,8 @@ Restart=on-failure
 StartLimitIntervalSec=0
 ";
 
-const ADOPT: &str = "highwater adopt bump --library ./libbump.so --unit 'svc@*.service' --health tcp:127.0.0.1:{instance} --pause 0s \
+const ADOPT: &str = "highwater adopt bump --library ./libbump.so --unit 'svc@*.service' \
+                     --health tcp:127.0.0.1:{instance} --pause 0s \
                      --settle 100ms";
 
 struct Fleet {
