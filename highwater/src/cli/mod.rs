@@ -44,6 +44,7 @@ Examples:
   highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
   highwater adopt jemalloc --unit 'tor@*.service'      the plan that puts the winner into service
   highwater log                                        what was tried so far, and what it taught
+  highwater observe --unit 'tor@*'                     the same samples for a Prometheus, from every host
 
 Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 
