@@ -42,6 +42,7 @@ Examples:
   highwater explain -- ./server --port 8080            why its memory grows, with the sites
   highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
   highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
+  highwater adopt jemalloc --unit 'tor@*.service'      the plan that puts the winner into service
   highwater log                                        what was tried so far, and what it taught
   highwater observe --unit 'tor@*'                     the same samples for a Prometheus, from every host
 

@@ -22,8 +22,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const OTHER_MAX: Duration = Duration::from_secs(5);
 /// Anybody may load the library, only root may change it.
 const FOLDER_MODE: u32 = 0o755;
-const LIBRARY_MODE: u32 = 0o755;
-const DROP_IN_MODE: u32 = 0o644;
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,12 +134,9 @@ fn put(host: &Host, plan: &Plan, file: &PlannedFile) -> Result<(), String> {
     if is_in_place(&path, file) {
         return Ok(());
     }
-    let (content, mode) = match &file.after {
-        After::Text(text) => (text.clone().into_bytes(), DROP_IN_MODE),
-        After::CopyOf(from) => {
-            let bytes = std::fs::read(from).map_err(|error| said(from, &error))?;
-            (bytes, LIBRARY_MODE)
-        }
+    let content = match &file.after {
+        After::Text(text) => text.clone().into_bytes(),
+        After::CopyOf(from) => std::fs::read(from).map_err(|error| said(from, &error))?,
     };
     if files::sha256(&content) != file.sha256 {
         return Err(format!(
@@ -149,7 +144,8 @@ fn put(host: &Host, plan: &Plan, file: &PlannedFile) -> Result<(), String> {
             path.display()
         ));
     }
-    files::write(&path, &plan.id, Shape::new(&content, mode)).map_err(|error| said(&path, &error))
+    files::write(&path, &plan.id, Shape::new(&content, file.mode))
+        .map_err(|error| said(&path, &error))
 }
 
 pub(super) fn is_in_place(path: &Path, file: &PlannedFile) -> bool {

@@ -86,6 +86,8 @@ pub struct Found {
     /// sha256 of each file that rollouts in force have written, by path; folders and libraries of theirs.
     pub ours: BTreeMap<PathBuf, String>,
     pub our_folders: BTreeSet<PathBuf>,
+    /// Services that systemd has loaded, for the name that was meant; only read when one is not there.
+    pub known: Vec<String>,
 }
 
 /// The plan of one rollout, as it is kept from the first step to long after the last.
@@ -118,6 +120,8 @@ pub struct PlannedFile {
     pub after: After,
     /// sha256 of the content to be.
     pub sha256: String,
+    /// Permissions, such as 0o644.
+    pub mode: u32,
     /// `None`: there was no such file.
     pub before: Option<Kept>,
 }

@@ -9,7 +9,9 @@ use super::pattern::{is_glob, is_template, matches, not_running, template_prefix
 use super::plan::{
     After, Candidate, Found, Instance, Plan, PlannedFile, Proposal, Request, SCHEMA,
 };
-use super::unit::drop_in_folder;
+use super::unit::{Unit, drop_in_folder};
+use crate::subject::experiment::redact::is_secret_name;
+use crate::wording::nearest;
 
 /// Decides. Whatever stands in the way is a problem in the answer, all of them at once.
 pub fn propose(request: &Request, found: &Found, id: &str) -> Proposal {
@@ -51,6 +53,19 @@ pub fn propose(request: &Request, found: &Found, id: &str) -> Proposal {
     }
 }
 
+/// Anybody may load a library, only root may change it.
+const LIBRARY_MODE: u32 = 0o755;
+const DROP_IN_MODE: u32 = 0o644;
+const SECRET_MODE: u32 = 0o600;
+
+/// Only root reads a drop-in with a secret in it; systemd is root.
+fn drop_in_mode(environment: &BTreeMap<String, String>) -> u32 {
+    match environment.keys().any(|name| is_secret_name(name)) {
+        true => SECRET_MODE,
+        false => DROP_IN_MODE,
+    }
+}
+
 struct Maker<'a> {
     request: &'a Request,
     found: &'a Found,
@@ -81,6 +96,7 @@ impl<'a> Maker<'a> {
                 path: source.to.clone(),
                 after: After::CopyOf(source.from.clone()),
                 sha256: source.sha256.clone(),
+                mode: LIBRARY_MODE,
                 before: None,
             });
         }
@@ -146,10 +162,18 @@ impl<'a> Maker<'a> {
             if is_glob(pattern) || is_template(pattern) {
                 self.notes.push(format!("left out: {why}"));
             } else {
-                self.problems.push(why);
+                let hint = self.meant(&candidate.unit);
+                self.problems.push(why + &hint);
             }
         }
         running
+    }
+
+    /// The service whose name is nearest to one that is not there.
+    fn meant(&self, unit: &Unit) -> String {
+        let known = self.found.known.iter().map(String::as_str);
+        let near = nearest(&unit.name, known).filter(|_| unit.load == "not-found");
+        near.map_or(String::new(), |near| format!("; did you mean {near}?"))
     }
 
     /// What speaks against one running unit.
@@ -305,6 +329,7 @@ impl<'a> Maker<'a> {
         self.files.push(PlannedFile {
             sha256: super::files::sha256(text.as_bytes()),
             after: After::Text(text),
+            mode: drop_in_mode(environment),
             path,
             before,
         });

@@ -3,7 +3,6 @@
 use super::*;
 use crate::rollout::health::Health;
 use crate::rollout::plan::{Source, Timing};
-use crate::rollout::unit::Unit;
 
 const LIBRARY: &str = "/usr/local/lib/highwater/je-0123456789ab/libje.so";
 
@@ -192,6 +191,11 @@ fn what_is_named_must_run() {
     assert!(with(|u| u.needs_reload = true).contains("was changed on disk"));
     assert!(with(|u| u.other_root = Some("/srv".into())).contains("file system of its own (/srv)"));
     assert!(with(|u| u.unset = vec![PRELOAD.into()]).contains("UnsetEnvironment=LD_PRELOAD"));
+    let mut typo = found(vec![running("realy.service", 0)]);
+    typo.candidates[0].unit.load = "not-found".into();
+    typo.known = vec!["cron.service".into(), "relay.service".into()];
+    let words = problem(&request(&["realy.service"]), &typo);
+    assert!(words.ends_with("did you mean relay.service?"), "{words}");
     let none = problem(&request(&["tor@*.service"]), &found(Vec::new()));
     assert!(
         none.contains("no unit that matches tor@*.service runs"),
@@ -330,4 +334,17 @@ fn an_arm_that_changes_nothing_is_refused() {
     let proposal = propose(&nothing, &machine, "1");
     assert!(proposal.problems.is_empty(), "{:?}", proposal.problems);
     assert_eq!(proposal.plan.instances[0].environment[PRELOAD], "");
+}
+
+#[test]
+fn a_drop_in_with_a_secret_is_roots_alone() {
+    let mut secret = request(&["relay.service"]);
+    let modes = |request: &Request| -> Vec<u32> {
+        let machine = found(vec![running("relay.service", 1)]);
+        let plan = propose(request, &machine, "1").plan;
+        plan.files.iter().map(|file| file.mode).collect()
+    };
+    assert_eq!(modes(&secret), [0o755, 0o644]);
+    secret.environment.insert("API_TOKEN".into(), "x".into());
+    assert_eq!(modes(&secret), [0o755, 0o600]);
 }

@@ -36,6 +36,9 @@ pub fn survey(host: &Host, request: &Request, rollouts: &[Rollout]) -> Result<Fo
     found
         .candidates
         .sort_by_key(|candidate| natural(&candidate.unit.name));
+    if found.candidates.iter().any(|c| c.unit.load == "not-found") {
+        found.known = host.names()?;
+    }
     note_ours(&mut found, rollouts);
     let mut paths: Vec<PathBuf> = request
         .libraries

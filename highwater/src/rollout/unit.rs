@@ -54,7 +54,9 @@ fn parse_block(block: &str) -> Unit {
             "SubState" => unit.sub = value.to_owned(),
             "MainPID" => unit.main_pid = value.parse().unwrap_or(0),
             "NRestarts" => unit.restarts = value.parse().unwrap_or(0),
-            "DropInPaths" => unit.drop_ins = value.split_whitespace().map(PathBuf::from).collect(),
+            "DropInPaths" => {
+                unit.drop_ins = parse_words(value).into_iter().map(PathBuf::from).collect();
+            }
             "Environment" => unit.environment = assignments(value),
             "EnvironmentFiles" => unit.environment_files.extend(environment_file(value)),
             "UnsetEnvironment" => unit.unset = parse_words(value),
@@ -171,5 +173,17 @@ mod tests {
         assert_eq!(a.other_root, None);
         let drop_in = "/etc/systemd/system/w@a.service.d/override.conf";
         assert_eq!(a.drop_ins, [PathBuf::from(drop_in)]);
+    }
+
+    #[test]
+    fn an_escaped_name_of_an_instance_stays_as_it_is() {
+        // From the same systemd: paths with a backslash come in quotes, names do not.
+        let shown = "MainPID=54\nEnvironment=\"A=b\\\\c\"\nId=x@a\\x2db.service\n\
+            DropInPaths=\"/etc/systemd/system/x@a\\\\x2db.service.d/o.conf\"\n";
+        let unit = &parse_show(shown)[0];
+        assert_eq!(unit.name, "x@a\\x2db.service");
+        let path = drop_in_folder(&unit.name).join("o.conf");
+        assert_eq!(unit.drop_ins, [path]);
+        assert_eq!(unit.environment, [("A".to_owned(), "b\\c".to_owned())]);
     }
 }

@@ -26,7 +26,7 @@ impl Container {
         if !crate::stage::is_root() {
             return None;
         }
-        for tool in ["systemd-nspawn", "debootstrap", "nsenter"] {
+        for tool in ["systemd-nspawn", "debootstrap", "nsenter", "timeout"] {
             if !crate::stage::is_there(tool) {
                 crate::skipped::skipped(&format!("a container with systemd needs {tool}"));
                 return None;
@@ -39,8 +39,10 @@ impl Container {
         let shared = measured().path("");
         let shared = shared.to_str().unwrap().trim_end_matches('/');
         let binary = env!("CARGO_BIN_EXE_highwater");
-        let mut command = Command::new("systemd-nspawn");
+        // Ends by itself, should this test be killed.
+        let mut command = Command::new("timeout");
         command
+            .args(["--signal=KILL", "1h", "systemd-nspawn"])
             .args([
                 "--quiet",
                 "--boot",
@@ -72,13 +74,9 @@ impl Container {
     fn wait_until_booted(&mut self) -> bool {
         let deadline = Instant::now() + BOOT_MAX;
         while Instant::now() < deadline && self.nspawn.try_wait().unwrap().is_none() {
-            let of = self.nspawn.id();
-            let children =
-                fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
-            self.leader = children
-                .split_whitespace()
-                .next()
-                .and_then(|pid| pid.parse().ok())
+            // timeout, systemd-nspawn, PID 1 of the container.
+            self.leader = first_child(self.nspawn.id() as i32)
+                .and_then(first_child)
                 .unwrap_or(0);
             if self.leader > 0
                 && self
@@ -127,15 +125,33 @@ impl Container {
 
 impl Drop for Container {
     fn drop(&mut self) {
-        // The whole container goes with its first process.
-        if self.leader > 0 {
-            let leader = rustix::process::Pid::from_raw(self.leader).expect("not 0");
-            let _ = rustix::process::kill_process(leader, rustix::process::Signal::KILL);
-        } else {
-            let _ = self.nspawn.kill();
+        // The whole container goes with its first process, and with systemd-nspawn.
+        for pid in [Some(self.leader), first_child(self.nspawn.id() as i32)] {
+            if let Some(pid) = pid.and_then(rustix::process::Pid::from_raw) {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            }
         }
         let _ = self.nspawn.wait();
     }
+}
+
+fn first_child(of: i32) -> Option<i32> {
+    let children = fs::read_to_string(format!("/proc/{of}/task/{of}/children")).ok()?;
+    children.split_whitespace().next()?.parse().ok()
+}
+
+/// The Debian of this machine, whose C library the binaries were linked with; stable on any other.
+fn suite() -> String {
+    let text = fs::read_to_string("/etc/os-release").unwrap_or_default();
+    let value = |key: &str| {
+        text.lines()
+            .find_map(|line| line.strip_prefix(key))
+            .map(str::to_owned)
+    };
+    let debian = value("ID=").is_some_and(|id| id == "debian");
+    value("VERSION_CODENAME=")
+        .filter(|_| debian)
+        .unwrap_or_else(|| "stable".to_owned())
 }
 
 /// A minimal Debian, fetched once per target folder.
@@ -147,11 +163,8 @@ fn base() -> Option<PathBuf> {
     }
     let new = folder.join(format!("debian-{}", std::process::id()));
     let done = Command::new("debootstrap")
-        .args([
-            "--variant=minbase",
-            "--include=systemd,systemd-sysv,dbus",
-            "stable",
-        ])
+        .args(["--variant=minbase", "--include=systemd,systemd-sysv,dbus"])
+        .arg(suite())
         .arg(&new)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

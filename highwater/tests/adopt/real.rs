@@ -19,7 +19,8 @@ Restart=on-failure
 StartLimitIntervalSec=0
 ";
 
-const ADOPT: &str = "highwater adopt bump --library ./libbump.so --unit 'svc@*.service' --health tcp:127.0.0.1:{instance} --pause 0s \
+const ADOPT: &str = "highwater adopt bump --library ./libbump.so --unit 'svc@*.service' \
+                     --health tcp:127.0.0.1:{instance} --pause 0s \
                      --settle 100ms";
 
 struct Fleet {
@@ -91,7 +92,22 @@ fn twenty_instances_adopt_and_go_back_byte_for_byte() {
     let Some(fleet) = Fleet::boot(INSTANCES) else {
         return;
     };
+    // Names that systemd escapes, and a drop-in beside ours.
+    fleet.ok(
+        r"d='/etc/systemd/system/esc@a\x2db.service.d'; mkdir $d; printf '[Service]\nNice=2\n' >$d/o.conf
+          printf '[Service]\nExecStart=/srv/measured/service\n' >/etc/systemd/system/esc@.service
+          systemctl daemon-reload; systemctl start 'esc@a\x2db.service'",
+    );
     let before = fleet.tree();
+    let escaped = fleet.sh(
+        "highwater adopt bump --library ./libbump.so --unit 'esc@*' --settle 0s --yes && highwater revert --yes",
+    );
+    assert_eq!(escaped.code, 0, "{escaped:?}");
+    assert!(
+        escaped.out.contains(r"esc@a\x2db.service.d/highwater.conf"),
+        "{escaped:?}"
+    );
+    assert_eq!(fleet.tree(), before);
     let said = fleet.sh(&format!("{ADOPT} --yes --json"));
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(
