@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests go-tests test-long bench bench-alloc bench-verdict lint check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests go-tests test-long bench bench-alloc bench-verdict fuzz lint check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -10,6 +10,7 @@ help:
 	@echo 'make test       every test that fits CI'
 	@echo 'make test-long  real programs, soaks, slow allocators'
 	@echo 'make bench      benchmarks against peers'
+	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make lint       rustfmt and clippy'
 	@echo 'make check-aarch64  type check for aarch64'
 
@@ -60,6 +61,18 @@ bench-alloc:
 # Error rates of the verdicts on seeded families; about ten minutes of one core.
 bench-verdict:
 	$(CARGO) run --release --locked --example bench_verdict -- --seed 1 --each 100
+
+# The readers under libFuzzer, from the good inputs of the seeded fuzz test. The compiler's coverage
+# flags are open to the stable compiler by RUSTC_BOOTSTRAP only. A quarter of an hour to build on one core.
+FUZZ_SECONDS ?= 60
+fuzz:
+	@command -v cargo-fuzz >/dev/null || $(CARGO) install cargo-fuzz@0.13.2 --locked
+	HIGHWATER_FUZZ_CORPUS=$(CURDIR)/target/fuzz-corpus \
+		$(CARGO) test -p highwater --locked --test fuzz -- --ignored --exact corpus
+	cd highwater && export RUSTC_BOOTSTRAP=1 && for target in $$(cargo fuzz list); do \
+		cargo fuzz run --sanitizer none --target-dir ../target/fuzz $$target ../target/fuzz-corpus/$$target -- \
+			-max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=2048 || exit 1; \
+	done
 
 lint:
 	$(CARGO) fmt --all --check

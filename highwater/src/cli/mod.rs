@@ -1,5 +1,6 @@
 //! The verbs. Each joins the stages of the pipeline and owns no logic of theirs.
 
+pub mod adopt;
 pub mod allocators;
 pub mod collect;
 pub mod conclude;
@@ -12,6 +13,7 @@ pub mod log;
 pub mod manual;
 pub mod observe;
 pub mod report;
+pub mod revert;
 pub mod run;
 pub mod stalls;
 pub mod verdict;
@@ -41,6 +43,7 @@ Examples:
   highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
   highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
   highwater log                                        what was tried so far, and what it taught
+  highwater observe --unit 'tor@*'                     the same samples for a Prometheus, from every host
 
 Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 
@@ -50,6 +53,8 @@ pub enum Verb {
     Explain(explain::ExplainArgs),
     Report(report::ReportArgs),
     Verdict(Box<verdict::VerdictArgs>),
+    Adopt(Box<adopt::AdoptArgs>),
+    Revert(revert::RevertArgs),
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
@@ -70,6 +75,8 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
         Verb::Report(args) => report::run(&args).map(ExitCode::from),
         Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),
+        Verb::Adopt(args) => adopt::run(&args),
+        Verb::Revert(args) => revert::run(&args).map(ExitCode::from),
         Verb::Log(args) => log::run(&args, &mut io::stdout(), &mut io::stderr())
             .map(|()| ExitCode::from(exit::DONE)),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),

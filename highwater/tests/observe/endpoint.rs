@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::scene::{PATIENCE, Scene, said, wait};
+use super::skipped::skipped;
 use super::stage::Endpoint;
 
 /// A child that ends with the test.
@@ -209,6 +210,65 @@ fn a_process_that_ends_leaves_the_page_and_its_successor_takes_the_name() {
     });
     assert_eq!(page.samples["highwater_rss_bytes"][0].0["process"], "sleep");
     assert_eq!(page.own("highwater_observe_processes"), 1.0);
+}
+
+/// A folder of systemd's own hierarchy that says which unit a process is of, as systemd would make it.
+struct Unit(std::path::PathBuf);
+
+impl Unit {
+    fn new(name: &str) -> Option<Unit> {
+        let roots = [
+            "/sys/fs/cgroup/systemd",
+            "/sys/fs/cgroup/unified",
+            "/sys/fs/cgroup",
+        ];
+        let is_hierarchy = |root: &&&str| std::path::Path::new(root).join("cgroup.procs").exists();
+        let folder = std::path::Path::new(roots.iter().find(is_hierarchy)?).join(name);
+        std::fs::create_dir(&folder).ok().map(|()| Unit(folder))
+    }
+
+    fn take(&self, pid: u32) -> bool {
+        std::fs::write(self.0.join("cgroup.procs"), pid.to_string()).is_ok()
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn a_unit_is_its_main_process() {
+    let name = format!("hwtest@r{}.service", std::process::id());
+    let Some(unit) = Unit::new(&name) else {
+        return skipped("a cgroup named like a unit needs root and systemd's hierarchy");
+    };
+    let mut command = Command::new("sh");
+    command.args(["-c", "sleep 600 & while :; do sleep 0.2; done"]);
+    let main = Process(command.process_group(0).spawn().expect("sh starts"));
+    if !unit.take(main.0.id()) {
+        return skipped("a process cannot be put into a cgroup here");
+    }
+    let scene = Scene::new();
+    let endpoint = Endpoint::start(&scene, &["--arm", "a=unit:hwtest@*", "--interval", "20ms"]);
+    // What the shell starts from now on is in the unit too, and has a parent there.
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(20));
+        let page = endpoint.page();
+        let samples = &page.samples["highwater_rss_bytes"];
+        assert_eq!(samples.len(), 1, "{samples:?}");
+        let labels = &samples[0].0;
+        assert_eq!(labels["process"], name.trim_end_matches(".service"));
+        assert_eq!(labels["pid"], main.0.id().to_string());
+    }
+    // SAFETY: kill takes two integers; the group is the shell's own and not yet reaped.
+    unsafe { libc::kill(-(main.0.id() as i32), libc::SIGKILL) };
+    drop(main);
+    wait("the unit to be empty", || {
+        let procs = std::fs::read_to_string(unit.0.join("cgroup.procs")).ok()?;
+        procs.is_empty().then_some(())
+    });
 }
 
 #[test]

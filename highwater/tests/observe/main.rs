@@ -4,6 +4,7 @@
 mod dashboard;
 mod endpoint;
 mod fleet;
+mod hosts;
 #[path = "../run/scene.rs"]
 #[allow(dead_code)]
 mod scene;

@@ -143,10 +143,13 @@ pub fn program(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
     let binary = folder.join(name);
     let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    if modified(&binary) <= modified(&source) {
+    let bounded = source.with_file_name("bounded.h");
+    if modified(&binary) <= modified(&source).max(modified(&bounded)) {
         let mut cc = Command::new("cc");
         let status = cc
-            .args(["-O1", "-Wall", "-o"])
+            .args(["-O1", "-Wall", "-include"])
+            .arg(&bounded)
+            .arg("-o")
             .arg(&binary)
             .arg(&source)
             .status();

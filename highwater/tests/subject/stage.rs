@@ -27,10 +27,13 @@ pub fn program(name: &str) -> String {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
     let binary = folder.join(name);
     let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    if modified(&binary) <= modified(&source) {
+    let bounded = source.with_file_name("bounded.h");
+    if modified(&binary) <= modified(&source).max(modified(&bounded)) {
         let aside = folder.join(format!("{name}.{}", std::process::id()));
         let status = Command::new("cc")
-            .args(["-O1", "-Wall", "-o"])
+            .args(["-O1", "-Wall", "-include"])
+            .arg(&bounded)
+            .arg("-o")
             .arg(&aside)
             .arg(&source)
             .status()
@@ -79,6 +82,7 @@ pub fn plan(command: &[&str]) -> Experiment {
         interval: Duration::from_secs(1),
         warmup: Duration::ZERO,
         seed: 1,
+        matters: 0.0,
         probe: false,
         verify: Vec::new(),
         guard: Vec::new(),

@@ -45,7 +45,9 @@ pub use layout::{
     PAGE_BYTES, ROLE_NONE, ROLES, STACK_NONE, Section, SectionKind, State, VERSION, bytes_mode,
     off_reason,
 };
-pub use maps::{LIBRARY_NAME, MAPPING_NAME, MapRange, anchor_candidates, find_header};
+pub use maps::{
+    LIBRARY_NAME, MAPPING_NAME, MapRange, anchor_candidates, find_header, find_headers,
+};
 pub use read::{Error, Frames, Pod, Rows, Snapshot, read, read_header};
 pub use rows::{
     Class, Flow, Latency, Module, Region, Role, Sample, Stack, Thread, region_flag, sample_check,

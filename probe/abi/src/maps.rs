@@ -15,10 +15,15 @@ pub struct MapRange {
     pub end: u64,
 }
 
-/// The address of the header: the first readable mapping that has the probe's name. Of several (the
-/// probe of a program that ran before `exec` is gone, so there should be one) the first.
+/// The address of the header: the first readable mapping that has the probe's name.
 pub fn find_header(maps: &str) -> Option<MapRange> {
-    maps.lines().find_map(|line| {
+    find_headers(maps).next()
+}
+
+/// Every mapping that has the probe's name: a program that is linked with the meter may have the
+/// preloaded probe as well.
+pub fn find_headers(maps: &str) -> impl Iterator<Item = MapRange> + '_ {
+    maps.lines().filter_map(|line| {
         let (range, permissions, name) = fields(line)?;
         let ours = name
             .strip_prefix("/memfd:")

@@ -254,6 +254,8 @@ pub mod region_flag {
     pub const BY_ALLOCATOR: u32 = 4;
     /// Made without access (`PROT_NONE`): address space, not memory.
     pub const NO_ACCESS: u32 = 8;
+    /// Given by the break, not by mmap.
+    pub const BREAK: u32 = 16;
 }
 
 macro_rules! rows {

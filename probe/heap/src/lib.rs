@@ -41,7 +41,7 @@ pub use filter::Filter;
 pub use guard::{Errno, Signals};
 pub use layout::Plan;
 pub use memory::{Reserved, name_of_mapping};
-pub use probe::{Block, Probe, Removed};
+pub use probe::{Block, Freed, Probe, Removed};
 pub use regions::{Call, Mapped};
 pub use settings::{Bytes, Settings};
 pub use start::{Home, start};

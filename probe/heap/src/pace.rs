@@ -17,6 +17,15 @@ const RAISE_MAX: u64 = 64;
 /// Share of the table, in eighths, above which samples are thinned; below half of it the mean may
 /// fall.
 const THIN_EIGHTHS: u64 = 3;
+/// Blocks from here are all sampled, at a mean of one byte, while they come slowly enough: a few of
+/// them may be most of a heap, and a draw that misses one would name nobody.
+pub const LARGE_BYTES: u64 = 1 << 20;
+/// Such samples: 200 a second, 64 at once.
+const LARGE_EVERY_NS: u64 = 5_000_000;
+const LARGE_AT_ONCE: u64 = 64;
+/// Stacks of mappings too small for one each: 500 a second, 512 at once.
+const SMALL_MAPPING_EVERY_NS: u64 = 2_000_000;
+const SMALL_MAPPINGS_AT_ONCE: u64 = 512;
 /// Rows that one sample thins while a sweep is on.
 const SWEEP_ROWS: usize = 128;
 
@@ -54,6 +63,26 @@ pub struct Pace {
     sweep_at: AtomicU64,
     /// How often the budget has halved the permitted rate.
     slowed: AtomicU64,
+    large: Ration,
+    small_mappings: Ration,
+}
+
+/// So many a second, and some at once. Two threads at one moment may get one too many.
+#[derive(Default)]
+struct Ration {
+    /// When what was given out so far will have been due.
+    due_ns: AtomicU64,
+}
+
+impl Ration {
+    fn take(&self, now_ns: u64, every_ns: u64, at_once: u64) -> bool {
+        let due = self.due_ns.load(Relaxed);
+        if due > now_ns.saturating_add(every_ns * at_once) {
+            return false;
+        }
+        self.due_ns.store(due.max(now_ns) + every_ns, Relaxed);
+        true
+    }
 }
 
 impl Pace {
@@ -70,7 +99,22 @@ impl Pace {
             thin_bytes: AtomicU64::new(0),
             sweep_at: AtomicU64::new(u64::MAX),
             slowed: AtomicU64::new(0),
+            large: Ration::default(),
+            small_mappings: Ration::default(),
         }
+    }
+
+    /// Whether a block of so many bytes is a sample whatever the distance says.
+    pub fn takes_large(&self, bytes: u64, now_ns: u64) -> bool {
+        !self.fixed
+            && bytes >= LARGE_BYTES
+            && self.large.take(now_ns, LARGE_EVERY_NS, LARGE_AT_ONCE)
+    }
+
+    /// Whether a small mapping gets a stack.
+    pub fn takes_small_mapping(&self, now_ns: u64) -> bool {
+        let ration = &self.small_mappings;
+        ration.take(now_ns, SMALL_MAPPING_EVERY_NS, SMALL_MAPPINGS_AT_ONCE)
     }
 
     /// Mean distance of samples now.
@@ -79,9 +123,9 @@ impl Pace {
     }
 
     /// Longest distance before another look at the mean: a thread that drew a long one while the
-    /// load was high must not sleep through the quiet hours.
+    /// load was high must not sleep through the quiet hours; and no large block must pass unseen.
     pub fn cut_bytes(&self) -> u64 {
-        (self.mean_bytes() / 4).max(MEAN_BYTES_MIN)
+        (self.mean_bytes() / 4).clamp(MEAN_BYTES_MIN, LARGE_BYTES)
     }
 
     /// A distance ended, with a sample or without. `live` of `capacity` rows are taken.
@@ -221,6 +265,26 @@ mod tests {
             pace.sweep(30_000, 32_768);
         }
         assert_eq!(pace.mean_bytes(), 4096);
+    }
+
+    #[test]
+    fn large_blocks_are_taken_up_to_their_ration() {
+        let pace = Pace::new(None, 0);
+        assert!(!pace.takes_large(LARGE_BYTES - 1, 0));
+        let at_once = (0..1000)
+            .filter(|_| pace.takes_large(LARGE_BYTES, 0))
+            .count() as u64;
+        assert!(
+            (LARGE_AT_ONCE..=LARGE_AT_ONCE + 1).contains(&at_once),
+            "{at_once}"
+        );
+        let later = |ms: u64| pace.takes_large(LARGE_BYTES, ms * 1_000_000);
+        let second = (0..1000).filter(|ms| later(*ms)).count();
+        assert!((190..=200).contains(&second), "{second}");
+        assert!(
+            !Pace::new(Some(4096), 0).takes_large(1 << 30, 0),
+            "fixed by the user"
+        );
     }
 
     #[test]

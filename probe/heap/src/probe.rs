@@ -11,7 +11,7 @@ use crate::draw;
 use crate::filter::Filter;
 use crate::flows::{Flows, Weight};
 use crate::guard::Signals;
-use crate::pace::Pace;
+use crate::pace::{LARGE_BYTES, Pace};
 use crate::regions::{Call, Mapped, Regions};
 use crate::roles::Roles;
 use crate::samples::{Inserted, Samples};
@@ -21,8 +21,11 @@ use crate::threads::Threads;
 use crate::unwind::{Registers, Unwinder};
 use crate::word::{atomic, atomic32};
 
-/// Anonymous mappings below this get no stack: thread stacks and the like by the thousand.
+/// Anonymous mappings below this get a stack only at a limited rate: they may come by the thousand.
 const REGION_STACK_BYTES_MIN: u64 = 64 << 10;
+
+/// Mean of samples that were taken with certainty.
+const CERTAIN_MEAN_BYTES: u64 = 1;
 
 /// A block that was just handed out.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +47,15 @@ pub struct Block {
 pub struct Removed {
     address: u64,
     sample: Sample,
+}
+
+/// How a block went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freed {
+    /// Given back.
+    Back,
+    /// Another block holds its contents now.
+    Resized,
 }
 
 /// Everything, over one mapping.
@@ -112,6 +124,9 @@ impl Probe {
     /// `row` is this thread's own, or the overflow row with `bytes` already off its countdown.
     pub unsafe fn due(&self, row: *mut Thread, bytes: u64) -> Option<u64> {
         unsafe {
+            if bytes >= LARGE_BYTES && self.pace.takes_large(bytes, clock::monotonic_ns()) {
+                return Some(CERTAIN_MEAN_BYTES);
+            }
             if (*row).cut == 0 {
                 return Some((*row).mean_bytes.max(1));
             }
@@ -211,7 +226,39 @@ impl Probe {
         self.filter.add(removed.address);
     }
 
-    /// A sampled block was freed by the thread of `row`; the allocator took so long.
+    /// A block that was taken out has been resized: a large one stays the sample that it was, with
+    /// its age, however often it grows; its stack is taken anew with every further MiB. False: it is a free and a new block.
+    pub fn resized(
+        &self,
+        removed: Removed,
+        address: u64,
+        (bytes, usable_bytes): (u64, u64),
+        registers: Registers,
+    ) -> bool {
+        let mut sample = removed.sample;
+        if sample.mean_bytes != CERTAIN_MEAN_BYTES || bytes < LARGE_BYTES {
+            return false;
+        }
+        let old_bytes = std::mem::replace(&mut sample.requested_bytes, bytes);
+        if old_bytes / LARGE_BYTES == bytes / LARGE_BYTES {
+            self.stacks.resized(sample.stack, old_bytes, bytes);
+        } else {
+            // Who makes it grow is worth more than who began it.
+            let begun = clock::monotonic_ns();
+            let _signals = Signals::block();
+            let whole = |bytes| Weight::of(bytes, CERTAIN_MEAN_BYTES, begun);
+            self.stacks.moved(sample.stack, whole(old_bytes));
+            sample.stack = self.stack(registers, begun).0;
+            self.stacks.allocated(sample.stack, whole(bytes), begun);
+            self.close(begun);
+        }
+        sample.usable_bytes = usable_bytes;
+        self.put_back(Removed { address, sample });
+        true
+    }
+
+    /// A sampled block was freed by the thread of `row`, or moved by a resize; the allocator took so
+    /// long.
     ///
     /// # Safety
     /// `row` is this thread's own or the overflow row.
@@ -219,6 +266,7 @@ impl Probe {
         &self,
         row: *mut Thread,
         removed: Removed,
+        how: Freed,
         took_ns: u64,
         registers: Registers,
     ) {
@@ -230,8 +278,13 @@ impl Probe {
             sample.mean_bytes,
             begun ^ removed.address,
         );
-        self.stacks
-            .freed(sample.stack, weight, begun.saturating_sub(sample.time_ns));
+        match how {
+            Freed::Resized => self.stacks.moved(sample.stack, weight),
+            Freed::Back => {
+                let lifetime_ns = begun.saturating_sub(sample.time_ns);
+                self.stacks.freed(sample.stack, weight, lifetime_ns);
+            }
+        }
         self.flows
             .freed(sample.usable_bytes, weight, sample.role, role);
         self.flows.free_took(took_ns);
@@ -246,7 +299,8 @@ impl Probe {
         let begun = clock::monotonic_ns();
         let mut stack = STACK_NONE;
         let mut by = Call::Program;
-        if bytes >= REGION_STACK_BYTES_MIN && flags & region_flag::ANONYMOUS != 0 {
+        let anonymous = flags & region_flag::ANONYMOUS != 0;
+        if anonymous && (bytes >= REGION_STACK_BYTES_MIN || self.pace.takes_small_mapping(begun)) {
             let _signals = Signals::block();
             let (row, trace) = self.stack(registers, begun);
             let caller = trace.map_or(0, |trace| trace.caller_object);

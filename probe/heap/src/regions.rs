@@ -61,6 +61,8 @@ impl Regions {
         let anonymous = mapped.flags & region_flag::ANONYMOUS != 0;
         // SAFETY: counters of the header.
         unsafe {
+            // The break has sums of its own.
+            let counts = mapped.flags & region_flag::BREAK == 0;
             let (calls, bytes) = match (by, anonymous) {
                 (Call::Allocator, _) => (
                     &raw mut (*sums).allocator_maps,
@@ -75,8 +77,8 @@ impl Regions {
                     &raw mut (*sums).file_mapped_bytes,
                 ),
             };
-            add(calls, 1);
-            add(bytes, mapped.bytes);
+            add(calls, u64::from(counts));
+            add(bytes, if counts { mapped.bytes } else { 0 });
         }
         let row = Region {
             start: mapped.start,
@@ -136,8 +138,15 @@ impl Regions {
         });
     }
 
-    /// The break moved.
-    pub fn break_moved(&self, bytes: i64) {
+    /// The break moved by so many bytes, from `before`. What it gave goes with [`Self::mapped`].
+    pub fn break_moved(&self, before: u64, bytes: i64) {
+        if bytes < 0 {
+            let from = before.saturating_sub(bytes.unsigned_abs());
+            self.locked(|table| {
+                table.cut(from, before - from);
+                true
+            });
+        }
         // SAFETY: counters of the header.
         unsafe {
             let sums = self.sums();
@@ -237,8 +246,19 @@ impl Rows<'_> {
         }
     }
 
-    /// False: no room.
+    /// Puts a mapping in, joined with a neighbour of the same stack and kind: a program that maps
+    /// page after page takes one row. False: no room.
     fn put(&mut self, region: Region) -> bool {
+        let end = region.start.saturating_add(region.bytes);
+        let alike = |row: &&mut Region| {
+            let touches = row.start + row.bytes == region.start || row.start == end;
+            row.start != 0 && touches && row.stack == region.stack && row.flags == region.flags
+        };
+        if let Some(row) = self.taken().iter_mut().find(alike) {
+            row.start = row.start.min(region.start);
+            row.bytes += region.bytes;
+            return true;
+        }
         if let Some(free) = self.taken().iter_mut().find(|row| row.start == 0) {
             *free = region;
             return true;
@@ -280,9 +300,24 @@ mod tests {
             start,
             bytes,
             flags: region_flag::ANONYMOUS,
-            stack: 3,
+            stack: start as u32 >> 12,
             time_ns: 1,
         }
+    }
+
+    #[test]
+    fn neighbours_of_one_stack_are_one_row() {
+        with(|regions, list| {
+            let of = |stack, start| Mapped {
+                stack,
+                ..mapped(start, 0x1000)
+            };
+            regions.mapped(of(1, 0x20000), Call::Program);
+            (1..=16).for_each(|page| regions.mapped(of(1, 0x20000 - page * 0x1000), Call::Program));
+            regions.mapped(of(1, 0x21000), Call::Program);
+            regions.mapped(of(2, 0x22000), Call::Program);
+            assert_eq!(list(), [(0x10000, 0x12000), (0x22000, 0x1000)]);
+        });
     }
 
     #[test]

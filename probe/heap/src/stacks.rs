@@ -82,6 +82,37 @@ impl Stacks {
         }
     }
 
+    /// A sample's block was resized and another takes its place: nothing was given back. Taken off what
+    /// was allocated, so that growing step by step does not look like turnover.
+    pub fn moved(&self, row: u32, weight: Weight) {
+        let Some(row) = self.row(row) else { return };
+        // SAFETY: counters of a row of the table.
+        unsafe {
+            add(&raw mut (*row).allocated_bytes, weight.bytes.wrapping_neg());
+            add(
+                &raw mut (*row).allocated_blocks,
+                weight.blocks.wrapping_neg(),
+            );
+        }
+    }
+
+    /// A sample that stands for itself alone was resized: what it grew by was allocated here, what it
+    /// shrank by freed.
+    pub fn resized(&self, row: u32, from_bytes: u64, to_bytes: u64) {
+        let Some(row) = self.row(row) else { return };
+        // SAFETY: counters of a row of the table.
+        unsafe {
+            add(
+                &raw mut (*row).allocated_bytes,
+                to_bytes.saturating_sub(from_bytes),
+            );
+            add(
+                &raw mut (*row).freed_bytes,
+                from_bytes.saturating_sub(to_bytes),
+            );
+        }
+    }
+
     fn enter(&self, at: usize, hash: u64, frames: &[u64], flags: u16, now_ns: u64) -> Option<u32> {
         let Some(first) = self.reserve_frames(frames.len()) else {
             self.key(at).store(FREE, Release);

@@ -27,6 +27,11 @@ const PROBES: usize = 8;
 const ARENA_RESERVE_BYTES: usize = 96 << 10;
 /// Panics after which unwinding stays off. None is known.
 const PANICS_MAX: u32 = 3;
+/// A frame pointer this far above the stack pointer lies on another stack.
+#[cfg(target_arch = "x86_64")]
+const SAME_STACK_BYTES: u64 = 8 << 20;
+/// Changes of the stack within one trace.
+const SWITCHES_MAX: u32 = 4;
 /// Frames of the probe itself at the inner end, at most.
 const OWN_MAX: usize = 16;
 
@@ -192,6 +197,7 @@ impl Walk<'_> {
         let mut objects = [u16::MAX; DEPTH_MAX];
         let mut stack = StackReader::from(from.sp);
         let mut registers = native(from);
+        let mut switches = 0;
         let mut address = FrameAddress::from_instruction_pointer(from.pc);
         self.known(address.address_for_lookup());
         for _ in 0..DEPTH_MAX + OWN_MAX {
@@ -202,11 +208,25 @@ impl Walk<'_> {
                 &mut self.inner.cache,
                 &mut read,
             );
-            let Ok(next) = step else {
-                trace.flags |= stack_flag::BROKEN;
-                break;
+            let next = match step {
+                Ok(Some(next)) => FrameAddress::from_return_address(next),
+                Ok(None) | Err(_) if switches < SWITCHES_MAX => {
+                    switches += 1;
+                    let next = switched(address, &mut registers, &mut stack);
+                    trace.flags |= if step.is_err() && next.is_none() {
+                        stack_flag::BROKEN
+                    } else {
+                        0
+                    };
+                    next
+                }
+                Ok(None) => None,
+                Err(_) => {
+                    trace.flags |= stack_flag::BROKEN;
+                    None
+                }
             };
-            let Some(next) = next.and_then(FrameAddress::from_return_address) else {
+            let Some(next) = next else {
                 break;
             };
             address = next;
@@ -305,6 +325,45 @@ impl Walk<'_> {
         (self.on_object)(object, replaced);
         Some(at)
     }
+}
+
+/// A frame that called from another stack, by its frame pointer. Go runs C on the thread's own stack,
+/// and the goroutine that asked for it is only to be found by the register that C has saved. Believed
+/// when it leads back into the object that made the call.
+#[cfg(target_arch = "x86_64")]
+fn switched(
+    address: FrameAddress,
+    registers: &mut UnwindRegsNative,
+    stack: &mut StackReader,
+) -> Option<FrameAddress> {
+    let (frame, sp) = (registers.bp(), registers.sp());
+    let same_stack = frame >= sp && frame - sp < SAME_STACK_BYTES;
+    if same_stack || !frame.is_multiple_of(8) {
+        return None;
+    }
+    let mut other = StackReader::from(frame);
+    let (saved, back) = (
+        other.word(frame).ok()?,
+        other.word(frame.checked_add(8)?).ok()?,
+    );
+    let from = modules::find(address.address_for_lookup())?;
+    if modules::find(back.wrapping_sub(1))?.start != from.start {
+        return None;
+    }
+    registers.set_ip(back);
+    registers.set_sp(frame + 16);
+    registers.set_bp(saved);
+    *stack = other;
+    FrameAddress::from_return_address(back)
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn switched(
+    _: FrameAddress,
+    _: &mut UnwindRegsNative,
+    _: &mut StackReader,
+) -> Option<FrameAddress> {
+    None
 }
 
 fn module(object: Object, tables: Tables) -> Module<&'static [u8]> {

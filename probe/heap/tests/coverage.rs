@@ -2,7 +2,7 @@
 //! made-up program, 200 seeds.
 
 use abi::{Thread, bytes_mode};
-use heap::{Block, Filter, Home, Probe, Registers, Settings, count};
+use heap::{Block, Filter, Freed, Home, Probe, Registers, Settings, count};
 
 const SEEDS: u64 = 200;
 const NOWHERE: Registers = Registers {
@@ -104,7 +104,8 @@ impl Harness {
             if self.probe.filter().may_hold(address)
                 && let Some(removed) = self.probe.take_out(address)
             {
-                self.probe.freed(self.row, removed, 10, NOWHERE);
+                self.probe
+                    .freed(self.row, removed, Freed::Back, 10, NOWHERE);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use heap::{Errno, Probe, clock, count};
+use heap::{Errno, Freed, Probe, clock, count};
 
 use crate::calls::{hand_out, hand_out_or_refuse, take_back};
 use crate::life::{self, Stage};
@@ -155,7 +155,19 @@ unsafe fn resize(probe: &Probe, block: Ptr, bytes: usize, call: impl FnOnce() ->
             slow::Row::None => return moved,
         };
         if let (Some(removed), Some(begun)) = (sampled, begun) {
-            slow::freed(probe, removed, clock::monotonic_ns().saturating_sub(begun));
+            let own = row != probe.overflow() && !moved.is_null();
+            if own && stays_sampled(probe, row, removed, moved, bytes as u64) {
+                count::free(row);
+                count::usable_freed(row, held);
+                return moved;
+            }
+            let took_ns = clock::monotonic_ns().saturating_sub(begun);
+            let how = if moved.is_null() {
+                Freed::Back
+            } else {
+                Freed::Resized
+            };
+            slow::freed(probe, removed, how, took_ns);
         }
         if row == probe.overflow() {
             return slow::resized_shared(probe, moved, bytes as u64, held);
@@ -166,6 +178,28 @@ unsafe fn resize(probe: &Probe, block: Ptr, bytes: usize, call: impl FnOnce() ->
             resized(probe, row, moved, bytes as u64);
         }
         moved
+    }
+}
+
+/// A large block stays a sample however often it is resized. True: counted in; false: not a large one.
+unsafe fn stays_sampled(
+    probe: &Probe,
+    row: *mut abi::Thread,
+    removed: heap::Removed,
+    block: Ptr,
+    bytes: u64,
+) -> bool {
+    unsafe {
+        let usable_bytes = slow::usable_carefully(block).max(bytes);
+        let sizes = (bytes, usable_bytes);
+        if !probe.resized(removed, block as u64, sizes, crate::thread::registers()) {
+            return false;
+        }
+        (*row).allocs += 1;
+        if usable::is_exact() {
+            count::usable_allocated(row, usable_bytes);
+        }
+        true
     }
 }
 

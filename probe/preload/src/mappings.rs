@@ -88,11 +88,7 @@ pub unsafe extern "C-unwind" fn brk(to: Ptr) -> c_int {
         let before = (next().sbrk)(0);
         let result = (next().brk)(to);
         if result == 0 {
-            noting(|probe| {
-                probe
-                    .regions()
-                    .break_moved((to as i64).wrapping_sub(before as i64))
-            });
+            note_break(before as u64, (to as i64).wrapping_sub(before as i64));
         }
         result
     }
@@ -105,7 +101,7 @@ pub unsafe extern "C-unwind" fn sbrk(by: isize) -> Ptr {
     unsafe {
         let before = (next().sbrk)(by);
         if before != FAILED && by != 0 {
-            noting(|probe| probe.regions().break_moved(by as i64));
+            note_break(before as u64, by as i64);
         }
         before
     }
@@ -127,6 +123,19 @@ unsafe fn note_map(probe: &Probe, start: u64, bytes: usize, access: c_int, flags
         .filter(|(set, _)| *set)
         .fold(0, |flags, (_, bit)| flags | bit);
     probe.mapped(start, pages(bytes), flags, thread::registers());
+}
+
+/// The break was moved by hand. What it gained is memory that this caller mapped, in the midst of
+/// the heap that glibc grows by the same break.
+#[inline(never)]
+unsafe fn note_break(before: u64, by: i64) {
+    noting(|probe| {
+        probe.regions().break_moved(before, by);
+        if by > 0 {
+            let flags = region_flag::ANONYMOUS | region_flag::BREAK;
+            probe.mapped(before, by as u64, flags, thread::registers());
+        }
+    });
 }
 
 fn noting(note: impl FnOnce(&Probe)) {

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use abi::Thread;
-use heap::{Block, Errno, Probe, Removed, clock, count};
+use heap::{Block, Errno, Freed, Probe, Removed, clock, count};
 
 use crate::life::{self, Stage};
 use crate::next::Ptr;
@@ -219,7 +219,7 @@ unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce()) {
                 call();
                 if let (Some(removed), Some(begun)) = (removed, begun) {
                     let took_ns = clock::monotonic_ns().saturating_sub(begun);
-                    freed(probe, removed, took_ns);
+                    freed(probe, removed, Freed::Back, took_ns);
                 }
             }
         }
@@ -262,7 +262,7 @@ pub unsafe fn count_out(probe: &Probe, block: Ptr) {
 
 /// A sampled block is gone.
 #[inline(never)]
-pub unsafe fn freed(probe: &Probe, removed: Removed, took_ns: u64) {
+pub unsafe fn freed(probe: &Probe, removed: Removed, how: Freed, took_ns: u64) {
     unsafe {
         let _errno = Errno::save();
         let row = match join(probe) {
@@ -272,7 +272,7 @@ pub unsafe fn freed(probe: &Probe, removed: Removed, took_ns: u64) {
         let Some(_inside) = Inside::enter() else {
             return probe.nested();
         };
-        probe.freed(row, removed, took_ns, thread::registers());
+        probe.freed(row, removed, how, took_ns, thread::registers());
     }
 }
 

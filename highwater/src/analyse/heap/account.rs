@@ -83,6 +83,8 @@ pub struct Account {
     pub stacks: f64,
     pub anonymous: f64,
     pub files: f64,
+    /// Of the file maps, what the program has written for itself: copies, and zero-initialised data.
+    pub files_written: f64,
     pub shared: f64,
     pub probe: f64,
     pub lazy_free: f64,
@@ -151,6 +153,7 @@ pub fn account(look: &HeapLook, remembered: &mut Remembered) -> (Account, Vec<Ra
         swap: areas(|area| area.swap_bytes),
         ..Account::default()
     };
+    account.files_written = files_written(look, &ranges);
     let mapped = |r: &&Range| r.class == Class::Anonymous && r.covered;
     account.anonymous_known = ranges
         .iter()
@@ -160,6 +163,17 @@ pub fn account(look: &HeapLook, remembered: &mut Remembered) -> (Account, Vec<Ra
     divide_heap(look, &ranges, &mut account);
     account.coverage = coverage(&ranges, look);
     (account, ranges)
+}
+
+fn files_written(look: &HeapLook, ranges: &[Range]) -> f64 {
+    let files = ranges.iter().filter(|range| range.class == Class::File);
+    let areas = files.filter_map(|range| {
+        let place = look
+            .areas
+            .binary_search_by_key(&range.start, |area| area.start);
+        place.ok().map(|place| &look.areas[place])
+    });
+    areas.map(|area| area.anonymous_bytes as f64).sum()
 }
 
 /// Live, held and fragmentation: live bytes by a counter, occupied and empty pages by counting them.

@@ -8,6 +8,7 @@
 use crate::observe::heap::HeapLook;
 use crate::observe::heap::probe::Region;
 use crate::observe::heap::smaps::Area;
+use crate::observe::heap::stacks::StackArea;
 
 /// What a range of addresses is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,6 +45,10 @@ pub struct Remembered {
 /// Classes every area of a look.
 pub fn class_areas(look: &HeapLook, remembered: &mut Remembered) -> Vec<Range> {
     let mut ranges = Vec::new();
+    let blocks = look.probe.iter().flat_map(|probe| &probe.blocks);
+    let mut sampled: Vec<u64> = blocks.map(|block| block.address).collect();
+    sampled.sort_unstable();
+    let evidence = Evidence { look, sampled };
     for (index, area) in look.areas.iter().enumerate() {
         if area.rss_bytes == 0 {
             continue;
@@ -51,7 +56,7 @@ pub fn class_areas(look: &HeapLook, remembered: &mut Remembered) -> Vec<Range> {
         let below = index.checked_sub(1).map(|below| &look.areas[below]);
         match class_of_area(look, area, below) {
             Some(class) => ranges.push(whole(area, class)),
-            None => divide(look, area, remembered, &mut ranges),
+            None => evidence.divide(area, remembered, &mut ranges),
         }
     }
     let heap = ranges.iter().filter(|range| range.class == Class::Heap);
@@ -90,8 +95,8 @@ fn class_of_area(look: &HeapLook, area: &Area, below: Option<&Area>) -> Option<C
         _ if !area.is_anonymous() => return Some(Class::File),
         _ => {}
     }
-    if look.stacks.contains(&area.start) {
-        return Some(Class::Stack);
+    if stack_in(look, area).is_some() {
+        return None;
     }
     let data = below.is_some_and(|below| is_data_of(below, area));
     let claimed = look.probe.as_ref().is_some_and(|probe| {
@@ -103,54 +108,202 @@ fn class_of_area(look: &HeapLook, area: &Area, below: Option<&Area>) -> Option<C
     (data && !claimed).then_some(Class::File)
 }
 
-/// Whether `area` is the zero-initialised data of the file that is mapped right below it.
-fn is_data_of(below: &Area, area: &Area) -> bool {
-    below.end == area.start && below.inode != 0 && below.writable && !below.shared
+fn stack_in<'a>(look: &'a HeapLook, area: &Area) -> Option<&'a StackArea> {
+    let place = look
+        .stacks
+        .binary_search_by_key(&area.start, |stack| stack.start);
+    place.ok().map(|place| &look.stacks[place])
 }
 
-/// Cuts an anonymous area along the claims on it.
-fn divide(look: &HeapLook, area: &Area, remembered: &Remembered, ranges: &mut Vec<Range>) {
-    let mut claims = claims_on(look, area);
-    claims.sort_by_key(|claim| (claim.start, claim.rank));
-    let rest = rest_of(look, area, &claims, remembered);
-    let mut at = area.start;
-    for claim in claims {
-        let (start, end) = (claim.start.max(at), claim.end.min(area.end));
-        if start >= end {
-            continue;
-        }
-        push(
-            look,
-            area,
-            Claim {
+/// Whether `area` is the zero-initialised data of the file that is mapped right below it.
+fn is_data_of(below: &Area, area: &Area) -> bool {
+    let of_probe = below.name.starts_with("/memfd:highwater-probe");
+    below.end == area.start && below.inode != 0 && below.writable && !below.shared && !of_probe
+}
+
+/// What areas are divided by.
+struct Evidence<'a> {
+    look: &'a HeapLook,
+    /// Addresses of sampled live blocks, ordered.
+    sampled: Vec<u64>,
+}
+
+impl Evidence<'_> {
+    /// Cuts an anonymous area along the claims on it.
+    fn divide(&self, area: &Area, remembered: &Remembered, ranges: &mut Vec<Range>) {
+        let mut claims = self.claims_on(area, remembered);
+        claims.sort_by_key(|claim| (claim.start, claim.rank));
+        let rest = self.rest_of(area, &claims, remembered);
+        let first = ranges.len();
+        let mut at = area.start;
+        for claim in claims {
+            let (start, end) = (claim.start.max(at), claim.end.min(area.end));
+            if start >= end {
+                continue;
+            }
+            let before = Claim {
                 start: at,
                 end: start,
                 ..rest
-            },
-            ranges,
-        );
-        push(
-            look,
-            area,
-            Claim {
-                start,
-                end,
-                ..claim
-            },
-            ranges,
-        );
-        at = end;
-    }
-    push(
-        look,
-        area,
-        Claim {
+            };
+            push(self.look, area, before, ranges);
+            push(
+                self.look,
+                area,
+                Claim {
+                    start,
+                    end,
+                    ..claim
+                },
+                ranges,
+            );
+            at = end;
+        }
+        let behind = Claim {
             start: at,
             end: area.end,
             ..rest
-        },
-        ranges,
-    );
+        };
+        push(self.look, area, behind, ranges);
+        without_zero_pages(area, &mut ranges[first..]);
+    }
+
+    fn claims_on(&self, area: &Area, remembered: &Remembered) -> Vec<Claim> {
+        let mut claims = Vec::new();
+        let mut add = |start: u64, end: u64, class, mapped_by, rank| {
+            if start < area.end && end > area.start {
+                let (start, end) = (start.max(area.start), end.min(area.end));
+                claims.push(Claim {
+                    start,
+                    end,
+                    class,
+                    covered: true,
+                    mapped_by,
+                    rank,
+                });
+            }
+        };
+        if let Some(probe) = &self.look.probe {
+            for own in &probe.own {
+                add(own.0, own.1, Class::Probe, 0, 0);
+            }
+            let stack = stack_in(self.look, area).map_or(0, |stack| stack.proof);
+            let holds_stack = |region: &Region| (region.start..region.end).contains(&stack);
+            for region in probe.regions.iter().filter(|region| !holds_stack(region)) {
+                let class = self.class_of_region(region, remembered);
+                add(region.start, region.end, class, region.stack, 1);
+            }
+        }
+        for (start, end) in self.walked() {
+            add(start, end, Class::Heap, 0, 2);
+        }
+        claims
+    }
+
+    /// Walked heaps, less what the program took from the break in their midst.
+    fn walked(&self) -> Vec<(u64, u64)> {
+        let regions = self.look.probe.iter().flat_map(|probe| &probe.regions);
+        let breaks: Vec<&Region> = regions.filter(|region| region.by_break).collect();
+        let mut walked = Vec::new();
+        for span in self.look.walk.iter().flat_map(|walk| &walk.spans) {
+            let mut at = span.start;
+            for region in breaks
+                .iter()
+                .filter(|r| r.start < span.end && r.end > span.start)
+            {
+                walked.push((at, region.start.max(at)));
+                at = region.end.max(at);
+            }
+            walked.push((at, span.end.max(at)));
+        }
+        walked
+    }
+
+    /// A mapping with a live block in it is the heap of an allocator, whoever called mmap: one that is
+    /// linked into the program, and metered.
+    fn class_of_region(&self, region: &Region, remembered: &Remembered) -> Class {
+        let first = self
+            .sampled
+            .partition_point(|&address| address < region.start);
+        let sampled = self
+            .sampled
+            .get(first)
+            .is_some_and(|&address| address < region.end);
+        let was_heap = || {
+            remembered
+                .heap
+                .iter()
+                .any(|&(start, _)| start == region.start)
+        };
+        match region {
+            Region {
+                by_allocator: true, ..
+            } => Class::Heap,
+            Region { shared: true, .. } => Class::Shared,
+            Region {
+                anonymous: true, ..
+            } if sampled || was_heap() => Class::Heap,
+            Region {
+                anonymous: true, ..
+            } => Class::Anonymous,
+            _ => Class::File,
+        }
+    }
+
+    /// What the unclaimed rest of an area is.
+    fn rest_of(&self, area: &Area, claims: &[Claim], remembered: &Remembered) -> Claim {
+        let unclaimed = |address: u64| {
+            area.holds(address) && !claims.iter().any(|c| (c.start..c.end).contains(&address))
+        };
+        let from = self
+            .sampled
+            .partition_point(|&address| address < area.start);
+        let to = self.sampled.partition_point(|&address| address < area.end);
+        let sampled = self.sampled[from..to]
+            .iter()
+            .any(|&address| unclaimed(address));
+        let was_heap = remembered.heap.iter().any(|&(start, _)| unclaimed(start))
+            || remembered
+                .heap
+                .iter()
+                .any(|&(start, end)| start <= area.start && end >= area.end);
+        let heap = sampled || was_heap || is_named_heap(&area.name);
+        let class = match stack_in(self.look, area) {
+            Some(_) => Class::Stack,
+            None if heap => Class::Heap,
+            None => Class::Anonymous,
+        };
+        Claim {
+            start: area.start,
+            end: area.end,
+            class,
+            covered: sampled || (was_heap && self.look.probe.is_some()),
+            mapped_by: 0,
+            rank: 3,
+        }
+    }
+}
+
+/// Reading the probe's tables from outside maps the kernel's page of zeros where nothing was written: present, and
+/// not resident. What an area has less than its parts is such pages.
+fn without_zero_pages(area: &Area, parts: &mut [Range]) {
+    let sum: u64 = parts.iter().map(|part| part.rss_bytes).sum();
+    let mut over = sum.saturating_sub(area.rss_bytes);
+    for part in parts.iter_mut().filter(|part| part.class == Class::Probe) {
+        let less = over.min(part.rss_bytes);
+        part.rss_bytes -= less;
+        over -= less;
+    }
+}
+
+fn is_named_heap(name: &str) -> bool {
+    let named = [
+        "[anon:scudo",
+        "[anon:jemalloc",
+        "[anon: glibc: malloc",
+        "[anon:mimalloc",
+    ];
+    name == "[heap]" || named.iter().any(|start| name.starts_with(start))
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -162,82 +315,6 @@ struct Claim {
     mapped_by: u64,
     /// The lower is believed where two begin at one place.
     rank: u8,
-}
-
-fn claims_on(look: &HeapLook, area: &Area) -> Vec<Claim> {
-    let mut claims = Vec::new();
-    let mut add = |start: u64, end: u64, class, mapped_by, rank| {
-        if start < area.end && end > area.start {
-            let (start, end) = (start.max(area.start), end.min(area.end));
-            claims.push(Claim {
-                start,
-                end,
-                class,
-                covered: true,
-                mapped_by,
-                rank,
-            });
-        }
-    };
-    if let Some(probe) = &look.probe {
-        add(probe.start, probe.end, Class::Probe, 0, 0);
-        for region in &probe.regions {
-            add(
-                region.start,
-                region.end,
-                class_of_region(region),
-                region.stack,
-                1,
-            );
-        }
-    }
-    for span in look.walk.iter().flat_map(|walk| &walk.spans) {
-        add(span.start, span.end, Class::Heap, 0, 2);
-    }
-    claims
-}
-
-fn class_of_region(region: &Region) -> Class {
-    match region {
-        Region {
-            by_allocator: true, ..
-        } => Class::Heap,
-        Region { shared: true, .. } => Class::Shared,
-        Region {
-            anonymous: true, ..
-        } => Class::Anonymous,
-        _ => Class::File,
-    }
-}
-
-/// What the unclaimed rest of an area is.
-fn rest_of(look: &HeapLook, area: &Area, claims: &[Claim], remembered: &Remembered) -> Claim {
-    let unclaimed = |address: u64| {
-        area.holds(address) && !claims.iter().any(|c| (c.start..c.end).contains(&address))
-    };
-    let probe = look.probe.as_ref();
-    let sampled = probe.is_some_and(|p| p.blocks.iter().any(|block| unclaimed(block.address)));
-    let was_heap = remembered.heap.iter().any(|&(start, _)| unclaimed(start))
-        || remembered
-            .heap
-            .iter()
-            .any(|&(start, end)| start <= area.start && end >= area.end);
-    let named = [
-        "[anon:scudo",
-        "[anon:jemalloc",
-        "[anon: glibc: malloc",
-        "[anon:mimalloc",
-    ];
-    let by_name = area.name == "[heap]" || named.iter().any(|name| area.name.starts_with(name));
-    let heap = sampled || was_heap || by_name;
-    Claim {
-        start: area.start,
-        end: area.end,
-        class: if heap { Class::Heap } else { Class::Anonymous },
-        covered: sampled || (was_heap && probe.is_some()),
-        mapped_by: 0,
-        rank: 3,
-    }
 }
 
 fn push(look: &HeapLook, area: &Area, claim: Claim, ranges: &mut Vec<Range>) {

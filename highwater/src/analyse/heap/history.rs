@@ -208,8 +208,20 @@ fn files(look: &HeapLook, ranges: &[Range]) -> BTreeMap<String, f64> {
         .filter(|r| matches!(r.class, Class::File | Class::Shared));
     for range in wanted {
         let index = look.areas.partition_point(|area| area.end <= range.start);
-        if let Some(area) = look.areas.get(index).filter(|area| !area.name.is_empty()) {
-            *sums.entry(area.name.clone()).or_default() += range.rss_bytes as f64;
+        let Some(area) = look.areas.get(index) else {
+            continue;
+        };
+        // Zero-initialised data lies right behind the file's own and has no name.
+        let below = index.checked_sub(1).map(|below| &look.areas[below]);
+        let owner = below.filter(|below| area.name.is_empty() && below.end == area.start);
+        let name = match owner {
+            Some(owner) if !owner.name.is_empty() => {
+                format!("{} (its zero-initialised data)", owner.name)
+            }
+            _ => area.name.clone(),
+        };
+        if !name.is_empty() {
+            *sums.entry(name).or_default() += range.rss_bytes as f64;
         }
     }
     sums

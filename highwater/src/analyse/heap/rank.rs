@@ -17,7 +17,7 @@ pub struct Site {
     pub share_of_growth: f64,
     /// Keys of its stacks, the largest growth first.
     pub stacks: Vec<u64>,
-    /// (lost, asked): of the blocks asked after, how many nothing points to. `None`: not asked.
+    /// (lost, asked): of the blocks asked after, how many are out of reach. `None`: not asked.
     pub lost: Option<(usize, usize)>,
 }
 
@@ -89,12 +89,16 @@ fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
         .unwrap_or_default();
     let mut sum = SiteGrowth::default();
     let mut variance = 0.0;
+    let any_grows = stacks.iter().any(|(growth, _)| growth.grows());
     for (growth, _) in &stacks {
         sum.grown_bytes += growth.grown_bytes;
         variance += growth.grown_error * growth.grown_error;
-        sum.allocated_bytes += growth.allocated_bytes;
-        sum.freed_bytes += growth.freed_bytes;
-        sum.freed_samples += growth.freed_samples;
+        // What comes and goes at another line of the function is no turnover of what grows.
+        if growth.grows() || !any_grows {
+            sum.allocated_bytes += growth.allocated_bytes;
+            sum.freed_bytes += growth.freed_bytes;
+            sum.freed_samples += growth.freed_samples;
+        }
         sum.lifetime_s_max = sum.lifetime_s_max.max(growth.lifetime_s_max);
         sum.now = added(sum.now, growth.now);
     }

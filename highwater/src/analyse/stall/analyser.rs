@@ -3,9 +3,10 @@
 use std::collections::{HashMap, HashSet};
 
 use super::busy::{Busy, Cutter};
-use super::cause::{Judged, Quota, judge};
+use super::cause::{Judged, Known, Quota, judge};
 use super::event::{Event, Tid, WaitKind};
 use super::group::{GroupId, Groups};
+use super::pieces::Pieces;
 use super::stalled::{Stall, stalls_of};
 use super::timeline::{Segment, State, Timelines};
 
@@ -25,6 +26,7 @@ pub struct Analyser {
     pub quota: Quota,
     pub groups: Groups,
     pub stalls: Vec<Stall>,
+    pub pieces: Pieces,
     /// Stalls past [`STALLS_MAX`].
     pub dropped_stalls: u64,
     /// Threads that lived when the watch began; the first busy period of any other is its start.
@@ -110,7 +112,12 @@ impl Analyser {
             state,
         };
         busy.end_ns = segment.end_ns;
-        match judge(&self.lines, &self.quota, busy.tid, &segment) {
+        let known = Known {
+            lines: &self.lines,
+            quota: &self.quota,
+            groups: &self.groups,
+        };
+        match judge(known, busy.tid, &segment) {
             Judged::Part(part) => busy.parts.push(part),
             Judged::OnCpu => busy.on_cpu_ns += segment.ns(),
             Judged::Idle { .. } => {}
@@ -124,6 +131,7 @@ impl Analyser {
             quota,
             groups,
             cursors,
+            pieces,
             ..
         } = self;
         let Some(thread) = lines.thread(tid) else {
@@ -139,9 +147,15 @@ impl Analyser {
                 break;
             }
             cursor.next = at + 1;
-            let judged = judge(lines, quota, tid, segment);
-            if let Judged::Idle { timed } = judged {
-                groups.began(tid, timed);
+            let known = Known {
+                lines,
+                quota,
+                groups,
+            };
+            let judged = judge(known, tid, segment);
+            pieces.keep(tid, segment, &judged);
+            if let (Judged::Idle { timed }, Some(true)) = (&judged, segment.looked_at()) {
+                groups.began(tid, *timed);
             }
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);

@@ -1,6 +1,7 @@
 //! The cause of one wait, from what it waited for and what filled it.
 
 use super::event::{StackId, TextId, Tid, WaitKind};
+use super::group::Groups;
 use super::timeline::{Segment, State, Timelines};
 use super::walk::{Hop, LeafKind, Share, walk};
 
@@ -115,10 +116,22 @@ pub enum Judged {
 /// a worker that waits for work is idle, although its feeder has an occasional page fault.
 const STALLED_SHARE: f64 = 0.5;
 
-pub fn judge(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> Judged {
+/// A wait has another cause than the CPU's shortage when at least this share of it was filled by
+/// something else: a disk, a reply, a function. Take the shortage away, and that still is a stall.
+const WITHOUT_SHORTAGE: f64 = 0.2;
+
+/// What a wait is judged by.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub lines: &'a Timelines,
+    pub quota: &'a Quota,
+    pub groups: &'a Groups,
+}
+
+pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
     match segment.state {
         State::Running => Judged::OnCpu,
-        State::Runnable { after } => Judged::Part(runnable(quota, tid, segment, after)),
+        State::Runnable { after } => Judged::Part(runnable(known.quota, tid, segment, after)),
         State::Blocked { wait, .. } => match wait.kind {
             WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => {
                 Judged::Idle { timed: false }
@@ -127,9 +140,7 @@ pub fn judge(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> J
             WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
                 Judged::Part(direct(tid, segment))
             }
-            WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => {
-                answered(lines, quota, tid, segment)
-            }
+            WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => answered(known, tid, segment),
         },
     }
 }
@@ -183,7 +194,8 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
 }
 
 /// A wait that another thread answers.
-fn answered(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> Judged {
+fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
+    let Known { lines, quota, .. } = known;
     let State::Blocked { wait, by, release } = segment.state else {
         unreachable!("only a blocked segment is judged here");
     };
@@ -202,10 +214,17 @@ fn answered(lines: &Timelines, quota: &Quota, tid: Tid, segment: &Segment) -> Ju
         if (stalled as f64) < STALLED_SHARE * segment.ns() as f64 {
             return idle;
         }
+    } else {
+        let queues = |share: &Share| queues_for_work(share, tid, known.groups);
+        let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
+        if queued as f64 >= STALLED_SHARE * segment.ns() as f64 {
+            return idle;
+        }
+        shares.retain(|share| !queues(share));
     }
     let inferred = shares.iter().any(|share| share.inferred);
     let (leaf, hops) = match dominant(&shares) {
-        Some(share) => (leaf_of(lines, share), share.hops.clone()),
+        Some(share) => (leaf_of(lines, share, segment), share.hops.clone()),
         None => (unseen(), Vec::new()),
     };
     let cause = cause_of(quota, segment, wait.kind, wait.allocator, &leaf, &hops);
@@ -256,13 +275,33 @@ fn is_stall(share: &Share) -> bool {
     kind || share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
 }
 
-/// The share of the thread and kind that filled most.
+/// Whoever holds the lock is one of the waiter's own kind and waits for work: a pool that takes
+/// turns at one queue, one of them in front. Those behind are as idle as the first.
+fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
+    let kin = |other: Tid| other != tid && groups.of(other) == groups.of(tid);
+    let in_front = |hop: &Hop| kin(hop.tid) && hop.kind == WaitKind::Queue;
+    let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
+    let idles = matches!(
+        share.kind,
+        LeafKind::Wait(WaitKind::Queue | WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown)
+    );
+    !held_up && (share.hops.iter().any(in_front) || kin(share.tid) && idles)
+}
+
+/// The share of the thread and kind that filled most. The CPU's shortage is the answer only where
+/// it filled nearly all.
 fn dominant(shares: &[Share]) -> Option<&Share> {
     let sum = |of: &Share| -> u64 {
         let alike = |s: &&Share| (s.tid, s.kind) == (of.tid, of.kind);
         shares.iter().filter(alike).map(Share::ns).sum()
     };
-    let seen = |share: &&Share| share.kind != LeafKind::Unseen;
+    let known = |share: &&Share| share.kind != LeafKind::Unseen;
+    let runnable = |share: &&Share| share.kind == LeafKind::Runnable;
+    let all: u64 = shares.iter().map(Share::ns).sum();
+    let seen: u64 = shares.iter().filter(known).map(Share::ns).sum();
+    let short: u64 = shares.iter().filter(runnable).map(Share::ns).sum();
+    let another = (seen - short) as f64 >= WITHOUT_SHORTAGE * all as f64;
+    let seen = |share: &&Share| known(share) && !(another && runnable(share));
     let best = shares.iter().filter(seen).max_by_key(|share| sum(share))?;
     // Of its stretches, the longest has the wait with the best look at it.
     shares
@@ -271,7 +310,7 @@ fn dominant(shares: &[Share]) -> Option<&Share> {
         .max_by_key(|s| (s.stack != 0, s.ns()))
 }
 
-fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
+fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
     let mut leaf = Leaf {
         tid: share.tid,
         kind: share.kind,
@@ -291,6 +330,9 @@ fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
         if let Some(sample) = samples.get(samples.len() / 2) {
             leaf.stack = sample.stack;
             leaf.doing = sample.doing;
+        } else if share.release == 0 {
+            // Without privileges nothing is seen of a thread that is in the kernel, on a CPU.
+            leaf.held = thread.looked_at(wait.start_ns, wait.end_ns);
         }
     }
     leaf
@@ -309,6 +351,10 @@ fn cause_of(
     }
     if leaf.kind == LeafKind::Runnable {
         return cpu_cause(quota, segment.start_ns, segment.end_ns);
+    }
+    let throttled = quota.overlap_ns(segment.start_ns, segment.end_ns) * 2 >= segment.ns();
+    if leaf.kind == LeafKind::Unseen && throttled {
+        return Cause::CpuQuota;
     }
     let through_lock = hops.iter().any(|hop| hop.kind == WaitKind::Lock);
     if waited_for == WaitKind::Lock || through_lock {

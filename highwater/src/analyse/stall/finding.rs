@@ -26,6 +26,8 @@ pub struct Finding {
     pub period_ns: Option<u64>,
     pub open: bool,
     pub inferred: bool,
+    /// Most of the waits were ended by nobody seen: the culprit is inferred, or there is none.
+    pub unsure: bool,
     pub culprit: Culprit,
     /// Of the longest stall of the culprit's: who waited, and what each hop waited for.
     pub chain: Vec<Link>,
@@ -59,24 +61,35 @@ pub struct Culprit {
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
 /// whose own waits nobody feels, are left out while there are others to look at.
 pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Finding> {
+    let sizes = groups.sizes(watched);
     let background: BTreeSet<Tid> = watched
         .iter()
         .copied()
-        .filter(|tid| groups.is_background(*tid, watched))
+        .filter(|tid| groups.is_background(*tid, &sizes))
         .collect();
     let all_are = watched.iter().all(|tid| background.contains(tid));
     let felt = stalls
         .iter()
         .filter(|stall| all_are || !background.contains(&stall.tid));
-    let alone = |tid: Tid| {
-        let group = groups.of(tid);
-        watched.iter().filter(|t| groups.of(**t) == group).count() <= 1
-    };
+    let alone = |tid: Tid| groups.is_alone(tid, &sizes);
     let felt = others_first(felt.collect(), alone);
     let of_cause = sorted_by_cause(felt).into_values();
     let mut findings: Vec<Finding> = of_cause.map(finding).collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.total_ns));
+    sort(&mut findings);
     findings
+}
+
+/// Most time first; but a machine without a free CPU makes everything else longer, and is never
+/// above what would stall without it, unless that is nothing beside it.
+fn sort(findings: &mut [Finding]) {
+    const NOTHING_BESIDE: u64 = 20;
+    let starved = |finding: &Finding| finding.cause == Cause::CpuStarvation;
+    let shortage = findings.iter().filter(|f| starved(f)).map(|f| f.total_ns);
+    let shortage: u64 = shortage.sum();
+    findings.sort_by_key(|finding| {
+        let before = !starved(finding) && finding.total_ns >= shortage / NOTHING_BESIDE;
+        std::cmp::Reverse((before, finding.total_ns))
+    });
 }
 
 /// A lone thread that others wait for is a culprit; what it waits for itself is part of their rows.
@@ -95,11 +108,15 @@ type Key = (Cause, u64);
 fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let same_work = locks_that_only_queue(&stalls);
     let locks = join_locks(&stalls);
+    let allocators = locks_of_the_allocator(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
         let key = match (stall.cause, stall.leaf.kind) {
             (Cause::Lock, LeafKind::Wait(_)) if same_work.contains(&stall.object) => {
                 (of_kind(&stall.leaf), 0)
+            }
+            (Cause::Lock, _) if unknown(stall) && allocators.contains(&stall.object) => {
+                (Cause::Allocator, 0)
             }
             (Cause::Lock, _) => (Cause::Lock, locks.of(stall)),
             (Cause::Network, _) => (Cause::Network, u64::from(stall.leaf.doing)),
@@ -109,6 +126,25 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
         found.entry(key).or_default().push(stall);
     }
     found
+}
+
+/// Nobody looked at what the holder did on its CPU.
+fn unknown(stall: &Stall) -> bool {
+    !matches!(stall.leaf.kind, LeafKind::Wait(_)) && stall.leaf.stack == 0
+}
+
+/// Locks under which memory is given back: whenever the holder was seen, it mostly did that. Its
+/// shorter turns fall between two samples.
+fn locks_of_the_allocator(stalls: &[&Stall]) -> BTreeSet<u64> {
+    let mut seen: HashMap<u64, (u64, u64)> = HashMap::new();
+    for stall in stalls.iter().filter(|s| s.object != 0 && !unknown(s)) {
+        let (allocating, all) = seen.entry(stall.object).or_default();
+        *allocating += u64::from(stall.cause == Cause::Allocator) * stall.ns;
+        *all += stall.ns;
+    }
+    let most = |(_, (allocating, all)): &(u64, (u64, u64))| allocating * 2 > *all;
+    let most = seen.into_iter().filter(most);
+    most.map(|(lock, _)| lock).collect()
 }
 
 /// Slow code is told apart by the function; without a stack all of it is one.
@@ -205,9 +241,10 @@ fn finding(stalls: Vec<&Stall>) -> Finding {
         last_ns: merged.last().map_or(0, |e| e.1),
         episodes: merged.len(),
         agreeing,
-        period_ns: period_ns(&merged),
+        period_ns: period_ns(&merged).or_else(|| period_ns(&long_ones(&merged))),
         open: stalls.iter().any(|s| s.open),
         inferred: stalls.iter().filter(|s| s.inferred).count() * 2 > stalls.len(),
+        unsure: stalls.iter().filter(|s| unsure(s)).count() * 2 > stalls.len(),
         chain: chain_of(&stalls, &culprit),
         culprit,
         ran_instead: most_first(stalls.iter().map(|s| (s.leaf.after, s.ns))),
@@ -218,6 +255,19 @@ fn finding(stalls: Vec<&Stall>) -> Finding {
             .filter(|o| *o != 0)
             .collect(),
     }
+}
+
+fn unsure(stall: &Stall) -> bool {
+    stall.inferred || stall.leaf.kind == LeafKind::Unseen
+}
+
+/// The episodes at least half as long as the longest: a rhythm shows in these when there are short
+/// ones at any time between.
+fn long_ones(episodes: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let ns = |(start, end): &(u64, u64)| end - start;
+    let longest = episodes.iter().map(ns).max().unwrap_or(0);
+    let long = episodes.iter().filter(|e| ns(e) * 2 >= longest);
+    long.copied().collect()
 }
 
 /// Waits for a lock that only queues, without a single direct one beside them.

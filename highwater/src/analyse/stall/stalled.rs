@@ -7,6 +7,11 @@ use super::group::Groups;
 use super::timeline::Timelines;
 use super::walk::{Hop, LeafKind};
 
+/// Time on a CPU from which on a thread's own giving back of memory is looked for, and the samples
+/// in which it must have been seen.
+const ALLOCATING_LEAST_NS: u64 = 8_000_000;
+const ALLOCATING_SEEN: usize = 2;
+
 /// One thread, one busy period, one cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stall {
@@ -86,17 +91,24 @@ fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
     })
 }
 
-/// The thread was slow by itself: far more time on a CPU than its group ever takes.
+/// The thread was slow by itself: far more time on a CPU than its group ever takes, or in the
+/// allocator for longer than a stall is.
 fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     let limit_ns = groups.on_cpu_threshold_ns(busy.tid)?;
-    if busy.on_cpu_ns < limit_ns || busy.first {
+    let least_ns = groups.threshold_ns(busy.tid).max(ALLOCATING_LEAST_NS);
+    if busy.on_cpu_ns < limit_ns.min(least_ns) || busy.first {
         return None;
     }
     let thread = lines.thread(busy.tid)?;
     let samples: Vec<_> = thread.samples(busy.start_ns, busy.end_ns).collect();
+    let allocating: Vec<_> = samples.iter().filter(|s| s.allocator).copied().collect();
+    let in_allocator = allocating.len() * 2 > samples.len() && allocating.len() >= ALLOCATING_SEEN;
+    if busy.on_cpu_ns < limit_ns && !in_allocator {
+        return None;
+    }
+    let shown = if in_allocator { &allocating } else { &samples };
     // Without a single sample the thread was hardly on the CPU: the hypervisor had it.
-    let sample = Some(samples.get(samples.len() / 2)?);
-    let in_allocator = samples.iter().filter(|s| s.allocator).count() * 2 > samples.len();
+    let sample = Some(shown.get(shown.len() / 2)?);
     Some(Stall {
         tid: busy.tid,
         start_ns: busy.start_ns,

@@ -6,6 +6,8 @@ use super::event::{Event, StackId, TextId, Tid, Wait, WaitKind, Waker, What};
 
 /// All threads together; at about 80 bytes each, 24 MiB.
 pub const SEGMENTS_MAX: usize = 300_000;
+/// Releases kept of one lock.
+const RELEASES_MAX: usize = 16_384;
 /// Samples of stacks on a CPU kept per thread.
 const SAMPLES_MAX: usize = 4_096;
 
@@ -19,6 +21,14 @@ pub struct Segment {
 impl Segment {
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Of a wait: whether it is known what for.
+    pub fn looked_at(&self) -> Option<bool> {
+        match self.state {
+            State::Blocked { wait, .. } => Some(wait.kind != WaitKind::Unknown),
+            _ => None,
+        }
     }
 }
 
@@ -60,10 +70,21 @@ pub struct Thread {
     runnable_ns: u64,
 }
 
+/// A thread let a lock go to one that waited for it.
+#[derive(Debug, Clone, Copy)]
+pub struct Release {
+    pub at_ns: u64,
+    pub by: Tid,
+    /// Its stack then; 0 when the wait was too short for one.
+    pub stack: StackId,
+}
+
 #[derive(Debug, Default)]
 pub struct Timelines {
     threads: HashMap<Tid, Thread>,
     segments: usize,
+    /// Of each lock, who let it go and when, as far as somebody waited for it; sorted by time.
+    releases: HashMap<u64, VecDeque<Release>>,
     /// Segments forgotten because there were too many.
     pub dropped: u64,
     pub newest_ns: u64,
@@ -79,6 +100,20 @@ impl Timelines {
             born_ns: event.at_ns,
             ..Thread::default()
         });
+        if let (What::Woken { by, release }, Some((_, State::Blocked { wait, .. }))) =
+            (event.what, thread.now)
+            && let (Waker::Thread(by), WaitKind::Lock) = (by, wait.kind)
+        {
+            let releases = self.releases.entry(wait.object).or_default();
+            if releases.len() == RELEASES_MAX {
+                releases.pop_front();
+            }
+            releases.push_back(Release {
+                at_ns: event.at_ns,
+                by,
+                stack: release,
+            });
+        }
         let before = thread.runnable_ns;
         self.segments += thread.push(event.at_ns, event.what);
         self.runnable_ns += thread.runnable_ns - before;
@@ -100,11 +135,23 @@ impl Timelines {
         self.threads.get(&tid)?.before(t_ns, self.newest_ns)
     }
 
+    /// The last time before `t_ns` that a thread let the lock go to one that waited for it.
+    pub fn released(&self, lock: u64, t_ns: u64) -> Option<Release> {
+        let releases = self.releases.get(&lock)?;
+        let before = releases.partition_point(|r| r.at_ns < t_ns);
+        releases.get(before.checked_sub(1)?).copied()
+    }
+
     /// Forgets what ended before `t_ns`, and threads that ended before it.
     pub fn forget_before(&mut self, t_ns: u64) {
         for thread in self.threads.values_mut() {
             self.segments -= thread.forget_before(t_ns);
         }
+        for releases in self.releases.values_mut() {
+            let old = releases.partition_point(|r| r.at_ns < t_ns);
+            releases.drain(..old);
+        }
+        self.releases.retain(|_, releases| !releases.is_empty());
         self.threads
             .retain(|_, thread| thread.ended_ns.is_none_or(|end| end >= t_ns));
     }
@@ -144,6 +191,17 @@ impl Thread {
             .iter()
             .skip(from)
             .take_while(move |s| s.at_ns <= end_ns)
+    }
+
+    /// The stack of its last wait that was looked at and lies in `[start_ns, end_ns]`; 0 without.
+    pub fn looked_at(&self, start_ns: u64, end_ns: u64) -> StackId {
+        let inside = |s: &&Segment| s.end_ns >= start_ns;
+        let waits = self.done.iter().rev().skip_while(|s| s.start_ns > end_ns);
+        let stacks = waits.take_while(inside).map(|s| match s.state {
+            State::Blocked { wait, .. } => wait.stack,
+            _ => 0,
+        });
+        stacks.into_iter().find(|stack| *stack != 0).unwrap_or(0)
     }
 
     fn before(&self, t_ns: u64, newest_ns: u64) -> Option<Segment> {
@@ -268,6 +326,7 @@ impl Thread {
                 ));
             }
             Some((since, State::Blocked { wait, by, release })) => {
+                self.fill_between(since, look);
                 let wait = joined(wait, look);
                 self.now = Some((since, State::Blocked { wait, by, release }));
             }
@@ -284,6 +343,35 @@ impl Thread {
                 }
             }
             None => {}
+        }
+    }
+
+    /// Waits that nobody looked at, between two at a device that follow closely, were there too.
+    fn fill_between(&mut self, since_ns: u64, look: Wait) {
+        const CLOSELY_NS: u64 = 30_000_000;
+        let device = |kind| matches!(kind, WaitKind::Disk | WaitKind::Fault);
+        if !device(look.kind) {
+            return;
+        }
+        let waits = |s: &Segment| match s.state {
+            State::Blocked { wait, .. } => Some(wait.kind),
+            _ => None,
+        };
+        let near = |s: &&Segment| s.end_ns + CLOSELY_NS >= since_ns;
+        let recent = self.done.iter().rev().take_while(near);
+        let kinds = recent
+            .enumerate()
+            .filter_map(|(at, s)| Some((at, waits(s)?)));
+        let looked = kinds
+            .into_iter()
+            .find(|(_, kind)| *kind != WaitKind::Unknown);
+        let Some((back, _)) = looked.filter(|(_, kind)| *kind == look.kind) else {
+            return;
+        };
+        for segment in self.done.iter_mut().rev().take(back) {
+            if let State::Blocked { wait, .. } = &mut segment.state {
+                *wait = joined(*wait, look);
+            }
         }
     }
 

@@ -96,7 +96,7 @@ pub fn walk(
         release,
         held: 0,
     };
-    walker.blame(first, wait.object, start_ns, end_ns);
+    walker.holders(first, wait, start_ns, end_ns);
     walker.shares
 }
 
@@ -111,6 +111,23 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
+    /// Hands out `[start_ns, t_ns]` of a wait for a lock or condition. Whoever let a lock go to
+    /// another waiter in between held it until then, and the one that let it go last only since.
+    fn holders(&mut self, mut tid: Tid, wait: &Wait, start_ns: u64, mut t_ns: u64) {
+        let release = self.release;
+        while wait.kind == WaitKind::Lock && wait.object != 0 && self.steps < STEPS_MAX {
+            let earlier = self.lines.released(wait.object, t_ns);
+            let Some(earlier) = earlier.filter(|r| r.at_ns > start_ns) else {
+                break;
+            };
+            self.blame(tid, wait.object, earlier.at_ns, t_ns);
+            (tid, t_ns) = (earlier.by, earlier.at_ns);
+            self.release = earlier.stack;
+        }
+        self.blame(tid, wait.object, start_ns, t_ns);
+        self.release = release;
+    }
+
     /// Hands out `[start_ns, t_ns]` from the end, asking `tid`, which had or answers `object`.
     fn blame(&mut self, mut tid: Tid, object: u64, start_ns: u64, mut t_ns: u64) {
         let depth = self.hops.len();
@@ -155,7 +172,7 @@ impl Walker<'_> {
                                 self.held = self.release;
                             }
                             let outer = std::mem::replace(&mut self.release, release);
-                            self.blame(next, wait.object, from, t_ns);
+                            self.holders(next, &wait, from, t_ns);
                             self.release = outer;
                             self.hops.truncate(depth);
                         }

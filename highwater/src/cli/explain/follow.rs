@@ -14,6 +14,7 @@ use crate::cli::run::progress::Progress;
 use crate::observe::clock::read_ns;
 use crate::observe::fact::library::Libraries;
 use crate::observe::heap::family::{Member, descendants, read_everyone};
+use crate::observe::heap::graph::Survey;
 use crate::observe::heap::inhabitants::Inhabitants;
 use crate::observe::heap::symbols::{Frame, Symbols};
 use crate::observe::heap::{HeapLook, HeapReader};
@@ -26,12 +27,6 @@ const REST: u32 = 4;
 
 /// Processes that are followed.
 const PROCESSES_MAX: usize = 256;
-
-/// Blocks that are asked after at each of the sites that grow most.
-const ASKED_PER_SITE: usize = 48;
-const SITES_ASKED: usize = 8;
-/// The last pointer to a young block may lie in a register, or the block's owner be on its way.
-const ASKED_AGE_MIN_S: f64 = 2.0;
 
 /// One process under observation.
 pub struct Tracked {
@@ -49,6 +44,8 @@ pub struct Tracked {
     pub frames: BTreeMap<u64, Vec<Frame>>,
     /// (lost, asked) by stack.
     pub lost: BTreeMap<u64, (usize, usize)>,
+    /// Of glibc's heap, and when (CLOCK_MONOTONIC).
+    pub survey: Option<(u64, Survey)>,
     begin_s: f64,
 }
 
@@ -96,7 +93,7 @@ impl Follower {
         loop {
             let begin = Instant::now();
             let cost = self.cost;
-            let alive = self.look_at_all(&mut known)?;
+            let alive = self.look_at_all(&mut known, launched.is_some())?;
             let ended = launched
                 .as_mut()
                 .is_some_and(|launched| launched.has_ended());
@@ -139,9 +136,18 @@ impl Follower {
     }
 
     /// Looks at every member that lives; their number.
-    fn look_at_all(&mut self, known: &mut Vec<Member>) -> anyhow::Result<usize> {
+    fn look_at_all(&mut self, known: &mut Vec<Member>, launched: bool) -> anyhow::Result<usize> {
         let everyone = read_everyone(&self.root)?;
         let mut members = descendants(&everyone, self.first);
+        if launched {
+            // A daemon whose parent left before we saw it is ours now: we are the subreaper.
+            let own = std::process::id() as i32;
+            members.extend(
+                descendants(&everyone, own)
+                    .into_iter()
+                    .filter(|m| m.pid != own),
+            );
+        }
         // A descendant whose parent has ended belongs to us (subreaper) or to init now.
         members.extend(known.iter().filter(|m| {
             everyone
@@ -260,6 +266,7 @@ impl Tracked {
             ended: false,
             frames: BTreeMap::new(),
             lost: BTreeMap::new(),
+            survey: None,
             begin_s,
         })
     }
@@ -275,6 +282,7 @@ impl Tracked {
             self.history = History::default();
             self.frames.clear();
             self.lost.clear();
+            self.survey = None;
             self.begin_s = at_s;
             self.command = self.reader.command();
             self.preloads = self.reader.preloads();
@@ -327,47 +335,11 @@ impl Tracked {
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0));
         for (_, stack) in wanted.into_iter().take(most) {
             if let Some(site) = probe.stacks.get(&stack) {
-                let frames = self.symbols.frames(&self.look.areas, &site.addresses, true);
+                let frames =
+                    self.symbols
+                        .frames(&self.look.areas, &probe.objects, &site.addresses, true);
                 self.frames.insert(stack, frames);
             }
-        }
-    }
-
-    /// For the sites that grow most: whether anything still points to their older blocks.
-    pub fn ask_after_blocks(&mut self) {
-        let Some(probe) = &self.look.probe else {
-            return;
-        };
-        let Some(window) = self.history.window() else {
-            return;
-        };
-        let mut growths = self.history.heap_sites(window, &self.look);
-        growths.retain(|site| site.grows());
-        growths.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
-        let mut stacks = Vec::new();
-        let mut blocks = Vec::new();
-        for site in growths.iter().take(SITES_ASKED) {
-            let age_s = |time_ns: u64| self.look.time_ns.saturating_sub(time_ns) as f64 / 1e9;
-            let old = probe.blocks.iter().filter(|block| {
-                block.stack == site.stack && age_s(block.time_ns) >= ASKED_AGE_MIN_S
-            });
-            for block in old.take(ASKED_PER_SITE) {
-                stacks.push(site.stack);
-                blocks.push((block.address, block.usable_bytes));
-            }
-        }
-        let Some(referenced) = self.reader.find_referenced(&self.look, &blocks) else {
-            return;
-        };
-        // A process that ended meanwhile points to nothing any more: that would prove nothing.
-        if self.reader.look().is_err() {
-            return;
-        }
-        self.lost.clear();
-        for (stack, referenced) in stacks.into_iter().zip(referenced) {
-            let (lost, asked) = self.lost.entry(stack).or_default();
-            *lost += usize::from(!referenced);
-            *asked += 1;
         }
     }
 }

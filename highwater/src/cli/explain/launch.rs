@@ -9,12 +9,18 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process_group, set_child_subreaper};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group, set_child_subreaper};
 
 use crate::observe::fact::program::{Program, preload_problem, read_program};
+use crate::observe::heap::family::{descendants, read_everyone};
+use crate::observe::proc::ProcRoot;
 
 /// File name of the probe's library.
 pub const LIBRARY: &str = "libhighwater_probe.so";
+
+/// Asks CPython, from 3.12 on, to give each Python function machine code of its own and to write its name to
+/// `/tmp/perf-PID.map`; nothing else reads it.
+const PYTHON_NAMES: &str = "PYTHONPERFSUPPORT";
 
 /// How long the program may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
@@ -43,6 +49,9 @@ impl Launched {
         if std::io::stdin().is_terminal() {
             // A background group that reads from the terminal would be stopped.
             start.stdin(Stdio::null());
+        }
+        if std::env::var_os(PYTHON_NAMES).is_none() {
+            start.env(PYTHON_NAMES, "1");
         }
         if let Some(library) = library.filter(|_| without_probe.is_none()) {
             start.env(
@@ -86,6 +95,36 @@ impl Launched {
         if self.status.is_none() {
             self.status = self.child.wait().ok();
         }
+        end_left_behind();
+    }
+}
+
+/// Ends what left the program's group, a daemon for one: as its subreaper we are its parent now.
+fn end_left_behind() {
+    let own = std::process::id() as i32;
+    let left = || {
+        let everyone = read_everyone(&ProcRoot::default()).unwrap_or_default();
+        let all = descendants(&everyone, own).into_iter();
+        let pids = all.filter(|member| member.pid != own);
+        pids.filter_map(|member| Pid::from_raw(member.pid))
+            .collect::<Vec<Pid>>()
+    };
+    let begin = Instant::now();
+    let mut signal = Signal::TERM;
+    while begin.elapsed() < 2 * GRACE {
+        let left = left();
+        if left.is_empty() {
+            return;
+        }
+        for pid in left {
+            let _ = kill_process(pid, signal);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        signal = if begin.elapsed() > GRACE {
+            Signal::KILL
+        } else {
+            Signal::TERM
+        };
     }
 }
 

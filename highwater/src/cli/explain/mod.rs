@@ -3,6 +3,7 @@
 mod conclude;
 mod follow;
 pub mod launch;
+mod lost;
 mod output;
 pub mod series;
 

@@ -12,8 +12,9 @@ use crate::subject::{Role as SubjectRole, Who};
 const SERIES_FACT: &str = "series";
 /// A successor may have started this long before the last sample of the one before it: clocks differ.
 const SLACK_S: f64 = 5.0;
-/// Replicas of one run; more are left out and it is said.
+/// Replicas of one run, and restarts of one replica; more are left out and it is said.
 const REPLICAS_MAX: usize = 2000;
+const RESTARTS_MAX: u32 = 1000;
 
 /// One replica, with its newest incarnation.
 #[derive(Debug, Clone)]
@@ -111,19 +112,15 @@ impl Book {
         if let Some(at) = self.replicas.iter().position(is_it) {
             return Ok(Some(at));
         }
-        if self.replicas.len() == REPLICAS_MAX {
-            if !std::mem::replace(&mut self.left_out, true) {
-                let words = format!(
-                    "more than {REPLICAS_MAX} processes match: the rest is left out; match fewer"
-                );
-                say(recorder, begun, None, EventKind::Degraded, words)?;
-            }
-            return Ok(None);
-        }
         let before = self.replicas.iter().position(|r| {
             let ended = seen.identity.start_s >= r.last_s - SLACK_S;
             r.who.arm == seen.arm && r.identity.labels == seen.identity.labels && ended
         });
+        let restarts = before.map_or(0, |at| self.replicas[at].who.incarnation);
+        let too_many = before.is_none() && self.replicas.len() == REPLICAS_MAX;
+        if too_many || restarts == RESTARTS_MAX {
+            return self.leave_out(recorder, begun).map(|()| None);
+        }
         let who = match before {
             Some(at) => {
                 let old = &self.replicas[at];
@@ -138,6 +135,17 @@ impl Book {
             }
         };
         self.begin(recorder, seen, who, begun).map(Some)
+    }
+
+    fn leave_out(&mut self, recorder: &mut Recorder, begun: TimeNs) -> Result<()> {
+        if std::mem::replace(&mut self.left_out, true) {
+            return Ok(());
+        }
+        let words = format!(
+            "more than {REPLICAS_MAX} processes match, or one was started more than {RESTARTS_MAX} times: the rest \
+             is left out; match fewer"
+        );
+        say(recorder, begun, None, EventKind::Degraded, words)
     }
 
     /// Writes down a process that was not known.

@@ -17,6 +17,13 @@ const HOLE: f64 = 2.5;
 pub struct Rhythm {
     last_slot: Option<i64>,
     gaps: VecDeque<i64>,
+}
+
+/// Looks that are missing between two that are not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hole {
+    pub from: i64,
+    pub to: i64,
     pub missing: u64,
 }
 
@@ -31,22 +38,23 @@ impl Rhythm {
         Some(sorted[sorted.len() / 2] as f64)
     }
 
-    /// A look with samples; the value is how many before it are missing.
-    pub fn look(&mut self, slot: i64) -> u64 {
-        let gap = self.last_slot.map(|last| slot - last);
-        self.last_slot = Some(slot);
-        let Some(gap) = gap else { return 0 };
-        let usual = self.usual();
-        if let Some(usual) = usual.filter(|usual| gap as f64 > HOLE * usual) {
+    /// A look with samples; the value is the hole before it, if there is one.
+    pub fn look(&mut self, slot: i64) -> Option<Hole> {
+        let from = self.last_slot.replace(slot)?;
+        let gap = slot - from;
+        if let Some(usual) = self.usual().filter(|usual| gap as f64 > HOLE * usual) {
             let missing = (gap as f64 / usual).round() as u64 - 1;
-            self.missing += missing;
-            return missing;
+            return Some(Hole {
+                from,
+                to: slot,
+                missing,
+            });
         }
         self.gaps.push_back(gap);
         if self.gaps.len() > GAPS_KEPT {
             self.gaps.pop_front();
         }
-        0
+        None
     }
 }
 
@@ -83,14 +91,17 @@ impl Outage {
     }
 }
 
-/// What is said of looks that no store holds.
-pub fn missing_words(missing: u64, from_s: f64, to_s: f64) -> String {
-    format!(
-        "{missing} looks are missing, from {} to {} after the beginning: the store holds no samples of that time \
-         (was it down, or did nothing scrape the hosts?)",
-        written::seconds(from_s),
-        written::seconds(to_s)
-    )
+impl Hole {
+    /// `interval_s` from slot to slot; slot 0 is the beginning of the run.
+    pub fn words(&self, interval_s: f64) -> String {
+        format!(
+            "{} looks are missing, from {} to {} after the beginning: the store holds no samples of that time (was it \
+             down, or did nothing scrape the hosts?)",
+            self.missing,
+            written::seconds(self.from as f64 * interval_s),
+            written::seconds(self.to as f64 * interval_s)
+        )
+    }
 }
 
 #[cfg(test)]
@@ -100,11 +111,16 @@ mod tests {
     #[test]
     fn a_hole_is_counted_and_a_slow_scrape_is_none() {
         let mut every_third = Rhythm::default();
-        let missing: u64 = (0..40).map(|n| every_third.look(3 * n)).sum();
-        assert_eq!((missing, every_third.usual()), (0, Some(3.0)));
+        assert!((0..40).all(|n| every_third.look(3 * n).is_none()));
+        assert_eq!(every_third.usual(), Some(3.0));
         // A scrape that came a little late.
-        assert_eq!(every_third.look(3 * 39 + 4), 0);
-        assert_eq!(every_third.look(3 * 39 + 4 + 30), 9);
-        assert_eq!(every_third.missing, 9);
+        let last = 3 * 39 + 4;
+        assert_eq!(every_third.look(last), None);
+        let hole = every_third.look(last + 30).unwrap();
+        assert_eq!((hole.from, hole.missing), (last, 9));
+        assert!(
+            hole.words(1.0)
+                .starts_with("9 looks are missing, from 2 min 1 s")
+        );
     }
 }

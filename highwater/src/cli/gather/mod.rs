@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use rustix::process::getppid;
 
 use self::book::{Appeared, Book, say};
-use self::gap::{Outage, Rhythm, missing_words};
+use self::gap::{Hole, Outage, Rhythm};
 use self::store::Store;
 use super::exit;
 use crate::observe::clock::{Clock, RealClock};
@@ -29,7 +29,7 @@ use crate::subject::experiment::Experiment;
 
 /// A look is written so long after its time: a scrape takes a while until it can be read.
 const SETTLE_NS: i64 = 3_000_000_000;
-/// What is not in the store by then is not waited for. VictoriaMetrics hides the newest 30 s.
+/// What is not in the store by then is not waited for: a scrape may take its time, and a store its own to show it.
 const LATE_NS: i64 = 60_000_000_000;
 /// Of a longer stretch, as after an outage, so much is read at once.
 const STRETCH_NS: i64 = 900_000_000_000;
@@ -156,7 +156,7 @@ impl Gather {
         let until = self.complete(&found, to_ns, is_history || last);
         let looks = match self.write(&found, until) {
             Ok(looks) => looks,
-            Err(error) => return self.is_full(error).map(|()| false),
+            Err(error) => return self.may_pass(error).map(|()| false),
         };
         if let Some(outage) = self.outage.take() {
             say(
@@ -192,9 +192,8 @@ impl Gather {
         let mut looks = 0;
         for (number, mut slot) in slots {
             self.add_own(number, &mut slot);
-            let missing = self.rhythm.look(number);
-            if missing > 0 {
-                slot.events.push(self.hole(number, missing));
+            if let Some(hole) = self.rhythm.look(number) {
+                slot.events.push(self.hole(hole));
             }
             self.recorder.look(&Look {
                 time: TimeNs(self.grid.time_ns(number)),
@@ -287,14 +286,12 @@ impl Gather {
         })
     }
 
-    fn hole(&self, number: i64, missing: u64) -> Event {
-        let second = |slot: i64| (self.grid.time_ns(slot) - self.begun.0) as f64 / 1e9;
-        let words = missing_words(missing, second(self.written), second(number));
+    fn hole(&self, hole: Hole) -> Event {
         Event {
-            time: TimeNs(self.grid.time_ns(number)),
+            time: TimeNs(self.grid.time_ns(hole.to)),
             process: None,
             kind: EventKind::Degraded,
-            words,
+            words: hole.words(self.experiment.interval.as_secs_f64()),
         }
     }
 
@@ -383,11 +380,11 @@ impl Gather {
         Ok(())
     }
 
-    /// A full disk is said once and delays looks: they are read again when it has room.
-    fn is_full(&mut self, error: anyhow::Error) -> Result<()> {
+    /// A full disk, or one that stands still, is said once and delays looks: they are read again when it has room.
+    fn may_pass(&mut self, error: anyhow::Error) -> Result<()> {
         let full = error
             .downcast_ref::<RecordError>()
-            .is_some_and(RecordError::is_full);
+            .is_some_and(RecordError::may_pass);
         if !full {
             return Err(error);
         }

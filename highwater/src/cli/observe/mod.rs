@@ -119,7 +119,8 @@ fn tell(args: &ObserveArgs, bound: SocketAddr, count: usize) {
             "processes": count,
             "interval_s": args.interval.as_secs_f64(),
         });
-        println!("{line}");
+        // Whoever started this may have stopped reading; the endpoint is there all the same.
+        let _ = writeln!(std::io::stdout(), "{line}");
     } else {
         anstream::eprintln!("highwater: {count} processes at {url}");
     }

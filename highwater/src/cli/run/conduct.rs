@@ -390,7 +390,11 @@ impl Conduct<'_> {
                 .tell(Duration::ZERO, self.experiment.duration, &words);
         };
         let done = Duration::from_nanos((now.0 - settled.0).max(0) as u64) + self.already;
-        let mut words = format!("{up} processes, {} looks", state.looks);
+        // Which processes run on other hosts is the collector's to know.
+        let mut words = match self.experiment.subject.kind {
+            SubjectKind::Remote => format!("{} looks", state.looks),
+            _ => format!("{up} processes, {} looks", state.looks),
+        };
         if let Some(deciding) = &self.deciding {
             words += &format!(", {}", deciding.words());
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::conduct::{Conduct, Guarding, State};
 use super::revert::{Reach, Undone};
 use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use crate::subject::experiment::SubjectKind;
 use crate::subject::placeholder::Values;
 use crate::subject::{Happening, Role as SubjectRole, What, Who};
 
@@ -76,6 +77,7 @@ impl Conduct<'_> {
         self.progress
             .say(&format!("highwater: arm {arm} is aborted: {why}{after}"));
         let who = first_of(arm);
+        self.remember_remote()?;
         let words = format!("arm {arm} aborted: {why}{after}");
         self.journal
             .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
@@ -85,6 +87,24 @@ impl Conduct<'_> {
         }
         self.subject.stop_arm(arm, why);
         state.aborted.insert(arm.to_owned(), why.to_owned());
+        Ok(())
+    }
+
+    /// Rows of processes on other hosts are the collector's: without them an event of an arm would belong to nobody.
+    fn remember_remote(&mut self) -> anyhow::Result<()> {
+        if self.experiment.subject.kind != SubjectKind::Remote {
+            return Ok(());
+        }
+        let rows = self.reader.processes()?.into_iter();
+        for row in rows.filter(|row| row.role == Role::Subject) {
+            let who = Who {
+                arm: row.arm,
+                replica: row.replica,
+                incarnation: row.incarnation,
+                role: SubjectRole::Subject,
+            };
+            self.journal.remember(who, row.id);
+        }
         Ok(())
     }
 

@@ -154,7 +154,8 @@ impl Journal {
         self.flush()
     }
 
-    /// Writes what waits. A full disk is no error: it is said once, and tried again at the next call.
+    /// Writes what waits. A full disk, or one that stands still, is no error: it is said once, and tried again at
+    /// the next call.
     pub fn flush(&mut self) -> Result<(), RecordError> {
         while let Some(row) = self.waiting.front().cloned() {
             match self.write(&row) {
@@ -162,7 +163,7 @@ impl Journal {
                     self.waiting.pop_front();
                     self.full = false;
                 }
-                Err(error) if error.is_full() => {
+                Err(error) if error.may_pass() => {
                     if !std::mem::replace(&mut self.full, true) {
                         anstream::eprintln!("highwater: {error}");
                     }

@@ -12,7 +12,7 @@ use crate::units::written;
 
 /// Samples of this much time before now say what there is.
 const WINDOW_MS: i64 = 300_000;
-/// Samples older than this, beyond the usual gap between them, are not fresh. VictoriaMetrics hides the newest 30 s.
+/// Samples older than this, beyond the usual gap between them, are not fresh.
 const STALE_S: f64 = 60.0;
 
 /// Asks the store. The value are warnings.

@@ -39,6 +39,10 @@ pub struct Walked {
     pub occupied: PageBits,
     /// Bytes of blocks in use that lie on present pages.
     pub in_use_bytes: u64,
+    /// Bytes, and pages, of blocks that look like free ones of a thread's list, or like blocks that were
+    /// handed out from there and never written: nothing in the heap itself tells.
+    pub doubtful_bytes: u64,
+    pub doubtful: PageBits,
     /// Blocks in use, by size, as (size, count).
     pub classes: BTreeMap<u64, u64>,
     /// The walk reached the end.
@@ -55,6 +59,16 @@ pub enum Kind {
     Mapped,
 }
 
+/// Blocks that are listed one by one; a larger heap is only walked.
+pub const BLOCKS_MAX: usize = 4_000_000;
+
+/// A block in use: where its header begins, and its size with the header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Chunk {
+    pub start: u64,
+    pub bytes: u64,
+}
+
 /// All that glibc was found to hold.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Walk {
@@ -67,6 +81,32 @@ pub struct Walk {
 
 /// Walks every heap among the areas.
 pub fn walk(memory: &dyn Memory, areas: &[Area], present: &HashMap<u64, PageBits>) -> Walk {
+    walk_with(memory, areas, present, &mut |_| {})
+}
+
+/// Every block in use, ordered by address, with the walk. `None`: too many, or none.
+pub fn list(
+    memory: &dyn Memory,
+    areas: &[Area],
+    present: &HashMap<u64, PageBits>,
+) -> Option<(Walk, Vec<Chunk>)> {
+    let mut chunks = Vec::new();
+    let mut note = |chunk| {
+        if chunks.len() <= BLOCKS_MAX {
+            chunks.push(chunk);
+        }
+    };
+    let walk = walk_with(memory, areas, present, &mut note);
+    chunks.sort_unstable();
+    (!chunks.is_empty() && chunks.len() <= BLOCKS_MAX).then_some((walk, chunks))
+}
+
+fn walk_with(
+    memory: &dyn Memory,
+    areas: &[Area],
+    present: &HashMap<u64, PageBits>,
+    note: &mut dyn FnMut(Chunk),
+) -> Walk {
     let mut walk = Walk {
         complete: true,
         ..Walk::default()
@@ -93,7 +133,7 @@ pub fn walk(memory: &dyn Memory, areas: &[Area], present: &HashMap<u64, PageBits
             area,
             present: bits,
         }
-        .walk(is_main);
+        .walk(is_main, note);
         budget -= spans
             .iter()
             .map(|span| span.occupied.bytes())
@@ -112,14 +152,15 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    fn walk(&self, is_main: bool) -> Vec<Walked> {
+    fn walk(&self, is_main: bool, note: &mut dyn FnMut(Chunk)) -> Vec<Walked> {
         if is_main {
-            return vec![self.walk_main()];
+            return vec![self.walk_main(note)];
         }
         let mut spans = Vec::new();
         let mut at = self.area.start;
         while at < self.area.end {
-            let found = self.walk_arena(at).or_else(|| self.walk_mapped(at));
+            let found = self.walk_arena(at, note);
+            let found = found.or_else(|| self.walk_mapped(at, note));
             let Some(span) = found else { break };
             at = span.end;
             spans.push(span);
@@ -128,11 +169,11 @@ impl Walker<'_> {
     }
 
     /// The heap that brk grows. A static program has its thread-local data in front of the blocks.
-    fn walk_main(&self) -> Walked {
+    fn walk_main(&self, note: &mut dyn FnMut(Chunk)) -> Walked {
         let (start, end) = (self.area.start, self.area.end);
         let most = end.min(start + STATIC_DATA_BYTES_MAX);
         let first = self.first_block(start, most, end).unwrap_or(start);
-        let mut span = self.walk_blocks(first, end, Kind::Main);
+        let mut span = self.walk_blocks(first, end, Kind::Main, note);
         span.start = start;
         span.occupied = widened(&span.occupied, start, first, end);
         span
@@ -140,7 +181,7 @@ impl Walker<'_> {
 
     /// An arena's heap begins with {arena, previous heap, size, size with rights, ...}; the first
     /// heap of an arena has the arena itself behind that header.
-    fn walk_arena(&self, at: u64) -> Option<Walked> {
+    fn walk_arena(&self, at: u64, note: &mut dyn FnMut(Chunk)) -> Option<Walked> {
         if !at.is_multiple_of(ARENA_BYTES) || !self.present.has(at) {
             return None;
         }
@@ -157,7 +198,7 @@ impl Walker<'_> {
         }
         let end = (at + bytes).min(self.area.end);
         let first = self.first_of_arena(at, arena)?;
-        let mut span = self.walk_blocks(first, end, Kind::Arena);
+        let mut span = self.walk_blocks(first, end, Kind::Arena, note);
         span.start = at;
         span.occupied = widened(&span.occupied, at, first, end);
         Some(span)
@@ -203,7 +244,7 @@ impl Walker<'_> {
     }
 
     /// A large block mapped by itself: {0 or the padding in front, size | 2}.
-    fn walk_mapped(&self, at: u64) -> Option<Walked> {
+    fn walk_mapped(&self, at: u64, note: &mut dyn FnMut(Chunk)) -> Option<Walked> {
         if !self.present.has(at) {
             return None;
         }
@@ -216,6 +257,10 @@ impl Walker<'_> {
             && size > 0
             && end <= self.area.end;
         plausible.then(|| {
+            note(Chunk {
+                start: at,
+                bytes: size,
+            });
             let mut occupied = PageBits::new(at, end);
             occupied.set(at, end);
             Walked {
@@ -226,11 +271,12 @@ impl Walker<'_> {
                 in_use_bytes: self.present.bytes_in(at, end),
                 classes: BTreeMap::from([(size, 1)]),
                 complete: true,
+                ..Walked::default()
             }
         })
     }
 
-    fn walk_blocks(&self, start: u64, end: u64, kind: Kind) -> Walked {
+    fn walk_blocks(&self, start: u64, end: u64, kind: Kind, note: &mut dyn FnMut(Chunk)) -> Walked {
         let mut span = Walked {
             start,
             end,
@@ -240,8 +286,23 @@ impl Walker<'_> {
         };
         let mut window = Window::new(self.memory, self.present, end);
         let mut at = start;
-        while let Some((size, in_use)) = window.block(at, start) {
-            if in_use {
+        while let Some((size, use_of)) = window.block(at, start) {
+            if use_of == Use::Doubtful {
+                if span.doubtful_bytes == 0 {
+                    span.doubtful = PageBits::new(start & !(PAGE_BYTES - 1), end);
+                }
+                note(Chunk {
+                    start: at,
+                    bytes: size,
+                });
+                span.doubtful.set(at, at + size);
+                span.doubtful_bytes += size;
+            }
+            if use_of == Use::InUse {
+                note(Chunk {
+                    start: at,
+                    bytes: size,
+                });
                 span.occupied.set(at, at + size);
                 span.in_use_bytes += self.present_bytes(at, size);
                 *span.classes.entry(size).or_default() += 1;
@@ -281,6 +342,15 @@ const GROWN_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes of the subject that are held at a time.
 const WINDOW_BYTES: u64 = 4 << 20;
+
+/// What a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    InUse,
+    Free,
+    /// See [`Walked::doubtful`].
+    Doubtful,
+}
 
 /// A window over a heap that moves forward.
 struct Window<'a> {
@@ -333,8 +403,8 @@ impl<'a> Window<'a> {
         read
     }
 
-    /// (size, in use) of the block at an address.
-    fn block(&mut self, at: u64, start: u64) -> Option<(u64, bool)> {
+    /// Size and use of the block at an address.
+    fn block(&mut self, at: u64, start: u64) -> Option<(u64, Use)> {
         if at + 16 > self.end {
             return None;
         }
@@ -351,14 +421,21 @@ impl<'a> Window<'a> {
             return None;
         }
         if next >= self.end || size < BLOCK_BYTES_MIN {
-            return Some((size, false));
+            return Some((size, Use::Free));
         }
         // The last word of the heap may lie on a page that is not there: then nothing is behind.
         let in_use = self
             .word(next + 8)
             .is_some_and(|word| word & IN_USE_BEFORE != 0);
-        let in_use = in_use && !self.is_cached(at, size, start);
-        Some((size, in_use))
+        let cached = in_use && self.is_cached(at, size, start);
+        // What a thread's list hands out has its second word cleared, and its first left as it was.
+        let cleared = cached && self.word(at + 24) == Some(0);
+        let use_of = match (in_use, cached, cleared) {
+            (false, ..) | (_, true, false) => Use::Free,
+            (_, true, true) => Use::Doubtful,
+            (true, false, _) => Use::InUse,
+        };
+        Some((size, use_of))
     }
 
     /// Whether a block that looks in use lies in a list of free ones: its first word is then a
@@ -395,79 +472,4 @@ impl<'a> Window<'a> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A heap in a vector, at a made-up address.
-    struct Fake(u64, Vec<u8>);
-
-    impl Memory for Fake {
-        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let at = usize::try_from(address.checked_sub(self.0)?).ok()?;
-            out.copy_from_slice(self.1.get(at..at.checked_add(out.len())?)?);
-            Some(())
-        }
-    }
-
-    const BASE: u64 = 0x5555_0000_0000;
-
-    fn heap(blocks: &[(u64, u64)], bytes: u64) -> (Fake, Area, HashMap<u64, PageBits>) {
-        let mut memory = vec![0; bytes as usize];
-        let mut at = 0u64;
-        for &(size, flags) in blocks {
-            let word = (size | flags).to_le_bytes();
-            memory[at as usize + 8..at as usize + 16].copy_from_slice(&word);
-            memory[at as usize + 16] = 7; // no mangled pointer
-            at += size;
-        }
-        assert_eq!(at, bytes, "the blocks fill the heap");
-        let area = Area {
-            start: BASE,
-            end: BASE + bytes,
-            readable: true,
-            writable: true,
-            name: "[heap]".into(),
-            rss_bytes: bytes,
-            ..Area::default()
-        };
-        let mut present = PageBits::new(area.start, area.end);
-        present.set(area.start, area.end);
-        (Fake(BASE, memory), area, HashMap::from([(BASE, present)]))
-    }
-
-    #[test]
-    fn blocks_in_use_are_told_from_free_ones() {
-        // In use, free of three pages, in use, the top.
-        let blocks = [(0x40, 1), (0x3000, 1), (0x40, 0), (0x2f80, 1)];
-        let (memory, area, present) = heap(&blocks, 0x6000);
-        let walk = walk(&memory, &[area], &present);
-        let span = &walk.spans[0];
-        assert!(walk.complete && span.complete);
-        assert_eq!(span.in_use_bytes, 0x80);
-        assert_eq!(span.classes, BTreeMap::from([(0x40, 2)]));
-        assert_eq!(
-            span.occupied.runs(),
-            [(BASE, BASE + 0x1000), (BASE + 0x3000, BASE + 0x4000)]
-        );
-    }
-
-    #[test]
-    fn a_block_in_a_free_list_is_not_in_use() {
-        let blocks = [(0x40, 1), (0x40, 1), (0x1f80, 1)];
-        let (mut memory, area, present) = heap(&blocks, 0x2000);
-        let mangled = (BASE + 0x50) >> 12;
-        memory.1[0x50..0x58].copy_from_slice(&mangled.to_le_bytes());
-        let walk = walk(&memory, &[area], &present);
-        assert_eq!(walk.spans[0].in_use_bytes, 0x40);
-    }
-
-    #[test]
-    fn a_size_that_cannot_be_ends_the_walk() {
-        let (mut memory, area, present) = heap(&[(0x40, 1), (0xfc0, 1)], 0x1000);
-        memory.1[0x48] = 0xf9;
-        memory.1[0x4f] = 0xff;
-        let walk = walk(&memory, &[area], &present);
-        assert!(!walk.complete && !walk.spans[0].complete);
-        assert_eq!(walk.spans[0].in_use_bytes, 0x40);
-    }
-}
+mod tests;

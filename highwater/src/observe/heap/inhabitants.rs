@@ -102,9 +102,10 @@ const MARKS: [(&str, &str); 22] = [
 ];
 
 /// Texts that only one allocator holds, for a program without symbols.
-const TEXTS: [(&[u8], &str); 4] = [
+const TEXTS: [(&[u8], &str); 5] = [
     (b"<jemalloc>: ", "jemalloc"),
     (b"MIMALLOC_", "mimalloc"),
+    (b"mimalloc: ", "mimalloc"),
     (b"TCMALLOC_", "tcmalloc"),
     (b"GLIBC_TUNABLES", "glibc"),
 ];

@@ -2,6 +2,7 @@
 
 pub mod family;
 pub mod glibc;
+pub mod graph;
 pub mod huge;
 pub mod inhabitants;
 pub mod pages;
@@ -27,7 +28,7 @@ use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use pages::PageBits;
 use probe::ProbeLook;
 use smaps::Area;
-use stacks::{Scene, Stacks};
+use stacks::{Scene, StackArea, Stacks};
 
 /// All that one look brings. Bytes; times in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +37,8 @@ pub struct HeapLook {
     pub areas: Vec<Area>,
     /// Present pages of private anonymous areas and of `[heap]`, by their start.
     pub present: HashMap<u64, PageBits>,
-    /// Starts of the areas that are stacks of threads.
-    pub stacks: Vec<u64>,
+    /// The areas that are stacks of threads, ordered by address.
+    pub stacks: Vec<StackArea>,
     pub threads: usize,
     /// glibc's heap; `None` when memory may not be read.
     pub walk: Option<glibc::Walk>,
@@ -93,7 +94,10 @@ impl HeapReader {
             }
         }
         let present = self.read_present(&areas);
+        let mut status = Vec::new();
+        let _ = self.folder.read("status", &mut status);
         let scene = Scene {
+            own_pid: stacks::parse_own_pid(&status).unwrap_or(0),
             folder: &self.folder,
             areas: &areas,
             present: &present,
@@ -150,16 +154,35 @@ impl HeapReader {
     /// For each block (address, bytes): whether anything in writable memory points into it.
     pub fn find_referenced(&self, look: &HeapLook, blocks: &[(u64, u64)]) -> Option<Vec<bool>> {
         let memory = self.open_memory()?;
+        reach::find_referenced(&memory, &self.writable_runs(look), blocks)
+    }
+
+    /// The blocks of glibc's heap with their contents, to compare with some seconds later.
+    pub fn survey(&self, look: &HeapLook) -> Option<graph::Survey> {
+        let memory = self.open_memory()?;
+        graph::survey(&memory, self.scope(&memory, look)?)
+    }
+
+    /// Which blocks of glibc's heap the program can reach. `before`: a survey some seconds ago.
+    pub fn find_reached(&self, look: &HeapLook, before: &graph::Survey) -> Option<graph::Reached> {
+        let memory = self.open_memory()?;
+        graph::reached(&memory, self.scope(&memory, look)?, before)
+    }
+
+    fn scope(&self, memory: &ProcessMemory, look: &HeapLook) -> Option<graph::Scope> {
+        let (walk, chunks) = glibc::list(memory, &look.areas, &look.present)?;
+        Some(graph::Scope::new(self.writable_runs(look), &walk, chunks))
+    }
+
+    /// Present pages of writable memory, the probe's own left out.
+    fn writable_runs(&self, look: &HeapLook) -> Vec<(u64, u64)> {
         let mut runs = Vec::new();
-        for area in look
-            .areas
-            .iter()
-            .filter(|area| area.writable && area.rss_bytes > 0)
-        {
+        let writable = |area: &&Area| area.writable && area.rss_bytes > 0;
+        for area in look.areas.iter().filter(writable) {
             let own = look
                 .probe
                 .as_ref()
-                .is_some_and(|p| (p.start..p.end).contains(&area.start));
+                .is_some_and(|p| p.own.iter().any(|own| (own.0..own.1).contains(&area.start)));
             match look.present.get(&area.start) {
                 _ if own || area.name.contains("libhighwater_probe") => {}
                 Some(bits) => runs.extend(without_probe(bits.runs(), look)),
@@ -167,7 +190,7 @@ impl HeapReader {
                 None => runs.extend(self.present_runs(area)),
             }
         }
-        reach::find_referenced(&memory, &runs, blocks)
+        runs
     }
 
     fn present_runs(&self, area: &Area) -> Vec<(u64, u64)> {
@@ -204,17 +227,16 @@ impl HeapReader {
 }
 
 /// Runs less the probe's own memory, whose table of samples points to every block.
-fn without_probe(runs: Vec<(u64, u64)>, look: &HeapLook) -> Vec<(u64, u64)> {
-    let Some(probe) = &look.probe else {
-        return runs;
-    };
-    let mut left = Vec::new();
-    for (from, to) in runs {
-        left.push((from, to.min(probe.start)));
-        left.push((from.max(probe.end), to));
+fn without_probe(mut runs: Vec<(u64, u64)>, look: &HeapLook) -> Vec<(u64, u64)> {
+    for own in look.probe.iter().flat_map(|probe| &probe.own) {
+        let around = |(from, to): (u64, u64)| [(from, to.min(own.0)), (from.max(own.1), to)];
+        runs = runs
+            .into_iter()
+            .flat_map(around)
+            .filter(|(from, to)| from < to)
+            .collect();
     }
-    left.retain(|(from, to)| from < to);
-    left
+    runs
 }
 
 /// The lines of maps, from what was read already: one file less, and one moment for both.

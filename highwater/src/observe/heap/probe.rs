@@ -60,14 +60,31 @@ pub struct Region {
     pub shared: bool,
     /// Called by the allocator behind the probe.
     pub by_allocator: bool,
+    /// Given by the break, in the midst of glibc's own heap.
+    pub by_break: bool,
+}
+
+/// A library, or the program, as it was loaded when a stack went through it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoadedObject {
+    pub start: u64,
+    pub end: u64,
+    /// To be subtracted from an address to get the one in the file.
+    pub bias: u64,
+    pub path: String,
+}
+
+impl LoadedObject {
+    pub fn holds(&self, address: u64) -> bool {
+        (self.start..self.end).contains(&address)
+    }
 }
 
 /// One copy of the probe's account.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProbeLook {
-    /// (from, to) of its mapping.
-    pub start: u64,
-    pub end: u64,
+    /// (from, to) of its mapping, and of the meter's.
+    pub own: Vec<(u64, u64)>,
     /// Counting, or why not.
     pub off: Option<&'static str>,
     pub started_ns: u64,
@@ -80,9 +97,13 @@ pub struct ProbeLook {
     /// By the hash of the stack.
     pub stacks: BTreeMap<u64, Site>,
     pub regions: Vec<Region>,
+    /// In the order in which they were first seen.
+    pub objects: Vec<LoadedObject>,
     pub roles: BTreeMap<u16, String>,
-    /// Address of the `malloc` it forwards to.
+    /// Address of the `malloc` it forwards to; 0 when there is only a meter.
     pub next_malloc: u64,
+    /// Address of the allocator's function behind a meter that the program was linked with, or 0.
+    pub metered: u64,
     pub samples: u64,
     pub dropped: u64,
     /// Mappings that did not fit into its table: of what grows, the table shows the beginning only.
@@ -105,12 +126,22 @@ impl ProbeLook {
     }
 }
 
-/// The probe's account, `None` when the process has no probe. `maps`: text of its maps.
+/// The probe's account, and that of a meter that the program was linked with; `None` when the process
+/// has neither. `maps`: text of its maps.
 pub fn read_probe(memory: &dyn Memory, maps: &[u8]) -> Result<Option<ProbeLook>, String> {
     let maps = String::from_utf8_lossy(maps);
-    let Some(at) = find(memory, &maps)? else {
-        return Ok(None);
-    };
+    let mut found: Option<ProbeLook> = None;
+    for at in find(memory, &maps)? {
+        let look = read_at(memory, at)?;
+        found = Some(match found {
+            Some(other) => joined(other, look),
+            None => look,
+        });
+    }
+    Ok(found)
+}
+
+fn read_at(memory: &dyn Memory, at: u64) -> Result<ProbeLook, String> {
     let first = memory.bytes(at, abi::HEADER_BYTES as u64, MAPPING_BYTES_MAX);
     let first = first.ok_or("the probe's memory cannot be read")?;
     let header = abi::read_header(&first).map_err(|error| error.to_string())?;
@@ -120,13 +151,64 @@ pub fn read_probe(memory: &dyn Memory, maps: &[u8]) -> Result<Option<ProbeLook>,
         format!("the probe's memory claims {bytes} bytes, which are not there: it was written over")
     })?;
     let snapshot = abi::read(&all).map_err(|error| error.to_string())?;
-    Ok(Some(owned(at, &snapshot)))
+    Ok(owned(at, &snapshot))
 }
 
-/// Address of the header. An error in words when a probe is there and off without one.
-fn find(memory: &dyn Memory, maps: &str) -> Result<Option<u64>, String> {
-    if let Some(range) = abi::find_header(maps) {
-        return Ok(Some(range.start));
+/// Roles are numbered from 0 in each account: those of the second come behind.
+const ROLES_APART: u16 = 1 << 12;
+
+/// Two accounts of one process, each of its own allocator.
+fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
+    let live = a
+        .live_bytes_exact
+        .zip(b.live_bytes_exact)
+        .map(|(a, b)| a.wrapping_add(b));
+    let moved = |block: Block| Block {
+        role: block.role.saturating_add(ROLES_APART),
+        ..block
+    };
+    let mut stacks = a.stacks;
+    stacks.extend(b.stacks);
+    let mut roles = a.roles;
+    roles.extend(
+        b.roles
+            .into_iter()
+            .map(|(at, name)| (at.saturating_add(ROLES_APART), name)),
+    );
+    let mut regions = [a.regions, b.regions].concat();
+    regions.sort_by_key(|region| region.start);
+    ProbeLook {
+        own: [a.own, b.own].concat(),
+        off: a.off.or(b.off),
+        started_ns: a.started_ns.min(b.started_ns),
+        forks: a.forks.max(b.forks),
+        live_bytes_exact: live,
+        allocs: a.allocs.wrapping_add(b.allocs),
+        frees: a.frees.wrapping_add(b.frees),
+        blocks: a
+            .blocks
+            .into_iter()
+            .chain(b.blocks.into_iter().map(moved))
+            .collect(),
+        stacks,
+        regions,
+        objects: [a.objects, b.objects].concat(),
+        roles,
+        next_malloc: a.next_malloc.max(b.next_malloc),
+        metered: a.metered.max(b.metered),
+        samples: a.samples.saturating_add(b.samples),
+        dropped: a.dropped.saturating_add(b.dropped),
+        regions_dropped: a.regions_dropped.max(b.regions_dropped),
+        pair_ps: a.pair_ps.max(b.pair_ps),
+        slow_ns: a.slow_ns.saturating_add(b.slow_ns),
+    }
+}
+
+/// Addresses of the headers. An error in words when a probe is there and off without one.
+fn find(memory: &dyn Memory, maps: &str) -> Result<Vec<u64>, String> {
+    let named: Vec<u64> = abi::find_headers(maps).map(|range| range.start).collect();
+    if !named.is_empty() {
+        return Ok(named);
     }
     for range in abi::anchor_candidates(maps) {
         let bytes = memory.bytes(range.start, range.end - range.start, ANCHOR_BYTES_MAX);
@@ -143,9 +225,9 @@ fn find(memory: &dyn Memory, maps: &str) -> Result<Option<u64>, String> {
             let why = off_words(anchor.off_reason);
             return Err(format!("the probe is loaded and off: {why}"));
         }
-        return Ok(Some(anchor.header_address));
+        return Ok(vec![anchor.header_address]);
     }
-    Ok(None)
+    Ok(Vec::new())
 }
 
 fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
@@ -154,14 +236,14 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
     let hashes: BTreeMap<u32, u64> = snapshot.stacks().map(|(row, s)| (row, s.hash)).collect();
     let hash = |row: u32| hashes.get(&row).copied().unwrap_or(0);
     let off = matches!(snapshot.state(), State::Off).then(|| off_words(header.off_reason));
+    let is_meter = header.bytes_mode == bytes_mode::EXACT_BY_LAYOUT;
     let (mut allocs, mut frees) = (0u64, 0u64);
     for (_, thread) in snapshot.threads() {
         allocs = allocs.wrapping_add(thread.allocs);
         frees = frees.wrapping_add(thread.frees);
     }
     ProbeLook {
-        start,
-        end: start + header.total_bytes,
+        own: vec![(start, start.saturating_add(header.total_bytes))],
         off,
         started_ns: header.started_ns,
         forks: header.forks,
@@ -174,11 +256,13 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
             .map(|(_, stack)| (stack.hash, site(snapshot, &stack)))
             .collect(),
         regions: regions(snapshot, &hash),
+        objects: objects(snapshot),
         roles: snapshot
             .roles()
             .map(|(at, role)| (at, name_of(&role.name)))
             .collect(),
-        next_malloc: header.next_malloc,
+        next_malloc: if is_meter { 0 } else { header.next_malloc },
+        metered: if is_meter { header.next_malloc } else { 0 },
         samples: counters.samples_taken,
         dropped: counters
             .samples_dropped_full
@@ -229,7 +313,8 @@ fn site(snapshot: &Snapshot<'_>, stack: &abi::Stack) -> Site {
         addresses: snapshot.frames(stack).collect(),
         why,
         is_cut: stack.flags & (stack_flag::DEEPER | stack_flag::BROKEN) != 0,
-        allocated_bytes: stack.allocated_bytes,
+        // Weights are drawn to whole bytes, and what a resize takes off was drawn anew.
+        allocated_bytes: (stack.allocated_bytes as i64).max(0) as u64,
         freed_bytes: stack.freed_bytes,
         samples: stack.samples,
         freed_samples: stack.freed_samples,
@@ -249,11 +334,31 @@ fn regions(snapshot: &Snapshot<'_>, hash: &dyn Fn(u32) -> u64) -> Vec<Region> {
             anonymous: has(region_flag::ANONYMOUS),
             shared: has(region_flag::SHARED),
             by_allocator: has(region_flag::BY_ALLOCATOR),
+            by_break: has(region_flag::BREAK),
         }
     };
     let mut regions: Vec<Region> = snapshot.regions().map(region).collect();
     regions.sort_by_key(|region| region.start);
     regions
+}
+
+fn objects(snapshot: &Snapshot<'_>) -> Vec<LoadedObject> {
+    let mut modules: Vec<_> = snapshot.modules().collect();
+    modules.sort_by_key(|module| module.first_ns);
+    let object = |module: abi::Module| {
+        let length = (module.path_bytes as usize).min(module.path.len());
+        let path = String::from_utf8_lossy(&module.path[..length]).into_owned();
+        LoadedObject {
+            start: module.start,
+            end: module.end,
+            bias: module.bias,
+            path,
+        }
+    };
+    let objects = modules.into_iter().map(object);
+    objects
+        .filter(|object| object.path.starts_with('/'))
+        .collect()
 }
 
 fn name_of(bytes: &[u8]) -> String {

@@ -1,10 +1,10 @@
 //! Which anonymous areas are stacks of threads.
 //!
-//! A stack is proved, never guessed from its size: a thread's stack pointer lies in it
-//! (`/proc/PID/task/TID/syscall`), or the thread's control block does, which in glibc on x86-64 holds
-//! its own address twice, 16 bytes apart. The block stays in the stacks that glibc keeps for the
-//! next thread. Where memory may not be read, the shape must do: an area
-//! right above a guard without rights, no larger than a stack is.
+//! A stack is proved, never guessed from its size: one thread's stack pointer lies in it
+//! (`/proc/PID/task/TID/syscall`) and a guard below it, or the thread's control block does, which in
+//! glibc on x86-64 holds its own address twice, 16 bytes apart. The block stays in the stacks that
+//! glibc keeps for the next thread. Where memory may not be read, the shape must do: an area right
+//! above a guard without rights, no larger than a stack is.
 
 use std::collections::HashMap;
 
@@ -19,20 +19,36 @@ const THREADS_AT_ONCE: usize = 256;
 /// The control block lies within this distance of the end of a stack, thread-local data included.
 const TAIL_BYTES: u64 = 4 * PAGE_BYTES;
 
+/// Of glibc's control block on x86-64: the number of its thread.
+const TID_OFFSET: u64 = 0x2d0;
+
+/// Larger areas without rights are reserved addresses and no guard.
+const GUARD_BYTES_MAX: u64 = 1 << 20;
+
 /// Larger areas are not taken for stacks by their shape alone.
 const SHAPE_BYTES_MAX: u64 = 64 << 20;
 
 /// What is known of the stacks of one process, kept between looks.
 #[derive(Debug, Default)]
 pub struct Stacks {
-    /// Start and end of areas already decided, and what they are.
-    known: HashMap<(u64, u64), bool>,
+    /// Start and end of areas already decided, and the address that proved them.
+    known: HashMap<(u64, u64), u64>,
     /// Where to go on asking threads.
     next: usize,
 }
 
+/// An area with the stack of a thread in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StackArea {
+    pub start: u64,
+    /// Where the thread's stack pointer or control block was found; 0 when it is known by its shape.
+    pub proof: u64,
+}
+
 /// What the decision needs of one look.
 pub struct Scene<'a> {
+    /// The process's number as it knows it itself.
+    pub own_pid: u32,
     pub folder: &'a Folder,
     pub areas: &'a [Area],
     /// Present pages of areas, by their start.
@@ -41,8 +57,8 @@ pub struct Scene<'a> {
 }
 
 impl Stacks {
-    /// Starts (addresses) of the areas that are stacks of threads.
-    pub fn look(&mut self, scene: &Scene<'_>) -> Result<Vec<u64>, Lost> {
+    /// The areas that are stacks of threads.
+    pub fn look(&mut self, scene: &Scene<'_>) -> Result<Vec<StackArea>, Lost> {
         let pointers = self.read_pointers(scene.folder)?;
         let mut found = Vec::new();
         for (index, area) in scene.areas.iter().enumerate() {
@@ -50,8 +66,11 @@ impl Stacks {
                 continue;
             }
             let guarded = index > 0 && is_guard(&scene.areas[index - 1], area);
-            if self.is_stack(scene, area, guarded, &pointers) {
-                found.push(area.start);
+            if let Some(proof) = self.proof(scene, area, guarded, &pointers) {
+                found.push(StackArea {
+                    start: area.start,
+                    proof,
+                });
             }
         }
         let areas: HashMap<u64, u64> = scene.areas.iter().map(|a| (a.start, a.end)).collect();
@@ -60,28 +79,34 @@ impl Stacks {
         Ok(found)
     }
 
-    fn is_stack(
+    fn proof(
         &mut self,
         scene: &Scene<'_>,
         area: &Area,
         guarded: bool,
         pointers: &[u64],
-    ) -> bool {
+    ) -> Option<u64> {
         let key = (area.start, area.end);
-        if self.known.get(&key) == Some(&true) || pointers.iter().any(|&sp| area.holds(sp)) {
-            self.known.insert(key, true);
-            return true;
+        if let Some(&proof) = self.known.get(&key) {
+            return Some(proof);
         }
+        // Without a guard below, or with several threads in it, it is a runtime's heap with the stacks
+        // of coroutines.
+        let mut inside = pointers.iter().filter(|&&sp| guarded && area.holds(sp));
+        let pointed = inside.next().filter(|_| inside.next().is_none());
         let present = scene.present.get(&area.start);
-        let by_block = match (scene.memory, present) {
-            (Some(memory), Some(present)) => has_control_block(memory, area, present),
-            _ => return guarded && area.bytes() <= SHAPE_BYTES_MAX,
+        let proof = match (pointed, scene.memory, present) {
+            (Some(&sp), ..) => Some(sp),
+            (None, Some(memory), Some(present)) => {
+                control_block(memory, area, present, scene.own_pid)
+            }
+            _ => return (guarded && area.bytes() <= SHAPE_BYTES_MAX).then_some(0),
         };
         // A control block may be written after the first look: "no" is not remembered.
-        if by_block {
-            self.known.insert(key, true);
+        if let Some(proof) = proof {
+            self.known.insert(key, proof);
         }
-        by_block
+        proof
     }
 
     /// Stack pointers of threads that are blocked in a system call; of running ones the kernel
@@ -106,7 +131,8 @@ impl Stacks {
 }
 
 fn is_guard(below: &Area, area: &Area) -> bool {
-    below.end == area.start && !below.readable && !below.writable && below.inode == 0
+    let without_rights = !below.readable && !below.writable && below.inode == 0;
+    below.end == area.start && without_rights && below.bytes() <= GUARD_BYTES_MAX
 }
 
 /// The last but one word of `nr arg .. arg 0xSP 0xPC`, or `-1 0xSP 0xPC`.
@@ -117,20 +143,26 @@ pub fn parse_stack_pointer(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(sp.strip_prefix("0x")?, 16).ok()
 }
 
-/// Whether a word near the end of the area is its own address.
-fn has_control_block(memory: &dyn Memory, area: &Area, present: &PageBits) -> bool {
+/// The control block near the end of the area, by its own address. That of the first thread lies in
+/// memory of the dynamic linker, with which the kernel joins mappings below it: it proves no stack.
+fn control_block(
+    memory: &dyn Memory,
+    area: &Area,
+    present: &PageBits,
+    own_pid: u32,
+) -> Option<u64> {
     let from = area.start.max(area.end.saturating_sub(TAIL_BYTES));
     let mut page = [0; PAGE_BYTES as usize];
-    (from..area.end)
-        .step_by(PAGE_BYTES as usize)
-        .any(|address| {
-            present.has(address)
-                && memory.read(address, &mut page).is_some()
-                && own_address(&page, address)
-        })
+    let mut pages = (from..area.end).step_by(PAGE_BYTES as usize);
+    let block = pages.find_map(|address| {
+        let there = present.has(address) && memory.read(address, &mut page).is_some();
+        there.then(|| own_address(&page, address)).flatten()
+    })?;
+    (memory.u32(block + TID_OFFSET) != Some(own_pid)).then_some(block)
 }
 
-fn own_address(page: &[u8], start: u64) -> bool {
+/// Address of a word that is its own address.
+fn own_address(page: &[u8], start: u64) -> Option<u64> {
     let words: Vec<u64> = page
         .as_chunks::<8>()
         .0
@@ -138,11 +170,20 @@ fn own_address(page: &[u8], start: u64) -> bool {
         .map(|w| u64::from_le_bytes(*w))
         .collect();
     let at = |index: usize| start + index as u64 * 8;
-    words.iter().enumerate().any(|(index, &word)| {
-        // {tcb, dtv, self}. An empty circular list also holds its own address, but not twice at
-        // this distance, nor aligned to 64 bytes.
-        word == at(index) && words.get(index + 2) == Some(&at(index)) && at(index) % 64 == 0
-    })
+    // {tcb, dtv, self}. An empty circular list also holds its own address, but not twice at this
+    // distance, nor aligned to 64 bytes.
+    let is_block = |index: &usize| {
+        let own = at(*index);
+        words[*index] == own && words.get(index + 2) == Some(&own) && own % 64 == 0
+    };
+    (0..words.len()).find(is_block).map(at)
+}
+
+/// The last number of `NSpid:` in `/proc/PID/status`: the pid inside the process's own namespace.
+pub fn parse_own_pid(status: &[u8]) -> Option<u32> {
+    let text = String::from_utf8_lossy(status);
+    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
 }
 
 #[cfg(test)]
@@ -164,11 +205,21 @@ mod tests {
         let mut page = vec![0u8; 4096];
         let block: u64 = 0x7f00_0000_0000 + 0x6c0;
         page[0x6c0..0x6c8].copy_from_slice(&block.to_le_bytes());
-        assert!(
-            !own_address(&page, 0x7f00_0000_0000),
+        assert_eq!(
+            own_address(&page, 0x7f00_0000_0000),
+            None,
             "an empty list is no thread"
         );
         page[0x6d0..0x6d8].copy_from_slice(&block.to_le_bytes());
-        assert!(own_address(&page, 0x7f00_0000_0000));
+        assert_eq!(own_address(&page, 0x7f00_0000_0000), Some(block));
+    }
+
+    #[test]
+    fn the_own_pid_is_the_innermost() {
+        assert_eq!(
+            parse_own_pid(b"Name:\tx\nNSpid:\t4242\t17\nVmPeak: 1 kB\n"),
+            Some(17)
+        );
+        assert_eq!(parse_own_pid(b"Name:\tx\n"), None);
     }
 }

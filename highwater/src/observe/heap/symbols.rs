@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use super::probe::LoadedObject;
 use super::smaps::Area;
 
 /// Frames that are remembered; the memory is emptied when it is full.
@@ -17,6 +18,9 @@ const KNOWN_MAX: usize = 200_000;
 
 /// Largest perf map that is read.
 const MAP_BYTES_MAX: u64 = 64 << 20;
+
+/// What stands as module of a Python function.
+pub const PYTHON_MODULE: &str = "python";
 
 /// One function on a stack. An address may be several: what was inlined comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -54,13 +58,59 @@ impl Symbols {
 
     /// Frames of a stack of addresses, innermost first. All but the first are return addresses, and
     /// a call's line is that of the byte before; the first is one too when `first_returns`.
-    pub fn frames(&mut self, areas: &[Area], addresses: &[u64], first_returns: bool) -> Vec<Frame> {
+    ///
+    /// `objects`: what the probe saw loaded. Code of a library that was closed since has no area any
+    /// more, and is looked up in the file that it came from.
+    pub fn frames(
+        &mut self,
+        areas: &[Area],
+        objects: &[LoadedObject],
+        addresses: &[u64],
+        first_returns: bool,
+    ) -> Vec<Frame> {
         let mut frames = Vec::new();
         for (index, &address) in addresses.iter().enumerate() {
             let back = u64::from(first_returns || index > 0);
-            frames.extend(self.at(areas, address.wrapping_sub(back)));
+            let address = address.wrapping_sub(back);
+            let in_area = areas.get(areas.partition_point(|area| area.end <= address));
+            let has_code = in_area.is_some_and(|area| area.holds(address) && area.executable);
+            let closed = objects.iter().rev().find(|object| object.holds(address));
+            match closed.filter(|_| !has_code) {
+                Some(object) => frames.extend(self.in_closed(object, address)),
+                None => frames.extend(self.at(areas, address)),
+            }
         }
         frames
+    }
+
+    fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Vec<Frame> {
+        let offset = address.wrapping_sub(object.bias);
+        let key = (format!("closed {}", object.path), offset);
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let paths = [
+            format!("/proc/{}/root{}", self.pid, object.path),
+            object.path.clone(),
+        ];
+        let found = paths.iter().find_map(|path| {
+            let source = Source::Elf(Elf::new(path));
+            let found = self
+                .symbolizer
+                .symbolize_single(&source, Input::VirtOffset(offset));
+            let Ok(Symbolized::Sym(symbol)) = found else {
+                return None;
+            };
+            Some(frames_of(&symbol, &object.path, offset))
+        });
+        let nameless = Frame {
+            module: object.path.clone(),
+            offset,
+            ..Frame::default()
+        };
+        let found = found.unwrap_or_else(|| vec![nameless]);
+        self.known.insert(key, found.clone());
+        found
     }
 
     fn at(&mut self, areas: &[Area], address: u64) -> Vec<Frame> {
@@ -131,6 +181,15 @@ impl Symbols {
             None
         };
         let function = text.and_then(|text| find_in_perf_map(&text, address));
+        if let Some((function, file)) = function.as_deref().and_then(parse_python) {
+            return Frame {
+                function: Some(function),
+                file: Some(file),
+                module: PYTHON_MODULE.to_owned(),
+                offset: address,
+                ..Frame::default()
+            };
+        }
         let module = area.name.clone();
         Frame {
             function,
@@ -139,6 +198,12 @@ impl Symbols {
             ..Frame::default()
         }
     }
+}
+
+/// `py::FUNCTION:FILE`, as CPython's trampoline writes it.
+fn parse_python(name: &str) -> Option<(String, String)> {
+    let (function, file) = name.strip_prefix("py::")?.split_once(':')?;
+    Some((function.to_owned(), file.to_owned()))
 }
 
 fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
@@ -187,7 +252,7 @@ mod tests {
         let areas = parse_smaps(&std::fs::read("/proc/self/smaps").unwrap()).unwrap();
         let mut symbols = Symbols::new(std::process::id() as i32);
         let address = a_function_with_a_name as *const () as u64;
-        let frames = symbols.frames(&areas, &[address], false);
+        let frames = symbols.frames(&areas, &[], &[address], false);
         let frame = frames.last().unwrap();
         assert!(
             frame
@@ -207,7 +272,7 @@ mod tests {
     #[test]
     fn an_address_in_nothing_is_a_frame_without_a_name() {
         let mut symbols = Symbols::new(std::process::id() as i32);
-        let frames = symbols.frames(&[], &[0x10], true);
+        let frames = symbols.frames(&[], &[], &[0x10], true);
         assert_eq!(
             frames,
             [Frame {
@@ -225,5 +290,7 @@ mod tests {
             "py::leak:/srv/app.py"
         );
         assert_eq!(find_in_perf_map(text, 0x7f10), None);
+        let (function, file) = parse_python("py::leak:/srv/app.py").unwrap();
+        assert_eq!((function.as_str(), file.as_str()), ("leak", "/srv/app.py"));
     }
 }

@@ -221,13 +221,21 @@ impl Stack {
         own.map(|frame| frame.name.as_str())
     }
 
-    /// The outermost function of the program's own: what the thread was started for.
+    /// The outermost function of the program's own: what the thread was started for. A closure
+    /// that the compiler put into Rust's start of a thread is told by that start's own copy.
     pub fn entry(&self) -> Option<&Frame> {
-        self.frames.iter().rev().find(|frame| frame.is_own())
+        let outermost = |of: fn(&Frame) -> bool| self.frames.iter().rev().find(|f| of(f));
+        outermost(Frame::is_own).or_else(|| outermost(Frame::is_a_closures))
     }
 }
 
 impl Frame {
+    /// Rust's standard library, compiled anew for each closure that a thread is started with.
+    fn is_a_closures(&self) -> bool {
+        let copies = ["{{vtable.shim}}", "__rust_begin_short_backtrace"];
+        copies.iter().any(|copy| self.name.contains(copy))
+    }
+
     /// Not of the C library, the loader or a language's runtime and standard library.
     pub fn is_own(&self) -> bool {
         const LIBRARIES: &[&str] = &[

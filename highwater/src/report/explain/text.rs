@@ -145,7 +145,7 @@ fn ages(site: &Site) -> String {
         return String::new();
     }
     let lost = site.lost.map_or_else(String::new, |(lost, asked)| {
-        format!("; nothing points to {lost} of {asked}")
+        format!("; {lost} of {asked} out of reach")
     });
     format!(
         ", {} freed; age {:.0} s median, {:.0} s oldest{lost}",

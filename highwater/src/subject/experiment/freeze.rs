@@ -39,6 +39,8 @@ struct File<'a> {
     warmup: String,
     /// TOML's whole numbers end at 2^63; a seed beyond is written as a text.
     seed: Whole,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matters: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     probe: bool,
     base: String,
@@ -240,6 +242,7 @@ fn file(experiment: &Experiment) -> File<'_> {
         warmup: write_duration_exact(experiment.warmup),
         seed: i64::try_from(experiment.seed)
             .map_or_else(|_| Whole::Text(experiment.seed.to_string()), Whole::Number),
+        matters: matters_text(experiment.matters),
         probe: experiment.probe,
         base: experiment.base.to_string_lossy().into_owned(),
         subject: subject_table(subject),
@@ -253,6 +256,11 @@ fn file(experiment: &Experiment) -> File<'_> {
             commands: &revert.commands,
         }),
     }
+}
+
+/// Seven tenths of a share are 70 %, and not 70.00000000000001 %.
+fn matters_text(share: f64) -> Option<String> {
+    (share > 0.0).then(|| format!("{}%", (share * 1e8).round() / 1e6))
 }
 
 /// What cannot be set for a kind of subject is not written for it either.

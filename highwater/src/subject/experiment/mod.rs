@@ -52,6 +52,9 @@ pub struct Experiment {
     pub warmup: Duration,
     /// Seed of the shuffle in which replicas start (arms are interleaved).
     pub seed: u64,
+    /// The smallest difference between two arms' memory that matters, as a share of the lower: 0.2 is a fifth.
+    #[serde(default)]
+    pub matters: f64,
     /// The heap probe is loaded into every process: live heap, allocator-held and fragmentation become series.
     #[serde(default)]
     pub probe: bool,

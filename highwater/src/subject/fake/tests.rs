@@ -49,6 +49,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
         interval: Duration::from_secs(1),
         warmup: Duration::ZERO,
         seed: 5,
+        matters: 0.0,
         probe: false,
         verify: Vec::new(),
         guard: Vec::new(),

@@ -3,6 +3,7 @@
 use super::{Case, Cause, CauseVerdict, Owner, Sight, heap};
 use crate::analyse::heap::account::{LiveBy, Part};
 use crate::analyse::heap::growth::Growth;
+use crate::observe::heap::inhabitants::How;
 use crate::units::written::{bytes, bytes_per_hour, percent};
 
 /// Share of a growth that LazyFree or untouched huge pages must make up to be its cause.
@@ -29,7 +30,9 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         (Group::Files, case.part(Part::FileMaps)),
         (Group::Shared, case.part(Part::SharedMemory)),
     ];
-    let growing = groups.into_iter().filter(|(_, growth)| case.grows(growth));
+    let growing = groups.into_iter().filter(|(group, growth)| {
+        case.grows(growth) && (*group != Group::Retained || case.retains(growth))
+    });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
     Some(match group {
         Group::Live => live(case, &growth),
@@ -204,6 +207,20 @@ fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
         let sentence = format!("anonymous memory grows by {rate}, and {why}");
         return verdict(Cause::Blind, 0.85, sentence, STATIC_NEXT);
     }
+    let outside = case
+        .inhabitants
+        .allocators
+        .iter()
+        .find(|allocator| allocator.how != How::Libc);
+    if let Some(allocator) = outside.filter(|_| case.sight != Sight::Sees) {
+        let sentence = format!(
+            "anonymous memory grows by {rate}; {} is in the process and may well hold it, and without \
+             the probe nothing tells its heap from other mappings",
+            allocator.name
+        );
+        let next = format!("restart it with the probe: {}", case.restart);
+        return verdict(Cause::Blind, 0.8, sentence, &next);
+    }
     let sentence =
         format!("anonymous mappings outside of any heap grow by {rate}; their caller is not known");
     let next = "trace the mmap calls (perf trace -e mmap -p PID), or restart it with the probe";
@@ -268,6 +285,16 @@ fn files(case: &Case, growth: &Growth) -> CauseVerdict {
     let name = which.map_or_else(String::new, |(name, grown)| {
         format!(", {} of it {name}", bytes(*grown))
     });
+    let written = case.files_written.unwrap_or_default();
+    if written.bytes > MOST * growth.bytes {
+        let sentence = format!(
+            "data of the program and copies of file pages that it wrote to grow by {}{name}: no file \
+             stands behind them any more, so the kernel cannot take them back",
+            rate(case, growth)
+        );
+        let next = "look at who fills large static arrays, or writes to private file mappings";
+        return verdict(Cause::Mapping, 0.85, sentence, next);
+    }
     let sentence = format!(
         "resident pages of mapped files grow by {}{name}; the kernel takes clean ones back under pressure",
         rate(case, growth)

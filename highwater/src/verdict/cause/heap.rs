@@ -1,6 +1,6 @@
 //! Leak, or a cache that fills: the site that grew most decides.
 //!
-//! *Leak* when at least half of its older blocks that were asked after are pointed to by nothing; or
+//! *Leak* when at least half of its older blocks that were asked after are out of the program's reach; or
 //! when it has turned over (as much was freed there as is outstanding) and grows all the same.
 //! *Filling* otherwise: nothing, or too little, has been freed there to tell.
 
@@ -8,6 +8,7 @@ use super::grown::{rate, verdict};
 use super::{Case, Cause, CauseVerdict};
 use crate::analyse::heap::growth::Growth;
 use crate::analyse::heap::rank::Site;
+use crate::analyse::heap::wrappers::is_wrapper;
 use crate::units::written::percent;
 
 /// Blocks that must have been asked after before "lost" is believed.
@@ -18,6 +19,8 @@ const LOST_SHARE: f64 = 0.5;
 const TURNED_OVER: f64 = 0.5;
 /// Freed samples that make the freed share believable.
 const FREED_MIN: u64 = 8;
+/// Callers that the sentence names.
+const CALLERS: usize = 2;
 
 /// Judges the growth of the live heap.
 pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
@@ -25,14 +28,14 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         return nameless(case, growth);
     };
     let rate = rate(case, growth);
-    let place = named(site);
+    let place = placed(site);
     let share = percent(site.share_of_growth.min(1.0));
     let others = others(case);
     if is_lost(site) {
         let (lost, asked) = site.lost.unwrap_or_default();
         let sentence = format!(
-            "leak at {place}: the live heap grows by {rate}, {share} of it there, and nothing points \
-             any more to {lost} of {asked} of its older blocks{others}"
+            "leak at {place}: the live heap grows by {rate}, {share} of it there, and the \
+             program can no longer reach {lost} of {asked} of its older blocks{others}"
         );
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
     }
@@ -88,6 +91,39 @@ fn others(case: &Case) -> String {
             percent(site.share_of_growth)
         )
     })
+}
+
+/// With the two callers further out that are not wrappers themselves: which use of a function it is.
+fn placed(site: &Site) -> String {
+    let outer = site
+        .frames
+        .iter()
+        .skip(1)
+        .filter(|frame| !is_wrapper(frame));
+    let own = site
+        .frames
+        .first()
+        .and_then(|frame| frame.function.as_deref());
+    let mut names: Vec<&str> = Vec::new();
+    for name in outer.filter_map(|frame| frame.function.as_deref()) {
+        let is_new = Some(name) != own && names.last() != Some(&name) && !is_start(name);
+        if is_new && names.len() < CALLERS {
+            names.push(name);
+        }
+    }
+    if names.is_empty() {
+        named(site)
+    } else {
+        format!("{}, called by {}", named(site), names.join(" < "))
+    }
+}
+
+/// What every program and thread begins with says nothing.
+fn is_start(name: &str) -> bool {
+    matches!(
+        name,
+        "_start" | "main" | "start_thread" | "clone" | "clone3"
+    ) || name.starts_with("__libc_start")
 }
 
 /// `leak (relay.zig:42)`, or `/srv/app+0x1f, which has no symbols`.

@@ -9,8 +9,12 @@ use crate::observe::look::{Event, EventKind, Role, TimeNs};
 use crate::observe::member;
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
+use crate::units::written;
 use crate::verdict::audit::{self, AuditInput, Check, Member, ProcessFacts, Stay};
 use crate::verdict::run::Finding;
+
+/// With less than this share of the memory available the kernel evicts what is in use (0.5 to 4 % when it was seen).
+const SHORT_SHARE: f64 = 0.05;
 
 /// Fact of a process: the file whose malloc answers.
 const ALLOCATOR_FACT: &str = "malloc.library";
@@ -25,7 +29,7 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         what: found.what,
         processes: found.processes,
     };
-    all.into_iter().map(words).collect()
+    all.into_iter().map(words).chain(shortage(run)).collect()
 }
 
 /// A run is judged over its own time: ages that differ cannot be made equal.
@@ -91,6 +95,38 @@ fn departed(run: &Run, process: &Process) -> Option<f64> {
         true => None,
         false => Some(seconds_between(run.begun, event.time)),
     }
+}
+
+/// A machine without memory takes the pages of programs and libraries from every process, and their resident sets
+/// with them: seen on relays of 138 MiB that lost 10 in a minute, and got them back as a step.
+fn shortage(run: &Run) -> Option<Finding> {
+    let host = run.processes.iter().find(|p| p.role == Role::Host)?;
+    let from = judged_from(run)?;
+    let samples = |metric: Metric| host.samples.get(metric.name).into_iter().flatten();
+    let (_, total) = samples(metric::HOST_MEMORY_TOTAL).next()?;
+    let (time, least) = samples(metric::HOST_MEMORY_AVAILABLE)
+        .filter(|(time, _)| *time >= from)
+        .min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (*least < SHORT_SHARE * total).then(|| Finding {
+        what: format!(
+            "the machine ran short of memory: {} of {} available, {:.0} s into the run",
+            written::bytes(*least),
+            written::bytes(*total),
+            seconds_between(run.begun, *time)
+        ),
+        processes: Vec::new(),
+        effect: "the kernel takes pages of programs and libraries from every process: resident sets fall and come back \
+                 as steps that are not the program's; the order of arms that are far apart stands"
+            .to_owned(),
+    })
+}
+
+/// When the first process of an arm had its warm-up behind it.
+fn judged_from(run: &Run) -> Option<TimeNs> {
+    let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
+    let first = subjects.map(|process| process.started.0).min()?;
+    let warmup = i64::try_from(run.experiment.warmup.as_nanos()).unwrap_or(i64::MAX);
+    Some(TimeNs(first.saturating_add(warmup)))
 }
 
 /// Facts of each replica over time, for the audit.

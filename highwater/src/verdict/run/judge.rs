@@ -19,6 +19,7 @@ const STEADY: f64 = 0.75;
 /// The experiment's warm-up is left out, from every incarnation.
 pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
     let warmup = run.experiment.warmup;
+    let rules = &rules.for_experiment(&run.experiment);
     let arms: Vec<ArmVerdict> = arm_series(run, metric::RSS.name, warmup)
         .iter()
         .filter(|arm| !arm.replicas.is_empty())

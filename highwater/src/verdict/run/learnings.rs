@@ -101,7 +101,10 @@ pub fn adopt(run: &Run, all: &[Standing], checks: &[CheckOutcome]) -> Option<Ado
 fn least_memory(all: &[Standing], control: Option<&Standing>) -> Option<String> {
     let bounded: Vec<&Standing> = all.iter().filter(|s| s.class == Class::Bounded).collect();
     let best = lowest(&bounded).filter(|_| bounded.len() > 1)?;
-    let ratio = |s: &Standing| s.pair.and_then(|pair| pair.ratio);
+    let ratio = |s: &Standing| {
+        let decided = s.pair.filter(|pair| pair.decided);
+        decided.and_then(|pair| pair.ratio)
+    };
     let against = match best.change {
         Change::Control => {
             let is_above = |s: &&&Standing| ratio(s).is_some_and(|ratio| ratio.lo > 1.0);

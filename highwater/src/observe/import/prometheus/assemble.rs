@@ -91,16 +91,22 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The same process, whatever it is called: a name may change, a pid that started then does not.
+    /// The same process, whatever it is called and whoever scrapes it: a name or an address may change, what
+    /// started then on that host under that pid does not.
     pub fn is_same(&self, other: &Identity) -> bool {
         let near = (self.start_s - other.start_s).abs() <= SAME_START_S;
-        let named = |labels: &Labels| -> Labels {
-            let mut labels = labels.clone();
-            labels.remove("process");
-            labels
+        let place = |identity: &Identity| match identity.labels.get("host") {
+            Some(host) => Labels::from([("host".to_owned(), host.clone())]),
+            None => {
+                let named = identity
+                    .labels
+                    .iter()
+                    .filter(|(name, _)| *name != "process");
+                named.map(|(k, v)| (k.clone(), v.clone())).collect()
+            }
         };
         near && match (self.pid, other.pid) {
-            (Some(a), Some(b)) => a == b && named(&self.labels) == named(&other.labels),
+            (Some(a), Some(b)) => a == b && place(self) == place(other),
             _ => self.labels == other.labels,
         }
     }
@@ -128,8 +134,9 @@ pub struct Grid {
 
 impl Grid {
     pub fn slot(&self, t_s: f64) -> i64 {
-        let passed = (t_s * 1e9) as i64 - self.begun_ns;
-        passed.div_euclid(self.interval_ns) + i64::from(passed.rem_euclid(self.interval_ns) > 0)
+        let passed = ((t_s * 1e9) as i64).saturating_sub(self.begun_ns);
+        passed.div_euclid(self.interval_ns.max(1))
+            + i64::from(passed.rem_euclid(self.interval_ns.max(1)) > 0)
     }
 
     pub fn time_ns(&self, slot: i64) -> i64 {
@@ -147,8 +154,7 @@ pub fn assemble(all: &[Raw], names: &Names, grid: Grid) -> Vec<Assembled> {
         let Some(name) = raw.labels.get("__name__") else {
             continue;
         };
-        // Without a process it is the machine, or the endpoint itself.
-        if *names == Names::Ours && !raw.labels.contains_key("process") {
+        if !is_process(&raw.labels, names) {
             continue;
         }
         let (labels, pid) = who(&raw.labels, names);
@@ -160,6 +166,18 @@ pub fn assemble(all: &[Raw], names: &Names, grid: Grid) -> Vec<Assembled> {
     }
     found.sort_by(|a, b| a.first_s.total_cmp(&b.first_s));
     found
+}
+
+/// Not the machine, the endpoint itself, a sum over a pod, its sandbox, or memory that is not resident.
+fn is_process(labels: &Labels, names: &Names) -> bool {
+    let label = |name: &str| labels.get(name).map(String::as_str);
+    match names {
+        Names::Ours => label("process").is_some(),
+        Names::Theirs { memory, .. } if memory.starts_with("container_") => {
+            !matches!(label("container"), None | Some("" | "POD"))
+        }
+        Names::Theirs { .. } => matches!(label("memtype"), None | Some("resident")),
+    }
 }
 
 fn who(labels: &Labels, names: &Names) -> (Labels, Option<i32>) {
@@ -354,6 +372,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_not_resident_or_no_process_is_left_out() {
+        let group = Names::of(Some("namedprocess_namegroup_memory_bytes"));
+        let of = |memtype| {
+            let who = [("groupname", "tor"), ("memtype", memtype)];
+            raw(
+                "namedprocess_namegroup_memory_bytes",
+                &who,
+                &[(1001.0, 9.0)],
+            )
+        };
+        let found = assemble(
+            &[of("virtual"), of("resident"), of("swapped")],
+            &group,
+            GRID,
+        );
+        assert_eq!(found.len(), 1);
+        let pods = Names::of(Some("container_memory_rss"));
+        let of = |container| {
+            let who = [("pod", "p"), ("container", container)];
+            raw("container_memory_rss", &who, &[(1001.0, 9.0)])
+        };
+        let found = assemble(&[of(""), of("POD"), of("app")], &pods, GRID);
+        assert_eq!(
+            (found.len(), found[0].who.labels["container"].as_str()),
+            (1, "app")
+        );
+    }
+
+    #[test]
     fn a_process_is_the_same_under_another_name() {
         let of = |name: &str, pid, start_s| Identity {
             labels: Labels::from([("process".into(), name.into()), ("host".into(), "h".into())]),
@@ -361,7 +408,28 @@ mod tests {
             start_s,
         };
         assert!(of("tor-2", 7, 10.0).is_same(&of("tor-3", 7, 10.5)));
+        let mut moved = of("tor-2", 7, 10.0);
+        moved.labels.insert("instance".into(), "h:2".into());
+        assert!(of("tor-2", 7, 10.0).is_same(&moved));
+        moved.labels.insert("host".into(), "g".into());
+        assert!(!of("tor-2", 7, 10.0).is_same(&moved));
         assert!(!of("tor-2", 7, 10.0).is_same(&of("tor-2", 7, 90.0)));
         assert!(!of("tor-2", 7, 10.0).is_same(&of("tor-2", 8, 10.0)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_store_panics_us(
+            names in proptest::collection::vec(0usize..5, 1..6),
+            readings in proptest::collection::vec((proptest::num::f64::ANY, proptest::num::f64::ANY), 0..20),
+        ) {
+            const NAMES: [&str; 5] =
+                ["highwater_rss_bytes", START_TIME, "highwater_allocator_info", "highwater_alive", "x"];
+            let who = [("process", "p"), ("pid", "7")];
+            let all: Vec<Raw> = names.iter().map(|n| raw(NAMES[*n], &who, &readings)).collect();
+            for one in assemble(&all, &Names::Ours, GRID) {
+                proptest::prop_assert!(!one.slots.is_empty());
+            }
+        }
     }
 }

@@ -38,6 +38,7 @@ const KEYS: &[&str] = &[
     "interval",
     "warmup",
     "seed",
+    "matters",
     "probe",
     "base",
     "subject",
@@ -176,6 +177,7 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         interval: timing.interval,
         warmup: timing.warmup,
         seed: timing.seed,
+        matters: matters(&top, context.faults),
         probe: top.boolean("probe").unwrap_or(false),
         verify,
         guard,
@@ -257,6 +259,21 @@ fn known_arm(arm: &Placed<String>, key: &str, names: &[&str], faults: &Faults) -
         }
     }
     arm.value.clone()
+}
+
+/// A percentage; 0 unless given.
+fn matters(top: &Fields, faults: &Faults) -> f64 {
+    let Some(text) = top.text("matters") else {
+        return 0.0;
+    };
+    let number = text.value.trim().strip_suffix('%').map(str::trim_end);
+    let percent = number.and_then(|number| number.parse::<f64>().ok());
+    let Some(percent) = percent.filter(|percent| (0.0..=1000.0).contains(percent)) else {
+        let message = format!("`matters` is {}", quoted(&text.value));
+        faults.note_with_help(text.place, message, "a percentage such as \"20%\"");
+        return 0.0;
+    };
+    percent / 100.0
 }
 
 fn revert(top: &Fields, context: &Context) -> Revert {
