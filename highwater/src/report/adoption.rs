@@ -17,7 +17,7 @@ const NOTHING: &str = "[Service]\n";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adoption {
     pub arm: String,
-    /// For a shell.
+    /// For a shell; none when nothing is to be set.
     pub commands: Vec<String>,
     /// Text of `UNIT.d/highwater.conf`; empty when nothing is to be set.
     pub drop_in: String,
@@ -41,12 +41,20 @@ pub fn adoption(run: &Run, recommendation: &Recommendation) -> Option<Adoption> 
         format!("systemctl restart {}", shell(&unit)),
     ];
     let back = vec![format!("rm {folder}/highwater.conf")];
-    if drop_in == NOTHING {
-        notes.push("No variable is to be set: the drop-in is not needed.".into());
+    let is_nothing = drop_in == NOTHING && notes.is_empty();
+    if is_nothing {
+        notes.push(
+            "What makes this arm is not in the experiment file: no allocator, no variable, no argument. Whoever set \
+             its processes up knows how to do it for the others."
+                .into(),
+        );
     }
     Some(Adoption {
         arm: name.clone(),
-        commands: vec![format!("highwater adopt {}", words.join(" "))],
+        commands: match is_nothing {
+            true => Vec::new(),
+            false => vec![format!("highwater adopt {}", words.join(" "))],
+        },
         drop_in: if drop_in == NOTHING {
             String::new()
         } else {

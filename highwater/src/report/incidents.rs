@@ -9,6 +9,9 @@ pub const LISTED_MAX: usize = 60;
 /// Marks nearer to each other than this share of the run become one.
 const NEAR_SHARE: f64 = 0.015;
 
+/// Within so many seconds, both of ours have noticed that a process is gone.
+const TWINS_S: f64 = 5.0;
+
 /// One event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Incident {
@@ -36,10 +39,30 @@ pub fn incidents(report: &Report) -> Vec<Incident> {
         })
         .collect();
     all.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+    let mut all = once_each(all);
     for (at, one) in all.iter_mut().enumerate() {
         one.number = at + 1;
     }
     all
+}
+
+/// A process that is gone is told by the collector and by the supervisor: the one with more words stays.
+fn once_each(all: Vec<Incident>) -> Vec<Incident> {
+    let mut kept: Vec<Incident> = Vec::new();
+    for one in all {
+        let is_twin = |other: &&mut Incident| {
+            one.kind == EventKind::Vanished
+                && other.kind == one.kind
+                && other.process == one.process
+                && one.t_s - other.t_s <= TWINS_S
+        };
+        match kept.iter_mut().rev().find(is_twin) {
+            Some(twin) if twin.words.len() >= one.words.len() => {}
+            Some(twin) => twin.words = one.words,
+            None => kept.push(one),
+        }
+    }
+    kept
 }
 
 /// Marks for a chart, those that would stand on each other put together.

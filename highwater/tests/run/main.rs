@@ -4,6 +4,7 @@ mod bad_input;
 mod fake;
 mod groups;
 mod killed;
+mod published;
 mod rails;
 mod scene;
 mod service;

@@ -19,6 +19,13 @@ impl Conduct<'_> {
         happened: &[Happening],
         now: TimeNs,
     ) -> anyhow::Result<()> {
+        for one in happened {
+            if let What::Started(started) | What::Resumed(started) = &one.what
+                && let (Some(name), Some(id)) = (&started.name, self.journal.id_of(&one.who))
+            {
+                guards.limits.name(id, name);
+            }
+        }
         let restarts = happened.iter().filter(|one| one.what == What::Restarted);
         for who in restarts
             .map(|one| &one.who)

@@ -172,6 +172,7 @@ pub fn experiment(report: &Report) -> Markup {
                     (written::seconds(s.planned_s)) ", a look every " (written::seconds(s.interval_s))
                     ", warm-up of " (written::seconds(s.warmup_s)) " left out, seed " (s.seed) "."
                 }
+                @if !s.manner.is_empty() { dt { "Processes" } dd { (s.manner) } }
                 @if let Some(load) = &s.load { dt { "Load" } dd { code { (visible(load)) } } }
                 dt { "End" }
                 dd { (visible(s.end.as_deref().unwrap_or(text::NO_END))) }

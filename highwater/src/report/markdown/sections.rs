@@ -281,7 +281,9 @@ pub fn advice(report: &Report) -> String {
         parts.push(format!("- {}", lines.join("\n- ")));
     }
     if let Some(adoption) = &report.adoption {
-        parts.push(fenced("sh", &adoption.commands.join("\n")));
+        if !adoption.commands.is_empty() {
+            parts.push(fenced("sh", &adoption.commands.join("\n")));
+        }
         parts.extend(by_hand(adoption));
     }
     if !report.summary.revert.is_empty() {

@@ -89,8 +89,12 @@ fn facts(report: &Report) -> String {
         Some(_) => String::new(),
         None => format!(" End: {NO_END}."),
     };
+    let manner = match s.manner {
+        "" => String::new(),
+        manner => format!(" {manner}"),
+    };
     format!(
-        "{}: {} arms of {} {processes}, {}, a look every {}, warm-up of {} left out.{end}",
+        "{}: {} arms of {} {processes}, {}, a look every {}, warm-up of {} left out.{end}{manner}",
         s.run,
         report.arms.len(),
         s.replicas,

@@ -77,9 +77,14 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
             severity: Severity::Weakens,
             arms: vec![arm.to_owned()],
             what: format!(
-                "{} of {} processes of {arm} restarted, {times} times in all ({how}): {}",
+                "{} of {} processes of {arm} restarted, {} in all ({how}): {}",
                 ids.len(),
                 processes.len(),
+                if times == 1 {
+                    "once".to_owned()
+                } else {
+                    format!("{times} times")
+                },
                 names(&ids)
             ),
             processes: ids,

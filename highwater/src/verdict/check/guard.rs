@@ -29,6 +29,8 @@ pub struct Guards {
     fired: BTreeSet<(usize, String)>,
     recent: BTreeMap<String, VecDeque<HistogramRow>>,
     restarts: BTreeMap<(String, u32), Vec<TimeNs>>,
+    /// What processes are called that were found by a name.
+    names: BTreeMap<ProcessId, String>,
 }
 
 /// One arm at one look.
@@ -66,7 +68,11 @@ impl Guards {
                 let old = |t: &&Target| {
                     t.role == Role::Subject && t.arm == name && uptime(t.process) >= check.after
                 };
-                let id = |t: &Target| (t.process, format!("{}/{}", t.arm, t.replica));
+                let id = |t: &Target| {
+                    let replica = t.replica.to_string();
+                    let name = self.names.get(&t.process).unwrap_or(&replica);
+                    (t.process, format!("{}/{name}", t.arm))
+                };
                 let processes = targets.iter().filter(old).map(id).collect();
                 let arm = Arm {
                     name,
@@ -82,6 +88,11 @@ impl Guards {
             }
         }
         broken
+    }
+
+    /// A process is known by this name.
+    pub fn name(&mut self, process: ProcessId, name: &str) {
+        self.names.insert(process, name.to_owned());
     }
 
     /// A restart of one replica, `age` after its first start; the guards that it breaks.
