@@ -4,6 +4,7 @@
 //! are powers of ten and `Ki`, `Mi`, `Gi` powers of two, as the standards have it; [`written`] is what
 //! tables and sentences write. Everything here is pure.
 
+pub mod instant;
 pub mod written;
 
 use std::time::Duration;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::series::{Point, Series};
 use crate::observe::look::{Role, TimeNs};
+use crate::observe::member;
 use crate::observe::metric::{self, Kind};
 use crate::record::run::{Process, Run};
 
@@ -82,11 +83,60 @@ pub fn arm_names(run: &Run) -> Vec<String> {
     names
 }
 
-/// The replicas of an arm, each with its incarnations in order.
+/// The replicas of an arm that count for it, each with its incarnations in order. Processes that were found not to
+/// be what the arm says do not, nor do those that came from another arm without a restart: they bring its memory
+/// along.
 pub fn subjects<'a>(run: &'a Run, arm: &str) -> BTreeMap<u32, Vec<&'a Process>> {
+    let first = first_arms(run);
     by_replica(run, |process| {
-        process.role == Role::Subject && process.arm == arm
+        let own = process.role == Role::Subject && process.arm == arm;
+        own && !is_left_out(process) && !came_along(process, &first)
     })
+}
+
+/// The arm in which each process (pid and start) was first, for those that the kernel tells apart.
+pub fn first_arms(run: &Run) -> BTreeMap<(i32, u64), &str> {
+    let mut first: BTreeMap<(i32, u64), &Process> = BTreeMap::new();
+    let known = |p: &&Process| p.role == Role::Subject && p.start_ticks > 0 && !is_left_out(p);
+    for process in run.processes.iter().filter(known) {
+        let earliest = first
+            .entry((process.pid, process.start_ticks))
+            .or_insert(process);
+        if process.started < earliest.started {
+            *earliest = process;
+        }
+    }
+    first
+        .into_iter()
+        .map(|(key, p)| (key, p.arm.as_str()))
+        .collect()
+}
+
+/// Whether a process came into its arm from another one, and was not restarted for it.
+pub fn came_along(process: &Process, first_arms: &BTreeMap<(i32, u64), &str>) -> bool {
+    let first = first_arms.get(&(process.pid, process.start_ticks));
+    first.is_some_and(|arm| *arm != process.arm)
+}
+
+/// What a process is called over its restarts and moves: the name that it was found by, else its replica.
+pub fn member_id(process: &Process) -> String {
+    let name = member::latest(&process.facts, member::NAME);
+    name.map_or_else(|| replica_id(process), str::to_owned)
+}
+
+/// Whether a process was left out of its arm: its samples count for nothing.
+pub fn is_left_out(process: &Process) -> bool {
+    process.facts.contains_key(member::LEFT_OUT)
+}
+
+/// How often the process behind a replica was another one than before. A process that left the arm and came back
+/// was not restarted.
+pub fn restarts(incarnations: &[&Process]) -> usize {
+    let is_same = |a: &Process, b: &Process| {
+        a.start_ticks > 0 && (a.pid, a.start_ticks) == (b.pid, b.start_ticks)
+    };
+    let pairs = incarnations.windows(2);
+    pairs.filter(|pair| !is_same(pair[0], pair[1])).count()
 }
 
 /// Processes that `wanted` picks, by replica, incarnations in order.
@@ -101,9 +151,12 @@ pub fn by_replica(run: &Run, wanted: impl Fn(&Process) -> bool) -> BTreeMap<u32,
     replicas
 }
 
-/// "glibc/2": who a replica is, in words for the reader.
+/// "glibc/2": who a replica is, in words for the reader; "glibc/tor@x.service" when it was found by a name.
 pub fn replica_id(process: &Process) -> String {
-    format!("{}/{}", process.arm, process.replica)
+    match member::latest(&process.facts, member::NAME) {
+        Some(name) => format!("{}/{name}", process.arm),
+        None => format!("{}/{}", process.arm, process.replica),
+    }
 }
 
 /// Whether highwater defines `name` as a counter. The subject's own (`openmetrics:`) are told by
@@ -166,6 +219,12 @@ fn rates(points: &[Point]) -> Vec<Point> {
         .collect()
 }
 
+/// One look has one time in the series of all processes, whenever each of them started: a sum of two seconds alone
+/// would differ in its last digits.
+fn to_microseconds(t_s: f64) -> f64 {
+    (t_s * 1e6).round() / 1e6
+}
+
 fn replica_series(
     run: &Run,
     metric: &str,
@@ -197,7 +256,7 @@ fn replica_series(
         let points = incarnation_points(process, metric, warmup);
         let offset = seconds_between(run.begun, process.started);
         joined.extend(points.iter().map(|p| Point {
-            t_s: p.t_s + offset,
+            t_s: to_microseconds(p.t_s + offset),
             value: p.value,
         }));
         apart.push(series(points, Vec::new()));

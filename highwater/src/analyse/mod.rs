@@ -19,6 +19,7 @@ pub mod period;
 pub mod ratio;
 pub mod series;
 pub mod shapes;
+pub mod shares;
 pub mod solve;
 pub mod staircase;
 pub mod stairs;

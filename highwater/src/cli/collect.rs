@@ -101,7 +101,7 @@ impl Collector {
         })
     }
 
-    /// A full disk costs looks, not the run: said once, tried again at the next look.
+    /// A full disk, or one that stands still, costs looks and not the run: said once, tried again at the next look.
     fn look(&mut self) -> anyhow::Result<()> {
         let targets = self.reader.targets().context("reading what to look at")?;
         let mut look = self.observer.look(self.clock.now(), &targets);
@@ -110,7 +110,7 @@ impl Collector {
         }
         match self.recorder.look(&look) {
             Ok(()) => self.full = false,
-            Err(error) if error.is_full() => {
+            Err(error) if error.may_pass() => {
                 if !std::mem::replace(&mut self.full, true) {
                     anstream::eprintln!("highwater: {error}");
                 }

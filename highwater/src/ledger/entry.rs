@@ -242,6 +242,10 @@ fn condition_words(condition: &Condition) -> String {
         Condition::RssMax { bytes } => format!("rss_max {}", write_bytes_exact(*bytes)),
         Condition::P99Max { limit } => format!("p99_max {}", write_duration_exact(*limit)),
         Condition::PausesPerMinuteMax { max } => format!("pauses_per_minute_max {max}"),
+        Condition::RestartsMax { count, within } => {
+            let within = within.map(|t| format!(" within {}", write_duration_exact(t)));
+            format!("restarts_max {count}{}", within.unwrap_or_default())
+        }
         Condition::Trend { any_of } => {
             let words: Vec<&str> = any_of.iter().map(|trend| trend.word()).collect();
             format!("trend {}", words.join(" or "))

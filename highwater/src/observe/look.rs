@@ -123,8 +123,14 @@ pub enum EventKind {
     /// CPU time and switches stand still.
     Hung,
     Vanished,
+    /// A watched process went into another arm.
+    Moved,
+    /// A watched process is in no arm any more, and goes on.
+    Left,
     /// A guard aborted the arm.
     Aborted,
+    /// What the experiment file says under `revert` was run for the arm.
+    Reverted,
     LogTruncated,
     CollectorRestarted,
     Resumed,

@@ -12,6 +12,7 @@ pub mod host;
 pub mod import;
 pub mod load_lines;
 pub mod look;
+pub mod member;
 pub mod metric;
 pub mod openmetrics;
 pub mod page;

@@ -39,8 +39,11 @@ pub enum RecordError {
         path.display(), written::bytes(*free_bytes as f64)
     )]
     Full { path: PathBuf, free_bytes: u64 },
-    #[error("{}: another process holds the record for too long; is a second highwater at work on this run?",
-        .0.display())]
+    #[error(
+        "{}: another process holds the record for too long (a disk that stands still, or a second highwater at work \
+         on this run); everything recorded so far is kept, and recording goes on when it can",
+        .0.display()
+    )]
     Busy(PathBuf),
     #[error("{}: cannot be opened or written ({why}); check the permissions of the run folder", path.display())]
     Denied { path: PathBuf, why: String },
@@ -110,9 +113,10 @@ impl RecordError {
         }
     }
 
-    /// Whether the same write may succeed later.
-    pub fn is_full(&self) -> bool {
-        matches!(self, Self::Full { .. })
+    /// Whether the same write may succeed later: a full disk, or one that stood still for as long as a lock is
+    /// waited for.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Full { .. } | Self::Busy(_))
     }
 }
 

@@ -59,6 +59,7 @@ pub struct Recorder {
 struct LostLooks {
     since: TimeNs,
     count: u64,
+    why: &'static str,
 }
 
 impl Recorder {
@@ -168,7 +169,8 @@ impl Recorder {
     /// Everything of one look, in one transaction: it is in the record as a whole or not at all. NaN says
     /// nothing and is left out; of two samples of one metric and process, the later one counts.
     ///
-    /// After [`RecordError::Full`] the look is lost; the next one that fits brings an event that says how many were.
+    /// After an error that [`RecordError::may_pass`] the look is lost; the next one that fits brings an event that
+    /// says how many were.
     pub fn look(&mut self, look: &Look) -> Result<()> {
         let mut named = std::mem::take(&mut self.metrics);
         let lost = self.lost.as_ref().map(|lost| lost_event(lost, look.time));
@@ -184,10 +186,14 @@ impl Recorder {
                 self.lost = None;
             }
             // Names added by a transaction that was undone have no row: the cache is dropped with it.
-            Err(error) if error.is_full() => {
+            Err(error) if error.may_pass() => {
                 let lost = self.lost.get_or_insert(LostLooks {
                     since: look.time,
                     count: 0,
+                    why: match error {
+                        RecordError::Busy(_) => "the record could not be written",
+                        _ => "the disk was full",
+                    },
                 });
                 lost.count += 1;
             }
@@ -379,8 +385,8 @@ fn count(value: u64) -> i64 {
 fn lost_event(lost: &LostLooks, time: TimeNs) -> Event {
     let seconds = (time.0 - lost.since.0) as f64 / 1e9;
     let words = format!(
-        "the disk was full: {} looks of the last {seconds:.0} s are missing; everything else is kept",
-        lost.count
+        "{}: {} looks of the last {seconds:.0} s are missing; everything else is kept",
+        lost.why, lost.count
     );
     Event {
         time,

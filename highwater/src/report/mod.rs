@@ -7,14 +7,18 @@
 //! Names of arms, commands, log lines and events were chosen by somebody else. They stay as they
 //! are in a [`Report`]; each format makes them harmless where it writes them (see [`visible`]).
 
+pub mod adoption;
 pub mod against;
 pub mod charts;
 pub mod csv;
 pub mod explain;
+pub mod groups;
 pub mod html;
+pub mod incidents;
 pub mod json;
 pub mod junit;
 pub mod markdown;
+pub mod pictures;
 pub mod openmetrics;
 pub mod plot;
 pub mod stall;
@@ -23,13 +27,18 @@ pub mod visible;
 
 use jiff::Timestamp;
 
-use crate::analyse::arms::{replica_id, seconds_between};
+use crate::analyse::arms::{arm_names, replica_id, seconds_between, subjects};
+use crate::analyse::shares::{self, ArmLevels};
 use crate::observe::look::{EventKind, TimeNs};
 use crate::record::run::{Machine, Run};
+use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::units::written::{self, ByteScale};
 use crate::verdict::Estimate;
 use crate::verdict::run::RunVerdict;
+use crate::verdict::run::recommend::{Recommendation, recommend};
+use adoption::Adoption;
 use charts::Charts;
+use groups::Stretch;
 
 /// One run, ready to be rendered.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +48,11 @@ pub struct Report {
     pub verdict: RunVerdict,
     pub events: Vec<EventLine>,
     pub charts: Charts,
+    pub groups: Vec<Stretch>,
+    pub growth: Vec<ArmLevels>,
+    pub recommendation: Recommendation,
+    /// How the recommended arm is put into service.
+    pub adoption: Option<Adoption>,
     pub extras: Extras,
 }
 
@@ -60,7 +74,10 @@ pub struct Summary {
     pub why: String,
     pub evidence: String,
     pub control: String,
+    /// Processes of each arm, as planned; of processes that ran before, as many as the largest arm ever had.
     pub replicas: u32,
+    /// What highwater does to the processes, in a sentence; empty when it started them.
+    pub manner: &'static str,
     /// Start of the run, UTC, ISO 8601 to the second.
     pub begun: String,
     /// From the start to the last look.
@@ -105,7 +122,12 @@ pub struct EventLine {
 impl Report {
     /// Everything that a reader may want to know, from a run and the verdict on it.
     pub fn build(run: &Run, verdict: &RunVerdict, extras: Extras) -> Report {
+        let recommendation = recommend(run, verdict);
         Report {
+            groups: groups::stretches(run),
+            growth: shares::levels(run),
+            adoption: adoption::adoption(run, &recommendation),
+            recommendation,
             summary: summary(run),
             arms: arm_plans(run),
             events: event_lines(run),
@@ -141,7 +163,8 @@ fn summary(run: &Run) -> Summary {
         why: experiment.why.clone(),
         evidence: experiment.evidence.clone(),
         control: experiment.control.clone(),
-        replicas: experiment.replicas,
+        replicas: replicas(run),
+        manner: manner(experiment),
         begun: iso(run.begun),
         took_s: seconds_between(run.begun, run.last),
         planned_s: experiment.duration.as_secs_f64(),
@@ -153,6 +176,31 @@ fn summary(run: &Run) -> Summary {
         revert: words.into_iter().chain(commands).collect(),
         machine: run.machine.clone(),
         version: env!("CARGO_PKG_VERSION"),
+    }
+}
+
+fn replicas(run: &Run) -> u32 {
+    match run.experiment.subject.kind {
+        SubjectKind::Attach => {
+            let arms = arm_names(run).into_iter();
+            arms.map(|arm| subjects(run, &arm).len() as u32)
+                .max()
+                .unwrap_or(0)
+        }
+        _ => run.experiment.replicas,
+    }
+}
+
+fn manner(experiment: &Experiment) -> &'static str {
+    match (experiment.subject.kind, experiment.subject.managed) {
+        (SubjectKind::Attach, false) => {
+            "Observed only: highwater started, restarted and signalled none of these processes."
+        }
+        (SubjectKind::Attach, true) => {
+            "Managed: these processes ran before; highwater may run the commands that take an arm \
+             back, and signals none."
+        }
+        _ => "",
     }
 }
 

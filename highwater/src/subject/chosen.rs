@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-use super::attach::{all_pids, own_line, read_executable, read_found};
+use super::attach::process::{all_pids, own_line, read_executable, read_process};
 use super::experiment::facts::parse_unit;
 use super::service::read_stat;
 
@@ -141,7 +141,7 @@ impl Chooser {
             return 0;
         }
         // A kernel thread has no executable and no arguments either.
-        let runs = |pid: &i32| read_found(*pid).is_some_and(|f| !f.command.is_empty());
+        let runs = |pid: &i32| read_process(*pid).is_some_and(|f| !f.command.is_empty());
         let unseen = all_pids().filter(|pid| read_executable(*pid).is_none());
         unseen.filter(runs).count()
     }
@@ -207,7 +207,7 @@ impl Chooser {
     fn look_at(&self, pid: i32) -> Option<Found> {
         let mut seen = Seen::new(pid);
         let choice = self.choices.iter().find(|c| seen.fits(&c.selector))?;
-        let found = read_found(pid)?;
+        let found = read_process(pid)?;
         // Kernel threads, and programs that are just being executed, have no arguments.
         let program = found.command.first()?.clone();
         let by_unit = matches!(choice.selector, Selector::Unit(_));
@@ -266,7 +266,7 @@ impl Seen {
                 exe.as_ref().is_some_and(|exe| regex.is_match(exe))
             }
             Selector::Args(regex) => {
-                let read = || read_found(pid).map_or_else(String::new, |f| f.command.join(" "));
+                let read = || read_process(pid).map_or_else(String::new, |f| f.command.join(" "));
                 let arguments = self.arguments.get_or_insert_with(read);
                 !arguments.is_empty() && regex.is_match(arguments)
             }

@@ -68,6 +68,12 @@ pub enum What {
         /// Exit code or signal in words; `None` when nobody can know (not our child).
         exit: Option<String>,
     },
+    /// A watched process is in its arm no more, but goes on: in the arm `to`, or in none.
+    Left {
+        to: Option<String>,
+        /// It never was what the arm says: its samples count for nothing.
+        discard: bool,
+    },
     /// The grace was over: SIGKILL to the whole group.
     StopForced,
     /// The next incarnation is about to be started.
@@ -120,4 +126,10 @@ pub struct Started {
     pub metrics_url: Option<String>,
     /// The library that must be mapped; `None` is the system's allocator.
     pub library: Option<PathBuf>,
+    /// What a process that was only found is called, over its restarts and moves.
+    pub name: Option<String>,
+    /// The systemd unit that it was found by.
+    pub unit: Option<String>,
+    /// How long it ran already when it was found.
+    pub age: Option<Duration>,
 }

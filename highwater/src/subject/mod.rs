@@ -37,6 +37,12 @@ pub trait Subject {
     /// Begins to stop one arm: its load first, then its replicas; the others go on. Nothing of it is started again.
     fn stop_arm(&mut self, arm: &str, why: &str);
 
+    /// Leaves one replica out of its arm, for it is not what the arm says; the others go on. `false` when this
+    /// subject cannot, or when nothing would be left of the arm.
+    fn leave_out(&mut self, _arm: &str, _replica: u32, _why: &str) -> bool {
+        false
+    }
+
     /// Begins to stop everything.
     fn stop_all(&mut self, why: &str);
 

@@ -24,6 +24,8 @@ pub struct Values {
     pub data: Option<PathBuf>,
     pub seed: u64,
     pub pid: Option<i32>,
+    /// The systemd unit that the process was found by.
+    pub unit: Option<String>,
     /// `{port}` is the first.
     pub ports: Vec<u16>,
     pub processes: Option<PathBuf>,
@@ -107,6 +109,10 @@ fn value(name: &str, values: &Values) -> Result<String, PlaceholderError> {
         "pid" => values.pid.map(|pid| pid.to_string()).ok_or_else(|| {
             no_value("the process has no pid yet, or not any more; only load and checks can use it")
         }),
+        "unit" => values
+            .unit
+            .clone()
+            .ok_or_else(|| no_value("the process was not found by a systemd unit")),
         "processes" => {
             let list = values.processes.as_ref().map(|path| path_text(path));
             list.ok_or_else(|| no_value("the list of processes is for load and checks"))
@@ -155,6 +161,7 @@ mod tests {
             data: Some("/runs/1/data/jemalloc-2".into()),
             seed: 77,
             pid: Some(4242),
+            unit: Some("tor@a.service".into()),
             ports: (20001..=20009).collect(),
             processes: Some("/runs/1/processes.json".into()),
             backing: Some(("/runs/1/data/_backing".into(), Some(20010))),

@@ -44,9 +44,10 @@ pub fn preflight(plan: &Experiment, setup: &Setup, preload_problem: PreloadProbl
     let mut findings = Findings::default();
     match plan.subject.kind {
         SubjectKind::Service => check_service(plan, setup, preload_problem, &mut findings),
-        SubjectKind::Attach => findings
-            .problems
-            .extend(Attached::new(plan, &setup.run).err()),
+        SubjectKind::Attach => match Attached::new(plan, &setup.run) {
+            Ok(attached) => findings.warnings.extend(attached.notes().to_vec()),
+            Err(why) => findings.problems.push(why),
+        },
         // The store is asked by the run itself: no process is on this machine.
         SubjectKind::Remote => {}
         SubjectKind::Fake => findings.problems.extend(Fake::new(plan, &setup.run).err()),
@@ -114,6 +115,7 @@ fn example_values(plan: &Experiment, running: bool) -> Values {
         data: Some("/".into()),
         seed: 1,
         pid: running.then_some(1),
+        unit: None,
         ports: vec![1; PORTS_PER_PROCESS_MAX],
         processes: running.then(|| "/".into()),
         backing: plan.backing.as_ref().map(example_backing),

@@ -47,8 +47,8 @@ pub struct PairVerdict {
     pub difference_slope_per_hour: Option<Estimate>,
     /// In one sentence.
     pub words: String,
-    /// Decided, as opposed to "about N more hours": the interval excludes equality, and the lower arm does not
-    /// grow so that it would pass the other within the time they were watched.
+    /// Decided, as opposed to "about N more hours": the interval excludes equality (and whatever does not matter),
+    /// and the lower arm does not grow so that it would pass the other within the time they were watched.
     pub decided: bool,
     pub needs: Option<String>,
 }
@@ -331,7 +331,9 @@ pub fn compare_judged(
     pair.ratio = Some(ratio);
     pair.p_better = Some(t_cdf(-d / (va + vb).sqrt().max(1e-9), df));
     pair.difference_slope_per_hour = difference(a, b, tail);
-    let apart = ratio.lo > 1.0 || ratio.hi < 1.0;
+    let enough = 1.0 + rules.matters;
+    let apart = ratio.lo > enough || ratio.hi < 1.0 / enough;
+    let is_alike = ratio.lo > 1.0 / enough && ratio.hi < enough;
     let (low, high) = if d < 0.0 { (a, b) } else { (b, a) };
     let crossing_s = crossing(low, high);
     pair.decided = apart && crossing_s.is_none();
@@ -342,8 +344,18 @@ pub fn compare_judged(
             pair.words += &faster;
             Some(format!("{:.1} more hours", seconds / 3600.0))
         }
-        None => (!pair.decided).then(|| more_processes(&x, &y, d, (va, vb), tail)),
+        None => {
+            let is_open = !pair.decided && !is_alike;
+            is_open.then(|| more_processes(&x, &y, d, (va, vb), tail))
+        }
     };
+    if is_alike {
+        let (a, b, percent) = (&pair.a, &pair.b, 100.0 * rules.matters);
+        pair.words = format!(
+            "{a} and {b} differ by less than {percent:.0} %: {}",
+            span(ratio)
+        );
+    }
     pair
 }
 
@@ -394,12 +406,14 @@ fn difference(a: &ArmVerdict, b: &ArmVerdict, tail: f64) -> Option<Estimate> {
     })
 }
 
+fn span(ratio: Estimate) -> String {
+    let Estimate { value, lo, hi } = ratio;
+    format!("{value:.2} times ({lo:.2} to {hi:.2})")
+}
+
 fn words(pair: &PairVerdict, ratio: Estimate) -> String {
     let (a, b) = (&pair.a, &pair.b);
-    let span = format!(
-        "{:.2} times ({:.2} to {:.2})",
-        ratio.value, ratio.lo, ratio.hi
-    );
+    let span = span(ratio);
     match (pair.decided, ratio.value < 1.0) {
         (true, true) => format!("{a} uses less than {b}: {span}"),
         (true, false) => format!("{a} uses more than {b}: {span}"),

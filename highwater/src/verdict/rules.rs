@@ -1,5 +1,7 @@
 //! Every threshold of the verdicts, in one place. docs/verdict.md gives the reason of each.
 
+use crate::subject::experiment::Experiment;
+
 /// Thresholds. The defaults are the published ones; their error rates are in docs/verdict.md.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
@@ -23,6 +25,8 @@ pub struct Rules {
     pub few_readings: f64,
     /// Level of all intervals.
     pub interval: f64,
+    /// Levels of two arms that differ by less than this share of the lower are as good as each other.
+    pub matters: f64,
     /// Peaks at this share of the limit are OOM kills.
     pub oom_share: f64,
 }
@@ -40,12 +44,21 @@ impl Default for Rules {
             side_few: 0.9,
             few_readings: 50.0,
             interval: 0.95,
+            matters: 0.0,
             oom_share: 0.9,
         }
     }
 }
 
 impl Rules {
+    /// With what an experiment says of itself.
+    pub fn for_experiment(&self, experiment: &Experiment) -> Rules {
+        Rules {
+            matters: experiment.matters,
+            ..self.clone()
+        }
+    }
+
     /// Weight that the side of a label needs, of a series of `readings`.
     pub fn side_needed(&self, grows: bool, readings: usize) -> f64 {
         let many = if grows {

@@ -81,6 +81,43 @@ fn the_flat_twin_is_flat_and_the_fill_levels_off() {
     }
 }
 
+/// Levels of 40 and 44 MiB, four processes each: told apart, unless a tenth more does not matter.
+#[test]
+fn what_does_not_matter_is_not_called_different() {
+    let level = |arm: &str, seed: u64, mib: f64| -> Vec<Series> {
+        let one = |i| four_minutes(&format!("{arm}/{i}"), seed + i, 0.1 * MIB, |_| mib * MIB);
+        (0..4).map(one).collect()
+    };
+    let (low, high) = (level("low", 1, 40.0), level("high", 50, 44.0));
+    let compared = |matters: f64| {
+        let rules = Rules {
+            matters,
+            ..Rules::default()
+        };
+        let (arm, processes) = ("low", low.as_slice());
+        let a = arm::ArmInput { arm, processes };
+        let (arm, processes) = ("high", high.as_slice());
+        arm::compare(&a, &arm::ArmInput { arm, processes }, 1, &rules)
+    };
+    let plain = compared(0.0);
+    assert!(
+        plain.decided && plain.words.contains("uses less"),
+        "{plain:?}"
+    );
+    let alike = compared(0.3);
+    assert!(!alike.decided && alike.needs.is_none(), "{alike:?}");
+    assert!(
+        alike
+            .words
+            .starts_with("low and high differ by less than 30 %"),
+        "{alike:?}"
+    );
+    // The truth lies on the border: nothing can be said.
+    let border = compared(0.1);
+    assert!(!border.decided && border.needs.is_some(), "{border:?}");
+    assert_eq!(plain.ratio, border.ratio);
+}
+
 #[test]
 fn an_arm_of_two_or_one_is_judged_and_compared() {
     let rules = Rules::default();

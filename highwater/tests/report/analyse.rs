@@ -346,3 +346,31 @@ fn a_whole_synthetic_run_has_all_its_costs() {
     assert!(cpu.lo < 0.21 && 0.21 < cpu.hi, "{cpu:?}");
     assert!(mimalloc.latency.is_some() && mimalloc.requests_per_second.is_some());
 }
+
+#[test]
+fn a_machine_without_memory_is_a_finding_and_its_warmup_is_none() {
+    let gib = 1024.0 * 1024.0 * 1024.0;
+    // The warm-up is over 30 s after the first start.
+    let told = |readings: &[(f64, f64)]| {
+        let mut run = empty();
+        process(&mut run, 0, 0, 0.0);
+        let host = process(&mut run, 0, 0, 0.0);
+        host.role = Role::Host;
+        samples(host, "host_memory_total_bytes", &[(0.0, 16.0 * gib)]);
+        samples(host, "host_memory_available_bytes", readings);
+        run.experiment.warmup = Duration::from_secs(30);
+        let found = highwater::verdict::run::audited::findings(&run);
+        let short = found
+            .into_iter()
+            .find(|f| f.what.contains("short of memory"));
+        short.map(|finding| finding.what)
+    };
+    assert_eq!(told(&[(0.0, 8.0 * gib), (40.0, 1.0 * gib)]), None);
+    assert_eq!(told(&[(10.0, 0.1 * gib), (40.0, 4.0 * gib)]), None);
+    assert_eq!(told(&[]), None);
+    let words = told(&[(40.0, 4.0 * gib), (50.0, 0.5 * gib), (60.0, 3.0 * gib)]).unwrap();
+    assert!(
+        words.contains("512 MiB of 16.0 GiB available, 50 s into"),
+        "{words}"
+    );
+}

@@ -2,7 +2,9 @@
 
 mod bad_input;
 mod fake;
+mod groups;
 mod killed;
+mod rails;
 mod scene;
 mod service;
 #[path = "../skipped/mod.rs"]

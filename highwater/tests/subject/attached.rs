@@ -49,9 +49,9 @@ fn attach_plan(groups: Vec<AttachGroup>) -> Experiment {
 fn by_args(arm: &str, args: &str) -> AttachGroup {
     AttachGroup {
         arm: arm.into(),
-        pids: Vec::new(),
         exe: Some("/flat$".into()),
         args: Some(args.into()),
+        ..AttachGroup::default()
     }
 }
 
@@ -141,8 +141,7 @@ fn by_pid_a_vanished_process_is_the_end() {
     let group = AttachGroup {
         arm: "a".into(),
         pids: vec![pid],
-        exe: None,
-        args: None,
+        ..AttachGroup::default()
     };
     let mut attached = Attached::new(&attach_plan(vec![group.clone()]), "r").unwrap();
     attached.poll(Duration::ZERO);
@@ -160,8 +159,7 @@ fn one_process_in_two_arms_is_refused() {
     let group = |arm: &str| AttachGroup {
         arm: arm.into(),
         pids: vec![stranger.pid()],
-        exe: None,
-        args: None,
+        ..AttachGroup::default()
     };
     let error = Attached::new(&attach_plan(vec![group("a"), group("b")]), "r").unwrap_err();
     assert!(error.contains("in arm b and in arm a"), "{error}");

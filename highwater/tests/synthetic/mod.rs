@@ -373,6 +373,7 @@ impl Plan {
             interval: Duration::from_secs_f64(self.interval_s),
             warmup: Duration::from_secs_f64(self.duration_s / 10.0),
             seed: self.seed,
+            matters: 0.0,
             probe: false,
             verify: vec![
                 check(Condition::RssMax { bytes: 512 << 20 }),
@@ -434,6 +435,7 @@ fn subject_plan() -> SubjectPlan {
         memory_limit: None,
         metrics: None,
         attach: Vec::new(),
+        managed: false,
         remote: None,
     }
 }

@@ -23,6 +23,9 @@ pub struct Tor {
     pub gencert: PathBuf,
     /// Where the libraries are that came with it; empty for an installed one.
     pub libraries: Vec<PathBuf>,
+    /// Which country an address is in: the database of a relay in production, 36 MB once it is read.
+    #[serde(default)]
+    pub geoip: Option<[PathBuf; 2]>,
 }
 
 impl Tor {
@@ -46,6 +49,23 @@ impl Tor {
         let before = env::var("LD_LIBRARY_PATH").ok();
         let before = before.filter(|before| !before.is_empty());
         Some(own.into_iter().chain(before).collect::<Vec<_>>().join(":"))
+    }
+
+    /// Lines of a torrc that make a relay read the database.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn geoip_lines(&self) -> Result<[String; 2]> {
+        let [four, six] = self.geoip.as_ref().with_context(|| {
+            format!(
+                "{} has no GeoIP database beside it: install Debian's package tor-geoipdb",
+                self.tor.display()
+            )
+        })?;
+        Ok([
+            format!("GeoIPFile {}", four.display()),
+            format!("GeoIPv6File {}", six.display()),
+        ])
     }
 
     /// "Tor version 0.4.9.11"
@@ -102,7 +122,14 @@ fn installed(folders: &[PathBuf]) -> Option<Tor> {
         tor: find("tor")?,
         gencert: find("tor-gencert")?,
         libraries: Vec::new(),
+        geoip: geoip("/".as_ref()),
     })
+}
+
+/// Both files, or none.
+fn geoip(root: &Path) -> Option<[PathBuf; 2]> {
+    let files = ["geoip", "geoip6"].map(|name| root.join("usr/share/tor").join(name));
+    files.iter().all(|file| file.is_file()).then_some(files)
 }
 
 /// What `dpkg-deb -x` left in `root`.
@@ -117,6 +144,7 @@ fn unpacked(root: &Path) -> Option<Tor> {
     libraries.sort();
     Some(Tor {
         libraries,
+        geoip: geoip(root),
         ..installed(&[bin])?
     })
 }
@@ -155,7 +183,7 @@ fn fetch_into(fresh: &Path) -> Result<()> {
         .arg("-f")
         .arg(&package)
         .arg("Depends"))?;
-    let mut packages = vec![package];
+    let mut packages = vec![package, download("tor-geoipdb", fresh)?];
     for name in parse_libraries(&depends) {
         if !is_installed(&name) {
             packages.push(download(&name, fresh)?);

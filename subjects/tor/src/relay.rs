@@ -17,15 +17,29 @@ use crate::network::{Network, arguments, make_folder};
 use crate::program::Tor;
 use crate::{namespace, torrc};
 
+/// What a relay is told.
+#[derive(Debug, Clone)]
+pub struct Words {
+    pub or_port: u16,
+    /// Lines for its torrc.
+    pub torrc: Vec<String>,
+    /// It reads the GeoIP database.
+    pub geoip: bool,
+}
+
 /// Returns only when it fails.
 ///
 /// # Errors
 /// There is no network, it cannot be joined, or tor cannot be executed.
-pub fn become_tor(folder: &Path, data: &Path, or_port: u16, extra: &[String]) -> Result<()> {
+pub fn become_tor(folder: &Path, data: &Path, words: &Words) -> Result<()> {
     let network = Network::read(folder)?;
+    let mut extra = words.torrc.clone();
+    if words.geoip {
+        extra.extend(network.tor.geoip_lines()?);
+    }
     make_folder(data)?;
     let file = data.join("torrc");
-    let text = torrc::relay(or_port, data, &network.authorities, extra);
+    let text = torrc::relay(words.or_port, data, &network.authorities, &extra);
     fs::write(&file, text).with_context(|| file.display().to_string())?;
     let (signal, parent) = (parent_process_death_signal()?, getppid());
     namespace::join(network.pid)?;
@@ -94,6 +108,7 @@ mod tests {
             tor: "/c/usr/bin/tor".into(),
             gencert: PathBuf::new(),
             libraries: vec!["/c/usr/lib/x86_64-linux-gnu".into()],
+            geoip: None,
         };
         let loader = ["/g/ld.so", "--library-path", "/g/lib"].map(OsString::from);
         let made = command(&tor, &loader);
@@ -106,6 +121,12 @@ mod tests {
         );
         assert_eq!(words[2], "/c/usr/bin/tor");
         assert_eq!(command(&tor, &[]).get_program(), "/c/usr/bin/tor");
+        assert!(
+            tor.geoip_lines()
+                .unwrap_err()
+                .to_string()
+                .contains("tor-geoipdb")
+        );
     }
 
     #[test]

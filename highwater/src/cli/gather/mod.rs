@@ -134,6 +134,13 @@ impl Gather {
 
     /// Asks for what is new and writes the looks that are complete. True when there is more to read at once.
     fn look(&mut self, last: bool) -> Result<bool> {
+        match self.try_look(last) {
+            Err(error) => self.wait_for_disk(error).map(|()| false),
+            more => more,
+        }
+    }
+
+    fn try_look(&mut self, last: bool) -> Result<bool> {
         let now = self.clock.now();
         self.look_at_ourselves(now)?;
         let from_ns = self.grid.time_ns(self.written);
@@ -154,10 +161,7 @@ impl Gather {
             .collect();
         let is_history = to_ns < now.0;
         let until = self.complete(&found, to_ns, is_history || last);
-        let looks = match self.write(&found, until) {
-            Ok(looks) => looks,
-            Err(error) => return self.is_full(error).map(|()| false),
-        };
+        let looks = self.write(&found, until)?;
         if let Some(outage) = self.outage.take() {
             say(
                 &mut self.recorder,
@@ -381,10 +385,10 @@ impl Gather {
     }
 
     /// A full disk is said once and delays looks: they are read again when it has room.
-    fn is_full(&mut self, error: anyhow::Error) -> Result<()> {
+    fn wait_for_disk(&mut self, error: anyhow::Error) -> Result<()> {
         let full = error
             .downcast_ref::<RecordError>()
-            .is_some_and(RecordError::is_full);
+            .is_some_and(RecordError::may_pass);
         if !full {
             return Err(error);
         }

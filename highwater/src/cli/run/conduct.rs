@@ -8,15 +8,16 @@ use std::time::Duration;
 use super::decide::{self, Deciding};
 use super::journal::Journal;
 use super::progress::Progress;
+use super::revert::Reverts;
 use super::trend::TrendGuards;
 use super::trial::{self, Candidate, Outcome, Trials};
 use super::watch::Watch;
 use crate::observe::clock::Clock;
-use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use crate::observe::look::{EventKind, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::record::{EventId, News, Reader};
 use crate::subject::experiment::{Condition, Experiment, SubjectKind};
-use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What, Who};
+use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What};
 use crate::verdict::check::guard::Guards;
 
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
@@ -54,27 +55,30 @@ pub struct Ended {
     pub nothing_was_ready: bool,
 }
 
-struct State {
+pub(super) struct State {
     /// When every replica was ready or given up: the duration counts from here.
-    settled: Option<TimeNs>,
-    standing: BTreeMap<(String, u32), Standing>,
-    started: BTreeMap<ProcessId, TimeNs>,
-    aborted: BTreeMap<String, String>,
-    was_ready: BTreeSet<String>,
-    news: News,
-    events: EventId,
-    next_trial: TimeNs,
-    looks: u64,
+    pub(super) settled: Option<TimeNs>,
+    pub(super) standing: BTreeMap<(String, u32), Standing>,
+    pub(super) started: BTreeMap<ProcessId, TimeNs>,
+    /// First start of each replica.
+    pub(super) first: BTreeMap<(String, u32), TimeNs>,
+    pub(super) aborted: BTreeMap<String, String>,
+    pub(super) was_ready: BTreeSet<String>,
+    pub(super) reverts: Reverts,
+    pub(super) news: News,
+    pub(super) events: EventId,
+    pub(super) next_trial: TimeNs,
+    pub(super) looks: u64,
 }
 
 /// The guards by what they need: the look itself, or an interim verdict.
-struct Guarding {
-    limits: Guards,
-    trends: TrendGuards,
+pub(super) struct Guarding {
+    pub(super) limits: Guards,
+    pub(super) trends: TrendGuards,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
+pub(super) enum Standing {
     Starting,
     Up,
     Down,
@@ -91,8 +95,10 @@ impl Conduct<'_> {
             settled: None,
             standing: self.every_replica(),
             started: BTreeMap::new(),
+            first: BTreeMap::new(),
             aborted: BTreeMap::new(),
             was_ready: BTreeSet::new(),
+            reverts: Reverts::default(),
             news: News::default(),
             events: self.reader.events_since(EventId::default())?.1,
             next_trial: self.clock.now(),
@@ -136,7 +142,10 @@ impl Conduct<'_> {
     ) -> anyhow::Result<String> {
         loop {
             let now = self.clock.now();
-            self.follow_subject(state, now)?;
+            let happened = self.follow_subject(state, now)?;
+            self.guard_restarts(state, guards, &happened, now)?;
+            let undone = state.reverts.finished();
+            self.take_reverts(undone)?;
             if let Some(words) = self.watch.tick(now)? {
                 self.journal
                     .say(now, None, EventKind::CollectorRestarted, words)?;
@@ -166,15 +175,18 @@ impl Conduct<'_> {
         Ok(())
     }
 
-    fn follow_subject(&mut self, state: &mut State, now: TimeNs) -> anyhow::Result<()> {
+    fn follow_subject(&mut self, state: &mut State, now: TimeNs) -> anyhow::Result<Vec<Happening>> {
         let since = Duration::from_nanos((now.0 - self.begun.0).max(0) as u64);
-        for happening in self.subject.poll(since) {
-            self.note(state, &happening);
+        let happened = self.subject.poll(since);
+        for happening in &happened {
+            self.note(state, happening);
             self.journal.happened(happening.clone())?;
             if matches!(happening.what, What::Started(_) | What::Resumed(_))
                 && let Some(id) = self.journal.id_of(&happening.who)
             {
                 state.started.insert(id, now);
+                let key = (happening.who.arm.clone(), happening.who.replica);
+                state.first.entry(key).or_insert(now);
             }
         }
         self.journal.flush()?;
@@ -185,7 +197,7 @@ impl Conduct<'_> {
         if state.settled.is_none() && !open {
             state.settled = Some(now);
         }
-        Ok(())
+        Ok(happened)
     }
 
     fn note(&mut self, state: &mut State, happening: &Happening) {
@@ -215,7 +227,11 @@ impl Conduct<'_> {
             What::Started(_) | What::Resumed(_) | What::Restarted => {
                 state.standing.insert(key, Standing::Starting);
             }
-            What::NeverReady | What::StartFailed | What::GaveUp | What::Ended { .. } => {
+            What::NeverReady
+            | What::StartFailed
+            | What::GaveUp
+            | What::Left { .. }
+            | What::Ended { .. } => {
                 state.standing.insert(key, Standing::Down);
             }
             _ => {}
@@ -230,8 +246,15 @@ impl Conduct<'_> {
             .iter()
             .filter(|event| event.kind == EventKind::NotTheArm)
         {
-            if let Some(arm) = self.arm_of(event.process)? {
-                self.abort(state, &arm, &format!("{NOT_THE_ARM}: {}", event.words))?;
+            let Some((arm, replica)) = self.replica_of(event.process)? else {
+                continue;
+            };
+            let why = format!("{NOT_THE_ARM}: {}", event.words);
+            if self.subject.leave_out(&arm, replica, &why) {
+                let words = format!("highwater: {arm} {replica} is left out: {why}");
+                self.progress.say(&words);
+            } else {
+                self.abort(state, &arm, &why)?;
             }
         }
         let wants_all = self.experiment.guard.iter().any(wants_any_metric);
@@ -245,34 +268,6 @@ impl Conduct<'_> {
         }
         for broken in guards.trends.look(self.reader, look.time)? {
             self.abort(state, &broken.arm, &broken.words)?;
-        }
-        Ok(())
-    }
-
-    fn guard(
-        &mut self,
-        state: &mut State,
-        guards: &mut Guarding,
-        look: &Look,
-    ) -> anyhow::Result<()> {
-        let targets = self.reader.targets()?;
-        let remote = self.experiment.subject.remote.is_some();
-        let rows = if remote {
-            self.reader.processes()?
-        } else {
-            Vec::new()
-        };
-        let started: BTreeMap<ProcessId, TimeNs> = match remote {
-            true => rows.iter().map(|row| (row.id, row.started)).collect(),
-            false => state.started.clone(),
-        };
-        let uptime = |id: ProcessId| {
-            let began = started.get(&id).copied().unwrap_or(look.time);
-            Duration::from_nanos((look.time.0 - began.0).max(0) as u64)
-        };
-        for broken in guards.limits.look(look, &targets, &uptime) {
-            let why = format!("guard {}: {}", broken.check, broken.observed);
-            self.abort(state, &broken.arm, &why)?;
         }
         Ok(())
     }
@@ -328,53 +323,14 @@ impl Conduct<'_> {
         })
     }
 
-    fn arm_of(&self, process: Option<ProcessId>) -> anyhow::Result<Option<String>> {
+    fn replica_of(&self, process: Option<ProcessId>) -> anyhow::Result<Option<(String, u32)>> {
         let targets = self.reader.targets()?;
         let found = targets
             .into_iter()
             .find(|target| Some(target.process) == process);
         Ok(found
             .filter(|target| target.role == Role::Subject)
-            .map(|target| target.arm))
-    }
-
-    fn abort(&mut self, state: &mut State, arm: &str, why: &str) -> anyhow::Result<()> {
-        if state.aborted.contains_key(arm) {
-            return Ok(());
-        }
-        self.progress
-            .say(&format!("highwater: arm {arm} is aborted: {why}"));
-        let who = Who {
-            arm: arm.into(),
-            replica: 0,
-            incarnation: 0,
-            role: SubjectRole::Subject,
-        };
-        self.remember_remote()?;
-        let words = format!("arm {arm} aborted: {why}");
-        self.journal
-            .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
-        self.subject.stop_arm(arm, why);
-        state.aborted.insert(arm.to_owned(), why.to_owned());
-        Ok(())
-    }
-
-    /// Rows of processes on other hosts are the collector's: without them an event of an arm would belong to nobody.
-    fn remember_remote(&mut self) -> anyhow::Result<()> {
-        if self.experiment.subject.kind != SubjectKind::Remote {
-            return Ok(());
-        }
-        let rows = self.reader.processes()?.into_iter();
-        for row in rows.filter(|row| row.role == Role::Subject) {
-            let who = Who {
-                arm: row.arm,
-                replica: row.replica,
-                incarnation: row.incarnation,
-                role: SubjectRole::Subject,
-            };
-            self.journal.remember(who, row.id);
-        }
-        Ok(())
+            .map(|target| (target.arm, target.replica)))
     }
 
     /// Why the run is over, when it is.
@@ -415,6 +371,8 @@ impl Conduct<'_> {
                 .sleep_until(TimeNs(now.0 + TURN.as_nanos() as i64));
         }
         self.follow_subject(state, self.clock.now())?;
+        let undone = state.reverts.wait();
+        self.take_reverts(undone)?;
         self.progress.end();
         looked
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
+use crate::observe::member;
 use crate::record::{NewProcess, RecordError, Recorder};
 use crate::subject::service::start_ticks;
 use crate::subject::{Ending, Happening, Role as SubjectRole, Started, What, Who};
@@ -153,7 +154,8 @@ impl Journal {
         self.flush()
     }
 
-    /// Writes what waits. A full disk is no error: it is said once, and tried again at the next call.
+    /// Writes what waits. A full disk, or one that stands still, is no error: it is said once, and tried again at
+    /// the next call.
     pub fn flush(&mut self) -> Result<(), RecordError> {
         while let Some(row) = self.waiting.front().cloned() {
             match self.write(&row) {
@@ -161,7 +163,7 @@ impl Journal {
                     self.waiting.pop_front();
                     self.full = false;
                 }
-                Err(error) if error.is_full() => {
+                Err(error) if error.may_pass() => {
                     if !std::mem::replace(&mut self.full, true) {
                         anstream::eprintln!("highwater: {error}");
                     }
@@ -212,10 +214,14 @@ impl Journal {
             let id = self.recorder.process_started(&row)?;
             self.ids.insert(who.clone(), id);
             self.write_arm_facts(who, id, time)?;
+            self.write_own_facts(started, id, time)?;
         }
         let process = self.id_of(who);
         if let (What::Ended { exit, .. }, Some(id)) = (what, process) {
             self.recorder.process_ended(id, time, exit.as_deref())?;
+        }
+        if let (What::Left { to, discard }, Some(id)) = (what, process) {
+            self.write_leaving(id, to.as_deref(), *discard, words, time)?;
         }
         let words = format!("{}: {words}", who.words());
         self.recorder.event(&Event {
@@ -224,6 +230,46 @@ impl Journal {
             kind: kind_of(what),
             words,
         })
+    }
+
+    /// The row of a process that left its arm ends; what never was its arm counts for nothing.
+    fn write_leaving(
+        &mut self,
+        process: ProcessId,
+        to: Option<&str>,
+        discard: bool,
+        words: &str,
+        time: TimeNs,
+    ) -> Result<(), RecordError> {
+        if discard {
+            let fact = fact(process, member::LEFT_OUT, words);
+            self.recorder.facts(time, &[fact])?;
+        }
+        let how = to.map_or("left the arm".to_owned(), |arm| format!("moved to {arm}"));
+        self.recorder.process_ended(process, time, Some(&how))
+    }
+
+    /// What is known of a process that was found, and not started.
+    fn write_own_facts(
+        &mut self,
+        started: &Started,
+        process: ProcessId,
+        time: TimeNs,
+    ) -> Result<(), RecordError> {
+        let born = |age: Duration| (time.0 - age.as_nanos() as i64).to_string();
+        let known = [
+            (member::NAME, started.name.clone()),
+            (member::UNIT, started.unit.clone()),
+            (member::BORN, started.age.map(born)),
+        ];
+        let facts: Vec<Fact> = known
+            .into_iter()
+            .filter_map(|(key, value)| Some(fact(process, key, &value?)))
+            .collect();
+        match facts.is_empty() {
+            true => Ok(()),
+            false => self.recorder.facts(time, &facts),
+        }
     }
 
     /// A load program is no arm, whatever is preloaded into it.
@@ -267,6 +313,14 @@ impl Journal {
     }
 }
 
+fn fact(process: ProcessId, key: &str, value: &str) -> Fact {
+    Fact {
+        process,
+        key: key.to_owned(),
+        value: value.to_owned(),
+    }
+}
+
 fn new_process(who: &Who, started: &Started, time: TimeNs, expected: Expected) -> NewProcess {
     let is_load = who.role == SubjectRole::Load;
     NewProcess {
@@ -300,6 +354,8 @@ fn kind_of(what: &What) -> EventKind {
             Ending::Vanished => EventKind::Vanished,
         },
         What::StopForced => EventKind::StopForced,
+        What::Left { to: Some(_), .. } => EventKind::Moved,
+        What::Left { to: None, .. } => EventKind::Left,
         What::Restarted => EventKind::Restarted,
         What::GaveUp => EventKind::GaveUp,
         What::LogTruncated => EventKind::LogTruncated,

@@ -3,10 +3,12 @@
 
 mod conduct;
 mod decide;
+mod guarding;
 mod journal;
 mod plan;
 mod prepare;
 pub mod progress;
+mod revert;
 mod remote;
 mod simulate;
 mod start;
@@ -140,7 +142,7 @@ fn close(folder: &Folder, ended: &Ended, clock: &dyn Clock) -> anyhow::Result<()
         words: ended.words.clone(),
     };
     match recorder.ended(&end) {
-        Err(error) if error.is_full() => {
+        Err(error) if error.may_pass() => {
             anstream::eprintln!("highwater: the end of the run is not recorded: {error}");
             Ok(())
         }

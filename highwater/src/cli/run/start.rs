@@ -21,10 +21,11 @@ use crate::observe::clock::{Clock, FakeClock, RealClock};
 use crate::observe::fact::program::{preload_problem, read_program};
 use crate::observe::host::{SystemRoot, read_machine};
 use crate::observe::look::{EventKind, Expected, ProcessId, Role, TimeNs};
+use crate::observe::member;
 use crate::observe::proc::ProcRoot;
-use crate::record::{Folder, Reader, Recorder};
+use crate::record::{Folder, ReadOptions, Reader, Recorder};
 use crate::subject::allocator::{self, Library};
-use crate::subject::attach::Attached;
+use crate::subject::attach::{Attached, Known};
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::subject::fake::Fake;
 use crate::subject::preflight;
@@ -111,7 +112,11 @@ pub fn resume(
     let setup = setup_of(&prepared, folder);
     let since = Duration::from_nanos((clock.now().0 - begun.0).max(0) as u64);
     let mut subject: Box<dyn Subject> = match prepared.experiment.subject.kind {
-        SubjectKind::Attach | SubjectKind::Remote => subject_of(&prepared, folder)?,
+        SubjectKind::Attach => {
+            let (plan, known) = (&prepared.experiment, known_processes(&reader)?);
+            Box::new(Attached::resume(plan, &folder.id(), known).map_err(anyhow::Error::msg)?)
+        }
+        SubjectKind::Remote => subject_of(&prepared, folder)?,
         _ => Box::new(Service::resume(prepared.experiment.clone(), setup, since)?),
     };
     let mut recorder = Recorder::open(folder)?;
@@ -170,6 +175,31 @@ fn remember(journal: &mut Journal, reader: &Reader, now: TimeNs) -> anyhow::Resu
         );
     }
     Ok(())
+}
+
+/// Processes that were watched, for a run over processes that highwater did not start.
+fn known_processes(reader: &Reader) -> anyhow::Result<Vec<Known>> {
+    let none: [&str; 0] = [];
+    let run = reader.run(&ReadOptions::metrics(none))?;
+    let subjects = run
+        .processes
+        .into_iter()
+        .filter(|p| p.role == Role::Subject);
+    let known = subjects.map(|process| {
+        let fact = |key| member::latest(&process.facts, key).map(str::to_owned);
+        Known {
+            name: fact(member::NAME),
+            unit: fact(member::UNIT),
+            arm: process.arm,
+            replica: process.replica,
+            incarnation: process.incarnation,
+            pid: process.pid,
+            start_ticks: process.start_ticks,
+            command: process.command,
+            ended: process.ended.is_some(),
+        }
+    });
+    Ok(known.collect())
 }
 
 /// What stays the same while a run goes on.

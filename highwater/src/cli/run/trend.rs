@@ -9,6 +9,7 @@ use crate::record::run::Run;
 use crate::record::{ReadOptions, Reader};
 use crate::subject::experiment::{Check, Condition, Experiment};
 use crate::verdict::check::judge_check;
+use crate::verdict::run::judge::steady;
 use crate::verdict::{Rules, arm};
 
 /// From one interim verdict to the next, at least; each reads the whole series of RSS.
@@ -61,7 +62,7 @@ impl TrendGuards {
     fn broken(&self, run: &Run, now: TimeNs) -> Vec<Broken> {
         let mut broken = Vec::new();
         for series in arm_series(run, metric::RSS.name, run.experiment.warmup) {
-            let verdict = arm::judge(&series.arm, &series.joined(), &Rules::default());
+            let verdict = arm::judge(&series.arm, &steady(run, &series), &Rules::default());
             let named = |check: &&Check| check.arms.is_empty() || check.arms.contains(&series.arm);
             let due = |check: &&Check| age(run, &series.arm, now) >= check.after;
             for check in self.checks.iter().filter(named).filter(due) {

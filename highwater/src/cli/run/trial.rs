@@ -164,7 +164,7 @@ fn try_command(command: &[String], exit: i32, base: &Path, values: &Values) -> (
         Ok(launch) => launch,
         Err(error) => return (false, error.to_string()),
     };
-    match run_command(&launch) {
+    match run_command(&launch, COMMAND_MAX) {
         Ok((status, _)) if status.code() == Some(exit) => (true, format!("exit code {exit}")),
         Ok((status, output)) => (false, format!("{status}: {output}")),
         Err(words) => (false, words),
@@ -172,7 +172,7 @@ fn try_command(command: &[String], exit: i32, base: &Path, values: &Values) -> (
 }
 
 /// Runs it in a process group of its own, which is ended when the time is over.
-fn run_command(launch: &Launch) -> Result<(ExitStatus, String), String> {
+pub(super) fn run_command(launch: &Launch, max: Duration) -> Result<(ExitStatus, String), String> {
     let (program, words) = launch.executed()?;
     let mut child = Command::new(program)
         .args(&words[1..])
@@ -188,7 +188,7 @@ fn run_command(launch: &Launch) -> Result<(ExitStatus, String), String> {
         .stderr
         .take()
         .map(|stderr| thread::spawn(move || read_start(stderr)));
-    let deadline = Instant::now() + COMMAND_MAX;
+    let deadline = Instant::now() + max;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
@@ -204,7 +204,7 @@ fn run_command(launch: &Launch) -> Result<(ExitStatus, String), String> {
                 let _ = child.wait();
                 return Err(format!(
                     "took longer than {} s and was ended",
-                    COMMAND_MAX.as_secs()
+                    max.as_secs()
                 ));
             }
         }

@@ -51,7 +51,7 @@ fn of_run(given: &Given, run: &Run) -> Result<Answer> {
             refused: is_refused(&findings, &row.arm),
         })
         .collect();
-    let pairs = pairs_of(given, &verdict)?;
+    let pairs = pairs_of(given, run, &verdict)?;
     check_only(given, &arms)?;
     Ok(Answer {
         headline: std::iter::once(verdict.headline)
@@ -98,7 +98,7 @@ fn check_only(given: &Given, arms: &[JudgedArm]) -> Result<()> {
 }
 
 /// Those of the report, unless others are asked for.
-fn pairs_of(given: &Given, verdict: &RunVerdict) -> Result<Vec<PairVerdict>> {
+fn pairs_of(given: &Given, run: &Run, verdict: &RunVerdict) -> Result<Vec<PairVerdict>> {
     let args = given.args;
     if args.pairs.is_empty() && !args.all_pairs && args.control.is_none() {
         return Ok(verdict.pairs.clone());
@@ -106,7 +106,8 @@ fn pairs_of(given: &Given, verdict: &RunVerdict) -> Result<Vec<PairVerdict>> {
     let arms: Vec<ArmVerdict> = verdict.arms.iter().map(|row| row.memory.clone()).collect();
     let names: Vec<&str> = arms.iter().map(|a| a.arm.as_str()).collect();
     let wanted = pairs::wanted(args, &names)?;
-    Ok(pairs::compare(&arms, &wanted, &given.rules))
+    let rules = given.rules.for_experiment(&run.experiment);
+    Ok(pairs::compare(&arms, &wanted, &rules))
 }
 
 fn parts(given: &Given, run: &Run) -> Vec<SeriesVerdict> {

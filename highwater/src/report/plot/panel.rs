@@ -172,7 +172,7 @@ fn range(panel: &Panel, low: f64, high: f64) -> (f64, f64) {
     ((lo - pad).max(0.0), hi + pad)
 }
 
-fn time_unit(span_s: f64) -> (f64, &'static str) {
+pub(super) fn time_unit(span_s: f64) -> (f64, &'static str) {
     match span_s {
         s if s < 180.0 => (1.0, "seconds"),
         s if s < 3.0 * 3600.0 => (60.0, "minutes"),

@@ -32,6 +32,13 @@ pub enum Condition {
     P99Max { limit: Duration },
     /// Looks' intervals whose worst latency exceeds 1 ms ... per minute; see `verdict::check`.
     PausesPerMinuteMax { max: f64 },
+    /// No process of the arm is started anew more often than that, within any stretch of this length, else within
+    /// the run.
+    RestartsMax {
+        count: u32,
+        #[serde(default)]
+        within: Option<Duration>,
+    },
     /// The arm's verdict is one of these.
     Trend { any_of: Vec<Trend> },
 }

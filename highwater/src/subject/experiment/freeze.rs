@@ -39,6 +39,8 @@ struct File<'a> {
     warmup: String,
     /// TOML's whole numbers end at 2^63; a seed beyond is written as a text.
     seed: Whole,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    matters: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     probe: bool,
     base: String,
@@ -78,6 +80,8 @@ struct Subject<'a> {
     memory_limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<&'a str>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    managed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     ready: Option<ReadyTable<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,6 +133,7 @@ struct StopTable {
 
 #[derive(Serialize)]
 struct Attach<'a> {
+    #[serde(skip_serializing_if = "str::is_empty")]
     arm: &'a str,
     #[serde(skip_serializing_if = "<[i32]>::is_empty")]
     pids: &'a [i32],
@@ -136,6 +141,14 @@ struct Attach<'a> {
     exe: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     args: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    unit: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cgroup: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    groups: Option<String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    environ: &'a BTreeMap<String, String>,
 }
 
 #[derive(Serialize)]
@@ -193,6 +206,10 @@ struct CheckTable<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pauses_per_minute_max: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    restarts_max: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    within: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     trend: Option<&'a [Trend]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     after: Option<String>,
@@ -225,6 +242,7 @@ fn file(experiment: &Experiment) -> File<'_> {
         warmup: write_duration_exact(experiment.warmup),
         seed: i64::try_from(experiment.seed)
             .map_or_else(|_| Whole::Text(experiment.seed.to_string()), Whole::Number),
+        matters: matters_text(experiment.matters),
         probe: experiment.probe,
         base: experiment.base.to_string_lossy().into_owned(),
         subject: subject_table(subject),
@@ -238,6 +256,11 @@ fn file(experiment: &Experiment) -> File<'_> {
             commands: &revert.commands,
         }),
     }
+}
+
+/// Seven tenths of a share are 70 %, and not 70.00000000000001 %.
+fn matters_text(share: f64) -> Option<String> {
+    (share > 0.0).then(|| format!("{}%", (share * 1e8).round() / 1e6))
 }
 
 /// What cannot be set for a kind of subject is not written for it either.
@@ -256,6 +279,7 @@ fn subject_table(plan: &SubjectPlan) -> Subject<'_> {
         keep: owned.then_some(plan.keep),
         memory_limit: plan.memory_limit.map(write_bytes_exact),
         metrics: plan.metrics.as_deref(),
+        managed: plan.managed,
         ready: plan
             .ready
             .as_ref()
@@ -332,6 +356,13 @@ fn attach_table(group: &AttachGroup) -> Attach<'_> {
         pids: &group.pids,
         exe: group.exe.as_deref(),
         args: group.args.as_deref(),
+        unit: &group.units,
+        cgroup: group.cgroup.as_deref(),
+        groups: group
+            .groups
+            .as_ref()
+            .map(|path| path.to_string_lossy().into_owned()),
+        environ: &group.environ,
     }
 }
 
@@ -392,6 +423,11 @@ fn check_table(check: &Check) -> CheckTable<'_> {
         },
         Condition::PausesPerMinuteMax { max } => CheckTable {
             pauses_per_minute_max: Some(*max),
+            ..table
+        },
+        Condition::RestartsMax { count, within } => CheckTable {
+            restarts_max: Some(*count),
+            within: within.map(write_duration_exact),
             ..table
         },
         Condition::Trend { any_of } => CheckTable {

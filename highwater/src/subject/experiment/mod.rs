@@ -52,6 +52,9 @@ pub struct Experiment {
     pub warmup: Duration,
     /// Seed of the shuffle in which replicas start (arms are interleaved).
     pub seed: u64,
+    /// The smallest difference between two arms' memory that matters, as a share of the lower: 0.2 is a fifth.
+    #[serde(default)]
+    pub matters: f64,
     /// The heap probe is loaded into every process: live heap, allocator-held and fragmentation become series.
     #[serde(default)]
     pub probe: bool,
@@ -85,6 +88,10 @@ pub struct SubjectPlan {
     pub metrics: Option<String>,
     /// Only for `Attach`.
     pub attach: Vec<AttachGroup>,
+    /// Only for `Attach`: the commands of `revert` may be run when a guard stops an arm. Otherwise highwater only
+    /// observes: it starts, restarts and signals nothing.
+    #[serde(default)]
+    pub managed: bool,
     /// Only for `Remote`.
     #[serde(default)]
     pub remote: Option<Remote>,
@@ -122,14 +129,28 @@ pub enum SubjectKind {
     Fake,
 }
 
-/// Processes of one arm that already run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Processes that already run, of one arm or (with `groups`) of several. Everything that is given must hold.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AttachGroup {
+    /// Empty when `groups` says it of each process.
     pub arm: String,
     pub pids: Vec<i32>,
-    /// Regular expressions on the executable's path and on the arguments joined by spaces.
+    /// Regular expressions on the executable's path and on the arguments joined by spaces. The first group of
+    /// `args` in parentheses is the name of the process.
     pub exe: Option<String>,
     pub args: Option<String>,
+    /// Names of systemd units with `*`, `?` and `[a-z]`; of a unit, its main process.
+    #[serde(default)]
+    pub units: Vec<String>,
+    /// Variables that the process was started with, values with `*` and `?`.
+    #[serde(default)]
+    pub environ: BTreeMap<String, String>,
+    /// Path of the cgroup (v2) with `*` and `?`.
+    #[serde(default)]
+    pub cgroup: Option<String>,
+    /// A CSV file that says which process is in which arm, and since when; read again during the run.
+    #[serde(default)]
+    pub groups: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,6 +32,10 @@ pub const PLACEHOLDERS: &[(&str, &str)] = &[
         "seed",
         "a number for random choices: the same for one replica number in every arm",
     ),
+    (
+        "unit",
+        "name of the systemd unit; of processes that were found by their unit",
+    ),
     ("pid", "process id of the replica; only once it runs"),
     (
         "processes",
@@ -101,11 +105,12 @@ pub fn check(text: &str, moment: Moment) -> Result<(), String> {
                 None => format!(
                     "unknown placeholder {}; known: {}. For a literal brace write {{{{{word}}}}}",
                     quoted(&format!("{{{word}}}")),
-                    "{port} {port2} ... {arm} {replica} {run} {data} {seed} {pid} {processes} {backing} {backing_port}"
+                    "{port} {port2} ... {arm} {replica} {run} {data} {seed} {unit} {pid} {processes} {backing} \
+                     {backing_port}"
                 ),
             });
         }
-        if matches!(word, "pid" | "processes") && moment == Moment::BeforeStart {
+        if matches!(word, "pid" | "processes" | "unit") && moment == Moment::BeforeStart {
             return Err(format!(
                 "{{{word}}} is not known before the process has started"
             ));

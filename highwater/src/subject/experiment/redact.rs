@@ -104,6 +104,9 @@ pub fn redact_experiment(experiment: &Experiment) -> Experiment {
     subject.command = redact_command(&subject.command);
     subject.environment = redact_environment(&subject.environment);
     subject.metrics = subject.metrics.as_deref().map(redact_text);
+    for group in &mut subject.attach {
+        group.environ = redact_environment(&group.environ);
+    }
     if let Some(Ready::Http { url, .. }) = &mut subject.ready {
         *url = redact_text(url);
     }

@@ -216,6 +216,7 @@ impl Slot {
             data: self.data.clone(),
             seed: self.seed,
             pid: self.pid(),
+            unit: None,
             ports: self.ports.clone(),
             processes: Some(setup.folder.join(processes::FILE)),
             backing: self.backing.clone(),

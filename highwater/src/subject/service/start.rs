@@ -214,6 +214,7 @@ impl Slot {
             cgroup: cgroup.map(|cgroup| cgroup.folder().to_owned()),
             metrics_url: order.metrics.and_then(|url| expand(url, &values).ok()),
             library: order.library,
+            ..Started::default()
         };
         let birth = Birth {
             who: self.who(),

@@ -4,6 +4,7 @@
 mod ages;
 mod load;
 mod membership;
+mod moves;
 mod readings;
 mod settled;
 mod shares;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::analyse::series::Point;
 
 pub use ages::{births, equal_uptime_s};
+pub use moves::{Member, Stay, moves};
 pub use survive::{Survivor, at_uptime, survivors};
 
 /// Everything known of an experiment. What is unknown is left empty; checks that need it stay silent.
@@ -38,6 +40,8 @@ pub struct ProcessFacts {
     pub allocators: Vec<(f64, String)>,
     /// Known starts, in order.
     pub starts_s: Vec<f64>,
+    /// Since when it is not looked at any more, though it goes on.
+    pub until_s: Option<f64>,
     pub rss: Vec<Point>,
     pub hwm: Vec<Point>,
     /// Cumulative CPU seconds.

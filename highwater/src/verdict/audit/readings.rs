@@ -61,7 +61,8 @@ fn misses(input: &AuditInput, p: &ProcessFacts) -> bool {
     let Some(first) = p.rss.first() else {
         return true;
     };
-    let due = input.looks_s.iter().filter(|t| **t >= first.t_s).count();
+    let watched = |t: &&f64| **t >= first.t_s && p.until_s.is_none_or(|until| **t <= until);
+    let due = input.looks_s.iter().filter(watched).count();
     due > STILL_LOOKS && ((due - p.rss.len().min(due)) as f64) > MISSING_SHARE * due as f64
 }
 

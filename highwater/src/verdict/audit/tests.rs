@@ -47,6 +47,7 @@ fn clean(seed: u64) -> AuditInput {
                 arms: vec![(0.0, (*arm).to_owned())],
                 allocators: vec![(0.0, format!("lib{arm}.so"))],
                 starts_s: vec![-30.0],
+                until_s: None,
                 rss,
                 hwm,
                 cpu_s: counter(0.1 * (1.0 + 0.4 * a as f64), &mut dice),

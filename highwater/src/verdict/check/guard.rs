@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::{CheckOutcome, Seen, fact, p99_max, reading, words};
+use super::{CheckOutcome, Seen, fact, p99_max, reading, restarts, words};
 use crate::analyse::arms::seconds_between;
 use crate::analyse::latency::Merged;
-use crate::observe::look::{HistogramRow, Look, ProcessId, Role, Target};
+use crate::observe::look::{HistogramRow, Look, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::subject::experiment::{Check, Condition, Experiment};
 use crate::units::written;
@@ -28,6 +28,7 @@ pub struct Guards {
     checks: Vec<Check>,
     fired: BTreeSet<(usize, String)>,
     recent: BTreeMap<String, VecDeque<HistogramRow>>,
+    restarts: BTreeMap<(String, u32), Vec<TimeNs>>,
 }
 
 /// One arm at one look.
@@ -78,6 +79,42 @@ impl Guards {
                     self.fired.insert(key);
                     broken.push(outcome);
                 }
+            }
+        }
+        broken
+    }
+
+    /// A restart of one replica, `age` after its first start; the guards that it breaks.
+    pub fn restarted(
+        &mut self,
+        arm: &str,
+        replica: u32,
+        at: TimeNs,
+        age: Duration,
+    ) -> Vec<CheckOutcome> {
+        let times = self.restarts.entry((arm.to_owned(), replica)).or_default();
+        times.push(at);
+        let mut broken = Vec::new();
+        for (index, check) in self.checks.iter().enumerate() {
+            let Condition::RestartsMax { count, within } = check.condition else {
+                continue;
+            };
+            let named = check.arms.is_empty() || check.arms.iter().any(|name| name == arm);
+            // What was before `after` does not count.
+            let since =
+                at.0.saturating_sub(age.saturating_sub(check.after).as_nanos() as i64);
+            let counted: Vec<TimeNs> = times.iter().copied().filter(|t| t.0 >= since).collect();
+            let id = format!("{arm}/{replica}");
+            let restarts = restarts::most(&counted, within);
+            let (passed, observed) = restarts::judged(&id, restarts, count, within);
+            let is_due = named && age >= check.after && passed == Some(false);
+            if is_due && self.fired.insert((index, arm.to_owned())) {
+                broken.push(CheckOutcome {
+                    check: words::of(check),
+                    arm: arm.to_owned(),
+                    passed,
+                    observed,
+                });
             }
         }
         broken
@@ -138,7 +175,8 @@ impl Arm<'_> {
             }
             Condition::PausesPerMinuteMax { max } => self.pauses(*max),
             Condition::Http { .. } | Condition::Command { .. } => self.fact(&check.condition),
-            Condition::Trend { .. } => None,
+            // Told at once by `restarted`: a process in a crash loop may be down at every look.
+            Condition::Trend { .. } | Condition::RestartsMax { .. } => None,
         };
         let (passed, observed) = seen?;
         (passed == Some(false)).then(|| CheckOutcome {

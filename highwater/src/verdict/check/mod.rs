@@ -9,6 +9,8 @@
 //!   when there is no `after`). `min` of a counter is asked of the last reading of each process
 //!   only: counters start at 0.
 //! - `p99_max`, `pauses_per_minute_max`: over all requests of the arm after warm-up and `after`.
+//! - `restarts_max`: restarts of the replica that had most, those that only systemd saw among them;
+//!   with `within`, in any stretch of that length.
 //! - `trend`: the arm's label is among those wanted; *insufficient* is neither passed nor failed.
 //! - `http`, `command`: tried by the runner, which records each outcome as a fact ([`fact::key`],
 //!   [`fact::value`]); with `after` every outcome from then on must pass, without it the last of
@@ -17,6 +19,7 @@
 pub mod fact;
 pub mod guard;
 mod reading;
+mod restarts;
 mod words;
 
 use std::time::Duration;
@@ -95,6 +98,9 @@ fn judge(
         }
         (Condition::P99Max { limit }, _) => p99_max(latency(), *limit),
         (Condition::PausesPerMinuteMax { max }, _) => pauses_max(latency(), *max),
+        (Condition::RestartsMax { count, within }, _) => {
+            restarts::of_arm(run, &processes, *count, *within, check.after)
+        }
         (Condition::Trend { any_of }, _) => trend(verdict, any_of),
         (Condition::Http { .. } | Condition::Command { .. }, _) => {
             fact::recorded(&check.condition, &processes, check.after)

@@ -42,6 +42,10 @@ pub fn condition(condition: &Condition) -> String {
             )
         }
         Condition::PausesPerMinuteMax { max } => format!("pauses_per_minute_max {max}"),
+        Condition::RestartsMax { count, within } => {
+            let within = within.map(|w| format!(" within {}", written::duration(w)));
+            format!("restarts_max {count}{}", within.unwrap_or_default())
+        }
         Condition::Trend { any_of } => {
             let labels: Vec<&str> = any_of.iter().map(|trend| trend.word()).collect();
             format!("trend {}", labels.join(" or "))

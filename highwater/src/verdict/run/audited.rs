@@ -2,28 +2,131 @@
 
 use std::collections::BTreeMap;
 
-use crate::analyse::arms::{replica_id, seconds_between, subjects};
+use crate::analyse::arms::{member_id, seconds_between, subjects};
 use crate::analyse::latency::LOAD_METRIC;
 use crate::analyse::series::Point;
-use crate::observe::look::{Role, TimeNs};
+use crate::observe::look::{Event, EventKind, Role, TimeNs};
+use crate::observe::member;
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
-use crate::verdict::audit::{self, AuditInput, ProcessFacts};
+use crate::units::written;
+use crate::verdict::audit::{self, AuditInput, Check, Member, ProcessFacts, Stay};
 use crate::verdict::run::Finding;
+
+/// With less than this share of the memory available the kernel evicts what is in use (0.5 to 4 % when it was seen).
+const SHORT_SHARE: f64 = 0.05;
 
 /// Fact of a process: the file whose malloc answers.
 const ALLOCATOR_FACT: &str = "malloc.library";
 
 /// Everything that the audit finds, worst first, in the words of a report.
 pub fn findings(run: &Run) -> Vec<Finding> {
-    audit::audit(&input(run))
-        .into_iter()
-        .map(|found| Finding {
-            what: found.what,
-            processes: found.processes,
-            effect: format!("{}; {}", found.effect, found.still),
-        })
-        .collect()
+    let mut all = audit::audit(&input(run));
+    all.extend(audit::moves(&members(run)));
+    all.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.check.cmp(&b.check)));
+    let words = |found: audit::Finding| Finding {
+        effect: format!("{}; {}", found.effect, still(&found)),
+        what: found.what,
+        processes: found.processes,
+    };
+    all.into_iter().map(words).chain(shortage(run)).collect()
+}
+
+/// A run is judged over its own time: ages that differ cannot be made equal.
+fn still(found: &audit::Finding) -> String {
+    match found.check {
+        Check::Uptimes => "every arm is judged over the time of this run; levels of different ages compare only when \
+                           the processes are restarted together"
+            .to_owned(),
+        Check::Added => "each is judged over the time that it was seen".to_owned(),
+        _ => found.still.clone(),
+    }
+}
+
+/// Who was in which arm, and since when.
+pub fn members(run: &Run) -> Vec<Member> {
+    let mut members: BTreeMap<String, Vec<&Process>> = BTreeMap::new();
+    let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
+    for process in subjects.clone() {
+        // A process without a name is the same one in another arm only by its pid and start.
+        let twin = subjects.clone().find(|other| {
+            process.start_ticks > 0
+                && (other.pid, other.start_ticks) == (process.pid, process.start_ticks)
+        });
+        let id = member_id(twin.unwrap_or(process));
+        members.entry(id).or_default().push(process);
+    }
+    let member = |(id, mut rows): (String, Vec<&Process>)| {
+        rows.sort_by_key(|process| process.started);
+        let stays = (0..rows.len()).map(|at| stay(run, &rows, at)).collect();
+        Member { id, stays }
+    };
+    members.into_iter().map(member).collect()
+}
+
+fn stay(run: &Run, rows: &[&Process], at: usize) -> Stay {
+    let process = rows[at];
+    let key = |p: &Process| (p.pid, p.start_ticks);
+    let before = at.checked_sub(1).map(|before| rows[before]);
+    Stay {
+        arm: process.arm.clone(),
+        from_s: seconds_between(run.begun, process.started),
+        until_s: departed(run, process),
+        is_same_process: before.is_some_and(|b| process.start_ticks > 0 && key(b) == key(process)),
+        left_out: member::latest(&process.facts, member::LEFT_OUT).map(str::to_owned),
+    }
+}
+
+/// When a process left its arm and went on.
+fn departed(run: &Run, process: &Process) -> Option<f64> {
+    let left = |kind| matches!(kind, EventKind::Moved | EventKind::Left);
+    let mut events = run.events.iter().filter(|e| e.process == Some(process.id));
+    let event = events.find(|event| left(event.kind))?;
+    // An arm that was stopped is not left: it is watched no more.
+    let is_stopped = |e: &&Event| {
+        e.kind == EventKind::Aborted
+            && run
+                .processes
+                .iter()
+                .any(|p| Some(p.id) == e.process && p.arm == process.arm)
+            && e.time <= event.time
+    };
+    match event.kind == EventKind::Left && run.events.iter().any(|e| is_stopped(&e)) {
+        true => None,
+        false => Some(seconds_between(run.begun, event.time)),
+    }
+}
+
+/// A machine without memory takes the pages of programs and libraries from every process, and their resident sets
+/// with them: seen on relays of 138 MiB that lost 10 in a minute, and got them back as a step.
+fn shortage(run: &Run) -> Option<Finding> {
+    let host = run.processes.iter().find(|p| p.role == Role::Host)?;
+    let from = judged_from(run)?;
+    let samples = |metric: Metric| host.samples.get(metric.name).into_iter().flatten();
+    let (_, total) = samples(metric::HOST_MEMORY_TOTAL).next()?;
+    let (time, least) = samples(metric::HOST_MEMORY_AVAILABLE)
+        .filter(|(time, _)| *time >= from)
+        .min_by(|a, b| a.1.total_cmp(&b.1))?;
+    (*least < SHORT_SHARE * total).then(|| Finding {
+        what: format!(
+            "the machine ran short of memory: {} of {} available, {:.0} s into the run",
+            written::bytes(*least),
+            written::bytes(*total),
+            seconds_between(run.begun, *time)
+        ),
+        processes: Vec::new(),
+        effect: "the kernel takes pages of programs and libraries from every process: resident sets fall and come back \
+                 as steps that are not the program's; the order of arms that are far apart stands"
+            .to_owned(),
+    })
+}
+
+/// When the first process of an arm had its warm-up behind it.
+fn judged_from(run: &Run) -> Option<TimeNs> {
+    let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
+    let first = subjects.map(|process| process.started.0).min()?;
+    let warmup = i64::try_from(run.experiment.warmup.as_nanos()).unwrap_or(i64::MAX);
+    Some(TimeNs(first.saturating_add(warmup)))
 }
 
 /// Facts of each replica over time, for the audit.
@@ -84,16 +187,14 @@ fn replica_facts(run: &Run, arm: &str, incarnations: &[&Process]) -> ProcessFact
         .collect();
     let first = incarnations.first();
     ProcessFacts {
-        id: first.map(|process| replica_id(process)).unwrap_or_default(),
+        id: first.map(|process| member_id(process)).unwrap_or_default(),
         arms: first
             .map(|process| (at(process.started), arm.to_owned()))
             .into_iter()
             .collect(),
         allocators,
-        starts_s: incarnations
-            .iter()
-            .map(|process| at(process.started))
-            .collect(),
+        starts_s: births(run, incarnations),
+        until_s: incarnations.last().and_then(|process| ended(run, process)),
         rss: points(metric::RSS, 1.0),
         hwm: points(metric::RSS_PEAK, 1.0),
         cpu_s: cpu(
@@ -104,6 +205,38 @@ fn replica_facts(run: &Run, arm: &str, incarnations: &[&Process]) -> ProcessFact
         lazy_free: points(metric::LAZY_FREE, 1.0),
         huge_pages: points(metric::HUGE_PAGES, 1.0),
     }
+}
+
+/// Real starts: a process that was found ran long before, and one that came back is none anew.
+fn births(run: &Run, incarnations: &[&Process]) -> Vec<f64> {
+    let mut starts = Vec::new();
+    let mut before = None;
+    for process in incarnations {
+        let key = Some((process.pid, process.start_ticks)).filter(|key| key.1 > 0);
+        if key.is_none() || key != before {
+            let born = member::latest(&process.facts, member::BORN);
+            let born = born.and_then(|text| text.parse().ok()).map(TimeNs);
+            starts.push(seconds_between(run.begun, born.unwrap_or(process.started)));
+        }
+        before = key;
+    }
+    starts
+}
+
+/// When a process that was watched went out of sight though it goes on, or goes on elsewhere.
+fn ended(run: &Run, process: &Process) -> Option<f64> {
+    let left = |kind| matches!(kind, EventKind::Moved | EventKind::Left);
+    let mut events = run.events.iter().filter(|e| e.process == Some(process.id));
+    let event = events.find(|event| left(event.kind));
+    let moved = || {
+        let name = member::latest(&process.facts, member::NAME)?;
+        let later = |p: &&Process| p.started >= process.started && p.arm != process.arm;
+        let is_it = |p: &&Process| member::latest(&p.facts, member::NAME) == Some(name);
+        run.processes.iter().filter(later).find(is_it)?;
+        process.ended
+    };
+    let time = event.map(|event| event.time).or_else(moved)?;
+    Some(seconds_between(run.begun, time))
 }
 
 /// User and system together; both are read at every look.

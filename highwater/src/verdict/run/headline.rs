@@ -129,7 +129,8 @@ impl Scene<'_> {
         if memory.label == Label::Stepped {
             return undecided(
                 format!(
-                    "the control {name} moves in steps, flat between them: whether it grows depends on the next"
+                    "the control {name} moves in steps, flat between them: whether it grows depends on the next{}",
+                    self.lower_by_now()
                 ),
                 Some("a run long enough to hold several steps, or their cause".to_string()),
             );
@@ -367,6 +368,23 @@ impl Scene<'_> {
             .map(|(need, arms)| format!("{}: {need}", names(arms)));
         let words = words.collect::<Vec<_>>().join("; ");
         (!words.is_empty()).then_some(words)
+    }
+
+    /// What is decided while it is open who grows: how much less the others need by now.
+    fn lower_by_now(&self) -> String {
+        let less = |s: &Standing| {
+            let pair = s
+                .pair
+                .filter(|pair| pair.decided && s.class != Class::Growing);
+            let ratio = pair?.ratio.filter(|ratio| ratio.hi < 1.0)?;
+            let times = written::ratio(ratio.value, ratio.lo, ratio.hi);
+            Some(format!("{} {times}", name(s)))
+        };
+        let arms: Vec<String> = self.all.iter().filter_map(less).collect();
+        match arms.is_empty() {
+            true => String::new(),
+            false => format!("; others need less by now: {} of its memory", list(&arms)),
+        }
     }
 
     /// The arm with the lowest level whose ratio to the control is decided and wholly below 1.

@@ -13,7 +13,7 @@ const COSTLIER: f64 = 1.2;
 /// Share of RSS from which LazyFree or huge pages are worth a sentence.
 const SHARE_MIN: f64 = 0.05;
 
-pub fn learnings(run: &Run, all: &[Standing], adopt: Option<&Adopt>) -> Vec<String> {
+pub fn learnings(all: &[Standing], adopt: Option<&Adopt>) -> Vec<String> {
     let control = all
         .iter()
         .find(|standing| standing.change == Change::Control);
@@ -28,7 +28,7 @@ pub fn learnings(run: &Run, all: &[Standing], adopt: Option<&Adopt>) -> Vec<Stri
         sentences.extend(differing(standing));
     }
     sentences.extend(adopt.map(|adopt| adopt.words.clone()));
-    if run.experiment.replicas == 1 {
+    if all.iter().all(|standing| standing.row.started < 2) {
         sentences.push(
             "One process per arm: the intervals hold the noise within a process, not the differences \
              between processes; two or more replicas would show them."
@@ -101,7 +101,10 @@ pub fn adopt(run: &Run, all: &[Standing], checks: &[CheckOutcome]) -> Option<Ado
 fn least_memory(all: &[Standing], control: Option<&Standing>) -> Option<String> {
     let bounded: Vec<&Standing> = all.iter().filter(|s| s.class == Class::Bounded).collect();
     let best = lowest(&bounded).filter(|_| bounded.len() > 1)?;
-    let ratio = |s: &Standing| s.pair.and_then(|pair| pair.ratio);
+    let ratio = |s: &Standing| {
+        let decided = s.pair.filter(|pair| pair.decided);
+        decided.and_then(|pair| pair.ratio)
+    };
     let against = match best.change {
         Change::Control => {
             let is_above = |s: &&&Standing| ratio(s).is_some_and(|ratio| ratio.lo > 1.0);

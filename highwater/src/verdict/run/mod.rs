@@ -9,11 +9,12 @@ mod headline;
 pub mod judge;
 mod learnings;
 mod phrases;
+pub mod recommend;
 mod rows;
 mod standing;
 pub mod stopped;
 
-pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT};
+pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT, proved_words};
 
 use serde::{Deserialize, Serialize};
 
@@ -107,7 +108,7 @@ pub fn conclude(
     let standings = standing::standings(run, &rows, &pairs);
     let answer = headline::answer(run, &standings, &findings);
     let adopt = learnings::adopt(run, &standings, &checks);
-    let learnings = learnings::learnings(run, &standings, adopt.as_ref());
+    let learnings = learnings::learnings(&standings, adopt.as_ref());
     let mut verdict = RunVerdict {
         headline: answer.headline,
         decided: answer.decided,

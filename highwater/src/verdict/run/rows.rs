@@ -1,12 +1,13 @@
 //! One row per arm: its verdict and costs, and what its processes were and did.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::ArmRow;
-use crate::analyse::arms::{arm_names, subjects};
+use crate::analyse::arms::{arm_names, restarts, subjects};
 use crate::analyse::cost::{ArmCost, rss_peak};
-use crate::observe::look::{EventKind, ProcessId};
+use crate::observe::look::{EventKind, ProcessId, Role};
 use crate::record::run::{Process, Run};
+use crate::subject::experiment::SubjectKind;
 use crate::units::written;
 use crate::verdict::Label;
 use crate::verdict::arm::ArmVerdict;
@@ -52,11 +53,34 @@ fn row(run: &Run, arm: &str, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> ArmR
         proved: latest_facts(&processes, proved_words),
         defects: lines_of(&processes, DEFECTS_FACT),
         protections: lines_of(&processes, PROTECTIONS_FACT),
-        aborted: aborted(run, arm, &processes),
+        aborted: aborted(run, arm),
         started: replicas.len() as u32,
-        crashed: processes.iter().filter(unexpected).count() as u32,
-        restarted: processes.len().saturating_sub(replicas.len()) as u32,
+        crashed: crashed(run, &replicas, unexpected),
+        restarted: replicas.values().map(|all| restarts(all)).sum::<usize>() as u32,
     }
+}
+
+/// Of processes that highwater did not start, how one ended is unknown: one that has a successor was restarted by
+/// somebody, and only one without is missed.
+fn crashed(
+    run: &Run,
+    replicas: &BTreeMap<u32, Vec<&Process>>,
+    unexpected: impl Fn(&&&Process) -> bool,
+) -> u32 {
+    let is_watched = run.experiment.subject.kind == SubjectKind::Attach;
+    let counted = |incarnations: &Vec<&Process>| {
+        let skipped = if is_watched {
+            incarnations.len().saturating_sub(1)
+        } else {
+            0
+        };
+        incarnations
+            .iter()
+            .skip(skipped)
+            .filter(&unexpected)
+            .count()
+    };
+    replicas.values().map(counted).sum::<usize>() as u32
 }
 
 /// The lines of a fact of any of the processes, each once.
@@ -67,8 +91,11 @@ fn lines_of(processes: &[&Process], fact: &str) -> Vec<String> {
 }
 
 /// Why the arm ended before the run did: a guard, or no process of it was left.
-fn aborted(run: &Run, arm: &str, processes: &[&Process]) -> Option<String> {
-    let of_arm = |id: Option<ProcessId>| processes.iter().any(|p| Some(p.id) == id);
+fn aborted(run: &Run, arm: &str) -> Option<String> {
+    let of_arm = |id: Option<ProcessId>| {
+        let own = |p: &Process| p.role == Role::Subject && p.arm == arm && Some(p.id) == id;
+        run.processes.iter().any(own)
+    };
     let guard = run
         .events
         .iter()
@@ -165,7 +192,7 @@ fn latest_facts(processes: &[&Process], words: impl Fn(&Process) -> Option<Strin
 }
 
 /// "jemalloc 5.3.0 (build id 1f2e3d4c)": from the facts that were proved at the last change.
-fn proved_words(process: &Process) -> Option<String> {
+pub fn proved_words(process: &Process) -> Option<String> {
     let version = latest(process, "allocator.version");
     let path = latest(process, "allocator.path");
     let name = version.or(path)?;

@@ -2,7 +2,7 @@
 
 use super::ArmRow;
 use crate::record::run::Run;
-use crate::subject::experiment::{Arm, Experiment};
+use crate::subject::experiment::{Arm, Experiment, SubjectKind};
 use crate::verdict::arm::PairVerdict;
 use crate::verdict::{Estimate, Label};
 
@@ -134,7 +134,12 @@ fn change(experiment: &Experiment, row: &ArmRow) -> Change {
         return Change::Control;
     }
     let plan = |name: &str| experiment.arms.iter().find(|arm| arm.name == name);
+    // Processes that ran before differ in what nobody wrote down; only another allocator is known to be one.
+    let is_unknown = |arm: &Arm, control: &Arm| {
+        experiment.subject.kind == SubjectKind::Attach && arm.allocator == control.allocator
+    };
     match (plan(&row.arm), plan(&experiment.control)) {
+        (Some(arm), Some(control)) if is_unknown(arm, control) => Change::Program,
         (Some(arm), Some(control)) if is_same_program(experiment, arm, control) => {
             Change::Allocator
         }

@@ -19,6 +19,7 @@ const CONDITIONS: &[&str] = &[
     "rss_max",
     "p99_max",
     "pauses_per_minute_max",
+    "restarts_max",
     "trend",
 ];
 const KEYS: &[&str] = &[
@@ -32,11 +33,15 @@ const KEYS: &[&str] = &[
     "rss_max",
     "p99_max",
     "pauses_per_minute_max",
+    "restarts_max",
+    "within",
     "trend",
     "after",
     "arm",
     "arms",
 ];
+/// More restarts than that in one run are no limit.
+const RESTARTS_MAX: u32 = 1_000_000;
 const TRENDS: &[(&str, Trend)] = &[
     ("flat", Trend::Flat),
     ("plateauing", Trend::Plateauing),
@@ -121,7 +126,13 @@ fn condition(fields: &Fields, name: &str, faults: &Faults) -> Option<Condition> 
         faults.note_with_help(place, message, format!("one of: {}", CONDITIONS.join(", ")));
         return None;
     };
-    for (extra, owner) in [("exit", "command"), ("min", "metric"), ("max", "metric")] {
+    let extras = [
+        ("exit", "command"),
+        ("min", "metric"),
+        ("max", "metric"),
+        ("within", "restarts_max"),
+    ];
+    for (extra, owner) in extras {
         if fields.has(extra) && key != owner {
             faults.note(
                 fields.place_of(extra),
@@ -154,6 +165,7 @@ fn condition(fields: &Fields, name: &str, faults: &Faults) -> Option<Condition> 
             limit: positive(fields.duration(key)?, key, faults),
         }),
         "pauses_per_minute_max" => pauses(fields, faults),
+        "restarts_max" => restarts(fields, faults),
         _ => trend(fields, faults),
     }
 }
@@ -176,6 +188,17 @@ fn pauses(fields: &Fields, faults: &Faults) -> Option<Condition> {
         faults.note(fields.place_of(key), format!("`{key}` is negative"));
     }
     Some(Condition::PausesPerMinuteMax { max })
+}
+
+fn restarts(fields: &Fields, faults: &Faults) -> Option<Condition> {
+    let count = fields.integer("restarts_max", 0..=u64::from(RESTARTS_MAX))?;
+    let within = fields
+        .duration("within")
+        .map(|within| positive(within, "within", faults));
+    Some(Condition::RestartsMax {
+        count: u32::try_from(count.value).unwrap_or(RESTARTS_MAX),
+        within,
+    })
 }
 
 /// `min` and `max` are in the unit that the metric's name ends in; a text may bring its own unit.

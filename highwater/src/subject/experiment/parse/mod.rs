@@ -1,6 +1,7 @@
 //! From the text of an experiment file to a checked [`Experiment`]: pure, every problem with its place.
 
 mod arms;
+mod attach;
 mod backing;
 mod checks;
 mod remote;
@@ -14,8 +15,11 @@ use super::file::fields::{Faults, Fields};
 use super::file::problem::{Place, Placed, Problems, Source};
 use super::file::set;
 use super::file::tree::{self, Table};
+use super::placeholder::Moment;
 use super::{Experiment, Revert};
 use crate::wording::{nearest, quoted};
+
+pub use attach::with_suffix;
 
 /// Larger than any experiment that a person or a generator writes.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -34,6 +38,7 @@ const KEYS: &[&str] = &[
     "interval",
     "warmup",
     "seed",
+    "matters",
     "probe",
     "base",
     "subject",
@@ -172,6 +177,7 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         interval: timing.interval,
         warmup: timing.warmup,
         seed: timing.seed,
+        matters: matters(&top, context.faults),
         probe: top.boolean("probe").unwrap_or(false),
         verify,
         guard,
@@ -255,6 +261,21 @@ fn known_arm(arm: &Placed<String>, key: &str, names: &[&str], faults: &Faults) -
     arm.value.clone()
 }
 
+/// A percentage; 0 unless given.
+fn matters(top: &Fields, faults: &Faults) -> f64 {
+    let Some(text) = top.text("matters") else {
+        return 0.0;
+    };
+    let number = text.value.trim().strip_suffix('%').map(str::trim_end);
+    let percent = number.and_then(|number| number.parse::<f64>().ok());
+    let Some(percent) = percent.filter(|percent| (0.0..=1000.0).contains(percent)) else {
+        let message = format!("`matters` is {}", quoted(&text.value));
+        faults.note_with_help(text.place, message, "a percentage such as \"20%\"");
+        return 0.0;
+    };
+    percent / 100.0
+}
+
 fn revert(top: &Fields, context: &Context) -> Revert {
     let Some((table, place)) = top.table("revert") else {
         return Revert::default();
@@ -271,13 +292,16 @@ fn revert(top: &Fields, context: &Context) -> Revert {
             .text("words")
             .map(|text| text.value)
             .unwrap_or_default(),
-        commands: subject::commands(&fields, "commands", context.faults),
+        commands: subject::commands(&fields, "commands", Moment::Running, context.faults),
     }
 }
 
 /// A folder as typed.
 fn directory(fields: &Fields) -> Option<PathBuf> {
-    fields
-        .text("directory")
-        .map(|path| PathBuf::from(path.value))
+    path(fields, "directory")
+}
+
+/// A path as typed.
+fn path(fields: &Fields, key: &str) -> Option<PathBuf> {
+    fields.text(key).map(|path| PathBuf::from(path.value))
 }

@@ -1,11 +1,11 @@
 //! `[subject]` and `[load]`, and the commands and environments that other tables have too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use regex::Regex;
 
-use super::{Context, directory, known_arm, remote};
+use super::{Context, attach, directory, remote};
 use crate::subject::experiment::command::parse_command;
 use crate::subject::experiment::file::fields::{Faults, Fields};
 use crate::subject::experiment::file::problem::{Place, Placed};
@@ -13,7 +13,7 @@ use crate::subject::experiment::file::tree::{Node, Table, Value};
 use crate::subject::experiment::placeholder::{self, Moment};
 use crate::subject::experiment::signal::parse_signal;
 use crate::subject::experiment::{
-    Arm, AttachGroup, LoadPer, LoadPlan, Ready, Restart, Stop, SubjectKind, SubjectPlan,
+    Arm, LoadPer, LoadPlan, Ready, Restart, Stop, SubjectKind, SubjectPlan,
 };
 use crate::subject::fake::Curve;
 use crate::wording::quoted;
@@ -30,6 +30,7 @@ const KEYS: &[&str] = &[
     "stop",
     "environment",
     "attach",
+    "managed",
     "prometheus",
     "metric",
     "headers",
@@ -72,7 +73,8 @@ pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPl
         keep: fields.boolean("keep").unwrap_or(false),
         memory_limit: fields.bytes("memory_limit").map(|limit| limit.value),
         metrics: metrics.map(|url| url.value),
-        attach: attach(&fields, arms, context),
+        attach: attach::parse(&fields, arms, context),
+        managed: fields.boolean("managed").unwrap_or(false),
         remote: (kind == SubjectKind::Remote).then(|| remote::parse(&fields, arms, faults)),
     };
     check_kind(&plan, &fields, arms, faults);
@@ -103,16 +105,11 @@ pub fn parse_load(top: &Fields, kind: SubjectKind, context: &Context) -> Option<
     })
 }
 
-/// What belongs to one kind of subject only.
-fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults: &Faults) {
-    let refuse = |key: &str, why: &str| {
-        if fields.has(key) {
-            faults.note(fields.place_of(key), format!("`{key}` {why}"));
-        }
-    };
+/// A fake arm has a curve, and no other has.
+fn check_curves(kind: SubjectKind, arms: &[Placed<Arm>], faults: &Faults) {
     for arm in arms {
         let name = quoted(&arm.value.name);
-        match (plan.kind, &arm.value.curve) {
+        match (kind, &arm.value.curve) {
             (SubjectKind::Fake, None) => {
                 let help =
                     "the shape that its memory takes, for example curve = \"100MiB + 1MiB/s\"";
@@ -134,10 +131,22 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
             ),
         }
     }
+}
+
+/// What belongs to one kind of subject only.
+fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults: &Faults) {
+    let refuse = |key: &str, why: &str| {
+        if fields.has(key) {
+            faults.note(fields.place_of(key), format!("`{key}` {why}"));
+        }
+    };
+    check_curves(plan.kind, arms, faults);
     check_remote(plan.kind, fields, faults);
     match plan.kind {
         SubjectKind::Service => {
-            refuse("attach", "is for kind = \"attach\"");
+            for key in ["attach", "managed"] {
+                refuse(key, "is for kind = \"attach\"");
+            }
             let without = arms.iter().any(|arm| arm.value.command.is_none());
             if without && !fields.has("command") {
                 let message = "the subject has no `command`, and neither has every arm";
@@ -164,11 +173,18 @@ fn check_kind(plan: &SubjectPlan, fields: &Fields, arms: &[Placed<Arm>], faults:
                     "cannot be set for processes that already run (kind = \"attach\")",
                 );
             }
-            check_attached(arms, plan, faults);
+            attach::check(arms, plan, faults);
         }
         SubjectKind::Remote => {}
         SubjectKind::Fake => {
-            for key in ["command", "attach", "environment", "ready", "metrics"] {
+            for key in [
+                "command",
+                "attach",
+                "managed",
+                "environment",
+                "ready",
+                "metrics",
+            ] {
                 refuse(key, "has no meaning for a fake subject: nothing is started");
             }
         }
@@ -186,86 +202,6 @@ fn check_remote(kind: SubjectKind, fields: &Fields, faults: &Faults) {
     for key in others.filter(|key| remote::KEYS.contains(*key) != is_remote && fields.has(key)) {
         faults.note(fields.place_of(key), format!("`{key}` {why}"));
     }
-}
-
-/// Every arm of an attach experiment has processes, and sets nothing that a running process cannot take on.
-fn check_attached(arms: &[Placed<Arm>], plan: &SubjectPlan, faults: &Faults) {
-    for Placed { value: arm, place } in arms {
-        let name = quoted(&arm.name);
-        if !plan.attach.iter().any(|group| group.arm == arm.name) {
-            let message = format!("arm {name} has no processes to attach to");
-            let help = "add [[subject.attach]] with arm and pids = [...], or exe = \"regex\"";
-            faults.note_with_help(*place, message, help);
-        }
-        if arm.command.is_some() || !arm.arguments.is_empty() || !arm.environment.is_empty() {
-            let what = "a command, arguments or an environment cannot be set";
-            faults.note(
-                *place,
-                format!("arm {name}: {what} for processes that already run"),
-            );
-        }
-    }
-}
-
-fn attach(fields: &Fields, arms: &[Placed<Arm>], context: &Context) -> Vec<AttachGroup> {
-    let faults = context.faults;
-    let names: Vec<&str> = arms.iter().map(|arm| arm.value.name.as_str()).collect();
-    let mut pids_seen = BTreeSet::new();
-    let group = |(table, place): (&Table, Place)| {
-        let keys = ["arm", "pids", "exe", "args"];
-        let group = Fields::new(table, place, "[[subject.attach]]", &keys, faults);
-        let arm = group.text("arm");
-        if !group.has("arm") {
-            faults.note(
-                place,
-                "[[subject.attach]] does not say which `arm` the processes are",
-            );
-        }
-        if !group.has("pids") && !group.has("exe") && !group.has("args") {
-            let message = "[[subject.attach]] names no processes";
-            faults.note_with_help(
-                place,
-                message,
-                "pids = [1234, 1235], or exe = \"regex\", or args = \"regex\"",
-            );
-        }
-        let pids = pids(&group, &mut pids_seen, faults);
-        AttachGroup {
-            arm: arm
-                .map(|arm| known_arm(&arm, "arm", &names, faults))
-                .unwrap_or_default(),
-            pids,
-            exe: regex(&group, "exe", faults),
-            args: regex(&group, "args", faults),
-        }
-    };
-    fields.tables("attach").into_iter().map(group).collect()
-}
-
-fn pids(group: &Fields, seen: &mut BTreeSet<i32>, faults: &Faults) -> Vec<i32> {
-    let numbers = group.integers("pids");
-    if numbers.is_empty()
-        && group
-            .node("pids")
-            .is_some_and(|node| matches!(&node.value, Value::List(items) if items.is_empty()))
-    {
-        faults.note(group.place_of("pids"), "`pids` is empty");
-    }
-    let pid = |number: Placed<i128>| match i32::try_from(number.value).ok().filter(|pid| *pid > 0) {
-        Some(pid) if seen.insert(pid) => Some(pid),
-        Some(pid) => {
-            faults.note(
-                number.place,
-                format!("process {pid} is listed twice; it can be in one arm only"),
-            );
-            None
-        }
-        None => {
-            faults.note(number.place, format!("{} is no process id", number.value));
-            None
-        }
-    };
-    numbers.into_iter().filter_map(pid).collect()
 }
 
 pub fn ready(fields: &Fields, title: &'static str, faults: &Faults) -> (Option<Ready>, Duration) {
@@ -363,14 +299,14 @@ pub fn command(fields: &Fields, key: &str, moment: Moment, faults: &Faults) -> O
 }
 
 /// A list of commands, each a list or a text.
-pub fn commands(fields: &Fields, key: &str, faults: &Faults) -> Vec<Vec<String>> {
+pub fn commands(fields: &Fields, key: &str, moment: Moment, faults: &Faults) -> Vec<Vec<String>> {
     let Some(node) = fields.node(key) else {
         return Vec::new();
     };
     match &node.value {
         Value::List(items) => items
             .iter()
-            .filter_map(|item| command_of(fields, item, key, Moment::BeforeStart, faults))
+            .filter_map(|item| command_of(fields, item, key, moment, faults))
             .collect(),
         other => fields
             .wrong(node, key, "a list of commands", other)
@@ -447,7 +383,7 @@ pub fn placeholders(text: &Placed<String>, moment: Moment, faults: &Faults) {
     noted(placeholder::check(&text.value, moment), text.place, faults);
 }
 
-fn regex(fields: &Fields, key: &str, faults: &Faults) -> Option<String> {
+pub fn regex(fields: &Fields, key: &str, faults: &Faults) -> Option<String> {
     let text = fields.text(key)?;
     if let Err(error) = Regex::new(&text.value) {
         // The crate's message draws the expression on several lines; the reason is the last.

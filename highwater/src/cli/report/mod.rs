@@ -1,15 +1,18 @@
 //! `highwater report RUN`: judges the record of a run anew and renders it in any format.
 
+mod files;
+
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::ValueEnum;
 
-use super::conclude::{self, Judged, judge, ledger_of, print, terminal_width};
+use super::conclude::{self, Judged, judge, ledger_of, terminal_width};
 use super::find_run;
 use crate::ledger::{Ledger, render};
-use crate::record::export::samples_csv;
-use crate::record::{ReadOptions, Reader};
+use crate::record::{Folder, Reader};
+use files::Place;
+
 use crate::report::{Report, against, csv, html, json, junit, markdown, text};
 
 /// Show the verdict of a run, in any format
@@ -18,6 +21,8 @@ use crate::report::{Report, against, csv, html, json, junit, markdown, text};
 Examples:
   highwater report 2026-11-21-relay-1
   highwater report runs/2026-11-21-relay-1 --format md        for a pull request
+  highwater report 2026-11-21-relay-1 --format md --output relay/   report.md with its charts beside it
+  highwater report 2026-11-21-relay-1 --format csv --output relay/  samples, events, diagnostics, groups, arms
   highwater report 2026-11-21-relay-2 --against 2026-11-21-relay-1
   highwater report 2026-11-21-relay-1 --samples > samples.csv")]
 pub struct ReportArgs {
@@ -35,8 +40,8 @@ pub struct ReportArgs {
     /// Every recorded sample as CSV instead of the verdict
     #[arg(long, conflicts_with_all = ["format", "json", "against"])]
     pub samples: bool,
-    /// Into this file instead of stdout
-    #[arg(long, short, value_name = "FILE")]
+    /// Into this file or folder instead of stdout; md with its charts beside it, csv as several files in a folder
+    #[arg(long, short, value_name = "PATH")]
     pub output: Option<PathBuf>,
     /// Where runs are kept
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
@@ -53,6 +58,20 @@ pub enum Format {
     Junit,
 }
 
+impl Format {
+    /// Of a file of this format.
+    fn ending(self) -> &'static str {
+        match self {
+            Format::Text => "txt",
+            Format::Html => "html",
+            Format::Md => "md",
+            Format::Json => "json",
+            Format::Csv => "csv",
+            Format::Junit => "xml",
+        }
+    }
+}
+
 pub fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let folder = find_run(&args.runs, &args.run)?;
     if args.samples {
@@ -61,15 +80,25 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<u8> {
     let judged = judge(&folder)?;
     let report = judged.report(ledger_entry(args, &judged));
     let format = if args.json { Format::Json } else { args.format };
-    let words = match &args.against {
-        None => rendered(&report, format),
-        Some(other) => {
+    let other = args.against.as_ref();
+    match (other, Place::of(args, format)) {
+        (Some(other), place) => {
             let other = judge(&find_run(&args.runs, other)?)?.report(None);
-            compared(&report, &other, format)?
+            place.write(&compared(&report, &other, format)?)?;
         }
-    };
-    write(args, &words)?;
+        (None, Place::Folder(folder)) if format == Format::Csv => {
+            files::csv(&report, &Reader::open(&folder_of(&judged)?)?, &folder)?;
+        }
+        (None, place) if format == Format::Md && !matches!(place, Place::Stdout) => {
+            files::markdown(&report, &place)?;
+        }
+        (None, place) => place.write(&rendered(&report, format))?,
+    }
     Ok(conclude::code_of(&judged.verdict))
+}
+
+fn folder_of(judged: &Judged) -> anyhow::Result<Folder> {
+    Ok(Folder::open(&judged.run.folder)?)
 }
 
 fn rendered(report: &Report, format: Format) -> String {
@@ -109,29 +138,22 @@ fn ledger_entry(args: &ReportArgs, judged: &Judged) -> Option<String> {
     entries.iter().rev().find(mine).map(render::text)
 }
 
+/// The reader closed its end (`| head`).
+fn is_closed(error: &anyhow::Error) -> bool {
+    let io = error.downcast_ref::<std::io::Error>();
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
 fn samples(args: &ReportArgs, reader: &Reader) -> anyhow::Result<u8> {
-    use std::io::Write;
-    let lines = samples_csv(reader, &ReadOptions::default())?;
-    let mut out: Box<dyn Write> = match &args.output {
+    let mut out: Box<dyn std::io::Write> = match &args.output {
         Some(file) => Box::new(std::io::BufWriter::new(
             std::fs::File::create(file).with_context(|| format!("writing {}", file.display()))?,
         )),
         None => Box::new(std::io::BufWriter::new(std::io::stdout().lock())),
     };
-    for line in lines {
-        match out.write_all(line?.as_bytes()) {
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => break,
-            other => other?,
-        }
+    match files::samples(reader, &mut out) {
+        Err(error) if is_closed(&error) => {}
+        other => other?,
     }
     Ok(super::exit::DONE)
-}
-
-fn write(args: &ReportArgs, words: &str) -> anyhow::Result<()> {
-    match &args.output {
-        Some(file) => {
-            std::fs::write(file, words).with_context(|| format!("writing {}", file.display()))
-        }
-        None => print(words),
-    }
 }

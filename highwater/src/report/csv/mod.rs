@@ -4,9 +4,13 @@
 //! A text that a spreadsheet would take for a formula begins with an apostrophe; control characters
 //! are spelled.
 
+mod tables;
+
 use super::Report;
 use super::json;
 use super::visible::visible;
+
+pub use tables::{diagnostics, events, groups};
 
 /// Columns of the table; the names are those of `highwater.run/1`.
 const COLUMNS: &[&str] = &[

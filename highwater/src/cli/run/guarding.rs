@@ -1,0 +1,130 @@
+//! What the loop does when a guard is broken: the arm is stopped at once and taken back, the others go on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::conduct::{Conduct, Guarding, State};
+use super::revert::{Reach, Undone};
+use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use crate::subject::experiment::SubjectKind;
+use crate::subject::placeholder::Values;
+use crate::subject::{Happening, Role as SubjectRole, What, Who};
+
+impl Conduct<'_> {
+    /// A crash loop is noticed at the restart itself: its process may be down at every look.
+    pub(super) fn guard_restarts(
+        &mut self,
+        state: &mut State,
+        guards: &mut Guarding,
+        happened: &[Happening],
+        now: TimeNs,
+    ) -> anyhow::Result<()> {
+        let restarts = happened.iter().filter(|one| one.what == What::Restarted);
+        for who in restarts
+            .map(|one| &one.who)
+            .filter(|who| who.role == SubjectRole::Subject)
+        {
+            let first = state.first.get(&(who.arm.clone(), who.replica));
+            let age = now.0 - first.unwrap_or(&now).0;
+            let age = Duration::from_nanos(age.max(0) as u64);
+            for broken in guards.limits.restarted(&who.arm, who.replica, now, age) {
+                let why = format!("guard {}: {}", broken.check, broken.observed);
+                self.abort(state, &broken.arm, &why)?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn guard(
+        &mut self,
+        state: &mut State,
+        guards: &mut Guarding,
+        look: &Look,
+    ) -> anyhow::Result<()> {
+        let targets = self.reader.targets()?;
+        let started: BTreeMap<ProcessId, TimeNs> = match self.experiment.subject.remote {
+            // Of processes on other hosts the collector writes the rows.
+            Some(_) => {
+                let rows = self.reader.processes()?.into_iter();
+                rows.map(|row| (row.id, row.started)).collect()
+            }
+            None => state.started.clone(),
+        };
+        let uptime = |id: ProcessId| {
+            let began = started.get(&id).copied().unwrap_or(look.time);
+            Duration::from_nanos((look.time.0 - began.0).max(0) as u64)
+        };
+        for broken in guards.limits.look(look, &targets, &uptime) {
+            let why = format!("guard {}: {}", broken.check, broken.observed);
+            self.abort(state, &broken.arm, &why)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn abort(&mut self, state: &mut State, arm: &str, why: &str) -> anyhow::Result<()> {
+        if state.aborted.contains_key(arm) {
+            return Ok(());
+        }
+        let reach = Reach::of(self.experiment);
+        let after = reach.words(self.experiment);
+        self.progress
+            .say(&format!("highwater: arm {arm} is aborted: {why}{after}"));
+        self.remember_remote()?;
+        let who = first_of(arm);
+        let words = format!("arm {arm} aborted: {why}{after}");
+        self.journal
+            .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
+        if reach == Reach::Manage {
+            let processes = self.values_of(arm)?;
+            state.reverts.begin(self.experiment, arm, &processes);
+        }
+        self.subject.stop_arm(arm, why);
+        state.aborted.insert(arm.to_owned(), why.to_owned());
+        Ok(())
+    }
+
+    /// Rows of processes on other hosts are the collector's: without them an event of an arm would belong to nobody.
+    fn remember_remote(&mut self) -> anyhow::Result<()> {
+        if self.experiment.subject.kind != SubjectKind::Remote {
+            return Ok(());
+        }
+        let rows = self.reader.processes()?.into_iter();
+        for row in rows.filter(|row| row.role == Role::Subject) {
+            let who = Who {
+                arm: row.arm,
+                replica: row.replica,
+                incarnation: row.incarnation,
+                role: SubjectRole::Subject,
+            };
+            self.journal.remember(who, row.id);
+        }
+        Ok(())
+    }
+
+    /// What the placeholders stand for in each process of an arm that is watched now.
+    fn values_of(&self, arm: &str) -> anyhow::Result<Vec<Values>> {
+        let targets = self.reader.targets()?;
+        let own = |target: &&Target| target.role == Role::Subject && target.arm == arm;
+        let values = |target: &Target| self.subject.values(&target.arm, target.replica);
+        Ok(targets.iter().filter(own).filter_map(values).collect())
+    }
+
+    pub(super) fn take_reverts(&mut self, undone: Vec<Undone>) -> anyhow::Result<()> {
+        for Undone { arm, kind, words } in undone {
+            self.progress.say(&format!("highwater: {words}"));
+            let who = first_of(&arm);
+            self.journal.say(self.clock.now(), Some(who), kind, words)?;
+        }
+        Ok(())
+    }
+}
+
+/// Stands for the whole arm.
+fn first_of(arm: &str) -> Who {
+    Who {
+        arm: arm.into(),
+        replica: 0,
+        incarnation: 0,
+        role: SubjectRole::Subject,
+    }
+}
