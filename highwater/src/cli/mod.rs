@@ -1,5 +1,6 @@
 //! The verbs. Each joins the stages of the pipeline and owns no logic of theirs.
 
+pub mod adopt;
 pub mod allocators;
 pub mod collect;
 pub mod conclude;
@@ -12,6 +13,7 @@ pub mod log;
 pub mod manual;
 pub mod observe;
 pub mod report;
+pub mod revert;
 pub mod run;
 pub mod stalls;
 pub mod verdict;
@@ -51,6 +53,8 @@ pub enum Verb {
     Explain(explain::ExplainArgs),
     Report(report::ReportArgs),
     Verdict(Box<verdict::VerdictArgs>),
+    Adopt(Box<adopt::AdoptArgs>),
+    Revert(revert::RevertArgs),
     Log(log::LogArgs),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
@@ -71,6 +75,8 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
         Verb::Report(args) => report::run(&args).map(ExitCode::from),
         Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),
+        Verb::Adopt(args) => adopt::run(&args),
+        Verb::Revert(args) => revert::run(&args).map(ExitCode::from),
         Verb::Log(args) => log::run(&args, &mut io::stdout(), &mut io::stderr())
             .map(|()| ExitCode::from(exit::DONE)),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),

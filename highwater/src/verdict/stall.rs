@@ -46,12 +46,25 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
     if asked {
         return true;
     }
+    if finding.unsure && !is_agreed_on(finding) {
+        return false;
+    }
     let rule = rule(finding.cause);
     let again = finding.count >= 2 || finding.longest_ns >= ALONE_NS;
     let long = finding.longest_ns >= rule.longest_ns;
     let often = finding.total_ns as f64 >= rule.share * watched_ns as f64
         && finding.longest_ns >= rule.longest_ns / FAR_BELOW;
     again && (long || often)
+}
+
+/// A guess has to come out the same most times, and more than twice; only of a lock that was held
+/// for long, once will do. A condition is what idle threads wait for as well.
+fn is_agreed_on(finding: &Finding) -> bool {
+    const EPISODES: usize = 3;
+    let lock = finding.cause == Cause::Lock;
+    let often = finding.episodes >= EPISODES;
+    let long = lock && finding.longest_ns >= ALONE_NS;
+    finding.agreeing * 2 > finding.episodes && (often || long)
 }
 
 #[cfg(test)]
@@ -74,6 +87,7 @@ mod tests {
             period_ns: None,
             open: false,
             inferred: false,
+            unsure: false,
             culprit: Culprit {
                 tid: 0,
                 kind: LeafKind::Unseen,
@@ -87,6 +101,22 @@ mod tests {
             waiters: Vec::new(),
             objects: [].into(),
         }
+    }
+
+    #[test]
+    fn a_guess_that_differs_each_time_makes_no_row() {
+        let guessed = |cause, episodes, agreeing| Finding {
+            unsure: true,
+            episodes,
+            agreeing,
+            ..finding(cause, 40, 300, 9_000)
+        };
+        let row = |finding| is_worth_a_row(&finding, 30_000 * MS, false);
+        assert!(row(guessed(Cause::Lock, 8, 7)));
+        assert!(row(guessed(Cause::Lock, 1, 1)));
+        assert!(!row(guessed(Cause::Lock, 12, 2)));
+        assert!(!row(guessed(Cause::Disk, 2, 2)));
+        assert!(row(guessed(Cause::Disk, 3, 3)));
     }
 
     #[test]

@@ -2,5 +2,7 @@
 //! allocators and languages are `#[ignore]`d for their length (`make test-long`).
 
 mod bad_input;
+mod languages;
+mod losses;
 mod shapes;
 mod stage;

@@ -104,6 +104,65 @@ fn disks_faults_and_chains_are_told_apart() {
 }
 
 #[test]
+#[ignore = "takes ten seconds of a service, and as long a purge as a loaded machine lets it: make test-long"]
+fn a_purge_under_a_lock_is_the_allocators() {
+    let Some(seen) = watch(Mode::Ebpf, c("requests"), &["purge"]) else {
+        return;
+    };
+    let row = seen.row("allocator");
+    assert_eq!(row.text("/culprit/function"), "release_pages");
+    assert!(row.number("/period_ns") > 500_000_000, "{row:?}");
+    assert!(!seen.causes().contains(&"lock".to_string()), "one cause");
+}
+
+#[test]
+fn a_slow_calls_time_is_handed_out_whole_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).display().to_string();
+    let (folded, flame, trace) = (file("folded"), file("flame.svg"), file("trace.json"));
+    let more = [
+        "--span",
+        "end_span",
+        "--threshold",
+        "100ms",
+        "--folded",
+        &folded,
+        "--flame",
+        &flame,
+        "--trace",
+        &trace,
+    ];
+    let Some(seen) = watch_with(Mode::Ebpf, c("exporter"), &[], &more) else {
+        return;
+    };
+    let slow = seen.found["requests"]["slow"].as_array().unwrap();
+    assert!(!slow.is_empty(), "{:#}", seen.found["requests"]);
+    let ns = |value: &Value| value["ns"].as_u64().unwrap();
+    for call in slow {
+        let went = call["went"].as_array().unwrap();
+        let sum: u64 = went.iter().map(ns).sum();
+        let parts_in_100 = sum * 100 / ns(call);
+        assert!((98..=102).contains(&parts_in_100), "{call:#}");
+    }
+    assert_eq!(seen.found["requests"]["went"][0]["what"], "lock");
+    let lines = fs::read_to_string(folded).unwrap();
+    assert!(
+        lines
+            .lines()
+            .any(|l| l.starts_with("lock;") && l.contains("end_span")),
+        "{lines}"
+    );
+    assert!(fs::read_to_string(flame).unwrap().contains("end_span"));
+    let trace: Value = serde_json::from_slice(&fs::read(trace).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let count = |ph: &str| events.iter().filter(|e| e["ph"] == ph).count();
+    assert!(
+        count("s") > 0 && count("s") == count("f"),
+        "arrows have two ends"
+    );
+}
+
+#[test]
 #[ignore = "wants root and a Go compiler, and builds with it: make test-long"]
 fn a_goroutine_that_holds_a_mutex_is_named() {
     let Some(service) = go("gomutex") else {
@@ -164,6 +223,10 @@ impl Seen {
             .collect()
     }
 
+    fn causes(&self) -> Vec<String> {
+        self.longer_than(0)
+    }
+
     /// The only row of that cause.
     fn row(&self, cause: &str) -> Row {
         let rows = self.found["findings"].as_array().unwrap();
@@ -212,6 +275,11 @@ fn highwater() -> &'static str {
 
 /// `None`, with the reason printed, when this machine does not allow the mode.
 fn watch(mode: Mode, service: PathBuf, flags: &[&str]) -> Option<Seen> {
+    watch_with(mode, service, flags, &[])
+}
+
+/// As [`watch`], with more words on the command line.
+fn watch_with(mode: Mode, service: PathBuf, flags: &[&str], more: &[&str]) -> Option<Seen> {
     let word = match mode {
         Mode::Ebpf => "ebpf",
         Mode::Rootless => "rootless",
@@ -239,6 +307,7 @@ fn watch(mode: Mode, service: PathBuf, flags: &[&str]) -> Option<Seen> {
             "--pid",
             &pid,
         ])
+        .args(more)
         .output()
         .unwrap();
     drop(child);

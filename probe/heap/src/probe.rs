@@ -227,14 +227,31 @@ impl Probe {
     }
 
     /// A block that was taken out has been resized: a large one stays the sample that it was, with
-    /// its stack and its age, however often it grows. False: it is a free and a new block.
-    pub fn resized(&self, removed: Removed, address: u64, bytes: u64, usable_bytes: u64) -> bool {
+    /// its age, however often it grows; its stack is taken anew with every further MiB. False: it is a free and a new block.
+    pub fn resized(
+        &self,
+        removed: Removed,
+        address: u64,
+        (bytes, usable_bytes): (u64, u64),
+        registers: Registers,
+    ) -> bool {
         let mut sample = removed.sample;
         if sample.mean_bytes != CERTAIN_MEAN_BYTES || bytes < LARGE_BYTES {
             return false;
         }
         let old_bytes = std::mem::replace(&mut sample.requested_bytes, bytes);
-        self.stacks.resized(sample.stack, old_bytes, bytes);
+        if old_bytes / LARGE_BYTES == bytes / LARGE_BYTES {
+            self.stacks.resized(sample.stack, old_bytes, bytes);
+        } else {
+            // Who makes it grow is worth more than who began it.
+            let begun = clock::monotonic_ns();
+            let _signals = Signals::block();
+            let whole = |bytes| Weight::of(bytes, CERTAIN_MEAN_BYTES, begun);
+            self.stacks.moved(sample.stack, whole(old_bytes));
+            sample.stack = self.stack(registers, begun).0;
+            self.stacks.allocated(sample.stack, whole(bytes), begun);
+            self.close(begun);
+        }
         sample.usable_bytes = usable_bytes;
         self.put_back(Removed { address, sample });
         true

@@ -191,7 +191,8 @@ unsafe fn stays_sampled(
 ) -> bool {
     unsafe {
         let usable_bytes = slow::usable_carefully(block).max(bytes);
-        if !probe.resized(removed, block as u64, bytes, usable_bytes) {
+        let sizes = (bytes, usable_bytes);
+        if !probe.resized(removed, block as u64, sizes, crate::thread::registers()) {
             return false;
         }
         (*row).allocs += 1;

@@ -117,7 +117,8 @@ fn stack_in<'a>(look: &'a HeapLook, area: &Area) -> Option<&'a StackArea> {
 
 /// Whether `area` is the zero-initialised data of the file that is mapped right below it.
 fn is_data_of(below: &Area, area: &Area) -> bool {
-    below.end == area.start && below.inode != 0 && below.writable && !below.shared
+    let of_probe = below.name.starts_with("/memfd:highwater-probe");
+    below.end == area.start && below.inode != 0 && below.writable && !below.shared && !of_probe
 }
 
 /// What areas are divided by.
@@ -133,6 +134,7 @@ impl Evidence<'_> {
         let mut claims = self.claims_on(area, remembered);
         claims.sort_by_key(|claim| (claim.start, claim.rank));
         let rest = self.rest_of(area, &claims, remembered);
+        let first = ranges.len();
         let mut at = area.start;
         for claim in claims {
             let (start, end) = (claim.start.max(at), claim.end.min(area.end));
@@ -163,6 +165,7 @@ impl Evidence<'_> {
             ..rest
         };
         push(self.look, area, behind, ranges);
+        without_zero_pages(area, &mut ranges[first..]);
     }
 
     fn claims_on(&self, area: &Area, remembered: &Remembered) -> Vec<Claim> {
@@ -278,6 +281,18 @@ impl Evidence<'_> {
             mapped_by: 0,
             rank: 3,
         }
+    }
+}
+
+/// Reading the probe's tables from outside maps the kernel's page of zeros where nothing was written: present, and
+/// not resident. What an area has less than its parts is such pages.
+fn without_zero_pages(area: &Area, parts: &mut [Range]) {
+    let sum: u64 = parts.iter().map(|part| part.rss_bytes).sum();
+    let mut over = sum.saturating_sub(area.rss_bytes);
+    for part in parts.iter_mut().filter(|part| part.class == Class::Probe) {
+        let less = over.min(part.rss_bytes);
+        part.rss_bytes -= less;
+        over -= less;
     }
 }
 

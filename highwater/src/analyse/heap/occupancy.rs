@@ -38,6 +38,7 @@ pub struct Occupancy {
 pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
     let mut blocks: Vec<Block> = look.probe.iter().flat_map(|p| p.blocks.clone()).collect();
     blocks.sort_by_key(|block| block.address);
+    let with_doubtful = doubtful_are_in_use(look);
     let mut sum = Occupancy::default();
     for range in ranges.iter().filter(|range| range.class == Class::Heap) {
         let walked = walked_span(look, range);
@@ -49,7 +50,11 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
         sum.resident_bytes += resident as f64;
         match (walked, bits) {
             (Some(span), Some(bits)) => {
-                let occupied = both_in(bits, &span.occupied, range);
+                let mut occupied = both_in(bits, &span.occupied, range);
+                if with_doubtful && span.doubtful_bytes > 0 {
+                    occupied = both_in(bits, &span.occupied.with(&span.doubtful), range);
+                    sum.in_use_bytes += span.doubtful_bytes as f64;
+                }
                 sum.occupied_bytes += occupied;
                 sum.counted_bytes += occupied;
                 sum.in_use_bytes += span.in_use_bytes as f64;
@@ -62,6 +67,15 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
         }
     }
     sum
+}
+
+/// Whether blocks that may be free or in use are in use: the probe's exact counter tells.
+fn doubtful_are_in_use(look: &HeapLook) -> bool {
+    let counted = look.probe.as_ref().and_then(|probe| probe.live_bytes_exact);
+    let spans = || look.walk.iter().flat_map(|walk| &walk.spans);
+    let sure: u64 = spans().map(|span| span.in_use_bytes).sum();
+    let doubtful: u64 = spans().map(|span| span.doubtful_bytes).sum();
+    counted.is_some_and(|live| live as f64 > sure as f64 + 0.5 * doubtful as f64)
 }
 
 /// The walked span that covers this range to its end.

@@ -4,7 +4,7 @@
 //! libraries of C++, Rust and Zig, and whatever lies in the C and C++ libraries themselves. A
 //! program's own function is never skipped for merely containing `malloc` in its name.
 
-use crate::observe::heap::symbols::Frame;
+use crate::observe::heap::symbols::{Frame, PYTHON_MODULE};
 
 /// Whole names, in C.
 const NAMES: &[&str] = &[
@@ -147,6 +147,8 @@ const PATHS: &[&str] = &[
     "alloc::",
     "core::",
     "hashbrown::",
+    "__rustc::",
+    "highwater_alloc::",
     "mem.Allocator.",
     "heap.CAllocator.",
     "heap.c_allocator",
@@ -193,8 +195,14 @@ const LIBRARIES: &[&str] = &[
 
 /// How many frames in front only pass the allocation on; 0 when all of them would.
 pub fn leading(frames: &[Frame]) -> usize {
+    let is_python = |frame: &Frame| frame.module == PYTHON_MODULE;
+    let python = frames.iter().position(is_python).unwrap_or(0);
     let passes_on = |index: usize| {
         let frame = &frames[index];
+        // The interpreter only does what a Python function further out says.
+        if index < python && in_interpreter(frame) {
+            return true;
+        }
         // Of an inlined function only the short name may be known: then it is what it lies in.
         let around = frames[index..].iter().find(|frame| !frame.inlined);
         let nameless = frame.inlined && frame.file.is_none();
@@ -203,6 +211,11 @@ pub fn leading(frames: &[Frame]) -> usize {
     (0..frames.len())
         .find(|&index| !passes_on(index))
         .unwrap_or(0)
+}
+
+fn in_interpreter(frame: &Frame) -> bool {
+    let file = frame.module.rsplit('/').next().unwrap_or("");
+    file.starts_with("libpython") || (file.starts_with("python") && file != PYTHON_MODULE)
 }
 
 /// Whether a frame only passes an allocation on.
@@ -227,6 +240,10 @@ pub fn is_wrapper(frame: &Frame) -> bool {
         .next()
         .unwrap_or(name);
     let path = path_of(name);
+    // A Rust program's global allocator, whatever its type.
+    if path.contains("GlobalAlloc>::") {
+        return true;
+    }
     // Go's side of a call of C: main._Cfunc_CString, main._cgo_cmalloc.
     let of_cgo = path.contains("._Cfunc_") || path.contains("._cgo_");
     of_cgo
@@ -294,6 +311,25 @@ mod tests {
             module: "/srv/app".into(),
             ..Frame::default()
         }
+    }
+
+    #[test]
+    fn a_python_function_stands_before_its_interpreter_and_behind_other_libraries() {
+        let frame = |function: &str, module: &str| Frame {
+            module: module.into(),
+            ..named(function)
+        };
+        let eval = frame("_PyEval_EvalFrameDefault", "/usr/bin/python3.12");
+        let python = frame("remember", PYTHON_MODULE);
+        let list = frame("list_resize", "/usr/bin/python3.12");
+        assert_eq!(leading(&[list.clone(), eval.clone(), python.clone()]), 2);
+        let own = frame("parse_row", "/srv/rows.cpython-312.so");
+        assert_eq!(leading(&[own, eval.clone(), python]), 0);
+        assert_eq!(
+            leading(&[list, eval]),
+            0,
+            "without a Python frame the interpreter is all there is"
+        );
     }
 
     #[test]

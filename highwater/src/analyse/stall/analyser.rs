@@ -6,6 +6,7 @@ use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, Quota, judge};
 use super::event::{Event, Tid, WaitKind};
 use super::group::{GroupId, Groups};
+use super::pieces::Pieces;
 use super::stalled::{Stall, stalls_of};
 use super::timeline::{Segment, State, Timelines};
 
@@ -25,6 +26,7 @@ pub struct Analyser {
     pub quota: Quota,
     pub groups: Groups,
     pub stalls: Vec<Stall>,
+    pub pieces: Pieces,
     /// Stalls past [`STALLS_MAX`].
     pub dropped_stalls: u64,
     /// Threads that lived when the watch began; the first busy period of any other is its start.
@@ -129,6 +131,7 @@ impl Analyser {
             quota,
             groups,
             cursors,
+            pieces,
             ..
         } = self;
         let Some(thread) = lines.thread(tid) else {
@@ -150,8 +153,9 @@ impl Analyser {
                 groups,
             };
             let judged = judge(known, tid, segment);
-            if let Judged::Idle { timed } = judged {
-                groups.began(tid, timed);
+            pieces.keep(tid, segment, &judged);
+            if let (Judged::Idle { timed }, Some(true)) = (&judged, segment.looked_at()) {
+                groups.began(tid, *timed);
             }
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);

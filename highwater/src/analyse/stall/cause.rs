@@ -224,7 +224,7 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     }
     let inferred = shares.iter().any(|share| share.inferred);
     let (leaf, hops) = match dominant(&shares) {
-        Some(share) => (leaf_of(lines, share), share.hops.clone()),
+        Some(share) => (leaf_of(lines, share, segment), share.hops.clone()),
         None => (unseen(), Vec::new()),
     };
     let cause = cause_of(quota, segment, wait.kind, wait.allocator, &leaf, &hops);
@@ -283,7 +283,7 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
     let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
     let idles = matches!(
         share.kind,
-        LeafKind::Wait(WaitKind::Queue | WaitKind::Inbound | WaitKind::Other)
+        LeafKind::Wait(WaitKind::Queue | WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown)
     );
     !held_up && (share.hops.iter().any(in_front) || kin(share.tid) && idles)
 }
@@ -310,7 +310,7 @@ fn dominant(shares: &[Share]) -> Option<&Share> {
         .max_by_key(|s| (s.stack != 0, s.ns()))
 }
 
-fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
+fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
     let mut leaf = Leaf {
         tid: share.tid,
         kind: share.kind,
@@ -330,6 +330,9 @@ fn leaf_of(lines: &Timelines, share: &Share) -> Leaf {
         if let Some(sample) = samples.get(samples.len() / 2) {
             leaf.stack = sample.stack;
             leaf.doing = sample.doing;
+        } else if share.release == 0 {
+            // Without privileges nothing is seen of a thread that is in the kernel, on a CPU.
+            leaf.held = thread.looked_at(wait.start_ns, wait.end_ns);
         }
     }
     leaf
@@ -348,6 +351,10 @@ fn cause_of(
     }
     if leaf.kind == LeafKind::Runnable {
         return cpu_cause(quota, segment.start_ns, segment.end_ns);
+    }
+    let throttled = quota.overlap_ns(segment.start_ns, segment.end_ns) * 2 >= segment.ns();
+    if leaf.kind == LeafKind::Unseen && throttled {
+        return Cause::CpuQuota;
     }
     let through_lock = hops.iter().any(|hop| hop.kind == WaitKind::Lock);
     if waited_for == WaitKind::Lock || through_lock {

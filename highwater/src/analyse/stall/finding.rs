@@ -26,6 +26,8 @@ pub struct Finding {
     pub period_ns: Option<u64>,
     pub open: bool,
     pub inferred: bool,
+    /// Most of the waits were ended by nobody seen: the culprit is inferred, or there is none.
+    pub unsure: bool,
     pub culprit: Culprit,
     /// Of the longest stall of the culprit's: who waited, and what each hop waited for.
     pub chain: Vec<Link>,
@@ -59,19 +61,17 @@ pub struct Culprit {
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
 /// whose own waits nobody feels, are left out while there are others to look at.
 pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Finding> {
+    let sizes = groups.sizes(watched);
     let background: BTreeSet<Tid> = watched
         .iter()
         .copied()
-        .filter(|tid| groups.is_background(*tid, watched))
+        .filter(|tid| groups.is_background(*tid, &sizes))
         .collect();
     let all_are = watched.iter().all(|tid| background.contains(tid));
     let felt = stalls
         .iter()
         .filter(|stall| all_are || !background.contains(&stall.tid));
-    let alone = |tid: Tid| {
-        let group = groups.of(tid);
-        watched.iter().filter(|t| groups.of(**t) == group).count() <= 1
-    };
+    let alone = |tid: Tid| groups.is_alone(tid, &sizes);
     let felt = others_first(felt.collect(), alone);
     let of_cause = sorted_by_cause(felt).into_values();
     let mut findings: Vec<Finding> = of_cause.map(finding).collect();
@@ -244,6 +244,7 @@ fn finding(stalls: Vec<&Stall>) -> Finding {
         period_ns: period_ns(&merged).or_else(|| period_ns(&long_ones(&merged))),
         open: stalls.iter().any(|s| s.open),
         inferred: stalls.iter().filter(|s| s.inferred).count() * 2 > stalls.len(),
+        unsure: stalls.iter().filter(|s| unsure(s)).count() * 2 > stalls.len(),
         chain: chain_of(&stalls, &culprit),
         culprit,
         ran_instead: most_first(stalls.iter().map(|s| (s.leaf.after, s.ns))),
@@ -254,6 +255,10 @@ fn finding(stalls: Vec<&Stall>) -> Finding {
             .filter(|o| *o != 0)
             .collect(),
     }
+}
+
+fn unsure(stall: &Stall) -> bool {
+    stall.inferred || stall.leaf.kind == LeafKind::Unseen
 }
 
 /// The episodes at least half as long as the longest: a rhythm shows in these when there are short

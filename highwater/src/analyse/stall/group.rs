@@ -7,6 +7,9 @@ use super::event::Tid;
 /// Threads with the same entry function, by a number that the observer gives.
 pub type GroupId = u64;
 
+/// Members of each group.
+pub type Sizes = HashMap<GroupId, usize>;
+
 /// Busy periods remembered per group.
 const KEPT: usize = 512;
 /// Below this many periods a median says nothing.
@@ -95,14 +98,25 @@ impl Groups {
     }
 
     /// Alone in its group and begun by a clock: a background thread, whose own waits nobody feels.
-    pub fn is_background(&self, tid: Tid, watched: &[Tid]) -> bool {
+    pub fn is_background(&self, tid: Tid, sizes: &Sizes) -> bool {
         if self.library.contains(&tid) {
             return true;
         }
-        let group = self.of(tid);
-        let alone = watched.iter().filter(|t| self.of(**t) == group).count() <= 1;
         let rhythm = self.rhythm.get(&tid).copied().unwrap_or_default();
-        alone && rhythm.by_timer >= rhythm.by_others
+        self.is_alone(tid, sizes) && rhythm.by_timer >= rhythm.by_others
+    }
+
+    pub fn is_alone(&self, tid: Tid, sizes: &Sizes) -> bool {
+        sizes.get(&self.of(tid)).is_none_or(|size| *size <= 1)
+    }
+
+    /// How many of these threads each group has.
+    pub fn sizes(&self, watched: &[Tid]) -> Sizes {
+        let mut sizes = Sizes::new();
+        for tid in watched {
+            *sizes.entry(self.of(*tid)).or_default() += 1;
+        }
+        sizes
     }
 }
 

@@ -22,6 +22,14 @@ impl Segment {
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
+
+    /// Of a wait: whether it is known what for.
+    pub fn looked_at(&self) -> Option<bool> {
+        match self.state {
+            State::Blocked { wait, .. } => Some(wait.kind != WaitKind::Unknown),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -185,6 +193,17 @@ impl Thread {
             .take_while(move |s| s.at_ns <= end_ns)
     }
 
+    /// The stack of its last wait that was looked at and lies in `[start_ns, end_ns]`; 0 without.
+    pub fn looked_at(&self, start_ns: u64, end_ns: u64) -> StackId {
+        let inside = |s: &&Segment| s.end_ns >= start_ns;
+        let waits = self.done.iter().rev().skip_while(|s| s.start_ns > end_ns);
+        let stacks = waits.take_while(inside).map(|s| match s.state {
+            State::Blocked { wait, .. } => wait.stack,
+            _ => 0,
+        });
+        stacks.into_iter().find(|stack| *stack != 0).unwrap_or(0)
+    }
+
     fn before(&self, t_ns: u64, newest_ns: u64) -> Option<Segment> {
         if let Some((since, state)) = self.now
             && since < t_ns
@@ -307,6 +326,7 @@ impl Thread {
                 ));
             }
             Some((since, State::Blocked { wait, by, release })) => {
+                self.fill_between(since, look);
                 let wait = joined(wait, look);
                 self.now = Some((since, State::Blocked { wait, by, release }));
             }
@@ -323,6 +343,35 @@ impl Thread {
                 }
             }
             None => {}
+        }
+    }
+
+    /// Waits that nobody looked at, between two at a device that follow closely, were there too.
+    fn fill_between(&mut self, since_ns: u64, look: Wait) {
+        const CLOSELY_NS: u64 = 30_000_000;
+        let device = |kind| matches!(kind, WaitKind::Disk | WaitKind::Fault);
+        if !device(look.kind) {
+            return;
+        }
+        let waits = |s: &Segment| match s.state {
+            State::Blocked { wait, .. } => Some(wait.kind),
+            _ => None,
+        };
+        let near = |s: &&Segment| s.end_ns + CLOSELY_NS >= since_ns;
+        let recent = self.done.iter().rev().take_while(near);
+        let kinds = recent
+            .enumerate()
+            .filter_map(|(at, s)| Some((at, waits(s)?)));
+        let looked = kinds
+            .into_iter()
+            .find(|(_, kind)| *kind != WaitKind::Unknown);
+        let Some((back, _)) = looked.filter(|(_, kind)| *kind == look.kind) else {
+            return;
+        };
+        for segment in self.done.iter_mut().rev().take(back) {
+            if let State::Blocked { wait, .. } = &mut segment.state {
+                *wait = joined(*wait, look);
+            }
         }
     }
 

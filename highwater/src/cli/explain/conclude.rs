@@ -12,6 +12,7 @@ use crate::analyse::heap::account::Part;
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
 use crate::analyse::heap::rank::{Site, rank};
+use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use crate::units::written::bytes;
@@ -19,6 +20,9 @@ use crate::verdict::cause::{Case, CauseVerdict, Sight, judge, owner::owner};
 
 /// Stacks that are named at the end.
 const SYMBOLISED_MAX: usize = 4096;
+
+/// Owners that must have been asked after.
+const OWNERS_MIN: usize = 8;
 
 /// From one survey of the heap to the next, when there was none at half time.
 const SURVEYS_APART: Duration = Duration::from_millis(2500);
@@ -93,14 +97,11 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     let live = growth
         .get(&Part::LiveHeap)
         .map_or(0.0, |growth| growth.bytes);
-    let mut sites = rank(
-        &history.heap_sites(window, &tracked.look),
-        &tracked.frames,
-        live,
-    );
-    sites
-        .iter_mut()
-        .for_each(|site| site.lost = lost(site, &tracked.lost));
+    let growths = history.heap_sites(window, &tracked.look);
+    let mut sites = rank(&growths, &tracked.frames, live);
+    for site in &mut sites {
+        site.lost = lost(site, &tracked.lost, &growths);
+    }
     let probe = tracked.look.probe.as_ref();
     let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
     let mapping_growths = history.mapping_sites(window);
@@ -131,6 +132,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         looks: moments.len(),
         growth,
         rss: history.growth(|account| account.rss_bytes),
+        heap: history.growth(|account| account.live + account.held + account.fragmentation),
         files_written: history.growth(|account| account.files_written),
         huge_untouched: history.growth(|account| account.huge_untouched),
         owner: owner(top, raw, known_share, &unseen(tracked)),
@@ -147,9 +149,32 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     }
 }
 
-fn lost(site: &Site, by_stack: &BTreeMap<u64, (usize, usize)>) -> Option<(usize, usize)> {
-    let of_site = site.stacks.iter().filter_map(|stack| by_stack.get(stack));
-    of_site.copied().reduce(|a, b| (a.0 + b.0, a.1 + b.1))
+/// Of the older blocks of a site, those out of reach. Where only the owners are lost by what can be told
+/// (they alone point to the rest, in heaps whose blocks cannot be listed), the owners speak for the site.
+fn lost(
+    site: &Site,
+    by_stack: &BTreeMap<u64, (usize, usize)>,
+    growths: &[SiteGrowth],
+) -> Option<(usize, usize)> {
+    let asked = site
+        .stacks
+        .iter()
+        .filter_map(|stack| Some((stack, *by_stack.get(stack)?)));
+    let blocks = |stack: &u64| {
+        let growth = growths.iter().find(|growth| growth.stack == *stack);
+        growth.map_or(0.0, |growth| growth.now.blocks)
+    };
+    let most = site.stacks.iter().map(blocks).fold(0.0, f64::max);
+    let is_owner = |(stack, (lost, asked)): &(&u64, (usize, usize))| {
+        *asked >= OWNERS_MIN && *lost as f64 >= 0.9 * *asked as f64 && blocks(stack) >= 0.5 * most
+    };
+    let all = asked
+        .clone()
+        .map(|(_, of)| of)
+        .reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
+    let owners = asked.filter(is_owner).map(|(_, of)| of).max();
+    let is_settled = 2 * all.0 >= all.1;
+    Some(owners.filter(|_| !is_settled).unwrap_or(all))
 }
 
 fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
@@ -254,7 +279,7 @@ fn stacks(tracked: &Tracked, window: Window) -> Vec<StackBytes> {
         return Vec::new();
     };
     let growths = tracked.history.heap_sites(window, &tracked.look);
-    let stack = |site: &crate::analyse::heap::sites::SiteGrowth| StackBytes {
+    let stack = |site: &SiteGrowth| StackBytes {
         frames: tracked.frames.get(&site.stack).cloned().unwrap_or_default(),
         addresses: probe
             .stacks

@@ -18,6 +18,10 @@ use crate::observe::proc::ProcRoot;
 /// File name of the probe's library.
 pub const LIBRARY: &str = "libhighwater_probe.so";
 
+/// Asks CPython, from 3.12 on, to give each Python function machine code of its own and to write its name to
+/// `/tmp/perf-PID.map`; nothing else reads it.
+const PYTHON_NAMES: &str = "PYTHONPERFSUPPORT";
+
 /// How long the program may take to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -45,6 +49,9 @@ impl Launched {
         if std::io::stdin().is_terminal() {
             // A background group that reads from the terminal would be stopped.
             start.stdin(Stdio::null());
+        }
+        if std::env::var_os(PYTHON_NAMES).is_none() {
+            start.env(PYTHON_NAMES, "1");
         }
         if let Some(library) = library.filter(|_| without_probe.is_none()) {
             start.env(

@@ -162,6 +162,10 @@ impl Gather {
         let is_history = to_ns < now.0;
         let until = self.complete(&found, to_ns, is_history || last);
         let looks = self.write(&found, until)?;
+        let looks = match self.write(&found, until) {
+            Ok(looks) => looks,
+            Err(error) => return self.may_pass(error).map(|()| false),
+        };
         if let Some(outage) = self.outage.take() {
             say(
                 &mut self.recorder,
@@ -386,6 +390,8 @@ impl Gather {
 
     /// A full disk is said once and delays looks: they are read again when it has room.
     fn wait_for_disk(&mut self, error: anyhow::Error) -> Result<()> {
+    /// A full disk, or one that stands still, is said once and delays looks: they are read again when it has room.
+    fn may_pass(&mut self, error: anyhow::Error) -> Result<()> {
         let full = error
             .downcast_ref::<RecordError>()
             .is_some_and(RecordError::may_pass);

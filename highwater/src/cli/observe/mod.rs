@@ -107,7 +107,8 @@ fn nothing_yet(args: &ObserveArgs, hidden: usize) -> anyhow::Result<()> {
     let why = match hidden {
         0 => String::new(),
         n => format!(
-            " (of {n} others the executable cannot be read: run as root or as their user, or choose by --args or --unit)"
+            " (of {n} others the executable cannot be read: run as root or as their user, or choose by \
+             --args or --unit)"
         ),
     };
     anstream::eprintln!(

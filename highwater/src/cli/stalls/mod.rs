@@ -1,5 +1,6 @@
 //! `highwater stalls`: why requests stall, who held what, and what they were doing.
 
+mod extras;
 mod naming;
 mod start;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
+use self::extras::Extras;
 use self::start::Subject;
 use super::{conclude, exit};
 use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
@@ -19,7 +21,7 @@ use crate::analyse::stall::event::Tid;
 use crate::analyse::stall::finding::summarise;
 use crate::observe::switches::allowed::{Allowed, Mode};
 use crate::observe::switches::watch::{Watch, now_ns};
-use crate::report::stall::{Row, SelfChecks, json, text};
+use crate::report::stall::{Row, SelfChecks, json, requests, text};
 use crate::units::parse_duration;
 use crate::verdict::stall::is_worth_a_row;
 
@@ -30,6 +32,7 @@ Examples:
   highwater stalls --pid 4242                    thirty seconds of a service that runs
   highwater stalls --pid 4242 --duration 5m      longer, for a rhythm of minutes
   highwater stalls --json -- ./service --port 0  start it, watch it to its end
+  highwater stalls --pid 4242 --requests r.csv   where each slow request's time went
   highwater doctor                               what this machine allows to see")]
 pub struct StallsArgs {
     /// The process to watch
@@ -52,6 +55,8 @@ pub struct StallsArgs {
     /// How to watch, instead of the best way that is allowed
     #[arg(long, value_enum)]
     pub mode: Option<ModeWord>,
+    #[command(flatten)]
+    pub extras: Extras,
     /// A command to start and watch; it is ended with the watch
     #[arg(last = true)]
     pub command: Vec<String>,
@@ -72,16 +77,23 @@ const OPEN_SHOWN_NS: u64 = 5_000_000_000;
 
 pub fn run(args: &StallsArgs) -> Result<u8> {
     let mode = mode(args)?;
+    args.extras.check()?;
     let mut subject = Subject::of(args)?;
     let watch = Watch::open(subject.pid(), mode)
         .with_context(|| format!("watching process {} in mode {}", subject.pid(), mode.word()));
-    let watch = match watch {
+    let mut watch = match watch {
         Ok(watch) => watch,
         Err(error) => {
             subject.end();
             return Err(error.context("run `highwater doctor` to see what this user may watch"));
         }
     };
+    if let Some(function) = &args.extras.span
+        && let Err(error) = watch.watch_calls(function)
+    {
+        subject.end();
+        return Err(anyhow::anyhow!("--span {function}: {error}"));
+    }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
@@ -90,8 +102,10 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     let mut session = Session::new(args, watch);
     let ended = session.follow(&stop, &mut subject);
     let words = session.conclude();
+    let written = args.extras.write(&session.analyser, &session.watch);
     subject.end();
-    conclude::print(&words)?;
+    conclude::print(&words?)?;
+    written?;
     if let Some(status) = ended.filter(|status| !status.success()) {
         anstream::eprintln!("highwater: the command ended with {status}; the findings stand");
     }
@@ -133,6 +147,7 @@ impl<'a> Session<'a> {
             None => Vec::new(),
         };
         let mut analyser = Analyser::new(started_ns, living);
+        analyser.pieces.wanted = args.extras.want_pieces();
         analyser.groups.fixed_ns = args.threshold.map(|time| time.as_nanos() as u64);
         Session {
             args,
@@ -243,7 +258,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn conclude(&mut self) -> String {
+    fn conclude(&mut self) -> Result<String> {
         for event in self.watch.finish() {
             self.analyser.push(&event);
         }
@@ -265,10 +280,21 @@ impl<'a> Session<'a> {
             .collect();
         let checks = self.checks(watched_ns, all - rows.len());
         let mode = self.watch.mode.word();
-        match self.args.json {
-            true => format!("{}\n", json::render(&rows, mode, self.watch.pid, &checks)),
-            false => text::summary(&rows, mode, &checks, conclude::terminal_width()),
+        let watched = (self.started_ns, now_ns());
+        let extras = &self.args.extras;
+        let slow = extras.requests(self.args, &self.analyser, &self.watch, watched)?;
+        if self.args.json {
+            let mut value = json::render(&rows, mode, self.watch.pid, &checks);
+            if let Some(slow) = slow {
+                value["requests"] = requests::json(&slow);
+            }
+            return Ok(format!("{value}\n"));
         }
+        let mut words = text::summary(&rows, mode, &checks, conclude::terminal_width());
+        if let Some(slow) = slow {
+            words.push_str(&requests::text(&slow));
+        }
+        Ok(words)
     }
 
     fn checks(&self, watched_ns: u64, below_the_rule: usize) -> SelfChecks {

@@ -5,7 +5,7 @@ use crate::analyse::stall::event::{StackId, Tid, WaitKind};
 use crate::analyse::stall::finding::{Finding, Link};
 use crate::analyse::stall::walk::LeafKind;
 use crate::observe::switches::places::Stack;
-use crate::observe::switches::watch::{OWN_THREADS, Watch};
+use crate::observe::switches::watch::{OURSELVES, OWN_THREADS, Watch};
 use crate::report::stall::{Culprit, Hop, Row};
 
 /// Stacks of waiters and names of stalled threads in one row.
@@ -61,7 +61,10 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
         }
         Cause::CpuStarvation => {
             // The subject's own threads are always among them; whoever else ran is the news.
-            let others = ran_instead.iter().find(|(name, _)| name != OWN_THREADS);
+            let own = [OWN_THREADS, OURSELVES];
+            let others = ran_instead
+                .iter()
+                .find(|(name, _)| !own.contains(&name.as_str()));
             let first = others.or(ran_instead.first()).map(|(name, _)| name.clone());
             let doing = match &first {
                 Some(name) => format!("runnable while {name} ran"),

@@ -39,6 +39,10 @@ pub struct Walked {
     pub occupied: PageBits,
     /// Bytes of blocks in use that lie on present pages.
     pub in_use_bytes: u64,
+    /// Bytes, and pages, of blocks that look like free ones of a thread's list, or like blocks that were
+    /// handed out from there and never written: nothing in the heap itself tells.
+    pub doubtful_bytes: u64,
+    pub doubtful: PageBits,
     /// Blocks in use, by size, as (size, count).
     pub classes: BTreeMap<u64, u64>,
     /// The walk reached the end.
@@ -267,6 +271,7 @@ impl Walker<'_> {
                 in_use_bytes: self.present.bytes_in(at, end),
                 classes: BTreeMap::from([(size, 1)]),
                 complete: true,
+                ..Walked::default()
             }
         })
     }
@@ -281,8 +286,19 @@ impl Walker<'_> {
         };
         let mut window = Window::new(self.memory, self.present, end);
         let mut at = start;
-        while let Some((size, in_use)) = window.block(at, start) {
-            if in_use {
+        while let Some((size, use_of)) = window.block(at, start) {
+            if use_of == Use::Doubtful {
+                if span.doubtful_bytes == 0 {
+                    span.doubtful = PageBits::new(start & !(PAGE_BYTES - 1), end);
+                }
+                note(Chunk {
+                    start: at,
+                    bytes: size,
+                });
+                span.doubtful.set(at, at + size);
+                span.doubtful_bytes += size;
+            }
+            if use_of == Use::Live {
                 note(Chunk {
                     start: at,
                     bytes: size,
@@ -326,6 +342,15 @@ const GROWN_BYTES_MAX: u64 = 256 << 20;
 
 /// Bytes of the subject that are held at a time.
 const WINDOW_BYTES: u64 = 4 << 20;
+
+/// What a block is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Live,
+    Free,
+    /// See [`Walked::doubtful`].
+    Doubtful,
+}
 
 /// A window over a heap that moves forward.
 struct Window<'a> {
@@ -378,8 +403,8 @@ impl<'a> Window<'a> {
         read
     }
 
-    /// (size, in use) of the block at an address.
-    fn block(&mut self, at: u64, start: u64) -> Option<(u64, bool)> {
+    /// Size and use of the block at an address.
+    fn block(&mut self, at: u64, start: u64) -> Option<(u64, Use)> {
         if at + 16 > self.end {
             return None;
         }
@@ -396,14 +421,21 @@ impl<'a> Window<'a> {
             return None;
         }
         if next >= self.end || size < BLOCK_BYTES_MIN {
-            return Some((size, false));
+            return Some((size, Use::Free));
         }
         // The last word of the heap may lie on a page that is not there: then nothing is behind.
         let in_use = self
             .word(next + 8)
             .is_some_and(|word| word & IN_USE_BEFORE != 0);
-        let in_use = in_use && !self.is_cached(at, size, start);
-        Some((size, in_use))
+        let cached = in_use && self.is_cached(at, size, start);
+        // What a thread's list hands out has its second word cleared, and its first left as it was.
+        let cleared = cached && self.word(at + 24) == Some(0);
+        let use_of = match (in_use, cached, cleared) {
+            (false, ..) | (_, true, false) => Use::Free,
+            (_, true, true) => Use::Doubtful,
+            (true, false, _) => Use::Live,
+        };
+        Some((size, use_of))
     }
 
     /// Whether a block that looks in use lies in a list of free ones: its first word is then a

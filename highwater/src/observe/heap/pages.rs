@@ -88,6 +88,16 @@ impl PageBits {
         sum
     }
 
+    /// These pages and those of another range within this one.
+    pub fn with(&self, other: &PageBits) -> PageBits {
+        let mut both = self.clone();
+        other
+            .runs()
+            .into_iter()
+            .for_each(|(from, to)| both.set(from, to));
+        both
+    }
+
     /// Bytes of pages that are set in both. Both must begin at the same address.
     pub fn bytes_in_both(&self, other: &PageBits) -> u64 {
         debug_assert_eq!(self.start, other.start);

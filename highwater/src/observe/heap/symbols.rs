@@ -19,6 +19,9 @@ const KNOWN_MAX: usize = 200_000;
 /// Largest perf map that is read.
 const MAP_BYTES_MAX: u64 = 64 << 20;
 
+/// What stands as module of a Python function.
+pub const PYTHON_MODULE: &str = "python";
+
 /// One function on a stack. An address may be several: what was inlined comes first.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Frame {
@@ -178,6 +181,15 @@ impl Symbols {
             None
         };
         let function = text.and_then(|text| find_in_perf_map(&text, address));
+        if let Some((function, file)) = function.as_deref().and_then(parse_python) {
+            return Frame {
+                function: Some(function),
+                file: Some(file),
+                module: PYTHON_MODULE.to_owned(),
+                offset: address,
+                ..Frame::default()
+            };
+        }
         let module = area.name.clone();
         Frame {
             function,
@@ -186,6 +198,12 @@ impl Symbols {
             ..Frame::default()
         }
     }
+}
+
+/// `py::FUNCTION:FILE`, as CPython's trampoline writes it.
+fn parse_python(name: &str) -> Option<(String, String)> {
+    let (function, file) = name.strip_prefix("py::")?.split_once(':')?;
+    Some((function.to_owned(), file.to_owned()))
 }
 
 fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
@@ -272,5 +290,7 @@ mod tests {
             "py::leak:/srv/app.py"
         );
         assert_eq!(find_in_perf_map(text, 0x7f10), None);
+        let (function, file) = parse_python("py::leak:/srv/app.py").unwrap();
+        assert_eq!((function.as_str(), file.as_str()), ("leak", "/srv/app.py"));
     }
 }

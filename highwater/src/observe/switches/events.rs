@@ -83,6 +83,10 @@ impl Events {
         self.refused.remove(&tid);
     }
 
+    pub fn watches_any(&self) -> bool {
+        !self.threads.is_empty()
+    }
+
     pub fn is_watched(&self, tid: u32) -> bool {
         self.threads.contains_key(&tid)
     }

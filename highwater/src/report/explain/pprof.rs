@@ -121,10 +121,21 @@ pub fn pprof(explained: &Explained) -> Vec<u8> {
     writer.profile.duration_nanos = (explained.case.observed_s * 1e9) as i64;
     let comment = writer.text(&explained.verdict.sentence);
     writer.profile.comment.push(comment);
+    // The first mapping is taken for the program.
+    if let Some(module) = program(&explained.stacks) {
+        writer.mapping(module);
+    }
     for stack in &explained.stacks {
         writer.sample(stack);
     }
     gzip(&writer.profile.encode_to_vec())
+}
+
+/// The file in which a process begins.
+fn program(stacks: &[StackBytes]) -> Option<&str> {
+    let outermost = stacks.iter().filter_map(|stack| stack.frames.last());
+    let mut starts = outermost.filter(|frame| frame.function.as_deref() == Some("_start"));
+    starts.next().map(|frame| frame.module.as_str())
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -2,6 +2,8 @@
 
 pub mod doctor;
 pub mod json;
+pub mod pictures;
+pub mod requests;
 pub mod text;
 
 use crate::analyse::stall::cause::Cause;

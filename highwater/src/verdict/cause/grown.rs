@@ -30,9 +30,8 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         (Group::Files, case.part(Part::FileMaps)),
         (Group::Shared, case.part(Part::SharedMemory)),
     ];
-    let retained_least = super::RETAINED_SHARE * case.account.rss_bytes;
     let growing = groups.into_iter().filter(|(group, growth)| {
-        case.grows(growth) && (*group != Group::Retained || growth.bytes > retained_least)
+        case.grows(growth) && (*group != Group::Retained || case.retains(growth))
     });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
     Some(match group {

@@ -35,6 +35,11 @@ const GROWN_SHARE: f64 = 0.01;
 /// Free heap must grow by this share of RSS: whatever replaces blocks of many sizes takes a while until
 /// its fragmentation is steady (3.5 % in the minute after a cache of 44 MiB was full).
 const RETAINED_SHARE: f64 = 0.05;
+/// Of the growth of free heap, what the heap as a whole must grow by.
+const HEAP_SHARE: f64 = 0.5;
+/// And by this much; where there are huge pages, by more than one of them.
+const RETAINED_BYTES_MIN: f64 = 1_048_576.0;
+const RETAINED_HUGE_BYTES_MIN: f64 = 2.0 * 2_097_152.0;
 /// Growth below this many scatters is none.
 const GROWN_NOISES: f64 = 6.0;
 
@@ -130,6 +135,8 @@ pub struct Case {
     /// Growth of each part, of those that could be judged.
     pub growth: BTreeMap<Part, Growth>,
     pub rss: Option<Growth>,
+    /// Live heap and free heap together.
+    pub heap: Option<Growth>,
     pub huge_untouched: Option<Growth>,
     /// Of the file maps, what the program wrote for itself.
     pub files_written: Option<Growth>,
@@ -153,6 +160,24 @@ pub struct Case {
 impl Case {
     pub fn part(&self, part: Part) -> Growth {
         self.growth.get(&part).copied().unwrap_or_default()
+    }
+
+    /// Whether free heap grows, and the heap with it: what the live heap leaves between two of its own
+    /// peaks comes back.
+    fn retains(&self, growth: &Growth) -> bool {
+        let heap = self.heap.unwrap_or(*growth);
+        growth.bytes > self.retained_least() && heap.still && heap.bytes > HEAP_SHARE * growth.bytes
+    }
+
+    /// Growth of free heap below this is none.
+    fn retained_least(&self) -> f64 {
+        let share = RETAINED_SHARE * self.account.rss_bytes;
+        let steps = if self.account.huge > 0.0 {
+            RETAINED_HUGE_BYTES_MIN
+        } else {
+            0.0
+        };
+        share.max(RETAINED_BYTES_MIN).max(steps)
     }
 
     /// Whether a growth is more than nothing, and goes on.

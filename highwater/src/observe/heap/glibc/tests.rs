@@ -61,8 +61,14 @@ fn a_block_in_a_free_list_is_not_in_use() {
     let (mut memory, area, present) = heap(&blocks, 0x2000);
     let mangled = (BASE + 0x50) >> 12;
     memory.1[0x50..0x58].copy_from_slice(&mangled.to_le_bytes());
-    let walk = walk(&memory, &[area], &present);
-    assert_eq!(walk.spans[0].in_use_bytes, 0x40);
+    memory.1[0x58] = 0x5a; // the list's own mark
+    let listed = walk(&memory, std::slice::from_ref(&area), &present);
+    assert_eq!(listed.spans[0].in_use_bytes, 0x40);
+    assert_eq!(listed.spans[0].doubtful_bytes, 0);
+    memory.1[0x58] = 0; // handed out from there and never written, or the end of a list without marks
+    let doubtful = walk(&memory, &[area], &present);
+    assert_eq!(doubtful.spans[0].in_use_bytes, 0x40);
+    assert_eq!(doubtful.spans[0].doubtful_bytes, 0x40);
 }
 
 #[test]

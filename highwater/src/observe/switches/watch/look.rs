@@ -13,6 +13,11 @@ const LOOK_AFTER_NS: u64 = 1_500_000;
 const SELDOM_NS: u64 = 200_000_000;
 /// Looks of one turn; a turn is some ten milliseconds and a look some twenty microseconds.
 const LOOKS_PER_TURN: usize = 16;
+/// Past this time no further look is begun in a turn: the rings are more urgent.
+const LOOKING_NS: u64 = 5_000_000;
+/// Threads whose stacks are read before the watch begins; those of a thousand would take seconds,
+/// and come with the looks.
+const STACKS_AT_FIRST: usize = 200;
 
 impl Watch {
     /// Looks at those that wait long enough and were not looked at in this wait; a lock's holder
@@ -27,7 +32,9 @@ impl Watch {
             .filter(|(_, known)| known.lives)
             .filter_map(|(tid, known)| {
                 let blocked = known.blocked?;
-                let long = now.saturating_sub(blocked.since_ns) >= LOOK_AFTER_NS;
+                // Without privileges only a look tells what a wait is: young ones are samples.
+                let long = now.saturating_sub(blocked.since_ns) >= LOOK_AFTER_NS
+                    || blocked.wait.kind == WaitKind::Unknown;
                 let lock = blocked.wait.kind == WaitKind::Lock;
                 let again = lock && now.saturating_sub(known.last_look_ns) >= LOOK_AFTER_NS;
                 let seldom = matches!(
@@ -47,6 +54,9 @@ impl Watch {
         due.sort_unstable();
         for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
             self.look_at(now, tid, groups);
+            if super::now_ns().saturating_sub(now) > LOOKING_NS {
+                break;
+            }
         }
     }
 
@@ -78,7 +88,8 @@ impl Watch {
         wait.stack = stack;
         wait.allocator |= self.places.stack_of(stack).allocator;
         let threads = &self.threads;
-        wait.holder = self.waits.holder(&wait, |tid| threads.is_known(tid));
+        let named = self.waits.holder(&wait, |tid| threads.outer(tid).is_some());
+        wait.holder = named.and_then(|tid| threads.outer(tid));
         if let Some(known) = self.threads.get(tid)
             && let Some(blocked) = &mut known.blocked
         {
@@ -97,28 +108,37 @@ impl Watch {
 
     /// What /proc says the thread is in. A wait that was looked at before keeps its stack.
     fn read_wait(&mut self, tid: u32, before: Option<&Wait>) -> Option<(Wait, u32)> {
-        let path = format!("/proc/{}/task/{tid}/syscall", self.pid);
-        let line = std::fs::read_to_string(path).ok()?;
-        let (call, sp, pc) = parse_syscall(&line)?;
-        let wait = self.waits.of_call(&call, &mut self.places);
+        let (wait, registers) = self.read_call(tid)?;
         if let Some(before) = before
             && before.object == wait.object
         {
             return Some((wait, before.stack));
         }
+        let addresses = self.stacks.of_blocked_without_fp(registers);
+        Some((wait, self.places.stack(&addresses)))
+    }
+
+    fn read_call(&mut self, tid: u32) -> Option<(Wait, Registers)> {
+        let path = format!("/proc/{}/task/{tid}/syscall", self.pid);
+        let line = std::fs::read_to_string(path).ok()?;
+        let (call, sp, pc) = parse_syscall(&line)?;
+        let wait = self.waits.of_call(&call, &mut self.places);
         let registers = Registers {
             pc,
             sp,
             fp: 0,
             lr: 0,
         };
-        let addresses = self.stacks.of_blocked_without_fp(registers);
-        Some((wait, self.places.stack(&addresses)))
+        Some((wait, registers))
     }
 
     /// A thread that waits already when the watch begins.
     pub(super) fn look_first(&mut self, tid: u32) {
-        let Some((wait, stack)) = self.read_wait(tid, None) else {
+        let read = match self.threads.len() <= STACKS_AT_FIRST {
+            true => self.read_wait(tid, None),
+            false => self.read_call(tid).map(|(wait, _)| (wait, 0)),
+        };
+        let Some((wait, stack)) = read else {
             return;
         };
         let wait = Wait { stack, ..wait };

@@ -13,7 +13,9 @@ use super::events::Events;
 use super::golang::Goroutines;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
+use super::requests::Request;
 use super::ring::Sample;
+use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
 use crate::observe::switches::event::{Event, Tid, What};
@@ -26,6 +28,8 @@ use self::threads::Threads;
 const HOLD_BACK_NS: u64 = 3_000_000;
 /// New libraries and threads are looked for this often.
 const RESCAN_NS: u64 = 100_000_000;
+/// And no more often than this for each thread.
+const RESCAN_EACH_NS: u64 = 100_000;
 /// Samples whose stack is unwound in one turn.
 const UNWOUND_PER_TURN: u32 = 64;
 /// `cpu.stat` is read this often.
@@ -33,6 +37,7 @@ const QUOTA_NS: u64 = 20_000_000;
 
 /// In the list of who ran instead.
 pub const OWN_THREADS: &str = "its own threads";
+pub const OURSELVES: &str = "highwater itself";
 
 pub struct Watch {
     pub pid: u32,
@@ -47,6 +52,7 @@ pub struct Watch {
     quotas: Quotas,
     threads: Threads,
     go: Option<Goroutines>,
+    spans: Option<Spans>,
     groups: Vec<(Tid, Option<u64>)>,
     held: Vec<Event>,
     rescanned_ns: u64,
@@ -121,6 +127,7 @@ impl Watch {
             quotas: Quotas::of(pid, now),
             threads: Threads::new(pid),
             go: None,
+            spans: None,
             groups: Vec::new(),
             held: Vec::new(),
             rescanned_ns: 0,
@@ -131,10 +138,32 @@ impl Watch {
             stale: true,
         };
         watch.open_go();
+        raise_the_limit();
         for tid in &tids {
             watch.admit(*tid)?;
         }
+        if watch.threads.unwatched() > 0 {
+            watch.missing.push(format!(
+                "{} of {} threads, for want of open files (`ulimit -n`)",
+                watch.threads.unwatched(),
+                tids.len()
+            ));
+        }
         Ok(watch)
+    }
+
+    /// Calls of `function` are timed from now on.
+    ///
+    /// # Errors
+    /// See [`Spans::watch`].
+    pub fn watch_calls(&mut self, function: &str) -> io::Result<()> {
+        self.spans = Some(Spans::watch(self.pid, function)?);
+        Ok(())
+    }
+
+    /// The timed calls so far.
+    pub fn spans(&self) -> Option<&[Request]> {
+        self.spans.as_ref().map(|spans| spans.calls.as_slice())
     }
 
     /// Goroutines seen, when the subject is a Go program.
@@ -179,7 +208,8 @@ impl Watch {
         let mut turn = Turn::default();
         self.unwound = 0;
         let now = now_ns();
-        if now - self.rescanned_ns >= RESCAN_NS {
+        // The list of ten thousand threads takes milliseconds.
+        if now - self.rescanned_ns >= RESCAN_NS.max(self.threads.len() as u64 * RESCAN_EACH_NS) {
             self.rescanned_ns = now;
             turn.ended = !self.rescan();
         }
@@ -201,6 +231,9 @@ impl Watch {
     }
 
     fn drain(&mut self) {
+        if let Some(spans) = &mut self.spans {
+            spans.drain();
+        }
         match self.source {
             Source::Ebpf(_) => self.drain_ebpf(),
             Source::Threads => self.drain_threads(),
@@ -248,7 +281,15 @@ impl Watch {
     fn admit(&mut self, tid: u32) -> io::Result<()> {
         if let (Source::Threads, Some(events)) = (&self.source, &mut self.samples) {
             // Threads that a watched one starts come with it: only the first need the asking.
-            events.watch(tid, true)?;
+            match events.watch(tid, true) {
+                Ok(()) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
+                Err(error) if is_full(&error) && events.watches_any() => {
+                    self.threads.refuse(tid);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            }
         }
         if let Source::Ebpf(ebpf) = &self.source {
             ebpf.watch(tid);
@@ -265,7 +306,7 @@ impl Watch {
         };
         let before = self.threads.len();
         for tid in &tids {
-            if !self.threads.lives(*tid) {
+            if !self.threads.lives(*tid) && !self.threads.is_refused(*tid) {
                 self.threads.admit(*tid);
                 if let Source::Ebpf(ebpf) = &self.source {
                     ebpf.watch(*tid);
@@ -318,6 +359,22 @@ impl Watch {
         };
         self.tell(sample.at_ns, sample.tid, what);
     }
+}
+
+/// No descriptor is left.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// A thread takes two descriptors a CPU: as many as may be had without asking anybody.
+fn raise_the_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, most);
 }
 
 /// CLOCK_MONOTONIC, as the events have it.

@@ -6,7 +6,7 @@ use super::super::ring::{self, Registers};
 use super::super::waits::Call;
 use super::look::group_of;
 use super::threads::Blocked;
-use super::{OWN_THREADS, Source, Watch};
+use super::{OURSELVES, OWN_THREADS, Source, Watch};
 use crate::observe::switches::event::{TextId, Waker, What};
 
 /// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
@@ -170,6 +170,9 @@ impl Watch {
         }
         if process == self.pid {
             return self.places.text(OWN_THREADS);
+        }
+        if process == std::process::id() {
+            return self.places.text(OURSELVES);
         }
         let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
         let name = String::from_utf8_lossy(&comm[..end]);

@@ -41,6 +41,9 @@ pub struct Threads {
     pid: u32,
     known: HashMap<u32, Known>,
     refused: HashSet<u32>,
+    /// In a process that lives in a namespace of pids of its own: by the number that a thread has
+    /// there, and that its locks name, the number it has here.
+    inside: Option<HashMap<u64, u32>>,
 }
 
 /// Threads remembered after their end; a process that starts one per request has many.
@@ -52,6 +55,9 @@ impl Threads {
             pid,
             known: HashMap::new(),
             refused: HashSet::new(),
+            inside: inner_number(pid, pid)
+                .filter(|inner| *inner != u64::from(pid))
+                .map(|_| HashMap::new()),
         }
     }
 
@@ -65,6 +71,20 @@ impl Threads {
         let known = self.known.entry(tid).or_default();
         known.name = name.trim().to_string();
         known.lives = true;
+        if let Some(inside) = &mut self.inside
+            && let Some(inner) = inner_number(self.pid, tid)
+        {
+            inside.insert(inner, tid);
+        }
+    }
+
+    /// It cannot be watched.
+    pub fn refuse(&mut self, tid: u32) {
+        self.refused.insert(tid);
+    }
+
+    pub fn is_refused(&self, tid: u32) -> bool {
+        self.refused.contains(&tid)
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&u32, &Known)> {
@@ -91,8 +111,13 @@ impl Threads {
         self.known.entry(tid).or_default()
     }
 
-    pub fn is_known(&self, tid: u64) -> bool {
-        u32::try_from(tid).is_ok_and(|tid| self.lives(tid))
+    /// The living thread that the subject itself calls `tid`.
+    pub fn outer(&self, tid: u64) -> Option<Tid> {
+        let here = match &self.inside {
+            Some(inside) => *inside.get(&tid)?,
+            None => u32::try_from(tid).ok()?,
+        };
+        self.lives(here).then_some(Tid::from(here))
     }
 
     pub fn lives(&self, tid: u32) -> bool {
@@ -124,9 +149,32 @@ impl Threads {
     }
 }
 
+/// The number of a thread in the innermost namespace that it lives in.
+fn inner_number(pid: u32, tid: u32) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    parse_inner_number(&status)
+}
+
+/// The last number of the line NSpid.
+pub fn parse_inner_number(status: &str) -> Option<u64> {
+    let line = status.lines().find_map(|l| l.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
 /// The threads of a process now.
 pub fn list(pid: u32) -> io::Result<Vec<u32>> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
     Ok(entries.flatten().filter_map(number).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_innermost_namespaces_number_is_the_last() {
+        // Linux 6.18, a process in `unshare -pf`.
+        let status = "Name:\tservice\nNStgid:\t29470\t1\nNSpid:\t29473\t4\nNSpgid:\t1\n";
+        assert_eq!(super::parse_inner_number(status), Some(4));
+        assert_eq!(super::parse_inner_number("Name:\tx\n"), None);
+    }
 }

@@ -1,4 +1,4 @@
-// Go with C in it; the argument says whose heap grows: go, c, or none.
+// Go with C in it; the argument says whose heap grows: go, c, malloc (C's, called from Go), or none.
 package main
 
 /*
@@ -19,6 +19,11 @@ import (
 
 var kept [][]byte
 
+//go:noinline
+func borrow() {
+	C.memset(C.malloc(3000), 1, 3000)
+}
+
 func main() {
 	which := ""
 	if len(os.Args) > 1 {
@@ -29,6 +34,8 @@ func main() {
 			switch which {
 			case "c":
 				C.keep_page(C.int(i))
+			case "malloc":
+				borrow()
 			case "go":
 				kept = append(kept, make([]byte, 4000))
 			default:

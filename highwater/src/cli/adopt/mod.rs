@@ -1,0 +1,144 @@
+//! `highwater adopt ARM`: puts the arm that won into service, instance by instance, and judges it there.
+
+pub mod choice;
+pub mod enter;
+pub mod put;
+pub mod show;
+pub mod status;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use super::exit::Usage;
+use crate::rollout::health::Health;
+use crate::rollout::plan::Timing;
+use crate::rollout::shelf::Shelf;
+use crate::rollout::systemd::Host;
+use crate::units::parse_duration;
+
+/// Schema of everything that `--json` prints.
+pub const SCHEMA: &str = "highwater.adopt/1";
+
+/// Put an arm into service with systemd: drop-ins, a rolling restart, and back at the first failure
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  highwater adopt jemalloc --unit 'tor@*.service'              the plan; nothing is changed
+  highwater adopt jemalloc --unit 'tor@*.service' --health 'tcp:127.0.0.1:{instance}' --yes
+  highwater adopt jemalloc --unit relay --run 2026-11-21-relay-1 --health http://127.0.0.1:8080/_health --yes
+  highwater adopt jemalloc --unit 'tor@*.service' --script > adopt.sh   for a host without highwater
+  highwater adopt --status                                     holding, regressed, or too early to say
+  highwater adopt --resume --yes                               go on after a kill
+  highwater revert --yes                                       take it back")]
+pub struct AdoptArgs {
+    /// The arm's name in the run
+    #[arg(value_name = "ARM", required_unless_present_any = ["resume", "status"])]
+    pub arm: Option<String>,
+    /// A unit, a pattern for the instances that run ('tor@*.service'), or a template (tor@.service); may be given
+    /// several times
+    #[arg(long, value_name = "UNIT", required_unless_present_any = ["resume", "status"])]
+    pub unit: Vec<String>,
+    /// The run that measured the arm: its folder, or its name under --runs
+    #[arg(long, value_name = "RUN", default_value = "latest")]
+    pub run: PathBuf,
+    /// Where runs are kept
+    #[arg(long, value_name = "FOLDER", default_value = "runs")]
+    pub runs: PathBuf,
+    /// What each instance must answer besides being active: none, http://..., tcp:HOST:PORT, 'command:PROGRAM ...';
+    /// {instance}, {unit} and {pid} stand for its own
+    #[arg(long, value_name = "CHECK", default_value = "none")]
+    pub health: String,
+    /// How long an instance may take until it is well
+    #[arg(long, value_name = "DURATION", default_value = "60s")]
+    pub timeout: String,
+    /// How long it must stay well
+    #[arg(long, value_name = "DURATION", default_value = "5s")]
+    pub settle: String,
+    /// Between two instances
+    #[arg(long, value_name = "DURATION", default_value = "10s")]
+    pub pause: String,
+    /// A variable of the arm, where the run's record has left out its value; may be given several times
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub env: Vec<String>,
+    /// A copy of the library that the run measured, where it is not at its place any more
+    #[arg(long, value_name = "FILE")]
+    pub library: Option<PathBuf>,
+    /// Where services load the library from: a folder that only root may write
+    #[arg(
+        long,
+        value_name = "FOLDER",
+        default_value = "/usr/local/lib/highwater"
+    )]
+    pub library_folder: PathBuf,
+    /// Adopt an arm that failed its conditions or was stopped
+    #[arg(long)]
+    pub against_verdict: bool,
+    /// Do it; without, the plan is printed and nothing is changed
+    #[arg(long)]
+    pub yes: bool,
+    /// Print the plan as a shell script for another host
+    #[arg(long, conflicts_with_all = ["yes", "json", "resume", "status"])]
+    pub script: bool,
+    /// Go on with a rollout that was interrupted
+    #[arg(long, conflicts_with_all = ["arm", "unit", "status"])]
+    pub resume: bool,
+    /// Look at the instances and judge what was adopted
+    #[arg(long, conflicts_with_all = ["arm", "unit", "yes"])]
+    pub status: bool,
+    #[arg(long)]
+    pub json: bool,
+    /// Another root of the file system, for tests
+    #[arg(long, value_name = "FOLDER", default_value = "/", hide = true)]
+    pub root: PathBuf,
+}
+
+/// The value is the exit code.
+///
+/// # Errors
+/// A mistake in the call; a machine on which nothing could be done.
+pub fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
+    let host = Host::at(&args.root);
+    let shelf = Shelf::of(&host);
+    let code = if args.status {
+        status::run(&host, &shelf, args.json)
+    } else if args.resume {
+        put::resume(args, &host, &shelf)
+    } else {
+        put::adopt(args, &host, &shelf)
+    };
+    code.map(ExitCode::from)
+}
+
+impl AdoptArgs {
+    fn timing(&self) -> anyhow::Result<Timing> {
+        let seconds = |name: &str, text: &str| {
+            let parsed = parse_duration(text).map(|duration| duration.as_secs_f64());
+            parsed.map_err(|why| Usage(format!("--{name}: {why}")))
+        };
+        Ok(Timing {
+            health_s: seconds("timeout", &self.timeout)?,
+            settle_s: seconds("settle", &self.settle)?,
+            pause_s: seconds("pause", &self.pause)?,
+        })
+    }
+
+    fn health(&self) -> anyhow::Result<Health> {
+        Ok(Health::parse(&self.health).map_err(Usage)?)
+    }
+
+    fn library_folder(&self) -> anyhow::Result<&PathBuf> {
+        let text = self.library_folder.to_string_lossy();
+        if !self.library_folder.is_absolute()
+            || text.contains([' ', ':', '\t', '\n'])
+            || text.contains("..")
+        {
+            bail!(Usage(
+                "--library-folder must be an absolute path without spaces and colons: LD_PRELOAD cannot hold others"
+                    .into()
+            ));
+        }
+        Ok(&self.library_folder)
+    }
+}

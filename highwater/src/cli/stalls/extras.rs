@@ -1,0 +1,182 @@
+//! What is written beside the findings: requests known from outside, folded stacks, a flame graph,
+//! a timeline.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use super::StallsArgs;
+use crate::analyse::stall::analyser::Analyser;
+use crate::analyse::stall::event::{StackId, Tid};
+use crate::analyse::stall::pieces::{Label, Piece};
+use crate::analyse::stall::request::{Attributed, Request, attribute, slow_from_ns};
+use crate::observe::switches::requests::parse_requests;
+use crate::observe::switches::watch::{Watch, now_ns};
+use crate::report::stall::pictures::{self, OffCpu, Slice};
+use crate::report::stall::requests::{Requests, Slow};
+
+/// Where to write what, and from what.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct Extras {
+    /// Slow requests as their sender saw them: CSV with start_ns,end_ns of CLOCK_MONOTONIC, or
+    /// spans in OTLP JSON; read when the watch is over
+    #[arg(long, value_name = "FILE")]
+    pub requests: Option<PathBuf>,
+    /// Slow calls of this function of the program (root; not in Go)
+    #[arg(long, value_name = "FUNCTION", conflicts_with = "requests")]
+    pub span: Option<String>,
+    /// Write stacks of those that waited, the cause first, with microseconds
+    #[arg(long, value_name = "FILE")]
+    pub folded: Option<PathBuf>,
+    /// Write a flame graph of the same, an SVG
+    #[arg(long, value_name = "FILE")]
+    pub flame: Option<PathBuf>,
+    /// Write the timeline with arrows from waker to waiter, for Perfetto or the Firefox profiler
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// Shorter stretches are left out of the timeline.
+const SLICE_NS: u64 = 100_000;
+
+impl Extras {
+    pub fn want_pieces(&self) -> bool {
+        let files = [&self.requests, &self.folded, &self.flame, &self.trace];
+        self.span.is_some() || files.iter().any(|file| file.is_some())
+    }
+
+    /// Before the watch begins: what cannot be written at its end is said now.
+    pub fn check(&self) -> Result<()> {
+        for path in [&self.folded, &self.flame, &self.trace]
+            .into_iter()
+            .flatten()
+        {
+            write(path, b"")?;
+        }
+        Ok(())
+    }
+
+    pub fn write(&self, analyser: &Analyser, watch: &Watch) -> Result<()> {
+        if self.folded.is_some() || self.flame.is_some() {
+            let text = pictures::folded(&off_cpu(analyser, watch));
+            if let Some(path) = &self.folded {
+                write(path, text.as_bytes())?;
+            }
+            if let Some(path) = &self.flame {
+                let title = format!("waits of process {}", watch.pid);
+                match pictures::flame_graph(&text, &title) {
+                    Ok(svg) => write(path, &svg)?,
+                    Err(words) => anstream::eprintln!("highwater: {}: {words}", path.display()),
+                }
+            }
+        }
+        if let Some(path) = &self.trace {
+            let (names, slices) = timeline(analyser, watch);
+            let value = pictures::trace(watch.pid, &names, &slices);
+            write(path, value.to_string().as_bytes())?;
+        }
+        Ok(())
+    }
+
+    /// The slow requests with their time handed out; `None` when nobody asked.
+    pub fn requests(
+        &self,
+        args: &StallsArgs,
+        analyser: &Analyser,
+        watch: &Watch,
+        watched: (u64, u64),
+    ) -> Result<Option<Requests>> {
+        let all = match (&self.requests, watch.spans()) {
+            (Some(path), _) => read(path)?,
+            (None, Some(calls)) => calls.to_vec(),
+            (None, None) => return Ok(None),
+        };
+        let inside = |r: &&Request| r.start_ns >= watched.0 && r.end_ns <= watched.1;
+        let asked = args.threshold.map(|time| time.as_nanos() as u64);
+        let least_ns = slow_from_ns(&all, asked);
+        let slow = attribute(&analyser.pieces, &all, least_ns, watched);
+        Ok(Some(Requests {
+            count: all.iter().filter(inside).count(),
+            slow_from_ns: least_ns,
+            slow: slow.into_iter().map(|one| named(one, watch)).collect(),
+            dropped: analyser.pieces.dropped,
+        }))
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<Request>> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let day = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let day_ns = day.tv_sec as u64 * 1_000_000_000 + day.tv_nsec as u64;
+    parse_requests(&text, day_ns.saturating_sub(now_ns()))
+        .map_err(|words| anyhow::anyhow!("{}: {words}", path.display()))
+}
+
+fn named(one: Attributed, watch: &Watch) -> Slow {
+    Slow {
+        start_ns: one.request.start_ns,
+        ns: one.request.end_ns - one.request.start_ns,
+        thread: one.tid.map_or(String::new(), |tid| match watch.name(tid) {
+            name if name.is_empty() => format!("thread {tid}"),
+            name => format!("{name} {tid}"),
+        }),
+        tid: one.tid,
+        went: one
+            .ns
+            .iter()
+            .filter(|(_, ns)| **ns > 0)
+            .map(|(went, ns)| (went.word(), *ns))
+            .collect(),
+        name: one.request.name,
+    }
+}
+
+fn off_cpu(analyser: &Analyser, watch: &Watch) -> Vec<OffCpu> {
+    let mut sums: BTreeMap<(Label, StackId), u64> = BTreeMap::new();
+    for piece in analyser.pieces.of.values().flatten() {
+        if let Label::Held(_) = piece.label {
+            *sums.entry((piece.label, piece.stack)).or_default() += piece.ns();
+        }
+    }
+    let wait = |((label, stack), ns): ((Label, StackId), u64)| OffCpu {
+        cause: label.word(),
+        frames: frames(watch, stack),
+        ns,
+    };
+    sums.into_iter().map(wait).collect()
+}
+
+fn timeline(analyser: &Analyser, watch: &Watch) -> (BTreeMap<Tid, String>, Vec<Slice>) {
+    let mut slices = Vec::new();
+    for (tid, pieces) in &analyser.pieces.of {
+        let long = pieces.iter().filter(|piece| piece.ns() >= SLICE_NS);
+        slices.extend(long.map(|piece| slice(*tid, piece, watch)));
+    }
+    slices.sort_by_key(|slice| (slice.start_ns, slice.tid));
+    let tids = slices.iter().flat_map(|s| [Some(s.tid), s.woken_by]);
+    let names = tids.flatten().map(|tid| (tid, watch.name(tid))).collect();
+    (names, slices)
+}
+
+fn slice(tid: Tid, piece: &Piece, watch: &Watch) -> Slice {
+    Slice {
+        tid,
+        start_ns: piece.start_ns,
+        end_ns: piece.end_ns,
+        what: piece.label.word(),
+        doing: watch.places.words(piece.doing).to_string(),
+        frames: frames(watch, piece.stack),
+        woken_by: piece.by.filter(|by| *by != tid),
+    }
+}
+
+fn frames(watch: &Watch, stack: StackId) -> Vec<String> {
+    let frames = &watch.places.stack_of(stack).frames;
+    frames.iter().map(|frame| frame.name.clone()).collect()
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+}

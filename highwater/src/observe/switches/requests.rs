@@ -1,0 +1,145 @@
+//! Requests as somebody outside saw them: a load generator's CSV, or spans in OTLP's JSON.
+
+use serde_json::Value;
+
+use super::event::Tid;
+
+/// From its sending to its answer, CLOCK_MONOTONIC.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    pub name: String,
+    pub start_ns: u64,
+    pub end_ns: u64,
+    /// The thread that served it, where that is known.
+    pub tid: Option<Tid>,
+}
+
+/// Requests read from one file.
+const REQUESTS_MAX: usize = 2_000_000;
+
+/// CSV with `start_ns,end_ns` of CLOCK_MONOTONIC in its first line, or OTLP JSON (one object, or
+/// one a line). Spans have the time of day: `day_ns` is its lead over CLOCK_MONOTONIC.
+///
+/// # Errors
+/// In words, with the number of the line.
+pub fn parse_requests(text: &str, day_ns: u64) -> Result<Vec<Request>, String> {
+    match text.trim_start().starts_with('{') {
+        true => parse_otlp(text, day_ns),
+        false => parse_csv(text),
+    }
+}
+
+fn parse_csv(text: &str) -> Result<Vec<Request>, String> {
+    let mut lines = text.lines().enumerate();
+    let (_, head) = lines.next().ok_or("the file is empty")?;
+    let columns: Vec<&str> = head.split(',').map(str::trim).collect();
+    let column = |name: &str| columns.iter().position(|column| *column == name);
+    let (Some(start), Some(end)) = (column("start_ns"), column("end_ns")) else {
+        return Err("line 1: the columns start_ns and end_ns are not named".into());
+    };
+    let mut found = Vec::new();
+    for (at, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
+        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        let number = |cell: usize| cells.get(cell).and_then(|text| text.parse().ok());
+        let (Some(start_ns), Some(end_ns)) = (number(start), number(end)) else {
+            return Err(format!("line {}: no two whole numbers in {line:?}", at + 1));
+        };
+        if end_ns < start_ns {
+            return Err(format!("line {}: it ends before it starts", at + 1));
+        }
+        found.push(Request {
+            name: String::new(),
+            start_ns,
+            end_ns,
+            tid: None,
+        });
+        if found.len() == REQUESTS_MAX {
+            break;
+        }
+    }
+    Ok(found)
+}
+
+fn parse_otlp(text: &str, day_ns: u64) -> Result<Vec<Request>, String> {
+    let mut found = Vec::new();
+    for (at, value) in serde_json::Deserializer::from_str(text)
+        .into_iter::<Value>()
+        .enumerate()
+    {
+        let value = value.map_err(|error| format!("object {}: {error}", at + 1))?;
+        spans(&value, day_ns, &mut found);
+    }
+    match found.is_empty() {
+        true => Err("no span with startTimeUnixNano and endTimeUnixNano is in it".into()),
+        false => Ok(found),
+    }
+}
+
+/// Spans lie at different depths in a file of the collector and in one of a test: taken anywhere.
+/// The JSON parser bounds the depth.
+fn spans(value: &Value, day_ns: u64, found: &mut Vec<Request>) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|v| spans(v, day_ns, found)),
+        Value::Object(fields) => {
+            let time = |key: &str| -> Option<u64> {
+                let value = fields.get(key)?;
+                let number = match value {
+                    Value::String(text) => text.parse().ok()?,
+                    other => other.as_u64()?,
+                };
+                number.checked_sub(day_ns)
+            };
+            let times = (time("startTimeUnixNano"), time("endTimeUnixNano"));
+            if let (Some(start_ns), Some(end_ns)) = times
+                && start_ns <= end_ns
+                && found.len() < REQUESTS_MAX
+            {
+                let name = fields.get("name").and_then(Value::as_str);
+                found.push(Request {
+                    name: name.unwrap_or_default().to_string(),
+                    start_ns,
+                    end_ns,
+                    tid: None,
+                });
+            }
+            fields.values().for_each(|v| spans(v, day_ns, found));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_generators_lines_are_requests() {
+        let found = parse_requests("id,start_ns,end_ns\n7,100,250\n\n8,300,300\n", 0).unwrap();
+        let times: Vec<_> = found.iter().map(|r| (r.start_ns, r.end_ns)).collect();
+        assert_eq!(times, [(100, 250), (300, 300)]);
+        for (bad, word) in [
+            ("", "empty"),
+            ("a,b\n1,2\n", "line 1"),
+            ("start_ns,end_ns\n1,x\n", "line 2"),
+            ("start_ns,end_ns\n9,2\n", "ends before"),
+        ] {
+            let error = parse_requests(bad, 0).unwrap_err();
+            assert!(error.contains(word), "{error}");
+        }
+    }
+
+    #[test]
+    fn spans_are_found_wherever_they_lie() {
+        // As the OpenTelemetry collector's file exporter writes it, shortened.
+        let text = r#"{"resourceSpans":[{"scopeSpans":[{"spans":[
+            {"name":"http.request","startTimeUnixNano":"1100","endTimeUnixNano":"1900"},
+            {"name":"odd","startTimeUnixNano":"9","endTimeUnixNano":"8"}]}]}]}
+            {"resourceSpans":[]}"#;
+        let found = parse_requests(text, 1_000).unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].start_ns, found[0].end_ns), (100, 900));
+        assert_eq!(found[0].name, "http.request");
+        assert!(parse_requests("{\"a\":1}", 0).unwrap_err().contains("span"));
+        assert!(parse_requests("{\"a\":", 0).is_err());
+    }
+}

@@ -1,0 +1,221 @@
+//! The machine that a rollout changes: its files below a root, its systemd through `systemctl`.
+
+use std::io::Read;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::crash;
+use super::unit::{PROPERTIES, Unit, parse_show};
+
+/// Asking takes milliseconds; on a machine that swaps, longer.
+const ASK_MAX: Duration = Duration::from_secs(60);
+/// A restart waits for the stop (90 s unless the unit says otherwise) and for readiness (as long again).
+pub const RESTART_MAX: Duration = Duration::from_secs(600);
+/// From one look at a child to the next.
+const POLL: Duration = Duration::from_millis(10);
+/// What one command may print; two hundred units are 200 KiB.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// Where the files are, and who answers for the units. Another root is for tests.
+#[derive(Debug, Clone)]
+pub struct Host {
+    root: PathBuf,
+}
+
+impl Host {
+    pub fn at(root: &Path) -> Host {
+        Host {
+            root: root.to_path_buf(),
+        }
+    }
+
+    /// The file that the service sees as `path`.
+    pub fn file(&self, path: &Path) -> PathBuf {
+        self.root.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
+    /// Units that match the patterns. A name without wildcards always gives a unit, also when there is none of it
+    /// (`load` says so); a pattern gives what systemd has loaded.
+    ///
+    /// # Errors
+    /// No systemd here, in words.
+    pub fn show(&self, patterns: &[String]) -> Result<Vec<Unit>, String> {
+        let mut units = Vec::new();
+        // Bounded: an argument list may not be longer than 128 KiB in old kernels.
+        for some in patterns.chunks(200) {
+            let arguments = ["show", "--property", PROPERTIES, "--"];
+            let words = arguments
+                .iter()
+                .copied()
+                .chain(some.iter().map(String::as_str));
+            units.extend(parse_show(&self.ask(&words.collect::<Vec<_>>(), ASK_MAX)?));
+        }
+        Ok(units)
+    }
+
+    /// One unit by its full name.
+    pub fn unit(&self, name: &str) -> Result<Unit, String> {
+        let units = self.show(&[name.to_owned()])?;
+        units
+            .into_iter()
+            .next()
+            .ok_or_else(|| format!("systemd says nothing of {name}"))
+    }
+
+    /// Names of the services that systemd has loaded.
+    pub fn names(&self) -> Result<Vec<String>, String> {
+        let arguments = [
+            "list-units",
+            "--type=service",
+            "--all",
+            "--plain",
+            "--no-legend",
+            "--full",
+        ];
+        let text = self.ask(&arguments, ASK_MAX)?;
+        let names = text
+            .lines()
+            .filter_map(|line| line.split_whitespace().next());
+        Ok(names.map(str::to_owned).collect())
+    }
+
+    /// # Errors
+    /// What systemctl said.
+    pub fn reload(&self) -> Result<(), String> {
+        crash::point("systemctl: before daemon-reload");
+        self.ask(&["daemon-reload"], ASK_MAX)?;
+        crash::point("systemctl: after daemon-reload");
+        Ok(())
+    }
+
+    /// Stops and starts a unit; waits until systemd says that it runs.
+    ///
+    /// # Errors
+    /// What systemctl said, or that it took longer than ten minutes.
+    pub fn restart(&self, unit: &str) -> Result<(), String> {
+        crash::point("systemctl: before restart");
+        self.ask(&["restart", "--", unit], RESTART_MAX)?;
+        crash::point("systemctl: after restart");
+        Ok(())
+    }
+
+    /// Forgets that a unit failed, and how often it was started: or the next start may be refused.
+    pub fn forget_failures(&self, unit: &str) {
+        // A unit that did not fail has nothing to forget; that is no error worth words.
+        let _ = self.ask(&["reset-failed", "--", unit], ASK_MAX);
+    }
+
+    fn ask(&self, arguments: &[&str], limit: Duration) -> Result<String, String> {
+        let mut command = Command::new("systemctl");
+        command
+            .args(["--no-pager", "--no-ask-password"])
+            .args(arguments)
+            .env("LC_ALL", "C")
+            .env("SYSTEMD_COLORS", "0")
+            .env_remove("LD_PRELOAD");
+        let words = format!("systemctl {}", arguments.first().unwrap_or(&""));
+        match run_bounded(command, limit) {
+            Ok((true, text, _)) => Ok(text),
+            Ok((false, _, said)) if said.contains("not been booted with systemd") => Err(
+                "systemd does not run here (PID 1 is something else): `--script` prints the plan for a host where it \
+                 does"
+                    .to_owned(),
+            ),
+            Ok((false, _, said)) => Err(format!("{words} failed: {}", said.trim())),
+            Err(Trouble::Missing) => Err(
+                "there is no systemctl here: an arm is adopted on a machine that runs systemd".to_owned(),
+            ),
+            Err(Trouble::Late) => Err(format!("{words} took longer than {} s", limit.as_secs())),
+            Err(Trouble::Io(error)) => Err(format!("{words}: {error}")),
+        }
+    }
+}
+
+/// Why a command gave no answer.
+#[derive(Debug)]
+pub enum Trouble {
+    Missing,
+    Late,
+    Io(std::io::Error),
+}
+
+/// Runs a command to its end, no longer than `limit`: whether it succeeded, its stdout, its stderr. In a process
+/// group of its own, so that a Ctrl-C meant for us does not end a restart half way.
+///
+/// # Errors
+/// It could not be started, or had to be ended.
+pub fn run_bounded(
+    mut command: Command,
+    limit: Duration,
+) -> Result<(bool, String, String), Trouble> {
+    let started = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn();
+    let mut child = started.map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Trouble::Missing,
+        _ => Trouble::Io(error),
+    })?;
+    let (out, err) = (child.stdout.take(), child.stderr.take());
+    let readers = [out.map(reader), err.map(reader)];
+    let ended = wait(&mut child, limit);
+    if ended.is_err() {
+        // The group: what the command started would hold the pipes open.
+        let group = rustix::process::Pid::from_child(&child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = child.wait();
+    }
+    let [out, err] = readers.map(|reader| {
+        reader
+            .and_then(|thread| thread.join().ok())
+            .unwrap_or_default()
+    });
+    ended.map(|success| (success, out, err))
+}
+
+fn reader<R: Read + Send + 'static>(from: R) -> thread::JoinHandle<String> {
+    thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
+}
+
+fn wait(child: &mut Child, limit: Duration) -> Result<bool, Trouble> {
+    let begun = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Ok(status.success()),
+            Ok(None) if begun.elapsed() >= limit => return Err(Trouble::Late),
+            Ok(None) => thread::sleep(POLL),
+            Err(error) => return Err(Trouble::Io(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_does_not_end_is_ended_with_its_children() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 60 & echo out; echo err >&2; wait"]);
+        let trouble = run_bounded(command, Duration::from_millis(300)).unwrap_err();
+        assert!(matches!(trouble, Trouble::Late));
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo out; echo err >&2; exit 3"]);
+        let (success, out, err) = run_bounded(command, ASK_MAX).unwrap();
+        assert_eq!(
+            (success, out.as_str(), err.as_str()),
+            (false, "out\n", "err\n")
+        );
+        let missing = run_bounded(Command::new("/nonexistent/x"), ASK_MAX);
+        assert!(matches!(missing, Err(Trouble::Missing)));
+    }
+}

@@ -1,0 +1,165 @@
+//! A Debian of its own with a real systemd: debootstrap once, systemd-nspawn --boot for each test, nothing kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::stage::{Said, measured};
+
+/// Booting takes three seconds on an idle machine.
+const BOOT_MAX: Duration = Duration::from_secs(120);
+
+/// Names of machines are unique.
+static BOOTED: AtomicU32 = AtomicU32::new(0);
+
+pub struct Container {
+    nspawn: Child,
+    /// PID 1 of the container, as seen from here.
+    leader: i32,
+}
+
+impl Container {
+    /// `None` where it cannot run, which is said.
+    pub fn boot() -> Option<Container> {
+        if !crate::stage::is_root() {
+            return None;
+        }
+        for tool in ["systemd-nspawn", "debootstrap", "nsenter"] {
+            if !crate::stage::is_there(tool) {
+                crate::skipped::skipped(&format!("a container with systemd needs {tool}"));
+                return None;
+            }
+        }
+        let base = base().or_else(|| {
+            crate::skipped::skipped("debootstrap could not fetch a Debian");
+            None
+        })?;
+        let shared = measured().path("");
+        let shared = shared.to_str().unwrap().trim_end_matches('/');
+        let binary = env!("CARGO_BIN_EXE_highwater");
+        let mut command = Command::new("systemd-nspawn");
+        command
+            .args([
+                "--quiet",
+                "--boot",
+                "--volatile=overlay",
+                "--register=no",
+                "--keep-unit",
+                "--private-network",
+            ])
+            .arg(format!(
+                "--machine=highwater-{}-{}",
+                std::process::id(),
+                BOOTED.fetch_add(1, Ordering::Relaxed)
+            ))
+            .arg(format!("--directory={}", base.display()))
+            .arg(format!("--bind-ro={binary}:/usr/bin/highwater"))
+            .arg(format!("--bind={shared}:/srv/measured"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let nspawn = command.spawn().expect("systemd-nspawn starts");
+        let mut container = Container { nspawn, leader: 0 };
+        if container.wait_until_booted() {
+            return Some(container);
+        }
+        crate::skipped::skipped("systemd does not boot in a container here");
+        None
+    }
+
+    fn wait_until_booted(&mut self) -> bool {
+        let deadline = Instant::now() + BOOT_MAX;
+        while Instant::now() < deadline && self.nspawn.try_wait().unwrap().is_none() {
+            let of = self.nspawn.id();
+            let children =
+                fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+            self.leader = children
+                .split_whitespace()
+                .next()
+                .and_then(|pid| pid.parse().ok())
+                .unwrap_or(0);
+            if self.leader > 0
+                && self
+                    .sh("systemctl is-system-running")
+                    .out
+                    .contains("running")
+            {
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        false
+    }
+
+    /// Runs a script inside.
+    pub fn sh(&self, script: &str) -> Said {
+        let target = self.leader.to_string();
+        let output = Command::new("nsenter")
+            .args([
+                "--target", &target, "--mount", "--uts", "--ipc", "--pid", "--net", "--cgroup",
+            ])
+            .args([
+                "/usr/bin/env",
+                "-i",
+                "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+                "NO_COLOR=1",
+                "HOME=/root",
+            ])
+            .args([
+                "/bin/sh",
+                "-c",
+                &format!("cd /srv/measured && {{ {script}\n}}"),
+            ])
+            .stdin(Stdio::null())
+            .output();
+        Said::of(output.expect("nsenter starts"))
+    }
+
+    /// As [`Container::sh`], and it must succeed; the value is its stdout.
+    pub fn ok(&self, script: &str) -> String {
+        let said = self.sh(script);
+        assert_eq!(said.code, 0, "{script}: {said:?}");
+        said.out
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        // The whole container goes with its first process.
+        if self.leader > 0 {
+            let leader = rustix::process::Pid::from_raw(self.leader).expect("not 0");
+            let _ = rustix::process::kill_process(leader, rustix::process::Signal::KILL);
+        } else {
+            let _ = self.nspawn.kill();
+        }
+        let _ = self.nspawn.wait();
+    }
+}
+
+/// A minimal Debian, fetched once per target folder.
+fn base() -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let base = folder.join("debian");
+    if base.is_dir() {
+        return Some(base);
+    }
+    let new = folder.join(format!("debian-{}", std::process::id()));
+    let done = Command::new("debootstrap")
+        .args([
+            "--variant=minbase",
+            "--include=systemd,systemd-sysv,dbus",
+            "stable",
+        ])
+        .arg(&new)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    let fetched = done.is_ok_and(|status| status.success());
+    if fetched && fs::rename(&new, &base).is_ok() {
+        return Some(base);
+    }
+    let _ = fs::remove_dir_all(&new);
+    base.is_dir().then_some(base)
+}

@@ -1,0 +1,11 @@
+//! adopt and revert: on units that a played systemctl starts as real processes, and on a real systemd in a container.
+
+mod bad_input;
+mod container;
+mod good;
+mod kills;
+mod real;
+mod script;
+#[path = "../skipped/mod.rs"]
+mod skipped;
+mod stage;

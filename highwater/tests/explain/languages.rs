@@ -1,0 +1,93 @@
+//! The same questions in other languages. Long, and each needs its compiler: all are for `make test-long`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::stage::{
+    assert_adds_up, cause, compile, explained, probe, scratch, source, top_function,
+};
+
+/// Whether a tool is there; else says so.
+fn has(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").output().is_ok();
+    if !found {
+        println!("SKIPPED: {tool} is missing");
+    }
+    found && probe().is_some()
+}
+
+fn check(command: &[&str], cause_wanted: &str, function: &str) {
+    let json = explained("16s", command);
+    assert_eq!(cause(&json), cause_wanted, "{command:?}: {json:#}");
+    assert_adds_up(&json);
+    let named = top_function(&json);
+    assert!(named.contains(function), "{command:?}: {named} {json:#}");
+}
+
+fn built(name: &str, build: &mut Command) -> PathBuf {
+    let program = scratch().join(name);
+    let status = build.arg("-o").arg(&program).status();
+    assert!(status.is_ok_and(|status| status.success()), "{name}");
+    program
+}
+
+#[test]
+#[ignore = "a minute: C++ with its containers"]
+fn cplusplus() {
+    if !has("g++") {
+        return;
+    }
+    let program = compile("g++", "cxx.cpp", &["-ldl"], "cxx");
+    let run = |which: &str, cause: &str, function: &str| {
+        check(&[program.to_str().unwrap(), which], cause, function);
+    };
+    run("new", "leak", "open_session");
+    run("array", "leak", "open_row");
+    run("map", "filling", "remember");
+}
+
+#[test]
+#[ignore = "a minute: Rust with its collections"]
+fn rust() {
+    if !has("rustc") {
+        return;
+    }
+    let mut build = Command::new("rustc");
+    let program = built("rusty", build.args(["-g", "-O"]).arg(source("rusty.rs")));
+    let run = |which: &str, cause: &str, function: &str| {
+        check(&[program.to_str().unwrap(), which], cause, function);
+    };
+    run("leak", "leak", "intern_name");
+    run("map", "filling", "remember");
+}
+
+#[test]
+#[ignore = "half a minute: Go with C in it"]
+fn go_with_c() {
+    if Command::new("go").arg("version").output().is_err() || probe().is_none() {
+        println!("SKIPPED: go is missing");
+        return;
+    }
+    let program = scratch().join("gomix");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg(".");
+    let status = build.current_dir(source("gomix")).status();
+    assert!(status.is_ok_and(|status| status.success()));
+    let program = program.to_str().unwrap();
+    check(&[program, "c"], "leak", "keep_page");
+    // C's malloc called from Go: the frame behind it lies on the goroutine's stack.
+    check(&[program, "malloc"], "leak", "main.borrow");
+    check(&[program, "go"], "managed", "");
+}
+
+#[test]
+#[ignore = "half a minute: CPython"]
+fn python() {
+    if !has("python3") {
+        return;
+    }
+    let script = source("objects.py");
+    let script = script.to_str().unwrap();
+    check(&["python3", script, "buffers"], "filling", "");
+    check(&["python3", script, "records"], "managed", "");
+}
