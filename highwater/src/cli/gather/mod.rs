@@ -135,7 +135,7 @@ impl Gather {
     /// Asks for what is new and writes the looks that are complete. True when there is more to read at once.
     fn look(&mut self, last: bool) -> Result<bool> {
         match self.try_look(last) {
-            Err(error) => self.wait_for_disk(error).map(|()| false),
+            Err(error) => self.may_pass(error).map(|()| false),
             more => more,
         }
     }
@@ -162,10 +162,6 @@ impl Gather {
         let is_history = to_ns < now.0;
         let until = self.complete(&found, to_ns, is_history || last);
         let looks = self.write(&found, until)?;
-        let looks = match self.write(&found, until) {
-            Ok(looks) => looks,
-            Err(error) => return self.may_pass(error).map(|()| false),
-        };
         if let Some(outage) = self.outage.take() {
             say(
                 &mut self.recorder,
@@ -388,8 +384,6 @@ impl Gather {
         Ok(())
     }
 
-    /// A full disk is said once and delays looks: they are read again when it has room.
-    fn wait_for_disk(&mut self, error: anyhow::Error) -> Result<()> {
     /// A full disk, or one that stands still, is said once and delays looks: they are read again when it has room.
     fn may_pass(&mut self, error: anyhow::Error) -> Result<()> {
         let full = error

@@ -71,7 +71,6 @@ impl Conduct<'_> {
             .say(&format!("highwater: arm {arm} is aborted: {why}{after}"));
         self.remember_remote()?;
         let who = first_of(arm);
-        self.remember_remote()?;
         let words = format!("arm {arm} aborted: {why}{after}");
         self.journal
             .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
