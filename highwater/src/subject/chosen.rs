@@ -134,6 +134,18 @@ impl Chooser {
         &self.held
     }
 
+    /// Processes whose executable this user may not see, when an expression asks for executables.
+    pub fn hidden(&self) -> usize {
+        let by_exe = |choice: &Choice| matches!(choice.selector, Selector::Exe(_));
+        if !self.choices.iter().any(by_exe) {
+            return 0;
+        }
+        // A kernel thread has no executable and no arguments either.
+        let runs = |pid: &i32| read_process(*pid).is_some_and(|f| !f.command.is_empty());
+        let unseen = all_pids().filter(|pid| read_executable(*pid).is_none());
+        unseen.filter(runs).count()
+    }
+
     /// Lets go of what has ended and takes in what is new, the oldest first.
     pub fn search(&mut self) {
         let mut found = self.find();

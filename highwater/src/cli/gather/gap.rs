@@ -42,6 +42,10 @@ impl Rhythm {
     pub fn look(&mut self, slot: i64) -> Option<Hole> {
         let from = self.last_slot.replace(slot)?;
         let gap = slot - from;
+        // Written again after a disk was full.
+        if gap <= 0 {
+            return None;
+        }
         if let Some(usual) = self.usual().filter(|usual| gap as f64 > HOLE * usual) {
             let missing = (gap as f64 / usual).round() as u64 - 1;
             return Some(Hole {

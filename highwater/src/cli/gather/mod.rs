@@ -134,6 +134,13 @@ impl Gather {
 
     /// Asks for what is new and writes the looks that are complete. True when there is more to read at once.
     fn look(&mut self, last: bool) -> Result<bool> {
+        match self.try_look(last) {
+            Err(error) => self.may_pass(error).map(|()| false),
+            more => more,
+        }
+    }
+
+    fn try_look(&mut self, last: bool) -> Result<bool> {
         let now = self.clock.now();
         self.look_at_ourselves(now)?;
         let from_ns = self.grid.time_ns(self.written);
@@ -154,10 +161,7 @@ impl Gather {
             .collect();
         let is_history = to_ns < now.0;
         let until = self.complete(&found, to_ns, is_history || last);
-        let looks = match self.write(&found, until) {
-            Ok(looks) => looks,
-            Err(error) => return self.may_pass(error).map(|()| false),
-        };
+        let looks = self.write(&found, until)?;
         if let Some(outage) = self.outage.take() {
             say(
                 &mut self.recorder,

@@ -67,6 +67,14 @@ impl Source {
         }
     }
 
+    /// Processes whose executable this user may not see.
+    pub fn hidden(&self) -> usize {
+        match self {
+            Source::Chooser(chooser) => chooser.hidden(),
+            Source::Run { .. } => 0,
+        }
+    }
+
     pub fn left_out(&self) -> usize {
         match self {
             Source::Chooser(chooser) => chooser.left_out,

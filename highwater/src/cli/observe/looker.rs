@@ -1,5 +1,6 @@
 //! One look for all who ask: looks when a scrape comes, at most once an interval, and keeps the page.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
@@ -14,6 +15,8 @@ use crate::subject::chosen::Chosen;
 
 /// From one search for processes to the next, at least: it reads a little of every process of the machine.
 const SEARCH_EVERY: Duration = Duration::from_secs(10);
+/// Losses that are said; of many processes of another user each would be the same.
+const LOSSES_SAID_MAX: u32 = 6;
 /// The machine as a whole, and this process.
 const HOST: ProcessId = ProcessId(1);
 pub const OWN: ProcessId = ProcessId(2);
@@ -33,6 +36,7 @@ pub struct Looker {
     targets: Vec<Target>,
     seen: BTreeMap<ProcessId, Seen>,
     pub own: Own,
+    losses: u32,
 }
 
 /// Time in stretches of one interval, the first around the first scrape: a scraper whose period is the interval
@@ -82,12 +86,18 @@ impl Looker {
             targets: Vec::new(),
             seen: BTreeMap::new(),
             own: Own::default(),
+            losses: 0,
         }
     }
 
     /// How many processes are watched.
     pub fn count(&self) -> usize {
         self.seen.values().filter(|s| s.is_process()).count()
+    }
+
+    /// How many processes might match but cannot be seen by this user.
+    pub fn hidden(&self) -> usize {
+        self.source.hidden()
     }
 
     /// A fresh page, when the interval allows a look; `None` when the last one still holds.
@@ -163,6 +173,17 @@ impl Looker {
         *self.watched.entry(key(one)).or_insert_with(fresh)
     }
 
+    fn say_loss(&mut self, words: &str) {
+        self.losses += 1;
+        match self.losses.cmp(&LOSSES_SAID_MAX) {
+            Ordering::Less => anstream::eprintln!("highwater: {words}"),
+            Ordering::Equal => {
+                anstream::eprintln!("highwater: {words}; further losses are not said")
+            }
+            Ordering::Greater => {}
+        }
+    }
+
     fn take(&mut self, look: Look) {
         for sample in look.samples {
             if let Some(seen) = self.seen.get_mut(&sample.process) {
@@ -178,9 +199,7 @@ impl Looker {
             match (event.kind, event.process) {
                 // What has ended is no sample any more: its series end here.
                 (EventKind::Vanished, Some(process)) => drop(self.seen.remove(&process)),
-                (EventKind::Degraded | EventKind::Hung, _) => {
-                    anstream::eprintln!("highwater: {}", event.words);
-                }
+                (EventKind::Degraded, _) => self.say_loss(&event.words),
                 _ => {}
             }
         }

@@ -83,7 +83,9 @@ pub fn run(args: &ObserveArgs) -> anyhow::Result<u8> {
     let mut looker = Looker::new(Source::of(args)?, host, args.interval);
     let first = looker.look_first();
     let count = looker.count();
-    gone(args, count)?;
+    if count == 0 {
+        nothing_yet(args, looker.hidden())?;
+    }
     if args.once {
         let mut out = std::io::stdout().lock();
         out.write_all(openmetrics::page(&first, Form::OpenMetrics).as_bytes())?;
@@ -97,16 +99,21 @@ pub fn run(args: &ObserveArgs) -> anyhow::Result<u8> {
 }
 
 /// A pid that is not there will not come; what an expression names may still start.
-fn gone(args: &ObserveArgs, count: usize) -> anyhow::Result<()> {
+fn nothing_yet(args: &ObserveArgs, hidden: usize) -> anyhow::Result<()> {
     let by_name = !(args.exe.is_empty() && args.args.is_empty() && args.unit.is_empty());
-    if count > 0 {
-        return Ok(());
-    }
     if args.run.is_none() && !by_name && args.arm.iter().all(|arm| arm.contains("=pid:")) {
         anyhow::bail!("none of these processes is there; see `ps -e`");
     }
-    let next = "no process matches yet; those that start are found within seconds";
-    anstream::eprintln!("highwater: {next}");
+    let why = match hidden {
+        0 => String::new(),
+        n => format!(
+            " (of {n} others the executable cannot be read: run as root or as their user, or choose by \
+             --args or --unit)"
+        ),
+    };
+    anstream::eprintln!(
+        "highwater: no process matches yet{why}; those that start are found within seconds"
+    );
     Ok(())
 }
 

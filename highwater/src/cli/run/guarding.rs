@@ -76,8 +76,8 @@ impl Conduct<'_> {
         let after = reach.words(self.experiment);
         self.progress
             .say(&format!("highwater: arm {arm} is aborted: {why}{after}"));
-        let who = first_of(arm);
         self.remember_remote()?;
+        let who = first_of(arm);
         let words = format!("arm {arm} aborted: {why}{after}");
         self.journal
             .say(self.clock.now(), Some(who), EventKind::Aborted, words)?;
