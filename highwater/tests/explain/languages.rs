@@ -17,7 +17,7 @@ fn has(tool: &str) -> bool {
 }
 
 fn check(command: &[&str], cause_wanted: &str, function: &str) {
-    let json = explained("16s", command);
+    let json = explained(16, command);
     assert_eq!(cause(&json), cause_wanted, "{command:?}: {json:#}");
     assert_adds_up(&json);
     let named = top_function(&json);

@@ -13,12 +13,12 @@ fn losses() -> PathBuf {
 }
 
 /// Explains one shape; `function` is the site of the heap, or of the mappings.
-fn check(shape: &str, duration: &str, cause_wanted: &str, function: Option<&str>) {
+fn check(shape: &str, seconds: u64, cause_wanted: &str, function: Option<&str>) {
     if probe().is_none() {
         return;
     }
     let program = losses();
-    let json = explained(duration, &[program.to_str().unwrap(), shape]);
+    let json = explained(seconds, &[program.to_str().unwrap(), shape]);
     assert_eq!(cause(&json), cause_wanted, "{shape}: {json:#}");
     assert_adds_up(&json);
     if let Some(function) = function {
@@ -28,23 +28,23 @@ fn check(shape: &str, duration: &str, cause_wanted: &str, function: Option<&str>
 
 #[test]
 fn blocks_that_only_lost_ones_point_to_are_lost() {
-    check("list", "14s", "leak", Some("open_session"));
+    check("list", 14, "leak", Some("open_session"));
 }
 
 #[test]
 fn mappings_of_a_page_have_a_caller() {
-    check("pages", "10s", "mapping", Some("map_page"));
+    check("pages", 10, "mapping", Some("map_page"));
 }
 
 #[test]
 #[ignore = "two minutes: every other shape"]
 fn every_other_loss() {
-    check("owner", "16s", "leak", Some("open_session"));
-    check("ring", "16s", "leak", Some("open_session"));
-    check("registry", "16s", "filling", Some("open_session"));
-    check("resized", "16s", "filling", Some("write_line"));
-    check("level", "30s", "flat", None);
-    check("break", "12s", "mapping", Some("take_break"));
-    check("data", "12s", "mapping", None);
-    check("daemon", "16s", "leak", Some("open_session"));
+    check("owner", 16, "leak", Some("open_session"));
+    check("ring", 16, "leak", Some("open_session"));
+    check("registry", 16, "filling", Some("open_session"));
+    check("resized", 16, "filling", Some("write_line"));
+    check("level", 30, "flat", None);
+    check("break", 12, "mapping", Some("take_break"));
+    check("data", 12, "mapping", None);
+    check("daemon", 16, "leak", Some("open_session"));
 }

@@ -7,12 +7,12 @@ use crate::stage::{
 };
 
 /// Explains one shape and checks cause, site and the sum.
-fn check(shape: &str, duration: &str, cause_wanted: &str, function: Option<&str>) {
+fn check(shape: &str, seconds: u64, cause_wanted: &str, function: Option<&str>) {
     if probe().is_none() {
         return;
     }
     let program = shapes();
-    let json = explained(duration, &[program.to_str().unwrap(), shape]);
+    let json = explained(seconds, &[program.to_str().unwrap(), shape]);
     assert_eq!(cause(&json), cause_wanted, "{shape}: {json:#}");
     assert_adds_up(&json);
     if let Some(function) = function {
@@ -26,40 +26,40 @@ fn check(shape: &str, duration: &str, cause_wanted: &str, function: Option<&str>
 
 #[test]
 fn a_leak_is_named_with_its_function() {
-    check("leak", "12s", "leak", Some("forget_session"));
+    check("leak", 12, "leak", Some("forget_session"));
 }
 
 #[test]
 fn a_forked_child_is_followed() {
-    check("leak-child", "12s", "leak", Some("forget_session"));
+    check("leak-child", 12, "leak", Some("forget_session"));
 }
 
 #[test]
 fn mappings_are_told_from_the_heap() {
-    check("mapping", "10s", "mapping", Some("open_window"));
+    check("mapping", 10, "mapping", Some("open_window"));
 }
 
 #[test]
 fn fragmentation_is_retention() {
-    check("frag", "15s", "retention", None);
+    check("frag", 15, "retention", None);
 }
 
 #[test]
 #[ignore = "two minutes: every other shape"]
 fn every_other_shape() {
-    check("leak-wrapped", "15s", "leak", Some("open_ticket"));
-    check("leak-large", "15s", "leak", Some("forget_session"));
-    check("leak-kept", "15s", "leak", Some("take_request"));
-    check("leak-threads", "15s", "leak", Some("forget_session"));
-    check("filling", "15s", "filling", Some("cache_put"));
-    check("cache", "15s", "flat", None);
-    check("peak", "15s", "retention", None);
-    check("stacks", "15s", "stacks", None);
-    check("files", "15s", "files", None);
-    check("shared", "15s", "mapping", None);
-    check("lazyfree", "15s", "lazyfree", None);
-    check("hugepages", "15s", "hugepages", None);
-    check("flat", "15s", "flat", None);
+    check("leak-wrapped", 15, "leak", Some("open_ticket"));
+    check("leak-large", 15, "leak", Some("forget_session"));
+    check("leak-kept", 15, "leak", Some("take_request"));
+    check("leak-threads", 15, "leak", Some("forget_session"));
+    check("filling", 15, "filling", Some("cache_put"));
+    check("cache", 15, "flat", None);
+    check("peak", 15, "retention", None);
+    check("stacks", 15, "stacks", None);
+    check("files", 15, "files", None);
+    check("shared", 15, "mapping", None);
+    check("lazyfree", 15, "lazyfree", None);
+    check("hugepages", 15, "hugepages", None);
+    check("flat", 15, "flat", None);
 }
 
 /// A process that runs already: no probe, but the account, and the line to start it again.

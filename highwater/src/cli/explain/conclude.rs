@@ -33,6 +33,7 @@ pub fn conclude(
     launched: Option<&Launched>,
     args: &ExplainArgs,
 ) -> anyhow::Result<Explained> {
+    follower.look_again();
     let tracked = follower.grown_most().context("nothing was followed")?;
     let surveyed_late = tracked.wants_survey();
     tracked.ask_after_blocks();

@@ -25,6 +25,10 @@ use crate::units::written::bytes;
 /// After a look its CPU time rests so many times: looking takes a fifth of one core at most.
 const REST: u32 = 4;
 
+/// Looks that are made again, and what must be missing for that beyond half of what was sampled.
+const LOOKS_AGAIN: usize = 5;
+const MISSED_BYTES: f64 = 2_097_152.0;
+
 /// Processes that are followed.
 const PROCESSES_MAX: usize = 256;
 
@@ -243,6 +247,20 @@ impl Follower {
         self.tracked.values().filter(|tracked| !tracked.ended)
     }
 
+    /// A large block that is being resized at that moment is in no table: a last look that misses much of
+    /// what the counters know is made again.
+    pub fn look_again(&mut self) {
+        let (root, at_s) = (self.root.clone(), self.begin.elapsed().as_secs_f64());
+        let Some(tracked) = self.grown_most() else {
+            return;
+        };
+        for _ in 0..LOOKS_AGAIN {
+            if !tracked.misses_much() || tracked.look(&root, at_s).is_err() {
+                return;
+            }
+        }
+    }
+
     /// The process that the verdict is about: the one that grew most; of those that did not, the
     /// largest.
     pub fn grown_most(&mut self) -> Option<&mut Tracked> {
@@ -291,6 +309,19 @@ impl Tracked {
         self.look = look;
         let cost = read_ns(ClockId::ThreadCPUTime) - before;
         Ok(Duration::from_nanos(cost.max(0) as u64))
+    }
+
+    fn misses_much(&self) -> bool {
+        let Some(probe) = &self.look.probe else {
+            return false;
+        };
+        let sampled: f64 = probe
+            .blocks
+            .iter()
+            .map(|b| b.weight * b.usable_bytes as f64)
+            .sum();
+        let counted = probe.live_bytes_exact.unwrap_or(0) as f64;
+        counted > 1.5 * sampled + MISSED_BYTES
     }
 
     /// Growth over the window, or a share of the size when there is none to speak of.

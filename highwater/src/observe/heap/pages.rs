@@ -125,7 +125,8 @@ impl PageBits {
 /// The pages of an area that are in RAM. `None` when the file cannot be read.
 pub fn read_present(pagemap: &File, start: u64, end: u64) -> Option<PageBits> {
     let mut bits = PageBits::new(start, end);
-    let mut bytes = vec![0; ENTRIES_AT_ONCE * 8];
+    // No more than the area needs: 20,000 threads are 20,000 areas.
+    let mut bytes = vec![0; bits.pages.min(ENTRIES_AT_ONCE as u64) as usize * 8];
     let mut page = 0;
     while page < bits.pages {
         let want = (bits.pages - page).min(ENTRIES_AT_ONCE as u64) as usize;
