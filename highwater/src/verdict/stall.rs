@@ -57,14 +57,17 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
     again && (long || often)
 }
 
-/// A guess has to come out the same most times, and more than twice; only of a lock that was held
-/// for long, once will do. A condition is what idle threads wait for as well.
+/// A guess has to come out the same most times, and more than twice; of a lock that was held for
+/// long, neither. A condition is what idle threads wait for as well. With nobody seen at all, only
+/// a very long one is news.
 fn is_agreed_on(finding: &Finding) -> bool {
     const EPISODES: usize = 3;
-    let lock = finding.cause == Cause::Lock;
-    let often = finding.episodes >= EPISODES;
-    let long = lock && finding.longest_ns >= ALONE_NS;
-    finding.agreeing * 2 > finding.episodes && (often || long)
+    const NOBODY_NS: u64 = 500 * MS;
+    if finding.culprit.tid == 0 {
+        return finding.longest_ns >= NOBODY_NS;
+    }
+    let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS;
+    long || finding.agreeing * 2 > finding.episodes && finding.episodes >= EPISODES
 }
 
 #[cfg(test)]
@@ -105,18 +108,25 @@ mod tests {
 
     #[test]
     fn a_guess_that_differs_each_time_makes_no_row() {
-        let guessed = |cause, episodes, agreeing| Finding {
-            unsure: true,
-            episodes,
-            agreeing,
-            ..finding(cause, 40, 300, 9_000)
+        let guessed = |cause, longest_ms, episodes, agreeing| {
+            let mut guessed = Finding {
+                unsure: true,
+                episodes,
+                agreeing,
+                ..finding(cause, 40, longest_ms, 9_000)
+            };
+            guessed.culprit.tid = 7;
+            guessed
         };
-        let row = |finding| is_worth_a_row(&finding, 30_000 * MS, false);
-        assert!(row(guessed(Cause::Lock, 8, 7)));
-        assert!(row(guessed(Cause::Lock, 1, 1)));
-        assert!(!row(guessed(Cause::Lock, 12, 2)));
-        assert!(!row(guessed(Cause::Disk, 2, 2)));
-        assert!(row(guessed(Cause::Disk, 3, 3)));
+        let row = |finding: &Finding| is_worth_a_row(finding, 30_000 * MS, false);
+        assert!(row(&guessed(Cause::Lock, 30, 8, 7)));
+        assert!(row(&guessed(Cause::Lock, 300, 1, 1)));
+        assert!(!row(&guessed(Cause::Lock, 30, 12, 2)));
+        assert!(!row(&guessed(Cause::Disk, 300, 2, 2)));
+        assert!(row(&guessed(Cause::Disk, 300, 3, 3)));
+        let mut nobody = guessed(Cause::Lock, 300, 3, 3);
+        nobody.culprit.tid = 0;
+        assert!(!row(&nobody));
     }
 
     #[test]

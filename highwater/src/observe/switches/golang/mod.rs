@@ -28,7 +28,8 @@ const REMEMBERED_MAX: usize = 50_000;
 /// AX, BX, CX, BP, SP, IP, R14: Go's own calling convention since 1.17 has its arguments in the
 /// first three, and the goroutine in the last.
 const REGISTERS: u64 = 0b111 | 0b111 << 6 | 1 << 22;
-/// Every lock of a Go program: which one a goroutine waits for is not among gopark's arguments.
+/// A lock that gopark was not told. Otherwise it is told the root of the tree of waiters: one of 251,
+/// so that two mutexes seldom share one.
 const SOME_LOCK: u64 = 1;
 
 /// One hit of a probe.
@@ -112,6 +113,7 @@ impl Goroutines {
         if self.program.is_gopark(probe.pc) {
             self.on.remove(&probe.tid);
             let goroutine = probe.goroutine;
+            self.leaves_its_thread(goroutine);
             let wait = self.wait(third as u8, second, stack, waits, places);
             let grouped = self.parks_first(goroutine).then_some(goroutine);
             let what = What::Blocked(wait);
@@ -128,9 +130,16 @@ impl Goroutines {
             let what = What::Woken { by, release };
             return (Some(Event { at_ns, tid, what }), None);
         }
+        self.leaves_its_thread(first);
         self.on.insert(probe.tid, first);
         let (tid, what) = (first, What::In { after: 0 });
         (Some(Event { at_ns, tid, what }), None)
+    }
+
+    /// A thread that came back from a system call without a processor goes to sleep, and another
+    /// one executes its goroutine: what the first one does from then on is not the goroutine's.
+    fn leaves_its_thread(&mut self, goroutine: Tid) {
+        self.on.retain(|_, on| *on != goroutine);
     }
 
     fn remember(&mut self, goroutine: Tid) {
@@ -166,7 +175,7 @@ impl Goroutines {
                     None => Wait::of(WaitKind::Inbound, 0),
                 }
             }
-            WaitKind::Lock => Wait::of(WaitKind::Lock, SOME_LOCK),
+            WaitKind::Lock => Wait::of(WaitKind::Lock, lock.max(SOME_LOCK)),
             kind => Wait::of(kind, lock),
         };
         if wait.doing == 0 {
