@@ -227,7 +227,8 @@ impl Probe {
     }
 
     /// A block that was taken out has been resized: a large one stays the sample that it was, with
-    /// its age, however often it grows; its stack is taken anew with every further MiB. False: it is a free and a new block.
+    /// its age, however often it grows; its stack is taken anew with every further MiB. False: it is a
+    /// free and a new block.
     pub fn resized(
         &self,
         removed: Removed,

@@ -298,7 +298,7 @@ impl Walker<'_> {
                 span.doubtful.set(at, at + size);
                 span.doubtful_bytes += size;
             }
-            if use_of == Use::Live {
+            if use_of == Use::Taken {
                 note(Chunk {
                     start: at,
                     bytes: size,
@@ -346,7 +346,7 @@ const WINDOW_BYTES: u64 = 4 << 20;
 /// What a block is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Use {
-    Live,
+    Taken,
     Free,
     /// See [`Walked::doubtful`].
     Doubtful,
@@ -433,7 +433,7 @@ impl<'a> Window<'a> {
         let use_of = match (in_use, cached, cleared) {
             (false, ..) | (_, true, false) => Use::Free,
             (_, true, true) => Use::Doubtful,
-            (true, false, _) => Use::Live,
+            (true, false, _) => Use::Taken,
         };
         Some((size, use_of))
     }
