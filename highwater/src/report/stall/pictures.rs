@@ -149,7 +149,7 @@ mod tests {
         let names = BTreeMap::from([(7, "worker".to_string())]);
         let value = trace(4, &names, &[slice()]);
         let events = value["traceEvents"].as_array().unwrap();
-        let of = |ph: &str| events.iter().filter(move |e| e["ph"] == ph);
+        let of = |ph: &'static str| events.iter().filter(move |e| e["ph"] == ph);
         assert_eq!(of("M").count(), 2);
         let (start, end) = (of("s").next().unwrap(), of("f").next().unwrap());
         assert_eq!((&start["tid"], &end["tid"]), (&json!(9), &json!(7)));
