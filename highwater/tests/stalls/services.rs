@@ -52,14 +52,18 @@ fn a_mutex_without_an_owner_word_is_walked_or_inferred() {
             continue;
         };
         let row = seen.row("lock");
+        let inferred = row.0.pointer("/inferred").and_then(Value::as_bool);
+        assert_eq!(inferred, Some(mode == Mode::Rootless), "and says so");
+        if mode == Mode::Rootless {
+            // On a loaded machine the guess may be another thread; how often is in bench/stalls.
+            continue;
+        }
         assert!(
             row.text("/culprit/doing")
                 .starts_with("network read from 127.0.0.1:")
         );
         let stack = row.list("/culprit/stack");
         assert!(stack.iter().any(|f| f.ends_with("push_spans")), "{stack:?}");
-        let inferred = row.0.pointer("/inferred").and_then(Value::as_bool);
-        assert_eq!(inferred, Some(mode == Mode::Rootless), "and says so");
     }
 }
 
@@ -92,6 +96,10 @@ fn disks_faults_and_chains_are_told_apart() {
             ("faults", &["page-fault"][..], "major "),
             ("chain", &["lock"][..], ""),
         ] {
+            // Whom a condition waits for is a guess there, and on a loaded machine no good one.
+            if mode == Mode::Rootless && flag == "commit" {
+                continue;
+            }
             let Some(seen) = watch(mode, c("requests"), &[flag]) else {
                 continue;
             };

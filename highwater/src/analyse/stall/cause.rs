@@ -301,7 +301,9 @@ fn dominant(shares: &[Share]) -> Option<&Share> {
     let seen: u64 = shares.iter().filter(known).map(Share::ns).sum();
     let short: u64 = shares.iter().filter(runnable).map(Share::ns).sum();
     let another = (seen - short) as f64 >= WITHOUT_SHORTAGE * all as f64;
-    let seen = |share: &&Share| known(share) && !(another && runnable(share));
+    // Nor where most of the time nobody was seen at all.
+    let shortage = !another && short * 2 >= all;
+    let seen = |share: &&Share| known(share) && (shortage || !runnable(share));
     let best = shares.iter().filter(seen).max_by_key(|share| sum(share))?;
     // Of its stretches, the longest has the wait with the best look at it.
     shares

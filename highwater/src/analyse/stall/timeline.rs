@@ -385,7 +385,8 @@ impl Thread {
                 if segment.end_ns + WAY_OUT_NS >= at_ns && wait.kind != WaitKind::Lock {
                     wait.kind = WaitKind::Fault;
                     wait.doing = doing;
-                    wait.stack = stack;
+                    // In a storm of faults not every stack is unwound.
+                    wait.stack = if stack == 0 { wait.stack } else { stack };
                 }
                 return;
             }

@@ -146,7 +146,7 @@ mod tests {
         let words = text(&requests);
         assert!(words.contains("2 of 9 took"), "{words}");
         assert!(
-            words.contains("lock") && words.contains("75.0 %"),
+            words.contains("lock") && words.contains(&percent(0.75)),
             "{words}"
         );
         let value = json(&requests);

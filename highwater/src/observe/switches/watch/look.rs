@@ -52,9 +52,11 @@ impl Watch {
             .collect();
         // Those not looked at for longest go first.
         due.sort_unstable();
+        // The rings were read since `now`.
+        let begun_ns = super::now_ns();
         for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
             self.look_at(now, tid, groups);
-            if super::now_ns().saturating_sub(now) > LOOKING_NS {
+            if super::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
                 break;
             }
         }
