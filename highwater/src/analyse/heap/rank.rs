@@ -40,7 +40,7 @@ pub fn frame_name(frame: &Frame) -> String {
 }
 
 /// `frames`: those of each stack by its key, wrappers included. `total_growth`: of the live heap, by
-/// the exact counter when there is one. Ordered by growth, then by size.
+/// the exact counter when there is one; what of it no site explains stays out of every share. Ordered by growth, then by size.
 pub fn rank(
     growths: &[SiteGrowth],
     frames: &BTreeMap<u64, Vec<Frame>>,
@@ -64,7 +64,7 @@ pub fn rank(
         .filter(|s| s.growth.grows())
         .map(|s| s.growth.grown_bytes)
         .sum();
-    let all = certain.max(total_growth);
+    let all = certain.max(whole(&sites, total_growth));
     for site in sites
         .iter_mut()
         .filter(|site| site.growth.grows() && all > 0.0)
@@ -79,6 +79,25 @@ pub fn rank(
     });
     sites
 }
+
+/// What the shares are of. The errors of a site and of the sum over all sites are nearly the same error, so a share
+/// of the sampled growth is far more exact than one of the counted growth: a leak of 15.9 MiB by counters and
+/// 10.6 (2.8) by 73 samples, all at one site, is not "67 % there". Counters that say more than chance explains
+/// know of growth that no sample has seen.
+fn whole(sites: &[Site], counted: f64) -> f64 {
+    let sampled: f64 = sites.iter().map(|site| site.growth.grown_bytes).sum();
+    let variance: f64 = sites
+        .iter()
+        .map(|site| site.growth.grown_error.powi(2))
+        .sum();
+    match (counted - sampled).abs() <= CHANCE_ERRORS * variance.sqrt() {
+        true => sampled,
+        false => counted,
+    }
+}
+
+/// Standard errors within which samples and counters say the same.
+const CHANCE_ERRORS: f64 = 2.5;
 
 fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
     stacks.sort_by(|a, b| b.0.grown_bytes.total_cmp(&a.0.grown_bytes));
@@ -167,5 +186,13 @@ mod tests {
         );
         assert!((sites[0].share_of_growth - 0.9).abs() < 1e-9);
         assert!((sites[1].share_of_growth - 0.1).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_counters_say_beyond_chance_is_nobodys() {
+        let share =
+            |counted| rank(&[grown(1, 100.0)], &BTreeMap::new(), counted)[0].share_of_growth;
+        assert_eq!(share(120.0), 1.0, "two standard errors of 10");
+        assert_eq!(share(200.0), 0.5);
     }
 }
