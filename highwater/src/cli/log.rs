@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use crate::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
 
-/// Shows the ledger, or writes in it.
+/// Show the ledger, or write in it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,11 +40,11 @@ enum Format {
 
 #[derive(Debug, Subcommand)]
 enum LogCommand {
-    /// Adds an entry without a run
+    /// Add an entry without a run
     Add(AddArgs),
-    /// Shows one entry in full
+    /// Show one entry in full
     Show { id: String },
-    /// Sets the status of an entry
+    /// Set the status of an entry
     Status {
         id: String,
         #[arg(value_enum)]
@@ -56,7 +56,7 @@ enum LogCommand {
         #[arg(long, value_name = "WORDS")]
         result: Option<String>,
     },
-    /// Adds a dated attempt to an entry
+    /// Add a dated attempt to an entry
     Attempt {
         id: String,
         /// What came out
@@ -68,7 +68,7 @@ enum LogCommand {
         #[arg(long)]
         date: Option<String>,
     },
-    /// Says how a step of the verification came out
+    /// Say how a step of the verification came out
     Verify {
         id: String,
         /// Number of the step, from 1

@@ -40,11 +40,12 @@ Examples:
   highwater run experiments/relay.toml --dry-run       print the plan, run nothing
   highwater run experiments/relay.toml --set duration=1h
   highwater explain -- ./server --port 8080            why its memory grows, with the sites
+  highwater stalls --pid 4242                          who held its requests up, and why
   highwater init --pid 4242 > mine.toml                an experiment for a service that already runs
   highwater report runs/2026-11-21-relay-1 --format md the verdict for a pull request
   highwater adopt jemalloc --unit 'tor@*.service'      the plan that puts the winner into service
   highwater log                                        what was tried so far, and what it taught
-  highwater observe --unit 'tor@*'                     the same samples for a Prometheus, from every host
+  highwater observe --unit 'tor@*'                     the same samples for a fleet's Prometheus
 
 Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 
@@ -52,15 +53,15 @@ Exit codes: 0 done, 1 a failed check, 2 usage, 3 undecided, 4 could not run.";
 pub enum Verb {
     Run(run::RunArgs),
     Explain(explain::ExplainArgs),
-    Report(report::ReportArgs),
+    Stalls(stalls::StallsArgs),
     Verdict(Box<verdict::VerdictArgs>),
+    Report(report::ReportArgs),
+    Log(log::LogArgs),
     Adopt(Box<adopt::AdoptArgs>),
     Revert(revert::RevertArgs),
-    Log(log::LogArgs),
+    Observe(Box<observe::ObserveArgs>),
     Allocators(allocators::AllocatorsArgs),
     Init(init::InitArgs),
-    Stalls(stalls::StallsArgs),
-    Observe(Box<observe::ObserveArgs>),
     Doctor(doctor::DoctorArgs),
     Completions(manual::CompletionsArgs),
     Man(manual::ManArgs),

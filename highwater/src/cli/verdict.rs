@@ -28,7 +28,7 @@ use self::source::Source;
 use super::exit;
 use crate::observe::import::rows::Rows;
 
-/// Judges memory series (a file, a pipe, a run, a Prometheus), and audits the experiment they came from.
+/// Judge memory series (a file, a pipe, a run, a Prometheus), and audit the experiment they came from.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct VerdictArgs {

@@ -40,7 +40,8 @@ pub fn frame_name(frame: &Frame) -> String {
 }
 
 /// `frames`: those of each stack by its key, wrappers included. `total_growth`: of the live heap, by
-/// the exact counter when there is one; what of it no site explains stays out of every share. Ordered by growth, then by size.
+/// the exact counter when there is one; what of it no site explains stays out of every share.
+/// Ordered by growth, then by size.
 pub fn rank(
     growths: &[SiteGrowth],
     frames: &BTreeMap<u64, Vec<Frame>>,

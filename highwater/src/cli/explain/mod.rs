@@ -26,7 +26,7 @@ const LOOKS: u32 = 60;
 const EVERY_MIN: Duration = Duration::from_millis(200);
 const EVERY_MAX: Duration = Duration::from_secs(10);
 
-/// Says where a program's memory is and why it grows: leak, retention, a filling cache, mappings,
+/// Say where a program's memory is and why it grows: leak, retention, a filling cache, mappings,
 /// stacks, files, huge pages, with the sites in the code.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]

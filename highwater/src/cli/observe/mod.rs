@@ -23,7 +23,7 @@ use crate::units::parse_duration;
 /// Where it listens unless it is told: this machine only.
 const LISTEN: &str = "127.0.0.1:9842";
 
-/// Gives the memory, cost and allocator of processes to a Prometheus: an OpenMetrics endpoint
+/// Give the memory, cost and allocator of processes to a Prometheus: an OpenMetrics endpoint
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct ObserveArgs {
