@@ -88,16 +88,14 @@ fn a_static_program_is_blind_or_told_by_headers() {
     ];
     let output = explain(&[&words[..], &[program.to_str().unwrap(), "leak"]].concat());
     let json = parsed(&output);
-    assert_eq!(cause(&json), "blind", "{json:#}");
     assert!(
         json["probe_absent"].as_str().unwrap().contains("static"),
         "{json:#}"
     );
-    assert!(
-        json["verdict"]["next_step"]
-            .as_str()
-            .unwrap()
-            .contains("dynamically"),
-        "{json:#}"
-    );
+    // Some looks may find the heap by its headers: then it grows, and nobody can say where.
+    let next = json["verdict"]["next_step"].as_str().unwrap();
+    match cause(&json) {
+        "filling" => assert_eq!(json["sites"], serde_json::json!([]), "{json:#}"),
+        said => assert!(said == "blind" && next.contains("dynamically"), "{json:#}"),
+    }
 }

@@ -16,6 +16,10 @@ const ENOUGH: usize = 8;
 const ASKED_AGE_MIN_S: f64 = 2.0;
 /// Searches for what is reached: a pointer may move while one is made, and hardly in both.
 const PASSES: usize = 2;
+/// Searches that are made to have so many of each block.
+const PASSES_MAX: usize = 5;
+/// Walks that are made to have one that lists what is asked after.
+const SURVEYS_MAX: usize = 4;
 
 impl Tracked {
     /// For the sites that grow most: whether the program can still reach their older blocks. What it
@@ -29,12 +33,7 @@ impl Tracked {
         let Ok(look) = self.reader.look() else {
             return;
         };
-        if !asked.is_empty() {
-            self.survey = self
-                .reader
-                .survey(&look)
-                .map(|survey| (look.time_ns, survey));
-        }
+        self.survey = self.survey_with(&asked);
         let Some(lost) = lost else { return };
         self.lost.clear();
         // What was freed meanwhile is not lost.
@@ -49,6 +48,26 @@ impl Tracked {
             sums.0 += usize::from(lost);
             sums.1 += 1;
         }
+    }
+
+    /// A survey that lists the blocks asked after, as far as one can be had: a walk that met a change of the heap
+    /// lists nothing behind it.
+    fn survey_with(&mut self, asked: &[Block]) -> Option<(u64, Survey)> {
+        let mut best: Option<(usize, u64, Survey)> = None;
+        for _ in 0..if asked.is_empty() { 0 } else { SURVEYS_MAX } {
+            let look = self.reader.look().ok()?;
+            let Some(survey) = self.reader.survey(&look) else {
+                continue;
+            };
+            let listed = asked.iter().filter(|b| survey.has(b.address)).count();
+            if best.as_ref().is_none_or(|(most, ..)| listed > *most) {
+                best = Some((listed, look.time_ns, survey));
+            }
+            if 10 * listed >= 9 * asked.len() {
+                break;
+            }
+        }
+        best.map(|(_, at_ns, survey)| (at_ns, survey))
     }
 
     /// Whether something grows and there is no survey yet to tell by what is lost of it.
@@ -85,6 +104,47 @@ impl Tracked {
         self.look.time_ns.saturating_sub(time_ns) as f64 / 1e9
     }
 
+    /// For each block whether it is reached; `None`: not told of by any pass. The heap changes under the walk, and a
+    /// pass that met that lists nothing behind it: it is made again, not taken for an answer.
+    fn reached_in_passes(
+        &mut self,
+        asked: &[Block],
+        at_ns: u64,
+        survey: &Survey,
+    ) -> Option<Vec<Option<bool>>> {
+        let mut seen = vec![Sight::default(); asked.len()];
+        // What is not in the survey, although it is older, lay behind the end of its walk: it looks new.
+        let is_old = |block: &Block| block.time_ns < at_ns && survey.has(block.address);
+        for pass in 0..PASSES_MAX {
+            let mut old = asked.iter().zip(&seen).filter(|(block, _)| is_old(block));
+            let is_enough = old.clone().all(|(_, sight)| sight.passes >= PASSES);
+            let is_blind = pass >= PASSES && old.all(|(_, sight)| sight.passes == 0);
+            if is_enough || is_blind {
+                break;
+            }
+            let look = self.reader.look().ok()?;
+            let Some(found) = self.reader.find_reached(&look, survey) else {
+                continue;
+            };
+            for (block, sight) in asked
+                .iter()
+                .zip(&mut seen)
+                .filter(|(block, _)| is_old(block))
+            {
+                if let Some(reached) = found.of(block.address) {
+                    sight.passes += 1;
+                    sight.reached |= reached;
+                }
+            }
+        }
+        let told = |sight: Sight| match sight.passes {
+            0 => None,
+            // Listed once only: nothing is proved.
+            passes => Some(passes < PASSES || sight.reached),
+        };
+        Some(seen.into_iter().map(told).collect())
+    }
+
     /// By what can be reached where there was an earlier survey and the block is in glibc's heap, else
     /// by whether anything points to it.
     fn find_lost(&mut self, asked: &[Block], before: Option<&(u64, Survey)>) -> Option<Vec<bool>> {
@@ -92,24 +152,10 @@ impl Tracked {
             return None;
         }
         let old = before.filter(|(at, _)| self.age_s(*at) >= ASKED_AGE_MIN_S);
-        let mut reached = vec![None; asked.len()];
-        for _ in 0..PASSES {
-            let Some((at, survey)) = old else { break };
-            let look = self.reader.look().ok()?;
-            let found = self.reader.find_reached(&look, survey);
-            let told = asked.iter().map(|block| {
-                let found = found.as_ref().filter(|_| block.time_ns < *at)?;
-                found.of(block.address)
-            });
-            for (reached, now) in reached.iter_mut().zip(told) {
-                *reached = match (*reached, now) {
-                    (Some(earlier), Some(now)) => Some(earlier | now),
-                    (None, now) => now,
-                    // Listed in one pass and not in the other: nothing is proved.
-                    (Some(_), None) => Some(true),
-                };
-            }
-        }
+        let reached = match old {
+            Some((at, survey)) => self.reached_in_passes(asked, *at, survey)?,
+            None => vec![None; asked.len()],
+        };
         if reached.iter().all(Option::is_some) {
             return Some(
                 reached
@@ -129,6 +175,15 @@ impl Tracked {
                 .collect(),
         )
     }
+}
+
+/// What the passes said of one block.
+#[derive(Clone, Copy, Default)]
+struct Sight {
+    /// Passes that listed it.
+    passes: usize,
+    /// Some pass reached it.
+    reached: bool,
 }
 
 /// Bytes of a block that a pointer to it may point to. The last usable word is the header of glibc's next

@@ -122,6 +122,11 @@ impl Reached {
 }
 
 impl Survey {
+    /// Whether the block that was handed out at an address is listed.
+    pub fn has(&self, address: u64) -> bool {
+        find(&self.chunks, address).is_some()
+    }
+
     /// Blocks that an earlier survey does not have, or has with other contents.
     fn differs(&self, before: &Survey) -> Vec<bool> {
         let mut at = 0;
