@@ -4,8 +4,8 @@ use fastrand::Rng;
 
 /// Different words. Their use falls with their rank (Zipf): the word of rank 1,000 stands in one document of eighteen.
 pub const WORDS: usize = 6_000;
-/// Dimensions of an embedding, those of the history's model.
-pub const DIMENSIONS: usize = 512;
+/// Dimensions of an embedding, as models of today have them.
+pub const DIMENSIONS: usize = 1_024;
 /// Subjects that documents are about; embeddings lie around one point for each.
 pub const TOPICS: usize = 64;
 /// Ranks of the words that names of publications are made of: a search for one of them meets many publications.
@@ -18,7 +18,7 @@ const LENGTH: std::ops::Range<usize> = 350..750;
 const NEWEST_S: u64 = 1_767_225_600;
 const YEAR_S: u64 = 365 * 86_400;
 /// How far an embedding is scattered about its topic, per dimension; the topic itself has length 1.
-const SCATTER: f32 = 0.03;
+const SCATTER: f32 = 0.02;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Publication {

@@ -55,7 +55,7 @@ struct Arguments {
     #[arg(long, default_value = "9s", value_parser = humantime::parse_duration)]
     grace: Duration,
     /// Percent of one CPU that --fault cpu-quota leaves
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 60)]
     quota: u64,
     /// Of the corpus and of the edits
     #[arg(long, default_value_t = 1)]

@@ -53,6 +53,9 @@ pub struct Plan {
 /// What all threads share.
 pub struct State {
     pub access: Access,
+    /// Reads once and never again: SQLite takes a reader's mapping away whenever somebody has written, and this one's
+    /// stays, and with it the pages in memory.
+    _keeper: Mutex<Reader>,
     pub corpus: Corpus,
     pub figures: Figures,
     pub activity: Activity,
@@ -183,10 +186,8 @@ impl State {
         let path = plan.data.join("search.db");
         fill::fill(&path, &corpus, &plan.faults).with_context(|| format!("filling {path:?}"))?;
         let access = Access::open(&path, &plan.faults)?;
-        access
-            .reader()?
-            .read(read::warm)
-            .context("reading everything once")?;
+        let keeper = access.reader()?;
+        keeper.read(read::warm).context("reading everything once")?;
         let way = if plan.faults.has(Fault::ExporterLock) {
             Way::UnderLock
         } else {
@@ -198,6 +199,7 @@ impl State {
             .map(|_| Arc::new(Processor::new(way, processor::EVERY)));
         Ok(State {
             access,
+            _keeper: Mutex::new(keeper),
             corpus,
             figures: Figures::default(),
             activity: Activity::default(),

@@ -15,6 +15,8 @@ use crate::mix::{Kind, Mix, Question};
 
 /// What a far client takes at a time; its receive window is no larger.
 const PIECE: usize = 8 * 1024;
+/// The largest latency (in nanoseconds) or size that is told apart.
+const MOST: u64 = 100_000_000_000;
 const ANSWER_MAX: usize = 4 << 20;
 
 /// What all readers have seen.
@@ -30,7 +32,7 @@ pub struct Seen {
 
 impl Seen {
     pub fn new(requests: Option<BufWriter<File>>) -> Seen {
-        let histogram = || Histogram::new(3).expect("three digits are allowed");
+        let histogram = || Histogram::new_with_bounds(1, MOST, 3).expect("bounds that are allowed");
         Seen {
             latency: histogram(),
             narrow: histogram(),

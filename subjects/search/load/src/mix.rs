@@ -4,9 +4,9 @@ use search::corpus::{BROAD, Corpus, NARROW};
 
 /// Of a hundred requests, so many are for each kind; the rest are for /activity.
 const SHARES: [(Kind, usize); 6] = [
-    (Kind::Narrow, 55),
+    (Kind::Narrow, 47),
     (Kind::Broad, 15),
-    (Kind::Similar, 12),
+    (Kind::Similar, 20),
     (Kind::Document, 10),
     (Kind::Dashboard, 4),
     (Kind::Popular, 2),

@@ -22,7 +22,7 @@ const COLUMNS: &str =
     d.tags, p.name, p.base_path";
 
 /// Documents whose text matches, the best first.
-pub const BY_TEXT: &str = "snippet(documents_fts, 1, '<b>', '</b>', '...', 24)
+pub const BY_TEXT: &str = "snippet(documents_fts, 1, '<b>', '</b>', '...', 12)
     FROM documents_fts f JOIN documents d ON d.id = f.rowid
     JOIN publications p ON p.uri = d.publication_uri
     WHERE documents_fts MATCH ?1 ORDER BY f.rank LIMIT ?2";
@@ -32,11 +32,11 @@ pub const PUBLICATIONS: &str =
     "SELECT uri FROM publications_fts WHERE publications_fts MATCH ?1 LIMIT ?2";
 
 /// The newest documents of one publication: asked once for each that matches.
-pub const BY_PUBLICATION: &str = "substr(d.content, 1, 200)
+pub const BY_PUBLICATION: &str = "substr(d.content, 1, 120)
     FROM documents d JOIN publications p ON p.uri = d.publication_uri
     WHERE d.publication_uri = ?1 ORDER BY d.created_at DESC LIMIT ?2";
 
-const BY_ID: &str = "substr(d.content, 1, 200)
+const BY_ID: &str = "substr(d.content, 1, 120)
     FROM documents d JOIN publications p ON p.uri = d.publication_uri WHERE d.id = ?1";
 
 /// A query as SQL, with the columns of a [`Hit`].
