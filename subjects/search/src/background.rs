@@ -31,6 +31,10 @@ impl Stop {
         self.wake.notify_all();
     }
 
+    pub fn is_set(&self) -> bool {
+        *lock(&self.is_set)
+    }
+
     /// Sleeps; false when it is time to end.
     pub fn sleep(&self, time: Duration) -> bool {
         let slept = self

@@ -1,6 +1,7 @@
 //! The service: threads that are started in order, and end in order.
 
 use std::collections::HashMap;
+use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use rustix::net::Shutdown;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::answers;
 use crate::background::{self, Activity, Stop};
@@ -26,6 +27,12 @@ use crate::spans::{Export, Processor, Tracer, Value, Way, processor, unix_ns};
 const WAITING_MAX: usize = 1_024;
 /// Edits that wait for the next batch at most.
 const EDITS_MAX: usize = 2_000;
+/// How long the end of the service may go unnoticed by the thread that accepts.
+const ACCEPT_POLL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 /// What a client that was refused may still send before its connection is closed, and for how long.
 const LINGER: Duration = Duration::from_millis(50);
 
@@ -73,7 +80,7 @@ pub struct State {
 pub struct Service {
     pub state: Arc<State>,
     pub address: SocketAddr,
-    listener: Arc<TcpListener>,
+    listener: Option<TcpListener>,
     waiting: Arc<Queue<Accepted>>,
     stop: Arc<Stop>,
     /// In the order in which they are waited for.
@@ -90,10 +97,13 @@ impl Service {
         let state = Arc::new(State::new(plan)?);
         let listener = TcpListener::bind(plan.listen)
             .with_context(|| format!("listening on {}", plan.listen))?;
+        listener
+            .set_nonblocking(true)
+            .context("accepting without waiting")?;
         let mut service = Service {
             address: listener.local_addr()?,
             state,
-            listener: Arc::new(listener),
+            listener: Some(listener),
             waiting: Arc::new(Queue::new(WAITING_MAX)),
             stop: Arc::default(),
             threads: Vec::new(),
@@ -118,11 +128,11 @@ impl Service {
     }
 
     fn start_workers(&mut self, count: usize) -> Result<()> {
-        let (state, listener) = (self.state.clone(), self.listener.clone());
-        let waiting = self.waiting.clone();
-        self.threads.push(spawn("accept", move || {
-            accept(&state, &listener, &waiting)
-        })?);
+        let (state, waiting, stop) = (self.state.clone(), self.waiting.clone(), self.stop.clone());
+        if let Some(listener) = self.listener.take() {
+            let accept = move || accept(&state, &listener, &waiting, &stop);
+            self.threads.push(spawn("accept", accept)?);
+        }
         for number in 0..count.max(1) {
             let (state, waiting) = (self.state.clone(), self.waiting.clone());
             let reader = state.access.reader()?;
@@ -163,8 +173,6 @@ impl Service {
     /// # Errors
     /// When a thread panicked.
     pub fn end(self) -> Result<()> {
-        rustix::net::shutdown(&*self.listener, Shutdown::Both).context("closing the port")?;
-        self.waiting.close();
         self.stop.set();
         let mut panicked = 0;
         for thread in self.threads {
@@ -220,19 +228,32 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
         .with_context(|| format!("starting the thread {name}"))
 }
 
-fn accept(state: &State, listener: &TcpListener, waiting: &Queue<Accepted>) {
+/// Takes connections until it is time to end, and then those that had come by then.
+fn accept(state: &State, listener: &TcpListener, waiting: &Queue<Accepted>, stop: &Stop) {
+    loop {
+        let is_last = stop.is_set();
+        // Whatever poll says, accept says why there is none.
+        let _ = poll(
+            &mut [PollFd::new(listener, PollFlags::IN)],
+            Some(&ACCEPT_POLL),
+        );
+        let error = accept_all(state, listener, waiting);
+        if is_last {
+            return waiting.close();
+        }
+        if error.kind() != io::ErrorKind::WouldBlock {
+            // No descriptor is free, or the client is gone already: the next may do better.
+            std::thread::sleep(ACCEPT_PAUSE);
+        }
+    }
+}
+
+/// Takes what there is, until there is a reason why there is no more.
+fn accept_all(state: &State, listener: &TcpListener, waiting: &Queue<Accepted>) -> io::Error {
     loop {
         let stream = match listener.accept() {
             Ok((stream, _)) => stream,
-            // The port was closed.
-            Err(error) if error.raw_os_error() == Some(rustix::io::Errno::INVAL.raw_os_error()) => {
-                return;
-            }
-            // No descriptor is free, or the client is gone already: the next may do better.
-            Err(_) => {
-                std::thread::sleep(Duration::from_millis(10));
-                continue;
-            }
+            Err(error) => return error,
         };
         let accepted = Accepted {
             stream,

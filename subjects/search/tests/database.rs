@@ -40,19 +40,19 @@ fn plan(connection: &Connection, sql: &str) -> String {
 fn without_the_index_each_publication_is_a_scan() {
     let sql = read::sql(read::BY_PUBLICATION);
     let reader = |filled: &Filled| filled.access.reader().unwrap().read(|c| plan(c, &sql));
-    let with = reader(&filled(50, &[]));
+    let with = reader(&filled(20, &[]));
     assert!(
         with.contains("SEARCH d USING INDEX documents_publication_uri"),
         "{with}"
     );
-    let without = reader(&filled(50, &[Fault::MissingIndex]));
+    let without = reader(&filled(20, &[Fault::MissingIndex]));
     assert!(without.contains("SCAN d"), "{without}");
     assert!(!without.contains("AUTOMATIC"), "{without}");
 }
 
 #[test]
 fn searches_find_what_is_there() {
-    let filled = filled(300, &[]);
+    let filled = filled(120, &[]);
     let reader = filled.access.reader().unwrap();
     let word = filled.corpus.word(200);
     let hits = reader
@@ -124,10 +124,10 @@ fn the_cache_is_what_the_pragmas_say_and_sqlite_s_own_without() {
 
 #[test]
 fn the_nearest_of_the_cells_are_nearly_the_nearest_of_all() {
-    let filled = filled(600, &[Fault::BruteForceVectors]);
+    let filled = filled(320, &[Fault::BruteForceVectors]);
     let reader = filled.access.reader().unwrap();
     let (mut same, mut all) = (0, 0);
-    for number in (0..600).step_by(40) {
+    for number in (0..320).step_by(40) {
         let uri = filled.corpus.uri(number);
         let embedding = reader.read(|c| read::embedding(c, &uri)).unwrap().unwrap();
         let (brute, cells) = filled.access.near(|c, cells| {
@@ -169,7 +169,7 @@ fn the_nearest_of_the_cells_are_nearly_the_nearest_of_all() {
 
 #[test]
 fn edits_are_found_by_their_new_words_and_counted() {
-    let filled = filled(100, &[]);
+    let filled = filled(60, &[]);
     let edited = filled.corpus.document(5, 1);
     filled.access.write(|c| {
         write::apply_edits(c, std::slice::from_ref(&edited)).unwrap();
@@ -195,7 +195,7 @@ fn edits_are_found_by_their_new_words_and_counted() {
     let counted = reader
         .read(|c| read::aggregates(c, "documents", 1_000))
         .unwrap();
-    assert_eq!(counted.iter().map(|(_, count)| count).sum::<i64>(), 100);
+    assert_eq!(counted.iter().map(|(_, count)| count).sum::<i64>(), 60);
     write::drop_from_page_cache(filled.access.path()).unwrap();
     reader.read(read::warm).unwrap();
 }

@@ -77,12 +77,12 @@ fn answers_are_of_the_sizes_of_the_history() {
         "--data",
         data.to_str().unwrap(),
         "--documents",
-        "3000",
+        "1200",
         "--events",
         "0.001",
     ];
     let service = start(env!("CARGO_BIN_EXE_search"), &all);
-    let corpus = Corpus::new(1, 3_000, 300);
+    let corpus = Corpus::new(1, 1_200, 300);
     for rank in [NARROW.start, NARROW.start + 100, NARROW.start + 200] {
         let bytes = service
             .get(&format!("/search?q={}", corpus.word(rank)))
