@@ -467,6 +467,11 @@ fn joined(old: Wait, look: Wait) -> Wait {
         } else {
             old.stack
         },
+        place: if look.place != 0 {
+            look.place
+        } else {
+            old.place
+        },
         allocator: old.allocator || look.allocator,
         timed: old.timed || look.timed,
     }

@@ -1,5 +1,6 @@
 //! What `stalls` and `doctor` print.
 
+pub mod arms;
 pub mod doctor;
 pub mod json;
 pub mod pictures;

@@ -15,9 +15,11 @@ use perf_event_open_sys::bindings as perf;
 use self::map::{Counter, Ring, Set};
 use self::record::Record;
 use super::kernel::{Tracing, bpf, event, open_event};
+use super::watch::Room;
 
 const PROG_LOAD: u32 = 5;
 const PROG_TYPE_TRACEPOINT: u32 = 5;
+const PROG_TYPE_PERF_EVENT: u32 = 7;
 /// The verifier's words about a program it refuses.
 const LOG_BYTES: usize = 64 * 1024;
 
@@ -25,6 +27,8 @@ pub struct Ebpf {
     ring: Ring,
     tids: Set,
     lost: Counter,
+    /// Lets pass what happens in the watched process: for samples, which come of every process.
+    pub ours: OwnedFd,
     _attached: Vec<OwnedFd>,
 }
 
@@ -44,12 +48,12 @@ struct ProgLoad {
 
 impl Ebpf {
     /// Attaches to every switch and wake of `pid`'s threads; `tids` are those that live now.
-    pub fn attach(pid: u32, tids: &[u32]) -> io::Result<Ebpf> {
+    pub fn attach(pid: u32, tids: &[u32], room: Room) -> io::Result<Ebpf> {
         let tracing = Tracing::open()?;
         let maps = program::Maps {
             tgids: Set::create(16)?,
             tids: Set::create(program::THREADS_MAX)?,
-            ring: Ring::create(program::RING_BYTES)?,
+            ring: Ring::create(program::ring_bytes(room))?,
             lost: Counter::create()?,
         };
         maps.tgids.insert(pid)?;
@@ -64,9 +68,12 @@ impl Ebpf {
         ];
         let mut held = Vec::new();
         for (name, code) in attached {
-            held.extend(attach(&tracing, name, &load(name, &code)?)?);
+            let program = load(name, PROG_TYPE_TRACEPOINT, &code)?;
+            held.extend(attach(&tracing, name, &program)?);
         }
+        let ours = load("samples", PROG_TYPE_PERF_EVENT, &program::ours(&maps))?;
         Ok(Ebpf {
+            ours,
             ring: maps.ring,
             tids: maps.tids,
             lost: maps.lost,
@@ -101,10 +108,10 @@ fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
     tracing.read(&format!("events/sched/{name}/format"))
 }
 
-fn load(name: &str, code: &[u64]) -> io::Result<OwnedFd> {
+fn load(name: &str, prog_type: u32, code: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; LOG_BYTES];
     let mut attr = ProgLoad {
-        prog_type: PROG_TYPE_TRACEPOINT,
+        prog_type,
         insn_cnt: code.len() as u32,
         insns: code.as_ptr() as u64,
         license: c"Dual MIT/GPL".as_ptr() as u64,

@@ -3,14 +3,22 @@
 use std::io;
 use std::os::fd::AsRawFd;
 
+use super::super::watch::Room;
 use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R10, Reg, Size};
 use super::map::{Counter, Ring, Set};
 use super::record::{IN, OUT, STACK_BYTES, WAKING, at};
 
 /// Threads watched at a time.
 pub const THREADS_MAX: u32 = 32_768;
-/// About 80,000 switches; drained many times a second.
-pub const RING_BYTES: u32 = 8 << 20;
+/// The ring is drained a hundred times a second: 20,000 switches fit, or 5,000 where many processes are watched. Its
+/// pages count twice in our RSS, for they are mapped twice.
+pub fn ring_bytes(room: Room) -> u32 {
+    match room {
+        Room::One => 4 << 20,
+        Room::Many => 1 << 20,
+    }
+}
+
 /// A waker's stack is copied only when the wait it ends lasted this long.
 const STACK_AFTER_NS: i32 = 1_000_000;
 
@@ -162,6 +170,18 @@ pub fn waking(maps: &Maps, fields: &Fields) -> Vec<u64> {
     code.jump("end");
     code.label("plain");
     output(&mut code, maps, at::STACK, "counted_waking");
+    end(code)
+}
+
+/// On a sample of any process: 0, which drops it, unless it is the watched one's.
+pub fn ours(maps: &Maps) -> Vec<u64> {
+    let mut code = Code::default();
+    code.call(Helper::CurrentPidTgid);
+    code.shift_right(R0, 32);
+    lookup(&mut code, &maps.tgids, R0);
+    code.jump_if_zero(R0, "end");
+    code.set(R0, 1);
+    code.exit();
     end(code)
 }
 

@@ -39,6 +39,13 @@ const QUOTA_NS: u64 = 20_000_000;
 pub const OWN_THREADS: &str = "its own threads";
 pub const OURSELVES: &str = "highwater itself";
 
+/// How much a watch may hold in rings: one that is watched alone, or one of many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    One,
+    Many,
+}
+
 pub struct Watch {
     pub pid: u32,
     pub mode: Mode,
@@ -96,18 +103,18 @@ pub struct Losses {
 }
 
 impl Watch {
-    /// Starts to watch `pid` in `mode`.
+    /// Starts to watch `pid` in `mode`, with rings of the size that `room` says.
     ///
     /// # Errors
     /// The process is not there, or the kernel refuses what the mode needs.
-    pub fn open(pid: u32, mode: Mode) -> io::Result<Watch> {
+    pub fn open(pid: u32, mode: Mode, room: Room) -> io::Result<Watch> {
         let now = now_ns();
         let tids = threads::list(pid)?;
         let mut missing = Vec::new();
         let (source, samples) = match mode {
             Mode::Ebpf => {
-                let ebpf = Ebpf::attach(pid, &tids)?;
-                let samples = Events::of_all_cpus();
+                let ebpf = Ebpf::attach(pid, &tids, room)?;
+                let samples = Events::of_all_cpus(&ebpf.ours, room);
                 let samples = samples
                     .inspect_err(|error| missing.push(format!("stacks on CPUs: {error}")))
                     .ok();
@@ -174,6 +181,14 @@ impl Watch {
     /// Threads watched so far, living or not.
     pub fn known(&self) -> impl Iterator<Item = (&u32, &Known)> {
         self.threads.iter()
+    }
+
+    /// Those that may serve a request: threads, or goroutines where there are any.
+    pub fn requesters(&self) -> Vec<Tid> {
+        match self.goroutines() {
+            seen if seen.is_empty() => self.known().map(|(tid, _)| Tid::from(*tid)).collect(),
+            seen => seen,
+        }
     }
 
     pub fn name(&self, tid: Tid) -> String {

@@ -4,10 +4,10 @@ use super::super::ebpf::record::{Record, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
-use super::look::group_of;
+use super::look::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
-use crate::observe::switches::event::{TextId, Waker, What};
+use crate::observe::switches::event::{TextId, Wait, Waker, What};
 
 /// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
 const STATES: u32 = 0xff;
@@ -115,7 +115,10 @@ impl Watch {
             number: user.number,
             args: user.args,
         };
-        let wait = self.waits.of_call(&call, &mut self.places);
+        let wait = Wait {
+            place: place_of(user.pc, user.sp),
+            ..self.waits.of_call(&call, &mut self.places)
+        };
         self.threads.at(tid).blocked = Some(Blocked {
             since_ns,
             wait,
