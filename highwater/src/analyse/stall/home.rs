@@ -1,8 +1,8 @@
 //! Where each thread ordinarily waits: the places of its loop, told from those in the middle of its work.
 //!
-//! A lock that parks every waiter on a word of its own, a semaphore, a pool of connections: to the kernel a wait for
-//! them is a wait for the next item of a queue. They differ by how often a thread comes by: at its queue each time round,
-//! at a lock that was taken now and then.
+//! A lock that parks every waiter on a word of its own, a semaphore, a pool of connections: to the kernel a
+//! wait for them is a wait for the next item of a queue. They differ by how often a thread comes by: at its queue
+//! each time round, at a lock that was taken now and then.
 
 use std::collections::HashMap;
 

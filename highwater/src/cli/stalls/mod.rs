@@ -305,6 +305,7 @@ impl<'a> Session<'a> {
             dropped_segments: self.analyser.lines.dropped,
             dropped_stalls: self.analyser.dropped_stalls,
             unwatched_threads: losses.unwatched_threads,
+            left_out_below_ns: losses.left_out_below_ns,
             below_the_rule,
             run_delay_difference: start::difference(
                 self.run_delay_ns,

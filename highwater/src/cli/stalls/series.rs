@@ -207,6 +207,7 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
             watch.missing.join("; ")
         ));
     }
+    start::go_first();
     let started_ns = now_ns();
     // Its start is over, or is part of what the arm costs: threads are known from now on.
     let living: Vec<Tid> = watch.known().map(|(tid, _)| Tid::from(*tid)).collect();

@@ -15,7 +15,8 @@ use super::watch::Room;
 pub const SAMPLES_PER_SECOND: u64 = 199;
 /// Bytes of stack copied with a sample; what lies further out changes seldom and is read later.
 const STACK_BYTES: u32 = 4 * 1024;
-/// 1 MiB a CPU for root, 200 stacks of the watched process; without, the kernel allows 516 KiB a CPU, the page of positions included.
+/// 1 MiB a CPU for root, 200 stacks of the watched process; without, the kernel allows 516 KiB a CPU, the page of
+/// positions included.
 const PAGES_ROOT: usize = 256;
 const PAGES_USER: usize = 128;
 /// Of one process among many.

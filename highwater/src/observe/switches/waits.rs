@@ -21,8 +21,8 @@ pub struct Waits {
     descriptors: Descriptors,
     /// The subject's threads belong to a runtime that parks and wakes them as it likes (Go).
     pub futexes_are_the_runtimes: bool,
-    /// Words that were waited on with a value that no lock has: counters of conditions and semaphores, which come
-    /// by the values of locks too.
+    /// Words that were waited on with a value that no lock has: counters of conditions and semaphores, which
+    /// come by the values of locks too.
     counters: HashSet<u64>,
 }
 
@@ -240,7 +240,8 @@ impl Waits {
 }
 
 /// A lock's futex is waited on with the value that says "held, and others wait": 2 for glibc and
-/// Rust's std, 3 for Zig and glibc's read-write lock, the owner's number with the top bit for musl and priority inheritance.
+/// Rust's std, 3 for Zig and glibc's read-write lock, the owner's number with the top bit for musl and priority
+/// inheritance.
 /// Conditions, semaphores and parked threads wait on counters.
 pub fn futex_kind(operation: u64, value: u32, timed: bool) -> WaitKind {
     const WAIT: u64 = 0;

@@ -12,9 +12,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
-use self::map::{Counter, Ring, Set};
+use self::map::{Counter, Ring, Set, Threads};
 use self::record::Record;
 use super::kernel::{Tracing, bpf, event, open_event};
+use super::pace::Pace;
 use super::watch::Room;
 
 const PROG_LOAD: u32 = 5;
@@ -25,8 +26,10 @@ const LOG_BYTES: usize = 64 * 1024;
 
 pub struct Ebpf {
     ring: Ring,
-    tids: Set,
+    tids: Threads,
     lost: Counter,
+    limit: Counter,
+    pace: Pace,
     /// Lets pass what happens in the watched process: for samples, which come of every process.
     pub ours: OwnedFd,
     _attached: Vec<OwnedFd>,
@@ -52,9 +55,10 @@ impl Ebpf {
         let tracing = Tracing::open()?;
         let maps = program::Maps {
             tgids: Set::create(16)?,
-            tids: Set::create(program::THREADS_MAX)?,
+            tids: Threads::create(program::threads_max(room))?,
             ring: Ring::create(program::ring_bytes(room))?,
             lost: Counter::create()?,
+            limit: Counter::create()?,
         };
         maps.tgids.insert(pid)?;
         for tid in tids {
@@ -77,17 +81,39 @@ impl Ebpf {
             ring: maps.ring,
             tids: maps.tids,
             lost: maps.lost,
+            limit: maps.limit,
+            pace: Pace::default(),
             _attached: held,
         })
     }
 
     /// What came since the last call, in the order of the ring.
     pub fn drain(&mut self, mut take: impl FnMut(Record)) {
+        let mut count = 0;
         self.ring.drain(|bytes| {
             if let Some(record) = record::parse(bytes) {
+                count += 1;
                 take(record);
             }
         });
+        self.pace.came(count);
+    }
+
+    /// As many records as may be: with too many of them, the shortest waits are left out in the kernel.
+    pub fn adapt(&mut self, now_ns: u64) {
+        if let Some(limit_ns) = self.pace.adapt(now_ns) {
+            self.limit.write(limit_ns);
+        }
+    }
+
+    /// Waits below this were left out at some time.
+    pub fn left_out_below_ns(&self) -> u64 {
+        self.pace.highest_ns
+    }
+
+    /// What `tid` waits in since before `before_ns`, where that was not told for want of knowing how long it lasts.
+    pub fn untold(&self, tid: u32, before_ns: u64) -> Option<Record> {
+        record::untold(&self.tids.get(tid)?, before_ns)
     }
 
     /// A thread that ended must not keep its number watched: another process may get it.

@@ -11,6 +11,7 @@ use super::allowed::Mode;
 use super::ebpf::Ebpf;
 use super::events::Events;
 use super::golang::Goroutines;
+use super::pace::Pace;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
 use super::requests::Request;
@@ -67,6 +68,10 @@ pub struct Watch {
     looks: u64,
     unwound: u32,
     missed_switches: u64,
+    /// Without privileges; as root the kernel leaves out what is too much.
+    pace: Pace,
+    /// Where among the threads the next turn begins to ask.
+    asked: usize,
     /// Code was seen that is in no known mapping.
     stale: bool,
 }
@@ -100,6 +105,8 @@ pub struct Losses {
     pub looks: u64,
     /// Threads that could not be watched.
     pub unwatched_threads: u64,
+    /// Waits shorter than this were left out while there were too many; 0: none.
+    pub left_out_below_ns: u64,
 }
 
 impl Watch {
@@ -142,6 +149,8 @@ impl Watch {
             looks: 0,
             unwound: 0,
             missed_switches: 0,
+            pace: Pace::default(),
+            asked: 0,
             stale: true,
         };
         watch.open_go();
@@ -207,7 +216,12 @@ impl Watch {
             Source::Ebpf(ebpf) => ebpf.lost(),
             Source::Threads => 0,
         };
+        let left_out_below_ns = match &self.source {
+            Source::Ebpf(ebpf) => ebpf.left_out_below_ns(),
+            Source::Threads => self.pace.highest_ns,
+        };
         Losses {
+            left_out_below_ns,
             lost_records: ring,
             missed_switches: self.missed_switches,
             lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
