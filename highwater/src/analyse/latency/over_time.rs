@@ -30,7 +30,7 @@ pub struct OverTime {
     pub step_s: f64,
     /// Requests of each short stretch by their class.
     pub columns: Vec<BTreeMap<i32, u64>>,
-    /// Of all requests: (1 - quantile, latency in ns), the first below one half, the last 0 with the longest.
+    /// Of all requests: (1 - quantile, latency in ns), from the median on; the last is 0 with the longest.
     pub quantiles: Vec<(f64, u64)>,
     pub requests: u64,
 }
@@ -112,7 +112,7 @@ fn quantiles(sum: &Histogram<u64>) -> Vec<(f64, u64)> {
     }
     let at = |step: u32| 0.5_f64.powf(f64::from(step) / f64::from(STEPS_PER_HALF));
     let is_told = |rest: &f64| *rest * sum.len() as f64 >= 1.0;
-    let mut rests: Vec<f64> = (1..).map(at).take_while(is_told).collect();
+    let mut rests: Vec<f64> = (STEPS_PER_HALF..).map(at).take_while(is_told).collect();
     rests.extend(NINES.iter().copied().filter(is_told));
     rests.sort_by(|a, b| b.total_cmp(a));
     rests.dedup();

@@ -1,8 +1,7 @@
 //! Pauses of an arm: stretches in which requests waited and no session was answered, and whether they come at a period.
 //!
-//! A load program that prints its pauses gives them to the microsecond. Of one that prints histograms only, an interval
-//! with a request over [`PAUSE_NS`] counts as one, those next to each other as one; then neither lengths nor periods are
-//! finer than the interval.
+//! A load program that prints its pauses gives them to the microsecond. Of one that prints histograms only, each
+//! interval with a request over [`PAUSE_NS`] counts; then neither lengths nor periods are finer than the interval.
 
 use std::time::Duration;
 
@@ -17,6 +16,9 @@ use crate::record::run::Run;
 /// at a period are of one length, while a busy machine adds others of any length.
 const BANDS_MS: [f64; 8] = [1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 20.0, 50.0];
 
+/// Slow intervals say something of a period when they are at most one in so many.
+const SPARSE: usize = 4;
+
 /// What the pauses of an arm have in common.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ArmPauses {
@@ -30,6 +32,8 @@ pub struct ArmPauses {
     pub watched_s: f64,
     /// Times are those of pauses, not of intervals with slow requests.
     pub is_exact: bool,
+    /// Recorded intervals of all processes.
+    pub intervals: usize,
     pub rhythm: Option<Rhythm>,
     /// Of those that keep the rhythm, the median length.
     pub rhythm_length_s: f64,
@@ -65,7 +69,12 @@ pub fn arm_pauses(run: &Run, arm: &str, after: Duration) -> Option<ArmPauses> {
     };
     let mut lengths: Vec<f64> = replicas.iter().flatten().map(|p| p.length_s).collect();
     lengths.sort_by(f64::total_cmp);
-    let (rhythm, rhythm_length_s) = best_rhythm(&replicas, is_exact);
+    let intervals_all: usize = rows.iter().map(Vec::len).sum();
+    // Intervals next to each other have the interval's own period.
+    let (rhythm, rhythm_length_s) = match is_exact || lengths.len() * SPARSE <= intervals_all {
+        true => best_rhythm(&replicas, is_exact),
+        false => (None, 0.0),
+    };
     Some(ArmPauses {
         count: lengths.len(),
         per_minute: lengths.len() as f64 * 60.0 / all_s,
@@ -73,6 +82,7 @@ pub fn arm_pauses(run: &Run, arm: &str, after: Duration) -> Option<ArmPauses> {
         longest_s: lengths.last().copied().unwrap_or(0.0),
         watched_s: watched.into_iter().fold(0.0, f64::max),
         is_exact,
+        intervals: intervals_all,
         rhythm,
         rhythm_length_s,
     })
@@ -100,28 +110,16 @@ fn joined(run: &Run, rows: &[&HistogramRow]) -> Vec<Pause> {
     joined.into_iter().map(pause).collect()
 }
 
-/// Intervals with a slow request, neighbours joined.
+/// Intervals with a slow request.
 fn intervals(run: &Run, rows: &[&HistogramRow]) -> Vec<Pause> {
-    let mut found: Vec<(Pause, f64)> = Vec::new();
-    for row in rows {
-        let Ok(one) = parse_histogram(&row.histogram) else {
-            continue;
-        };
-        if one.is_empty() || one.max() < PAUSE_NS {
-            continue;
-        }
-        let start_s = seconds_between(run.begun, row.start);
-        let end_s = seconds_between(run.begun, row.end);
-        let length_s = one.max() as f64 / 1e9;
-        match found.last_mut() {
-            Some((last, last_end)) if start_s <= *last_end + 1e-6 => {
-                last.length_s = last.length_s.max(length_s);
-                *last_end = end_s;
-            }
-            _ => found.push((Pause { start_s, length_s }, end_s)),
-        }
-    }
-    found.into_iter().map(|(pause, _)| pause).collect()
+    let slow = |row: &&HistogramRow| {
+        let one = parse_histogram(&row.histogram).ok()?;
+        (!one.is_empty() && one.max() >= PAUSE_NS).then(|| Pause {
+            start_s: seconds_between(run.begun, row.start),
+            length_s: one.max() as f64 / 1e9,
+        })
+    };
+    rows.iter().filter_map(slow).collect()
 }
 
 /// The period that most pauses keep, among all of them and among those of each band of lengths.

@@ -80,33 +80,49 @@ pub fn pause_words(pauses: &ArmPauses) -> String {
     let watched = written::seconds(pauses.watched_s);
     if pauses.count == 0 {
         return format!(
-            "none in {watched} a process: a period of up to {watched} is excluded, a longer one is not"
+            "No pause in {watched} a process: a period of up to {watched} is excluded, a longer one is not."
         );
     }
-    let ms = |s: f64| written::nanoseconds(s * 1e9);
-    let all = format!(
-        "{} a minute and process, half of them up to {}, longest {}",
-        written::digits(pauses.per_minute),
-        ms(pauses.length_s),
-        ms(pauses.longest_s)
-    );
-    match &pauses.rhythm {
-        Some(found) => {
-            let length = match pauses.is_exact {
-                true => format!("{} long, ", ms(pauses.rhythm_length_s)),
-                false => String::new(),
-            };
-            format!(
-                "{all}; {length}every {} ({} to {}) in {} of {} gaps",
-                seconds(found.period_s),
-                seconds(found.lo_s),
-                seconds(found.hi_s),
-                found.kept,
-                found.gaps
-            )
-        }
-        None => format!("{all}; no period of up to {watched} shows"),
-    }
+    let all = match pauses.is_exact {
+        true => format!(
+            "{} pauses a minute and process, half of them up to {}, the longest {}",
+            written::digits(pauses.per_minute),
+            ms(pauses.length_s),
+            ms(pauses.longest_s)
+        ),
+        false => format!(
+            "{} of {} recorded intervals have a request of 1 ms or more, the longest {}",
+            pauses.count,
+            pauses.intervals,
+            ms(pauses.longest_s)
+        ),
+    };
+    format!("{all}; {}.", rhythm_words(pauses, &watched))
+}
+
+fn rhythm_words(pauses: &ArmPauses, watched: &str) -> String {
+    let Some(found) = &pauses.rhythm else {
+        return match pauses.is_exact {
+            true => format!("no period of up to {watched} shows"),
+            false => "the load prints no pauses, and a period does not show".to_owned(),
+        };
+    };
+    let length = match pauses.is_exact {
+        true => format!("those of {} come ", ms(pauses.rhythm_length_s)),
+        false => String::new(),
+    };
+    format!(
+        "{length}every {} ({} to {}) in {} of {} gaps",
+        seconds(found.period_s),
+        seconds(found.lo_s),
+        seconds(found.hi_s),
+        found.kept,
+        found.gaps
+    )
+}
+
+fn ms(s: f64) -> String {
+    written::nanoseconds(s * 1e9)
 }
 
 /// Periods of seconds have decimals, long ones do not.

@@ -48,8 +48,10 @@ function drawHeat(canvas, line, range) {
   const context = canvas.getContext("2d");
   context.scale(ratio, ratio);
   const plot = { left: HEAT_LEFT, width: width - HEAT_LEFT - 1, height: height - HEAT_FOOT };
-  const x = (t) => plot.left + (plot.width * t) / DATA.took_s;
-  const y = (at) => plot.height * (1 - (at - range.low) / (range.high - range.low));
+  // Whole pixels of the screen, so that no seam shows between neighbours.
+  const whole = (place) => Math.round(place * ratio) / ratio;
+  const x = (t) => whole(plot.left + (plot.width * t) / DATA.took_s);
+  const y = (at) => whole(plot.height * (1 - (at - range.low) / (range.high - range.low)));
   context.fillStyle = palette.panel;
   context.fillRect(plot.left, 0, plot.width, plot.height);
   line.columns.forEach((column, index) => {
@@ -60,8 +62,7 @@ function drawHeat(canvas, line, range) {
     for (let at = 0; at < column.length; at += 2) {
       const top = y(column[at] + 1);
       context.fillStyle = heatColour(column[at + 1] / all);
-      // Half a pixel over, so that no seam shows between neighbours.
-      context.fillRect(from, top, to - from + 0.5, y(column[at]) - top + 0.5);
+      context.fillRect(from, top, to - from, y(column[at]) - top);
     }
   });
   heatAxes(context, plot, range, x, y);
@@ -143,7 +144,7 @@ function buildHeat() {
       { class: "map" },
       element("h4", {}, swatch(arm), element("span", {}, arm.name)),
       canvas,
-      element("p", {}, line.pauses ? "Pauses: " + line.pauses + "." : ""),
+      element("p", {}, line.pauses || ""),
     );
     canvas.addEventListener("pointermove", (event) =>
       tellHeat(canvas, line, range, event, readout),

@@ -38,13 +38,17 @@ function percentileFrame(width) {
 
 function percentileAxes(frame, made) {
   const bottom = frame.height - frame.foot;
-  for (let decade = Math.ceil(frame.low); decade <= frame.high; decade++) {
-    const y = frame.y(10 ** decade);
-    made.append(
-      svg("line", { class: "guide", x1: frame.left, x2: frame.width - frame.space, y1: y, y2: y }),
-      svg("text", { x: frame.left - 8, y: y + 4, "text-anchor": "end" }, span(10 ** (decade - 3))),
-    );
-  }
+  const between = frame.high - frame.low < 3.5 ? [1, 2, 5] : [1];
+  for (let decade = Math.floor(frame.low); decade <= frame.high; decade++)
+    for (const part of between) {
+      const us = part * 10 ** decade,
+        y = frame.y(us);
+      if (Math.log10(us) < frame.low || Math.log10(us) > frame.high) continue;
+      made.append(
+        svg("line", { class: "guide", x1: frame.left, x2: frame.width - frame.space, y1: y, y2: y }),
+        svg("text", { x: frame.left - 8, y: y + 4, "text-anchor": "end" }, span(us / 1000)),
+      );
+    }
   const ticks = [[frame.from, "50 %"]];
   for (let nines = 1; nines <= frame.to && nines < NINES.length; nines++)
     ticks.push([nines, NINES[nines]]);
@@ -95,7 +99,7 @@ function percentileChart(frame) {
     const arm = ARMS[line.arm];
     const points = line.quantiles.map(
       ([rest, us]) =>
-        frame.x(Math.max(rarity(rest, line.requests), frame.from)).toFixed(1) +
+        frame.x(rarity(rest, line.requests)).toFixed(1) +
         "," +
         frame.y(us).toFixed(1),
     );
