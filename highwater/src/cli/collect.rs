@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::getppid;
+use rustix::process::{Pid, getppid};
 
 use super::exit;
 use super::explain::series::HeapSeries;
@@ -30,6 +30,15 @@ pub struct CollectArgs {
     /// The run folder
     #[arg(long = "run", value_name = "FOLDER")]
     pub folder: PathBuf,
+
+    /// Its parent; told and not asked for, since it may be gone before the first question
+    #[arg(long, value_name = "PID")]
+    pub supervisor: i32,
+}
+
+/// Whether the process that started this one lives.
+pub(super) fn is_supervised(supervisor: i32) -> bool {
+    Pid::as_raw(getppid()) == supervisor
 }
 
 pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
@@ -42,10 +51,9 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
         .remote
         .is_some()
     {
-        return super::gather::run(&folder, &stop);
+        return super::gather::run(&folder, args.supervisor, &stop);
     }
     let mut collector = Collector::open(&folder)?;
-    let supervisor = getppid();
     loop {
         collector.look()?;
         let next = collector.next_look();
@@ -54,7 +62,7 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
                 collector.look()?;
                 return Ok(exit::DONE);
             }
-            if getppid() != supervisor {
+            if !is_supervised(args.supervisor) {
                 return collector.supervisor_died(&folder);
             }
             let soon = TimeNs(collector.clock.now().0 + NOTICE.as_nanos() as i64);
