@@ -4,9 +4,11 @@
 
 mod dice;
 pub mod judged;
+mod pausing;
 mod plans;
 
 pub use dice::Dice;
+pub use pausing::{PERIOD_S, pausing};
 pub use plans::{HOSTILE, fleet, hostile, relay};
 
 use std::collections::BTreeMap;

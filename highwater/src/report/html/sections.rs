@@ -116,6 +116,8 @@ pub fn charts(report: &Report) -> Markup {
             }
             @if !charts.latency.is_empty() {
                 (figure("latency", "Latency", LATENCY, numbers::latency(report)))
+                (figure("percentiles", "Latency by percentile", PERCENTILES, numbers::percentiles(report)))
+                (figure("heat", "Every request", HEAT, numbers::heat(report)))
             }
         }
     }
@@ -123,6 +125,11 @@ pub fn charts(report: &Report) -> Markup {
 
 const DOTS: &str = "One dot per process, a bar at the mean of its arm.";
 const LATENCY: &str = "Quantiles of all requests of an arm in each stretch; logarithmic.";
+
+const PERCENTILES: &str = "Of all requests of an arm, the start of the run included; both axes \
+     logarithmic. Lines end at the longest request.";
+const HEAT: &str = "Requests by time and latency, all processes of an arm together: the darker, the \
+     larger their share of that moment. A stripe that returns is a pause that returns.";
 
 fn figure(id: &str, title: &str, caption: &str, numbers: Markup) -> Markup {
     html! {
