@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::account::{Account, Part, account};
 use super::areas::{Class, Range, Remembered};
 use super::growth::{Growth, growth, window_start};
-use super::sites::{ByStack, Outstanding, SiteGrowth, outstanding, site_growth};
+use super::sites::{
+    ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
+};
 use crate::observe::heap::HeapLook;
 
 /// Moments that are kept; when there are more, every other one goes.
@@ -130,7 +132,36 @@ impl History {
         let Some(probe) = &look.probe else {
             return Vec::new();
         };
-        site_growth(&before.outstanding, before.time_ns, probe, look.time_ns)
+        let mut growths = site_growth(&before.outstanding, before.time_ns, probe, look.time_ns);
+        let turning = growths.iter_mut().filter(|growth| growth.turns_over());
+        turning.for_each(|growth| self.steady(growth, window, look));
+        growths
+    }
+
+    /// Takes the growth of a site at which most comes and goes from all looks of the window.
+    fn steady(&self, growth: &mut SiteGrowth, window: Window, look: &HeapLook) {
+        let Some(probe) = &look.probe else { return };
+        let moments = &self.moments[window.from..=window.to];
+        let at = |moment: &Moment| {
+            moment
+                .outstanding
+                .get(&growth.stack)
+                .map_or(0.0, |sum| sum.bytes)
+        };
+        let levels: Vec<f64> = moments.iter().map(at).collect();
+        let since_ns = moments[0].time_ns;
+        let observed_ns = look.time_ns.saturating_sub(since_ns);
+        let look_s = observed_ns as f64 / 1e9 / moments.len() as f64;
+        let until_ns = since_ns + observed_ns / 4 * 3;
+        let stays = stays(probe, growth.stack, since_ns, until_ns);
+        steady(growth, &levels, look_s, &stays);
+    }
+
+    /// Growth of the live heap over a window, by the same levels as the sites'.
+    pub fn live_growth(&self, window: Window) -> f64 {
+        let moments = &self.moments[window.from..=window.to];
+        let levels: Vec<f64> = moments.iter().map(|moment| moment.account.live).collect();
+        level_growth(&levels)
     }
 
     /// Growth of sites between two moments of the past: less is known of those than of the last look.

@@ -60,16 +60,10 @@ pub fn rank(
             .push((growth.clone(), shown));
     }
     let mut sites: Vec<Site> = by_name.into_values().map(join).collect();
-    let certain: f64 = sites
-        .iter()
-        .filter(|s| s.growth.grows())
-        .map(|s| s.growth.grown_bytes)
-        .sum();
-    let all = certain.max(whole(&sites, total_growth));
-    for site in sites
-        .iter_mut()
-        .filter(|site| site.growth.grows() && all > 0.0)
-    {
+    let turning = sites.iter().filter(|site| site.growth.turns_over()).count();
+    let grows = |site: &Site| site.growth.grows_among(turning);
+    let all = whole(&sites, grows, total_growth);
+    for site in sites.iter_mut().filter(|site| grows(site) && all > 0.0) {
         site.share_of_growth = site.growth.grown_bytes / all;
     }
     sites.sort_by(|a, b| {
@@ -81,17 +75,15 @@ pub fn rank(
     sites
 }
 
-/// What the shares are of. The errors of a site and of the sum over all sites are nearly the same error, so a share
-/// of the sampled growth is far more exact than one of the counted growth: a leak of 15.9 MiB by counters and
-/// 10.6 (2.8) by 73 samples, all at one site, is not "67 % there". Counters that say more than chance explains
-/// know of growth that no sample has seen.
-fn whole(sites: &[Site], counted: f64) -> f64 {
-    let sampled: f64 = sites.iter().map(|site| site.growth.grown_bytes).sum();
-    let variance: f64 = sites
-        .iter()
-        .map(|site| site.growth.grown_error.powi(2))
-        .sum();
-    match (counted - sampled).abs() <= CHANCE_ERRORS * variance.sqrt() {
+/// What the shares are of: the growth of the sites that grow for certain, unless the counters know of more than
+/// chance explains. A site's samples and their sum have the same error, so a share of the sampled growth is far
+/// more exact than one of the counted growth: a leak of 15.9 MiB by counters and 10.6 (2.8) by 73 samples, all at
+/// one site, is not "67 % there".
+fn whole(sites: &[Site], grows: impl Fn(&Site) -> bool, counted: f64) -> f64 {
+    let growing = || sites.iter().filter(|site| grows(site));
+    let sampled: f64 = growing().map(|site| site.growth.grown_bytes).sum();
+    let variance: f64 = growing().map(|site| site.growth.grown_error.powi(2)).sum();
+    match counted - sampled <= CHANCE_ERRORS * variance.sqrt() {
         true => sampled,
         false => counted,
     }

@@ -11,6 +11,9 @@ use crate::observe::heap::probe::{Block, ProbeLook};
 /// 95 % of a normal distribution.
 const Z95: f64 = 1.96;
 
+/// Freed share from which a site's level is taken over many looks.
+const TURNS_OVER: f64 = 0.5;
+
 /// Outstanding bytes of one stack at one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outstanding {
@@ -78,6 +81,20 @@ impl SiteGrowth {
         self.grown_bytes > 0.0 && self.grown_bytes > Z95 * self.grown_error
     }
 
+    /// The same beside so many sites at which most comes and goes: each of those is a further chance that one
+    /// swings up by more than [`Z95`] of its errors just at the last look. A site from which nothing is freed has
+    /// no such chance, its samples only add up.
+    pub fn grows_among(&self, turning: usize) -> bool {
+        let chances = if self.turns_over() { turning.max(1) } else { 1 };
+        let errors = (Z95 * Z95 + 2.0 * (chances as f64).ln()).sqrt();
+        self.grown_bytes > 0.0 && self.grown_bytes > errors * self.grown_error
+    }
+
+    /// Most of what is allocated here is freed again.
+    pub fn turns_over(&self) -> bool {
+        self.freed_share() > TURNS_OVER
+    }
+
     /// Share of what was allocated here that has been freed again.
     pub fn freed_share(&self) -> f64 {
         if self.allocated_bytes > 0.0 {
@@ -110,19 +127,12 @@ pub fn site_growth(
         }
         let old = before.get(&stack).copied().unwrap_or_default();
         let grown = sum.bytes - old.bytes;
-        // What was freed of the old samples varies as well; blocks that stayed cancel out.
-        let gone = (old.bytes + fresh.bytes - sum.bytes).max(0.0);
-        let gone_share = if old.bytes > 0.0 {
-            (gone / old.bytes).min(1.0)
-        } else {
-            0.0
-        };
         let site = now.stacks.get(&stack);
         SiteGrowth {
             stack,
             now: sum,
             grown_bytes: grown,
-            grown_error: (fresh.variance + gone_share * old.variance).sqrt(),
+            grown_error: (fresh.variance + changed(&old, &sum, &fresh)).sqrt(),
             allocated_bytes: site.map_or(0.0, |site| site.allocated_bytes as f64),
             freed_bytes: site.map_or(0.0, |site| site.freed_bytes as f64),
             freed_samples: site.map_or(0, |site| site.freed_samples),
@@ -131,6 +141,68 @@ pub fn site_growth(
         }
     };
     by_stack.into_iter().map(growth).collect()
+}
+
+/// Variance of what became of the blocks that were old already. Those that stayed cancel out; what was freed of
+/// them varies, and so does what was thinned, whose rest stands for more.
+fn changed(old: &Outstanding, now: &Outstanding, fresh: &Outstanding) -> f64 {
+    let stayed = now.bytes - fresh.bytes;
+    let gone_share = match old.bytes > 0.0 {
+        true => (1.0 - stayed / old.bytes).clamp(0.0, 1.0),
+        false => 0.0,
+    };
+    let thinned = now.variance - fresh.variance - (1.0 - gone_share) * old.variance;
+    gone_share * old.variance + thinned.max(0.0)
+}
+
+/// The growth of a site at which most comes and goes, from the outstanding bytes at each look of the window: its level
+/// over the last quarter against the first. At each look other blocks are live, so the levels are far more
+/// exact than two looks; `look_s` is from one to the next. What stays for longer than a quarter counts with
+/// the error of its own samples.
+pub fn steady(growth: &mut SiteGrowth, levels: &[f64], look_s: f64, stays: &Outstanding) {
+    let quarter = levels.len() / 4;
+    if quarter < 2 {
+        return;
+    }
+    let independent = (look_s / growth.ages.median_s.max(1e-9)).min(1.0) * quarter as f64;
+    let (first, last) = (&levels[..quarter], &levels[levels.len() - quarter..]);
+    let whole = levels.len() as f64 / (levels.len() - quarter) as f64;
+    let variance = (scatter(first) + scatter(last)) / independent.max(1.0);
+    growth.grown_bytes = (mean(last) - mean(first)) * whole;
+    growth.grown_error = (variance * whole * whole + stays.variance).sqrt();
+}
+
+/// The level of a series over its last quarter less that over the first, for the whole of it; bytes.
+pub fn level_growth(levels: &[f64]) -> f64 {
+    let quarter = (levels.len() / 4).max(1);
+    let whole = levels.len() as f64 / (levels.len() - quarter).max(1) as f64;
+    (mean(&levels[levels.len() - quarter..]) - mean(&levels[..quarter])) * whole
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+/// Variance within a stretch.
+fn scatter(values: &[f64]) -> f64 {
+    let middle = mean(values);
+    let squares = values
+        .iter()
+        .map(|value| (value - middle).powi(2))
+        .sum::<f64>();
+    squares / values.len().saturating_sub(1).max(1) as f64
+}
+
+/// What of a site's blocks came since `since_ns` and is older than `age_ns` now.
+pub fn stays(now: &ProbeLook, stack: u64, since_ns: u64, until_ns: u64) -> Outstanding {
+    let mut sum = Outstanding::default();
+    let of_site =
+        |block: &&Block| block.stack == stack && (since_ns..until_ns).contains(&block.time_ns);
+    now.blocks
+        .iter()
+        .filter(of_site)
+        .for_each(|block| add(&mut sum, block));
+    sum
 }
 
 fn ages(blocks: &[&Block], now_ns: u64) -> Ages {
