@@ -193,6 +193,7 @@ impl History {
                 now: Outstanding {
                     bytes,
                     variance: 0.0,
+                    third: 0.0,
                     blocks: 1.0,
                     samples: 1000,
                 },

@@ -133,6 +133,7 @@ fn added(a: Outstanding, b: Outstanding) -> Outstanding {
     Outstanding {
         bytes: a.bytes + b.bytes,
         variance: a.variance + b.variance,
+        third: a.third + b.third,
         blocks: a.blocks + b.blocks,
         samples: a.samples + b.samples,
     }
@@ -146,6 +147,7 @@ mod tests {
         let now = Outstanding {
             bytes,
             variance: 1.0,
+            third: 0.0,
             blocks: 1.0,
             samples: 50,
         };
