@@ -61,7 +61,12 @@ pub fn rank(
     }
     let mut sites: Vec<Site> = by_name.into_values().map(join).collect();
     let turning = sites.iter().filter(|site| site.growth.turns_over()).count();
-    let grows = |site: &Site| site.growth.grows_among(turning);
+    let is_certain = |site: &Site| site.growth.grows_among(turning);
+    // When none grows for certain, and the counters say that there is growth, the likely ones have it.
+    let lenient = !sites.iter().any(is_certain);
+    let is_likely =
+        |site: &Site| site.growth.grows() && total_growth > 0.5 * site.growth.grown_bytes;
+    let grows = |site: &Site| is_certain(site) || lenient && is_likely(site);
     let all = whole(&sites, grows, total_growth);
     for site in sites.iter_mut().filter(|site| grows(site) && all > 0.0) {
         site.share_of_growth = site.growth.grown_bytes / all;
@@ -83,14 +88,19 @@ fn whole(sites: &[Site], grows: impl Fn(&Site) -> bool, counted: f64) -> f64 {
     let growing = || sites.iter().filter(|site| grows(site));
     let sampled: f64 = growing().map(|site| site.growth.grown_bytes).sum();
     let variance: f64 = growing().map(|site| site.growth.grown_error.powi(2)).sum();
-    match counted - sampled <= CHANCE_ERRORS * variance.sqrt() {
+    // Too few samples have too small a variance as well: that of what is counted is what they are held against.
+    let expected = match sampled > 0.0 {
+        true => variance * (counted / sampled).max(1.0),
+        false => 0.0,
+    };
+    match counted - sampled <= CHANCE_ERRORS * expected.sqrt() {
         true => sampled,
         false => counted,
     }
 }
 
 /// Standard errors within which samples and counters say the same.
-const CHANCE_ERRORS: f64 = 2.5;
+const CHANCE_ERRORS: f64 = 3.0;
 
 fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
     stacks.sort_by(|a, b| b.0.grown_bytes.total_cmp(&a.0.grown_bytes));

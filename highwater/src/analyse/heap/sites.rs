@@ -14,6 +14,9 @@ const Z95: f64 = 1.96;
 /// Freed share from which a site's level is taken over many looks.
 const TURNS_OVER: f64 = 0.5;
 
+/// Standard errors by which such a level must have risen: one site in 400 does so by chance with as few looks.
+const TURNING_ERRORS: f64 = 3.0;
+
 /// Outstanding bytes of one stack at one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outstanding {
@@ -98,13 +101,13 @@ impl SiteGrowth {
         self.grown_bytes > 0.0 && self.grown_bytes > Z95 * self.grown_error
     }
 
-    /// The same beside so many sites at which most comes and goes: each of those is a further chance that one
-    /// swings up by more than [`Z95`] of its errors just at the last look. A site from which nothing is freed has
-    /// no such chance, its samples only add up.
+    /// Grows so that it may be said beside so many sites at which most comes and goes: each of those is a chance
+    /// that one swings up just then, and its error is itself known from few looks only. A site from which
+    /// nothing is freed has no such chance, its samples only add up.
     pub fn grows_among(&self, turning: usize) -> bool {
-        let chances = if self.turns_over() { turning.max(1) } else { 1 };
-        let errors = (Z95 * Z95 + 2.0 * (chances as f64).ln()).sqrt();
-        self.grown_bytes > 0.0 && self.grown_bytes > errors * self.grown_error
+        let chances = (turning.max(1) as f64).ln();
+        let errors = (TURNING_ERRORS * TURNING_ERRORS + 2.0 * chances).sqrt();
+        self.grows() && (!self.turns_over() || self.grown_bytes > errors * self.grown_error)
     }
 
     /// Most of what is allocated here is freed again.
