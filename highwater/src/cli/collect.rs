@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::getppid;
+use rustix::process::{Pid, getppid};
 
 use super::exit;
 use super::explain::series::HeapSeries;
+use super::stalls::series::{self, StallSeries};
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
 use crate::observe::look::{Event, EventKind, ProcessId, TimeNs};
@@ -30,6 +31,15 @@ pub struct CollectArgs {
     /// The run folder
     #[arg(long = "run", value_name = "FOLDER")]
     pub folder: PathBuf,
+
+    /// Its parent; told and not asked for, since it may be gone before the first question
+    #[arg(long, value_name = "PID")]
+    pub supervisor: i32,
+}
+
+/// Whether the process that started this one lives.
+pub(super) fn is_supervised(supervisor: i32) -> bool {
+    Pid::as_raw(getppid()) == supervisor
 }
 
 pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
@@ -42,19 +52,21 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
         .remote
         .is_some()
     {
-        return super::gather::run(&folder, &stop);
+        return super::gather::run(&folder, args.supervisor, &stop);
     }
     let mut collector = Collector::open(&folder)?;
-    let supervisor = getppid();
     loop {
         collector.look()?;
         let next = collector.next_look();
         while collector.clock.now() < next {
             if stop.load(Ordering::Relaxed) {
+                if let Some(stalls) = &mut collector.stalls {
+                    stalls.finish();
+                }
                 collector.look()?;
                 return Ok(exit::DONE);
             }
-            if getppid() != supervisor {
+            if !is_supervised(args.supervisor) {
                 return collector.supervisor_died(&folder);
             }
             let soon = TimeNs(collector.clock.now().0 + NOTICE.as_nanos() as i64);
@@ -74,6 +86,8 @@ struct Collector {
     full: bool,
     /// The probe's account, when the experiment wants it.
     heap: Option<HeapSeries>,
+    /// The same of its stalls.
+    stalls: Option<StallSeries>,
 }
 
 impl Collector {
@@ -87,6 +101,10 @@ impl Collector {
         for (process, carried) in carried(&reader)? {
             observer.carry(process, carried);
         }
+        let stalls = match experiment.stalls {
+            true => Some(StallSeries::new(reader.latest(&series::names())?)),
+            false => None,
+        };
         Ok(Collector {
             recorder,
             reader,
@@ -98,6 +116,7 @@ impl Collector {
             heap: experiment
                 .probe
                 .then(|| HeapSeries::new(ProcRoot::default())),
+            stalls,
         })
     }
 
@@ -107,6 +126,9 @@ impl Collector {
         let mut look = self.observer.look(self.clock.now(), &targets);
         if let Some(heap) = &mut self.heap {
             heap.add(&mut look, &targets);
+        }
+        if let Some(stalls) = &mut self.stalls {
+            stalls.add(&mut look, &targets);
         }
         match self.recorder.look(&look) {
             Ok(()) => self.full = false,

@@ -32,106 +32,63 @@ fn calls_that_mean_nothing() {
     let call = |more: &[&'static str]| [&["adopt"], more].concat();
     let with_unit = |more: &[&'static str]| [&call(more)[..], &unit].concat();
     let odd = odd_run();
-    let of_odd = |arm: &'static str| ["adopt", arm, "--run", &odd, "--unit", "svc@*.service"];
-    refused(&stage, &call(&["bump"]), 2, "--unit <UNIT>");
-    refused(&stage, &call(&[]), 2, "ARM");
-    refused(
-        &stage,
-        &with_unit(&["bmup"]),
-        2,
-        "has no arm `bmup`; did you mean bump?; its arms are plain, bump",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--run", "nope"]),
-        4,
-        "no record here",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--pause", "10"]),
-        2,
-        "--pause:",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--health", "ping"]),
-        2,
-        "`ping` is no health check",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--health", "tcp:127.0.0.1:{port}"]),
-        2,
-        "{port} stands for nothing",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--env", "A"]),
-        2,
-        "write NAME=VALUE",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--env", "LD_PRELOAD=/x"]),
-        2,
-        "sets LD_PRELOAD itself",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--library-folder", "/a b"]),
-        2,
-        "without spaces",
-    );
-    refused(
-        &stage,
-        &with_unit(&["bump", "--library", "/bin/true"]),
-        2,
-        "is not the library that was measured",
-    );
-    refused(
-        &stage,
-        &call(&["bump", "--unit", "a/b"]),
-        2,
-        "is no name of a unit",
-    );
-    refused(
-        &stage,
-        &call(&["bump", "--unit", "x.socket"]),
-        2,
-        "is a socket",
-    );
-    refused(
-        &stage,
-        &of_odd("other-command"),
-        2,
-        "does not rewrite ExecStart",
-    );
-    refused(&stage, &of_odd("tokened"), 2, "--env NAME=VALUE");
-    refused(
-        &stage,
-        &of_odd("placed"),
-        2,
-        "give its value with --env PLACE=VALUE",
-    );
-    refused(
-        &stage,
-        &with_unit(&["plain"]),
-        4,
-        "there is nothing to adopt",
-    );
-    refused(
-        &stage,
-        &["revert", "nope", "--yes"],
-        2,
-        "no rollout `nope` is in force here; in force: none",
-    );
-    refused(
-        &stage,
-        &call(&["--resume", "--yes"]),
-        4,
-        "no rollout was interrupted here",
-    );
+    let of_odd = |arm| vec!["adopt", arm, "--run", &odd, "--unit", "svc@*.service"];
+    let calls = [
+        (call(&["bump"]), 2, "--unit <UNIT>"),
+        (call(&[]), 2, "ARM"),
+        (
+            with_unit(&["bmup"]),
+            2,
+            "has no arm `bmup`; did you mean bump?; its arms are plain, bump",
+        ),
+        (with_unit(&["bump", "--run", "nope"]), 4, "no record here"),
+        (with_unit(&["bump", "--pause", "10"]), 2, "--pause:"),
+        (
+            with_unit(&["bump", "--health", "ping"]),
+            2,
+            "`ping` is no health check",
+        ),
+        (
+            with_unit(&["bump", "--health", "tcp:127.0.0.1:{port}"]),
+            2,
+            "{port} stands for nothing",
+        ),
+        (with_unit(&["bump", "--env", "A"]), 2, "write NAME=VALUE"),
+        (
+            with_unit(&["bump", "--env", "LD_PRELOAD=/x"]),
+            2,
+            "sets LD_PRELOAD itself",
+        ),
+        (
+            with_unit(&["bump", "--library-folder", "/a b"]),
+            2,
+            "without spaces",
+        ),
+        (
+            with_unit(&["bump", "--library", "/bin/true"]),
+            2,
+            "is not the library that was measured",
+        ),
+        (call(&["bump", "--unit", "a/b"]), 2, "is no name of a unit"),
+        (call(&["bump", "--unit", "x.socket"]), 2, "is a socket"),
+        (of_odd("other-command"), 2, "does not rewrite ExecStart"),
+        (of_odd("tokened"), 2, "--env NAME=VALUE"),
+        (of_odd("placed"), 2, "give its value with --env PLACE=VALUE"),
+        (with_unit(&["plain"]), 4, "there is nothing to adopt"),
+        (
+            vec!["revert", "nope", "--yes"],
+            2,
+            "no rollout `nope` is in force here; in force: none",
+        ),
+        (
+            call(&["--resume", "--yes"]),
+            4,
+            "no rollout was interrupted here",
+        ),
+    ];
+    for (arguments, code, words) in calls {
+        refused(&stage, &arguments, code, words);
+    }
 }
 
 #[test]
@@ -140,41 +97,29 @@ fn units_that_cannot_adopt() {
         return;
     }
     let stage = Stage::new(2);
-    let adopt = |unit: &'static str| ["adopt", "bump", "--unit", unit, "--yes"];
-    refused(&stage, &adopt("nope"), 4, "there is no unit nope.service");
-    refused(
-        &stage,
-        &adopt("nope@*.service"),
-        4,
-        "no unit that matches nope@*.service runs",
-    );
-    stage.unit("masked.service", "");
+    for name in ["masked", "stopped", "chroot", "edited"] {
+        stage.unit(&format!("{name}.service"), "");
+    }
     stage.set("masked.service", "load", "masked");
-    refused(&stage, &adopt("masked"), 4, "masked.service is masked");
-    stage.unit("stopped.service", "");
     stage.systemctl(&["stop", "stopped.service"]);
-    refused(
-        &stage,
-        &adopt("stopped"),
-        4,
-        "stopped.service does not run (inactive)",
-    );
-    stage.unit("chroot.service", "");
     stage.set("chroot.service", "more", "RootDirectory=/srv/x\n");
-    refused(
-        &stage,
-        &adopt("chroot"),
-        4,
-        "a file system of its own (/srv/x)",
-    );
-    stage.unit("edited.service", "");
     stage.set("edited.service", "more", "NeedDaemonReload=yes\n");
-    refused(
-        &stage,
-        &adopt("edited"),
-        4,
-        "was changed on disk and systemd has not read it",
-    );
+    let units = [
+        ("nope", "there is no unit nope.service"),
+        ("nope@*.service", "no unit that matches nope@*.service runs"),
+        ("masked", "masked.service is masked"),
+        ("stopped", "stopped.service does not run (inactive)"),
+        ("chroot", "a file system of its own (/srv/x)"),
+        ("edited", "was changed on disk and systemd has not read it"),
+    ];
+    for (unit, words) in units {
+        refused(
+            &stage,
+            &["adopt", "bump", "--unit", unit, "--yes"],
+            4,
+            words,
+        );
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::stage::{Stage, is_root, measured};
+use crate::stage::{Stage, adopt_call, is_root, measured};
 
 #[test]
 fn a_dry_run_prints_everything_and_changes_nothing() {
@@ -162,18 +162,9 @@ fn a_template_is_adopted_by_all_of_its_instances_with_one_file() {
     }
     let stage = Stage::new(2);
     let before = stage.tree();
-    let words = [
-        "adopt",
-        "bump",
-        "--unit",
-        "svc@.service",
-        "--pause",
-        "0s",
-        "--settle",
-        "0s",
-        "--yes",
-    ];
-    assert_eq!(stage.highwater(&words).code, 0);
+    let words = adopt_call("bump", "svc@.service", "0s");
+    let said = stage.highwater(&[&words[..], &["--yes"]].concat());
+    assert_eq!(said.code, 0);
     assert!(
         stage
             .path("etc/systemd/system/svc@.service.d/highwater.conf")
@@ -194,20 +185,8 @@ fn rollouts_build_on_each_other_and_go_back_one_by_one() {
     assert_eq!(stage.adopt(&["--yes"]).code, 0);
     let first = stage.tree();
     let odd = crate::stage::odd_run();
-    let words = [
-        "adopt",
-        "tuned",
-        "--run",
-        &odd,
-        "--unit",
-        "svc@*.service",
-        "--pause",
-        "0s",
-        "--settle",
-        "0s",
-        "--yes",
-    ];
-    let said = stage.highwater(&words);
+    let words = adopt_call("tuned", "svc@*.service", "0s");
+    let said = stage.highwater(&[&words[..], &["--run", &odd, "--yes"]].concat());
     assert_eq!(said.code, 0, "{said:?}");
     assert!(
         said.out

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 
-use crate::stage::{Said, Stage, adopt_words, is_root};
+use crate::stage::{Said, Stage, adopt_call, adopt_words, is_root};
 
 type Tree = BTreeMap<PathBuf, String>;
 
@@ -270,18 +270,8 @@ fn ctrl_c_stops_between_two_instances_and_says_how_to_go_on() {
     }
     let stage = Stage::new(2);
     let before = stage.tree();
-    let words = [
-        "adopt",
-        "bump",
-        "--unit",
-        "svc@*.service",
-        "--pause",
-        "10m",
-        "--settle",
-        "0s",
-        "--yes",
-    ];
-    let mut command = stage.command(&words);
+    let words = adopt_call("bump", "svc@*.service", "10m");
+    let mut command = stage.command(&[&words[..], &["--yes"]].concat());
     let child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -5,6 +5,8 @@ mod container;
 mod good;
 mod kills;
 mod real;
+#[path = "../said/mod.rs"]
+mod said;
 mod script;
 #[path = "../skipped/mod.rs"]
 mod skipped;

@@ -3,23 +3,12 @@
 use std::fs;
 use std::process::Command;
 
-use crate::stage::{Said, Stage, is_root, is_there};
+use crate::stage::{Said, Stage, adopt_call, is_root, is_there};
 
 /// Writes the script and gives a call of it.
 fn script(stage: &Stage, more: &[&str]) -> impl Fn(&[&str]) -> Said + use<> {
-    let words = [
-        "adopt",
-        "bump",
-        "--unit",
-        "svc@*.service",
-        "--pause",
-        "0s",
-        "--settle",
-        "0s",
-        "--timeout",
-        "2s",
-    ];
-    let said = stage.highwater(&[&words[..], &["--script"], more].concat());
+    let words = adopt_call("bump", "svc@*.service", "0s");
+    let said = stage.highwater(&[&words[..], &["--timeout", "2s", "--script"], more].concat());
     assert_eq!(said.code, 0, "{said:?}");
     let file = stage.path("adopt.sh");
     fs::write(&file, said.out).unwrap();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use serde_json::Value;
@@ -124,26 +124,9 @@ pub fn highwater(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a finished command said.
-#[derive(Debug)]
-pub struct Said {
-    /// 128 and the signal where one ended it.
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
+pub use crate::said::Said;
 
 impl Said {
-    pub fn of(output: Output) -> Said {
-        use std::os::unix::process::ExitStatusExt;
-        let signal = output.status.signal().map(|signal| 128 + signal);
-        Said {
-            code: output.status.code().or(signal).unwrap_or(-1),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
@@ -313,18 +296,16 @@ fn walk(path: &Path, root: &Path, tree: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
+/// Adopts an arm by some units, `pause` between two instances; an instance that is well counts at once.
+pub fn adopt_call<'a>(arm: &'a str, units: &'a str, pause: &'a str) -> [&'a str; 8] {
+    [
+        "adopt", arm, "--unit", units, "--pause", pause, "--settle", "0s",
+    ]
+}
+
 /// The call that most tests make.
 pub fn adopt_words<'a>(more: &[&'a str]) -> Vec<&'a str> {
-    let words = [
-        "adopt",
-        "bump",
-        "--unit",
-        "svc@*.service",
-        "--pause",
-        "0s",
-        "--settle",
-        "0s",
-    ];
+    let words = adopt_call("bump", "svc@*.service", "0s");
     // Who tells by a check that an instance is not well need not wait long.
     let timeout = if more.contains(&"--health") {
         "2s"

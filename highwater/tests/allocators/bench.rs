@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -100,22 +100,9 @@ impl Bench {
     }
 }
 
-#[derive(Debug)]
-pub struct Said {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
+pub use crate::said::Said;
 
 impl Said {
-    pub fn of(output: Output) -> Said {
-        Said {
-            code: output.status.code().unwrap_or(-1),
-            out: String::from_utf8(output.stdout).unwrap(),
-            err: String::from_utf8(output.stderr).unwrap(),
-        }
-    }
-
     #[track_caller]
     pub fn fails(&self, code: i32, words: &[&str]) {
         assert_eq!(self.code, code, "{self:?}");

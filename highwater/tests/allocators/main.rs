@@ -8,6 +8,8 @@ mod check;
 mod package;
 mod real;
 mod refuse;
+#[path = "../said/mod.rs"]
+mod said;
 #[path = "../skipped/mod.rs"]
 mod skipped;
 mod smoke;

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use highwater::observe::look::{EventKind, Role};
+use highwater::observe::look::{Event, EventKind, Role};
 use serde_json::Value;
 
 use super::scene::{PATIENCE, Scene, program, said, wait};
 use super::skipped::skipped;
 use super::stage::Endpoint;
-use super::store::{Running, Store, ask, package, port, prometheus, victoria};
+use super::store::{Running, Store, ask, first, package, port, prometheus, victoria};
 
 /// The resident set of those that leak grows by so much a second.
 const LEAK_KIB: &str = "400";
@@ -51,6 +51,13 @@ impl Service {
     pub fn arms(&self) -> Vec<String> {
         let arm = |name: &str| format!("{name}=exe:^{}$", self.path(name).display());
         vec!["--arm".into(), arm("leaky"), "--arm".into(), arm("tight")]
+    }
+
+    /// An endpoint that looks at both once a second.
+    fn endpoint(&self, scene: &Scene) -> Endpoint {
+        let arms = self.arms();
+        let flags = arms.iter().map(String::as_str).chain(["--interval", "1s"]);
+        Endpoint::start(scene, &flags.collect::<Vec<&str>>())
     }
 }
 
@@ -100,7 +107,10 @@ fn judged(text: &str) -> Value {
 
 pub fn wait_for_samples(store: &Store, processes: f64) {
     wait("samples of every process", || {
-        let count = ask(store, "count(count_over_time(highwater_rss_bytes[1h]) > 2)");
+        let count = ask(
+            &store.url,
+            "count(count_over_time(highwater_rss_bytes[1h]) > 2)",
+        );
         (count >= processes).then_some(())
     });
 }
@@ -147,13 +157,7 @@ fn arms_on_other_hosts_get_the_verdict_of_the_local_record() {
     let service = Service::new();
     let _processes = ["leaky", "leaky", "tight", "tight"].map(|name| service.start(name, &[]));
     let scene = Scene::new();
-    let arms = service.arms();
-    let flags: Vec<&str> = arms
-        .iter()
-        .map(String::as_str)
-        .chain(["--interval", "1s"])
-        .collect();
-    let endpoint = Endpoint::start(&scene, &flags);
+    let endpoint = service.endpoint(&scene);
     let folder = tempfile::tempdir().expect("a folder");
     let config = scrape(&[endpoint.address()]);
     let mut stores = vec![prometheus(&bin, folder.path(), &config)];
@@ -277,9 +281,7 @@ fn arms_on_other_hosts_are_aborted_like_any_others() {
     let service = Service::new();
     let _processes = ["leaky", "tight"].map(|name| service.start(name, &[]));
     let scene = Scene::new();
-    let arms = service.arms();
-    let flags = arms.iter().map(String::as_str).chain(["--interval", "1s"]);
-    let endpoint = Endpoint::start(&scene, &flags.collect::<Vec<&str>>());
+    let endpoint = service.endpoint(&scene);
     let folder = tempfile::tempdir().expect("a folder");
     let store = prometheus(&bin, folder.path(), &scrape(&[endpoint.address()]));
     wait_for_samples(&store, 2.0);
@@ -290,6 +292,42 @@ fn arms_on_other_hosts_are_aborted_like_any_others() {
     assert!(why(0).contains("guard rss_max"), "{run:#}");
     assert!(why(1).contains("should run jemalloc@5.3.0"), "{run:#}");
     assert_eq!(run["end"], "no process runs any more");
+}
+
+#[test]
+fn a_crash_loop_on_another_host_stops_its_arm() {
+    let Some(bin) = package("prometheus") else {
+        return;
+    };
+    let service = Service::new();
+    let mut leaky = service.start("leaky", &[]);
+    let _tight = service.start("tight", &[]);
+    let scene = Scene::new();
+    let endpoint = service.endpoint(&scene);
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = prometheus(&bin, folder.path(), &scrape(&[endpoint.address()]));
+    wait_for_samples(&store, 2.0);
+    let guarded = remote("1h", &store.url) + "[[guard]]\nrestarts_max = 1\n";
+    let child = scene.start(&guarded, &["--quiet"]);
+    let began = |count: usize| {
+        let run = scene.record();
+        let of_leaky = run.processes.iter().filter(|p| p.arm == "leaky");
+        (of_leaky.count() >= count).then_some(())
+    };
+    wait("the first process", || began(1));
+    for successor in [2, 3] {
+        drop(leaky);
+        leaky = service.start("leaky", &[]);
+        wait("its successor", || began(successor));
+    }
+    let why = "guard restarts_max 1: restarted 2 times (process leaky/0)";
+    wait("the guard", || said_of(&scene, why));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert!(matches!(said.code, 0 | 3 | 4), "{said:?}");
+    let aborted = |e: &&Event| e.kind == EventKind::Aborted;
+    assert_eq!(scene.record().events.iter().filter(aborted).count(), 1);
 }
 
 /// In one run: the store is not to be reached for a while, a process is restarted meanwhile, and highwater's
@@ -304,13 +342,7 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
         .map(|n| service.start(n, &[]))
         .into();
     let scene = Scene::new();
-    let arms = service.arms();
-    let flags: Vec<&str> = arms
-        .iter()
-        .map(String::as_str)
-        .chain(["--interval", "1s"])
-        .collect();
-    let endpoint = Endpoint::start(&scene, &flags);
+    let endpoint = service.endpoint(&scene);
     let folder = tempfile::tempdir().expect("a folder");
     let store = prometheus(&bin, folder.path(), &scrape(&[endpoint.address()]));
     wait_for_samples(&store, 3.0);
@@ -330,7 +362,7 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
     // Until the endpoint has found the successor, which the store then knows and highwater does not.
     wait("the successor in the store", || {
         let count = ask(
-            &store,
+            &store.url,
             "count(count_over_time(highwater_rss_bytes{arm=\"leaky\"}[1h]))",
         );
         (count >= 2.0).then_some(())
@@ -393,18 +425,9 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
 /// Times of the samples of one process in the store.
 fn readings(store: &Store, pid: i32) -> Vec<f64> {
     let query = format!("highwater_rss_bytes{{pid=\"{pid}\"}}[1h]");
-    let response = ureq::get(format!("{}/api/v1/query", store.url))
-        .query("query", query)
-        .call();
-    let text = response
-        .and_then(|mut r| r.body_mut().read_to_string())
-        .unwrap_or_default();
-    let json: Value = serde_json::from_str(&text).unwrap_or_default();
-    let values = json["data"]["result"][0]["values"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    values.iter().filter_map(|pair| pair[0].as_f64()).collect()
+    let series = first(&store.url, &query);
+    let values = series["values"].as_array().into_iter().flatten();
+    values.filter_map(|pair| pair[0].as_f64()).collect()
 }
 
 fn said_of(scene: &Scene, words: &str) -> Option<()> {

@@ -110,7 +110,7 @@ fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_
     let port = port();
     let mut store = Some(at_port(folder.path(), &programs, port));
     let url = format!("http://127.0.0.1:{port}");
-    let asked = |query: &str| ask_at(&url, query);
+    let asked = |query: &str| ask(&url, query);
     wait("samples of both hosts", || {
         let count = asked("count(count_over_time(highwater_rss_bytes[1h]) > 3)");
         (count >= 4.0).then_some(())
@@ -161,18 +161,6 @@ fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_
     drop((store, processes));
 }
 
-fn ask_at(url: &str, query: &str) -> f64 {
-    let response = ureq::get(format!("{url}/api/v1/query"))
-        .query("query", query)
-        .call();
-    let text = response
-        .and_then(|mut r| r.body_mut().read_to_string())
-        .unwrap_or_default();
-    let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let value = json["data"]["result"][0]["value"][1].as_str();
-    value.and_then(|v| v.parse().ok()).unwrap_or(0.0)
-}
-
 /// Every expression of the dashboard gives something on a Prometheus that scrapes a run with a memory limit.
 #[test]
 #[ignore = "half a minute; cgroups need root"]
@@ -215,7 +203,7 @@ fn every_expression_of_the_dashboard_gives_something() {
         }
         asked += 1;
         wait(&format!("something for {expression}"), || {
-            (ask(&store, &format!("count({expression})")) >= 1.0).then_some(())
+            (ask(&store.url, &format!("count({expression})")) >= 1.0).then_some(())
         });
     }
     assert!(asked > 25, "{asked}");

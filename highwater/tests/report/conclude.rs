@@ -1,9 +1,9 @@
 //! One honest sentence for many situations, the awkward ones included.
 
 use highwater::observe::look::EventKind;
-use highwater::verdict::Label;
 use highwater::verdict::arm::Outlier;
 use highwater::verdict::run::Finding;
+use highwater::verdict::{Estimate, Label};
 
 use crate::scene::{Arm, Scene, about, allocator, check, flat, growing, scene, tuned, untold};
 use crate::synthetic::MIB;
@@ -72,6 +72,19 @@ fn situations() -> Vec<(&'static str, Scene)> {
                 fixed(),
                 growing("nagle", 291.0).changed("--nodelay"),
             ]),
+        ),
+        (
+            "a leak in a run so short that one allocator's flat may be the leak",
+            with(
+                leak(),
+                vec![flat("zig-smp", 205.0).with(|arm| {
+                    arm.slope_per_hour = Some(Estimate {
+                        value: 120.0 * MIB,
+                        lo: -34.0 * MIB,
+                        hi: 310.0 * MIB,
+                    });
+                })],
+            ),
         ),
         (
             "one allocator stops it",

@@ -3,7 +3,7 @@
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use highwater::observe::look::{EventKind, Role};
+use highwater::observe::look::{Event, EventKind, Role};
 use highwater::record::run::Run;
 use highwater::verdict::run::stopped::stopping;
 
@@ -140,12 +140,13 @@ fn a_killed_collector_records_no_interval_twice() {
         .collect();
     assert_eq!(loads.len(), 4);
     for load in loads {
-        let starts: std::collections::BTreeSet<i64> =
-            load.histograms.iter().map(|row| row.start.0).collect();
+        let rows = load.histograms.iter().filter(|row| row.metric == "latency");
+        let rows: Vec<i64> = rows.map(|row| row.start.0).collect();
+        let starts: std::collections::BTreeSet<i64> = rows.iter().copied().collect();
         assert!(starts.len() > 20, "{} intervals", starts.len());
         assert_eq!(
             starts.len(),
-            load.histograms.len(),
+            rows.len(),
             "an interval was recorded twice"
         );
     }
@@ -180,6 +181,38 @@ fn a_killed_supervisor_takes_its_subjects_along() {
             "round {round}: {report:?}"
         );
     }
+}
+
+/// A collector that is slow to start may find its supervisor gone already: its first question for its parent
+/// then names another process, and only the pid that it was told tells.
+#[test]
+fn a_collector_that_starts_after_its_supervisor_died_ends() {
+    let scene = Scene::new();
+    let mut child = scene.start(&plan(""), &[]);
+    wait("looks", || (looks(&scene.record()) > 3).then_some(()));
+    kill(child.id() as i32);
+    child.wait().expect("it ends");
+    let folder = scene.run_folder();
+    let (run, supervisor) = (folder.path().display().to_string(), child.id().to_string());
+    wait("the first collector's last word", || {
+        notes_of_death(&scene).eq(&1).then_some(())
+    });
+    let mut late = scene
+        .command(&["collect", "--run", &run, "--supervisor", &supervisor])
+        .spawn()
+        .expect("a collector");
+    let status = wait("the late collector to end", || {
+        late.try_wait().expect("its status")
+    });
+    assert!(status.success(), "{status}");
+    assert_eq!(notes_of_death(&scene), 2);
+}
+
+/// How often a collector noted that its supervisor was killed.
+fn notes_of_death(scene: &Scene) -> usize {
+    let events = scene.record().events;
+    let is_death = |e: &&Event| e.words.starts_with("the supervisor was killed");
+    events.iter().filter(is_death).count()
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What the tests stand on: a folder with an experiment, the command, and the record that it leaves.
 
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,13 +17,11 @@ pub struct Scene {
     pub folder: TempDir,
 }
 
-/// What a finished command said.
-#[derive(Debug)]
-pub struct Said {
-    pub code: i32,
-    pub out: String,
-    pub err: String,
-}
+#[path = "../said/mod.rs"]
+mod finished;
+#[path = "../subjects/mod.rs"]
+mod subjects;
+pub use finished::Said;
 
 impl Scene {
     /// A library made of one C text, in the scene's folder.
@@ -108,11 +106,7 @@ impl Scene {
 }
 
 pub fn said(output: Output) -> Said {
-    Said {
-        code: output.status.code().unwrap_or(-1),
-        out: String::from_utf8_lossy(&output.stdout).into_owned(),
-        err: String::from_utf8_lossy(&output.stderr).into_owned(),
-    }
+    Said::of(output)
 }
 
 /// Waits until there is something.
@@ -132,34 +126,9 @@ pub fn lives(pid: i32, start_ticks: u64) -> bool {
     highwater::subject::service::is_alive(pid, start_ticks)
 }
 
-/// Path of a compiled program of `tests/subjects`, each test binary with a copy of its own.
+/// Path of a compiled program of `tests/subjects`.
 pub fn program(name: &str) -> String {
-    static COMPILING: std::sync::Mutex<()> = std::sync::Mutex::new(());
-    let _alone = COMPILING
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("run-subjects");
-    std::fs::create_dir_all(&folder).expect("a folder for programs");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
-    let binary = folder.join(name);
-    let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    let bounded = source.with_file_name("bounded.h");
-    if modified(&binary) <= modified(&source).max(modified(&bounded)) {
-        let mut cc = Command::new("cc");
-        let status = cc
-            .args(["-O1", "-Wall", "-include"])
-            .arg(&bounded)
-            .arg("-o")
-            .arg(&binary)
-            .arg(&source)
-            .status();
-        assert!(
-            status.expect("cc runs").success(),
-            "cc {}",
-            source.display()
-        );
-    }
-    binary.display().to_string()
+    subjects::program("run-subjects", name)
 }
 
 /// Whether this is root; tests of limits need it.

@@ -10,3 +10,5 @@ mod loads;
 #[path = "../skipped/mod.rs"]
 mod skipped;
 mod stage;
+#[path = "../subjects/mod.rs"]
+mod subjects;

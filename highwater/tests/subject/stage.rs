@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,35 +11,14 @@ use highwater::subject::service::{Service, Setup};
 use highwater::subject::{Ending, Happening, Role, Started, Subject, What};
 use tempfile::TempDir;
 
+use crate::subjects;
+
 /// A test that waits longer has failed: on a busy machine a process takes a second to start, not thirty.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Path of a compiled program of `tests/subjects`.
 pub fn program(name: &str) -> String {
-    static COMPILING: Mutex<()> = Mutex::new(());
-    let _alone = COMPILING
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("subjects");
-    std::fs::create_dir_all(&folder).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/subjects/{name}.c"));
-    let binary = folder.join(name);
-    let modified = |path: &Path| path.metadata().and_then(|meta| meta.modified()).ok();
-    let bounded = source.with_file_name("bounded.h");
-    if modified(&binary) <= modified(&source).max(modified(&bounded)) {
-        let aside = folder.join(format!("{name}.{}", std::process::id()));
-        let status = Command::new("cc")
-            .args(["-O1", "-Wall", "-include"])
-            .arg(&bounded)
-            .arg("-o")
-            .arg(&aside)
-            .arg(&source)
-            .status()
-            .unwrap();
-        assert!(status.success(), "cc {}", source.display());
-        std::fs::rename(aside, &binary).unwrap();
-    }
-    binary.display().to_string()
+    subjects::program("subjects", name)
 }
 
 /// One arm `a`, one replica, ready when it says so, SIGTERM with a grace of five seconds.
@@ -84,6 +61,7 @@ pub fn plan(command: &[&str]) -> Experiment {
         seed: 1,
         matters: 0.0,
         probe: false,
+        stalls: false,
         verify: Vec::new(),
         guard: Vec::new(),
         revert: Revert::default(),

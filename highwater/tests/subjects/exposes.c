@@ -11,18 +11,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "eats.h"
+
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_REALTIME, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static void eat(long kib) {
-    for (; kib > 0; kib -= 64) {
-        size_t bytes = 1024 * (size_t)(kib < 64 ? kib : 64);
-        char *p = malloc(bytes);
-        if (p) memset(p, 1, bytes);
-    }
 }
 
 static long resident_bytes(void) {

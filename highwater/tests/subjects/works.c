@@ -1,23 +1,15 @@
 // A service that works: every tenth of a second 4 ms of CPU, and a heap that grows by a fixed number of KiB a second
 // (0: it stands still).
 //   works START_KIB KIB_PER_SECOND LIFE_SECONDS
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "eats.h"
 
 static double now(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
     return t.tv_sec + t.tv_nsec / 1e9;
-}
-
-static void eat(long kib) {
-    for (; kib > 0; kib -= 64) {
-        size_t bytes = 1024 * (size_t)(kib < 64 ? kib : 64);
-        char *p = malloc(bytes);
-        if (p) memset(p, 1, bytes);
-    }
 }
 
 int main(int argc, char **argv) {

@@ -57,8 +57,8 @@ fn processes_that_leak_are_told_from_those_that_do_not() {
     for store in &stores {
         super::scene::wait("samples of every process", || {
             let query = "min(count_over_time(process_resident_memory_bytes[1h]))";
-            let all = ask(store, "count(process_resident_memory_bytes)") >= 4.0;
-            (all && ask(store, query) >= SAMPLES).then_some(())
+            let all = ask(&store.url, "count(process_resident_memory_bytes)") >= 4.0;
+            (all && ask(&store.url, query) >= SAMPLES).then_some(())
         });
         let said = verdicts(
             store,

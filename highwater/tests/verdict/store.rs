@@ -145,14 +145,19 @@ fn ready(port: u16, path: &str, running: Running) -> Store {
 }
 
 /// A number out of an instant query; 0 when it gives none.
-pub fn ask(store: &Store, query: &str) -> f64 {
-    let response = ureq::get(format!("{}/api/v1/query", store.url))
+pub fn ask(url: &str, query: &str) -> f64 {
+    let value = &first(url, query)["value"][1];
+    value.as_str().and_then(|v| v.parse().ok()).unwrap_or(0.0)
+}
+
+/// The first series that a query gives, as the API tells it; null when there is none.
+pub fn first(url: &str, query: &str) -> serde_json::Value {
+    let response = ureq::get(format!("{url}/api/v1/query"))
         .query("query", query)
         .call();
     let text = response
         .and_then(|mut r| r.body_mut().read_to_string())
         .unwrap_or_default();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    let value = json["data"]["result"][0]["value"][1].as_str();
-    value.and_then(|v| v.parse().ok()).unwrap_or(0.0)
+    json["data"]["result"][0].clone()
 }

@@ -53,12 +53,8 @@ enum Mode {
     },
     /// Joins the network and becomes tor
     Relay {
-        /// The folder of the network
-        #[arg(long)]
-        network: PathBuf,
-        /// The relay's own folder
-        #[arg(long)]
-        data: PathBuf,
+        #[command(flatten)]
+        home: Home,
         /// Where it listens, inside the network
         #[arg(long)]
         port: u16,
@@ -73,26 +69,29 @@ enum Mode {
     Load(LoadWords),
     /// Whether a relay is isolated, listed, and the end of a circuit that works
     Check {
-        /// The folder of the network
-        #[arg(long)]
-        network: PathBuf,
-        /// The relay's own folder
-        #[arg(long)]
-        data: PathBuf,
+        #[command(flatten)]
+        home: Home,
         /// The relay's process
         #[arg(long)]
         pid: i32,
     },
 }
 
+/// Of one relay.
 #[derive(Args)]
-struct LoadWords {
+struct Home {
     /// The folder of the network
     #[arg(long)]
     network: PathBuf,
     /// The relay's own folder
     #[arg(long)]
     data: PathBuf,
+}
+
+#[derive(Args)]
+struct LoadWords {
+    #[command(flatten)]
+    home: Home,
     /// Where the relay listens, inside the network
     #[arg(long)]
     port: u16,
@@ -146,8 +145,7 @@ fn run(mode: Mode) -> Result<()> {
             network::hold(&folder, votes, &until_told()?)
         }
         Mode::Relay {
-            network,
-            data,
+            home,
             port,
             geoip,
             torrc,
@@ -157,10 +155,10 @@ fn run(mode: Mode) -> Result<()> {
                 torrc,
                 geoip,
             };
-            relay::become_tor(&network, &std::path::absolute(data)?, &words)
+            relay::become_tor(&home.network, &std::path::absolute(home.data)?, &words)
         }
         Mode::Load(words) => drive_load(&words),
-        Mode::Check { network, data, pid } => check::check(&network, &data, pid),
+        Mode::Check { home, pid } => check::check(&home.network, &home.data, pid),
     }
 }
 
@@ -172,14 +170,14 @@ fn drive_load(words: &LoadWords) -> Result<()> {
         RATE_PER_S.start(),
         RATE_PER_S.end()
     );
-    let network = Arc::new(Network::read(&words.network)?);
+    let network = Arc::new(Network::read(&words.home.network)?);
     // Before there is any other thread.
     namespace::join(network.pid)?;
     let pulls = (words.pull_every > 0).then(|| Pulls {
         every: words.pull_every,
         bytes: words.pull_bytes,
         network,
-        data: words.data.clone(),
+        data: words.home.data.clone(),
     });
     let mix = Mix {
         relay: SocketAddr::from((Ipv4Addr::LOCALHOST, words.port)),

@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::getppid;
 
 use self::book::{Appeared, Book, say};
 use self::gap::{Hole, Outage, Rhythm};
 use self::store::Store;
+use super::collect::is_supervised;
 use super::exit;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
@@ -46,9 +46,8 @@ const NOTICE: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// The record cannot be read or written.
-pub fn run(folder: &Folder, stop: &AtomicBool) -> Result<u8> {
+pub fn run(folder: &Folder, supervisor: i32, stop: &AtomicBool) -> Result<u8> {
     let mut gather = Gather::open(folder)?;
-    let supervisor = getppid();
     loop {
         let behind = gather.look(false)?;
         let next = match behind {
@@ -56,7 +55,7 @@ pub fn run(folder: &Folder, stop: &AtomicBool) -> Result<u8> {
             false => gather.next_look(),
         };
         loop {
-            let over = getppid() != supervisor;
+            let over = !is_supervised(supervisor);
             if over || stop.load(Ordering::Relaxed) {
                 gather.finish()?;
                 return Ok(exit::DONE);

@@ -60,6 +60,8 @@ fn spawn(folder: &Path) -> io::Result<Child> {
         .arg("collect")
         .arg("--run")
         .arg(folder)
+        .arg("--supervisor")
+        .arg(std::process::id().to_string())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .process_group(0)

@@ -59,6 +59,23 @@ pub trait Memory {
     }
 }
 
+/// Bytes of a test, from an address on.
+#[cfg(test)]
+#[derive(Default)]
+pub struct Made {
+    pub at: u64,
+    pub bytes: Vec<u8>,
+}
+
+#[cfg(test)]
+impl Memory for Made {
+    fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+        let at = usize::try_from(address.checked_sub(self.at)?).ok()?;
+        out.copy_from_slice(self.bytes.get(at..at.checked_add(out.len())?)?);
+        Some(())
+    }
+}
+
 /// `/proc/PID/mem`. The kernel asks for the same right as for `process_vm_readv` (that of a
 /// debugger), but this one is not among the system calls that container runtimes filter, and it
 /// needs no unsafe code.

@@ -271,16 +271,7 @@ impl Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Fake(Vec<u8>);
-
-    impl Memory for Fake {
-        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let at = address as usize;
-            out.copy_from_slice(self.0.get(at..at.checked_add(out.len())?)?);
-            Some(())
-        }
-    }
+    use crate::observe::fact::memory::Made;
 
     /// Blocks of 0x40 from 0x1000 on; words are (address, value). The root is at 0x3000.
     fn reached_of(words: &[(usize, u64)], later: &[(usize, u64)]) -> Vec<bool> {
@@ -291,10 +282,13 @@ mod tests {
             })
             .collect();
         let runs = [(0x1000, 0x2000), (0x3000, 0x4000)];
-        let mut memory = Fake(vec![0; 0x4000]);
-        let put = |memory: &mut Fake, words: &[(usize, u64)]| {
+        let mut memory = Made {
+            at: 0,
+            bytes: vec![0; 0x4000],
+        };
+        let put = |memory: &mut Made, words: &[(usize, u64)]| {
             for &(at, word) in words {
-                memory.0[at..at + 8].copy_from_slice(&word.to_le_bytes());
+                memory.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
             }
         };
         put(&mut memory, words);

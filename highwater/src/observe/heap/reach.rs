@@ -84,16 +84,7 @@ fn mark(sorted: &[(u64, u64)], word: u64, at: u64, found: &mut [bool]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    struct Fake(Vec<u8>);
-
-    impl Memory for Fake {
-        fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            let at = address as usize;
-            out.copy_from_slice(self.0.get(at..at.checked_add(out.len())?)?);
-            Some(())
-        }
-    }
+    use crate::observe::fact::memory::Made;
 
     #[test]
     fn inner_pointers_count_and_own_ones_do_not() {
@@ -104,13 +95,20 @@ mod tests {
         put(0x2100, 0x2100); // the second block, to itself
         put(0x1008, 0x2204); // into the third
         let blocks = [(0x2200, 8), (0x2000, 0x20), (0x2100, 0x20), (0x2300, 16)];
-        let found = find_referenced(&Fake(memory), &[(0x1000, 0x4000)], &blocks);
+        let found = find_referenced(
+            &Made {
+                at: 0,
+                bytes: memory,
+            },
+            &[(0x1000, 0x4000)],
+            &blocks,
+        );
         assert_eq!(found.unwrap(), [true, true, false, false]);
     }
 
     #[test]
     fn too_much_memory_is_no_answer() {
         let runs = [(0, SCANNED_BYTES_MAX + 4096)];
-        assert_eq!(find_referenced(&Fake(Vec::new()), &runs, &[(16, 16)]), None);
+        assert_eq!(find_referenced(&Made::default(), &runs, &[(16, 16)]), None);
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::ImportError;
+use super::{ImportError, broken, side_file};
 
 /// Processes and their arms, from an instant on.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,14 +16,7 @@ pub struct Grouping {
 
 /// Reads one grouping.
 pub fn parse_groups(input: impl Read, from_s: Option<f64>) -> Result<Grouping, ImportError> {
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .flexible(true)
-        .from_reader(input);
-    let broken = |e: csv::Error| {
-        let line = e.position().map_or(1, csv::Position::line);
-        ImportError::new(line, 0, e.to_string(), "correct the line")
-    };
+    let mut reader = side_file(input);
     let header = reader.headers().map_err(broken)?.clone();
     let place = |names: &[&str]| {
         names

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::ImportError;
 use super::columns::unit_factor;
 use super::time::parse_instant;
+use super::{ImportError, broken, side_file};
 
 /// What is known of one series besides its readings.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,14 +16,7 @@ pub struct Meta {
 
 /// Reads the file; ids must be unique.
 pub fn parse_meta(input: impl Read) -> Result<BTreeMap<String, Meta>, ImportError> {
-    let mut reader = csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .flexible(true)
-        .from_reader(input);
-    let broken = |e: csv::Error| {
-        let line = e.position().map_or(1, csv::Position::line);
-        ImportError::new(line, 0, e.to_string(), "correct the line")
-    };
+    let mut reader = side_file(input);
     let header = reader.headers().map_err(broken)?.clone();
     let Some(id) = header.iter().position(|n| n == "id") else {
         return Err(ImportError::new(

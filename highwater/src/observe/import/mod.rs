@@ -36,6 +36,20 @@ impl ImportError {
     }
 }
 
+/// A file beside the readings, as people write them: blanks around values, lines of different length.
+fn side_file<R: std::io::Read>(input: R) -> csv::Reader<R> {
+    csv::ReaderBuilder::new()
+        .trim(csv::Trim::All)
+        .flexible(true)
+        .from_reader(input)
+}
+
+/// A line of it that cannot be read.
+fn broken(error: csv::Error) -> ImportError {
+    let line = error.position().map_or(1, csv::Position::line);
+    ImportError::new(line, 0, error.to_string(), "correct the line")
+}
+
 /// One usable record. Values in bytes, times in seconds on the clock of the file.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Row {

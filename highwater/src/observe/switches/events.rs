@@ -9,14 +9,18 @@ use perf_event_open_sys::bindings as perf;
 
 use super::kernel::{event, open_event};
 use super::ring::{REGISTERS, Record, Ring, SAMPLE};
+use super::watch::Room;
 
 /// Samples of the clock a second and CPU.
 pub const SAMPLES_PER_SECOND: u64 = 199;
 /// Bytes of stack copied with a sample; what lies further out changes seldom and is read later.
 const STACK_BYTES: u32 = 4 * 1024;
-/// 2 MiB a CPU for root; without, the kernel allows 516 KiB a CPU, the page of positions included.
-const PAGES_ROOT: usize = 512;
+/// 1 MiB a CPU for root, 200 stacks of the watched process; without, the kernel allows 516 KiB a CPU, the page of
+/// positions included.
+const PAGES_ROOT: usize = 256;
 const PAGES_USER: usize = 128;
+/// Of one process among many.
+const PAGES_OF_MANY: usize = 32;
 
 pub struct Events {
     rings: Vec<Option<(OwnedFd, Ring)>>,
@@ -29,14 +33,19 @@ pub struct Events {
 }
 
 impl Events {
-    /// The clock and the major faults of every CPU, all processes.
-    pub fn of_all_cpus() -> io::Result<Events> {
+    /// The clock and the major faults of every CPU, of processes that `ours` lets pass.
+    pub fn of_all_cpus(ours: &OwnedFd, room: Room) -> io::Result<Events> {
         let mut events = Events::empty();
+        let pages = match room {
+            Room::One => PAGES_ROOT,
+            Room::Many => PAGES_OF_MANY,
+        };
         for at in 0..events.cpus.len() {
-            let clock = open_event(&mut clock(true), -1, events.cpus[at])?;
-            let faults = open_event(&mut faults(true), -1, events.cpus[at])?;
-            events.join(at, clock, PAGES_ROOT, None)?;
-            events.join(at, faults, PAGES_ROOT, None)?;
+            for mut attr in [clock(true), faults(true)] {
+                let event = open_event(&mut attr, -1, events.cpus[at])?;
+                let_pass(&event, ours)?;
+                events.join(at, event, pages, None)?;
+            }
         }
         Ok(events)
     }
@@ -127,6 +136,18 @@ impl Events {
             });
         }
         self.lost += lost;
+    }
+}
+
+/// The event writes only what the program lets pass; before 4.9 a kernel has no such programs.
+fn let_pass(event: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    // SAFETY: both descriptors live.
+    let result = unsafe {
+        perf_event_open_sys::ioctls::SET_BPF(event.as_raw_fd(), program.as_raw_fd() as u32)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -130,6 +130,19 @@ impl<'a> Words<'a> {
         Words { bytes, at: 0 }
     }
 
+    /// Process, thread and time of a sample that carries these first, and the words behind them; `None` for other
+    /// records.
+    pub fn of_sample(bytes: &'a [u8]) -> Option<(u32, u32, u64, Words<'a>)> {
+        let mut words = Words::of(bytes);
+        if words.half()? != perf::PERF_RECORD_SAMPLE {
+            return None;
+        }
+        words.half()?;
+        let (pid, tid) = (words.half()?, words.half()?);
+        let at_ns = words.word()?;
+        Some((pid, tid, at_ns, words))
+    }
+
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(count)?)?;
         self.at += count;

@@ -177,13 +177,7 @@ fn open_probe(
 
 /// Time and thread of a hit; `None` for other records and other processes.
 pub fn parse(bytes: &[u8], of: u32) -> Option<(u64, u32)> {
-    let mut words = Words::of(bytes);
-    if words.half()? != perf::PERF_RECORD_SAMPLE {
-        return None;
-    }
-    words.half()?;
-    let (pid, tid) = (words.half()?, words.half()?);
-    let at_ns = words.word()?;
+    let (pid, tid, at_ns, _) = Words::of_sample(bytes)?;
     (pid == of).then_some((at_ns, tid))
 }
 

@@ -1,11 +1,11 @@
 //! A quantity of all arms over the run: mean and range of each arm, a thin line for each process, and the events
 //! that matter, numbered as in the report's list.
 
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::FontStyle;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
+use super::mesh::{Chart, Mesh};
 use super::panel::time_unit;
 use super::{Area, Drawn, FAMILY, INK, PALE_INK, words};
 use crate::report::charts;
@@ -62,8 +62,6 @@ pub struct Mark {
     /// `None`: of the run as a whole.
     pub arm: Option<usize>,
 }
-
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 
 /// # Errors
 /// What goes wrong while drawing, in words.
@@ -136,7 +134,15 @@ fn draw(area: &Area, sheet: &Sheet, top: i32) -> Drawn<()> {
         .y_label_area_size(70)
         .build_cartesian_2d(0.0..to, lo..hi)
         .map_err(words)?;
-    mesh(&mut chart, sheet.unit, unit, (lo, hi), to)?;
+    let axes = Mesh {
+        font_px: 15,
+        time: &format!("{unit} since the run began"),
+        to,
+        value: sheet.unit,
+        digits: digits((lo, hi)),
+        labels: (8, 7),
+    };
+    axes.draw(&mut chart)?;
     let panel = sheet.panel;
     let times: Vec<f64> = panel.t_s.iter().map(|t| t / unit_s).collect();
     if sheet.has_bands {
@@ -185,31 +191,11 @@ fn range(sheet: &Sheet) -> Option<(f64, f64)> {
     Some((bottom, hi + pad))
 }
 
-fn mesh(chart: &mut Chart, y: &str, time: &str, (lo, hi): (f64, f64), to: f64) -> Drawn<()> {
-    let font = || (FAMILY, 15).into_font().color(&PALE_INK);
-    let digits = match hi - lo {
+fn digits((lo, hi): (f64, f64)) -> usize {
+    match hi - lo {
         span if span > 8.0 => 0,
         span => (1.0 - span.log10()).clamp(0.0, 4.0).ceil() as usize,
-    };
-    let number = |v: &f64| format!("{v:.digits$}");
-    let time_digits = usize::from(to < 6.0);
-    let label = |v: &f64| format!("{v:.time_digits$}");
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.1))
-        .axis_style(INK.mix(0.4))
-        .label_style(font())
-        .axis_desc_style(font())
-        .x_desc(format!("{time} since the run began"))
-        .y_desc(y)
-        .x_labels(8)
-        .y_labels(7)
-        .x_label_formatter(&label)
-        .y_label_formatter(&number)
-        .draw()
-        .map_err(words)
+    }
 }
 
 /// Stretches in which no reading is missing for long.

@@ -1,9 +1,9 @@
 //! One series in its cell of the sheet.
 
-use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::FontStyle;
 
+use super::mesh::{Chart, Mesh};
 use super::{Area, CURVE, Drawn, FAMILY, INK, LIMIT, PALE_INK, Panel, READINGS, words};
 use crate::analyse::series::{Point, Series};
 use crate::report::charts::POINTS_MAX;
@@ -48,8 +48,6 @@ impl Axes {
     }
 }
 
-type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
-
 /// Title and chart; a series without a usable reading is its title and a sentence.
 pub fn draw(cell: &Area, panel: &Panel) -> Drawn<()> {
     title(cell, panel)?;
@@ -67,7 +65,17 @@ pub fn draw(cell: &Area, panel: &Panel) -> Drawn<()> {
             axes.lo / axes.scale.bytes..axes.hi / axes.scale.bytes,
         )
         .map_err(words)?;
-    mesh(&mut chart, &axes)?;
+    let span = (axes.hi - axes.lo) / axes.scale.bytes;
+    let digits = (1.0 - span.log10()).clamp(0.0, 3.0).ceil() as usize;
+    let mesh = Mesh {
+        font_px: 14,
+        time: &axes.title,
+        to: axes.to,
+        value: axes.scale.word,
+        digits: if span > 8.0 { 0 } else { digits },
+        labels: (7, 6),
+    };
+    mesh.draw(&mut chart)?;
     if let Some(trace) = &panel.trace {
         intervals(&mut chart, &axes, trace)?;
     }
@@ -191,32 +199,6 @@ fn since(from_s: f64, unit: &str) -> String {
         }
         None => unit.to_owned(),
     }
-}
-
-fn mesh(chart: &mut Chart, axes: &Axes) -> Drawn<()> {
-    let font = || (FAMILY, 14).into_font().color(&PALE_INK);
-    let span = (axes.hi - axes.lo) / axes.scale.bytes;
-    let digits = (1.0 - span.log10()).clamp(0.0, 3.0).ceil() as usize;
-    let digits = if span > 8.0 { 0 } else { digits };
-    let number = |v: &f64| format!("{v:.digits$}");
-    let time_digits = usize::from(axes.to < 6.0);
-    let time = |v: &f64| format!("{v:.time_digits$}");
-    chart
-        .configure_mesh()
-        .disable_x_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(INK.mix(0.1))
-        .axis_style(INK.mix(0.4))
-        .label_style(font())
-        .axis_desc_style(font())
-        .x_desc(&axes.title)
-        .y_desc(axes.scale.word)
-        .x_labels(7)
-        .y_labels(6)
-        .x_label_formatter(&time)
-        .y_label_formatter(&number)
-        .draw()
-        .map_err(words)
 }
 
 fn intervals(chart: &mut Chart, axes: &Axes, trace: &Trace) -> Drawn<()> {

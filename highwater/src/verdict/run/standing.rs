@@ -78,7 +78,12 @@ fn standing<'a>(
     control: Option<&ArmRow>,
     pairs: &'a [PairVerdict],
 ) -> Standing<'a> {
-    let class = class(row);
+    let class = match class(row) {
+        Class::Bounded if control.is_some_and(|control| may_grow_alike(row, control)) => {
+            Class::Undecided
+        }
+        class => class,
+    };
     let is_pair = |p: &&PairVerdict| p.a == row.arm && p.b == run.experiment.control && p.a != p.b;
     let pair = pairs.iter().find(is_pair);
     let slopes = (
@@ -115,6 +120,16 @@ fn is_alike(
         (None, (Some(a), Some(b))) => a.lo <= b.hi && b.lo <= a.hi,
         _ => false,
     }
+}
+
+/// Whether an arm that looks bounded may grow as fast as a control that grows: in a short run growth of a few
+/// per cent is flat, and flat is then no proof that the arm stops what the control does.
+fn may_grow_alike(row: &ArmRow, control: &ArmRow) -> bool {
+    let (own, other) = (row.memory.slope_per_hour, control.memory.slope_per_hour);
+    let (Some(own), Some(other)) = (own, other) else {
+        return false;
+    };
+    !row.is_control && class(control) == Class::Growing && own.hi >= other.value
 }
 
 /// Growth that was seen stands even when the arm ended early; that it would have stayed bounded

@@ -1,21 +1,11 @@
 //! Heaps in a vector, at made-up addresses.
 
 use super::*;
-
-/// A heap in a vector, at a made-up address.
-struct Fake(u64, Vec<u8>);
-
-impl Memory for Fake {
-    fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-        let at = usize::try_from(address.checked_sub(self.0)?).ok()?;
-        out.copy_from_slice(self.1.get(at..at.checked_add(out.len())?)?);
-        Some(())
-    }
-}
+use crate::observe::fact::memory::Made;
 
 const BASE: u64 = 0x5555_0000_0000;
 
-fn heap(blocks: &[(u64, u64)], bytes: u64) -> (Fake, Area, HashMap<u64, PageBits>) {
+fn heap(blocks: &[(u64, u64)], bytes: u64) -> (Made, Area, HashMap<u64, PageBits>) {
     let mut memory = vec![0; bytes as usize];
     let mut at = 0u64;
     for &(size, flags) in blocks {
@@ -36,7 +26,14 @@ fn heap(blocks: &[(u64, u64)], bytes: u64) -> (Fake, Area, HashMap<u64, PageBits
     };
     let mut present = PageBits::new(area.start, area.end);
     present.set(area.start, area.end);
-    (Fake(BASE, memory), area, HashMap::from([(BASE, present)]))
+    (
+        Made {
+            at: BASE,
+            bytes: memory,
+        },
+        area,
+        HashMap::from([(BASE, present)]),
+    )
 }
 
 #[test]
@@ -60,12 +57,12 @@ fn a_block_in_a_free_list_is_not_in_use() {
     let blocks = [(0x40, 1), (0x40, 1), (0x1f80, 1)];
     let (mut memory, area, present) = heap(&blocks, 0x2000);
     let mangled = (BASE + 0x50) >> 12;
-    memory.1[0x50..0x58].copy_from_slice(&mangled.to_le_bytes());
-    memory.1[0x58] = 0x5a; // the list's own mark
+    memory.bytes[0x50..0x58].copy_from_slice(&mangled.to_le_bytes());
+    memory.bytes[0x58] = 0x5a; // the list's own mark
     let listed = walk(&memory, std::slice::from_ref(&area), &present);
     assert_eq!(listed.spans[0].in_use_bytes, 0x40);
     assert_eq!(listed.spans[0].doubtful_bytes, 0);
-    memory.1[0x58] = 0; // handed out from there and never written, or the end of a list without marks
+    memory.bytes[0x58] = 0; // handed out from there and never written, or the end of a list without marks
     let doubtful = walk(&memory, &[area], &present);
     assert_eq!(doubtful.spans[0].in_use_bytes, 0x40);
     assert_eq!(doubtful.spans[0].doubtful_bytes, 0x40);
@@ -74,8 +71,8 @@ fn a_block_in_a_free_list_is_not_in_use() {
 #[test]
 fn a_size_that_cannot_be_ends_the_walk() {
     let (mut memory, area, present) = heap(&[(0x40, 1), (0xfc0, 1)], 0x1000);
-    memory.1[0x48] = 0xf9;
-    memory.1[0x4f] = 0xff;
+    memory.bytes[0x48] = 0xf9;
+    memory.bytes[0x4f] = 0xff;
     let walk = walk(&memory, &[area], &present);
     assert!(!walk.complete && !walk.spans[0].complete);
     assert_eq!(walk.spans[0].in_use_bytes, 0x40);

@@ -243,13 +243,7 @@ fn share(fd: &OwnedFd, with: &OwnedFd) -> io::Result<()> {
 /// A sample as [`probed`] asks for it; `None` for other records and other processes.
 pub fn parse(bytes: &[u8], of: u32) -> Option<Probe> {
     const USER: u64 = -512i64 as u64;
-    let mut words = Words::of(bytes);
-    if words.half()? != perf::PERF_RECORD_SAMPLE {
-        return None;
-    }
-    words.half()?;
-    let (pid, tid) = (words.half()?, words.half()?);
-    let at_ns = words.word()?;
+    let (pid, tid, at_ns, mut words) = Words::of_sample(bytes)?;
     let frames = words.word()?;
     let mut stack = Vec::new();
     for _ in 0..frames.min(u64::from(FRAMES) + 4) {

@@ -1,6 +1,8 @@
 //! Switch records of the subject's own threads to events. Nobody tells who woke whom: whoever of
 //! the process ran at that moment is taken for it, and the event says that this is inferred.
 
+use std::collections::HashMap;
+
 use super::super::ring::Record;
 use super::Watch;
 use super::threads::Blocked;
@@ -10,6 +12,32 @@ use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
 const WAKE_NS: u64 = 150_000;
 /// Waits below this are not worth a guess.
 const WORTH_NS: u64 = 200_000;
+
+/// A switch record: when, who, and on leaving whether it wanted to.
+type Switch = (u64, u32, Option<bool>);
+
+/// Without the pairs of leaving and coming back that are less than the limit apart.
+fn without_short(switches: Vec<Switch>, limit_ns: u64) -> Vec<Switch> {
+    if limit_ns == 0 {
+        return switches;
+    }
+    let mut left: HashMap<u32, usize> = HashMap::new();
+    let mut kept = vec![true; switches.len()];
+    for (at, (at_ns, tid, out)) in switches.iter().enumerate() {
+        match (out, left.remove(tid)) {
+            (Some(_), _) => {
+                left.insert(*tid, at);
+            }
+            (None, Some(before)) if at_ns - switches[before].0 < limit_ns => {
+                (kept[before], kept[at]) = (false, false);
+            }
+            (None, _) => {}
+        }
+    }
+    let kept = switches.into_iter().zip(kept);
+    kept.filter_map(|(switch, kept)| kept.then_some(switch))
+        .collect()
+}
 
 impl Watch {
     pub(super) fn drain_threads(&mut self) {
@@ -29,6 +57,9 @@ impl Watch {
         });
         self.samples = Some(events);
         switches.sort_by_key(|(at_ns, ..)| *at_ns);
+        let switches = without_short(switches, self.pace.limit_ns());
+        self.pace.came(switches.len() as u64);
+        self.pace.adapt(super::now_ns());
         for (at_ns, tid, out) in switches {
             match out {
                 None => self.came(at_ns, tid),
@@ -91,5 +122,24 @@ impl Watch {
         let others = self.threads.iter().filter(|(other, _)| **other != tid);
         let likely = others.filter_map(|(other, known)| Some((came(known)?, *other)));
         likely.max().map(|(_, other)| other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_absences_go_and_long_ones_stay() {
+        let switches = vec![
+            (100, 1, Some(false)),
+            (110, 2, Some(true)),
+            (130, 1, None),
+            (140, 1, Some(false)),
+            (400, 2, None),
+        ];
+        assert_eq!(without_short(switches.clone(), 0), switches);
+        let kept = without_short(switches.clone(), 50);
+        assert_eq!(kept, [switches[1], switches[3], switches[4]]);
     }
 }
