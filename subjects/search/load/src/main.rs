@@ -47,7 +47,7 @@ struct Arguments {
     #[arg(long, default_value_t = 0.1)]
     far: f64,
     /// From one such piece to the next
-    #[arg(long, default_value = "15ms", value_parser = humantime::parse_duration)]
+    #[arg(long, default_value = "10ms", value_parser = humantime::parse_duration)]
     round_trip: Duration,
     /// Equal gaps between requests instead of random ones
     #[arg(long)]
