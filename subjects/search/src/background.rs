@@ -13,7 +13,7 @@ use crate::service::State;
 
 /// Edits that one batch holds at most.
 const BATCH_MAX: usize = 500;
-const FLUSH_EVERY: Duration = Duration::from_secs(1);
+const FLUSH_EVERY: Duration = Duration::from_secs(5);
 const ACTIVITY_EVERY: Duration = Duration::from_secs(1);
 /// Seconds that /activity tells of.
 const ACTIVITY_KEPT: usize = 300;
@@ -108,7 +108,6 @@ pub fn sync_edits(state: &State, stop: &Stop, every: Duration) {
 fn write_batch(state: &State, edits: &[crate::corpus::Document]) -> Result<()> {
     state.access.write(|connection| {
         write::apply_edits(connection, edits)?;
-        write::refresh_aggregates(connection)?;
         write::checkpoint(connection)
     })?;
     write::drop_from_page_cache(state.access.path())

@@ -47,7 +47,8 @@ pub fn insert_document(connection: &Connection, of: &Document, cells: &Cells) ->
     Ok(())
 }
 
-/// A batch of edited documents, in one transaction.
+/// A batch of edited documents and the aggregates over all of them, in one transaction: with each one that commits,
+/// SQLite takes away what every reader has mapped.
 ///
 /// # Errors
 /// When the database refuses one; then none is written.
@@ -68,6 +69,7 @@ pub fn apply_edits(connection: &mut Connection, edits: &[Document]) -> Result<()
                 bytes_of(&of.embedding)
             ])?;
     }
+    refresh_aggregates(&transaction)?;
     transaction.commit().context("committing a batch of edits")
 }
 
