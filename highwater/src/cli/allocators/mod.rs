@@ -18,6 +18,7 @@ use serde::Serialize;
 
 use crate::subject::allocator::{
     CACHE_VARIABLE, Cache, Checker, Library, Manifest, Recipe, Spec, State, Step, catalogue,
+    parse_maintainer,
 };
 use entry::{Entry, table};
 
@@ -108,7 +109,7 @@ enum Action {
         #[arg(long, short, value_name = "FOLDER", default_value = ".")]
         output: PathBuf,
         /// Who answers for the package, as NAME <ADDRESS>
-        #[arg(long, value_name = "NAME <ADDRESS>")]
+        #[arg(long, value_name = "NAME <ADDRESS>", value_parser = parse_maintainer)]
         maintainer: Option<String>,
     },
     /// Take allocators out of the cache
