@@ -162,26 +162,25 @@ impl History {
     fn steady(&self, growth: &mut SiteGrowth, window: Window, look: &HeapLook) {
         let Some(probe) = &look.probe else { return };
         let moments = &self.moments[window.from..=window.to];
-        let at = |moment: &Moment| {
-            moment
-                .outstanding
-                .get(&growth.stack)
-                .map_or(0.0, |sum| sum.bytes)
+        let level = |moment: &Moment| {
+            let sum = moment.outstanding.get(&growth.stack);
+            (moment.at_s, sum.map_or(0.0, |sum| sum.bytes))
         };
-        let levels: Vec<f64> = moments.iter().map(at).collect();
+        let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
         let since_ns = moments[0].time_ns;
-        let observed_ns = look.time_ns.saturating_sub(since_ns);
-        let look_s = observed_ns as f64 / 1e9 / moments.len() as f64;
-        let until_ns = since_ns + observed_ns / 4 * 3;
+        let until_ns = since_ns + look.time_ns.saturating_sub(since_ns) / 4 * 3;
         let stays = stays(probe, growth.stack, since_ns, until_ns);
-        steady(growth, &levels, look_s, &stays);
+        steady(growth, &levels, &stays);
     }
 
-    /// Growth of the live heap over a window, by the same levels as the sites'.
+    /// Growth of the live heap over a window: by its ends, as the sites that only add, or by its levels, as those
+    /// that turn over; the lesser, because what swings at one look is nobody's growth.
     pub fn live_growth(&self, window: Window) -> f64 {
         let moments = &self.moments[window.from..=window.to];
-        let levels: Vec<f64> = moments.iter().map(|moment| moment.account.live).collect();
-        level_growth(&levels)
+        let level = |moment: &Moment| (moment.at_s, moment.account.live);
+        let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
+        let ends = levels[levels.len() - 1].1 - levels[0].1;
+        ends.min(level_growth(&levels))
     }
 
     /// Growth of sites between two moments of the past: less is known of those than of the last look.

@@ -12,7 +12,7 @@ use crate::observe::heap::HeapLook;
 use crate::observe::heap::probe::{self, Block, ProbeLook};
 use crate::observe::heap::symbols::Frame;
 
-const SEEDS: u64 = 200;
+const SEEDS: u64 = 100;
 const LOOKS: u64 = 40;
 const LOOK_NS: u64 = 300_000_000;
 /// Stack of the leak; of the traffic, from here on.
@@ -121,7 +121,8 @@ fn sites(program: &Program, seed: u64) -> Vec<Site> {
     )
 }
 
-/// Of the seeds, at how many the leak has at least four fifths of the growth; and at how many traffic alone has a part in it.
+/// Of the seeds, at how many the leak has more than four fifths of the growth; and at how many traffic has a part
+/// in it.
 fn right(program: &Program, leaks: bool) -> (u64, u64) {
     let (mut right, mut blamed) = (0, 0);
     for seed in 0..SEEDS {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::growth::Points;
 use crate::observe::heap::probe::{Block, ProbeLook};
 
 /// 95 % of a normal distribution.
@@ -177,40 +178,46 @@ fn changed(old: &Outstanding, now: &Outstanding, fresh: &Outstanding) -> f64 {
 
 /// The growth of a site at which most comes and goes, from the outstanding bytes at each look of the window: its level
 /// over the last quarter against the first. At each look other blocks are live, so the levels are far more
-/// exact than two looks; `look_s` is from one to the next. What stays for longer than a quarter counts with
-/// the error of its own samples.
-pub fn steady(growth: &mut SiteGrowth, levels: &[f64], look_s: f64, stays: &Outstanding) {
+/// exact than two looks. What `stays` for longer than a quarter counts with the error of its own samples.
+pub fn steady(growth: &mut SiteGrowth, levels: &Points, stays: &Outstanding) {
     let quarter = levels.len() / 4;
     if quarter < 2 {
         return;
     }
+    let look_s = (levels[levels.len() - 1].0 - levels[0].0) / levels.len() as f64;
     let independent = (look_s / growth.ages.median_s.max(1e-9)).min(1.0) * quarter as f64;
-    let (first, last) = (&levels[..quarter], &levels[levels.len() - quarter..]);
-    let whole = levels.len() as f64 / (levels.len() - quarter) as f64;
-    let variance = (scatter(first) + scatter(last)) / independent.max(1.0);
-    growth.grown_bytes = (mean(last) - mean(first)) * whole;
-    growth.grown_error = (variance * whole * whole + stays.variance).sqrt();
+    let ends = scatter(&levels[..quarter]) + scatter(&levels[levels.len() - quarter..]);
+    let whole = whole_window(levels, quarter);
+    growth.grown_bytes = level_growth(levels);
+    growth.grown_error = (ends / independent.max(1.0) * whole * whole + stays.variance).sqrt();
 }
 
-/// The level of a series over its last quarter less that over the first, for the whole of it; bytes.
-pub fn level_growth(levels: &[f64]) -> f64 {
+/// The level of a series over its last quarter less that over the first, for the whole of its time; bytes.
+pub fn level_growth(levels: &Points) -> f64 {
     let quarter = (levels.len() / 4).max(1);
-    let whole = levels.len() as f64 / (levels.len() - quarter).max(1) as f64;
-    (mean(&levels[levels.len() - quarter..]) - mean(&levels[..quarter])) * whole
+    let level = |points: &Points| mean(points.iter().map(|point| point.1));
+    let grown = level(&levels[levels.len() - quarter..]) - level(&levels[..quarter]);
+    grown * whole_window(levels, quarter)
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+/// The time of a series over that from the middle of its first quarter to that of its last.
+fn whole_window(levels: &Points, quarter: usize) -> f64 {
+    let time = |points: &Points| mean(points.iter().map(|point| point.0));
+    let between = time(&levels[levels.len() - quarter..]) - time(&levels[..quarter]);
+    let all = levels[levels.len() - 1].0 - levels[0].0;
+    if between > 0.0 { all / between } else { 1.0 }
+}
+
+fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
+    let count = values.len().max(1);
+    values.sum::<f64>() / count as f64
 }
 
 /// Variance within a stretch.
-fn scatter(values: &[f64]) -> f64 {
-    let middle = mean(values);
-    let squares = values
-        .iter()
-        .map(|value| (value - middle).powi(2))
-        .sum::<f64>();
-    squares / values.len().saturating_sub(1).max(1) as f64
+fn scatter(points: &Points) -> f64 {
+    let middle = mean(points.iter().map(|point| point.1));
+    let squares = points.iter().map(|point| (point.1 - middle).powi(2));
+    squares.sum::<f64>() / points.len().saturating_sub(1).max(1) as f64
 }
 
 /// What of a site's blocks came since `since_ns` and is older than `age_ns` now.

@@ -5,7 +5,7 @@
 //! window that holds the most gaps is a period when so many of them would not be met by chance, over all windows that
 //! were tried. Windows of 20 % find a period that wanders, like *every 10 to 15 s*.
 
-/// Half widths of the windows, relative; the narrow one first.
+/// Half widths of the windows, relative. The one whose number of gaps chance explains worse is taken.
 const WIDTHS: [f64; 2] = [0.05, 0.2];
 /// A window that chance fills so well in fewer than this share of runs is a period.
 const CHANCE_MAX: f64 = 0.01;
@@ -31,12 +31,14 @@ pub fn rhythm(gaps: &[f64], tried: usize) -> Option<Rhythm> {
     let taken = gaps.iter().copied().take(GAPS_MAX);
     let mut sorted: Vec<f64> = taken.filter(|gap| gap.is_finite() && *gap > 0.0).collect();
     sorted.sort_by(f64::total_cmp);
-    WIDTHS
-        .iter()
-        .find_map(|width| densest(&sorted, *width, tried * WIDTHS.len()))
+    let windows = WIDTHS.iter().map(|width| densest(&sorted, *width));
+    let (by_chance, rhythm) = windows.flatten().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let trials = (sorted.len() * tried * WIDTHS.len()) as f64;
+    (rhythm.kept >= GAPS_MIN && by_chance * trials <= CHANCE_MAX).then_some(rhythm)
 }
 
-fn densest(sorted: &[f64], width: f64, tried: usize) -> Option<Rhythm> {
+/// The fullest window of this width, after the chance of one so full in one place.
+fn densest(sorted: &[f64], width: f64) -> Option<(f64, Rhythm)> {
     let count = sorted.len();
     let end_of = |from: usize| {
         let end = sorted[from] * (1.0 + width) / (1.0 - width);
@@ -47,17 +49,14 @@ fn densest(sorted: &[f64], width: f64, tried: usize) -> Option<Rhythm> {
         .max_by_key(|(from, to)| to - from)?;
     let kept = to - from;
     let share = 2.0 * width / std::f64::consts::E;
-    let by_chance = tail(count, kept, share) * (count * tried) as f64;
-    if kept < GAPS_MIN || by_chance > CHANCE_MAX {
-        return None;
-    }
-    Some(Rhythm {
+    let rhythm = Rhythm {
         period_s: sorted[from + kept / 2],
         lo_s: sorted[from],
         hi_s: sorted[to - 1],
         kept,
         gaps: count,
-    })
+    };
+    Some((tail(count, kept, share), rhythm))
 }
 
 /// The chance that at least `kept` of `count` fall where each falls with probability `share`; by Chernoff's bound, so

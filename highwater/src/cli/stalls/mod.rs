@@ -66,6 +66,7 @@ pub struct StallsArgs {
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum ModeWord {
     Ebpf,
+    Tracepoints,
     Rootless,
 }
 
@@ -80,7 +81,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     let mode = mode(args)?;
     args.extras.check()?;
     let mut subject = Subject::of(args)?;
-    let watch = Watch::open(subject.pid(), mode, Room::One)
+    let watch = opened(subject.pid(), mode, args.mode.is_some())
         .with_context(|| format!("watching process {} in mode {}", subject.pid(), mode.word()));
     let mut watch = match watch {
         Ok(watch) => watch,
@@ -113,9 +114,22 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
+/// A kernel that refuses our programs after all is watched by its tracepoints, unless the user named the mode.
+fn opened(pid: u32, mode: Mode, named: bool) -> std::io::Result<Watch> {
+    let watch = Watch::open(pid, mode, Room::One);
+    let refused = match watch {
+        Err(error) if mode == Mode::Ebpf && !named => error,
+        other => return other,
+    };
+    let mut watch = Watch::open(pid, Mode::Tracepoints, Room::One)?;
+    watch.missing.push(format!("eBPF: {refused}"));
+    Ok(watch)
+}
+
 fn mode(args: &StallsArgs) -> Result<Mode> {
     let mode = match args.mode {
         Some(ModeWord::Ebpf) => Mode::Ebpf,
+        Some(ModeWord::Tracepoints) => Mode::Tracepoints,
         Some(ModeWord::Rootless) => Mode::Rootless,
         None => Allowed::try_all().mode(),
     };

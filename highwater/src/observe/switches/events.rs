@@ -28,6 +28,8 @@ pub struct Events {
     /// Of each thread, its events on every CPU.
     threads: HashMap<u32, Vec<OwnedFd>>,
     refused: HashSet<u32>,
+    /// The number of `sched_waking`, where its samples come too; then the kernel's own time is sampled as well.
+    wakes: Option<u64>,
     pub lost: u64,
     system_wide: Vec<OwnedFd>,
 }
@@ -55,6 +57,14 @@ impl Events {
         Events::empty()
     }
 
+    /// The same, with a sample at each waking of or by one of them; `number` is that tracepoint's.
+    pub fn of_threads_and_wakes(number: u64) -> Events {
+        Events {
+            wakes: Some(number),
+            ..Events::empty()
+        }
+    }
+
     fn empty() -> Events {
         let cpus = online_cpus();
         Events {
@@ -62,6 +72,7 @@ impl Events {
             cpus,
             threads: HashMap::new(),
             refused: HashSet::new(),
+            wakes: None,
             lost: 0,
             system_wide: Vec::new(),
         }
@@ -73,7 +84,9 @@ impl Events {
             return Ok(());
         }
         for at in 0..self.cpus.len() {
-            for mut attr in [clock(false), faults(false)] {
+            let wakes = self.wakes.map(wakes);
+            for mut attr in [clock(false), faults(false)].into_iter().chain(wakes) {
+                attr.set_exclude_kernel(u64::from(self.wakes.is_none()));
                 attr.set_inherit(u64::from(inherit));
                 attr.set_inherit_thread(u64::from(inherit));
                 let opened = open_event(&mut attr, tid as i32, self.cpus[at]);
@@ -179,6 +192,16 @@ fn faults(all: bool) -> perf::perf_event_attr {
     sampled(&mut attr);
     attr.__bindgen_anon_1.sample_period = 1;
     attr.set_exclude_kernel(u64::from(!all));
+    attr
+}
+
+/// A sample of the waker, with as much of its stack as tells the function that let go.
+fn wakes(number: u64) -> perf::perf_event_attr {
+    const STACK_BYTES: u32 = 512;
+    let mut attr = event(perf::PERF_TYPE_TRACEPOINT, number);
+    sampled(&mut attr);
+    attr.sample_stack_user = STACK_BYTES;
+    attr.__bindgen_anon_1.sample_period = 1;
     attr
 }
 

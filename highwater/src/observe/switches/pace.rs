@@ -70,11 +70,13 @@ impl Pace {
         (self.step != before).then(|| self.limit_ns())
     }
 
-    /// `times` too many: far too many are not borne for a step at a time.
+    /// `times` too many: far too many are not borne for a step at a time, but for those after a lower limit was
+    /// tried, since the step before it was enough.
     fn raise(&mut self, times: u64) {
-        let steps = if times > 3 { 3 } else { 1 };
+        let mut steps = if times > 3 { 3 } else { 1 };
         if std::mem::take(&mut self.lowered) {
             self.patience = (self.patience * 2).min(PATIENCE_MAX);
+            steps = 1;
         }
         self.calm = 0;
         self.step = (self.step + steps).min(LIMITS_NS.len() - 1);

@@ -139,8 +139,7 @@ fn ask(arguments: &Arguments, seen: &Arc<Mutex<Seen>>, stop: &Arc<AtomicBool>) -
 fn figures(seen: &Seen, totals: &Totals) -> serde_json::Value {
     let latency = &seen.latency;
     let sizes = |of: &hdrhistogram::Histogram<u64>| {
-        let p50 = of.value_at_quantile(0.5);
-        serde_json::json!({ "p50": p50, "max": of.max() })
+        serde_json::json!({ "p50": of.value_at_quantile(0.5), "max": of.max() })
     };
     serde_json::json!({
         "schema": "search.load/1",

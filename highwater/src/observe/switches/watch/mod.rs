@@ -9,8 +9,10 @@ use std::io;
 
 use super::allowed::Mode;
 use super::ebpf::Ebpf;
+use super::ebpf::program::Fields;
 use super::events::Events;
 use super::golang::Goroutines;
+use super::kernel::Tracing;
 use super::pace::Pace;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
@@ -70,6 +72,8 @@ pub struct Watch {
     missed_switches: u64,
     /// Without privileges; as root the kernel leaves out what is too much.
     pace: Pace,
+    /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
+    woken_at: Option<i16>,
     /// Where among the threads the next turn begins to ask.
     asked: usize,
     /// Code was seen that is in no known mapping.
@@ -117,7 +121,7 @@ impl Watch {
     pub fn open(pid: u32, mode: Mode, room: Room) -> io::Result<Watch> {
         let now = now_ns();
         let tids = threads::list(pid)?;
-        let mut missing = Vec::new();
+        let (mut missing, mut woken_at) = (Vec::new(), None);
         let (source, samples) = match mode {
             Mode::Ebpf => {
                 let ebpf = Ebpf::attach(pid, &tids, room)?;
@@ -126,6 +130,11 @@ impl Watch {
                     .inspect_err(|error| missing.push(format!("stacks on CPUs: {error}")))
                     .ok();
                 (Source::Ebpf(ebpf), samples)
+            }
+            Mode::Tracepoints => {
+                let (number, at) = waking_tracepoint()?;
+                woken_at = Some(at);
+                (Source::Threads, Some(Events::of_threads_and_wakes(number)))
             }
             Mode::Rootless | Mode::None => (Source::Threads, Some(Events::of_threads())),
         };
@@ -150,6 +159,7 @@ impl Watch {
             unwound: 0,
             missed_switches: 0,
             pace: Pace::default(),
+            woken_at,
             asked: 0,
             stale: true,
         };
@@ -388,6 +398,15 @@ impl Watch {
         };
         self.tell(sample.at_ns, sample.tid, what);
     }
+}
+
+/// The number of the tracepoint `sched_waking`, and where its record has the thread.
+fn waking_tracepoint() -> io::Result<(u64, i16)> {
+    let tracing = Tracing::open()?;
+    let number = tracing.read("events/sched/sched_waking/id")?;
+    let number = number.trim().parse().map_err(io::Error::other)?;
+    let fields = Fields::parse_waking(&tracing.read("events/sched/sched_waking/format")?)?;
+    Ok((number, fields.tid))
 }
 
 /// No descriptor is left.

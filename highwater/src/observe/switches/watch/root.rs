@@ -185,7 +185,7 @@ impl Watch {
 
     /// A function whose last act is the call that lets go may leave no frame: the compiler jumps.
     /// What the caller really called then stands in its call instruction.
-    fn insert_tail_call(&mut self, addresses: &mut Vec<u64>) {
+    pub(super) fn insert_tail_call(&mut self, addresses: &mut Vec<u64>) {
         const INNERMOST: usize = 6;
         for at in 1..addresses.len().min(INNERMOST) {
             let Some(called) = self.stacks.called_before(addresses[at] + 1) else {
