@@ -161,6 +161,32 @@ fn what_looks_like_them_and_is_mended_is_none() {
 }
 
 #[test]
+#[ignore = "wants musl-gcc, and watches twice: make test-long"]
+fn musls_mutex_names_its_owner_where_it_keeps_one() {
+    let source = services().join("exporter.c");
+    let program = built().join("exporter-musl");
+    let status = Command::new("musl-gcc")
+        .args(["-O1", "-g", "-static", "-o"])
+        .args([&program, &source])
+        .status();
+    if !status.as_ref().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: musl-gcc (musl-tools) did not build the service: {status:?}");
+        return;
+    }
+    for (flags, inferred) in [(&["recursive"][..], false), (&[][..], true)] {
+        let Some(seen) = watch(Mode::Rootless, program.clone(), flags) else {
+            return;
+        };
+        let row = seen.row("lock");
+        assert_eq!(row.0["inferred"], inferred, "{:#}", row.0);
+        assert!(
+            row.text("/culprit/doing")
+                .starts_with("network read from 127.0.0.1:")
+        );
+    }
+}
+
+#[test]
 #[ignore = "its purges are as long as the machine lets them: make test-long"]
 fn a_threads_own_purge_is_one_row() {
     let Some(seen) = watch(Mode::Ebpf, woven(), &["ownfree"]) else {
