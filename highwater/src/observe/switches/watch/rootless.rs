@@ -107,12 +107,8 @@ impl Watch {
         if before.saturating_sub(pages) < FALLEN_PAGES {
             return;
         }
-        let unseen = |known: &super::Known| {
-            known
-                .running_since_ns
-                .is_some_and(|since| since <= since_ns)
-                && known.sampled_ns < since_ns
-        };
+        let unseen =
+            |known: &super::Known| known.running_since_ns.is_some() && known.sampled_ns < since_ns;
         let threads = self.threads.iter().filter(|(_, known)| unseen(known));
         let tids: Vec<u32> = threads.map(|(tid, _)| *tid).collect();
         let what = What::OnCpu {
@@ -122,9 +118,9 @@ impl Watch {
                 .text("giving memory back (the process got smaller meanwhile)"),
             allocator: true,
         };
-        // With several of them it may be any.
-        if let [tid] = tids[..] {
-            self.tell(since_ns + (now - since_ns) / 2, tid, what);
+        // It counts for those alone that others wait for just now.
+        for tid in tids {
+            self.tell(now, tid, what);
         }
     }
 
