@@ -40,6 +40,8 @@ static int connected(void) {
     int door = socket(AF_INET, SOCK_STREAM, 0), fd = socket(AF_INET, SOCK_STREAM, 0);
     if (bind(door, (void *)&at, size) || listen(door, 4) || getsockname(door, (void *)&at, &size)) exit(4);
     if (fork() == 0) {
+        /* Not longer than the service: the others' connections are open here too. */
+        prctl(PR_SET_PDEATHSIG, 9);
         peer((void *)(intptr_t)door);
         _exit(0);
     }
@@ -288,12 +290,12 @@ static void loop(double seconds) {
     if (bind(door, (void *)&at, size) || listen(door, 64) || getsockname(door, (void *)&at, &size)) exit(4);
     if (fork() == 0) {
         pthread_t t;
+        prctl(PR_SET_PDEATHSIG, 9);
         for (int i = 0; i < 6; i++) {
             int fd = socket(AF_INET, SOCK_STREAM, 0);
             if (connect(fd, (void *)&at, size)) _exit(4);
             pthread_create(&t, NULL, client, (void *)(intptr_t)fd);
         }
-        prctl(PR_SET_PDEATHSIG, 9);
         pause();
     }
     for (int i = 0; i < 6; i++) {

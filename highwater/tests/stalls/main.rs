@@ -1,5 +1,6 @@
 //! `highwater stalls`: the analysis over timelines kept as text, and the command over small
 //! services whose own log is the truth.
 
+mod experiment;
 mod services;
 mod timelines;

@@ -15,6 +15,7 @@ use serde_json::Value;
 #[derive(Clone, Copy, PartialEq)]
 enum Mode {
     Ebpf,
+    Tracepoints,
     Rootless,
 }
 
@@ -124,6 +125,118 @@ fn a_purge_under_a_lock_is_the_allocators() {
         !seen.longer_than(100_000_000).contains(&"lock".to_string()),
         "one cause"
     );
+}
+
+#[test]
+fn locks_that_look_like_queues_are_locks() {
+    for (mode, kind, function) in [
+        (Mode::Ebpf, "writer", "crane_reload"),
+        (Mode::Ebpf, "parked", "godwit_flush"),
+        (Mode::Tracepoints, "parked", "godwit_flush"),
+    ] {
+        let Some(seen) = watch(mode, woven(), &[kind, "hold=150"]) else {
+            continue;
+        };
+        let row = seen.row("lock");
+        assert_eq!(row.text("/culprit/function"), function, "{:#}", row.0);
+    }
+}
+
+#[test]
+#[ignore = "six watches of five seconds: make test-long"]
+fn what_looks_like_them_and_is_mended_is_none() {
+    for mode in [Mode::Ebpf, Mode::Tracepoints] {
+        for kind in ["writer", "parked", "crowd"] {
+            let Some(seen) = watch(mode, woven(), &[kind, "hold=400", "fixed"]) else {
+                continue;
+            };
+            let locks = seen.longer_than(200_000_000);
+            assert!(
+                !locks.contains(&"lock".to_string()),
+                "{kind}: {:#}",
+                seen.found["findings"]
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "wants musl-gcc, and watches twice: make test-long"]
+fn musls_mutex_names_its_owner_where_it_keeps_one() {
+    let source = services().join("exporter.c");
+    let program = built().join("exporter-musl");
+    let status = Command::new("musl-gcc")
+        .args(["-O1", "-g", "-static", "-o"])
+        .args([&program, &source])
+        .status();
+    if !status.as_ref().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: musl-gcc (musl-tools) did not build the service: {status:?}");
+        return;
+    }
+    for (flags, inferred) in [(&["recursive"][..], false), (&[][..], true)] {
+        let Some(seen) = watch(Mode::Rootless, program.clone(), flags) else {
+            return;
+        };
+        let row = seen.row("lock");
+        assert_eq!(row.0["inferred"], inferred, "{:#}", row.0);
+    }
+}
+
+#[test]
+#[ignore = "its purges are as long as the machine lets them: make test-long"]
+fn a_threads_own_purge_is_one_row() {
+    let Some(seen) = watch(Mode::Ebpf, woven(), &["ownfree"]) else {
+        return;
+    };
+    let rows = seen.found["findings"].as_array().unwrap();
+    let own = |row: &&Value| row["cause"] == "allocator" || row["cause"] == "on-cpu";
+    assert_eq!(
+        rows.iter().filter(own).count(),
+        1,
+        "{:#}",
+        seen.found["findings"]
+    );
+    seen.row("allocator");
+}
+
+#[test]
+fn a_stripped_program_has_the_cause_without_the_name() {
+    let program = woven();
+    let stripped = program.with_extension("stripped");
+    let status = Command::new("strip")
+        .arg("-o")
+        .args([&stripped, &program])
+        .status();
+    if !status.is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: strip (binutils) is not there");
+        return;
+    }
+    let Some(seen) = watch(Mode::Ebpf, stripped, &["crowd", "hold=150"]) else {
+        return;
+    };
+    let row = seen.row("lock");
+    assert!(row.text("/culprit/doing").contains("sleep"), "{:#}", row.0);
+}
+
+#[test]
+fn a_process_that_ends_midway_leaves_its_findings() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("truth");
+    let output = Command::new(highwater())
+        .args(["stalls", "--json", "--duration", "60s", "--"])
+        .arg(woven())
+        .arg(log)
+        .args(["4", "crowd", "hold=150"])
+        .output()
+        .unwrap();
+    if output.status.code() == Some(4) {
+        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0));
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = found["findings"].as_array().unwrap();
+    assert!(rows.iter().any(|row| row["cause"] == "lock"), "{found:#}");
 }
 
 #[test]
@@ -289,6 +402,7 @@ fn watch(mode: Mode, service: PathBuf, flags: &[&str]) -> Option<Seen> {
 fn watch_with(mode: Mode, service: PathBuf, flags: &[&str], more: &[&str]) -> Option<Seen> {
     let word = match mode {
         Mode::Ebpf => "ebpf",
+        Mode::Tracepoints => "tracepoints",
         Mode::Rootless => "rootless",
     };
     let folder = tempfile::tempdir().unwrap();
@@ -369,11 +483,21 @@ fn built() -> &'static Path {
 }
 
 fn c(name: &str) -> PathBuf {
-    let source = services().join(format!("{name}.c"));
+    compiled(name, &services().join(format!("{name}.c")))
+}
+
+/// The service of the benchmark with locks of many kinds.
+fn woven() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    compiled("weave", &root.join("bench/stalls/services/weave.c"))
+}
+
+fn compiled(name: &str, source: &Path) -> PathBuf {
     let program = built().join(format!("{name}-{:?}", std::thread::current().id()));
     let status = Command::new("cc")
         .args(["-O1", "-g", "-pthread", "-o"])
-        .args([&program, &source])
+        .arg(&program)
+        .arg(source)
         .status()
         .unwrap();
     assert!(status.success(), "{}", source.display());

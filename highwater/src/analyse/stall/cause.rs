@@ -370,13 +370,14 @@ fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
         && let Some(thread) = lines.thread(share.tid)
     {
         let all = thread.samples(share.start_ns, share.end_ns);
-        let samples: Vec<_> = all.filter(|s| s.stack != 0).collect();
+        let samples: Vec<_> = all.filter(|s| s.stack != 0 || s.allocator).collect();
         let in_allocator = samples.iter().filter(|s| s.allocator).count();
         leaf.allocator = in_allocator * 2 > samples.len();
         if let Some(sample) = samples.get(samples.len() / 2) {
             leaf.stack = sample.stack;
             leaf.doing = sample.doing;
-        } else if share.release == 0 {
+        }
+        if leaf.stack == 0 && share.release == 0 {
             // Without privileges nothing is seen of a thread that is in the kernel, on a CPU.
             leaf.held = thread.looked_at(wait.start_ns, wait.end_ns);
         }

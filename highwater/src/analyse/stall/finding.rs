@@ -111,6 +111,7 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let same_work = locks_that_only_queue(&stalls);
     let locks = join_locks(&stalls);
     let allocators = locks_of_the_allocator(&stalls);
+    let peers = Peers::of_all(&stalls);
     let own_purges = own_time_is_the_allocators(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
@@ -122,7 +123,7 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
                 (Cause::Allocator, 0)
             }
             (Cause::Lock, _) => (Cause::Lock, locks.of(stall)),
-            (Cause::Network, _) => (Cause::Network, u64::from(stall.leaf.doing)),
+            (Cause::Network, _) => (Cause::Network, peers.of(stall)),
             (Cause::OnCpu, _) if own_purges && may_be_the_allocators(&stall.leaf) => {
                 (Cause::Allocator, 0)
             }
@@ -134,9 +135,35 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     found
 }
 
+/// Peers that are asked at one place of the program are one cause: each connection of a pool has its own name.
+struct Peers {
+    of_peer: HashMap<TextId, TextId>,
+}
+
+impl Peers {
+    fn of_all(stalls: &[&Stall]) -> Peers {
+        let mut of_stack: HashMap<StackId, TextId> = HashMap::new();
+        let mut of_peer = HashMap::new();
+        for stall in stalls
+            .iter()
+            .filter(|s| s.cause == Cause::Network && s.leaf.stack != 0)
+        {
+            let first = *of_stack.entry(stall.leaf.stack).or_insert(stall.leaf.doing);
+            of_peer.entry(stall.leaf.doing).or_insert(first);
+        }
+        Peers { of_peer }
+    }
+
+    fn of(&self, stall: &Stall) -> u64 {
+        let own = stall.leaf.doing;
+        u64::from(*self.of_peer.get(&own).unwrap_or(&own))
+    }
+}
+
 /// Nobody looked at what the holder did on its CPU.
 fn unknown(stall: &Stall) -> bool {
-    !matches!(stall.leaf.kind, LeafKind::Wait(_)) && stall.leaf.stack == 0
+    let leaf = &stall.leaf;
+    !matches!(leaf.kind, LeafKind::Wait(_)) && leaf.stack == 0 && !leaf.allocator
 }
 
 /// Locks under which memory is given back: whenever the holder was seen, it mostly did that. Its

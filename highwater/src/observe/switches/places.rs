@@ -301,6 +301,7 @@ impl Frame {
             "0x",
             "_start",
             "clone",
+            "pthread_",
             "start_thread",
             "syscall",
             "<parking_lot",

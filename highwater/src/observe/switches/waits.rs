@@ -266,9 +266,12 @@ pub fn futex_kind(operation: u64, value: u32, timed: bool) -> WaitKind {
 /// priority-inheritance mutexes in the futex itself.
 pub fn owner(words: (Option<u32>, Option<u32>), known: impl Fn(u64) -> bool) -> Option<u64> {
     const TID: u32 = (1 << 30) - 1;
+    // musl's plain mutex keeps no owner: a thread of that number is not meant.
+    const MUSL_TAKEN: u64 = libc::EBUSY as u64;
     let (own, behind) = words;
     let named = |word: Option<u32>| word.map(u64::from).filter(|tid| *tid > 2 && known(*tid));
-    named(behind).or_else(|| named(own.map(|word| word & TID)))
+    let own = named(own.map(|word| word & TID));
+    named(behind).or_else(|| own.filter(|tid| *tid != MUSL_TAKEN))
 }
 
 fn told(places: &mut Places, kind: WaitKind, fd: i32, words: &str) -> Wait {
@@ -350,6 +353,8 @@ mod tests {
         );
         assert_eq!(owner((Some(2), Some(78)), known), None);
         assert_eq!(owner((None, None), known), None);
+        let plain = (Some(1 << 31 | 16), Some(0));
+        assert_eq!(owner(plain, |_| true), None, "musl's plain mutex");
     }
 
     #[test]

@@ -1,5 +1,5 @@
 /* A span exporter that POSTs while it holds the mutex of every span's end; with "fixed" it takes the
- * batch out first. The collector is a thread that answers after 400 ms. Nobody has a name. */
+ * batch out first, with "recursive" the mutex is one that keeps its owner in musl too. The collector is a thread that answers after 400 ms. Nobody has a name. */
 #include "truth.h"
 #include <arpa/inet.h>
 #include <sys/socket.h>
@@ -71,6 +71,10 @@ static void *worker(void *arg) {
 int main(int argc, char **argv) {
     double seconds = opened(argc, argv);
     fixed = flagged(argc, argv, "fixed");
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    if (flagged(argc, argv, "recursive")) pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&spans, &kind);
     struct sockaddr_in at = {.sin_family = AF_INET};
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socklen_t size = sizeof at;

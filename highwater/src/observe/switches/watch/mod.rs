@@ -74,6 +74,8 @@ pub struct Watch {
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
     woken_at: Option<i16>,
+    /// Resident pages, and when they were read; without privileges only.
+    size: (u64, u64),
     /// Where among the threads the next turn begins to ask.
     asked: usize,
     /// Code was seen that is in no known mapping.
@@ -160,6 +162,7 @@ impl Watch {
             missed_switches: 0,
             pace: Pace::default(),
             woken_at,
+            size: (0, 0),
             asked: 0,
             stale: true,
         };
@@ -373,6 +376,9 @@ impl Watch {
             return;
         };
         self.stale |= !self.stacks.is_code(user.pc);
+        if let Some(known) = self.threads.get(sample.tid) {
+            known.sampled_ns = sample.at_ns;
+        }
         // A storm of faults has the same few stacks: some of each turn are enough.
         self.unwound += 1;
         let addresses = match self.unwound <= UNWOUND_PER_TURN {

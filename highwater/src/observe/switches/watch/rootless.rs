@@ -14,6 +14,9 @@ const WAKE_NS: u64 = 150_000;
 /// Waits below this are not worth a guess.
 const WORTH_NS: u64 = 200_000;
 
+/// Resident pages that a process must lose from one turn to the next for somebody to give memory back: 4 MiB.
+const FALLEN_PAGES: u64 = 1_024;
+
 /// A switch record: when, who, and on leaving whether it wanted to.
 type Switch = (u64, u32, Option<bool>);
 
@@ -88,6 +91,37 @@ impl Watch {
             }
         }
         wakes.for_each(|waking| self.waking(&waking));
+        if self.woken_at.is_none() {
+            self.watch_size(super::now_ns());
+        }
+    }
+
+    /// Without privileges nobody sees what a thread does inside the kernel. But when the process gets smaller by
+    /// much while one of its threads runs and is never seen in its own code, that is what the thread does.
+    fn watch_size(&mut self, now: u64) {
+        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid));
+        let Some(pages) = parse_resident(&text.unwrap_or_default()) else {
+            return;
+        };
+        let (before, since_ns) = std::mem::replace(&mut self.size, (pages, now));
+        if before.saturating_sub(pages) < FALLEN_PAGES {
+            return;
+        }
+        let unseen =
+            |known: &super::Known| known.running_since_ns.is_some() && known.sampled_ns < since_ns;
+        let threads = self.threads.iter().filter(|(_, known)| unseen(known));
+        let tids: Vec<u32> = threads.map(|(tid, _)| *tid).collect();
+        let what = What::OnCpu {
+            stack: 0,
+            doing: self
+                .places
+                .text("giving memory back (the process got smaller meanwhile)"),
+            allocator: true,
+        };
+        // It counts for those alone that others wait for just now.
+        for tid in tids {
+            self.tell(now, tid, what);
+        }
     }
 
     /// A sample of `sched_waking`, kept until the switches before it are told.
@@ -184,9 +218,21 @@ impl Watch {
     }
 }
 
+/// The second number of /proc/PID/statm: resident pages.
+fn parse_resident(text: &str) -> Option<u64> {
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn resident_is_the_second_number() {
+        // Linux 6.18, /proc/self/statm.
+        assert_eq!(parse_resident("1390 512 480 9 0 115 0\n"), Some(512));
+        assert_eq!(parse_resident(""), None);
+    }
 
     #[test]
     fn short_absences_go_and_long_ones_stay() {
