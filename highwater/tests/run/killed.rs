@@ -144,11 +144,7 @@ fn a_killed_collector_records_no_interval_twice() {
         let rows: Vec<i64> = rows.map(|row| row.start.0).collect();
         let starts: std::collections::BTreeSet<i64> = rows.iter().copied().collect();
         assert!(starts.len() > 20, "{} intervals", starts.len());
-        assert_eq!(
-            starts.len(),
-            rows.len(),
-            "an interval was recorded twice"
-        );
+        assert_eq!(starts.len(), rows.len(), "an interval was recorded twice");
     }
 }
 

@@ -6,7 +6,7 @@ pub mod growth;
 pub mod history;
 pub mod occupancy;
 pub mod rank;
-pub mod sites;
-pub mod wrappers;
 #[cfg(test)]
 mod shares;
+pub mod sites;
+pub mod wrappers;

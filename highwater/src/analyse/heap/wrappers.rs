@@ -4,7 +4,7 @@
 //! libraries of C++, Rust and Zig, and whatever lies in the C and C++ libraries themselves. A
 //! program's own function is never skipped for merely containing `malloc` in its name.
 
-use crate::observe::heap::symbols::{Frame, PYTHON_MODULE};
+use crate::observe::heap::symbols::{Frame, PYTHON_MODULE, in_standard_library};
 
 /// Whole names, in C.
 const NAMES: &[&str] = &[
@@ -250,15 +250,6 @@ pub fn is_wrapper(frame: &Frame) -> bool {
         || NAMES.contains(&path)
         || PATHS.iter().any(|start| path.starts_with(start))
         || is_std_impl(path)
-}
-
-/// Sources of the standard libraries of Rust, Zig and C++ (libstdc++ and libc++), wherever they are
-/// installed: an inlined function has a short name only.
-fn in_standard_library(file: &str) -> bool {
-    (file.contains("/rustc/") && file.contains("/library/"))
-        || file.contains("/rustlib/src/rust/library/")
-        || (file.contains("/lib/std/") && file.ends_with(".zig"))
-        || file.contains("/include/c++/")
 }
 
 /// `<alloc::vec::Vec<T> as core::clone::Clone>::clone`, and a primitive's implementation of a

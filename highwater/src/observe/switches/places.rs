@@ -4,13 +4,16 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use blazesym::symbolize::source::{Process, Source};
-use blazesym::symbolize::{Input, Symbolized, Symbolizer};
+use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 
+use crate::observe::heap::symbols::in_standard_library;
 use crate::observe::switches::event::{StackId, TextId};
 
 /// Different stacks kept; further ones have no names, and are counted.
 const STACKS_MAX: usize = 20_000;
 const TEXTS_MAX: usize = 20_000;
+/// Names with more letters are told without their types.
+const NAME_LONG: usize = 60;
 
 /// A function on a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +24,8 @@ pub struct Frame {
     /// Where the function begins, in the subject's memory; 0 when not known. Closures of one
     /// function share a name and not this.
     pub start: u64,
+    /// Its source is a standard library's or a lock's: what is inlined has a short name that does not tell.
+    pub borrowed: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -154,6 +159,7 @@ fn nameless(address: u64) -> Frame {
         name: format!("{address:#x}"),
         module: String::new(),
         start: 0,
+        borrowed: false,
     }
 }
 
@@ -167,13 +173,50 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
         .and_then(|path| Path::new(path).file_name())
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
-    let frame = |name: &str| Frame {
-        name: name.to_string(),
+    let frame = |name: &str, code: Option<&CodeInfo<'_>>| Frame {
+        name: without_types(name),
         module: module.clone(),
         start: address - symbol.offset as u64,
+        borrowed: code.is_some_and(|code| is_borrowed(&code.to_path().to_string_lossy())),
     };
-    let inlined = symbol.inlined.iter().rev().map(|f| frame(&f.name));
-    inlined.chain([frame(&symbol.name)]).collect()
+    let inlined = symbol.inlined.iter().rev();
+    let inlined = inlined.map(|f| frame(&f.name, f.code_info.as_ref()));
+    let outermost = frame(&symbol.name, symbol.code_info.as_deref());
+    inlined.chain([outermost]).collect()
+}
+
+/// A source that is no program's own: a standard library's, or that of the usual crates for locks.
+fn is_borrowed(file: &str) -> bool {
+    let crates = ["/parking_lot-", "/parking_lot_core-", "/lock_api-"];
+    in_standard_library(file) || crates.iter().any(|name| file.contains(name))
+}
+
+/// A long name without what its type parameters are: `near<..>`, `<Vec<..> as Extend<..>>::extend`.
+fn without_types(name: &str) -> String {
+    if name.len() <= NAME_LONG {
+        return name.to_string();
+    }
+    let (mut depth, mut kept) = (0_usize, String::new());
+    // What stands in front of the first name is not a parameter but the type itself.
+    let outer = usize::from(name.starts_with('<'));
+    let mut before = ' ';
+    for letter in name.chars() {
+        let closes = letter == '>' && !matches!(before, '-' | '=');
+        before = letter;
+        if closes {
+            depth = depth.saturating_sub(1);
+        }
+        if depth <= outer {
+            kept.push(letter);
+        }
+        if letter == '<' {
+            if depth == outer {
+                kept.push_str("..");
+            }
+            depth += 1;
+        }
+    }
+    kept
 }
 
 /// The C allocator's own interface and the calls that give memory back or take it, by the names
@@ -308,7 +351,7 @@ impl Frame {
         ];
         let library = LIBRARIES.iter().any(|name| self.module.starts_with(name));
         let runtime = RUNTIMES.iter().any(|name| self.name.starts_with(name));
-        !library && !runtime && !is_allocation(&self.name)
+        !library && !runtime && !self.borrowed && !is_allocation(&self.name)
     }
 }
 
@@ -316,11 +359,43 @@ impl Frame {
 mod tests {
     use super::*;
 
+    #[test]
+    fn long_names_are_told_without_their_types() {
+        let cases = [
+            ("near<f32>", "near<f32>"),
+            (
+                "search::database::vectors::near<alloc::vec::Vec<f32, alloc::alloc::Global>, core::cmp::Ordering>",
+                "search::database::vectors::near<..>",
+            ),
+            (
+                "<search::pool::Pool<alloc::boxed::Box<dyn Fn() -> i32>> as core::ops::Drop<a::b::C>>::drop",
+                "<search::pool::Pool<..> as core::ops::Drop<..>>::drop",
+            ),
+        ];
+        for (name, told) in cases {
+            assert_eq!(without_types(name), told);
+        }
+    }
+
+    #[test]
+    fn what_is_inlined_from_a_library_is_not_the_programs_own() {
+        let files = [
+            ("/rustc/5980/library/std/src/sync/poison/mutex.rs", true),
+            ("/x/registry/src/i/lock_api-0.4.14/src/mutex.rs", true),
+            ("/usr/include/c++/12/bits/std_mutex.h", true),
+            ("/srv/search/src/spans/processor.rs", false),
+        ];
+        for (file, borrowed) in files {
+            assert_eq!(is_borrowed(file), borrowed, "{file}");
+        }
+    }
+
     fn stack(names: &[(&str, &str)]) -> Stack {
         let frame = |(name, module): &(&str, &str)| Frame {
             name: (*name).into(),
             module: (*module).into(),
             start: 0,
+            borrowed: false,
         };
         Stack {
             frames: names.iter().map(frame).collect(),
