@@ -1,8 +1,8 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
-//! `--calls` every call as CSV.
+//! dev|heldout|fresh|unseen|exam|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! lists what was wrong, `--calls` every call as CSV.
 
 mod arms;
 mod case;
