@@ -1,12 +1,13 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong` lists what was wrong,
-//! `--calls` every call as CSV.
+//! dev|heldout|fresh|unseen|exam|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! lists what was wrong, `--calls` every call as CSV.
 
 mod arms;
 mod case;
 mod dice;
+mod exam;
 mod families;
 mod fresh;
 mod heldout;
@@ -102,6 +103,12 @@ fn sets() -> Vec<Set> {
             unseen::FAMILIES.len(),
             |i| unseen::FAMILIES[i].0,
             unseen::make,
+        ),
+        (
+            "exam",
+            exam::FAMILIES.len(),
+            |i| exam::FAMILIES[i].0,
+            exam::make,
         ),
     ]
 }
