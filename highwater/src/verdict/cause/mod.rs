@@ -224,7 +224,10 @@ pub fn judge(case: &Case) -> CauseVerdict {
     let looks = case.looks;
     if verdict.cause == Cause::Flat && looks < crate::analyse::heap::growth::LOOKS_MIN {
         verdict.confidence = verdict.confidence.min(0.2);
-        verdict.sentence = format!("not yet to be told from {looks} looks: {}", verdict.sentence);
+        verdict.sentence = format!(
+            "not yet to be told from {looks} looks: {}",
+            verdict.sentence
+        );
     }
     verdict
 }
