@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the probe costs a real server: redis-server under redis-benchmark, with and without, in interleaved pairs.
 
-    bench/probe/redis.py [--rounds N] [--requests N] [--root FOLDER] [--allocator FILE]
+    bench/probe/redis.py [--rounds N] [--requests N] [--root FOLDER] [--allocator FILE] [--bgsave]
 
 Prints requests per second and the server's own CPU time per request, each as the median of the paired ratios
 with / without, with quartiles. FOLDER holds usr/bin/redis-server (dpkg -x of the package), else PATH is searched.
@@ -15,6 +15,7 @@ import socket
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 
 PROBE = pathlib.Path(__file__).resolve().parent.parent.parent / "target/release/libhighwater_probe.so"
@@ -29,6 +30,14 @@ def free_port():
 def cpu_seconds(pid):
     fields = pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def save_again_and_again(port, done):
+    """Forks the server for a snapshot twice a second, as long as the load runs."""
+    with socket.create_connection(("127.0.0.1", int(port))) as client:
+        while not done.wait(0.5):
+            client.sendall(b"BGSAVE\r\n")
+            client.recv(4096)
 
 
 def one(options, probe):
@@ -50,11 +59,15 @@ def one(options, probe):
                     if client.connect_ex(("127.0.0.1", int(port))) == 0:
                         break
                 time.sleep(0.05)
+            done = threading.Event()
+            if options.bgsave:
+                threading.Thread(target=save_again_and_again, args=(port, done), daemon=True).start()
             before = cpu_seconds(server.pid)
             load = [binaries + "redis-benchmark", "-p", port, "-q", "-t", "set,get,lpush", "-c", "20", "-P", "8"]
             load += ["-n", str(options.requests), "-r", "100000", "-d", "200"]
             text = subprocess.run(load, env=environment, check=True, capture_output=True, text=True).stdout
             used = cpu_seconds(server.pid) - before
+            done.set()
         finally:
             server.terminate()
             server.wait()
@@ -68,6 +81,7 @@ def main():
     parse.add_argument("--requests", type=int, default=200_000)
     parse.add_argument("--root")
     parse.add_argument("--allocator")
+    parse.add_argument("--bgsave", action="store_true", help="fork for a snapshot twice a second")
     options = parse.parse_args()
     rate_ratios, cpu_ratios, cpu = [], [], []
     for _ in range(options.rounds):

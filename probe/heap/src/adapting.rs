@@ -82,9 +82,7 @@ impl Run {
     }
 
     /// (lower, estimate, upper) of live bytes from an address, as a reader makes it of the samples.
-    fn interval(&self, from: u64) -> (f64, f64, f64) {
-        let bytes = self.harness.copy();
-        let snapshot = abi::read(&bytes).unwrap();
+    fn interval(snapshot: &abi::Snapshot, from: u64) -> (f64, f64, f64) {
         let (mut sum, mut variance, mut third) = (0.0, 0.0, 0.0);
         for (_, sample) in snapshot.samples().filter(|(address, _)| *address >= from) {
             let size = sample.requested_bytes as f64;
@@ -107,11 +105,13 @@ impl Run {
 fn covered(name: &str, phases: &[Phase]) -> (f64, f64) {
     let (mut misses, mut ratio) = ([[0u64; 2]; 2], 0.0);
     for seed in 0..SEEDS {
-        let mut run = Run::new(seed, 8 << 20);
+        let mut run = Run::new(seed, 4 << 20);
         phases.iter().for_each(|phase| run.go(*phase));
         let truths = [run.live_bytes(), run.leaked_bytes];
+        let bytes = run.harness.copy();
+        let snapshot = abi::read(&bytes).unwrap();
         for (at, (from, truth)) in [0, LEAKED].into_iter().zip(truths).enumerate() {
-            let (lower, estimate, upper) = run.interval(from);
+            let (lower, estimate, upper) = Run::interval(&snapshot, from);
             misses[at][0] += u64::from(upper < truth);
             misses[at][1] += u64::from(lower > truth);
             ratio += estimate / truth / (2 * SEEDS) as f64;

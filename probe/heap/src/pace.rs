@@ -7,11 +7,11 @@ pub const MEAN_BYTES_MIN: u64 = 512;
 pub const MEAN_BYTES_MAX: u64 = 1 << 40;
 /// The mean at the start: 1,000 samples a second at 32 MB/s.
 const MEAN_BYTES_START: u64 = 32 << 10;
-/// Samples in a full window. Filled in under 128 ms the rate is above 1,000 a second, in over 640
-/// ms below 200.
+/// Samples in a full window. Filled in under 128 ms the rate is above 1,000 a second, in over 400
+/// ms below 320.
 const WINDOW_SAMPLES: u64 = 128;
 const FULL_TOO_SOON_NS: u64 = 128_000_000;
-const FULL_TOO_LATE_NS: u64 = 640_000_000;
+const FULL_TOO_LATE_NS: u64 = 400_000_000;
 /// In windows of this length at least, a rate below an eighth of the aim lowers the mean at once, by as much as
 /// is missing: after a storm every sample at its mean would stand for megabytes of the quiet that follows.
 const SPARSE_AFTER_NS: u64 = 100_000_000;

@@ -25,6 +25,11 @@ use crate::units::written::bytes;
 /// After a look its CPU time rests so many times: looking takes a fifth of one core at most.
 const REST: u32 = 4;
 
+/// An observation with fewer looks than this, where there was to be time for them, goes on for up to so many times
+/// its duration.
+const LOOKS_WANTED: usize = 12;
+const LONGER_MAX: u32 = 3;
+
 /// Looks that are made again, and what must be missing for that beyond half of what was sampled.
 const LOOKS_AGAIN: usize = 5;
 const MISSED_BYTES: f64 = 2_097_152.0;
@@ -106,13 +111,17 @@ impl Follower {
             }
             self.ask_at_half_time(duration);
             self.tell(duration);
-            if interrupted.load(Ordering::Relaxed) || self.begin.elapsed() >= duration {
+            let until = match self.wants_more(duration, every) {
+                true => duration * LONGER_MAX,
+                false => duration,
+            };
+            if interrupted.load(Ordering::Relaxed) || self.begin.elapsed() >= until {
                 break;
             }
             let rest = every
                 .saturating_sub(begin.elapsed())
                 .max((self.cost - cost) * REST);
-            let left = duration.saturating_sub(self.begin.elapsed());
+            let left = until.saturating_sub(self.begin.elapsed());
             wait(rest.min(left), interrupted);
         }
         self.progress.end();
@@ -120,6 +129,13 @@ impl Follower {
             bail!(self.nothing_seen(launched.as_deref()));
         }
         Ok(())
+    }
+
+    /// A machine that is too busy to look as often as was asked for has not shown enough yet to judge growth.
+    fn wants_more(&self, duration: Duration, every: Duration) -> bool {
+        let moments = |tracked: &Tracked| tracked.history.moments.len();
+        let most = self.living().map(moments).max().unwrap_or(LOOKS_WANTED);
+        most < LOOKS_WANTED && every * LOOKS_WANTED as u32 <= duration
     }
 
     fn nothing_seen(&self, launched: Option<&Launched>) -> String {

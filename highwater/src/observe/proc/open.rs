@@ -147,12 +147,17 @@ fn read_small(file: impl AsFd, buffer: &mut Vec<u8>) -> Result<(), Errno> {
 /// Reads a file that comes in pieces, such as maps, to its end.
 fn read_long(file: impl AsFd, buffer: &mut Vec<u8>) -> Result<(), Errno> {
     buffer.clear();
+    // The kernel gives a page at a time: room is made when it is full, not for each piece, or the smaps of 20,000
+    // threads would be zeroed thousands of times.
+    let mut filled = 0;
     loop {
-        let filled = buffer.len();
-        buffer.resize(filled + ROOM.max(filled), 0);
+        if buffer.len() - filled < ROOM {
+            buffer.resize(filled + ROOM.max(filled), 0);
+        }
         let got = pread(&file, &mut buffer[filled..], filled as u64)?;
-        buffer.truncate(filled + got);
+        filled += got;
         if got == 0 {
+            buffer.truncate(filled);
             return Ok(());
         }
     }

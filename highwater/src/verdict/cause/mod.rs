@@ -221,6 +221,14 @@ impl Case {
 pub fn judge(case: &Case) -> CauseVerdict {
     let mut verdict = grown::judge(case).unwrap_or_else(|| level::judge(case));
     verdict.doubts.extend(doubts(case));
+    let looks = case.looks;
+    if verdict.cause == Cause::Flat && looks < crate::analyse::heap::growth::LOOKS_MIN {
+        verdict.confidence = verdict.confidence.min(0.2);
+        verdict.sentence = format!(
+            "not yet to be told from {looks} looks: {}",
+            verdict.sentence
+        );
+    }
     verdict
 }
 
