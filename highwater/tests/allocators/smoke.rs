@@ -309,7 +309,7 @@ const PROGRAMS: &[(&str, Smoke)] = &[
 ];
 
 #[test]
-#[ignore = "long: four real programs under every allocator, 10 minutes"]
+#[ignore = "long: four real programs under every allocator, a quarter of an hour"]
 fn real_programs_run_under_every_allocator() {
     let bench = Bench::new();
     let given = std::env::var_os("HIGHWATER_CACHE");
