@@ -262,3 +262,61 @@ proptest! {
         let _ = parse_load_line(line(1).replace(&plain, &base64(&bytes)).as_bytes());
     }
 }
+
+#[test]
+fn pauses_are_rows_of_their_own_in_the_time_of_the_run() {
+    let mut load = Load::new();
+    let paused = |pauses: &str| {
+        line(998).replace(
+            r#","histogram""#,
+            &format!(r#","pauses":{pauses},"histogram""#),
+        )
+    };
+    let (start, end) = (998 * SECOND + 5_000_000, 998 * SECOND + 11_000_000);
+    load.append(&format!(
+        "{}\n",
+        paused(&format!("[[{start},{end}],[{start},{}]]", 5_000 * SECOND))
+    ));
+    let look = load.look();
+    let pauses: Vec<_> = look
+        .histograms
+        .iter()
+        .filter(|row| row.metric == "pause")
+        .collect();
+    assert_eq!(pauses.len(), 2);
+    assert_eq!(pauses[0].start, TimeNs(4_998 * SECOND + 5_000_000));
+    assert_eq!(pauses[0].end, TimeNs(4_998 * SECOND + 11_000_000));
+    assert_eq!(pauses[0].requests, 0, "a pause is no request");
+    let length: Histogram<u64> = Deserializer::new()
+        .deserialize(&mut pauses[0].histogram.as_slice())
+        .unwrap();
+    assert_eq!((length.len(), length.max() / 10_000), (1, 600));
+    assert_eq!(
+        pauses[1].end,
+        TimeNs(4_999 * SECOND),
+        "none ends after its line"
+    );
+    let odd = [
+        r#""no""#,
+        "[[1]]",
+        "[[9,1]]",
+        "[[1,-5]]",
+        r#"[["a","b"]]"#,
+        "[[1e400,2]]",
+    ];
+    for bad in odd {
+        let refused = parse_load_line(paused(bad).as_bytes()).map(|line| line.pauses);
+        assert!(
+            matches!(refused, Err((Problem::Fields | Problem::NotJson, _))),
+            "{bad}: {refused:?}"
+        );
+    }
+    let many = format!("[{}]", vec!["[1,2]"; 5_000].join(","));
+    assert_eq!(
+        parse_load_line(paused(&many).as_bytes())
+            .unwrap()
+            .pauses
+            .len(),
+        64
+    );
+}

@@ -92,6 +92,7 @@ fn pages() -> Vec<(&'static str, Run)> {
         ("relay", synthetic::relay().run()),
         ("hostile", synthetic::hostile()),
         ("fleet", synthetic::fleet().run()),
+        ("pausing", synthetic::pausing()),
     ]
 }
 

@@ -8,6 +8,7 @@
 //! | `errors` | failed in it, those that timed out included |
 //! | `dropped` | due in it but never sent, because the backlog was full or the load ended |
 //! | `histogram` | base64 of an HdrHistogram in its V2 form, not compressed; nanoseconds from the time a request was due: of the answered ones, and of those that timed out (until then, so a lower bound) |
+//! | `pauses` | left out when empty: `[start_ns, end_ns]` of the longest stretches of 1 ms or more in which one request at least waited and none, of any session, was answered |
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -24,6 +25,12 @@ pub const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Longest histogram taken from a line, in base64 characters. A full one of ours has 40 KiB.
 pub const HISTOGRAM_SIZE_MAX: usize = 1 << 20;
 
+/// Shorter stretches without an answer are no pause.
+pub const PAUSE_NS: u64 = 1_000_000;
+
+/// Pauses kept for one line; of more, the longest. A service that has them all the time needs no list of them.
+pub const PAUSES_MAX: usize = 8;
+
 /// One line: what happened in one interval of a load program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interval {
@@ -34,6 +41,8 @@ pub struct Interval {
     pub errors: u64,
     pub dropped: u64,
     pub histogram: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pauses: Vec<(u64, u64)>,
 }
 
 /// Why a line was not understood.
@@ -136,6 +145,7 @@ mod tests {
             errors: 1,
             dropped: 2,
             histogram: encode_histogram(histogram),
+            pauses: vec![(6, 2_000_006)],
         }
     }
 
@@ -153,6 +163,11 @@ mod tests {
 
     #[test]
     fn the_line_has_the_documented_fields() {
+        let mut quiet = interval(&new_histogram());
+        quiet.pauses.clear();
+        assert!(!quiet.to_json().contains("pauses"));
+        let read = Interval::parse(&quiet.to_json()).unwrap();
+        assert_eq!(read.pauses, []);
         let json: serde_json::Value =
             serde_json::from_str(&interval(&new_histogram()).to_json()).unwrap();
         // The order of fields depends on a feature of the parser that another crate may switch on.
@@ -163,6 +178,7 @@ mod tests {
             "end_ns",
             "errors",
             "histogram",
+            "pauses",
             "requests",
             "schema",
             "start_ns",

@@ -4,7 +4,9 @@ use std::sync::Mutex;
 
 use hdrhistogram::Histogram;
 
-use crate::interval::{Interval, LATENCY_NS_MAX, SCHEMA, encode_histogram, new_histogram};
+use crate::interval::{
+    Interval, LATENCY_NS_MAX, PAUSE_NS, PAUSES_MAX, SCHEMA, encode_histogram, new_histogram,
+};
 
 /// Filled by the threads that send, emptied once per interval.
 #[derive(Debug)]
@@ -19,6 +21,9 @@ struct UnderWay {
     errors: u64,
     dropped: u64,
     histogram: Histogram<u64>,
+    /// The last answer of any session.
+    answered_ns: u64,
+    pauses: Vec<(u64, u64)>,
 }
 
 impl Recorder {
@@ -31,6 +36,8 @@ impl Recorder {
             errors: 0,
             dropped: 0,
             histogram,
+            answered_ns: start_ns,
+            pauses: Vec::new(),
         };
         Recorder {
             under_way: Mutex::new(under_way),
@@ -42,6 +49,7 @@ impl Recorder {
         self.with(|now| {
             now.requests += 1;
             now.record(due_ns, end_ns);
+            now.end_pause(due_ns, end_ns);
         });
     }
 
@@ -76,6 +84,7 @@ impl Recorder {
                 errors: now.errors,
                 dropped: now.dropped,
                 histogram: encode_histogram(&now.histogram),
+                pauses: std::mem::take(&mut now.pauses),
             };
             now.histogram.reset();
             (now.start_ns, now.requests, now.errors, now.dropped) = (end_ns, 0, 0, 0);
@@ -98,11 +107,56 @@ impl UnderWay {
         let latency_ns = end_ns.saturating_sub(due_ns).clamp(1, LATENCY_NS_MAX);
         self.histogram.saturating_record(latency_ns);
     }
+
+    /// This request waited since it was due, and nobody was answered since the last answer: what is common to both
+    /// is a pause. With few requests it is found too short, never too long.
+    fn end_pause(&mut self, due_ns: u64, end_ns: u64) {
+        let start_ns = self.answered_ns.max(due_ns);
+        self.answered_ns = self.answered_ns.max(end_ns);
+        if end_ns.saturating_sub(start_ns) < PAUSE_NS {
+            return;
+        }
+        self.pauses.push((start_ns, end_ns));
+        if self.pauses.len() > PAUSES_MAX {
+            let shortest =
+                (0..=PAUSES_MAX).min_by_key(|at| self.pauses[*at].1 - self.pauses[*at].0);
+            shortest.map(|at| self.pauses.remove(at));
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    #[test]
+    fn a_pause_is_when_somebody_waits_and_nobody_is_answered() {
+        let recorder = Recorder::new(0);
+        recorder.answered(9 * MS, 10 * MS); // waited 1 ms since it was due
+        recorder.answered(60 * MS, 60 * MS + 1); // nobody waited for 50 ms
+        recorder.answered(61 * MS, 67 * MS); // the server stood still, and these came one after the other
+        recorder.answered(62 * MS, 67 * MS + 10);
+        recorder.answered(63 * MS, 67 * MS + 20);
+        recorder.answered(67 * MS, 68 * MS);
+        recorder.answered(65 * MS, 68 * MS + 30); // slow, but others were answered meanwhile
+        recorder.timed_out(0, 90 * MS); // no answer
+        let pauses = recorder.take(100 * MS).pauses;
+        assert_eq!(pauses, [(9 * MS, 10 * MS), (61 * MS, 67 * MS)]);
+        assert_eq!(recorder.take(200 * MS).pauses, []);
+    }
+
+    #[test]
+    fn of_many_pauses_the_longest_are_kept() {
+        let recorder = Recorder::new(0);
+        for round in 1..=50 {
+            recorder.answered(100 * MS * round, 100 * MS * round + MS + round);
+        }
+        let pauses = recorder.take(6_000 * MS).pauses;
+        let lengths: Vec<u64> = pauses.iter().map(|(start, end)| end - start - MS).collect();
+        assert_eq!(lengths, (43..=50).collect::<Vec<u64>>());
+    }
 
     #[test]
     fn an_interval_holds_what_happened_in_it() {

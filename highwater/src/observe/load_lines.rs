@@ -4,7 +4,8 @@
 //! {"schema":"highwater.load/1","start_ns":1,"end_ns":2,"requests":9,"errors":0,"dropped":0,
 //!  "histogram":"<base64 of HdrHistogram V2, nanoseconds>"}
 //! ```
-//! (on one line). Times are CLOCK_MONOTONIC. Any program may print them, among other text: a line
+//! (on one line); it may have `"pauses":[[start_ns,end_ns],...]`, stretches in which requests waited and no session
+//! was answered. Times are CLOCK_MONOTONIC. Any program may print them, among other text: a line
 //! that is none of ours is counted and left out.
 
 use std::fs::File;
@@ -16,7 +17,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use serde::Deserialize;
 
-use super::look::{HistogramRow, TimeNs};
+use super::look::{HistogramRow, ProcessId, TimeNs};
 use super::metric;
 use super::page::Page;
 use super::proc::process::Loss;
@@ -25,6 +26,12 @@ pub const SCHEMA: &str = "highwater.load/1";
 
 /// The name of the rows in the record.
 pub const METRIC: &str = "latency";
+
+/// The name of the rows of pauses: start and end are the pause's own, and no request is counted.
+pub const PAUSE_METRIC: &str = "pause";
+
+/// Pauses taken from one line; of a line with more, the first.
+const PAUSES_MAX: usize = 64;
 
 /// Longest line; a histogram of an hour at three digits has about 60 kB in base64.
 const LINE_BYTES_MAX: usize = 1 << 20;
@@ -41,6 +48,8 @@ pub struct LoadLine {
     pub dropped: u64,
     /// HdrHistogram V2, not compressed, nanoseconds.
     pub histogram: Vec<u8>,
+    /// From when until when, in order of neither.
+    pub pauses: Vec<(i64, i64)>,
 }
 
 /// Why a line is left out. One event tells of each kind, a counter of all.
@@ -82,6 +91,8 @@ struct Fields {
     #[serde(default)]
     dropped: u64,
     histogram: String,
+    #[serde(default)]
+    pauses: Vec<(i64, i64)>,
 }
 
 /// One line, without its end. `Err` tells the kind and the words.
@@ -98,12 +109,16 @@ pub fn parse_load_line(line: &[u8]) -> Result<LoadLine, (Problem, String)> {
             ));
         }
     }
-    let fields: Fields =
+    let mut fields: Fields =
         serde_json::from_value(value).map_err(|error| (Problem::Fields, error.to_string()))?;
     if fields.end_ns < fields.start_ns {
         return Err((Problem::Fields, "end_ns lies before start_ns".to_owned()));
     }
+    if fields.pauses.iter().any(|(start, end)| end < start) {
+        return Err((Problem::Fields, "a pause ends before it starts".to_owned()));
+    }
     let histogram = parse_histogram(&fields.histogram).map_err(|why| (Problem::Histogram, why))?;
+    fields.pauses.truncate(PAUSES_MAX);
     Ok(LoadLine {
         start_ns: fields.start_ns,
         end_ns: fields.end_ns,
@@ -111,6 +126,25 @@ pub fn parse_load_line(line: &[u8]) -> Result<LoadLine, (Problem, String)> {
         errors: fields.errors,
         dropped: fields.dropped,
         histogram,
+        pauses: fields.pauses,
+    })
+}
+
+/// A pause as a row of the record: the one value of its histogram is its length.
+fn pause_row(process: ProcessId, start: TimeNs, end: TimeNs) -> Option<HistogramRow> {
+    let mut length = Histogram::<u64>::new(3).ok()?;
+    length
+        .record(end.0.saturating_sub(start.0).max(1) as u64)
+        .ok()?;
+    Some(HistogramRow {
+        process,
+        start,
+        end,
+        metric: PAUSE_METRIC.to_owned(),
+        requests: 0,
+        errors: 0,
+        dropped: 0,
+        histogram: serialize(&length).ok()?,
     })
 }
 
@@ -214,6 +248,14 @@ impl LoadTail {
         let middle = TimeNs(start.0 + (end.0 - start.0) / 2);
         if self.recorded_until.is_some_and(|until| middle <= until) {
             return;
+        }
+        for (start_ns, end_ns) in &line.pauses {
+            // A collector that goes on asks for the last end of all rows: no pause may end after its line.
+            let end_ns = *end_ns.min(&line.end_ns);
+            let (start, end) = (bridge.time(*start_ns.min(&end_ns)), bridge.time(end_ns));
+            pause_row(page.process(), start, end)
+                .into_iter()
+                .for_each(|row| page.histogram(row));
         }
         page.histogram(HistogramRow {
             process: page.process(),

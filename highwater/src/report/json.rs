@@ -6,6 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::charts::latency::{LatencyLine, pause_words};
 use super::{Report, event_word};
 use crate::analyse::cost::ArmCost;
 use crate::verdict::Estimate;
@@ -85,7 +86,30 @@ fn arm(report: &Report, row: &ArmRow) -> Value {
     memory(&mut object, &row.memory);
     object.insert("rss_peak_bytes".to_string(), json!(row.rss_peak_bytes));
     costs(&mut object, &row.cost);
+    object.insert("pauses".to_string(), pauses(report, &row.arm));
     Value::Object(object)
+}
+
+/// Stretches in which requests waited and nobody was answered, after warm-up; null when no request was recorded.
+fn pauses(report: &Report, arm: &str) -> Value {
+    let of_arm = |line: &&LatencyLine| report.charts.arms.get(line.arm).is_some_and(|a| a == arm);
+    let line = report.charts.latency.iter().find(of_arm);
+    let Some(found) = line.and_then(|line| line.pauses.as_ref()) else {
+        return Value::Null;
+    };
+    json!({
+        "words": pause_words(found),
+        "found_count": found.count,
+        "found_per_minute": found.per_minute,
+        "length_p50_s": found.length_s,
+        "length_max_s": found.longest_s,
+        "watched_s": found.watched_s,
+        "is_exact": found.is_exact,
+        "period_s": found.rhythm.map(|r| r.period_s),
+        "period_lo_s": found.rhythm.map(|r| r.lo_s),
+        "period_hi_s": found.rhythm.map(|r| r.hi_s),
+        "period_length_s": found.rhythm.map(|_| found.rhythm_length_s),
+    })
 }
 
 fn memory(object: &mut Map<String, Value>, memory: &ArmVerdict) {
@@ -153,6 +177,9 @@ fn costs(object: &mut Map<String, Value>, cost: &ArmCost) {
         ),
     ];
     object.extend(fields.map(|(name, value)| (name.to_string(), value)));
+    if let Some(stalls) = &cost.stalls {
+        object.insert("stalls".to_string(), super::stall::arms::json(stalls));
+    }
 }
 
 fn pair(pair: &PairVerdict) -> Value {

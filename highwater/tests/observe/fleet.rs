@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use highwater::observe::look::{EventKind, Role};
+use highwater::observe::look::{Event, EventKind, Role};
 use serde_json::Value;
 
 use super::scene::{PATIENCE, Scene, program, said, wait};
@@ -292,6 +292,42 @@ fn arms_on_other_hosts_are_aborted_like_any_others() {
     assert!(why(0).contains("guard rss_max"), "{run:#}");
     assert!(why(1).contains("should run jemalloc@5.3.0"), "{run:#}");
     assert_eq!(run["end"], "no process runs any more");
+}
+
+#[test]
+fn a_crash_loop_on_another_host_stops_its_arm() {
+    let Some(bin) = package("prometheus") else {
+        return;
+    };
+    let service = Service::new();
+    let mut leaky = service.start("leaky", &[]);
+    let _tight = service.start("tight", &[]);
+    let scene = Scene::new();
+    let endpoint = service.endpoint(&scene);
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = prometheus(&bin, folder.path(), &scrape(&[endpoint.address()]));
+    wait_for_samples(&store, 2.0);
+    let guarded = remote("1h", &store.url) + "[[guard]]\nrestarts_max = 1\n";
+    let child = scene.start(&guarded, &["--quiet"]);
+    let began = |count: usize| {
+        let run = scene.record();
+        let of_leaky = run.processes.iter().filter(|p| p.arm == "leaky");
+        (of_leaky.count() >= count).then_some(())
+    };
+    wait("the first process", || began(1));
+    for successor in [2, 3] {
+        drop(leaky);
+        leaky = service.start("leaky", &[]);
+        wait("its successor", || began(successor));
+    }
+    let why = "guard restarts_max 1: restarted 2 times (process leaky/0)";
+    wait("the guard", || said_of(&scene, why));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it runs");
+    let said = said(child.wait_with_output().expect("it ends"));
+    assert!(matches!(said.code, 0 | 3 | 4), "{said:?}");
+    let aborted = |e: &&Event| e.kind == EventKind::Aborted;
+    assert_eq!(scene.record().events.iter().filter(aborted).count(), 1);
 }
 
 /// In one run: the store is not to be reached for a while, a process is restarted meanwhile, and highwater's

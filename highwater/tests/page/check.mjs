@@ -108,6 +108,11 @@ async function wide(browser) {
   await zoom();
   await keys();
   await age();
+  if (await page.locator("#chart-heat").count()) {
+    await heat();
+    await percentiles();
+  }
+  if (name === "pausing") await pausing();
   await tables();
   await theme();
   say("nothing went wrong", wrong.length === 0, wrong.join(" | "));
@@ -209,6 +214,75 @@ async function age() {
   );
 }
 
+// A map for each arm that has requests, drawn in more than one shade, that answers to the pointer, hides with its arm
+// and is drawn anew in the dark.
+async function heat() {
+  const arms = await page.evaluate(() => DATA.latency.length);
+  const maps = page.locator("#chart-heat canvas");
+  say("a map for each arm", (await maps.count()) === arms, `${await maps.count()} of ${arms}`);
+  const shades = () =>
+    page.evaluate((PIXELS) => {
+      const data = (0, eval)(PIXELS)(document.querySelector("#chart-heat canvas"), 1);
+      const seen = new Map();
+      for (let at = 0; at < data.length; at += 4)
+        if (data[at + 3] === 255) {
+          const colour = (data[at] << 16) | (data[at + 1] << 8) | data[at + 2];
+          seen.set(colour, (seen.get(colour) || 0) + 1);
+        }
+      return [...seen].filter(([, count]) => count > 60).map(([colour]) => colour);
+    }, PIXELS);
+  const light = await shades();
+  say("the map has many shades", light.length > 5, light.length);
+  await maps.first().scrollIntoViewIfNeeded();
+  const box = await maps.first().boundingBox();
+  const readout = page.locator("#chart-heat .readout");
+  let told = "";
+  for (let part = 0.1; part < 0.9 && !/ of /.test(told); part += 0.05) {
+    await page.mouse.move(box.x + box.width / 2, box.y + box.height * part);
+    told = (await readout.innerText()).replace(/\s+/g, " ");
+  }
+  say("the map tells its numbers", /\d (ms|µs|s): .* of .* requests/.test(told), told);
+  await page.mouse.move(2, 2);
+  const button = page.locator('#legend button[data-arm="1"]');
+  await button.click();
+  const shown = await page.locator("#chart-heat .map:not([hidden])").count();
+  const lines = await page.locator("#chart-percentiles polyline").count();
+  say("legend hides a map and a line", shown === arms - 1 && lines === arms - 1, `${shown} ${lines}`);
+  await button.click();
+  await page.locator("#theme").click();
+  await page.waitForTimeout(60);
+  const dark = await shades();
+  say("the map is drawn anew in the dark", !dark.includes(light[0]) || dark[0] !== light[0], dark[0]);
+  await page.locator("#theme").click();
+}
+
+async function percentiles() {
+  const chart = page.locator("#chart-percentiles svg.percentiles");
+  await chart.scrollIntoViewIfNeeded();
+  // Latency never falls from one percentile to the next.
+  const falls = await chart.locator("polyline").evaluateAll(
+    (all) =>
+      all.filter((line) => {
+        const points = line.getAttribute("points").split(" ").map((p) => p.split(",").map(Number));
+        return points.some(([x, y], at) => at && (x < points[at - 1][0] || y > points[at - 1][1]));
+      }).length,
+  );
+  say("percentiles rise", falls === 0, falls);
+  const box = await chart.boundingBox();
+  await page.mouse.move(box.x + box.width * 0.4, box.y + box.height / 2);
+  const told = (await page.locator("#chart-percentiles .readout").innerText()).replace(/\s+/g, " ");
+  say("a percentile tells its values", /^\d.* %.* ms/.test(told), told.slice(0, 120));
+  await page.mouse.move(2, 2);
+}
+
+// The run that was made with a pause of 6 ms every 12 s says so, and the arm without any says what that excludes.
+async function pausing() {
+  const words = await page.locator("#chart-heat .map p").allInnerTexts();
+  say("a period is found", /every 12\.0 s/.test(words[1]), words[1]);
+  say("random pauses have no period", /no period/.test(words[0]), words[0]);
+  say("no pause says how long was watched", /^No pause in .* is excluded/.test(words[2]), words[2]);
+}
+
 // Every chart has its numbers in a table with a caption, and headings are in order.
 async function tables() {
   const bare = await page.evaluate(
@@ -289,6 +363,13 @@ async function narrow(browser) {
       `charts fit, ${scheme}`,
       await page.evaluate(() => timeCharts.every((chart) => chart.u.width <= 360)),
     );
+    const wide = await page.evaluate(
+      () =>
+        [...document.querySelectorAll("#chart-heat canvas, .percentiles")].filter(
+          (chart) => chart.getBoundingClientRect().right > 390,
+        ).length,
+    );
+    say(`maps and percentiles fit, ${scheme}`, wide === 0, wide);
     await page
       .locator("#chart-rss .u-over")
       .tap?.()

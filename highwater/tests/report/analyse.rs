@@ -5,7 +5,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use highwater::analyse::arms::{arm_series, is_counter};
 use highwater::analyse::cost::{arm_costs, over_processes, own_cost, rss_peak};
-use highwater::analyse::latency::{arm_requests, latency_over_time};
+use highwater::analyse::latency::arm_requests;
+use highwater::analyse::latency::over_time::over_time;
 use highwater::observe::look::{HistogramRow, ProcessId, Role};
 use highwater::record::run::{Process, Run};
 
@@ -284,7 +285,7 @@ fn latency_over_time_has_no_stretch_shorter_than_two_recorded_intervals() {
             )
         })
         .collect();
-    let line = latency_over_time(&run, "a", 60);
+    let line = over_time(&run, "a", 60).points;
     assert_eq!(
         line.iter().map(|p| p.t_s).collect::<Vec<_>>(),
         [10.0, 30.0, 50.0, 70.0, 90.0]

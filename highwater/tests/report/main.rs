@@ -12,5 +12,6 @@ mod checks;
 mod conclude;
 mod formats;
 mod guards;
+mod latency;
 mod scene;
 mod text;

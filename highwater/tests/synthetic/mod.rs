@@ -4,9 +4,11 @@
 
 mod dice;
 pub mod judged;
+mod pausing;
 mod plans;
 
 pub use dice::Dice;
+pub use pausing::{PERIOD_S, pausing};
 pub use plans::{HOSTILE, fleet, hostile, relay};
 
 use std::collections::BTreeMap;
@@ -375,6 +377,7 @@ impl Plan {
             seed: self.seed,
             matters: 0.0,
             probe: false,
+            stalls: false,
             verify: vec![
                 check(Condition::RssMax { bytes: 512 << 20 }),
                 check(Condition::P99Max {

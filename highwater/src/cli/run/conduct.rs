@@ -75,6 +75,8 @@ pub(super) struct State {
 pub(super) struct Guarding {
     pub(super) limits: Guards,
     pub(super) trends: TrendGuards,
+    /// Successors of processes on other hosts that were counted as restarts.
+    pub(super) counted: BTreeSet<ProcessId>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,6 +110,7 @@ impl Conduct<'_> {
         let mut guards = Guarding {
             limits: Guards::new(self.experiment),
             trends: TrendGuards::new(self.experiment, self.clock.now()),
+            counted: BTreeSet::new(),
         };
         let outcome = self.turns(&mut state, &mut trials, &mut guards);
         let stopped = self.end(&mut state, &mut trials, outcome.is_ok());

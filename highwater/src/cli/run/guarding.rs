@@ -6,9 +6,12 @@ use std::time::Duration;
 use super::conduct::{Conduct, Guarding, State};
 use super::revert::{Reach, Undone};
 use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use crate::record::run::Process;
 use crate::subject::experiment::SubjectKind;
 use crate::subject::placeholder::Values;
+
 use crate::subject::{Happening, Role as SubjectRole, What, Who};
+use crate::verdict::check::CheckOutcome;
 
 impl Conduct<'_> {
     /// A crash loop is noticed at the restart itself: its process may be down at every look.
@@ -32,12 +35,38 @@ impl Conduct<'_> {
             .filter(|who| who.role == SubjectRole::Subject)
         {
             let first = state.first.get(&(who.arm.clone(), who.replica));
-            let age = now.0 - first.unwrap_or(&now).0;
-            let age = Duration::from_nanos(age.max(0) as u64);
-            for broken in guards.limits.restarted(&who.arm, who.replica, now, age) {
-                let why = format!("guard {}: {}", broken.check, broken.observed);
-                self.abort(state, &broken.arm, &why)?;
+            let age = age(*first.unwrap_or(&now), now);
+            let broken = guards.limits.restarted(&who.arm, who.replica, now, age);
+            self.abort_all(state, broken)?;
+        }
+        Ok(())
+    }
+
+    /// Of processes on other hosts a restart is a row with a later incarnation, which the collector writes.
+    fn guard_remote_restarts(
+        &mut self,
+        state: &mut State,
+        guards: &mut Guarding,
+        rows: &[Process],
+    ) -> anyhow::Result<()> {
+        for row in rows.iter().filter(|row| row.role == Role::Subject) {
+            let is_same = |p: &&Process| (&p.arm, p.replica) == (&row.arm, row.replica);
+            let first = rows.iter().filter(is_same).map(|p| p.started).min();
+            if row.incarnation == 0 || !guards.counted.insert(row.id) {
+                continue;
             }
+            let age = age(first.unwrap_or(row.started), row.started);
+            let limits = &mut guards.limits;
+            let broken = limits.restarted(&row.arm, row.replica, row.started, age);
+            self.abort_all(state, broken)?;
+        }
+        Ok(())
+    }
+
+    fn abort_all(&mut self, state: &mut State, broken: Vec<CheckOutcome>) -> anyhow::Result<()> {
+        for broken in broken {
+            let why = format!("guard {}: {}", broken.check, broken.observed);
+            self.abort(state, &broken.arm, &why)?;
         }
         Ok(())
     }
@@ -52,20 +81,15 @@ impl Conduct<'_> {
         let started: BTreeMap<ProcessId, TimeNs> = match self.experiment.subject.remote {
             // Of processes on other hosts the collector writes the rows.
             Some(_) => {
-                let rows = self.reader.processes()?.into_iter();
-                rows.map(|row| (row.id, row.started)).collect()
+                let rows = self.reader.processes()?;
+                self.guard_remote_restarts(state, guards, &rows)?;
+                rows.iter().map(|row| (row.id, row.started)).collect()
             }
             None => state.started.clone(),
         };
-        let uptime = |id: ProcessId| {
-            let began = started.get(&id).copied().unwrap_or(look.time);
-            Duration::from_nanos((look.time.0 - began.0).max(0) as u64)
-        };
-        for broken in guards.limits.look(look, &targets, &uptime) {
-            let why = format!("guard {}: {}", broken.check, broken.observed);
-            self.abort(state, &broken.arm, &why)?;
-        }
-        Ok(())
+        let uptime = |id: ProcessId| age(started.get(&id).copied().unwrap_or(look.time), look.time);
+        let broken = guards.limits.look(look, &targets, &uptime);
+        self.abort_all(state, broken)
     }
 
     pub(super) fn abort(&mut self, state: &mut State, arm: &str, why: &str) -> anyhow::Result<()> {
@@ -124,6 +148,10 @@ impl Conduct<'_> {
         }
         Ok(())
     }
+}
+
+fn age(from: TimeNs, to: TimeNs) -> Duration {
+    Duration::from_nanos((to.0 - from.0).max(0) as u64)
 }
 
 /// Stands for the whole arm.

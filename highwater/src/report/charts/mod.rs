@@ -1,15 +1,16 @@
 //! What the charts show, thinned to what a screen can show: extremes kept, sizes bounded.
 
 pub(super) mod grid;
+pub mod latency;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::analyse::arms::{ArmSeries, ReplicaSeries, arm_names, arm_series, seconds_between};
-use crate::analyse::latency::latency_over_time;
 use crate::observe::metric;
 use crate::record::run::Run;
 use grid::Grid;
+pub use latency::LatencyLine;
 
 /// Points of one line at most; twice the pixels of a wide chart would be enough.
 pub const POINTS_MAX: usize = 1_500;
@@ -19,8 +20,6 @@ const POINTS_ALL: usize = 240_000;
 const POINTS_MIN: usize = 200;
 /// Rates and latencies are means over this many stretches of the run: single looks are noise.
 const STRETCHES: usize = 120;
-/// Histograms need more requests for a p99.
-const LATENCY_STRETCHES: usize = 60;
 
 /// All charts of a report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -66,35 +65,16 @@ pub struct ProcessLine {
     pub values: Vec<Option<f64>>,
 }
 
-/// Latency of one arm: (middle of the stretch in seconds, p50, p99, max in nanoseconds).
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct LatencyLine {
-    pub arm: usize,
-    pub points: Vec<(f64, u64, u64, u64)>,
-}
-
 impl Charts {
     pub fn build(run: &Run) -> Charts {
         let arms = arm_names(run);
         let took_s = seconds_between(run.begun, run.last);
         let series = |metric| arm_series(run, metric, Duration::ZERO);
-        let latency = |(arm, name): (usize, &String)| LatencyLine {
-            arm,
-            points: latency_over_time(run, name, LATENCY_STRETCHES)
-                .iter()
-                .map(|p| (p.t_s, p.latency.p50_ns, p.latency.p99_ns, p.latency.max_ns))
-                .collect(),
-        };
         Charts {
             rss: rss_panel(run, &series(metric::RSS.name)),
             cpu: rate_panel(run, &cpu(run), 1e-9),
             faults: rate_panel(run, &series(metric::MINOR_FAULTS.name), 1.0),
-            latency: arms
-                .iter()
-                .enumerate()
-                .map(latency)
-                .filter(|l| !l.points.is_empty())
-                .collect(),
+            latency: latency::lines(run, &arms),
             arms,
             took_s,
         }

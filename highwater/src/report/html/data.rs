@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::report::charts::latency::pause_words;
 use crate::report::charts::{ArmBand, Panel};
 use crate::report::visible::{shortened, visible};
 use crate::report::{Report, event_word, is_incident};
@@ -61,6 +62,13 @@ struct Latency {
     p50_us: Vec<u64>,
     p99_us: Vec<u64>,
     max_us: Vec<u64>,
+    step_ms: f64,
+    /// Each: class, requests, class, requests ...
+    columns: Vec<Vec<i64>>,
+    /// (1 - quantile, microseconds)
+    quantiles: Vec<(f64, f64)>,
+    requests: u64,
+    pauses: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -92,6 +100,11 @@ fn data(report: &Report) -> Data {
         p50_us: line.points.iter().map(|p| p.1 / 1_000).collect(),
         p99_us: line.points.iter().map(|p| p.2 / 1_000).collect(),
         max_us: line.points.iter().map(|p| p.3 / 1_000).collect(),
+        step_ms: line.step_s * 1e3,
+        columns: line.columns.iter().map(|column| flat(column)).collect(),
+        quantiles: line.quantiles.iter().map(rounded).collect(),
+        requests: line.requests,
+        pauses: line.pauses.as_ref().map(pause_words),
     });
     Data {
         arms: charts.arms.iter().map(arm).collect(),
@@ -102,6 +115,20 @@ fn data(report: &Report) -> Data {
         latency: latency.collect(),
         marks: marks(report),
     }
+}
+
+fn flat(column: &[(i32, u64)]) -> Vec<i64> {
+    let pair = |(class, count): &(i32, u64)| [i64::from(*class), *count as i64];
+    column.iter().flat_map(pair).collect()
+}
+
+/// As many digits as a pixel needs.
+fn rounded((rest, ns): &(f64, u64)) -> (f64, f64) {
+    let short = |value: f64, digits: i32| {
+        let unit = 10_f64.powi(value.abs().max(1e-12).log10().floor() as i32 - digits);
+        (value / unit).round() * unit
+    };
+    (short(*rest, 5), (*ns as f64 / 100.0).round() / 10.0)
 }
 
 fn marks(report: &Report) -> Vec<Mark> {

@@ -24,6 +24,7 @@ const PAGE_CSS: &str = concat!(
     include_str!("page/page.css"),
     include_str!("page/tables.css"),
     include_str!("page/charts.css"),
+    include_str!("page/latency.css"),
     include_str!("page/narrow.css"),
 );
 /// In the order in which they build upon each other.
@@ -34,6 +35,8 @@ const PAGE_JS: &str = concat!(
     include_str!("page/chart.js"),
     include_str!("page/panels.js"),
     include_str!("page/distribution.js"),
+    include_str!("page/heat.js"),
+    include_str!("page/percentiles.js"),
     include_str!("page/main.js"),
 );
 
@@ -66,6 +69,7 @@ fn body(report: &Report) -> Markup {
         main {
             (sections::answer(report))
             (arms::table(report))
+            (sections::stalls(report))
             (sections::learnings(report))
             (sections::findings(report))
             (sections::charts(report))

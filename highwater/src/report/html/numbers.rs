@@ -4,7 +4,10 @@
 use maud::{Markup, html};
 
 use super::{swatch, visible};
+use crate::analyse::latency::PAUSE_NS;
+use crate::analyse::latency::over_time::{NINES, class_of};
 use crate::report::Report;
+use crate::report::charts::latency::pause_words;
 use crate::report::charts::{ArmBand, LatencyLine, Panel};
 use crate::units::written::{self, ByteScale, MISSING};
 
@@ -48,7 +51,7 @@ pub fn latency(report: &Report) -> Markup {
         })
     };
     let rows = lines.iter().map(|line| {
-        let name = report.charts.arms.get(line.arm).map_or("", String::as_str);
+        let name = arm_name(report, line);
         (name, times.iter().map(|t| (cell(line, *t), None)).collect())
     });
     table(
@@ -57,6 +60,96 @@ pub fn latency(report: &Report) -> Markup {
         &times,
         rows.collect(),
     )
+}
+
+/// The percentiles that people ask for, and the pauses of each arm.
+pub fn percentiles(report: &Report) -> Markup {
+    let lines = &report.charts.latency;
+    let ms =
+        |ns: Option<u64>| ns.map_or(MISSING.to_string(), |ns| written::digits(ns as f64 / 1e6));
+    html! {
+        details.numbers {
+            summary { "Numbers" }
+            div.scroll tabindex="0" {
+                table {
+                    caption { "Latency in ms by percentile" }
+                    thead { tr {
+                        th scope="col" { "Arm" }
+                        @for title in ["p50", "p90", "p99", "p99.9", "p99.99", "p99.999", "longest", "requests"] {
+                            th.number scope="col" { (title) }
+                        }
+                    } }
+                    tbody { @for line in lines {
+                        @let name = arm_name(report, line);
+                        tr {
+                            th scope="row" { span.name { (swatch(report, name)) (visible(name)) } }
+                            @for rest in [0.5].iter().chain(&NINES).chain(&[0.0]) {
+                                td.number { (ms(line.at_rest(*rest))) }
+                            }
+                            td.number { (written::count(line.requests as f64)) }
+                        }
+                    } }
+                }
+            }
+        }
+    }
+}
+
+/// The share of slow requests over time, and the pauses.
+pub fn heat(report: &Report) -> Markup {
+    let lines = &report.charts.latency;
+    let times = instants(0.0, report.charts.took_s);
+    let rows = lines.iter().map(|line| {
+        let cells = times.iter().map(|t| (slow_share(line, *t), None));
+        (arm_name(report, line), cells.collect())
+    });
+    let pauses = lines
+        .iter()
+        .filter_map(|line| Some((line, line.pauses.as_ref()?)));
+    html! {
+        (table(report, "Requests of 1 ms and more around that time, %", &times, rows.collect()))
+        details.numbers { summary { "Pauses" } div.scroll tabindex="0" { table {
+            caption {
+                "Pauses: 1 ms and more in which requests waited and no session was answered; after warm-up"
+            }
+            thead { tr { th scope="col" { "Arm" } th scope="col" { "Pauses" } } }
+            tbody { @for (line, pauses) in pauses {
+                @let name = arm_name(report, line);
+                tr {
+                    th scope="row" { span.name { (swatch(report, name)) (visible(name)) } }
+                    td { (pause_words(pauses)) }
+                }
+            } }
+        } } }
+    }
+}
+
+/// Of the column of the heat map at this time, and those beside it.
+fn slow_share(line: &LatencyLine, t: f64) -> String {
+    let at = (t / line.step_s.max(f64::MIN_POSITIVE)) as usize;
+    let near = line
+        .columns
+        .iter()
+        .skip(at.saturating_sub(1))
+        .take(3)
+        .flatten();
+    let (mut all, mut slow) = (0, 0);
+    for (class, count) in near {
+        all += count;
+        slow += if *class >= class_of(PAUSE_NS) {
+            *count
+        } else {
+            0
+        };
+    }
+    match all {
+        0 => MISSING.to_string(),
+        all => written::digits(100.0 * slow as f64 / all as f64),
+    }
+}
+
+fn arm_name<'a>(report: &'a Report, line: &LatencyLine) -> &'a str {
+    report.charts.arms.get(line.arm).map_or("", String::as_str)
 }
 
 /// RSS at quarters of the age that the processes reached: lowest, median, highest.

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{numbers, swatch, visible};
+use crate::report::stall::arms;
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
 use crate::units::written;
@@ -115,6 +116,8 @@ pub fn charts(report: &Report) -> Markup {
             }
             @if !charts.latency.is_empty() {
                 (figure("latency", "Latency", LATENCY, numbers::latency(report)))
+                (figure("percentiles", "Latency by percentile", PERCENTILES, numbers::percentiles(report)))
+                (figure("heat", "Every request", HEAT, numbers::heat(report)))
             }
         }
     }
@@ -122,6 +125,11 @@ pub fn charts(report: &Report) -> Markup {
 
 const DOTS: &str = "One dot per process, a bar at the mean of its arm.";
 const LATENCY: &str = "Quantiles of all requests of an arm in each stretch; logarithmic.";
+
+const PERCENTILES: &str = "Of all requests of an arm, the start of the run included; both axes \
+     logarithmic. Lines end at the longest request.";
+const HEAT: &str = "Requests by time and latency, all processes of an arm together: the darker, the \
+     larger their share of that moment. A stripe that returns is a pause that returns.";
 
 fn figure(id: &str, title: &str, caption: &str, numbers: Markup) -> Markup {
     html! {
@@ -264,6 +272,35 @@ pub fn events(report: &Report) -> Markup {
                             }
                         } }
                     } }
+                }
+            }
+        }
+    }
+}
+
+/// How often each arm's processes were held up, by cause; nothing unless the experiment watched for it.
+pub fn stalls(report: &Report) -> Markup {
+    let rows = report.verdict.arms.iter();
+    let rows: Vec<_> = rows
+        .map(|row| (&row.arm, arms::columns(&report.verdict, row)))
+        .collect();
+    let titles = rows.first().map_or(&[][..], |(_, columns)| columns);
+    html! {
+        @if !titles.is_empty() {
+            section aria-labelledby="stalls" {
+                h2 #stalls { (arms::TITLE) }
+                div.scroll tabindex="0" {
+                    table.stack {
+                        caption { "Busy periods held up for 1 ms or more, per process, by what held them." }
+                        thead { tr {
+                            td {}
+                            @for (title, _) in titles { th.number scope="col" { (title) } }
+                        } }
+                        tbody { @for (arm, columns) in &rows { tr {
+                            th scope="row" { (visible(arm)) }
+                            @for (title, text) in columns { td.number data-title=(title) { (text) } }
+                        } } }
+                    }
                 }
             }
         }

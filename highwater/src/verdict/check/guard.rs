@@ -10,6 +10,7 @@ use std::time::Duration;
 use super::{CheckOutcome, Seen, fact, p99_max, reading, restarts, words};
 use crate::analyse::arms::seconds_between;
 use crate::analyse::latency::Merged;
+use crate::observe::load_lines::PAUSE_METRIC;
 use crate::observe::look::{HistogramRow, Look, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::subject::experiment::{Check, Condition, Experiment};
@@ -141,7 +142,8 @@ impl Guards {
         if !self.checks.iter().any(wanted) {
             return;
         }
-        for row in &look.histograms {
+        let requests = |row: &&HistogramRow| row.metric != PAUSE_METRIC;
+        for row in look.histograms.iter().filter(requests) {
             if let Some(target) = targets.iter().find(|target| target.process == row.process) {
                 self.recent
                     .entry(target.arm.clone())

@@ -47,13 +47,17 @@ function readPalette() {
     muted: resolved("var(--muted)"),
     grid: resolved("var(--grid)"),
     paper: resolved("var(--paper)"),
+    panel: resolved("var(--panel)"),
     open: resolved("var(--open)"),
+    heat: [0, 1, 2, 3, 4].map((at) => channels(resolved("var(--heat-" + at + ")"))),
     arms: [],
   };
   for (const arm of ARMS) {
     palette.arms.push(resolved(arm.control ? "var(--ink)" : "var(--" + arm.colourClass + ")"));
   }
 }
+
+const channels = (colour) => colour.match(/[\d.]+/g).slice(0, 3).map(Number);
 
 // The colour of an arm with an opacity.
 function faded(arm, alpha) {

@@ -1,5 +1,7 @@
 // The theme switch, and everything in its order.
 
+const themeListeners = [];
+
 function isDark() {
   const chosen = document.documentElement.dataset.theme;
   return chosen ? chosen === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -9,6 +11,7 @@ function applyTheme() {
   readPalette();
   document.getElementById("theme").textContent = isDark() ? "Light" : "Dark";
   for (const chart of timeCharts) if (chart.ready) chart.u.redraw(false);
+  for (const listener of themeListeners) listener();
 }
 
 function buildThemeSwitch() {
@@ -27,6 +30,10 @@ if (DATA) {
   buildLegend();
   buildPanels();
   buildDistribution();
+  if (DATA.latency.length) {
+    buildPercentiles();
+    buildHeat();
+  }
   applyTheme();
   document.documentElement.dataset.ready = String(Math.round(performance.now()));
 }

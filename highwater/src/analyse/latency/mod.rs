@@ -3,6 +3,10 @@
 //! HdrHistograms are added bucket by bucket, so quantiles of an arm are those of all its requests
 //! together, not means of quantiles.
 
+pub mod over_time;
+pub mod pauses;
+pub mod rhythm;
+
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
@@ -10,6 +14,7 @@ use hdrhistogram::serialization::Deserializer;
 
 use super::arms::{by_replica, seconds_between};
 use super::cost::Latency;
+use crate::observe::load_lines::PAUSE_METRIC;
 use crate::observe::look::{HistogramRow, Role, TimeNs};
 use crate::record::run::{Process, Run};
 
@@ -62,51 +67,29 @@ pub fn arm_requests(run: &Run, arm: &str, after: Duration) -> ArmRequests {
     requests
 }
 
-/// Latency of an arm over time in at most `stretches` equal stretches of the run, each at least
-/// twice as long as the longest recorded interval of the run; those without a request are left out.
-pub fn latency_over_time(run: &Run, arm: &str, stretches: usize) -> Vec<LatencyPoint> {
-    let whole = seconds_between(run.begun, run.last);
-    let rows = run.processes.iter().flat_map(|process| &process.histograms);
-    let longest = rows
-        .map(|row| seconds_between(row.start, row.end))
-        .fold(0.0, f64::max);
-    let stretches = match longest > 0.0 {
-        true => stretches.min((whole / (2.0 * longest)) as usize).max(1),
-        false => stretches.max(1),
-    };
-    if whole <= 0.0 {
-        return Vec::new();
-    }
-    let mut merged: Vec<Merged> = vec![Merged::default(); stretches];
-    for row in arm_rows(run, arm, Duration::ZERO).into_iter().flatten() {
-        let middle =
-            (seconds_between(run.begun, row.start) + seconds_between(run.begun, row.end)) / 2.0;
-        let at = (middle / whole * stretches as f64).clamp(0.0, stretches as f64 - 1.0);
-        merged[at as usize].add(row);
-    }
-    let middle = |at: usize| (at as f64 + 0.5) * whole / stretches as f64;
-    merged
-        .iter()
-        .enumerate()
-        .filter_map(|(at, merged)| {
-            Some(LatencyPoint {
-                t_s: middle(at),
-                latency: merged.latency()?,
-            })
-        })
-        .collect()
-}
-
 /// The rows of an arm by replica. Load lines when there are any, otherwise the first histogram
 /// metric (by name) that the subject itself exposes: never two sources of the same requests.
 fn arm_rows<'a>(run: &'a Run, arm: &str, after: Duration) -> Vec<Vec<&'a HistogramRow>> {
+    let sources = run.processes.iter().filter(|p| is_source(p, arm));
+    match preferred_metric(sources) {
+        Some(metric) => arm_rows_of(run, arm, after, metric),
+        None => Vec::new(),
+    }
+}
+
+fn is_source(process: &Process, arm: &str) -> bool {
+    matches!(process.role, Role::Subject | Role::Load) && process.arm == arm
+}
+
+/// The rows of one metric of an arm by replica, from `after` on, counted from the first start of each.
+fn arm_rows_of<'a>(
+    run: &'a Run,
+    arm: &str,
+    after: Duration,
+    metric: &str,
+) -> Vec<Vec<&'a HistogramRow>> {
     let begins = by_replica(run, |p| p.role == Role::Subject && p.arm == arm);
-    let sources = by_replica(run, |p| {
-        matches!(p.role, Role::Subject | Role::Load) && p.arm == arm
-    });
-    let Some(metric) = preferred_metric(sources.values().flatten().copied()) else {
-        return Vec::new();
-    };
+    let sources = by_replica(run, |p| is_source(p, arm));
     let from = |replica: &u32| {
         let start = begins
             .get(replica)
@@ -133,7 +116,8 @@ fn arm_rows<'a>(run: &'a Run, arm: &str, after: Duration) -> Vec<Vec<&'a Histogr
 fn preferred_metric<'a>(processes: impl Iterator<Item = &'a Process>) -> Option<&'a str> {
     let names = processes
         .flat_map(|p| &p.histograms)
-        .map(|row| row.metric.as_str());
+        .map(|row| row.metric.as_str())
+        .filter(|name| *name != PAUSE_METRIC);
     names.min_by_key(|name| (*name != LOAD_METRIC, *name))
 }
 
@@ -159,12 +143,26 @@ impl Merged {
         self.seconds += seconds_between(row.start, row.end).max(0.0);
         self.requests = self.requests.saturating_add(row.requests);
         self.pauses += u64::from(!one.is_empty() && one.max() >= PAUSE_NS);
+        self.join(Some(&one));
+    }
+
+    /// Adds what was merged elsewhere.
+    fn merge(&mut self, other: &Merged) {
+        self.seconds += other.seconds;
+        self.requests = self.requests.saturating_add(other.requests);
+        self.pauses += other.pauses;
+        self.unreadable += other.unreadable;
+        self.join(other.sum.as_ref());
+    }
+
+    fn join(&mut self, one: Option<&Histogram<u64>>) {
+        let Some(one) = one else { return };
         let sum = self.sum.get_or_insert_with(|| {
-            let mut sum = Histogram::new_from(&one);
+            let mut sum = Histogram::new_from(one);
             sum.auto(true);
             sum
         });
-        if sum.add(&one).is_err() {
+        if sum.add(one).is_err() {
             self.unreadable += 1;
         }
     }
