@@ -2,8 +2,9 @@
 
     python3 bench/allocators/catalogue.py --highwater target/release/highwater --jobs 2
 
-Two empty cache folders, both removed at the end, unless --first names one that was filled before. Writes
-results/catalogue-DATE.md.
+Two empty cache folders, both removed at the end, unless --first or --second names one to keep: what it holds
+already is not added again (the time of an add stands in its manifest), and a check that it kept is taken as it is.
+Writes results/catalogue-DATE.md.
 """
 
 import argparse
@@ -15,7 +16,6 @@ import pathlib
 import platform
 import subprocess
 import tempfile
-import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -33,20 +33,33 @@ def highwater(binary, cache, *words):
     return done.returncode, (entries[0] if entries else None), last
 
 
-def try_one(binary, spec, first, second):
+def seconds(cache, spec):
+    """How long the add of what is installed took."""
+    return json.loads((cache / "allocators" / spec / "manifest.json").read_text())["seconds"]
+
+
+def kept_checks(binary, cache):
+    """The checks that a cache holds, by name."""
+    command = [binary, "allocators", "list", "--json"]
+    environment = {**os.environ, "HIGHWATER_CACHE": str(cache)}
+    text = subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+    return {entry["spec"]: entry["check"] for entry in json.loads(text)["allocators"]}
+
+
+def try_one(binary, spec, first, second, kept):
     row = {"spec": spec}
-    before = time.monotonic()
     code, entry, last = highwater(binary, second, "add", spec)
-    row["add_s"] = time.monotonic() - before
     if code:
         return {**row, "failed": last}
-    row["source"], row["licence"] = entry["source"], entry["licence"]
+    row["source"], row["add_s"] = entry["source"], seconds(second, spec)
     _, again, _ = highwater(binary, first, "add", spec)
     row["same"] = bool(again) and again["sha256"] == entry["sha256"]
-    _, entry, last = highwater(binary, second, "check", spec)
-    if not entry:
-        return {**row, "failed": last}
-    row["check"] = entry["check"]
+    row["check"] = kept.get(spec)
+    if not row["check"]:
+        _, entry, last = highwater(binary, second, "check", spec)
+        if not entry:
+            return {**row, "failed": last}
+        row["check"] = entry["check"]
     return row
 
 
@@ -56,7 +69,7 @@ def words_of(check, outcomes):
 
 def line(row):
     if "failed" in row:
-        return f"| {row['spec']} | {row['add_s']:.0f} | failed: {row['failed']} | | | | | |"
+        return f"| {row['spec']} | | failed: {row['failed']} | | | | | |"
     check = row["check"]
     stops = [p["misuse"] for p in check["protections"] if p["answer"] == "stops"]
     source = row["source"].split(";")[0].split("+5.3")[0]
@@ -71,17 +84,19 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--highwater", default="target/release/highwater")
     options.add_argument("--jobs", type=int, default=1)
-    options.add_argument("--first", type=pathlib.Path, help="a cache folder that was filled before")
+    for name in ("--first", "--second"):
+        options.add_argument(name, type=pathlib.Path, help="a cache folder to keep, or one that was filled before")
     args = options.parse_args()
     binary = str(pathlib.Path(args.highwater).resolve())
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
-        first = args.first or pathlib.Path(one)
+        first, second = args.first or pathlib.Path(one), args.second or pathlib.Path(two)
+        kept = kept_checks(binary, second)
         text = subprocess.run([binary, "allocators", "list", "--json"], check=True, capture_output=True).stdout
         specs = [e["spec"] for e in json.loads(text)["allocators"] if e["spec"] != "glibc"]
         # The slow one first.
         specs.sort(key=lambda spec: (not spec.startswith("tcmalloc"), spec))
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            rows = list(pool.map(lambda spec: try_one(binary, spec, first, pathlib.Path(two)), specs))
+            rows = list(pool.map(lambda spec: try_one(binary, spec, first, second, kept), specs))
     rows.sort(key=lambda row: row["spec"])
     date = datetime.date.today().isoformat()
     load = "load average {:.0f}, {:.0f}, {:.0f}".format(*os.getloadavg())
@@ -89,7 +104,7 @@ def main():
         f"# The catalogue, added from nothing and checked, {date}\n\n"
         f"{os.cpu_count()} processors, Linux {platform.release()}, glibc {platform.libc_ver()[1]}; {load} at the "
         f"end, {args.jobs} at a time. *Add*: wall seconds from an empty cache. *Same bytes*: as another build of "
-        "the same recipe. Probes that are not named found nothing; those that were not tried in time are "
+        "the same recipe. *Check*: wall seconds. Probes that are not named found nothing; those that were not tried in time are "
         "below the table.\n\n"
         "| allocator | add s | from | same bytes | check s | defects found | deviations | stops |\n"
         "|---|--:|---|---|--:|---|---|---|\n"

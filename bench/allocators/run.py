@@ -66,7 +66,6 @@ def start(program, shape, seed, arm):
             env={**os.environ, **environment},
             capture_output=True,
             timeout=LIMIT_S,
-            start_new_session=True,
         )
     except subprocess.TimeoutExpired:
         return {"failed": f"not done in {LIMIT_S} s"}

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::bench::{Bench, find, wait_for};
+use crate::bench::{Bench, find, stand_in_cargo, wait_for};
 
 #[test]
 fn two_versions_live_side_by_side_and_are_removed_one_by_one() {
@@ -71,15 +71,18 @@ fn an_interrupted_build_leaves_nothing_and_the_next_add_works() {
     add.wait().unwrap();
     bench.assert_nothing_of("mimalloc@2.0.9");
     assert_eq!(bench.run(&["path", "mimalloc@2.0.9"]).code, 4);
+    assert_eq!(bench.staging().len(), 1);
     bench.remove("cc");
     bench.link("cc");
+    assert_eq!(bench.run(&["add", "mimalloc@2.1.7"]).code, 0);
+    assert!(
+        bench.staging().is_empty(),
+        "the add of another allocator clears it away, too"
+    );
     let said = bench.run(&["add", "mimalloc@2.0.9"]);
     assert_eq!(said.code, 0, "{said:?}");
     assert_eq!(bench.state("mimalloc@2.0.9"), "installed");
-    assert!(
-        bench.staging().is_empty(),
-        "the interrupted add was cleared away"
-    );
+    assert!(bench.staging().is_empty());
 }
 
 #[test]
@@ -139,4 +142,27 @@ fn a_damaged_library_is_noticed_and_add_repairs_it() {
     bench
         .run(&["path", "mimalloc@2.0.9"])
         .fails(4, &["manifest.json is gone"]);
+}
+
+#[test]
+fn several_are_added_at_once_and_one_that_fails_keeps_no_other() {
+    let bench = Bench::new();
+    // The crate of 2.0.9 does not hold the version that its recipe expects.
+    bench.script("cargo", &stand_in_cargo().replace("209", "301"));
+    let words = [
+        "add",
+        "mimalloc@2.0.9",
+        "mimalloc@2.1.7",
+        "mimalloc@2.1.7",
+        "--json",
+    ];
+    let said = bench.run(&words);
+    said.fails(4, &["mimalloc@2.0.9 was not added"]);
+    let answer: Value = serde_json::from_str(&said.out).unwrap();
+    let entries = answer["allocators"].as_array().unwrap();
+    let specs: Vec<_> = entries.iter().map(|e| &e["spec"]).collect();
+    assert_eq!(specs, ["mimalloc@2.1.7", "mimalloc@2.1.7"]);
+    bench.assert_nothing_of("mimalloc@2.0.9");
+    assert_eq!(bench.state("mimalloc@2.1.7"), "installed");
+    assert!(bench.staging().is_empty());
 }

@@ -212,22 +212,37 @@ impl Cache {
         lock(&locks.join(recipe.label()), waiting)
     }
 
-    /// An empty folder beside the libraries, on the same disk. Call it with the lock held: what an
-    /// earlier, interrupted add of the same allocator left is removed.
+    /// An empty folder beside the libraries, on the same disk. Call it with the lock held: what earlier,
+    /// interrupted adds left, of this allocator or of another, is removed.
     pub(super) fn staging(&self, recipe: &Recipe) -> Result<Staging> {
         let folder = self.root.join(".staging");
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let prefix = format!("{}~", recipe.label());
+        let own = recipe.label();
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
-            if entry.file_name().to_string_lossy().starts_with(&prefix) {
-                fs::remove_dir_all(entry.path())?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            match name.split_once('~') {
+                Some((label, _)) if label == own => fs::remove_dir_all(entry.path())?,
+                Some((label, _)) => self.sweep(label, &entry.path()),
+                None => {}
             }
         }
+        let prefix = format!("{own}~");
         // A builder that outlived its killed parent for a moment must not meet its successor.
         let path = folder.join(format!("{prefix}{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("creating {}", path.display()))?;
         Ok(Staging(path))
+    }
+
+    /// Removes what an add of another allocator left, unless that add still runs: it would hold its lock.
+    fn sweep(&self, label: &str, left: &Path) {
+        let Ok(file) = File::open(self.root.join(".locks").join(label)) else {
+            return;
+        };
+        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+            // It costs space only: whoever needs the name removes it too, or says why not.
+            let _ = fs::remove_dir_all(left);
+        }
     }
 
     /// An empty folder for a task that needs no lock; those of processes that are gone are removed.

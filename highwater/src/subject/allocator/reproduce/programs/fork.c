@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef ROUNDS
@@ -24,7 +25,8 @@ int main(void) {
         pthread_t thread;
         pthread_create(&thread, NULL, churn, (void *)i);
     }
-    for (int i = 1; i <= ROUNDS; i++) {
+    time_t end = time(NULL) + 8;
+    for (int i = 1; i <= ROUNDS && time(NULL) < end; i++) {
         pid_t child = fork();
         if (child == 0) {
             for (int k = 0; k < 2000; k++) free(malloc(k));
