@@ -11,6 +11,9 @@ const WIDTHS: [f64; 2] = [0.05, 0.2];
 const CHANCE_MAX: f64 = 0.01;
 /// Fewer gaps than this in a window are no period.
 const GAPS_MIN: usize = 4;
+/// A period that fewer than one gap in so many keeps is of no use, however far beyond chance: every machine has some
+/// (timers of a second, say) among many other pauses.
+const ONE_IN: usize = 4;
 /// Gaps looked at; of more, the first.
 const GAPS_MAX: usize = 20_000;
 
@@ -48,7 +51,7 @@ fn densest(sorted: &[f64], width: f64, tried: usize) -> Option<Rhythm> {
     let kept = to - from;
     let share = 2.0 * width / std::f64::consts::E;
     let by_chance = tail(count, kept, share) * (count * tried) as f64;
-    if kept < GAPS_MIN || by_chance > CHANCE_MAX {
+    if kept < GAPS_MIN || kept * ONE_IN < count || by_chance > CHANCE_MAX {
         return None;
     }
     Some(Rhythm {
@@ -98,6 +101,14 @@ mod tests {
         let gaps: Vec<f64> = (0..40).map(|_| 10.0 + 5.0 * uniform(&mut state)).collect();
         let found = rhythm(&gaps, 10).unwrap();
         assert!(found.lo_s < 11.0 && found.hi_s > 14.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_period_among_many_other_gaps_is_not_claimed() {
+        let mut state = 9;
+        let mut gaps = vec![1.04; 44];
+        gaps.extend((0..368).map(|_| -uniform(&mut state).ln()));
+        assert_eq!(rhythm(&gaps, 10), None);
     }
 
     #[test]
