@@ -5,8 +5,8 @@
 
 4,700 taps a second draw 64 coins each, every one in a block of 8 bytes: the history's 300,000 allocations a second. The
 plain binary is sampled by `perf` (cpu-clock, 999 Hz, user space and kernel); symbols of the allocator are told by their
-names. The metered binary (VARIANT-meter, when it is there) times one call in 1,024; its quantiles are of buckets of a
-quarter to a half of their value. Build both: subjects/treasure/build VARIANT VARIANT-meter.
+names. The metered binary (VARIANT-meter, when it is there) times one call in 1,024; its quantiles are even within
+a bucket, and the clock is in them. Build both: subjects/treasure/build VARIANT VARIANT-meter.
 """
 import argparse
 import collections
@@ -40,6 +40,7 @@ LOCK = re.compile(r"lock|mutex|spin|futex", re.I)
 NOT_LOCK = re.compile(r"block", re.I)
 LIBC_LOCK = re.compile(r"pthread_mutex|lll_lock|futex")
 SAMPLES_HZ = 999
+PATIENCE_NS = 10_000
 
 
 def perf(server, seconds, load):
@@ -99,9 +100,11 @@ def quantile(of, share):
 
 
 def mean(of):
-    """From the middles of the buckets."""
+    """From the middles of the buckets, of the calls within 10 us: longer ones waited for a CPU."""
     below, lower, total = 0, 0.0, 0.0
     for upper, count in of:
+        if upper > PATIENCE_NS:
+            break
         total += (count - below) * (lower + upper) / 2
         below, lower = count, upper
     return total / below if below else float("nan")
@@ -126,8 +129,9 @@ def timed(options, variant):
         load.wait()
     total = [int(re.search(r"highwater_alloc_allocations_total (\d+)", text)[1]) for text in (first, last)]
     before, after = buckets(first, "allocation"), buckets(last, "allocation")
-    old = dict(before)
-    of = [(upper, count - old.get(upper, 0)) for upper, count in after]
+    # Buckets without a call are not printed: what is below them counts for them.
+    old = [max((count for upper, count in before if upper <= bound), default=0) for bound, _ in after]
+    of = [(upper, count - less) for (upper, count), less in zip(after, old)]
     return f"{(total[1] - total[0]) / took / 1000:.0f} k | {mean(of):.0f} | {quantile(of, 0.5):.0f} | {quantile(of, 0.99):.0f}"
 
 
