@@ -136,6 +136,16 @@ fn prefix(series: &Series, part: f64) -> Series {
     }
 }
 
+/// The part of the run up to the last reading before `part`: in a gap nothing is seen of what goes on.
+fn seen(series: &Series, part: f64) -> f64 {
+    let times = || series.points.iter().map(|p| p.t_s);
+    let lo = times().fold(f64::INFINITY, f64::min);
+    let hi = times().fold(f64::NEG_INFINITY, f64::max);
+    let until = lo + part * (hi - lo);
+    let last = times().filter(|t| *t <= until).fold(lo, f64::max);
+    (last - lo) / (hi - lo)
+}
+
 fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
     let mut rules = Rules::default();
     rules.side_growing = o.side.unwrap_or(rules.side_growing);
@@ -155,15 +165,16 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
             .iter()
             .map(|part| judge(&prefix(&case.series, *part), &rules))
             .collect();
-        score.count(&case, &at);
+        let seen = PARTS.map(|part| seen(&case.series, part));
+        score.count(&case, &at, &seen);
         if o.calls {
-            list_calls(&case, &at);
+            list_calls(&case, &at, &seen);
         }
         let full = &at[PARTS.len() - 1];
         let right = case.truth.right_at(1.0, full.label);
         if o.wrong {
-            for (v, part) in at.iter().zip(PARTS).take(PARTS.len() - 1) {
-                if case.truth.wrong_side(part, v.label) {
+            for ((v, part), seen) in at.iter().zip(PARTS).zip(seen).take(PARTS.len() - 1) {
+                if case.truth.wrong_side(seen, v.label) {
                     println!(
                         "EARLY {} seed {seed} {part} {} {:.2}",
                         case.family,
@@ -180,8 +191,8 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
 }
 
 /// One line for every call: what was said, whether it was right or on the wrong side, and the evidence.
-fn list_calls(case: &Case, at: &[SeriesVerdict]) {
-    for (v, part) in at.iter().zip(PARTS) {
+fn list_calls(case: &Case, at: &[SeriesVerdict], seen: &[f64]) {
+    for ((v, part), seen) in at.iter().zip(PARTS).zip(seen) {
         let of = |name: &str| v.evidence.get(name).copied().unwrap_or(0.0);
         let numbers: Vec<String> = NUMBERS.iter().map(|n| format!("{:.4}", of(n))).collect();
         println!(
@@ -189,8 +200,8 @@ fn list_calls(case: &Case, at: &[SeriesVerdict]) {
             case.family,
             case.truth.grows,
             v.label.word(),
-            case.truth.right_at(part, v.label),
-            case.truth.wrong_side(part, v.label),
+            case.truth.right_at(*seen, v.label),
+            case.truth.wrong_side(*seen, v.label),
             v.period_s.is_some(),
             numbers.join(",")
         );

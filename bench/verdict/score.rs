@@ -37,8 +37,8 @@ pub struct Score {
 }
 
 impl Score {
-    /// Counts one case with the verdicts at every part of [`PARTS`].
-    pub fn count(&mut self, case: &Case, at: &[SeriesVerdict]) {
+    /// Counts one case with the verdicts at every part of [`PARTS`]; `seen` are those parts up to the last reading.
+    pub fn count(&mut self, case: &Case, at: &[SeriesVerdict], seen: &[f64]) {
         let Some(full) = at.last() else { return };
         let truth = &case.truth;
         let right = truth.right_at(1.0, full.label);
@@ -54,7 +54,7 @@ impl Score {
             seen.0 += 1.0;
             seen.1 += f64::from(u8::from(right));
         }
-        self.count_early(case, at);
+        self.count_early(case, at, seen);
     }
 
     fn count_side(&mut self, case: &Case, full: &SeriesVerdict, right: bool, unsure: bool) {
@@ -88,22 +88,22 @@ impl Score {
         }
     }
 
-    fn count_early(&mut self, case: &Case, at: &[SeriesVerdict]) {
+    fn count_early(&mut self, case: &Case, at: &[SeriesVerdict], seen: &[f64]) {
         let truth = &case.truth;
         let stable = at
             .iter()
-            .zip(PARTS)
-            .rposition(|(v, part)| !truth.right_at(part, v.label))
+            .zip(seen)
+            .rposition(|(v, part)| !truth.right_at(*part, v.label))
             .map_or(Some(0), |i| (i + 1 < PARTS.len()).then_some(i + 1));
         // A verdict that never gets right counts as two runs.
         self.part += stable.map_or(2.0, |i| PARTS[i]);
         let mut any = false;
-        for (v, part) in at.iter().zip(PARTS).take(PARTS.len() - 1) {
+        for (v, part) in at.iter().zip(seen).take(PARTS.len() - 1) {
             if v.label == Label::Insufficient {
                 continue;
             }
             self.early += 1.0;
-            if truth.wrong_side(part, v.label) {
+            if truth.wrong_side(*part, v.label) {
                 self.early_wrong += 1.0;
                 any = true;
             }

@@ -93,8 +93,13 @@ pub fn grain(points: &[Point]) -> f64 {
     let moves = || levels.windows(2).map(|w| w[1] - w[0]);
     let least = moves().fold(f64::INFINITY, f64::min);
     let off = |m: f64| (m / least - (m / least).round()).abs();
-    // Equal differences mean a grain; with two levels only any pair of numbers would do.
-    if levels.len() > 2 && 4 * levels.len() <= points.len() && moves().all(|m| off(m) < 1e-3) {
+    // Equal differences mean a grain. Any pair of numbers has one difference: of two levels it must be a unit
+    // in which sizes are told, and divide them.
+    let few = 4 * levels.len() <= points.len();
+    let unit = |m: f64| m.log2().fract() == 0.0 || m.log10().fract() == 0.0;
+    let pair = levels.len() == 2 && unit(least) && off(levels[0]) < 1e-6;
+    let whole = levels.len() > 2 || pair;
+    if few && whole && moves().all(|m| off(m) < 1e-3) {
         least
     } else {
         0.0
@@ -143,6 +148,22 @@ mod tests {
         let b = bins(&points, &[], &[0.0], 2.0);
         assert_eq!(b.len(), 64);
         assert!(b.iter().all(|b| b.value < 10.5 || b.value > 19.5), "{b:?}");
+    }
+
+    #[test]
+    fn two_levels_of_whole_mebibytes_have_a_grain_and_others_have_none() {
+        let of = |low: f64, high: f64| -> Vec<Point> {
+            let value = |i| if i < 20 { low } else { high };
+            let point = |i| Point {
+                t_s: f64::from(i),
+                value: value(i),
+            };
+            (0..40).map(point).collect()
+        };
+        let mib = 1_048_576.0;
+        assert_eq!(grain(&of(20.0 * mib, 21.0 * mib)), mib);
+        assert_eq!(grain(&of(20.0 * mib, 23.0 * mib)), 0.0);
+        assert_eq!(grain(&of(20.5 * mib, 21.5 * mib)), 0.0);
     }
 
     #[test]

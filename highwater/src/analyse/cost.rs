@@ -9,6 +9,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::arms::{arm_names, by_replica, replica_id, rise, seconds_between, subjects};
 use super::latency::arm_requests;
 use super::series::Point;
+use super::stall::arm::{ArmStalls, stalls_of};
 use crate::observe::look::{Role, TimeNs};
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
@@ -35,6 +36,9 @@ pub struct ArmCost {
     pub errors: u64,
     pub dropped: u64,
     pub latency: Option<Latency>,
+    /// `None` unless the experiment asks for `stalls`.
+    #[serde(default)]
+    pub stalls: Option<ArmStalls>,
     /// Histograms that could not be read; `latency` is without them.
     #[serde(default)]
     pub histograms_unreadable: u64,
@@ -83,7 +87,7 @@ fn arm_cost(run: &Run, arm: String, warmup: Duration) -> ArmCost {
     let rate = |metric: Metric, divisor: f64| {
         let rates = replicas
             .iter()
-            .filter_map(|processes| counter_rate(processes, metric.name, warmup));
+            .filter_map(|processes| replica_rate(processes, metric.name, warmup));
         over_processes(&rates.map(|rate| rate / divisor).collect::<Vec<_>>())
     };
     let share = |metric: Metric| share_of_rss(&replicas, metric.name, warmup);
@@ -100,6 +104,7 @@ fn arm_cost(run: &Run, arm: String, warmup: Duration) -> ArmCost {
         errors: requests.errors,
         dropped: requests.dropped,
         latency: requests.latency,
+        stalls: stalls_of(&replicas, warmup),
         histograms_unreadable: requests.unreadable,
         arm,
     }
@@ -134,7 +139,11 @@ pub fn over_processes(values: &[f64]) -> Option<Estimate> {
 }
 
 /// Rise per second of a counter over all incarnations of one replica.
-fn counter_rate(incarnations: &[&Process], metric: &str, warmup: Duration) -> Option<f64> {
+pub(super) fn replica_rate(
+    incarnations: &[&Process],
+    metric: &str,
+    warmup: Duration,
+) -> Option<f64> {
     let rises = incarnations
         .iter()
         .filter_map(|process| counter_rise(process, metric, warmup));
@@ -188,7 +197,7 @@ pub fn own_cost(run: &Run) -> OwnCost {
     let own = by_replica(run, |process| process.role == Role::Highwater);
     let rate = |metric: Metric| -> f64 {
         own.values()
-            .filter_map(|p| counter_rate(p, metric.name, Duration::ZERO))
+            .filter_map(|p| replica_rate(p, metric.name, Duration::ZERO))
             .sum()
     };
     let highest = |processes: &[&Process]| {

@@ -91,6 +91,15 @@ impl Candidate {
         self.family == Family::Steps && self.steps.len() > 2 && up && 1.0 - last.0 < NOT_LATE * gap
     }
 
+    /// Share of the window since what rises without bound began to.
+    pub fn watched(&self) -> f64 {
+        let began = |part: &Basis| match part {
+            Basis::Hinge(from) => *from,
+            _ => 0.0,
+        };
+        1.0 - self.parts.iter().flatten().map(began).fold(0.0, f64::max)
+    }
+
     /// One step, at the very end.
     pub fn only_just(&self) -> bool {
         self.family == Family::Step && self.steps.iter().all(|s| s.0 > 1.0 - JUST)

@@ -4,6 +4,7 @@ use super::bins::Bin;
 use super::incarnation::Fall;
 use super::order::{mean_sd, median};
 use super::series::Point;
+use super::student::normal_cdf;
 
 /// Fewer falls may be restarts.
 pub const TEETH_MIN: usize = 4;
@@ -55,14 +56,33 @@ pub fn are_dips(points: &[Point], falls: &[Fall]) -> bool {
     level >= peak - NEAR_PEAK * height
 }
 
-/// How far the peaks differ, as a share of the height of a tooth: a collector falls at a threshold, an
-/// operator restarts when it suits.
-pub fn unevenness(falls: &[Fall]) -> f64 {
-    let peaks: Vec<f64> = falls.iter().map(|f| f.peak).collect();
-    let height = median(&falls.iter().map(|f| f.peak - f.floor).collect::<Vec<_>>());
-    let high = peaks.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let low = peaks.iter().copied().fold(f64::INFINITY, f64::min);
-    (high - low) / height
+/// Spreads of the logarithm of a tooth that a collector's threshold leaves: a fixed size, and thresholds that
+/// follow the load. All are as likely.
+const SAW_SPREADS: [f64; 4] = [0.02, 0.06, 0.13, 0.25];
+/// The same of lives between restarts, which end when it suits somebody.
+const LIVES_SPREAD: f64 = 0.6;
+/// Odds of a collector against restarts before the heights are seen: one that has one to three teeth in all the
+/// readings is slow for a collector.
+const SAW_ODDS: f64 = 0.35;
+
+/// Probability that the climbs before these falls were ended by a threshold and not by restarts: a collector
+/// falls at about one height, an operator restarts when it suits. `now` is the height of the climb that has
+/// not ended. Both kinds are normal on the logarithm of the height, about a height that is not known.
+pub fn by_threshold(falls: &[Fall], now: f64) -> f64 {
+    let logs: Vec<f64> = falls
+        .iter()
+        .map(|f| (f.peak - f.floor).max(f64::MIN_POSITIVE).ln())
+        .collect();
+    let (mean, sd) = mean_sd(&logs);
+    let free = logs.len().saturating_sub(1) as f64;
+    let likely = |spread: f64| {
+        let heights = (-0.5 * free * (sd / spread).powi(2)).exp() / spread.powf(free);
+        let wide = spread * (1.0 + 1.0 / (free + 1.0)).sqrt();
+        heights * normal_cdf((mean - now.max(f64::MIN_POSITIVE).ln()) / wide)
+    };
+    let saw = SAW_SPREADS.map(likely).iter().sum::<f64>() / SAW_SPREADS.len() as f64;
+    let odds = SAW_ODDS * saw / likely(LIVES_SPREAD).max(f64::MIN_POSITIVE);
+    odds / (1.0 + odds)
 }
 
 #[cfg(test)]
@@ -98,6 +118,24 @@ mod tests {
         assert_eq!(low.len(), 10);
         assert_eq!((low[0].value, low[9].value), (50.0, 59.0));
         assert_eq!(rhythm(&points, &found), Some((20.0, 0.0)));
-        assert!(unevenness(&found) > 0.4);
+    }
+
+    #[test]
+    fn even_teeth_are_a_threshold_and_uneven_ones_are_restarts() {
+        let of = |heights: &[f64]| -> Vec<Fall> {
+            let fall = |h: &f64| Fall {
+                after: 1,
+                peak: 100.0 + h,
+                floor: 100.0,
+            };
+            heights.iter().map(fall).collect()
+        };
+        assert!(by_threshold(&of(&[50.0, 51.0]), 20.0) > 0.7);
+        assert!(by_threshold(&of(&[50.0, 51.0, 49.0]), 20.0) > 0.9);
+        assert!(by_threshold(&of(&[50.0, 110.0]), 20.0) < 0.15);
+        // A climb that goes on above the last peak was not ended by a threshold there.
+        assert!(by_threshold(&of(&[50.0, 51.0]), 120.0) < 0.05);
+        let one = by_threshold(&of(&[50.0]), 20.0);
+        assert!((0.2..0.35).contains(&one), "{one}");
     }
 }

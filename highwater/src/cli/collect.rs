@@ -12,6 +12,7 @@ use rustix::process::{Pid, getppid};
 
 use super::exit;
 use super::explain::series::HeapSeries;
+use super::stalls::series::{self, StallSeries};
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
 use crate::observe::look::{Event, EventKind, ProcessId, TimeNs};
@@ -59,6 +60,9 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
         let next = collector.next_look();
         while collector.clock.now() < next {
             if stop.load(Ordering::Relaxed) {
+                if let Some(stalls) = &mut collector.stalls {
+                    stalls.finish();
+                }
                 collector.look()?;
                 return Ok(exit::DONE);
             }
@@ -82,6 +86,8 @@ struct Collector {
     full: bool,
     /// The probe's account, when the experiment wants it.
     heap: Option<HeapSeries>,
+    /// The same of its stalls.
+    stalls: Option<StallSeries>,
 }
 
 impl Collector {
@@ -95,6 +101,10 @@ impl Collector {
         for (process, carried) in carried(&reader)? {
             observer.carry(process, carried);
         }
+        let stalls = match experiment.stalls {
+            true => Some(StallSeries::new(reader.latest(&series::names())?)),
+            false => None,
+        };
         Ok(Collector {
             recorder,
             reader,
@@ -106,6 +116,7 @@ impl Collector {
             heap: experiment
                 .probe
                 .then(|| HeapSeries::new(ProcRoot::default())),
+            stalls,
         })
     }
 
@@ -115,6 +126,9 @@ impl Collector {
         let mut look = self.observer.look(self.clock.now(), &targets);
         if let Some(heap) = &mut self.heap {
             heap.add(&mut look, &targets);
+        }
+        if let Some(stalls) = &mut self.stalls {
+            stalls.add(&mut look, &targets);
         }
         match self.recorder.look(&look) {
             Ok(()) => self.full = false,

@@ -40,6 +40,10 @@ fn headline(mode: Mode) -> String {
         Mode::Ebpf => {
             "ebpf: every switch and wake of the process, with who woke whom; durations are exact"
         }
+        Mode::Tracepoints => {
+            "tracepoints: this kernel has no eBPF for us; who woke whom comes from perf's samples, what each wait was \
+             for from looks at /proc"
+        }
         Mode::Rootless => {
             "rootless: own processes only; switches are exact, who holds a lock comes from the \
              lock's own word or is inferred, and is then labelled so"
@@ -54,7 +58,8 @@ fn findings(allowed: &Allowed) -> Vec<Finding> {
         trial(
             "eBPF",
             &allowed.bpf,
-            "stalls works from switch records alone: lock holders may be inferred",
+            "stalls works from perf's tracepoints as root; for other users from switch records alone: lock \
+             holders may be inferred",
             "run as root, or: sudo setcap cap_bpf,cap_perfmon,cap_sys_ptrace+ep highwater",
         ),
         trial(

@@ -177,6 +177,9 @@ fn costs(object: &mut Map<String, Value>, cost: &ArmCost) {
         ),
     ];
     object.extend(fields.map(|(name, value)| (name.to_string(), value)));
+    if let Some(stalls) = &cost.stalls {
+        object.insert("stalls".to_string(), super::stall::arms::json(stalls));
+    }
 }
 
 fn pair(pair: &PairVerdict) -> Value {

@@ -46,6 +46,20 @@ impl Weights {
         self.flat + self.plateauing + self.stepped
     }
 
+    /// A rise that began late (the last `watched` share of the window) is said to go on by as many of the
+    /// readings as have watched it; the rest is open.
+    fn as_watched(self, readings: f64, watched: f64) -> Weights {
+        if watched >= 1.0 {
+            return self;
+        }
+        let goes_on = self.growing * (1.0 - WATCHED_HALF / (readings * watched)).max(0.0);
+        Weights {
+            growing: goes_on,
+            open: self.open + (self.growing - goes_on),
+            ..self
+        }
+    }
+
     fn add(&mut self, other: &Weights, times: f64) {
         self.flat += times * other.flat;
         self.plateauing += times * other.plateauing;
@@ -54,6 +68,10 @@ impl Weights {
         self.open += times * other.open;
     }
 }
+
+/// A rise that began within the window and that so many readings have watched is as likely to end soon as to go
+/// on. Half of the early calls of a rise that ends later were of one that had begun late.
+const WATCHED_HALF: f64 = 6.0;
 
 /// What all candidates say together, in the unit of the series and seconds.
 #[derive(Debug, Clone, Default)]
@@ -119,6 +137,8 @@ struct Scaled {
     shift: f64,
     level: f64,
     start_s: f64,
+    /// Readings in all bins.
+    readings: f64,
 }
 
 /// Forms the opinion; `None` when there are too few bins, or no time passes.
@@ -242,6 +262,12 @@ fn scale(view: &View) -> Option<Scaled> {
         shift: low,
         level,
         start_s: first.t_s,
+        // Of floors there is one a tooth: a tooth is more than a reading.
+        readings: if view.few {
+            f64::INFINITY
+        } else {
+            usual * bins.len() as f64
+        },
     })
 }
 
@@ -293,6 +319,18 @@ struct Bars {
     day_seen: bool,
 }
 
+/// Probability that one grain upwards hides growth: between two grains there is room for another.
+fn behind_grain(c: &Candidate, bars: &Bars) -> f64 {
+    if c.rise.mean <= 0.0 || bars.grain <= 0.0 {
+        return 0.0;
+    }
+    let hidden = Guess {
+        mean: c.rise.mean + bars.grain / GRAINS,
+        se: c.rise.se,
+    };
+    above(hidden, bars.growth, c.df)
+}
+
 /// How one candidate spreads its weight over the labels.
 fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     let (growth_bar, shift_bar) = (bars.growth, bars.shift);
@@ -325,7 +363,7 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
             w.open = (rose - w.growing).max(0.0);
         }
         Bounded::Step if c.rise.mean.abs() < bars.grain || c.may_climb_on() => {
-            w.open = rest * (rose + fell).min(1.0);
+            w.open = rest * (rose + fell).min(1.0).max(behind_grain(c, bars));
         }
         Bounded::Step if c.only_just() => {}
         Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
@@ -358,7 +396,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
         if weight < 1e-6 {
             continue;
         }
-        let labels = labels_of(c, &bars);
+        let labels = labels_of(c, &bars).as_watched(scaled.readings, c.watched());
         said.weights.add(&labels, weight);
         *said.families.entry(c.family).or_insert(0.0) += weight;
         let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {

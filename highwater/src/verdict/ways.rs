@@ -6,9 +6,9 @@ use crate::analyse::bins::{Bin, bins, grain, width_for};
 use crate::analyse::incarnation::{Fall, climbs_around, cuts_at, falls};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
-use crate::analyse::period::periods;
+use crate::analyse::period::{Period, periods};
 use crate::analyse::series::{Point, Series};
-use crate::analyse::teeth::{TEETH_MIN, are_dips, floors, rhythm, unevenness};
+use crate::analyse::teeth::{TEETH_MIN, are_dips, by_threshold, floors, rhythm};
 
 /// An opinion with the way of looking that had the most evidence.
 pub struct Looked {
@@ -19,8 +19,6 @@ pub struct Looked {
     pub saw: bool,
 }
 
-/// Peaks of two teeth that differ less than this share of a tooth were cut by a threshold; of three, twice this.
-const EVEN: f64 = 0.04;
 /// A period must explain this share of the detrended variance to be tried at all.
 const PERIOD_SHARE_MIN: f64 = 0.2;
 /// Evidence that a period must bring: the price of the best of some hundred frequencies.
@@ -171,9 +169,11 @@ fn restarts_or_not(
             .map(|f| (points[f.after].t_s, f.floor - f.peak))
             .collect();
     }
-    if by_uptime && sudden.len() >= 2 && unevenness(sudden) < EVEN * (sudden.len() - 1) as f64 {
+    if by_uptime && !floors_rise(sudden, rules) {
         // Climbs that end at one threshold: a saw with few teeth looks the same as a leak restarted.
-        doubt_growth(&mut said.weights);
+        let saw = by_threshold(sudden, height_now(points, sudden));
+        let w = &mut said.weights;
+        (w.growing, w.open) = (w.growing * (1.0 - saw), w.open + w.growing * saw);
     }
     let incarnations = if by_uptime { cuts.len() + 1 } else { 1 };
     Some(Looked {
@@ -184,10 +184,26 @@ fn restarts_or_not(
     })
 }
 
-fn doubt_growth(weights: &mut Weights) {
-    let half = 0.5 * weights.growing;
-    weights.growing -= half;
-    weights.open += half;
+/// Share of a tooth by which floors must rise to be no accident.
+const FLOORS_SHARE: f64 = 0.12;
+
+/// Whether the floors themselves climb: then it grows, by restarts as by teeth.
+fn floors_rise(sudden: &[Fall], rules: &Rules) -> bool {
+    let (Some(first), Some(last)) = (sudden.first(), sudden.last()) else {
+        return false;
+    };
+    let rise = last.floor - first.floor;
+    let height = median(&sudden.iter().map(|f| f.peak - f.floor).collect::<Vec<_>>());
+    sudden.windows(2).all(|w| w[1].floor > w[0].floor)
+        && rise > (2.0 * rules.growth_share * last.floor).max(FLOORS_SHARE * height)
+}
+
+/// How high the last incarnation stands above its floor.
+fn height_now(points: &[Point], sudden: &[Fall]) -> f64 {
+    let (Some(fall), Some(last)) = (sudden.last(), points.last()) else {
+        return 0.0;
+    };
+    (last.value - fall.floor).max(0.0)
 }
 
 /// Many falls: the floors decide whether what the collector cannot free grows.
@@ -230,18 +246,19 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
 /// No falls: one clock, perhaps with a cycle or two.
 fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     let width_s = width_for(points, &[]);
+    let grain = grain(points);
+    let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let b = bins(points, &[], &[points.first()?.t_s], width_s);
-    let (periods_s, swing) = cycles(points, &b, width_s);
+    let (periods_s, swing) = cycles(&periods(points, 2), &b, width_s);
     let view = View {
         bins: &b,
         by_uptime: true,
         width_s,
         periods_s: &periods_s,
-        grain: grain(points),
+        grain,
         ..View::default()
     };
     let opinion = opinion(&view, rules)?;
-    let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let saw = !periods_s.is_empty() && swing >= rules.swing_share * level;
     Some(Looked {
         opinion,
@@ -252,8 +269,7 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
 }
 
 /// The periods that the evidence wants, with the widest swing of one.
-fn cycles(points: &[Point], b: &[Bin], width_s: f64) -> (Vec<f64>, f64) {
-    let found = periods(points, 2);
+fn cycles(found: &[Period], b: &[Bin], width_s: f64) -> (Vec<f64>, f64) {
     let (mut taken, mut swing): (Vec<f64>, f64) = (Vec::new(), 0.0);
     if found.first().is_none_or(|p| p.share < PERIOD_SHARE_MIN) {
         return (taken, swing);
@@ -268,7 +284,7 @@ fn cycles(points: &[Point], b: &[Bin], width_s: f64) -> (Vec<f64>, f64) {
         })
     };
     let mut ahead = weigh(&[]);
-    for period in &found {
+    for period in found {
         let mut with = taken.clone();
         with.push(period.length_s);
         // Medians over a whole cycle have taken a fast one away; its share alone speaks for it.

@@ -6,6 +6,7 @@ mod add;
 mod bench;
 mod check;
 mod package;
+mod programs;
 mod real;
 mod refuse;
 #[path = "../said/mod.rs"]

@@ -73,6 +73,8 @@ fn what_a_package_needs_and_does_not_have_is_said() {
     bench
         .run(&["package", "mimalloc@2.0.9"])
         .fails(2, &["--deb"]);
+    let words = ["package", "mimalloc@2.0.9", "--deb", "--maintainer", "me"];
+    bench.run(&words).fails(2, &["NAME <ADDRESS>"]);
 }
 
 /// A wrapper of glibc's malloc that leaves errno alone and hands out misaligned blocks.
@@ -99,6 +101,7 @@ fn a_bug_report_has_the_smallest_program_that_shows_the_defect() {
         "aligned_alloc(",
         "cc -O1 -fno-builtin -w -pthread alignment.c -o alignment",
         "| glibc | passes |",
+        "LD_PRELOAD=./faulty.so ./alignment",
         "## Environment",
         "- sha256: ",
         "## Commands",

@@ -39,6 +39,17 @@ fn missing_programs_are_named_with_what_to_install() {
 }
 
 #[test]
+fn a_compiler_that_is_named_and_not_there_is_said() {
+    let bench = Bench::new();
+    for name in ["/none/cc", "no-such-cc -O2"] {
+        let mut add = bench.command(&["add", "mimalloc@2.0.9"]);
+        let said = Said::of(add.env("CC", name).output().unwrap());
+        said.fails(4, &[&format!("CC names {name}"), "unset CC"]);
+    }
+    bench.assert_nothing_of("mimalloc@2.0.9");
+}
+
+#[test]
 fn names_that_are_not_offered_end_with_usage_before_any_work() {
     let bench = Bench::new();
     for (spec, words) in [

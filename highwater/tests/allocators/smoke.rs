@@ -2,11 +2,11 @@
 //! a C++ compiler, redis under load with a background save, tor.
 //!
 //! `HIGHWATER_CACHE` names a cache that is there already; without it all are added first (some
-//! minutes). A program that is not on PATH is skipped and said.
+//! minutes), and what builds slowly is left out. Programs that are not on PATH come out of their Debian
+//! packages, unpacked into a temporary folder; one that cannot be had is skipped and said.
 
 use std::fs;
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::bench::{Bench, PATIENCE, Said};
+use crate::programs::Programs;
 use crate::skipped::skipped;
 
 /// Longest time for one program under one allocator, seconds; the slowest needs a tenth of it.
@@ -34,6 +35,14 @@ impl Arm {
     fn of(entry: &Value) -> Option<Arm> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let spec = text(&entry["spec"]);
+        if entry["state"] == "system" {
+            return Some(Arm {
+                spec,
+                preload: String::new(),
+                before: Vec::new(),
+                library: "libc.so.6".to_owned(),
+            });
+        }
         if entry["state"] != "installed" {
             return None;
         }
@@ -63,25 +72,23 @@ impl Arm {
     }
 
     /// A program on this allocator, ended after the limit. `timeout` itself stays on libc.
-    fn command(&self, program: &str) -> Command {
+    fn command(&self, programs: &Programs, program: &str) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--kill-after=5", LIMIT_S, "env"]);
+        let libraries = programs.libraries();
+        if let [loader, flag, folder] = &self.before[..] {
+            // A loader of its own searches neither PATH nor LD_LIBRARY_PATH.
+            command.args([loader, flag, &format!("{folder}:{libraries}")]);
+        } else {
+            command.arg(format!("LD_LIBRARY_PATH={libraries}"));
+        }
         if !self.preload.is_empty() {
             command.arg(format!("LD_PRELOAD={}", self.preload));
         }
-        // A loader of its own does not search PATH.
-        let found = on_path(program).unwrap_or_else(|| PathBuf::from(program));
-        command.args(&self.before).arg(found);
-        command.stdin(Stdio::null());
+        let found = programs.find(program).unwrap_or_else(|| program.into());
+        command.arg(found).stdin(Stdio::null());
         command
     }
-}
-
-fn on_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path)
-        .map(|d| d.join(program))
-        .find(|p| p.is_file())
 }
 
 fn passed(output: &Output, words: &str) -> Result<(), String> {
@@ -111,7 +118,7 @@ for n in range(10):
 print('LIBRARY' in open('/proc/self/maps').read(), 'done')
 ";
 
-fn python(arm: &Arm, _bench: &Bench) -> Result<(), String> {
+fn python(arm: &Arm, programs: &Programs, _bench: &Bench) -> Result<(), String> {
     // A version manager may put a script before the interpreter.
     let real = Command::new("python3")
         .args(["-c", "import sys; print(sys.executable)"])
@@ -119,7 +126,7 @@ fn python(arm: &Arm, _bench: &Bench) -> Result<(), String> {
         .map_err(|e| e.to_string())?;
     let real = String::from_utf8_lossy(&real.stdout).trim().to_owned();
     let script = PYTHON.replace("LIBRARY", &arm.library);
-    let mut command = arm.command(&real);
+    let mut command = arm.command(programs, &real);
     command.args(["-c", &script]).env("PYTHONMALLOC", "malloc");
     passed(&command.output().map_err(|e| e.to_string())?, "True done")
 }
@@ -129,17 +136,17 @@ const CXX: &str = "\
 int main() { std::map<std::string, std::smatch> all; std::string s = \"a1\";\n\
 std::regex_match(s, all[s], std::regex(\"([a-z])(\\\\d)\")); std::cout << all[s][2]; }\n";
 
-fn compiler(arm: &Arm, bench: &Bench) -> Result<(), String> {
+fn compiler(arm: &Arm, programs: &Programs, bench: &Bench) -> Result<(), String> {
     let (source, program) = (bench.file("smoke.cpp"), bench.file("smoke"));
     fs::write(&source, CXX).map_err(|e| e.to_string())?;
-    let mut command = arm.command("g++");
+    let mut command = arm.command(programs, "g++");
     command.arg("-O1").arg(&source).arg("-o").arg(&program);
     passed(&command.output().map_err(|e| e.to_string())?, "")?;
     let output = Command::new(&program).output();
     passed(&output.map_err(|e| e.to_string())?, "1")
 }
 
-fn tor(arm: &Arm, bench: &Bench) -> Result<(), String> {
+fn tor(arm: &Arm, programs: &Programs, bench: &Bench) -> Result<(), String> {
     let data = bench.file("tor");
     let words = [
         "--DisableNetwork",
@@ -150,7 +157,7 @@ fn tor(arm: &Arm, bench: &Bench) -> Result<(), String> {
         "-f",
         "/none",
     ];
-    let mut command = arm.command("tor");
+    let mut command = arm.command(programs, "tor");
     command.args(words).arg("--DataDirectory").arg(&data);
     let log = bench.file("tor.log");
     command
@@ -171,6 +178,9 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
+        if let Ok(Some(_)) = self.0.try_wait() {
+            return;
+        }
         let pid = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         let _ = self.0.wait();
@@ -180,63 +190,117 @@ impl Drop for Running {
 fn wait(child: &mut Child, mut done: impl FnMut() -> bool) -> Result<(), String> {
     let end = Instant::now() + PATIENCE;
     while !done() {
-        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
-            return Err(format!("it ended: {status}"));
-        }
-        if Instant::now() > end {
-            return Err("it did not get there in time".to_owned());
-        }
-        sleep(Duration::from_millis(50));
+        still_runs(child, end)?;
     }
     Ok(())
 }
 
-fn redis(arm: &Arm, bench: &Bench) -> Result<(), String> {
-    let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
-    let port = listener.local_addr().unwrap().port().to_string();
-    drop(listener);
-    let mut command = arm.command("redis-server");
-    command
-        .args(["--port", &port, "--bind", "127.0.0.1", "--io-threads", "3"])
-        .args(["--save", "", "--daemonize", "no", "--dir"])
-        .arg(bench.folder.path());
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut server = Running(command.spawn().map_err(|e| e.to_string())?);
-    let ask = |words: &[&str]| {
-        let output = Command::new("redis-cli")
-            .args(["-p", &port])
-            .args(words)
-            .output();
+/// A moment later: an error when the child is gone, or the time.
+fn still_runs(child: &mut Child, end: Instant) -> Result<(), String> {
+    if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
+        return Err(format!("it ended: {status}"));
+    }
+    if Instant::now() > end {
+        return Err("it did not get there in time".to_owned());
+    }
+    sleep(Duration::from_millis(50));
+    Ok(())
+}
+
+/// A redis-server on an arm, and its tools.
+struct Redis<'a> {
+    server: Running,
+    programs: &'a Programs,
+    port: String,
+}
+
+impl Redis<'_> {
+    fn start<'a>(arm: &Arm, programs: &'a Programs, bench: &Bench) -> Result<Redis<'a>, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
+        let port = listener.local_addr().unwrap().port().to_string();
+        drop(listener);
+        let mut command = arm.command(programs, "redis-server");
+        command
+            .args(["--port", &port, "--bind", "127.0.0.1", "--io-threads", "3"])
+            .args(["--save", "", "--daemonize", "no", "--dir"])
+            .arg(bench.folder.path());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let server = Running(command.spawn().map_err(|e| e.to_string())?);
+        let mut redis = Redis {
+            server,
+            programs,
+            port,
+        };
+        redis.until("ping", |said| said.contains("PONG"))?;
+        Ok(redis)
+    }
+
+    fn tool(&self, program: &str, words: &str) -> Command {
+        let mut command = self.programs.command(program);
+        command.args(["-p", &self.port]).args(words.split(' '));
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn ask(&self, words: &str) -> String {
+        let output = self.tool("redis-cli", words).output();
         output
             .map(|o| String::from_utf8_lossy(&o.stdout).into_owned())
             .unwrap_or_default()
-    };
-    wait(&mut server.0, || ask(&["ping"]).contains("PONG"))?;
-    let info = ask(&["info", "server"]);
-    let pid = info.lines().find_map(|l| l.strip_prefix("process_id:"));
-    let maps = format!("/proc/{}/maps", pid.unwrap_or("none").trim());
-    if !fs::read_to_string(maps)
-        .unwrap_or_default()
-        .contains(&arm.library)
-    {
-        return Err("the library is not mapped in redis-server".to_owned());
     }
-    let load = Command::new("redis-benchmark")
-        .args(["-p", &port, "-n", "20000", "-r", "5000", "-d", "300"])
-        .args(["-q", "-t", "set,lpush,hset"])
-        .stdout(Stdio::null())
-        .status();
-    if !load.is_ok_and(|status| status.success()) {
-        return Err("redis-benchmark failed".to_owned());
+
+    fn until(&mut self, words: &str, done: impl Fn(&str) -> bool) -> Result<(), String> {
+        let end = Instant::now() + PATIENCE;
+        while !done(&self.ask(words)) {
+            still_runs(&mut self.server.0, end).map_err(|e| format!("{words}: {e}"))?;
+        }
+        Ok(())
     }
-    ask(&["bgsave"]);
-    wait(&mut server.0, || {
-        let info = ask(&["info", "persistence"]);
-        info.contains("rdb_bgsave_in_progress:0") && info.contains("rdb_last_bgsave_status:ok")
-    })
+
+    fn pid(&self) -> String {
+        let info = self.ask("info server");
+        let pid = info.lines().find_map(|l| l.strip_prefix("process_id:"));
+        pid.unwrap_or("none").trim().to_owned()
+    }
 }
 
-type Smoke = fn(&Arm, &Bench) -> Result<(), String>;
+/// Saves in a forked child while the load goes on, and ends in order.
+fn redis(arm: &Arm, programs: &Programs, bench: &Bench) -> Result<(), String> {
+    let mut redis = Redis::start(arm, programs, bench)?;
+    let maps = fs::read_to_string(format!("/proc/{}/maps", redis.pid()));
+    if !maps.unwrap_or_default().contains(&arm.library) {
+        return Err("the library is not mapped in redis-server".to_owned());
+    }
+    let words = "-n 30000 -c 20 -r 5000 -d 300 -q -t set,lpush,hset";
+    let mut load = redis.tool("redis-benchmark", words);
+    let load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut load = Running(load.map_err(|e| e.to_string())?);
+    let number = |said: &str| said.trim().parse().unwrap_or(0);
+    redis.until("dbsize", |said| number(said) > 1000)?;
+    redis.ask("bgsave");
+    redis.until("info persistence", |said| {
+        said.contains("rdb_bgsave_in_progress:0") && said.contains("rdb_saves:1")
+    })?;
+    if !load.0.wait().is_ok_and(|status| status.success()) {
+        return Err("redis-benchmark failed".to_owned());
+    }
+    if !bench
+        .file("dump.rdb")
+        .metadata()
+        .is_ok_and(|m| m.len() > 1000)
+    {
+        return Err("BGSAVE wrote nothing".to_owned());
+    }
+    redis.ask("shutdown nosave");
+    let status = redis.server.0.wait().map_err(|e| e.to_string())?;
+    let _ = fs::remove_file(bench.file("dump.rdb"));
+    status
+        .success()
+        .then_some(())
+        .ok_or(format!("its end: {status}"))
+}
+
+type Smoke = fn(&Arm, &Programs, &Bench) -> Result<(), String>;
 const PROGRAMS: &[(&str, Smoke)] = &[
     ("python3", python),
     ("g++", compiler),
@@ -264,13 +328,14 @@ fn real_programs_run_under_every_allocator() {
     let arms: Vec<Arm> = arms.iter().filter_map(Arm::of).collect();
     assert!(!arms.is_empty(), "no allocator is installed");
     let mut failures = Vec::new();
+    let programs = Programs::gather();
     for (name, smoke) in PROGRAMS {
-        if on_path(name).is_none() {
-            skipped(&format!("{name} is not on PATH"));
+        if programs.find(name).is_none() {
+            skipped(&format!("{name} cannot be had on this machine"));
             continue;
         }
         for arm in &arms {
-            let outcome = smoke(arm, &bench);
+            let outcome = smoke(arm, &programs, &bench);
             println!("{name} under {}: {outcome:?}", arm.spec);
             if let Err(why) = outcome {
                 failures.push(format!("{name} under {}: {why}", arm.spec));

@@ -152,6 +152,7 @@ impl Scene {
                 Some(("holder", thread)) => wait.holder = Some(self.id(thread)),
                 Some(("on", object)) => wait.object = self.id(object),
                 Some(("doing", text)) => wait.doing = self.id(text) as u32,
+                Some(("place", text)) => wait.place = self.id(text) as u32,
                 Some(("stack", text)) => wait.stack = self.id(text) as u32,
                 _ if *word == "allocator" => wait.allocator = true,
                 _ => panic!("not a word of a wait: {word}"),

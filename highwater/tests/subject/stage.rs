@@ -61,6 +61,7 @@ pub fn plan(command: &[&str]) -> Experiment {
         seed: 1,
         matters: 0.0,
         probe: false,
+        stalls: false,
         verify: Vec::new(),
         guard: Vec::new(),
         revert: Revert::default(),

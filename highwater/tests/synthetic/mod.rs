@@ -377,6 +377,7 @@ impl Plan {
             seed: self.seed,
             matters: 0.0,
             probe: false,
+            stalls: false,
             verify: vec![
                 check(Condition::RssMax { bytes: 512 << 20 }),
                 check(Condition::P99Max {

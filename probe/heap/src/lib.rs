@@ -9,10 +9,14 @@
 //! Hot paths (every call): [`count::alloc`], [`count::free`], [`Filter::may_hold`]. Slow paths (200
 //! to 1,000 a second): [`Probe::allocated`], [`Probe::freeing`].
 
+#[cfg(test)]
+mod adapting;
 mod arena;
 mod budget;
 pub mod clock;
 pub mod count;
+#[cfg(test)]
+mod coverage;
 mod draw;
 mod filter;
 mod flows;

@@ -12,8 +12,14 @@ const MEAN_BYTES_START: u64 = 32 << 10;
 const WINDOW_SAMPLES: u64 = 128;
 const FULL_TOO_SOON_NS: u64 = 128_000_000;
 const FULL_TOO_LATE_NS: u64 = 640_000_000;
-/// Most that one window may raise the mean by.
-const RAISE_MAX: u64 = 64;
+/// In windows of this length at least, a rate below an eighth of the aim lowers the mean at once, by as much as
+/// is missing: after a storm every sample at its mean would stand for megabytes of the quiet that follows.
+const SPARSE_AFTER_NS: u64 = 100_000_000;
+const SPARSE_EIGHTHS: u64 = 8;
+/// Most that one window may change the mean by. A storm takes some hundred samples more on its way up than with
+/// one leap, and what else is allocated in it is not lost between two samples.
+const RAISE_MAX: u64 = 8;
+const LOWER_MAX: u64 = 16;
 /// Share of the table, in eighths, above which samples are thinned; below half of it the mean may
 /// fall.
 const THIN_EIGHTHS: u64 = 3;
@@ -26,6 +32,8 @@ const LARGE_AT_ONCE: u64 = 64;
 /// Stacks of mappings too small for one each: 500 a second, 512 at once.
 const SMALL_MAPPING_EVERY_NS: u64 = 2_000_000;
 const SMALL_MAPPINGS_AT_ONCE: u64 = 512;
+/// Looks at the mean per distance. A look costs some 60 ns, and 500 distances a second end.
+const CUTS: u64 = 16;
 /// Rows that one sample thins while a sweep is on.
 const SWEEP_ROWS: usize = 128;
 
@@ -125,7 +133,7 @@ impl Pace {
     /// Longest distance before another look at the mean: a thread that drew a long one while the
     /// load was high must not sleep through the quiet hours; and no large block must pass unseen.
     pub fn cut_bytes(&self) -> u64 {
-        (self.mean_bytes() / 4).clamp(MEAN_BYTES_MIN, LARGE_BYTES)
+        (self.mean_bytes() / CUTS).clamp(MEAN_BYTES_MIN, LARGE_BYTES)
     }
 
     /// A distance ended, with a sample or without. `live` of `capacity` rows are taken.
@@ -146,12 +154,20 @@ impl Pace {
                         .clamp(2, RAISE_MAX),
                 );
             }
-        } else if spent > late {
-            self.open_window(now_ns);
-            let roomy = live * 16 < capacity * THIN_EIGHTHS;
-            return if roomy { self.lower() } else { Change::None };
+            return Change::None;
         }
-        Change::None
+        // What a window that is neither too soon nor too late would have by now.
+        let aim = spent / (late / 2 / WINDOW_SAMPLES);
+        let sparse = spent > SPARSE_AFTER_NS << slowed && count * SPARSE_EIGHTHS < aim;
+        if spent <= late && !sparse {
+            return Change::None;
+        }
+        self.open_window(now_ns);
+        let roomy = live * 16 < capacity * THIN_EIGHTHS;
+        match roomy {
+            true => self.lower(prev_power_of_two(aim / (count + 1)).clamp(2, LOWER_MAX)),
+            false => Change::None,
+        }
     }
 
     /// The rows to thin with this sample, if the table is too full or a sweep is under way.
@@ -204,16 +220,25 @@ impl Pace {
         Change::Coarser
     }
 
-    fn lower(&self) -> Change {
+    fn lower(&self, factor: u64) -> Change {
         let mean = self.mean_bytes();
         // Below what samples are thinned to, a finer mean would only feed the sweep.
         let least = MEAN_BYTES_MIN.max(self.thin_bytes.load(Relaxed) / 2);
-        if mean / 2 < least {
+        let mut next = mean / factor;
+        while next < least {
+            next = next.max(1) * 2;
+        }
+        if next >= mean {
             return Change::None;
         }
-        self.mean_bytes.store(mean / 2, Relaxed);
+        self.mean_bytes.store(next, Relaxed);
         Change::Finer
     }
+}
+
+/// The largest power of two that is not above `value`; 1 for 0.
+fn prev_power_of_two(value: u64) -> u64 {
+    1 << value.max(1).ilog2()
 }
 
 #[cfg(test)]

@@ -26,10 +26,10 @@ struct Slack {
     writers: usize,
 }
 
-/// A thread of the allocator's or the loader's own may be writing too: one torn row in some hundred marks was seen.
+/// Nobody writes while the program waits at its mark.
 const CLOSE: Slack = Slack {
     blocks: SLACK_BLOCKS,
-    writers: 2,
+    writers: 0,
 };
 
 fn agrees_within(source: &str, arguments: &[&str], env: &[(&str, &str)], slack: Slack) {
@@ -209,9 +209,11 @@ fn libraries_that_come_and_go() {
     let Some(plugin) = compile("plugin.c", &["-shared", "-fPIC"]) else {
         return;
     };
-    agrees(
-        "dlopen.c",
-        &[plugin.to_str().unwrap()],
-        &[("HIGHWATER_PROBE_MEAN", "1000")],
-    );
+    // A thread allocates beside it from before the first mark on.
+    let slack = Slack {
+        writers: 1,
+        ..CLOSE
+    };
+    let mean = [("HIGHWATER_PROBE_MEAN", "1000")];
+    agrees_within("dlopen.c", &[plugin.to_str().unwrap()], &mean, slack);
 }

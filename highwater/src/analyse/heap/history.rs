@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::account::{Account, Part, account};
+use super::account::{Account, LiveBy, Part, account};
 use super::areas::{Class, Range, Remembered};
 use super::growth::{Growth, growth, window_start};
-use super::sites::{ByStack, Outstanding, SiteGrowth, outstanding, site_growth};
+use super::sites::{
+    ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
+};
 use crate::observe::heap::HeapLook;
 
 /// Moments that are kept; when there are more, every other one goes.
@@ -50,7 +52,7 @@ impl History {
     pub fn add(&mut self, at_s: f64, look: &HeapLook) {
         let (account, ranges) = account(look, &mut self.remembered);
         self.ranges = ranges;
-        let moment = Moment {
+        let mut moment = Moment {
             at_s,
             time_ns: look.time_ns,
             account,
@@ -59,6 +61,7 @@ impl History {
             files: files(look, &self.ranges),
             threads: look.threads,
         };
+        self.keep_division(&mut moment.account);
         self.seen += 1;
         // The latest moment always stands at the end; whether it stays is decided by the next.
         if self.stride > 1 && self.seen % self.stride != 1 {
@@ -73,6 +76,25 @@ impl History {
             });
             self.stride = self.stride.max(1) * 2;
         }
+    }
+
+    /// A heap that could be divided is divided at every look: what one walk did not reach (the heap changed under
+    /// it) is taken to be live, held and fragmented as at the look before.
+    fn keep_division(&self, account: &mut Account) {
+        let Some(before) = self.last().map(|moment| &moment.account) else {
+            return;
+        };
+        let parts = before.live + before.held + before.fragmentation;
+        if account.live_by != LiveBy::Nobody || before.live_by == LiveBy::Nobody || parts <= 0.0 {
+            return;
+        }
+        let share = account.undivided / parts;
+        account.anonymous -= account.undivided;
+        account.undivided = 0.0;
+        account.live += before.live * share;
+        account.held += before.held * share;
+        account.fragmentation += before.fragmentation * share;
+        account.live_by = before.live_by;
     }
 
     pub fn last(&self) -> Option<&Moment> {
@@ -130,7 +152,35 @@ impl History {
         let Some(probe) = &look.probe else {
             return Vec::new();
         };
-        site_growth(&before.outstanding, before.time_ns, probe, look.time_ns)
+        let mut growths = site_growth(&before.outstanding, before.time_ns, probe, look.time_ns);
+        let turning = growths.iter_mut().filter(|growth| growth.turns_over());
+        turning.for_each(|growth| self.steady(growth, window, look));
+        growths
+    }
+
+    /// Takes the growth of a site at which most comes and goes from all looks of the window.
+    fn steady(&self, growth: &mut SiteGrowth, window: Window, look: &HeapLook) {
+        let Some(probe) = &look.probe else { return };
+        let moments = &self.moments[window.from..=window.to];
+        let level = |moment: &Moment| {
+            let sum = moment.outstanding.get(&growth.stack);
+            (moment.at_s, sum.map_or(0.0, |sum| sum.bytes))
+        };
+        let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
+        let since_ns = moments[0].time_ns;
+        let until_ns = since_ns + look.time_ns.saturating_sub(since_ns) / 4 * 3;
+        let stays = stays(probe, growth.stack, since_ns, until_ns);
+        steady(growth, &levels, &stays);
+    }
+
+    /// Growth of the live heap over a window: by its ends, as the sites that only add, or by its levels, as those
+    /// that turn over; the lesser, because what swings at one look is nobody's growth.
+    pub fn live_growth(&self, window: Window) -> f64 {
+        let moments = &self.moments[window.from..=window.to];
+        let level = |moment: &Moment| (moment.at_s, moment.account.live);
+        let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
+        let ends = levels[levels.len() - 1].1 - levels[0].1;
+        ends.min(level_growth(&levels))
     }
 
     /// Growth of sites between two moments of the past: less is known of those than of the last look.
@@ -162,6 +212,7 @@ impl History {
                 now: Outstanding {
                     bytes,
                     variance: 0.0,
+                    third: 0.0,
                     blocks: 1.0,
                     samples: 1000,
                 },
@@ -231,6 +282,31 @@ fn files(look: &HeapLook, ranges: &[Range]) -> BTreeMap<String, f64> {
 mod tests {
     use super::*;
     use crate::observe::heap::smaps::Area;
+
+    #[test]
+    fn a_heap_that_could_be_divided_stays_divided() {
+        let mut history = History::default();
+        let divided = Account {
+            live: 60.0,
+            held: 30.0,
+            fragmentation: 10.0,
+            live_by: LiveBy::Headers,
+            ..Account::default()
+        };
+        history.add(0.0, &HeapLook::default());
+        history.moments[0].account = divided;
+        let mut torn = Account {
+            anonymous: 250.0,
+            undivided: 200.0,
+            ..Account::default()
+        };
+        history.keep_division(&mut torn);
+        assert_eq!(
+            (torn.live, torn.held, torn.fragmentation),
+            (120.0, 60.0, 20.0)
+        );
+        assert_eq!((torn.anonymous, torn.live_by), (50.0, LiveBy::Headers));
+    }
 
     #[test]
     fn a_long_observation_keeps_its_ends_and_stays_bounded() {

@@ -8,3 +8,5 @@ pub mod occupancy;
 pub mod rank;
 pub mod sites;
 pub mod wrappers;
+#[cfg(test)]
+mod shares;

@@ -60,16 +60,15 @@ pub fn rank(
             .push((growth.clone(), shown));
     }
     let mut sites: Vec<Site> = by_name.into_values().map(join).collect();
-    let certain: f64 = sites
-        .iter()
-        .filter(|s| s.growth.grows())
-        .map(|s| s.growth.grown_bytes)
-        .sum();
-    let all = certain.max(whole(&sites, total_growth));
-    for site in sites
-        .iter_mut()
-        .filter(|site| site.growth.grows() && all > 0.0)
-    {
+    let turning = sites.iter().filter(|site| site.growth.turns_over()).count();
+    let is_certain = |site: &Site| site.growth.grows_among(turning);
+    // When none grows for certain, and the counters say that there is growth, the likely ones have it.
+    let lenient = !sites.iter().any(is_certain);
+    let is_likely =
+        |site: &Site| site.growth.grows() && total_growth > 0.5 * site.growth.grown_bytes;
+    let grows = |site: &Site| is_certain(site) || lenient && is_likely(site);
+    let all = whole(&sites, grows, total_growth);
+    for site in sites.iter_mut().filter(|site| grows(site) && all > 0.0) {
         site.share_of_growth = site.growth.grown_bytes / all;
     }
     sites.sort_by(|a, b| {
@@ -81,24 +80,27 @@ pub fn rank(
     sites
 }
 
-/// What the shares are of. The errors of a site and of the sum over all sites are nearly the same error, so a share
-/// of the sampled growth is far more exact than one of the counted growth: a leak of 15.9 MiB by counters and
-/// 10.6 (2.8) by 73 samples, all at one site, is not "67 % there". Counters that say more than chance explains
-/// know of growth that no sample has seen.
-fn whole(sites: &[Site], counted: f64) -> f64 {
-    let sampled: f64 = sites.iter().map(|site| site.growth.grown_bytes).sum();
-    let variance: f64 = sites
-        .iter()
-        .map(|site| site.growth.grown_error.powi(2))
-        .sum();
-    match (counted - sampled).abs() <= CHANCE_ERRORS * variance.sqrt() {
+/// What the shares are of: the growth of the sites that grow for certain, unless the counters know of more than
+/// chance explains. A site's samples and their sum have the same error, so a share of the sampled growth is far
+/// more exact than one of the counted growth: a leak of 15.9 MiB by counters and 10.6 (2.8) by 73 samples, all at
+/// one site, is not "67 % there".
+fn whole(sites: &[Site], grows: impl Fn(&Site) -> bool, counted: f64) -> f64 {
+    let growing = || sites.iter().filter(|site| grows(site));
+    let sampled: f64 = growing().map(|site| site.growth.grown_bytes).sum();
+    let variance: f64 = growing().map(|site| site.growth.grown_error.powi(2)).sum();
+    // Too few samples have too small a variance as well: that of what is counted is what they are held against.
+    let expected = match sampled > 0.0 {
+        true => variance * (counted / sampled).max(1.0),
+        false => 0.0,
+    };
+    match counted - sampled <= CHANCE_ERRORS * expected.sqrt() {
         true => sampled,
         false => counted,
     }
 }
 
 /// Standard errors within which samples and counters say the same.
-const CHANCE_ERRORS: f64 = 2.5;
+const CHANCE_ERRORS: f64 = 3.0;
 
 fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
     stacks.sort_by(|a, b| b.0.grown_bytes.total_cmp(&a.0.grown_bytes));
@@ -141,6 +143,7 @@ fn added(a: Outstanding, b: Outstanding) -> Outstanding {
     Outstanding {
         bytes: a.bytes + b.bytes,
         variance: a.variance + b.variance,
+        third: a.third + b.third,
         blocks: a.blocks + b.blocks,
         samples: a.samples + b.samples,
     }
@@ -154,6 +157,7 @@ mod tests {
         let now = Outstanding {
             bytes,
             variance: 1.0,
+            third: 0.0,
             blocks: 1.0,
             samples: 50,
         };

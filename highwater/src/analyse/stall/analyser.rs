@@ -6,6 +6,7 @@ use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, Quota, judge};
 use super::event::{Event, Tid, WaitKind};
 use super::group::{GroupId, Groups};
+use super::home::Homes;
 use super::pieces::Pieces;
 use super::stalled::{Stall, stalls_of};
 use super::timeline::{Segment, State, Timelines};
@@ -25,6 +26,7 @@ pub struct Analyser {
     pub lines: Timelines,
     pub quota: Quota,
     pub groups: Groups,
+    homes: Homes,
     pub stalls: Vec<Stall>,
     pub pieces: Pieces,
     /// Stalls past [`STALLS_MAX`].
@@ -116,6 +118,7 @@ impl Analyser {
             lines: &self.lines,
             quota: &self.quota,
             groups: &self.groups,
+            homes: &self.homes,
         };
         match judge(known, busy.tid, &segment) {
             Judged::Part(part) => busy.parts.push(part),
@@ -130,6 +133,7 @@ impl Analyser {
             lines,
             quota,
             groups,
+            homes,
             cursors,
             pieces,
             ..
@@ -147,10 +151,14 @@ impl Analyser {
                 break;
             }
             cursor.next = at + 1;
+            if let State::Blocked { wait, .. } = &segment.state {
+                homes.waited(tid, wait);
+            }
             let known = Known {
                 lines,
                 quota,
                 groups,
+                homes,
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);
@@ -192,8 +200,14 @@ impl Analyser {
         let keep = oldest.min(waiting).min(newest).saturating_sub(KEEP_NS);
         let floor = newest.saturating_sub(KEEP_MOST_NS);
         self.lines.forget_before(keep.max(floor));
-        let Analyser { lines, cursors, .. } = self;
+        let Analyser {
+            lines,
+            cursors,
+            homes,
+            ..
+        } = self;
         cursors.retain(|tid, _| lines.thread(*tid).is_some());
+        homes.forget(|tid| lines.thread(tid).is_some());
     }
 
     fn locked_since(&self, tid: Tid) -> Option<u64> {

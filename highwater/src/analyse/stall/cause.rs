@@ -2,10 +2,14 @@
 
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
+use super::home::Homes;
 use super::timeline::{Segment, State, Timelines};
 use super::walk::{Hop, LeafKind, Share, walk};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum Cause {
     Lock,
     CpuStarvation,
@@ -20,6 +24,19 @@ pub enum Cause {
 }
 
 impl Cause {
+    pub const ALL: [Cause; 10] = [
+        Cause::Lock,
+        Cause::CpuStarvation,
+        Cause::CpuQuota,
+        Cause::Disk,
+        Cause::Network,
+        Cause::PageFault,
+        Cause::Allocator,
+        Cause::Runtime,
+        Cause::Sleep,
+        Cause::OnCpu,
+    ];
+
     /// As it stands in tables and in JSON.
     pub fn word(self) -> &'static str {
         match self {
@@ -126,6 +143,7 @@ pub struct Known<'a> {
     pub lines: &'a Timelines,
     pub quota: &'a Quota,
     pub groups: &'a Groups,
+    pub homes: &'a Homes,
 }
 
 pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
@@ -208,8 +226,9 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
         release,
         (segment.start_ns, segment.end_ns),
     );
+    let at_work = wait.kind == WaitKind::Queue && known.homes.is_rare(tid, &wait);
     if wait.kind == WaitKind::Queue {
-        shares.retain(is_stall);
+        shares.retain(|share| is_stall(share) || at_work && is_held(share));
         let stalled: u64 = shares.iter().map(Share::ns).sum();
         if (stalled as f64) < STALLED_SHARE * segment.ns() as f64 {
             return idle;
@@ -224,15 +243,22 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     }
     let inferred = shares.iter().any(|share| share.inferred);
     let (leaf, hops) = match dominant(&shares) {
-        Some(share) => (leaf_of(lines, share, segment), share.hops.clone()),
+        Some(share) => (
+            leaf_of(lines, share, segment),
+            others(&share.hops, tid, known.groups),
+        ),
         None => (unseen(), Vec::new()),
     };
-    let cause = cause_of(quota, segment, wait.kind, wait.allocator, &leaf, &hops);
+    let kind = match at_work && of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network) {
+        true => WaitKind::Lock,
+        false => wait.kind,
+    };
+    let cause = cause_of(quota, segment, kind, wait.allocator, &leaf, &hops);
     Judged::Part(Part {
         hops,
         waiter_stack: wait.stack,
         inferred,
-        ..part(segment, cause, wait.object, leaf)
+        ..part(segment, cause, if at_work { 0 } else { wait.object }, leaf)
     })
 }
 
@@ -273,6 +299,23 @@ fn is_stall(share: &Share) -> bool {
         LeafKind::Runnable | LeafKind::Wait(WaitKind::Disk | WaitKind::Fault | WaitKind::Memory)
     );
     kind || share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
+}
+
+/// A share in which somebody did something, and was not idle himself: what a thread that was at its work waited for.
+fn is_held(share: &Share) -> bool {
+    matches!(
+        share.kind,
+        LeafKind::OnCpu | LeafKind::Wait(WaitKind::Network | WaitKind::Sleep)
+    )
+}
+
+/// The hops past those of the waiter's own kind, who stood in the line before it: each has its own word to wait on in
+/// some locks, and is no link of a chain.
+fn others(hops: &[Hop], tid: Tid, groups: &Groups) -> Vec<Hop> {
+    let kin = |hop: &Hop| groups.of(hop.tid) == groups.of(tid);
+    let own_word = |hop: &Hop| hop.object == 0 || hop.kind == WaitKind::Queue;
+    let others = hops.iter().filter(|hop| !(kin(hop) && own_word(hop)));
+    others.copied().collect()
 }
 
 /// Whoever holds the lock is one of the waiter's own kind and waits for work: a pool that takes
@@ -326,7 +369,8 @@ fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
     if let LeafKind::OnCpu | LeafKind::Runnable = share.kind
         && let Some(thread) = lines.thread(share.tid)
     {
-        let samples: Vec<_> = thread.samples(share.start_ns, share.end_ns).collect();
+        let all = thread.samples(share.start_ns, share.end_ns);
+        let samples: Vec<_> = all.filter(|s| s.stack != 0).collect();
         let in_allocator = samples.iter().filter(|s| s.allocator).count();
         leaf.allocator = in_allocator * 2 > samples.len();
         if let Some(sample) = samples.get(samples.len() / 2) {

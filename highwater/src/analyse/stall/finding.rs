@@ -73,8 +73,10 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
         .filter(|stall| all_are || !background.contains(&stall.tid));
     let alone = |tid: Tid| groups.is_alone(tid, &sizes);
     let felt = others_first(felt.collect(), alone);
-    let of_cause = sorted_by_cause(felt).into_values();
-    let mut findings: Vec<Finding> = of_cause.map(finding).collect();
+    let of_cause = sorted_by_cause(felt).into_iter();
+    let mut findings: Vec<Finding> = of_cause
+        .map(|((cause, _), stalls)| finding(cause, stalls))
+        .collect();
     sort(&mut findings);
     findings
 }
@@ -109,6 +111,7 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let same_work = locks_that_only_queue(&stalls);
     let locks = join_locks(&stalls);
     let allocators = locks_of_the_allocator(&stalls);
+    let own_purges = own_time_is_the_allocators(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
         let key = match (stall.cause, stall.leaf.kind) {
@@ -120,6 +123,9 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
             }
             (Cause::Lock, _) => (Cause::Lock, locks.of(stall)),
             (Cause::Network, _) => (Cause::Network, u64::from(stall.leaf.doing)),
+            (Cause::OnCpu, _) if own_purges && may_be_the_allocators(&stall.leaf) => {
+                (Cause::Allocator, 0)
+            }
             (Cause::OnCpu, _) => (Cause::OnCpu, groupless(stall)),
             (cause, _) => (cause, 0),
         };
@@ -145,6 +151,25 @@ fn locks_of_the_allocator(stalls: &[&Stall]) -> BTreeSet<u64> {
     let most = |(_, (allocating, all)): &(u64, (u64, u64))| allocating * 2 > *all;
     let most = seen.into_iter().filter(most);
     most.map(|(lock, _)| lock).collect()
+}
+
+/// Threads were slow by themselves, and whenever it was seen in what, it was mostly the allocator.
+fn own_time_is_the_allocators(stalls: &[&Stall]) -> bool {
+    let own = stalls
+        .iter()
+        .filter(|s| s.leaf.tid == s.tid && s.leaf.stack != 0);
+    let own = own.filter(|s| s.leaf.kind == LeafKind::OnCpu);
+    let (allocating, other) = own.fold((0, 0), |(allocating, other), s| match s.cause {
+        Cause::Allocator => (allocating + s.ns, other),
+        _ if may_be_the_allocators(&s.leaf) => (allocating, other + s.ns),
+        _ => (allocating, other),
+    });
+    allocating > other
+}
+
+/// Not seen, or seen in the allocator at times.
+fn may_be_the_allocators(leaf: &Leaf) -> bool {
+    leaf.stack == 0 || leaf.allocator
 }
 
 /// Slow code is told apart by the function; without a stack all of it is one.
@@ -217,14 +242,7 @@ fn join_locks(stalls: &[&Stall]) -> Joined {
     Joined { of_lock, of_leaf }
 }
 
-fn finding(stalls: Vec<&Stall>) -> Finding {
-    let cause = match stalls[0].cause {
-        Cause::Lock if stalls.iter().any(|s| s.cause != Cause::Lock) => {
-            stalls.iter().map(|s| s.cause).find(|c| *c != Cause::Lock)
-        }
-        cause => Some(cause),
-    };
-    let cause = cause.unwrap_or(stalls[0].cause);
+fn finding(cause: Cause, stalls: Vec<&Stall>) -> Finding {
     let culprit = culprit_of(&stalls);
     let merged = episodes(stalls.iter().map(|s| (s.start_ns, s.end_ns)));
     let agreeing = merged

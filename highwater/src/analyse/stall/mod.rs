@@ -8,10 +8,12 @@
 pub use crate::observe::switches::event;
 
 pub mod analyser;
+pub mod arm;
 pub mod busy;
 pub mod cause;
 pub mod finding;
 pub mod group;
+pub mod home;
 pub mod pieces;
 pub mod recurrence;
 pub mod request;

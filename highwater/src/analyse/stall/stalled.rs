@@ -12,6 +12,9 @@ use super::walk::{Hop, LeafKind};
 const ALLOCATING_LEAST_NS: u64 = 8_000_000;
 const ALLOCATING_SEEN: usize = 2;
 
+/// Time on a CPU of which less than this part was in the allocator has nothing to do with it.
+const SOME_OF_IT: usize = 5;
+
 /// One thread, one busy period, one cause.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stall {
@@ -100,7 +103,10 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
         return None;
     }
     let thread = lines.thread(busy.tid)?;
-    let samples: Vec<_> = thread.samples(busy.start_ns, busy.end_ns).collect();
+    let all: Vec<_> = thread.samples(busy.start_ns, busy.end_ns).collect();
+    // One that could not be unwound says nothing, where others can.
+    let known: Vec<_> = all.iter().filter(|s| s.stack != 0).copied().collect();
+    let samples = if known.is_empty() { all } else { known };
     let allocating: Vec<_> = samples.iter().filter(|s| s.allocator).copied().collect();
     let in_allocator = allocating.len() * 2 > samples.len() && allocating.len() >= ALLOCATING_SEEN;
     if busy.on_cpu_ns < limit_ns && !in_allocator {
@@ -127,7 +133,8 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
             kind: LeafKind::OnCpu,
             doing: sample.map_or(0, |s| s.doing),
             stack: sample.map_or(0, |s| s.stack),
-            allocator: in_allocator,
+            // Some of it at least: it may be the same as where it was most of it.
+            allocator: allocating.len() * SOME_OF_IT >= samples.len(),
             after: 0,
             release: 0,
             held: 0,

@@ -4,8 +4,8 @@ use std::collections::{HashMap, VecDeque};
 
 use super::event::{Event, StackId, TextId, Tid, Wait, WaitKind, Waker, What};
 
-/// All threads together; at about 80 bytes each, 24 MiB.
-pub const SEGMENTS_MAX: usize = 300_000;
+/// All threads together; at 88 bytes each 13 MiB, and up to twice that in queues that have just grown.
+pub const SEGMENTS_MAX: usize = 150_000;
 /// Releases kept of one lock.
 const RELEASES_MAX: usize = 16_384;
 /// Samples of stacks on a CPU kept per thread.
@@ -466,6 +466,11 @@ fn joined(old: Wait, look: Wait) -> Wait {
             look.stack
         } else {
             old.stack
+        },
+        place: if look.place != 0 {
+            look.place
+        } else {
+            old.place
         },
         allocator: old.allocator || look.allocator,
         timed: old.timed || look.timed,

@@ -11,8 +11,8 @@ use super::timeline::{State, Timelines};
 
 /// Steps of one walk; a convoy of a thousand threads takes a thousand.
 const STEPS_MAX: u32 = 4_096;
-/// Chains of locks inside locks.
-const DEPTH_MAX: usize = 12;
+/// Chains of locks inside locks; a line of waiters that park each on a word of its own is such a chain.
+const DEPTH_MAX: usize = 128;
 
 /// What a thread was in that filled somebody's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

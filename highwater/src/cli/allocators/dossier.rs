@@ -2,6 +2,7 @@
 //! its authors. Plain formatting of facts that others gathered.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use crate::subject::allocator::{
     Answer, Defect, Finding, Library, Outcome, Report, Reproducer, glibc_version,
@@ -228,16 +229,20 @@ impl Dossier<'_> {
     }
 }
 
+/// How the program is started by whoever reads the report: with the library beside it, and no path of the
+/// machine where it was written.
 fn start_line(library: &Library, program: &str) -> String {
-    match (&library.loader, library.preload()) {
-        (Some(loader), _) => {
-            let words = loader.prefix(None);
-            let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
-            format!("{} ./{program}", words.join(" "))
-        }
-        (None, Ok(Some(value))) => format!("LD_PRELOAD={} ./{program}", value.to_string_lossy()),
-        (None, _) => format!("./{program}"),
+    let beside = |path: &Path| format!("./{}", path.file_name().unwrap_or_default().display());
+    if let Some(loader) = &library.loader {
+        let loader = beside(&loader.program);
+        return format!("{loader} --library-path . ./{program}");
     }
+    let Some(path) = &library.path else {
+        return format!("./{program}");
+    };
+    let all = library.companions.iter().chain([path]);
+    let names: Vec<String> = all.map(|path| beside(path)).collect();
+    format!("LD_PRELOAD={} ./{program}", names.join(":"))
 }
 
 fn found(report: Option<&Report>, probe: &str) -> String {

@@ -1,5 +1,6 @@
 //! `highwater allocators`: adds, lists and removes the libraries that arms run on.
 
+mod add;
 mod check;
 mod dossier;
 mod entry;
@@ -12,11 +13,12 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::subject::allocator::{
     CACHE_VARIABLE, Cache, Checker, Library, Manifest, Recipe, Spec, State, Step, catalogue,
+    parse_maintainer,
 };
 use entry::{Entry, table};
 
@@ -107,7 +109,7 @@ enum Action {
         #[arg(long, short, value_name = "FOLDER", default_value = ".")]
         output: PathBuf,
         /// Who answers for the package, as NAME <ADDRESS>
-        #[arg(long, value_name = "NAME <ADDRESS>")]
+        #[arg(long, value_name = "NAME <ADDRESS>", value_parser = parse_maintainer)]
         maintainer: Option<String>,
     },
     /// Take allocators out of the cache
@@ -129,6 +131,7 @@ pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
         cache,
         json: args.json,
         quiet: args.quiet,
+        bars: MultiProgress::new(),
     };
     match &args.action {
         Action::List => verb.list(),
@@ -143,7 +146,7 @@ pub fn run(args: &AllocatorsArgs) -> Result<ExitCode> {
             } else {
                 specs.clone()
             };
-            verb.each(&specs, |spec| verb.add(spec, route.as_deref()))
+            verb.add(&specs, route.as_deref())
         }
         Action::Check {
             specs,
@@ -184,6 +187,8 @@ struct Verb {
     cache: Cache,
     json: bool,
     quiet: bool,
+    /// What is under way; lines are written above it.
+    bars: MultiProgress,
 }
 
 #[derive(Debug, Serialize)]
@@ -196,27 +201,27 @@ struct Answer {
 impl Verb {
     /// Does one thing for each spec and goes on after a failure; the worst failure decides.
     fn each(&self, specs: &[String], act: impl Fn(&Spec) -> Result<Entry>) -> Result<ExitCode> {
-        // All names first: a slip in the last one is not found after minutes of building.
-        let parsed: Vec<_> = specs.iter().map(|text| Spec::parse(text)).collect();
-        let mut unknown = false;
-        for error in parsed.iter().filter_map(|p| p.as_ref().err()) {
-            anstream::eprintln!("highwater: {error}");
-            unknown = true;
-        }
-        if unknown {
+        let Some(specs) = parsed(specs) else {
             return Ok(ExitCode::from(USAGE));
-        }
-        let mut entries = Vec::new();
-        let mut failed = false;
-        for spec in parsed.into_iter().flatten() {
-            match act(&spec) {
-                Ok(entry) => entries.push(entry),
-                Err(error) => {
-                    anstream::eprintln!("highwater: {error:#}");
-                    failed = true;
-                }
-            }
-        }
+        };
+        self.conclude(specs.iter().map(|spec| self.heard(act(spec))).collect())
+    }
+
+    /// The entry; `None` after saying why there is none.
+    fn heard(&self, done: Result<Entry>) -> Option<Entry> {
+        done.inspect_err(|error| self.complain(&format!("{error:#}")))
+            .ok()
+    }
+
+    fn complain(&self, words: &str) {
+        self.bars
+            .suspend(|| anstream::eprintln!("highwater: {words}"));
+    }
+
+    /// What was done, as JSON where asked, and the exit code; what failed is `None`.
+    fn conclude(&self, done: Vec<Option<Entry>>) -> Result<ExitCode> {
+        let failed = done.iter().any(Option::is_none);
+        let entries: Vec<Entry> = done.into_iter().flatten().collect();
         let defects = entries.iter().any(|entry| entry.failed);
         self.print_json(entries)?;
         Ok(match (failed, defects) {
@@ -241,40 +246,8 @@ impl Verb {
 
     fn say(&self, words: &str) {
         if !self.json {
-            anstream::println!("{words}");
+            self.bars.suspend(|| anstream::println!("{words}"));
         }
-    }
-
-    fn add(&self, spec: &Spec, client: Option<&str>) -> Result<Entry> {
-        self.warn_of_slow(spec);
-        let bar = self.bar(spec);
-        let progress = |step: Step| {
-            bar.set_position(step.number());
-            bar.set_message(step.to_string());
-        };
-        let library = match spec {
-            Spec::Catalogued(recipe) if !recipe.is_system() => {
-                self.cache.add(recipe, client, &progress)
-            }
-            _ => self.cache.ensure(spec, &progress),
-        };
-        bar.finish_and_clear();
-        let library = library?;
-        match (&library.path, &library.loader) {
-            (Some(path), _) => self.say(&format!("{spec}  {}  {}", library.source, path.display())),
-            (None, Some(loader)) => {
-                self.say(&format!(
-                    "{spec}  {}  {}",
-                    library.source,
-                    loader.program.display()
-                ));
-            }
-            (None, None) => self.say(&format!("{spec}  is on this machine already")),
-        }
-        for defect in &library.defects {
-            anstream::eprintln!("highwater: {spec} has a known defect: {}", defect.text);
-        }
-        Ok(Entry::of(library))
     }
 
     fn check(&self, spec: &Spec, checker: &Checker<'_>, strict: bool) -> Result<Entry> {
@@ -304,30 +277,6 @@ impl Verb {
         })
     }
 
-    /// Every name that can be added on this machine.
-    fn offered(&self, slow: bool) -> Vec<String> {
-        let offered = catalogue()
-            .iter()
-            .filter(|r| !r.is_system() && (slow || r.opt_in.is_none()));
-        let (here, elsewhere): (Vec<_>, Vec<_>) =
-            offered.partition(|recipe| self.cache.refuses(recipe).is_none());
-        for recipe in elsewhere {
-            let why = self.cache.refuses(recipe).unwrap_or_default();
-            anstream::eprintln!("highwater: {} is left out: {why}", recipe.label());
-        }
-        here.iter().map(|recipe| recipe.label()).collect()
-    }
-
-    /// Says that a build takes long, before it does.
-    fn warn_of_slow(&self, spec: &Spec) {
-        let Some(why) = spec.recipe().and_then(|r| r.opt_in.as_deref()) else {
-            return;
-        };
-        if !self.quiet && matches!(self.cache.installed(spec), Ok(None)) {
-            anstream::eprintln!("highwater: {spec} takes a while: {why}");
-        }
-    }
-
     fn bar(&self, spec: &Spec) -> ProgressBar {
         if self.quiet {
             return ProgressBar::hidden();
@@ -336,6 +285,7 @@ impl Verb {
         let style = ProgressStyle::with_template("{prefix} [{bar:12}] {elapsed} {wide_msg}");
         bar.set_style(style.expect("a constant template").progress_chars("=> "));
         bar.set_prefix(spec.to_string());
+        let bar = self.bars.add(bar);
         bar.enable_steady_tick(Duration::from_millis(200));
         bar
     }
@@ -423,6 +373,16 @@ impl Verb {
             ..Entry::of(library)
         }
     }
+}
+
+/// All names first: a slip in the last one is not found after minutes of building. `None` after
+/// saying which are not offered.
+fn parsed(specs: &[String]) -> Option<Vec<Spec>> {
+    let parsed: Vec<_> = specs.iter().map(|text| Spec::parse(text)).collect();
+    for error in parsed.iter().filter_map(|p| p.as_ref().err()) {
+        anstream::eprintln!("highwater: {error}");
+    }
+    parsed.into_iter().collect::<Result<_, _>>().ok()
 }
 
 fn words(words: &[std::ffi::OsString]) -> String {

@@ -95,11 +95,8 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         .map(|moment| moment.account.clone())
         .unwrap_or_default();
     let growth = history.part_growths();
-    let live = growth
-        .get(&Part::LiveHeap)
-        .map_or(0.0, |growth| growth.bytes);
     let growths = history.heap_sites(window, &tracked.look);
-    let mut sites = rank(&growths, &tracked.frames, live);
+    let mut sites = rank(&growths, &tracked.frames, history.live_growth(window));
     for site in &mut sites {
         site.lost = lost(site, &tracked.lost, &growths);
     }

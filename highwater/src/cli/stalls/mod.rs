@@ -2,6 +2,7 @@
 
 mod extras;
 mod naming;
+pub mod series;
 mod start;
 
 use std::collections::HashMap;
@@ -20,7 +21,7 @@ use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
 use crate::analyse::stall::event::Tid;
 use crate::analyse::stall::finding::summarise;
 use crate::observe::switches::allowed::{Allowed, Mode};
-use crate::observe::switches::watch::{Watch, now_ns};
+use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
 use crate::report::stall::{Row, SelfChecks, json, requests, text};
 use crate::units::parse_duration;
 use crate::verdict::stall::is_worth_a_row;
@@ -65,6 +66,7 @@ pub struct StallsArgs {
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub enum ModeWord {
     Ebpf,
+    Tracepoints,
     Rootless,
 }
 
@@ -79,7 +81,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     let mode = mode(args)?;
     args.extras.check()?;
     let mut subject = Subject::of(args)?;
-    let watch = Watch::open(subject.pid(), mode)
+    let watch = opened(subject.pid(), mode, args.mode.is_some())
         .with_context(|| format!("watching process {} in mode {}", subject.pid(), mode.word()));
     let mut watch = match watch {
         Ok(watch) => watch,
@@ -112,9 +114,22 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     Ok(exit::DONE)
 }
 
+/// A kernel that refuses our programs after all is watched by its tracepoints, unless the user named the mode.
+fn opened(pid: u32, mode: Mode, named: bool) -> std::io::Result<Watch> {
+    let watch = Watch::open(pid, mode, Room::One);
+    let refused = match watch {
+        Err(error) if mode == Mode::Ebpf && !named => error,
+        other => return other,
+    };
+    let mut watch = Watch::open(pid, Mode::Tracepoints, Room::One)?;
+    watch.missing.push(format!("eBPF: {refused}"));
+    Ok(watch)
+}
+
 fn mode(args: &StallsArgs) -> Result<Mode> {
     let mode = match args.mode {
         Some(ModeWord::Ebpf) => Mode::Ebpf,
+        Some(ModeWord::Tracepoints) => Mode::Tracepoints,
         Some(ModeWord::Rootless) => Mode::Rootless,
         None => Allowed::try_all().mode(),
     };
@@ -125,6 +140,20 @@ fn mode(args: &StallsArgs) -> Result<Mode> {
         );
     }
     Ok(mode)
+}
+
+/// What a turn brought, to the analysis.
+fn feed(analyser: &mut Analyser, turn: Turn) {
+    turn.events.iter().for_each(|event| analyser.push(event));
+    for stretch in &turn.throttled {
+        analyser.quota.throttled(stretch.start_ns, stretch.end_ns);
+    }
+    for (tid, group) in turn.groups {
+        match group {
+            Some(group) => analyser.set_group(tid, group),
+            None => analyser.groups.is_a_librarys(tid),
+        }
+    }
 }
 
 struct Session<'a> {
@@ -174,26 +203,14 @@ impl<'a> Session<'a> {
             sleep(TURN);
             let now = now_ns();
             let turn = self.watch.turn();
-            for event in &turn.events {
-                self.analyser.push(event);
-            }
-            for stretch in &turn.throttled {
-                self.analyser
-                    .quota
-                    .throttled(stretch.start_ns, stretch.end_ns);
-            }
-            for (tid, group) in turn.groups {
-                match group {
-                    Some(group) => self.analyser.set_group(tid, group),
-                    None => self.analyser.groups.is_a_librarys(tid),
-                }
-            }
+            let ended = turn.ended;
+            feed(&mut self.analyser, turn);
             if now - self.advanced_ns >= ADVANCE_NS {
                 self.advanced_ns = now;
                 self.advance(now);
             }
             let over = limit.is_some_and(|limit| now >= limit);
-            if turn.ended || over || stop.load(Ordering::Relaxed) {
+            if ended || over || stop.load(Ordering::Relaxed) {
                 return subject.status();
             }
             if let Some(status) = subject.status() {
@@ -210,7 +227,7 @@ impl<'a> Session<'a> {
         if self.args.json {
             return;
         }
-        let watched = self.watched();
+        let watched = self.watch.requesters();
         let findings = summarise(&ended, &self.analyser.groups, &watched);
         let asked = self.args.threshold.is_some();
         for finding in findings {
@@ -244,13 +261,6 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn watched(&self) -> Vec<Tid> {
-        match self.watch.goroutines() {
-            seen if seen.is_empty() => self.watch.known().map(|(tid, _)| Tid::from(*tid)).collect(),
-            seen => seen,
-        }
-    }
-
     fn others_since(&self) -> Vec<(String, u64)> {
         match self.watch.mode {
             Mode::Ebpf => Vec::new(),
@@ -268,7 +278,7 @@ impl<'a> Session<'a> {
         let findings = summarise(
             &self.analyser.stalls,
             &self.analyser.groups,
-            &self.watched(),
+            &self.watch.requesters(),
         );
         let asked = self.args.threshold.is_some();
         let all = findings.len();
@@ -309,6 +319,7 @@ impl<'a> Session<'a> {
             dropped_segments: self.analyser.lines.dropped,
             dropped_stalls: self.analyser.dropped_stalls,
             unwatched_threads: losses.unwatched_threads,
+            left_out_below_ns: losses.left_out_below_ns,
             below_the_rule,
             run_delay_difference: start::difference(
                 self.run_delay_ns,

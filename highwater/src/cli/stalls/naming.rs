@@ -83,9 +83,11 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
     // Whoever lets go is in the function that held. A culprit that runs nothing of the program's own
     // (a library's goroutine that reads for another) stands for the one that waited for it.
     let held = watch.places.stack_of(culprit.held);
-    let own = [release, stack, held]
-        .into_iter()
-        .find_map(Stack::own_function);
+    let own = release.own_function_under(stack).or_else(|| {
+        [release, stack, held]
+            .into_iter()
+            .find_map(Stack::own_function)
+    });
     let function = own.or(stack.function()).map(str::to_string);
     let shown = [culprit.stack, culprit.held, culprit.release]
         .into_iter()

@@ -154,6 +154,15 @@ pub fn go_first() {
 }
 
 pub fn own_cpu_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    cpu_ns(rustix::time::ClockId::ProcessCPUTime)
+}
+
+/// Of the calling thread.
+pub fn thread_cpu_ns() -> u64 {
+    cpu_ns(rustix::time::ClockId::ThreadCPUTime)
+}
+
+fn cpu_ns(clock: rustix::time::ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

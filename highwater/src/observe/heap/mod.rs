@@ -51,12 +51,26 @@ pub struct HeapLook {
     pub memory_denied: bool,
 }
 
+impl HeapLook {
+    /// glibc's heap changed under the walk, and nobody else tells what of it is live.
+    fn is_torn(&self) -> bool {
+        let walk = self.walk.as_ref().filter(|_| self.probe.is_none());
+        walk.is_some_and(|walk| !walk.complete && walk.unread_bytes == 0)
+    }
+}
+
+/// A look whose walk was torn is made again so often; where so many looks in a row remained torn, it is no heap of
+/// glibc's, and one look is enough.
+const LOOKS_AGAIN: usize = 3;
+const TORN_IN_A_ROW_MAX: usize = 3;
+
 /// Reads one process again and again.
 pub struct HeapReader {
     pub member: Member,
     path: PathBuf,
     folder: Folder,
     stacks: Stacks,
+    torn_in_a_row: usize,
 }
 
 impl HeapReader {
@@ -68,11 +82,27 @@ impl HeapReader {
             path,
             folder,
             stacks: Stacks::default(),
+            torn_in_a_row: 0,
         })
     }
 
     /// One look. An error when the process is gone, or its areas may not be read.
     pub fn look(&mut self) -> Result<HeapLook, Lost> {
+        let mut look = self.look_once()?;
+        for _ in 0..LOOKS_AGAIN {
+            if !look.is_torn() || self.torn_in_a_row >= TORN_IN_A_ROW_MAX {
+                break;
+            }
+            look = self.look_once()?;
+        }
+        self.torn_in_a_row = match look.is_torn() {
+            true => self.torn_in_a_row + 1,
+            false => 0,
+        };
+        Ok(look)
+    }
+
+    fn look_once(&mut self) -> Result<HeapLook, Lost> {
         let mut text = Vec::new();
         self.folder.read_long("smaps", &mut text)?;
         let areas = smaps::parse_smaps(&text).map_err(|_| Lost::Gone)?;

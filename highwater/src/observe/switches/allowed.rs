@@ -53,6 +53,8 @@ pub enum Cgroups {
 pub enum Mode {
     /// eBPF on the scheduler's tracepoints, filtered in the kernel.
     Ebpf,
+    /// Switch records of the subject's threads, and perf's samples of who wakes whom.
+    Tracepoints,
     /// Switch records of the subject's own threads, and looks at /proc.
     Rootless,
     None,
@@ -62,6 +64,7 @@ impl Mode {
     pub fn word(self) -> &'static str {
         match self {
             Mode::Ebpf => "ebpf",
+            Mode::Tracepoints => "tracepoints",
             Mode::Rootless => "rootless",
             Mode::None => "none",
         }
@@ -96,9 +99,11 @@ impl Allowed {
     }
 
     pub fn mode(&self) -> Mode {
-        let ebpf = [&self.bpf, &self.tracing, &self.tracepoints];
-        if self.first_pid_namespace && ebpf.iter().all(|trial| trial.is_ok()) {
+        let seen = self.tracing.is_ok() && self.tracepoints.is_ok() && self.first_pid_namespace;
+        if seen && self.bpf.is_ok() && self.btf {
             Mode::Ebpf
+        } else if seen && self.switches.is_ok() {
+            Mode::Tracepoints
         } else if self.switches.is_ok() {
             Mode::Rootless
         } else {
@@ -235,6 +240,29 @@ mod tests {
         assert_eq!(parse_capabilities("Name:\tsh\n"), None);
         assert_eq!(parse_chosen("always [madvise] never\n").unwrap(), "madvise");
         assert_eq!(parse_chosen("broken"), None);
+    }
+
+    #[test]
+    fn the_mode_is_the_best_that_is_left() {
+        let refused = || Err("not permitted".to_string());
+        let mut allowed = Allowed {
+            first_pid_namespace: true,
+            btf: true,
+            bpf: Ok(()),
+            tracing: Ok(()),
+            tracepoints: Ok(()),
+            switches: Ok(()),
+            ..Allowed::try_all()
+        };
+        assert_eq!(allowed.mode(), Mode::Ebpf);
+        allowed.btf = false;
+        assert_eq!(allowed.mode(), Mode::Tracepoints, "a kernel without BTF");
+        (allowed.btf, allowed.bpf) = (true, refused());
+        assert_eq!(allowed.mode(), Mode::Tracepoints, "or without eBPF");
+        allowed.tracepoints = refused();
+        assert_eq!(allowed.mode(), Mode::Rootless);
+        allowed.switches = refused();
+        assert_eq!(allowed.mode(), Mode::None);
     }
 
     #[test]

@@ -87,6 +87,9 @@ pub struct Wait {
     /// In words: "fsync of /var/lib/x.wal".
     pub doing: TextId,
     pub stack: StackId,
+    /// Where in its program the thread waits: calls and stack pointer as one number, 0 when not known.
+    /// The same chain of calls of one thread has the same.
+    pub place: u32,
     /// The thread waits inside the allocator (malloc, free, madvise ...).
     pub allocator: bool,
     /// The wait ends by itself after a time that the thread chose.
@@ -101,6 +104,7 @@ impl Wait {
             holder: None,
             doing: 0,
             stack: 0,
+            place: 0,
             allocator: false,
             timed: false,
         }

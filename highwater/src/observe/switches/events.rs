@@ -9,14 +9,18 @@ use perf_event_open_sys::bindings as perf;
 
 use super::kernel::{event, open_event};
 use super::ring::{REGISTERS, Record, Ring, SAMPLE};
+use super::watch::Room;
 
 /// Samples of the clock a second and CPU.
 pub const SAMPLES_PER_SECOND: u64 = 199;
 /// Bytes of stack copied with a sample; what lies further out changes seldom and is read later.
 const STACK_BYTES: u32 = 4 * 1024;
-/// 2 MiB a CPU for root; without, the kernel allows 516 KiB a CPU, the page of positions included.
-const PAGES_ROOT: usize = 512;
+/// 1 MiB a CPU for root, 200 stacks of the watched process; without, the kernel allows 516 KiB a CPU, the page of
+/// positions included.
+const PAGES_ROOT: usize = 256;
 const PAGES_USER: usize = 128;
+/// Of one process among many.
+const PAGES_OF_MANY: usize = 32;
 
 pub struct Events {
     rings: Vec<Option<(OwnedFd, Ring)>>,
@@ -24,19 +28,26 @@ pub struct Events {
     /// Of each thread, its events on every CPU.
     threads: HashMap<u32, Vec<OwnedFd>>,
     refused: HashSet<u32>,
+    /// The number of `sched_waking`, where its samples come too; then the kernel's own time is sampled as well.
+    wakes: Option<u64>,
     pub lost: u64,
     system_wide: Vec<OwnedFd>,
 }
 
 impl Events {
-    /// The clock and the major faults of every CPU, all processes.
-    pub fn of_all_cpus() -> io::Result<Events> {
+    /// The clock and the major faults of every CPU, of processes that `ours` lets pass.
+    pub fn of_all_cpus(ours: &OwnedFd, room: Room) -> io::Result<Events> {
         let mut events = Events::empty();
+        let pages = match room {
+            Room::One => PAGES_ROOT,
+            Room::Many => PAGES_OF_MANY,
+        };
         for at in 0..events.cpus.len() {
-            let clock = open_event(&mut clock(true), -1, events.cpus[at])?;
-            let faults = open_event(&mut faults(true), -1, events.cpus[at])?;
-            events.join(at, clock, PAGES_ROOT, None)?;
-            events.join(at, faults, PAGES_ROOT, None)?;
+            for mut attr in [clock(true), faults(true)] {
+                let event = open_event(&mut attr, -1, events.cpus[at])?;
+                let_pass(&event, ours)?;
+                events.join(at, event, pages, None)?;
+            }
         }
         Ok(events)
     }
@@ -46,6 +57,14 @@ impl Events {
         Events::empty()
     }
 
+    /// The same, with a sample at each waking of or by one of them; `number` is that tracepoint's.
+    pub fn of_threads_and_wakes(number: u64) -> Events {
+        Events {
+            wakes: Some(number),
+            ..Events::empty()
+        }
+    }
+
     fn empty() -> Events {
         let cpus = online_cpus();
         Events {
@@ -53,6 +72,7 @@ impl Events {
             cpus,
             threads: HashMap::new(),
             refused: HashSet::new(),
+            wakes: None,
             lost: 0,
             system_wide: Vec::new(),
         }
@@ -64,7 +84,9 @@ impl Events {
             return Ok(());
         }
         for at in 0..self.cpus.len() {
-            for mut attr in [clock(false), faults(false)] {
+            let wakes = self.wakes.map(wakes);
+            for mut attr in [clock(false), faults(false)].into_iter().chain(wakes) {
+                attr.set_exclude_kernel(u64::from(self.wakes.is_none()));
                 attr.set_inherit(u64::from(inherit));
                 attr.set_inherit_thread(u64::from(inherit));
                 let opened = open_event(&mut attr, tid as i32, self.cpus[at]);
@@ -130,6 +152,18 @@ impl Events {
     }
 }
 
+/// The event writes only what the program lets pass; before 4.9 a kernel has no such programs.
+fn let_pass(event: &OwnedFd, program: &OwnedFd) -> io::Result<()> {
+    // SAFETY: both descriptors live.
+    let result = unsafe {
+        perf_event_open_sys::ioctls::SET_BPF(event.as_raw_fd(), program.as_raw_fd() as u32)
+    };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn sampled(attr: &mut perf::perf_event_attr) {
     attr.sample_type = u64::from(SAMPLE);
     attr.sample_regs_user = REGISTERS;
@@ -158,6 +192,16 @@ fn faults(all: bool) -> perf::perf_event_attr {
     sampled(&mut attr);
     attr.__bindgen_anon_1.sample_period = 1;
     attr.set_exclude_kernel(u64::from(!all));
+    attr
+}
+
+/// A sample of the waker, with as much of its stack as tells the function that let go.
+fn wakes(number: u64) -> perf::perf_event_attr {
+    const STACK_BYTES: u32 = 512;
+    let mut attr = event(perf::PERF_TYPE_TRACEPOINT, number);
+    sampled(&mut attr);
+    attr.sample_stack_user = STACK_BYTES;
+    attr.__bindgen_anon_1.sample_period = 1;
     attr
 }
 

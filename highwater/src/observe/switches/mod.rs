@@ -11,6 +11,7 @@ pub mod events;
 pub mod golang;
 pub mod kernel;
 pub mod memory;
+pub mod pace;
 pub mod places;
 pub mod quota;
 pub mod requests;

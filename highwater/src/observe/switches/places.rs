@@ -28,6 +28,8 @@ pub struct Stack {
     /// Innermost first; inlined functions are frames of their own.
     pub frames: Vec<Frame>,
     pub allocator: bool,
+    /// The innermost calls, before the program's own, are those of a mutex or a read-write lock.
+    pub locks: bool,
 }
 
 pub struct Places {
@@ -102,6 +104,7 @@ impl Places {
         let id = self.stacks.len() as StackId;
         self.stacks.push(Stack {
             allocator: frames.iter().any(|frame| is_allocation(&frame.name)),
+            locks: is_locking(&frames),
             frames,
         });
         self.stack_ids.insert(addresses.to_vec(), id);
@@ -207,6 +210,21 @@ fn is_allocation(name: &str) -> bool {
     INTERFACE.contains(&bare) || INTERFACE.contains(&name)
 }
 
+/// A library's or runtime's lock by the name of its own call. A futex's value tells most locks; those that
+/// park each waiter on a word of its own (parking_lot, Abseil) look like idle threads without it.
+fn is_locking(frames: &[Frame]) -> bool {
+    const LOCKS: &[&str] = &["mutex", "rwlock", "lock_slow", "lock_shared_slow"];
+    const CONDITIONS: &[&str] = &["cond", "park_until", "semaphore"];
+    let inner = frames.iter().take_while(|frame| !frame.is_own());
+    let names: Vec<String> = inner.map(|f| f.name.to_ascii_lowercase()).collect();
+    let any = |of: &[&str]| {
+        names
+            .iter()
+            .any(|name| of.iter().any(|word| name.contains(word)))
+    };
+    any(LOCKS) && !any(CONDITIONS)
+}
+
 impl Stack {
     /// The function that is to blame: the innermost that is neither the C library's nor a
     /// language's own runtime. Without one, the innermost with a name.
@@ -219,6 +237,14 @@ impl Stack {
     pub fn own_function(&self) -> Option<&str> {
         let own = self.frames.iter().find(|frame| frame.is_own());
         own.map(|frame| frame.name.as_str())
+    }
+
+    /// The innermost function of the program's own that was also there in `during`: who let go is in a wrapper of
+    /// the program's own lock at times, and who held is below it. None when all they share is the thread's entry.
+    pub fn own_function_under(&self, during: &Stack) -> Option<&str> {
+        let there = |frame: &&Frame| during.frames.contains(frame);
+        let shared = self.frames.iter().filter(|f| f.is_own()).find(there)?;
+        (self.entry() != Some(shared)).then_some(shared.name.as_str())
     }
 
     /// The outermost function of the program's own: what the thread was started for. A closure
@@ -298,6 +324,7 @@ mod tests {
         Stack {
             frames: names.iter().map(frame).collect(),
             allocator: false,
+            locks: false,
         }
     }
 
@@ -322,6 +349,18 @@ mod tests {
         ]);
         assert_eq!(rust.function(), Some("service::flush"));
         assert_eq!(stack(&[]).function(), None);
+    }
+
+    #[test]
+    fn a_lock_of_the_programs_own_is_not_the_function_that_held() {
+        let names = |names: &[&'static str]| -> Vec<(&'static str, &'static str)> {
+            names.iter().map(|name| (*name, "service")).collect()
+        };
+        let release = stack(&names(&["own_unlock", "flush", "main_loop"]));
+        let during = stack(&names(&["recv", "ask", "flush", "main_loop"]));
+        assert_eq!(release.own_function_under(&during), Some("flush"));
+        let elsewhere = stack(&names(&["recv", "ask", "main_loop"]));
+        assert_eq!(release.own_function_under(&elsewhere), None);
     }
 
     #[test]

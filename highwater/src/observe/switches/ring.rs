@@ -17,6 +17,7 @@ pub const SAMPLE: u32 = perf::PERF_SAMPLE_TID
     | perf::PERF_SAMPLE_TIME
     | perf::PERF_SAMPLE_ADDR
     | perf::PERF_SAMPLE_CPU
+    | perf::PERF_SAMPLE_RAW
     | perf::PERF_SAMPLE_REGS_USER
     | perf::PERF_SAMPLE_STACK_USER;
 
@@ -42,6 +43,8 @@ pub struct Sample<'a> {
     pub tid: u32,
     /// Of a major fault; 0 for a sample of the clock.
     pub address: u64,
+    /// What a tracepoint writes; a few zeros for other events.
+    pub raw: &'a [u8],
     pub user: Option<Registers>,
     pub stack: &'a [u8],
 }
@@ -88,6 +91,8 @@ fn parse_sample(mut words: Words<'_>) -> Option<Sample<'_>> {
     let (pid, tid) = (words.half()?, words.half()?);
     let (at_ns, address) = (words.word()?, words.word()?);
     words.word()?;
+    let raw_bytes = words.half()? as usize;
+    let raw = words.take(raw_bytes)?;
     let abi = words.word()?;
     let user = if abi == 0 {
         None
@@ -114,6 +119,7 @@ fn parse_sample(mut words: Words<'_>) -> Option<Sample<'_>> {
         pid,
         tid,
         address,
+        raw,
         user,
         stack,
     })
@@ -289,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_record_cut_anywhere_is_no_record() {
-        let whole = record(9, 0, &[IDS, 5, 0, 0, 0, 0]);
+        let whole = record(9, 0, &[IDS, 5, 0, 0, 4, 0, 0]);
         assert!(matches!(parse(&whole), Some(Record::Sample(_))));
         for length in 0..whole.len() {
             assert_eq!(parse(&whole[..length]), None, "{length} bytes");

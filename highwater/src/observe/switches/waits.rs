@@ -1,5 +1,7 @@
 //! What a blocked thread waits for, from its system call and the arguments.
 
+use std::collections::HashSet;
+
 use crate::observe::switches::event::{Wait, WaitKind};
 
 use super::descriptors::{Descriptor, Descriptors, Kind};
@@ -19,7 +21,13 @@ pub struct Waits {
     descriptors: Descriptors,
     /// The subject's threads belong to a runtime that parks and wakes them as it likes (Go).
     pub futexes_are_the_runtimes: bool,
+    /// Words that were waited on with a value that no lock has: counters of conditions and semaphores, which
+    /// come by the values of locks too.
+    counters: HashSet<u64>,
 }
+
+/// Counters remembered; past it they are learnt anew.
+const COUNTERS_MAX: usize = 8_192;
 
 /// What a call number stands for; the arguments say more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,6 +123,7 @@ impl Waits {
             memory: Memory { pid },
             descriptors: Descriptors::of(pid),
             futexes_are_the_runtimes: false,
+            counters: HashSet::new(),
         }
     }
 
@@ -127,7 +136,7 @@ impl Waits {
         let fd = call.args[0] as i32;
         match sort(call.number) {
             Sort::Futex if self.futexes_are_the_runtimes => Wait::of(WaitKind::Other, 0),
-            Sort::Futex => of_futex(&call.args, places),
+            Sort::Futex => self.of_futex(&call.args, places),
             Sort::Read => self.of_transfer(fd, "read", places),
             Sort::Write => self.of_transfer(fd, "write", places),
             Sort::Connect => {
@@ -150,6 +159,25 @@ impl Waits {
             }
             Sort::Other => Wait::of(WaitKind::Other, 0),
         }
+    }
+
+    fn of_futex(&mut self, args: &[u64; 4], places: &mut Places) -> Wait {
+        let [address, operation, value, timeout] = *args;
+        let mut kind = futex_kind(operation, value as u32, timeout != 0);
+        if kind == WaitKind::Queue && value < 2 {
+            if self.counters.len() == COUNTERS_MAX {
+                self.counters.clear();
+            }
+            self.counters.insert(address);
+        } else if value < 4 && self.counters.contains(&address) {
+            kind = WaitKind::Queue;
+        }
+        let mut wait = Wait::of(kind, address);
+        wait.timed = timeout != 0;
+        if kind == WaitKind::Lock {
+            wait.doing = places.text("waiting for a lock");
+        }
+        wait
     }
 
     /// A transfer on a descriptor that a runtime waits for in the subject's stead.
@@ -211,19 +239,9 @@ impl Waits {
     }
 }
 
-fn of_futex(args: &[u64; 4], places: &mut Places) -> Wait {
-    let [address, operation, value, timeout] = *args;
-    let kind = futex_kind(operation, value as u32, timeout != 0);
-    let mut wait = Wait::of(kind, address);
-    wait.timed = timeout != 0;
-    if kind == WaitKind::Lock {
-        wait.doing = places.text("waiting for a lock");
-    }
-    wait
-}
-
 /// A lock's futex is waited on with the value that says "held, and others wait": 2 for glibc and
-/// Rust's std, 3 for Zig, the owner's number with the top bit for musl and priority inheritance.
+/// Rust's std, 3 for Zig and glibc's read-write lock, the owner's number with the top bit for musl and priority
+/// inheritance.
 /// Conditions, semaphores and parked threads wait on counters.
 pub fn futex_kind(operation: u64, value: u32, timed: bool) -> WaitKind {
     const WAIT: u64 = 0;
@@ -237,7 +255,7 @@ pub fn futex_kind(operation: u64, value: u32, timed: bool) -> WaitKind {
         LOCK_PI | LOCK_PI2 => WaitKind::Lock,
         WAIT if value == 2 || value == 3 && !timed => WaitKind::Lock,
         WAIT if value & WAITERS != 0 && value != u32::MAX => WaitKind::Lock,
-        WAIT_BITSET if !timed && value == 2 => WaitKind::Lock,
+        WAIT_BITSET if !timed && (value == 2 || value == 3) => WaitKind::Lock,
         // Readers and writers that wait, in the state word of Rust's RwLock.
         WAIT_BITSET if !timed && value & RWLOCK_WAITERS != 0 && value != u32::MAX => WaitKind::Lock,
         _ => WaitKind::Queue,
@@ -294,6 +312,7 @@ mod tests {
             (128, 3, false, WaitKind::Lock, "Zig mutex"),
             (128, 1 << 31 | 77, false, WaitKind::Lock, "musl mutex"),
             (6, 0, false, WaitKind::Lock, "priority inheritance"),
+            (393, 3, false, WaitKind::Lock, "glibc rwlock"),
             (137, 1 << 31 | 5, false, WaitKind::Lock, "Rust rwlock"),
             (393, 0, false, WaitKind::Queue, "glibc condition"),
             (137, u32::MAX, false, WaitKind::Queue, "Rust park"),
@@ -304,6 +323,20 @@ mod tests {
         for (operation, value, timed, kind, what) in cases {
             assert_eq!(futex_kind(operation, value, timed), kind, "{what}");
         }
+    }
+
+    #[test]
+    fn a_counter_that_comes_by_a_locks_value_is_a_counter() {
+        let mut places = Places::new(std::process::id());
+        let mut waits = Waits::of(std::process::id());
+        let mut kind = |value| {
+            let args = [0x7000, 137, value, 0];
+            let number = libc::SYS_futex;
+            waits.of_call(&Call { number, args }, &mut places).kind
+        };
+        assert_eq!(kind(2), WaitKind::Lock);
+        assert_eq!(kind(1), WaitKind::Queue);
+        assert_eq!(kind(2), WaitKind::Queue);
     }
 
     #[test]

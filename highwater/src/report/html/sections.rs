@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{numbers, swatch, visible};
+use crate::report::stall::arms;
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
 use crate::units::written;
@@ -271,6 +272,35 @@ pub fn events(report: &Report) -> Markup {
                             }
                         } }
                     } }
+                }
+            }
+        }
+    }
+}
+
+/// How often each arm's processes were held up, by cause; nothing unless the experiment watched for it.
+pub fn stalls(report: &Report) -> Markup {
+    let rows = report.verdict.arms.iter();
+    let rows: Vec<_> = rows
+        .map(|row| (&row.arm, arms::columns(&report.verdict, row)))
+        .collect();
+    let titles = rows.first().map_or(&[][..], |(_, columns)| columns);
+    html! {
+        @if !titles.is_empty() {
+            section aria-labelledby="stalls" {
+                h2 #stalls { (arms::TITLE) }
+                div.scroll tabindex="0" {
+                    table.stack {
+                        caption { "Busy periods held up for 1 ms or more, per process, by what held them." }
+                        thead { tr {
+                            td {}
+                            @for (title, _) in titles { th.number scope="col" { (title) } }
+                        } }
+                        tbody { @for (arm, columns) in &rows { tr {
+                            th scope="row" { (visible(arm)) }
+                            @for (title, text) in columns { td.number data-title=(title) { (text) } }
+                        } } }
+                    }
                 }
             }
         }

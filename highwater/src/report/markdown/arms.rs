@@ -2,7 +2,7 @@
 
 use super::escape::escaped;
 use crate::analyse::cost::ArmCost;
-use crate::report::{Report, column_scales};
+use crate::report::{Report, column_scales, stall};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::Estimate;
 use crate::verdict::run::ArmRow;
@@ -22,6 +22,27 @@ pub fn table(report: &Report) -> String {
         rows.iter()
             .map(|row| format!("| {} |", cells(report, row, scales).join(" | "))),
     );
+    lines.join("\n")
+}
+
+/// How often the arms' processes were held up, by cause; empty unless the experiment watched for it.
+pub fn stalls(report: &Report) -> String {
+    let columns = |row: &ArmRow| stall::arms::columns(&report.verdict, row);
+    let rows = &report.verdict.arms;
+    let titles = rows.first().map(columns).unwrap_or_default();
+    if titles.is_empty() {
+        return String::new();
+    }
+    let titles: Vec<String> = titles.into_iter().map(|(title, _)| title).collect();
+    let mut lines = vec![
+        format!("| Arm | {} |", titles.join(" | ")),
+        format!("|---|{}", "--:|".repeat(titles.len())),
+    ];
+    for row in rows {
+        let cells = columns(row).into_iter().map(|(_, text)| escaped(&text));
+        let cells: Vec<String> = [escaped(&row.arm)].into_iter().chain(cells).collect();
+        lines.push(format!("| {} |", cells.join(" | ")));
+    }
     lines.join("\n")
 }
 

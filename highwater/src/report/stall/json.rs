@@ -64,6 +64,7 @@ fn self_checks(checks: &SelfChecks) -> Value {
         "dropped_segments": checks.dropped_segments,
         "dropped_stalls": checks.dropped_stalls,
         "unwatched_threads": checks.unwatched_threads,
+        "left_out_below_ns": checks.left_out_below_ns,
         "below_the_rule": checks.below_the_rule,
         "own_cpu_ns": checks.cpu_ns,
         "missing": checks.missing,

@@ -1,5 +1,6 @@
 //! What `stalls` and `doctor` print.
 
+pub mod arms;
 pub mod doctor;
 pub mod json;
 pub mod pictures;
@@ -59,6 +60,8 @@ pub struct SelfChecks {
     pub dropped_segments: u64,
     pub dropped_stalls: u64,
     pub unwatched_threads: u64,
+    /// Waits shorter than this were left out while there were too many of them; 0: none.
+    pub left_out_below_ns: u64,
     /// Findings too small for a row.
     pub below_the_rule: usize,
     /// The kernel's count of time without a CPU less ours, as a share of the kernel's; `None`

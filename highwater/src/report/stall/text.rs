@@ -153,6 +153,13 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
             let _ = write!(words, "; {count} {what}");
         }
     }
+    if checks.left_out_below_ns > 0 {
+        let below = checks.left_out_below_ns / 1_000;
+        let _ = write!(
+            words,
+            "; waits below {below} us left out at times, there were too many"
+        );
+    }
     let _ = writeln!(text, "\n{}", textwrap::fill(&format!("{words}."), width));
     for missing in &checks.missing {
         let _ = writeln!(

@@ -9,7 +9,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 use super::{BAD, DIM, OPEN, STACKED_BELOW};
 use crate::analyse::cost::ArmCost;
 use crate::report::visible::shortened;
-use crate::report::{Report, column_scales};
+use crate::report::{Report, column_scales, stall};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::run::{ArmRow, RunVerdict};
 use crate::verdict::{Estimate, Label};
@@ -45,6 +45,7 @@ struct Line<'a> {
     name: String,
     memory: Vec<Field>,
     costs: Vec<Field>,
+    stalls: Vec<Field>,
 }
 
 pub fn render(report: &Report, width: usize) -> String {
@@ -63,15 +64,24 @@ pub fn render(report: &Report, width: usize) -> String {
         .unwrap_or(0);
     let space = width - names.max(HEADING.len()) - GAP;
     let mut tables = Vec::new();
-    for of in [
-        |line: &Line| line.memory.clone(),
-        |line: &Line| line.costs.clone(),
+    for (title, of) in [
+        (
+            "",
+            (|line: &Line| line.memory.clone()) as fn(&Line) -> Vec<Field>,
+        ),
+        ("", |line: &Line| line.costs.clone()),
+        (stall::arms::TITLE, |line: &Line| line.stalls.clone()),
     ] {
         let widths: Vec<usize> = (0..of(first).len())
             .map(|at| column_width(&lines, of, at))
             .collect();
+        let titled = match title {
+            "" => String::new(),
+            title => format!("{DIM}{title}{DIM:#}\n"),
+        };
         for columns in folded(&widths, space) {
-            tables.push(table(&lines, |line| of(line)[columns.clone()].to_vec()));
+            let table = table(&lines, |line| of(line)[columns.clone()].to_vec());
+            tables.push(titled.clone() + &table);
         }
     }
     tables.join("\n\n") + "\n" + &constant
@@ -174,6 +184,7 @@ fn lines(verdict: &RunVerdict) -> Vec<Line<'_>> {
         name: name(row),
         memory: memory(verdict, row, scales),
         costs: costs(&row.cost),
+        stalls: stall::arms::columns(verdict, row),
     };
     verdict.arms.iter().map(line).collect()
 }
@@ -327,7 +338,7 @@ fn stacked(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
         text += &format!("{}{}{:#}\n", super::BOLD, line.name, super::BOLD);
-        for (title, value) in line.memory.iter().chain(&line.costs) {
+        for (title, value) in line.memory.iter().chain(&line.costs).chain(&line.stalls) {
             text += &format!("  {title:<16} {value}\n");
         }
         text.push('\n');

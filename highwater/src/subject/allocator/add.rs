@@ -251,6 +251,10 @@ fn unfit(route: &Route, machine: &Machine) -> Option<String> {
     if missing.is_empty() {
         return None;
     }
+    let compiler = missing.iter().any(|(name, _)| name.contains("compiler"));
+    if compiler && let Some(why) = machine.absent_choice() {
+        return Some(why);
+    }
     let names: Vec<&str> = missing.iter().map(|(name, _)| *name).collect();
     let next = next_step(missing.iter().map(|(_, package)| *package), machine);
     Some(format!(

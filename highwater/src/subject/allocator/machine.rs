@@ -49,12 +49,30 @@ impl Machine {
 
     /// The compiler of a variable (`CC`), or the first of these names that is there.
     pub fn compiler(&self, variable: &str, names: &[&str]) -> Option<PathBuf> {
-        let chosen = self.variable(variable).filter(|c| !c.is_empty());
-        match chosen {
-            Some(program) if Path::new(&program).is_absolute() => Some(PathBuf::from(program)),
+        match self.chosen(variable) {
+            Some(program) if Path::new(&program).is_absolute() => {
+                Some(PathBuf::from(program)).filter(|p| is_executable(p))
+            }
             Some(program) => self.find(&[&*program.to_string_lossy()]),
             None => self.find(names),
         }
+    }
+
+    fn chosen(&self, variable: &str) -> Option<OsString> {
+        self.variable(variable).filter(|c| !c.is_empty())
+    }
+
+    /// What `CC` or `CXX` names although it is not here, in words; `None` when all is well.
+    pub fn absent_choice(&self) -> Option<String> {
+        let absent =
+            |name: &&str| self.chosen(name).is_some() && self.compiler(name, &[]).is_none();
+        let name = ["CC", "CXX"].into_iter().find(absent)?;
+        let program = self.chosen(name)?;
+        Some(format!(
+            "{name} names {}, and there is no such program; next: unset {name}, or name the program \
+             alone, without arguments",
+            program.to_string_lossy()
+        ))
     }
 
     fn variable(&self, name: &str) -> Option<OsString> {

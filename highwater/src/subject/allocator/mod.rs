@@ -29,6 +29,7 @@ pub use elf::{Elf, Libc, misfit, parse_elf};
 pub use environment::{Advice, Severity, validate_environment};
 pub use library::{Library, Loader};
 pub use machine::{Machine, glibc_version};
+pub use package::parse_maintainer;
 pub use recipe::{Defect, Recipe};
 pub use reproduce::Reproducer;
 pub use spec::{Spec, SpecError};

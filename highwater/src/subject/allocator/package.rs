@@ -238,8 +238,12 @@ impl Plan<'_> {
 
     fn description(&self) -> String {
         let (name, version) = (&self.recipe.name, &self.recipe.version);
+        let form = match self.loader() {
+            Some(_) => "a C library with its own loader",
+            None => "a library to preload",
+        };
         let mut text = format!(
-            "Description: allocator {name} {version} as a library to preload\n {}.\n .\n",
+            "Description: allocator {name} {version} as {form}\n {}.\n .\n",
             one_line(&self.recipe.summary)
         );
         let folder = self.stable_folder();
@@ -319,6 +323,28 @@ fn debian_version(version: &str) -> String {
     format!("{}{plain}-1", if digit { "" } else { "0+" })
 }
 
+/// Who answers for a package, as Debian's policy wants it: `NAME <ADDRESS>`.
+///
+/// # Errors
+/// Any other form, in words.
+pub fn parse_maintainer(text: &str) -> Result<String> {
+    let text = one_line(text);
+    let parts = text.strip_suffix('>').and_then(|t| t.split_once(" <"));
+    let good = parts.is_some_and(|(name, address)| {
+        !name.trim().is_empty()
+            && !name.contains(['<', '>'])
+            && !address.contains(['<', '>', ' '])
+            && address
+                .split_once('@')
+                .is_some_and(|(user, host)| !user.is_empty() && !host.is_empty())
+    });
+    anyhow::ensure!(
+        good,
+        "it is not of the form NAME <ADDRESS>, such as \"Jo Doe <jo@example.org>\""
+    );
+    Ok(text)
+}
+
 fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -360,6 +386,25 @@ fn kib(folder: &Path) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_maintainer_has_a_name_and_an_address() {
+        assert_eq!(
+            parse_maintainer(" Jo  Doe <jo@example.org>").unwrap(),
+            "Jo Doe <jo@example.org>"
+        );
+        for text in [
+            "nobody",
+            "",
+            "<jo@example.org>",
+            "Jo <jo>",
+            "Jo <@x>",
+            "Jo <a@b> <c@d>",
+            "Jo a@b.c",
+        ] {
+            assert!(parse_maintainer(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn versions_are_debian_s() {

@@ -43,6 +43,8 @@ struct File<'a> {
     matters: Option<String>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     probe: bool,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    stalls: bool,
     base: String,
     subject: Subject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -244,6 +246,7 @@ fn file(experiment: &Experiment) -> File<'_> {
             .map_or_else(|_| Whole::Text(experiment.seed.to_string()), Whole::Number),
         matters: matters_text(experiment.matters),
         probe: experiment.probe,
+        stalls: experiment.stalls,
         base: experiment.base.to_string_lossy().into_owned(),
         subject: subject_table(subject),
         backing: experiment.backing.as_ref().map(backing_table),

@@ -58,6 +58,9 @@ pub struct Experiment {
     /// The heap probe is loaded into every process: live heap, allocator-held and fragmentation become series.
     #[serde(default)]
     pub probe: bool,
+    /// Every process is watched for stalls: how many a minute, by cause, becomes a cost of its arm.
+    #[serde(default)]
+    pub stalls: bool,
     /// Judged at the end (and, with `after`, from then on).
     pub verify: Vec<Check>,
     /// Judged at every look; a failure aborts that arm at once while the others go on.

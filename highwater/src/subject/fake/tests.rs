@@ -51,6 +51,7 @@ fn plan(curves: &[&str], replicas: u32) -> Experiment {
         seed: 5,
         matters: 0.0,
         probe: false,
+        stalls: false,
         verify: Vec::new(),
         guard: Vec::new(),
         revert: Revert::default(),

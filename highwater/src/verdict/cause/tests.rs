@@ -51,6 +51,7 @@ fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
             now: Outstanding {
                 bytes: MIB,
                 variance: 0.0,
+                third: 0.0,
                 blocks: 9.0,
                 samples: 60,
             },

@@ -136,10 +136,12 @@ static void cache(void) {
 // ---- retention
 // Every second a new thread has a burst in an arena of its own; one block in eight stays and shrinks in place to next
 // to nothing, so that its page stays.
+// 1.5 MiB each: an unoptimised walk of the hundreds that larger ones leave took longer than there was time.
+#define BURST 1500
 static void *burst(void *unused) {
-    static __thread void *blocks[8000];
-    for (int i = 0; i < 8000; i++) { blocks[i] = malloc(1000); memset(blocks[i], 1, 1000); }
-    for (int i = 0; i < 8000; i++) {
+    static __thread void *blocks[BURST];
+    for (int i = 0; i < BURST; i++) { blocks[i] = malloc(1000); memset(blocks[i], 1, 1000); }
+    for (int i = 0; i < BURST; i++) {
         if (i % 8) free(blocks[i]); else blocks[i] = realloc(blocks[i], 32);
     }
     pause();

@@ -14,6 +14,7 @@ pub const R4: Reg = Reg(4);
 pub const R6: Reg = Reg(6);
 pub const R7: Reg = Reg(7);
 pub const R8: Reg = Reg(8);
+pub const R9: Reg = Reg(9);
 /// The frame; read only.
 pub const R10: Reg = Reg(10);
 
@@ -114,6 +115,17 @@ impl Code {
     pub fn jump_if_zero(&mut self, of: Reg, to: &'static str) {
         self.jumps.push((self.slots.len(), to));
         self.emit(0x15, of, R0, 0, 0);
+    }
+
+    pub fn jump_if_not_zero(&mut self, of: Reg, to: &'static str) {
+        self.jumps.push((self.slots.len(), to));
+        self.emit(0x55, of, R0, 0, 0);
+    }
+
+    /// As unsigned numbers.
+    pub fn jump_if_below(&mut self, of: Reg, other: Reg, to: &'static str) {
+        self.jumps.push((self.slots.len(), to));
+        self.emit(0xad, of, other, 0, 0);
     }
 
     /// As unsigned numbers.

@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::record::kept;
 use crate::observe::switches::kernel::{bpf, bpf_number};
 
 const MAP_CREATE: u32 = 0;
@@ -45,7 +46,7 @@ struct Element {
     flags: u64,
 }
 
-fn element(command: u32, fd: &OwnedFd, key: &u32, value: *mut u64) -> io::Result<()> {
+fn element<T>(command: u32, fd: &OwnedFd, key: &u32, value: *mut T) -> io::Result<()> {
     let attr = Element {
         map_fd: fd.as_raw_fd() as u32,
         padding: 0,
@@ -75,7 +76,7 @@ impl Set {
 
     pub fn remove(&self, number: u32) {
         // Not there is as good as gone.
-        let _ = element(MAP_DELETE, &self.fd, &number, std::ptr::null_mut());
+        let _ = element(MAP_DELETE, &self.fd, &number, std::ptr::null_mut::<u64>());
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -83,6 +84,44 @@ impl Set {
     }
 }
 
+/// What the kernel keeps of each watched thread.
+pub struct Threads {
+    fd: OwnedFd,
+}
+
+impl Threads {
+    pub fn create(most: u32) -> io::Result<Threads> {
+        Ok(Threads {
+            fd: create(HASH, 4, kept::BYTES as u32, most)?,
+        })
+    }
+
+    /// From now on watched; off its CPU as far as anybody knows, and whatever comes next of it is told.
+    pub fn insert(&self, tid: u32) -> io::Result<()> {
+        let mut value = [0u8; kept::BYTES];
+        for at in [kept::SINCE, kept::TOLD] {
+            value[at as usize..at as usize + 8].copy_from_slice(&1u64.to_ne_bytes());
+        }
+        element(MAP_UPDATE, &self.fd, &tid, &mut value)
+    }
+
+    pub fn remove(&self, tid: u32) {
+        // Not there is as good as gone.
+        let _ = element(MAP_DELETE, &self.fd, &tid, std::ptr::null_mut::<u64>());
+    }
+
+    pub fn get(&self, tid: u32) -> Option<[u8; kept::BYTES]> {
+        let mut value = [0u8; kept::BYTES];
+        element(MAP_LOOKUP, &self.fd, &tid, &mut value).ok()?;
+        Some(value)
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// One number that the programs and we share.
 pub struct Counter {
     fd: OwnedFd,
 }
@@ -98,6 +137,10 @@ impl Counter {
         let mut value = 0;
         let _ = element(MAP_LOOKUP, &self.fd, &0, &mut value);
         value
+    }
+
+    pub fn write(&self, mut value: u64) {
+        let _ = element(MAP_UPDATE, &self.fd, &0, &mut value);
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {

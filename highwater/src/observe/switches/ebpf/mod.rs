@@ -12,19 +12,26 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
-use self::map::{Counter, Ring, Set};
+use self::map::{Counter, Ring, Set, Threads};
 use self::record::Record;
 use super::kernel::{Tracing, bpf, event, open_event};
+use super::pace::Pace;
+use super::watch::Room;
 
 const PROG_LOAD: u32 = 5;
 const PROG_TYPE_TRACEPOINT: u32 = 5;
+const PROG_TYPE_PERF_EVENT: u32 = 7;
 /// The verifier's words about a program it refuses.
 const LOG_BYTES: usize = 64 * 1024;
 
 pub struct Ebpf {
     ring: Ring,
-    tids: Set,
+    tids: Threads,
     lost: Counter,
+    limit: Counter,
+    pace: Pace,
+    /// Lets pass what happens in the watched process: for samples, which come of every process.
+    pub ours: OwnedFd,
     _attached: Vec<OwnedFd>,
 }
 
@@ -44,13 +51,14 @@ struct ProgLoad {
 
 impl Ebpf {
     /// Attaches to every switch and wake of `pid`'s threads; `tids` are those that live now.
-    pub fn attach(pid: u32, tids: &[u32]) -> io::Result<Ebpf> {
+    pub fn attach(pid: u32, tids: &[u32], room: Room) -> io::Result<Ebpf> {
         let tracing = Tracing::open()?;
         let maps = program::Maps {
             tgids: Set::create(16)?,
-            tids: Set::create(program::THREADS_MAX)?,
-            ring: Ring::create(program::RING_BYTES)?,
+            tids: Threads::create(program::threads_max(room))?,
+            ring: Ring::create(program::ring_bytes(room))?,
             lost: Counter::create()?,
+            limit: Counter::create()?,
         };
         maps.tgids.insert(pid)?;
         for tid in tids {
@@ -64,23 +72,48 @@ impl Ebpf {
         ];
         let mut held = Vec::new();
         for (name, code) in attached {
-            held.extend(attach(&tracing, name, &load(name, &code)?)?);
+            let program = load(name, PROG_TYPE_TRACEPOINT, &code)?;
+            held.extend(attach(&tracing, name, &program)?);
         }
+        let ours = load("samples", PROG_TYPE_PERF_EVENT, &program::ours(&maps))?;
         Ok(Ebpf {
+            ours,
             ring: maps.ring,
             tids: maps.tids,
             lost: maps.lost,
+            limit: maps.limit,
+            pace: Pace::default(),
             _attached: held,
         })
     }
 
     /// What came since the last call, in the order of the ring.
     pub fn drain(&mut self, mut take: impl FnMut(Record)) {
+        let mut count = 0;
         self.ring.drain(|bytes| {
             if let Some(record) = record::parse(bytes) {
+                count += 1;
                 take(record);
             }
         });
+        self.pace.came(count);
+    }
+
+    /// As many records as may be: with too many of them, the shortest waits are left out in the kernel.
+    pub fn adapt(&mut self, now_ns: u64) {
+        if let Some(limit_ns) = self.pace.adapt(now_ns) {
+            self.limit.write(limit_ns);
+        }
+    }
+
+    /// Waits below this were left out at some time.
+    pub fn left_out_below_ns(&self) -> u64 {
+        self.pace.highest_ns
+    }
+
+    /// What `tid` waits in since before `before_ns`, where that was not told for want of knowing how long it lasts.
+    pub fn untold(&self, tid: u32, before_ns: u64) -> Option<Record> {
+        record::untold(&self.tids.get(tid)?, before_ns)
     }
 
     /// A thread that ended must not keep its number watched: another process may get it.
@@ -101,10 +134,10 @@ fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
     tracing.read(&format!("events/sched/{name}/format"))
 }
 
-fn load(name: &str, code: &[u64]) -> io::Result<OwnedFd> {
+fn load(name: &str, prog_type: u32, code: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; LOG_BYTES];
     let mut attr = ProgLoad {
-        prog_type: PROG_TYPE_TRACEPOINT,
+        prog_type,
         insn_cnt: code.len() as u32,
         insns: code.as_ptr() as u64,
         license: c"Dual MIT/GPL".as_ptr() as u64,

@@ -1,24 +1,40 @@
 //! The two programs. What they tell is [`super::record::Record`].
 
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, BorrowedFd};
 
-use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R10, Reg, Size};
-use super::map::{Counter, Ring, Set};
-use super::record::{IN, OUT, STACK_BYTES, WAKING, at};
+use super::super::watch::Room;
+use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
+use super::map::{Counter, Ring, Set, Threads};
+use super::record::{IN, OUT, STACK_BYTES, WAKING, at, kept};
 
-/// Threads watched at a time.
-pub const THREADS_MAX: u32 = 32_768;
-/// About 80,000 switches; drained many times a second.
-pub const RING_BYTES: u32 = 8 << 20;
+/// Threads watched at a time; some 200 bytes each, of the kernel's.
+pub fn threads_max(room: Room) -> u32 {
+    match room {
+        Room::One => 32_768,
+        Room::Many => 8_192,
+    }
+}
+
+/// The ring is drained a hundred times a second: 20,000 switches fit, or 10,000 where many processes are watched. Its
+/// pages count twice in our RSS, for they are mapped twice.
+pub fn ring_bytes(room: Room) -> u32 {
+    match room {
+        Room::One => 4 << 20,
+        Room::Many => 2 << 20,
+    }
+}
+
 /// A waker's stack is copied only when the wait it ends lasted this long.
 const STACK_AFTER_NS: i32 = 1_000_000;
 
 pub struct Maps {
     pub tgids: Set,
-    pub tids: Set,
+    pub tids: Threads,
     pub ring: Ring,
     pub lost: Counter,
+    /// Nanoseconds; who is off its CPU for less is not told of.
+    pub limit: Counter,
 }
 
 /// Where a tracepoint's fields lie in its record; from its `format` file.
@@ -94,32 +110,85 @@ const USER: [(i16, i16); 8] = [
     (at::ARGS + 24, 24),
 ];
 
-/// The record on the program's stack, above the key at -8 and the value at -16.
+/// The record on the program's stack, above the key at -8; what is kept of a thread begins before its record.
 const RECORD: i16 = -16 - at::HEAD;
+const KEPT: i16 = RECORD - kept::RECORD;
+/// How long the thread was off its CPU.
+const LASTED: i16 = KEPT - 8;
 
-/// On `sched_switch`: who left and why, then who came.
+/// On `sched_switch`: who left and why, then who came. Of one that was away for less than the limit, neither.
 pub fn switch(maps: &Maps, fields: &Fields) -> Vec<u64> {
     let mut code = Code::default();
     code.copy(R6, R1);
     code.call(Helper::CurrentPidTgid);
     code.copy(R7, R0);
     code.shift_right(R0, 32);
-    lookup(&mut code, &maps.tgids, R0);
+    lookup(&mut code, maps.tgids.fd(), R0);
     code.jump_if_zero(R0, "next");
-    begin(&mut code, OUT, at::STACK);
-    code.load(Size::B4, R1, R6, fields.tid);
-    code.store(Size::B4, R10, RECORD + at::TID, R1);
-    code.store(Size::B4, R10, -8, R1);
-    code.load(Size::B8, R1, R6, fields.state);
-    code.store(Size::B4, R10, RECORD + at::FLAGS, R1);
-    remember(&mut code, &maps.tids);
-    user_registers(&mut code);
-    output(&mut code, maps, at::STACK, "counted_out");
+    leaves(&mut code, maps, fields);
     code.label("next");
     code.load(Size::B4, R8, R6, fields.other);
-    lookup(&mut code, &maps.tids, R8);
+    lookup(&mut code, maps.tids.fd(), R8);
     code.jump_if_zero(R0, "end");
-    begin(&mut code, IN, at::STACK);
+    code.copy(R9, R0);
+    code.load(Size::B8, R1, R9, kept::TOLD);
+    code.jump_if_not_zero(R1, "comes");
+    lasted(&mut code, maps);
+    code.jump_if_below(R2, R1, "short");
+    output(&mut code, maps, R9, kept::RECORD, at::STACK, "counted_late");
+    tell_of_waking(&mut code, maps);
+    code.label("comes");
+    code.store_value(Size::B8, R9, kept::SINCE, 0);
+    comes(&mut code, maps, fields);
+    code.jump("end");
+    code.label("short");
+    code.store_value(Size::B8, R9, kept::SINCE, 0);
+    end(code)
+}
+
+/// The thread that has the CPU leaves it: kept, and told at once unless there is a limit.
+fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
+    begin(code, OUT, at::STACK);
+    code.load(Size::B4, R1, R6, fields.tid);
+    code.store(Size::B4, R10, RECORD + at::TID, R1);
+    code.load(Size::B8, R1, R6, fields.state);
+    code.store(Size::B4, R10, RECORD + at::FLAGS, R1);
+    user_registers(code);
+    code.load(Size::B8, R1, R10, RECORD + at::TIME);
+    code.store(Size::B8, R10, KEPT + kept::SINCE, R1);
+    for empty in [kept::TOLD, kept::WOKEN, kept::WAKER] {
+        code.store_value(Size::B8, R10, KEPT + empty, 0);
+    }
+    limit(code, maps);
+    code.jump_if_not_zero(R1, "keep");
+    code.store_value(Size::B8, R10, KEPT + kept::TOLD, 1);
+    output(code, maps, R10, RECORD, at::STACK, "counted_out");
+    code.label("keep");
+    code.load(Size::B4, R1, R10, RECORD + at::TID);
+    code.store(Size::B4, R10, -8, R1);
+    code.map(R1, maps.tids.fd().as_raw_fd());
+    code.copy(R2, R10);
+    code.add(R2, -8);
+    code.copy(R3, R10);
+    code.add(R3, i32::from(KEPT));
+    code.set(R4, 0);
+    code.call(Helper::MapUpdate);
+}
+
+/// The waking that R9 keeps, which was too early to be told.
+fn tell_of_waking(code: &mut Code, maps: &Maps) {
+    code.load(Size::B8, R1, R9, kept::WOKEN);
+    code.jump_if_zero(R1, "comes");
+    begin(code, WAKING, at::STACK);
+    code.load(Size::B8, R1, R9, kept::WOKEN);
+    code.store(Size::B8, R10, RECORD + at::TIME, R1);
+    code.store(Size::B4, R10, RECORD + at::TID, R8);
+    waker(code, |code| code.load(Size::B8, R0, R9, kept::WAKER));
+    output(code, maps, R10, RECORD, at::STACK, "counted_woken");
+}
+
+fn comes(code: &mut Code, maps: &Maps, fields: &Fields) {
+    begin(code, IN, at::STACK);
     code.store(Size::B4, R10, RECORD + at::TID, R8);
     code.store(Size::B4, R10, RECORD + at::OTHER, R7);
     code.shift_right(R7, 32);
@@ -128,8 +197,7 @@ pub fn switch(maps: &Maps, fields: &Fields) -> Vec<u64> {
         code.load(Size::B8, R1, R6, fields.comm + half);
         code.store(Size::B8, R10, RECORD + at::COMM + half, R1);
     }
-    output(&mut code, maps, at::STACK, "counted_in");
-    end(code)
+    output(code, maps, R10, RECORD, at::STACK, "counted_in");
 }
 
 /// On `sched_waking`: who makes whom runnable; with the waker's stack after a long wait.
@@ -137,31 +205,88 @@ pub fn waking(maps: &Maps, fields: &Fields) -> Vec<u64> {
     let mut code = Code::default();
     code.copy(R6, R1);
     code.load(Size::B4, R8, R6, fields.tid);
-    lookup(&mut code, &maps.tids, R8);
+    lookup(&mut code, maps.tids.fd(), R8);
     code.jump_if_zero(R0, "end");
-    // Since when it waits.
-    code.load(Size::B8, R7, R0, 0);
-    begin(&mut code, WAKING, at::HEAD);
+    code.copy(R9, R0);
+    code.load(Size::B8, R7, R9, kept::SINCE);
+    code.jump_if_zero(R7, "end");
+    code.load(Size::B8, R1, R9, kept::TOLD);
+    code.jump_if_not_zero(R1, "told");
+    lasted(&mut code, maps);
+    code.jump_if_below(R2, R1, "short");
+    output(&mut code, maps, R9, kept::RECORD, at::STACK, "counted_late");
+    code.store_value(Size::B8, R9, kept::TOLD, 1);
+    code.label("told");
+    tells_who(&mut code, maps);
+    code.jump("end");
+    code.label("short");
+    code.call(Helper::KtimeNs);
+    code.store(Size::B8, R9, kept::WOKEN, R0);
+    code.call(Helper::CurrentPidTgid);
+    code.store(Size::B8, R9, kept::WAKER, R0);
+    end(code)
+}
+
+/// R7: since when the thread R8 waited.
+fn tells_who(code: &mut Code, maps: &Maps) {
+    begin(code, WAKING, at::HEAD);
     code.store(Size::B4, R10, RECORD + at::TID, R8);
     code.load(Size::B8, R8, R10, RECORD + at::TIME);
     code.subtract(R8, R7);
-    code.call(Helper::CurrentPidTgid);
-    code.store(Size::B4, R10, RECORD + at::OTHER, R0);
-    code.shift_right(R0, 32);
-    code.store(Size::B4, R10, RECORD + at::OTHER_PROCESS, R0);
-    lookup(&mut code, &maps.tgids, R0);
+    waker(code, |code| code.call(Helper::CurrentPidTgid));
+    lookup(code, maps.tgids.fd(), R0);
     code.jump_if_zero(R0, "plain");
     code.jump_if_less(R8, STACK_AFTER_NS, "plain");
-    user_registers(&mut code);
+    user_registers(code);
     code.copy(R1, R10);
     code.add(R1, i32::from(RECORD + at::STACK));
     code.set(R2, STACK_BYTES as i32);
     code.load(Size::B8, R3, R10, RECORD + at::SP);
     code.call(Helper::ProbeReadUser);
-    output(&mut code, maps, at::HEAD, "counted_long");
+    output(code, maps, R10, RECORD, at::HEAD, "counted_long");
     code.jump("end");
     code.label("plain");
-    output(&mut code, maps, at::STACK, "counted_waking");
+    output(code, maps, R10, RECORD, at::STACK, "counted_waking");
+}
+
+/// Writes thread and process that `load` puts into R0; leaves the process there.
+fn waker(code: &mut Code, load: impl FnOnce(&mut Code)) {
+    load(code);
+    code.store(Size::B4, R10, RECORD + at::OTHER, R0);
+    code.shift_right(R0, 32);
+    code.store(Size::B4, R10, RECORD + at::OTHER_PROCESS, R0);
+}
+
+/// R1: the limit. Its place is always there; the kernel wants that checked.
+fn limit(code: &mut Code, maps: &Maps) {
+    code.store_value(Size::B4, R10, -8, 0);
+    code.copy(R2, R10);
+    code.add(R2, -8);
+    code.map(R1, maps.limit.fd().as_raw_fd());
+    code.call(Helper::MapLookup);
+    code.jump_if_zero(R0, "end");
+    code.load(Size::B8, R1, R0, 0);
+}
+
+/// R2: for how long the thread of R9 is off its CPU; R1: the limit.
+fn lasted(code: &mut Code, maps: &Maps) {
+    code.call(Helper::KtimeNs);
+    code.load(Size::B8, R1, R9, kept::SINCE);
+    code.subtract(R0, R1);
+    code.store(Size::B8, R10, LASTED, R0);
+    limit(code, maps);
+    code.load(Size::B8, R2, R10, LASTED);
+}
+
+/// On a sample of any process: 0, which drops it, unless it is the watched one's.
+pub fn ours(maps: &Maps) -> Vec<u64> {
+    let mut code = Code::default();
+    code.call(Helper::CurrentPidTgid);
+    code.shift_right(R0, 32);
+    lookup(&mut code, maps.tgids.fd(), R0);
+    code.jump_if_zero(R0, "end");
+    code.set(R0, 1);
+    code.exit();
     end(code)
 }
 
@@ -172,12 +297,12 @@ fn end(mut code: Code) -> Vec<u64> {
     code.finish()
 }
 
-/// R0: where `map` keeps the value of `key`, or 0. The key's register must not be R0 to R5 but R0.
-fn lookup(code: &mut Code, map: &Set, key: Reg) {
+/// R0: where a map keeps the value of `key`, or 0. The key's register must not be R1 to R5.
+fn lookup(code: &mut Code, map: BorrowedFd, key: Reg) {
     code.store(Size::B4, R10, -8, key);
     code.copy(R2, R10);
     code.add(R2, -8);
-    code.map(R1, map.fd().as_raw_fd());
+    code.map(R1, map.as_raw_fd());
     code.call(Helper::MapLookup);
 }
 
@@ -189,19 +314,6 @@ fn begin(code: &mut Code, kind: i32, bytes: i16) {
     code.call(Helper::KtimeNs);
     code.store(Size::B8, R10, RECORD + at::TIME, R0);
     code.store_value(Size::B4, R10, RECORD + at::KIND, kind);
-}
-
-/// The thread whose number is at -8 is watched from now on, and waits since the record's time.
-fn remember(code: &mut Code, tids: &Set) {
-    code.load(Size::B8, R1, R10, RECORD + at::TIME);
-    code.store(Size::B8, R10, -16, R1);
-    code.map(R1, tids.fd().as_raw_fd());
-    code.copy(R2, R10);
-    code.add(R2, -8);
-    code.copy(R3, R10);
-    code.add(R3, -16);
-    code.set(R4, 0);
-    code.call(Helper::MapUpdate);
 }
 
 fn user_registers(code: &mut Code) {
@@ -216,11 +328,11 @@ fn user_registers(code: &mut Code) {
 }
 
 /// Into the ring; what does not fit is counted. The reader polls, so nobody is woken.
-fn output(code: &mut Code, maps: &Maps, bytes: i16, counted: &'static str) {
+fn output(code: &mut Code, maps: &Maps, from: Reg, offset: i16, bytes: i16, counted: &'static str) {
     const NO_WAKEUP: i32 = 1;
     code.map(R1, maps.ring.fd().as_raw_fd());
-    code.copy(R2, R10);
-    code.add(R2, i32::from(RECORD));
+    code.copy(R2, from);
+    code.add(R2, i32::from(offset));
     code.set(R3, i32::from(bytes));
     code.set(R4, NO_WAKEUP);
     code.call(Helper::RingOutput);

@@ -19,6 +19,31 @@ pub mod at {
     pub const HEAD: i16 = 96 + super::STACK_BYTES as i16;
 }
 
+/// Offsets within what the kernel keeps of each thread; shared with the programs.
+pub mod kept {
+    /// Since when the thread is off its CPU; 0 while it is on one.
+    pub const SINCE: i16 = 0;
+    /// Not 0: its leaving was told.
+    pub const TOLD: i16 = 8;
+    /// When and by whom (thread, then process) it was made runnable, where that was not told.
+    pub const WOKEN: i16 = 16;
+    pub const WAKER: i16 = 24;
+    /// The record of its leaving.
+    pub const RECORD: i16 = 32;
+    pub const BYTES: usize = RECORD as usize + super::at::STACK as usize;
+}
+
+/// The leaving that is kept of a thread, when it is off its CPU since before `before_ns` and that was not told.
+pub fn untold(value: &[u8; kept::BYTES], before_ns: u64) -> Option<Record> {
+    let word = |at: i16| {
+        let at = at as usize;
+        value[at..at + 8].try_into().map(u64::from_ne_bytes).ok()
+    };
+    let (since, told) = (word(kept::SINCE)?, word(kept::TOLD)?);
+    let waits = since != 0 && since < before_ns && told == 0;
+    waits.then(|| parse(&value[kept::RECORD as usize..]))?
+}
+
 /// As much of a waker's stack as fits on a program's own (512 bytes, with the keys).
 pub const STACK_BYTES: usize = 256;
 

@@ -79,6 +79,10 @@ impl Watch {
                     Some(call) => self.waits.of_call(call, &mut self.places),
                     None => blocked.wait,
                 };
+                let wait = Wait {
+                    place: blocked.wait.place,
+                    ..wait
+                };
                 (wait, self.places.stack(&addresses))
             }
             Some(_) => (blocked.wait, blocked.wait.stack),
@@ -89,6 +93,11 @@ impl Watch {
         };
         wait.stack = stack;
         wait.allocator |= self.places.stack_of(stack).allocator;
+        if wait.kind == WaitKind::Queue && self.places.stack_of(stack).locks {
+            wait.kind = WaitKind::Lock;
+            // Its word is the waiter's own, and no lock's.
+            wait.object = 0;
+        }
         let threads = &self.threads;
         let named = self.waits.holder(&wait, |tid| threads.outer(tid).is_some());
         wait.holder = named.and_then(|tid| threads.outer(tid));
@@ -124,7 +133,10 @@ impl Watch {
         let path = format!("/proc/{}/task/{tid}/syscall", self.pid);
         let line = std::fs::read_to_string(path).ok()?;
         let (call, sp, pc) = parse_syscall(&line)?;
-        let wait = self.waits.of_call(&call, &mut self.places);
+        let wait = Wait {
+            place: place_of(pc, sp),
+            ..self.waits.of_call(&call, &mut self.places)
+        };
         let registers = Registers {
             pc,
             sp,
@@ -191,6 +203,12 @@ impl Watch {
             }
         }
     }
+}
+
+/// The place of a wait, from where its thread entered the kernel; never 0.
+pub(super) fn place_of(pc: u64, sp: u64) -> u32 {
+    let mixed = (pc ^ sp.rotate_left(21)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as u32 | 1
 }
 
 /// Threads that were started for the same function are one group.

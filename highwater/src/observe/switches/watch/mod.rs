@@ -9,8 +9,11 @@ use std::io;
 
 use super::allowed::Mode;
 use super::ebpf::Ebpf;
+use super::ebpf::program::Fields;
 use super::events::Events;
 use super::golang::Goroutines;
+use super::kernel::Tracing;
+use super::pace::Pace;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
 use super::requests::Request;
@@ -39,6 +42,13 @@ const QUOTA_NS: u64 = 20_000_000;
 pub const OWN_THREADS: &str = "its own threads";
 pub const OURSELVES: &str = "highwater itself";
 
+/// How much a watch may hold in rings: one that is watched alone, or one of many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    One,
+    Many,
+}
+
 pub struct Watch {
     pub pid: u32,
     pub mode: Mode,
@@ -60,6 +70,12 @@ pub struct Watch {
     looks: u64,
     unwound: u32,
     missed_switches: u64,
+    /// Without privileges; as root the kernel leaves out what is too much.
+    pace: Pace,
+    /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
+    woken_at: Option<i16>,
+    /// Where among the threads the next turn begins to ask.
+    asked: usize,
     /// Code was seen that is in no known mapping.
     stale: bool,
 }
@@ -93,25 +109,32 @@ pub struct Losses {
     pub looks: u64,
     /// Threads that could not be watched.
     pub unwatched_threads: u64,
+    /// Waits shorter than this were left out while there were too many; 0: none.
+    pub left_out_below_ns: u64,
 }
 
 impl Watch {
-    /// Starts to watch `pid` in `mode`.
+    /// Starts to watch `pid` in `mode`, with rings of the size that `room` says.
     ///
     /// # Errors
     /// The process is not there, or the kernel refuses what the mode needs.
-    pub fn open(pid: u32, mode: Mode) -> io::Result<Watch> {
+    pub fn open(pid: u32, mode: Mode, room: Room) -> io::Result<Watch> {
         let now = now_ns();
         let tids = threads::list(pid)?;
-        let mut missing = Vec::new();
+        let (mut missing, mut woken_at) = (Vec::new(), None);
         let (source, samples) = match mode {
             Mode::Ebpf => {
-                let ebpf = Ebpf::attach(pid, &tids)?;
-                let samples = Events::of_all_cpus();
+                let ebpf = Ebpf::attach(pid, &tids, room)?;
+                let samples = Events::of_all_cpus(&ebpf.ours, room);
                 let samples = samples
                     .inspect_err(|error| missing.push(format!("stacks on CPUs: {error}")))
                     .ok();
                 (Source::Ebpf(ebpf), samples)
+            }
+            Mode::Tracepoints => {
+                let (number, at) = waking_tracepoint()?;
+                woken_at = Some(at);
+                (Source::Threads, Some(Events::of_threads_and_wakes(number)))
             }
             Mode::Rootless | Mode::None => (Source::Threads, Some(Events::of_threads())),
         };
@@ -135,6 +158,9 @@ impl Watch {
             looks: 0,
             unwound: 0,
             missed_switches: 0,
+            pace: Pace::default(),
+            woken_at,
+            asked: 0,
             stale: true,
         };
         watch.open_go();
@@ -176,6 +202,14 @@ impl Watch {
         self.threads.iter()
     }
 
+    /// Those that may serve a request: threads, or goroutines where there are any.
+    pub fn requesters(&self) -> Vec<Tid> {
+        match self.goroutines() {
+            seen if seen.is_empty() => self.known().map(|(tid, _)| Tid::from(*tid)).collect(),
+            seen => seen,
+        }
+    }
+
     pub fn name(&self, tid: Tid) -> String {
         if tid >= crate::observe::switches::event::GOROUTINES {
             return "goroutine".to_string();
@@ -192,7 +226,12 @@ impl Watch {
             Source::Ebpf(ebpf) => ebpf.lost(),
             Source::Threads => 0,
         };
+        let left_out_below_ns = match &self.source {
+            Source::Ebpf(ebpf) => ebpf.left_out_below_ns(),
+            Source::Threads => self.pace.highest_ns,
+        };
         Losses {
+            left_out_below_ns,
             lost_records: ring,
             missed_switches: self.missed_switches,
             lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
@@ -359,6 +398,15 @@ impl Watch {
         };
         self.tell(sample.at_ns, sample.tid, what);
     }
+}
+
+/// The number of the tracepoint `sched_waking`, and where its record has the thread.
+fn waking_tracepoint() -> io::Result<(u64, i16)> {
+    let tracing = Tracing::open()?;
+    let number = tracing.read("events/sched/sched_waking/id")?;
+    let number = number.trim().parse().map_err(io::Error::other)?;
+    let fields = Fields::parse_waking(&tracing.read("events/sched/sched_waking/format")?)?;
+    Ok((number, fields.tid))
 }
 
 /// No descriptor is left.

@@ -4,14 +4,18 @@ use super::super::ebpf::record::{Record, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
-use super::look::group_of;
+use super::look::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
-use crate::observe::switches::event::{TextId, Waker, What};
+use crate::observe::switches::event::{TextId, Wait, Waker, What};
 
 /// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
 const STATES: u32 = 0xff;
 const GONE: u32 = 0x10 | 0x20;
+/// Threads that are asked in one turn for what they wait in; each costs a system call of half a microsecond.
+const ASKED_PER_TURN: usize = 256;
+/// A wait that is older than this will be told of whatever the limit.
+const UNTOLD_NS: u64 = 1_500_000;
 
 impl Watch {
     pub(super) fn drain_ebpf(&mut self) {
@@ -19,11 +23,33 @@ impl Watch {
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.drain(|record| records.push(record));
         }
+        let now = super::now_ns();
+        if let Source::Ebpf(ebpf) = &mut self.source {
+            ebpf.adapt(now);
+        }
+        self.ask_after_untold(now, &mut records);
         match self.go.take() {
             None => records.iter().for_each(|record| self.told(record)),
             Some(go) => self.merge(&records, go),
         }
         self.drain_samples();
+    }
+
+    /// Waits that last and were not told of, because short ones are left out: asked for, some threads in each turn.
+    fn ask_after_untold(&mut self, now: u64, records: &mut Vec<Record>) {
+        let Source::Ebpf(ebpf) = &self.source else {
+            return;
+        };
+        if ebpf.left_out_below_ns() == 0 {
+            return;
+        }
+        let tids = self.threads.tids();
+        let turn = self.asked % tids.len().max(1);
+        self.asked = turn + ASKED_PER_TURN;
+        let before = now.saturating_sub(UNTOLD_NS);
+        let some = tids.iter().cycle().skip(turn);
+        let some = some.take(ASKED_PER_TURN.min(tids.len()));
+        records.extend(some.filter_map(|tid| ebpf.untold(*tid, before)));
     }
 
     /// Which goroutine is on a thread changes all the time: both kinds of records in one order.
@@ -71,6 +97,12 @@ impl Watch {
 
     fn told(&mut self, record: &Record) {
         let (at_ns, tid) = (record.at_ns, record.tid);
+        if let Told::Out { .. } = record.what
+            && std::mem::replace(&mut self.threads.at(tid).left_ns, at_ns) == at_ns
+        {
+            // Asked for before it was told.
+            return;
+        }
         self.check_order(record);
         match &record.what {
             Told::Out { state, user } if state & STATES == 0 => {
@@ -115,7 +147,10 @@ impl Watch {
             number: user.number,
             args: user.args,
         };
-        let wait = self.waits.of_call(&call, &mut self.places);
+        let wait = Wait {
+            place: place_of(user.pc, user.sp),
+            ..self.waits.of_call(&call, &mut self.places)
+        };
         self.threads.at(tid).blocked = Some(Blocked {
             since_ns,
             wait,
@@ -150,7 +185,7 @@ impl Watch {
 
     /// A function whose last act is the call that lets go may leave no frame: the compiler jumps.
     /// What the caller really called then stands in its call instruction.
-    fn insert_tail_call(&mut self, addresses: &mut Vec<u64>) {
+    pub(super) fn insert_tail_call(&mut self, addresses: &mut Vec<u64>) {
         const INNERMOST: usize = 6;
         for at in 1..addresses.len().min(INNERMOST) {
             let Some(called) = self.stacks.called_before(addresses[at] + 1) else {

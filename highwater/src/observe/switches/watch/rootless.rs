@@ -1,7 +1,10 @@
-//! Switch records of the subject's own threads to events. Nobody tells who woke whom: whoever of
-//! the process ran at that moment is taken for it, and the event says that this is inferred.
+//! Switch records of the subject's own threads to events. Without privileges nobody tells who woke whom: whoever of
+//! the process ran at that moment is taken for it, and the event says that this is inferred. With them, and without
+//! eBPF, samples of the wakers tell.
 
-use super::super::ring::Record;
+use std::collections::HashMap;
+
+use super::super::ring::{Record, Registers, Sample};
 use super::Watch;
 use super::threads::Blocked;
 use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
@@ -11,12 +14,50 @@ const WAKE_NS: u64 = 150_000;
 /// Waits below this are not worth a guess.
 const WORTH_NS: u64 = 200_000;
 
+/// A switch record: when, who, and on leaving whether it wanted to.
+type Switch = (u64, u32, Option<bool>);
+
+/// The waker's stack is read when the wait that it ends lasted this long.
+const STACK_AFTER_NS: u64 = 1_000_000;
+
+/// Who made whom runnable; `by` and the rest only for one of the subject's own.
+struct Waking {
+    at_ns: u64,
+    woken: u32,
+    by: Option<u32>,
+    user: Option<Registers>,
+    stack: Vec<u8>,
+}
+
+/// Without the pairs of leaving and coming back that are less than the limit apart.
+fn without_short(switches: Vec<Switch>, limit_ns: u64) -> Vec<Switch> {
+    if limit_ns == 0 {
+        return switches;
+    }
+    let mut left: HashMap<u32, usize> = HashMap::new();
+    let mut kept = vec![true; switches.len()];
+    for (at, (at_ns, tid, out)) in switches.iter().enumerate() {
+        match (out, left.remove(tid)) {
+            (Some(_), _) => {
+                left.insert(*tid, at);
+            }
+            (None, Some(before)) if at_ns - switches[before].0 < limit_ns => {
+                (kept[before], kept[at]) = (false, false);
+            }
+            (None, _) => {}
+        }
+    }
+    let kept = switches.into_iter().zip(kept);
+    kept.filter_map(|(switch, kept)| kept.then_some(switch))
+        .collect()
+}
+
 impl Watch {
     pub(super) fn drain_threads(&mut self) {
         let Some(mut events) = self.samples.take() else {
             return;
         };
-        let mut switches = Vec::new();
+        let (mut switches, mut wakes) = (Vec::new(), Vec::new());
         events.drain(|record| match record {
             Record::In { at_ns, tid } => switches.push((at_ns, tid, None)),
             Record::Out {
@@ -24,21 +65,70 @@ impl Watch {
                 tid,
                 preempted,
             } => switches.push((at_ns, tid, Some(preempted))),
-            Record::Sample(sample) => self.sampled(&sample),
+            Record::Sample(sample) => match self.waking_of(&sample) {
+                Some(waking) => wakes.push(waking),
+                None => self.sampled(&sample),
+            },
             Record::Lost(_) => {}
         });
         self.samples = Some(events);
         switches.sort_by_key(|(at_ns, ..)| *at_ns);
+        let switches = without_short(switches, self.pace.limit_ns());
+        self.pace.came(switches.len() as u64);
+        self.pace.adapt(super::now_ns());
+        wakes.sort_by_key(|waking| waking.at_ns);
+        let mut wakes = wakes.into_iter().peekable();
         for (at_ns, tid, out) in switches {
+            while let Some(waking) = wakes.next_if(|waking| waking.at_ns <= at_ns) {
+                self.waking(&waking);
+            }
             match out {
                 None => self.came(at_ns, tid),
                 Some(preempted) => self.left(at_ns, tid, preempted),
             }
         }
+        wakes.for_each(|waking| self.waking(&waking));
+    }
+
+    /// A sample of `sched_waking`, kept until the switches before it are told.
+    fn waking_of(&self, sample: &Sample) -> Option<Waking> {
+        let at = usize::try_from(self.woken_at?).ok()?;
+        let woken = sample.raw.get(at..at + 4)?.try_into().ok();
+        let ours = sample.pid == self.pid;
+        Some(Waking {
+            at_ns: sample.at_ns,
+            woken: woken.map(u32::from_ne_bytes)?,
+            by: ours.then_some(sample.tid),
+            user: sample.user.filter(|_| ours),
+            stack: sample.stack.to_vec(),
+        })
+    }
+
+    fn waking(&mut self, waking: &Waking) {
+        if !self.threads.lives(waking.woken) {
+            return;
+        }
+        let since = self.threads.get(waking.woken).and_then(|k| k.blocked);
+        let long = since.is_some_and(|b| waking.at_ns.saturating_sub(b.since_ns) >= STACK_AFTER_NS);
+        let release = match waking.user.filter(|_| long) {
+            Some(user) => {
+                let mut addresses = self.stacks.of_bytes(user, &waking.stack);
+                self.insert_tail_call(&mut addresses);
+                self.places.stack(&addresses)
+            }
+            None => 0,
+        };
+        let by = waking
+            .by
+            .map_or(Waker::Outside, |tid| Waker::Thread(Tid::from(tid)));
+        self.tell(waking.at_ns, waking.woken, What::Woken { by, release });
     }
 
     fn came(&mut self, at_ns: u64, tid: u32) {
-        let waker = self.guess_waker(at_ns, tid);
+        let waker = match self.woken_at {
+            None => self.guess_waker(at_ns, tid),
+            Some(_) => None,
+        };
         if let Some(waker) = waker {
             let by = Waker::Inferred(Tid::from(waker));
             self.tell(at_ns - 1, tid, What::Woken { by, release: 0 });
@@ -91,5 +181,24 @@ impl Watch {
         let others = self.threads.iter().filter(|(other, _)| **other != tid);
         let likely = others.filter_map(|(other, known)| Some((came(known)?, *other)));
         likely.max().map(|(_, other)| other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn short_absences_go_and_long_ones_stay() {
+        let switches = vec![
+            (100, 1, Some(false)),
+            (110, 2, Some(true)),
+            (130, 1, None),
+            (140, 1, Some(false)),
+            (400, 2, None),
+        ];
+        assert_eq!(without_short(switches.clone(), 0), switches);
+        let kept = without_short(switches.clone(), 50);
+        assert_eq!(kept, [switches[1], switches[3], switches[4]]);
     }
 }

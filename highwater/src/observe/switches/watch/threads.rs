@@ -20,6 +20,8 @@ pub struct Known {
     pub came_ns: u64,
     pub waited_since_ns: u64,
     pub off_since_ns: u64,
+    /// The last time that it left its CPU, as root.
+    pub left_ns: u64,
     pub grouped: bool,
     /// Time runnable without a CPU by the kernel's count, at the last reading.
     pub run_delay_ns: Option<u64>,

@@ -244,14 +244,18 @@ impl Apt<'_> {
         if listed && with.log.run(&mut get).is_ok() {
             return Ok(());
         }
-        with.log
-            .run(self.command()?.arg("update"))
-            .context("fetching the package lists")?;
+        let updated = with.log.run(self.command()?.arg("update"));
+        if updated.is_err() {
+            // What a full disk cut off would keep it full.
+            let _ = fs::remove_dir_all(self.folder.join("lists/partial"));
+        }
+        updated.context("fetching the package lists")?;
         with.log.run(&mut get)
     }
 }
 
-/// The settings that make an apt private. `#clear` takes away the system's hooks after an update.
+/// The settings that make an apt private. `#clear` takes away the system's hooks after an update and what else
+/// it downloads with the lists (descriptions, icons, the owners of commands), which nobody here reads.
 fn settings(folder: &Path) -> String {
     let own = folder.display();
     // Root's apt would hand the download to a user who may not enter this folder.
@@ -264,6 +268,9 @@ fn settings(folder: &Path) -> String {
         "#clear APT::Update::Post-Invoke;\n\
          #clear APT::Update::Post-Invoke-Success;\n\
          #clear APT::Update::Pre-Invoke;\n\
+         #clear Acquire::IndexTargets::deb::DEP-11;\n\
+         #clear Acquire::IndexTargets::deb::CNF;\n\
+         #clear Acquire::IndexTargets::deb::Contents-deb;\n\
          Dir::State \"{own}/state\";\n\
          Dir::State::lists \"{own}/lists\";\n\
          Dir::State::status \"{own}/status\";\n\

@@ -16,7 +16,7 @@ use super::file::problem::{Place, Placed, Problems, Source};
 use super::file::set;
 use super::file::tree::{self, Table};
 use super::placeholder::Moment;
-use super::{Experiment, Revert};
+use super::{Experiment, Revert, SubjectKind};
 use crate::wording::{nearest, quoted};
 
 pub use attach::with_suffix;
@@ -40,6 +40,7 @@ const KEYS: &[&str] = &[
     "seed",
     "matters",
     "probe",
+    "stalls",
     "base",
     "subject",
     "backing",
@@ -162,6 +163,11 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         remote::check_conditions(&verify, "verify", context.faults);
         remote::check_conditions(&guard, "guard", context.faults);
     }
+    let stalls = top.boolean("stalls").unwrap_or(false);
+    if stalls && matches!(subject.kind, SubjectKind::Remote | SubjectKind::Fake) {
+        let words = "`stalls` needs processes on this machine: a remote or fake subject has none";
+        context.faults.note(Place::WHOLE, words);
+    }
     Experiment {
         name: name(&top, context.faults),
         hypothesis: words("hypothesis"),
@@ -179,6 +185,7 @@ fn experiment(root: &Table, base: &Path, context: &Context) -> Experiment {
         seed: timing.seed,
         matters: matters(&top, context.faults),
         probe: top.boolean("probe").unwrap_or(false),
+        stalls,
         verify,
         guard,
         revert: revert(&top, context),

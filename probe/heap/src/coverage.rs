@@ -2,7 +2,8 @@
 //! made-up program, 200 seeds.
 
 use abi::{Thread, bytes_mode};
-use heap::{Block, Filter, Freed, Home, Probe, Registers, Settings, count};
+
+use crate::{Block, Filter, Freed, Home, Probe, Registers, Settings, count};
 
 const SEEDS: u64 = 200;
 const NOWHERE: Registers = Registers {
@@ -48,14 +49,21 @@ impl Program {
     }
 }
 
+impl Drop for Harness {
+    fn drop(&mut self) {
+        let header = self.probe.header();
+        unsafe { libc::munmap(header.cast(), (*header).mapped_bytes as usize) };
+    }
+}
+
 /// The parts of the exported functions that count and sample, over one row.
-struct Harness {
-    probe: Probe,
+pub(crate) struct Harness {
+    pub(crate) probe: Probe,
     row: *mut Thread,
 }
 
 impl Harness {
-    fn new(seed: u64, cap_bytes: usize, mean_bytes: Option<u64>) -> Harness {
+    pub(crate) fn new(seed: u64, cap_bytes: usize, mean_bytes: Option<u64>) -> Harness {
         let settings = Settings {
             cap_bytes,
             mean_bytes,
@@ -70,12 +78,12 @@ impl Harness {
             arena: None,
             bytes_mode: bytes_mode::SAMPLED,
         };
-        let probe = unsafe { heap::start(&settings, home) }.expect("8 MiB");
+        let probe = unsafe { crate::start(&settings, home) }.expect("8 MiB");
         let row = probe.join(std::process::id()).expect("the first row");
         Harness { probe, row }
     }
 
-    fn alloc(&self, address: u64, bytes: u64) {
+    pub(crate) fn alloc(&self, address: u64, bytes: u64) {
         unsafe {
             if !count::alloc(self.row, bytes) {
                 return;
@@ -98,7 +106,7 @@ impl Harness {
         }
     }
 
-    fn free(&self, address: u64) {
+    pub(crate) fn free(&self, address: u64) {
         unsafe {
             count::free(self.row);
             if self.probe.filter().may_hold(address)
@@ -125,7 +133,7 @@ impl Harness {
         (sum, variance.sqrt(), samples)
     }
 
-    fn copy(&self) -> Vec<u8> {
+    pub(crate) fn copy(&self) -> Vec<u8> {
         let header = self.probe.header();
         unsafe {
             std::slice::from_raw_parts(header.cast::<u8>(), (*header).total_bytes as usize).to_vec()
@@ -166,12 +174,6 @@ fn covered(cap_bytes: usize, mean_bytes: Option<u64>, allocs: usize) -> (u64, f6
         holds += u64::from((estimate - truth).abs() <= 1.96 * sd);
         ratio += estimate / truth / SEEDS as f64;
         samples += count;
-        unsafe {
-            libc::munmap(
-                harness.probe.header().cast(),
-                (*harness.probe.header()).mapped_bytes as usize,
-            )
-        };
     }
     (holds, ratio, samples / SEEDS as usize)
 }

@@ -1,0 +1,90 @@
+//! Where each thread ordinarily waits: the places of its loop, told from those in the middle of its work.
+//!
+//! A lock that parks every waiter on a word of its own, a semaphore, a pool of connections: to the kernel a
+//! wait for them is a wait for the next item of a queue. They differ by how often a thread comes by: at its queue
+//! each time round, at a lock that was taken now and then.
+
+use std::collections::HashMap;
+
+use super::event::{Tid, Wait};
+
+/// Places remembered of one thread; the rarest gives way.
+const PLACES_MAX: usize = 8;
+/// Waits that a thread's commonest place must have had before another counts as rare.
+const KNOWN_FROM: u32 = 16;
+/// A place is rare with less than this part of the commonest place's waits.
+const RARE: u32 = 4;
+
+#[derive(Debug, Default)]
+pub struct Homes {
+    of: HashMap<Tid, Vec<(u32, u32)>>,
+}
+
+impl Homes {
+    pub fn waited(&mut self, tid: Tid, wait: &Wait) {
+        if wait.place == 0 {
+            return;
+        }
+        let places = self.of.entry(tid).or_default();
+        if let Some((_, times)) = places.iter_mut().find(|(place, _)| *place == wait.place) {
+            *times = times.saturating_add(1);
+            return;
+        }
+        if places.len() == PLACES_MAX {
+            let rarest = (0..places.len()).min_by_key(|at| places[*at].1);
+            places.swap_remove(rarest.unwrap_or(0));
+        }
+        places.push((wait.place, 1));
+    }
+
+    /// The thread seldom waits here: it was at work, and not at the head of its loop.
+    pub fn is_rare(&self, tid: Tid, wait: &Wait) -> bool {
+        let Some(places) = self.of.get(&tid).filter(|_| wait.place != 0) else {
+            return false;
+        };
+        let most = places.iter().map(|(_, times)| *times).max().unwrap_or(0);
+        let here = places.iter().find(|(place, _)| *place == wait.place);
+        most >= KNOWN_FROM && here.is_none_or(|(_, times)| times.saturating_mul(RARE) < most)
+    }
+
+    pub fn forget(&mut self, keep: impl Fn(Tid) -> bool) {
+        self.of.retain(|tid, _| keep(*tid));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::stall::event::WaitKind;
+
+    fn at(place: u32) -> Wait {
+        Wait {
+            place,
+            ..Wait::of(WaitKind::Queue, 0)
+        }
+    }
+
+    #[test]
+    fn a_place_is_rare_beside_one_that_is_common() {
+        let mut homes = Homes::default();
+        homes.waited(1, &at(7));
+        assert!(!homes.is_rare(1, &at(7)), "nothing is known yet");
+        for _ in 0..40 {
+            homes.waited(1, &at(9));
+        }
+        assert!(homes.is_rare(1, &at(7)));
+        assert!(!homes.is_rare(1, &at(9)));
+        assert!(!homes.is_rare(1, &at(0)), "a place that is not known");
+        assert!(!homes.is_rare(2, &at(7)), "another thread");
+    }
+
+    #[test]
+    fn the_rarest_place_gives_way() {
+        let mut homes = Homes::default();
+        for place in 1..=20 {
+            (0..place).for_each(|_| homes.waited(1, &at(place)));
+        }
+        assert_eq!(homes.of[&1].len(), PLACES_MAX);
+        assert!(!homes.is_rare(1, &at(20)));
+    }
+}
