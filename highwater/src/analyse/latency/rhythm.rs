@@ -13,7 +13,7 @@ const CHANCE_MAX: f64 = 0.01;
 const GAPS_MIN: usize = 4;
 /// A period that fewer than one gap in so many keeps is of no use, however far beyond chance: every machine has some
 /// (timers of a second, say) among many other pauses.
-const ONE_IN: usize = 4;
+const ONE_IN: usize = 2;
 /// Gaps looked at; of more, the first.
 const GAPS_MAX: usize = 20_000;
 
