@@ -5,12 +5,15 @@
 //! window that holds the most gaps is a period when so many of them would not be met by chance, over all windows that
 //! were tried. Windows of 20 % find a period that wanders, like *every 10 to 15 s*.
 
-/// Half widths of the windows, relative. The one whose number of gaps chance explains worse is taken.
+/// Half widths of the windows, relative; the narrow one first.
 const WIDTHS: [f64; 2] = [0.05, 0.2];
 /// A window that chance fills so well in fewer than this share of runs is a period.
 const CHANCE_MAX: f64 = 0.01;
 /// Fewer gaps than this in a window are no period.
 const GAPS_MIN: usize = 4;
+/// A period that fewer than one gap in so many keeps is of no use, however far beyond chance: every machine has some
+/// (timers of a second, say) among many other pauses.
+const ONE_IN: usize = 2;
 /// Gaps looked at; of more, the first.
 const GAPS_MAX: usize = 20_000;
 
@@ -31,14 +34,12 @@ pub fn rhythm(gaps: &[f64], tried: usize) -> Option<Rhythm> {
     let taken = gaps.iter().copied().take(GAPS_MAX);
     let mut sorted: Vec<f64> = taken.filter(|gap| gap.is_finite() && *gap > 0.0).collect();
     sorted.sort_by(f64::total_cmp);
-    let windows = WIDTHS.iter().map(|width| densest(&sorted, *width));
-    let (by_chance, rhythm) = windows.flatten().min_by(|a, b| a.0.total_cmp(&b.0))?;
-    let trials = (sorted.len() * tried * WIDTHS.len()) as f64;
-    (rhythm.kept >= GAPS_MIN && by_chance * trials <= CHANCE_MAX).then_some(rhythm)
+    WIDTHS
+        .iter()
+        .find_map(|width| densest(&sorted, *width, tried * WIDTHS.len()))
 }
 
-/// The fullest window of this width, after the chance of one so full in one place.
-fn densest(sorted: &[f64], width: f64) -> Option<(f64, Rhythm)> {
+fn densest(sorted: &[f64], width: f64, tried: usize) -> Option<Rhythm> {
     let count = sorted.len();
     let end_of = |from: usize| {
         let end = sorted[from] * (1.0 + width) / (1.0 - width);
@@ -49,14 +50,17 @@ fn densest(sorted: &[f64], width: f64) -> Option<(f64, Rhythm)> {
         .max_by_key(|(from, to)| to - from)?;
     let kept = to - from;
     let share = 2.0 * width / std::f64::consts::E;
-    let rhythm = Rhythm {
+    let by_chance = tail(count, kept, share) * (count * tried) as f64;
+    if kept < GAPS_MIN || kept * ONE_IN < count || by_chance > CHANCE_MAX {
+        return None;
+    }
+    Some(Rhythm {
         period_s: sorted[from + kept / 2],
         lo_s: sorted[from],
         hi_s: sorted[to - 1],
         kept,
         gaps: count,
-    };
-    Some((tail(count, kept, share), rhythm))
+    })
 }
 
 /// The chance that at least `kept` of `count` fall where each falls with probability `share`; by Chernoff's bound, so
@@ -97,6 +101,14 @@ mod tests {
         let gaps: Vec<f64> = (0..40).map(|_| 10.0 + 5.0 * uniform(&mut state)).collect();
         let found = rhythm(&gaps, 10).unwrap();
         assert!(found.lo_s < 11.0 && found.hi_s > 14.0, "{found:?}");
+    }
+
+    #[test]
+    fn a_period_among_many_other_gaps_is_not_claimed() {
+        let mut state = 9;
+        let mut gaps = vec![1.04; 44];
+        gaps.extend((0..368).map(|_| -uniform(&mut state).ln()));
+        assert_eq!(rhythm(&gaps, 10), None);
     }
 
     #[test]
