@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::event::{Tid, Wait};
+use super::event::{Tid, Wait, WaitKind};
 
 /// Places remembered of one thread; the rarest gives way.
 const PLACES_MAX: usize = 8;
@@ -21,8 +21,9 @@ pub struct Homes {
 }
 
 impl Homes {
+    /// Only waits that may be idle count: a disk that answers each write in many steps is no loop's head.
     pub fn waited(&mut self, tid: Tid, wait: &Wait) {
-        if wait.place == 0 {
+        if wait.place == 0 || !may_idle(wait.kind) {
             return;
         }
         let places = self.of.entry(tid).or_default();
@@ -52,10 +53,14 @@ impl Homes {
     }
 }
 
+fn may_idle(kind: WaitKind) -> bool {
+    use WaitKind::{Inbound, Other, Queue, Sleep, Unknown};
+    matches!(kind, Queue | Sleep | Inbound | Other | Unknown)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::stall::event::WaitKind;
 
     fn at(place: u32) -> Wait {
         Wait {
@@ -76,6 +81,20 @@ mod tests {
         assert!(!homes.is_rare(1, &at(9)));
         assert!(!homes.is_rare(1, &at(0)), "a place that is not known");
         assert!(!homes.is_rare(2, &at(7)), "another thread");
+    }
+
+    #[test]
+    fn a_thread_that_writes_much_still_waits_for_work_at_its_queue() {
+        let mut homes = Homes::default();
+        let disk = Wait {
+            place: 3,
+            ..Wait::of(WaitKind::Disk, 0)
+        };
+        for _ in 0..20 {
+            (0..10).for_each(|_| homes.waited(1, &disk));
+            homes.waited(1, &at(7));
+        }
+        assert!(!homes.is_rare(1, &at(7)));
     }
 
     #[test]

@@ -5,8 +5,8 @@ const RECORDS_PER_SECOND_MAX: u64 = 8_000;
 /// Far enough below to try a lower limit.
 const RECORDS_PER_SECOND_FEW: u64 = 2_000;
 const TURN_NS: u64 = 50_000_000;
-/// Waits that a watch may leave out, in steps.
-const LIMITS_NS: [u64; 8] = [0, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000, 500_000];
+/// Waits that a watch may leave out, in steps. Not more: many waits for a disk of 100 us each are a stall.
+const LIMITS_NS: [u64; 4] = [0, 10_000, 20_000, 40_000];
 /// Turns to wait before a lower limit is tried; doubled each time that it proves too low.
 const PATIENCE: u32 = 10;
 const PATIENCE_MAX: u32 = 600;
