@@ -9,6 +9,16 @@ pub enum Spacing {
     Poisson,
 }
 
+impl Spacing {
+    /// What the flag `--even` of a load program chooses.
+    pub fn of_flag(even: bool) -> Spacing {
+        match even {
+            true => Spacing::Even,
+            false => Spacing::Poisson,
+        }
+    }
+}
+
 /// Nanoseconds after the start at which each request is due; never ends, never goes back.
 #[derive(Debug, Clone)]
 pub struct Arrivals {

@@ -8,6 +8,7 @@
 //! - [`recorder`]: counts and latencies of the interval that is under way
 //! - [`interval`]: one line of output, `highwater.load/1`, for writers and for readers
 //! - [`output`]: lines, one per interval, until the end
+//! - [`stop`]: SIGTERM and Ctrl-C
 //! - [`drive`]: the loop for request-and-response protocols: pacer, bounded backlog, connections
 //!
 //! Load programs with another shape (a subject that is sent a stream, say) use all but the last
@@ -19,9 +20,11 @@ pub mod drive;
 pub mod interval;
 pub mod output;
 pub mod recorder;
+pub mod stop;
 
 pub use arrivals::{Arrivals, Spacing};
 pub use drive::{Connection, Outcome, Plan};
 pub use interval::{Interval, IntervalError, SCHEMA};
 pub use output::{Output, Totals};
 pub use recorder::Recorder;
+pub use stop::until_told;

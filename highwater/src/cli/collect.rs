@@ -3,8 +3,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -12,6 +11,7 @@ use rustix::process::{Pid, getppid};
 
 use super::exit;
 use super::explain::series::HeapSeries;
+use super::signals;
 use super::stalls::series::{self, StallSeries};
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
@@ -43,8 +43,7 @@ pub(super) fn is_supervised(supervisor: i32) -> bool {
 }
 
 pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
-    let stop = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(signal_hook::consts::SIGTERM, Arc::clone(&stop))?;
+    let stop = signals::flag(&[signal_hook::consts::SIGTERM])?;
     let folder = Folder::open(&args.folder)?;
     if Reader::open(&folder)?
         .experiment()?

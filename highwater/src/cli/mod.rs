@@ -15,6 +15,7 @@ pub mod observe;
 pub mod report;
 pub mod revert;
 pub mod run;
+mod signals;
 pub mod stalls;
 pub mod verdict;
 

@@ -1,8 +1,6 @@
 //! Open-loop HTTP load: GET one URL at a rate, print `highwater.load/1` lines.
 
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
@@ -90,17 +88,10 @@ fn main() -> Result<()> {
         "--url {url} is not plain http://"
     );
 
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, stop.clone()).context("cannot wait for signals")?;
-    }
+    let stop = highwater_load::until_told()?;
     let plan = Plan {
         rate_per_s: arguments.rate,
-        spacing: if arguments.even {
-            Spacing::Even
-        } else {
-            Spacing::Poisson
-        },
+        spacing: Spacing::of_flag(arguments.even),
         seed: arguments.seed,
         duration: arguments.duration,
         connections: arguments.connections,

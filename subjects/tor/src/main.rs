@@ -17,13 +17,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, Parser, Subcommand};
 use highwater_load::arrivals::RATE_PER_S;
-use highwater_load::{Plan, Spacing, drive};
+use highwater_load::{Plan, Spacing, drive, until_told};
 
 use self::load::{Client, Mix, Pulls};
 use self::network::Network;
@@ -206,13 +206,4 @@ fn drive_load(words: &LoadWords) -> Result<()> {
         totals.requests, totals.errors, totals.dropped
     );
     Ok(())
-}
-
-/// Becomes true at SIGTERM and at Ctrl-C.
-fn until_told() -> Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, stop.clone()).context("cannot wait for signals")?;
-    }
-    Ok(stop)
 }

@@ -13,6 +13,7 @@ use super::show;
 use super::{AdoptArgs, SCHEMA};
 use crate::cli::conclude::print;
 use crate::cli::exit;
+use crate::cli::signals;
 use crate::rollout::act::{self, Ended, Means};
 use crate::rollout::journal::Stage;
 use crate::rollout::plan::{Plan, Proposal};
@@ -218,11 +219,7 @@ fn proofs(rollout: &Rollout) -> Vec<serde_json::Value> {
 
 /// Set by Ctrl-C, a TERM, or a lost terminal.
 pub fn stop_flag() -> anyhow::Result<Arc<AtomicBool>> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, stop.clone()).context("taking signals")?;
-    }
-    Ok(stop)
+    signals::flag(&[SIGINT, SIGTERM, SIGHUP])
 }
 
 fn begun_words(plan: &Plan) -> String {

@@ -8,14 +8,13 @@ mod output;
 pub mod series;
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
 
 use super::exit;
 use crate::analyse::heap::growth::LOOKS_MIN;
+use crate::cli::signals;
 use crate::observe::proc::ProcRoot;
 use crate::units;
 use follow::Follower;
@@ -98,10 +97,7 @@ fn parse_moments(text: &str) -> Result<(f64, f64), String> {
 /// Observes, judges, prints; the value is the exit code.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     output::check(args)?;
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let interrupted = signals::flag(signals::ENDING)?;
     let root = ProcRoot::default();
     let mut launched = match args.pid {
         Some(_) => None,

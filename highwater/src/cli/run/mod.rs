@@ -17,14 +17,13 @@ mod trial;
 mod watch;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Context;
 
 use super::conclude::{self, Output};
 use super::exit::{self, Usage};
+use crate::cli::signals;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::look::TimeNs;
 use crate::record::run::RunEnd;
@@ -77,10 +76,7 @@ pub struct RunArgs {
 }
 
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&interrupted))?;
-    }
+    let interrupted = signals::flag(signals::ENDING)?;
     let (folder, ended) = match (&args.resume, &args.experiment) {
         (Some(resume), _) => start::resume(&find(args, resume)?, args, interrupted)?,
         (None, Some(file)) => {

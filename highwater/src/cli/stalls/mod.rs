@@ -7,7 +7,6 @@ mod start;
 
 use std::collections::HashMap;
 use std::process::ExitStatus;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::Duration;
@@ -20,6 +19,7 @@ use super::{conclude, exit};
 use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
 use crate::analyse::stall::event::Tid;
 use crate::analyse::stall::finding::summarise;
+use crate::cli::signals;
 use crate::observe::switches::allowed::{Allowed, Mode};
 use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
 use crate::report::stall::{Row, SelfChecks, json, requests, text};
@@ -96,10 +96,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
         subject.end();
         return Err(anyhow::anyhow!("--span {function}: {error}"));
     }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = signals::flag(signals::ENDING)?;
     start::go_first();
     let mut session = Session::new(args, watch);
     let ended = session.follow(&stop, &mut subject);

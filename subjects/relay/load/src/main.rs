@@ -3,7 +3,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -84,10 +83,7 @@ fn main() -> Result<()> {
         RATE_PER_S.end()
     );
     raise_descriptor_limit();
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, stop.clone()).context("cannot wait for signals")?;
-    }
+    let stop = highwater_load::until_told()?;
     let hosts = Hosts::listen(arguments.listen, arguments.hosts)
         .with_context(|| format!("cannot listen on {}; is it in use?", arguments.listen))?;
 
@@ -168,11 +164,7 @@ impl Load<'_> {
     fn send_all(&self, hosts: &mut Hosts) -> Result<()> {
         let arguments = self.arguments;
         let source = Source::new(arguments.seed, arguments.hosts, arguments.repos_per_host);
-        let spacing = if arguments.even {
-            Spacing::Even
-        } else {
-            Spacing::Poisson
-        };
+        let spacing = Spacing::of_flag(arguments.even);
         let arrivals = Arrivals::new(arguments.rate, spacing, arguments.seed);
         let mut random = fastrand::Rng::with_seed(!arguments.seed);
         let mut seqs = vec![0; arguments.hosts];

@@ -77,10 +77,7 @@ fn main() -> Result<()> {
         RATE_PER_S.end()
     );
     ensure!((0.0..=1.0).contains(&arguments.far), "--far must be 0 to 1");
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, stop.clone()).context("taking signals")?;
-    }
+    let stop = highwater_load::until_told()?;
     let seen = Arc::new(Mutex::new(Seen::new(open(arguments.requests.as_deref())?)));
     let totals = ask(&arguments, &seen, &stop)?;
     let mut seen = seen.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -114,11 +111,7 @@ fn ask(arguments: &Arguments, seen: &Arc<Mutex<Seen>>, stop: &Arc<AtomicBool>) -
     let mix = Arc::new(Mix::new(corpus, arguments.far, arguments.seed));
     let plan = Plan {
         rate_per_s: arguments.rate,
-        spacing: if arguments.even {
-            Spacing::Even
-        } else {
-            Spacing::Poisson
-        },
+        spacing: Spacing::of_flag(arguments.even),
         seed: arguments.seed,
         duration: arguments.duration,
         connections: arguments.connections,
@@ -138,9 +131,7 @@ fn ask(arguments: &Arguments, seen: &Arc<Mutex<Seen>>, stop: &Arc<AtomicBool>) -
 /// The last line: sums, latencies from the time of sending, and the sizes of the two kinds of answers.
 fn figures(seen: &Seen, totals: &Totals) -> serde_json::Value {
     let latency = &seen.latency;
-    let sizes = |of: &hdrhistogram::Histogram<u64>| {
-        serde_json::json!({ "p50": of.value_at_quantile(0.5), "max": of.max() })
-    };
+    let sizes = |of: &hdrhistogram::Histogram<u64>| serde_json::json!({ "p50": of.value_at_quantile(0.5), "max": of.max() });
     serde_json::json!({
         "schema": "search.load/1",
         "requests": totals.requests, "errors": totals.errors, "dropped": totals.dropped,

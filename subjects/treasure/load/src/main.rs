@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -83,10 +82,7 @@ fn main() -> Result<()> {
         RATE_PER_S.end()
     );
     raise_descriptors(arguments.players)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, stop.clone()).context("taking signals")?;
-    }
+    let stop = highwater_load::until_told()?;
     fill_sessions(&arguments)?;
     play(&arguments, &stop)
 }
@@ -187,11 +183,7 @@ fn plan(arguments: &Arguments, thread: usize, first: usize, start_ns: u64, end_n
         .seed
         .wrapping_mul(1_000_003)
         .wrapping_add(thread as u64);
-    let spacing = if arguments.even {
-        Spacing::Even
-    } else {
-        Spacing::Poisson
-    };
+    let spacing = Spacing::of_flag(arguments.even);
     let threads = arguments.threads as f64;
     Plan {
         server: arguments.server,

@@ -25,6 +25,23 @@ function element(tag, attributes, ...children) {
   return made;
 }
 
+// Calls `draw` whenever the width of `host` has changed.
+function onWidth(host, draw) {
+  let width = host.clientWidth;
+  new ResizeObserver(() => {
+    if (host.clientWidth !== width) {
+      width = host.clientWidth;
+      draw();
+    }
+  }).observe(host);
+}
+
+// An arm's value in a readout.
+function armValue(arm, words) {
+  const mark = element("i", { class: "arm " + ARMS[arm].colourClass });
+  return element("span", { class: "value" }, mark, ARMS[arm].name + " ", element("b", {}, words));
+}
+
 function svg(tag, attributes, text) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);

@@ -236,16 +236,7 @@ function tell(chart) {
   const parts = [element("b", {}, clock(spec.t_s[at]))];
   for (const line of shownMeans(spec)) {
     if (line.values[at] == null) continue;
-    const mark = element("i", { class: "arm " + ARMS[line.arm].colourClass });
-    parts.push(
-      element(
-        "span",
-        { class: "value" },
-        mark,
-        ARMS[line.arm].name + " ",
-        element("b", {}, spec.value(line.values[at])),
-      ),
-    );
+    parts.push(armValue(line.arm, spec.value(line.values[at])));
   }
   const near = nearest(chart, at);
   if (near)
@@ -315,13 +306,7 @@ function follow(chart, plot) {
       }),
     ),
   );
-  let width = plot.clientWidth;
-  new ResizeObserver(() => {
-    if (plot.clientWidth !== width) {
-      width = plot.clientWidth;
-      u.setSize(chart.size());
-    }
-  }).observe(plot);
+  onWidth(plot, () => u.setSize(chart.size()));
   plot.addEventListener("keydown", (event) => key(chart, event));
   u.over.addEventListener(
     "touchmove",

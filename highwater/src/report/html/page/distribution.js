@@ -67,13 +67,7 @@ function buildDistribution() {
     }));
     strip.replaceChildren(stripChart(rows, most, unit, host.clientWidth));
   };
-  let width = host.clientWidth;
-  new ResizeObserver(() => {
-    if (host.clientWidth !== width) {
-      width = host.clientWidth;
-      draw();
-    }
-  }).observe(host);
+  onWidth(host, draw);
   slider.addEventListener("input", draw);
   armListeners.push(draw);
   draw();

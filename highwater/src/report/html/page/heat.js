@@ -159,13 +159,7 @@ function buildHeat() {
     for (const { arm, map } of maps) map.hidden = hiddenArms.has(arm.index);
     draw();
   };
-  let width = host.clientWidth;
-  new ResizeObserver(() => {
-    if (host.clientWidth !== width) {
-      width = host.clientWidth;
-      draw();
-    }
-  }).observe(host);
+  onWidth(host, draw);
   armListeners.push(show);
   themeListeners.push(draw);
 }

@@ -133,16 +133,7 @@ function tellPercentile(frame, event, readout, box) {
     if (at > rarity(0, line.requests) + 0.01) continue;
     const near = (q) => Math.abs(rarity(q[0], line.requests) - at);
     const value = line.quantiles.reduce((best, q) => (near(q) < near(best) ? q : best));
-    const mark = element("i", { class: "arm " + ARMS[line.arm].colourClass });
-    parts.push(
-      element(
-        "span",
-        { class: "value" },
-        mark,
-        ARMS[line.arm].name + " ",
-        element("b", {}, digits(value[1] / 1000) + " ms"),
-      ),
-    );
+    parts.push(armValue(line.arm, digits(value[1] / 1000) + " ms"));
   }
   readout.replaceChildren(...parts);
 }
@@ -161,13 +152,7 @@ function buildPercentiles() {
     tellPercentile(frame, event, readout, strip.getBoundingClientRect()),
   );
   strip.addEventListener("pointerleave", () => readout.replaceChildren(PERCENTILE_HINT));
-  let width = host.clientWidth;
-  new ResizeObserver(() => {
-    if (host.clientWidth !== width) {
-      width = host.clientWidth;
-      draw();
-    }
-  }).observe(host);
+  onWidth(host, draw);
   armListeners.push(draw);
   draw();
 }
