@@ -1,5 +1,6 @@
 //! Metrics endpoints: text as real exporters write it, and servers that misbehave.
 
+mod free_port;
 mod observed;
 
 use std::io::{Read, Write};
@@ -8,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use free_port::free_port;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use highwater::observe::collector::{Observer, Options};
@@ -331,11 +333,7 @@ fn refused_broken_and_endless_answers_are_said() {
     let endless = endpoint(1, answer_for_ever);
     let refused = spawn("sleep", &["60"]);
     let mut target = refused.target(2);
-    let closed = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
-    target.metrics_url = Some(format!("http://{closed}/metrics"));
+    target.metrics_url = Some(format!("http://127.0.0.1:{}/metrics", free_port()));
     let mut wrong = target.clone();
     wrong.process = ProcessId(3);
     wrong.metrics_url = Some("not a url".to_owned());

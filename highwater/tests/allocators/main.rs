@@ -5,6 +5,8 @@
 mod add;
 mod bench;
 mod check;
+#[path = "../free_port/mod.rs"]
+mod free_port;
 mod package;
 mod programs;
 mod real;

@@ -7,7 +7,6 @@
 //! `HIGHWATER_SMOKE=redis-server,tor` runs these only.
 
 use std::fs;
-use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -15,6 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::bench::{Bench, PATIENCE, Said};
+use crate::free_port::free_port;
 use crate::programs::Programs;
 use crate::skipped::skipped;
 
@@ -218,9 +218,7 @@ struct Redis<'a> {
 
 impl Redis<'_> {
     fn start<'a>(arm: &Arm, programs: &'a Programs, bench: &Bench) -> Result<Redis<'a>, String> {
-        let listener = TcpListener::bind("127.0.0.1:0").map_err(|e| e.to_string())?;
-        let port = listener.local_addr().unwrap().port().to_string();
-        drop(listener);
+        let port = free_port().to_string();
         let mut command = arm.command(programs, "redis-server");
         command
             .args(["--port", &port, "--bind", "127.0.0.1", "--io-threads", "3"])

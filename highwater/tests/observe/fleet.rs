@@ -11,10 +11,11 @@ use std::time::Duration;
 use highwater::observe::look::{Event, EventKind, Role};
 use serde_json::Value;
 
+use super::free_port::free_port;
 use super::scene::{PATIENCE, Scene, program, said, wait};
 use super::skipped::skipped;
 use super::stage::Endpoint;
-use super::store::{Running, Store, ask, first, package, port, prometheus, victoria};
+use super::store::{Running, Store, ask, first, package, prometheus, victoria};
 
 /// The resident set of those that leak grows by so much a second.
 const LEAK_KIB: &str = "400";
@@ -460,7 +461,7 @@ fn a_run_that_cannot_be_says_why_before_it_begins() {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let store = prometheus(&bin, folder.path(), "scrape_configs: []\n");
-    let free = format!("http://127.0.0.1:{}", port());
+    let free = format!("http://127.0.0.1:{}", free_port());
     for (text, code, part) in [
         (
             remote("9s", &store.url),

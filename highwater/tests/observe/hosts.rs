@@ -9,10 +9,11 @@ use highwater::observe::look::Role;
 
 use super::dashboard::dashboard_expressions;
 use super::fleet::{Service, remote, scrape, wait_for_samples};
+use super::free_port::free_port;
 use super::scene::{Scene, is_root, said, wait};
 use super::skipped::skipped;
 use super::stage::Endpoint;
-use super::store::{Running, Store, ask, package, port, prometheus};
+use super::store::{Running, Store, ask, package, prometheus};
 
 /// A network namespace with one cable; it goes with the test.
 struct Host {
@@ -107,7 +108,7 @@ fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_
     let targets = [format!("{}:9842", a.address), format!("{}:9842", b.address)];
     let config = scrape(&targets.each_ref().map(String::as_str));
     std::fs::write(folder.path().join("prometheus.yml"), config).expect("the configuration");
-    let port = port();
+    let port = free_port();
     let mut store = Some(at_port(folder.path(), &programs, port));
     let url = format!("http://127.0.0.1:{port}");
     let asked = |query: &str| ask(&url, query);

@@ -4,6 +4,8 @@
 mod dashboard;
 mod endpoint;
 mod fleet;
+#[path = "../free_port/mod.rs"]
+mod free_port;
 mod hosts;
 #[path = "../run/scene.rs"]
 #[allow(dead_code)]

@@ -7,8 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::free_port::free_port;
 use super::scene::{PATIENCE, Scene, program};
-use super::store::{Running, Store, ask, package, port, prometheus, victoria};
+use super::store::{Running, Store, ask, package, prometheus, victoria};
 
 /// Samples of each process before it is judged: twenty seconds, longer on a machine so busy that scrapes fail.
 const SAMPLES: f64 = 40.0;
@@ -41,7 +42,7 @@ fn processes_that_leak_are_told_from_those_that_do_not() {
     let mut targets = Vec::new();
     let _processes: Vec<Running> = [("old", "400"), ("old", "400"), ("new", "0"), ("new", "0")]
         .map(|(version, rate)| {
-            let port = port().to_string();
+            let port = free_port().to_string();
             let process =
                 Running::start(Command::new(&exposes).args([&port, "20000", rate, &life]));
             targets.push((version, port));

@@ -2,6 +2,8 @@
 //! all, and on a real Prometheus and a real VictoriaMetrics.
 
 mod fleet;
+#[path = "../free_port/mod.rs"]
+mod free_port;
 mod own;
 #[path = "../run/scene.rs"]
 #[allow(dead_code)]

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
+use super::free_port::free_port;
 use super::scene::Scene;
 
 /// What the server saw of one request: its path and body.
@@ -101,10 +102,7 @@ fn what_is_no_prometheus_says_what_to_do() {
 #[test]
 fn nobody_there_and_nobody_answering() {
     let scene = Scene::new();
-    let free = TcpListener::bind("127.0.0.1:0")
-        .and_then(|l| l.local_addr())
-        .expect("a port")
-        .to_string();
+    let free = format!("127.0.0.1:{}", free_port());
     let said = scene.highwater(&["verdict", "--prometheus", &free]);
     assert!(
         said.code == 4 && said.err.contains("nothing listens"),

@@ -1,10 +1,10 @@
 //! Real servers for tests: Prometheus and VictoriaMetrics from Debian's packages, unpacked into a folder of the
 //! build, nothing installed; and the processes that they scrape.
 
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use super::free_port::free_port;
 use super::scene::wait;
 use super::skipped::skipped;
 
@@ -80,12 +80,6 @@ fn run(command: &mut Command) -> bool {
     done.is_ok_and(|status| status.success())
 }
 
-/// A port that was free a moment ago.
-pub fn port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
-}
-
 /// A store that answers queries; its folder goes with it.
 pub struct Store {
     pub url: String,
@@ -94,7 +88,7 @@ pub struct Store {
 
 /// Prometheus over `folder`, scraping by `config`.
 pub fn prometheus(programs: &Path, folder: &Path, config: &str) -> Store {
-    let port = port();
+    let port = free_port();
     let file = folder.join("prometheus.yml");
     std::fs::write(&file, config).expect("the configuration");
     let running = Running::start(
@@ -113,7 +107,7 @@ pub fn prometheus(programs: &Path, folder: &Path, config: &str) -> Store {
 
 /// VictoriaMetrics over `folder`, scraping by `config`.
 pub fn victoria(programs: &Path, folder: &Path, config: &str) -> Store {
-    let port = port();
+    let port = free_port();
     let file = folder.join("scrape.yml");
     std::fs::write(&file, config).expect("the configuration");
     let running = Running::start(

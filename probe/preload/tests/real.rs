@@ -1,10 +1,13 @@
 //! Real programs under the probe, over three allocators. Long, and they fetch what is not installed: `make test-long`.
 
+#[path = "../../../highwater/tests/free_port/mod.rs"]
+mod free_port;
 mod subject;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use free_port::free_port;
 use subject::{allocators, library, look, totals};
 
 /// A Debian package and those it needs, unpacked into a folder of its own; `None` (and a line) when it cannot be had.
@@ -44,15 +47,6 @@ fn three() -> Vec<(String, Option<PathBuf>)> {
     allocators().into_iter().take(3).collect()
 }
 
-fn free_port() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-        .to_string()
-}
-
 /// Ends the process it holds.
 struct Server(Child);
 
@@ -85,7 +79,7 @@ struct Redis {
 impl Redis {
     fn start(root: &Path, file: &Option<PathBuf>) -> Redis {
         let (bin, libraries) = (root.join("usr/bin"), root.join("usr/lib/x86_64-linux-gnu"));
-        let (port, data) = (free_port(), tempfile::tempdir().unwrap());
+        let (port, data) = (free_port().to_string(), tempfile::tempdir().unwrap());
         let mut command = Command::new(bin.join("redis-server"));
         command.args([
             "--port",
@@ -232,7 +226,7 @@ fn nginx_serves_and_reloads() {
     };
     let nginx = folder.path().join("root/usr/sbin/nginx");
     for (name, file) in three() {
-        let (port, site) = (free_port(), tempfile::tempdir().unwrap());
+        let (port, site) = (free_port().to_string(), tempfile::tempdir().unwrap());
         let at = |part: &str| site.path().join(part).display().to_string();
         std::fs::write(site.path().join("page.html"), "x".repeat(20_000)).unwrap();
         let configuration = format!(

@@ -2,12 +2,16 @@
 #![allow(dead_code)] // each test uses its part
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use treasure::protocol::{Answer, Request, parse_answer};
+
+#[path = "../../../../highwater/tests/free_port/mod.rs"]
+mod free_port;
+use free_port::free_port;
 
 pub const NETS: [&str; 2] = ["tokio", "uring"];
 
@@ -15,14 +19,6 @@ pub struct Server {
     pub child: Child,
     pub port: u16,
     pub http: u16,
-}
-
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
 
 impl Server {

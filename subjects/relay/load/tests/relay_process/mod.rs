@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tungstenite::{Message, WebSocket};
 
+#[path = "../../../../../highwater/tests/free_port/mod.rs"]
+mod free_port;
+pub use free_port::free_port;
+
 /// Longest wait for anything that is bound to happen: far more than it takes, on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -41,14 +45,6 @@ pub fn program() -> Option<&'static Path> {
             None
         }
     }
-}
-
-pub fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
 }
 
 /// Polls until `done` gives a value.
