@@ -14,6 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Parser;
 use client::{Client, Seen};
+use hdrhistogram::Histogram;
 use highwater_load::arrivals::RATE_PER_S;
 use highwater_load::{Plan, Spacing, Totals, drive};
 use mix::Mix;
@@ -131,7 +132,7 @@ fn ask(arguments: &Arguments, seen: &Arc<Mutex<Seen>>, stop: &Arc<AtomicBool>) -
 /// The last line: sums, latencies from the time of sending, and the sizes of the two kinds of answers.
 fn figures(seen: &Seen, totals: &Totals) -> serde_json::Value {
     let latency = &seen.latency;
-    let sizes = |of: &hdrhistogram::Histogram<u64>| serde_json::json!({ "p50": of.value_at_quantile(0.5), "max": of.max() });
+    let sizes = |of: &Histogram<u64>| serde_json::json!({ "p50": of.value_at_quantile(0.5), "max": of.max() });
     serde_json::json!({
         "schema": "search.load/1",
         "requests": totals.requests, "errors": totals.errors, "dropped": totals.dropped,
