@@ -1,34 +1,10 @@
 //! Least squares for many small designs that share their columns: whitened once, freed of the nuisance
 //! once, then every design of at most three columns is a formula over inner products.
 
+use super::columns::Columns;
 use super::fit::{Guess, Window};
 use super::noise::{Noise, Whitener};
-use super::shapes::{COLUMNS_MAX, Shapes};
-
-/// All columns, row by row, so that the filter runs along all of them at once.
-pub struct Matrix {
-    rows: usize,
-    columns: usize,
-    cells: Vec<f64>,
-}
-
-impl Matrix {
-    /// The columns of `shapes` over the bins of the window.
-    pub fn of(window: &Window, shapes: &Shapes) -> Matrix {
-        let (rows, columns) = (window.x.len(), shapes.columns.len());
-        let mut cells = vec![0.0; rows * columns];
-        for (k, basis) in shapes.columns.iter().enumerate() {
-            for (i, x) in window.x.iter().enumerate() {
-                cells[i * columns + k] = basis.at(*x);
-            }
-        }
-        Matrix {
-            rows,
-            columns,
-            cells,
-        }
-    }
-}
+use super::shapes::COLUMNS_MAX;
 
 /// Inner product with four running sums, so that it is not one long chain of additions.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -54,15 +30,24 @@ fn take(from: &mut [f64], q: &[f64], times: f64) {
     }
 }
 
-/// Columns whitened and freed of the nuisance under one hypothesis on the noise.
-#[derive(Default)]
+/// Columns that go through the filter side by side: as many as registers hold.
+const LANES: usize = 8;
+
+/// The readings and the columns, whitened and freed of the nuisance under one hypothesis on the noise.
 pub struct Prepared {
+    whitener: Whitener,
+    /// Orthonormal nuisance columns, the intercept last.
+    q: Vec<Vec<f64>>,
+    /// What turns a projection on the last of them into an intercept.
+    read0: f64,
     pub y: Vec<f64>,
     yy: f64,
     /// The intercept, if nothing else were fitted; and its variance per unit of residual variance.
     pub y0: f64,
     pub var0: f64,
-    pub columns: Vec<Vec<f64>>,
+    /// Column by column, as many as were ever asked for; those that were not are not written.
+    cells: Vec<f64>,
+    have: Vec<bool>,
     cc: Vec<f64>,
     cy: Vec<f64>,
     /// What each column takes from the intercept.
@@ -71,60 +56,110 @@ pub struct Prepared {
     pub nuisances: usize,
     floor2: f64,
     reach: f64,
-    work: Vec<f64>,
+    work: Vec<[f64; LANES]>,
 }
 
 impl Prepared {
-    /// Prepares for one noise; false when the nuisance columns say the same under it.
-    pub fn prepare(&mut self, window: &Window, raw: &Matrix, noise: &Noise) -> bool {
+    /// Prepares for one noise; `None` when the nuisance columns say the same under it.
+    pub fn new(window: &Window, noise: &Noise) -> Option<Prepared> {
         let whitener = Whitener::new(noise, &window.gap, &window.thin);
-        let Some((q, lengths)) = basis_of_nuisance(window, &whitener) else {
-            return false;
-        };
-        self.logdet = whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>();
-        self.nuisances = window.nuisance.len();
-        self.floor2 = window.y.len() as f64 * window.floor * window.floor;
-        self.reach = window.reach;
-        let (q0, read0) = match (q.last(), lengths.last()) {
-            (Some(q0), Some(length)) => (q0, 1.0 / length),
-            _ => return false,
-        };
-        self.var0 = read0 * read0;
-        whitener.apply(&window.y, &mut self.y);
-        self.y0 = dot(&self.y, q0) * read0;
+        let (q, lengths) = basis_of_nuisance(window, &whitener)?;
+        let (q0, read0) = (q.last()?, 1.0 / lengths.last()?);
+        let mut y = Vec::new();
+        whitener.apply(&window.y, &mut y);
+        let y0 = dot(&y, q0) * read0;
         for q in &q {
-            let times = dot(&self.y, q);
-            take(&mut self.y, q, times);
+            let times = dot(&y, q);
+            take(&mut y, q, times);
         }
-        self.yy = dot(&self.y, &self.y);
-        self.whiten_columns(raw, &whitener, &q, read0);
-        true
+        Some(Prepared {
+            yy: dot(&y, &y),
+            y,
+            y0,
+            read0,
+            var0: read0 * read0,
+            logdet: whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>(),
+            nuisances: window.nuisance.len(),
+            floor2: window.y.len() as f64 * window.floor * window.floor,
+            reach: window.reach,
+            cells: Vec::new(),
+            have: Vec::new(),
+            cc: Vec::new(),
+            cy: Vec::new(),
+            c0: Vec::new(),
+            work: vec![[0.0; LANES]; window.y.len()],
+            whitener,
+            q,
+        })
     }
 
-    fn whiten_columns(&mut self, raw: &Matrix, w: &Whitener, q: &[Vec<f64>], read0: f64) {
-        let m = raw.columns;
-        // Every cell is written below: what is left of the last noise need not be wiped.
-        self.work.resize(raw.cells.len(), 0.0);
-        w.apply_rows(&raw.cells, m, &mut self.work);
-        let mut times = vec![0.0; m];
-        for q in q {
-            times.fill(0.0);
-            for (row, q) in self.work.chunks_exact(m.max(1)).zip(q) {
-                times.iter_mut().zip(row).for_each(|(t, v)| *t += q * v);
-            }
-            for (row, q) in self.work.chunks_exact_mut(m.max(1)).zip(q) {
-                row.iter_mut().zip(&times).for_each(|(v, t)| *v -= q * t);
+    /// Makes the columns at these places ready, unless they are.
+    pub fn prepare(&mut self, raw: &Columns, places: &[usize]) {
+        self.have.resize(raw.count(), false);
+        self.cells.resize(raw.count() * raw.rows(), 0.0);
+        for moments in [&mut self.cc, &mut self.cy, &mut self.c0] {
+            moments.resize(raw.count(), 0.0);
+        }
+        let mut missing: Vec<usize> = Vec::with_capacity(places.len());
+        for &place in places {
+            if !self.have[place] {
+                self.have[place] = true;
+                missing.push(place);
             }
         }
-        // The intercept was the last: its projection is what a column takes from it.
-        self.c0 = times.iter().map(|t| t * read0).collect();
-        self.columns.resize(m, Vec::new());
-        for (k, column) in self.columns.iter_mut().enumerate() {
-            column.clear();
-            column.extend((0..raw.rows).map(|i| self.work[i * m + k]));
+        for lanes in missing.chunks(LANES) {
+            self.fill_work(raw, lanes);
+            let times = self.free_of_nuisance();
+            self.keep(lanes, &times);
         }
-        self.cc = self.columns.iter().map(|c| dot(c, c)).collect();
-        self.cy = self.columns.iter().map(|c| dot(c, &self.y)).collect();
+    }
+
+    /// Whitens up to [`LANES`] columns at once, row by row.
+    fn fill_work(&mut self, raw: &Columns, lanes: &[usize]) {
+        for (lane, place) in lanes.iter().enumerate() {
+            for (row, value) in self.work.iter_mut().zip(raw.column(*place)) {
+                row[lane] = *value;
+            }
+        }
+        self.whitener.apply_lanes(&mut self.work);
+    }
+
+    /// Takes the nuisance away; returns the projections on the last of it, the intercept.
+    fn free_of_nuisance(&mut self) -> [f64; LANES] {
+        let mut times = [0.0; LANES];
+        for q in &self.q {
+            times = [0.0; LANES];
+            for (row, q) in self.work.iter().zip(q) {
+                for lane in 0..LANES {
+                    times[lane] += q * row[lane];
+                }
+            }
+            for (row, q) in self.work.iter_mut().zip(q) {
+                for lane in 0..LANES {
+                    row[lane] -= q * times[lane];
+                }
+            }
+        }
+        times
+    }
+
+    fn keep(&mut self, lanes: &[usize], times: &[f64; LANES]) {
+        let rows = self.work.len();
+        for (lane, &place) in lanes.iter().enumerate() {
+            let column = &mut self.cells[place * rows..(place + 1) * rows];
+            for (cell, row) in column.iter_mut().zip(&self.work) {
+                *cell = row[lane];
+            }
+            self.cc[place] = dot(column, column);
+            self.cy[place] = dot(column, &self.y);
+            self.c0[place] = times[lane] * self.read0;
+        }
+    }
+
+    /// One column; it was prepared.
+    pub fn column(&self, place: usize) -> &[f64] {
+        let rows = self.work.len();
+        &self.cells[place * rows..(place + 1) * rows]
     }
 }
 
@@ -192,7 +227,7 @@ impl Prepared {
         for (i, &a) in columns.iter().enumerate() {
             g[i][i] = self.cc[a];
             for (j, &b) in columns.iter().enumerate().skip(i + 1) {
-                g[i][j] = dot(&self.columns[a], &self.columns[b]);
+                g[i][j] = dot(self.column(a), self.column(b));
                 g[j][i] = g[i][j];
             }
         }
