@@ -3,6 +3,9 @@
 
 use super::basis::Basis;
 
+/// Room for what is tried besides the grid.
+const NEIGHBOURS: usize = 200;
+
 /// Columns side by side, each with a value per bin.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
@@ -36,6 +39,10 @@ impl Columns {
 
     /// Where these columns stand, in their order; those that are new are worked out.
     pub fn places(&mut self, wanted: &[Basis]) -> Vec<usize> {
+        if self.bases.is_empty() {
+            let room = (wanted.len() + NEIGHBOURS) * self.rows();
+            self.cells.reserve(room);
+        }
         let place = |(hint, basis)| self.place(hint, basis);
         wanted.iter().copied().enumerate().map(place).collect()
     }

@@ -45,9 +45,9 @@ pub struct Prepared {
     /// The intercept, if nothing else were fitted; and its variance per unit of residual variance.
     pub y0: f64,
     pub var0: f64,
-    /// Column by column, as many as were ever asked for; those that were not are not written.
-    cells: Vec<f64>,
-    have: Vec<bool>,
+    /// The columns that were asked for together stand together, and never move; where each is.
+    batches: Vec<Vec<f64>>,
+    stands: Vec<Option<(u32, u32)>>,
     cc: Vec<f64>,
     cy: Vec<f64>,
     /// What each column takes from the intercept.
@@ -82,8 +82,8 @@ impl Prepared {
             nuisances: window.nuisance.len(),
             floor2: window.y.len() as f64 * window.floor * window.floor,
             reach: window.reach,
-            cells: Vec::new(),
-            have: Vec::new(),
+            batches: Vec::new(),
+            stands: Vec::new(),
             cc: Vec::new(),
             cy: Vec::new(),
             c0: Vec::new(),
@@ -95,18 +95,20 @@ impl Prepared {
 
     /// Makes the columns at these places ready, unless they are.
     pub fn prepare(&mut self, raw: &Columns, places: &[usize]) {
-        self.have.resize(raw.count(), false);
-        self.cells.resize(raw.count() * raw.rows(), 0.0);
+        self.stands.resize(raw.count(), None);
         for moments in [&mut self.cc, &mut self.cy, &mut self.c0] {
             moments.resize(raw.count(), 0.0);
         }
+        let batch = self.batches.len() as u32;
         let mut missing: Vec<usize> = Vec::with_capacity(places.len());
         for &place in places {
-            if !self.have[place] {
-                self.have[place] = true;
+            if self.stands[place].is_none() {
+                self.stands[place] = Some((batch, missing.len() as u32));
                 missing.push(place);
             }
         }
+        let room = missing.len() * raw.rows();
+        self.batches.push(Vec::with_capacity(room));
         for lanes in missing.chunks(LANES) {
             self.fill_work(raw, lanes);
             let times = self.free_of_nuisance();
@@ -144,22 +146,25 @@ impl Prepared {
     }
 
     fn keep(&mut self, lanes: &[usize], times: &[f64; LANES]) {
-        let rows = self.work.len();
+        let Some(cells) = self.batches.last_mut() else {
+            return;
+        };
         for (lane, &place) in lanes.iter().enumerate() {
-            let column = &mut self.cells[place * rows..(place + 1) * rows];
-            for (cell, row) in column.iter_mut().zip(&self.work) {
-                *cell = row[lane];
-            }
+            let begin = cells.len();
+            cells.extend(self.work.iter().map(|row| row[lane]));
+            let column = &cells[begin..];
             self.cc[place] = dot(column, column);
             self.cy[place] = dot(column, &self.y);
             self.c0[place] = times[lane] * self.read0;
         }
     }
 
-    /// One column; it was prepared.
+    /// One column; empty if it was never asked for.
     pub fn column(&self, place: usize) -> &[f64] {
         let rows = self.work.len();
-        &self.cells[place * rows..(place + 1) * rows]
+        self.stands[place].map_or(&[], |(batch, at)| {
+            &self.batches[batch as usize][at as usize * rows..(at as usize + 1) * rows]
+        })
     }
 }
 

@@ -111,6 +111,7 @@ impl Study {
     fn under(&mut self, shapes: &Shapes, noises: &[usize]) -> Fit {
         let mut tried = Tried::default();
         tried.fit.ln_evidence = f64::NEG_INFINITY;
+        tried.fit.candidates.reserve(shapes.shapes.len());
         let n = self.window.y.len();
         if n < 4 + self.window.nuisance.len() || shapes.shapes.is_empty() {
             return tried.fit;
