@@ -56,7 +56,7 @@ impl Columns {
             return known;
         }
         self.bases.push(basis);
-        self.cells.extend(self.x.iter().map(|x| basis.at(*x)));
+        self.cells.extend(basis.over(&self.x));
         self.bases.len() - 1
     }
 }

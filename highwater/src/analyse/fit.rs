@@ -130,6 +130,15 @@ impl Fit {
         };
     }
 
+    /// Forgets what has fallen behind before the list would grow: it is moved as a whole when it does.
+    pub(super) fn make_room(&mut self) {
+        if self.candidates.len() == self.candidates.capacity() {
+            let bar = self.ln_evidence - FORGET_LN;
+            self.candidates.retain(|c| c.ln_weight >= bar);
+            self.candidates.reserve(self.candidates.len().max(64));
+        }
+    }
+
     /// Adds the candidates of another fit of the same bins.
     pub fn join(&mut self, other: Fit) {
         self.candidates.extend(other.candidates);

@@ -207,19 +207,31 @@ impl Prepared {
     /// Solves one design. Coefficients have a normal prior of deviation `reach` (in residual units it is
     /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit.
     pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
-        let free = self
-            .y
-            .len()
-            .checked_sub(1 + self.nuisances + columns.len())?;
+        // The compiler unrolls what it knows the width of.
+        match *columns {
+            [] => self.solve_some([]),
+            [a] => self.solve_some([a]),
+            [a, b] => self.solve_some([a, b]),
+            [a, b, c] => self.solve_some([a, b, c]),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn solve_some<const N: usize>(&self, columns: [usize; N]) -> Option<Solved> {
+        let free = self.y.len().checked_sub(1 + self.nuisances + N)?;
         let gram = self.gram(columns);
         let y = self.moments(columns);
-        let plain = (self.yy - explained(&gram, &y, columns.len(), 1e-9)?).max(0.0);
+        let plain = (self.yy - explained::<N>(&gram, &y, 1e-9)?).max(0.0);
         let ridge = (plain + self.floor2) / free.max(1) as f64 / (self.reach * self.reach);
-        let (inverse, det) = invert(&gram, columns.len(), ridge)?;
-        let beta = inverse.map(|row| (0..COLUMNS_MAX).map(|j| row[j] * y[j]).sum());
-        let fitted: f64 = (0..columns.len()).map(|j| beta[j] * y[j]).sum();
+        let (inverse, det) = invert::<N>(&gram, ridge)?;
+        let mut beta = [0.0; COLUMNS_MAX];
+        for (beta, row) in beta.iter_mut().zip(inverse).take(N) {
+            *beta = (0..N).map(|j| row[j] * y[j]).sum();
+        }
+        let fitted: f64 = (0..N).map(|j| beta[j] * y[j]).sum();
         Some(Solved {
-            width: columns.len(),
+            width: N,
             beta,
             inverse,
             logdet: det.ln(),
@@ -227,7 +239,8 @@ impl Prepared {
         })
     }
 
-    fn gram(&self, columns: &[usize]) -> Square {
+    #[inline(always)]
+    fn gram<const N: usize>(&self, columns: [usize; N]) -> Square {
         let mut g = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
         for (i, &a) in columns.iter().enumerate() {
             g[i][i] = self.cc[a];
@@ -239,9 +252,10 @@ impl Prepared {
         g
     }
 
-    fn moments(&self, columns: &[usize]) -> [f64; COLUMNS_MAX] {
+    #[inline(always)]
+    fn moments<const N: usize>(&self, columns: [usize; N]) -> [f64; COLUMNS_MAX] {
         let mut y = [0.0; COLUMNS_MAX];
-        for (slot, &k) in y.iter_mut().zip(columns) {
+        for (slot, k) in y.iter_mut().zip(columns) {
             *slot = self.cy[k];
         }
         y
@@ -251,18 +265,20 @@ impl Prepared {
 type Square = [[f64; COLUMNS_MAX]; COLUMNS_MAX];
 
 /// Sum of squares that the design explains.
-fn explained(gram: &Square, y: &[f64; COLUMNS_MAX], width: usize, ridge: f64) -> Option<f64> {
-    let (inverse, _) = invert(gram, width, ridge)?;
-    let quadratic = |i: usize| (0..width).map(|j| y[i] * inverse[i][j] * y[j]).sum::<f64>();
-    Some((0..width).map(quadratic).sum())
+#[inline(always)]
+fn explained<const N: usize>(gram: &Square, y: &[f64; COLUMNS_MAX], ridge: f64) -> Option<f64> {
+    let (inverse, _) = invert::<N>(gram, ridge)?;
+    let quadratic = |i: usize| (0..N).map(|j| y[i] * inverse[i][j] * y[j]).sum::<f64>();
+    Some((0..N).map(quadratic).sum())
 }
 
-/// Inverse and determinant of `gram + ridge`, by cofactors; unused rows stay zero.
-fn invert(gram: &Square, width: usize, ridge: f64) -> Option<(Square, f64)> {
+/// Inverse and determinant of the first `N` rows of `gram + ridge`, by cofactors; the other rows stay zero.
+#[inline(always)]
+fn invert<const N: usize>(gram: &Square, ridge: f64) -> Option<(Square, f64)> {
     let mut out = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
     let (a, b, c) = (gram[0][0] + ridge, gram[0][1], gram[0][2]);
     let (e, f, i) = (gram[1][1] + ridge, gram[1][2], gram[2][2] + ridge);
-    let det = match width {
+    let det = match N {
         0 => 1.0,
         1 => {
             out[0][0] = 1.0 / a;

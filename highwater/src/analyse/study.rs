@@ -197,6 +197,7 @@ impl TryOut<'_> {
         tried.fit.ln_evidence = tried.fit.ln_evidence.max(ln_weight);
         let c = tried.meanings[index]
             .get_or_insert_with(|| Box::new(self.shapes.contrasts(shape, self.now)));
+        tried.fit.make_room();
         let level = |of: &[f64; COLUMNS_MAX]| solved.level(self.ready, columns, of, sigma2);
         tried.fit.candidates.push(Candidate {
             family: shape.family,

@@ -192,4 +192,3 @@ fn harmonics(view: &View) -> Vec<Vec<f64>> {
     }
     columns
 }
-
