@@ -85,6 +85,7 @@ impl Whitener {
     }
 
     /// Whitens `N` columns at once, in place; one row of `rows` is one bin.
+    #[inline(always)]
     pub fn apply_lanes<const N: usize>(&self, rows: &mut [[f64; N]]) {
         let mut states = [0.0; N];
         let steps = self.forget.iter().zip(&self.gain).zip(&self.scale);

@@ -133,8 +133,8 @@ fn stair(c: &Candidate, weight: f64, x: f64) -> Part {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fit::fit;
     use super::super::shapes::shapes;
+    use super::super::study::Study;
     use super::*;
 
     fn sketch(y: impl Fn(f64) -> f64) -> Sketch {
@@ -160,7 +160,10 @@ mod tests {
             .skip(1)
             .map(|w| 0.5 * (w[0] + w[1]))
             .collect();
-        let fitted = fit(&window, &shapes(&steps, None));
+        let all = shapes(&steps, None);
+        let mut study = Study::new(window.clone());
+        let sketch = study.sketch(&all);
+        let fitted = study.fit(&all, &sketch);
         Sketch::of(window, fitted)
     }
 
