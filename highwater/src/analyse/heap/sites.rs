@@ -18,6 +18,9 @@ const TURNS_OVER: f64 = 0.5;
 /// Standard errors by which such a level must have risen: one site in 400 does so by chance with as few looks.
 const TURNING_ERRORS: f64 = 3.0;
 
+/// Age from which a block may be said to stay.
+const STAYS_S: f64 = 5.0;
+
 /// Outstanding bytes of one stack at one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outstanding {
@@ -114,6 +117,11 @@ impl SiteGrowth {
     /// Most of what is allocated here is freed again.
     pub fn turns_over(&self) -> bool {
         self.freed_share() > TURNS_OVER
+    }
+
+    /// More is live than before, by however few samples, and nothing, or too little, of it was freed.
+    pub fn stays(&self) -> bool {
+        self.grown_bytes > 0.0 && !self.turns_over() && self.ages.median_s > STAYS_S
     }
 
     /// Share of what was allocated here that has been freed again.

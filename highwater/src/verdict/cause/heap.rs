@@ -9,7 +9,7 @@ use super::{Case, Cause, CauseVerdict};
 use crate::analyse::heap::growth::Growth;
 use crate::analyse::heap::rank::Site;
 use crate::analyse::heap::wrappers::is_wrapper;
-use crate::units::written::percent;
+use crate::units::written::{bytes, bytes_per_hour, percent};
 
 /// Blocks that must have been asked after before "lost" is believed.
 const ASKED_MIN: usize = 4;
@@ -19,15 +19,24 @@ const LOST_SHARE: f64 = 0.5;
 const TURNED_OVER: f64 = 0.5;
 /// Freed samples that make the freed share believable.
 const FREED_MIN: u64 = 8;
+/// What a site must have lost to be named though its growth is small for the process; the blocks asked after, of which
+/// nearly all must be lost, and how few will do where nothing was ever freed.
+const SLOW_BYTES_MIN: f64 = 65_536.0;
+const SLOW_ASKED_MIN: usize = 8;
+const SLOW_ASKED_FEW: usize = 3;
+const SLOW_LOST_SHARE: f64 = 0.9;
+/// Age of a site's median byte, of the time observed: a loss that went on evenly has half of it.
+const SLOW_AGE_MAX: f64 = 0.8;
+
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
 
 /// Judges the growth of the live heap.
 pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     let Some(site) = case.sites.first().filter(|site| site.share_of_growth > 0.0) else {
-        return nameless(case, growth);
+        return nameless(growth);
     };
-    let rate = rate(case, growth);
+    let rate = rate(growth);
     let place = placed(site);
     let share = percent(site.share_of_growth.min(1.0));
     let others = others(case);
@@ -55,9 +64,14 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
             percent(site.growth.freed_share())
         ),
     };
+    let kept = match site.lost {
+        Some(_) => {
+            "it is still referenced, so it is a cache or a collection that fills, or one that is never emptied"
+        }
+        None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
+    };
     let sentence = format!(
-        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; it is still \
-         referenced, so it is a cache or a collection that fills, or one that is never emptied{others}"
+        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; {kept}{others}"
     );
     let next = format!(
         "look at what keeps the blocks of {}: a bound or an expiry means it will level off, and a \
@@ -67,9 +81,48 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
 }
 
+/// A leak too slow to stand out in the account, or in a process too large: a site from which nothing is freed,
+/// which goes on allocating, and nearly all of whose older blocks are out of reach. Samples of such a site only
+/// add up, so that traffic elsewhere does not blur it.
+pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
+    let is_slow_leak = |site: &&Site| {
+        let (lost, asked) = site.lost.unwrap_or_default();
+        let growth = &site.growth;
+        let enough = match growth.freed_samples {
+            0 => SLOW_ASKED_FEW,
+            _ => SLOW_ASKED_MIN,
+        };
+        growth.stays()
+            && growth.grown_bytes > SLOW_BYTES_MIN
+            && growth.ages.median_s < SLOW_AGE_MAX * case.observed_s
+            && asked >= enough
+            && lost as f64 >= SLOW_LOST_SHARE * asked as f64
+    };
+    let site = case.sites.iter().find(is_slow_leak)?;
+    let (lost, asked) = site.lost.unwrap_or_default();
+    let slope = site.growth.grown_bytes / case.observed_s.max(1.0) * 3600.0;
+    let sentence = format!(
+        "slow leak at {}: {} more are outstanding there after {:.0} s (about {}), and the \
+         program can no longer reach {lost} of {asked} of its older blocks; little beside the {} of RSS",
+        placed(site),
+        bytes(site.growth.grown_bytes),
+        case.observed_s,
+        bytes_per_hour(slope),
+        bytes(case.account.rss_bytes)
+    );
+    Some(verdict(
+        Cause::Leak,
+        sure(site, 0.9),
+        sentence,
+        &leak_next(site),
+    ))
+}
+
+/// Few blocks to ask after must all be lost, and there must have been no more.
 fn is_lost(site: &Site) -> bool {
-    site.lost
-        .is_some_and(|(lost, asked)| asked >= ASKED_MIN && lost as f64 >= LOST_SHARE * asked as f64)
+    let (lost, asked) = site.lost.unwrap_or_default();
+    let all_of_few = asked > 0 && lost == asked && asked <= site.growth.now.samples;
+    (asked >= ASKED_MIN || all_of_few) && lost as f64 >= LOST_SHARE * asked as f64
 }
 
 fn has_turned_over(site: &Site) -> bool {
@@ -150,10 +203,10 @@ fn leak_next(site: &Site) -> String {
     )
 }
 
-fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
+fn nameless(growth: &Growth) -> CauseVerdict {
     let sentence = format!(
         "the live heap grows by {}, spread over sites none of which grows by more than chance yet",
-        rate(case, growth)
+        rate(growth)
     );
     let next = "observe longer (--duration): the samples name the site as they become more";
     verdict(Cause::Filling, 0.4, sentence, next)

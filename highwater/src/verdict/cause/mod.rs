@@ -11,8 +11,9 @@
 //! | anonymous mappings | *mapping*; *managed* or *blind* when a runtime or a linked-in allocator owns them |
 //! | thread stacks, file maps, shared memory | *stacks*, *files*, *mapping* |
 //!
-//! When nothing grows, half of RSS in LazyFree pages, untouched huge pages or free heap below an
-//! earlier peak of the live heap is named all the same; else it is *flat*.
+//! When nothing grows by that much, a site nearly all of whose older blocks are lost is a slow *leak*; half of RSS in
+//! LazyFree pages, untouched huge pages or free heap below an earlier peak of the live heap is named all the same;
+//! else it is *flat*.
 
 mod grown;
 mod heap;
@@ -137,6 +138,9 @@ pub struct Case {
     pub rss: Option<Growth>,
     /// Live heap and free heap together.
     pub heap: Option<Growth>,
+    /// Free heap, allocator-held and fragmentation summed at each look: where a page goes from one to the other
+    /// neither rises evenly.
+    pub free: Option<Growth>,
     pub huge_untouched: Option<Growth>,
     /// Of the file maps, what the program wrote for itself.
     pub files_written: Option<Growth>,
@@ -192,8 +196,13 @@ impl Case {
             self.part(Part::AllocatorHeld),
             self.part(Part::Fragmentation),
         );
+        if let Some(free) = self.free {
+            let noise = free.noise.min(held.noise).min(torn.noise);
+            return Growth { noise, ..free };
+        }
         Growth {
             bytes: held.bytes + torn.bytes,
+            over_s: held.over_s,
             slope_per_hour: held.slope_per_hour + torn.slope_per_hour,
             // One may shrink in favour of the other: together they must rise.
             still: (held.still && held.bytes > -torn.bytes)
@@ -219,7 +228,9 @@ impl Case {
 
 /// Judges one process.
 pub fn judge(case: &Case) -> CauseVerdict {
-    let mut verdict = grown::judge(case).unwrap_or_else(|| level::judge(case));
+    let mut verdict = grown::judge(case)
+        .or_else(|| heap::slow_leak(case))
+        .unwrap_or_else(|| level::judge(case));
     verdict.doubts.extend(doubts(case));
     let looks = case.looks;
     if verdict.cause == Cause::Flat && looks < crate::analyse::heap::growth::LOOKS_MIN {

@@ -10,6 +10,7 @@ const MIB: f64 = 1_048_576.0;
 fn grown(mib: f64) -> Growth {
     Growth {
         bytes: mib * MIB,
+        over_s: 38.0,
         slope_per_hour: mib * MIB * 70.0,
         still: mib > 0.0,
         level: 20.0 * MIB,
@@ -154,4 +155,31 @@ fn memory_that_stays_after_a_peak_is_retention() {
     );
     case.account.lazy_free = 30.0 * MIB;
     assert_eq!(judge(&case).cause, Cause::Lazyfree);
+}
+
+#[test]
+fn a_leak_too_slow_for_the_account_is_told_by_its_blocks() {
+    let mut slow = case(&[(Part::LiveHeap, 0.1)]);
+    slow.account.rss_bytes = 2000.0 * MIB;
+    slow.sites = vec![site("drip", 0.0, Some((40, 41)))];
+    slow.sites[0].growth.ages.median_s = 30.0;
+    let verdict = judge(&slow);
+    assert_eq!(verdict.cause, Cause::Leak);
+    assert!(
+        verdict.sentence.contains("slow leak at drip"),
+        "{verdict:?}"
+    );
+    let cause = |change: fn(&mut Site)| {
+        let mut case = slow.clone();
+        change(&mut case.sites[0]);
+        judge(&case).cause
+    };
+    assert_eq!(cause(|site| site.lost = Some((30, 41))), Cause::Flat);
+    assert_eq!(cause(|site| site.lost = None), Cause::Flat);
+    let is_over = |site: &mut Site| site.growth.ages.median_s = 55.0;
+    assert_eq!(
+        cause(is_over),
+        Cause::Flat,
+        "what was lost at the start is over"
+    );
 }
