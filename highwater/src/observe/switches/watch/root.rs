@@ -7,7 +7,7 @@ use super::super::waits::Call;
 use super::look::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
-use crate::observe::switches::event::{TextId, Wait, Waker, What};
+use crate::observe::switches::event::{StackId, TextId, Wait, Waker, What};
 
 /// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
 const STATES: u32 = 0xff;
@@ -18,8 +18,9 @@ const ASKED_PER_TURN: usize = 256;
 const UNTOLD_NS: u64 = 1_500_000;
 
 impl Watch {
-    pub(super) fn drain_ebpf(&mut self) {
-        let mut records = Vec::new();
+    /// `cut_ns`: of a Go program, whose records come by two ways, what is newer stays for the next turn.
+    pub(super) fn drain_ebpf(&mut self, cut_ns: u64) {
+        let mut records = std::mem::take(&mut self.records);
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.drain(|record| records.push(record));
         }
@@ -29,8 +30,12 @@ impl Watch {
         }
         self.ask_after_untold(now, &mut records);
         match self.go.take() {
-            None => records.iter().for_each(|record| self.told(record)),
-            Some(go) => self.merge(&records, go),
+            None => {
+                records.iter().for_each(|record| self.told(record));
+                records.clear();
+                self.records = records;
+            }
+            Some(go) => self.merge(records, go, cut_ns),
         }
         self.drain_samples();
     }
@@ -52,12 +57,20 @@ impl Watch {
         records.extend(some.filter_map(|tid| ebpf.untold(*tid, before)));
     }
 
-    /// Which goroutine is on a thread changes all the time: both kinds of records in one order.
-    fn merge(&mut self, records: &[Record], mut go: Goroutines) {
-        let probed = go.drain();
+    /// Which goroutine is on a thread changes all the time: both kinds of records in one order, and of
+    /// both only what came before the cut. Past it one kind may know more than the other, and a
+    /// goroutine would be given another one's leaving or coming.
+    fn merge(&mut self, mut records: Vec<Record>, mut go: Goroutines, cut_ns: u64) {
+        let mut probed = std::mem::take(&mut self.probes);
+        probed.extend(go.drain());
+        probed.sort_by_key(|probe| probe.at_ns);
         self.go = Some(go);
+        self.probes = probed.split_off(probed.partition_point(|probe| probe.at_ns <= cut_ns));
+        let (now, later) = records.drain(..).partition(|record| record.at_ns <= cut_ns);
+        self.records = later;
+        let now: Vec<Record> = now;
         let mut probed = probed.iter().peekable();
-        for record in records {
+        for record in &now {
             while let Some(probe) = probed.next_if(|probe| probe.at_ns <= record.at_ns) {
                 self.probed(probe);
             }
@@ -175,12 +188,25 @@ impl Watch {
             true => Waker::Thread(u64::from(waker)),
             false => Waker::Outside,
         };
-        let release = user.map_or(0, |(user, stack)| {
-            let mut addresses = self.stacks.of_bytes(registers(user), stack);
-            self.insert_tail_call(&mut addresses);
-            self.places.stack(&addresses)
-        });
+        let release = user.map_or(0, |(user, stack)| self.release_of(registers(user), stack));
         self.tell(at_ns, tid, What::Woken { by, release });
+    }
+
+    /// The waker's stack. The same few come thousands of times: each is unwound once.
+    fn release_of(&mut self, at: Registers, stack: &[u8]) -> StackId {
+        const KEPT_MAX: usize = 4_096;
+        let print = self.stacks.fingerprint(at, stack);
+        if let Some(known) = self.releases.get(&print) {
+            return *known;
+        }
+        let mut addresses = self.stacks.of_bytes(at, stack);
+        self.insert_tail_call(&mut addresses);
+        let id = self.places.stack(&addresses);
+        if self.releases.len() == KEPT_MAX {
+            self.releases.clear();
+        }
+        self.releases.insert(print, id);
+        id
     }
 
     /// A function whose last act is the call that lets go may leave no frame: the compiler jumps.
