@@ -34,8 +34,6 @@ pub struct Stacks {
     modules: HashMap<(String, u64), ()>,
     code: Vec<Range<u64>>,
     files: Vec<(Range<u64>, String)>,
-    /// By return address, what a direct call before it calls.
-    calls: HashMap<u64, Option<u64>>,
 }
 
 impl Stacks {
@@ -47,7 +45,6 @@ impl Stacks {
             modules: HashMap::new(),
             code: Vec::new(),
             files: Vec::new(),
-            calls: HashMap::new(),
         };
         stacks.reload();
         stacks
@@ -112,28 +109,6 @@ impl Stacks {
         code.fold(mixed(regs.pc, regs.sp), |sum, (at, word)| {
             mixed(sum ^ at as u64, word)
         })
-    }
-
-    /// What the call instruction before a return address calls, when it says so itself.
-    #[cfg(target_arch = "x86_64")]
-    pub fn called_before(&mut self, return_address: u64) -> Option<u64> {
-        const CALL: u8 = 0xe8;
-        let memory = self.memory;
-        let decode = || {
-            let mut bytes = [0; 5];
-            let read = memory
-                .read(return_address.checked_sub(5)?, &mut bytes)
-                .ok()?;
-            let [opcode, distance @ ..] = bytes;
-            let distance = i64::from(i32::from_le_bytes(distance));
-            (read == 5 && opcode == CALL).then(|| return_address.wrapping_add_signed(distance))
-        };
-        *self.calls.entry(return_address).or_insert_with(decode)
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn called_before(&mut self, _return_address: u64) -> Option<u64> {
-        None
     }
 
     /// A thread that is off its CPU: its stack does not change while it waits.

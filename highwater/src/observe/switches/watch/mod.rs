@@ -1,5 +1,6 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
+mod holder;
 mod look;
 mod root;
 mod rootless;
@@ -9,6 +10,7 @@ use std::collections::HashMap;
 use std::io;
 
 use super::allowed::Mode;
+use super::calls::Calls;
 use super::ebpf::Ebpf;
 use super::ebpf::program::Fields;
 use super::ebpf::record::Record;
@@ -23,7 +25,7 @@ use super::ring::Sample;
 use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
-use crate::observe::switches::event::{Event, StackId, Tid, What};
+use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 pub use self::threads::Known;
 use self::threads::Threads;
@@ -89,6 +91,11 @@ pub struct Watch {
     /// Room for one turn's records; of a Go program, what came after the last turn's cut.
     records: Vec<Record>,
     probes: Vec<Probe>,
+    calls: Calls,
+    /// Who had a CPU before one of ours, by process and name.
+    programs: HashMap<(u32, [u8; 16]), TextId>,
+    /// By the stacks of a waiter and of a holder, the function that took the lock.
+    holders: HashMap<(StackId, StackId), Option<String>>,
 }
 
 enum Source {
@@ -177,6 +184,9 @@ impl Watch {
             releases: HashMap::new(),
             records: Vec::new(),
             probes: Vec::new(),
+            calls: Calls::of(pid),
+            programs: HashMap::new(),
+            holders: HashMap::new(),
         };
         watch.open_go();
         raise_the_limit();
@@ -270,6 +280,7 @@ impl Watch {
         self.drain(now.saturating_sub(IN_FLIGHT_NS));
         turn.groups = std::mem::take(&mut self.groups);
         self.look(now, &mut turn.groups);
+        self.doubt(now);
         if now - self.quota_ns >= QUOTA_NS {
             self.quota_ns = now;
             turn.throttled = self.quotas.poll(now);

@@ -1,5 +1,6 @@
 //! Records of the eBPF programs to events.
 
+use super::super::calls::Target;
 use super::super::ebpf::record::{Record, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
@@ -16,6 +17,9 @@ const GONE: u32 = 0x10 | 0x20;
 const ASKED_PER_TURN: usize = 256;
 /// A wait that is older than this will be told of whatever the limit.
 const UNTOLD_NS: u64 = 1_500_000;
+
+/// Programs that had a CPU of ours and are remembered.
+const PROGRAMS_MAX: usize = 8_192;
 
 impl Watch {
     /// `cut_ns`: of a Go program, whose records come by two ways, what is newer stays for the next turn.
@@ -150,6 +154,7 @@ impl Watch {
             Told::Waking { .. } => return,
         };
         let known = self.threads.at(record.tid);
+        known.told_ns = record.at_ns;
         let missed = known.on_cpu == Some(on_cpu);
         known.on_cpu = Some(on_cpu);
         self.missed_switches += u64::from(missed);
@@ -214,7 +219,7 @@ impl Watch {
     pub(super) fn insert_tail_call(&mut self, addresses: &mut Vec<u64>) {
         const INNERMOST: usize = 6;
         for at in 1..addresses.len().min(INNERMOST) {
-            let Some(called) = self.stacks.called_before(addresses[at] + 1) else {
+            let Some(Target::Function(called)) = self.calls.before(addresses[at] + 1) else {
                 continue;
             };
             if self.places.is_another_function(called, addresses[at - 1]) {
@@ -235,11 +240,18 @@ impl Watch {
         if process == std::process::id() {
             return self.places.text(OURSELVES);
         }
+        if let Some(words) = self.programs.get(&(process, *comm)) {
+            return *words;
+        }
         let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
         let name = String::from_utf8_lossy(&comm[..end]);
         // Numbered threads of one program are one program.
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || "-:/_".contains(c));
-        self.places.text(&format!("{name} (pid {process})"))
+        let words = self.places.text(&format!("{name} (pid {process})"));
+        if self.programs.len() < PROGRAMS_MAX {
+            self.programs.insert((process, *comm), words);
+        }
+        words
     }
 }
 
