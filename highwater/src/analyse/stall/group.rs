@@ -69,7 +69,8 @@ impl Groups {
         }
         habit.next = (habit.next + 1) % KEPT;
         // A median of 512 numbers at every period would cost more than the rest.
-        if habit.next.is_multiple_of(16) || habit.on_cpu_ns.len() < 64 {
+        let few = habit.on_cpu_ns.len() < 16;
+        if few || habit.next.is_multiple_of(1 + habit.on_cpu_ns.len() / 8) {
             habit.median_ns = median(&habit.on_cpu_ns);
         }
     }
@@ -121,7 +122,9 @@ impl Groups {
 }
 
 fn median(values: &[u64]) -> u64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    let mut some = values.to_vec();
+    match some.len() {
+        0 => 0,
+        count => *some.select_nth_unstable(count / 2).1,
+    }
 }

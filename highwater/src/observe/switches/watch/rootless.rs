@@ -170,6 +170,7 @@ impl Watch {
         let known = self.threads.at(tid);
         known.waited_since_ns = known.blocked.take().map_or(at_ns, |b| b.since_ns);
         known.came_ns = at_ns;
+        known.told_ns = at_ns;
         known.running_since_ns = Some(at_ns);
         known.switched = true;
         self.tell(at_ns, tid, What::In { after: 0 });
@@ -179,6 +180,7 @@ impl Watch {
         let known = self.threads.at(tid);
         known.running_since_ns = None;
         known.off_since_ns = at_ns;
+        known.told_ns = at_ns;
         known.switched = true;
         if preempted {
             self.tell(at_ns, tid, What::Preempted);

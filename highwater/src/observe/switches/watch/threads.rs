@@ -29,6 +29,11 @@ pub struct Known {
     pub run_delay_ns: Option<u64>,
     pub switched: bool,
     pub last_look_ns: u64,
+    /// The time of the newest record of it, and when what it said was last held against /proc.
+    pub told_ns: u64,
+    pub checked_ns: u64,
+    /// Its newest record's time, when /proc said that it waits although that record did not.
+    pub found_waiting: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy)]
