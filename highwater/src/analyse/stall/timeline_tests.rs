@@ -1,3 +1,5 @@
+//! Records of switches in, stretches of threads out.
+
 use super::*;
 
 fn event(at_ns: u64, what: What) -> Event {
