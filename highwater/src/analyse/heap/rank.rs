@@ -120,6 +120,7 @@ fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
     let any_grows = stacks.iter().any(|(growth, _)| growth.grows());
     for (growth, _) in &stacks {
         sum.grown_bytes += growth.grown_bytes;
+        sum.grown_blocks += growth.grown_blocks;
         variance += growth.grown_error * growth.grown_error;
         // What comes and goes at another line of the function is no turnover of what grows.
         if growth.grows() || !any_grows {

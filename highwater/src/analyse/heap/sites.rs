@@ -72,6 +72,8 @@ pub struct SiteGrowth {
     pub grown_bytes: f64,
     /// Standard error of that, from the samples.
     pub grown_error: f64,
+    /// Blocks now less at the start of the window.
+    pub grown_blocks: f64,
     pub allocated_bytes: f64,
     pub freed_bytes: f64,
     pub freed_samples: u64,
@@ -119,6 +121,13 @@ impl SiteGrowth {
         self.freed_share() > TURNS_OVER
     }
 
+    /// Its growth is more of larger blocks than of more blocks: an array, a string or a table that is replaced by
+    /// ever larger ones.
+    pub fn grows_in_size(&self) -> bool {
+        let share = |grown: f64, now: f64| grown / now.max(1.0);
+        share(self.grown_blocks, self.now.blocks) < 0.5 * share(self.grown_bytes, self.now.bytes)
+    }
+
     /// More is live than before, by however few samples, and nothing, or too little, of it was freed.
     pub fn stays(&self) -> bool {
         self.grown_bytes > 0.0 && !self.turns_over() && self.ages.median_s > STAYS_S
@@ -162,6 +171,7 @@ pub fn site_growth(
             now: sum,
             grown_bytes: grown,
             grown_error: (fresh.variance + changed(&old, &sum, &fresh)).sqrt(),
+            grown_blocks: sum.blocks - old.blocks,
             allocated_bytes: site.map_or(0.0, |site| site.allocated_bytes as f64),
             freed_bytes: site.map_or(0.0, |site| site.freed_bytes as f64),
             freed_samples: site.map_or(0, |site| site.freed_samples),

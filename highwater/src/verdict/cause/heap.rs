@@ -2,6 +2,7 @@
 //!
 //! *Leak* when at least half of its older blocks that were asked after are out of the program's reach; or
 //! when it has turned over (as much was freed there as is outstanding) and grows all the same.
+//! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
 //! *Filling* otherwise: nothing, or too little, has been freed there to tell.
 
 use super::grown::{rate, verdict};
@@ -48,7 +49,8 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         );
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
     }
-    if has_turned_over(site) {
+    let is_larger = has_turned_over(site) && site.growth.grows_in_size();
+    if has_turned_over(site) && !is_larger {
         let sentence = format!(
             "leak at {place}: the live heap grows by {rate}, {share} of it there; {} of what it \
              allocated was freed again, and what stays still grows (oldest {:.0} s){others}",
@@ -58,6 +60,9 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         return verdict(Cause::Leak, sure(site, 0.85), sentence, &leak_next(site));
     }
     let freed = match site.growth.freed_samples {
+        _ if is_larger => {
+            "its blocks become larger and not more: an array or a table that grows".to_owned()
+        }
         0 => "nothing from there has been freed yet".to_owned(),
         _ => format!(
             "only {} of it has been freed",
@@ -70,8 +75,15 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         }
         None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
     };
+    let collected = match case.runtime().filter(|runtime| runtime.collects()) {
+        Some(runtime) => format!(
+            " (what {} objects hold stays until their next collection)",
+            runtime.word()
+        ),
+        None => String::new(),
+    };
     let sentence = format!(
-        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; {kept}{others}"
+        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; {kept}{collected}{others}"
     );
     let next = format!(
         "look at what keeps the blocks of {}: a bound or an expiry means it will level off, and a \

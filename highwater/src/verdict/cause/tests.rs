@@ -57,6 +57,7 @@ fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
                 samples: 60,
             },
             grown_bytes: MIB,
+            grown_blocks: 9.0,
             allocated_bytes: 100.0,
             freed_bytes: freed_share * 100.0,
             freed_samples: (freed_share * 100.0) as u64,
@@ -88,6 +89,8 @@ fn lost_blocks_are_a_leak_and_kept_ones_fill() {
     assert_eq!(judge(&leak).cause, Cause::Filling);
     leak.sites = vec![site("half_freed", 0.9, None)];
     assert_eq!(judge(&leak).cause, Cause::Leak, "it has turned over");
+    leak.sites[0].growth.grown_blocks = 0.0;
+    assert_eq!(judge(&leak).cause, Cause::Filling, "a vector that grows");
 }
 
 #[test]
