@@ -6,7 +6,6 @@ mod root;
 mod rootless;
 mod threads;
 
-use std::collections::HashMap;
 use std::io;
 
 use super::allowed::Mode;
@@ -25,6 +24,7 @@ use super::ring::Sample;
 use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
+use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 pub use self::threads::Known;
@@ -87,15 +87,15 @@ pub struct Watch {
     /// Code was seen that is in no known mapping.
     stale: bool,
     /// Stacks of wakers by their fingerprints.
-    releases: HashMap<u64, StackId>,
+    releases: Table<u64, StackId>,
     /// Room for one turn's records; of a Go program, what came after the last turn's cut.
     records: Vec<Record>,
     probes: Vec<Probe>,
     calls: Calls,
     /// Who had a CPU before one of ours, by process and name.
-    programs: HashMap<(u32, [u8; 16]), TextId>,
+    programs: Table<(u32, [u8; 16]), TextId>,
     /// By the stacks of a waiter and of a holder, the function that took the lock.
-    holders: HashMap<(StackId, StackId), Option<String>>,
+    holders: Table<(StackId, StackId), Option<String>>,
 }
 
 enum Source {
@@ -181,12 +181,12 @@ impl Watch {
             size: (0, 0),
             asked: 0,
             stale: true,
-            releases: HashMap::new(),
+            releases: Table::default(),
             records: Vec::new(),
             probes: Vec::new(),
             calls: Calls::of(pid),
-            programs: HashMap::new(),
-            holders: HashMap::new(),
+            programs: Table::default(),
+            holders: Table::default(),
         };
         watch.open_go();
         raise_the_limit();

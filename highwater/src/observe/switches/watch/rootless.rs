@@ -11,6 +11,8 @@ use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
 
 /// A thread that ran no longer ago than this may have done the waking.
 const WAKE_NS: u64 = 150_000;
+const WAKING_PART: u64 = 16;
+const WAKE_MOST_NS: u64 = 3_000_000;
 /// Waits below this are not worth a guess.
 const WORTH_NS: u64 = 200_000;
 
@@ -206,8 +208,11 @@ impl Watch {
         if waited_ns < WORTH_NS {
             return None;
         }
+        // The longer the wait, the longer may the way from waking to running have been.
+        let since_waking = WAKE_NS.max((waited_ns / WAKING_PART).min(WAKE_MOST_NS));
         let came = |known: &super::Known| {
-            let on_cpu = known.running_since_ns.is_some() || known.off_since_ns + WAKE_NS >= at_ns;
+            let left_late = known.off_since_ns + since_waking >= at_ns;
+            let on_cpu = known.running_since_ns.is_some() || left_late;
             let own = known
                 .came_ns
                 .saturating_sub(known.waited_since_ns.max(since_ns));

@@ -1,10 +1,11 @@
 //! The threads of the subject: their names, what each is in now, whom they belong to.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 
 use super::super::ring::Registers;
 use super::super::waits::Call;
+use crate::observe::switches::Table;
 use crate::observe::switches::event::{Tid, Wait};
 
 #[derive(Debug, Clone, Default)]
@@ -48,11 +49,11 @@ pub struct Blocked {
 
 pub struct Threads {
     pid: u32,
-    known: HashMap<u32, Known>,
+    known: Table<u32, Known>,
     refused: HashSet<u32>,
     /// In a process that lives in a namespace of pids of its own: by the number that a thread has
     /// there, and that its locks name, the number it has here.
-    inside: Option<HashMap<u64, u32>>,
+    inside: Option<Table<u64, u32>>,
 }
 
 /// Threads remembered after their end; a process that starts one per request has many.
@@ -62,11 +63,11 @@ impl Threads {
     pub fn new(pid: u32) -> Threads {
         Threads {
             pid,
-            known: HashMap::new(),
+            known: Table::default(),
             refused: HashSet::new(),
             inside: inner_number(pid, pid)
                 .filter(|inner| *inner != u64::from(pid))
-                .map(|_| HashMap::new()),
+                .map(|_| Table::default()),
         }
     }
 
