@@ -134,7 +134,11 @@ impl Watch {
                 process,
                 comm,
             } => {
-                self.threads.at(tid).blocked = None;
+                let known = self.threads.at(tid);
+                known.blocked = None;
+                if std::mem::take(&mut known.parked) {
+                    return;
+                }
                 let after = self.ran_before(*before, *process, comm);
                 self.tell(at_ns, tid, What::In { after });
             }
@@ -165,6 +169,11 @@ impl Watch {
             number: user.number,
             args: user.args,
         };
+        if self.go.is_some() && call.is_futex() {
+            // The runtime parks its thread, and not the goroutine that it carried last.
+            self.threads.at(tid).parked = true;
+            return;
+        }
         let wait = Wait {
             place: place_of(user.pc, user.sp),
             ..self.waits.of_call(&call, &mut self.places)

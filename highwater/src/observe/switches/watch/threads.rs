@@ -35,6 +35,8 @@ pub struct Known {
     pub checked_ns: u64,
     /// Its newest record's time, when /proc said that it waits although that record did not.
     pub found_waiting: Option<u64>,
+    /// A runtime put it to sleep: nobody's wait.
+    pub parked: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
