@@ -129,6 +129,11 @@ impl Ebpf {
         record::untold(&self.tids.get(tid)?, before_ns)
     }
 
+    /// Since when `tid` is off its CPU.
+    pub fn off_since_ns(&self, tid: u32) -> Option<u64> {
+        record::off_since_ns(&self.tids.get(tid)?)
+    }
+
     /// A thread that ended must not keep its number watched: another process may get it.
     pub fn forget(&self, tid: u32) {
         self.tids.remove(tid);

@@ -76,6 +76,10 @@ pub struct Watch {
     looks: u64,
     unwound: u32,
     missed_switches: u64,
+    /// Records lost up to the last turn.
+    lost_seen: u64,
+    /// The newest record of a switch, without eBPF.
+    newest_ns: u64,
     /// Without privileges; as root the kernel leaves out what is too much.
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
@@ -176,6 +180,8 @@ impl Watch {
             looks: 0,
             unwound: 0,
             missed_switches: 0,
+            lost_seen: 0,
+            newest_ns: 0,
             pace: Pace::default(),
             woken_at,
             size: (0, 0),

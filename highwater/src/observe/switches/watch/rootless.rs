@@ -76,8 +76,13 @@ impl Watch {
             },
             Record::Lost(_) => {}
         });
+        let lost = events.lost;
         self.samples = Some(events);
+        if lost > std::mem::replace(&mut self.lost_seen, lost) {
+            self.doubt_most(self.newest_ns + 1);
+        }
         switches.sort_by_key(|(at_ns, ..)| *at_ns);
+        self.newest_ns = switches.last().map_or(self.newest_ns, |(at_ns, ..)| *at_ns);
         let switches = without_short(switches, self.pace.limit_ns());
         self.pace.came(switches.len() as u64);
         self.pace.adapt(super::now_ns());
@@ -95,6 +100,19 @@ impl Watch {
         wakes.for_each(|waking| self.waking(&waking));
         if self.woken_at.is_none() {
             self.watch_size(super::now_ns());
+        }
+    }
+
+    /// A ring was full before the records that came now: what a thread was in then is believed only of a wait that
+    /// somebody looked at.
+    fn doubt_most(&mut self, at_ns: u64) {
+        for tid in self.threads.tids() {
+            let known = self.threads.at(tid);
+            if known.blocked.is_some_and(|blocked| blocked.looked) {
+                continue;
+            }
+            (known.blocked, known.running_since_ns) = (None, None);
+            self.tell(at_ns, tid, What::Unsure);
         }
     }
 
