@@ -1,8 +1,9 @@
 //! Timelines: for each thread, what it was in from when to when. Bounded; what is dropped is counted.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::event::{Event, StackId, TextId, Tid, Wait, WaitKind, Waker, What};
+use crate::observe::switches::Table;
 
 /// All threads together; at 88 bytes each 13 MiB, and up to twice that in queues that have just grown.
 pub const SEGMENTS_MAX: usize = 150_000;
@@ -81,10 +82,10 @@ pub struct Release {
 
 #[derive(Debug, Default)]
 pub struct Timelines {
-    threads: HashMap<Tid, Thread>,
+    threads: Table<Tid, Thread>,
     segments: usize,
     /// Of each lock, who let it go and when, as far as somebody waited for it; sorted by time.
-    releases: HashMap<u64, VecDeque<Release>>,
+    releases: Table<u64, VecDeque<Release>>,
     /// Segments forgotten because there were too many.
     pub dropped: u64,
     pub newest_ns: u64,

@@ -158,10 +158,11 @@ fn feed(analyser: &mut Analyser, turn: Turn) {
 fn learn_holders(watch: &mut Watch, stalls: &[Stall]) {
     for stall in stalls {
         let leaf = &stall.leaf;
+        if leaf.release != 0 || leaf.tid == stall.tid {
+            continue;
+        }
         for during in [leaf.stack, leaf.held] {
-            if leaf.release == 0 {
-                watch.learn_holder(stall.waiter_stack, during);
-            }
+            watch.learn_holder(stall.waiter_stack, during);
         }
     }
 }

@@ -2,9 +2,8 @@
 //! function something is called. Without privileges nobody sees a thread let go of a lock; but the function on its
 //! stack that calls what the waiters are in is the one that took it.
 
-use std::collections::HashMap;
-
 use super::memory::Memory;
+use crate::observe::switches::Table;
 
 /// What a call instruction calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -24,14 +23,14 @@ const CALL_BYTES: usize = 6;
 
 pub struct Calls {
     memory: Memory,
-    before: HashMap<u64, Option<Target>>,
+    before: Table<u64, Option<Target>>,
 }
 
 impl Calls {
     pub fn of(pid: u32) -> Calls {
         Calls {
             memory: Memory { pid },
-            before: HashMap::new(),
+            before: Table::default(),
         }
     }
 

@@ -21,3 +21,6 @@ pub mod spans;
 pub mod unwind;
 pub mod waits;
 pub mod watch;
+
+/// By threads, places and the like, which nobody chooses to harm us: hashed cheaply, and always in the same order.
+pub type Table<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;

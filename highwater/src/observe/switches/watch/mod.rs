@@ -6,7 +6,6 @@ mod root;
 mod rootless;
 mod threads;
 
-use std::collections::HashMap;
 use std::io;
 
 use super::allowed::Mode;
@@ -25,6 +24,7 @@ use super::ring::Sample;
 use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
+use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 pub use self::threads::Known;
@@ -76,6 +76,10 @@ pub struct Watch {
     looks: u64,
     unwound: u32,
     missed_switches: u64,
+    /// Records lost up to the last turn.
+    lost_seen: u64,
+    /// The newest record of a switch, without eBPF.
+    newest_ns: u64,
     /// Without privileges; as root the kernel leaves out what is too much.
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
@@ -87,15 +91,15 @@ pub struct Watch {
     /// Code was seen that is in no known mapping.
     stale: bool,
     /// Stacks of wakers by their fingerprints.
-    releases: HashMap<u64, StackId>,
+    releases: Table<u64, StackId>,
     /// Room for one turn's records; of a Go program, what came after the last turn's cut.
     records: Vec<Record>,
     probes: Vec<Probe>,
     calls: Calls,
     /// Who had a CPU before one of ours, by process and name.
-    programs: HashMap<(u32, [u8; 16]), TextId>,
+    programs: Table<(u32, [u8; 16]), TextId>,
     /// By the stacks of a waiter and of a holder, the function that took the lock.
-    holders: HashMap<(StackId, StackId), Option<String>>,
+    holders: Table<(StackId, StackId), Option<String>>,
 }
 
 enum Source {
@@ -176,17 +180,19 @@ impl Watch {
             looks: 0,
             unwound: 0,
             missed_switches: 0,
+            lost_seen: 0,
+            newest_ns: 0,
             pace: Pace::default(),
             woken_at,
             size: (0, 0),
             asked: 0,
             stale: true,
-            releases: HashMap::new(),
+            releases: Table::default(),
             records: Vec::new(),
             probes: Vec::new(),
             calls: Calls::of(pid),
-            programs: HashMap::new(),
-            holders: HashMap::new(),
+            programs: Table::default(),
+            holders: Table::default(),
         };
         watch.open_go();
         raise_the_limit();

@@ -29,9 +29,12 @@ impl Watch {
             ebpf.drain(|record| records.push(record));
         }
         let now = super::now_ns();
+        let mut lost = 0;
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.adapt(now);
+            lost = ebpf.lost();
         }
+        let newest_ns = records.iter().map(|record| record.at_ns).max();
         self.ask_after_untold(now, &mut records);
         match self.go.take() {
             None => {
@@ -41,7 +44,31 @@ impl Watch {
             }
             Some(go) => self.merge(records, go, cut_ns),
         }
+        if lost > std::mem::replace(&mut self.lost_seen, lost) {
+            self.doubt_all(newest_ns.unwrap_or(now) + 1);
+        }
         self.drain_samples();
+    }
+
+    /// The ring was full since its newest record: what a thread was in then is believed only where the kernel
+    /// still has the same beginning of that wait.
+    fn doubt_all(&mut self, at_ns: u64) {
+        let Source::Ebpf(ebpf) = &self.source else {
+            return;
+        };
+        let since = |tid: &u32| (*tid, ebpf.off_since_ns(*tid));
+        let threads: Vec<_> = self.threads.tids().iter().map(since).collect();
+        for (tid, since_ns) in threads {
+            let known = self.threads.at(tid);
+            if known
+                .blocked
+                .is_some_and(|blocked| Some(blocked.since_ns) == since_ns)
+            {
+                continue;
+            }
+            (known.blocked, known.on_cpu) = (None, None);
+            self.tell(at_ns, tid, What::Unsure);
+        }
     }
 
     /// Waits that last and were not told of, because short ones are left out: asked for, some threads in each turn.
@@ -134,7 +161,11 @@ impl Watch {
                 process,
                 comm,
             } => {
-                self.threads.at(tid).blocked = None;
+                let known = self.threads.at(tid);
+                known.blocked = None;
+                if std::mem::take(&mut known.parked) {
+                    return;
+                }
                 let after = self.ran_before(*before, *process, comm);
                 self.tell(at_ns, tid, What::In { after });
             }
@@ -165,6 +196,11 @@ impl Watch {
             number: user.number,
             args: user.args,
         };
+        if self.go.is_some() && call.is_futex() {
+            // The runtime parks its thread, and not the goroutine that it carried last.
+            self.threads.at(tid).parked = true;
+            return;
+        }
         let wait = Wait {
             place: place_of(user.pc, user.sp),
             ..self.waits.of_call(&call, &mut self.places)
