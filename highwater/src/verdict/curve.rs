@@ -68,7 +68,7 @@ impl Weights {
 /// A rise that began within the window goes on with a chance of one minus this over the readings that have
 /// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
 /// than a hundred readings.
-const WATCHED_HALF: f64 = 14.0;
+const WATCHED_HALF: f64 = 16.0;
 
 /// What all candidates say together, in the unit of the series and seconds.
 #[derive(Debug, Clone, Default)]
