@@ -46,6 +46,8 @@ pub struct Candidate {
     pub df: f64,
     pub growth: Guess,
     pub rise: Guess,
+    /// Of a step and a fill, the rise of the fill.
+    pub bend: Option<Guess>,
     pub slope: Guess,
     pub slope_fifth: Guess,
     pub end: Guess,
@@ -71,7 +73,7 @@ const ALIKE: f64 = 0.2;
 const JUST: f64 = 0.03;
 
 impl Candidate {
-    /// Three steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
+    /// Two steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
     /// cannot be seen.
     pub fn may_climb_on(&self) -> bool {
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
@@ -80,7 +82,7 @@ impl Candidate {
         let highest = self.steps.iter().map(|s| s.1).fold(0.0, f64::max);
         let up = self.steps.iter().all(|s| s.1 > ALIKE * highest);
         let gap = (last.0 - first.0) / (self.steps.len() as f64 - 1.0).max(1.0);
-        self.family == Family::Steps && self.steps.len() > 2 && up && 1.0 - last.0 < NOT_LATE * gap
+        self.family == Family::Steps && self.steps.len() > 1 && up && 1.0 - last.0 < NOT_LATE * gap
     }
 
     /// Share of the window since what rises without bound began to.
@@ -90,6 +92,11 @@ impl Candidate {
             _ => 0.0,
         };
         1.0 - self.parts.iter().flatten().map(began).fold(0.0, f64::max)
+    }
+
+    /// A straight rise that is said to have ended in the last moments.
+    pub fn stood_still_late(&self) -> bool {
+        matches!(self.parts, [Some(Basis::Ramp(_)), None, None])
     }
 
     /// One step, at the very end.

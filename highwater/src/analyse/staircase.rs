@@ -124,6 +124,7 @@ fn stair_candidate(
             mean: largest,
             se: (f.sigma2 * stair.variance).sqrt(),
         },
+        bend: None,
         slope: Guess::default(),
         slope_fifth: Guess::default(),
         end: Guess {

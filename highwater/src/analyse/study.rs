@@ -11,7 +11,7 @@ use super::finer::finer;
 use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window};
 use super::ladder::ladders;
 use super::noise::{Noise, hypotheses};
-use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Shape, Shapes};
+use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
 use super::solve::{Prepared, Solved};
 use super::staircase::staircases;
 
@@ -209,6 +209,8 @@ impl TryOut<'_> {
             df,
             growth: solved.guess(&c.growth, sigma2),
             rise: solved.guess(&c.rise, sigma2),
+            bend: (shape.family == Family::StepFill)
+                .then(|| solved.guess(&[0.0, 1.0, 0.0], sigma2)),
             slope: solved.guess(&c.slope, sigma2),
             slope_fifth: solved.guess(&c.slope_fifth, sigma2),
             end: level(&c.end),
@@ -229,7 +231,7 @@ fn steps_of(shapes: &Shapes, shape: &Shape, solved: &Solved) -> Vec<(f64, f64)> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::shapes::{Family, shapes};
+    use crate::analyse::shapes::shapes;
 
     fn fit(window: Window) -> Fit {
         let mut study = Study::new(window);

@@ -65,9 +65,10 @@ impl Weights {
     }
 }
 
-/// A rise that began within the window and that so many readings have watched is as likely to end soon as to go
-/// on. Half of the early calls of a rise that ends later were of one that had begun late.
-const WATCHED_HALF: f64 = 6.0;
+/// A rise that began within the window goes on with a chance of one minus this over the readings that have
+/// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
+/// than a hundred readings.
+const WATCHED_HALF: f64 = 16.0;
 
 /// What all candidates say together, in the unit of the series and seconds.
 #[derive(Debug, Clone, Default)]
@@ -86,6 +87,8 @@ pub struct Opinion {
     pub ln_evidence: f64,
     pub window_s: f64,
     pub bins: usize,
+    /// Share of the window since what grows began to, by the weights of growth.
+    pub watched: f64,
     /// Where and by how much, of the best stepped candidate.
     pub steps: Vec<(f64, f64)>,
     /// What a picture needs.
@@ -163,6 +166,10 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
 /// share goes on.
 const STRAIGHT: f64 = 0.5;
 
+/// Three like grains upwards or more, of which the next is not overdue: this share of them is a slow rise told in
+/// coarse readings.
+const COARSE: f64 = 0.8;
+
 /// Heights in scaled units from which something is said, and whether enough of a day was seen.
 struct Bars {
     growth: f64,
@@ -209,16 +216,34 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     match c.bounded {
         Bounded::None => {}
         Bounded::Fill => w.plateauing = rest * rose,
+        Bounded::Open if c.stood_still_late() => {
+            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
+            w.open = (rose - w.growing).max(0.0);
+        }
         Bounded::Open => w.open = rest * rose,
         Bounded::Slow => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
+        Bounded::Step if c.may_climb_on() && c.rise.mean.abs() < bars.grain => {
+            let all = Guess {
+                mean: c.steps.iter().map(|s| s.1).sum(),
+                se: c.rise.se,
+            };
+            w.growing = COARSE * above(all, growth_bar, c.df);
+            w.open =
+                (rest * (rose + fell).min(1.0).max(behind_grain(c, bars)) - w.growing).max(0.0);
+        }
         Bounded::Step if c.rise.mean.abs() < bars.grain || c.may_climb_on() => {
             w.open = rest * (rose + fell).min(1.0).max(behind_grain(c, bars));
         }
         Bounded::Step if c.only_just() => {}
-        Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
+        Bounded::Step => {
+            // Between shifts of level it is flat: what bends after a step is a rise that bends.
+            let bent = c.bend.map_or(0.0, |bend| above(bend, shift_bar, c.df));
+            w.plateauing = rest * bent.min(rose);
+            w.stepped = (rest - w.plateauing) * (rose + fell).min(1.0);
+        }
         Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
     }
     if c.rungs() == Some(2) {
@@ -249,6 +274,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
         }
         let labels = labels_of(c, &bars).as_watched(scaled.readings, c.watched());
         said.weights.add(&labels, weight);
+        said.watched += weight * labels.growing * c.watched();
         *said.families.entry(c.family).or_insert(0.0) += weight;
         let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {
             weight,
@@ -272,6 +298,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
             ));
         }
     }
+    said.watched /= said.weights.growing.max(f64::MIN_POSITIVE);
     said.slope_growing = Mixture::new(growing);
     said.slope_all = Mixture::new(all);
     said.level = Mixture::new(level);
