@@ -2,5 +2,7 @@
 //! services whose own log is the truth.
 
 mod experiment;
+mod hostile;
 mod services;
 mod timelines;
+mod watched;

@@ -1,6 +1,6 @@
 //! The analysis as it runs: events in, stalls out as they end.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, Quota, judge};
@@ -10,6 +10,7 @@ use super::home::Homes;
 use super::pieces::Pieces;
 use super::stalled::{Stall, stalls_of};
 use super::timeline::{Segment, State, Timelines};
+use crate::observe::switches::Table;
 
 /// How far behind the newest event segments are judged: what explains a wait (a look, a count of
 /// the time without a CPU, a sample) may come in later than its end.
@@ -33,7 +34,7 @@ pub struct Analyser {
     pub dropped_stalls: u64,
     /// Threads that lived when the watch began; the first busy period of any other is its start.
     since_start: HashSet<Tid>,
-    cursors: HashMap<Tid, Cursor>,
+    cursors: Table<Tid, Cursor>,
     started_ns: u64,
 }
 

@@ -303,10 +303,13 @@ fn is_stall(share: &Share) -> bool {
 
 /// A share in which somebody did something, and was not idle himself: what a thread that was at its work waited for.
 fn is_held(share: &Share) -> bool {
-    matches!(
+    // A pipe or a local socket is a queue; but with an answer from another process it is a reply.
+    let answered = share.outside && share.kind == LeafKind::Wait(WaitKind::Queue);
+    let busy = matches!(
         share.kind,
         LeafKind::OnCpu | LeafKind::Wait(WaitKind::Network | WaitKind::Sleep)
-    )
+    );
+    busy || answered && share.doing != 0
 }
 
 /// The hops past those of the waiter's own kind, who stood in the line before it: each has its own word to wait on in
@@ -347,7 +350,14 @@ fn dominant(shares: &[Share]) -> Option<&Share> {
     // Nor where most of the time nobody was seen at all.
     let shortage = !another && short * 2 >= all;
     let seen = |share: &&Share| known(share) && (shortage || !runnable(share));
-    let best = shares.iter().filter(seen).max_by_key(|share| sum(share))?;
+    let most = shares.iter().filter(seen).max_by_key(|share| sum(share))?;
+    // Many short waits of which nobody knows what for, beside some that were looked at: it was those.
+    let unknown = |share: &Share| share.kind == LeafKind::Wait(WaitKind::Unknown);
+    let told = |share: &&Share| {
+        share.tid == most.tid && matches!(share.kind, LeafKind::Wait(_)) && !unknown(share)
+    };
+    let instead = shares.iter().filter(told).max_by_key(|share| sum(share));
+    let best = instead.filter(|_| unknown(most)).unwrap_or(most);
     // Of its stretches, the longest has the wait with the best look at it.
     shares
         .iter()
@@ -400,7 +410,15 @@ fn cause_of(
         return cpu_cause(quota, segment.start_ns, segment.end_ns);
     }
     let throttled = quota.overlap_ns(segment.start_ns, segment.end_ns) * 2 >= segment.ns();
-    if leaf.kind == LeafKind::Unseen && throttled {
+    // Nobody seen, or a holder that idles: it let go before, and the waiter was throttled.
+    let idles = matches!(
+        leaf.kind,
+        LeafKind::Unseen
+            | LeafKind::Wait(
+                WaitKind::Inbound | WaitKind::Queue | WaitKind::Other | WaitKind::Unknown
+            )
+    );
+    if idles && throttled {
         return Cause::CpuQuota;
     }
     let through_lock = hops.iter().any(|hop| hop.kind == WaitKind::Lock);

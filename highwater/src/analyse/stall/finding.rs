@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cause::{Cause, Leaf};
-use super::event::{StackId, TextId, Tid};
+use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::recurrence::{episodes, period_ns};
 use super::stalled::Stall;
@@ -113,6 +113,7 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let allocators = locks_of_the_allocator(&stalls);
     let peers = Peers::of_all(&stalls);
     let own_purges = own_time_is_the_allocators(&stalls);
+    let through_both = doings_with_two_names(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
         let key = match (stall.cause, stall.leaf.kind) {
@@ -121,6 +122,9 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
             }
             (Cause::Lock, _) if unknown(stall) && allocators.contains(&stall.object) => {
                 (Cause::Allocator, 0)
+            }
+            (Cause::Lock, LeafKind::Wait(_)) if through_both.contains(&doing_of(&stall.leaf)) => {
+                (of_kind(&stall.leaf), 0)
             }
             (Cause::Lock, _) => (Cause::Lock, locks.of(stall)),
             (Cause::Network, _) => (Cause::Network, peers.of(stall)),
@@ -133,6 +137,32 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
         found.entry(key).or_default().push(stall);
     }
     found
+}
+
+fn doing_of(leaf: &Leaf) -> (Tid, LeafKind) {
+    (leaf.tid, leaf.kind)
+}
+
+/// What one thread did at a disk while some waited for it through a condition, and fewer of them for the lock
+/// that goes with the condition: one cause, the disk.
+fn doings_with_two_names(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
+    let at_disk = |kind| matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault));
+    let mut sums: BTreeMap<(Tid, LeafKind), (u64, u64)> = BTreeMap::new();
+    for stall in stalls
+        .iter()
+        .filter(|s| s.leaf.tid != s.tid && at_disk(s.leaf.kind))
+    {
+        let (locked, plain) = sums.entry(doing_of(&stall.leaf)).or_default();
+        match stall.cause {
+            Cause::Lock => *locked += stall.ns,
+            _ => *plain += stall.ns,
+        }
+    }
+    let both = |(_, (locked, plain)): &(_, (u64, u64))| *locked > 0 && plain > locked;
+    sums.into_iter()
+        .filter(both)
+        .map(|(doing, _)| doing)
+        .collect()
 }
 
 /// Peers that are asked at one place of the program are one cause: each connection of a pool has its own name.
@@ -205,7 +235,6 @@ fn groupless(stall: &Stall) -> u64 {
 }
 
 fn of_kind(leaf: &Leaf) -> Cause {
-    use super::event::WaitKind;
     match leaf.kind {
         LeafKind::Wait(WaitKind::Fault) => Cause::PageFault,
         _ => Cause::Disk,
@@ -245,6 +274,9 @@ impl Joined {
     }
 }
 
+/// Another lock of a culprit's makes no row of its own with less than this part of the first one's time.
+const SHADOW: u64 = 5;
+
 /// The leaf that filled most of a lock's waits names the lock's cause; locks with the same one join.
 fn join_locks(stalls: &[&Stall]) -> Joined {
     let mut filled: HashMap<u64, HashMap<(Tid, LeafKind), u64>> = HashMap::new();
@@ -254,6 +286,7 @@ fn join_locks(stalls: &[&Stall]) -> Joined {
         *filled.entry(leaf).or_default() += stall.ns;
     }
     let mut of_leaf: HashMap<(Tid, LeafKind), u64> = HashMap::new();
+    let mut of_thread: HashMap<Tid, (u64, u64)> = HashMap::new();
     let mut of_lock = HashMap::new();
     let mut locks: Vec<_> = filled.into_iter().collect();
     locks.sort_by_key(|(lock, filled)| (std::cmp::Reverse(filled.values().sum::<u64>()), *lock));
@@ -263,7 +296,13 @@ fn join_locks(stalls: &[&Stall]) -> Joined {
         let Some((leaf, _)) = most.filter(|(leaf, ns)| leaf.0 != 0 && ns * 2 > total) else {
             continue;
         };
-        let to = *of_leaf.entry(leaf).or_insert(lock);
+        // Sorted: the first lock of a thread is the one that cost most. Little beside it, under another lock and
+        // while the thread did something else, is its shadow.
+        let first = *of_thread.entry(leaf.0).or_insert((lock, total));
+        let shadow = total * SHADOW <= first.1;
+        let to = *of_leaf
+            .entry(leaf)
+            .or_insert(if shadow { first.0 } else { lock });
         of_lock.insert(lock, to);
     }
     Joined { of_lock, of_leaf }

@@ -1,14 +1,15 @@
 //! Threads that do the same work, and what a busy period of theirs costs when nothing is wrong.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use super::event::Tid;
+use crate::observe::switches::Table;
 
 /// Threads with the same entry function, by a number that the observer gives.
 pub type GroupId = u64;
 
 /// Members of each group.
-pub type Sizes = HashMap<GroupId, usize>;
+pub type Sizes = Table<GroupId, usize>;
 
 /// Busy periods remembered per group.
 const KEPT: usize = 512;
@@ -31,9 +32,9 @@ struct Habit {
 
 #[derive(Debug, Default)]
 pub struct Groups {
-    of: HashMap<Tid, GroupId>,
-    habits: HashMap<GroupId, Habit>,
-    rhythm: HashMap<Tid, Rhythm>,
+    of: Table<Tid, GroupId>,
+    habits: Table<GroupId, Habit>,
+    rhythm: Table<Tid, Rhythm>,
     library: HashSet<Tid>,
     /// What the user asked for instead of the adapted threshold.
     pub fixed_ns: Option<u64>,
@@ -69,7 +70,8 @@ impl Groups {
         }
         habit.next = (habit.next + 1) % KEPT;
         // A median of 512 numbers at every period would cost more than the rest.
-        if habit.next.is_multiple_of(16) || habit.on_cpu_ns.len() < 64 {
+        let few = habit.on_cpu_ns.len() < 16;
+        if few || habit.next.is_multiple_of(1 + habit.on_cpu_ns.len() / 8) {
             habit.median_ns = median(&habit.on_cpu_ns);
         }
     }
@@ -112,7 +114,7 @@ impl Groups {
 
     /// How many of these threads each group has.
     pub fn sizes(&self, watched: &[Tid]) -> Sizes {
-        let mut sizes = Sizes::new();
+        let mut sizes = Sizes::default();
         for tid in watched {
             *sizes.entry(self.of(*tid)).or_default() += 1;
         }
@@ -121,7 +123,9 @@ impl Groups {
 }
 
 fn median(values: &[u64]) -> u64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable();
-    sorted.get(sorted.len() / 2).copied().unwrap_or(0)
+    let mut some = values.to_vec();
+    match some.len() {
+        0 => 0,
+        count => *some.select_nth_unstable(count / 2).1,
+    }
 }

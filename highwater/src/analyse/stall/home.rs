@@ -4,9 +4,8 @@
 //! wait for them is a wait for the next item of a queue. They differ by how often a thread comes by: at its queue
 //! each time round, at a lock that was taken now and then.
 
-use std::collections::HashMap;
-
 use super::event::{Tid, Wait, WaitKind};
+use crate::observe::switches::Table;
 
 /// Places remembered of one thread; the rarest gives way.
 const PLACES_MAX: usize = 8;
@@ -17,7 +16,7 @@ const RARE: u32 = 4;
 
 #[derive(Debug, Default)]
 pub struct Homes {
-    of: HashMap<Tid, Vec<(u32, u32)>>,
+    of: Table<Tid, Vec<(u32, u32)>>,
 }
 
 impl Homes {

@@ -1,8 +1,9 @@
 //! Timelines: for each thread, what it was in from when to when. Bounded; what is dropped is counted.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::event::{Event, StackId, TextId, Tid, Wait, WaitKind, Waker, What};
+use crate::observe::switches::Table;
 
 /// All threads together; at 88 bytes each 13 MiB, and up to twice that in queues that have just grown.
 pub const SEGMENTS_MAX: usize = 150_000;
@@ -81,10 +82,10 @@ pub struct Release {
 
 #[derive(Debug, Default)]
 pub struct Timelines {
-    threads: HashMap<Tid, Thread>,
+    threads: Table<Tid, Thread>,
     segments: usize,
     /// Of each lock, who let it go and when, as far as somebody waited for it; sorted by time.
-    releases: HashMap<u64, VecDeque<Release>>,
+    releases: Table<u64, VecDeque<Release>>,
     /// Segments forgotten because there were too many.
     pub dropped: u64,
     pub newest_ns: u64,
@@ -214,7 +215,7 @@ impl Thread {
                 state,
             });
         }
-        let after = self.done.partition_point(|s| s.start_ns < t_ns);
+        let after = last_before(&self.done, t_ns);
         let segment = *self.done.get(after.checked_sub(1)?)?;
         (segment.end_ns >= t_ns).then_some(segment)
     }
@@ -224,12 +225,12 @@ impl Thread {
         match (what, self.now) {
             (What::In { after }, now) => self.got_cpu(at_ns, after, now),
             (What::Preempted, now) => {
-                let added = self.close(at_ns, now);
+                let added = self.leaves(at_ns, now);
                 self.now = Some((at_ns, State::Runnable { after: 0 }));
                 added
             }
             (What::Blocked(wait), now) => {
-                let added = self.close(at_ns, now);
+                let added = self.leaves(at_ns, now);
                 self.now = Some((
                     at_ns,
                     State::Blocked {
@@ -273,8 +274,12 @@ impl Thread {
                 0
             }
             (What::RunDelay { ns }, _) => self.run_delay(ns),
+            (What::Unsure, _) => {
+                self.now = None;
+                0
+            }
             (What::Exited, now) => {
-                let added = self.close(at_ns, now);
+                let added = self.leaves(at_ns, now);
                 self.now = None;
                 self.ended_ns = Some(at_ns);
                 added
@@ -285,13 +290,20 @@ impl Thread {
     fn got_cpu(&mut self, at_ns: u64, after: TextId, now: Option<(u64, State)>) -> usize {
         let closed = match now {
             Some((since, State::Runnable { .. })) => Some((since, State::Runnable { after })),
-            // A switch that was lost: going on is all that can be said.
-            Some((_, State::Running)) => return 0,
+            // It left meanwhile, and nobody told: for how long it ran before is not known.
+            Some((_, State::Running)) => None,
             other => other,
         };
         let added = self.close(at_ns, closed);
         self.now = Some((at_ns, State::Running));
         added
+    }
+
+    /// Leaves its CPU. One that had none got one meanwhile, and nobody told: how long it had to wait for it
+    /// is not known, and never a stall.
+    fn leaves(&mut self, at_ns: u64, now: Option<(u64, State)>) -> usize {
+        let known = |(_, state): &(u64, State)| !matches!(state, State::Runnable { .. });
+        self.close(at_ns, now.filter(known))
     }
 
     fn close(&mut self, at_ns: u64, now: Option<(u64, State)>) -> usize {
@@ -327,7 +339,7 @@ impl Thread {
             }
             Some((since, State::Blocked { wait, by, release })) => {
                 self.fill_between(since, look);
-                let wait = joined(wait, look);
+                let wait = wait.joined(look);
                 self.now = Some((since, State::Blocked { wait, by, release }));
             }
             // Woken before the look came in: it still tells about the wait that just ended.
@@ -339,7 +351,7 @@ impl Thread {
                 }) = self.done.back_mut()
                     && *end_ns >= at_ns
                 {
-                    *wait = joined(*wait, look);
+                    *wait = wait.joined(look);
                 }
             }
             None => {}
@@ -370,7 +382,7 @@ impl Thread {
         };
         for segment in self.done.iter_mut().rev().take(back) {
             if let State::Blocked { wait, .. } = &mut segment.state {
-                *wait = joined(*wait, look);
+                *wait = wait.joined(look);
             }
         }
     }
@@ -442,37 +454,26 @@ impl Thread {
     }
 }
 
-/// What is known of a wait after another look at it: the newer word, except where it is silent.
-fn joined(old: Wait, look: Wait) -> Wait {
-    let known = |kind| kind != WaitKind::Unknown;
-    Wait {
-        kind: if known(look.kind) {
-            look.kind
-        } else {
-            old.kind
-        },
-        object: if look.object != 0 {
-            look.object
-        } else {
-            old.object
-        },
-        holder: look.holder.or(old.holder),
-        doing: if look.doing != 0 {
-            look.doing
-        } else {
-            old.doing
-        },
-        stack: if look.stack != 0 {
-            look.stack
-        } else {
-            old.stack
-        },
-        place: if look.place != 0 {
-            look.place
-        } else {
-            old.place
-        },
-        allocator: old.allocator || look.allocator,
-        timed: old.timed || look.timed,
+/// How many of the segments begin before `t_ns`. What is asked for lies near the end of a long history: searched
+/// for from there in steps that double.
+fn last_before(segments: &VecDeque<Segment>, t_ns: u64) -> usize {
+    let begins = |at: usize| segments[at].start_ns < t_ns;
+    let (mut low, mut high, mut step) = (segments.len(), segments.len(), 8);
+    while low > 0 && !begins(low - 1) {
+        high = low - 1;
+        low = low.saturating_sub(step);
+        step *= 2;
     }
+    while low < high {
+        let middle = low.midpoint(high);
+        match begins(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
 }
+
+#[cfg(test)]
+#[path = "timeline_tests.rs"]
+mod tests;

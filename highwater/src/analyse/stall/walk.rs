@@ -7,7 +7,7 @@
 //! out whole: shares add up to it.
 
 use super::event::{StackId, TextId, Tid, Wait, WaitKind, Waker};
-use super::timeline::{State, Timelines};
+use super::timeline::{State, Thread, Timelines};
 
 /// Steps of one walk; a convoy of a thousand threads takes a thousand.
 const STEPS_MAX: u32 = 4_096;
@@ -43,6 +43,8 @@ pub struct Share {
     /// From the waiter's waker to the leaf: each thread that itself waited, and for what.
     pub hops: Vec<Hop>,
     pub inferred: bool,
+    /// A wait that another process ended.
+    pub outside: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +97,11 @@ pub fn walk(
         inferred,
         release,
         held: 0,
+    };
+    let seen = matches!(by, Some(Waker::Thread(_)));
+    let end_ns = match wait.kind {
+        WaitKind::Lock if !seen => walker.let_go(first, waiter, start_ns, end_ns),
+        _ => end_ns,
     };
     walker.holders(first, wait, start_ns, end_ns);
     walker.shares
@@ -176,7 +183,12 @@ impl Walker<'_> {
                             self.release = outer;
                             self.hops.truncate(depth);
                         }
-                        _ => self.leaf(tid, LeafKind::Wait(wait.kind), Some(&wait), from, t_ns),
+                        _ => {
+                            self.leaf(tid, LeafKind::Wait(wait.kind), Some(&wait), from, t_ns);
+                            if let Some(share) = self.shares.last_mut() {
+                                share.outside = by == Some(Waker::Outside);
+                            }
+                        }
                     }
                 }
             }
@@ -186,6 +198,12 @@ impl Walker<'_> {
     }
 
     fn leaf(&mut self, tid: Tid, kind: LeafKind, wait: Option<&Wait>, start_ns: u64, end_ns: u64) {
+        // A guess at a thread of which nothing is known either is none.
+        let nothing = matches!(kind, LeafKind::Wait(WaitKind::Unknown | WaitKind::Other));
+        let kind = match self.inferred && nothing {
+            true => LeafKind::Unseen,
+            false => kind,
+        };
         self.shares.push(Share {
             start_ns,
             end_ns,
@@ -202,7 +220,24 @@ impl Walker<'_> {
             },
             hops: self.hops.clone(),
             inferred: self.inferred,
+            outside: false,
         });
+    }
+
+    /// Whoever lets a lock go is on a CPU then. Where nobody saw that moment, a holder that waits for something
+    /// at the end of the wait let go before: since then the waiter only wanted a CPU. Gives the time of letting go.
+    fn let_go(&mut self, holder: Tid, waiter: Tid, start_ns: u64, end_ns: u64) -> u64 {
+        let Some(last) = self.lines.before(holder, end_ns) else {
+            return end_ns;
+        };
+        let waits = matches!(last.state, State::Blocked { .. });
+        let lasts = self.lines.thread(waiter).and_then(Thread::now);
+        let lasts = lasts.is_some_and(|(since, _)| since == start_ns);
+        if !waits || lasts || last.start_ns <= start_ns {
+            return end_ns;
+        }
+        self.leaf(waiter, LeafKind::Runnable, None, last.start_ns, end_ns);
+        last.start_ns
     }
 }
 

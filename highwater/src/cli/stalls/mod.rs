@@ -19,6 +19,7 @@ use super::{conclude, exit};
 use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
 use crate::analyse::stall::event::Tid;
 use crate::analyse::stall::finding::summarise;
+use crate::analyse::stall::stalled::Stall;
 use crate::cli::signals;
 use crate::observe::switches::allowed::{Allowed, Mode};
 use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
@@ -153,6 +154,19 @@ fn feed(analyser: &mut Analyser, turn: Turn) {
     }
 }
 
+/// Of holders that nobody saw let go: which of their functions took the lock.
+fn learn_holders(watch: &mut Watch, stalls: &[Stall]) {
+    for stall in stalls {
+        let leaf = &stall.leaf;
+        if leaf.release != 0 || leaf.tid == stall.tid {
+            continue;
+        }
+        for during in [leaf.stack, leaf.held] {
+            watch.learn_holder(stall.waiter_stack, during);
+        }
+    }
+}
+
 struct Session<'a> {
     args: &'a StallsArgs,
     watch: Watch,
@@ -221,6 +235,7 @@ impl<'a> Session<'a> {
             .analyser
             .advance(now.saturating_sub(SETTLE_NS))
             .to_vec();
+        learn_holders(&mut self.watch, &ended);
         if self.args.json {
             return;
         }
@@ -272,6 +287,7 @@ impl<'a> Session<'a> {
         let watched_ns = now_ns() - self.started_ns;
         self.run_delay_ns = start::run_delay_since(self.watch.pid, &self.run_delay_start);
         self.analyser.finish();
+        learn_holders(&mut self.watch, &self.analyser.stalls);
         let findings = summarise(
             &self.analyser.stalls,
             &self.analyser.groups,

@@ -83,10 +83,11 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
     // Whoever lets go is in the function that held. A culprit that runs nothing of the program's own
     // (a library's goroutine that reads for another) stands for the one that waited for it.
     let held = watch.places.stack_of(culprit.held);
-    let own = release.own_function_under(stack).or_else(|| {
-        [release, stack, held]
-            .into_iter()
-            .find_map(Stack::own_function)
+    let took = || took(finding, watch);
+    let let_go = release.own_function_under(stack).or(release.own_function());
+    let own = let_go.or_else(took).or_else(|| {
+        let others = [stack, held];
+        others.into_iter().find_map(Stack::own_function)
     });
     let function = own.or(stack.function()).map(str::to_string);
     let shown = [culprit.stack, culprit.held, culprit.release]
@@ -100,6 +101,15 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
         function,
         stack: frames(watch, shown),
     }
+}
+
+/// The function of the culprit's that took the lock, by what its waiters are in.
+fn took<'a>(finding: &Finding, watch: &'a Watch) -> Option<&'a str> {
+    let during = [finding.culprit.stack, finding.culprit.held];
+    let waiters = finding.waiters.iter().take(WAITERS_SHOWN);
+    waiters
+        .flat_map(|(waiter, _)| during.map(|during| watch.holder(*waiter, during)))
+        .find_map(|found| found)
 }
 
 fn throttled(watch: &Watch) -> String {

@@ -33,6 +33,8 @@ pub struct Descriptors {
     known: HashMap<i32, (Instant, Descriptor)>,
     sockets: HashMap<u64, Socket>,
     listening: HashSet<u16>,
+    /// Sockets between processes of one machine (AF_UNIX).
+    local: HashSet<u64>,
     sockets_read: Option<Instant>,
 }
 
@@ -51,6 +53,7 @@ impl Descriptors {
             known: HashMap::new(),
             sockets: HashMap::new(),
             listening: HashSet::new(),
+            local: HashSet::new(),
             sockets_read: None,
         }
     }
@@ -75,7 +78,8 @@ impl Descriptors {
             },
         };
         // A connection that is in no table yet is looked up again the next time.
-        let young = descriptor.kind == Kind::Between && descriptor.name.starts_with("socket:");
+        let nameless = descriptor.kind == Kind::Between && descriptor.name.starts_with("socket:");
+        let young = nameless && !self.local.contains(&inode_of(&descriptor.name));
         if young || descriptor.kind == Kind::Unknown {
             return descriptor;
         }
@@ -103,9 +107,8 @@ impl Descriptors {
     }
 
     fn socket(&mut self, target: &str) -> Descriptor {
-        let inode = target.trim_start_matches("socket:[").trim_end_matches(']');
-        let inode: u64 = inode.parse().unwrap_or(0);
-        if !self.sockets.contains_key(&inode) {
+        let inode = inode_of(target);
+        if !self.sockets.contains_key(&inode) && !self.local.contains(&inode) {
             self.read_sockets();
         }
         match self.sockets.get(&inode) {
@@ -145,7 +148,21 @@ impl Descriptors {
                 self.sockets.insert(inode, socket);
             }
         }
+        let text = std::fs::read_to_string(format!("/proc/{}/net/unix", self.pid));
+        self.local = parse_local(&text.unwrap_or_default());
     }
+}
+
+/// The number in "socket:[123]".
+fn inode_of(target: &str) -> u64 {
+    let inode = target.trim_start_matches("socket:[").trim_end_matches(']');
+    inode.parse().unwrap_or(0)
+}
+
+/// The inodes of /proc/PID/net/unix: the seventh field of each line.
+pub fn parse_local(text: &str) -> HashSet<u64> {
+    let inode = |line: &str| line.split_whitespace().nth(6)?.parse().ok();
+    text.lines().skip(1).filter_map(inode).collect()
 }
 
 /// A /proc/PID/net table: (inode, socket). Lines that are not such are passed over.
@@ -220,6 +237,15 @@ mod tests {
             (client.peer.as_str(), client.peer_port),
             ("127.0.0.1", 4318)
         );
+    }
+
+    #[test]
+    fn local_sockets_are_known_by_their_inodes() {
+        // Linux 6.18.
+        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 9578 /run/a.socket\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 9580\nbroken\n";
+        assert_eq!(parse_local(text), HashSet::from([9578, 9580]));
     }
 
     #[test]

@@ -55,6 +55,8 @@ pub enum What {
     RunDelay {
         ns: u64,
     },
+    /// It is not in what the last records said: some were lost. What it is in is not known until the next.
+    Unsure,
     Exited,
 }
 
@@ -107,6 +109,27 @@ impl Wait {
             place: 0,
             allocator: false,
             timed: false,
+        }
+    }
+
+    /// What is known after another look: the newer word, except where it is silent.
+    pub fn joined(self, look: Wait) -> Wait {
+        let or = |new, old| if new != 0 { new } else { old };
+        Wait {
+            kind: match look.kind {
+                WaitKind::Unknown => self.kind,
+                known => known,
+            },
+            object: match look.object {
+                0 => self.object,
+                known => known,
+            },
+            holder: look.holder.or(self.holder),
+            doing: or(look.doing, self.doing),
+            stack: or(look.stack, self.stack),
+            place: or(look.place, self.place),
+            allocator: self.allocator || look.allocator,
+            timed: self.timed || look.timed,
         }
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
+use super::ebpf::Ours;
 use super::kernel::{event, open_event};
 use super::ring::{REGISTERS, Record, Ring, SAMPLE};
 use super::watch::Room;
@@ -15,6 +16,8 @@ use super::watch::Room;
 pub const SAMPLES_PER_SECOND: u64 = 199;
 /// Bytes of stack copied with a sample; what lies further out changes seldom and is read later.
 const STACK_BYTES: u32 = 4 * 1024;
+/// As much as tells the innermost functions.
+const STACK_BYTES_FEW: u32 = 512;
 /// 1 MiB a CPU for root, 200 stacks of the watched process; without, the kernel allows 516 KiB a CPU, the page of
 /// positions included.
 const PAGES_ROOT: usize = 256;
@@ -35,17 +38,18 @@ pub struct Events {
 }
 
 impl Events {
-    /// The clock and the major faults of every CPU, of processes that `ours` lets pass.
-    pub fn of_all_cpus(ours: &OwnedFd, room: Room) -> io::Result<Events> {
+    /// The clock and the major faults of every CPU, as far as `ours` lets them pass.
+    pub fn of_all_cpus(ours: &Ours, room: Room) -> io::Result<Events> {
         let mut events = Events::empty();
         let pages = match room {
             Room::One => PAGES_ROOT,
             Room::Many => PAGES_OF_MANY,
         };
         for at in 0..events.cpus.len() {
-            for mut attr in [clock(true), faults(true)] {
+            let filtered = [(clock(true), &ours.all), (faults(true), &ours.some)];
+            for (mut attr, program) in filtered {
                 let event = open_event(&mut attr, -1, events.cpus[at])?;
-                let_pass(&event, ours)?;
+                let_pass(&event, program)?;
                 events.join(at, event, pages, None)?;
             }
         }
@@ -190,6 +194,8 @@ fn faults(all: bool) -> perf::perf_event_attr {
     let config = u64::from(perf::PERF_COUNT_SW_PAGE_FAULTS_MAJ);
     let mut attr = event(perf::PERF_TYPE_SOFTWARE, config);
     sampled(&mut attr);
+    // In a storm each thread has thousands a second: a ring of whole stacks would overflow.
+    attr.sample_stack_user = STACK_BYTES_FEW;
     attr.__bindgen_anon_1.sample_period = 1;
     attr.set_exclude_kernel(u64::from(!all));
     attr
@@ -197,10 +203,9 @@ fn faults(all: bool) -> perf::perf_event_attr {
 
 /// A sample of the waker, with as much of its stack as tells the function that let go.
 fn wakes(number: u64) -> perf::perf_event_attr {
-    const STACK_BYTES: u32 = 512;
     let mut attr = event(perf::PERF_TYPE_TRACEPOINT, number);
     sampled(&mut attr);
-    attr.sample_stack_user = STACK_BYTES;
+    attr.sample_stack_user = STACK_BYTES_FEW;
     attr.__bindgen_anon_1.sample_period = 1;
     attr
 }

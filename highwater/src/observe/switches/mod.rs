@@ -4,6 +4,7 @@
 //! [`event`]s. As root they come from [`ebpf`], without from switch records ([`events`], [`ring`]).
 
 pub mod allowed;
+pub mod calls;
 pub mod descriptors;
 pub mod ebpf;
 pub mod event;
@@ -20,3 +21,6 @@ pub mod spans;
 pub mod unwind;
 pub mod waits;
 pub mod watch;
+
+/// By threads, places and the like, which nobody chooses to harm us: hashed cheaply, and always in the same order.
+pub type Table<K, V> = std::collections::HashMap<K, V, foldhash::fast::FixedState>;

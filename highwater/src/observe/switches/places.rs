@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::rc::Rc;
 
 use blazesym::symbolize::source::{Process, Source};
 use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
@@ -24,12 +25,16 @@ pub struct Frame {
     /// Where the function begins, in the subject's memory; 0 when not known. Closures of one
     /// function share a name and not this.
     pub start: u64,
+    /// Bytes of its code; 0 when not known.
+    pub bytes: u64,
     /// Its source is a standard library's or a lock's: what is inlined has a short name that does not tell.
     pub borrowed: bool,
 }
 
 #[derive(Debug, Clone, Default)]
 pub struct Stack {
+    /// As unwound; of calls, the last byte of each.
+    pub addresses: Rc<[u64]>,
     /// Innermost first; inlined functions are frames of their own.
     pub frames: Vec<Frame>,
     pub allocator: bool,
@@ -42,7 +47,7 @@ pub struct Places {
     symbolizer: Symbolizer,
     names: HashMap<u64, Vec<Frame>>,
     stacks: Vec<Stack>,
-    stack_ids: HashMap<Vec<u64>, StackId>,
+    stack_ids: HashMap<Rc<[u64]>, StackId>,
     texts: Vec<String>,
     text_ids: HashMap<String, TextId>,
     /// Stacks of which no frame has a name.
@@ -107,13 +112,37 @@ impl Places {
             self.unresolved += 1;
         }
         let id = self.stacks.len() as StackId;
+        let addresses: Rc<[u64]> = Rc::from(addresses);
         self.stacks.push(Stack {
+            addresses: addresses.clone(),
             allocator: frames.iter().any(|frame| is_allocation(&frame.name)),
             locks: is_locking(&frames),
             frames,
         });
-        self.stack_ids.insert(addresses.to_vec(), id);
+        self.stack_ids.insert(addresses, id);
         id
+    }
+
+    pub fn addresses(&self, id: StackId) -> &[u64] {
+        &self.stack_of(id).addresses
+    }
+
+    /// Where the code of the function at `address` begins, and its bytes, when it is the program's own.
+    pub fn own_code(&mut self, address: u64) -> Option<(u64, u64)> {
+        self.name(&[address]);
+        let whole = self.names.get(&address)?.last()?;
+        (whole.is_own() && whole.bytes > 0).then_some((whole.start, whole.bytes))
+    }
+
+    /// The innermost function of the program's own at `address`, inlined ones too.
+    pub fn own_name(&mut self, address: u64) -> Option<String> {
+        self.name(&[address]);
+        let own = self
+            .names
+            .get(&address)?
+            .iter()
+            .find(|frame| frame.is_own());
+        own.map(|frame| frame.name.clone())
     }
 
     /// `called` is the beginning of a function of the program's own, and not of the one that
@@ -159,6 +188,7 @@ fn nameless(address: u64) -> Frame {
         name: format!("{address:#x}"),
         module: String::new(),
         start: 0,
+        bytes: 0,
         borrowed: false,
     }
 }
@@ -177,6 +207,7 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
         name: without_types(name),
         module: module.clone(),
         start: address - symbol.offset as u64,
+        bytes: symbol.size.unwrap_or(0) as u64,
         borrowed: code.is_some_and(|code| is_borrowed(&code.to_path().to_string_lossy())),
     };
     let inlined = symbol.inlined.iter().rev();
@@ -395,9 +426,11 @@ mod tests {
             name: (*name).into(),
             module: (*module).into(),
             start: 0,
+            bytes: 0,
             borrowed: false,
         };
         Stack {
+            addresses: Rc::from([]),
             frames: names.iter().map(frame).collect(),
             allocator: false,
             locks: false,

@@ -78,13 +78,19 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
                 },
             })
         }
-        perf::PERF_RECORD_LOST => {
-            words.word()?;
-            Some(Record::Lost(words.word()?))
-        }
+        perf::PERF_RECORD_LOST => lost(bytes).map(Record::Lost),
         perf::PERF_RECORD_SAMPLE => parse_sample(words).map(Record::Sample),
         _ => None,
     }
+}
+
+/// How many records did not fit, where a record says that.
+pub fn lost(bytes: &[u8]) -> Option<u64> {
+    let mut words = Words::of(bytes);
+    (words.half()? == perf::PERF_RECORD_LOST).then_some(())?;
+    words.half()?;
+    words.word()?;
+    words.word()
 }
 
 fn parse_sample(mut words: Words<'_>) -> Option<Sample<'_>> {

@@ -18,8 +18,8 @@ use super::ring::Registers;
 
 /// Frames of one stack.
 pub const FRAMES_MAX: usize = 64;
-/// Bytes of a blocked thread's stack read at once.
-const STACK_BYTES: usize = 32 * 1024;
+/// Bytes of a blocked thread's stack read at once; of deeper ones the rest is read in blocks.
+const STACK_BYTES: usize = 8 * 1024;
 /// Libraries whose unwind tables are kept; further ones are walked by frame pointers.
 const MODULES_MAX: usize = 256;
 /// Unwind tables of one file larger than this are left out: memory is bounded.
@@ -34,8 +34,6 @@ pub struct Stacks {
     modules: HashMap<(String, u64), ()>,
     code: Vec<Range<u64>>,
     files: Vec<(Range<u64>, String)>,
-    /// By return address, what a direct call before it calls.
-    calls: HashMap<u64, Option<u64>>,
 }
 
 impl Stacks {
@@ -47,7 +45,6 @@ impl Stacks {
             modules: HashMap::new(),
             code: Vec::new(),
             files: Vec::new(),
-            calls: HashMap::new(),
         };
         stacks.reload();
         stacks
@@ -97,29 +94,21 @@ impl Stacks {
     }
 
     pub fn is_code(&self, address: u64) -> bool {
-        self.code.iter().any(|range| range.contains(&address))
+        // As in /proc/PID/maps: sorted, and none within another.
+        let after = self.code.partition_point(|range| range.start <= address);
+        after > 0 && self.code[after - 1].contains(&address)
     }
 
-    /// What the call instruction before a return address calls, when it says so itself.
-    #[cfg(target_arch = "x86_64")]
-    pub fn called_before(&mut self, return_address: u64) -> Option<u64> {
-        const CALL: u8 = 0xe8;
-        let memory = self.memory;
-        let decode = || {
-            let mut bytes = [0; 5];
-            let read = memory
-                .read(return_address.checked_sub(5)?, &mut bytes)
-                .ok()?;
-            let [opcode, distance @ ..] = bytes;
-            let distance = i64::from(i32::from_le_bytes(distance));
-            (read == 5 && opcode == CALL).then(|| return_address.wrapping_add_signed(distance))
-        };
-        *self.calls.entry(return_address).or_insert_with(decode)
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn called_before(&mut self, _return_address: u64) -> Option<u64> {
-        None
+    /// One number for all that a copy of a stack says about its calls: pc, sp, and where in it which
+    /// addresses of code lie. Two stacks of one number are the same calls.
+    pub fn fingerprint(&self, regs: Registers, stack: &[u8]) -> u64 {
+        let words = stack.chunks_exact(8).enumerate();
+        let words =
+            words.map(|(at, word)| (at, u64::from_ne_bytes(word.try_into().unwrap_or_default())));
+        let code = words.filter(|(_, word)| self.is_code(*word));
+        code.fold(mixed(regs.pc, regs.sp), |sum, (at, word)| {
+            mixed(sum ^ at as u64, word)
+        })
     }
 
     /// A thread that is off its CPU: its stack does not change while it waits.
@@ -130,17 +119,16 @@ impl Stacks {
 
     /// From a copy of the stack that begins at `regs.sp`. Innermost address first.
     pub fn of_bytes(&mut self, regs: Registers, stack: &[u8]) -> Vec<u64> {
+        // Past the copy: what lies further out hardly changes. Read a block at a time: each reading
+        // is a system call of more than a microsecond, however short.
+        let mut beyond = Block::default();
         let memory = self.memory;
         let mut read = |address: u64| -> Result<u64, ()> {
             let at = address.checked_sub(regs.sp).ok_or(())? as usize;
-            if let Some(bytes) = stack.get(at..at + 8) {
-                return Ok(u64::from_ne_bytes(bytes.try_into().map_err(|_| ())?));
-            }
-            // Past the copy: what lies further out hardly changes.
-            let mut bytes = [0; 8];
-            match memory.read(address, &mut bytes) {
-                Ok(8) => Ok(u64::from_ne_bytes(bytes)),
-                _ => Err(()),
+            let end = at.checked_add(8).ok_or(())?;
+            match stack.get(at..end) {
+                Some(bytes) => Ok(u64::from_ne_bytes(bytes.try_into().map_err(|_| ())?)),
+                None => beyond.word(memory, address).ok_or(()),
             }
         };
         let mut frames = Vec::new();
@@ -187,6 +175,43 @@ impl Stacks {
             }
         }
         best
+    }
+}
+
+/// Two numbers as one in which every bit counts.
+fn mixed(one: u64, other: u64) -> u64 {
+    let product =
+        u128::from(one ^ 0x9e37_79b9_7f4a_7c15) * u128::from(other ^ 0xd6e8_feb8_6659_fd93);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// A piece of the subject's memory, read at once.
+#[derive(Default)]
+struct Block {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// Most stacks of 256 copied bytes end within it.
+const BLOCK_BYTES: usize = 2 * 1024;
+
+impl Block {
+    fn word(&mut self, memory: Memory, address: u64) -> Option<u64> {
+        if let Some(word) = self.held(address) {
+            return Some(word);
+        }
+        self.bytes.resize(BLOCK_BYTES, 0);
+        // A block that runs over the end of a stack gives as much as there is.
+        let have = memory.read(address, &mut self.bytes).unwrap_or(0);
+        self.bytes.truncate(have);
+        self.start = address;
+        self.held(address)
+    }
+
+    fn held(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
     }
 }
 

@@ -16,6 +16,12 @@ pub struct Call {
     pub args: [u64; 4],
 }
 
+impl Call {
+    pub fn is_futex(&self) -> bool {
+        sort(self.number) == Sort::Futex
+    }
+}
+
 pub struct Waits {
     memory: Memory,
     descriptors: Descriptors,

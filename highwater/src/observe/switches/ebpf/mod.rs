@@ -30,9 +30,16 @@ pub struct Ebpf {
     lost: Counter,
     limit: Counter,
     pace: Pace,
-    /// Lets pass what happens in the watched process: for samples, which come of every process.
-    pub ours: OwnedFd,
+    pub ours: Ours,
     _attached: Vec<OwnedFd>,
+}
+
+/// Programs for samples, which come of every process: let pass what happens in the watched one.
+pub struct Ours {
+    pub all: OwnedFd,
+    /// Not more than some thousands a second.
+    pub some: OwnedFd,
+    _passed: Counter,
 }
 
 #[repr(C)]
@@ -75,7 +82,13 @@ impl Ebpf {
             let program = load(name, PROG_TYPE_TRACEPOINT, &code)?;
             held.extend(attach(&tracing, name, &program)?);
         }
-        let ours = load("samples", PROG_TYPE_PERF_EVENT, &program::ours(&maps))?;
+        let passed = Counter::create()?;
+        let sampled = |code: Vec<u64>| load("samples", PROG_TYPE_PERF_EVENT, &code);
+        let ours = Ours {
+            all: sampled(program::ours(&maps))?,
+            some: sampled(program::some_of_ours(&maps, &passed))?,
+            _passed: passed,
+        };
         Ok(Ebpf {
             ours,
             ring: maps.ring,
@@ -114,6 +127,11 @@ impl Ebpf {
     /// What `tid` waits in since before `before_ns`, where that was not told for want of knowing how long it lasts.
     pub fn untold(&self, tid: u32, before_ns: u64) -> Option<Record> {
         record::untold(&self.tids.get(tid)?, before_ns)
+    }
+
+    /// Since when `tid` is off its CPU.
+    pub fn off_since_ns(&self, tid: u32) -> Option<u64> {
+        record::off_since_ns(&self.tids.get(tid)?)
     }
 
     /// A thread that ended must not keep its number watched: another process may get it.

@@ -290,6 +290,30 @@ pub fn ours(maps: &Maps) -> Vec<u64> {
     end(code)
 }
 
+/// As [`ours`], and not within some time of the last one that passed, whose time `passed` keeps. Two CPUs at once may
+/// both pass.
+pub fn some_of_ours(maps: &Maps, passed: &Counter) -> Vec<u64> {
+    const APART_NS: i32 = 300_000;
+    let mut code = Code::default();
+    code.call(Helper::CurrentPidTgid);
+    code.shift_right(R0, 32);
+    lookup(&mut code, maps.tgids.fd(), R0);
+    code.jump_if_zero(R0, "end");
+    code.call(Helper::KtimeNs);
+    code.copy(R6, R0);
+    code.set(R7, 0);
+    lookup(&mut code, passed.fd(), R7);
+    code.jump_if_zero(R0, "end");
+    code.load(Size::B8, R1, R0, 0);
+    code.copy(R2, R6);
+    code.subtract(R2, R1);
+    code.jump_if_less(R2, APART_NS, "end");
+    code.store(Size::B8, R0, 0, R6);
+    code.set(R0, 1);
+    code.exit();
+    end(code)
+}
+
 fn end(mut code: Code) -> Vec<u64> {
     code.label("end");
     code.set(R0, 0);

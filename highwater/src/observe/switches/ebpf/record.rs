@@ -44,6 +44,13 @@ pub fn untold(value: &[u8; kept::BYTES], before_ns: u64) -> Option<Record> {
     waits.then(|| parse(&value[kept::RECORD as usize..]))?
 }
 
+/// Since when the thread is off its CPU, by what is kept of it.
+pub fn off_since_ns(value: &[u8; kept::BYTES]) -> Option<u64> {
+    let at = kept::SINCE as usize;
+    let since = value[at..at + 8].try_into().map(u64::from_ne_bytes).ok()?;
+    (since != 0).then_some(since)
+}
+
 /// As much of a waker's stack as fits on a program's own (512 bytes, with the keys).
 pub const STACK_BYTES: usize = 256;
 

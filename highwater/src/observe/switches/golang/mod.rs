@@ -4,7 +4,7 @@
 
 mod program;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -16,7 +16,7 @@ use super::event::{Event, StackId, Tid, Wait, WaitKind, Waker, What};
 use super::events::online_cpus;
 use super::kernel::{event, open_event};
 use super::places::Places;
-use super::ring::{Ring, Words};
+use super::ring::{Ring, Words, lost};
 use super::waits::Waits;
 
 /// Pages of each CPU's ring: 512 KiB.
@@ -49,9 +49,39 @@ pub struct Goroutines {
     program: Program,
     rings: Vec<(OwnedFd, Ring)>,
     _joined: Vec<OwnedFd>,
-    on: HashMap<u32, Tid>,
+    on: HashMap<u32, Carried>,
     /// Goroutines, and whether they have parked.
     seen: HashMap<Tid, bool>,
+    /// Hits that did not fit their ring.
+    pub lost: u64,
+}
+
+/// Which goroutine a thread carried from when on, newest last. Records of switches may be told later
+/// than the hits that came after them: they are asked for by their own time.
+#[derive(Debug, Default)]
+struct Carried {
+    since: VecDeque<(u64, Option<Tid>)>,
+}
+
+impl Carried {
+    /// Changes of one thread that are remembered: some milliseconds of a busy one.
+    const KEPT: usize = 64;
+
+    fn now(&self) -> Option<Tid> {
+        self.since.back().and_then(|(_, goroutine)| *goroutine)
+    }
+
+    fn at(&self, t_ns: u64) -> Option<Tid> {
+        let after = self.since.partition_point(|(at_ns, _)| *at_ns <= t_ns);
+        self.since.get(after.checked_sub(1)?)?.1
+    }
+
+    fn becomes(&mut self, at_ns: u64, goroutine: Option<Tid>) {
+        if self.since.len() == Carried::KEPT {
+            self.since.pop_front();
+        }
+        self.since.push_back((at_ns, goroutine));
+    }
 }
 
 impl Goroutines {
@@ -78,12 +108,13 @@ impl Goroutines {
             _joined: joined,
             on: HashMap::new(),
             seen: HashMap::new(),
+            lost: 0,
         })
     }
 
-    /// The goroutine that is on a thread now.
-    pub fn on_thread(&self, tid: u32) -> Option<Tid> {
-        self.on.get(&tid).copied()
+    /// The goroutine that was on a thread at a time of the last some milliseconds.
+    pub fn on_thread(&self, tid: u32, at_ns: u64) -> Option<Tid> {
+        self.on.get(&tid)?.at(at_ns)
     }
 
     pub fn seen(&self) -> Vec<Tid> {
@@ -94,7 +125,10 @@ impl Goroutines {
     pub fn drain(&mut self) -> Vec<Probe> {
         let mut found = Vec::new();
         for (_, ring) in &mut self.rings {
-            ring.drain_bytes(|bytes| found.extend(parse(bytes, self.pid)));
+            ring.drain_bytes(|bytes| match lost(bytes) {
+                Some(count) => self.lost += count,
+                None => found.extend(parse(bytes, self.pid)),
+            });
         }
         found.sort_by_key(|probe| probe.at_ns);
         found
@@ -111,9 +145,9 @@ impl Goroutines {
         let at_ns = probe.at_ns;
         let [first, second, third] = probe.args;
         if self.program.is_gopark(probe.pc) {
-            self.on.remove(&probe.tid);
             let goroutine = probe.goroutine;
-            self.leaves_its_thread(goroutine);
+            self.carries(probe.tid, at_ns, None);
+            self.leaves_its_thread(goroutine, at_ns);
             let wait = self.wait(third as u8, second, stack, waits, places);
             let grouped = self.parks_first(goroutine).then_some(goroutine);
             let what = What::Blocked(wait);
@@ -122,24 +156,29 @@ impl Goroutines {
         }
         self.remember(first);
         if self.program.is_ready(probe.pc) {
-            let by = match self.on.get(&probe.tid) {
-                Some(waker) => Waker::Thread(*waker),
-                None => Waker::Outside,
-            };
+            let on = self.on.get(&probe.tid).and_then(Carried::now);
+            let by = on.map_or(Waker::Outside, Waker::Thread);
             let (tid, release) = (first, stack);
             let what = What::Woken { by, release };
             return (Some(Event { at_ns, tid, what }), None);
         }
-        self.leaves_its_thread(first);
-        self.on.insert(probe.tid, first);
+        self.leaves_its_thread(first, at_ns);
+        self.carries(probe.tid, at_ns, Some(first));
         let (tid, what) = (first, What::In { after: 0 });
         (Some(Event { at_ns, tid, what }), None)
     }
 
     /// A thread that came back from a system call without a processor goes to sleep, and another
     /// one executes its goroutine: what the first one does from then on is not the goroutine's.
-    fn leaves_its_thread(&mut self, goroutine: Tid) {
-        self.on.retain(|_, on| *on != goroutine);
+    fn leaves_its_thread(&mut self, goroutine: Tid, at_ns: u64) {
+        let carriers = self.on.values_mut();
+        for carried in carriers.filter(|carried| carried.now() == Some(goroutine)) {
+            carried.becomes(at_ns, None);
+        }
+    }
+
+    fn carries(&mut self, tid: u32, at_ns: u64, goroutine: Option<Tid>) {
+        self.on.entry(tid).or_default().becomes(at_ns, goroutine);
     }
 
     fn remember(&mut self, goroutine: Tid) {
@@ -272,6 +311,22 @@ pub fn parse(bytes: &[u8], of: u32) -> Option<Probe> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_record_that_is_told_late_is_of_the_goroutine_of_its_own_time() {
+        let mut carried = Carried::default();
+        carried.becomes(10, Some(1));
+        carried.becomes(20, None);
+        carried.becomes(30, Some(2));
+        let on = [5, 10, 19, 25, 31].map(|at| carried.at(at));
+        assert_eq!(on, [None, Some(1), Some(1), None, Some(2)]);
+        assert_eq!(carried.now(), Some(2));
+        for at in 0..1_000 {
+            carried.becomes(40 + at, Some(at));
+        }
+        assert_eq!(carried.since.len(), Carried::KEPT);
+        assert_eq!((carried.at(31), carried.now()), (None, Some(999)));
+    }
 
     #[test]
     fn reasons_are_sorted_by_the_runtimes_own_words() {

@@ -15,6 +15,8 @@ const SELDOM_NS: u64 = 200_000_000;
 const LOOKS_PER_TURN: usize = 16;
 /// Past this time no further look is begun in a turn: the rings are more urgent.
 const LOOKING_NS: u64 = 5_000_000;
+/// A thread that is said to be on a CPU, or to want one, for longer than this is held against /proc.
+const DOUBT_AFTER_NS: u64 = 200_000_000;
 /// Threads whose stacks are read before the watch begins; those of a thousand would take seconds,
 /// and come with the looks.
 const STACKS_AT_FIRST: usize = 200;
@@ -58,6 +60,36 @@ impl Watch {
             self.look_at(now, tid, groups);
             if super::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
                 break;
+            }
+        }
+    }
+
+    /// Records that were lost leave a thread running, or wanting to, for as long as it really waits: seconds of an
+    /// idle one. Whoever is found waiting twice, and nothing was told of it in between, was told wrongly.
+    pub(super) fn doubt(&mut self, now: u64) {
+        let doubtful = |known: &super::Known| {
+            let since = known.told_ns.max(known.checked_ns);
+            let at_work = known.lives && known.blocked.is_none() && known.told_ns > 0;
+            at_work && now.saturating_sub(since) >= DOUBT_AFTER_NS
+        };
+        let tids: Vec<u32> = self
+            .threads
+            .iter()
+            .filter(|(_, known)| doubtful(known))
+            .map(|(tid, _)| *tid)
+            .take(LOOKS_PER_TURN)
+            .collect();
+        for tid in tids {
+            let waits = self.read_call(tid).is_some();
+            let Some(known) = self.threads.get(tid) else {
+                continue;
+            };
+            known.checked_ns = now;
+            let again = std::mem::replace(&mut known.found_waiting, waits.then_some(known.told_ns));
+            if waits && again == Some(known.told_ns) {
+                self.missed_switches += 1;
+                self.tell(super::now_ns(), tid, What::Unsure);
+                self.look_first(tid);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
+mod holder;
 mod look;
 mod root;
 mod rootless;
@@ -8,10 +9,12 @@ mod threads;
 use std::io;
 
 use super::allowed::Mode;
+use super::calls::Calls;
 use super::ebpf::Ebpf;
 use super::ebpf::program::Fields;
+use super::ebpf::record::Record;
 use super::events::Events;
-use super::golang::Goroutines;
+use super::golang::{Goroutines, Probe};
 use super::kernel::Tracing;
 use super::pace::Pace;
 use super::places::Places;
@@ -21,7 +24,8 @@ use super::ring::Sample;
 use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
-use crate::observe::switches::event::{Event, Tid, What};
+use crate::observe::switches::Table;
+use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 pub use self::threads::Known;
 use self::threads::Threads;
@@ -29,6 +33,8 @@ use self::threads::Threads;
 /// Events newer than this are held back for the next turn: rings of different CPUs are read one
 /// after the other.
 const HOLD_BACK_NS: u64 = 3_000_000;
+/// A record older than this is in its ring.
+const IN_FLIGHT_NS: u64 = 200_000;
 /// New libraries and threads are looked for this often.
 const RESCAN_NS: u64 = 100_000_000;
 /// And no more often than this for each thread.
@@ -70,6 +76,10 @@ pub struct Watch {
     looks: u64,
     unwound: u32,
     missed_switches: u64,
+    /// Records lost up to the last turn.
+    lost_seen: u64,
+    /// The newest record of a switch, without eBPF.
+    newest_ns: u64,
     /// Without privileges; as root the kernel leaves out what is too much.
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
@@ -80,6 +90,16 @@ pub struct Watch {
     asked: usize,
     /// Code was seen that is in no known mapping.
     stale: bool,
+    /// Stacks of wakers by their fingerprints.
+    releases: Table<u64, StackId>,
+    /// Room for one turn's records; of a Go program, what came after the last turn's cut.
+    records: Vec<Record>,
+    probes: Vec<Probe>,
+    calls: Calls,
+    /// Who had a CPU before one of ours, by process and name.
+    programs: Table<(u32, [u8; 16]), TextId>,
+    /// By the stacks of a waiter and of a holder, the function that took the lock.
+    holders: Table<(StackId, StackId), Option<String>>,
 }
 
 enum Source {
@@ -160,11 +180,19 @@ impl Watch {
             looks: 0,
             unwound: 0,
             missed_switches: 0,
+            lost_seen: 0,
+            newest_ns: 0,
             pace: Pace::default(),
             woken_at,
             size: (0, 0),
             asked: 0,
             stale: true,
+            releases: Table::default(),
+            records: Vec::new(),
+            probes: Vec::new(),
+            calls: Calls::of(pid),
+            programs: Table::default(),
+            holders: Table::default(),
         };
         watch.open_go();
         raise_the_limit();
@@ -235,7 +263,7 @@ impl Watch {
         };
         Losses {
             left_out_below_ns,
-            lost_records: ring,
+            lost_records: ring + self.go.as_ref().map_or(0, |go| go.lost),
             missed_switches: self.missed_switches,
             lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
             unresolved_stacks: self.places.unresolved,
@@ -255,9 +283,10 @@ impl Watch {
             self.rescanned_ns = now;
             turn.ended = !self.rescan();
         }
-        self.drain();
+        self.drain(now.saturating_sub(IN_FLIGHT_NS));
         turn.groups = std::mem::take(&mut self.groups);
         self.look(now, &mut turn.groups);
+        self.doubt(now);
         if now - self.quota_ns >= QUOTA_NS {
             self.quota_ns = now;
             turn.throttled = self.quotas.poll(now);
@@ -268,16 +297,16 @@ impl Watch {
 
     /// What was held back; the watch is over.
     pub fn finish(&mut self) -> Vec<Event> {
-        self.drain();
+        self.drain(u64::MAX);
         self.release(u64::MAX)
     }
 
-    fn drain(&mut self) {
+    fn drain(&mut self, cut_ns: u64) {
         if let Some(spans) = &mut self.spans {
             spans.drain();
         }
         match self.source {
-            Source::Ebpf(_) => self.drain_ebpf(),
+            Source::Ebpf(_) => self.drain_ebpf(cut_ns),
             Source::Threads => self.drain_threads(),
         }
     }
@@ -292,7 +321,7 @@ impl Watch {
     /// In a Go program a thread stands for the goroutine that is on it; without one it is idle.
     fn tell(&mut self, at_ns: u64, tid: u32, what: What) {
         let tid = match &self.go {
-            Some(go) => match go.on_thread(tid) {
+            Some(go) => match go.on_thread(tid, at_ns) {
                 Some(goroutine) => goroutine,
                 None => return,
             },
@@ -366,6 +395,8 @@ impl Watch {
         }
         if self.threads.len() != before || std::mem::take(&mut self.stale) {
             self.stacks.reload();
+            // What had no name may have one now.
+            self.releases.clear();
         }
         !tids.is_empty()
     }

@@ -1,5 +1,6 @@
 //! Records of the eBPF programs to events.
 
+use super::super::calls::Target;
 use super::super::ebpf::record::{Record, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
@@ -7,7 +8,7 @@ use super::super::waits::Call;
 use super::look::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
-use crate::observe::switches::event::{TextId, Wait, Waker, What};
+use crate::observe::switches::event::{StackId, TextId, Wait, Waker, What};
 
 /// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
 const STATES: u32 = 0xff;
@@ -17,22 +18,57 @@ const ASKED_PER_TURN: usize = 256;
 /// A wait that is older than this will be told of whatever the limit.
 const UNTOLD_NS: u64 = 1_500_000;
 
+/// Programs that had a CPU of ours and are remembered.
+const PROGRAMS_MAX: usize = 8_192;
+
 impl Watch {
-    pub(super) fn drain_ebpf(&mut self) {
-        let mut records = Vec::new();
+    /// `cut_ns`: of a Go program, whose records come by two ways, what is newer stays for the next turn.
+    pub(super) fn drain_ebpf(&mut self, cut_ns: u64) {
+        let mut records = std::mem::take(&mut self.records);
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.drain(|record| records.push(record));
         }
         let now = super::now_ns();
+        let mut lost = 0;
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.adapt(now);
+            lost = ebpf.lost();
         }
+        let newest_ns = records.iter().map(|record| record.at_ns).max();
         self.ask_after_untold(now, &mut records);
         match self.go.take() {
-            None => records.iter().for_each(|record| self.told(record)),
-            Some(go) => self.merge(&records, go),
+            None => {
+                records.iter().for_each(|record| self.told(record));
+                records.clear();
+                self.records = records;
+            }
+            Some(go) => self.merge(records, go, cut_ns),
+        }
+        if lost > std::mem::replace(&mut self.lost_seen, lost) {
+            self.doubt_all(newest_ns.unwrap_or(now) + 1);
         }
         self.drain_samples();
+    }
+
+    /// The ring was full since its newest record: what a thread was in then is believed only where the kernel
+    /// still has the same beginning of that wait.
+    fn doubt_all(&mut self, at_ns: u64) {
+        let Source::Ebpf(ebpf) = &self.source else {
+            return;
+        };
+        let since = |tid: &u32| (*tid, ebpf.off_since_ns(*tid));
+        let threads: Vec<_> = self.threads.tids().iter().map(since).collect();
+        for (tid, since_ns) in threads {
+            let known = self.threads.at(tid);
+            if known
+                .blocked
+                .is_some_and(|blocked| Some(blocked.since_ns) == since_ns)
+            {
+                continue;
+            }
+            (known.blocked, known.on_cpu) = (None, None);
+            self.tell(at_ns, tid, What::Unsure);
+        }
     }
 
     /// Waits that last and were not told of, because short ones are left out: asked for, some threads in each turn.
@@ -52,12 +88,20 @@ impl Watch {
         records.extend(some.filter_map(|tid| ebpf.untold(*tid, before)));
     }
 
-    /// Which goroutine is on a thread changes all the time: both kinds of records in one order.
-    fn merge(&mut self, records: &[Record], mut go: Goroutines) {
-        let probed = go.drain();
+    /// Which goroutine is on a thread changes all the time: both kinds of records in one order, and of
+    /// both only what came before the cut. Past it one kind may know more than the other, and a
+    /// goroutine would be given another one's leaving or coming.
+    fn merge(&mut self, mut records: Vec<Record>, mut go: Goroutines, cut_ns: u64) {
+        let mut probed = std::mem::take(&mut self.probes);
+        probed.extend(go.drain());
+        probed.sort_by_key(|probe| probe.at_ns);
         self.go = Some(go);
+        self.probes = probed.split_off(probed.partition_point(|probe| probe.at_ns <= cut_ns));
+        let (now, later) = records.drain(..).partition(|record| record.at_ns <= cut_ns);
+        self.records = later;
+        let now: Vec<Record> = now;
         let mut probed = probed.iter().peekable();
-        for record in records {
+        for record in &now {
             while let Some(probe) = probed.next_if(|probe| probe.at_ns <= record.at_ns) {
                 self.probed(probe);
             }
@@ -117,7 +161,11 @@ impl Watch {
                 process,
                 comm,
             } => {
-                self.threads.at(tid).blocked = None;
+                let known = self.threads.at(tid);
+                known.blocked = None;
+                if std::mem::take(&mut known.parked) {
+                    return;
+                }
                 let after = self.ran_before(*before, *process, comm);
                 self.tell(at_ns, tid, What::In { after });
             }
@@ -137,6 +185,7 @@ impl Watch {
             Told::Waking { .. } => return,
         };
         let known = self.threads.at(record.tid);
+        known.told_ns = record.at_ns;
         let missed = known.on_cpu == Some(on_cpu);
         known.on_cpu = Some(on_cpu);
         self.missed_switches += u64::from(missed);
@@ -147,6 +196,11 @@ impl Watch {
             number: user.number,
             args: user.args,
         };
+        if self.go.is_some() && call.is_futex() {
+            // The runtime parks its thread, and not the goroutine that it carried last.
+            self.threads.at(tid).parked = true;
+            return;
+        }
         let wait = Wait {
             place: place_of(user.pc, user.sp),
             ..self.waits.of_call(&call, &mut self.places)
@@ -175,12 +229,25 @@ impl Watch {
             true => Waker::Thread(u64::from(waker)),
             false => Waker::Outside,
         };
-        let release = user.map_or(0, |(user, stack)| {
-            let mut addresses = self.stacks.of_bytes(registers(user), stack);
-            self.insert_tail_call(&mut addresses);
-            self.places.stack(&addresses)
-        });
+        let release = user.map_or(0, |(user, stack)| self.release_of(registers(user), stack));
         self.tell(at_ns, tid, What::Woken { by, release });
+    }
+
+    /// The waker's stack. The same few come thousands of times: each is unwound once.
+    fn release_of(&mut self, at: Registers, stack: &[u8]) -> StackId {
+        const KEPT_MAX: usize = 4_096;
+        let print = self.stacks.fingerprint(at, stack);
+        if let Some(known) = self.releases.get(&print) {
+            return *known;
+        }
+        let mut addresses = self.stacks.of_bytes(at, stack);
+        self.insert_tail_call(&mut addresses);
+        let id = self.places.stack(&addresses);
+        if self.releases.len() == KEPT_MAX {
+            self.releases.clear();
+        }
+        self.releases.insert(print, id);
+        id
     }
 
     /// A function whose last act is the call that lets go may leave no frame: the compiler jumps.
@@ -188,7 +255,7 @@ impl Watch {
     pub(super) fn insert_tail_call(&mut self, addresses: &mut Vec<u64>) {
         const INNERMOST: usize = 6;
         for at in 1..addresses.len().min(INNERMOST) {
-            let Some(called) = self.stacks.called_before(addresses[at] + 1) else {
+            let Some(Target::Function(called)) = self.calls.before(addresses[at] + 1) else {
                 continue;
             };
             if self.places.is_another_function(called, addresses[at - 1]) {
@@ -209,11 +276,18 @@ impl Watch {
         if process == std::process::id() {
             return self.places.text(OURSELVES);
         }
+        if let Some(words) = self.programs.get(&(process, *comm)) {
+            return *words;
+        }
         let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
         let name = String::from_utf8_lossy(&comm[..end]);
         // Numbered threads of one program are one program.
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || "-:/_".contains(c));
-        self.places.text(&format!("{name} (pid {process})"))
+        let words = self.places.text(&format!("{name} (pid {process})"));
+        if self.programs.len() < PROGRAMS_MAX {
+            self.programs.insert((process, *comm), words);
+        }
+        words
     }
 }
 

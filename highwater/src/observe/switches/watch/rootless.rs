@@ -11,6 +11,8 @@ use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
 
 /// A thread that ran no longer ago than this may have done the waking.
 const WAKE_NS: u64 = 150_000;
+const WAKING_PART: u64 = 16;
+const WAKE_MOST_NS: u64 = 3_000_000;
 /// Waits below this are not worth a guess.
 const WORTH_NS: u64 = 200_000;
 
@@ -74,8 +76,13 @@ impl Watch {
             },
             Record::Lost(_) => {}
         });
+        let lost = events.lost;
         self.samples = Some(events);
+        if lost > std::mem::replace(&mut self.lost_seen, lost) {
+            self.doubt_most(self.newest_ns + 1);
+        }
         switches.sort_by_key(|(at_ns, ..)| *at_ns);
+        self.newest_ns = switches.last().map_or(self.newest_ns, |(at_ns, ..)| *at_ns);
         let switches = without_short(switches, self.pace.limit_ns());
         self.pace.came(switches.len() as u64);
         self.pace.adapt(super::now_ns());
@@ -93,6 +100,19 @@ impl Watch {
         wakes.for_each(|waking| self.waking(&waking));
         if self.woken_at.is_none() {
             self.watch_size(super::now_ns());
+        }
+    }
+
+    /// A ring was full before the records that came now: what a thread was in then is believed only of a wait that
+    /// somebody looked at.
+    fn doubt_most(&mut self, at_ns: u64) {
+        for tid in self.threads.tids() {
+            let known = self.threads.at(tid);
+            if known.blocked.is_some_and(|blocked| blocked.looked) {
+                continue;
+            }
+            (known.blocked, known.running_since_ns) = (None, None);
+            self.tell(at_ns, tid, What::Unsure);
         }
     }
 
@@ -170,6 +190,7 @@ impl Watch {
         let known = self.threads.at(tid);
         known.waited_since_ns = known.blocked.take().map_or(at_ns, |b| b.since_ns);
         known.came_ns = at_ns;
+        known.told_ns = at_ns;
         known.running_since_ns = Some(at_ns);
         known.switched = true;
         self.tell(at_ns, tid, What::In { after: 0 });
@@ -179,6 +200,7 @@ impl Watch {
         let known = self.threads.at(tid);
         known.running_since_ns = None;
         known.off_since_ns = at_ns;
+        known.told_ns = at_ns;
         known.switched = true;
         if preempted {
             self.tell(at_ns, tid, What::Preempted);
@@ -204,8 +226,11 @@ impl Watch {
         if waited_ns < WORTH_NS {
             return None;
         }
+        // The longer the wait, the longer may the way from waking to running have been.
+        let since_waking = WAKE_NS.max((waited_ns / WAKING_PART).min(WAKE_MOST_NS));
         let came = |known: &super::Known| {
-            let on_cpu = known.running_since_ns.is_some() || known.off_since_ns + WAKE_NS >= at_ns;
+            let left_late = known.off_since_ns + since_waking >= at_ns;
+            let on_cpu = known.running_since_ns.is_some() || left_late;
             let own = known
                 .came_ns
                 .saturating_sub(known.waited_since_ns.max(since_ns));

@@ -1,10 +1,11 @@
 //! The threads of the subject: their names, what each is in now, whom they belong to.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::io;
 
 use super::super::ring::Registers;
 use super::super::waits::Call;
+use crate::observe::switches::Table;
 use crate::observe::switches::event::{Tid, Wait};
 
 #[derive(Debug, Clone, Default)]
@@ -29,6 +30,13 @@ pub struct Known {
     pub run_delay_ns: Option<u64>,
     pub switched: bool,
     pub last_look_ns: u64,
+    /// The time of the newest record of it, and when what it said was last held against /proc.
+    pub told_ns: u64,
+    pub checked_ns: u64,
+    /// Its newest record's time, when /proc said that it waits although that record did not.
+    pub found_waiting: Option<u64>,
+    /// A runtime put it to sleep: nobody's wait.
+    pub parked: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -43,11 +51,11 @@ pub struct Blocked {
 
 pub struct Threads {
     pid: u32,
-    known: HashMap<u32, Known>,
+    known: Table<u32, Known>,
     refused: HashSet<u32>,
     /// In a process that lives in a namespace of pids of its own: by the number that a thread has
     /// there, and that its locks name, the number it has here.
-    inside: Option<HashMap<u64, u32>>,
+    inside: Option<Table<u64, u32>>,
 }
 
 /// Threads remembered after their end; a process that starts one per request has many.
@@ -57,11 +65,11 @@ impl Threads {
     pub fn new(pid: u32) -> Threads {
         Threads {
             pid,
-            known: HashMap::new(),
+            known: Table::default(),
             refused: HashSet::new(),
             inside: inner_number(pid, pid)
                 .filter(|inner| *inner != u64::from(pid))
-                .map(|_| HashMap::new()),
+                .map(|_| Table::default()),
         }
     }
 
