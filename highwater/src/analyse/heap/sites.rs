@@ -21,6 +21,9 @@ const TURNING_ERRORS: f64 = 3.0;
 /// Age from which a block may be said to stay.
 const STAYS_S: f64 = 5.0;
 
+/// Age of a site's median byte, of the time observed, above which most of it came at the start: evenly makes a half.
+const GOES_ON_AGE_MAX: f64 = 0.8;
+
 /// Outstanding bytes of one stack at one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outstanding {
@@ -131,6 +134,11 @@ impl SiteGrowth {
     /// More is live than before, by however few samples, and nothing, or too little, of it was freed.
     pub fn stays(&self) -> bool {
         self.grown_bytes > 0.0 && !self.turns_over() && self.ages.median_s > STAYS_S
+    }
+
+    /// What is live came over the whole time and not at its start.
+    pub fn goes_on(&self, observed_s: f64) -> bool {
+        self.ages.median_s < GOES_ON_AGE_MAX * observed_s
     }
 
     /// Share of what was allocated here that has been freed again.

@@ -30,8 +30,10 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         (Group::Files, case.part(Part::FileMaps)),
         (Group::Shared, case.part(Part::SharedMemory)),
     ];
-    let growing = groups.into_iter().filter(|(group, growth)| {
-        case.grows(growth) && (*group != Group::Retained || case.retains(growth))
+    let growing = groups.into_iter().filter(|(group, growth)| match group {
+        Group::Live => case.grows(growth) || case.fills(growth),
+        Group::Retained => case.grows(growth) && case.retains(growth),
+        _ => case.grows(growth),
     });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
     Some(match group {

@@ -26,8 +26,6 @@ const SLOW_BYTES_MIN: f64 = 65_536.0;
 const SLOW_ASKED_MIN: usize = 8;
 const SLOW_ASKED_FEW: usize = 3;
 const SLOW_LOST_SHARE: f64 = 0.9;
-/// Age of a site's median byte, of the time observed: a loss that went on evenly has half of it.
-const SLOW_AGE_MAX: f64 = 0.8;
 
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
@@ -106,7 +104,7 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
         };
         growth.stays()
             && growth.grown_bytes > SLOW_BYTES_MIN
-            && growth.ages.median_s < SLOW_AGE_MAX * case.observed_s
+            && growth.goes_on(case.observed_s)
             && asked >= enough
             && lost as f64 >= SLOW_LOST_SHARE * asked as f64
     };

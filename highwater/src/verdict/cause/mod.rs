@@ -2,7 +2,8 @@
 //!
 //! The rule, in prose. A part of the account counts as growing when it rose between the first and
 //! the last quarter of the window by more than 256 KiB, 1 % of RSS and six times its own scatter,
-//! and still rises. The part that grew most decides:
+//! and still rises; the live heap also by less than 1 % where one site only adds, evenly. The part that grew
+//! most decides:
 //!
 //! | grows | cause |
 //! |---|---|
@@ -188,6 +189,14 @@ impl Case {
     pub fn grows(&self, growth: &Growth) -> bool {
         let least = GROWN_BYTES_MIN.max(GROWN_SHARE * self.account.rss_bytes);
         growth.still && growth.bytes > least.max(GROWN_NOISES * growth.noise)
+    }
+
+    /// Whether the live heap grows though that is little of RSS: a large process, and a site that only adds, evenly.
+    fn fills(&self, growth: &Growth) -> bool {
+        let least = GROWN_BYTES_MIN.max(GROWN_NOISES * growth.noise);
+        let site = self.sites.first().filter(|site| site.share_of_growth > 0.0);
+        let adds = |site: &Site| site.growth.goes_on(self.observed_s) && site.growth.stays();
+        growth.still && growth.bytes > least && site.is_some_and(adds)
     }
 
     /// Free heap: allocator-held and fragmentation together.
