@@ -1,3 +1,5 @@
+//! Lost switches, and where in a history a time lies.
+
 use super::*;
 
 fn event(at_ns: u64, what: What) -> Event {

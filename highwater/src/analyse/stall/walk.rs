@@ -139,9 +139,13 @@ impl Walker<'_> {
     fn blame(&mut self, mut tid: Tid, object: u64, start_ns: u64, mut t_ns: u64) {
         let depth = self.hops.len();
         let mut waiters = Vec::new();
+        let mut found: Option<(Tid, usize)> = None;
         while t_ns > start_ns {
             self.steps += 1;
-            let Some(segment) = self.lines.before(tid, t_ns) else {
+            let near = found.filter(|(of, _)| *of == tid).map(|(_, at)| at);
+            let before = self.lines.before_at(tid, t_ns, near);
+            found = before.map(|(_, at)| (tid, at));
+            let Some((segment, _)) = before else {
                 self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
                 break;
             };
