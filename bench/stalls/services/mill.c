@@ -6,13 +6,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-enum { CONNECTIONS = 64, WAITING = 1024 };
+enum { CONNECTIONS = 64, WAITING = 1024, LONGEST_US = 20000 };
 static int fixed;
 static const char *kind, *folder;
 static long hold_ms = 60, every_ms = 600, crew = 6, clients = 12, gap_us = 6000;
@@ -21,6 +22,8 @@ static pthread_cond_t queue_filled = PTHREAD_COND_INITIALIZER;
 static struct item { int fd; uint64_t came_ns; } items[WAITING];
 static unsigned first_item, next_item;
 static int asks[2], replies[2], log_fd = -1;
+/* Requests by the microseconds from their coming to their answer. */
+static atomic_long took_us[LONGEST_US + 1];
 
 /* The arena that all requests allocate from. */
 static char *arena;
@@ -195,6 +198,8 @@ static void *worker(void *arg) {
         char c = 1;
         if (write(item.fd, &c, 1) < 0 && errno == EPIPE) exit(0);
         told((int)(intptr_t)arg, item.came_ns, 3000000);
+        uint64_t us = (now_ns() - item.came_ns) / 1000;
+        atomic_fetch_add(&took_us[us < LONGEST_US ? us : LONGEST_US], 1);
     }
     return arg;
 }
@@ -289,5 +294,13 @@ int main(int argc, char **argv) {
     pthread_create(&t, NULL, timed, NULL);
     for (long i = 0; i < crew; i++) pthread_create(&t, NULL, worker, (void *)(intptr_t)i);
     front(seconds);
+    long all = 0, so_far = 0, p50 = 0, p99 = 0;
+    for (int us = 0; us <= LONGEST_US; us++) all += took_us[us];
+    for (int us = 0; us <= LONGEST_US; us++) {
+        so_far += took_us[us];
+        if (so_far * 2 < all) p50 = us;
+        if (so_far * 100 < all * 99) p99 = us;
+    }
+    printf("%ld %ld %ld\n", p50, p99, all);
     return 0;
 }

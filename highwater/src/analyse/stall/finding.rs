@@ -368,13 +368,21 @@ fn agrees(stalls: &[&Stall], (start_ns, end_ns): (u64, u64), culprit: Tid) -> bo
     stalls.iter().filter(inside).any(|s| s.leaf.tid == culprit)
 }
 
+/// The part of the time of the one before it that makes a culprit of somebody who did something.
+const DID_SOMETHING: u64 = 5;
+
 fn culprit_of(stalls: &[&Stall]) -> Culprit {
     let leaves = stalls.iter().map(|s| ((s.leaf.tid, s.leaf.kind), s.ns));
     let ranked = ranked(leaves);
     let seen = |(leaf, _): &&((Tid, LeafKind), u64)| leaf.1 != LeafKind::Unseen;
-    let ((tid, kind), _) = ranked
-        .iter()
-        .find(seen)
+    // One that waited for a lock itself, nobody knows whose, is a waiter too: whoever else was seen for a part of
+    // that time did something.
+    let first = ranked.iter().find(seen);
+    let waiter = |leaf: LeafKind| leaf == LeafKind::Wait(WaitKind::Lock);
+    let did = ranked.iter().filter(seen).find(|(leaf, _)| !waiter(leaf.1));
+    let did = did.filter(|(_, ns)| first.is_some_and(|(_, most)| ns * DID_SOMETHING >= *most));
+    let ((tid, kind), _) = did
+        .or(first)
         .or(ranked.first())
         .copied()
         .unwrap_or(((0, LeafKind::Unseen), 0));

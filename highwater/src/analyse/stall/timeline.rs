@@ -133,7 +133,20 @@ impl Timelines {
 
     /// What `tid` was in just before `t_ns`; the segment may end later than that.
     pub fn before(&self, tid: Tid, t_ns: u64) -> Option<Segment> {
-        self.threads.get(&tid)?.before(t_ns, self.newest_ns)
+        Some(self.before_at(tid, t_ns, None)?.0)
+    }
+
+    /// As [`Timelines::before`], and where that segment stands; `at`: where the one after it was found.
+    pub fn before_at(&self, tid: Tid, t_ns: u64, at: Option<usize>) -> Option<(Segment, usize)> {
+        let thread = self.threads.get(&tid)?;
+        let next = at.and_then(|at| Some((*thread.done.get(at.checked_sub(1)?)?, at - 1)));
+        if let Some((segment, _)) = next
+            && segment.start_ns < t_ns
+            && segment.end_ns >= t_ns
+        {
+            return next;
+        }
+        thread.before(t_ns, self.newest_ns)
     }
 
     /// The last time before `t_ns` that a thread let the lock go to one that waited for it.
@@ -205,19 +218,20 @@ impl Thread {
         stacks.into_iter().find(|stack| *stack != 0).unwrap_or(0)
     }
 
-    fn before(&self, t_ns: u64, newest_ns: u64) -> Option<Segment> {
+    fn before(&self, t_ns: u64, newest_ns: u64) -> Option<(Segment, usize)> {
         if let Some((since, state)) = self.now
             && since < t_ns
         {
-            return Some(Segment {
+            let segment = Segment {
                 start_ns: since,
                 end_ns: newest_ns.max(t_ns),
                 state,
-            });
+            };
+            return Some((segment, self.done.len()));
         }
-        let after = last_before(&self.done, t_ns);
-        let segment = *self.done.get(after.checked_sub(1)?)?;
-        (segment.end_ns >= t_ns).then_some(segment)
+        let at = last_before(&self.done, t_ns).checked_sub(1)?;
+        let segment = *self.done.get(at)?;
+        (segment.end_ns >= t_ns).then_some((segment, at))
     }
 
     /// The number of segments added.

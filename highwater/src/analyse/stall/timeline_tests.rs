@@ -1,4 +1,4 @@
-//! Records of switches in, stretches of threads out.
+//! Lost switches, and where in a history a time lies.
 
 use super::*;
 

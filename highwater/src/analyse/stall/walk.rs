@@ -139,9 +139,13 @@ impl Walker<'_> {
     fn blame(&mut self, mut tid: Tid, object: u64, start_ns: u64, mut t_ns: u64) {
         let depth = self.hops.len();
         let mut waiters = Vec::new();
+        let mut found: Option<(Tid, usize)> = None;
         while t_ns > start_ns {
             self.steps += 1;
-            let Some(segment) = self.lines.before(tid, t_ns) else {
+            let near = found.filter(|(of, _)| *of == tid).map(|(_, at)| at);
+            let before = self.lines.before_at(tid, t_ns, near);
+            found = before.map(|(_, at)| (tid, at));
+            let Some((segment, _)) = before else {
                 self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
                 break;
             };
@@ -198,8 +202,11 @@ impl Walker<'_> {
     }
 
     fn leaf(&mut self, tid: Tid, kind: LeafKind, wait: Option<&Wait>, start_ns: u64, end_ns: u64) {
-        // A guess at a thread of which nothing is known either is none.
-        let nothing = matches!(kind, LeafKind::Wait(WaitKind::Unknown | WaitKind::Other));
+        // A guess at a thread of which nothing is known either, or that idled, is none.
+        let nothing = matches!(
+            kind,
+            LeafKind::Wait(WaitKind::Unknown | WaitKind::Other | WaitKind::Inbound)
+        );
         let kind = match self.inferred && nothing {
             true => LeafKind::Unseen,
             false => kind,

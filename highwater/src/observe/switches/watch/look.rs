@@ -162,9 +162,7 @@ impl Watch {
     }
 
     fn read_call(&mut self, tid: u32) -> Option<(Wait, Registers)> {
-        let path = format!("/proc/{}/task/{tid}/syscall", self.pid);
-        let line = std::fs::read_to_string(path).ok()?;
-        let (call, sp, pc) = parse_syscall(&line)?;
+        let (call, sp, pc) = self.files.read(tid, "syscall", parse_syscall)?;
         let wait = Wait {
             place: place_of(pc, sp),
             ..self.waits.of_call(&call, &mut self.places)
@@ -215,7 +213,6 @@ impl Watch {
 
     /// The kernel's own count of time spent runnable without a CPU, for threads that switched.
     fn read_run_delays(&mut self, now: u64) {
-        let pid = self.pid;
         for tid in self.threads.tids() {
             let Some(known) = self.threads.get(tid) else {
                 continue;
@@ -223,9 +220,10 @@ impl Watch {
             if !std::mem::take(&mut known.switched) {
                 continue;
             }
-            let path = format!("/proc/{pid}/task/{tid}/schedstat");
-            let text = std::fs::read_to_string(path).unwrap_or_default();
-            let Some(delay) = parse_run_delay(&text) else {
+            let Some(delay) = self.files.read(tid, "schedstat", parse_run_delay) else {
+                continue;
+            };
+            let Some(known) = self.threads.get(tid) else {
                 continue;
             };
             let before = known.run_delay_ns.replace(delay);

@@ -1,5 +1,6 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
+mod files;
 mod holder;
 mod look;
 mod root;
@@ -27,6 +28,7 @@ use super::waits::Waits;
 use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
+use self::files::Files;
 pub use self::threads::Known;
 use self::threads::Threads;
 
@@ -96,6 +98,7 @@ pub struct Watch {
     records: Vec<Record>,
     probes: Vec<Probe>,
     calls: Calls,
+    files: Files,
     /// Who had a CPU before one of ours, by process and name.
     programs: Table<(u32, [u8; 16]), TextId>,
     /// By the stacks of a waiter and of a holder, the function that took the lock.
@@ -191,6 +194,7 @@ impl Watch {
             records: Vec::new(),
             probes: Vec::new(),
             calls: Calls::of(pid),
+            files: Files::of(pid),
             programs: Table::default(),
             holders: Table::default(),
         };
@@ -391,6 +395,7 @@ impl Watch {
             if let Some(events) = &mut self.samples {
                 events.forget(tid);
             }
+            self.files.forget(tid);
             self.tell(now_ns(), tid, What::Exited);
         }
         if self.threads.len() != before || std::mem::take(&mut self.stale) {

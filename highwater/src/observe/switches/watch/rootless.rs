@@ -119,8 +119,7 @@ impl Watch {
     /// Without privileges nobody sees what a thread does inside the kernel. But when the process gets smaller by
     /// much while one of its threads runs and is never seen in its own code, that is what the thread does.
     fn watch_size(&mut self, now: u64) {
-        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.pid));
-        let Some(pages) = parse_resident(&text.unwrap_or_default()) else {
+        let Some(pages) = self.files.read(self.pid, "statm", parse_resident) else {
             return;
         };
         let (before, since_ns) = std::mem::replace(&mut self.size, (pages, now));
