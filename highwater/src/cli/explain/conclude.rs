@@ -100,6 +100,11 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     for site in &mut sites {
         site.lost = lost(site, &tracked.lost, &growths);
     }
+    // Where no site's growth is certain, what was lost comes first.
+    if sites.iter().all(|site| site.share_of_growth == 0.0) {
+        let is_lost = |site: &Site| site.lost.is_some_and(|(lost, asked)| 2 * lost > asked);
+        sites.sort_by_key(|site| !(site.growth.stays() && is_lost(site)));
+    }
     let probe = tracked.look.probe.as_ref();
     let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
     let mapping_growths = history.mapping_sites(window);

@@ -31,7 +31,7 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         (Group::Shared, case.part(Part::SharedMemory)),
     ];
     let growing = groups.into_iter().filter(|(group, growth)| match group {
-        Group::Live => case.grows(growth) || case.fills(growth),
+        Group::Live => (case.grows(growth) || case.fills(growth)) && !case.fell(growth),
         Group::Retained => case.grows(growth) && case.retains(growth),
         _ => case.grows(growth),
     });

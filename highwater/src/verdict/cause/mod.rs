@@ -199,6 +199,11 @@ impl Case {
         growth.still && growth.bytes > least && site.is_some_and(adds)
     }
 
+    /// Whether the live heap is below where it began by now: a tooth of a slow saw, and no growth.
+    fn fell(&self, growth: &Growth) -> bool {
+        self.account.live < growth.level - growth.bytes
+    }
+
     /// Free heap: allocator-held and fragmentation together.
     pub fn retained(&self) -> Growth {
         let (held, torn) = (
