@@ -32,6 +32,7 @@ test: subjects page-tests
 tests: go-tests
 	$(CARGO) test --workspace --locked --no-fail-fast
 	$(CARGO) test -p highwater-alloc --features meter --locked --no-fail-fast
+	$(CARGO) test -p highwater-alloc --features jemalloc,meter --locked --no-fail-fast
 	subjects/relay/build test --summary all
 
 # What drives the browser; without npm the page's tests skip and say so.

@@ -21,7 +21,7 @@ pub enum Told {
     Days(f64, f64),
 }
 
-type Maker = fn(&mut Dice, &[f64], f64) -> Answer;
+pub type Maker = fn(&mut Dice, &[f64], f64) -> Answer;
 
 pub const FAMILIES: &[(&str, Told, Maker)] = &[
     ("sparse leak", Told::Sparse, leak),
@@ -48,17 +48,24 @@ pub const FAMILIES: &[(&str, Told, Maker)] = &[
 ];
 
 pub struct Answer {
-    values: Vec<f64>,
-    accept: Vec<Label>,
-    cyclic: bool,
-    slope: Option<f64>,
-    restarts: Vec<usize>,
-    growth: Curve,
+    pub values: Vec<f64>,
+    pub accept: Vec<Label>,
+    pub cyclic: bool,
+    pub slope: Option<f64>,
+    pub restarts: Vec<usize>,
+    pub growth: Curve,
 }
 
 pub fn make(index: usize, seed: u64) -> Case {
-    let (family, told, maker) = FAMILIES[index % FAMILIES.len()];
-    let mut dice = Dice::new(seed ^ 0x7b1d_44c3_90e5_a6f1);
+    make_of(
+        FAMILIES[index % FAMILIES.len()],
+        seed ^ 0x7b1d_44c3_90e5_a6f1,
+    )
+}
+
+/// One case of a family, from the seed of its dice.
+pub fn make_of((family, told, maker): (&'static str, Told, Maker), seed: u64) -> Case {
+    let mut dice = Dice::new(seed);
     let count = match told {
         Told::Sparse => 40,
         Told::Dense => 20_000,
@@ -105,7 +112,7 @@ pub fn make(index: usize, seed: u64) -> Case {
 }
 
 /// A trend in levels under noise of deviation `share` that keeps `keep` of itself over a hundredth of the window.
-fn on_trend(
+pub fn on_trend(
     dice: &mut Dice,
     x: &[f64],
     (share, keep): (f64, f64),
@@ -137,7 +144,7 @@ fn on_trend(
 }
 
 /// Deviation and memory of a noise, and a rise that stands out of it.
-fn rising(dice: &mut Dice) -> ((f64, f64), f64) {
+pub fn rising(dice: &mut Dice) -> ((f64, f64), f64) {
     let share = dice.log_between(0.001, 0.015);
     let by = dice.log_between((12.0 * share).max(0.12), 2.0);
     ((share, dice.pick(&[1e-9, 0.2, 0.6])), by)
@@ -159,7 +166,7 @@ fn drift(dice: &mut Dice, x: &[f64], _: f64) -> Answer {
 }
 
 /// A saw over `x`: teeth of `(length, height)` drawn one by one, on a floor that rises by `by`.
-fn saw(
+pub fn saw(
     dice: &mut Dice,
     x: &[f64],
     by: f64,

@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod arms;
@@ -11,6 +11,7 @@ mod exam;
 mod families;
 mod fresh;
 mod heldout;
+mod later;
 mod naive;
 mod score;
 mod stops;
@@ -109,6 +110,12 @@ fn sets() -> Vec<Set> {
             exam::FAMILIES.len(),
             |i| exam::FAMILIES[i].0,
             exam::make,
+        ),
+        (
+            "later",
+            later::FAMILIES.len(),
+            |i| later::FAMILIES[i].0,
+            later::make,
         ),
     ]
 }

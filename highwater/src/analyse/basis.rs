@@ -46,28 +46,51 @@ pub enum Basis {
 impl Basis {
     /// Value at `x`.
     pub fn at(self, x: f64) -> f64 {
+        let (zero, unit) = self.frame();
+        (self.plain(x) - zero) / unit
+    }
+
+    /// Values at every `x`. What does not depend on it is worked out once: an exponential costs more than
+    /// the rest of a cell.
+    pub fn over(self, x: &[f64]) -> impl Iterator<Item = f64> {
+        let (zero, unit) = self.frame();
+        x.iter().map(move |x| (self.plain(*x) - zero) / unit)
+    }
+
+    /// The curve before it is shifted to 0 at 0 and scaled to 1 at 1.
+    fn plain(self, x: f64) -> f64 {
         match self {
             Basis::Power(p) => x.max(0.0).powf(p),
-            Basis::Log(t0) => (x.max(0.0) / t0).ln_1p() / (1.0 / t0).ln_1p(),
-            Basis::Fill { tau } => (-x / tau).exp_m1() / (-1.0 / tau).exp_m1(),
-            Basis::LateFill { from, tau } => {
-                (-(x - from).max(0.0) / tau).exp_m1() / (-(1.0 - from) / tau).exp_m1()
-            }
+            Basis::Log(t0) => (x.max(0.0) / t0).ln_1p(),
+            Basis::Fill { tau } => (-x / tau).exp_m1(),
+            Basis::LateFill { from, tau } => (-(x - from).max(0.0) / tau).exp_m1(),
             Basis::Saturation { half } => x * (1.0 + half) / (x + half),
-            Basis::Runaway(rate) => (rate * x).exp_m1() / rate.exp_m1(),
-            Basis::Hinge(from) => (x - from).max(0.0) / (1.0 - from),
-            Basis::Ramp(to) => x.min(to) / to,
-            Basis::Logistic { mid, width } => {
-                let s = |x: f64| 1.0 / (1.0 + (-(x - mid) / width).exp());
-                (s(x) - s(0.0)) / (s(1.0) - s(0.0))
-            }
+            Basis::Runaway(rate) => (rate * x).exp_m1(),
+            Basis::Hinge(from) => (x - from).max(0.0),
+            Basis::Ramp(to) => x.min(to),
+            Basis::Logistic { mid, width } => logistic(x, mid, width),
             Basis::Step(at) => f64::from(u8::from(x >= at)),
-            Basis::Ladder { from, gap } => {
-                let rungs = |x: f64| ((x - from) / gap + 1.0).floor().max(0.0);
-                rungs(x) / rungs(1.0).max(1.0)
-            }
+            Basis::Ladder { from, gap } => rungs(x, from, gap),
             Basis::Sine(omega) => (omega * x).sin(),
             Basis::Cosine(omega) => (omega * x).cos(),
+        }
+    }
+
+    /// Value of the plain curve at 0 where it is not 0, and what makes it 1 at 1.
+    fn frame(self) -> (f64, f64) {
+        match self {
+            Basis::Log(t0) => (0.0, (1.0 / t0).ln_1p()),
+            Basis::Fill { tau } => (0.0, (-1.0 / tau).exp_m1()),
+            Basis::LateFill { from, tau } => (0.0, (-(1.0 - from) / tau).exp_m1()),
+            Basis::Runaway(rate) => (0.0, rate.exp_m1()),
+            Basis::Hinge(from) => (0.0, 1.0 - from),
+            Basis::Ramp(to) => (0.0, to),
+            Basis::Logistic { mid, width } => {
+                let zero = logistic(0.0, mid, width);
+                (zero, logistic(1.0, mid, width) - zero)
+            }
+            Basis::Ladder { from, gap } => (0.0, rungs(1.0, from, gap).max(1.0)),
+            _ => (0.0, 1.0),
         }
     }
 
@@ -79,8 +102,8 @@ impl Basis {
             Basis::Fill { tau } => -1.0 / (-1.0 / tau).exp_m1(),
             Basis::LateFill { from, tau } => -1.0 / (-(1.0 - from) / tau).exp_m1(),
             Basis::Logistic { mid, width } => {
-                let s = |x: f64| 1.0 / (1.0 + (-(x - mid) / width).exp());
-                (1.0 - s(0.0)) / (s(1.0) - s(0.0))
+                let zero = logistic(0.0, mid, width);
+                (1.0 - zero) / (logistic(1.0, mid, width) - zero)
             }
             Basis::Ramp(_) | Basis::Step(_) => 1.0,
             _ => 0.0,
@@ -91,10 +114,7 @@ impl Basis {
     /// ladder stands still most of the time.
     pub fn pace(self) -> Option<f64> {
         match self {
-            Basis::Ladder { from, gap } => {
-                let rungs = ((1.0 - from) / gap + 1.0).floor().max(1.0);
-                Some(1.0 / (gap * rungs))
-            }
+            Basis::Ladder { from, gap } => Some(1.0 / (gap * rungs(1.0, from, gap).max(1.0))),
             _ => None,
         }
     }
@@ -110,4 +130,13 @@ impl Basis {
                 | Basis::Ladder { .. }
         )
     }
+}
+
+fn logistic(x: f64, mid: f64, width: f64) -> f64 {
+    1.0 / (1.0 + (-(x - mid) / width).exp())
+}
+
+/// Rungs of a ladder up to `x`.
+fn rungs(x: f64, from: f64, gap: f64) -> f64 {
+    ((x - from) / gap + 1.0).floor().max(0.0)
 }

@@ -1,18 +1,9 @@
-//! Every candidate shape against every hypothesis on the noise, by exact least squares on whitened
-//! columns, weighed by marginal likelihood (coefficients have a normal prior as wide as the
-//! range of the data, the variance is integrated out). One pass costs about a millisecond.
-//!
-//! The nuisance columns (the intercept, harmonics of a load cycle) are projected out first, so that a
-//! shape of two columns is a two-by-two system (Frisch and Waugh).
+//! What is fitted, and what came of it: the window, the candidates that carry weight, their evidence.
 
 use statrs::function::gamma::ln_gamma;
 
-use super::finer::finer;
-use super::ladder::ladders;
-use super::noise::{Noise, hypotheses};
-use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
-use super::solve::{Matrix, Prepared, Solved};
-use super::staircase::staircases;
+use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family};
+use super::solve::{Prepared, Solved};
 
 /// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
 #[derive(Debug, Clone, Default)]
@@ -48,12 +39,15 @@ pub struct Candidate {
     /// Its columns.
     pub parts: [Option<Basis>; COLUMNS_MAX],
     pub prior_ln: f64,
+    /// Which of [`hypotheses`](super::noise::hypotheses).
     pub noise: usize,
     /// Log of prior times marginal likelihood.
     pub ln_weight: f64,
     pub df: f64,
     pub growth: Guess,
     pub rise: Guess,
+    /// Of a step and a fill, the rise of the fill.
+    pub bend: Option<Guess>,
     pub slope: Guess,
     pub slope_fifth: Guess,
     pub end: Guess,
@@ -79,7 +73,7 @@ const ALIKE: f64 = 0.2;
 const JUST: f64 = 0.03;
 
 impl Candidate {
-    /// Three steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
+    /// Two steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
     /// cannot be seen.
     pub fn may_climb_on(&self) -> bool {
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
@@ -88,7 +82,7 @@ impl Candidate {
         let highest = self.steps.iter().map(|s| s.1).fold(0.0, f64::max);
         let up = self.steps.iter().all(|s| s.1 > ALIKE * highest);
         let gap = (last.0 - first.0) / (self.steps.len() as f64 - 1.0).max(1.0);
-        self.family == Family::Steps && self.steps.len() > 2 && up && 1.0 - last.0 < NOT_LATE * gap
+        self.family == Family::Steps && self.steps.len() > 1 && up && 1.0 - last.0 < NOT_LATE * gap
     }
 
     /// Share of the window since what rises without bound began to.
@@ -98,6 +92,11 @@ impl Candidate {
             _ => 0.0,
         };
         1.0 - self.parts.iter().flatten().map(began).fold(0.0, f64::max)
+    }
+
+    /// A straight rise that is said to have ended in the last moments.
+    pub fn stood_still_late(&self) -> bool {
+        matches!(self.parts, [Some(Basis::Ramp(_)), None, None])
     }
 
     /// One step, at the very end.
@@ -116,139 +115,10 @@ pub struct Fit {
 
 /// Candidates this far (in log weight) below the best are forgotten.
 pub(super) const FORGET_LN: f64 = 26.0;
-/// Below this only the best of a family is kept: its neighbours may do better.
-const MATTERS_LN: f64 = 11.0;
-
-/// Fits all `shapes`. Empty when there are fewer bins than the largest candidate needs.
-///
-/// Hypotheses on the noise that a sparse choice of shapes already refutes are not carried on, and the
-/// best of each family gets neighbours.
-pub fn fit(window: &Window, shapes: &Shapes) -> Fit {
-    let all = hypotheses();
-    let sketch = fit_under(window, &shapes.sparse(), &all);
-    let near: Vec<Noise> = all
-        .iter()
-        .enumerate()
-        .filter(|(i, noise)| {
-            let plain = noise.phi < PLAIN_PHI && noise.white != 0.5;
-            plain || sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN
-        })
-        .map(|(_, noise)| *noise)
-        .collect();
-    let mut whole = fit_under(window, shapes, &near);
-    let rungs = ladders(&whole, window);
-    if !rungs.shapes.is_empty() {
-        whole.join(fit_under(window, &rungs, &near));
-    }
-    for _ in 0..FINER_ROUNDS {
-        let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
-        let closest: Vec<usize> = (0..near.len()).filter(close).collect();
-        let noises: Vec<Noise> = closest.iter().map(|i| near[*i]).collect();
-        let mut second = fit_under(window, &finer(&whole), &noises);
-        for c in &mut second.candidates {
-            c.noise = closest[c.noise];
-        }
-        let before = whole.ln_evidence;
-        whole.join(second);
-        if whole.ln_evidence - before < FINER_GAIN_LN {
-            break;
-        }
-    }
-    whole
-}
-
-/// All `shapes` under the simplest hypotheses on the noise, for a handful of points.
-pub fn fit_few(window: &Window, shapes: &Shapes) -> Fit {
-    let simple: Vec<Noise> = hypotheses()
-        .into_iter()
-        .filter(|n| n.phi < 0.7 && n.white != 0.5)
-        .collect();
-    fit_under(window, shapes, &simple)
-}
-
-/// A round of neighbours that brings less than this is the last: the noise hides the grid.
-const FINER_GAIN_LN: f64 = 1.0;
-/// How often the best of each family gets neighbours.
-const FINER_ROUNDS: usize = 2;
-
-/// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
-pub fn sketch(window: &Window, shapes: &Shapes) -> Fit {
-    fit_under(window, &shapes.sparse(), &hypotheses())
-}
-
-/// A noise this far (in log weight) below the best after the sparse look is refuted; the sparse shapes
-/// may miss the right one by a few units.
-const REFUTED_LN: f64 = 8.0;
-/// Noise with less memory than this is never refuted by the sparse look: a misfit of the sparse shapes
-/// looks like memory.
-const PLAIN_PHI: f64 = 0.7;
-/// The same after the full look.
-const DECIDED_LN: f64 = 5.0;
-
-/// All `shapes` under the given hypotheses on the noise.
-pub fn fit_under(window: &Window, shapes: &Shapes, noises: &[Noise]) -> Fit {
-    let n = window.y.len();
-    let mut fit = Fit {
-        candidates: Vec::new(),
-        ln_evidence: f64::NEG_INFINITY,
-    };
-    if n < 4 + window.nuisance.len() || shapes.shapes.is_empty() {
-        return fit;
-    }
-    let raw = Matrix::of(window, shapes);
-    // Most shapes carry no weight under any noise: what they mean is worked out only when needed.
-    let mut contrasts: Vec<Option<Contrasts>> = vec![None; shapes.shapes.len()];
-    let mut best = [f64::NEG_INFINITY; FAMILIES];
-    let norms = Norms::new(n, window);
-    let mut ready = Prepared::default();
-    for (index, noise) in noises.iter().enumerate() {
-        if !ready.prepare(window, &raw, noise) {
-            continue;
-        }
-        let base = noise.prior_ln - 0.5 * ready.logdet;
-        for (i, shape) in shapes.shapes.iter().enumerate() {
-            let columns = &shape.columns[..shape.width];
-            let Some(solved) = ready.solve(columns) else {
-                continue;
-            };
-            let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else {
-                continue;
-            };
-            let ln_weight = base + shape.prior_ln + ln_ml;
-            let behind = fit.ln_evidence - ln_weight;
-            let leads = ln_weight > best[shape.family as usize];
-            if behind > FORGET_LN || (behind > MATTERS_LN && !leads) {
-                continue;
-            }
-            fit.ln_evidence = fit.ln_evidence.max(ln_weight);
-            best[shape.family as usize] = best[shape.family as usize].max(ln_weight);
-            let c = contrasts[i].get_or_insert_with(|| shapes.contrasts(shape, window.now));
-            fit.candidates.push(Candidate {
-                family: shape.family,
-                bounded: shape.bounded,
-                parts: shapes.parts(shape),
-                prior_ln: shape.prior_ln,
-                noise: index,
-                ln_weight,
-                df,
-                growth: solved.guess(&c.growth, sigma2),
-                rise: solved.guess(&c.rise, sigma2),
-                slope: solved.guess(&c.slope, sigma2),
-                slope_fifth: solved.guess(&c.slope_fifth, sigma2),
-                end: solved.level(&ready, columns, &c.end, sigma2),
-                limit: c.limit.map(|l| solved.level(&ready, columns, &l, sigma2)),
-                steps: steps_of(shapes, shape, &solved.beta),
-            });
-        }
-        staircases(&mut fit, &ready, &norms, shapes, (index, base));
-    }
-    fit.settle();
-    fit
-}
 
 impl Fit {
     /// Drops what does not matter and sums the evidence.
-    fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         let best = self
             .candidates
             .iter()
@@ -267,13 +137,22 @@ impl Fit {
         };
     }
 
+    /// Forgets what has fallen behind before the list would grow: it is moved as a whole when it does.
+    pub(super) fn make_room(&mut self) {
+        if self.candidates.len() == self.candidates.capacity() {
+            let bar = self.ln_evidence - FORGET_LN;
+            self.candidates.retain(|c| c.ln_weight >= bar);
+            self.candidates.reserve(self.candidates.len().max(64));
+        }
+    }
+
     /// Adds the candidates of another fit of the same bins.
     pub fn join(&mut self, other: Fit) {
         self.candidates.extend(other.candidates);
         self.settle();
     }
 
-    fn best_of_noise(&self, noise: usize) -> f64 {
+    pub(super) fn best_of_noise(&self, noise: usize) -> f64 {
         let of = self.candidates.iter().filter(|c| c.noise == noise);
         of.map(|c| c.ln_weight).fold(f64::NEG_INFINITY, f64::max)
     }
@@ -284,13 +163,6 @@ impl Fit {
             .iter()
             .map(|c| (c.ln_weight - self.ln_evidence).exp())
             .collect()
-    }
-}
-
-fn steps_of(shapes: &Shapes, shape: &Shape, beta: &[f64; COLUMNS_MAX]) -> Vec<(f64, f64)> {
-    match shapes.columns.get(shape.columns[0]) {
-        Some(Basis::Step(at)) if shape.bounded == Bounded::Step => vec![(*at, beta[0])],
-        _ => Vec::new(),
     }
 }
 
@@ -326,90 +198,5 @@ impl Norms {
         let ln_ml = self.ln_gamma[free] - 0.5 * df * (rss / 2.0).ln() - 0.5 * solved.logdet
             + width * (0.5 * std::f64::consts::TAU.ln() - self.width_ln);
         Some((ln_ml, rss / df, df))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::analyse::shapes::shapes;
-
-    fn window(y: Vec<f64>) -> Window {
-        let n = y.len();
-        Window {
-            x: (0..n).map(|i| i as f64 / (n - 1) as f64).collect(),
-            gap: vec![1.0; n],
-            thin: vec![1.0; n],
-            nuisance: Vec::new(),
-            now: 1.0,
-            floor: 1e-3,
-            reach: 1.0,
-            y,
-        }
-    }
-
-    fn wobble(i: usize) -> f64 {
-        ((i * 7919) % 17) as f64 / 17.0 - 0.5
-    }
-
-    #[test]
-    fn a_line_is_found_with_its_slope_and_level() {
-        let f = fit(
-            &window(
-                (0..40)
-                    .map(|i| 0.3 + i as f64 / 39.0 + 0.02 * wobble(i))
-                    .collect(),
-            ),
-            &shapes(&[], None),
-        );
-        let best = f
-            .candidates
-            .iter()
-            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
-            .unwrap();
-        assert_eq!(best.family, Family::Line);
-        assert!(
-            (best.slope.mean - 1.0).abs() < 0.02 && best.slope.se < 0.02,
-            "{:?}",
-            best.slope
-        );
-        assert!((best.end.mean - 1.3).abs() < 0.02, "{:?}", best.end);
-        assert!((f.weights().iter().sum::<f64>() - 1.0).abs() < 1e-6);
-    }
-
-    #[test]
-    fn a_fill_is_not_a_line_and_its_limit_is_found() {
-        let y = (0..60)
-            .map(|i| 1.0 - (-(i as f64) / 10.0).exp() + 0.02 * wobble(i))
-            .collect();
-        let f = fit(&window(y), &shapes(&[], None));
-        let best = f
-            .candidates
-            .iter()
-            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
-            .unwrap();
-        assert_eq!((best.family, best.bounded), (Family::Fill, Bounded::Fill));
-        let limit = best.limit.unwrap();
-        assert!((limit.mean - 1.0).abs() < 0.02, "{limit:?}");
-    }
-
-    #[test]
-    fn a_nuisance_column_takes_its_part() {
-        let wave: Vec<f64> = (0..60).map(|i| (i as f64 * 0.7).sin()).collect();
-        let mut w = window(
-            (0..60)
-                .map(|i| 0.5 * wave[i] + 0.2 * i as f64 / 59.0)
-                .collect(),
-        );
-        w.nuisance.push(wave);
-        let f = fit(&w, &shapes(&[], None));
-        let best = f
-            .candidates
-            .iter()
-            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
-            .unwrap();
-        assert_eq!(best.family, Family::Line);
-        assert!((best.growth.mean - 0.2).abs() < 1e-3);
-        assert!((best.end.mean - 0.2).abs() < 1e-3, "{:?}", best.end);
     }
 }

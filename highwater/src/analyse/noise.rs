@@ -84,19 +84,16 @@ impl Whitener {
         w
     }
 
-    /// Whitens `width` columns at once; `cells` and `out` are row by row.
-    pub fn apply_rows(&self, cells: &[f64], width: usize, out: &mut [f64]) {
-        if width == 0 {
-            return;
-        }
-        let mut states = vec![0.0; width];
-        let rows = cells.chunks_exact(width).zip(out.chunks_exact_mut(width));
-        for (i, (row, white)) in rows.enumerate() {
-            let (forget, gain, scale) = (self.forget[i], self.gain[i], self.scale[i]);
-            for ((value, white), state) in row.iter().zip(white).zip(&mut states) {
+    /// Whitens `N` columns at once, in place; one row of `rows` is one bin.
+    #[inline(always)]
+    pub fn apply_lanes<const N: usize>(&self, rows: &mut [[f64; N]]) {
+        let mut states = [0.0; N];
+        let steps = self.forget.iter().zip(&self.gain).zip(&self.scale);
+        for (row, ((forget, gain), scale)) in rows.iter_mut().zip(steps) {
+            for (value, state) in row.iter_mut().zip(&mut states) {
                 let ahead = forget * *state;
-                let surprise = value - ahead;
-                *white = surprise * scale;
+                let surprise = *value - ahead;
+                *value = surprise * scale;
                 *state = ahead + gain * surprise;
             }
         }

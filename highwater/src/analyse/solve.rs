@@ -1,36 +1,13 @@
 //! Least squares for many small designs that share their columns: whitened once, freed of the nuisance
 //! once, then every design of at most three columns is a formula over inner products.
 
+use super::columns::Columns;
 use super::fit::{Guess, Window};
 use super::noise::{Noise, Whitener};
-use super::shapes::{COLUMNS_MAX, Shapes};
-
-/// All columns, row by row, so that the filter runs along all of them at once.
-pub struct Matrix {
-    rows: usize,
-    columns: usize,
-    cells: Vec<f64>,
-}
-
-impl Matrix {
-    /// The columns of `shapes` over the bins of the window.
-    pub fn of(window: &Window, shapes: &Shapes) -> Matrix {
-        let (rows, columns) = (window.x.len(), shapes.columns.len());
-        let mut cells = vec![0.0; rows * columns];
-        for (k, basis) in shapes.columns.iter().enumerate() {
-            for (i, x) in window.x.iter().enumerate() {
-                cells[i * columns + k] = basis.at(*x);
-            }
-        }
-        Matrix {
-            rows,
-            columns,
-            cells,
-        }
-    }
-}
+use super::shapes::COLUMNS_MAX;
 
 /// Inner product with four running sums, so that it is not one long chain of additions.
+#[inline(always)]
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
@@ -54,15 +31,24 @@ fn take(from: &mut [f64], q: &[f64], times: f64) {
     }
 }
 
-/// Columns whitened and freed of the nuisance under one hypothesis on the noise.
-#[derive(Default)]
+/// Columns that go through the filter side by side: as many as registers hold.
+const LANES: usize = 8;
+
+/// The readings and the columns, whitened and freed of the nuisance under one hypothesis on the noise.
 pub struct Prepared {
+    whitener: Whitener,
+    /// Orthonormal nuisance columns, the intercept last.
+    q: Vec<Vec<f64>>,
+    /// What turns a projection on the last of them into an intercept.
+    read0: f64,
     pub y: Vec<f64>,
     yy: f64,
     /// The intercept, if nothing else were fitted; and its variance per unit of residual variance.
     pub y0: f64,
     pub var0: f64,
-    pub columns: Vec<Vec<f64>>,
+    /// The columns that were asked for together stand together, and never move; where each is.
+    batches: Vec<Vec<f64>>,
+    stands: Vec<Option<(u32, u32)>>,
     cc: Vec<f64>,
     cy: Vec<f64>,
     /// What each column takes from the intercept.
@@ -71,60 +57,135 @@ pub struct Prepared {
     pub nuisances: usize,
     floor2: f64,
     reach: f64,
-    work: Vec<f64>,
+    work: Vec<[f64; LANES]>,
 }
 
 impl Prepared {
-    /// Prepares for one noise; false when the nuisance columns say the same under it.
-    pub fn prepare(&mut self, window: &Window, raw: &Matrix, noise: &Noise) -> bool {
+    /// Prepares for one noise; `None` when the nuisance columns say the same under it.
+    pub fn new(window: &Window, noise: &Noise) -> Option<Prepared> {
         let whitener = Whitener::new(noise, &window.gap, &window.thin);
-        let Some((q, lengths)) = basis_of_nuisance(window, &whitener) else {
-            return false;
-        };
-        self.logdet = whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>();
-        self.nuisances = window.nuisance.len();
-        self.floor2 = window.y.len() as f64 * window.floor * window.floor;
-        self.reach = window.reach;
-        let (q0, read0) = match (q.last(), lengths.last()) {
-            (Some(q0), Some(length)) => (q0, 1.0 / length),
-            _ => return false,
-        };
-        self.var0 = read0 * read0;
-        whitener.apply(&window.y, &mut self.y);
-        self.y0 = dot(&self.y, q0) * read0;
+        let (q, lengths) = basis_of_nuisance(window, &whitener)?;
+        let (q0, read0) = (q.last()?, 1.0 / lengths.last()?);
+        let mut y = Vec::new();
+        whitener.apply(&window.y, &mut y);
+        let y0 = dot(&y, q0) * read0;
         for q in &q {
-            let times = dot(&self.y, q);
-            take(&mut self.y, q, times);
+            let times = dot(&y, q);
+            take(&mut y, q, times);
         }
-        self.yy = dot(&self.y, &self.y);
-        self.whiten_columns(raw, &whitener, &q, read0);
-        true
+        Some(Prepared {
+            yy: dot(&y, &y),
+            y,
+            y0,
+            read0,
+            var0: read0 * read0,
+            logdet: whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>(),
+            nuisances: window.nuisance.len(),
+            floor2: window.y.len() as f64 * window.floor * window.floor,
+            reach: window.reach,
+            batches: Vec::new(),
+            stands: Vec::new(),
+            cc: Vec::new(),
+            cy: Vec::new(),
+            c0: Vec::new(),
+            work: vec![[0.0; LANES]; window.y.len()],
+            whitener,
+            q,
+        })
     }
 
-    fn whiten_columns(&mut self, raw: &Matrix, w: &Whitener, q: &[Vec<f64>], read0: f64) {
-        let m = raw.columns;
-        // Every cell is written below: what is left of the last noise need not be wiped.
-        self.work.resize(raw.cells.len(), 0.0);
-        w.apply_rows(&raw.cells, m, &mut self.work);
-        let mut times = vec![0.0; m];
-        for q in q {
-            times.fill(0.0);
-            for (row, q) in self.work.chunks_exact(m.max(1)).zip(q) {
-                times.iter_mut().zip(row).for_each(|(t, v)| *t += q * v);
-            }
-            for (row, q) in self.work.chunks_exact_mut(m.max(1)).zip(q) {
-                row.iter_mut().zip(&times).for_each(|(v, t)| *v -= q * t);
+    /// Makes the columns at these places ready, unless they are.
+    pub fn prepare(&mut self, raw: &Columns, places: &[usize]) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.prepare_wide(raw, places) };
+        }
+        self.prepare_here(raw, places);
+    }
+
+    /// The same numbers to the last bit, four at a time: no product is fused with a sum.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn prepare_wide(&mut self, raw: &Columns, places: &[usize]) {
+        self.prepare_here(raw, places);
+    }
+
+    #[inline(always)]
+    fn prepare_here(&mut self, raw: &Columns, places: &[usize]) {
+        self.stands.resize(raw.count(), None);
+        for moments in [&mut self.cc, &mut self.cy, &mut self.c0] {
+            moments.resize(raw.count(), 0.0);
+        }
+        let batch = self.batches.len() as u32;
+        let mut missing: Vec<usize> = Vec::with_capacity(places.len());
+        for &place in places {
+            if self.stands[place].is_none() {
+                self.stands[place] = Some((batch, missing.len() as u32));
+                missing.push(place);
             }
         }
-        // The intercept was the last: its projection is what a column takes from it.
-        self.c0 = times.iter().map(|t| t * read0).collect();
-        self.columns.resize(m, Vec::new());
-        for (k, column) in self.columns.iter_mut().enumerate() {
-            column.clear();
-            column.extend((0..raw.rows).map(|i| self.work[i * m + k]));
+        let room = missing.len() * raw.rows();
+        self.batches.push(Vec::with_capacity(room));
+        for lanes in missing.chunks(LANES) {
+            self.fill_work(raw, lanes);
+            let times = self.free_of_nuisance();
+            self.keep(lanes, &times);
         }
-        self.cc = self.columns.iter().map(|c| dot(c, c)).collect();
-        self.cy = self.columns.iter().map(|c| dot(c, &self.y)).collect();
+    }
+
+    /// Whitens up to [`LANES`] columns at once, row by row.
+    #[inline(always)]
+    fn fill_work(&mut self, raw: &Columns, lanes: &[usize]) {
+        for (lane, place) in lanes.iter().enumerate() {
+            for (row, value) in self.work.iter_mut().zip(raw.column(*place)) {
+                row[lane] = *value;
+            }
+        }
+        self.whitener.apply_lanes(&mut self.work);
+    }
+
+    /// Takes the nuisance away; returns the projections on the last of it, the intercept.
+    #[inline(always)]
+    fn free_of_nuisance(&mut self) -> [f64; LANES] {
+        let mut times = [0.0; LANES];
+        for q in &self.q {
+            times = [0.0; LANES];
+            for (row, q) in self.work.iter().zip(q) {
+                for lane in 0..LANES {
+                    times[lane] += q * row[lane];
+                }
+            }
+            for (row, q) in self.work.iter_mut().zip(q) {
+                for lane in 0..LANES {
+                    row[lane] -= q * times[lane];
+                }
+            }
+        }
+        times
+    }
+
+    #[inline(always)]
+    fn keep(&mut self, lanes: &[usize], times: &[f64; LANES]) {
+        let Some(cells) = self.batches.last_mut() else {
+            return;
+        };
+        for (lane, &place) in lanes.iter().enumerate() {
+            let begin = cells.len();
+            cells.extend(self.work.iter().map(|row| row[lane]));
+            let column = &cells[begin..];
+            self.cc[place] = dot(column, column);
+            self.cy[place] = dot(column, &self.y);
+            self.c0[place] = times[lane] * self.read0;
+        }
+    }
+
+    /// One column; empty if it was never asked for.
+    pub fn column(&self, place: usize) -> &[f64] {
+        let rows = self.work.len();
+        self.stands[place].map_or(&[], |(batch, at)| {
+            &self.batches[batch as usize][at as usize * rows..(at as usize + 1) * rows]
+        })
     }
 }
 
@@ -167,19 +228,31 @@ impl Prepared {
     /// Solves one design. Coefficients have a normal prior of deviation `reach` (in residual units it is
     /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit.
     pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
-        let free = self
-            .y
-            .len()
-            .checked_sub(1 + self.nuisances + columns.len())?;
+        // The compiler unrolls what it knows the width of.
+        match *columns {
+            [] => self.solve_some([]),
+            [a] => self.solve_some([a]),
+            [a, b] => self.solve_some([a, b]),
+            [a, b, c] => self.solve_some([a, b, c]),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    fn solve_some<const N: usize>(&self, columns: [usize; N]) -> Option<Solved> {
+        let free = self.y.len().checked_sub(1 + self.nuisances + N)?;
         let gram = self.gram(columns);
         let y = self.moments(columns);
-        let plain = (self.yy - explained(&gram, &y, columns.len(), 1e-9)?).max(0.0);
+        let plain = (self.yy - explained::<N>(&gram, &y, 1e-9)?).max(0.0);
         let ridge = (plain + self.floor2) / free.max(1) as f64 / (self.reach * self.reach);
-        let (inverse, det) = invert(&gram, columns.len(), ridge)?;
-        let beta = inverse.map(|row| (0..COLUMNS_MAX).map(|j| row[j] * y[j]).sum());
-        let fitted: f64 = (0..columns.len()).map(|j| beta[j] * y[j]).sum();
+        let (inverse, det) = invert::<N>(&gram, ridge)?;
+        let mut beta = [0.0; COLUMNS_MAX];
+        for (beta, row) in beta.iter_mut().zip(inverse).take(N) {
+            *beta = (0..N).map(|j| row[j] * y[j]).sum();
+        }
+        let fitted: f64 = (0..N).map(|j| beta[j] * y[j]).sum();
         Some(Solved {
-            width: columns.len(),
+            width: N,
             beta,
             inverse,
             logdet: det.ln(),
@@ -187,21 +260,23 @@ impl Prepared {
         })
     }
 
-    fn gram(&self, columns: &[usize]) -> Square {
+    #[inline(always)]
+    fn gram<const N: usize>(&self, columns: [usize; N]) -> Square {
         let mut g = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
         for (i, &a) in columns.iter().enumerate() {
             g[i][i] = self.cc[a];
             for (j, &b) in columns.iter().enumerate().skip(i + 1) {
-                g[i][j] = dot(&self.columns[a], &self.columns[b]);
+                g[i][j] = dot(self.column(a), self.column(b));
                 g[j][i] = g[i][j];
             }
         }
         g
     }
 
-    fn moments(&self, columns: &[usize]) -> [f64; COLUMNS_MAX] {
+    #[inline(always)]
+    fn moments<const N: usize>(&self, columns: [usize; N]) -> [f64; COLUMNS_MAX] {
         let mut y = [0.0; COLUMNS_MAX];
-        for (slot, &k) in y.iter_mut().zip(columns) {
+        for (slot, k) in y.iter_mut().zip(columns) {
             *slot = self.cy[k];
         }
         y
@@ -211,18 +286,20 @@ impl Prepared {
 type Square = [[f64; COLUMNS_MAX]; COLUMNS_MAX];
 
 /// Sum of squares that the design explains.
-fn explained(gram: &Square, y: &[f64; COLUMNS_MAX], width: usize, ridge: f64) -> Option<f64> {
-    let (inverse, _) = invert(gram, width, ridge)?;
-    let quadratic = |i: usize| (0..width).map(|j| y[i] * inverse[i][j] * y[j]).sum::<f64>();
-    Some((0..width).map(quadratic).sum())
+#[inline(always)]
+fn explained<const N: usize>(gram: &Square, y: &[f64; COLUMNS_MAX], ridge: f64) -> Option<f64> {
+    let (inverse, _) = invert::<N>(gram, ridge)?;
+    let quadratic = |i: usize| (0..N).map(|j| y[i] * inverse[i][j] * y[j]).sum::<f64>();
+    Some((0..N).map(quadratic).sum())
 }
 
-/// Inverse and determinant of `gram + ridge`, by cofactors; unused rows stay zero.
-fn invert(gram: &Square, width: usize, ridge: f64) -> Option<(Square, f64)> {
+/// Inverse and determinant of the first `N` rows of `gram + ridge`, by cofactors; the other rows stay zero.
+#[inline(always)]
+fn invert<const N: usize>(gram: &Square, ridge: f64) -> Option<(Square, f64)> {
     let mut out = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
     let (a, b, c) = (gram[0][0] + ridge, gram[0][1], gram[0][2]);
     let (e, f, i) = (gram[1][1] + ridge, gram[1][2], gram[2][2] + ridge);
-    let det = match width {
+    let det = match N {
         0 => 1.0,
         1 => {
             out[0][0] = 1.0 / a;

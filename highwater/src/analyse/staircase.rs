@@ -12,14 +12,15 @@ pub(super) fn staircases(
     fit: &mut Fit,
     ready: &Prepared,
     norms: &Norms,
-    shapes: &Shapes,
+    (shapes, places): (&Shapes, &[usize]),
     (noise, base): (usize, f64),
 ) {
     let Some(columns) = shapes.stairs.clone() else {
         return;
     };
     let count = columns.len() as f64;
-    for stair in stairs(&ready.columns[columns.clone()], &ready.y, STEPS_MAX) {
+    let ready_columns: Vec<&[f64]> = columns.clone().map(|k| ready.column(places[k])).collect();
+    for stair in stairs(&ready_columns, &ready.y, STEPS_MAX) {
         let width = stair.at.len();
         let solved = Solved {
             width,
@@ -31,9 +32,9 @@ pub(super) fn staircases(
             continue;
         };
         let k = width as f64;
-        let places = ln_gamma(count + 1.0) - ln_gamma(k + 1.0) - ln_gamma(count - k + 1.0);
+        let ways_ln = ln_gamma(count + 1.0) - ln_gamma(k + 1.0) - ln_gamma(count - k + 1.0);
         // A neighbour of each step does nearly as well: about two places each are summed by the best.
-        let prior = Family::Steps.prior_ln() - ((STEPS_MAX - 1) as f64).ln() - places
+        let prior = Family::Steps.prior_ln() - ((STEPS_MAX - 1) as f64).ln() - ways_ln
             + k * std::f64::consts::LN_2;
         let ln_weight = base + prior + ln_ml;
         if ln_weight < fit.ln_evidence - FORGET_LN {
@@ -42,7 +43,7 @@ pub(super) fn staircases(
         fit.ln_evidence = fit.ln_evidence.max(ln_weight);
         fit.candidates.push(stair_candidate(
             ready,
-            shapes,
+            (shapes, places),
             &stair,
             columns.start,
             Fitted {
@@ -84,7 +85,7 @@ struct Fitted {
 
 fn stair_candidate(
     ready: &Prepared,
-    shapes: &Shapes,
+    (shapes, places): (&Shapes, &[usize]),
     stair: &Stair,
     first: usize,
     f: Fitted,
@@ -92,7 +93,7 @@ fn stair_candidate(
     let zeros = stair.at.iter().zip(&stair.beta);
     let end = ready.y0
         + zeros
-            .map(|(k, b)| b * (1.0 - ready.c0[first + k]))
+            .map(|(k, b)| b * (1.0 - ready.c0[places[first + k]]))
             .sum::<f64>();
     let place = |k: &usize| match shapes.columns[first + k] {
         Basis::Step(x) => x,
@@ -123,6 +124,7 @@ fn stair_candidate(
             mean: largest,
             se: (f.sigma2 * stair.variance).sqrt(),
         },
+        bend: None,
         slope: Guess::default(),
         slope_fifth: Guess::default(),
         end: Guess {

@@ -30,7 +30,7 @@ const NEW_SHARE: f64 = 1e-3;
 const GAIN_LN: f64 = 2.0;
 
 /// The best staircases of two to `most` steps (at most [`STEPS_MAX`]).
-pub fn stairs(columns: &[Vec<f64>], y: &[f64], most: usize) -> Vec<Stair> {
+pub fn stairs(columns: &[&[f64]], y: &[f64], most: usize) -> Vec<Stair> {
     let mut found: Vec<Stair> = Vec::new();
     let mut chosen: Vec<usize> = Vec::new();
     let mut products = Products::new(columns, y);
@@ -58,7 +58,7 @@ pub fn stairs(columns: &[Vec<f64>], y: &[f64], most: usize) -> Vec<Stair> {
 
 /// Inner products of the columns with each other and with `y`.
 struct Products<'a> {
-    columns: &'a [Vec<f64>],
+    columns: &'a [&'a [f64]],
     /// Rows of the Gram matrix of the columns that were chosen so far.
     rows: Vec<Option<Vec<f64>>>,
     cc: Vec<f64>,
@@ -67,7 +67,7 @@ struct Products<'a> {
 }
 
 impl<'a> Products<'a> {
-    fn new(columns: &'a [Vec<f64>], y: &[f64]) -> Products<'a> {
+    fn new(columns: &'a [&'a [f64]], y: &[f64]) -> Products<'a> {
         Products {
             columns,
             rows: vec![None; columns.len()],
@@ -81,7 +81,7 @@ impl<'a> Products<'a> {
         for &s in chosen {
             let columns = self.columns;
             self.rows[s]
-                .get_or_insert_with(|| columns.iter().map(|c| dot(&columns[s], c)).collect());
+                .get_or_insert_with(|| columns.iter().map(|c| dot(columns[s], c)).collect());
         }
     }
 
@@ -215,6 +215,7 @@ mod tests {
         let y: Vec<f64> = (0..n)
             .map(|i| if (10..20).contains(&i) { 2.0 } else { 0.0 } - 2.0 / 3.0)
             .collect();
+        let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
         let found = stairs(&columns, &y, 3);
         assert_eq!(found[0].at, [9, 19]);
         assert!((found[0].beta[0] - 2.0).abs() < 1e-9 && (found[0].beta[1] + 2.0).abs() < 1e-9);

@@ -1,11 +1,12 @@
 //! The curve that a verdict saw: where each candidate that carries weight puts the level at any instant, with
 //! its doubt. For pictures; a verdict itself needs only the end.
 
+use super::columns::Columns;
 use super::fit::{Candidate, Fit, Guess, Norms, Window};
 use super::mixture::{Mixture, Part};
 use super::noise::hypotheses;
-use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family, Shape, Shapes};
-use super::solve::{Matrix, Prepared};
+use super::shapes::{Basis, COLUMNS_MAX, Family};
+use super::solve::Prepared;
 
 /// Shapes that carry less than this share are not drawn.
 const SHARE_MIN: f64 = 0.01;
@@ -70,16 +71,15 @@ impl Sketch {
 
     /// Fits one shape again under every hypothesis on the noise, and adds what it says at each `x`.
     fn draw(&self, columns: &[Basis], weight: f64, x: &[f64], parts: &mut [Vec<Part>]) {
-        let shapes = only(columns);
-        let raw = Matrix::of(&self.window, &shapes);
+        let mut raw = Columns::over(&self.window.x);
+        let places = raw.places(columns);
         let norms = Norms::new(self.window.y.len(), &self.window);
-        let places: Vec<usize> = (0..columns.len()).collect();
         let mut said: Vec<(f64, f64, Vec<Guess>)> = Vec::new();
         for noise in hypotheses() {
-            let mut ready = Prepared::default();
-            if !ready.prepare(&self.window, &raw, &noise) {
+            let Some(mut ready) = Prepared::new(&self.window, &noise) else {
                 continue;
-            }
+            };
+            ready.prepare(&raw, &places);
             let Some(solved) = ready.solve(&places) else {
                 continue;
             };
@@ -116,26 +116,6 @@ fn part(guess: Guess, weight: f64, df: f64) -> Part {
     }
 }
 
-/// One shape, of these columns.
-fn only(columns: &[Basis]) -> Shapes {
-    let mut places = [0; COLUMNS_MAX];
-    places
-        .iter_mut()
-        .enumerate()
-        .for_each(|(i, place)| *place = i);
-    Shapes {
-        columns: columns.to_vec(),
-        shapes: vec![Shape {
-            family: Family::Constant,
-            bounded: Bounded::None,
-            columns: places,
-            width: columns.len(),
-            prior_ln: 0.0,
-        }],
-        stairs: None,
-    }
-}
-
 /// A staircase: the end, less the steps that are still to come.
 fn stair(c: &Candidate, weight: f64, x: f64) -> Part {
     let ahead: f64 = c
@@ -153,8 +133,8 @@ fn stair(c: &Candidate, weight: f64, x: f64) -> Part {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fit::fit;
     use super::super::shapes::shapes;
+    use super::super::study::Study;
     use super::*;
 
     fn sketch(y: impl Fn(f64) -> f64) -> Sketch {
@@ -180,7 +160,10 @@ mod tests {
             .skip(1)
             .map(|w| 0.5 * (w[0] + w[1]))
             .collect();
-        let fitted = fit(&window, &shapes(&steps, None));
+        let all = shapes(&steps, None);
+        let mut study = Study::new(window.clone());
+        let sketch = study.sketch(&all);
+        let fitted = study.fit(&all, &sketch);
         Sketch::of(window, fitted)
     }
 

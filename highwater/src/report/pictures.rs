@@ -4,7 +4,7 @@ use super::Report;
 use super::charts::{ArmBand, Panel};
 use super::incidents::marks;
 use super::plot::over_time::{Sheet, svg};
-use super::plot::{Drawn, png};
+use super::plot::{Drawn, PANELS_MAX, heat, png};
 use crate::units::written::{self, ByteScale};
 
 /// One chart.
@@ -37,6 +37,8 @@ struct Kind<'a> {
     words: String,
 }
 
+pub const HEAT: &str = "Requests by time and latency, all processes of an arm together: the darker, the larger \
+    their share of that moment. A stripe that returns is a pause that returns.";
 const RANGE: &str =
     "Thick: mean of each arm; shade: its lowest to highest process; thin: each process.";
 
@@ -74,7 +76,33 @@ pub fn pictures(report: &Report, prefix: &str) -> Drawn<Vec<Picture>> {
             svg: svg(&sheet)?,
         })
     };
-    kinds.iter().filter(is_read).map(draw).collect()
+    let over_time = kinds.iter().filter(is_read).map(draw);
+    over_time.chain(heat(report, prefix)).collect()
+}
+
+/// Every request, where the load recorded any.
+fn heat(report: &Report, prefix: &str) -> Option<Drawn<Picture>> {
+    let lines = &report.charts.latency;
+    let title = "Every request";
+    let sheet = heat::Sheet {
+        title,
+        arms: &report.charts.arms,
+        lines,
+        took_s: report.charts.took_s,
+    };
+    let first = match lines.len() > PANELS_MAX {
+        true => format!(" The first {PANELS_MAX} arms."),
+        false => String::new(),
+    };
+    let drawn = || {
+        Ok(Picture {
+            name: format!("{prefix}heat"),
+            title,
+            caption: format!("{HEAT}{first}"),
+            svg: heat::svg(&sheet)?,
+        })
+    };
+    (!lines.is_empty()).then(drawn)
 }
 
 fn kinds<'a>(report: &'a Report, latency: &'a Panel) -> [Kind<'a>; 4] {

@@ -3,17 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
 use super::{Estimate, Label, Rules};
-use crate::analyse::bins::Bin;
-use crate::analyse::fit::{Candidate, Fit, Guess, Window, fit, fit_few, sketch};
+use crate::analyse::fit::{Candidate, Fit, Guess};
 use crate::analyse::mixture::{Mixture, Part};
-use crate::analyse::order::median;
-use crate::analyse::shapes::{Bounded, Family, Shapes, shapes, simple_shapes};
+use crate::analyse::shapes::{Bounded, Family};
 use crate::analyse::student::t_cdf;
 use crate::analyse::trace::Sketch;
-
-/// A day, for the cycle that nearly every service has.
-const DAY_S: f64 = 86_400.0;
 
 /// Weights of the labels; with `open` they add up to one.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -69,9 +65,10 @@ impl Weights {
     }
 }
 
-/// A rise that began within the window and that so many readings have watched is as likely to end soon as to go
-/// on. Half of the early calls of a rise that ends later were of one that had begun late.
-const WATCHED_HALF: f64 = 6.0;
+/// A rise that began within the window goes on with a chance of one minus this over the readings that have
+/// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
+/// than a hundred readings.
+const WATCHED_HALF: f64 = 16.0;
 
 /// What all candidates say together, in the unit of the series and seconds.
 #[derive(Debug, Clone, Default)]
@@ -90,6 +87,8 @@ pub struct Opinion {
     pub ln_evidence: f64,
     pub window_s: f64,
     pub bins: usize,
+    /// Share of the window since what grows began to, by the weights of growth.
+    pub watched: f64,
     /// Where and by how much, of the best stepped candidate.
     pub steps: Vec<(f64, f64)>,
     /// What a picture needs.
@@ -109,57 +108,26 @@ pub struct Drawn {
     pub lives: Vec<(f64, f64, f64)>,
 }
 
-/// How the bins are to be looked at.
-#[derive(Debug, Clone, Default)]
-pub struct View<'a> {
-    pub bins: &'a [Bin],
-    /// Judge every incarnation on its own uptime, or all on one clock.
-    pub by_uptime: bool,
-    /// Periods (seconds) whose first two harmonics are nuisance.
-    pub periods_s: &'a [f64],
-    /// Length of one bin, seconds.
-    pub width_s: f64,
-    /// The level that shares are taken of, when it is not that of the bins (the floors of a saw).
-    pub level: Option<f64>,
-    /// Grain of the readings; 0 when they are not coarse.
-    pub grain: f64,
-    /// A handful of points: only the simplest shapes.
-    pub few: bool,
-}
-
-struct Scaled {
-    /// A step below this height (in scaled units) may be the grain of the readings.
-    grain: f64,
-    window: Window,
-    /// Unit of x and y: seconds per window, and the unit of values per scaled unit.
-    span_s: f64,
-    scale: f64,
-    shift: f64,
-    level: f64,
-    start_s: f64,
-    /// Readings in all bins.
-    readings: f64,
-}
-
 /// Forms the opinion; `None` when there are too few bins, or no time passes.
 pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
-    let (scaled, candidates) = set_up(view)?;
-    let fitted = if view.few {
-        fit_few(&scaled.window, &candidates)
-    } else {
-        fit(&scaled.window, &candidates)
-    };
+    conclude(Glance::at(view, None)?, view, rules)
+}
+
+/// The same, where a first look was taken.
+pub fn conclude(glance: Glance, view: &View, rules: &Rules) -> Option<Opinion> {
+    let (scaled, window, fitted) = glance.fit();
     if fitted.candidates.is_empty() {
         return None;
     }
     let mut said = weigh(&fitted, &scaled, rules);
+    said.bins = window.y.len();
     said.steps = steps_of(&fitted, &scaled);
     said.drawn = Drawn {
         span_s: scaled.span_s,
         shift: scaled.shift,
         scale: scaled.scale,
         lives: lives_of(view),
-        sketch: Sketch::of(scaled.window, fitted),
+        sketch: Sketch::of(window, fitted),
     };
     Some(said)
 }
@@ -186,116 +154,6 @@ fn lives_of(view: &View) -> Vec<(f64, f64, f64)> {
     lives
 }
 
-/// Log evidence of one way to look at the bins, from a sparse choice of shapes: to be compared with that
-/// of another way to look at the same bins. Minus infinity when nothing can be fitted.
-pub fn evidence(view: &View) -> f64 {
-    set_up(view).map_or(f64::NEG_INFINITY, |(scaled, candidates)| {
-        sketch(&scaled.window, &candidates).ln_evidence
-    })
-}
-
-fn set_up(view: &View) -> Option<(Scaled, Shapes)> {
-    let scaled = scale(view)?;
-    if view.few {
-        return Some((scaled, simple_shapes()));
-    }
-    let single = !view.by_uptime || view.bins.iter().all(|b| b.incarnation == 0);
-    let steps_at: Vec<f64> = if single {
-        // Two bins on either side: one alone is as well a spike, with which a series of spikes may begin or end.
-        let x = &scaled.window.x;
-        let inner = x.get(1..x.len().saturating_sub(1)).unwrap_or_default();
-        inner.windows(2).map(|w| 0.5 * (w[0] + w[1])).collect()
-    } else {
-        Vec::new()
-    };
-    let day = DAY_S / scaled.span_s;
-    let half_a_day = (0.4..2.4).contains(&day) && view.periods_s.is_empty();
-    let candidates = shapes(&steps_at, half_a_day.then_some(day));
-    Some((scaled, candidates))
-}
-
-fn scale(view: &View) -> Option<Scaled> {
-    let bins = view.bins;
-    let (first, last) = (bins.first()?, bins.last()?);
-    let clock = |b: &Bin| {
-        if view.by_uptime {
-            b.uptime_s
-        } else {
-            b.t_s - first.t_s
-        }
-    };
-    let span_s = bins.iter().map(clock).fold(0.0, f64::max);
-    let values: Vec<f64> = bins.iter().map(|b| b.value).collect();
-    let tail = values.len() - values.len().div_ceil(5);
-    let level = view.level.unwrap_or_else(|| median(&values[tail..]));
-    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    if bins.len() < 5 || span_s <= 0.0 || level <= 0.0 {
-        return None;
-    }
-    // A flat line must not make its own dust the unit: a thousandth of the level is the least range.
-    let scale = (high - low).max(1e-3 * level);
-    let usual = bins.iter().map(|b| b.count as f64).sum::<f64>() / bins.len() as f64;
-    let gap = |i: usize| -> f64 {
-        let same = i > 0 && (bins[i].incarnation == bins[i - 1].incarnation || !view.by_uptime);
-        if same {
-            (bins[i].t_s - bins[i - 1].t_s) / view.width_s
-        } else {
-            f64::INFINITY
-        }
-    };
-    let window = Window {
-        x: bins.iter().map(|b| clock(b) / span_s).collect(),
-        y: values.iter().map(|v| (v - low) / scale).collect(),
-        gap: (0..bins.len()).map(gap).collect(),
-        thin: bins.iter().map(|b| usual / b.count as f64).collect(),
-        nuisance: harmonics(view),
-        now: (clock(last) / span_s).clamp(0.3, 1.0),
-        floor: floor_of(view.grain, scale, level),
-        reach: 1.0,
-    };
-    Some(Scaled {
-        grain: GRAINS * view.grain / scale,
-        window,
-        span_s,
-        scale,
-        shift: low,
-        level,
-        start_s: first.t_s,
-        // Of floors there is one a tooth: a tooth is more than a reading.
-        readings: if view.few {
-            f64::INFINITY
-        } else {
-            usual * bins.len() as f64
-        },
-    })
-}
-
-/// No residual is known better than the grain of the readings, a three-thousandth of the level, or a
-/// hundredth of the range: no real curve is exactly a formula.
-fn floor_of(grain: f64, scale: f64, level: f64) -> f64 {
-    // What is rounded to a grain is off by 0.29 grains (the deviation of an even distribution).
-    (0.29 * grain.min(0.2 * scale))
-        .max(3e-4 * level)
-        .max(5e-3 * scale)
-        / scale
-}
-
-fn harmonics(view: &View) -> Vec<Vec<f64>> {
-    let mut columns = Vec::new();
-    for period in view.periods_s {
-        for harmonic in [1.0, 2.0] {
-            let omega = harmonic * std::f64::consts::TAU / period;
-            if period / harmonic < 2.2 * view.width_s {
-                continue;
-            }
-            columns.push(view.bins.iter().map(|b| (omega * b.t_s).sin()).collect());
-            columns.push(view.bins.iter().map(|b| (omega * b.t_s).cos()).collect());
-        }
-    }
-    columns
-}
-
 /// Share of a Student's t above `bar`.
 fn above(guess: Guess, bar: f64, df: f64) -> f64 {
     if guess.se <= 0.0 {
@@ -308,8 +166,9 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
 /// share goes on.
 const STRAIGHT: f64 = 0.5;
 
-/// A step of fewer grains than this is what a slow drift looks like in coarse readings.
-const GRAINS: f64 = 1.5;
+/// Three like grains upwards or more, of which the next is not overdue: this share of them is a slow rise told in
+/// coarse readings.
+const COARSE: f64 = 0.8;
 
 /// Heights in scaled units from which something is said, and whether enough of a day was seen.
 struct Bars {
@@ -357,16 +216,34 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     match c.bounded {
         Bounded::None => {}
         Bounded::Fill => w.plateauing = rest * rose,
+        Bounded::Open if c.stood_still_late() => {
+            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
+            w.open = (rose - w.growing).max(0.0);
+        }
         Bounded::Open => w.open = rest * rose,
         Bounded::Slow => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
+        Bounded::Step if c.may_climb_on() && c.rise.mean.abs() < bars.grain => {
+            let all = Guess {
+                mean: c.steps.iter().map(|s| s.1).sum(),
+                se: c.rise.se,
+            };
+            w.growing = COARSE * above(all, growth_bar, c.df);
+            w.open =
+                (rest * (rose + fell).min(1.0).max(behind_grain(c, bars)) - w.growing).max(0.0);
+        }
         Bounded::Step if c.rise.mean.abs() < bars.grain || c.may_climb_on() => {
             w.open = rest * (rose + fell).min(1.0).max(behind_grain(c, bars));
         }
         Bounded::Step if c.only_just() => {}
-        Bounded::Step => w.stepped = rest * (rose + fell).min(1.0),
+        Bounded::Step => {
+            // Between shifts of level it is flat: what bends after a step is a rise that bends.
+            let bent = c.bend.map_or(0.0, |bend| above(bend, shift_bar, c.df));
+            w.plateauing = rest * bent.min(rose);
+            w.stepped = (rest - w.plateauing) * (rose + fell).min(1.0);
+        }
         Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
     }
     if c.rungs() == Some(2) {
@@ -387,7 +264,6 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,
         window_s: scaled.span_s,
-        bins: scaled.window.y.len(),
         ..Opinion::default()
     };
     let (mut growing, mut all, mut level, mut limit, mut growth) =
@@ -398,6 +274,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
         }
         let labels = labels_of(c, &bars).as_watched(scaled.readings, c.watched());
         said.weights.add(&labels, weight);
+        said.watched += weight * labels.growing * c.watched();
         *said.families.entry(c.family).or_insert(0.0) += weight;
         let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {
             weight,
@@ -421,6 +298,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
             ));
         }
     }
+    said.watched /= said.weights.growing.max(f64::MIN_POSITIVE);
     said.slope_growing = Mixture::new(growing);
     said.slope_all = Mixture::new(all);
     said.level = Mixture::new(level);

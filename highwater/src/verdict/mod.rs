@@ -7,6 +7,7 @@ pub mod audit;
 pub mod cause;
 pub mod check;
 mod curve;
+mod glance;
 mod label;
 mod rules;
 pub mod run;

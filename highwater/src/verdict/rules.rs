@@ -21,7 +21,7 @@ pub struct Rules {
     pub side_bounded: f64,
     /// And this much when there are few: weights know less than they say.
     pub side_few: f64,
-    /// Up to this many readings are few; from there the bar falls with their number.
+    /// Up to this many readings are few; from there the bar falls with the square of their number.
     pub few_readings: f64,
     /// Level of all intervals.
     pub interval: f64,
@@ -39,10 +39,10 @@ impl Default for Rules {
             shift_share: 0.02,
             swing_share: 0.03,
             decisive: 0.45,
-            side_growing: 0.5,
-            side_bounded: 0.6,
-            side_few: 0.9,
-            few_readings: 50.0,
+            side_growing: 0.45,
+            side_bounded: 0.55,
+            side_few: 0.95,
+            few_readings: 60.0,
             interval: 0.95,
             matters: 0.0,
             oom_share: 0.9,
@@ -66,7 +66,9 @@ impl Rules {
         } else {
             self.side_bounded
         };
-        let few = (self.few_readings / readings.max(1) as f64).min(1.0);
+        let few = (self.few_readings / readings.max(1) as f64)
+            .min(1.0)
+            .powi(2);
         many + (self.side_few - many) * few
     }
 }
@@ -79,9 +81,9 @@ mod tests {
     fn few_readings_need_more_weight_and_bounded_more_than_growing() {
         let rules = Rules::default();
         assert_eq!(rules.side_needed(true, 8), rules.side_few);
-        assert_eq!(rules.side_needed(false, 50), rules.side_few);
+        assert_eq!(rules.side_needed(false, 60), rules.side_few);
         let at = |grows, n| rules.side_needed(grows, n);
         assert!(at(true, 300) < at(true, 100) && at(true, 300) < at(false, 300));
-        assert!((at(true, 300) - 0.5667).abs() < 1e-3);
+        assert!((at(true, 120) - 0.575).abs() < 1e-3);
     }
 }

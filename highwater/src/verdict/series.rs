@@ -128,6 +128,7 @@ fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
     evidence.insert("incarnations".to_owned(), looked.incarnations as f64);
     evidence.insert("bins".to_owned(), said.bins as f64);
     evidence.insert("growth_share".to_owned(), growth);
+    evidence.insert("watched_share".to_owned(), said.watched);
     for (family, weight) in &said.families {
         if *weight >= 0.01 {
             evidence.insert(format!("weight_{}", family.word()), *weight);

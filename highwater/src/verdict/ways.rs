@@ -1,7 +1,8 @@
 //! How the readings are cut before they are judged: incarnations, teeth, cycles.
 
 use super::Rules;
-use super::curve::{Opinion, View, Weights, evidence, opinion};
+use super::curve::{Opinion, Weights, conclude, opinion};
+use super::glance::{Glance, View};
 use crate::analyse::bins::{Bin, bins, grain, width_for};
 use crate::analyse::incarnation::{Fall, climbs_around, cuts_at, falls};
 use crate::analyse::mixture::{Mixture, Part};
@@ -249,7 +250,7 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     let grain = grain(points);
     let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let b = bins(points, &[], &[points.first()?.t_s], width_s);
-    let (periods_s, swing) = cycles(&periods(points, 2), &b, width_s);
+    let (periods_s, swing, glance) = cycles(&periods(points, 2), &b, width_s, grain);
     let view = View {
         bins: &b,
         by_uptime: true,
@@ -258,7 +259,7 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
         grain,
         ..View::default()
     };
-    let opinion = opinion(&view, rules)?;
+    let opinion = conclude(glance?, &view, rules)?;
     let saw = !periods_s.is_empty() && swing >= rules.swing_share * level;
     Some(Looked {
         opinion,
@@ -268,37 +269,48 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     })
 }
 
-/// The periods that the evidence wants, with the widest swing of one.
-fn cycles(found: &[Period], b: &[Bin], width_s: f64) -> (Vec<f64>, f64) {
+/// The periods that the evidence wants, with the widest swing of one, and the first look with them.
+fn cycles(
+    found: &[Period],
+    b: &[Bin],
+    width_s: f64,
+    grain: f64,
+) -> (Vec<f64>, f64, Option<Glance>) {
     let (mut taken, mut swing): (Vec<f64>, f64) = (Vec::new(), 0.0);
-    if found.first().is_none_or(|p| p.share < PERIOD_SHARE_MIN) {
-        return (taken, swing);
-    }
-    let weigh = |periods_s: &[f64]| {
-        evidence(&View {
+    let look = |periods_s: &[f64], like: Option<&Glance>| {
+        let view = View {
             bins: b,
             by_uptime: true,
             width_s,
             periods_s,
+            grain,
             ..View::default()
-        })
+        };
+        Glance::at(&view, like)
     };
-    let mut ahead = weigh(&[]);
+    let nothing = f64::NEG_INFINITY;
+    let evidence = |glance: &Option<Glance>| glance.as_ref().map_or(nothing, Glance::ln_evidence);
+    let mut best = look(&[], None);
+    let mut ahead = evidence(&best);
+    if found.first().is_none_or(|p| p.share < PERIOD_SHARE_MIN) {
+        return (taken, swing, best);
+    }
     for period in found {
         let mut with = taken.clone();
         with.push(period.length_s);
         // Medians over a whole cycle have taken a fast one away; its share alone speaks for it.
         let fast = period.length_s < FAST_BINS * width_s;
-        let here = if fast {
-            f64::NEG_INFINITY
-        } else {
-            weigh(&with)
-        };
-        if here > ahead + PERIOD_LN || (fast && period.share > FAST_SHARE) {
-            ahead = ahead.max(here);
-            taken = with;
+        if fast && period.share <= FAST_SHARE {
+            continue;
+        }
+        let here = look(&with, best.as_ref());
+        if fast || evidence(&here) > ahead + PERIOD_LN {
+            if !fast {
+                ahead = evidence(&here);
+            }
+            (taken, best) = (with, here);
             swing = swing.max(period.swing);
         }
     }
-    (taken, swing)
+    (taken, swing, best)
 }

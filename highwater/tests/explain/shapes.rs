@@ -40,7 +40,6 @@ fn mappings_are_told_from_the_heap() {
 }
 
 #[test]
-#[ignore = "with twenty times as many threads to run as CPUs (1 of 6) the bursts themselves came too slowly to be seen"]
 fn fragmentation_is_retention() {
     check("frag", 20, "retention", None);
 }

@@ -79,8 +79,7 @@ pub fn explain(words: &[&str]) -> Output {
         .unwrap()
 }
 
-/// Looks below which growth is not judged, and how often a busy machine gets more time for them.
-const LOOKS_MIN: u64 = 12;
+/// Times the duration that a busy machine gets when there were too few looks to judge growth.
 const LONGER: [u64; 3] = [1, 3, 9];
 
 /// Its JSON for a command, with the text of stderr when something is wrong. On a machine with no time to look it
@@ -93,10 +92,8 @@ pub fn explained(seconds: u64, command: &[&str]) -> Value {
         words.extend(["--every", "300ms", "--"]);
         words.extend(command);
         json = parsed(&explain(&words));
-        if json["looks"]
-            .as_u64()
-            .is_some_and(|looks| looks >= LOOKS_MIN)
-        {
+        // Nothing is said of how RSS grows where that could not be judged.
+        if json["rss_slope_bytes_per_hour"].is_number() {
             break;
         }
     }

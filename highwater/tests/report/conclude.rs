@@ -202,6 +202,22 @@ fn situations() -> Vec<(&'static str, Scene)> {
             ]),
         ),
         (
+            "the control grows, a change steps far below it",
+            scene(vec![
+                growing("glibc", 290.0),
+                allocator("split", Label::Stepped, 60.0, 0.0).changed("--pool split"),
+                flat("limit", 150.0).changed("--limit"),
+            ]),
+        ),
+        (
+            "nothing grows, an allocator steps far below",
+            scene(vec![
+                flat("glibc", 4100.0),
+                allocator("mimalloc", Label::Stepped, 1280.0, 0.0),
+                flat("jemalloc", 2640.0),
+            ]),
+        ),
+        (
             "a guard aborted a growing arm",
             with(
                 leak(),

@@ -193,7 +193,10 @@ fn hostile_names_of_processes_leave_no_format() {
 fn charts_are_drawn_for_what_was_read_with_numbered_marks() {
     let drawn = pictures(&report(&groups(PLAIN)), "x-").expect("pictures");
     let names: Vec<&str> = drawn.iter().map(|picture| picture.name.as_str()).collect();
-    assert_eq!(names, ["x-memory", "x-cpu", "x-faults", "x-latency"]);
+    assert_eq!(
+        names,
+        ["x-memory", "x-cpu", "x-faults", "x-latency", "x-heat"]
+    );
     for part in [
         "Resident memory",
         "MiB",

@@ -3,7 +3,8 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
@@ -13,9 +14,11 @@ use crate::network::{AUTHORITIES, Network, read_consensus};
 use crate::{namespace, torrc};
 
 const PAGE_BYTES: u64 = 1000;
-/// Together below the 30 s that a check may take.
-const TRIES: u32 = 3;
+/// For all tries together, below the 30 s that a check may take.
+const PATIENCE: Duration = Duration::from_secs(27);
 const TRY: Duration = Duration::from_secs(9);
+/// A relay that is too busy for one circuit is too busy for the next at once.
+const PAUSE: Duration = Duration::from_secs(2);
 
 /// The fingerprint that a relay wrote when it made its keys.
 ///
@@ -43,11 +46,13 @@ pub fn check(folder: &Path, data: &Path, pid: i32) -> Result<()> {
     namespace::join(network.pid)?;
     let path = path_to(&network, &fingerprint);
     // A circuit may fail when the machine is busy; a relay that cannot end one fails again.
-    let mut tried = pull(&path);
-    for _ in 1..TRIES {
-        tried = tried.or_else(|_| pull(&path));
+    let until = Instant::now() + PATIENCE;
+    while let Err(failed) = pull(&path) {
+        if Instant::now() + PAUSE + TRY > until {
+            return Err(failed);
+        }
+        thread::sleep(PAUSE);
     }
-    tried?;
     println!("listed by {AUTHORITIES} authorities, 200 through a circuit");
     Ok(())
 }

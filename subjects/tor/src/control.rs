@@ -64,8 +64,8 @@ impl Control {
             let line = self.line()?;
             match parse_event(&line) {
                 Some(("CIRC", id, "BUILT", _)) if id == circuit => return Ok(()),
-                Some(("CIRC", id, "FAILED" | "CLOSED", _)) if id == circuit => {
-                    bail!("the circuit was not built: {line}")
+                Some(("CIRC", id, end @ ("FAILED" | "CLOSED"), rest)) if id == circuit => {
+                    bail!("the circuit was not built: {end}{}", reasons(rest))
                 }
                 _ => {}
             }
@@ -162,6 +162,14 @@ fn socks_request() -> Vec<u8> {
     bytes
 }
 
+/// " REASON=DESTROYED REMOTE_REASON=..." of an event: why, after the path.
+fn reasons(rest: &str) -> String {
+    let said = rest
+        .split_whitespace()
+        .filter(|word| word.contains("REASON="));
+    said.map(|word| format!(" {word}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,6 +182,9 @@ mod tests {
                     TIME_CREATED=2026-11-22T00:06:27.795629";
         let (kind, id, state, _) = parse_event(line).unwrap();
         assert_eq!((kind, id, state), ("CIRC", "12", "BUILT"));
+        let rest = "$1BB7C0FE2071E053490B6B69F2784B6FA4D918D4~authority0 PURPOSE=GENERAL \
+                    REASON=DESTROYED REMOTE_REASON=TORPROTOCOL";
+        assert_eq!(reasons(rest), " REASON=DESTROYED REMOTE_REASON=TORPROTOCOL");
         let line = "650 STREAM 44 NEW 0 127.0.0.1:8080 SOURCE_ADDR=127.0.0.1:39544 PURPOSE=USER \
                     CLIENT_PROTOCOL=SOCKS4 NYM_EPOCH=0";
         let (_, id, state, rest) = parse_event(line).unwrap();

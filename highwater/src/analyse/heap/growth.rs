@@ -24,6 +24,8 @@ pub type Points = [(f64, f64)];
 pub struct Growth {
     /// Level of the last quarter less that of the first, bytes.
     pub bytes: f64,
+    /// From the middle of the first quarter to that of the last, seconds.
+    pub over_s: f64,
     /// Robust slope (Theil and Sen) over the window, bytes per hour.
     pub slope_per_hour: f64,
     /// It rose in the second half too, and in the last quarter.
@@ -60,12 +62,14 @@ pub fn growth(points: &Points) -> Option<Growth> {
     };
     let levels: Vec<f64> = (0..4).map(|index| median(&quarter(index))).collect();
     let bytes = levels[3] - levels[0];
+    let middle = |index: usize| window[(2 * index + 1) * window.len() / 8].0;
     let even = bytes / 3.0;
     let still = bytes > 0.0
         && levels[3] - levels[2] > STILL_SHARE * even
         && levels[3] - levels[1] > STILL_SHARE * 2.0 * even;
     Some(Growth {
         bytes,
+        over_s: middle(3) - middle(0),
         slope_per_hour: theil_sen(&window) * 3600.0,
         still,
         level: levels[3],
@@ -131,6 +135,7 @@ mod tests {
     fn a_line_grows_and_a_plateau_does_not() {
         let line = growth(&series(|t| 1e6 + 1e5 * t)).unwrap();
         assert!(line.still && (line.slope_per_hour - 3.6e8).abs() < 1.0);
+        assert!((line.bytes / line.over_s - 1e5).abs() < 5e3, "{line:?}");
         let plateau = growth(&series(|t| 1e6 + 1e6 * (t / 5.0).min(5.0))).unwrap();
         assert!(!plateau.still, "{plateau:?}");
         let bursts = growth(&series(|t| 1e6 + 3e6 * (t / 6.0).floor())).unwrap();

@@ -115,6 +115,12 @@ impl History {
         })
     }
 
+    /// Looks that fall into the window.
+    pub fn looks_judged(&self) -> usize {
+        self.window()
+            .map_or(0, |window| window.to - window.from + 1)
+    }
+
     /// The moments nearest to two times, seconds since the beginning.
     pub fn between(&self, from_s: f64, to_s: f64) -> Option<Window> {
         let nearest = |at: f64| {
@@ -167,6 +173,12 @@ impl History {
             (moment.at_s, sum.map_or(0.0, |sum| sum.bytes))
         };
         let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
+        let blocks = |moment: &Moment| {
+            let sum = moment.outstanding.get(&growth.stack);
+            (moment.at_s, sum.map_or(0.0, |sum| sum.blocks))
+        };
+        let blocks: Vec<(f64, f64)> = moments.iter().map(blocks).collect();
+        growth.grown_blocks = level_growth(&blocks);
         let since_ns = moments[0].time_ns;
         let until_ns = since_ns + look.time_ns.saturating_sub(since_ns) / 4 * 3;
         let stays = stays(probe, growth.stack, since_ns, until_ns);

@@ -66,7 +66,13 @@ pub fn rank(
     let lenient = !sites.iter().any(is_certain);
     let is_likely =
         |site: &Site| site.growth.grows() && total_growth > 0.5 * site.growth.grown_bytes;
-    let grows = |site: &Site| is_certain(site) || lenient && is_likely(site);
+    // And when there are too few samples even for that, what stays while everything else comes and goes.
+    let by_age = lenient && !sites.iter().any(is_likely);
+    let grows = |site: &Site| {
+        is_certain(site)
+            || lenient && is_likely(site)
+            || by_age && total_growth > 0.0 && site.growth.stays()
+    };
     let all = whole(&sites, grows, total_growth);
     for site in sites.iter_mut().filter(|site| grows(site) && all > 0.0) {
         site.share_of_growth = site.growth.grown_bytes / all;
@@ -114,6 +120,7 @@ fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
     let any_grows = stacks.iter().any(|(growth, _)| growth.grows());
     for (growth, _) in &stacks {
         sum.grown_bytes += growth.grown_bytes;
+        sum.grown_blocks += growth.grown_blocks;
         variance += growth.grown_error * growth.grown_error;
         // What comes and goes at another line of the function is no turnover of what grows.
         if growth.grows() || !any_grows {

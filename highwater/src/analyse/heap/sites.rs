@@ -18,6 +18,12 @@ const TURNS_OVER: f64 = 0.5;
 /// Standard errors by which such a level must have risen: one site in 400 does so by chance with as few looks.
 const TURNING_ERRORS: f64 = 3.0;
 
+/// Age from which a block may be said to stay.
+const STAYS_S: f64 = 5.0;
+
+/// Age of a site's median byte, of the time observed, above which most of it came at the start: evenly makes a half.
+const GOES_ON_AGE_MAX: f64 = 0.8;
+
 /// Outstanding bytes of one stack at one look.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Outstanding {
@@ -69,6 +75,8 @@ pub struct SiteGrowth {
     pub grown_bytes: f64,
     /// Standard error of that, from the samples.
     pub grown_error: f64,
+    /// Blocks now less at the start of the window.
+    pub grown_blocks: f64,
     pub allocated_bytes: f64,
     pub freed_bytes: f64,
     pub freed_samples: u64,
@@ -116,6 +124,23 @@ impl SiteGrowth {
         self.freed_share() > TURNS_OVER
     }
 
+    /// Its growth is more of larger blocks than of more blocks: an array, a string or a table that is replaced by
+    /// ever larger ones.
+    pub fn grows_in_size(&self) -> bool {
+        let share = |grown: f64, now: f64| grown / now.max(1.0);
+        share(self.grown_blocks, self.now.blocks) < 0.5 * share(self.grown_bytes, self.now.bytes)
+    }
+
+    /// More is live than before, by however few samples, and nothing, or too little, of it was freed.
+    pub fn stays(&self) -> bool {
+        self.grown_bytes > 0.0 && !self.turns_over() && self.ages.median_s > STAYS_S
+    }
+
+    /// What is live came over the whole time and not at its start.
+    pub fn goes_on(&self, observed_s: f64) -> bool {
+        self.ages.median_s < GOES_ON_AGE_MAX * observed_s
+    }
+
     /// Share of what was allocated here that has been freed again.
     pub fn freed_share(&self) -> f64 {
         if self.allocated_bytes > 0.0 {
@@ -154,6 +179,7 @@ pub fn site_growth(
             now: sum,
             grown_bytes: grown,
             grown_error: (fresh.variance + changed(&old, &sum, &fresh)).sqrt(),
+            grown_blocks: sum.blocks - old.blocks,
             allocated_bytes: site.map_or(0.0, |site| site.allocated_bytes as f64),
             freed_bytes: site.map_or(0.0, |site| site.freed_bytes as f64),
             freed_samples: site.map_or(0, |site| site.freed_samples),

@@ -367,6 +367,9 @@ mod tests {
         assert!(is_wrapper(&at("/opt/zig/lib/std/mem/Allocator.zig")));
         assert!(is_wrapper(&at("/rustc/5980/library/alloc/src/boxed.rs")));
         assert!(is_wrapper(&at("/usr/include/c++/12/bits/new_allocator.h")));
+        assert!(is_wrapper(&at(
+            "/usr/include/x86_64-linux-gnu/bits/stdio.h"
+        )));
         assert!(!is_wrapper(&at("/srv/relay/src/std/alloc.zig")));
     }
 

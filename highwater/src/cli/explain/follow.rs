@@ -25,8 +25,9 @@ use crate::units::written::bytes;
 /// After a look its CPU time rests so many times: looking takes a fifth of one core at most.
 const REST: u32 = 4;
 
-/// An observation with fewer looks than this, where there was to be time for them, goes on for up to so many times
-/// its duration.
+/// An observation with fewer looks than this in the window that is judged, where there was to be time for them, goes on
+/// for up to so many times its duration. (Looks of a heap that grows are close together at first and far apart at
+/// the end, and the first ones are left out as start-up: twelve in all may be seven that count.)
 const LOOKS_WANTED: usize = 12;
 const LONGER_MAX: u32 = 3;
 
@@ -133,8 +134,8 @@ impl Follower {
 
     /// A machine that is too busy to look as often as was asked for has not shown enough yet to judge growth.
     fn wants_more(&self, duration: Duration, every: Duration) -> bool {
-        let moments = |tracked: &Tracked| tracked.history.moments.len();
-        let most = self.living().map(moments).max().unwrap_or(LOOKS_WANTED);
+        let judged = |tracked: &Tracked| tracked.history.looks_judged();
+        let most = self.living().map(judged).max().unwrap_or(LOOKS_WANTED);
         most < LOOKS_WANTED && every * LOOKS_WANTED as u32 <= duration
     }
 

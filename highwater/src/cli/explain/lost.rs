@@ -81,7 +81,7 @@ impl Tracked {
             return Vec::new();
         };
         let mut growths = self.history.heap_sites(window, &self.look);
-        growths.retain(|site| site.grows());
+        growths.retain(|site| site.grows() || site.stays());
         growths.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
         let is_old = |block: &&Block| self.age_s(block.time_ns) >= ASKED_AGE_MIN_S;
         let mut asked = Vec::new();

@@ -13,7 +13,6 @@ use std::time::Duration;
 use clap::Args;
 
 use super::exit;
-use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::cli::signals;
 use crate::observe::proc::ProcRoot;
 use crate::units;
@@ -121,9 +120,8 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     }
     let explained = concluded?;
     output::write(args, &explained)?;
-    Ok(if explained.case.looks < LOOKS_MIN {
-        exit::UNDECIDED
-    } else {
-        exit::DONE
+    Ok(match explained.case.rss {
+        None => exit::UNDECIDED,
+        Some(_) => exit::DONE,
     })
 }

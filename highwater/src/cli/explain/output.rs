@@ -44,6 +44,29 @@ fn extension(file: &Path) -> String {
 
 /// Prints the text or the JSON, and writes the files.
 pub fn write(args: &ExplainArgs, explained: &Explained) -> anyhow::Result<()> {
+    write_files(args, explained)?;
+    if args.json {
+        anstream::println!("{}", serde_json::to_string_pretty(&json(explained))?);
+    } else {
+        anstream::print!("{}", text(explained));
+    }
+    Ok(())
+}
+
+/// An empty profile would look like an empty heap: without stacks no file is written, and that is said.
+fn write_files(args: &ExplainArgs, explained: &Explained) -> anyhow::Result<()> {
+    if explained.stacks.is_empty() {
+        for file in [&args.pprof, &args.folded, &args.flamegraph]
+            .into_iter()
+            .flatten()
+        {
+            let file = file.display();
+            anstream::eprintln!(
+                "highwater: {file} is not written: there are no stacks of live blocks (they come from the probe)"
+            );
+        }
+        return Ok(());
+    }
     if let Some(file) = &args.pprof {
         save(file, &pprof(explained))?;
     }
@@ -55,11 +78,6 @@ pub fn write(args: &ExplainArgs, explained: &Explained) -> anyhow::Result<()> {
             Ok(bytes) => save(file, &bytes)?,
             Err(why) => anstream::eprintln!("highwater: {}: {why}", file.display()),
         }
-    }
-    if args.json {
-        anstream::println!("{}", serde_json::to_string_pretty(&json(explained))?);
-    } else {
-        anstream::print!("{}", text(explained));
     }
     Ok(())
 }

@@ -358,7 +358,10 @@ struct Window<'a> {
     present: &'a PageBits,
     end: u64,
     start: u64,
+    /// As long as the window may be, zeroed by the allocator, that is lazily: a process may have hundreds of arenas.
     bytes: Vec<u8>,
+    /// Of them, what was read.
+    filled: usize,
 }
 
 impl<'a> Window<'a> {
@@ -368,13 +371,14 @@ impl<'a> Window<'a> {
             present,
             end,
             start: 0,
-            bytes: Vec::new(),
+            bytes: vec![0; WINDOW_BYTES as usize],
+            filled: 0,
         }
     }
 
     /// A word of a present page.
     fn word(&mut self, at: u64) -> Option<u64> {
-        if at < self.start || at + 8 > self.start + self.bytes.len() as u64 {
+        if at < self.start || at + 8 > self.start + self.filled as u64 {
             self.fill(at)?;
         }
         let offset = (at - self.start) as usize;
@@ -395,12 +399,11 @@ impl<'a> Window<'a> {
             return None;
         }
         self.start = start;
-        self.bytes.resize((end - start) as usize, 0);
-        let read = self.memory.read(start, &mut self.bytes);
-        if read.is_none() {
-            self.bytes.clear();
-        }
-        read
+        self.filled = 0;
+        let length = (end - start) as usize;
+        self.memory.read(start, &mut self.bytes[..length])?;
+        self.filled = length;
+        Some(())
     }
 
     /// Size and use of the block at an address.
@@ -459,7 +462,9 @@ impl<'a> Window<'a> {
         [next + 8, next.wrapping_sub(8)].into_iter().any(|header| {
             let offset = header.wrapping_sub(self.start);
             let at = usize::try_from(offset).unwrap_or(usize::MAX);
-            let word = at.checked_add(8).and_then(|to| self.bytes.get(at..to));
+            let word = at
+                .checked_add(8)
+                .and_then(|to| self.bytes[..self.filled].get(at..to));
             match word {
                 Some(word) => word
                     .try_into()

@@ -9,15 +9,13 @@
 //! The program runs on meanwhile, and a pointer may move from what was not read yet to what was. So
 //! two passes are made, and a block is lost that both miss.
 
-use std::time::{Duration, Instant};
-
 use super::glibc::{Chunk, Walk};
+use super::reach::ScanTime;
 use crate::observe::fact::memory::Memory;
 
-/// Bytes that are read in one pass, pointers that are kept, and the time for it; beyond it nothing is said.
+/// Bytes that are read in one pass, and pointers that are kept; beyond it nothing is said.
 const SCANNED_BYTES_MAX: u64 = 2 << 30;
 const EDGES_MAX: usize = 32 << 20;
-const SCAN_TIME_MAX: Duration = Duration::from_secs(4);
 
 const READ_BYTES: u64 = 1 << 20;
 
@@ -159,7 +157,7 @@ fn pass(memory: &dyn Memory, scope: Scope) -> Option<Pass> {
     if total > SCANNED_BYTES_MAX {
         return None;
     }
-    let begin = Instant::now();
+    let begin = ScanTime::begin();
     let count = scope.chunks.len();
     let mut reader = Reader {
         rooted: vec![false; count],
@@ -176,7 +174,7 @@ fn pass(memory: &dyn Memory, scope: Scope) -> Option<Pass> {
     let mut bytes = vec![0; READ_BYTES as usize];
     for &(from, to) in &scope.runs {
         for at in (from..to).step_by(READ_BYTES as usize) {
-            if begin.elapsed() > SCAN_TIME_MAX || reader.edges.len() > EDGES_MAX {
+            if begin.is_over() || reader.edges.len() > EDGES_MAX {
                 return None;
             }
             let part = &mut bytes[..(to - at).min(READ_BYTES) as usize];

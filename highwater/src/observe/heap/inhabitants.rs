@@ -59,6 +59,12 @@ impl Runtime {
             Runtime::Ruby => "Ruby",
         }
     }
+
+    /// Whether what its objects hold is freed only when they are collected, which may be minutes later. Python
+    /// counts references.
+    pub fn collects(self) -> bool {
+        self != Runtime::Python
+    }
 }
 
 /// What is known of a process once its libraries are mapped.

@@ -7,11 +7,36 @@
 
 use std::time::{Duration, Instant};
 
+use rustix::time::ClockId;
+
+use crate::observe::clock::read_ns;
 use crate::observe::fact::memory::Memory;
 
 /// Bytes of the subject that are read, and for how long. Beyond it nothing is said.
 const SCANNED_BYTES_MAX: u64 = 4 << 30;
-const SCAN_TIME_MAX: Duration = Duration::from_secs(4);
+/// CPU time for one search; on a busy machine that may take several times as long, up to so much.
+const SCAN_CPU_NS_MAX: i64 = 4_000_000_000;
+const SCAN_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// How long a search through memory has gone on.
+pub(super) struct ScanTime {
+    begin: Instant,
+    cpu_ns: i64,
+}
+
+impl ScanTime {
+    pub(super) fn begin() -> ScanTime {
+        ScanTime {
+            begin: Instant::now(),
+            cpu_ns: read_ns(ClockId::ThreadCPUTime),
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.begin.elapsed() > SCAN_TIME_MAX
+            || read_ns(ClockId::ThreadCPUTime) - self.cpu_ns > SCAN_CPU_NS_MAX
+    }
+}
 
 const CHUNK_BYTES: u64 = 1 << 20;
 
@@ -40,7 +65,7 @@ pub fn find_referenced(
 }
 
 fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Option<Vec<bool>> {
-    let begin = Instant::now();
+    let begin = ScanTime::begin();
     let (least, most) = (
         sorted.first()?.0,
         sorted.iter().map(|(at, bytes)| at + bytes).max()?,
@@ -49,7 +74,7 @@ fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Opti
     let mut bytes = vec![0; CHUNK_BYTES as usize];
     for &(from, to) in runs {
         for at in (from..to).step_by(CHUNK_BYTES as usize) {
-            if begin.elapsed() > SCAN_TIME_MAX {
+            if begin.is_over() {
                 return None;
             }
             let chunk = &mut bytes[..(to - at).min(CHUNK_BYTES) as usize];

@@ -83,12 +83,15 @@ fn account(explained: &Explained, out: &mut String) {
     if case.account.swap > 0.0 {
         row(out, "(swapped out)", case.account.swap, None);
     }
-    let _ = writeln!(
-        out,
-        "  the probe accounts for {} of anonymous memory; live heap by {}",
-        percent(case.account.coverage),
-        live_by(case.account.live_by)
-    );
+    let accounts = match &explained.probe {
+        Some(_) => format!(
+            "the probe accounts for {} of anonymous memory",
+            percent(case.account.coverage)
+        ),
+        None => "no probe".to_owned(),
+    };
+    let by = live_by(case.account.live_by);
+    let _ = writeln!(out, "  {accounts}; live heap by {by}");
     if let Some(witness) = case.account.witness {
         let _ = writeln!(
             out,

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::{numbers, swatch, visible};
+use crate::report::pictures;
 use crate::report::stall::arms;
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
@@ -117,7 +118,7 @@ pub fn charts(report: &Report) -> Markup {
             @if !charts.latency.is_empty() {
                 (figure("latency", "Latency", LATENCY, numbers::latency(report)))
                 (figure("percentiles", "Latency by percentile", PERCENTILES, numbers::percentiles(report)))
-                (figure("heat", "Every request", HEAT, numbers::heat(report)))
+                (figure("heat", "Every request", pictures::HEAT, numbers::heat(report)))
             }
         }
     }
@@ -128,8 +129,6 @@ const LATENCY: &str = "Quantiles of all requests of an arm in each stretch; loga
 
 const PERCENTILES: &str = "Of all requests of an arm, the start of the run included; both axes \
      logarithmic. Lines end at the longest request.";
-const HEAT: &str = "Requests by time and latency, all processes of an arm together: the darker, the \
-     larger their share of that moment. A stripe that returns is a pause that returns.";
 
 fn figure(id: &str, title: &str, caption: &str, numbers: Markup) -> Markup {
     html! {

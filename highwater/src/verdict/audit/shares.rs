@@ -25,35 +25,53 @@ fn levels(ps: &[&ProcessFacts], of: fn(&ProcessFacts) -> &Vec<Point>) -> Option<
     (!each.is_empty()).then(|| (pick(|e| e.0), pick(|e| e.1)))
 }
 
-/// Pairs of arms whose difference shrinks when LazyFree, or THP, is left out.
+/// An arm whose ratio to the holder of the pages is another one without them.
+struct Moved<'a> {
+    other: &'a str,
+    /// The other's level over the holder's, with all pages and without those in question.
+    with: f64,
+    without: f64,
+}
+
+/// Arms whose differences to others shrink when LazyFree, or THP, is left out: one finding for each arm that has
+/// the pages, with all that it is compared with.
 pub fn explained(input: &AuditInput) -> Vec<Finding> {
     let arms = input.by_arm();
     let mut found = Vec::new();
-    for (i, (a, ps)) in arms.iter().enumerate() {
-        for (b, qs) in &arms[i + 1..] {
-            for (check, of) in [
-                (
-                    Check::LazyFree,
-                    (|p| &p.lazy_free) as fn(&ProcessFacts) -> &Vec<Point>,
-                ),
-                (Check::HugePages, |p| &p.huge_pages),
-            ] {
-                if let (Some(x), Some(y)) = (levels(ps, of), levels(qs, of)) {
-                    found.extend(pair((*a, x), (*b, y), check));
-                }
-            }
+    for (check, of) in [
+        (
+            Check::LazyFree,
+            (|p| &p.lazy_free) as fn(&ProcessFacts) -> &Vec<Point>,
+        ),
+        (Check::HugePages, |p| &p.huge_pages),
+    ] {
+        let levels: Vec<_> = arms
+            .iter()
+            .filter_map(|(arm, ps)| Some((*arm, levels(ps, of)?)))
+            .collect();
+        for holder in &levels {
+            let others = levels.iter().filter(|other| other.0 != holder.0);
+            let moved: Vec<Moved> = others.filter_map(|other| moved(holder, other)).collect();
+            found.extend((!moved.is_empty()).then(|| finding(holder.0, &moved, check)));
         }
     }
     found
 }
 
-fn pair(a: (&str, (f64, f64)), b: (&str, (f64, f64)), check: Check) -> Option<Finding> {
-    let with = a.1.0 / b.1.0;
-    let without = (a.1.0 - a.1.1) / (b.1.0 - b.1.1);
+/// The holder is the one of the two with the larger share of such pages.
+fn moved<'a>(holder: &(&str, (f64, f64)), other: &(&'a str, (f64, f64))) -> Option<Moved<'a>> {
+    let ((all, pages), (other_all, other_pages)) = (holder.1, other.1);
+    let (with, without) = (other_all / all, (other_all - other_pages) / (all - pages));
     let shrinks = with.ln().abs() > without.ln().abs() + MOVED;
-    if !shrinks || !without.is_finite() || without <= 0.0 {
-        return None;
-    }
+    let holds = pages / all > other_pages / other_all;
+    (holds && shrinks && without.is_finite() && without > 0.0).then_some(Moved {
+        other: other.0,
+        with,
+        without,
+    })
+}
+
+fn finding(holder: &str, moved: &[Moved], check: Check) -> Finding {
     let (name, why) = match check {
         Check::LazyFree => (
             "LazyFree",
@@ -61,17 +79,29 @@ fn pair(a: (&str, (f64, f64)), b: (&str, (f64, f64)), check: Check) -> Option<Fi
         ),
         _ => ("huge pages", "huge pages around small objects"),
     };
-    Some(Finding {
+    let what = match moved {
+        [one] => format!(
+            "{} is {:.2} times {holder}; without {name} it is {:.2} times",
+            one.other, one.with, one.without
+        ),
+        _ => {
+            let each = |m: &Moved| format!("{} {:.2} and {:.2}", m.other, m.with, m.without);
+            let each: Vec<String> = moved.iter().map(each).collect();
+            format!(
+                "times what {holder} has, with and without {name}: {}",
+                each.join(", ")
+            )
+        }
+    };
+    let others = moved.iter().map(|m| m.other.to_owned());
+    Finding {
         check,
         severity: Severity::Weakens,
-        arms: vec![a.0.to_owned(), b.0.to_owned()],
+        arms: std::iter::once(holder.to_owned()).chain(others).collect(),
         processes: Vec::new(),
         since_s: None,
-        what: format!(
-            "{} is {with:.2} times {}; without {name} it is {without:.2} times",
-            a.0, b.0
-        ),
+        what,
         effect: format!("part of the difference is {why}"),
         still: format!("both ratios are shown: with and without {name}"),
-    })
+    }
 }

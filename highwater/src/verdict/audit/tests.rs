@@ -280,6 +280,35 @@ fn lazy_free_and_huge_pages_that_explain_a_difference() {
         !kinds.is_empty() && kinds.iter().all(|k| *k == Check::LazyFree),
         "{kinds:?}"
     );
+    let mut input = clean(8);
+    let third: Vec<ProcessFacts> = input.processes[8..].to_vec();
+    for mut p in third {
+        p.id = format!("{}-again", p.id);
+        p.arms[0].1 = "another".to_owned();
+        input.processes.push(p);
+    }
+    for p in input.processes.iter_mut().filter(|p| p.arm() == "another") {
+        p.rss.iter_mut().for_each(|r| r.value *= 1.5);
+        p.lazy_free.iter_mut().for_each(|r| r.value = 0.4 * 2.4e8);
+    }
+    let found: Vec<Finding> = audit(&input)
+        .into_iter()
+        .filter(|f| f.check == Check::LazyFree)
+        .collect();
+    assert_eq!(
+        found.len(),
+        1,
+        "one for the arm that has the pages: {found:#?}"
+    );
+    assert_eq!(
+        (found[0].arms.len(), found[0].arms[0].as_str()),
+        (4, "another")
+    );
+    assert!(
+        found[0].what.contains("times what another has"),
+        "{}",
+        found[0].what
+    );
     let mut input = clean(9);
     for p in &mut input.processes[8..] {
         p.huge_pages.iter_mut().for_each(|r| r.value = 0.5 * 1.6e8);

@@ -30,8 +30,10 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         (Group::Files, case.part(Part::FileMaps)),
         (Group::Shared, case.part(Part::SharedMemory)),
     ];
-    let growing = groups.into_iter().filter(|(group, growth)| {
-        case.grows(growth) && (*group != Group::Retained || case.retains(growth))
+    let growing = groups.into_iter().filter(|(group, growth)| match group {
+        Group::Live => case.grows(growth) || case.fills(growth),
+        Group::Retained => case.grows(growth) && case.retains(growth),
+        _ => case.grows(growth),
     });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
     Some(match group {
@@ -54,13 +56,13 @@ pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str)
     }
 }
 
-/// "12 MiB in 51 s (830 MiB/h)"
-pub fn rate(case: &Case, growth: &Growth) -> String {
+/// "12 MiB in 51 s (830 MiB/h)", the time being that between the two levels.
+pub fn rate(growth: &Growth) -> String {
     let slope = bytes_per_hour(growth.slope_per_hour);
     format!(
         "{} in {:.0} s ({slope})",
         bytes(growth.bytes),
-        case.observed_s
+        growth.over_s
     )
 }
 
@@ -71,7 +73,7 @@ fn live(case: &Case, growth: &Growth) -> CauseVerdict {
     let mut sentence = format!(
         "the live heap grows by {}, by glibc's own headers; without the probe nothing tells at \
          which site, nor whether it is a leak or a cache that fills",
-        rate(case, growth)
+        rate(growth)
     );
     if case.inhabitants.is_static {
         sentence
@@ -97,7 +99,7 @@ fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
     let sentence = format!(
         "transparent huge pages: RSS grows by {}, and {} of it lies in huge pages that the program \
          never wrote; what it asked for is smaller than what the kernel gave",
-        rate(case, growth),
+        rate(growth),
         percent((huge.bytes / growth.bytes).min(1.0))
     );
     Some(verdict(
@@ -122,7 +124,7 @@ fn retention(case: &Case, growth: &Growth) -> CauseVerdict {
     };
     let sentence = format!(
         "retention: free heap grows by {}, most of it {which}, while the live heap {}{}",
-        rate(case, growth),
+        rate(growth),
         moved(&live),
         survivors(case)
     );
@@ -168,7 +170,7 @@ fn moved(growth: &Growth) -> String {
 }
 
 fn anonymous(case: &Case, growth: &Growth) -> CauseVerdict {
-    let rate = rate(case, growth);
+    let rate = rate(growth);
     match &case.owner {
         Owner::Runtime(runtime) => {
             let word = runtime.word();
@@ -274,7 +276,7 @@ fn stacks(case: &Case, growth: &Growth) -> CauseVerdict {
         "; the number of threads is the same, so they go deeper, or ended ones were never joined"
             .into()
     };
-    let sentence = format!("stacks of threads grow by {}{threads}", rate(case, growth));
+    let sentence = format!("stacks of threads grow by {}{threads}", rate(growth));
     let next = "look at who starts threads and who joins them (pstack, /proc/PID/task); a pool, or \
         pthread_detach, bounds them";
     verdict(Cause::Stacks, 0.9, sentence, next)
@@ -290,14 +292,14 @@ fn files(case: &Case, growth: &Growth) -> CauseVerdict {
         let sentence = format!(
             "data of the program and copies of file pages that it wrote to grow by {}{name}: no file \
              stands behind them any more, so the kernel cannot take them back",
-            rate(case, growth)
+            rate(growth)
         );
         let next = "look at who fills large static arrays, or writes to private file mappings";
         return verdict(Cause::Mapping, 0.85, sentence, next);
     }
     let sentence = format!(
         "resident pages of mapped files grow by {}{name}; the kernel takes clean ones back under pressure",
-        rate(case, growth)
+        rate(growth)
     );
     let next = "no leak: limit it with madvise(MADV_DONTNEED) or MADV_RANDOM on the mapping, or read \
         the file in pieces; watch RSS less file maps instead of RSS";
@@ -309,7 +311,7 @@ fn shared(case: &Case, growth: &Growth) -> CauseVerdict {
     let name = which.map_or_else(String::new, |(name, grown)| {
         format!(", {} of it {name}", bytes(*grown))
     });
-    let sentence = format!("shared memory grows by {}{name}", rate(case, growth));
+    let sentence = format!("shared memory grows by {}{name}", rate(growth));
     let next = "look at who writes to it: shared memory and memfd are freed only when the last \
         mapping and the file are gone";
     verdict(Cause::Mapping, 0.85, sentence, next)

@@ -2,6 +2,7 @@
 //!
 //! *Leak* when at least half of its older blocks that were asked after are out of the program's reach; or
 //! when it has turned over (as much was freed there as is outstanding) and grows all the same.
+//! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
 //! *Filling* otherwise: nothing, or too little, has been freed there to tell.
 
 use super::grown::{rate, verdict};
@@ -9,7 +10,7 @@ use super::{Case, Cause, CauseVerdict};
 use crate::analyse::heap::growth::Growth;
 use crate::analyse::heap::rank::Site;
 use crate::analyse::heap::wrappers::is_wrapper;
-use crate::units::written::percent;
+use crate::units::written::{bytes, bytes_per_hour, percent};
 
 /// Blocks that must have been asked after before "lost" is believed.
 const ASKED_MIN: usize = 4;
@@ -19,15 +20,22 @@ const LOST_SHARE: f64 = 0.5;
 const TURNED_OVER: f64 = 0.5;
 /// Freed samples that make the freed share believable.
 const FREED_MIN: u64 = 8;
+/// What a site must have lost to be named though its growth is small for the process; the blocks asked after, of which
+/// nearly all must be lost, and how few will do where nothing was ever freed.
+const SLOW_BYTES_MIN: f64 = 65_536.0;
+const SLOW_ASKED_MIN: usize = 8;
+const SLOW_ASKED_FEW: usize = 3;
+const SLOW_LOST_SHARE: f64 = 0.9;
+
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
 
 /// Judges the growth of the live heap.
 pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     let Some(site) = case.sites.first().filter(|site| site.share_of_growth > 0.0) else {
-        return nameless(case, growth);
+        return nameless(growth);
     };
-    let rate = rate(case, growth);
+    let rate = rate(growth);
     let place = placed(site);
     let share = percent(site.share_of_growth.min(1.0));
     let others = others(case);
@@ -39,7 +47,8 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         );
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
     }
-    if has_turned_over(site) {
+    let is_larger = has_turned_over(site) && site.growth.grows_in_size();
+    if has_turned_over(site) && !is_larger {
         let sentence = format!(
             "leak at {place}: the live heap grows by {rate}, {share} of it there; {} of what it \
              allocated was freed again, and what stays still grows (oldest {:.0} s){others}",
@@ -49,15 +58,30 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         return verdict(Cause::Leak, sure(site, 0.85), sentence, &leak_next(site));
     }
     let freed = match site.growth.freed_samples {
+        _ if is_larger => {
+            "its blocks become larger and not more: an array or a table that grows".to_owned()
+        }
         0 => "nothing from there has been freed yet".to_owned(),
         _ => format!(
             "only {} of it has been freed",
             percent(site.growth.freed_share())
         ),
     };
+    let kept = match site.lost {
+        Some(_) => {
+            "it is still referenced, so it is a cache or a collection that fills, or one that is never emptied"
+        }
+        None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
+    };
+    let collected = match case.runtime().filter(|runtime| runtime.collects()) {
+        Some(runtime) => format!(
+            " (what {} objects hold stays until their next collection)",
+            runtime.word()
+        ),
+        None => String::new(),
+    };
     let sentence = format!(
-        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; it is still \
-         referenced, so it is a cache or a collection that fills, or one that is never emptied{others}"
+        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; {kept}{collected}{others}"
     );
     let next = format!(
         "look at what keeps the blocks of {}: a bound or an expiry means it will level off, and a \
@@ -67,9 +91,48 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
 }
 
+/// A leak too slow to stand out in the account, or in a process too large: a site from which nothing is freed,
+/// which goes on allocating, and nearly all of whose older blocks are out of reach. Samples of such a site only
+/// add up, so that traffic elsewhere does not blur it.
+pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
+    let is_slow_leak = |site: &&Site| {
+        let (lost, asked) = site.lost.unwrap_or_default();
+        let growth = &site.growth;
+        let enough = match growth.freed_samples {
+            0 => SLOW_ASKED_FEW,
+            _ => SLOW_ASKED_MIN,
+        };
+        growth.stays()
+            && growth.grown_bytes > SLOW_BYTES_MIN
+            && growth.goes_on(case.observed_s)
+            && asked >= enough
+            && lost as f64 >= SLOW_LOST_SHARE * asked as f64
+    };
+    let site = case.sites.iter().find(is_slow_leak)?;
+    let (lost, asked) = site.lost.unwrap_or_default();
+    let slope = site.growth.grown_bytes / case.observed_s.max(1.0) * 3600.0;
+    let sentence = format!(
+        "slow leak at {}: {} more are outstanding there after {:.0} s (about {}), and the \
+         program can no longer reach {lost} of {asked} of its older blocks; little beside the {} of RSS",
+        placed(site),
+        bytes(site.growth.grown_bytes),
+        case.observed_s,
+        bytes_per_hour(slope),
+        bytes(case.account.rss_bytes)
+    );
+    Some(verdict(
+        Cause::Leak,
+        sure(site, 0.9),
+        sentence,
+        &leak_next(site),
+    ))
+}
+
+/// Few blocks to ask after must all be lost, and there must have been no more.
 fn is_lost(site: &Site) -> bool {
-    site.lost
-        .is_some_and(|(lost, asked)| asked >= ASKED_MIN && lost as f64 >= LOST_SHARE * asked as f64)
+    let (lost, asked) = site.lost.unwrap_or_default();
+    let all_of_few = asked > 0 && lost == asked && asked <= site.growth.now.samples;
+    (asked >= ASKED_MIN || all_of_few) && lost as f64 >= LOST_SHARE * asked as f64
 }
 
 fn has_turned_over(site: &Site) -> bool {
@@ -150,10 +213,10 @@ fn leak_next(site: &Site) -> String {
     )
 }
 
-fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
+fn nameless(growth: &Growth) -> CauseVerdict {
     let sentence = format!(
         "the live heap grows by {}, spread over sites none of which grows by more than chance yet",
-        rate(case, growth)
+        rate(growth)
     );
     let next = "observe longer (--duration): the samples name the site as they become more";
     verdict(Cause::Filling, 0.4, sentence, next)

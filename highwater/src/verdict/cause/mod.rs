@@ -2,7 +2,8 @@
 //!
 //! The rule, in prose. A part of the account counts as growing when it rose between the first and
 //! the last quarter of the window by more than 256 KiB, 1 % of RSS and six times its own scatter,
-//! and still rises. The part that grew most decides:
+//! and still rises; the live heap also by less than 1 % where one site only adds, evenly. The part that grew
+//! most decides:
 //!
 //! | grows | cause |
 //! |---|---|
@@ -11,8 +12,9 @@
 //! | anonymous mappings | *mapping*; *managed* or *blind* when a runtime or a linked-in allocator owns them |
 //! | thread stacks, file maps, shared memory | *stacks*, *files*, *mapping* |
 //!
-//! When nothing grows, half of RSS in LazyFree pages, untouched huge pages or free heap below an
-//! earlier peak of the live heap is named all the same; else it is *flat*.
+//! When nothing grows by that much, a site nearly all of whose older blocks are lost is a slow *leak*; half of RSS in
+//! LazyFree pages, untouched huge pages or free heap below an earlier peak of the live heap is named all the same;
+//! else it is *flat*.
 
 mod grown;
 mod heap;
@@ -137,6 +139,9 @@ pub struct Case {
     pub rss: Option<Growth>,
     /// Live heap and free heap together.
     pub heap: Option<Growth>,
+    /// Free heap, allocator-held and fragmentation summed at each look: where a page goes from one to the other
+    /// neither rises evenly.
+    pub free: Option<Growth>,
     pub huge_untouched: Option<Growth>,
     /// Of the file maps, what the program wrote for itself.
     pub files_written: Option<Growth>,
@@ -186,14 +191,27 @@ impl Case {
         growth.still && growth.bytes > least.max(GROWN_NOISES * growth.noise)
     }
 
+    /// Whether the live heap grows though that is little of RSS: a large process, and a site that only adds, evenly.
+    fn fills(&self, growth: &Growth) -> bool {
+        let least = GROWN_BYTES_MIN.max(GROWN_NOISES * growth.noise);
+        let site = self.sites.first().filter(|site| site.share_of_growth > 0.0);
+        let adds = |site: &Site| site.growth.goes_on(self.observed_s) && site.growth.stays();
+        growth.still && growth.bytes > least && site.is_some_and(adds)
+    }
+
     /// Free heap: allocator-held and fragmentation together.
     pub fn retained(&self) -> Growth {
         let (held, torn) = (
             self.part(Part::AllocatorHeld),
             self.part(Part::Fragmentation),
         );
+        if let Some(free) = self.free {
+            let noise = free.noise.min(held.noise).min(torn.noise);
+            return Growth { noise, ..free };
+        }
         Growth {
             bytes: held.bytes + torn.bytes,
+            over_s: held.over_s,
             slope_per_hour: held.slope_per_hour + torn.slope_per_hour,
             // One may shrink in favour of the other: together they must rise.
             still: (held.still && held.bytes > -torn.bytes)
@@ -219,7 +237,9 @@ impl Case {
 
 /// Judges one process.
 pub fn judge(case: &Case) -> CauseVerdict {
-    let mut verdict = grown::judge(case).unwrap_or_else(|| level::judge(case));
+    let mut verdict = grown::judge(case)
+        .or_else(|| heap::slow_leak(case))
+        .unwrap_or_else(|| level::judge(case));
     verdict.doubts.extend(doubts(case));
     let looks = case.looks;
     if verdict.cause == Cause::Flat && looks < crate::analyse::heap::growth::LOOKS_MIN {

@@ -10,6 +10,7 @@ const MIB: f64 = 1_048_576.0;
 fn grown(mib: f64) -> Growth {
     Growth {
         bytes: mib * MIB,
+        over_s: 38.0,
         slope_per_hour: mib * MIB * 70.0,
         still: mib > 0.0,
         level: 20.0 * MIB,
@@ -56,6 +57,7 @@ fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
                 samples: 60,
             },
             grown_bytes: MIB,
+            grown_blocks: 9.0,
             allocated_bytes: 100.0,
             freed_bytes: freed_share * 100.0,
             freed_samples: (freed_share * 100.0) as u64,
@@ -87,6 +89,8 @@ fn lost_blocks_are_a_leak_and_kept_ones_fill() {
     assert_eq!(judge(&leak).cause, Cause::Filling);
     leak.sites = vec![site("half_freed", 0.9, None)];
     assert_eq!(judge(&leak).cause, Cause::Leak, "it has turned over");
+    leak.sites[0].growth.grown_blocks = 0.0;
+    assert_eq!(judge(&leak).cause, Cause::Filling, "a vector that grows");
 }
 
 #[test]
@@ -154,4 +158,31 @@ fn memory_that_stays_after_a_peak_is_retention() {
     );
     case.account.lazy_free = 30.0 * MIB;
     assert_eq!(judge(&case).cause, Cause::Lazyfree);
+}
+
+#[test]
+fn a_leak_too_slow_for_the_account_is_told_by_its_blocks() {
+    let mut slow = case(&[(Part::LiveHeap, 0.1)]);
+    slow.account.rss_bytes = 2000.0 * MIB;
+    slow.sites = vec![site("drip", 0.0, Some((40, 41)))];
+    slow.sites[0].growth.ages.median_s = 30.0;
+    let verdict = judge(&slow);
+    assert_eq!(verdict.cause, Cause::Leak);
+    assert!(
+        verdict.sentence.contains("slow leak at drip"),
+        "{verdict:?}"
+    );
+    let cause = |change: fn(&mut Site)| {
+        let mut case = slow.clone();
+        change(&mut case.sites[0]);
+        judge(&case).cause
+    };
+    assert_eq!(cause(|site| site.lost = Some((30, 41))), Cause::Flat);
+    assert_eq!(cause(|site| site.lost = None), Cause::Flat);
+    let is_over = |site: &mut Site| site.growth.ages.median_s = 55.0;
+    assert_eq!(
+        cause(is_over),
+        Cause::Flat,
+        "what was lost at the start is over"
+    );
 }

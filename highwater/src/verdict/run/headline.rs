@@ -341,6 +341,7 @@ impl Scene<'_> {
         if !open.is_empty() && !headline.contains("cannot be told yet") {
             headline += &format!("; {} cannot be told yet", names(&open));
         }
+        headline += &self.stepped_below().unwrap_or_default();
         if let Some(first) = headline.get(..1) {
             headline.replace_range(..1, &first.to_uppercase());
         }
@@ -372,19 +373,33 @@ impl Scene<'_> {
 
     /// What is decided while it is open who grows: how much less the others need by now.
     fn lower_by_now(&self) -> String {
-        let less = |s: &Standing| {
-            let pair = s
-                .pair
-                .filter(|pair| pair.decided && s.class != Class::Growing);
-            let ratio = pair?.ratio.filter(|ratio| ratio.hi < 1.0)?;
-            let times = written::ratio(ratio.value, ratio.lo, ratio.hi);
-            Some(format!("{} {times}", name(s)))
-        };
-        let arms: Vec<String> = self.all.iter().filter_map(less).collect();
+        let arms = self.lower(|s| s.class != Class::Growing);
         match arms.is_empty() {
             true => String::new(),
             false => format!("; others need less by now: {} of its memory", list(&arms)),
         }
+    }
+
+    /// Arms that move in steps are not said to stop growth; that they need less than the control is decided all
+    /// the same.
+    fn stepped_below(&self) -> Option<String> {
+        let arms = self.lower(|s| s.row.memory.label == Label::Stepped);
+        let words = format!(
+            "; in steps, but lower: {} of the control's memory",
+            list(&arms)
+        );
+        (!arms.is_empty()).then_some(words)
+    }
+
+    /// "`a` 0.32x [0.22, 0.44]" for each of the wanted arms whose level is decided to be below the control's.
+    fn lower(&self, is_wanted: impl Fn(&Standing) -> bool) -> Vec<String> {
+        let words = |s: &&Standing| {
+            let ratio = s.pair.filter(|pair| pair.decided)?.ratio;
+            let ratio = ratio.filter(|ratio| ratio.hi < 1.0)?;
+            let times = written::ratio(ratio.value, ratio.lo, ratio.hi);
+            Some(format!("{} {times}", name(s)))
+        };
+        self.with(is_wanted).iter().filter_map(words).collect()
     }
 
     /// The arm with the lowest level whose ratio to the control is decided and wholly below 1.

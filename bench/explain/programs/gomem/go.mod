@@ -1,0 +1,3 @@
+module gomem
+
+go 1.21

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Runs `highwater explain` on every program of programs.toml and holds what it says against the truth.
+
+    bench/explain/run.py [--only NAME,...] [--duration 60s] [--at-once 3] [--out FILE] [--json FOLDER] [--highwater FILE]
+
+A table in Markdown goes to stdout or FILE; exit code 1 when an answer is wrong. Build first:
+    cargo build --release -p highwater -p highwater-probe
+What cannot be built here (no compiler, no allocator in the cache) is left out with a word.
+"""
+import argparse
+import concurrent.futures
+import datetime
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+SOURCES = HERE / "programs"
+CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "highwater"
+CARGO = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo"))
+# What an explanation may take beyond its duration: a busy machine gets up to three times the time.
+PATIENCE_S = 300
+
+
+def first(places):
+    return str(next(iter(sorted(places)), ""))
+
+
+def places(folder):
+    return {
+        "b": folder,
+        "s": SOURCES,
+        "zig": first(CACHE.glob("ziglang-*/venv/lib/python*/site-packages/ziglang/zig")) or "zig",
+        "mimalloc": first(CARGO.glob("registry/src/*/libmimalloc-sys-0.1.39/c_src/mimalloc")),
+    }
+
+
+def build(commands, known):
+    """Names of what could not be built."""
+    failed = set()
+    for name, command in commands.items():
+        done = subprocess.run(shlex.split(command.format(**known)), capture_output=True, text=True) if have(command, known) else None
+        if done is None or done.returncode:
+            failed.add(name)
+            reason = done.stderr.strip().splitlines()[-1:] if done else "its compiler is missing"
+            print(f"SKIPPED: {name} could not be built: {reason}", file=sys.stderr)
+    return failed
+
+
+def have(command, known):
+    tool = shlex.split(command.format(**known))[0]
+    return subprocess.run(["which", tool], capture_output=True).returncode == 0
+
+
+def explain(highwater, row, known, duration):
+    command = shlex.split(row["run"].format(**known))
+    environment = {**os.environ, "PYTHONPATH": str(known["b"])}
+    environment.pop("LD_PRELOAD", None)
+    words = [highwater, "explain", "--json", "--quiet", "--duration", duration]
+    inside = dict(environment)
+    if "over" in row:
+        library = first((CACHE / "allocators").glob(f"{row['over']}/lib*.so*"))
+        if not library:
+            return None
+        inside["LD_PRELOAD"] = library
+        # Only the program runs on it, not highwater.
+        command = ["env", f"LD_PRELOAD={library}"] + command if row.get("pid") else command
+    if not row.get("pid"):
+        done = subprocess.run(words + ["--"] + command, env=inside, capture_output=True, text=True, timeout=PATIENCE_S)
+        return answer(done)
+    program = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
+    try:
+        time.sleep(2)
+        done = subprocess.run(words + ["--pid", str(program.pid)], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
+        return answer(done)
+    finally:
+        program.kill()
+        program.wait()
+
+
+def answer(done):
+    try:
+        return {"exit": done.returncode, **json.loads(done.stdout)}
+    except ValueError:
+        return {"exit": done.returncode, "error": done.stderr.strip()}
+
+
+def named(said):
+    """Functions of the site that the verdict is about, innermost first."""
+    return [frame["function"] for frame in said["sites"][0]["frames"]] if said["sites"] else []
+
+
+def judged(row, said):
+    """(mark, cause, function)"""
+    if said is None:
+        return "skipped", "", ""
+    if "verdict" not in said:
+        return "WRONG", f"no answer: {said['error'][-80:]}", ""
+    cause, functions = said["verdict"]["cause"], named(said)
+    shown = functions[0] if functions and said["sites"] else ""
+    if cause not in row["truth"]:
+        return ("honest" if cause in row.get("honest", []) else "WRONG"), cause, shown
+    if "function" in row and row["function"] not in (functions[:1] or [""])[0]:
+        return "name", cause, shown
+    if "caller" in row and not any(row["caller"] in name for name in functions[:5]):
+        return "name", cause, shown
+    return "right", cause, shown
+
+
+def line(name, row, said):
+    mark, cause, function = judged(row, said)
+    share = unexplained = looks = ""
+    if said and "verdict" in said:
+        looks = said["looks"]
+        share = f"{said['sites'][0]['share_of_growth']:.2f}" if said["sites"] and function else ""
+        parts = {part["name"]: part["bytes"] for part in said["parts"]}
+        unexplained = f"{100 * parts['unexplained'] / max(said['rss_bytes'], 1):.1f} %"
+    truth = " or ".join(row["truth"]) + (f" {row.get('function') or row.get('caller') or ''}".rstrip())
+    return mark, f"| {name} | {row['what']} | {truth} | {cause} {function[:60]} | {share} | {unexplained} | {looks} | {mark} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--duration", default="60s")
+    parser.add_argument("--at-once", type=int, default=3)
+    parser.add_argument("--out")
+    parser.add_argument("--json")
+    parser.add_argument("--highwater", default=str(HERE.parent.parent / "target/release/highwater"))
+    options = parser.parse_args()
+    table = tomllib.loads((HERE / "programs.toml").read_text())
+    wanted = [name for name in options.only.split(",") if name]
+    rows = {name: row for name, row in table["program"].items() if not wanted or name in wanted}
+    begin, load = datetime.datetime.now(), os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        known = places(folder)
+        # Only what the chosen programs need; an extension is found by its own name.
+        text = " ".join(row["run"] for row in rows.values())
+        commands = {name: command for name, command in table["build"].items() if not wanted or used(command, text)}
+        build(commands, known)
+        with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
+            runs = {name: pool.submit(one, name, row, known, options) for name, row in rows.items()}
+            marks = [runs[name].result() for name in rows]
+    finish(options, marks, begin, load)
+
+
+def used(command, text):
+    made = shlex.split(command.replace("{b}", "B"))
+    outputs = [word.split("B/")[-1] for word in made if "B/" in word and "zig" not in word.split("B/")[-1]]
+    return any(f"{{b}}/{name}" in text for name in outputs) or ("hwext" in command and "extension" in text)
+
+
+def one(name, row, known, options):
+    program = shlex.split(row["run"].format(**known))[0]
+    is_there = program[0] != "/" or os.path.exists(program)
+    try:
+        said = explain(options.highwater, row, known, options.duration) if is_there else None
+    except subprocess.TimeoutExpired:
+        said = {"exit": None, "error": f"no answer after {PATIENCE_S} s"}
+    if options.json and said:
+        pathlib.Path(options.json).mkdir(parents=True, exist_ok=True)
+        (pathlib.Path(options.json) / f"{name}.json").write_text(json.dumps(said, indent=1))
+    mark, text = line(name, row, said)
+    print(text, file=sys.stderr, flush=True)
+    return mark, text
+
+
+def finish(options, marks, begin, load):
+    counts = {mark: sum(1 for m, _ in marks if m == mark) for mark in ("right", "name", "honest", "WRONG", "skipped")}
+    head = [
+        f"{begin:%Y-%m-%d %H:%M} to {datetime.datetime.now():%H:%M}, load average {load:.0f} to {os.getloadavg()[0]:.0f}, "
+        f"{options.at_once} at once, {options.duration} each: " + ", ".join(f"{n} {m}" for m, n in counts.items() if n),
+        "",
+        "| program | what | truth | said | share | unexplained | looks | |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    text = "\n".join(head + [text for _, text in marks]) + "\n"
+    if options.out:
+        pathlib.Path(options.out).write_text(text)
+    else:
+        print(text)
+    sys.exit(1 if counts["WRONG"] or counts["name"] else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,315 @@
+//! Every candidate shape against every hypothesis on the noise, by exact least squares on whitened
+//! columns, weighed by marginal likelihood (coefficients have a normal prior as wide as the
+//! range of the data, the variance is integrated out). One series costs about two milliseconds.
+//!
+//! The nuisance columns (the intercept, harmonics of a load cycle) are projected out first, so that a
+//! shape of two columns is a two-by-two system (Frisch and Waugh). A column is worked out once a window,
+//! and whitened once a window and noise, however often it is asked for.
+
+use super::columns::Columns;
+use super::finer::finer;
+use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window};
+use super::ladder::ladders;
+use super::noise::{Noise, hypotheses};
+use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
+use super::solve::{Prepared, Solved};
+use super::staircase::staircases;
+
+/// Below this only the best of a family is kept: its neighbours may do better.
+const MATTERS_LN: f64 = 11.0;
+/// A noise this far (in log weight) below the best after the sparse look is refuted; the sparse shapes
+/// may miss the right one by a few units.
+const REFUTED_LN: f64 = 8.0;
+/// Noise with less memory than this is never refuted by the sparse look: a misfit of the sparse shapes
+/// looks like memory.
+const PLAIN_PHI: f64 = 0.7;
+/// How far a noise may be behind after the full look.
+const DECIDED_LN: f64 = 5.0;
+/// A round of neighbours that brings less than this is the last: the noise hides the grid.
+const FINER_GAIN_LN: f64 = 1.0;
+/// How often the best of each family gets neighbours.
+const FINER_ROUNDS: usize = 2;
+
+/// One window, and all that was worked out for it.
+pub struct Study {
+    pub window: Window,
+    columns: Columns,
+    norms: Norms,
+    noises: Vec<Noise>,
+    /// Of each noise; `None` where the nuisance columns say the same under it.
+    grounds: Vec<Option<Prepared>>,
+}
+
+impl Study {
+    pub fn new(window: Window) -> Study {
+        let columns = Columns::over(&window.x);
+        Study::with(window, columns)
+    }
+
+    /// Of the same bins with other nuisance columns: what was worked out without them is kept.
+    pub fn like(&self, window: Window) -> Study {
+        Study::with(window, self.columns.clone())
+    }
+
+    fn with(window: Window, columns: Columns) -> Study {
+        let noises = hypotheses();
+        let ground = |noise| Prepared::new(&window, noise);
+        Study {
+            grounds: noises.iter().map(ground).collect(),
+            norms: Norms::new(window.y.len(), &window),
+            columns,
+            noises,
+            window,
+        }
+    }
+
+    /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
+    pub fn sketch(&mut self, shapes: &Shapes) -> Fit {
+        // The whole grid, in its order: the sparse choice then finds its columns in it.
+        self.columns.places(&shapes.columns);
+        let all: Vec<usize> = (0..self.noises.len()).collect();
+        self.under(&shapes.sparse(), &all)
+    }
+
+    /// All `shapes` under the simplest hypotheses on the noise, for a handful of points.
+    pub fn fit_few(&mut self, shapes: &Shapes) -> Fit {
+        let simple = |i: &usize| self.noises[*i].phi < PLAIN_PHI && self.noises[*i].white != 0.5;
+        let simple: Vec<usize> = (0..self.noises.len()).filter(simple).collect();
+        self.under(shapes, &simple)
+    }
+
+    /// Fits all `shapes`. Empty when there are fewer bins than the largest candidate needs.
+    ///
+    /// Hypotheses on the noise that the sparse look already refutes are not carried on, and the
+    /// best of each family gets neighbours.
+    pub fn fit(&mut self, shapes: &Shapes, sketch: &Fit) -> Fit {
+        let carried = |i: &usize| {
+            let noise = self.noises[*i];
+            let plain = noise.phi < PLAIN_PHI && noise.white != 0.5;
+            plain || sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN
+        };
+        let near: Vec<usize> = (0..self.noises.len()).filter(carried).collect();
+        let mut whole = self.under(shapes, &near);
+        let rungs = ladders(&whole, &self.window);
+        if !rungs.shapes.is_empty() {
+            whole.join(self.under(&rungs, &near));
+        }
+        for _ in 0..FINER_ROUNDS {
+            let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
+            let closest: Vec<usize> = near.iter().copied().filter(close).collect();
+            let second = self.under(&finer(&whole), &closest);
+            let before = whole.ln_evidence;
+            whole.join(second);
+            if whole.ln_evidence - before < FINER_GAIN_LN {
+                break;
+            }
+        }
+        whole
+    }
+
+    /// All `shapes` under these of the hypotheses on the noise.
+    fn under(&mut self, shapes: &Shapes, noises: &[usize]) -> Fit {
+        let mut tried = Tried::default();
+        tried.fit.ln_evidence = f64::NEG_INFINITY;
+        tried.fit.candidates.reserve(shapes.shapes.len());
+        let n = self.window.y.len();
+        if n < 4 + self.window.nuisance.len() || shapes.shapes.is_empty() {
+            return tried.fit;
+        }
+        let places = self.columns.places(&shapes.columns);
+        tried.meanings = vec![None; shapes.shapes.len()];
+        for &noise in noises {
+            let Some(ready) = self.grounds[noise].as_mut() else {
+                continue;
+            };
+            ready.prepare(&self.columns, &places);
+            let base = self.noises[noise].prior_ln - 0.5 * ready.logdet;
+            let try_out = TryOut {
+                shapes,
+                places: &places,
+                ready,
+                norms: &self.norms,
+                now: self.window.now,
+                noise,
+                base,
+            };
+            for (i, shape) in shapes.shapes.iter().enumerate() {
+                try_out.shape(i, shape, &mut tried);
+            }
+            staircases(
+                &mut tried.fit,
+                ready,
+                &self.norms,
+                (shapes, &places),
+                (noise, base),
+            );
+        }
+        tried.fit.settle();
+        tried.fit
+    }
+}
+
+/// What was tried so far.
+struct Tried {
+    fit: Fit,
+    /// Most shapes carry no weight under any noise: what they mean is worked out only when needed.
+    meanings: Vec<Option<Box<Contrasts>>>,
+    best: [f64; FAMILIES],
+}
+
+impl Default for Tried {
+    fn default() -> Tried {
+        Tried {
+            fit: Fit::default(),
+            meanings: Vec::new(),
+            best: [f64::NEG_INFINITY; FAMILIES],
+        }
+    }
+}
+
+/// Everything that shapes under one noise have in common.
+struct TryOut<'a> {
+    shapes: &'a Shapes,
+    places: &'a [usize],
+    ready: &'a Prepared,
+    norms: &'a Norms,
+    now: f64,
+    noise: usize,
+    base: f64,
+}
+
+impl TryOut<'_> {
+    fn shape(&self, index: usize, shape: &Shape, tried: &mut Tried) -> Option<()> {
+        let mut columns = [0; COLUMNS_MAX];
+        for (slot, column) in columns.iter_mut().zip(&shape.columns[..shape.width]) {
+            *slot = self.places[*column];
+        }
+        let columns = &columns[..shape.width];
+        let solved = self.ready.solve(columns)?;
+        let (ln_ml, sigma2, df) = self.norms.marginal(self.ready, &solved)?;
+        let ln_weight = self.base + shape.prior_ln + ln_ml;
+        let behind = tried.fit.ln_evidence - ln_weight;
+        let best = &mut tried.best[shape.family as usize];
+        if behind > FORGET_LN || (behind > MATTERS_LN && ln_weight <= *best) {
+            return None;
+        }
+        *best = best.max(ln_weight);
+        tried.fit.ln_evidence = tried.fit.ln_evidence.max(ln_weight);
+        let c = tried.meanings[index]
+            .get_or_insert_with(|| Box::new(self.shapes.contrasts(shape, self.now)));
+        tried.fit.make_room();
+        let level = |of: &[f64; COLUMNS_MAX]| solved.level(self.ready, columns, of, sigma2);
+        tried.fit.candidates.push(Candidate {
+            family: shape.family,
+            bounded: shape.bounded,
+            parts: self.shapes.parts(shape),
+            prior_ln: shape.prior_ln,
+            noise: self.noise,
+            ln_weight,
+            df,
+            growth: solved.guess(&c.growth, sigma2),
+            rise: solved.guess(&c.rise, sigma2),
+            bend: (shape.family == Family::StepFill)
+                .then(|| solved.guess(&[0.0, 1.0, 0.0], sigma2)),
+            slope: solved.guess(&c.slope, sigma2),
+            slope_fifth: solved.guess(&c.slope_fifth, sigma2),
+            end: level(&c.end),
+            limit: c.limit.as_ref().map(level),
+            steps: steps_of(self.shapes, shape, &solved),
+        });
+        Some(())
+    }
+}
+
+fn steps_of(shapes: &Shapes, shape: &Shape, solved: &Solved) -> Vec<(f64, f64)> {
+    match shapes.columns.get(shape.columns[0]) {
+        Some(Basis::Step(at)) if shape.bounded == Bounded::Step => vec![(*at, solved.beta[0])],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::shapes::shapes;
+
+    fn fit(window: Window) -> Fit {
+        let mut study = Study::new(window);
+        let all = shapes(&[], None);
+        let sketch = study.sketch(&all);
+        study.fit(&all, &sketch)
+    }
+
+    fn window(y: Vec<f64>) -> Window {
+        let n = y.len();
+        Window {
+            x: (0..n).map(|i| i as f64 / (n - 1) as f64).collect(),
+            gap: vec![1.0; n],
+            thin: vec![1.0; n],
+            nuisance: Vec::new(),
+            now: 1.0,
+            floor: 1e-3,
+            reach: 1.0,
+            y,
+        }
+    }
+
+    fn wobble(i: usize) -> f64 {
+        ((i * 7919) % 17) as f64 / 17.0 - 0.5
+    }
+
+    #[test]
+    fn a_line_is_found_with_its_slope_and_level() {
+        let line = |i: usize| 0.3 + i as f64 / 39.0 + 0.02 * wobble(i);
+        let f = fit(window((0..40).map(line).collect()));
+        let best = f
+            .candidates
+            .iter()
+            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
+            .unwrap();
+        assert_eq!(best.family, Family::Line);
+        assert!(
+            (best.slope.mean - 1.0).abs() < 0.02 && best.slope.se < 0.02,
+            "{:?}",
+            best.slope
+        );
+        assert!((best.end.mean - 1.3).abs() < 0.02, "{:?}", best.end);
+        assert!((f.weights().iter().sum::<f64>() - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_fill_is_not_a_line_and_its_limit_is_found() {
+        let y = (0..60)
+            .map(|i| 1.0 - (-(i as f64) / 10.0).exp() + 0.02 * wobble(i))
+            .collect();
+        let f = fit(window(y));
+        let best = f
+            .candidates
+            .iter()
+            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
+            .unwrap();
+        assert_eq!((best.family, best.bounded), (Family::Fill, Bounded::Fill));
+        let limit = best.limit.unwrap();
+        assert!((limit.mean - 1.0).abs() < 0.02, "{limit:?}");
+    }
+
+    #[test]
+    fn a_nuisance_column_takes_its_part() {
+        let wave: Vec<f64> = (0..60).map(|i| (i as f64 * 0.7).sin()).collect();
+        let mut w = window(
+            (0..60)
+                .map(|i| 0.5 * wave[i] + 0.2 * i as f64 / 59.0)
+                .collect(),
+        );
+        w.nuisance.push(wave);
+        let f = fit(w);
+        let best = f
+            .candidates
+            .iter()
+            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
+            .unwrap();
+        assert_eq!(best.family, Family::Line);
+        assert!((best.growth.mean - 0.2).abs() < 1e-3);
+        assert!((best.end.mean - 0.2).abs() < 1e-3, "{:?}", best.end);
+    }
+}
