@@ -423,7 +423,14 @@ impl Thread {
         if self.samples.len() == SAMPLES_MAX {
             self.samples.pop_front();
         }
-        self.samples.push_back(sample);
+        // Some are told late; nearly all belong to the end.
+        let later = self
+            .samples
+            .iter()
+            .rev()
+            .take_while(|s| s.at_ns > sample.at_ns);
+        let at = self.samples.len() - later.count();
+        self.samples.insert(at, sample);
     }
 
     /// Splits `ns` of waiting for a CPU off the longest wait that ended since the last such count:

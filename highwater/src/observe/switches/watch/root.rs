@@ -48,6 +48,10 @@ impl Watch {
             self.doubt_all(newest_ns.unwrap_or(now) + 1);
         }
         self.drain_samples();
+        // Purges shorter than the time between two samples of the clock.
+        if self.go.is_none() {
+            self.watch_size(now);
+        }
     }
 
     /// The ring was full since its newest record: what a thread was in then is believed only where the kernel
@@ -188,6 +192,10 @@ impl Watch {
         known.told_ns = record.at_ns;
         let missed = known.on_cpu == Some(on_cpu);
         known.on_cpu = Some(on_cpu);
+        match on_cpu {
+            true => (known.came_ns, known.running_since_ns) = (record.at_ns, Some(record.at_ns)),
+            false => (known.off_since_ns, known.running_since_ns) = (record.at_ns, None),
+        }
         self.missed_switches += u64::from(missed);
     }
 

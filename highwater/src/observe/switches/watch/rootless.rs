@@ -19,6 +19,9 @@ const WORTH_NS: u64 = 200_000;
 /// Resident pages that a process must lose from one turn to the next for somebody to give memory back: 4 MiB.
 const FALLEN_PAGES: u64 = 1_024;
 
+/// Whoever gave that much back in one turn ran for at least this long in it.
+const GIVING_LEAST_NS: u64 = 1_000_000;
+
 /// A switch record: when, who, and on leaving whether it wanted to.
 type Switch = (u64, u32, Option<bool>);
 
@@ -118,7 +121,7 @@ impl Watch {
 
     /// Without privileges nobody sees what a thread does inside the kernel. But when the process gets smaller by
     /// much while one of its threads runs and is never seen in its own code, that is what the thread does.
-    fn watch_size(&mut self, now: u64) {
+    pub(super) fn watch_size(&mut self, now: u64) {
         let Some(pages) = self.files.read(self.pid, "statm", parse_resident) else {
             return;
         };
@@ -126,10 +129,20 @@ impl Watch {
         if before.saturating_sub(pages) < FALLEN_PAGES {
             return;
         }
-        let unseen =
-            |known: &super::Known| known.running_since_ns.is_some() && known.sampled_ns < since_ns;
-        let threads = self.threads.iter().filter(|(_, known)| unseen(known));
-        let tids: Vec<u32> = threads.map(|(tid, _)| *tid).collect();
+        // The one that gave it back ran for long in that turn: it may have left its CPU since.
+        let stretch = |known: &super::Known| {
+            let end = match known.running_since_ns {
+                Some(_) => now,
+                None => known.off_since_ns,
+            };
+            let start = known.came_ns.max(since_ns);
+            let long = end.saturating_sub(start) >= GIVING_LEAST_NS;
+            (long && known.sampled_ns < since_ns).then_some(start.midpoint(end))
+        };
+        let threads = self.threads.iter();
+        let threads: Vec<(u32, u64)> = threads
+            .filter_map(|(tid, known)| Some((*tid, stretch(known)?)))
+            .collect();
         let what = What::OnCpu {
             stack: 0,
             doing: self
@@ -138,8 +151,8 @@ impl Watch {
             allocator: true,
         };
         // It counts for those alone that others wait for just now.
-        for tid in tids {
-            self.tell(now, tid, what);
+        for (tid, at_ns) in threads {
+            self.tell(at_ns, tid, what);
         }
     }
 
