@@ -2,12 +2,16 @@
 //!
 //! Taken from below the kernel's ephemeral range: a port inside it could be taken by any outgoing connection (a load
 //! program opens thousands) between the moment it is found free and the moment the subject binds it. Until then
-//! the port is held by a bound socket, so that two runs on one machine do not choose the same.
+//! the port is held by a bound socket. Between the two moments, and while a subject restarts, nobody listens: so that
+//! two runs in one network namespace never choose the same, a run keeps each of its ports by an abstract socket named
+//! after it (unix(7); these names belong to the network namespace, as ports do).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 /// Below are the well-known ports and those that people give to their own services.
 const LOWEST: u16 = 15_000;
@@ -19,8 +23,15 @@ const EPHEMERAL_DEFAULT: u16 = 32_768;
 pub struct Ports {
     next: u16,
     end: u16,
-    given: BTreeSet<u16>,
+    /// With what keeps other runs away; `None` where that could not be had.
+    given: BTreeMap<u16, Option<UnixDatagram>>,
     held: BTreeMap<u16, TcpListener>,
+}
+
+/// `AddrInUse` when another run has it.
+fn reserve(port: u16) -> io::Result<UnixDatagram> {
+    let name = format!("highwater port {port}");
+    UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(name)?)
 }
 
 impl Ports {
@@ -31,7 +42,7 @@ impl Ports {
         Self {
             next: LOWEST + u16::try_from(start % span).expect("the span of ports fits u16"),
             end,
-            given: BTreeSet::new(),
+            given: BTreeMap::new(),
             held: BTreeMap::new(),
         }
     }
@@ -51,11 +62,17 @@ impl Ports {
             };
             // Also as 0.0.0.0: a service that listens there would clash with ours on 127.0.0.1.
             let free_everywhere = || TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok();
-            if self.given.contains(&port) || !free_everywhere() {
+            if self.given.contains_key(&port) {
+                continue;
+            }
+            let reserved = reserve(port);
+            let is_anothers =
+                matches!(&reserved, Err(error) if error.kind() == io::ErrorKind::AddrInUse);
+            if is_anothers || !free_everywhere() {
                 continue;
             }
             if let Ok(socket) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-                self.given.insert(port);
+                self.given.insert(port, reserved.ok());
                 self.held.insert(port, socket);
                 return Ok(port);
             }
@@ -74,7 +91,7 @@ impl Ports {
 
     /// Marks a port as given out earlier: to a process that is found again.
     pub fn mark(&mut self, port: u16) {
-        self.given.insert(port);
+        self.given.insert(port, reserve(port).ok());
     }
 }
 
@@ -103,7 +120,7 @@ mod tests {
     #[test]
     fn no_port_is_given_out_twice_even_when_it_is_free_again() {
         let mut ports = Ports::new(1234);
-        let mut seen = BTreeSet::new();
+        let mut seen = std::collections::BTreeSet::new();
         for _ in 0..300 {
             let port = ports.take().unwrap();
             ports.release(port);
@@ -118,6 +135,18 @@ mod tests {
         // Same start: the second pool meets the held port first.
         let mut second = Ports::new(u64::from(taken - LOWEST));
         assert_ne!(second.take().unwrap(), taken);
+    }
+
+    #[test]
+    fn a_port_that_nobody_has_bound_yet_is_not_given_to_another_run() {
+        let mut first = Ports::new(7000);
+        let taken = first.take().unwrap();
+        first.release(taken);
+        let mut second = Ports::new(u64::from(taken - LOWEST));
+        assert_ne!(second.take().unwrap(), taken);
+        drop(first);
+        let mut third = Ports::new(u64::from(taken - LOWEST));
+        assert_eq!(third.take().unwrap(), taken, "the run is over");
     }
 
     #[test]
