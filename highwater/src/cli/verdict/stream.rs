@@ -205,20 +205,25 @@ impl<'a> Reading<'a> {
         while rows.next_into(&mut row)? {
             any = true;
             self.take(&row)?;
-            if self.readings > HELD_MAX {
-                self.thin()?;
-            }
-            let dense = self.rows >= 16 * (self.held.len() + self.judged);
-            let streams = self.together && dense && !self.given.args.draws();
-            if streams && self.rows >= PROBE_ROWS && self.held.len() > TOGETHER {
+            if self.is_ready() {
                 let ready: Vec<Held> = self.held.drain(..self.held.len() - 1).collect();
                 self.judged += ready.len();
                 self.readings = self.held.iter().map(|h| h.points.len()).sum();
                 judges.give(ready, sink)?;
+            } else if self.readings > HELD_MAX {
+                self.thin()?;
             }
         }
         anyhow::ensure!(any, "no readings after the header; is the file complete?");
         self.check_only()
+    }
+
+    /// Whether all series but the last are judged now: they stand together, and are many or long.
+    fn is_ready(&self) -> bool {
+        let dense = self.rows >= 16 * (self.held.len() + self.judged);
+        let many = dense && self.rows >= PROBE_ROWS && self.held.len() > TOGETHER;
+        let long = self.readings > HELD_MAX && self.held.len() > 1;
+        self.together && !self.given.args.draws() && (many || long)
     }
 
     fn take(&mut self, row: &Row) -> Result<()> {
