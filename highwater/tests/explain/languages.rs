@@ -57,7 +57,8 @@ fn rust() {
     let run = |which: &str, cause: &str, function: &str| {
         check(&[program.to_str().unwrap(), which], cause, function);
     };
-    run("leak", "leak", "intern_name");
+    run("forget", "leak", "forget_ticket");
+    run("intern", "leak", "intern_name");
     run("map", "filling", "remember");
 }
 
