@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use crate::skipped::skipped;
 use crate::stage::{Running, cause, compile, explain, parsed};
 
 fn refused(words: &[&str], code: i32, expected: &str) {
@@ -43,7 +44,7 @@ fn a_kernel_thread_has_no_memory() {
     if std::fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
         refused(&["--pid", "2", "--quiet"], 4, "no memory of its own");
     } else {
-        println!("SKIPPED: pid 2 is no kernel thread here");
+        skipped("pid 2 is no kernel thread here");
     }
 }
 
@@ -55,7 +56,7 @@ fn a_process_of_another_user_is_said_to_be_one() {
     }
     let found = Command::new("setpriv").arg("--version").output();
     if found.is_err() {
-        println!("SKIPPED: setpriv is missing, nobody to be");
+        skipped("setpriv is missing, nobody to be");
         return;
     }
     let running = Running::start(Command::new("sleep").arg("30"));
@@ -70,7 +71,7 @@ fn a_process_of_another_user_is_said_to_be_one() {
     if output.status.code() == Some(4) {
         assert!(err.contains("may not be read"), "{err}");
     } else {
-        println!("SKIPPED: nobody cannot run the binary: {err}");
+        skipped(&format!("nobody cannot run the binary: {err}"));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use crate::skipped::skipped;
 use crate::stage::{
     assert_adds_up, cause, compile, explained, probe, scratch, source, top_function,
 };
@@ -11,7 +12,7 @@ use crate::stage::{
 fn has(tool: &str) -> bool {
     let found = Command::new(tool).arg("--version").output().is_ok();
     if !found {
-        println!("SKIPPED: {tool} is missing");
+        skipped(&format!("{tool} is missing"));
     }
     found && probe().is_some()
 }
@@ -66,7 +67,7 @@ fn rust() {
 #[ignore = "half a minute: Go with C in it"]
 fn go_with_c() {
     if Command::new("go").arg("version").output().is_err() || probe().is_none() {
-        println!("SKIPPED: go is missing");
+        skipped("go is missing");
         return;
     }
     let program = scratch().join("gomix");

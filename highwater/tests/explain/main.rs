@@ -5,4 +5,6 @@ mod bad_input;
 mod languages;
 mod losses;
 mod shapes;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 mod stage;

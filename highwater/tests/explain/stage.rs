@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
+use crate::skipped::skipped;
+
 /// Where this package's tests keep what they build.
 pub fn scratch() -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("explain");
@@ -65,7 +67,7 @@ fn build_probe() -> Option<PathBuf> {
     if status.success() && library.is_file() {
         return Some(library);
     }
-    println!("SKIPPED: the probe's library could not be built");
+    skipped("the probe's library could not be built");
     None
 }
 

@@ -5,12 +5,15 @@
 //! seed (printed). `highwater/fuzz` holds the same targets for cargo-fuzz, which looks for new paths.
 
 mod mutate;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use mutate::Dice;
+use skipped::skipped;
 use targets::TARGETS;
 
 /// Inputs for each target in CI; a database takes longer than a line of text.
@@ -22,7 +25,7 @@ const SHORT_SLOW: u64 = 60;
 #[ignore = "writes into HIGHWATER_FUZZ_CORPUS, for make fuzz"]
 fn corpus() {
     let Some(root) = std::env::var_os("HIGHWATER_FUZZ_CORPUS").map(std::path::PathBuf::from) else {
-        println!("SKIPPED: HIGHWATER_FUZZ_CORPUS names no folder");
+        skipped("HIGHWATER_FUZZ_CORPUS names no folder");
         return;
     };
     for target in TARGETS {

@@ -6,6 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::skipped::skipped;
+
 /// The weaving service of the benchmark: a lock held over a request of 150 ms every 0.35 s; or mended.
 const EXPERIMENT: &str = r#"
 name = "parked"
@@ -59,7 +61,7 @@ fn an_arms_stalls_stand_beside_its_memory() {
     if arm("fault")["stalls"].is_null() {
         let events = format!("{:#}", report["events"]);
         assert!(events.contains("not watched for stalls"), "{events}");
-        eprintln!("SKIPPED: this user may not watch switches here");
+        skipped("this user may not watch switches here");
         return;
     }
     assert!(said.contains("Stalls over 1 ms a minute"), "{said}");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::skipped::skipped;
 use super::watched::{BOTH, Ended, Mode, attached, c, highwater, pingpong, watch, woven};
 
 #[test]
@@ -18,7 +19,7 @@ fn a_stripped_program_has_the_cause_without_the_name() {
         .args([&stripped, &program])
         .status();
     if !status.is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: strip (binutils) is not there");
+        skipped("strip (binutils) is not there");
         return;
     }
     let Some(seen) = watch(Mode::Ebpf, stripped, &["crowd", "hold=150"]) else {
@@ -40,7 +41,7 @@ fn a_process_that_ends_midway_leaves_its_findings() {
         .output()
         .unwrap();
     if output.status.code() == Some(4) {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&output.stderr));
+        skipped(&String::from_utf8_lossy(&output.stderr));
         return;
     }
     assert_eq!(output.status.code(), Some(0));
@@ -63,7 +64,7 @@ fn a_process_that_is_not_there_and_one_that_ends_are_said_in_words() {
         .output()
         .unwrap();
     if short.status.code() == Some(4) {
-        eprintln!("SKIPPED: {}", String::from_utf8_lossy(&short.stderr));
+        skipped(&String::from_utf8_lossy(&short.stderr));
         return;
     }
     assert_eq!(
@@ -88,7 +89,7 @@ fn a_process_in_a_namespace_of_its_own_is_watched_by_its_number_here() {
         .stdout(Stdio::null())
         .spawn();
     let Ok(inside) = inside.map(Ended) else {
-        eprintln!("SKIPPED: unshare (util-linux) is not there");
+        skipped("unshare (util-linux) is not there");
         return;
     };
     sleep(Duration::from_millis(1_200));
@@ -96,7 +97,7 @@ fn a_process_in_a_namespace_of_its_own_is_watched_by_its_number_here() {
     let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
     let child = children.unwrap_or_default();
     let Some(pid) = child.split_whitespace().next() else {
-        eprintln!("SKIPPED: this user may not make a namespace of pids");
+        skipped("this user may not make a namespace of pids");
         return;
     };
     for mode in BOTH {
@@ -155,19 +156,19 @@ fn a_ring_that_overflows_is_counted_and_makes_no_row() {
         let _ = send(rustix::process::Signal::CONT);
         let output = watch.wait_with_output().unwrap();
         if output.status.code() == Some(4) || stopped.is_err() {
-            eprintln!(
-                "SKIPPED mode {}: {}",
+            skipped(&format!(
+                "mode {}: {}",
                 mode.word(),
                 String::from_utf8_lossy(&output.stderr)
-            );
+            ));
             continue;
         }
         let found: Value = serde_json::from_slice(&output.stdout).unwrap();
         if found["self_checks"][lost].as_u64() == Some(0) {
-            eprintln!(
-                "SKIPPED mode {}: too few switches on a machine this busy",
+            skipped(&format!(
+                "mode {}: too few switches on a machine this busy",
                 mode.word()
-            );
+            ));
             continue;
         }
         for row in found["findings"].as_array().unwrap() {
@@ -210,7 +211,7 @@ fn another_users_process_is_refused_in_words() {
                 why.as_ref().is_ok_and(|why| why.starts_with("setpriv:")) || why.is_err(),
                 "{why:?}"
             );
-            eprintln!("SKIPPED: {why:?}");
+            skipped(&format!("{why:?}"));
         }
     }
 }

@@ -4,5 +4,7 @@
 mod experiment;
 mod hostile;
 mod services;
+#[path = "../skipped/mod.rs"]
+mod skipped;
 mod timelines;
 mod watched;

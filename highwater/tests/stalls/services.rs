@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::skipped::skipped;
 use super::watched::{BOTH, Mode, built, c, go, rust, services, watch, watch_with, woven};
 
 #[test]
@@ -159,7 +160,9 @@ fn musls_mutex_names_its_owner_where_it_keeps_one() {
         .args([&program, &source])
         .status();
     if !status.as_ref().is_ok_and(|status| status.success()) {
-        eprintln!("SKIPPED: musl-gcc (musl-tools) did not build the service: {status:?}");
+        skipped(&format!(
+            "musl-gcc (musl-tools) did not build the service: {status:?}"
+        ));
         return;
     }
     for (flags, inferred) in [(&["recursive"][..], false), (&[][..], true)] {

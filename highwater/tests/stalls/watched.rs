@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::skipped::skipped;
+
 #[derive(Clone, Copy, PartialEq)]
 pub enum Mode {
     Ebpf,
@@ -139,10 +141,10 @@ pub fn attached(word: &str, pid: u32, more: &[&str]) -> Option<Value> {
         .output()
         .unwrap();
     if output.status.code() == Some(4) {
-        eprintln!(
-            "SKIPPED mode {word}: {}",
+        skipped(&format!(
+            "mode {word}: {}",
             String::from_utf8_lossy(&output.stderr)
-        );
+        ));
         return None;
     }
     assert!(
@@ -222,7 +224,7 @@ pub fn rust(name: &str) -> Option<PathBuf> {
     match status {
         Ok(status) if status.success() => Some(program),
         other => {
-            eprintln!("SKIPPED: rustc: {other:?}");
+            skipped(&format!("rustc: {other:?}"));
             None
         }
     }
@@ -237,7 +239,7 @@ pub fn go(name: &str) -> Option<PathBuf> {
     match status {
         Ok(status) if status.success() => Some(program),
         other => {
-            eprintln!("SKIPPED: go: {other:?}");
+            skipped(&format!("go: {other:?}"));
             None
         }
     }

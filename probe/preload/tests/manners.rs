@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use abi::{Anchor, State, off_reason};
-use subject::{Subject, compile, library, look, totals};
+use subject::{Subject, compile, library, look, skipped, totals};
 
 fn glibc() -> (String, Option<std::path::PathBuf>) {
     ("glibc".to_owned(), None)
@@ -157,7 +157,7 @@ fn with_dev_shm_full_it_works_as_ever() {
     };
     if !in_namespace("mount -t tmpfs -o size=4k none /dev/shm").is_ok_and(|status| status.success())
     {
-        println!("SKIPPED: no mount namespace here");
+        skipped("no mount namespace here");
         return;
     }
     let Some(program) = compile("churn.c", &[]) else {
@@ -202,7 +202,7 @@ fn with_its_own_file_deleted_it_can_still_be_read() {
 #[test]
 fn a_set_uid_program_runs_without_it() {
     if unsafe { libc::geteuid() } != 0 {
-        println!("SKIPPED: needs root");
+        skipped("needs root");
         return;
     }
     let Some(program) = compile("churn.c", &[]) else {
@@ -228,7 +228,7 @@ fn a_set_uid_program_runs_without_it() {
             "{}",
             String::from_utf8_lossy(&out.stderr)
         ),
-        Err(error) => println!("SKIPPED: setpriv: {error}"),
+        Err(error) => skipped(&format!("setpriv: {error}")),
     }
 }
 
@@ -239,7 +239,7 @@ fn it_shows_nothing_but_what_it_interposes() {
         .arg(library())
         .output()
     else {
-        println!("SKIPPED: no nm here");
+        skipped("no nm here");
         return;
     };
     let text = String::from_utf8_lossy(&out.stdout).into_owned();

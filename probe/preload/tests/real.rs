@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use free_port::free_port;
-use subject::{allocators, library, look, totals};
+use subject::{allocators, library, look, skipped, totals};
 
 /// A Debian package and those it needs, unpacked into a folder of its own; `None` (and a line) when it cannot be had.
 fn unpacked(packages: &[&str]) -> Option<tempfile::TempDir> {
@@ -19,7 +19,7 @@ fn unpacked(packages: &[&str]) -> Option<tempfile::TempDir> {
         .current_dir(folder.path())
         .output();
     if !fetched.is_ok_and(|out| out.status.success()) {
-        println!("SKIPPED: apt-get download {packages:?} did not work");
+        skipped(&format!("apt-get download {packages:?} did not work"));
         return None;
     }
     for entry in std::fs::read_dir(folder.path()).unwrap().flatten() {
@@ -190,7 +190,7 @@ fn cpython_s_own_tests_end_the_same() {
         .status()
         .is_ok_and(|status| status.success())
     {
-        println!("SKIPPED: no python3 with its tests");
+        skipped("no python3 with its tests");
         return;
     }
     for (name, file) in three() {

@@ -7,7 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use skipped::skipped;
 use tempfile::TempDir;
+
+#[path = "../../../highwater/tests/skipped/mod.rs"]
+mod skipped;
 
 /// First votes begin at a multiple of the interval; on a busy machine the network took 56 s.
 const PATIENCE: Duration = Duration::from_secs(240);
@@ -197,7 +201,7 @@ fn works(load: &Output) -> Result<(), String> {
 #[test]
 fn relays_join_work_and_leave_nothing_behind() {
     if let Some(why) = missing() {
-        println!("SKIPPED: {why}");
+        skipped(&why.to_string());
         return;
     }
     let mut scene = Scene::set_up();
@@ -257,7 +261,7 @@ fn relays_join_work_and_leave_nothing_behind() {
 #[test]
 fn a_killed_network_takes_its_nodes_along() {
     if let Some(why) = missing() {
-        println!("SKIPPED: {why}");
+        skipped(&why.to_string());
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -285,7 +289,7 @@ fn without_tor_it_is_said_what_to_do() {
         .iter()
         .any(|path| Path::new(path).exists())
     {
-        println!("SKIPPED: tor is installed here, and is found without a PATH");
+        skipped("tor is installed here, and is found without a PATH");
         return;
     }
     let mut command = tor_network();

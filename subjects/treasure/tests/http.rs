@@ -1,10 +1,13 @@
 //! The HTTP side: the game over WebSocket, the page, the metrics.
 
 mod server;
+#[path = "../../../highwater/tests/skipped/mod.rs"]
+mod skipped;
 
 use std::process::{Command, Stdio};
 
 use server::{Client, Server};
+use skipped::skipped;
 use treasure::protocol::{Answer, Request, parse_answer};
 use tungstenite::Message;
 
@@ -62,7 +65,7 @@ fn the_page_plays_in_a_browser() {
         .status()
         .is_err()
     {
-        println!("SKIPPED the page in a browser: no chromium");
+        skipped("the page in a browser: no chromium");
         return;
     }
     let folder = tempfile::tempdir().unwrap();

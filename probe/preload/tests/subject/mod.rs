@@ -10,6 +10,10 @@ use std::sync::{Mutex, OnceLock};
 
 use abi::Snapshot;
 
+#[path = "../../../../highwater/tests/skipped/mod.rs"]
+mod skipped;
+pub use skipped::skipped;
+
 /// Longest that a program may take between two marks.
 const SECONDS_MAX: u64 = 120;
 
@@ -127,7 +131,7 @@ pub fn compile(source: &str, flags: &[&str]) -> Option<PathBuf> {
         .arg("-ldl")
         .output();
     let Ok(done) = done else {
-        println!("SKIPPED {source}: no {compiler} here");
+        skipped(&format!("{source}: no {compiler} here"));
         return None;
     };
     assert!(
@@ -159,11 +163,11 @@ pub fn works_without(
     let _ = child.stdin.take().unwrap().write_all(&[b'\n'; 64]);
     let works = child.wait().unwrap().success();
     if !works {
-        println!(
-            "SKIPPED {} over {}: it fails without the probe too",
+        skipped(&format!(
+            "{} over {}: it fails without the probe too",
             program.display(),
             allocator.0
-        );
+        ));
     }
     works
 }
