@@ -254,6 +254,11 @@ mod tests {
         }
     }
 
+    fn best(fit: &Fit) -> &Candidate {
+        let by_weight = |a: &&Candidate, b: &&Candidate| a.ln_weight.total_cmp(&b.ln_weight);
+        fit.candidates.iter().max_by(by_weight).unwrap()
+    }
+
     fn wobble(i: usize) -> f64 {
         ((i * 7919) % 17) as f64 / 17.0 - 0.5
     }
@@ -262,11 +267,7 @@ mod tests {
     fn a_line_is_found_with_its_slope_and_level() {
         let line = |i: usize| 0.3 + i as f64 / 39.0 + 0.02 * wobble(i);
         let f = fit(window((0..40).map(line).collect()));
-        let best = f
-            .candidates
-            .iter()
-            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
-            .unwrap();
+        let best = best(&f);
         assert_eq!(best.family, Family::Line);
         assert!(
             (best.slope.mean - 1.0).abs() < 0.02 && best.slope.se < 0.02,
@@ -283,11 +284,7 @@ mod tests {
             .map(|i| 1.0 - (-(i as f64) / 10.0).exp() + 0.02 * wobble(i))
             .collect();
         let f = fit(window(y));
-        let best = f
-            .candidates
-            .iter()
-            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
-            .unwrap();
+        let best = best(&f);
         assert_eq!((best.family, best.bounded), (Family::Fill, Bounded::Fill));
         let limit = best.limit.unwrap();
         assert!((limit.mean - 1.0).abs() < 0.02, "{limit:?}");
@@ -303,11 +300,7 @@ mod tests {
         );
         w.nuisance.push(wave);
         let f = fit(w);
-        let best = f
-            .candidates
-            .iter()
-            .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight))
-            .unwrap();
+        let best = best(&f);
         assert_eq!(best.family, Family::Line);
         assert!((best.growth.mean - 0.2).abs() < 1e-3);
         assert!((best.end.mean - 0.2).abs() < 1e-3, "{:?}", best.end);

@@ -5,6 +5,7 @@ use plotters::style::FontStyle;
 
 use super::panel::time_unit;
 use super::{Area, Drawn, FAMILY, INK, PALE_INK, PANELS_MAX, words};
+use crate::analyse::latency::over_time::CLASSES_PER_DECADE;
 use crate::report::charts::latency::{LatencyLine, class_ns};
 use crate::report::visible::shortened;
 use crate::units::written;
@@ -13,7 +14,6 @@ const CELL: (u32, u32) = (540, 240);
 const HEAD: u32 = 40;
 const FOOT: u32 = 34;
 const NAME_MAX: usize = 48;
-const CLASSES_PER_DECADE: i32 = 10;
 /// The palest colour is one request in ten to this power.
 const RARE: f64 = 5.0;
 /// Shades that an eye still tells apart; neighbours in time of one shade are one rectangle.
@@ -70,7 +70,7 @@ fn classes(lines: &[LatencyLine]) -> (i32, i32) {
     });
     match low <= high {
         true => (low, high + 1),
-        false => (0, CLASSES_PER_DECADE),
+        false => (0, CLASSES_PER_DECADE as i32),
     }
 }
 
@@ -87,7 +87,7 @@ fn map(cell: &Area, sheet: &Sheet, line: &LatencyLine, (low, high): (i32, i32)) 
         .build_cartesian_2d(0.0..to, f64::from(low)..f64::from(high))
         .map_err(words)?;
     let font = || (FAMILY, 14).into_font().color(&PALE_INK);
-    let decade = |class: &f64| match class.rem_euclid(f64::from(CLASSES_PER_DECADE)) < 0.5 {
+    let decade = |class: &f64| match class.rem_euclid(CLASSES_PER_DECADE) < 0.5 {
         true => written::nanoseconds(class_ns(class.round() as i32)),
         false => String::new(),
     };
@@ -100,7 +100,7 @@ fn map(cell: &Area, sheet: &Sheet, line: &LatencyLine, (low, high): (i32, i32)) 
         .axis_desc_style(font())
         .x_desc(format!("{unit} since the run began"))
         .x_labels(6)
-        .y_labels(usize::try_from((high - low) / CLASSES_PER_DECADE + 2).unwrap_or(2))
+        .y_labels((f64::from(high - low) / CLASSES_PER_DECADE) as usize + 2)
         .x_label_formatter(&|t| format!("{t:.digits$}"))
         .y_label_formatter(&decade)
         .draw()
