@@ -31,9 +31,15 @@ MIB = 1 << 20
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below the ephemeral range, so that no connection of another program takes it in between."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as listener:
+            try:
+                listener.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                continue
 
 
 def ahead():
@@ -77,8 +83,22 @@ class Server:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def stolen_and_wanted():
+    """CPU time that the hypervisor gave to other guests, and that anybody here wanted, in ticks since boot."""
+    fields = [int(word) for word in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return fields[7], sum(fields[at] for at in (0, 1, 2, 5, 6, 7))
+
+
 def load(server, *more):
-    """Runs the load; its last line's figures."""
+    """Runs the load; its last line's figures, and the share of the CPU time wanted here that the host kept."""
+    before = stolen_and_wanted()
+    figures = load_only(server, *more)
+    stolen, wanted = (after - then for after, then in zip(stolen_and_wanted(), before))
+    print(f"  stolen by the host: {100 * stolen / max(1, wanted):.1f} % of {wanted / os.sysconf('SC_CLK_TCK'):.0f} CPU-seconds")
+    return figures
+
+
+def load_only(server, *more):
     command = [TARGET / "release" / "treasure-load", "--server", f"127.0.0.1:{server.port}", *more]
     done = subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                           preexec_fn=server.first)

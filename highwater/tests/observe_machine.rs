@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use highwater::observe::cgroup::{Cgroup, Folders, find_folders, parse_key, read_cgroup};
 use highwater::observe::collector::{Observer, Options};
-use highwater::observe::host::{SystemRoot, parse_load, parse_meminfo, read_machine};
+use highwater::observe::host::{
+    Cpu, SystemRoot, parse_cpu, parse_load, parse_meminfo, read_machine,
+};
 use highwater::observe::look::{EventKind, Role, TimeNs};
 use highwater::observe::metric;
 use highwater::observe::pressure::{Pressure, parse_pressure};
@@ -175,6 +177,28 @@ fn pressure_totals_are_nanoseconds() {
 }
 
 #[test]
+fn cpu_time_of_the_machine_is_in_nanoseconds_and_guests_are_not_counted_twice() {
+    let parse = |text: &str| parse_cpu(text.as_bytes(), 10);
+    // Linux 6.18, a virtual machine: user nice system idle iowait irq softirq steal guest guest_nice.
+    let seen =
+        parse("cpu  10010053 4871743 2342499 5598058 93290 0 194935 147360 0 0\ncpu0 1 2 3\n");
+    let expected = Cpu {
+        busy_ns: 174_192_300,
+        stolen_ns: 1_473_600,
+    };
+    assert_eq!(seen, Some(expected));
+    for text in [
+        "",
+        "cpu",
+        "cpu 1 2 3 4 5 6 7\n",
+        "intr 1 2 3 4 5 6 7 8\n",
+        "cpu a 2 3 4 5 6 7 8\n",
+    ] {
+        assert_eq!(parse(text), None, "{text}");
+    }
+}
+
+#[test]
 fn the_host_is_sampled_and_described() {
     let mut host = target(3, 0, 0);
     host.role = Role::Host;
@@ -184,6 +208,8 @@ fn the_host_is_sampled_and_described() {
     let available = value(&look, 3, metric::HOST_MEMORY_AVAILABLE).unwrap();
     assert!(available > 0.0 && available <= total);
     assert!(value(&look, 3, metric::HOST_LOAD).is_some());
+    assert!(value(&look, 3, metric::HOST_CPU_BUSY).unwrap() > 0.0);
+    assert!(value(&look, 3, metric::HOST_CPU_STOLEN).is_some());
     let cpus: usize = fact(&look, 3, "machine.cpus").unwrap().parse().unwrap();
     assert!(cpus >= std::thread::available_parallelism().unwrap().get());
     let uname = rustix::system::uname();

@@ -29,18 +29,8 @@ struct UnderWay {
 impl Recorder {
     /// The first interval begins at `start_ns` (CLOCK_MONOTONIC, as all times here).
     pub fn new(start_ns: u64) -> Recorder {
-        let histogram = new_histogram();
-        let under_way = UnderWay {
-            start_ns,
-            requests: 0,
-            errors: 0,
-            dropped: 0,
-            histogram,
-            answered_ns: start_ns,
-            pauses: Vec::new(),
-        };
         Recorder {
-            under_way: Mutex::new(under_way),
+            under_way: Mutex::new(UnderWay::new(start_ns)),
         }
     }
 
@@ -74,22 +64,31 @@ impl Recorder {
     }
 
     /// Ends the interval at `end_ns` and begins the next.
+    ///
+    /// Only the exchange is done under the lock. Encoding takes milliseconds, for which every thread that has an
+    /// answer would stand still: a pause of the load's own in every interval.
     pub fn take(&self, end_ns: u64) -> Interval {
-        self.with(|now| {
-            let interval = Interval {
-                schema: SCHEMA.to_string(),
-                start_ns: now.start_ns,
-                end_ns,
-                requests: now.requests,
-                errors: now.errors,
-                dropped: now.dropped,
-                histogram: encode_histogram(&now.histogram),
-                pauses: std::mem::take(&mut now.pauses),
-            };
-            now.histogram.reset();
-            (now.start_ns, now.requests, now.errors, now.dropped) = (end_ns, 0, 0, 0);
-            interval
-        })
+        let next = UnderWay::new(end_ns);
+        let done = self.with(|now| {
+            let answered_ns = now.answered_ns;
+            std::mem::replace(
+                now,
+                UnderWay {
+                    answered_ns,
+                    ..next
+                },
+            )
+        });
+        Interval {
+            schema: SCHEMA.to_string(),
+            start_ns: done.start_ns,
+            end_ns,
+            requests: done.requests,
+            errors: done.errors,
+            dropped: done.dropped,
+            histogram: encode_histogram(&done.histogram),
+            pauses: done.pauses,
+        }
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut UnderWay) -> T) -> T {
@@ -103,6 +102,18 @@ impl Recorder {
 }
 
 impl UnderWay {
+    fn new(start_ns: u64) -> UnderWay {
+        UnderWay {
+            start_ns,
+            requests: 0,
+            errors: 0,
+            dropped: 0,
+            histogram: new_histogram(),
+            answered_ns: start_ns,
+            pauses: Vec::new(),
+        }
+    }
+
     fn record(&mut self, due_ns: u64, end_ns: u64) {
         let latency_ns = end_ns.saturating_sub(due_ns).clamp(1, LATENCY_NS_MAX);
         self.histogram.saturating_record(latency_ns);

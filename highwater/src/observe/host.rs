@@ -6,7 +6,8 @@ use super::metric;
 use super::page::Page;
 use super::pressure::look_at_pressure;
 use super::proc::ProcRoot;
-use super::proc::fields::{Malformed, kib_in_bytes, lines};
+use super::proc::fields::{Malformed, kib_in_bytes, lines, number};
+use super::proc::stat::tick_ns;
 
 /// What the reader of a report wants to know of the machine. The same fields as the record's.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,7 +85,38 @@ pub fn look_at_host(proc: &ProcRoot, page: &mut Page<'_>) -> Result<(), String> 
     page.maybe(metric::HOST_MEMORY_AVAILABLE, memory.available_bytes);
     let load = parse_load(&read("loadavg")?).map_err(|malformed| malformed.to_string())?;
     page.float(metric::HOST_LOAD, load);
+    let cpu = proc.read("stat").ok();
+    if let Some(cpu) = cpu.and_then(|text| parse_cpu(&text, tick_ns())) {
+        page.value(metric::HOST_CPU_BUSY, cpu.busy_ns);
+        page.value(metric::HOST_CPU_STOLEN, cpu.stolen_ns);
+    }
     Ok(())
+}
+
+/// Sums over all CPUs since boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cpu {
+    pub busy_ns: u64,
+    pub stolen_ns: u64,
+}
+
+/// The first line of /proc/stat, proc_stat(5): `cpu user nice system idle iowait irq softirq steal ...`. Guests' time is
+/// in user already. `None` without the eighth field, which kernels have since 2.6.11.
+pub fn parse_cpu(text: &[u8], tick_ns: u64) -> Option<Cpu> {
+    let line = text.split(|&byte| byte == b'\n').next()?;
+    let words = line
+        .strip_prefix(b"cpu ")?
+        .split(u8::is_ascii_whitespace)
+        .filter(|word| !word.is_empty());
+    let ticks: Vec<u64> = words.map_while(number).take(8).collect();
+    let &[user, nice, system, _idle, _iowait, irq, softirq, stolen] = ticks.as_slice() else {
+        return None;
+    };
+    let busy = [user, nice, system, irq, softirq].iter().sum::<u64>();
+    Some(Cpu {
+        busy_ns: busy.saturating_mul(tick_ns),
+        stolen_ns: stolen.saturating_mul(tick_ns),
+    })
 }
 
 /// What is used of /proc/meminfo.

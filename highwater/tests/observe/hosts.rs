@@ -2,10 +2,12 @@
 //! scrapes both, and one that is down for a while. Long, and root's alone.
 
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use highwater::observe::look::Role;
+use highwater::record::run::Run;
 
 use super::dashboard::dashboard_expressions;
 use super::fleet::{Service, remote, scrape, wait_for_samples};
@@ -13,7 +15,7 @@ use super::free_port::free_port;
 use super::scene::{Scene, is_root, said, wait};
 use super::skipped::skipped;
 use super::stage::Endpoint;
-use super::store::{Running, Store, ask, package, prometheus};
+use super::store::{Running, Store, ask, package, prometheus, prometheus_at, victoria_at};
 
 /// A network namespace with one cable; it goes with the test.
 struct Host {
@@ -31,10 +33,10 @@ impl Host {
     fn new(name: &str, net: u8) -> Option<Host> {
         let tag = std::process::id() % 10_000;
         let host = Host {
-            name: format!("hw{name}{tag}"),
+            name: format!("hw{name}{net}{tag}"),
             address: format!("10.231.{net}.2"),
         };
-        let (space, cable) = (&host.name, format!("hwv{name}{tag}"));
+        let (space, cable) = (&host.name, format!("hwv{net}{tag}"));
         let steps = [
             format!("netns add {space}"),
             format!("link add {cable} type veth peer name eth0 netns {space}"),
@@ -71,29 +73,29 @@ impl Drop for Host {
     }
 }
 
-/// Prometheus at a port that it comes back to.
-fn at_port(folder: &std::path::Path, programs: &std::path::Path, port: u16) -> Running {
-    Running::start(
-        Command::new(programs.join("prometheus"))
-            .arg(format!(
-                "--config.file={}",
-                folder.join("prometheus.yml").display()
-            ))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                folder.join("data").display()
-            ))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}")),
-    )
+/// What starts a store: programs, folder, configuration, port.
+type StoreAt = fn(&Path, &Path, &str, u16) -> Command;
+
+#[test]
+#[ignore = "two minutes, and root: namespaces, a store that goes away and comes back"]
+fn two_hosts_are_one_experiment_and_a_prometheus_that_was_down_leaves_a_hole_that_is_said() {
+    two_hosts_are_one_experiment("prometheus", prometheus_at, 81);
 }
 
 #[test]
 #[ignore = "two minutes, and root: namespaces, a store that goes away and comes back"]
-fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_said() {
-    let (Some(programs), true) = (package("prometheus"), is_root()) else {
-        return skipped("network namespaces need root and `ip`, the store needs Prometheus");
+fn two_hosts_are_one_experiment_and_a_victoria_metrics_that_was_down_leaves_a_hole_that_is_said() {
+    two_hosts_are_one_experiment("victoria-metrics", victoria_at, 83);
+}
+
+/// The hosts have networks of their own, `net` and the next.
+fn two_hosts_are_one_experiment(package_name: &str, store_at: StoreAt, net: u8) {
+    let (Some(programs), true) = (package(package_name), is_root()) else {
+        return skipped(&format!(
+            "network namespaces need root and `ip`, the store needs {package_name}"
+        ));
     };
-    let (Some(a), Some(b)) = (Host::new("a", 81), Host::new("b", 82)) else {
+    let (Some(a), Some(b)) = (Host::new("a", net), Host::new("b", net + 1)) else {
         return skipped("`ip netns add` or a veth is not allowed here");
     };
     // One service on each host, so that no selector reaches over: a namespace of the network sees all processes.
@@ -107,9 +109,9 @@ fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_
     let folder = tempfile::tempdir().expect("a folder");
     let targets = [format!("{}:9842", a.address), format!("{}:9842", b.address)];
     let config = scrape(&targets.each_ref().map(String::as_str));
-    std::fs::write(folder.path().join("prometheus.yml"), config).expect("the configuration");
     let port = free_port();
-    let mut store = Some(at_port(folder.path(), &programs, port));
+    let start = || Running::start(&mut store_at(&programs, folder.path(), &config, port));
+    let mut store = Some(start());
     let url = format!("http://127.0.0.1:{port}");
     let asked = |query: &str| ask(&url, query);
     wait("samples of both hosts", || {
@@ -124,7 +126,7 @@ fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_
     });
     drop(store.take());
     std::thread::sleep(Duration::from_secs(12));
-    store = Some(at_port(folder.path(), &programs, port));
+    store = Some(start());
     let ended = said(child.wait_with_output().expect("its end"));
     assert!(matches!(ended.code, 0 | 3), "{ended:?}");
     let run = scene.record();
@@ -132,26 +134,7 @@ fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_
     for words in ["does not answer", "answers again", "looks are missing"] {
         assert!(told(words), "{words}: {:#?}", run.events);
     }
-    let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
-    let mut hosts: Vec<(&str, bool)> = subjects
-        .map(|p| {
-            (
-                p.arm.as_str(),
-                p.command[0].contains(&format!("host {}", a.name)),
-            )
-        })
-        .collect();
-    hosts.sort_unstable();
-    let both = [
-        ("leaky", false),
-        ("leaky", true),
-        ("tight", false),
-        ("tight", true),
-    ];
-    assert_eq!(
-        hosts, both,
-        "two processes an arm, one on each host, none twice"
-    );
+    assert_one_on_each_host(&run, &a.name);
     let verdict: serde_json::Value = serde_json::from_str(&ended.out).expect("JSON");
     let label = |at: usize| verdict["arms"][at]["label"].clone();
     assert_eq!(
@@ -160,6 +143,23 @@ fn two_hosts_are_one_experiment_and_a_store_that_was_down_leaves_a_hole_that_is_
         "{verdict:#}"
     );
     drop((store, processes));
+}
+
+/// Two processes an arm, one on each host, none twice.
+fn assert_one_on_each_host(run: &Run, first: &str) {
+    let on_first = format!("host {first}");
+    let subjects = run.processes.iter().filter(|p| p.role == Role::Subject);
+    let mut hosts: Vec<(&str, bool)> = subjects
+        .map(|p| (p.arm.as_str(), p.command[0].contains(&on_first)))
+        .collect();
+    hosts.sort_unstable();
+    let both = [
+        ("leaky", false),
+        ("leaky", true),
+        ("tight", false),
+        ("tight", true),
+    ];
+    assert_eq!(hosts, both);
 }
 
 /// Every expression of the dashboard gives something on a Prometheus that scrapes a run with a memory limit.

@@ -375,3 +375,32 @@ fn a_machine_without_memory_is_a_finding_and_its_warmup_is_none() {
         "{words}"
     );
 }
+
+#[test]
+fn a_host_that_gives_the_cpu_to_others_is_a_finding() {
+    const SECOND: f64 = 1e9;
+    let told = |stolen: &[(f64, f64)]| {
+        let mut run = empty();
+        process(&mut run, 0, 0, 0.0);
+        let host = process(&mut run, 0, 0, 0.0);
+        host.role = Role::Host;
+        samples(
+            host,
+            "host_cpu_busy_ns",
+            &[(0.0, 0.0), (30.0, 30.0 * SECOND), (90.0, 90.0 * SECOND)],
+        );
+        samples(host, "host_cpu_stolen_ns", stolen);
+        run.experiment.warmup = Duration::from_secs(30);
+        let found = highwater::verdict::run::audited::findings(&run);
+        let stolen = found.into_iter().find(|f| f.what.contains("other guests"));
+        stolen.map(|finding| finding.what)
+    };
+    let at =
+        |before: f64, after: f64| [(0.0, 0.0), (30.0, before * SECOND), (90.0, after * SECOND)];
+    assert_eq!(told(&at(0.0, 0.9)), None);
+    assert_eq!(told(&at(20.0, 20.5)), None, "the warm-up's");
+    assert_eq!(told(&[]), None);
+    assert_eq!(told(&[(30.0, 7.0)]), None);
+    let words = told(&at(0.0, 15.0)).unwrap();
+    assert!(words.contains("gave 20 % to other guests"), "{words}");
+}

@@ -89,42 +89,52 @@ pub struct Store {
 /// Prometheus over `folder`, scraping by `config`.
 pub fn prometheus(programs: &Path, folder: &Path, config: &str) -> Store {
     let port = free_port();
-    let file = folder.join("prometheus.yml");
-    std::fs::write(&file, config).expect("the configuration");
-    let running = Running::start(
-        Command::new(programs.join("prometheus"))
-            .arg(format!("--config.file={}", file.display()))
-            .arg(format!(
-                "--storage.tsdb.path={}",
-                folder.join("data").display()
-            ))
-            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
-            // Beyond the usual 15 days old samples would vanish without a word.
-            .arg("--storage.tsdb.retention.time=100y"),
-    );
+    let running = Running::start(&mut prometheus_at(programs, folder, config, port));
     ready(port, "/-/ready", running)
 }
 
 /// VictoriaMetrics over `folder`, scraping by `config`.
 pub fn victoria(programs: &Path, folder: &Path, config: &str) -> Store {
     let port = free_port();
+    let running = Running::start(&mut victoria_at(programs, folder, config, port));
+    ready(port, "/health", running)
+}
+
+/// What starts a Prometheus at a port; a second start goes on with what the folder holds.
+pub fn prometheus_at(programs: &Path, folder: &Path, config: &str, port: u16) -> Command {
+    let file = folder.join("prometheus.yml");
+    std::fs::write(&file, config).expect("the configuration");
+    let mut command = Command::new(programs.join("prometheus"));
+    command
+        .arg(format!("--config.file={}", file.display()))
+        .arg(format!(
+            "--storage.tsdb.path={}",
+            folder.join("data").display()
+        ))
+        .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+        // Beyond the usual 15 days old samples would vanish without a word.
+        .arg("--storage.tsdb.retention.time=100y");
+    command
+}
+
+/// The same for VictoriaMetrics.
+pub fn victoria_at(programs: &Path, folder: &Path, config: &str, port: u16) -> Command {
     let file = folder.join("scrape.yml");
     std::fs::write(&file, config).expect("the configuration");
-    let running = Running::start(
-        Command::new(programs.join("victoria-metrics"))
-            .arg(format!("-promscrape.config={}", file.display()))
-            .arg(format!(
-                "-storageDataPath={}",
-                folder.join("victoria").display()
-            ))
-            .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
-            .args([
-                "-retentionPeriod=100y",
-                "-memory.allowedPercent=5",
-                "-search.latencyOffset=1s",
-            ]),
-    );
-    ready(port, "/health", running)
+    let mut command = Command::new(programs.join("victoria-metrics"));
+    command
+        .arg(format!("-promscrape.config={}", file.display()))
+        .arg(format!(
+            "-storageDataPath={}",
+            folder.join("victoria").display()
+        ))
+        .arg(format!("-httpListenAddr=127.0.0.1:{port}"))
+        .args([
+            "-retentionPeriod=100y",
+            "-memory.allowedPercent=5",
+            "-search.latencyOffset=1s",
+        ]);
+    command
 }
 
 fn ready(port: u16, path: &str, running: Running) -> Store {

@@ -16,6 +16,9 @@ use crate::verdict::run::Finding;
 /// With less than this share of the memory available the kernel evicts what is in use (0.5 to 4 % when it was seen).
 const SHORT_SHARE: f64 = 0.05;
 
+/// More than this share of the CPU time that was wanted went to other guests: latencies of milliseconds are theirs.
+const STOLEN_SHARE: f64 = 0.02;
+
 /// Fact of a process: the file whose malloc answers.
 const ALLOCATOR_FACT: &str = "malloc.library";
 
@@ -29,7 +32,11 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         what: found.what,
         processes: found.processes,
     };
-    all.into_iter().map(words).chain(shortage(run)).collect()
+    all.into_iter()
+        .map(words)
+        .chain(shortage(run))
+        .chain(theft(run))
+        .collect()
 }
 
 /// A run is judged over its own time: ages that differ cannot be made equal.
@@ -117,6 +124,30 @@ fn shortage(run: &Run) -> Option<Finding> {
         processes: Vec::new(),
         effect: "the kernel takes pages of programs and libraries from every process: resident sets fall and come back \
                  as steps that are not the program's; the order of arms that are far apart stands"
+            .to_owned(),
+    })
+}
+
+/// A virtual machine whose host is full runs late, and nothing in it can tell why.
+fn theft(run: &Run) -> Option<Finding> {
+    let host = run.processes.iter().find(|p| p.role == Role::Host)?;
+    let from = judged_from(run)?;
+    let gained = |metric: Metric| {
+        let samples = host.samples.get(metric.name)?;
+        let mut seen = samples.iter().filter(|(time, _)| *time >= from);
+        let (_, first) = seen.next()?;
+        Some(seen.next_back()?.1 - first)
+    };
+    let stolen = gained(metric::HOST_CPU_STOLEN)?;
+    let share = stolen / (stolen + gained(metric::HOST_CPU_BUSY)?);
+    (share > STOLEN_SHARE).then(|| Finding {
+        what: format!(
+            "of the CPU time that this machine wanted, its host gave {:.0} % to other guests",
+            100.0 * share
+        ),
+        processes: Vec::new(),
+        effect: "latencies hold the host's pauses, in every arm alike: a tail of milliseconds need not be the program's, \
+                 and small differences of latency and CPU say little; memory does not mind"
             .to_owned(),
     })
 }

@@ -1,6 +1,7 @@
 //! A thread of players: sends taps when they are due, reads answers, and brings lost players back.
 
 use std::io;
+use std::iter::Peekable;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -168,35 +169,49 @@ impl<'a> Crowd<'a> {
             .clone()
             .map(|offset_ns| start_ns + offset_ns)
             .peekable();
-        let mut look_ns = 0;
+        let (mut look_ns, mut armed_ns) = (0, 0);
         while !self.shared.stop.load(Relaxed) {
             let now = now_ns();
             if now >= look_ns {
                 self.look_around(now);
                 look_ns = now + LOOK_NS;
             }
-            while let Some(due_ns) = due.next_if(|due_ns| *due_ns <= now.min(self.plan.end_ns)) {
-                if due_ns < self.plan.end_ns {
-                    self.tap(due_ns);
-                }
-            }
+            self.tap_due(&mut due);
             let is_over = now >= self.plan.end_ns;
             if is_over && (now >= self.plan.end_ns + GRACE_NS || self.all_idle()) {
                 break;
             }
             let due_ns = if is_over { None } else { due.peek() };
             let next_ns = due_ns.copied().unwrap_or(u64::MAX).min(look_ns);
-            arm(&timer, next_ns)?;
+            if armed_ns != next_ns {
+                arm(&timer, next_ns)?;
+                armed_ns = next_ns;
+            }
             match self.poll.poll(&mut events, None) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 other => other?,
             }
-            for event in events.iter().filter(|event| event.token() != TIMER) {
+            for event in &events {
+                if event.token() == TIMER {
+                    read_timer(&timer);
+                    continue;
+                }
                 self.serve(event.token().0);
+                // A poll brings up to a thousand answers, some microseconds each: no tap waits for all of them.
+                self.tap_due(&mut due);
             }
-            read_timer(&timer);
         }
         Ok(self.end())
+    }
+
+    /// All taps that are due by now.
+    fn tap_due(&mut self, due: &mut Peekable<impl Iterator<Item = u64>>) {
+        let until_ns = now_ns().min(self.plan.end_ns);
+        while let Some(due_ns) = due.next_if(|due_ns| *due_ns <= until_ns) {
+            if due_ns < self.plan.end_ns {
+                self.tap(due_ns);
+            }
+        }
     }
 
     /// A tap of a random player.

@@ -165,7 +165,7 @@ fn figures(shared: &Shared, seen: &Seen, totals: &Totals) -> serde_json::Value {
     };
     let pauses = seen.pauses.summary().map(|found| {
         serde_json::json!({
-            "count": found.count, "length_ns": found.length_ns, "period_ns": found.period_ns,
+            "count": found.count, "length_ns": found.length_ns, "gap_ns": found.gap_ns,
         })
     });
     let figure = |of: &std::sync::atomic::AtomicU64| of.load(Relaxed);

@@ -17,8 +17,9 @@ pub struct Summary {
     pub count: usize,
     /// Median length, ns.
     pub length_ns: u64,
-    /// Median from start to start, ns; `None` for fewer than three.
-    pub period_ns: Option<u64>,
+    /// Median from start to start, ns; `None` for fewer than three. A period only where no other pause falls between
+    /// (`highwater report` looks for periods among pauses of like length).
+    pub gap_ns: Option<u64>,
 }
 
 impl Pauses {
@@ -61,7 +62,7 @@ impl Pauses {
         Some(Summary {
             count: self.found.len(),
             length_ns: median(lengths.collect())?,
-            period_ns: median(gaps.collect()).filter(|_| self.found.len() > 2),
+            gap_ns: median(gaps.collect()).filter(|_| self.found.len() > 2),
         })
     }
 }
@@ -91,7 +92,7 @@ mod tests {
             Some(Summary {
                 count: 4,
                 length_ns: 6,
-                period_ns: Some(100)
+                gap_ns: Some(100)
             })
         );
     }
