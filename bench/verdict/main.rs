@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod arms;
@@ -13,6 +13,8 @@ mod fresh;
 mod heldout;
 mod later;
 mod naive;
+mod outside;
+mod scene;
 mod score;
 mod stops;
 mod unseen;
@@ -116,6 +118,12 @@ fn sets() -> Vec<Set> {
             later::FAMILIES.len(),
             |i| later::FAMILIES[i].0,
             later::make,
+        ),
+        (
+            "outside",
+            outside::FAMILIES.len(),
+            |i| outside::FAMILIES[i].0,
+            outside::make,
         ),
     ]
 }
