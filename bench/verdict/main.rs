@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 
 use case::Case;
 use highwater::analyse::series::Series;
-use highwater::verdict::Rules;
 use highwater::verdict::series::{SeriesVerdict, judge};
+use highwater::verdict::{Estimate, Rules};
 use score::{PARTS, Score};
 
 struct Options {
@@ -218,16 +218,23 @@ fn list_calls(case: &Case, at: &[SeriesVerdict], seen: &[f64]) {
         let of = |name: &str| v.evidence.get(name).copied().unwrap_or(0.0);
         let numbers: Vec<String> = NUMBERS.iter().map(|n| format!("{:.4}", of(n))).collect();
         println!(
-            "CALL,{},{part},{},{},{},{},{},{}",
+            "CALL,{},{part},{},{},{},{},{},{:.4},{}",
             case.family,
             case.truth.grows,
             v.label.word(),
             case.truth.right_at(*seen, v.label),
             case.truth.wrong_side(*seen, v.label),
             v.period_s.is_some(),
+            steepest(v, of("window_s")),
             numbers.join(",")
         );
     }
+}
+
+/// High end of the slope's interval over the window, as a share of the level.
+fn steepest(v: &SeriesVerdict, window_s: f64) -> f64 {
+    let of = |(slope, level): (Estimate, Estimate)| slope.hi * window_s / 3600.0 / level.value;
+    v.slope_per_hour.zip(v.level).map_or(0.0, of)
 }
 
 /// Evidence that [`list_calls`] prints, in this order.

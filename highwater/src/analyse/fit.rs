@@ -46,7 +46,7 @@ pub struct Candidate {
     pub df: f64,
     pub growth: Guess,
     pub rise: Guess,
-    /// Of a step and a fill, the rise of the fill.
+    /// Of a step and a fill, the rise of the fill; of steps, that of a rise in so many that it bends.
     pub bend: Option<Guess>,
     pub slope: Guess,
     pub slope_fifth: Guess,
