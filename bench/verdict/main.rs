@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod arms;
@@ -13,6 +13,8 @@ mod fresh;
 mod heldout;
 mod later;
 mod naive;
+mod outside;
+mod scene;
 mod score;
 mod stops;
 mod unseen;
@@ -21,8 +23,8 @@ use std::collections::BTreeMap;
 
 use case::Case;
 use highwater::analyse::series::Series;
-use highwater::verdict::Rules;
 use highwater::verdict::series::{SeriesVerdict, judge};
+use highwater::verdict::{Estimate, Rules};
 use score::{PARTS, Score};
 
 struct Options {
@@ -117,6 +119,12 @@ fn sets() -> Vec<Set> {
             |i| later::FAMILIES[i].0,
             later::make,
         ),
+        (
+            "outside",
+            outside::FAMILIES.len(),
+            |i| outside::FAMILIES[i].0,
+            outside::make,
+        ),
     ]
 }
 
@@ -210,16 +218,23 @@ fn list_calls(case: &Case, at: &[SeriesVerdict], seen: &[f64]) {
         let of = |name: &str| v.evidence.get(name).copied().unwrap_or(0.0);
         let numbers: Vec<String> = NUMBERS.iter().map(|n| format!("{:.4}", of(n))).collect();
         println!(
-            "CALL,{},{part},{},{},{},{},{},{}",
+            "CALL,{},{part},{},{},{},{},{},{:.4},{}",
             case.family,
             case.truth.grows,
             v.label.word(),
             case.truth.right_at(*seen, v.label),
             case.truth.wrong_side(*seen, v.label),
             v.period_s.is_some(),
+            steepest(v, of("window_s")),
             numbers.join(",")
         );
     }
+}
+
+/// High end of the slope's interval over the window, as a share of the level.
+fn steepest(v: &SeriesVerdict, window_s: f64) -> f64 {
+    let of = |(slope, level): (Estimate, Estimate)| slope.hi * window_s / 3600.0 / level.value;
+    v.slope_per_hour.zip(v.level).map_or(0.0, of)
 }
 
 /// Evidence that [`list_calls`] prints, in this order.

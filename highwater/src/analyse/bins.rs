@@ -1,13 +1,13 @@
-//! Medians in equal stretches of time: most of the noise and of the autocorrelation goes, the cost
+//! Midmeans in equal stretches of time: most of the noise and of the autocorrelation goes, the cost
 //! becomes the same for ten samples and for a million.
 
-use super::order::{median, quantile};
+use super::order::{median, midmean};
 use super::series::Point;
 
 /// More stretches do not sharpen a verdict; the cost of one grows with them.
 pub const BINS_MAX: usize = 64;
 
-/// The median of one stretch.
+/// One stretch.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bin {
     /// Median time of its samples, seconds on the clock of the series.
@@ -112,7 +112,7 @@ fn median_of(group: &[Point], born_s: f64, incarnation: usize) -> Bin {
     Bin {
         t_s,
         uptime_s: (t_s - born_s).max(0.0),
-        value: quantile(&mut values, 0.5),
+        value: midmean(&mut values),
         count: group.len(),
         incarnation,
     }

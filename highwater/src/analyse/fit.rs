@@ -4,6 +4,7 @@ use statrs::function::gamma::ln_gamma;
 
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family};
 use super::solve::{Prepared, Solved};
+use super::stairs::STEPS_MAX;
 
 /// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +47,7 @@ pub struct Candidate {
     pub df: f64,
     pub growth: Guess,
     pub rise: Guess,
-    /// Of a step and a fill, the rise of the fill.
+    /// Of a step and a fill, the rise of the fill; of steps, that of a rise in so many that it bends.
     pub bend: Option<Guess>,
     pub slope: Guess,
     pub slope_fifth: Guess,
@@ -85,6 +86,20 @@ impl Candidate {
         self.family == Family::Steps && self.steps.len() > 1 && up && 1.0 - last.0 < NOT_LATE * gap
     }
 
+    /// As many steps as are tried, or more, all upwards, with no rest at the end that is longer than those before: a leak
+    /// in portions.
+    pub fn climbs_in_portions(&self) -> bool {
+        let Some(last) = self.steps.last() else {
+            return false;
+        };
+        let rests = self.steps.windows(2).map(|w| w[1].0 - w[0].0);
+        let longest = rests.fold(self.steps[0].0, f64::max);
+        self.family == Family::Steps
+            && self.steps.len() >= STEPS_MAX
+            && self.steps.iter().all(|s| s.1 > 0.0)
+            && 1.0 - last.0 < NOT_LATE * longest
+    }
+
     /// Share of the window since what rises without bound began to.
     pub fn watched(&self) -> f64 {
         let began = |part: &Basis| match part {
@@ -94,9 +109,12 @@ impl Candidate {
         1.0 - self.parts.iter().flatten().map(began).fold(0.0, f64::max)
     }
 
-    /// A straight rise that is said to have ended in the last moments.
-    pub fn stood_still_late(&self) -> bool {
-        matches!(self.parts, [Some(Basis::Ramp(_)), None, None])
+    /// A straight rise that is said to have ended: when, as a share of the window.
+    pub fn stood_still(&self) -> Option<f64> {
+        match self.parts {
+            [Some(Basis::Ramp(to)), None, None] => Some(to),
+            _ => None,
+        }
     }
 
     /// One step, at the very end.

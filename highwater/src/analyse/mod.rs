@@ -18,6 +18,7 @@ pub mod noise;
 pub mod order;
 pub mod period;
 pub mod ratio;
+pub mod rest;
 pub mod series;
 pub mod shapes;
 pub mod shares;

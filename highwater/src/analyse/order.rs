@@ -25,6 +25,21 @@ pub fn median(values: &[f64]) -> f64 {
     quantile(&mut values.to_vec(), 0.5)
 }
 
+/// Mean of the middle half of `values`; sorts the slice. As safe as the median from one stray reading in four, and
+/// of normal noise a tenth to a sixth quieter. Of three and fewer, the median. NaN when empty.
+pub fn midmean(values: &mut [f64]) -> f64 {
+    if values.len() < 4 {
+        return quantile(values, 0.5);
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    let cut = 0.25 * values.len() as f64;
+    let whole = cut as usize;
+    let inner = &values[whole..values.len() - whole];
+    let ends = inner[0] + inner[inner.len() - 1];
+    let sum = inner.iter().sum::<f64>() - cut.fract() * ends;
+    sum / (values.len() as f64 - 2.0 * cut)
+}
+
 /// Median absolute deviation, scaled to the standard deviation of a normal (1.4826). NaN when empty.
 pub fn mad(values: &[f64]) -> f64 {
     let centre = median(values);
@@ -55,6 +70,9 @@ mod tests {
         let mut v = [4.0, 1.0, 3.0, 2.0];
         assert_eq!(quantile(&mut v, 0.5), 2.5);
         assert_eq!(quantile(&mut v, 1.0), 4.0);
+        assert_eq!(midmean(&mut [9.0, 1.0, 3.0, 2.0]), 2.5);
+        let of_five = (3.0 + 0.75 * (2.0 + 4.0)) / 2.5;
+        assert!((midmean(&mut [2.0, 90.0, 4.0, 1.0, 3.0]) - of_five).abs() < 1e-12);
         assert!(quantile(&mut [], 0.5).is_nan());
         assert!((mad(&[1.0, 2.0, 3.0, 4.0, 100.0]) - 1.4826).abs() < 1e-12);
     }

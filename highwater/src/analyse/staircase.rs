@@ -59,21 +59,36 @@ pub(super) fn staircases(
 /// What goes and comes back within this share of the window is an excursion, not a shift of level.
 const EXCURSION: f64 = 0.05;
 
-/// The shifts that last: steps that follow each other at once count by what is left of them together.
-fn lasting(mut steps: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
+/// A step has two sides; where this many in one direction follow each other at once, the rise is not sudden.
+const BENT_STEPS: usize = 3;
+
+/// The shifts that last: steps that follow each other at once count by what is left of them together. And whether
+/// the largest of them is a rise in so many steps that it bends.
+fn lasting(mut steps: Vec<(f64, f64)>) -> (Vec<(f64, f64)>, bool) {
     steps.sort_by(|a, b| a.0.total_cmp(&b.0));
     let mut out: Vec<(f64, f64)> = Vec::new();
+    let mut ups: Vec<usize> = Vec::new();
     let mut began = f64::NEG_INFINITY;
     for (at, by) in steps {
-        match out.last_mut() {
-            Some(last) if at - began < EXCURSION => last.1 += by,
+        let up = usize::from(by > 0.0);
+        match out.last_mut().zip(ups.last_mut()) {
+            Some((last, ups)) if at - began < EXCURSION => {
+                last.1 += by;
+                *ups = if up > 0 { *ups + 1 } else { 0 };
+            }
             _ => {
                 began = at;
                 out.push((at, by));
+                ups.push(up);
             }
         }
     }
-    out
+    let largest = out
+        .iter()
+        .zip(&ups)
+        .max_by(|a, b| a.0.1.abs().total_cmp(&b.0.1.abs()));
+    let bends = largest.is_some_and(|(step, ups)| step.1 > 0.0 && *ups >= BENT_STEPS);
+    (out, bends)
 }
 
 struct Fitted {
@@ -99,7 +114,7 @@ fn stair_candidate(
         Basis::Step(x) => x,
         _ => 0.0,
     };
-    let steps = lasting(
+    let (steps, bends) = lasting(
         stair
             .at
             .iter()
@@ -124,7 +139,10 @@ fn stair_candidate(
             mean: largest,
             se: (f.sigma2 * stair.variance).sqrt(),
         },
-        bend: None,
+        bend: bends.then_some(Guess {
+            mean: largest,
+            se: (f.sigma2 * stair.variance).sqrt(),
+        }),
         slope: Guess::default(),
         slope_fifth: Guess::default(),
         end: Guess {
@@ -151,9 +169,16 @@ mod tests {
                     .zip(b)
                     .all(|(x, y)| x.0 == y.0 && (x.1 - y.1).abs() < 1e-12)
         };
-        let dip = lasting(vec![(0.52, 0.3), (0.5, -0.31)]);
+        let (dip, _) = lasting(vec![(0.52, 0.3), (0.5, -0.31)]);
         assert!(close(&dip, &[(0.5, -0.01)]), "{dip:?}");
         let long = vec![(0.2, 0.3), (0.4, -0.3), (0.8, 0.5)];
-        assert!(close(&lasting(long.clone()), &long));
+        assert!(close(&lasting(long.clone()).0, &long));
+        assert!(!lasting(long).1);
+        let bent = vec![(0.2, 0.3), (0.22, 0.2), (0.24, 0.1), (0.7, -0.1)];
+        let (steps, bends) = lasting(bent);
+        assert!(
+            bends && close(&steps, &[(0.2, 0.6), (0.7, -0.1)]),
+            "{steps:?}"
+        );
     }
 }

@@ -7,7 +7,7 @@
 //! and whitened once a window and noise, however often it is asked for.
 
 use super::columns::Columns;
-use super::finer::finer;
+use super::finer::{finer, steps_with_fills};
 use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window};
 use super::ladder::ladders;
 use super::noise::{Noise, hypotheses};
@@ -27,8 +27,8 @@ const PLAIN_PHI: f64 = 0.7;
 const DECIDED_LN: f64 = 5.0;
 /// A round of neighbours that brings less than this is the last: the noise hides the grid.
 const FINER_GAIN_LN: f64 = 1.0;
-/// How often the best of each family gets neighbours.
-const FINER_ROUNDS: usize = 2;
+/// How near the neighbours are that the best of each family gets, round by round.
+const FINER_ROUNDS: [f64; 4] = [1.0, 1.0, 0.5, 0.25];
 
 /// One window, and all that was worked out for it.
 pub struct Study {
@@ -94,10 +94,12 @@ impl Study {
         if !rungs.shapes.is_empty() {
             whole.join(self.under(&rungs, &near));
         }
-        for _ in 0..FINER_ROUNDS {
+        let seeded = steps_with_fills(&whole);
+        whole.join(self.under(&seeded, &near));
+        for near_by in FINER_ROUNDS {
             let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
             let closest: Vec<usize> = near.iter().copied().filter(close).collect();
-            let second = self.under(&finer(&whole), &closest);
+            let second = self.under(&finer(&whole, near_by), &closest);
             let before = whole.ln_evidence;
             whole.join(second);
             if whole.ln_evidence - before < FINER_GAIN_LN {

@@ -56,6 +56,41 @@ pub fn are_dips(points: &[Point], falls: &[Fall]) -> bool {
     level >= peak - NEAR_PEAK * height
 }
 
+/// Teeth must make the readings quieter by this share of their variance than one line does: the falls of heavy-tailed
+/// noise are outliers, and its readings between them climb nowhere.
+const TEETH_SHARE: f64 = 0.3;
+
+/// Whether the readings climb from fall to fall: each climb is a line of its own.
+pub fn climb_between(points: &[Point], falls: &[Fall]) -> bool {
+    let ends = falls.iter().map(|f| f.after).chain([points.len()]);
+    let (mut from, mut squares, mut free) = (0, 0.0, 0.0);
+    for to in ends {
+        let climb = &points[from..to];
+        if climb.len() > 2 {
+            squares += off_line(climb);
+            free += climb.len() as f64 - 2.0;
+        }
+        from = to;
+    }
+    let whole = off_line(points) / (points.len() as f64 - 2.0).max(1.0);
+    free <= 0.0 || squares / free < (1.0 - TEETH_SHARE) * whole
+}
+
+/// Sum of squares about the best line.
+fn off_line(points: &[Point]) -> f64 {
+    let n = points.len() as f64;
+    let mean = |of: fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / n;
+    let (t, y) = (mean(|p| p.t_s), mean(|p| p.value));
+    let (mut tt, mut ty, mut yy) = (0.0, 0.0, 0.0);
+    for p in points {
+        let (dt, dy) = (p.t_s - t, p.value - y);
+        tt += dt * dt;
+        ty += dt * dy;
+        yy += dy * dy;
+    }
+    (yy - ty * ty / tt.max(f64::MIN_POSITIVE)).max(0.0)
+}
+
 /// Spreads of the logarithm of a tooth that a collector's threshold leaves: a fixed size, and thresholds that
 /// follow the load. All are as likely.
 const SAW_SPREADS: [f64; 4] = [0.02, 0.06, 0.13, 0.25];
@@ -103,6 +138,33 @@ mod tests {
         assert!(are_dips(&dips, &falls(&dips)));
         let saw = of(|i| 50.0 + f64::from(i % 20));
         assert!(!are_dips(&saw, &falls(&saw)));
+    }
+
+    #[test]
+    fn outliers_downwards_are_not_teeth() {
+        let point = |i: i32| Point {
+            t_s: f64::from(i),
+            value: if i % 50 == 49 {
+                80.0
+            } else {
+                100.0 + f64::from(i * 7919 % 17)
+            },
+        };
+        let points: Vec<Point> = (0..400).map(point).collect();
+        let fall = |i: usize| Fall {
+            after: i,
+            peak: 108.0,
+            floor: 80.0,
+        };
+        let outliers: Vec<Fall> = (49..400).step_by(50).map(fall).collect();
+        assert!(!climb_between(&points, &outliers));
+        let saw = |i: i32| Point {
+            t_s: f64::from(i),
+            value: 50.0 + f64::from(i % 20) + f64::from(i * 7919 % 17) / 4.0,
+        };
+        let points: Vec<Point> = (0..200).map(saw).collect();
+        let teeth: Vec<Fall> = (20..200).step_by(20).map(fall).collect();
+        assert!(climb_between(&points, &teeth));
     }
 
     #[test]

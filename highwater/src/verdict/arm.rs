@@ -1,12 +1,13 @@
-//! The verdict on an arm (its processes are the replicates) and on a pair of arms.
+//! The verdict on an arm: its processes are the replicates.
 
 use serde::{Deserialize, Serialize};
 
+pub use super::pair::{ArmInput, PairVerdict, compare, compare_judged};
 use super::series::{self, SeriesVerdict};
 use super::{Estimate, Label, Rules};
 use crate::analyse::order::{mad, mean_sd, median};
 use crate::analyse::series::Series;
-use crate::analyse::student::{t_cdf, t_quantile};
+use crate::analyse::student::t_quantile;
 
 /// What is said of one arm. Values in the unit of the series (bytes), slopes per hour.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,37 +35,11 @@ pub struct Outlier {
     pub why: String,
 }
 
-/// Arm `a` against arm `b` (the control, usually): `ratio` is level of a over level of b.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PairVerdict {
-    pub a: String,
-    pub b: String,
-    /// Ratio of levels with its interval, corrected for the number of pairs compared.
-    pub ratio: Option<Estimate>,
-    /// Probability that a random process of `a` stays below a random process of `b`.
-    pub p_better: Option<f64>,
-    /// Growth of the difference a - b, per hour: a shared load moves both, this does not move with it.
-    pub difference_slope_per_hour: Option<Estimate>,
-    /// In one sentence.
-    pub words: String,
-    /// Decided, as opposed to "about N more hours": the interval excludes equality (and whatever does not matter),
-    /// and the lower arm does not grow so that it would pass the other within the time they were watched.
-    pub decided: bool,
-    pub needs: Option<String>,
-}
-
-/// An arm as it goes into a comparison.
-#[derive(Debug, Clone, Copy)]
-pub struct ArmInput<'a> {
-    pub arm: &'a str,
-    pub processes: &'a [Series],
-}
-
 /// Spread between processes that is assumed before any is seen, as a share of the level, and how many
 /// degrees of freedom that assumption is worth. Replicas of one service differ by a few per cent (0.5 to
 /// 3 % on the relays of docs/verdict.md); with two replicas a bare t interval would be 12.7 standard errors.
-const SPREAD_PRIOR: f64 = 0.03;
-const SPREAD_PRIOR_DF: f64 = 1.0;
+pub(super) const SPREAD_PRIOR: f64 = 0.03;
+pub(super) const SPREAD_PRIOR_DF: f64 = 1.0;
 /// A process this many deviations from its arm differs from it.
 const ODD_DEVIATIONS: f64 = 5.0;
 /// Deviations are never taken smaller than this share of the level.
@@ -77,7 +52,7 @@ const SURE: f64 = 0.8;
 /// Judges an arm: each process, then what they say together.
 pub fn judge(arm: &str, processes: &[Series], rules: &Rules) -> ArmVerdict {
     let each: Vec<SeriesVerdict> = processes.iter().map(|p| series::judge(p, rules)).collect();
-    let (label, confidence, rule) = together(&each, rules);
+    let (label, confidence, mut rule) = together(&each, rules);
     let needs = needs_of(&each, label);
     let same = |v: &&SeriesVerdict| v.label == label || label == Label::Variable;
     let agreeing: Vec<&SeriesVerdict> = each.iter().filter(same).collect();
@@ -86,6 +61,17 @@ pub fn judge(arm: &str, processes: &[Series], rules: &Rules) -> ArmVerdict {
         across(&parts, rules)
     };
     let all: Vec<&SeriesVerdict> = each.iter().collect();
+    let mut slope = pick(|v| v.slope_per_hour, &all);
+    if label == Label::Growing {
+        slope = slope.map(|mean| {
+            if all_rise(&each) {
+                positive(mean)
+            } else {
+                mean
+            }
+        });
+        rule += &unlike(&each, slope);
+    }
     let limits: Vec<Estimate> = agreeing.iter().filter_map(|v| v.time_to_limit_s).collect();
     ArmVerdict {
         arm: arm.to_owned(),
@@ -93,7 +79,7 @@ pub fn judge(arm: &str, processes: &[Series], rules: &Rules) -> ArmVerdict {
         confidence,
         rule,
         level: pick(|v| v.level, &all),
-        slope_per_hour: pick(|v| v.slope_per_hour, &all),
+        slope_per_hour: slope,
         asymptote: pick(|v| v.asymptote, &agreeing),
         time_to_limit_s: limits
             .into_iter()
@@ -239,6 +225,51 @@ pub fn across(parts: &[Estimate], rules: &Rules) -> Option<Estimate> {
     })
 }
 
+/// Whether no process speaks against growth: none is bounded, and none falls.
+fn all_rise(each: &[SeriesVerdict]) -> bool {
+    let rises = |v: &SeriesVerdict| {
+        matches!(v.label, Label::Growing | Label::Insufficient)
+            && v.slope_per_hour.is_some_and(|slope| slope.value > 0.0)
+    };
+    each.iter().all(rises)
+}
+
+/// The interval of a mean that cannot be negative, since every one of its parts is positive: on the logarithm,
+/// with the same relative error. Of two processes that grow unlike each other the plain one reaches below zero
+/// and would contradict what is known of both.
+fn positive(mean: Estimate) -> Estimate {
+    let away = 0.5 * (mean.hi - mean.lo) / mean.value;
+    Estimate {
+        value: mean.value,
+        lo: mean.value * (-away).exp(),
+        hi: mean.value * away.exp(),
+    }
+}
+
+/// From here on rates are called unlike.
+const UNLIKE: f64 = 2.0;
+
+/// What stands behind a wide interval of the mean slope: rates that differ, or processes that do not grow.
+fn unlike(each: &[SeriesVerdict], mean: Option<Estimate>) -> String {
+    let growing = each.iter().filter(|v| v.label == Label::Growing);
+    let rates: Vec<f64> = growing
+        .filter_map(|v| v.slope_per_hour.map(|slope| slope.value))
+        .collect();
+    let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = rates.iter().copied().fold(0.0, f64::max);
+    let mut words = String::new();
+    if low > 0.0 && high >= UNLIKE * low && low.is_finite() {
+        words += &format!(
+            "; the fastest grows {:.1} times as fast as the slowest",
+            high / low
+        );
+    }
+    if each.len() > 1 && mean.is_some_and(|mean| mean.lo <= 0.0) {
+        words += "; they differ so much that their mean slope may be zero";
+    }
+    words
+}
+
 fn outliers(each: &[SeriesVerdict], label: Label) -> Vec<Outlier> {
     let mut odd = Vec::new();
     let levels: Vec<f64> = each
@@ -269,166 +300,36 @@ fn outliers(each: &[SeriesVerdict], label: Label) -> Vec<Outlier> {
     odd
 }
 
-/// Compares two arms. Intervals are corrected for `pairs_compared` (Bonferroni).
-pub fn compare(a: &ArmInput, b: &ArmInput, pairs_compared: usize, rules: &Rules) -> PairVerdict {
-    let side = |arm: &ArmInput| judge(arm.arm, arm.processes, rules);
-    compare_judged(&side(a), &side(b), pairs_compared, rules)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::series::Point;
 
-struct Side {
-    n: f64,
-    mean: f64,
-    sum2: f64,
-}
-
-fn side_of(values: &[f64]) -> Side {
-    let (mean, sd) = mean_sd(values);
-    let n = values.len() as f64;
-    Side {
-        n,
-        mean,
-        sum2: sd * sd * (n - 1.0).max(0.0),
-    }
-}
-
-/// The same for arms that are already judged.
-pub fn compare_judged(
-    a: &ArmVerdict,
-    b: &ArmVerdict,
-    pairs_compared: usize,
-    rules: &Rules,
-) -> PairVerdict {
-    let logs = |arm: &ArmVerdict| -> Vec<f64> {
-        let levels = arm.processes.iter().filter_map(|v| v.level);
-        levels
-            .filter(|e| e.value > 0.0)
-            .map(|e| e.value.ln())
-            .collect()
-    };
-    let (x, y) = (side_of(&logs(a)), side_of(&logs(b)));
-    let mut pair = PairVerdict {
-        a: a.arm.clone(),
-        b: b.arm.clone(),
-        ratio: None,
-        p_better: None,
-        difference_slope_per_hour: None,
-        words: format!("{} against {}: not enough readings", a.arm, b.arm),
-        decided: false,
-        needs: Some("processes with a level on both sides".to_owned()),
-    };
-    if x.n < 1.0 || y.n < 1.0 {
-        return pair;
-    }
-    let tail = 0.5 * (1.0 - rules.interval) / pairs_compared.max(1) as f64;
-    let (se, df, va, vb) = welch(&x, &y);
-    let away = t_quantile(1.0 - tail, df) * se;
-    let d = x.mean - y.mean;
-    let ratio = Estimate {
-        value: d.exp(),
-        lo: (d - away).exp(),
-        hi: (d + away).exp(),
-    };
-    pair.ratio = Some(ratio);
-    pair.p_better = Some(t_cdf(-d / (va + vb).sqrt().max(1e-9), df));
-    pair.difference_slope_per_hour = difference(a, b, tail);
-    let enough = 1.0 + rules.matters;
-    let apart = ratio.lo > enough || ratio.hi < 1.0 / enough;
-    let is_alike = ratio.lo > 1.0 / enough && ratio.hi < enough;
-    let (low, high) = if d < 0.0 { (a, b) } else { (b, a) };
-    let crossing_s = crossing(low, high);
-    pair.decided = apart && crossing_s.is_none();
-    pair.words = words(&pair, ratio);
-    pair.needs = match crossing_s.filter(|_| apart) {
-        Some(seconds) => {
-            let faster = format!("; {} grows faster and may pass it", low.arm);
-            pair.words += &faster;
-            Some(format!("{:.1} more hours", seconds / 3600.0))
+    /// Two hundred minutes, `by` of the level a window.
+    fn leak(by: f64) -> Series {
+        let point = |i: u32| {
+            let wobble = f64::from(i * 7919 % 17) / 17.0 - 0.5;
+            Point {
+                t_s: 60.0 * f64::from(i),
+                value: 1e8 * (1.0 + by * f64::from(i) / 200.0 + 0.01 * wobble),
+            }
+        };
+        Series {
+            points: (0..200).map(point).collect(),
+            ..Series::default()
         }
-        None => {
-            let is_open = !pair.decided && !is_alike;
-            is_open.then(|| more_processes(&x, &y, d, (va, vb), tail))
-        }
-    };
-    if is_alike {
-        let (a, b, percent) = (&pair.a, &pair.b, 100.0 * rules.matters);
-        pair.words = format!(
-            "{a} and {b} differ by less than {percent:.0} %: {}",
-            span(ratio)
-        );
     }
-    pair
-}
 
-/// Seconds until the lower arm would pass the higher, if both go on as they do; `None` when that is further
-/// off than they were watched.
-fn crossing(low: &ArmVerdict, high: &ArmVerdict) -> Option<f64> {
-    let (from, to) = (low.level?.value, high.level?.value);
-    let pace = |arm: &ArmVerdict| match arm.label {
-        Label::Growing => arm.slope_per_hour.map_or(0.0, |s| s.value.max(0.0)),
-        _ => 0.0,
-    };
-    let closing = pace(low) - pace(high);
-    let watched = |arm: &ArmVerdict| {
-        let windows = arm
-            .processes
-            .iter()
-            .filter_map(|v| v.evidence.get("window_s"));
-        median(&windows.copied().collect::<Vec<f64>>())
-    };
-    let horizon_s = watched(low).min(watched(high));
-    let seconds = 3600.0 * (to - from) / closing;
-    (closing > 0.0 && seconds > 0.0 && seconds < horizon_s).then_some(seconds)
-}
-
-/// Standard error of the difference, its degrees of freedom, and the variance on each side. Each side's
-/// variance is drawn towards what both sides share, and that towards [`SPREAD_PRIOR`].
-fn welch(x: &Side, y: &Side) -> (f64, f64, f64, f64) {
-    let shared_df = x.n + y.n - 2.0 + SPREAD_PRIOR_DF;
-    let shared = (x.sum2 + y.sum2 + SPREAD_PRIOR_DF * SPREAD_PRIOR.powi(2)) / shared_df;
-    let own = |s: &Side| (s.sum2 + SPREAD_PRIOR_DF * shared) / (s.n - 1.0 + SPREAD_PRIOR_DF);
-    let (va, vb) = (own(x), own(y));
-    let (ea, eb) = (va / x.n, vb / y.n);
-    let dfs = |s: &Side| s.n - 1.0 + SPREAD_PRIOR_DF;
-    let df = (ea + eb).powi(2) / (ea * ea / dfs(x) + eb * eb / dfs(y));
-    ((ea + eb).sqrt(), df, va, vb)
-}
-
-/// Growth of the difference: what both arms share (load) falls out of it.
-fn difference(a: &ArmVerdict, b: &ArmVerdict, tail: f64) -> Option<Estimate> {
-    let (x, y) = (a.slope_per_hour?, b.slope_per_hour?);
-    let se = |e: &Estimate| 0.5 * (e.hi - e.lo) / 1.96;
-    let away = t_quantile(1.0 - tail, 30.0) * se(&x).hypot(se(&y));
-    let value = x.value - y.value;
-    Some(Estimate {
-        value,
-        lo: value - away,
-        hi: value + away,
-    })
-}
-
-fn span(ratio: Estimate) -> String {
-    let Estimate { value, lo, hi } = ratio;
-    format!("{value:.2} times ({lo:.2} to {hi:.2})")
-}
-
-fn words(pair: &PairVerdict, ratio: Estimate) -> String {
-    let (a, b) = (&pair.a, &pair.b);
-    let span = span(ratio);
-    match (pair.decided, ratio.value < 1.0) {
-        (true, true) => format!("{a} uses less than {b}: {span}"),
-        (true, false) => format!("{a} uses more than {b}: {span}"),
-        (false, _) => format!("{a} and {b} are not told apart: {span}"),
+    #[test]
+    fn processes_that_grow_unlike_each_other_have_a_mean_slope_above_zero() {
+        let arm = judge("a", &[leak(0.1), leak(0.9)], &Rules::default());
+        assert_eq!(arm.label, Label::Growing);
+        let slope = arm.slope_per_hour.unwrap();
+        assert!(slope.lo > 0.0 && slope.lo < 0.2 * slope.value, "{slope:?}");
+        assert!(arm.rule.contains("times as fast"), "{}", arm.rule);
+        let alike = judge("a", &[leak(0.5), leak(0.5)], &Rules::default());
+        let slope = alike.slope_per_hour.unwrap();
+        assert!(slope.lo > 0.8 * slope.value, "{slope:?}");
+        assert!(!alike.rule.contains("times as fast"), "{}", alike.rule);
     }
-}
-
-fn more_processes(x: &Side, y: &Side, d: f64, (va, vb): (f64, f64), tail: f64) -> String {
-    let per_arm = (t_quantile(1.0 - tail, 30.0) / d.abs().max(0.005)).powi(2) * (va + vb);
-    let least = x.n.min(y.n) + 1.0;
-    if per_arm > 200.0 {
-        return "the difference, if any, is too small for 200 processes in each arm".to_owned();
-    }
-    format!(
-        "about {:.0} processes in each arm",
-        per_arm.ceil().max(least)
-    )
 }

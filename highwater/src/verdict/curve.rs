@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
 use super::{Estimate, Label, Rules};
-use crate::analyse::fit::{Candidate, Fit, Guess};
+use crate::analyse::fit::{Candidate, Fit, Guess, Window};
 use crate::analyse::mixture::{Mixture, Part};
+use crate::analyse::rest::longest_rest;
 use crate::analyse::shapes::{Bounded, Family};
 use crate::analyse::student::t_cdf;
 use crate::analyse::trace::Sketch;
@@ -119,7 +120,7 @@ pub fn conclude(glance: Glance, view: &View, rules: &Rules) -> Option<Opinion> {
     if fitted.candidates.is_empty() {
         return None;
     }
-    let mut said = weigh(&fitted, &scaled, rules);
+    let mut said = weigh(&fitted, &scaled, &window, rules);
     said.bins = window.y.len();
     said.steps = steps_of(&fitted, &scaled);
     said.drawn = Drawn {
@@ -170,12 +171,17 @@ const STRAIGHT: f64 = 0.5;
 /// coarse readings.
 const COARSE: f64 = 0.8;
 
+/// Steps upwards in numbers, the last of them not long ago: this share of them goes on.
+const PORTIONS: f64 = 0.8;
+
 /// Heights in scaled units from which something is said, and whether enough of a day was seen.
 struct Bars {
     growth: f64,
     shift: f64,
     grain: f64,
     day_seen: bool,
+    /// Longest rest between two rises, in windows.
+    rest: f64,
 }
 
 /// Probability that one grain upwards hides growth: between two grains there is room for another.
@@ -215,15 +221,22 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     };
     match c.bounded {
         Bounded::None => {}
-        Bounded::Fill => w.plateauing = rest * rose,
-        Bounded::Open if c.stood_still_late() => {
+        Bounded::Fill | Bounded::Open
+            if c.stood_still()
+                .is_some_and(|to| c.bounded == Bounded::Open || 1.0 - to <= bars.rest) =>
+        {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
+        Bounded::Fill => w.plateauing = rest * rose,
         Bounded::Open => w.open = rest * rose,
         Bounded::Slow => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
+        }
+        Bounded::Step if c.climbs_in_portions() => {
+            w.growing = PORTIONS * above(c.rise, growth_bar / c.steps.len() as f64, c.df);
+            w.open = (rest * rose - w.growing).max(0.0);
         }
         Bounded::Step if c.may_climb_on() && c.rise.mean.abs() < bars.grain => {
             let all = Guess {
@@ -254,12 +267,13 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     w
 }
 
-fn weigh(fitted: &Fit, scaled: &Scaled, rules: &Rules) -> Opinion {
+fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opinion {
     let bars = Bars {
         growth: rules.growth_share * scaled.level / scaled.scale,
         shift: rules.shift_share * scaled.level / scaled.scale,
         grain: scaled.grain,
         day_seen: scaled.span_s >= 1.5 * DAY_S,
+        rest: longest_rest(window),
     };
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,

@@ -9,6 +9,7 @@ pub mod check;
 mod curve;
 mod glance;
 mod label;
+pub mod pair;
 mod rules;
 pub mod run;
 pub mod series;

@@ -21,6 +21,8 @@ pub struct Rules {
     pub side_bounded: f64,
     /// And this much when there are few: weights know less than they say.
     pub side_few: f64,
+    /// Flat needs this much when the interval of the slope reaches growth: it may hide in the noise.
+    pub side_hidden: f64,
     /// Up to this many readings are few; from there the bar falls with the square of their number.
     pub few_readings: f64,
     /// Level of all intervals.
@@ -42,6 +44,7 @@ impl Default for Rules {
             side_growing: 0.45,
             side_bounded: 0.55,
             side_few: 0.95,
+            side_hidden: 0.8,
             few_readings: 60.0,
             interval: 0.95,
             matters: 0.0,

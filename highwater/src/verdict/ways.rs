@@ -9,7 +9,7 @@ use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
 use crate::analyse::period::{Period, periods};
 use crate::analyse::series::{Point, Series};
-use crate::analyse::teeth::{TEETH_MIN, are_dips, by_threshold, floors, rhythm};
+use crate::analyse::teeth::{TEETH_MIN, are_dips, by_threshold, climb_between, floors, rhythm};
 
 /// An opinion with the way of looking that had the most evidence.
 pub struct Looked {
@@ -58,6 +58,7 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
     }
     if sudden.len() >= TEETH_MIN
         && !are_dips(points, &sudden)
+        && climb_between(points, &sudden)
         && let Some(saw) = saw(points, &sudden, rules)
     {
         return Some(saw);

@@ -1,0 +1,199 @@
+//! The verdict on a pair of arms.
+
+use serde::{Deserialize, Serialize};
+
+use super::arm::{ArmVerdict, SPREAD_PRIOR, SPREAD_PRIOR_DF, judge};
+use super::{Estimate, Label, Rules};
+use crate::analyse::order::{mean_sd, median};
+use crate::analyse::series::Series;
+use crate::analyse::student::{t_cdf, t_quantile};
+
+/// Arm `a` against arm `b` (the control, usually): `ratio` is level of a over level of b.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PairVerdict {
+    pub a: String,
+    pub b: String,
+    /// Ratio of levels with its interval, corrected for the number of pairs compared.
+    pub ratio: Option<Estimate>,
+    /// Probability that a random process of `a` stays below a random process of `b`.
+    pub p_better: Option<f64>,
+    /// Growth of the difference a - b, per hour: a shared load moves both, this does not move with it.
+    pub difference_slope_per_hour: Option<Estimate>,
+    /// In one sentence.
+    pub words: String,
+    /// Decided, as opposed to "about N more hours": the interval excludes equality (and whatever does not matter),
+    /// and the lower arm does not grow so that it would pass the other within the time they were watched.
+    pub decided: bool,
+    pub needs: Option<String>,
+}
+
+/// An arm as it goes into a comparison.
+#[derive(Debug, Clone, Copy)]
+pub struct ArmInput<'a> {
+    pub arm: &'a str,
+    pub processes: &'a [Series],
+}
+
+/// Compares two arms. Intervals are corrected for `pairs_compared` (Bonferroni).
+pub fn compare(a: &ArmInput, b: &ArmInput, pairs_compared: usize, rules: &Rules) -> PairVerdict {
+    let side = |arm: &ArmInput| judge(arm.arm, arm.processes, rules);
+    compare_judged(&side(a), &side(b), pairs_compared, rules)
+}
+
+struct Side {
+    n: f64,
+    mean: f64,
+    sum2: f64,
+}
+
+fn side_of(values: &[f64]) -> Side {
+    let (mean, sd) = mean_sd(values);
+    let n = values.len() as f64;
+    Side {
+        n,
+        mean,
+        sum2: sd * sd * (n - 1.0).max(0.0),
+    }
+}
+
+/// The same for arms that are already judged.
+pub fn compare_judged(
+    a: &ArmVerdict,
+    b: &ArmVerdict,
+    pairs_compared: usize,
+    rules: &Rules,
+) -> PairVerdict {
+    let logs = |arm: &ArmVerdict| -> Vec<f64> {
+        let levels = arm.processes.iter().filter_map(|v| v.level);
+        levels
+            .filter(|e| e.value > 0.0)
+            .map(|e| e.value.ln())
+            .collect()
+    };
+    let (x, y) = (side_of(&logs(a)), side_of(&logs(b)));
+    let mut pair = PairVerdict {
+        a: a.arm.clone(),
+        b: b.arm.clone(),
+        ratio: None,
+        p_better: None,
+        difference_slope_per_hour: None,
+        words: format!("{} against {}: not enough readings", a.arm, b.arm),
+        decided: false,
+        needs: Some("processes with a level on both sides".to_owned()),
+    };
+    if x.n < 1.0 || y.n < 1.0 {
+        return pair;
+    }
+    let tail = 0.5 * (1.0 - rules.interval) / pairs_compared.max(1) as f64;
+    let (se, df, va, vb) = welch(&x, &y);
+    let away = t_quantile(1.0 - tail, df) * se;
+    let d = x.mean - y.mean;
+    let ratio = Estimate {
+        value: d.exp(),
+        lo: (d - away).exp(),
+        hi: (d + away).exp(),
+    };
+    pair.ratio = Some(ratio);
+    pair.p_better = Some(t_cdf(-d / (va + vb).sqrt().max(1e-9), df));
+    pair.difference_slope_per_hour = difference(a, b, tail);
+    let enough = 1.0 + rules.matters;
+    let apart = ratio.lo > enough || ratio.hi < 1.0 / enough;
+    let is_alike = ratio.lo > 1.0 / enough && ratio.hi < enough;
+    let (low, high) = if d < 0.0 { (a, b) } else { (b, a) };
+    let crossing_s = crossing(low, high);
+    pair.decided = apart && crossing_s.is_none();
+    pair.words = words(&pair, ratio);
+    pair.needs = match crossing_s.filter(|_| apart) {
+        Some(seconds) => {
+            let faster = format!("; {} grows faster and may pass it", low.arm);
+            pair.words += &faster;
+            Some(format!("{:.1} more hours", seconds / 3600.0))
+        }
+        None => {
+            let is_open = !pair.decided && !is_alike;
+            is_open.then(|| more_processes(&x, &y, d, (va, vb), tail))
+        }
+    };
+    if is_alike {
+        let (a, b, percent) = (&pair.a, &pair.b, 100.0 * rules.matters);
+        pair.words = format!(
+            "{a} and {b} differ by less than {percent:.0} %: {}",
+            span(ratio)
+        );
+    }
+    pair
+}
+
+/// Seconds until the lower arm would pass the higher, if both go on as they do; `None` when that is further
+/// off than they were watched.
+fn crossing(low: &ArmVerdict, high: &ArmVerdict) -> Option<f64> {
+    let (from, to) = (low.level?.value, high.level?.value);
+    let pace = |arm: &ArmVerdict| match arm.label {
+        Label::Growing => arm.slope_per_hour.map_or(0.0, |s| s.value.max(0.0)),
+        _ => 0.0,
+    };
+    let closing = pace(low) - pace(high);
+    let watched = |arm: &ArmVerdict| {
+        let windows = arm
+            .processes
+            .iter()
+            .filter_map(|v| v.evidence.get("window_s"));
+        median(&windows.copied().collect::<Vec<f64>>())
+    };
+    let horizon_s = watched(low).min(watched(high));
+    let seconds = 3600.0 * (to - from) / closing;
+    (closing > 0.0 && seconds > 0.0 && seconds < horizon_s).then_some(seconds)
+}
+
+/// Standard error of the difference, its degrees of freedom, and the variance on each side. Each side's
+/// variance is drawn towards what both sides share, and that towards [`SPREAD_PRIOR`].
+fn welch(x: &Side, y: &Side) -> (f64, f64, f64, f64) {
+    let shared_df = x.n + y.n - 2.0 + SPREAD_PRIOR_DF;
+    let shared = (x.sum2 + y.sum2 + SPREAD_PRIOR_DF * SPREAD_PRIOR.powi(2)) / shared_df;
+    let own = |s: &Side| (s.sum2 + SPREAD_PRIOR_DF * shared) / (s.n - 1.0 + SPREAD_PRIOR_DF);
+    let (va, vb) = (own(x), own(y));
+    let (ea, eb) = (va / x.n, vb / y.n);
+    let dfs = |s: &Side| s.n - 1.0 + SPREAD_PRIOR_DF;
+    let df = (ea + eb).powi(2) / (ea * ea / dfs(x) + eb * eb / dfs(y));
+    ((ea + eb).sqrt(), df, va, vb)
+}
+
+/// Growth of the difference: what both arms share (load) falls out of it.
+fn difference(a: &ArmVerdict, b: &ArmVerdict, tail: f64) -> Option<Estimate> {
+    let (x, y) = (a.slope_per_hour?, b.slope_per_hour?);
+    let se = |e: &Estimate| 0.5 * (e.hi - e.lo) / 1.96;
+    let away = t_quantile(1.0 - tail, 30.0) * se(&x).hypot(se(&y));
+    let value = x.value - y.value;
+    Some(Estimate {
+        value,
+        lo: value - away,
+        hi: value + away,
+    })
+}
+
+fn span(ratio: Estimate) -> String {
+    let Estimate { value, lo, hi } = ratio;
+    format!("{value:.2} times ({lo:.2} to {hi:.2})")
+}
+
+fn words(pair: &PairVerdict, ratio: Estimate) -> String {
+    let (a, b) = (&pair.a, &pair.b);
+    let span = span(ratio);
+    match (pair.decided, ratio.value < 1.0) {
+        (true, true) => format!("{a} uses less than {b}: {span}"),
+        (true, false) => format!("{a} uses more than {b}: {span}"),
+        (false, _) => format!("{a} and {b} are not told apart: {span}"),
+    }
+}
+
+fn more_processes(x: &Side, y: &Side, d: f64, (va, vb): (f64, f64), tail: f64) -> String {
+    let per_arm = (t_quantile(1.0 - tail, 30.0) / d.abs().max(0.005)).powi(2) * (va + vb);
+    let least = x.n.min(y.n) + 1.0;
+    if per_arm > 200.0 {
+        return "the difference, if any, is too small for 200 processes in each arm".to_owned();
+    }
+    format!(
+        "about {:.0} processes in each arm",
+        per_arm.ceil().max(least)
+    )
+}
