@@ -103,7 +103,9 @@ impl Given<'_> {
 
     /// By the id of the series, else by the name of its process within its arm.
     fn meta_of(&self, id: &str) -> Option<&Meta> {
-        self.meta.get(id).or_else(|| self.meta.get(Given::process_of(id)))
+        self.meta
+            .get(id)
+            .or_else(|| self.meta.get(Given::process_of(id)))
     }
 
     /// "api-1" of "blue/api-1".
@@ -119,7 +121,8 @@ fn until_of(text: &str) -> Result<Until> {
     match parse_moment(text, None) {
         Ok((Moment::At(t_s), _)) => Ok(Until::Date(t_s)),
         _ => {
-            let words = format!("--until {text}: no time; write seconds, epoch seconds or ISO 8601");
+            let words =
+                format!("--until {text}: no time; write seconds, epoch seconds or ISO 8601");
             Err(Usage(words).into())
         }
     }

@@ -266,7 +266,8 @@ impl Held {
         self.allocators.sort_by(|a, b| a.0.total_cmp(&b.0));
         self.starts_s.extend(other.starts_s);
         self.starts_s.sort_by(f64::total_cmp);
-        self.starts_s.dedup_by(|a, b| (*a - *b).abs() <= START_SLACK_S);
+        self.starts_s
+            .dedup_by(|a, b| (*a - *b).abs() <= START_SLACK_S);
     }
 }
 
@@ -290,7 +291,12 @@ pub fn audit_input(held: &[Held], control: Option<String>, until: Option<Until>)
             requests: counter(clip(&h.requests)),
             lazy_free: clip(&h.lazy_free),
             huge_pages: clip(&h.huge_pages),
-            allocators: h.allocators.iter().filter(|(t, _)| *t <= end).cloned().collect(),
+            allocators: h
+                .allocators
+                .iter()
+                .filter(|(t, _)| *t <= end)
+                .cloned()
+                .collect(),
             ..ProcessFacts::default()
         })
         .filter(|p| !p.rss.is_empty())
@@ -313,8 +319,15 @@ fn positive(mut points: Vec<Point>) -> Vec<Point> {
 const STEPS_A_FALL: usize = 8;
 
 fn counter(points: Vec<Point>) -> Vec<Point> {
-    let falls = points.windows(2).filter(|w| w[1].value < w[0].value).count();
-    if falls * STEPS_A_FALL > points.len() { Vec::new() } else { points }
+    let falls = points
+        .windows(2)
+        .filter(|w| w[1].value < w[0].value)
+        .count();
+    if falls * STEPS_A_FALL > points.len() {
+        Vec::new()
+    } else {
+        points
+    }
 }
 
 /// More instants than this many times the readings of one process: nobody looked at all of them at once.

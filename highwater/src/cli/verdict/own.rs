@@ -92,7 +92,10 @@ fn check_only(given: &Given, arms: &[JudgedArm]) -> Result<()> {
         arms.iter().any(is)
     };
     match given.args.only.iter().find(|id| !known(id)) {
-        Some(id) => Err(Usage(format!("--only {id}: no arm and no process of this run is called so")).into()),
+        Some(id) => Err(Usage(format!(
+            "--only {id}: no arm and no process of this run is called so"
+        ))
+        .into()),
         None => Ok(()),
     }
 }

@@ -298,7 +298,8 @@ impl<'a> Reading<'a> {
         // Parts of one process in several arms are called by its name when they are joined.
         let processes = self.held.iter().map(|h| h.process.as_str());
         let names = self.place.keys().map(String::as_str).chain(processes);
-        let known = |id: &str| self.place.contains_key(id) || self.held.iter().any(|h| h.process == id);
+        let known =
+            |id: &str| self.place.contains_key(id) || self.held.iter().any(|h| h.process == id);
         known::check(self.given, names, known)?;
         known::check_until(self.given, self.first_s)?;
         Ok(())

@@ -17,7 +17,9 @@ pub struct Grouping {
 /// Reads one grouping.
 pub fn parse_groups(input: impl Read, from_s: Option<f64>) -> Result<Grouping, ImportError> {
     let mut file = SideFile::open(input)?;
-    let process = file.find(&["nickname", "process", "id", "name", "pid", "instance", "series"]);
+    let process = file.find(&[
+        "nickname", "process", "id", "name", "pid", "instance", "series",
+    ]);
     let (Some(process), Some(arm)) = (process, file.find(&["group", "arm"])) else {
         let next = "give columns process,arm or nickname,group";
         return Err(ImportError::new(1, 0, "no process and arm columns", next));

@@ -96,13 +96,30 @@ fn humps(part: &str) -> Vec<&str> {
     for i in 1..chars.len() {
         let (before, here) = (chars[i - 1].1, chars[i].1);
         let next_small = chars.get(i + 1).is_some_and(|c| c.1.is_lowercase());
-        let begins = here.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && next_small));
+        let begins =
+            here.is_uppercase() && (before.is_lowercase() || (before.is_uppercase() && next_small));
         if begins {
             cuts.push(chars[i].0);
         }
     }
     cuts.push(part.len());
-    cuts.windows(2).map(|w| &part[w[0]..w[1]]).filter(|p| !p.is_empty()).collect()
+    cuts.windows(2)
+        .map(|w| &part[w[0]..w[1]])
+        .filter(|p| !p.is_empty())
+        .collect()
+}
+
+/// "api-1" of "api-1 (MiB)" and "api-1 [kB]".
+pub fn without_unit(name: &str) -> &str {
+    let name = name.trim();
+    let inner = name.strip_suffix([')', ']']);
+    let cut = inner.and_then(|inner| inner.rsplit_once(['(', '[']));
+    match cut {
+        Some((bare, unit)) if factor_of_word(unit.trim()).is_some() && !bare.trim().is_empty() => {
+            bare.trim()
+        }
+        _ => name,
+    }
 }
 
 impl Words {
@@ -138,9 +155,15 @@ mod tests {
             ("AnonHugePages", "anon huge pages", None),
         ] {
             let cut = words_of(name);
-            assert_eq!((cut.words.join(" ").as_str(), cut.unit.as_deref()), (words, unit), "{name}");
+            assert_eq!(
+                (cut.words.join(" ").as_str(), cut.unit.as_deref()),
+                (words, unit),
+                "{name}"
+            );
         }
         assert!(words_of("Memory Usage").are("memory usage"));
+        assert_eq!(without_unit(" api-1 (MiB)"), "api-1");
+        assert_eq!(without_unit("api (old)"), "api (old)");
         assert_eq!(words_of("bytes").words, Vec::<String>::new());
     }
 }

@@ -40,9 +40,17 @@ struct Line<'a> {
 
 impl<'a> Line<'a> {
     fn comment(&self) -> Option<Line<'a>> {
-        let inner = self.text.trim_start().strip_prefix('#')?.trim_start_matches(['#', ' ', '\t']);
+        let inner = self
+            .text
+            .trim_start()
+            .strip_prefix('#')?
+            .trim_start_matches(['#', ' ', '\t']);
         let begins = self.begins + (self.text.len() - inner.len());
-        Some(Line { begins, text: inner, ..*self })
+        Some(Line {
+            begins,
+            text: inner,
+            ..*self
+        })
     }
 
     fn is_blank(&self) -> bool {
@@ -58,7 +66,10 @@ pub fn parse_layout(head: &str, wanted: &Wanted, is_cut: bool) -> Result<Layout,
     let mut lines = lines_of(head);
     let (forced, skipped) = separator_line(&lines);
     lines.drain(..skipped);
-    let Some(first) = lines.iter().position(|l| !l.is_blank() && l.comment().is_none()) else {
+    let Some(first) = lines
+        .iter()
+        .position(|l| !l.is_blank() && l.comment().is_none())
+    else {
         return no_lines(&lines, forced);
     };
     let line = lines[first];
@@ -81,7 +92,12 @@ pub fn parse_layout(head: &str, wanted: &Wanted, is_cut: bool) -> Result<Layout,
     if let Some(found) = commented(&lines[..first], line.text, wanted, forced) {
         return Ok(found);
     }
-    for (i, later) in lines.iter().enumerate().skip(first + 1).take(PREAMBLE_LINES) {
+    for (i, later) in lines
+        .iter()
+        .enumerate()
+        .skip(first + 1)
+        .take(PREAMBLE_LINES)
+    {
         let found = match later.comment() {
             Some(_) => commented(&[*later], data(i + 1).unwrap_or(""), wanted, forced),
             None if later.is_blank() => None,
@@ -95,14 +111,24 @@ pub fn parse_layout(head: &str, wanted: &Wanted, is_cut: bool) -> Result<Layout,
 }
 
 fn at(line: Line, form: Form, names: Option<Vec<String>>) -> Layout {
-    Layout { form, begins: line.begins, before: line.number - 1, names }
+    Layout {
+        form,
+        begins: line.begins,
+        before: line.number - 1,
+        names,
+    }
 }
 
 /// Nothing but comments: the last of them may be a header without readings.
 fn no_lines(lines: &[Line], forced: Option<Form>) -> Result<Layout, ImportError> {
     match lines.iter().rev().find_map(Line::comment) {
         Some(line) => Ok(at(line, forced.unwrap_or(form_of(line.text)), None)),
-        None => Err(ImportError::new(1, 0, "the file is empty", "give a CSV file with a header")),
+        None => Err(ImportError::new(
+            1,
+            0,
+            "the file is empty",
+            "give a CSV file with a header",
+        )),
     }
 }
 
@@ -112,7 +138,10 @@ fn refuse_other(line: &Line) -> Result<(), ImportError> {
     let told = |what: &str, next: &str| Err(ImportError::new(line.number, 0, what, next));
     match text.as_bytes().first() {
         Some(b'[') if text.len() == 1 || text[1..].trim_start().starts_with(['{', '[', ']']) => {
-            told("a list of JSON", "give an object a line: jq -c '.[]' FILE | highwater verdict -")
+            told(
+                "a list of JSON",
+                "give an object a line: jq -c '.[]' FILE | highwater verdict -",
+            )
         }
         Some(b'<') => told("a web page or XML", "give a CSV file with a header"),
         _ => Ok(()),
@@ -126,9 +155,18 @@ fn lines_of(head: &str) -> Vec<Line<'_>> {
     while begins < head.len() {
         let rest = &head[begins..];
         let length = rest.find(['\n', '\r']).unwrap_or(rest.len());
-        all.push(Line { begins, number, text: &rest[..length] });
+        all.push(Line {
+            begins,
+            number,
+            text: &rest[..length],
+        });
         let ends = &rest[length..];
-        begins += length + if ends.starts_with("\r\n") { 2 } else { ends.len().min(1) };
+        begins += length
+            + if ends.starts_with("\r\n") {
+                2
+            } else {
+                ends.len().min(1)
+            };
         number += 1;
     }
     all
@@ -136,7 +174,9 @@ fn lines_of(head: &str) -> Vec<Line<'_>> {
 
 /// "sep=;" as spreadsheets write before a header, and how many lines that took.
 fn separator_line(lines: &[Line]) -> (Option<Form>, usize) {
-    let said = lines.first().and_then(|l| l.text.trim().trim_matches('"').strip_prefix("sep="));
+    let said = lines
+        .first()
+        .and_then(|l| l.text.trim().trim_matches('"').strip_prefix("sep="));
     match said.map(str::as_bytes) {
         Some([byte]) => (Some(Form::Separated(*byte)), 1),
         _ => (None, 0),
@@ -168,7 +208,12 @@ pub fn form_of(line: &str) -> Form {
 }
 
 /// The line as a header, when it is one.
-fn header_of(line: Line, next: Option<&str>, wanted: &Wanted, forced: Option<Form>) -> Option<Layout> {
+fn header_of(
+    line: Line,
+    next: Option<&str>,
+    wanted: &Wanted,
+    forced: Option<Form>,
+) -> Option<Layout> {
     let form = forced.unwrap_or(form_of(line.text));
     let names = fields_of(line.text, form);
     if form == Form::Blanks {
@@ -185,7 +230,11 @@ fn blanks_header(line: Line, next: Option<&str>, wanted: &Wanted) -> Option<Layo
     if begins_with_time {
         names[0] = "time".to_owned();
     }
-    let apart = line.text.trim().split("  ").map(|name| name.trim().to_owned());
+    let apart = line
+        .text
+        .trim()
+        .split("  ")
+        .map(|name| name.trim().to_owned());
     let apart: Vec<String> = apart.filter(|name| !name.is_empty()).collect();
     let count = next.map_or(0, |next| fields_of(next, Form::Blanks).len());
     let wide_apart = |names: &Vec<String>| names.len() == count;
@@ -203,12 +252,20 @@ fn commented(lines: &[Line], data: &str, wanted: &Wanted, forced: Option<Form>) 
     let line = lines.iter().rev().find_map(Line::comment)?;
     let form = forced.unwrap_or(form_of(line.text));
     let found = header_of(line, Some(data), wanted, forced)?;
-    let names = found.names.clone().unwrap_or_else(|| fields_of(line.text, form));
+    let names = found
+        .names
+        .clone()
+        .unwrap_or_else(|| fields_of(line.text, form));
     (names.len() == fields_of(data, form).len()).then_some(found)
 }
 
 /// The columns that these names mean; `next` is the line below.
-pub fn columns_of(names: &[String], next: Option<&str>, form: Form, wanted: &Wanted) -> Option<Columns> {
+pub fn columns_of(
+    names: &[String],
+    next: Option<&str>,
+    form: Form,
+    wanted: &Wanted,
+) -> Option<Columns> {
     if wanted.wide {
         return parse_wide(names, wanted).ok();
     }
@@ -223,7 +280,9 @@ pub fn columns_of(names: &[String], next: Option<&str>, form: Form, wanted: &Wan
 fn is_numbers(fields: &[String]) -> bool {
     let number = |field: &String| {
         let field = field.trim();
-        field.is_empty() || field == "NaN" || field.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
+        field.is_empty()
+            || field == "NaN"
+            || field.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c))
     };
     fields.len() > 2 && fields[1..].iter().all(number)
 }
@@ -248,7 +307,11 @@ pub fn fields_of(line: &str, form: Form) -> Vec<String> {
                 .flexible(true)
                 .delimiter(separator)
                 .from_reader(line.as_bytes());
-            let first = reader.records().next().and_then(Result::ok).unwrap_or_default();
+            let first = reader
+                .records()
+                .next()
+                .and_then(Result::ok)
+                .unwrap_or_default();
             first.iter().map(str::to_owned).collect()
         }
     }
@@ -259,7 +322,9 @@ pub fn words_of_line(line: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut rest = line.trim();
     while !rest.is_empty() {
-        let quoted = rest.strip_prefix('"').and_then(|inner| inner.split_once('"'));
+        let quoted = rest
+            .strip_prefix('"')
+            .and_then(|inner| inner.split_once('"'));
         let (word, after) = match quoted {
             Some(split) => split,
             None => rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len())),

@@ -27,7 +27,10 @@ pub fn parse_meta(input: impl Read) -> Result<BTreeMap<String, Meta>, ImportErro
         ));
     };
     let begins = |word: &str| file.header.iter().position(|n| n.starts_with(word));
-    let (limit, restarts) = (begins("limit").or_else(|| begins("memory")), begins("restart"));
+    let (limit, restarts) = (
+        begins("limit").or_else(|| begins("memory")),
+        begins("restart"),
+    );
     let unit = limit.and_then(|at| words_of(&file.header[at]).unit);
     let factor = unit.as_deref().and_then(factor_of_word).unwrap_or(1.0);
     let mut all = BTreeMap::new();
@@ -63,7 +66,11 @@ fn limit_of(
     if text.is_empty() {
         return Ok(None);
     }
-    let mut numbers = Numbers { comma_parts_thousands: true, unit_said: true, ..Numbers::default() };
+    let mut numbers = Numbers {
+        comma_parts_thousands: true,
+        unit_said: true,
+        ..Numbers::default()
+    };
     match numbers.read(text, factor) {
         Ok(limit) if limit > 0.0 && limit.is_finite() => Ok(Some(limit)),
         Ok(missing) if missing.is_nan() => Ok(None),
@@ -124,7 +131,10 @@ mod tests {
         let e = parse_meta("id,limit_kib\na,1\na,2\n".as_bytes()).unwrap_err();
         assert_eq!((e.line, e.column), (3, 1));
         assert!(parse_meta("".as_bytes()).is_err());
-        let m = parse_meta("\u{feff}ID;Limit (MiB);Restarts\na;1,5;2026-01-01 00:00:00\nb;2 GiB;\n".as_bytes()).unwrap();
+        let m = parse_meta(
+            "\u{feff}ID;Limit (MiB);Restarts\na;1,5;2026-01-01 00:00:00\nb;2 GiB;\n".as_bytes(),
+        )
+        .unwrap();
         assert_eq!(m["a"].limit_bytes, Some(1.5 * 1_048_576.0));
         assert_eq!(m["a"].restarts_s, [1_767_225_600.0]);
         assert_eq!(m["b"].limit_bytes, Some(2.0 * 1_073_741_824.0));

@@ -54,7 +54,9 @@ impl<'a> SideFile<'a> {
     fn open(input: impl std::io::Read + 'a) -> Result<SideFile<'a>, ImportError> {
         let text = text::open(input)?;
         let head = String::from_utf8_lossy(&text.head).into_owned();
-        let line = head.lines().find(|l| !l.trim().is_empty() && !l.starts_with('#'));
+        let line = head
+            .lines()
+            .find(|l| !l.trim().is_empty() && !l.starts_with('#'));
         let separator = match layout::form_of(line.unwrap_or("")) {
             layout::Form::Separated(byte) => byte,
             _ => b',',
@@ -65,13 +67,20 @@ impl<'a> SideFile<'a> {
             .comment(Some(b'#'))
             .delimiter(separator)
             .from_reader(text.from(0));
-        let header = reader.headers().map_err(broken)?.iter().map(str::to_lowercase).collect();
+        let header = reader
+            .headers()
+            .map_err(broken)?
+            .iter()
+            .map(str::to_lowercase)
+            .collect();
         Ok(SideFile { reader, header })
     }
 
     /// The first column of one of these names.
     fn find(&self, names: &[&str]) -> Option<usize> {
-        names.iter().find_map(|name| self.header.iter().position(|h| h == name))
+        names
+            .iter()
+            .find_map(|name| self.header.iter().position(|h| h == name))
     }
 
     /// The next record and its line.

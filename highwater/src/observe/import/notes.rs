@@ -42,8 +42,16 @@ impl Seen {
         if !columns.id.is_empty() || !columns.wide.is_empty() || columns.arm.is_some() {
             return;
         }
-        let read = [Some(columns.time.place), columns.time.date, Some(columns.value), columns.unit, columns.kind];
-        let is_text = |text: &str| !text.is_empty() && text.parse::<f64>().is_err() && parse_moment(text, None).is_err();
+        let read = [
+            Some(columns.time.place),
+            columns.time.date,
+            Some(columns.value),
+            columns.unit,
+            columns.kind,
+        ];
+        let is_text = |text: &str| {
+            !text.is_empty() && text.parse::<f64>().is_err() && parse_moment(text, None).is_err()
+        };
         for (at, text) in record.iter().enumerate() {
             if !read.contains(&Some(at)) && !self.texts.contains(&at) && is_text(text) {
                 self.texts.push(at);
@@ -57,18 +65,43 @@ pub fn of(seen: &Seen, header: &[String], columns: &Columns) -> Vec<String> {
     let mut notes = Vec::new();
     let name = |at: usize| header.get(at).map_or("", String::as_str);
     if !columns.wide.is_empty() {
-        let first: Vec<&str> = columns.wide.iter().take(SHOWN).map(|(at, _)| name(*at)).collect();
-        let more = if columns.wide.len() > SHOWN { ", ..." } else { "" };
-        notes.push(format!("each of {} columns is a process: {}{more}", columns.wide.len(), first.join(", ")));
+        let first: Vec<&str> = columns
+            .wide
+            .iter()
+            .take(SHOWN)
+            .map(|(at, _)| name(*at))
+            .collect();
+        let more = if columns.wide.len() > SHOWN {
+            ", ..."
+        } else {
+            ""
+        };
+        notes.push(format!(
+            "each of {} columns is a process: {}{more}",
+            columns.wide.len(),
+            first.join(", ")
+        ));
     }
     if !columns.unit_said && columns.unit.is_none() && seen.bare && !seen.units {
-        let unit = if columns.value_factor == 1024.0 { "KiB, as ps prints it" } else { "bytes" };
-        let what = if columns.wide.is_empty() { format!("the column {} says", name(columns.value)) } else { "the columns say".to_owned() };
-        notes.push(format!("{what} no unit: read as {unit}; --unit says otherwise"));
+        let unit = if columns.value_factor == 1024.0 {
+            "KiB, as ps prints it"
+        } else {
+            "bytes"
+        };
+        let what = if columns.wide.is_empty() {
+            format!("the column {} says", name(columns.value))
+        } else {
+            "the columns say".to_owned()
+        };
+        notes.push(format!(
+            "{what} no unit: read as {unit}; --unit says otherwise"
+        ));
     }
     if let Some(letter) = &seen.letter {
         let whole = letter.to_ascii_uppercase();
-        notes.push(format!("{letter} is read as {whole}iB, as ps, top and systemd mean it"));
+        notes.push(format!(
+            "{letter} is read as {whole}iB, as ps, top and systemd mean it"
+        ));
     }
     if seen.of_day {
         notes.push(

@@ -99,7 +99,11 @@ impl Numbers {
         }
         match self.has_units {
             Some(before) if before != has_unit => {
-                let (here, there) = if has_unit { ("has a", "had none") } else { ("has no", "had one") };
+                let (here, there) = if has_unit {
+                    ("has a", "had none")
+                } else {
+                    ("has no", "had one")
+                };
                 Err(NoNumber {
                     what: format!("{text:?} {here} unit where those before {there}"),
                     next: "say with --unit what a number without a unit is",
@@ -122,8 +126,12 @@ impl Numbers {
             (None, Some(shown)) => shown,
             (None, None) if !joined.contains(',') || self.comma_parts_thousands => Decimal::Point,
             (None, None) => {
-                let what = format!("{cell:?} may be a thousand times as large: is its comma decimal?");
-                return Err(NoNumber { what, next: SAY_DECIMAL });
+                let what =
+                    format!("{cell:?} may be a thousand times as large: is its comma decimal?");
+                return Err(NoNumber {
+                    what,
+                    next: SAY_DECIMAL,
+                });
             }
         };
         let number = joined_number(&joined, decimal).ok_or_else(|| no_number(cell))?;
@@ -182,7 +190,9 @@ pub fn own_unit(text: &str) -> Option<&str> {
 fn unit_of(word: &str) -> Option<f64> {
     let small = word.to_ascii_lowercase();
     let letter = LETTERS.iter().find(|(letter, _)| *letter == small);
-    letter.map(|(_, factor)| *factor).or_else(|| factor_of_word(word))
+    letter
+        .map(|(_, factor)| *factor)
+        .or_else(|| factor_of_word(word))
 }
 
 /// Blanks of all kinds, apostrophes and low lines between groups of three go; `None` where they part something else.
@@ -203,7 +213,9 @@ fn are_groups(groups: &[&str]) -> bool {
         return false;
     };
     let first = first.trim_start_matches(['+', '-']);
-    (1..=3).contains(&first.len()) && digits(first) && rest.iter().all(|g| g.len() == 3 && digits(g))
+    (1..=3).contains(&first.len())
+        && digits(first)
+        && rest.iter().all(|g| g.len() == 3 && digits(g))
 }
 
 /// Which decimal sign a number cannot be read without; `None` when both are possible, or neither is there.
@@ -232,7 +244,9 @@ fn joined_number(text: &str, decimal: Decimal) -> Option<f64> {
         Decimal::Point => ('.', ','),
         Decimal::Comma => (',', '.'),
     };
-    let (whole, rest) = text.split_once(sign).map_or((text, None), |(w, r)| (w, Some(r)));
+    let (whole, rest) = text
+        .split_once(sign)
+        .map_or((text, None), |(w, r)| (w, Some(r)));
     let groups: Vec<&str> = whole.split(parts).collect();
     if groups.len() > 1 && !are_groups(&groups) {
         return None;
@@ -247,7 +261,11 @@ mod tests {
     use super::*;
 
     fn english() -> Numbers {
-        Numbers { comma_parts_thousands: true, unit_said: true, ..Numbers::default() }
+        Numbers {
+            comma_parts_thousands: true,
+            unit_said: true,
+            ..Numbers::default()
+        }
     }
 
     fn read(text: &str) -> Result<f64, NoNumber> {
@@ -281,15 +299,27 @@ mod tests {
         for missing in ["", "NaN", "N/A", "null", "-", "None"] {
             assert!(read(missing).unwrap().is_nan(), "{missing}");
         }
-        for bad in ["lots", "12%", "1,23,4", "1.2.3", "12 34", "1e", "GiB", "0x1F", "1,2 3", "--5", "5 apples"] {
+        for bad in [
+            "lots", "12%", "1,23,4", "1.2.3", "12 34", "1e", "GiB", "0x1F", "1,2 3", "--5",
+            "5 apples",
+        ] {
             assert!(read(bad).is_err(), "{bad}: {:?}", read(bad));
         }
     }
 
     #[test]
     fn what_may_be_two_numbers_is_an_error_until_it_is_said() {
-        let mut alone = Numbers { unit_said: true, ..Numbers::default() };
-        assert!(alone.read("123,456", 1.0).unwrap_err().next.contains("--decimal"));
+        let mut alone = Numbers {
+            unit_said: true,
+            ..Numbers::default()
+        };
+        assert!(
+            alone
+                .read("123,456", 1.0)
+                .unwrap_err()
+                .next
+                .contains("--decimal")
+        );
         let mut comma = alone.clone();
         comma.learn("99,5");
         assert_eq!(comma.read("123,456", 1.0), Ok(123.456));
@@ -297,9 +327,18 @@ mod tests {
         let mut point = alone.clone();
         point.learn("1,234,567");
         assert_eq!(point.read("123,456", 1.0), Ok(123_456.0));
-        assert!(point.read("99,5", 1.0).unwrap_err().what.contains("decimal point"));
+        assert!(
+            point
+                .read("99,5", 1.0)
+                .unwrap_err()
+                .what
+                .contains("decimal point")
+        );
         assert_eq!(alone.read("1.234", 1.0), Ok(1.234));
-        assert!(alone.read("1.234,5", 1.0).is_err(), "1.234 was read as 1.234 before");
+        assert!(
+            alone.read("1.234,5", 1.0).is_err(),
+            "1.234 was read as 1.234 before"
+        );
     }
 
     #[test]
@@ -307,7 +346,10 @@ mod tests {
         let mut bare = Numbers::default();
         assert!(bare.read("1.5 GiB", 1.0).is_ok() && bare.read("0", 1.0).is_ok());
         assert!(bare.read("900", 1.0).unwrap_err().next.contains("--unit"));
-        let mut said = Numbers { unit_said: true, ..Numbers::default() };
+        let mut said = Numbers {
+            unit_said: true,
+            ..Numbers::default()
+        };
         assert_eq!(said.read("1 MiB", 1024.0), Ok(1_048_576.0));
         assert_eq!(said.read("900", 1024.0), Ok(921_600.0));
     }

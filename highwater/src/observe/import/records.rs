@@ -52,10 +52,16 @@ enum Source<'a> {
 impl<'a> Records<'a> {
     /// `input` begins with the header, after `before` lines; of JSON with the first record.
     pub fn new(input: Whole<'a>, form: Form, before: u64) -> Records<'a> {
-        let input = Bounded { input, since_record: 0 };
+        let input = Bounded {
+            input,
+            since_record: 0,
+        };
         let source = match form {
             Form::Blanks => Source::Lines(Lines::new(input)),
-            Form::Json => Source::Json { lines: Lines::new(input), keys: Vec::new() },
+            Form::Json => Source::Json {
+                lines: Lines::new(input),
+                keys: Vec::new(),
+            },
             Form::Separated(separator) => Source::Csv(Box::new(
                 csv::ReaderBuilder::new()
                     .trim(csv::Trim::All)
@@ -92,7 +98,9 @@ impl<'a> Records<'a> {
             Source::Csv(reader) => {
                 reader.get_mut().since_record = 0;
                 let after = reader.position().line();
-                let read = reader.read_record(record).map_err(|e| of_csv(&e, after, self.before))?;
+                let read = reader
+                    .read_record(record)
+                    .map_err(|e| of_csv(&e, after, self.before))?;
                 let line = record.position().map_or(0, csv::Position::line);
                 Ok(read.then_some(line + self.before))
             }
@@ -101,7 +109,9 @@ impl<'a> Records<'a> {
                     return Ok(None);
                 };
                 record.clear();
-                words_of_line(&text).iter().for_each(|word| record.push_field(word));
+                words_of_line(&text)
+                    .iter()
+                    .for_each(|word| record.push_field(word));
                 Ok(Some(number))
             }
             Source::Json { lines, keys } => {
@@ -130,7 +140,12 @@ struct Lines<'a> {
 
 impl<'a> Lines<'a> {
     fn new(input: Bounded<'a>) -> Lines<'a> {
-        Lines { input: BufReader::with_capacity(1 << 16, input), number: 0, bytes: Vec::new(), again: None }
+        Lines {
+            input: BufReader::with_capacity(1 << 16, input),
+            number: 0,
+            bytes: Vec::new(),
+            again: None,
+        }
     }
 
     fn again(&mut self, text: String) {
@@ -145,12 +160,17 @@ impl<'a> Lines<'a> {
             self.bytes.clear();
             self.input.get_mut().since_record = 0;
             let line = before + self.number + 1;
-            let read = self.input.read_until(b'\n', &mut self.bytes).map_err(|e| of_io(&e, line))?;
+            let read = self
+                .input
+                .read_until(b'\n', &mut self.bytes)
+                .map_err(|e| of_io(&e, line))?;
             if read == 0 {
                 return Ok(None);
             }
             self.number += 1;
-            let text = std::str::from_utf8(&self.bytes).map_err(|_| not_utf8(line, 0))?.trim();
+            let text = std::str::from_utf8(&self.bytes)
+                .map_err(|_| not_utf8(line, 0))?
+                .trim();
             if !text.is_empty() && !text.starts_with('#') {
                 return Ok(Some((text.to_owned(), line)));
             }
@@ -159,7 +179,12 @@ impl<'a> Lines<'a> {
 }
 
 fn not_utf8(line: u64, column: usize) -> ImportError {
-    ImportError::new(line, column, "not UTF-8", "write the file as UTF-8: iconv -f latin1 -t utf8 FILE")
+    ImportError::new(
+        line,
+        column,
+        "not UTF-8",
+        "write the file as UTF-8: iconv -f latin1 -t utf8 FILE",
+    )
 }
 
 /// An object as fields; those within it by `outer.inner`. Lists are left out.
@@ -179,9 +204,18 @@ fn parse_object(text: &str, line: u64) -> Result<Vec<(String, String)>, ImportEr
     Ok(fields)
 }
 
-fn flatten(outer: &str, object: Map<String, Value>, depth: usize, into: &mut Vec<(String, String)>) {
+fn flatten(
+    outer: &str,
+    object: Map<String, Value>,
+    depth: usize,
+    into: &mut Vec<(String, String)>,
+) {
     for (key, value) in object {
-        let key = if outer.is_empty() { key } else { format!("{outer}.{key}") };
+        let key = if outer.is_empty() {
+            key
+        } else {
+            format!("{outer}.{key}")
+        };
         match value {
             Value::String(text) => into.push((key, text.trim().to_owned())),
             Value::Object(inner) if depth > 0 => flatten(&key, inner, depth - 1, into),
@@ -198,7 +232,12 @@ fn of_csv(error: &csv::Error, after: u64, before: u64) -> ImportError {
     match error.kind() {
         csv::ErrorKind::Io(io) => of_io(io, line),
         csv::ErrorKind::Utf8 { err, .. } => not_utf8(line, err.field()),
-        _ => ImportError::new(line, 0, error.to_string(), "correct the line, or cut it out"),
+        _ => ImportError::new(
+            line,
+            0,
+            error.to_string(),
+            "correct the line, or cut it out",
+        ),
     }
 }
 
@@ -212,7 +251,10 @@ fn of_io(error: &io::Error, line: u64) -> ImportError {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData
     );
     let (what, next) = match broken {
-        true => (format!("the packed data break off ({error})"), "is the file complete?"),
+        true => (
+            format!("the packed data break off ({error})"),
+            "is the file complete?",
+        ),
         false => (error.to_string(), "can the file be read to its end?"),
     };
     ImportError::new(line, 0, what, next)
@@ -234,7 +276,9 @@ pub fn fit_words(record: &mut StringRecord, wanted: usize, time: usize, free: Op
     if over == 0 {
         return;
     }
-    let is_dated = record.get(time).is_some_and(|d| !d.contains(':') && d.contains(['-', '/', '.']))
+    let is_dated = record
+        .get(time)
+        .is_some_and(|d| !d.contains(':') && d.contains(['-', '/', '.']))
         && record.get(time + 1).is_some_and(|c| c.contains(':'));
     if is_dated {
         join_words(record, time, 2);
@@ -249,7 +293,9 @@ fn join_words(record: &mut StringRecord, from: usize, count: usize) {
     let words: Vec<&str> = record.iter().collect();
     let end = (from + count).min(words.len());
     let mut joined = StringRecord::new();
-    words[..from].iter().for_each(|word| joined.push_field(word));
+    words[..from]
+        .iter()
+        .for_each(|word| joined.push_field(word));
     joined.push_field(&words[from..end].join(" "));
     words[end..].iter().for_each(|word| joined.push_field(word));
     *record = joined;

@@ -5,7 +5,7 @@ use std::io::Read;
 use csv::StringRecord;
 
 use super::columns::{Columns, Wanted, parse_header, parse_wide};
-use super::headings::factor_of_word;
+use super::headings::{factor_of_word, without_unit};
 use super::layout::{Form, Layout, columns_of, is_clock, parse_layout};
 use super::number::{NoNumber, Numbers};
 use super::records::{Records, fit_words, free_column};
@@ -43,8 +43,18 @@ impl<'a> Rows<'a> {
         Rows::of_layout(text, &head, layout, wanted)
     }
 
-    fn of_layout(text: Text<'a>, head: &str, layout: Layout, wanted: &Wanted) -> Result<Rows<'a>, ImportError> {
-        let Layout { form, begins, before, names } = layout;
+    fn of_layout(
+        text: Text<'a>,
+        head: &str,
+        layout: Layout,
+        wanted: &Wanted,
+    ) -> Result<Rows<'a>, ImportError> {
+        let Layout {
+            form,
+            begins,
+            before,
+            names,
+        } = layout;
         let ahead = head.as_bytes().get(begins..).unwrap_or_default().to_vec();
         let mut records = Records::new(text.from(begins), form, before);
         let found = records.header()?;
@@ -75,7 +85,10 @@ impl<'a> Rows<'a> {
             columns,
             record: StringRecord::new(),
             line: 0,
-            beside: Numbers { unit_said: true, ..numbers.clone() },
+            beside: Numbers {
+                unit_said: true,
+                ..numbers.clone()
+            },
             numbers,
             times,
             notes: Vec::new(),
@@ -125,10 +138,17 @@ impl<'a> Rows<'a> {
     /// one behind the other), no rule or trailer of a table for people, no average of pidstat.
     fn is_reading(&self) -> bool {
         let record = &self.record;
-        if self.columns.kind.is_some_and(|k| record.get(k) == Some("aggregate")) {
+        if self
+            .columns
+            .kind
+            .is_some_and(|k| record.get(k) == Some("aggregate"))
+        {
             return false;
         }
-        let same = |skip: usize| record.len() == self.header.len() && record.iter().skip(skip).eq(self.header.iter().skip(skip));
+        let same = |skip: usize| {
+            record.len() == self.header.len()
+                && record.iter().skip(skip).eq(self.header.iter().skip(skip))
+        };
         let first = record.get(0).unwrap_or("");
         match self.form {
             Form::Blanks => first != "Average:" && !(same(1) && (same(0) || is_clock(first))),
@@ -149,7 +169,9 @@ impl<'a> Rows<'a> {
         }
         let what = format!("{length} fields where the header has {wanted}");
         let next = match self.form {
-            Form::Blanks => "is there a blank within a name, or a field empty? write commas between the fields",
+            Form::Blanks => {
+                "is there a blank within a name, or a field empty? write commas between the fields"
+            }
             _ => "correct the line, or cut it out",
         };
         Err(ImportError::new(self.line, wanted.min(length), what, next))
@@ -165,11 +187,22 @@ impl<'a> Rows<'a> {
         row.requests = self.fact(facts.requests.map(|at| (at, 1.0)))?;
         row.lazy_free_bytes = self.fact(facts.lazy_free)?;
         row.huge_pages_bytes = self.fact(facts.huge_pages)?;
-        row.start_s = facts.start.and_then(|at| self.times.moment_s(self.record.get(at)?));
+        row.start_s = facts
+            .start
+            .and_then(|at| self.times.moment_s(self.record.get(at)?));
         row.allocator.clear();
-        row.allocator.push_str(facts.allocator.and_then(|at| self.record.get(at)).unwrap_or(""));
-        let own = self.columns.unit.and_then(|at| factor_of_word(self.record.get(at)?));
-        row.rss_bytes = self.number(self.columns.value, own.unwrap_or(self.columns.value_factor))?;
+        row.allocator.push_str(
+            facts
+                .allocator
+                .and_then(|at| self.record.get(at))
+                .unwrap_or(""),
+        );
+        let own = self
+            .columns
+            .unit
+            .and_then(|at| factor_of_word(self.record.get(at)?));
+        row.rss_bytes =
+            self.number(self.columns.value, own.unwrap_or(self.columns.value_factor))?;
         Ok(())
     }
 
@@ -183,7 +216,12 @@ impl<'a> Rows<'a> {
             row.process.push_str(part);
         }
         row.arm.clear();
-        row.arm.push_str(self.columns.arm.and_then(|at| self.record.get(at)).unwrap_or(""));
+        row.arm.push_str(
+            self.columns
+                .arm
+                .and_then(|at| self.record.get(at))
+                .unwrap_or(""),
+        );
         row.id.clear();
         row.id.push_str(&row.arm);
         if !row.id.is_empty() && !row.process.is_empty() {
@@ -196,7 +234,7 @@ impl<'a> Rows<'a> {
     }
 
     fn wide_row(&mut self, place: usize, factor: f64, row: &mut Row) -> Result<(), ImportError> {
-        let name = self.header[place].trim();
+        let name = without_unit(&self.header[place]);
         for into in [&mut row.process, &mut row.id] {
             into.clear();
             into.push_str(name);
@@ -211,7 +249,12 @@ impl<'a> Rows<'a> {
         let place = self.columns.time.place;
         let text = self.record.get(place).unwrap_or("");
         let told = |e: NoTime| ImportError::new(self.line, place, e.what, e.next);
-        let date = self.columns.time.date.and_then(|at| self.record.get(at)).unwrap_or("");
+        let date = self
+            .columns
+            .time
+            .date
+            .and_then(|at| self.record.get(at))
+            .unwrap_or("");
         if !date.is_empty() && text.contains(':') && !text.contains(['-', '/']) {
             return self.times.read(&format!("{date} {text}"), id).map_err(told);
         }
@@ -247,7 +290,12 @@ impl<'a> Rows<'a> {
                 break;
             }
             if self.form == Form::Blanks {
-                fit_words(&mut record, self.header.len(), self.columns.time.place, self.free);
+                fit_words(
+                    &mut record,
+                    self.header.len(),
+                    self.columns.time.place,
+                    self.free,
+                );
             }
             let values = self.columns.wide.iter().map(|(place, _)| *place);
             let long = self.columns.wide.is_empty().then_some(self.columns.value);
@@ -256,7 +304,12 @@ impl<'a> Rows<'a> {
                 seen.cell(text);
             }
             let time = record.get(self.columns.time.place).unwrap_or("");
-            let date = self.columns.time.date.and_then(|at| record.get(at)).unwrap_or("");
+            let date = self
+                .columns
+                .time
+                .date
+                .and_then(|at| record.get(at))
+                .unwrap_or("");
             self.times.learn(if date.is_empty() { time } else { date });
             seen.time(time, !date.is_empty());
             seen.others(&record, &self.columns);
@@ -275,17 +328,30 @@ fn whole_lines(head: &[u8], is_cut: bool) -> &[u8] {
 }
 
 /// The columns, or why the header is none.
-fn columns(header: &[String], ahead: &[u8], form: Form, wanted: &Wanted) -> Result<Columns, ImportError> {
+fn columns(
+    header: &[String],
+    ahead: &[u8],
+    form: Form,
+    wanted: &Wanted,
+) -> Result<Columns, ImportError> {
     let is_number = |name: &String| name.parse::<f64>().is_ok();
     if !header.is_empty() && header.iter().all(is_number) {
         let next = "give a header such as id,t_s,rss_kib";
         return Err(ImportError::new(1, 0, "the first line is numbers", next));
     }
     if header.iter().all(String::is_empty) {
-        return Err(ImportError::new(1, 0, "the file is empty", "give a CSV file with a header"));
+        return Err(ImportError::new(
+            1,
+            0,
+            "the file is empty",
+            "give a CSV file with a header",
+        ));
     }
     let text = String::from_utf8_lossy(ahead);
-    let below = text.lines().skip(1).find(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    let below = text
+        .lines()
+        .skip(1)
+        .find(|line| !line.trim().is_empty() && !line.starts_with('#'));
     if let Some(columns) = columns_of(header, below, form, wanted) {
         return Ok(columns);
     }

@@ -67,9 +67,8 @@ fn other_delimiters_joined_files_and_no_text() {
 
 #[test]
 fn epoch_milliseconds_are_not_taken_for_seconds() {
-    let of = |header: &str| {
-        read(&format!("id,{header},rss_kib\na,1795000000500,1\n")).unwrap()[0].t_s
-    };
+    let of =
+        |header: &str| read(&format!("id,{header},rss_kib\na,1795000000500,1\n")).unwrap()[0].t_s;
     assert_eq!(of("timestamp"), 1_795_000_000.5);
     assert_eq!(of("t_ms"), 1_795_000_000.5);
     assert_eq!(read("id,t_ms,rss_kib\na,1500,1\n").unwrap()[0].t_s, 1.5);
@@ -151,7 +150,8 @@ fn one_reading_in_many_tables() {
         "id,timestamp,rss,unit\na,1766757600,100000,KiB\n",
         "id,t_min,rss_kib,\na,29445960,100000,\n",
     ] {
-        let rows = told(table.as_bytes(), &Wanted::default()).unwrap_or_else(|e| panic!("{table}: {e}"));
+        let rows =
+            told(table.as_bytes(), &Wanted::default()).unwrap_or_else(|e| panic!("{table}: {e}"));
         assert_eq!(rows, [("a".to_owned(), THEN, 100_000.0 * KIB)], "{table}");
     }
 }
@@ -174,7 +174,10 @@ fn tables_of_tools() {
         # Time        UID       PID  minflt/s  majflt/s     VSZ     RSS   %MEM  Command\n\
         1766757601      0       812      1.00      0.00   16204    9001   0.11  api\n";
     let rows = told(flat.as_bytes(), &Wanted::default()).unwrap();
-    assert_eq!((rows.len(), &rows[0]), (2, &("812".to_owned(), THEN, 9000.0 * KIB)));
+    assert_eq!(
+        (rows.len(), &rows[0]),
+        (2, &("812".to_owned(), THEN, 9000.0 * KIB))
+    );
     let record = "# Elapsed time   CPU (%)     Real (MB)   Virtual (MB)\n\
         \x20      0.000        0.000       20.500      100.100\n\
         \x20      1.250        3.000       21.500      100.100\n";
@@ -186,18 +189,30 @@ fn tables_of_tools() {
 fn what_cannot_be_read_right_is_refused_with_its_place() {
     for (table, place, part) in [
         ("id;t_s;rss_kib\na;0;123,456\n", (2, 3), "--decimal"),
-        ("id;t_s;rss_kib\na;0;1.5\na;1;1.234,5\n", (3, 3), "--decimal"),
+        (
+            "id;t_s;rss_kib\na;0;1.5\na;1;1.234,5\n",
+            (3, 3),
+            "--decimal",
+        ),
         ("id,time,rss_kib\na,3/4/2026 10:00,5\n", (2, 2), "--dates"),
         ("id,Date,rss_kib\na,46017.58,5\n", (2, 2), "spreadsheets"),
-        ("id,time,rss_kib\na,10:00,5\na,08:00,5\n", (3, 2), "write the date"),
+        (
+            "id,time,rss_kib\na,10:00,5\na,08:00,5\n",
+            (3, 2),
+            "write the date",
+        ),
         ("id,t,rss\na,0,1 MiB\na,1,900\n", (3, 3), "--unit"),
         ("time,a,a\n0,1,2\n", (1, 3), "name of its own"),
         ("PID RSS COMMAND\n1 2 3\n", (1, 1), "no time column"),
-        ("time name rss\n1 a b 5\n", (2, 3), "no number"),
+        ("time id rss\n1 a b 5\n", (2, 4), "commas between"),
         ("time rss\n1 5 5\n", (2, 3), "commas between"),
         ("[{\"t\":1}]\n", (1, 1), "jq"),
-        ("{\"t\":1,\n", (1, 8), "jq -c"),
-        ("{\"status\":\"success\",\"data\":{}}\n", (1, 1), "--prometheus"),
+        ("{\"t\":1,\n", (1, 7), "jq -c"),
+        (
+            "{\"status\":\"success\",\"data\":{}}\n",
+            (1, 1),
+            "--prometheus",
+        ),
         ("<html>\n", (1, 1), "web page"),
         ("id,t_s,rss_kib\na,0,12%\n", (2, 3), "no number"),
         ("title\nid,t_s,rss_kib\na,0,x\n", (3, 3), "no number"),
@@ -215,26 +230,51 @@ fn what_cannot_be_read_right_is_refused_with_its_place() {
 fn flags_say_what_a_table_does_not() {
     use super::super::number::Decimal;
     use super::super::time::DateOrder;
-    let comma = Wanted { decimal: Some(Decimal::Comma), ..Wanted::default() };
+    let comma = Wanted {
+        decimal: Some(Decimal::Comma),
+        ..Wanted::default()
+    };
     let rows = told(b"id;t_s;rss_kib\na;0;123,456\n", &comma).unwrap();
     assert_eq!(rows[0].2, 123.456 * KIB);
-    let days = Wanted { dates: Some(DateOrder::DayFirst), ..Wanted::default() };
-    let rows = told(b"id,time,rss_kib\na,26/12/2025 14:00,1\na,3/4/2026 10:00,5\n", &days).unwrap();
+    let days = Wanted {
+        dates: Some(DateOrder::DayFirst),
+        ..Wanted::default()
+    };
+    let rows = told(
+        b"id,time,rss_kib\na,26/12/2025 14:00,1\na,3/4/2026 10:00,5\n",
+        &days,
+    )
+    .unwrap();
     assert_eq!(rows[0].1, THEN);
-    let wide = Wanted { wide: true, unit: Some("KiB".to_owned()), ..Wanted::default() };
-    assert_eq!(told(b"time,memory\n5,7\n", &wide).unwrap(), [("memory".to_owned(), 5.0, 7.0 * KIB)]);
+    let wide = Wanted {
+        wide: true,
+        unit: Some("KiB".to_owned()),
+        ..Wanted::default()
+    };
+    assert_eq!(
+        told(b"time,memory\n5,7\n", &wide).unwrap(),
+        [("memory".to_owned(), 5.0, 7.0 * KIB)]
+    );
 }
 
 #[test]
 fn what_is_assumed_is_said() {
-    let notes = |table: &str| Rows::open(table.as_bytes(), &Wanted::default()).unwrap().notes().join("; ");
+    let notes = |table: &str| {
+        Rows::open(table.as_bytes(), &Wanted::default())
+            .unwrap()
+            .notes()
+            .join("; ")
+    };
     assert_eq!(notes("id,t_s,rss_kib\na,0,1\n"), "");
     assert!(notes("t_s,rss\n0,1\n").contains("read as bytes"));
     assert!(notes("PID TIMESTAMP RSS\n1 0 100\n").contains("read as KiB"));
     assert!(notes("t_s,rss\n0,120M\n").contains("M is read as MiB"));
     assert!(notes("time,rss_kib\n10:00,5\n").contains("midnight"));
     assert!(notes("zone,t_s,rss_kib\neast,0,1\n").contains("is it one of zone"));
-    assert!(notes("t_s,a,b,c,d,e\n0,1,1,1,1,1\n").contains("each of 5 columns is a process: a, b, c, d, ..."));
+    assert!(
+        notes("t_s,a,b,c,d,e\n0,1,1,1,1,1\n")
+            .contains("each of 5 columns is a process: a, b, c, d, ...")
+    );
 }
 
 #[test]
@@ -242,7 +282,13 @@ fn facts_beside_a_reading() {
     let table = "id,t_s,rss_kib,hwm_kib,cpu_s,requests_total,lazyfree_kib,start_time,allocator\n\
                  a,100,10,12,1.5,7,3,95.5,jemalloc\n";
     let row = &read(table).unwrap()[0];
-    assert_eq!((row.hwm_bytes, row.cpu_s, row.requests), (Some(12.0 * KIB), Some(1.5), Some(7.0)));
-    assert_eq!((row.lazy_free_bytes, row.start_s), (Some(3.0 * KIB), Some(95.5)));
+    assert_eq!(
+        (row.hwm_bytes, row.cpu_s, row.requests),
+        (Some(12.0 * KIB), Some(1.5), Some(7.0))
+    );
+    assert_eq!(
+        (row.lazy_free_bytes, row.start_s),
+        (Some(3.0 * KIB), Some(95.5))
+    );
     assert_eq!(row.allocator, "jemalloc");
 }

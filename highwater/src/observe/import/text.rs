@@ -39,13 +39,37 @@ const MARK: usize = 3;
 
 /// How other kinds of files begin, what they are, and what makes a table of them.
 const OTHERS: &[(&[u8], &str, &str)] = &[
-    (b"\x28\xb5\x2f\xfd", "packed with zstd", "zstd -dc FILE | highwater verdict -"),
-    (b"\xfd7zXZ\0", "packed with xz", "xz -dc FILE | highwater verdict -"),
-    (b"BZh", "packed with bzip2", "bzip2 -dc FILE | highwater verdict -"),
-    (b"\x04\x22\x4d\x18", "packed with lz4", "lz4 -dc FILE | highwater verdict -"),
-    (b"PK\x03\x04", "a zip archive or a spreadsheet", "unpack it, or save the sheet as CSV"),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "packed with zstd",
+        "zstd -dc FILE | highwater verdict -",
+    ),
+    (
+        b"\xfd7zXZ\0",
+        "packed with xz",
+        "xz -dc FILE | highwater verdict -",
+    ),
+    (
+        b"BZh",
+        "packed with bzip2",
+        "bzip2 -dc FILE | highwater verdict -",
+    ),
+    (
+        b"\x04\x22\x4d\x18",
+        "packed with lz4",
+        "lz4 -dc FILE | highwater verdict -",
+    ),
+    (
+        b"PK\x03\x04",
+        "a zip archive or a spreadsheet",
+        "unpack it, or save the sheet as CSV",
+    ),
     (b"PAR1", "Parquet", "write it as CSV first"),
-    (b"SQLite format 3\0", "a database of SQLite", "give the folder of the run, or export a table as CSV"),
+    (
+        b"SQLite format 3\0",
+        "a database of SQLite",
+        "give the folder of the run, or export a table as CSV",
+    ),
     (b"%PDF", "a PDF", "give a CSV file with a header"),
     (b"\x7fELF", "a program", "give a CSV file with a header"),
 ];
@@ -65,12 +89,20 @@ pub fn open<'a>(input: impl Read + 'a) -> Result<Text<'a>, ImportError> {
         } else if let Some(order) = utf16(&head) {
             let marked = head.starts_with(b"\xff\xfe") || head.starts_with(b"\xfe\xff");
             let skipped = if marked { 2 } else { 0 };
-            input = Box::new(Utf16::new(Cursor::new(head[skipped..].to_vec()).chain(input), order));
+            input = Box::new(Utf16::new(
+                Cursor::new(head[skipped..].to_vec()).chain(input),
+                order,
+            ));
         } else {
             return plain(head, input);
         }
     }
-    Err(ImportError::new(1, 0, "packed more than twice", "unpack it first"))
+    Err(ImportError::new(
+        1,
+        0,
+        "packed more than twice",
+        "unpack it first",
+    ))
 }
 
 fn plain<'a>(mut head: Vec<u8>, input: Box<dyn Read + 'a>) -> Result<Text<'a>, ImportError> {
@@ -82,8 +114,16 @@ fn plain<'a>(mut head: Vec<u8>, input: Box<dyn Read + 'a>) -> Result<Text<'a>, I
     }
     if let Some(nul) = head.iter().position(|byte| *byte == 0) {
         let line = 1 + head[..nul].iter().filter(|b| **b == b'\n').count() as u64;
-        let words = if line == 1 { "this is no text" } else { "bytes that are no text" };
-        let next = if line == 1 { "give a CSV file with a header" } else { "cut the line out" };
+        let words = if line == 1 {
+            "this is no text"
+        } else {
+            "bytes that are no text"
+        };
+        let next = if line == 1 {
+            "give a CSV file with a header"
+        } else {
+            "cut the line out"
+        };
         return Err(ImportError::new(line, 0, words, next));
     }
     Ok(Text { head, rest: input })
@@ -92,7 +132,12 @@ fn plain<'a>(mut head: Vec<u8>, input: Box<dyn Read + 'a>) -> Result<Text<'a>, I
 fn unread(error: io::Error) -> ImportError {
     match error.kind() {
         io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
-            ImportError::new(1, 0, format!("the packed data are broken ({error})"), "is the file complete?")
+            ImportError::new(
+                1,
+                0,
+                format!("the packed data are broken ({error})"),
+                "is the file complete?",
+            )
         }
         _ => ImportError::new(1, 0, error.to_string(), "is it a file that can be read?"),
     }
@@ -143,7 +188,14 @@ struct Utf16<R> {
 
 impl<R: Read> Utf16<R> {
     fn new(input: R, order: Order) -> Utf16<R> {
-        Utf16 { input, order, waiting: Vec::new(), out: Vec::new(), given: 0, ended: false }
+        Utf16 {
+            input,
+            order,
+            waiting: Vec::new(),
+            out: Vec::new(),
+            given: 0,
+            ended: false,
+        }
     }
 
     fn fill(&mut self) -> io::Result<()> {
@@ -199,7 +251,10 @@ mod tests {
 
     fn read(bytes: &[u8]) -> Result<String, ImportError> {
         let mut text = String::new();
-        open(bytes)?.from(0).read_to_string(&mut text).expect("UTF-8");
+        open(bytes)?
+            .from(0)
+            .read_to_string(&mut text)
+            .expect("UTF-8");
         Ok(text)
     }
 
@@ -243,7 +298,10 @@ mod tests {
         let told = |bytes: &[u8]| read(bytes).unwrap_err().to_string();
         assert!(told(b"PK\x03\x04xx").contains("save the sheet as CSV"));
         assert!(told(b"\x28\xb5\x2f\xfdx").contains("zstd -dc"));
-        assert_eq!(told(b"id,t\0s\n"), "line 1, column 1: this is no text; give a CSV file with a header");
+        assert_eq!(
+            told(b"id,t\0s\n"),
+            "line 1, column 1: this is no text; give a CSV file with a header"
+        );
         assert!(told(b"id,t\nx\0\n").starts_with("line 2"));
         let cut = packed(TABLE.repeat(100).as_bytes());
         assert!(told(&cut[..cut.len() / 2]).contains("is the file complete"));

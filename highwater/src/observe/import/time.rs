@@ -48,7 +48,10 @@ const WRITE_DATES: &str = "write the date beside the time";
 
 fn no_time(text: &str) -> NoTime {
     let shown = crate::wording::shown(text, 60);
-    NoTime { what: format!("{shown:?} is no time"), next: WRITE_A_TIME }
+    NoTime {
+        what: format!("{shown:?} is no time"),
+        next: WRITE_A_TIME,
+    }
 }
 
 /// Where each series stands in its days.
@@ -148,11 +151,16 @@ impl Times {
             (None, Some((_, others))) if self.mixed => *others,
             (None, Some((other, others))) if others.day > 0.0 => {
                 return Err(NoTime {
-                    what: format!("{text} of {id:?} may be of the first day, or of the day on which {other:?} ended"),
+                    what: format!(
+                        "{text} of {id:?} may be of the first day, or of the day on which {other:?} ended"
+                    ),
                     next: WRITE_DATES,
                 });
             }
-            (None, _) => Clock { last_s: s, day: 0.0 },
+            (None, _) => Clock {
+                last_s: s,
+                day: 0.0,
+            },
         };
         let fall = before.last_s - s;
         let day = match fall {
@@ -161,7 +169,10 @@ impl Times {
             f if known.is_none() && f < MIDNIGHT_S - DAY_S && before.day > 0.0 => before.day - 1.0,
             f if f > UNORDERED_S => {
                 return Err(NoTime {
-                    what: format!("the time of day goes back by {:.1} h: out of order, or the next day?", f / 3600.0),
+                    what: format!(
+                        "the time of day goes back by {:.1} h: out of order, or the next day?",
+                        f / 3600.0
+                    ),
                     next: WRITE_DATES,
                 });
             }
@@ -177,7 +188,11 @@ impl Times {
 /// "5:12", "2:03:04", "1-02:03:04" as ps writes what has passed.
 fn elapsed_s(text: &str) -> Option<f64> {
     let (days, clock) = text.split_once('-').unwrap_or(("0", text));
-    let parts: Vec<f64> = clock.split(':').map(str::parse).collect::<Result<_, std::num::ParseFloatError>>().ok()?;
+    let parts: Vec<f64> = clock
+        .split(':')
+        .map(str::parse)
+        .collect::<Result<_, std::num::ParseFloatError>>()
+        .ok()?;
     let days: f64 = days.parse().ok()?;
     let seconds = parts.iter().fold(0.0, |sum, part| 60.0 * sum + part);
     let fits = (2..=3).contains(&parts.len()) && parts.iter().all(|p| (0.0..100.0).contains(p));
@@ -185,20 +200,32 @@ fn elapsed_s(text: &str) -> Option<f64> {
 }
 
 /// A text that is no number, and the order of day and month that it cannot be read without.
-pub fn parse_moment(text: &str, order: Option<DateOrder>) -> Result<(Moment, Option<DateOrder>), NoTime> {
+pub fn parse_moment(
+    text: &str,
+    order: Option<DateOrder>,
+) -> Result<(Moment, Option<DateOrder>), NoTime> {
     let text = text.trim();
     if let Some(t_s) = parse_instant(text) {
         return Ok((Moment::At(t_s), None));
     }
     let said = Said::of(text).ok_or_else(|| no_time(text))?;
     let Some(date) = said.date else {
-        return said.of_day.map(|s| (Moment::OfDay(s), None)).ok_or_else(|| no_time(text));
+        return said
+            .of_day
+            .map(|s| (Moment::OfDay(s), None))
+            .ok_or_else(|| no_time(text));
     };
     let (date, shown) = date.read(order, text)?;
     let midnight = DateTime::from_parts(date, jiff::civil::Time::midnight());
     let zone = said.offset.map_or(TimeZone::UTC, TimeZone::fixed);
-    let stamp = midnight.to_zoned(zone).map_err(|_| no_time(text))?.timestamp();
-    Ok((Moment::At(stamp.as_second() as f64 + said.of_day.unwrap_or(0.0)), shown))
+    let stamp = midnight
+        .to_zoned(zone)
+        .map_err(|_| no_time(text))?
+        .timestamp();
+    Ok((
+        Moment::At(stamp.as_second() as f64 + said.of_day.unwrap_or(0.0)),
+        shown,
+    ))
 }
 
 /// The parts of a text.
@@ -218,7 +245,11 @@ enum Numbered {
 }
 
 impl Numbered {
-    fn read(self, order: Option<DateOrder>, text: &str) -> Result<(Date, Option<DateOrder>), NoTime> {
+    fn read(
+        self,
+        order: Option<DateOrder>,
+        text: &str,
+    ) -> Result<(Date, Option<DateOrder>), NoTime> {
         let date = |y, m, d| Date::new(y, m, d).map_err(|_| no_time(text));
         let (a, b, year) = match self {
             Numbered::Certain(y, m, d) => return Ok((date(y, m, d)?, None)),
@@ -231,14 +262,18 @@ impl Numbered {
         };
         match (order, shown) {
             (Some(known), Some(shown)) if known != shown => Err(NoTime {
-                what: format!("{text:?} has day and month the other way round than the dates before"),
+                what: format!(
+                    "{text:?} has day and month the other way round than the dates before"
+                ),
                 next: SAY_ORDER,
             }),
             (None, None) if a != b => Err(NoTime {
                 what: format!("{text:?}: which of {a} and {b} is the month?"),
                 next: SAY_ORDER,
             }),
-            (known, shown) if known.or(shown) == Some(DateOrder::DayFirst) => Ok((date(year, b, a)?, shown)),
+            (known, shown) if known.or(shown) == Some(DateOrder::DayFirst) => {
+                Ok((date(year, b, a)?, shown))
+            }
             (_, shown) => Ok((date(year, a, b)?, shown)),
         }
     }
@@ -253,10 +288,15 @@ impl Said {
             true => text.replacen(':', " ", 1),
             false => without_t(text),
         };
-        for word in spaced.split([' ', '\u{202f}', '\u{a0}']).filter(|w| !w.is_empty()) {
+        for word in spaced
+            .split([' ', '\u{202f}', '\u{a0}'])
+            .filter(|w| !w.is_empty())
+        {
             let bare = word.trim_end_matches(',');
             match bare {
-                clock if clock.contains(':') && !clock.starts_with(['+', '-']) => said.clock(clock)?,
+                clock if clock.contains(':') && !clock.starts_with(['+', '-']) => {
+                    said.clock(clock)?
+                }
                 "AM" | "am" | "PM" | "pm" | "a.m." | "p.m." => said.half_day(bare)?,
                 "Z" | "UTC" | "GMT" => said.offset = Some(Offset::UTC),
                 zone if zone.starts_with(['+', '-']) => said.offset = Some(offset_of(zone)?),
@@ -275,12 +315,19 @@ impl Said {
         let end = text.find(['Z', '+', '-']).unwrap_or(text.len());
         let (clock, zone) = text.split_at(end);
         if !zone.is_empty() {
-            self.offset = Some(if zone == "Z" { Offset::UTC } else { offset_of(zone)? });
+            self.offset = Some(if zone == "Z" {
+                Offset::UTC
+            } else {
+                offset_of(zone)?
+            });
         }
         let parts: Vec<&str> = clock.split(':').collect();
         let whole = |text: &str, most: u32| {
             let fits = (1..=2).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit());
-            text.parse::<u32>().ok().filter(|n| fits && *n <= most).map(f64::from)
+            text.parse::<u32>()
+                .ok()
+                .filter(|n| fits && *n <= most)
+                .map(f64::from)
         };
         let seconds = match parts.get(2) {
             None => 0.0,
@@ -319,7 +366,10 @@ fn is_log_date(text: &str) -> bool {
 
 /// The T of ISO 8601 stands between digits; those of Tue and UTC do not.
 fn without_t(text: &str) -> String {
-    let digit = |at: Option<usize>| at.and_then(|at| text.as_bytes().get(at)).is_some_and(u8::is_ascii_digit);
+    let digit = |at: Option<usize>| {
+        at.and_then(|at| text.as_bytes().get(at))
+            .is_some_and(u8::is_ascii_digit)
+    };
     let parts = |at: &usize| digit(at.checked_sub(1)) && digit(Some(at + 1));
     match text.match_indices('T').map(|(at, _)| at).find(parts) {
         Some(at) => format!("{} {}", &text[..at], &text[at + 1..]),
@@ -334,8 +384,13 @@ const WEEKDAYS: &[&str] = &["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 
 fn month_of(word: &str) -> Option<i8> {
     let small = word.to_ascii_lowercase();
-    let begins = |month: &&str| small.get(..3) == Some(*month) && small.bytes().all(|b| b.is_ascii_alphabetic());
-    MONTHS.iter().position(|month| begins(&month)).map(|at| at as i8 + 1)
+    let begins = |month: &&str| {
+        small.get(..3) == Some(*month) && small.bytes().all(|b| b.is_ascii_alphabetic())
+    };
+    MONTHS
+        .iter()
+        .position(|month| begins(&month))
+        .map(|at| at as i8 + 1)
 }
 
 /// "+0100", "-05:30", "+01".
@@ -347,7 +402,12 @@ fn offset_of(text: &str) -> Option<Offset> {
     let hours: i32 = digits[..2].parse().ok()?;
     let minutes: i32 = digits.get(2..4).map_or(Ok(0), str::parse).ok()?;
     let seconds = 3600 * hours + 60 * minutes;
-    Offset::from_seconds(if text.starts_with('-') { -seconds } else { seconds }).ok()
+    Offset::from_seconds(if text.starts_with('-') {
+        -seconds
+    } else {
+        seconds
+    })
+    .ok()
 }
 
 /// "2025/12/26", "26.12.2025", "12/26/2025", "12/26/25", "26/Dec/2025", "26-Dec-2025".
@@ -359,13 +419,21 @@ fn numbered(text: &str) -> Option<Numbered> {
     if let Some(month) = month_of(b) {
         return Some(Numbered::Certain(year_of(c)?, month, a.parse().ok()?));
     }
-    let small = |text: &str| text.parse::<i8>().ok().filter(|_| (1..=2).contains(&text.len()));
+    let small = |text: &str| {
+        text.parse::<i8>()
+            .ok()
+            .filter(|_| (1..=2).contains(&text.len()))
+    };
     if a.len() == 4 {
         return Some(Numbered::Certain(a.parse().ok()?, small(b)?, small(c)?));
     }
     match text {
-        dotted if dotted.contains('.') => Some(Numbered::Certain(year_of(c)?, small(b)?, small(a)?)),
-        slashed if slashed.contains('/') || c.len() == 4 => Some(Numbered::Slashed(small(a)?, small(b)?, year_of(c)?)),
+        dotted if dotted.contains('.') => {
+            Some(Numbered::Certain(year_of(c)?, small(b)?, small(a)?))
+        }
+        slashed if slashed.contains('/') || c.len() == 4 => {
+            Some(Numbered::Slashed(small(a)?, small(b)?, year_of(c)?))
+        }
         _ => None,
     }
 }
@@ -395,7 +463,8 @@ fn named(words: &[&str], other: Option<Numbered>) -> Option<Numbered> {
             }
         } else {
             let is_day = small.get(..3).is_some_and(|w| WEEKDAYS.contains(&w));
-            let is_zone = (3..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase());
+            let is_zone =
+                (3..=5).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase());
             if !is_day && !is_zone {
                 return None;
             }
