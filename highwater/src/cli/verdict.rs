@@ -5,6 +5,7 @@ mod answer;
 mod fleet;
 mod given;
 mod held;
+mod known;
 mod lines;
 mod own;
 mod pairs;
@@ -26,7 +27,9 @@ use self::answer::Answer;
 use self::given::Given;
 use self::source::Source;
 use super::exit;
+use crate::observe::import::number::Decimal;
 use crate::observe::import::rows::Rows;
+use crate::observe::import::time::DateOrder;
 
 /// Judge memory series (a file, a pipe, a run, a Prometheus), and audit the experiment they came from.
 #[derive(Debug, Args)]
@@ -98,7 +101,7 @@ impl VerdictArgs {
 /// Which column of a CSV file is what.
 #[derive(Debug, Args)]
 pub struct ColumnArgs {
-    /// Who was read; without it id, process, nickname, pid, instance or series
+    /// Who was read; without it id, process, nickname, pid, instance, series ...; A,B joins two columns
     #[arg(long, value_name = "NAME")]
     pub id_column: Option<String>,
     /// Its arm; without it arm or group
@@ -110,9 +113,34 @@ pub struct ColumnArgs {
     /// The memory
     #[arg(long, value_name = "NAME")]
     pub value_column: Option<String>,
-    /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB; without it the column's name says
+    /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB; without it the column's name or the cell says
     #[arg(long)]
     pub unit: Option<String>,
+    /// The decimal sign of numbers, where they do not show it: `.` or `,`
+    #[arg(long, value_name = "SIGN", value_parser = decimal_of)]
+    pub decimal: Option<Decimal>,
+    /// Month or day first, in dates with slashes that do not show it: mdy or dmy
+    #[arg(long, value_name = "ORDER", value_parser = dates_of)]
+    pub dates: Option<DateOrder>,
+    /// Every column but the time is a process (found without it where no column is called memory)
+    #[arg(long)]
+    pub wide: bool,
+}
+
+fn decimal_of(text: &str) -> Result<Decimal, String> {
+    match text {
+        "." | "point" => Ok(Decimal::Point),
+        "," | "comma" => Ok(Decimal::Comma),
+        _ => Err("write . or ,".to_owned()),
+    }
+}
+
+fn dates_of(text: &str) -> Result<DateOrder, String> {
+    match text {
+        "mdy" => Ok(DateOrder::MonthFirst),
+        "dmy" => Ok(DateOrder::DayFirst),
+        _ => Err("write mdy or dmy".to_owned()),
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -159,6 +187,9 @@ pub fn judge_input(
 ) -> Result<u8> {
     let reading = || format!("reading {name}");
     let mut rows = Rows::open(input, &given.wanted()).with_context(reading)?;
+    for note in rows.notes() {
+        anstream::eprintln!("highwater: {name}: {note}");
+    }
     let (pile, held) = stream::read(given, &mut rows, out).with_context(reading)?;
     let answer = answer::of_held(given, held)?;
     write(given, Answer { pile, ..answer }, out)

@@ -15,11 +15,16 @@ pub fn parse_instant(text: &str) -> Option<f64> {
         return number.is_finite().then(|| coarse(number));
     }
     if let Ok(stamp) = text.parse::<Timestamp>() {
-        return Some(stamp.as_nanosecond() as f64 / 1e9);
+        return Some(seconds(stamp));
     }
     let civil = text.parse::<DateTime>().ok()?;
     let stamp = civil.to_zoned(TimeZone::UTC).ok()?.timestamp();
-    Some(stamp.as_nanosecond() as f64 / 1e9)
+    Some(seconds(stamp))
+}
+
+/// Nanoseconds since the epoch have more digits than a number of 64 bits keeps.
+fn seconds(stamp: Timestamp) -> f64 {
+    stamp.as_second() as f64 + f64::from(stamp.subsec_nanosecond()) / 1e9
 }
 
 fn coarse(number: f64) -> f64 {

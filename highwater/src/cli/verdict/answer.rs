@@ -189,7 +189,28 @@ fn compare(
             pair.words += &format!(", at equal uptime ({:.1} h)", s / 3600.0);
         }
     }
+    pairs.iter_mut().for_each(|pair| distrust(pair, found));
     Ok(pairs)
+}
+
+/// A ratio that the audit explains by the load, or by a unit, decides nothing.
+fn distrust(pair: &mut PairVerdict, found: &[Finding]) {
+    let of_pair = |f: &&Finding| f.arms.iter().any(|arm| *arm == pair.a || *arm == pair.b);
+    let whole = |f: &&Finding| match f.check {
+        Check::Load => true,
+        Check::Units => f.processes.is_empty(),
+        _ => false,
+    };
+    let refusing = found.iter().filter(|f| f.severity == Severity::Refuses);
+    let Some(why) = refusing.filter(whole).find(of_pair) else {
+        return;
+    };
+    pair.decided = false;
+    pair.needs = Some(match why.check {
+        Check::Load => "the same load on both arms".to_owned(),
+        _ => "both arms in one unit".to_owned(),
+    });
+    pair.words += &format!("; the audit distrusts it: {}", why.what);
 }
 
 fn at_equal_uptime(

@@ -9,6 +9,7 @@ use clap::Args;
 use super::answer::{self, Answer};
 use super::given::Given;
 use super::held::Held;
+use super::known;
 use crate::analyse::series::Point;
 use crate::cli::exit::Usage;
 use crate::observe::import::prometheus::client::Client;
@@ -246,18 +247,10 @@ fn held_of(given: &Given, found: Found) -> Result<Vec<Held>> {
     let ids = names::ids(&labels, arm_label);
     let held = found.series.into_iter().zip(ids);
     let held: Vec<Held> = held.map(|(s, id)| held_series(s, id, arm_label)).collect();
-    if let Some(id) = given
-        .args
-        .only
-        .iter()
-        .find(|id| !held.iter().any(|h| h.id == **id))
-    {
-        let ids: Vec<&str> = held.iter().map(|h| h.id.as_str()).collect();
-        let near = nearest(id, ids.iter().copied())
-            .or(ids.first().copied())
-            .unwrap_or("");
-        return Err(Usage(format!("--only {id}: no series has this id; one is {near}")).into());
-    }
+    let known = |id: &str| held.iter().any(|h| h.id == id || h.process == id);
+    known::check(given, held.iter().map(|h| h.id.as_str()), known)?;
+    let times = held.iter().flat_map(|h| &h.points).map(|p| p.t_s);
+    known::check_until(given, times.fold(f64::INFINITY, f64::min))?;
     Ok(held
         .into_iter()
         .filter(|h| given.wants(&h.id, &h.process))

@@ -12,16 +12,34 @@ use crate::cli::exit::Usage;
 use crate::observe::import::columns::Wanted;
 use crate::observe::import::groups::{Grouping, parse_groups};
 use crate::observe::import::meta::{Meta, parse_meta};
-use crate::observe::import::time::parse_instant;
+use crate::observe::import::time::{Moment, parse_instant, parse_moment};
 use crate::verdict::Rules;
+
+/// The end that `--until` says.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Until {
+    /// On the clock of the series, which it may lie before.
+    Date(f64),
+    /// Seconds on the clock of a series, or since its first reading when that clock began later.
+    Number(f64),
+}
+
+impl Until {
+    /// The instant meant, for readings whose first is at `first_s`.
+    pub fn end_s(self, first_s: f64) -> f64 {
+        match self {
+            Until::Number(since) if since < first_s => first_s + since,
+            Until::Number(t_s) | Until::Date(t_s) => t_s,
+        }
+    }
+}
 
 /// The call, checked.
 pub struct Given<'a> {
     pub args: &'a VerdictArgs,
     pub meta: BTreeMap<String, Meta>,
     pub groups: Vec<Grouping>,
-    /// Seconds, on the clock of the series or since their beginning.
-    pub until: Option<f64>,
+    pub until: Option<Until>,
     pub rules: Rules,
 }
 
@@ -38,7 +56,7 @@ impl Given<'_> {
             .into());
         }
         args.plot.as_deref().map(format_of).transpose()?;
-        let until = args.until.as_deref().map(instant).transpose()?;
+        let until = args.until.as_deref().map(until_of).transpose()?;
         Ok(Given {
             args,
             meta: meta_of(args)?,
@@ -57,6 +75,9 @@ impl Given<'_> {
             time: columns.time_column.clone(),
             value: columns.value_column.clone(),
             unit: columns.unit.clone(),
+            decimal: columns.decimal,
+            dates: columns.dates,
+            wide: columns.wide,
         }
     }
 
@@ -68,24 +89,43 @@ impl Given<'_> {
 
     /// The limit of a series, bytes: its own in `--meta`, else `--limit`, else what its source knows.
     pub fn limit(&self, id: &str, known: Option<f64>) -> Option<f64> {
-        let own = self.meta.get(id).and_then(|meta| meta.limit_bytes);
+        let own = self.meta_of(id).and_then(|meta| meta.limit_bytes);
         own.or(self.args.limit.map(|bytes| bytes as f64)).or(known)
     }
 
     /// Restarts that `--meta` tells of.
     pub fn restarts_s(&self, id: &str) -> Vec<f64> {
-        let known = self.meta.get(id);
+        let known = self.meta_of(id);
         known
             .map(|meta| meta.restarts_s.clone())
             .unwrap_or_default()
     }
+
+    /// By the id of the series, else by the name of its process within its arm.
+    fn meta_of(&self, id: &str) -> Option<&Meta> {
+        self.meta
+            .get(id)
+            .or_else(|| self.meta.get(Given::process_of(id)))
+    }
+
+    /// "api-1" of "blue/api-1".
+    pub fn process_of(id: &str) -> &str {
+        id.split_once('/').map_or(id, |(_, process)| process)
+    }
 }
 
-fn instant(text: &str) -> Result<f64> {
-    parse_instant(text).ok_or_else(|| {
-        let words = format!("--until {text}: no time; write seconds, epoch seconds or ISO 8601");
-        Usage(words).into()
-    })
+fn until_of(text: &str) -> Result<Until> {
+    if let (true, Some(t_s)) = (text.trim().parse::<f64>().is_ok(), parse_instant(text)) {
+        return Ok(Until::Number(t_s));
+    }
+    match parse_moment(text, None) {
+        Ok((Moment::At(t_s), _)) => Ok(Until::Date(t_s)),
+        _ => {
+            let words =
+                format!("--until {text}: no time; write seconds, epoch seconds or ISO 8601");
+            Err(Usage(words).into())
+        }
+    }
 }
 
 fn open(path: &Path) -> Result<File> {
@@ -102,7 +142,9 @@ fn meta_of(args: &VerdictArgs) -> Result<BTreeMap<String, Meta>> {
 fn groups_of(args: &VerdictArgs) -> Result<Vec<Grouping>> {
     let mut all = Vec::new();
     for text in &args.groups {
-        let (path, from_s) = match text.rsplit_once('@') {
+        // A name may hold the sign itself: me@host.csv.
+        let split = text.rsplit_once('@').filter(|_| !Path::new(text).exists());
+        let (path, from_s) = match split {
             Some((path, time)) => {
                 let told = || Usage(format!("--groups {text}: {time} is no time"));
                 (path, Some(parse_instant(time).ok_or_else(told)?))

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::given::Given;
+use super::given::{Given, Until};
 use crate::analyse::order::median;
 use crate::analyse::series::{Point, Series};
 use crate::observe::import::Row;
@@ -15,6 +15,9 @@ const SWITCHES: usize = 3;
 /// A series of fewer readings is never thinned.
 const THIN_MIN: usize = 2048;
 
+/// Starts nearer to each other than this are one.
+const START_SLACK_S: f64 = 5.0;
+
 /// Everything read of one process.
 #[derive(Debug, Default)]
 pub struct Held {
@@ -26,6 +29,13 @@ pub struct Held {
     pub hwm: Vec<Point>,
     pub starts_s: Vec<f64>,
     pub cpu_s: Vec<Point>,
+    pub requests: Vec<Point>,
+    pub lazy_free: Vec<Point>,
+    pub huge_pages: Vec<Point>,
+    /// The column of starts holds something else.
+    pub no_starts: bool,
+    /// What it runs, from each instant on.
+    pub allocators: Vec<(f64, String)>,
     /// Bytes, when its source knows it.
     pub limit: Option<f64>,
     /// Of a fleet's series.
@@ -56,6 +66,42 @@ impl Held {
         if let Some(value) = row.hwm_bytes.filter(|v| *v > 0.0) {
             self.hwm.push(Point { t_s, value });
         }
+        self.take_facts(row);
+    }
+
+    fn take_facts(&mut self, row: &Row) {
+        let t_s = row.t_s;
+        for (into, value) in [
+            (&mut self.cpu_s, row.cpu_s),
+            (&mut self.requests, row.requests),
+            (&mut self.lazy_free, row.lazy_free_bytes),
+            (&mut self.huge_pages, row.huge_pages_bytes),
+        ] {
+            if let Some(value) = value.filter(|v| *v >= 0.0) {
+                into.push(Point { t_s, value });
+            }
+        }
+        let other = |known: &(f64, String)| known.1 != row.allocator;
+        if !row.allocator.is_empty() && self.allocators.last().is_none_or(other) {
+            self.allocators.push((t_s, row.allocator.clone()));
+        }
+        if let Some(start_s) = row.start_s.filter(|_| !self.no_starts) {
+            self.take_start(start_s);
+        }
+    }
+
+    /// A start is told with every reading, and computed from an age it may shiver. What is new with nearly every
+    /// reading is the start of something else.
+    fn take_start(&mut self, start_s: f64) {
+        let near = |known: &f64| (start_s - known).abs() <= START_SLACK_S;
+        if self.starts_s.iter().rev().take(2).any(near) {
+            return;
+        }
+        self.starts_s.push(start_s);
+        if self.starts_s.len() >= 8 && 3 * self.starts_s.len() > 2 * self.points.len() {
+            self.no_starts = true;
+            self.starts_s.clear();
+        }
     }
 
     /// Keeps every other reading, of this and of what comes; how many are gone.
@@ -64,7 +110,14 @@ impl Held {
         if before < THIN_MIN {
             return 0;
         }
-        for points in [&mut self.points, &mut self.hwm] {
+        for points in [
+            &mut self.points,
+            &mut self.hwm,
+            &mut self.cpu_s,
+            &mut self.requests,
+            &mut self.lazy_free,
+            &mut self.huge_pages,
+        ] {
             let mut keep = false;
             points.retain(|_| {
                 keep = !keep;
@@ -104,18 +157,17 @@ impl Held {
     }
 }
 
-/// Drops what came after `until`: on the clock of the series, or seconds since its first reading when
-/// that clock began later.
-pub fn cut(series: &mut Series, until: f64) {
+/// Drops what came after `until`.
+pub fn cut(series: &mut Series, until: Until) {
     let end = end_of(series.points.iter().map(|p| p.t_s), Some(until));
     series.points.retain(|p| p.t_s <= end);
     series.restarts_s.retain(|t| *t <= end);
 }
 
 /// The instant meant by `--until`.
-fn end_of(times: impl Iterator<Item = f64>, until: Option<f64>) -> f64 {
+fn end_of(times: impl Iterator<Item = f64>, until: Option<Until>) -> f64 {
     let first = times.fold(f64::INFINITY, f64::min);
-    until.map_or(f64::INFINITY, |u| if u < first { first + u } else { u })
+    until.map_or(f64::INFINITY, |until| until.end_s(first))
 }
 
 /// The first `part` of a series, by its own time.
@@ -199,19 +251,31 @@ impl Held {
     fn join(&mut self, other: Held) {
         self.arms.extend(other.arms);
         self.arms.sort_by(|a, b| a.0.total_cmp(&b.0));
-        self.points.extend(other.points);
-        self.hwm.extend(other.hwm);
-        self.points.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
-        self.hwm.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+        for (own, others) in [
+            (&mut self.points, other.points),
+            (&mut self.hwm, other.hwm),
+            (&mut self.cpu_s, other.cpu_s),
+            (&mut self.requests, other.requests),
+            (&mut self.lazy_free, other.lazy_free),
+            (&mut self.huge_pages, other.huge_pages),
+        ] {
+            own.extend(others);
+            own.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
+        }
+        self.allocators.extend(other.allocators);
+        self.allocators.sort_by(|a, b| a.0.total_cmp(&b.0));
+        self.starts_s.extend(other.starts_s);
+        self.starts_s.sort_by(f64::total_cmp);
+        self.starts_s
+            .dedup_by(|a, b| (*a - *b).abs() <= START_SLACK_S);
     }
 }
 
 /// What the audit takes.
-pub fn audit_input(held: &[Held], control: Option<String>, until: Option<f64>) -> AuditInput {
+pub fn audit_input(held: &[Held], control: Option<String>, until: Option<Until>) -> AuditInput {
     let end = end_of(held.iter().flat_map(|h| &h.points).map(|p| p.t_s), until);
     let clip = |points: &[Point]| {
-        let usable = |p: &&Point| p.t_s <= end && p.value > 0.0;
-        let mut kept: Vec<Point> = points.iter().filter(usable).copied().collect();
+        let mut kept: Vec<Point> = points.iter().filter(|p| p.t_s <= end).copied().collect();
         kept.sort_by(|a, b| a.t_s.total_cmp(&b.t_s));
         kept
     };
@@ -221,9 +285,18 @@ pub fn audit_input(held: &[Held], control: Option<String>, until: Option<f64>) -
             id: h.id.clone(),
             arms: h.arms.iter().filter(|(t, _)| *t <= end).cloned().collect(),
             starts_s: h.starts_s.iter().copied().filter(|t| *t <= end).collect(),
-            rss: clip(&h.points),
-            hwm: clip(&h.hwm),
-            cpu_s: clip(&h.cpu_s),
+            rss: positive(clip(&h.points)),
+            hwm: positive(clip(&h.hwm)),
+            cpu_s: counter(clip(&h.cpu_s)),
+            requests: counter(clip(&h.requests)),
+            lazy_free: clip(&h.lazy_free),
+            huge_pages: clip(&h.huge_pages),
+            allocators: h
+                .allocators
+                .iter()
+                .filter(|(t, _)| *t <= end)
+                .cloned()
+                .collect(),
             ..ProcessFacts::default()
         })
         .filter(|p| !p.rss.is_empty())
@@ -233,6 +306,27 @@ pub fn audit_input(held: &[Held], control: Option<String>, until: Option<f64>) -
         processes,
         control,
         ..AuditInput::default()
+    }
+}
+
+fn positive(mut points: Vec<Point>) -> Vec<Point> {
+    points.retain(|p| p.value > 0.0);
+    points
+}
+
+/// A counter falls when its process is restarted; what falls more often than in one step of so many is a rate, or a
+/// count since the last look, and says nothing here.
+const STEPS_A_FALL: usize = 8;
+
+fn counter(points: Vec<Point>) -> Vec<Point> {
+    let falls = points
+        .windows(2)
+        .filter(|w| w[1].value < w[0].value)
+        .count();
+    if falls * STEPS_A_FALL > points.len() {
+        Vec::new()
+    } else {
+        points
     }
 }
 

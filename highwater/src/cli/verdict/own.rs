@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::answer::{Answer, JudgedArm};
-use super::given::Given;
+use super::given::{Given, Until};
 use super::held::judge_parts;
 use super::pairs;
 use crate::analyse::arms::{arm_series, seconds_between};
@@ -31,7 +31,7 @@ pub fn judge(given: &Given, folder: &Folder) -> Result<Answer> {
     let reading = || format!("reading run {}", folder.id());
     let mut run = Reader::read(folder, &ReadOptions::default()).with_context(reading)?;
     if let Some(until) = given.until {
-        cut(&mut run, until);
+        cut(&mut run, until)?;
     }
     if let Some(limit) = given.args.limit {
         run.experiment.subject.memory_limit = Some(limit);
@@ -92,7 +92,10 @@ fn check_only(given: &Given, arms: &[JudgedArm]) -> Result<()> {
         arms.iter().any(is)
     };
     match given.args.only.iter().find(|id| !known(id)) {
-        Some(id) => anyhow::bail!("--only {id}: no arm and no process of this run is called so"),
+        Some(id) => Err(Usage(format!(
+            "--only {id}: no arm and no process of this run is called so"
+        ))
+        .into()),
         None => Ok(()),
     }
 }
@@ -137,20 +140,19 @@ fn drawn(given: &Given, run: &Run, arms: &[JudgedArm]) -> Vec<(Series, SeriesVer
 }
 
 /// The run as it was at `until`: seconds since it began, or an instant.
-fn cut(run: &mut Run, until: f64) {
+fn cut(run: &mut Run, until: Until) -> Result<()> {
     let begun_s = run.begun.0 as f64 / 1e9;
-    let since = if until < begun_s {
-        until
-    } else {
-        until - begun_s
-    };
+    let since = until.end_s(begun_s) - begun_s;
+    if since < 0.0 {
+        return Err(Usage("--until lies before the run began".to_owned()).into());
+    }
     let end = TimeNs(
         run.begun
             .0
             .saturating_add((since.clamp(0.0, 1e9) * 1e9) as i64),
     );
     if end >= run.last {
-        return;
+        return Ok(());
     }
     run.last = end;
     run.end = None;
@@ -158,6 +160,7 @@ fn cut(run: &mut Run, until: f64) {
     run.processes.retain(|process| process.started <= end);
     run.processes.iter_mut().for_each(|p| cut_process(p, end));
     debug_assert!(seconds_between(run.begun, run.last) <= since + 1.0);
+    Ok(())
 }
 
 fn cut_process(process: &mut Process, end: TimeNs) {

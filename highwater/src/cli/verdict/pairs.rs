@@ -14,17 +14,18 @@ use crate::wording::nearest;
 /// # Errors
 /// An arm that is not there, with the nearest that is.
 pub fn wanted(args: &VerdictArgs, names: &[&str]) -> Result<Vec<(String, String)>> {
-    if args.all_pairs {
-        return Ok(every_two(names));
+    let control = args.control.as_deref();
+    if let Some(control) = control.filter(|control| !names.contains(control)) {
+        return Err(unknown("--control", control, control, names));
     }
     let mut wanted = Vec::new();
     for text in &args.pairs {
         wanted.push(pair_of(text, names)?);
     }
-    if let Some(control) = args.control.as_deref().filter(|_| wanted.is_empty()) {
-        if !names.contains(&control) {
-            return Err(unknown("--control", control, control, names));
-        }
+    if args.all_pairs {
+        return Ok(every_two(names));
+    }
+    if let Some(control) = control.filter(|_| wanted.is_empty()) {
         let others = names.iter().filter(|n| **n != control);
         wanted.extend(others.map(|n| ((*n).to_owned(), control.to_owned())));
     }

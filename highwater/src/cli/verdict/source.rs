@@ -106,6 +106,9 @@ fn only_of_files(args: &VerdictArgs, what: &str) -> Result<()> {
         ("--time-column", c.time_column.is_some()),
         ("--value-column", c.value_column.is_some()),
         ("--unit", c.unit.is_some()),
+        ("--decimal", c.decimal.is_some()),
+        ("--dates", c.dates.is_some()),
+        ("--wide", c.wide),
     ];
     match flags.iter().find(|(_, given)| *given) {
         Some((flag, _)) => {

@@ -1,7 +1,7 @@
 //! Rows to series in bounded memory, and series to verdicts on all cores, in the order in which they came.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
@@ -10,6 +10,7 @@ use anyhow::Result;
 
 use super::given::Given;
 use super::held::Held;
+use super::known;
 use super::lines;
 use super::pile::Pile;
 use crate::observe::import::Row;
@@ -49,9 +50,9 @@ impl<W: Write> Sink<'_, W> {
 /// Reads all rows. Series that stand together, one after the other, are judged and written as they end, so
 /// that a pipe of any length needs little memory; so are all of them when there are no arms. What is returned
 /// (the pile of the table, and series with arms) is still to be judged or written.
-pub fn read<R: Read, W: Write>(
+pub fn read<W: Write>(
     given: &Given,
-    rows: &mut Rows<R>,
+    rows: &mut Rows<'_>,
     out: &mut W,
 ) -> Result<(Pile, Vec<Held>)> {
     let mut sink = Sink {
@@ -172,6 +173,8 @@ struct Reading<'a> {
     readings: usize,
     together: bool,
     last: usize,
+    /// The earliest reading.
+    first_s: f64,
 }
 
 impl<'a> Reading<'a> {
@@ -185,6 +188,7 @@ impl<'a> Reading<'a> {
             readings: 0,
             together: true,
             last: usize::MAX,
+            first_s: f64::INFINITY,
         }
     }
 
@@ -194,9 +198,9 @@ impl<'a> Reading<'a> {
             .any(|h| h.arms.iter().any(|(_, a)| !a.is_empty()))
     }
 
-    fn all<R: Read, W: Write>(
+    fn all<W: Write>(
         &mut self,
-        rows: &mut Rows<R>,
+        rows: &mut Rows<'_>,
         judges: &mut Judges,
         sink: &mut Sink<W>,
     ) -> Result<()> {
@@ -215,7 +219,7 @@ impl<'a> Reading<'a> {
             }
         }
         anyhow::ensure!(any, "no readings after the header; is the file complete?");
-        self.check_only()
+        self.check_names()
     }
 
     /// Whether all series but the last are judged now: they stand together, and are many or long.
@@ -230,6 +234,7 @@ impl<'a> Reading<'a> {
         if !self.given.wants(&row.id, &row.process) {
             return Ok(());
         }
+        self.first_s = self.first_s.min(row.t_s);
         let grouped = !self.given.groups.is_empty();
         let arm = match row.arm.is_empty() {
             true => arm_at(&self.given.groups, &row.process, row.t_s),
@@ -289,14 +294,14 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    fn check_only(&self) -> Result<()> {
-        let known = |id: &&String| {
-            let of = |h: &Held| h.id == **id || h.process == **id;
-            self.place.contains_key(*id) || self.held.iter().any(of)
-        };
-        match self.given.args.only.iter().find(|id| !known(id)) {
-            Some(id) => anyhow::bail!("--only {id}: no series has this id"),
-            None => Ok(()),
-        }
+    fn check_names(&self) -> Result<()> {
+        // Parts of one process in several arms are called by its name when they are joined.
+        let processes = self.held.iter().map(|h| h.process.as_str());
+        let names = self.place.keys().map(String::as_str).chain(processes);
+        let known =
+            |id: &str| self.place.contains_key(id) || self.held.iter().any(|h| h.process == id);
+        known::check(self.given, names, known)?;
+        known::check_until(self.given, self.first_s)?;
+        Ok(())
     }
 }

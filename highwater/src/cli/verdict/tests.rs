@@ -209,7 +209,7 @@ fn bad_input_is_an_error_with_its_place() {
     told(&format!("c{}\n", many.replace('1', "c")), "1000000 columns");
     let records = [
         ("a,0,lots", "line 2, column 3: \"lots\" is no number"),
-        ("a,0,12MiB", "line 2, column 3"),
+        ("a,0,12 apples", "line 2, column 3"),
         ("a,soon,1", "line 2, column 2"),
         ("a,0,1\na,1", "line 3, column 3: 2 fields"),
         (many.as_str(), "line 2, column 4: 1000000 fields"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::{ImportError, broken, side_file};
+use super::{ImportError, SideFile};
 
 /// Processes and their arms, from an instant on.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,23 +16,17 @@ pub struct Grouping {
 
 /// Reads one grouping.
 pub fn parse_groups(input: impl Read, from_s: Option<f64>) -> Result<Grouping, ImportError> {
-    let mut reader = side_file(input);
-    let header = reader.headers().map_err(broken)?.clone();
-    let place = |names: &[&str]| {
-        names
-            .iter()
-            .find_map(|n| header.iter().position(|h| h == *n))
-    };
-    let (Some(process), Some(arm)) = (
-        place(&["nickname", "process", "id"]),
-        place(&["group", "arm"]),
-    ) else {
+    let mut file = SideFile::open(input)?;
+    let process = file.find(&[
+        "nickname", "process", "id", "name", "pid", "instance", "series",
+    ]);
+    let (Some(process), Some(arm)) = (process, file.find(&["group", "arm"])) else {
         let next = "give columns process,arm or nickname,group";
         return Err(ImportError::new(1, 0, "no process and arm columns", next));
     };
     let mut arms = BTreeMap::new();
-    for record in reader.records() {
-        let record = record.map_err(broken)?;
+    let mut record = csv::StringRecord::new();
+    while file.next(&mut record)?.is_some() {
         let text = |i: usize| record.get(i).unwrap_or("").to_owned();
         if !text(process).is_empty() {
             arms.insert(text(process), text(arm));

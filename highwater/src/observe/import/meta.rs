@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::columns::unit_factor;
-use super::time::parse_instant;
-use super::{ImportError, broken, side_file};
+use super::headings::{factor_of_word, words_of};
+use super::number::Numbers;
+use super::time::{Moment, parse_moment};
+use super::{ImportError, SideFile};
 
 /// What is known of one series besides its readings.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,9 +17,8 @@ pub struct Meta {
 
 /// Reads the file; ids must be unique.
 pub fn parse_meta(input: impl Read) -> Result<BTreeMap<String, Meta>, ImportError> {
-    let mut reader = side_file(input);
-    let header = reader.headers().map_err(broken)?.clone();
-    let Some(id) = header.iter().position(|n| n == "id") else {
+    let mut file = SideFile::open(input)?;
+    let Some(id) = file.find(&["id", "process", "nickname", "series"]) else {
         return Err(ImportError::new(
             1,
             0,
@@ -26,18 +26,18 @@ pub fn parse_meta(input: impl Read) -> Result<BTreeMap<String, Meta>, ImportErro
             "give id,limit_kib,restarts_s",
         ));
     };
-    let limit = header.iter().position(|n| n.starts_with("limit"));
-    let factor = limit
-        .and_then(|i| header.get(i))
-        .and_then(|n| unit_factor(n.rsplit('_').next().unwrap_or("")))
-        .unwrap_or(1.0);
-    let restarts = header.iter().position(|n| n.starts_with("restarts"));
+    let begins = |word: &str| file.header.iter().position(|n| n.starts_with(word));
+    let (limit, restarts) = (
+        begins("limit").or_else(|| begins("memory")),
+        begins("restart"),
+    );
+    let unit = limit.and_then(|at| words_of(&file.header[at]).unit);
+    let factor = unit.as_deref().and_then(factor_of_word).unwrap_or(1.0);
     let mut all = BTreeMap::new();
-    for record in reader.records() {
-        let record = record.map_err(broken)?;
-        let line = record.position().map_or(0, csv::Position::line);
+    let mut record = csv::StringRecord::new();
+    while let Some(line) = file.next(&mut record)? {
         let meta = Meta {
-            limit_bytes: limit_of(&record, limit, line)?.map(|l| l * factor),
+            limit_bytes: limit_of(&record, limit, factor, line)?,
             restarts_s: restarts_of(&record, restarts, line)?,
         };
         let name = record.get(id).unwrap_or("").to_owned();
@@ -57,6 +57,7 @@ pub fn parse_meta(input: impl Read) -> Result<BTreeMap<String, Meta>, ImportErro
 fn limit_of(
     record: &csv::StringRecord,
     place: Option<usize>,
+    factor: f64,
     line: u64,
 ) -> Result<Option<f64>, ImportError> {
     let Some((place, text)) = place.and_then(|p| Some((p, record.get(p)?))) else {
@@ -65,8 +66,14 @@ fn limit_of(
     if text.is_empty() {
         return Ok(None);
     }
-    match text.parse::<f64>() {
-        Ok(limit) if limit > 0.0 => Ok(Some(limit)),
+    let mut numbers = Numbers {
+        comma_parts_thousands: true,
+        unit_said: true,
+        ..Numbers::default()
+    };
+    match numbers.read(text, factor) {
+        Ok(limit) if limit > 0.0 && limit.is_finite() => Ok(Some(limit)),
+        Ok(missing) if missing.is_nan() => Ok(None),
         _ => Err(ImportError::new(
             line,
             place,
@@ -88,7 +95,11 @@ fn restarts_of(
         .map(str::trim)
         .filter(|t| !t.is_empty())
         .map(|t| {
-            parse_instant(t).ok_or_else(|| {
+            let t_s = match parse_moment(t, None) {
+                Ok((Moment::At(t_s), _)) => Some(t_s),
+                _ => None,
+            };
+            t_s.ok_or_else(|| {
                 ImportError::new(
                     line,
                     place,
@@ -120,5 +131,12 @@ mod tests {
         let e = parse_meta("id,limit_kib\na,1\na,2\n".as_bytes()).unwrap_err();
         assert_eq!((e.line, e.column), (3, 1));
         assert!(parse_meta("".as_bytes()).is_err());
+        let m = parse_meta(
+            "\u{feff}ID;Limit (MiB);Restarts\na;1,5;2026-01-01 00:00:00\nb;2 GiB;\n".as_bytes(),
+        )
+        .unwrap();
+        assert_eq!(m["a"].limit_bytes, Some(1.5 * 1_048_576.0));
+        assert_eq!(m["a"].restarts_s, [1_767_225_600.0]);
+        assert_eq!(m["b"].limit_bytes, Some(2.0 * 1_073_741_824.0));
     }
 }

@@ -1,14 +1,21 @@
 //! Memory series measured elsewhere: CSV files and pipes, with the facts that come beside them.
 //!
-//! `rows` reads records and keeps line and column for errors; `columns` finds which column is what and in
-//! which unit; `time` reads instants; `meta` and `groups` read the files beside a series. `prometheus` asks a
-//! store over HTTP.
+//! Bytes become text (`text`), whose beginning says how the table is laid out (`layout`); `records` cuts it, and
+//! `rows` makes readings of the records, with line and column for errors. `columns` finds which column is what and
+//! in which unit, by its words (`headings`); `number` and `time` read cells; `notes` says what had to be assumed.
+//! `meta` and `groups` read the files beside a series. `prometheus` asks a store over HTTP.
 
 pub mod columns;
 pub mod groups;
+mod headings;
+pub mod layout;
 pub mod meta;
+mod notes;
+pub mod number;
 pub mod prometheus;
+mod records;
 pub mod rows;
+mod text;
 pub mod time;
 
 use thiserror::Error;
@@ -36,12 +43,51 @@ impl ImportError {
     }
 }
 
-/// A file beside the readings, as people write them: blanks around values, lines of different length.
-fn side_file<R: std::io::Read>(input: R) -> csv::Reader<R> {
-    csv::ReaderBuilder::new()
-        .trim(csv::Trim::All)
-        .flexible(true)
-        .from_reader(input)
+/// Fields of a file beside the readings, as people write them: blanks around values, lines of different length,
+/// semicolons, any coding; the header first.
+struct SideFile<'a> {
+    reader: csv::Reader<text::Whole<'a>>,
+    header: Vec<String>,
+}
+
+impl<'a> SideFile<'a> {
+    fn open(input: impl std::io::Read + 'a) -> Result<SideFile<'a>, ImportError> {
+        let text = text::open(input)?;
+        let head = String::from_utf8_lossy(&text.head).into_owned();
+        let line = head
+            .lines()
+            .find(|l| !l.trim().is_empty() && !l.starts_with('#'));
+        let separator = match layout::form_of(line.unwrap_or("")) {
+            layout::Form::Separated(byte) => byte,
+            _ => b',',
+        };
+        let mut reader = csv::ReaderBuilder::new()
+            .trim(csv::Trim::All)
+            .flexible(true)
+            .comment(Some(b'#'))
+            .delimiter(separator)
+            .from_reader(text.from(0));
+        let header = reader
+            .headers()
+            .map_err(broken)?
+            .iter()
+            .map(str::to_lowercase)
+            .collect();
+        Ok(SideFile { reader, header })
+    }
+
+    /// The first column of one of these names.
+    fn find(&self, names: &[&str]) -> Option<usize> {
+        names
+            .iter()
+            .find_map(|name| self.header.iter().position(|h| h == name))
+    }
+
+    /// The next record and its line.
+    fn next(&mut self, record: &mut csv::StringRecord) -> Result<Option<u64>, ImportError> {
+        let read = self.reader.read_record(record).map_err(broken)?;
+        Ok(read.then(|| record.position().map_or(0, csv::Position::line)))
+    }
 }
 
 /// A line of it that cannot be read.
@@ -62,4 +108,13 @@ pub struct Row {
     /// NaN where the reading is missing.
     pub rss_bytes: f64,
     pub hwm_bytes: Option<f64>,
+    /// Cumulative, as `requests`.
+    pub cpu_s: Option<f64>,
+    pub requests: Option<f64>,
+    pub lazy_free_bytes: Option<f64>,
+    pub huge_pages_bytes: Option<f64>,
+    /// When the process began, on the clock of the readings.
+    pub start_s: Option<f64>,
+    /// What it runs; empty when nobody says.
+    pub allocator: String,
 }

@@ -1,92 +1,105 @@
-//! Records of a CSV file or pipe, one at a time, in constant memory.
+//! Rows of a table, one reading each: from records by the columns that the header names.
 
-use std::io::{self, Read};
+use std::io::Read;
 
-use super::columns::{Columns, Wanted, parse_header};
-use super::time::parse_instant;
-use super::{ImportError, Row};
+use csv::StringRecord;
 
-/// A record longer than this is none: a file without line ends, a quote that is never closed, /dev/zero.
-pub const RECORD_BYTES_MAX: usize = 16 << 20;
+use super::columns::{Columns, Wanted, parse_header, parse_wide};
+use super::headings::{factor_of_word, without_unit};
+use super::layout::{Form, Layout, columns_of, is_clock, parse_layout};
+use super::number::{NoNumber, Numbers};
+use super::records::{Records, fit_words, free_column};
+use super::text::{self, Text};
+use super::time::{NoTime, Times};
+use super::{ImportError, Row, notes};
 
-/// Counts what the parser takes for one record, so that a record without an end does not fill the memory.
-struct Bounded<R> {
-    input: R,
-    since_record: usize,
-}
-
-/// Why the input was ended.
-#[derive(Debug, thiserror::Error)]
-#[error("a record longer than {} MiB", RECORD_BYTES_MAX >> 20)]
-struct Endless;
-
-impl<R: Read> Read for Bounded<R> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.since_record > RECORD_BYTES_MAX {
-            return Err(io::Error::other(Endless));
-        }
-        let read = self.input.read(into)?;
-        self.since_record += read;
-        Ok(read)
-    }
-}
-
-/// So much of the first line decides what stands between the fields.
-const HEAD_BYTES: usize = 1 << 16;
-const HEAD_STEP: usize = 1 << 12;
-
-type Whole<R> = io::Chain<io::Cursor<Vec<u8>>, R>;
+/// Rows of the beginning that are looked at for what they prove about the others.
+const AHEAD_ROWS: usize = 4000;
 
 /// A stream of rows.
-pub struct Rows<R> {
-    reader: csv::Reader<Bounded<Whole<R>>>,
-    header: csv::StringRecord,
-    record: csv::StringRecord,
+pub struct Rows<'a> {
+    records: Records<'a>,
+    form: Form,
+    header: Vec<String>,
+    free: Option<usize>,
     columns: Columns,
+    record: StringRecord,
+    line: u64,
+    /// In the wide form: the column that is next, of those of processes.
+    next_wide: usize,
+    numbers: Numbers,
+    beside: Numbers,
+    times: Times,
+    notes: Vec<String>,
 }
 
-impl<R: Read> Rows<R> {
+impl<'a> Rows<'a> {
     /// Reads the header.
-    pub fn open(input: R, wanted: &Wanted) -> Result<Rows<R>, ImportError> {
-        let unread =
-            |e: io::Error| ImportError::new(1, 0, e.to_string(), "is it a file that can be read?");
-        let (head, input) = peek(input).map_err(unread)?;
-        if head.contains(&0) {
-            let next = "give a CSV file with a header";
-            return Err(ImportError::new(1, 0, "this is no text", next));
-        }
-        let first_line = head.split(|b| *b == b'\n').next().unwrap_or_default();
-        let mut reader = csv::ReaderBuilder::new()
-            .trim(csv::Trim::All)
-            .delimiter(delimiter_of(first_line))
-            .from_reader(Bounded {
-                input: io::Cursor::new(head).chain(input),
-                since_record: 0,
-            });
-        let header = reader.headers().map_err(|e| of_csv(&e, 1))?.clone();
-        let names: Vec<String> = header.iter().map(str::to_owned).collect();
-        if names.iter().all(String::is_empty) {
-            return Err(ImportError::new(
-                1,
-                0,
-                "the file is empty",
-                "give a CSV file with a header",
-            ));
-        }
-        if names.iter().all(|n| n.parse::<f64>().is_ok()) {
-            return Err(ImportError::new(
-                1,
-                0,
-                "the first line is numbers",
-                "give a header such as id,t_s,rss_kib",
-            ));
-        }
-        Ok(Rows {
-            columns: parse_header(&names, wanted)?,
-            reader,
+    pub fn open(input: impl Read + 'a, wanted: &Wanted) -> Result<Rows<'a>, ImportError> {
+        let text = text::open(input)?;
+        let is_cut = text.is_cut();
+        let head = String::from_utf8_lossy(whole_lines(&text.head, is_cut)).into_owned();
+        let layout = parse_layout(&head, wanted, is_cut)?;
+        Rows::of_layout(text, &head, layout, wanted)
+    }
+
+    fn of_layout(
+        text: Text<'a>,
+        head: &str,
+        layout: Layout,
+        wanted: &Wanted,
+    ) -> Result<Rows<'a>, ImportError> {
+        let Layout {
+            form,
+            begins,
+            before,
+            names,
+        } = layout;
+        let ahead = head.as_bytes().get(begins..).unwrap_or_default().to_vec();
+        let mut records = Records::new(text.from(begins), form, before);
+        let found = records.header()?;
+        let header = names.unwrap_or(found);
+        let columns = columns(&header, &ahead, form, wanted).map_err(|mut error| {
+            error.line += before;
+            error
+        })?;
+        let numbers = Numbers {
+            decimal: wanted.decimal,
+            comma_parts_thousands: form == Form::Separated(b','),
+            unit_said: columns.unit_said,
+            ..Numbers::default()
+        };
+        let times = Times {
+            order: wanted.dates,
+            factor: columns.time.factor,
+            is_date: columns.time.is_date,
+            is_elapsed: columns.time.is_elapsed,
+            ..Times::default()
+        };
+        let mut rows = Rows {
+            records,
+            form,
+            free: free_column(&header),
             header,
-            record: csv::StringRecord::new(),
-        })
+            next_wide: columns.wide.len(),
+            columns,
+            record: StringRecord::new(),
+            line: 0,
+            beside: Numbers {
+                unit_said: true,
+                ..numbers.clone()
+            },
+            numbers,
+            times,
+            notes: Vec::new(),
+        };
+        rows.look_ahead(ahead, before);
+        Ok(rows)
+    }
+
+    /// What is worth a line to the user: how the input was understood where it does not say.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The next reading of a process; `None` at the end.
@@ -98,241 +111,267 @@ impl<R: Read> Rows<R> {
     /// The same into a row that is used again and again; false at the end.
     pub fn next_into(&mut self, row: &mut Row) -> Result<bool, ImportError> {
         loop {
-            self.reader.get_mut().since_record = 0;
-            let after = self.reader.position().line();
-            let read = self.reader.read_record(&mut self.record);
-            if !read.map_err(|e| of_csv(&e, after))? {
+            if self.next_wide < self.columns.wide.len() {
+                let (place, factor) = self.columns.wide[self.next_wide];
+                self.next_wide += 1;
+                if self.record.get(place).is_some_and(|text| !text.is_empty()) {
+                    return self.wide_row(place, factor, row).map(|()| true);
+                }
+                continue;
+            }
+            let Some(line) = self.records.next(&mut self.record)? else {
                 return Ok(false);
+            };
+            self.line = line;
+            if !self.is_reading() {
+                continue;
             }
-            let line = self.record.position().map_or(0, csv::Position::line);
-            let of_process = self
+            self.check_length()?;
+            if self.columns.wide.is_empty() {
+                return self.long_row(row).map(|()| true);
+            }
+            self.next_wide = 0;
+        }
+    }
+
+    /// Whether the record is a reading: no sum of a TorUtils file, no header that comes again (files that were put
+    /// one behind the other), no rule or trailer of a table for people, no average of pidstat.
+    fn is_reading(&self) -> bool {
+        let record = &self.record;
+        if self
+            .columns
+            .kind
+            .is_some_and(|k| record.get(k) == Some("aggregate"))
+        {
+            return false;
+        }
+        let same = |skip: usize| {
+            record.len() == self.header.len()
+                && record.iter().skip(skip).eq(self.header.iter().skip(skip))
+        };
+        let first = record.get(0).unwrap_or("");
+        match self.form {
+            Form::Blanks => first != "Average:" && !(same(1) && (same(0) || is_clock(first))),
+            Form::Separated(b'|') => !same(0) && !is_rule(record),
+            _ => !same(0),
+        }
+    }
+
+    fn check_length(&mut self) -> Result<(), ImportError> {
+        let wanted = self.header.len();
+        if self.form == Form::Blanks {
+            fit_words(&mut self.record, wanted, self.columns.time.place, self.free);
+        }
+        let length = self.record.len();
+        let spare = self.record.iter().skip(wanted).all(str::is_empty);
+        if length == wanted || (length > wanted && spare) {
+            return Ok(());
+        }
+        let what = format!("{length} fields where the header has {wanted}");
+        let next = match self.form {
+            Form::Blanks => {
+                "is there a blank within a name, or a field empty? write commas between the fields"
+            }
+            _ => "correct the line, or cut it out",
+        };
+        Err(ImportError::new(self.line, wanted.min(length), what, next))
+    }
+
+    /// One record into a row. A missing reading (empty, NaN) is NaN; text is an error.
+    fn long_row(&mut self, row: &mut Row) -> Result<(), ImportError> {
+        self.who(row);
+        row.t_s = self.time(&row.id)?;
+        let facts = self.columns.facts;
+        row.hwm_bytes = self.fact(self.columns.hwm)?;
+        row.cpu_s = self.fact(facts.cpu)?;
+        row.requests = self.fact(facts.requests.map(|at| (at, 1.0)))?;
+        row.lazy_free_bytes = self.fact(facts.lazy_free)?;
+        row.huge_pages_bytes = self.fact(facts.huge_pages)?;
+        row.start_s = facts
+            .start
+            .and_then(|at| self.times.moment_s(self.record.get(at)?));
+        row.allocator.clear();
+        row.allocator.push_str(
+            facts
+                .allocator
+                .and_then(|at| self.record.get(at))
+                .unwrap_or(""),
+        );
+        let own = self
+            .columns
+            .unit
+            .and_then(|at| factor_of_word(self.record.get(at)?));
+        row.rss_bytes =
+            self.number(self.columns.value, own.unwrap_or(self.columns.value_factor))?;
+        Ok(())
+    }
+
+    fn who(&self, row: &mut Row) {
+        row.process.clear();
+        for place in &self.columns.id {
+            let part = self.record.get(*place).unwrap_or("");
+            if !row.process.is_empty() && !part.is_empty() {
+                row.process.push('/');
+            }
+            row.process.push_str(part);
+        }
+        row.arm.clear();
+        row.arm.push_str(
+            self.columns
+                .arm
+                .and_then(|at| self.record.get(at))
+                .unwrap_or(""),
+        );
+        row.id.clear();
+        row.id.push_str(&row.arm);
+        if !row.id.is_empty() && !row.process.is_empty() {
+            row.id.push('/');
+        }
+        row.id.push_str(&row.process);
+        if row.id.is_empty() {
+            row.id.push_str("series");
+        }
+    }
+
+    fn wide_row(&mut self, place: usize, factor: f64, row: &mut Row) -> Result<(), ImportError> {
+        let name = without_unit(&self.header[place]);
+        for into in [&mut row.process, &mut row.id] {
+            into.clear();
+            into.push_str(name);
+        }
+        // All of a line are of one instant.
+        row.t_s = self.time("")?;
+        row.rss_bytes = self.number(place, factor)?;
+        Ok(())
+    }
+
+    fn time(&mut self, id: &str) -> Result<f64, ImportError> {
+        let place = self.columns.time.place;
+        let text = self.record.get(place).unwrap_or("");
+        let told = |e: NoTime| ImportError::new(self.line, place, e.what, e.next);
+        let date = self
+            .columns
+            .time
+            .date
+            .and_then(|at| self.record.get(at))
+            .unwrap_or("");
+        if !date.is_empty() && text.contains(':') && !text.contains(['-', '/']) {
+            return self.times.read(&format!("{date} {text}"), id).map_err(told);
+        }
+        self.times.read(text, id).map_err(told)
+    }
+
+    fn number(&mut self, place: usize, factor: f64) -> Result<f64, ImportError> {
+        let text = self.record.get(place).unwrap_or("");
+        let told = |e: NoNumber| ImportError::new(self.line, place, e.what, e.next);
+        self.numbers.read(text, factor).map_err(told)
+    }
+
+    fn fact(&mut self, column: Option<(usize, f64)>) -> Result<Option<f64>, ImportError> {
+        let Some((place, factor)) = column else {
+            return Ok(None);
+        };
+        let text = self.record.get(place).unwrap_or("");
+        let told = |e: NoNumber| ImportError::new(self.line, place, e.what, e.next);
+        self.beside.read(text, factor).map(Some).map_err(told)
+    }
+
+    /// What the first rows prove about the decimal sign and the order of dates, and what is worth a note.
+    fn look_ahead(&mut self, ahead: Vec<u8>, before: u64) {
+        let empty: Box<dyn Read> = Box::new(std::io::empty());
+        let mut records = Records::new(std::io::Cursor::new(ahead).chain(empty), self.form, before);
+        if records.header().is_err() {
+            return;
+        }
+        let mut seen = notes::Seen::default();
+        let mut record = StringRecord::new();
+        for _ in 0..AHEAD_ROWS {
+            if !matches!(records.next(&mut record), Ok(Some(_))) {
+                break;
+            }
+            if self.form == Form::Blanks {
+                fit_words(
+                    &mut record,
+                    self.header.len(),
+                    self.columns.time.place,
+                    self.free,
+                );
+            }
+            let values = self.columns.wide.iter().map(|(place, _)| *place);
+            let long = self.columns.wide.is_empty().then_some(self.columns.value);
+            for text in values.chain(long).filter_map(|place| record.get(place)) {
+                self.numbers.learn(text);
+                seen.cell(text);
+            }
+            let time = record.get(self.columns.time.place).unwrap_or("");
+            let date = self
                 .columns
-                .kind
-                .is_none_or(|k| &self.record[k] != "aggregate");
-            // Files that were put one behind the other repeat their header.
-            let is_header = || self.record.iter().eq(self.header.iter());
-            if of_process && !is_header() {
-                return parse_row(&self.record, &self.columns, line, row).map(|()| true);
-            }
+                .time
+                .date
+                .and_then(|at| record.get(at))
+                .unwrap_or("");
+            self.times.learn(if date.is_empty() { time } else { date });
+            seen.time(time, !date.is_empty());
+            seen.others(&record, &self.columns);
         }
+        self.beside.decimal = self.numbers.decimal;
+        self.notes = notes::of(&seen, &self.header, &self.columns);
     }
 }
 
-/// What stands between the fields: the one of comma, semicolon and tab that the first line has most of.
-fn delimiter_of(first_line: &[u8]) -> u8 {
-    let count = |d: u8| first_line.iter().filter(|b| **b == d).count();
-    let rivals = [b';', b'\t']
-        .into_iter()
-        .filter(|d| count(*d) > count(b','));
-    rivals.max_by_key(|d| count(*d)).unwrap_or(b',')
-}
-
-/// The beginning of the input, as much of its first line as [`HEAD_BYTES`] hold, and the rest.
-fn peek<R: Read>(mut input: R) -> io::Result<(Vec<u8>, R)> {
-    let mut head = Vec::with_capacity(HEAD_BYTES);
-    while head.len() < HEAD_BYTES && !head.contains(&b'\n') {
-        let before = head.len();
-        let least = HEAD_STEP.min(HEAD_BYTES - before);
-        head.resize(before + least, 0);
-        let read = input.read(&mut head[before..]);
-        head.truncate(before + *read.as_ref().unwrap_or(&0));
-        match read {
-            Ok(0) => break,
-            Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
-            _ => {}
-        }
-    }
-    Ok((head, input))
-}
-
-/// `after` is the line up to which the file was read.
-fn of_csv(error: &csv::Error, after: u64) -> ImportError {
-    let line = error.position().map_or(after, csv::Position::line);
-    if let csv::ErrorKind::Io(io) = error.kind()
-        && io.get_ref().is_some_and(|inner| inner.is::<Endless>())
-    {
-        let next = "is a quote never closed, or is this no text?";
-        return ImportError::new(line, 0, Endless.to_string(), next);
-    }
-    let (column, what) = match error.kind() {
-        csv::ErrorKind::UnequalLengths {
-            expected_len, len, ..
-        } => {
-            let least = (*expected_len).min(*len) as usize;
-            (
-                least,
-                format!("{len} fields where the header has {expected_len}"),
-            )
-        }
-        csv::ErrorKind::Utf8 { err, .. } => (err.field(), "not UTF-8".to_owned()),
-        _ => (0, error.to_string()),
-    };
-    ImportError::new(line, column, what, "correct the line, or cut it out")
-}
-
-/// One record into a row. A missing reading (empty, NaN) is NaN; text is an error.
-fn parse_row(
-    record: &csv::StringRecord,
-    columns: &Columns,
-    line: u64,
-    row: &mut Row,
-) -> Result<(), ImportError> {
-    let text = |place: Option<usize>| place.and_then(|i| record.get(i)).unwrap_or("");
-    let time = record.get(columns.time).unwrap_or("");
-    row.t_s = time_of(time, columns.time_factor).ok_or_else(|| {
-        let next = "write seconds, epoch seconds or ISO 8601";
-        ImportError::new(line, columns.time, format!("{time:?} is no time"), next)
-    })?;
-    let (process, arm) = (text(columns.id), text(columns.arm));
-    let between = if process.is_empty() || arm.is_empty() {
-        ""
-    } else {
-        "/"
-    };
-    for (into, parts) in [
-        (&mut row.process, &[process][..]),
-        (&mut row.arm, &[arm]),
-        (&mut row.id, &[arm, between, process]),
-    ] {
-        into.clear();
-        parts.iter().for_each(|part| into.push_str(part));
-    }
-    if row.id.is_empty() {
-        row.id.push_str("series");
-    }
-    row.hwm_bytes = match columns.hwm {
-        Some((place, factor)) => Some(number(record, place, line)? * factor),
-        None => None,
-    };
-    row.rss_bytes = number(record, columns.value, line)? * columns.value_factor;
-    Ok(())
-}
-
-/// In a column of milliseconds a number is just that, however large.
-fn time_of(text: &str, factor: f64) -> Option<f64> {
-    match text.parse::<f64>() {
-        Ok(number) if factor != 1.0 => number.is_finite().then_some(number * factor),
-        _ => parse_instant(text),
+/// The beginning up to its last line end, where there is more behind it.
+fn whole_lines(head: &[u8], is_cut: bool) -> &[u8] {
+    match head.iter().rposition(|b| *b == b'\n').filter(|_| is_cut) {
+        Some(last) => &head[..=last],
+        None => head,
     }
 }
 
-fn number(record: &csv::StringRecord, place: usize, line: u64) -> Result<f64, ImportError> {
-    let text = record.get(place).unwrap_or("");
-    if text.is_empty() {
-        return Ok(f64::NAN);
+/// The columns, or why the header is none.
+fn columns(
+    header: &[String],
+    ahead: &[u8],
+    form: Form,
+    wanted: &Wanted,
+) -> Result<Columns, ImportError> {
+    let is_number = |name: &String| name.parse::<f64>().is_ok();
+    if !header.is_empty() && header.iter().all(is_number) {
+        let next = "give a header such as id,t_s,rss_kib";
+        return Err(ImportError::new(1, 0, "the first line is numbers", next));
     }
-    text.parse().map_err(|_| {
-        let next = "write a number, or leave a missing reading empty";
-        ImportError::new(line, place, format!("{text:?} is no number"), next)
-    })
+    if header.iter().all(String::is_empty) {
+        return Err(ImportError::new(
+            1,
+            0,
+            "the file is empty",
+            "give a CSV file with a header",
+        ));
+    }
+    let text = String::from_utf8_lossy(ahead);
+    let below = text
+        .lines()
+        .skip(1)
+        .find(|line| !line.trim().is_empty() && !line.starts_with('#'));
+    if let Some(columns) = columns_of(header, below, form, wanted) {
+        return Ok(columns);
+    }
+    if wanted.wide {
+        return parse_wide(header, wanted);
+    }
+    match parse_wide(header, wanted) {
+        Err(error) if error.column > 1 => Err(error),
+        _ => parse_header(header, wanted, form == Form::Blanks),
+    }
+}
+
+/// A line of dashes under a header, or the count of rows under a table, as databases write them.
+fn is_rule(record: &StringRecord) -> bool {
+    let dashes = |field: &str| field.bytes().all(|b| b"-+:= ".contains(&b));
+    let first = record.get(0).unwrap_or("");
+    let is_count = record.len() == 1 && first.starts_with('(') && first.ends_with("rows)");
+    is_count || (record.iter().all(dashes) && record.iter().any(|field| field.contains('-')))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<Vec<Row>, ImportError> {
-        let mut rows = Rows::open(text.as_bytes(), &Wanted::default())?;
-        let mut all = Vec::new();
-        while let Some(row) = rows.next_row()? {
-            all.push(row);
-        }
-        Ok(all)
-    }
-
-    #[test]
-    fn rows_with_and_without_arms() {
-        let rows = read("id,t_s,rss_kib\na,0,10\nb,1.5,\n").unwrap();
-        assert_eq!(
-            (rows[0].id.as_str(), rows[0].t_s, rows[0].rss_bytes),
-            ("a", 0.0, 10_240.0)
-        );
-        assert!(rows[1].rss_bytes.is_nan());
-        let rows = read("arm,process,t_s,rss_kib\njemalloc,0,0,10\n").unwrap();
-        assert_eq!(
-            (rows[0].id.as_str(), rows[0].arm.as_str()),
-            ("jemalloc/0", "jemalloc")
-        );
-    }
-
-    /// Lines of tor-2025-12-26/memory_measurements.csv, github.com/1aeo/TorUtils, Apache-2.0.
-    #[test]
-    fn a_torutils_file_without_its_sums() {
-        let text = "timestamp,server,type,fingerprint,nickname,group,rss_kb,vmsize_kb,hwm_kb,frag_ratio,\
-                    count,total_kb,avg_kb,min_kb,max_kb\n\
-                    2025-12-26T08:39:37,co,aggregate,,,,,,,,142,156491136,1102050,217492,3146096\n\
-                    2025-12-26T08:39:37,co,relay,,22gz,A,233408,1816080,233408,7.78,,,,,\n";
-        let rows = read(text).unwrap();
-        assert_eq!(rows.len(), 1);
-        assert_eq!(
-            (rows[0].arm.as_str(), rows[0].process.as_str()),
-            ("A", "22gz")
-        );
-        assert_eq!(rows[0].rss_bytes, 233_408.0 * 1024.0);
-        assert_eq!(rows[0].hwm_bytes, Some(233_408.0 * 1024.0));
-    }
-
-    #[test]
-    fn errors_say_line_and_column() {
-        let place = |text: &str| read(text).map_err(|e| (e.line, e.column)).unwrap_err();
-        assert_eq!(place("id,t_s,rss_kib\na,0,1\na,1,lots\n"), (3, 3));
-        assert_eq!(place("id,t_s,rss_kib\na,soon,1\n"), (2, 2));
-        assert_eq!(place("id,t_s,rss_kib\na,0\n"), (2, 3));
-        assert_eq!(place(""), (1, 1));
-        assert_eq!(place("1,2,3\n4,5,6\n"), (1, 1));
-        assert_eq!(place("id,when,rss_kib\n"), (1, 1));
-        assert_eq!(read("id,t_s,rss_kib\n").unwrap(), []);
-    }
-
-    #[test]
-    fn other_delimiters_joined_files_and_no_text() {
-        for text in ["id;t_s;rss_kib\na;0;10\n", "id\tt_s\trss_kib\na\t0\t10\n"] {
-            assert_eq!(read(text).unwrap()[0].rss_bytes, 10_240.0, "{text:?}");
-        }
-        let joined = read("id,t_s,rss_kib\na,0,1\nid,t_s,rss_kib\na,60,1\n").unwrap();
-        assert_eq!(joined.len(), 2);
-        assert_eq!(read("id,t\0s\n").unwrap_err().what, "this is no text");
-    }
-
-    #[test]
-    fn epoch_milliseconds_are_not_taken_for_seconds() {
-        let of = |header: &str| {
-            read(&format!("id,{header},rss_kib\na,1795000000500,1\n")).unwrap()[0].t_s
-        };
-        assert_eq!(of("timestamp"), 1_795_000_000.5);
-        assert_eq!(of("t_ms"), 1_795_000_000.5);
-        assert_eq!(read("id,t_ms,rss_kib\na,1500,1\n").unwrap()[0].t_s, 1.5);
-    }
-
-    #[test]
-    fn a_record_without_an_end_does_not_fill_the_memory() {
-        let zeros = io::repeat(b'0');
-        let error = Rows::open(zeros, &Wanted::default())
-            .map(|_| ())
-            .unwrap_err();
-        assert_eq!(
-            (error.line, error.what.as_str()),
-            (1, "a record longer than 16 MiB")
-        );
-        let quote = "id,t_s,rss_kib\na,0,1\n\"b,0,1\n"
-            .as_bytes()
-            .chain(io::repeat(b'\n'));
-        let mut rows = Rows::open(quote, &Wanted::default()).unwrap();
-        assert!(rows.next_row().unwrap().is_some());
-        let error = rows.next_row().unwrap_err();
-        assert_eq!(error.line, 3, "{error}");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn no_input_panics(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..300)) {
-            if let Ok(mut rows) = Rows::open(&bytes[..], &Wanted::default()) {
-                while let Ok(Some(_)) = rows.next_row() {}
-            }
-            let text = [b"id,t_s,rss_kib\n".as_slice(), &bytes].concat();
-            if let Ok(mut rows) = Rows::open(&text[..], &Wanted::default()) {
-                while let Ok(Some(_)) = rows.next_row() {}
-            }
-        }
-    }
-}
+#[path = "rows_tests.rs"]
+mod tests;

@@ -4,9 +4,12 @@ use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
 use crate::analyse::incarnation::falls;
 use crate::analyse::order::median;
+use crate::analyse::series::Point;
 
 /// A high-water mark never falls while a process lives; this share allows for rounding.
 const HWM_FALL: f64 = 0.02;
+/// A mark that falls at more than this share of the looks is none.
+const MARK_FALLS: f64 = 0.25;
 /// Without high-water marks, more falls than this are a saw, not restarts.
 const FALLS_MAX: usize = 3;
 /// Without high-water marks a restart must lose this share of the level.
@@ -25,13 +28,8 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
             .filter(|s| *s > first_look_s)
             .collect();
     }
-    if p.hwm.len() > 1 {
-        return p
-            .hwm
-            .windows(2)
-            .filter(|w| w[1].value < (1.0 - HWM_FALL) * w[0].value)
-            .map(|w| w[1].t_s)
-            .collect();
+    if has_marks(p) {
+        return mark_falls(p);
     }
     let sudden = falls(&p.rss);
     if sudden.len() > FALLS_MAX {
@@ -41,6 +39,19 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
         .iter()
         .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
     deep.map(|f| p.rss[f.after].t_s).collect()
+}
+
+fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
+    let steps = p.hwm.windows(2);
+    let fall = |w: &&[Point]| w[1].value < (1.0 - HWM_FALL) * w[0].value;
+    steps.filter(fall).map(|w| w[1].t_s).collect()
+}
+
+/// Whether what is called a high-water mark is one: the highest since the last look falls at every other look.
+fn has_marks(p: &ProcessFacts) -> bool {
+    let steps = p.hwm.len().saturating_sub(1);
+    let falls = p.hwm.windows(2).filter(|w| w[1].value < w[0].value).count();
+    steps > 0 && falls as f64 <= (MARK_FALLS * steps as f64).max(FALLS_MAX as f64)
 }
 
 /// Restarts within the window, by arm.
@@ -67,7 +78,7 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
             .fold(f64::INFINITY, f64::min);
         let how = if born.iter().all(|(p, _)| !p.starts_s.is_empty()) {
             "by their start times"
-        } else if born.iter().all(|(p, _)| p.hwm.len() > 1) {
+        } else if born.iter().all(|(p, _)| has_marks(p)) {
             "by falls of their high-water marks"
         } else {
             "by falls of their resident sets"

@@ -9,6 +9,7 @@ mod readings;
 mod settled;
 mod shares;
 mod survive;
+mod units;
 
 use serde::{Deserialize, Serialize};
 
@@ -124,7 +125,7 @@ pub fn audit(input: &AuditInput) -> Vec<Finding> {
     found.extend(load::unequal(input));
     found.extend(readings::missing(input));
     found.extend(readings::hung(input));
-    found.extend(readings::units(input));
+    found.extend(units::units(input));
     found.extend(shares::explained(input));
     found.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.check.cmp(&b.check)));
     found
@@ -188,6 +189,14 @@ fn names(ids: &[String]) -> String {
         return ids.join(", ");
     }
     format!("{} and {} more", ids[..SHOWN].join(", "), ids.len() - SHOWN)
+}
+
+/// "1 process", "3 processes"
+fn counted(count: usize) -> String {
+    format!(
+        "{count} {}",
+        if count == 1 { "process" } else { "processes" }
+    )
 }
 
 /// "3.5 h", "2.1 days"

@@ -1,6 +1,6 @@
-//! The readings themselves: looks that are missing, processes that hang, units that are mixed up.
+//! The readings themselves: looks that are missing, processes that hang.
 
-use super::{AuditInput, Check, Finding, ProcessFacts, Severity, Stated, names, span};
+use super::{AuditInput, Check, Finding, ProcessFacts, Severity, counted, names, span};
 use crate::analyse::order::median;
 use crate::analyse::series::Point;
 
@@ -10,6 +10,10 @@ const HOLE: f64 = 3.0;
 const MISSING_SHARE: f64 = 0.1;
 /// A process whose CPU stands still, or whose RSS is one number, for this many looks hangs.
 const STILL_LOOKS: usize = 8;
+/// And this many times as long as it, and the others, stood still before.
+const STILL_TIMES: f64 = 4.0;
+/// So many of its gaps, of this length but for a quarter, make a cadence of its own.
+const REGULAR_SHARE: f64 = 0.8;
 
 /// Holes in the looks, and processes that were not seen at many of them.
 pub fn missing(input: &AuditInput) -> Vec<Finding> {
@@ -46,7 +50,12 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
         let mut f = finding(
             Check::MissingLooks,
             Severity::Weakens,
-            format!("{} processes miss many looks: {}", ids.len(), names(&ids)),
+            format!(
+                "{} {} many looks: {}",
+                counted(ids.len()),
+                if ids.len() == 1 { "misses" } else { "miss" },
+                names(&ids)
+            ),
             None,
             "their levels rest on fewer readings than those of the others",
             "they are judged on what was seen",
@@ -62,19 +71,54 @@ fn misses(input: &AuditInput, p: &ProcessFacts) -> bool {
         return true;
     };
     let watched = |t: &&f64| **t >= first.t_s && p.until_s.is_none_or(|until| **t <= until);
-    let due = input.looks_s.iter().filter(watched).count();
+    let looks: Vec<f64> = input.looks_s.iter().filter(watched).copied().collect();
+    let due = match (own_interval(p), looks.first().zip(looks.last())) {
+        (Some(own), Some((from, to))) if own > 1.5 * input.interval_s() => {
+            let holes = looks
+                .windows(2)
+                .map(|w| w[1] - w[0] - own)
+                .filter(|over| *over > 0.0)
+                .sum::<f64>();
+            ((to - from - holes) / own).floor() as usize
+        }
+        _ => looks.len(),
+    };
     due > STILL_LOOKS && ((due - p.rss.len().min(due)) as f64) > MISSING_SHARE * due as f64
 }
 
-/// Processes that stand still while others of the experiment move.
+/// The time between its readings, where it is read at a cadence of its own.
+fn own_interval(p: &ProcessFacts) -> Option<f64> {
+    let gaps: Vec<f64> = p.rss.windows(2).map(|w| w[1].t_s - w[0].t_s).collect();
+    let usual = median(&gaps);
+    let near = gaps
+        .iter()
+        .filter(|gap| (**gap - usual).abs() <= 0.25 * usual)
+        .count();
+    (near as f64 >= REGULAR_SHARE * gaps.len() as f64 && !gaps.is_empty()).then_some(usual)
+}
+
+/// Processes that stand still while others of the experiment, and of their arm, move.
 pub fn hung(input: &AuditInput) -> Vec<Finding> {
+    let usual = usual_run(input);
     let still: Vec<(&ProcessFacts, f64)> = input
         .processes
         .iter()
-        .filter_map(|p| still_since(&p.cpu_s).or_else(|| frozen(p)).map(|t| (p, t)))
+        .filter_map(|p| still_since(watched(p), usual).map(|t| (p, t)))
         .collect();
-    // When most stand still, the service is idle, or the counter is dead.
-    if still.is_empty() || 2 * still.len() > input.processes.len() {
+    // When most stand still, the service is idle, or the counter is dead; when most of an arm do, they are at rest.
+    let most = |of: usize, all: usize| 2 * of > all;
+    let at_rest = |arm: &str| {
+        let of = still.iter().filter(|(p, _)| p.arm() == arm).count();
+        most(
+            of,
+            input.processes.iter().filter(|p| p.arm() == arm).count(),
+        )
+    };
+    if most(still.len(), input.processes.len()) {
+        return Vec::new();
+    }
+    let still: Vec<_> = still.iter().filter(|(p, _)| !at_rest(p.arm())).collect();
+    if still.is_empty() {
         return Vec::new();
     }
     let ids: Vec<String> = still.iter().map(|(p, _)| p.id.clone()).collect();
@@ -89,7 +133,12 @@ pub fn hung(input: &AuditInput) -> Vec<Finding> {
     let mut f = finding(
         Check::Hung,
         Severity::Weakens,
-        format!("{} processes stand still: {}", ids.len(), names(&ids)),
+        format!(
+            "{} {} still: {}",
+            counted(ids.len()),
+            if ids.len() == 1 { "stands" } else { "stand" },
+            names(&ids)
+        ),
         Some(since),
         "a hung process is perfectly flat, and pulls its arm there",
         "its arm can be judged without it",
@@ -98,102 +147,47 @@ pub fn hung(input: &AuditInput) -> Vec<Finding> {
     vec![f]
 }
 
-/// Since when a counter has not advanced.
-fn still_since(counter: &[Point]) -> Option<f64> {
-    let last = counter.last()?;
-    let same = counter
-        .iter()
-        .rev()
-        .take_while(|p| p.value == last.value)
-        .count();
-    (same >= STILL_LOOKS && same < counter.len()).then(|| counter[counter.len() - same].t_s)
-}
-
-/// Without CPU: an RSS that moved, and then is one number to the byte.
-fn frozen(p: &ProcessFacts) -> Option<f64> {
-    p.cpu_s.is_empty().then(|| still_since(&p.rss)).flatten()
-}
-
-/// Numbers said in one unit and meant in another, and processes that are 1000 or 1024 times off.
-pub fn units(input: &AuditInput) -> Vec<Finding> {
-    let mut found: Vec<Finding> = input.stated.iter().filter_map(misnamed).collect();
-    for (arm, processes) in input.by_arm() {
-        let level = |p: &&ProcessFacts| median(&p.rss.iter().map(|r| r.value).collect::<Vec<_>>());
-        let levels: Vec<f64> = processes.iter().map(level).collect();
-        let centre = median(&levels);
-        let off: Vec<String> = processes
-            .iter()
-            .zip(&levels)
-            .filter(|(_, l)| scaled(**l / centre))
-            .map(|(p, _)| p.id.clone())
-            .collect();
-        if !off.is_empty() && 2 * off.len() < processes.len() {
-            let mut f = finding(
-                Check::Units,
-                Severity::Refuses,
-                format!("about 1000 times off the rest of {arm}: {}", names(&off)),
-                None,
-                "their unit differs from that of the others",
-                "the arm can be judged without them",
-            );
-            (f.arms, f.processes) = (vec![arm.to_owned()], off);
-            found.push(f);
-        }
+/// The CPU time; where it is unknown, an RSS that moved, and then is one number to the byte.
+fn watched(p: &ProcessFacts) -> &[Point] {
+    match p.cpu_s.is_empty() {
+        true => &p.rss,
+        false => &p.cpu_s,
     }
-    found
 }
 
-fn scaled(ratio: f64) -> bool {
-    let near = |times: f64| (ratio / times).ln().abs() < 0.4 || (ratio * times).ln().abs() < 0.4;
-    ratio > 0.0 && (near(1024.0) || near(1_048_576.0))
+/// Lengths of the stretches of one number, in order.
+fn runs(points: &[Point]) -> Vec<usize> {
+    points
+        .chunk_by(|a, b| a.value == b.value)
+        .map(<[Point]>::len)
+        .collect()
 }
 
-/// Powers of 1000 and 1024 by unit name.
-fn factors(unit: &str) -> Option<(f64, f64)> {
-    let power = match unit.to_ascii_lowercase().as_str() {
-        "kb" | "kib" => 1,
-        "mb" | "mib" => 2,
-        "gb" | "gib" => 3,
-        "tb" | "tib" => 4,
-        _ => return None,
-    };
-    Some((1000f64.powi(power), 1024f64.powi(power)))
+/// The longest stretch of one number that is usual among the processes, looks.
+fn usual_run(input: &AuditInput) -> f64 {
+    let longest = |p: &ProcessFacts| runs(watched(p)).into_iter().max().map(|n| n as f64);
+    median(
+        &input
+            .processes
+            .iter()
+            .filter_map(longest)
+            .collect::<Vec<_>>(),
+    )
 }
 
-fn misnamed(s: &Stated) -> Option<Finding> {
-    let (decimal, binary) = factors(&s.unit)?;
-    let says_binary = s.unit.to_ascii_lowercase().contains('i');
-    let (said, meant) = if says_binary {
-        (binary, decimal)
-    } else {
-        (decimal, binary)
-    };
-    let off = |factor: f64| (s.value * factor / s.observed_bytes).ln().abs();
-    // Between GB and GiB lie 7 %, between kB and KiB 2.4 %: a third of it must decide.
-    let tolerance = (binary / decimal).ln() / 3.0;
-    let wrong = off(meant) < tolerance && off(said) > 2.0 * tolerance;
-    wrong.then(|| {
-        let letter = &s.unit[..1];
-        let other = if says_binary {
-            format!("{letter}B")
-        } else {
-            format!("{letter}iB")
-        };
-        finding(
-            Check::Units,
-            Severity::Note,
-            format!(
-                "{}: {} {} is said, {} {other} is what was observed",
-                s.what, s.value, s.unit, s.value
-            ),
-            None,
-            "sizes differ from the published ones by the ratio of the units",
-            "ratios between arms are not touched",
-        )
-    })
+/// Since when it has not moved. Coarse readings stand still for long and move again: the last stretch must be far
+/// longer than any before it, and than is usual for the others.
+fn still_since(points: &[Point], usual: f64) -> Option<f64> {
+    let runs = runs(points);
+    let (last, before) = runs.split_last()?;
+    let longest = *before.iter().max()?;
+    let bar = (STILL_TIMES * longest as f64)
+        .max(STILL_TIMES * usual)
+        .max(STILL_LOOKS as f64);
+    (*last as f64 >= bar).then(|| points[points.len() - last].t_s)
 }
 
-fn finding(
+pub(super) fn finding(
     check: Check,
     severity: Severity,
     what: String,

@@ -1,0 +1,194 @@
+//! Units that are mixed up: GB said where GiB is meant, processes, arms or stretches 1000 times off.
+
+use super::readings::finding;
+use super::{AuditInput, Check, Finding, ProcessFacts, Severity, Stated, counted, names};
+use crate::analyse::order::median;
+use crate::analyse::series::Point;
+
+/// Numbers said in one unit and meant in another; processes, and arms, that are 1000 or 1024 times off the others;
+/// processes whose readings become so midway.
+pub fn units(input: &AuditInput) -> Vec<Finding> {
+    let mut found: Vec<Finding> = input.stated.iter().filter_map(misnamed).collect();
+    found.extend(midway(input));
+    found.extend(whole_arms(input));
+    for (arm, processes) in input.by_arm() {
+        let level = |p: &&ProcessFacts| median(&p.rss.iter().map(|r| r.value).collect::<Vec<_>>());
+        let levels: Vec<f64> = processes.iter().map(level).collect();
+        let centre = median(&levels);
+        let off: Vec<String> = processes
+            .iter()
+            .zip(&levels)
+            .filter(|(_, l)| scaled(**l / centre))
+            .map(|(p, _)| p.id.clone())
+            .collect();
+        if !off.is_empty() && 2 * off.len() < processes.len() {
+            let mut f = finding(
+                Check::Units,
+                Severity::Refuses,
+                format!("about 1000 times off the rest of {arm}: {}", names(&off)),
+                None,
+                "their unit differs from that of the others",
+                "the arm can be judged without them",
+            );
+            (f.arms, f.processes) = (vec![arm.to_owned()], off);
+            found.push(f);
+        }
+    }
+    found
+}
+
+/// Processes whose readings are about 1000 times what they were, from one look to the next and for good: whoever
+/// wrote them changed the unit.
+fn midway(input: &AuditInput) -> Vec<Finding> {
+    let changed: Vec<(&ProcessFacts, f64)> = input
+        .processes
+        .iter()
+        .filter_map(|p| jump(&p.rss).map(|t_s| (p, t_s)))
+        .collect();
+    if changed.is_empty() {
+        return Vec::new();
+    }
+    let ids: Vec<String> = changed.iter().map(|(p, _)| p.id.clone()).collect();
+    let mut arms: Vec<String> = changed.iter().map(|(p, _)| p.arm().to_owned()).collect();
+    arms.retain(|arm| !arm.is_empty());
+    arms.sort();
+    arms.dedup();
+    let mut f = finding(
+        Check::Units,
+        Severity::Refuses,
+        format!(
+            "{} about 1000 times another number from one look to the next: {}",
+            is_or_are(&ids),
+            names(&ids)
+        ),
+        changed.iter().map(|(_, t_s)| *t_s).reduce(f64::min),
+        "the unit of the readings changed midway",
+        "the arm can be judged without them",
+    );
+    (f.arms, f.processes) = (arms, ids);
+    vec![f]
+}
+
+fn is_or_are(ids: &[String]) -> String {
+    let verb = if ids.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", counted(ids.len()))
+}
+
+/// Readings on either side of a change of unit that are compared.
+const SIDE: usize = 3;
+/// They agree but for this factor, as a logarithm.
+const JUMP_SLACK: f64 = 0.25;
+
+fn jump(points: &[Point]) -> Option<f64> {
+    let level = |part: &[Point]| median(&part.iter().map(|p| p.value).collect::<Vec<_>>());
+    (SIDE..points.len().saturating_sub(SIDE - 1)).find_map(|at| {
+        let near = points[at].value / points[at - 1].value;
+        if near.ln().abs() < JUMP_AT_LEAST.ln() {
+            return None;
+        }
+        let ratio = level(&points[at..at + SIDE]) / level(&points[at - SIDE..at]);
+        let is_unit = [1000.0, 1024.0, 1e6, 1_048_576.0]
+            .iter()
+            .any(|times: &f64| (ratio.ln().abs() - times.ln()).abs() < JUMP_SLACK);
+        is_unit.then(|| points[at].t_s)
+    })
+}
+
+/// No reading is this many times the one before it by growth.
+const JUMP_AT_LEAST: f64 = 500.0;
+
+/// Arms whose level is about 1000 times off the others. Of two nobody can say which it is.
+fn whole_arms(input: &AuditInput) -> Vec<Finding> {
+    let level = |p: &&ProcessFacts| median(&p.rss.iter().map(|r| r.value).collect::<Vec<_>>());
+    let arms = input.by_arm();
+    let levels: Vec<(&str, f64)> = arms
+        .iter()
+        .map(|(arm, ps)| (*arm, median(&ps.iter().map(level).collect::<Vec<_>>())))
+        .collect();
+    let off = |of: &(&str, f64)| {
+        let others = levels.iter().filter(|other| other.0 != of.0);
+        let far = others
+            .clone()
+            .filter(|other| scaled(of.1 / other.1))
+            .count();
+        far > 0 && 2 * far >= others.count()
+    };
+    let odd: Vec<String> = levels
+        .iter()
+        .filter(|arm| off(arm))
+        .map(|(arm, _)| (*arm).to_owned())
+        .collect();
+    if odd.is_empty() {
+        return Vec::new();
+    }
+    let (what, still) = match (odd.len(), levels.len()) {
+        (2, 2) => (
+            format!("{} and {} are about 1000 times apart", odd[0], odd[1]),
+            "each arm's own growth, as a share",
+        ),
+        _ => (
+            format!("{} is about 1000 times off the other arms", odd.join(", ")),
+            "the other arms, and its growth as a share",
+        ),
+    };
+    let mut f = finding(
+        Check::Units,
+        Severity::Refuses,
+        what,
+        None,
+        "the unit differs between the arms: their ratio means nothing",
+        still,
+    );
+    f.arms = odd;
+    vec![f]
+}
+
+fn scaled(ratio: f64) -> bool {
+    let near = |times: f64| (ratio / times).ln().abs() < 0.4 || (ratio * times).ln().abs() < 0.4;
+    ratio > 0.0 && (near(1024.0) || near(1_048_576.0))
+}
+
+/// Powers of 1000 and 1024 by unit name.
+fn factors(unit: &str) -> Option<(f64, f64)> {
+    let power = match unit.to_ascii_lowercase().as_str() {
+        "kb" | "kib" => 1,
+        "mb" | "mib" => 2,
+        "gb" | "gib" => 3,
+        "tb" | "tib" => 4,
+        _ => return None,
+    };
+    Some((1000f64.powi(power), 1024f64.powi(power)))
+}
+
+fn misnamed(s: &Stated) -> Option<Finding> {
+    let (decimal, binary) = factors(&s.unit)?;
+    let says_binary = s.unit.to_ascii_lowercase().contains('i');
+    let (said, meant) = if says_binary {
+        (binary, decimal)
+    } else {
+        (decimal, binary)
+    };
+    let off = |factor: f64| (s.value * factor / s.observed_bytes).ln().abs();
+    // Between GB and GiB lie 7 %, between kB and KiB 2.4 %: a third of it must decide.
+    let tolerance = (binary / decimal).ln() / 3.0;
+    let wrong = off(meant) < tolerance && off(said) > 2.0 * tolerance;
+    wrong.then(|| {
+        let letter = &s.unit[..1];
+        let other = if says_binary {
+            format!("{letter}B")
+        } else {
+            format!("{letter}iB")
+        };
+        finding(
+            Check::Units,
+            Severity::Note,
+            format!(
+                "{}: {} {} is said, {} {other} is what was observed",
+                s.what, s.value, s.unit, s.value
+            ),
+            None,
+            "sizes differ from the published ones by the ratio of the units",
+            "ratios between arms are not touched",
+        )
+    })
+}
