@@ -26,7 +26,7 @@ static int descend(int n) { char step[6000]; memset(step, n, sizeof step); hum(1
 static void *guest(void *n) { descend(20); pause(); return n; }
 static void cellar(void) { for (;;) { pthread_t t; if (pthread_create(&t, NULL, guest, NULL)) pause(); hum(50); nap(90); } }
 
-// archive: a file is mapped privately and written to, page by page.
+// archive: a file is written through its mapping, page by page.
 static int paper(size_t bytes) { char name[] = "/var/tmp/highwater-exam-XXXXXX"; int f = mkstemp(name); unlink(name); if (f < 0 || posix_fallocate(f, 0, bytes)) exit(1); return f; }
 static void archive(void) {
     char *page = mmap(NULL, 300 * MIB, PROT_READ | PROT_WRITE, MAP_SHARED, paper(300 * MIB), 0);
