@@ -10,6 +10,7 @@ What cannot be built here (no compiler, no allocator in the cache) is left out w
 """
 import argparse
 import concurrent.futures
+import contextlib
 import datetime
 import json
 import os
@@ -134,6 +135,7 @@ def main():
     parser.add_argument("--duration", default="60s")
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--out")
+    parser.add_argument("--built", help="a folder that keeps what was built, for the next time")
     parser.add_argument("--json")
     parser.add_argument("--highwater", default=str(HERE.parent.parent / "target/release/highwater"))
     options = parser.parse_args()
@@ -142,11 +144,13 @@ def main():
     wanted = [name for name in options.only.split(",") if name]
     rows = {name: row for name, row in table["program"].items() if not wanted or name in wanted}
     begin, load = datetime.datetime.now(), os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.nullcontext(options.built) if options.built else tempfile.TemporaryDirectory() as folder:
+        os.makedirs(folder, exist_ok=True)
         known = places(folder, where.parent / table.get("sources", "."))
         # Only what the chosen programs need; an extension is found by its own name.
         text = " ".join(row["run"] for row in rows.values())
         commands = {name: command for name, command in table["build"].items() if not wanted or used(command, text)}
+        commands = {} if options.built and os.listdir(folder) else commands
         build(commands, known)
         with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
             runs = {name: pool.submit(one, name, row, known, options) for name, row in rows.items()}

@@ -11,7 +11,8 @@ use super::launch::Launched;
 use crate::analyse::heap::account::Part;
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
-use crate::analyse::heap::rank::{Site, rank};
+use crate::analyse::heap::blame::shared_addresses;
+use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
@@ -96,7 +97,11 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         .unwrap_or_default();
     let growth = history.part_growths();
     let growths = history.heap_sites(window, &tracked.look);
-    let mut sites = rank(&growths, &tracked.frames, history.live_growth(window));
+    let named = Named {
+        frames: Some(&tracked.frames),
+        shared: shared(tracked, &growths),
+    };
+    let mut sites = rank(&growths, &named, history.live_growth(window));
     for site in &mut sites {
         site.lost = lost(site, &tracked.lost, &growths);
     }
@@ -115,7 +120,11 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     let anonymous = growth
         .get(&Part::AnonymousMappings)
         .map_or(0.0, |growth| growth.bytes);
-    let mapping_sites = rank(&mapping_growths, &tracked.frames, anonymous);
+    let of_mappings = Named {
+        shared: BTreeMap::new(),
+        ..named
+    };
+    let mapping_sites = rank(&mapping_growths, &of_mappings, anonymous);
     let top = mapping_sites
         .first()
         .filter(|site| site.growth.grown_bytes > 0.0 || is_full);
@@ -303,6 +312,11 @@ fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
     let (before, after) = (&moments[window.from], &moments[window.to]);
     let parts = Part::SUM.iter().chain(&Part::OF_WHICH);
     let grown = after.account.live - before.account.live;
+    let growths = tracked.history.heap_sites_between(window);
+    let named = Named {
+        frames: Some(&tracked.frames),
+        shared: shared(tracked, &growths),
+    };
     Some(Diff {
         from_s: before.at_s,
         to_s: after.at_s,
@@ -315,11 +329,15 @@ fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
                 )
             })
             .collect(),
-        sites: rank(
-            &tracked.history.heap_sites_between(window),
-            &tracked.frames,
-            grown,
-        ),
+        sites: rank(&growths, &named, grown),
+    })
+}
+
+/// See [`shared_addresses`].
+fn shared(tracked: &Tracked, growths: &[SiteGrowth]) -> BTreeMap<u64, usize> {
+    let probe = tracked.look.probe.as_ref();
+    probe.map_or_else(BTreeMap::new, |probe| {
+        shared_addresses(growths, &probe.stacks)
     })
 }
 

@@ -8,7 +8,8 @@
 use super::grown::{rate, verdict};
 use super::{Case, Cause, CauseVerdict};
 use crate::analyse::heap::growth::Growth;
-use crate::analyse::heap::rank::Site;
+use crate::analyse::heap::blame::is_start;
+use crate::analyse::heap::rank::{Site, frame_name};
 use crate::analyse::heap::wrappers::is_wrapper;
 use crate::units::written::{bytes, bytes_per_hour, percent};
 
@@ -169,24 +170,20 @@ fn placed(site: &Site) -> String {
         .and_then(|frame| frame.function.as_deref());
     let mut names: Vec<&str> = Vec::new();
     for name in outer.filter_map(|frame| frame.function.as_deref()) {
-        let is_new = Some(name) != own && names.last() != Some(&name) && !is_start(name);
+        let is_new = Some(name) != own && names.last() != Some(&name) && name != "main" && !is_start(name);
         if is_new && names.len() < CALLERS {
             names.push(name);
         }
     }
-    if names.is_empty() {
-        named(site)
-    } else {
-        format!("{}, called by {}", named(site), names.join(" < "))
+    let through: Vec<String> = site.through.iter().map(frame_name).collect();
+    let mut place = named(site);
+    if !through.is_empty() {
+        place.push_str(&format!(" by way of {}", through.join(", ")));
     }
-}
-
-/// What every program and thread begins with says nothing.
-fn is_start(name: &str) -> bool {
-    matches!(
-        name,
-        "_start" | "main" | "start_thread" | "clone" | "clone3"
-    ) || name.starts_with("__libc_start")
+    if !names.is_empty() {
+        place.push_str(&format!(", called by {}", names.join(" < ")));
+    }
+    place
 }
 
 /// `leak (relay.zig:42)`, or `/srv/app+0x1f, which has no symbols`.

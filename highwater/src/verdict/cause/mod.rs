@@ -167,11 +167,14 @@ impl Case {
         self.growth.get(&part).copied().unwrap_or_default()
     }
 
-    /// Whether free heap grows, and the heap with it: what the live heap leaves between two of its own
-    /// peaks comes back.
+    /// Whether free heap grows, and the heap with it, past what was live at once: what the live heap leaves
+    /// between two of its own peaks (a runtime collects after a minute) comes back.
     fn retains(&self, growth: &Growth) -> bool {
-        let heap = self.heap.unwrap_or(*growth);
-        growth.bytes > self.retained_least() && heap.still && heap.bytes > HEAP_SHARE * growth.bytes
+        let part = HEAP_SHARE * growth.bytes;
+        let peak = self.part(Part::LiveHeap).peak;
+        let goes_along =
+            |heap: Growth| heap.still && heap.bytes > part && heap.level - peak > part;
+        growth.bytes > self.retained_least() && self.heap.is_none_or(goes_along)
     }
 
     /// Growth of free heap below this is none.

@@ -186,3 +186,23 @@ fn a_leak_too_slow_for_the_account_is_told_by_its_blocks() {
         "what was lost at the start is over"
     );
 }
+
+#[test]
+fn what_the_live_heap_left_below_its_own_peak_is_no_retention() {
+    let said = |live_peak_mib: f64| {
+        let mut case = case(&[(Part::AllocatorHeld, 9.0)]);
+        let level = 29.0 * MIB;
+        case.heap = Some(Growth {
+            level,
+            ..grown(9.0)
+        });
+        let live = Growth {
+            peak: live_peak_mib * MIB,
+            ..grown(0.0)
+        };
+        case.growth.insert(Part::LiveHeap, live);
+        judge(&case).cause
+    };
+    assert_eq!(said(20.0), Cause::Retention);
+    assert_eq!(said(28.0), Cause::Flat);
+}
