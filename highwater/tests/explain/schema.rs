@@ -108,7 +108,11 @@ fn parts(json: &Value, faults: &mut Faults) {
     faults.require(names == OF_WHICH, "parts of which", &json["parts"]);
     for part in &all {
         let slope = &part["slope_bytes_per_hour"];
-        faults.require(part["bytes"].is_i64() || part["bytes"].is_u64(), "bytes of a part", part);
+        faults.require(
+            part["bytes"].is_i64() || part["bytes"].is_u64(),
+            "bytes of a part",
+            part,
+        );
         faults.require(is_number_or_null(slope), "slope of a part", part);
     }
 }
@@ -128,16 +132,32 @@ fn site(site: &Value, faults: &mut Faults) {
     for frame in &frames {
         faults.require(is_words(&frame["function"]), "function of a frame", frame);
         let file = frame["file"].is_string() || frame["file"].is_null();
-        faults.require(file && is_number_or_null(&frame["line"]), "file and line", frame);
+        faults.require(
+            file && is_number_or_null(&frame["line"]),
+            "file and line",
+            frame,
+        );
     }
 }
 
 fn allocator(allocator: &Value, faults: &mut Faults) {
-    faults.require(is_words(&allocator["name"]), "name of an allocator", allocator);
+    faults.require(
+        is_words(&allocator["name"]),
+        "name of an allocator",
+        allocator,
+    );
     let version = &allocator["version"];
-    faults.require(version.is_string() || version.is_null(), "version", allocator);
+    faults.require(
+        version.is_string() || version.is_null(),
+        "version",
+        allocator,
+    );
     let how = allocator["how"].as_str().unwrap_or_default();
-    faults.require(["preloaded", "linked", "libc"].contains(&how), "how", allocator);
+    faults.require(
+        ["preloaded", "linked", "libc"].contains(&how),
+        "how",
+        allocator,
+    );
     faults.require(allocator["seen"].is_boolean(), "seen", allocator);
 }
 

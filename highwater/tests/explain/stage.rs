@@ -107,8 +107,7 @@ pub fn parsed(output: &Output) -> Value {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    let json =
-        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}\n{out}\n{err}"));
+    let json = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}\n{out}\n{err}"));
     let faults = crate::schema::faults(&json);
     assert!(faults.is_empty(), "{faults:#?}\n{json:#}");
     json

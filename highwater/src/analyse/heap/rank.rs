@@ -117,7 +117,10 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
             frames: frames.get(at..).unwrap_or_default().to_vec(),
             through: frames.get(own..at).unwrap_or_default().to_vec(),
         };
-        by_name.entry(named.name(stack, at)).or_default().push(placed);
+        by_name
+            .entry(named.name(stack, at))
+            .or_default()
+            .push(placed);
     }
     let mut sites: Vec<Site> = by_name.into_values().map(join).collect();
     let turning = sites.iter().filter(|site| site.growth.turns_over()).count();
@@ -191,6 +194,7 @@ fn join(mut placed: Vec<Placed>) -> Site {
             sum.allocated_bytes += growth.allocated_bytes;
             sum.freed_bytes += growth.freed_bytes;
             sum.freed_samples += growth.freed_samples;
+            sum.turnover_s = sum.turnover_s.max(growth.turnover_s);
         }
         sum.lifetime_s_max = sum.lifetime_s_max.max(growth.lifetime_s_max);
         sum.now = added(sum.now, growth.now);
@@ -279,7 +283,8 @@ mod tests {
             function: Some(name.into()),
             ..Frame::default()
         };
-        let stack = |caller: &str| vec![frame("malloc"), frame("fern"), frame("reed"), frame(caller)];
+        let stack =
+            |caller: &str| vec![frame("malloc"), frame("fern"), frame("reed"), frame(caller)];
         let frames = BTreeMap::from([(1, stack("lantern")), (2, stack("candle"))]);
         let named = |shared: &[(u64, usize)]| Named {
             frames: Some(&frames),
@@ -288,10 +293,16 @@ mod tests {
         let growths = [grown(1, 60.0), grown(2, 0.0)];
         let blamed = &rank(&growths, &named(&[(1, 3)]), 60.0)[0];
         let through: Vec<String> = blamed.through.iter().map(frame_name).collect();
-        assert_eq!((blamed.name().as_str(), through.join(" ")), ("lantern", "reed fern".into()));
+        assert_eq!(
+            (blamed.name().as_str(), through.join(" ")),
+            ("lantern", "reed fern".into())
+        );
         // Two callers whose blocks stay: the function itself.
         let growths = [grown(1, 60.0), grown(2, 60.0)];
-        assert_eq!(rank(&growths, &named(&[(1, 3), (2, 3)]), 120.0)[0].name(), "fern");
+        assert_eq!(
+            rank(&growths, &named(&[(1, 3), (2, 3)]), 120.0)[0].name(),
+            "fern"
+        );
     }
 
     #[test]

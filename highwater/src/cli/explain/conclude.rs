@@ -9,9 +9,9 @@ use super::ExplainArgs;
 use super::follow::{Follower, Tracked};
 use super::launch::Launched;
 use crate::analyse::heap::account::Part;
+use crate::analyse::heap::blame::shared_addresses;
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
-use crate::analyse::heap::blame::shared_addresses;
 use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
@@ -142,6 +142,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
             .last()
             .map_or(0.0, |last| last.at_s - moments[0].at_s),
         looks: moments.len(),
+        has_ended: tracked.ended,
         growth,
         rss: history.growth(|account| account.rss_bytes),
         heap: history.growth(|account| account.live + account.held + account.fragmentation),
@@ -400,10 +401,14 @@ fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> Vec<S
             "{unread} of heap were too much to walk and are estimated from samples."
         ));
     }
-    if let Some(status) = launched.and_then(|launched| launched.status) {
-        notes.push(format!(
+    match launched.and_then(|launched| launched.status) {
+        Some(status) => notes.push(format!(
             "The program ended by itself ({status}); this is its last moment."
-        ));
+        )),
+        None if tracked.ended => {
+            notes.push("The process has ended; this is its last moment.".into())
+        }
+        None => {}
     }
     if !tracked.symbols.without_symbols.is_empty() {
         let modules = tracked.symbols.without_symbols.join(", ");

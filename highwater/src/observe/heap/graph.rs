@@ -90,12 +90,7 @@ impl Scope {
     /// In front of a heap's first block may lie a program's own data; behind the last one of a walk that
     /// stopped, anything.
     /// `others`: blocks of other heaps, in none of the walk's.
-    pub fn new(
-        runs: Vec<(u64, u64)>,
-        walk: &Walk,
-        chunks: Vec<Chunk>,
-        others: Vec<Held>,
-    ) -> Scope {
+    pub fn new(runs: Vec<(u64, u64)>, walk: &Walk, chunks: Vec<Chunk>, others: Vec<Held>) -> Scope {
         let heap = |span: &super::glibc::Walked| {
             let from = chunks.partition_point(|chunk| chunk.start < span.start);
             let to = chunks.partition_point(|chunk| chunk.start < span.end);

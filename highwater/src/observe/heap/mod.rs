@@ -204,7 +204,11 @@ impl HeapReader {
         let listed = glibc::list(memory, &look.areas, &look.present);
         let (walk, chunks) = listed.unwrap_or_default();
         let samples = look.probe.as_ref().map_or(&[][..], |probe| &probe.blocks);
-        let is_listed = |at: u64| walk.spans.iter().any(|span| span.start <= at && at < span.end);
+        let is_listed = |at: u64| {
+            walk.spans
+                .iter()
+                .any(|span| span.start <= at && at < span.end)
+        };
         let others = slabs::blocks(samples, is_listed);
         let runs = self.writable_runs(look);
         (!chunks.is_empty() || !others.is_empty())

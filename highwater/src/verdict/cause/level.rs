@@ -85,7 +85,9 @@ fn flat(case: &Case) -> CauseVerdict {
     }
     let few = case.rss.is_none();
     let confidence = if few { 0.3 } else { 0.85 };
-    let next = if few {
+    let next = if few && case.has_ended {
+        "the process ended before growth could be judged: give it work that lasts longer"
+    } else if few {
         "observe longer: there were too few looks to judge growth"
     } else {
         "nothing to do; for growth slower than 1 % in this time observe longer (--duration)"

@@ -132,6 +132,8 @@ pub enum Sight {
 pub struct Case {
     pub observed_s: f64,
     pub looks: usize,
+    /// The process is gone, and this is its last moment.
+    pub has_ended: bool,
     /// The last account.
     pub account: Account,
     /// Growth of each part, of those that could be judged.
@@ -171,10 +173,12 @@ impl Case {
     /// between two of its own peaks (a runtime collects after a minute) comes back.
     fn retains(&self, growth: &Growth) -> bool {
         let part = HEAP_SHARE * growth.bytes;
-        let peak = self.part(Part::LiveHeap).peak;
+        let live = self.part(Part::LiveHeap);
         let goes_along =
-            |heap: Growth| heap.still && heap.bytes > part && heap.level - peak > part;
-        growth.bytes > self.retained_least() && self.heap.is_none_or(goes_along)
+            |heap: Growth| heap.still && heap.bytes > part && heap.level - live.peak > part;
+        // What fills leaves gaps as it fills.
+        let is_most = growth.bytes > live.bytes;
+        growth.bytes > self.retained_least() && is_most && self.heap.is_none_or(goes_along)
     }
 
     /// Growth of free heap below this is none.

@@ -62,6 +62,7 @@ fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
             freed_bytes: freed_share * 100.0,
             freed_samples: (freed_share * 100.0) as u64,
             ages: Ages {
+                median_s: 30.0,
                 max_s: 50.0,
                 ..Ages::default()
             },
@@ -89,6 +90,12 @@ fn lost_blocks_are_a_leak_and_kept_ones_fill() {
     assert_eq!(judge(&leak).cause, Cause::Filling);
     leak.sites = vec![site("half_freed", 0.9, None)];
     assert_eq!(judge(&leak).cause, Cause::Leak, "it has turned over");
+    leak.sites[0].growth.turnover_s = 40.0;
+    assert_eq!(
+        judge(&leak).cause,
+        Cause::Filling,
+        "no older than its turnover"
+    );
     leak.sites[0].growth.grown_blocks = 0.0;
     assert_eq!(judge(&leak).cause, Cause::Filling, "a vector that grows");
 }
