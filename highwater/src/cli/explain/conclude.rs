@@ -17,7 +17,7 @@ use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use crate::units::written::bytes;
-use crate::verdict::cause::{Case, CauseVerdict, Sight, judge, owner::owner};
+use crate::verdict::cause::{Case, CauseVerdict, Owner, Sight, judge, owner::owner};
 
 /// Stacks that are named at the end.
 const SYMBOLISED_MAX: usize = 4096;
@@ -110,33 +110,10 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         let is_lost = |site: &Site| site.lost.is_some_and(|(lost, asked)| 2 * lost > asked);
         sites.sort_by_key(|site| !(site.growth.stays() && is_lost(site)));
     }
-    let probe = tracked.look.probe.as_ref();
-    let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
-    let mapping_growths = history.mapping_sites(window);
-    let known: f64 = mapping_growths
-        .iter()
-        .map(|site| site.grown_bytes.max(0.0))
-        .sum();
     let anonymous = growth
         .get(&Part::AnonymousMappings)
         .map_or(0.0, |growth| growth.bytes);
-    let of_mappings = Named {
-        shared: BTreeMap::new(),
-        ..named
-    };
-    let mapping_sites = rank(&mapping_growths, &of_mappings, anonymous);
-    let top = mapping_sites
-        .first()
-        .filter(|site| site.growth.grown_bytes > 0.0 || is_full);
-    let raw = top.and_then(|site| tracked.frames.get(&site.growth.stack));
-    let known_share = if is_full {
-        1.0
-    } else if anonymous > 0.0 {
-        known / anonymous
-    } else {
-        0.0
-    };
-    let raw = raw.map_or(&[][..], Vec::as_slice);
+    let (mapping_sites, owner) = mappings(tracked, window, anonymous);
     Case {
         observed_s: moments
             .last()
@@ -149,7 +126,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         free: history.growth(|account| account.held + account.fragmentation),
         files_written: history.growth(|account| account.files_written),
         huge_untouched: history.growth(|account| account.huge_untouched),
-        owner: owner(top, raw, known_share, &unseen(tracked)),
+        owner,
         sites,
         grown_files: history.grown_files(window),
         threads_first: moments[window.from].threads,
@@ -161,6 +138,31 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         mapping_sites,
         account,
     }
+}
+
+/// The sites of the program's own mappings, and who owns those that grow. `anonymous`: growth of all of them.
+fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Owner) {
+    let probe = tracked.look.probe.as_ref();
+    let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
+    let growths = tracked.history.mapping_sites(window);
+    let known: f64 = growths.iter().map(|site| site.grown_bytes.max(0.0)).sum();
+    let named = Named {
+        frames: Some(&tracked.frames),
+        ..Named::default()
+    };
+    let sites = rank(&growths, &named, anonymous);
+    let top = sites
+        .first()
+        .filter(|site| site.growth.grown_bytes > 0.0 || is_full);
+    let raw = top.and_then(|site| tracked.frames.get(&site.growth.stack));
+    let known_share = match is_full {
+        true => 1.0,
+        false if anonymous > 0.0 => known / anonymous,
+        false => 0.0,
+    };
+    let raw = raw.map_or(&[][..], Vec::as_slice);
+    let owner = owner(top, raw, known_share, &unseen(tracked));
+    (sites, owner)
 }
 
 /// Of the older blocks of a site, those out of reach. Where only the owners are lost by what can be told

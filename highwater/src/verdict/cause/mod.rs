@@ -230,6 +230,7 @@ impl Case {
                 || (torn.still && torn.bytes > -held.bytes),
             level: held.level + torn.level,
             peak: held.peak.max(torn.peak),
+            peak_late: held.peak_late.max(torn.peak_late),
             noise: held.noise.min(torn.noise),
         }
     }

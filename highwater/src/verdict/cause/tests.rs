@@ -15,6 +15,7 @@ fn grown(mib: f64) -> Growth {
         still: mib > 0.0,
         level: 20.0 * MIB,
         peak: 20.0 * MIB,
+        peak_late: 20.0 * MIB,
         noise: 1000.0,
     }
 }
@@ -156,6 +157,12 @@ fn memory_that_stays_after_a_peak_is_retention() {
     let mut case = case(&[(Part::LiveHeap, 0.0)]);
     case.account.live = 2.0 * MIB;
     case.account.held = 40.0 * MIB;
+    assert_eq!(judge(&case).cause, Cause::Flat, "the peak comes again");
+    let live = Growth {
+        peak_late: 3.0 * MIB,
+        ..grown(0.0)
+    };
+    case.growth.insert(Part::LiveHeap, live);
     assert_eq!(judge(&case).cause, Cause::Retention, "the peak was 20 MiB");
     case.account.live = 15.0 * MIB;
     assert_eq!(
