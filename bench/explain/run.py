@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Runs `highwater explain` on every program of programs.toml and holds what it says against the truth.
 
-    bench/explain/run.py [--only NAME,...] [--duration 60s] [--at-once 3] [--out FILE] [--json FOLDER] [--highwater FILE]
+    bench/explain/run.py [--table FILE] [--only NAME,...] [--duration 60s] [--at-once 3] [--out FILE] [--json FOLDER]
+                         [--highwater FILE]
 
 A table in Markdown goes to stdout or FILE; exit code 1 when an answer is wrong. Build first:
     cargo build --release -p highwater -p highwater-probe
@@ -9,6 +10,7 @@ What cannot be built here (no compiler, no allocator in the cache) is left out w
 """
 import argparse
 import concurrent.futures
+import contextlib
 import datetime
 import json
 import os
@@ -21,8 +23,9 @@ import time
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
-SOURCES = HERE / "programs"
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "highwater"
+# Where highwater keeps its allocators.
+ALLOCATORS = pathlib.Path(os.environ.get("HIGHWATER_CACHE", CACHE)) / "allocators"
 CARGO = pathlib.Path(os.environ.get("CARGO_HOME", pathlib.Path.home() / ".cargo"))
 # What an explanation may take beyond its duration: a busy machine gets up to three times the time.
 PATIENCE_S = 300
@@ -32,10 +35,10 @@ def first(places):
     return str(next(iter(sorted(places)), ""))
 
 
-def places(folder):
+def places(folder, sources):
     return {
         "b": folder,
-        "s": SOURCES,
+        "s": sources,
         "zig": first(CACHE.glob("ziglang-*/venv/lib/python*/site-packages/ziglang/zig")) or "zig",
         "mimalloc": first(CARGO.glob("registry/src/*/libmimalloc-sys-0.1.39/c_src/mimalloc")),
     }
@@ -65,7 +68,7 @@ def explain(highwater, row, known, duration):
     words = [highwater, "explain", "--json", "--quiet", "--duration", duration]
     inside = dict(environment)
     if "over" in row:
-        library = first((CACHE / "allocators").glob(f"{row['over']}/lib*.so*"))
+        library = first(ALLOCATORS.glob(f"{row['over']}/lib*.so*"))
         if not library:
             return None
         inside["LD_PRELOAD"] = library
@@ -127,22 +130,27 @@ def line(name, row, said):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", default=str(HERE / "programs.toml"))
     parser.add_argument("--only", default="")
     parser.add_argument("--duration", default="60s")
     parser.add_argument("--at-once", type=int, default=3)
     parser.add_argument("--out")
+    parser.add_argument("--built", help="a folder that keeps what was built, for the next time")
     parser.add_argument("--json")
     parser.add_argument("--highwater", default=str(HERE.parent.parent / "target/release/highwater"))
     options = parser.parse_args()
-    table = tomllib.loads((HERE / "programs.toml").read_text())
+    where = pathlib.Path(options.table).resolve()
+    table = tomllib.loads(where.read_text())
     wanted = [name for name in options.only.split(",") if name]
     rows = {name: row for name, row in table["program"].items() if not wanted or name in wanted}
     begin, load = datetime.datetime.now(), os.getloadavg()[0]
-    with tempfile.TemporaryDirectory() as folder:
-        known = places(folder)
+    with contextlib.nullcontext(options.built) if options.built else tempfile.TemporaryDirectory() as folder:
+        os.makedirs(folder, exist_ok=True)
+        known = places(folder, where.parent / table.get("sources", "."))
         # Only what the chosen programs need; an extension is found by its own name.
         text = " ".join(row["run"] for row in rows.values())
         commands = {name: command for name, command in table["build"].items() if not wanted or used(command, text)}
+        commands = {} if options.built and os.listdir(folder) else commands
         build(commands, known)
         with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
             runs = {name: pool.submit(one, name, row, known, options) for name, row in rows.items()}

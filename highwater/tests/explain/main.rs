@@ -4,6 +4,7 @@
 mod bad_input;
 mod languages;
 mod losses;
+mod schema;
 mod shapes;
 #[path = "../skipped/mod.rs"]
 mod skipped;

@@ -84,7 +84,7 @@ pub fn explain(words: &[&str]) -> Output {
 /// Times the duration that a busy machine gets when there were too few looks to judge growth.
 const LONGER: [u64; 3] = [1, 3, 9];
 
-/// Its JSON for a command, with the text of stderr when something is wrong. On a machine with no time to look it
+/// Its JSON for a command, as the schema has it, with the text of stderr when something is wrong. On a machine with no time to look it
 /// is given longer: what is tested is the answer.
 pub fn explained(seconds: u64, command: &[&str]) -> Value {
     let mut json = Value::Null;
@@ -107,7 +107,10 @@ pub fn parsed(output: &Output) -> Value {
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr),
     );
-    serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}\n{out}\n{err}"))
+    let json = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}\n{out}\n{err}"));
+    let faults = crate::schema::faults(&json);
+    assert!(faults.is_empty(), "{faults:#?}\n{json:#}");
+    json
 }
 
 /// The parts must add up to RSS, with little unexplained.

@@ -34,6 +34,8 @@ pub struct Growth {
     pub level: f64,
     /// Highest value of the whole observation.
     pub peak: f64,
+    /// Highest value of the window's second half.
+    pub peak_late: f64,
     /// Scatter within a quarter, bytes.
     pub noise: f64,
 }
@@ -73,12 +75,15 @@ pub fn growth(points: &Points) -> Option<Growth> {
         slope_per_hour: theil_sen(&window) * 3600.0,
         still,
         level: levels[3],
-        peak: points
-            .iter()
-            .map(|(_, value)| *value)
-            .fold(f64::MIN, f64::max),
+        peak: highest(points),
+        peak_late: highest(&window[window.len() / 2..]),
         noise: noise(&window),
     })
+}
+
+fn highest(points: &Points) -> f64 {
+    let values = points.iter().map(|(_, value)| *value);
+    values.fold(f64::MIN, f64::max)
 }
 
 /// Median of the slopes between all pairs of points, at most about 120 points.

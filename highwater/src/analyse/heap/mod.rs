@@ -2,6 +2,7 @@
 
 pub mod account;
 pub mod areas;
+pub mod blame;
 pub mod growth;
 pub mod history;
 pub mod occupancy;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::blame::frame_behind;
 use super::sites::{Outstanding, SiteGrowth};
 use super::wrappers::leading;
 use crate::observe::heap::symbols::Frame;
@@ -11,6 +12,9 @@ use crate::observe::heap::symbols::Frame;
 pub struct Site {
     /// Innermost first, wrappers skipped; of the stack that grew most.
     pub frames: Vec<Frame>,
+    /// The program's own functions by way of which it allocates, outermost first: they are not to blame
+    /// ([`super::blame`]).
+    pub through: Vec<Frame>,
     /// Sums and extremes over its stacks.
     pub growth: SiteGrowth,
     /// Of all growth of the live heap, 0 to 1; 0 when it grows by no more than chance.
@@ -39,25 +43,84 @@ pub fn frame_name(frame: &Frame) -> String {
     }
 }
 
-/// `frames`: those of each stack by its key, wrappers included. `total_growth`: of the live heap, by
-/// the exact counter when there is one; what of it no site explains stays out of every share.
-/// Ordered by growth, then by size.
-pub fn rank(
-    growths: &[SiteGrowth],
-    frames: &BTreeMap<u64, Vec<Frame>>,
-    total_growth: f64,
-) -> Vec<Site> {
-    let mut by_name: BTreeMap<String, Vec<(SiteGrowth, Vec<Frame>)>> = BTreeMap::new();
-    for growth in growths {
-        let stack = frames.get(&growth.stack).map_or(&[][..], Vec::as_slice);
-        let shown = stack[leading(stack)..].to_vec();
-        let name = shown.first().map_or_else(String::new, |frame| {
+/// What is known of stacks by their key.
+#[derive(Debug, Clone, Default)]
+pub struct Named<'a> {
+    /// Frames, wrappers included.
+    pub frames: Option<&'a BTreeMap<u64, Vec<Frame>>>,
+    /// Innermost addresses that only pass on what others free again ([`super::blame::shared_addresses`]).
+    pub shared: BTreeMap<u64, usize>,
+}
+
+impl Named<'_> {
+    fn of(&self, stack: u64) -> &[Frame] {
+        let frames = self.frames.and_then(|frames| frames.get(&stack));
+        frames.map_or(&[], Vec::as_slice)
+    }
+
+    /// The frame to name: behind what only passes an allocation on.
+    fn own(&self, stack: u64) -> usize {
+        leading(self.of(stack))
+    }
+
+    /// The same behind functions that others use well too; `None` where there are none.
+    fn caller(&self, stack: u64) -> Option<usize> {
+        let index = frame_behind(self.of(stack), *self.shared.get(&stack)?)?;
+        (index > self.own(stack)).then_some(index)
+    }
+
+    fn name(&self, stack: u64, index: usize) -> String {
+        let frame = self.of(stack).get(index);
+        frame.map_or_else(String::new, |frame| {
             format!("{} {}", frame_name(frame), frame.module)
+        })
+    }
+}
+
+/// Of a function's growth, what one of its callers must have to be named in its stead.
+const CALLER_SHARE: f64 = 0.8;
+
+/// The callers that are to blame, by the function through which they allocate.
+fn blamed(growths: &[SiteGrowth], named: &Named) -> BTreeMap<String, String> {
+    let mut by_function: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    let stays = |growth: &&SiteGrowth| growth.grown_bytes > 0.0 && !growth.turns_over();
+    for growth in growths.iter().filter(stays) {
+        let own = named.name(growth.stack, named.own(growth.stack));
+        let caller = named.caller(growth.stack);
+        let name = caller.map_or_else(|| own.clone(), |at| named.name(growth.stack, at));
+        let callers = by_function.entry(own).or_default();
+        *callers.entry(name).or_default() += growth.grown_bytes;
+    }
+    let most = |(own, callers): (String, BTreeMap<String, f64>)| {
+        let all: f64 = callers.values().sum();
+        let (name, bytes) = callers.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        (name != own && bytes >= CALLER_SHARE * all).then_some((own, name))
+    };
+    by_function.into_iter().filter_map(most).collect()
+}
+
+/// `total_growth`: of the live heap, by the exact counter when there is one; what of it no site explains stays out
+/// of every share. Ordered by growth, then by size.
+pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Site> {
+    let blamed = blamed(growths, named);
+    let mut by_name: BTreeMap<String, Vec<Placed>> = BTreeMap::new();
+    for growth in growths {
+        let stack = growth.stack;
+        let own = named.own(stack);
+        let caller = named.caller(stack).filter(|&caller| {
+            blamed.get(&named.name(stack, own)) == Some(&named.name(stack, caller))
         });
+        let at = caller.unwrap_or(own);
+        let frames = named.of(stack);
+        let placed = Placed {
+            growth: growth.clone(),
+            frames: frames.get(at..).unwrap_or_default().to_vec(),
+            through: frames.get(own..at).unwrap_or_default().to_vec(),
+        };
         by_name
-            .entry(name)
+            .entry(named.name(stack, at))
             .or_default()
-            .push((growth.clone(), shown));
+            .push(placed);
     }
     let mut sites: Vec<Site> = by_name.into_values().map(join).collect();
     let turning = sites.iter().filter(|site| site.growth.turns_over()).count();
@@ -108,17 +171,21 @@ fn whole(sites: &[Site], grows: impl Fn(&Site) -> bool, counted: f64) -> f64 {
 /// Standard errors within which samples and counters say the same.
 const CHANCE_ERRORS: f64 = 3.0;
 
-fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
-    stacks.sort_by(|a, b| b.0.grown_bytes.total_cmp(&a.0.grown_bytes));
-    let keys = stacks.iter().map(|(growth, _)| growth.stack).collect();
-    let frames = stacks
-        .first()
-        .map(|(_, frames)| frames.clone())
-        .unwrap_or_default();
+/// One stack, and where it is named.
+struct Placed {
+    growth: SiteGrowth,
+    frames: Vec<Frame>,
+    /// Innermost first.
+    through: Vec<Frame>,
+}
+
+fn join(mut placed: Vec<Placed>) -> Site {
+    placed.sort_by(|a, b| b.growth.grown_bytes.total_cmp(&a.growth.grown_bytes));
+    let stacks: Vec<&SiteGrowth> = placed.iter().map(|placed| &placed.growth).collect();
     let mut sum = SiteGrowth::default();
     let mut variance = 0.0;
-    let any_grows = stacks.iter().any(|(growth, _)| growth.grows());
-    for (growth, _) in &stacks {
+    let any_grows = stacks.iter().any(|growth| growth.grows());
+    for growth in &stacks {
         sum.grown_bytes += growth.grown_bytes;
         sum.grown_blocks += growth.grown_blocks;
         variance += growth.grown_error * growth.grown_error;
@@ -127,6 +194,7 @@ fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
             sum.allocated_bytes += growth.allocated_bytes;
             sum.freed_bytes += growth.freed_bytes;
             sum.freed_samples += growth.freed_samples;
+            sum.turnover_s = sum.turnover_s.max(growth.turnover_s);
         }
         sum.lifetime_s_max = sum.lifetime_s_max.max(growth.lifetime_s_max);
         sum.now = added(sum.now, growth.now);
@@ -134,12 +202,17 @@ fn join(mut stacks: Vec<(SiteGrowth, Vec<Frame>)>) -> Site {
     // Ages do not add up: those of the stack that holds most stand for the site.
     let largest = stacks
         .iter()
-        .max_by(|a, b| a.0.now.bytes.total_cmp(&b.0.now.bytes));
-    sum.ages = largest.map(|(growth, _)| growth.ages).unwrap_or_default();
-    sum.stack = stacks.first().map_or(0, |(growth, _)| growth.stack);
+        .max_by(|a, b| a.now.bytes.total_cmp(&b.now.bytes));
+    sum.ages = largest.map(|growth| growth.ages).unwrap_or_default();
+    sum.stack = stacks.first().map_or(0, |growth| growth.stack);
     sum.grown_error = variance.sqrt();
+    let keys = stacks.iter().map(|growth| growth.stack).collect();
+    let first = placed.into_iter().next();
+    let (frames, mut through) = first.map_or_else(Default::default, |p| (p.frames, p.through));
+    through.reverse();
     Site {
         frames,
+        through,
         growth: sum,
         stacks: keys,
         ..Site::default()
@@ -189,7 +262,11 @@ mod tests {
             (3, vec![frame("malloc"), frame("other")]),
         ]);
         let growths = [grown(1, 30.0), grown(2, 60.0), grown(3, 10.0)];
-        let sites = rank(&growths, &frames, 50.0);
+        let named = Named {
+            frames: Some(&frames),
+            ..Named::default()
+        };
+        let sites = rank(&growths, &named, 50.0);
         assert_eq!(sites[0].name(), "leak");
         assert_eq!(
             sites[0].frames[1].function.as_deref(),
@@ -201,9 +278,37 @@ mod tests {
     }
 
     #[test]
+    fn the_caller_whose_blocks_stay_is_named_and_what_it_goes_through_said() {
+        let frame = |name: &str| Frame {
+            function: Some(name.into()),
+            ..Frame::default()
+        };
+        let stack =
+            |caller: &str| vec![frame("malloc"), frame("fern"), frame("reed"), frame(caller)];
+        let frames = BTreeMap::from([(1, stack("lantern")), (2, stack("candle"))]);
+        let named = |shared: &[(u64, usize)]| Named {
+            frames: Some(&frames),
+            shared: shared.iter().copied().collect(),
+        };
+        let growths = [grown(1, 60.0), grown(2, 0.0)];
+        let blamed = &rank(&growths, &named(&[(1, 3)]), 60.0)[0];
+        let through: Vec<String> = blamed.through.iter().map(frame_name).collect();
+        assert_eq!(
+            (blamed.name().as_str(), through.join(" ")),
+            ("lantern", "reed fern".into())
+        );
+        // Two callers whose blocks stay: the function itself.
+        let growths = [grown(1, 60.0), grown(2, 60.0)];
+        assert_eq!(
+            rank(&growths, &named(&[(1, 3), (2, 3)]), 120.0)[0].name(),
+            "fern"
+        );
+    }
+
+    #[test]
     fn what_counters_say_beyond_chance_is_nobodys() {
         let share =
-            |counted| rank(&[grown(1, 100.0)], &BTreeMap::new(), counted)[0].share_of_growth;
+            |counted| rank(&[grown(1, 100.0)], &Named::default(), counted)[0].share_of_growth;
         assert_eq!(share(120.0), 1.0, "two standard errors of 10");
         assert_eq!(share(200.0), 0.5);
     }

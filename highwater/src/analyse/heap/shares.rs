@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::history::History;
-use super::rank::{Site, rank};
+use super::rank::{Named, Site, rank};
 use crate::observe::heap::HeapLook;
 use crate::observe::heap::probe::{self, Block, ProbeLook};
 use crate::observe::heap::symbols::Frame;
@@ -111,12 +111,15 @@ fn sites(program: &Program, seed: u64) -> Vec<Site> {
         function: Some(stack.to_string()),
         ..Frame::default()
     };
-    let frames = (LEAK..TRAFFIC + program.sites)
+    let frames: BTreeMap<u64, Vec<Frame>> = (LEAK..TRAFFIC + program.sites)
         .map(|stack| (stack, vec![named(stack)]))
         .collect();
     rank(
         &history.heap_sites(window, &last),
-        &frames,
+        &Named {
+            frames: Some(&frames),
+            ..Named::default()
+        },
         history.live_growth(window),
     )
 }

@@ -18,6 +18,9 @@ const TURNS_OVER: f64 = 0.5;
 /// Standard errors by which such a level must have risen: one site in 400 does so by chance with as few looks.
 const TURNING_ERRORS: f64 = 3.0;
 
+/// Share of a site's freed blocks whose life is its turnover.
+const TURNOVER_SHARE: f64 = 0.9;
+
 /// Age from which a block may be said to stay.
 const STAYS_S: f64 = 5.0;
 
@@ -81,8 +84,9 @@ pub struct SiteGrowth {
     pub freed_bytes: f64,
     pub freed_samples: u64,
     pub ages: Ages,
-    /// Longest life of a block that was freed, seconds.
+    /// Longest life of a block that was freed, seconds; and what most of them did not reach.
     pub lifetime_s_max: f64,
+    pub turnover_s: f64,
 }
 
 impl SiteGrowth {
@@ -122,6 +126,11 @@ impl SiteGrowth {
     /// Most of what is allocated here is freed again.
     pub fn turns_over(&self) -> bool {
         self.freed_share() > TURNS_OVER
+    }
+
+    /// Half of what is live is older than what is freed here becomes.
+    pub fn outlives_its_turnover(&self) -> bool {
+        self.ages.median_s > self.turnover_s
     }
 
     /// Its growth is more of larger blocks than of more blocks: an array, a string or a table that is replaced by
@@ -185,6 +194,7 @@ pub fn site_growth(
             freed_samples: site.map_or(0, |site| site.freed_samples),
             ages: ages(&blocks, now_ns),
             lifetime_s_max: site.map_or(0.0, |site| site.lifetime_ns_max as f64 / 1e9),
+            turnover_s: site.map_or(0.0, |site| site.lifetime_s(TURNOVER_SHARE)),
         }
     };
     by_stack.into_iter().map(growth).collect()

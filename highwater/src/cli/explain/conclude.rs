@@ -9,14 +9,15 @@ use super::ExplainArgs;
 use super::follow::{Follower, Tracked};
 use super::launch::Launched;
 use crate::analyse::heap::account::Part;
+use crate::analyse::heap::blame::shared_addresses;
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
-use crate::analyse::heap::rank::{Site, rank};
+use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use crate::units::written::bytes;
-use crate::verdict::cause::{Case, CauseVerdict, Sight, judge, owner::owner};
+use crate::verdict::cause::{Case, CauseVerdict, Owner, Sight, judge, owner::owner};
 
 /// Stacks that are named at the end.
 const SYMBOLISED_MAX: usize = 4096;
@@ -96,7 +97,11 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         .unwrap_or_default();
     let growth = history.part_growths();
     let growths = history.heap_sites(window, &tracked.look);
-    let mut sites = rank(&growths, &tracked.frames, history.live_growth(window));
+    let named = Named {
+        frames: Some(&tracked.frames),
+        shared: shared(tracked, &growths),
+    };
+    let mut sites = rank(&growths, &named, history.live_growth(window));
     for site in &mut sites {
         site.lost = lost(site, &tracked.lost, &growths);
     }
@@ -105,41 +110,23 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         let is_lost = |site: &Site| site.lost.is_some_and(|(lost, asked)| 2 * lost > asked);
         sites.sort_by_key(|site| !(site.growth.stays() && is_lost(site)));
     }
-    let probe = tracked.look.probe.as_ref();
-    let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
-    let mapping_growths = history.mapping_sites(window);
-    let known: f64 = mapping_growths
-        .iter()
-        .map(|site| site.grown_bytes.max(0.0))
-        .sum();
     let anonymous = growth
         .get(&Part::AnonymousMappings)
         .map_or(0.0, |growth| growth.bytes);
-    let mapping_sites = rank(&mapping_growths, &tracked.frames, anonymous);
-    let top = mapping_sites
-        .first()
-        .filter(|site| site.growth.grown_bytes > 0.0 || is_full);
-    let raw = top.and_then(|site| tracked.frames.get(&site.growth.stack));
-    let known_share = if is_full {
-        1.0
-    } else if anonymous > 0.0 {
-        known / anonymous
-    } else {
-        0.0
-    };
-    let raw = raw.map_or(&[][..], Vec::as_slice);
+    let (mapping_sites, owner) = mappings(tracked, window, anonymous);
     Case {
         observed_s: moments
             .last()
             .map_or(0.0, |last| last.at_s - moments[0].at_s),
         looks: moments.len(),
+        has_ended: tracked.ended,
         growth,
         rss: history.growth(|account| account.rss_bytes),
         heap: history.growth(|account| account.live + account.held + account.fragmentation),
         free: history.growth(|account| account.held + account.fragmentation),
         files_written: history.growth(|account| account.files_written),
         huge_untouched: history.growth(|account| account.huge_untouched),
-        owner: owner(top, raw, known_share, &unseen(tracked)),
+        owner,
         sites,
         grown_files: history.grown_files(window),
         threads_first: moments[window.from].threads,
@@ -151,6 +138,31 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         mapping_sites,
         account,
     }
+}
+
+/// The sites of the program's own mappings, and who owns those that grow. `anonymous`: growth of all of them.
+fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Owner) {
+    let probe = tracked.look.probe.as_ref();
+    let is_full = probe.is_some_and(|probe| probe.regions_dropped > 0);
+    let growths = tracked.history.mapping_sites(window);
+    let known: f64 = growths.iter().map(|site| site.grown_bytes.max(0.0)).sum();
+    let named = Named {
+        frames: Some(&tracked.frames),
+        ..Named::default()
+    };
+    let sites = rank(&growths, &named, anonymous);
+    let top = sites
+        .first()
+        .filter(|site| site.growth.grown_bytes > 0.0 || is_full);
+    let raw = top.and_then(|site| tracked.frames.get(&site.growth.stack));
+    let known_share = match is_full {
+        true => 1.0,
+        false if anonymous > 0.0 => known / anonymous,
+        false => 0.0,
+    };
+    let raw = raw.map_or(&[][..], Vec::as_slice);
+    let owner = owner(top, raw, known_share, &unseen(tracked));
+    (sites, owner)
 }
 
 /// Of the older blocks of a site, those out of reach. Where only the owners are lost by what can be told
@@ -303,6 +315,11 @@ fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
     let (before, after) = (&moments[window.from], &moments[window.to]);
     let parts = Part::SUM.iter().chain(&Part::OF_WHICH);
     let grown = after.account.live - before.account.live;
+    let growths = tracked.history.heap_sites_between(window);
+    let named = Named {
+        frames: Some(&tracked.frames),
+        shared: shared(tracked, &growths),
+    };
     Some(Diff {
         from_s: before.at_s,
         to_s: after.at_s,
@@ -315,11 +332,15 @@ fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
                 )
             })
             .collect(),
-        sites: rank(
-            &tracked.history.heap_sites_between(window),
-            &tracked.frames,
-            grown,
-        ),
+        sites: rank(&growths, &named, grown),
+    })
+}
+
+/// See [`shared_addresses`].
+fn shared(tracked: &Tracked, growths: &[SiteGrowth]) -> BTreeMap<u64, usize> {
+    let probe = tracked.look.probe.as_ref();
+    probe.map_or_else(BTreeMap::new, |probe| {
+        shared_addresses(growths, &probe.stacks)
     })
 }
 
@@ -382,10 +403,14 @@ fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> Vec<S
             "{unread} of heap were too much to walk and are estimated from samples."
         ));
     }
-    if let Some(status) = launched.and_then(|launched| launched.status) {
-        notes.push(format!(
+    match launched.and_then(|launched| launched.status) {
+        Some(status) => notes.push(format!(
             "The program ended by itself ({status}); this is its last moment."
-        ));
+        )),
+        None if tracked.ended => {
+            notes.push("The process has ended; this is its last moment.".into())
+        }
+        None => {}
     }
     if !tracked.symbols.without_symbols.is_empty() {
         let modules = tracked.symbols.without_symbols.join(", ");

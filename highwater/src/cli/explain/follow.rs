@@ -54,7 +54,7 @@ pub struct Tracked {
     pub frames: BTreeMap<u64, Vec<Frame>>,
     /// (lost, asked) by stack.
     pub lost: BTreeMap<u64, (usize, usize)>,
-    /// Of glibc's heap, and when (CLOCK_MONOTONIC).
+    /// Of the heap, and when (CLOCK_MONOTONIC).
     pub survey: Option<(u64, Survey)>,
     begin_s: f64,
 }

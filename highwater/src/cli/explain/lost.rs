@@ -60,10 +60,12 @@ impl Tracked {
                 continue;
             };
             let listed = asked.iter().filter(|b| survey.has(b.address)).count();
+            // What samples tell of other heaps does not get more by asking again.
+            let is_all = listed > 0 && best.as_ref().is_some_and(|(most, ..)| *most == listed);
             if best.as_ref().is_none_or(|(most, ..)| listed > *most) {
                 best = Some((listed, look.time_ns, survey));
             }
-            if 10 * listed >= 9 * asked.len() {
+            if is_all || 10 * listed >= 9 * asked.len() {
                 break;
             }
         }
@@ -145,8 +147,8 @@ impl Tracked {
         Some(seen.into_iter().map(told).collect())
     }
 
-    /// By what can be reached where there was an earlier survey and the block is in glibc's heap, else
-    /// by whether anything points to it.
+    /// By what can be reached where there was an earlier survey and both list the block, else by whether anything
+    /// points to it.
     fn find_lost(&mut self, asked: &[Block], before: Option<&(u64, Survey)>) -> Option<Vec<bool>> {
         if asked.is_empty() {
             return None;

@@ -1,5 +1,6 @@
-//! Which blocks of glibc's heap the program can still reach: from its stacks, its data and all other
-//! memory, through blocks that are reached themselves.
+//! Which blocks the program can still reach: from its stacks, its data and all other memory, through blocks
+//! that are reached themselves. Blocks are those of glibc's heap, which can be listed, and what samples tell of
+//! other heaps ([`super::slabs`]); what lies in no known block leads to whatever it points to.
 //!
 //! A block that only lost blocks point to is as lost as they are: the text of a string whose owner
 //! was forgotten, a list without its head, a ring. Registers cannot be read without stopping the
@@ -19,14 +20,48 @@ const EDGES_MAX: usize = 32 << 20;
 
 const READ_BYTES: u64 = 1 << 20;
 
-/// In front of what the program holds of a block.
+/// In front of what the program holds of glibc's block; and what it holds beyond its end.
 const HEADER_BYTES: u64 = 16;
+const OVERHANG_BYTES: u64 = 8;
+
+/// A block as the program holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    pub from: u64,
+    /// End of what a pointer to it may point to.
+    pub to: u64,
+    /// End of its words.
+    pub until: u64,
+}
+
+impl Held {
+    pub fn whole(from: u64, to: u64) -> Held {
+        Held {
+            from,
+            to,
+            until: to,
+        }
+    }
+}
+
+/// The last word of glibc's block is the next one's header, to which lists of free blocks point: nothing that
+/// points there points to this block.
+impl From<Chunk> for Held {
+    fn from(chunk: Chunk) -> Held {
+        let to = chunk.start + chunk.bytes;
+        Held {
+            from: chunk.start + HEADER_BYTES,
+            to,
+            until: to + OVERHANG_BYTES,
+        }
+    }
+}
 
 /// The blocks of one moment with what they contained.
 #[derive(Debug, Clone, Default)]
 pub struct Survey {
     /// Ordered by address.
-    chunks: Vec<Chunk>,
+    blocks: Vec<Held>,
     hashes: Vec<u64>,
 }
 
@@ -45,8 +80,8 @@ struct Pass {
 pub struct Scope {
     /// Present pages of writable areas, ordered.
     pub runs: Vec<(u64, u64)>,
-    /// Every block in use, ordered.
-    pub chunks: Vec<Chunk>,
+    /// Every known block, ordered.
+    pub blocks: Vec<Held>,
     /// Ranges in which what is not a listed block is free: what it still contains points no more.
     pub heaps: Vec<(u64, u64)>,
 }
@@ -54,7 +89,8 @@ pub struct Scope {
 impl Scope {
     /// In front of a heap's first block may lie a program's own data; behind the last one of a walk that
     /// stopped, anything.
-    pub fn new(runs: Vec<(u64, u64)>, walk: &Walk, chunks: Vec<Chunk>) -> Scope {
+    /// `others`: blocks of other heaps, in none of the walk's.
+    pub fn new(runs: Vec<(u64, u64)>, walk: &Walk, chunks: Vec<Chunk>, others: Vec<Held>) -> Scope {
         let heap = |span: &super::glibc::Walked| {
             let from = chunks.partition_point(|chunk| chunk.start < span.start);
             let to = chunks.partition_point(|chunk| chunk.start < span.end);
@@ -68,9 +104,12 @@ impl Scope {
         };
         let mut heaps: Vec<(u64, u64)> = walk.spans.iter().filter_map(heap).collect();
         heaps.sort_unstable();
+        let mut blocks: Vec<Held> = chunks.into_iter().map(Held::from).collect();
+        blocks.extend(others);
+        blocks.sort_unstable();
         Scope {
             runs,
-            chunks,
+            blocks,
             heaps,
         }
     }
@@ -100,7 +139,7 @@ pub fn reached(memory: &dyn Memory, scope: Scope, before: &Survey) -> Option<Rea
         }
     }
     Some(Reached {
-        chunks: pass.survey.chunks,
+        blocks: pass.survey.blocks,
         reached,
     })
 }
@@ -108,65 +147,61 @@ pub fn reached(memory: &dyn Memory, scope: Scope, before: &Survey) -> Option<Rea
 /// The answer of one pass.
 #[derive(Debug, Clone, Default)]
 pub struct Reached {
-    chunks: Vec<Chunk>,
+    blocks: Vec<Held>,
     reached: Vec<bool>,
 }
 
 impl Reached {
     /// Whether the block that was handed out at an address is reached; `None`: it is not listed.
     pub fn of(&self, address: u64) -> Option<bool> {
-        find(&self.chunks, address).map(|index| self.reached[index])
+        find(&self.blocks, address).map(|index| self.reached[index])
     }
 }
 
 impl Survey {
     /// Whether the block that was handed out at an address is listed.
     pub fn has(&self, address: u64) -> bool {
-        find(&self.chunks, address).is_some()
+        find(&self.blocks, address).is_some()
     }
 
     /// Blocks that an earlier survey does not have, or has with other contents.
     fn differs(&self, before: &Survey) -> Vec<bool> {
         let mut at = 0;
-        let own = self.chunks.iter().zip(&self.hashes);
-        own.map(|(chunk, hash)| {
-            while before
-                .chunks
-                .get(at)
-                .is_some_and(|old| old.start < chunk.start)
-            {
+        let own = self.blocks.iter().zip(&self.hashes);
+        own.map(|(block, hash)| {
+            let earlier = |old: &Held| old.from < block.from;
+            while before.blocks.get(at).is_some_and(earlier) {
                 at += 1;
             }
-            before.chunks.get(at) != Some(chunk) || before.hashes[at] != *hash
+            before.blocks.get(at) != Some(block) || before.hashes[at] != *hash
         })
         .collect()
     }
 }
 
-/// The block whose contents an address points into. Its last word is left out: there begins the next
-/// block's header, to which lists of free blocks point.
-fn find(chunks: &[Chunk], address: u64) -> Option<usize> {
-    let after = chunks.partition_point(|chunk| chunk.start + HEADER_BYTES <= address);
+/// The block that an address points into.
+fn find(blocks: &[Held], address: u64) -> Option<usize> {
+    let after = blocks.partition_point(|block| block.from <= address);
     let index = after.checked_sub(1)?;
-    (address < chunks[index].start + chunks[index].bytes).then_some(index)
+    (address < blocks[index].to).then_some(index)
 }
 
 fn pass(memory: &dyn Memory, scope: Scope) -> Option<Pass> {
     let total: u64 = scope.runs.iter().map(|(from, to)| to - from).sum();
-    let (first, last) = (scope.chunks.first()?.start, scope.chunks.last()?);
+    let (first, last) = (scope.blocks.first()?.from, scope.blocks.last()?.to);
     if total > SCANNED_BYTES_MAX {
         return None;
     }
     let begin = ScanTime::begin();
-    let count = scope.chunks.len();
+    let count = scope.blocks.len();
     let mut reader = Reader {
         rooted: vec![false; count],
         hashes: vec![0; count],
         first: Vec::with_capacity(count + 1),
         edges: Vec::new(),
         least: first,
-        most: last.start + last.bytes,
-        chunks: scope.chunks,
+        most: last,
+        blocks: scope.blocks,
         heaps: scope.heaps,
         at: 0,
         heap: 0,
@@ -189,7 +224,7 @@ fn pass(memory: &dyn Memory, scope: Scope) -> Option<Pass> {
     }
     Some(Pass {
         survey: Survey {
-            chunks: reader.chunks,
+            blocks: reader.blocks,
             hashes: reader.hashes,
         },
         rooted: reader.rooted,
@@ -199,7 +234,7 @@ fn pass(memory: &dyn Memory, scope: Scope) -> Option<Pass> {
 }
 
 struct Reader {
-    chunks: Vec<Chunk>,
+    blocks: Vec<Held>,
     rooted: Vec<bool>,
     hashes: Vec<u64>,
     first: Vec<u32>,
@@ -218,15 +253,12 @@ impl Reader {
         for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let address = start + index as u64 * 8;
             let word = u64::from_le_bytes(*word);
-            while self
-                .chunks
-                .get(self.at)
-                .is_some_and(|chunk| chunk.start + chunk.bytes + 8 <= address)
-            {
+            let is_over = |block: &Held| block.until <= address;
+            while self.blocks.get(self.at).is_some_and(is_over) {
                 self.at += 1;
             }
-            let holder = self.chunks.get(self.at);
-            let inside = holder.is_some_and(|chunk| address >= chunk.start + HEADER_BYTES);
+            let holder = self.blocks.get(self.at);
+            let inside = holder.is_some_and(|block| address >= block.from);
             if inside {
                 let hash = &mut self.hashes[self.at];
                 *hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -252,7 +284,7 @@ impl Reader {
     }
 
     fn pointer(&mut self, word: u64, inside: bool) {
-        let Some(to) = find(&self.chunks, word) else {
+        let Some(to) = find(&self.blocks, word) else {
             return;
         };
         if !inside {
@@ -292,7 +324,7 @@ mod tests {
         put(&mut memory, words);
         let scope = Scope {
             runs: runs.to_vec(),
-            chunks: chunks.clone(),
+            blocks: chunks.iter().copied().map(Held::from).collect(),
             heaps: vec![(0x1000, 0x2000)],
         };
         let before = survey(&memory, scope.clone()).unwrap();

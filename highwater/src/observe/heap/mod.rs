@@ -8,6 +8,7 @@ pub mod inhabitants;
 pub mod pages;
 pub mod probe;
 pub mod reach;
+pub mod slabs;
 pub mod smaps;
 pub mod stacks;
 pub mod symbols;
@@ -187,21 +188,31 @@ impl HeapReader {
         reach::find_referenced(&memory, &self.writable_runs(look), blocks)
     }
 
-    /// The blocks of glibc's heap with their contents, to compare with some seconds later.
+    /// The blocks of the heap, as far as they can be told, with their contents, to compare with some seconds later.
     pub fn survey(&self, look: &HeapLook) -> Option<graph::Survey> {
         let memory = self.open_memory()?;
         graph::survey(&memory, self.scope(&memory, look)?)
     }
 
-    /// Which blocks of glibc's heap the program can reach. `before`: a survey some seconds ago.
+    /// Which of them the program can reach. `before`: a survey some seconds ago.
     pub fn find_reached(&self, look: &HeapLook, before: &graph::Survey) -> Option<graph::Reached> {
         let memory = self.open_memory()?;
         graph::reached(&memory, self.scope(&memory, look)?, before)
     }
 
     fn scope(&self, memory: &ProcessMemory, look: &HeapLook) -> Option<graph::Scope> {
-        let (walk, chunks) = glibc::list(memory, &look.areas, &look.present)?;
-        Some(graph::Scope::new(self.writable_runs(look), &walk, chunks))
+        let listed = glibc::list(memory, &look.areas, &look.present);
+        let (walk, chunks) = listed.unwrap_or_default();
+        let samples = look.probe.as_ref().map_or(&[][..], |probe| &probe.blocks);
+        let is_listed = |at: u64| {
+            walk.spans
+                .iter()
+                .any(|span| span.start <= at && at < span.end)
+        };
+        let others = slabs::blocks(samples, is_listed);
+        let runs = self.writable_runs(look);
+        (!chunks.is_empty() || !others.is_empty())
+            .then(|| graph::Scope::new(runs, &walk, chunks, others))
     }
 
     /// Present pages of writable memory, the probe's own left out.

@@ -49,6 +49,24 @@ pub struct Site {
     pub lifetimes: Vec<u32>,
 }
 
+impl Site {
+    /// Seconds by which so large a share of the freed samples was freed: the end of their bucket, or the longest
+    /// life. 0 without any.
+    pub fn lifetime_s(&self, share: f64) -> f64 {
+        let all: u64 = self.lifetimes.iter().map(|&count| u64::from(count)).sum();
+        let mut sum = 0;
+        let reaches = |count: &u32| {
+            sum += u64::from(*count);
+            all > 0 && sum as f64 >= share * all as f64
+        };
+        let bucket = self.lifetimes.iter().position(reaches);
+        let longest = self.lifetime_ns_max;
+        bucket.map_or(0.0, |bucket| {
+            abi::lifetime_upper_ns(bucket).min(longest) as f64 / 1e9
+        })
+    }
+}
+
 /// Memory that a direct call of mmap or mremap made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Region {

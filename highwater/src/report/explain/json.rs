@@ -105,6 +105,7 @@ fn site_json(site: &Site) -> Value {
         "age_s": {"median": round(site.growth.ages.median_s, 1), "p90": round(site.growth.ages.p90_s, 1),
             "max": round(site.growth.ages.max_s, 1)},
         "lost_blocks": site.lost.map(|(lost, asked)| json!({"lost": lost, "asked": asked})),
+        "through": site.through.iter().map(frame_name).collect::<Vec<_>>(),
         "frames": site.frames.iter().map(frame_json).collect::<Vec<_>>(),
     })
 }

@@ -132,6 +132,11 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
             bytes_interval(site.growth.now.bytes, lo, hi),
             ages(site)
         );
+        if !site.through.is_empty() {
+            let through: Vec<String> = site.through.iter().map(frame_name).collect();
+            let words = format!("by way of {}, which others use too", through.join(", "));
+            let _ = writeln!(out, "            {}", shortened(&words, COLUMNS - 12));
+        }
         for frame in site.frames.iter().take(FRAMES_SHOWN) {
             let file = frame.file.as_deref().unwrap_or(&frame.module);
             let line = frame

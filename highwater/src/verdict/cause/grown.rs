@@ -80,7 +80,13 @@ fn live(case: &Case, growth: &Growth) -> CauseVerdict {
             .push_str("; the program is static, so that no library can be put before its malloc");
         return verdict(Cause::Blind, 0.9, sentence, STATIC_NEXT);
     }
-    let next = format!("restart it with the probe: {}", case.restart);
+    let next = match &case.sight {
+        Sight::Absent(why) => format!(
+            "remove what keeps the probe from it ({why}), and run it again: {}",
+            case.restart
+        ),
+        _ => format!("restart it with the probe: {}", case.restart),
+    };
     verdict(Cause::Filling, 0.5, sentence, &next)
 }
 

@@ -1,16 +1,18 @@
 //! Leak, or a cache that fills: the site that grew most decides.
 //!
 //! *Leak* when at least half of its older blocks that were asked after are out of the program's reach; or
-//! when it has turned over (as much was freed there as is outstanding) and grows all the same.
+//! when it has turned over (as much was freed there as is outstanding), what stays is older than what is freed
+//! becomes, and it grows all the same.
 //! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
 //! *Filling* otherwise: nothing, or too little, has been freed there to tell.
 
 use super::grown::{rate, verdict};
 use super::{Case, Cause, CauseVerdict};
+use crate::analyse::heap::blame::is_start;
 use crate::analyse::heap::growth::Growth;
-use crate::analyse::heap::rank::Site;
+use crate::analyse::heap::rank::{Site, frame_name};
 use crate::analyse::heap::wrappers::is_wrapper;
-use crate::units::written::{bytes, bytes_per_hour, percent};
+use crate::units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
 /// Blocks that must have been asked after before "lost" is believed.
 const ASKED_MIN: usize = 4;
@@ -48,12 +50,14 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
     }
     let is_larger = has_turned_over(site) && site.growth.grows_in_size();
-    if has_turned_over(site) && !is_larger {
+    if has_turned_over(site) && site.growth.outlives_its_turnover() && !is_larger {
         let sentence = format!(
             "leak at {place}: the live heap grows by {rate}, {share} of it there; {} of what it \
-             allocated was freed again, and what stays still grows (oldest {:.0} s){others}",
+             allocated was freed again, most of that within {}, and what stays still grows (half of it is \
+             older than {:.0} s){others}",
             percent(site.growth.freed_share()),
-            site.growth.ages.max_s
+            nanoseconds(1e9 * site.growth.turnover_s),
+            site.growth.ages.median_s
         );
         return verdict(Cause::Leak, sure(site, 0.85), sentence, &leak_next(site));
     }
@@ -62,6 +66,10 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
             "its blocks become larger and not more: an array or a table that grows".to_owned()
         }
         0 => "nothing from there has been freed yet".to_owned(),
+        _ if has_turned_over(site) => format!(
+            "{} of it was freed, but what is live is no older than that became",
+            percent(site.growth.freed_share())
+        ),
         _ => format!(
             "only {} of it has been freed",
             percent(site.growth.freed_share())
@@ -169,24 +177,21 @@ fn placed(site: &Site) -> String {
         .and_then(|frame| frame.function.as_deref());
     let mut names: Vec<&str> = Vec::new();
     for name in outer.filter_map(|frame| frame.function.as_deref()) {
-        let is_new = Some(name) != own && names.last() != Some(&name) && !is_start(name);
+        let is_new =
+            Some(name) != own && names.last() != Some(&name) && name != "main" && !is_start(name);
         if is_new && names.len() < CALLERS {
             names.push(name);
         }
     }
-    if names.is_empty() {
-        named(site)
-    } else {
-        format!("{}, called by {}", named(site), names.join(" < "))
+    let through: Vec<String> = site.through.iter().map(frame_name).collect();
+    let mut place = named(site);
+    if !through.is_empty() {
+        place.push_str(&format!(" by way of {}", through.join(", ")));
     }
-}
-
-/// What every program and thread begins with says nothing.
-fn is_start(name: &str) -> bool {
-    matches!(
-        name,
-        "_start" | "main" | "start_thread" | "clone" | "clone3"
-    ) || name.starts_with("__libc_start")
+    if !names.is_empty() {
+        place.push_str(&format!(", called by {}", names.join(" < ")));
+    }
+    place
 }
 
 /// `leak (relay.zig:42)`, or `/srv/app+0x1f, which has no symbols`.

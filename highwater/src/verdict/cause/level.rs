@@ -9,7 +9,8 @@ use crate::units::written::{bytes, percent};
 const HOLDS: f64 = 0.5;
 /// And at least so much.
 const HOLDS_BYTES_MIN: f64 = 8_388_608.0;
-/// The live heap's peak must have been this many times what it is now.
+/// The live heap's peak must have been this many times what it reached since half time: what is filled again every
+/// few seconds is in use.
 const FELL: f64 = 2.0;
 
 pub const HUGE_NEXT: &str = "give the mapping madvise(MADV_NOHUGEPAGE), or set \
@@ -31,7 +32,7 @@ pub fn judge(case: &Case) -> CauseVerdict {
     }
     let (held, torn) = (case.account.held, case.account.fragmentation);
     let live = case.part(Part::LiveHeap);
-    if holds(held + torn) && live.peak > FELL * case.account.live {
+    if holds(held + torn) && live.peak > FELL * live.peak_late.max(case.account.live) {
         return kept(case, held, torn, live.peak);
     }
     flat(case)
@@ -85,7 +86,9 @@ fn flat(case: &Case) -> CauseVerdict {
     }
     let few = case.rss.is_none();
     let confidence = if few { 0.3 } else { 0.85 };
-    let next = if few {
+    let next = if few && case.has_ended {
+        "the process ended before growth could be judged: give it work that lasts longer"
+    } else if few {
         "observe longer: there were too few looks to judge growth"
     } else {
         "nothing to do; for growth slower than 1 % in this time observe longer (--duration)"

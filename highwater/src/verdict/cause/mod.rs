@@ -132,6 +132,8 @@ pub enum Sight {
 pub struct Case {
     pub observed_s: f64,
     pub looks: usize,
+    /// The process is gone, and this is its last moment.
+    pub has_ended: bool,
     /// The last account.
     pub account: Account,
     /// Growth of each part, of those that could be judged.
@@ -167,11 +169,16 @@ impl Case {
         self.growth.get(&part).copied().unwrap_or_default()
     }
 
-    /// Whether free heap grows, and the heap with it: what the live heap leaves between two of its own
-    /// peaks comes back.
+    /// Whether free heap grows, and the heap with it, past what was live at once: what the live heap leaves
+    /// between two of its own peaks (a runtime collects after a minute) comes back.
     fn retains(&self, growth: &Growth) -> bool {
-        let heap = self.heap.unwrap_or(*growth);
-        growth.bytes > self.retained_least() && heap.still && heap.bytes > HEAP_SHARE * growth.bytes
+        let part = HEAP_SHARE * growth.bytes;
+        let live = self.part(Part::LiveHeap);
+        let goes_along =
+            |heap: Growth| heap.still && heap.bytes > part && heap.level - live.peak > part;
+        // What fills leaves gaps as it fills.
+        let is_most = growth.bytes > live.bytes;
+        growth.bytes > self.retained_least() && is_most && self.heap.is_none_or(goes_along)
     }
 
     /// Growth of free heap below this is none.
@@ -223,6 +230,7 @@ impl Case {
                 || (torn.still && torn.bytes > -held.bytes),
             level: held.level + torn.level,
             peak: held.peak.max(torn.peak),
+            peak_late: held.peak_late.max(torn.peak_late),
             noise: held.noise.min(torn.noise),
         }
     }

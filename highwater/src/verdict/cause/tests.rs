@@ -15,6 +15,7 @@ fn grown(mib: f64) -> Growth {
         still: mib > 0.0,
         level: 20.0 * MIB,
         peak: 20.0 * MIB,
+        peak_late: 20.0 * MIB,
         noise: 1000.0,
     }
 }
@@ -62,6 +63,7 @@ fn site(name: &str, freed_share: f64, lost: Option<(usize, usize)>) -> Site {
             freed_bytes: freed_share * 100.0,
             freed_samples: (freed_share * 100.0) as u64,
             ages: Ages {
+                median_s: 30.0,
                 max_s: 50.0,
                 ..Ages::default()
             },
@@ -89,6 +91,12 @@ fn lost_blocks_are_a_leak_and_kept_ones_fill() {
     assert_eq!(judge(&leak).cause, Cause::Filling);
     leak.sites = vec![site("half_freed", 0.9, None)];
     assert_eq!(judge(&leak).cause, Cause::Leak, "it has turned over");
+    leak.sites[0].growth.turnover_s = 40.0;
+    assert_eq!(
+        judge(&leak).cause,
+        Cause::Filling,
+        "no older than its turnover"
+    );
     leak.sites[0].growth.grown_blocks = 0.0;
     assert_eq!(judge(&leak).cause, Cause::Filling, "a vector that grows");
 }
@@ -149,6 +157,12 @@ fn memory_that_stays_after_a_peak_is_retention() {
     let mut case = case(&[(Part::LiveHeap, 0.0)]);
     case.account.live = 2.0 * MIB;
     case.account.held = 40.0 * MIB;
+    assert_eq!(judge(&case).cause, Cause::Flat, "the peak comes again");
+    let live = Growth {
+        peak_late: 3.0 * MIB,
+        ..grown(0.0)
+    };
+    case.growth.insert(Part::LiveHeap, live);
     assert_eq!(judge(&case).cause, Cause::Retention, "the peak was 20 MiB");
     case.account.live = 15.0 * MIB;
     assert_eq!(
@@ -185,4 +199,24 @@ fn a_leak_too_slow_for_the_account_is_told_by_its_blocks() {
         Cause::Flat,
         "what was lost at the start is over"
     );
+}
+
+#[test]
+fn what_the_live_heap_left_below_its_own_peak_is_no_retention() {
+    let said = |live_peak_mib: f64| {
+        let mut case = case(&[(Part::AllocatorHeld, 9.0)]);
+        let level = 29.0 * MIB;
+        case.heap = Some(Growth {
+            level,
+            ..grown(9.0)
+        });
+        let live = Growth {
+            peak: live_peak_mib * MIB,
+            ..grown(0.0)
+        };
+        case.growth.insert(Part::LiveHeap, live);
+        judge(&case).cause
+    };
+    assert_eq!(said(20.0), Cause::Retention);
+    assert_eq!(said(28.0), Cause::Flat);
 }

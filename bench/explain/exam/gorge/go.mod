@@ -1,0 +1,3 @@
+module gorge
+
+go 1.19

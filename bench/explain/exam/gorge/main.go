@@ -1,0 +1,38 @@
+// Go with C; names say nothing of what is done. First argument: which.
+package main
+
+/*
+#include <stdlib.h>
+#include <string.h>
+char *slope(int n) { char *p = malloc(900); memset(p, n, 900); return p; }
+*/
+import "C"
+
+import (
+	"os"
+	"time"
+)
+
+var cliff = map[int][]byte{}
+var last *C.char
+
+//go:noinline
+func ravine(n int) { last = C.slope(C.int(n)) }
+
+func main() {
+	for n := 0; ; n++ {
+		switch os.Args[1] {
+		case "ravine":
+			ravine(n)
+		case "canyon":
+			cliff[n] = make([]byte, 1000)
+		case "ravine-ok":
+			ravine(n)
+			C.free(unsafePointer(last))
+		}
+		_ = make([]byte, 3000)
+		if n%10 == 0 {
+			time.Sleep(25 * time.Millisecond)
+		}
+	}
+}
