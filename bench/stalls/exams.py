@@ -28,6 +28,10 @@ BUILDS = {
     "kiosk": ["go", "build", "-o", "{to}", "kiosk/main.go"],
     "Counter": ["javac", "-d", "{to}", "Counter.java"],
     "tally": ["cp", "tally.py", "{to}"],
+    "harbour": ["cc", "-O2", "-pthread", "-o", "{to}", "harbour.c"],
+    "quarry": ["cc", "-O2", "-pthread", "-o", "{to}", "quarry.c"],
+    "orchard": ["rustc", "--edition", "2024", "-O", "-o", "{to}", "orchard.rs"],
+    "dory": ["go", "build", "-o", "{to}", "dory/main.go"],
 }
 
 
@@ -73,7 +77,33 @@ CASES = [
     Case("Counter", "reentrant", ("lock",)),
     Case("tally", "lock", ("lock",)),
     Case("tally", "interpreter", ("lock",)),
+    Case("harbour", "post", ("lock",), ("cirrus_report",)),
+    Case("harbour", "post", ("lock",), ("cirrus_report",), (), "hogs", 2),
+    Case("harbour", "journal", ("lock", "disk"), ("stratus_flush",)),
+    Case("harbour", "busy", ("lock",), ("squall_sum",)),
+    Case("harbour", "convoy", ("lock",), ("breeze_scan",)),
+    Case("harbour", "trim", ("allocator",), ("zephyr_expire",)),
+    Case("harbour", "sync", ("disk",), ("foehn_append",)),
+    Case("harbour", "faults", ("page-fault",), ("mistral_read",)),
+    Case("harbour", "none", ("cpu-starvation",), (), (), "hogs", 2),
+    Case("harbour", "none", ("cpu-quota",), (), (), "quota"),
+    Case("quarry", "own", ("lock",), ("basalt_blast",), ("pipe",)),
+    Case("quarry", "turns", ("lock",), ("basalt_blast",), ("event",)),
+    Case("quarry", "writer", ("lock",), ("basalt_blast",), ("ring",)),
+    Case("quarry", "sleeper", ("lock",), ("basalt_blast",), ("event",)),
+    Case("quarry", "drop", ("allocator",), ("gneiss_drop", "basalt_blast"), ("pipe",)),
+    Case("quarry", "commit", ("disk",), ("shale_write", "scribe"), ("ring",)),
+    Case("quarry", "commit", ("disk",), ("shale_write", "scribe"), ("pipe",)),
+    Case("quarry", "none", ("cpu-quota",), (), ("event",), "quota"),
+    Case("orchard", "basket", ("lock",), ("quince_harvest",)),
+    Case("orchard", "graft", ("lock",), ("quince_harvest",)),
+    Case("orchard", "press", ("lock", "disk"), ("quince_harvest", "medlar_store")),
+    Case("orchard", "relay", ("lock",), ("quince_harvest",)),
+    Case("dory", "mutex", ("lock",), ("main.pollackSettle",)),
+    Case("dory", "rwmutex", ("lock", "disk"), ("main.pollackSettle", "main.whitingSave")),
+    Case("dory", "busy", ("lock",), ("main.pollackSettle",)),
 ]
+UNHARMED = ("plain", "none")
 
 
 def build(folder):
@@ -154,7 +184,7 @@ def watch(highwater, mode, case, path, seconds, fixed):
     around = None
     try:
         time.sleep(2 if case.service == "Counter" else 1.2)
-        if case.around and not (fixed and case.kind == "plain"):
+        if case.around and not (fixed and case.kind in UNHARMED):
             around = Hogs(service.pid) if case.around == "hogs" else Quota(service.pid)
         command = [highwater, "stalls", "--pid", str(service.pid), "--mode", mode, "--duration", f"{seconds}s", "--json"]
         done = subprocess.run(NICE + as_user + command, capture_output=True, text=True, check=False, cwd=folder)
@@ -206,7 +236,7 @@ def exam(args, case, path, mode):
     right, named, on_stack, beyond, false_rows, starved, costs, lost, lengths = 0, 0, 0, 0, 0, 0, [], 0, []
     for _ in range(args.times):
         for fixed in (False, True):
-            if fixed and case.around == "hogs" and case.kind != "plain":
+            if fixed and case.around == "hogs" and case.kind not in UNHARMED:
                 continue
             found, truth = watch(args.highwater, mode, case, path, args.seconds, fixed)
             if "error" in found:

@@ -4,6 +4,7 @@
 mod experiment;
 mod hostile;
 mod services;
+mod shape;
 #[path = "../skipped/mod.rs"]
 mod skipped;
 mod timelines;

@@ -152,7 +152,9 @@ pub fn attached(word: &str, pid: u32, more: &[&str]) -> Option<Value> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    let found = serde_json::from_slice(&output.stdout).unwrap();
+    super::shape::check(&found);
+    Some(found)
 }
 
 /// "stall THREAD START_NS END_NS"; a last line that the end cut off is no line.

@@ -8,8 +8,12 @@ use crate::observe::switches::Table;
 /// Threads with the same entry function, by a number that the observer gives.
 pub type GroupId = u64;
 
-/// Members of each group.
-pub type Sizes = Table<GroupId, usize>;
+/// Members of each group: those that others wake, and those that a clock wakes. Where a runtime starts all threads by
+/// one function of its own, this tells background threads from the pool.
+pub type Sizes = Table<GroupId, [usize; 2]>;
+
+/// Members of a group that a clock wakes are background threads when there are this many times as many others.
+const POOL_TIMES: usize = 3;
 
 /// Busy periods remembered per group.
 const KEPT: usize = 512;
@@ -104,21 +108,40 @@ impl Groups {
         if self.library.contains(&tid) {
             return true;
         }
-        let rhythm = self.rhythm.get(&tid).copied().unwrap_or_default();
-        self.is_alone(tid, sizes) && rhythm.by_timer >= rhythm.by_others
+        let rhythm = self.rhythm_of(tid);
+        let by_clock = rhythm.by_timer >= rhythm.by_others;
+        by_clock && (self.is_alone(tid, sizes) || self.is_beside_a_pool(tid, sizes))
     }
 
+    fn is_beside_a_pool(&self, tid: Tid, sizes: &Sizes) -> bool {
+        let sizes = sizes.get(&self.of(tid)).copied();
+        self.is_timed(tid) && sizes.is_some_and(|[woken, timed]| timed * POOL_TIMES <= woken)
+    }
+
+    /// None of its group is woken as it is.
     pub fn is_alone(&self, tid: Tid, sizes: &Sizes) -> bool {
-        sizes.get(&self.of(tid)).is_none_or(|size| *size <= 1)
+        let sizes = sizes.get(&self.of(tid)).copied().unwrap_or_default();
+        sizes[usize::from(self.is_timed(tid))] <= 1
     }
 
-    /// How many of these threads each group has.
+    /// How many of these threads each group has, of either kind.
     pub fn sizes(&self, watched: &[Tid]) -> Sizes {
         let mut sizes = Sizes::default();
         for tid in watched {
-            *sizes.entry(self.of(*tid)).or_default() += 1;
+            let sizes = sizes.entry(self.of(*tid)).or_default();
+            sizes[usize::from(self.is_timed(*tid))] += 1;
         }
         sizes
+    }
+
+    /// Mostly a clock wakes it.
+    fn is_timed(&self, tid: Tid) -> bool {
+        let rhythm = self.rhythm_of(tid);
+        rhythm.by_timer > rhythm.by_others
+    }
+
+    fn rhythm_of(&self, tid: Tid) -> Rhythm {
+        self.rhythm.get(&tid).copied().unwrap_or_default()
     }
 }
 
@@ -127,5 +150,42 @@ fn median(values: &[u64]) -> u64 {
     match some.len() {
         0 => 0,
         count => *some.select_nth_unstable(count / 2).1,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups(members: &[(Tid, GroupId, bool)]) -> (Groups, Sizes) {
+        let mut groups = Groups::default();
+        for (tid, group, timed) in members {
+            groups.set(*tid, *group);
+            groups.began(*tid, *timed);
+        }
+        let tids: Vec<Tid> = members.iter().map(|(tid, ..)| *tid).collect();
+        let sizes = groups.sizes(&tids);
+        (groups, sizes)
+    }
+
+    #[test]
+    fn a_few_that_a_clock_wakes_are_background_beside_a_pool_of_the_same_entry() {
+        let pool: Vec<_> = (1..=8).map(|tid| (tid, 5, false)).collect();
+        let timers = [(20, 5, true), (21, 5, true)];
+        let (groups, sizes) = groups(&[pool, timers.to_vec()].concat());
+        assert!(groups.is_background(20, &sizes) && groups.is_background(21, &sizes));
+        assert!(!groups.is_background(1, &sizes));
+    }
+
+    #[test]
+    fn a_pool_that_looks_for_work_by_the_clock_is_none() {
+        let (groups, sizes) = groups(&[(1, 5, true), (2, 5, true), (3, 5, true), (4, 5, false)]);
+        assert!((1..=4).all(|tid| !groups.is_background(tid, &sizes)));
+    }
+
+    #[test]
+    fn a_lone_thread_that_a_clock_wakes_is_background() {
+        let (groups, sizes) = groups(&[(1, 5, true), (2, 6, false)]);
+        assert!(groups.is_background(1, &sizes) && !groups.is_background(2, &sizes));
     }
 }

@@ -18,5 +18,6 @@ pub mod pieces;
 pub mod recurrence;
 pub mod request;
 pub mod stalled;
+pub mod thread;
 pub mod timeline;
 pub mod walk;

@@ -7,7 +7,7 @@
 //! out whole: shares add up to it.
 
 use super::event::{StackId, TextId, Tid, Wait, WaitKind, Waker};
-use super::timeline::{State, Thread, Timelines};
+use super::timeline::{Release, Segment, State, Thread, Timelines};
 
 /// Steps of one walk; a convoy of a thousand threads takes a thousand.
 const STEPS_MAX: u32 = 4_096;
@@ -122,17 +122,47 @@ impl Walker<'_> {
     /// another waiter in between held it until then, and the one that let it go last only since.
     fn holders(&mut self, mut tid: Tid, wait: &Wait, start_ns: u64, mut t_ns: u64) {
         let release = self.release;
-        while wait.kind == WaitKind::Lock && wait.object != 0 && self.steps < STEPS_MAX {
-            let earlier = self.lines.released(wait.object, t_ns);
-            let Some(earlier) = earlier.filter(|r| r.at_ns > start_ns) else {
-                break;
-            };
-            self.blame(tid, wait.object, earlier.at_ns, t_ns);
-            (tid, t_ns) = (earlier.by, earlier.at_ns);
-            self.release = earlier.stack;
+        let let_go = |t_ns| match wait.kind {
+            WaitKind::Lock if wait.object != 0 => self.lines.released(wait.object, t_ns),
+            _ => None,
+        };
+        let mut earlier = let_go(t_ns);
+        while let Some(last) = earlier
+            && last.at_ns > start_ns
+            && self.steps < STEPS_MAX
+        {
+            self.held_since(&last, tid, wait.object, (last.at_ns, t_ns));
+            (tid, t_ns, self.release) = (last.by, last.at_ns, last.stack);
+            earlier = self.lines.released(wait.object, t_ns);
         }
-        self.blame(tid, wait.object, start_ns, t_ns);
+        match earlier {
+            Some(last) => self.held_since(&last, tid, wait.object, (start_ns, t_ns)),
+            None => self.blame(tid, wait.object, start_ns, t_ns),
+        }
         self.release = release;
+    }
+
+    /// Hands out `[start_ns, t_ns]`, at whose end `tid` let the lock go that `last` had let go before.
+    fn held_since(&mut self, last: &Release, tid: Tid, object: u64, (start_ns, t_ns): (u64, u64)) {
+        let from = self.on_its_way(last, tid).clamp(start_ns, t_ns);
+        self.blame(tid, object, from, t_ns);
+        if from > start_ns {
+            self.leaf(last.to, LeafKind::Runnable, None, start_ns, from);
+        }
+    }
+
+    /// Until when the one that the lock was let go to only wanted a CPU. It would have gone next: whoever had the
+    /// lock meanwhile took it in passing, and let nobody wait by that.
+    fn on_its_way(&self, release: &Release, next: Tid) -> u64 {
+        let segment = self.lines.before(release.to, release.at_ns + 1);
+        match segment.filter(|_| release.to != next) {
+            Some(Segment {
+                end_ns,
+                state: State::Runnable { .. },
+                ..
+            }) => end_ns,
+            _ => release.at_ns,
+        }
     }
 
     /// Hands out `[start_ns, t_ns]` from the end, asking `tid`, which had or answers `object`.

@@ -18,6 +18,7 @@ pub mod quota;
 pub mod requests;
 pub mod ring;
 pub mod spans;
+pub mod stack;
 pub mod unwind;
 pub mod waits;
 pub mod watch;

@@ -1,18 +1,23 @@
 //! How many records may come: the limit below which waits are left out follows their number.
 
-/// About 0.7 % of a core.
 const RECORDS_PER_SECOND_MAX: u64 = 8_000;
 /// Far enough below to try a lower limit.
 const RECORDS_PER_SECOND_FEW: u64 = 2_000;
 const TURN_NS: u64 = 50_000_000;
-/// Waits that a watch may leave out, in steps. Not more: many waits for a disk of 100 us each are a stall.
-const LIMITS_NS: [u64; 4] = [0, 10_000, 20_000, 40_000];
+/// Waits that a watch may leave out, in steps. Not more where nobody tells what a wait is for: many waits for a disk
+/// of 100 us each are a stall.
+pub const LIMITS_NS: [u64; 4] = [0, 10_000, 20_000, OF_DEVICES_NS];
+/// Where waits for devices are told from others, and have a limit of their own.
+pub const AS_ROOT: [u64; 7] = [0, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000];
+/// The highest limit for a wait for a device.
+pub const OF_DEVICES_NS: u64 = 40_000;
 /// Turns to wait before a lower limit is tried; doubled each time that it proves too low.
 const PATIENCE: u32 = 10;
 const PATIENCE_MAX: u32 = 600;
 
 #[derive(Debug)]
 pub struct Pace {
+    limits_ns: &'static [u64],
     step: usize,
     count: u64,
     since_ns: u64,
@@ -22,9 +27,11 @@ pub struct Pace {
     pub highest_ns: u64,
 }
 
-impl Default for Pace {
-    fn default() -> Pace {
+impl Pace {
+    /// `limits_ns`: from the first, nothing, to the highest.
+    pub fn of(limits_ns: &'static [u64]) -> Pace {
         Pace {
+            limits_ns,
             step: 0,
             count: 0,
             since_ns: 0,
@@ -34,16 +41,14 @@ impl Default for Pace {
             highest_ns: 0,
         }
     }
-}
 
-impl Pace {
     pub fn came(&mut self, records: u64) {
         self.count += records;
     }
 
     /// The limit now, in nanoseconds.
     pub fn limit_ns(&self) -> u64 {
-        LIMITS_NS[self.step]
+        self.limits_ns[self.step]
     }
 
     /// The new limit, where it changes.
@@ -79,7 +84,7 @@ impl Pace {
             steps = 1;
         }
         self.calm = 0;
-        self.step = (self.step + steps).min(LIMITS_NS.len() - 1);
+        self.step = (self.step + steps).min(self.limits_ns.len() - 1);
         self.highest_ns = self.highest_ns.max(self.limit_ns());
     }
 }
@@ -100,7 +105,7 @@ mod tests {
 
     #[test]
     fn short_waits_are_left_out_while_there_are_too_many() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::of(&LIMITS_NS);
         let busy = |limit| if limit < 40_000 { 7_500 } else { 15 };
         let limits = run(&mut pace, 0..600, busy);
         let low = limits[10..].iter().filter(|limit| **limit < 40_000).count();
@@ -112,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_quiet_watch_leaves_nothing_out() {
-        let mut pace = Pace::default();
+        let mut pace = Pace::of(&LIMITS_NS);
         assert!(
             run(&mut pace, 0..50, |_| 350)
                 .iter()

@@ -9,38 +9,14 @@ use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
 
 use crate::observe::heap::symbols::in_standard_library;
 use crate::observe::switches::event::{StackId, TextId};
+pub use crate::observe::switches::stack::{Frame, Stack};
+use crate::observe::switches::stack::{is_allocation, is_locking};
 
 /// Different stacks kept; further ones have no names, and are counted.
 const STACKS_MAX: usize = 20_000;
 const TEXTS_MAX: usize = 20_000;
 /// Names with more letters are told without their types.
 const NAME_LONG: usize = 60;
-
-/// A function on a stack.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Frame {
-    pub name: String,
-    /// File name of the program or library.
-    pub module: String,
-    /// Where the function begins, in the subject's memory; 0 when not known. Closures of one
-    /// function share a name and not this.
-    pub start: u64,
-    /// Bytes of its code; 0 when not known.
-    pub bytes: u64,
-    /// Its source is a standard library's or a lock's: what is inlined has a short name that does not tell.
-    pub borrowed: bool,
-}
-
-#[derive(Debug, Clone, Default)]
-pub struct Stack {
-    /// As unwound; of calls, the last byte of each.
-    pub addresses: Rc<[u64]>,
-    /// Innermost first; inlined functions are frames of their own.
-    pub frames: Vec<Frame>,
-    pub allocator: bool,
-    /// The innermost calls, before the program's own, are those of a mutex or a read-write lock.
-    pub locks: bool,
-}
 
 pub struct Places {
     pid: u32,
@@ -250,142 +226,6 @@ fn without_types(name: &str) -> String {
     kept
 }
 
-/// The C allocator's own interface and the calls that give memory back or take it, by the names
-/// that every implementation has to export.
-fn is_allocation(name: &str) -> bool {
-    const INTERFACE: &[&str] = &[
-        "malloc",
-        "free",
-        "calloc",
-        "realloc",
-        "reallocarray",
-        "posix_memalign",
-        "aligned_alloc",
-        "memalign",
-        "valloc",
-        "malloc_trim",
-        "cfree",
-        "operator new",
-        "operator delete",
-        "_Znwm",
-        "_ZdlPv",
-        "_ZdlPvm",
-        "madvise",
-        "munmap",
-        "brk",
-        "sbrk",
-        "mremap",
-    ];
-    // glibc's own names for them: __GI_madvise, __GI___libc_free, __munmap, malloc@plt.
-    let mut bare = name.split('@').next().unwrap_or(name);
-    for prefix in ["__GI_", "__libc_", "_"] {
-        bare = bare.trim_start_matches(prefix);
-    }
-    INTERFACE.contains(&bare) || INTERFACE.contains(&name)
-}
-
-/// A library's or runtime's lock by the name of its own call. A futex's value tells most locks; those that
-/// park each waiter on a word of its own (parking_lot, Abseil) look like idle threads without it.
-fn is_locking(frames: &[Frame]) -> bool {
-    const LOCKS: &[&str] = &["mutex", "rwlock", "lock_slow", "lock_shared_slow"];
-    const CONDITIONS: &[&str] = &["cond", "park_until", "semaphore"];
-    let inner = frames.iter().take_while(|frame| !frame.is_own());
-    let names: Vec<String> = inner.map(|f| f.name.to_ascii_lowercase()).collect();
-    let any = |of: &[&str]| {
-        names
-            .iter()
-            .any(|name| of.iter().any(|word| name.contains(word)))
-    };
-    any(LOCKS) && !any(CONDITIONS)
-}
-
-impl Stack {
-    /// The function that is to blame: the innermost that is neither the C library's nor a
-    /// language's own runtime. Without one, the innermost with a name.
-    pub fn function(&self) -> Option<&str> {
-        let first = self.frames.first().map(|frame| frame.name.as_str());
-        self.own_function().or(first)
-    }
-
-    /// As [`Stack::function`], of the program's own or none.
-    pub fn own_function(&self) -> Option<&str> {
-        let own = self.frames.iter().find(|frame| frame.is_own());
-        own.map(|frame| frame.name.as_str())
-    }
-
-    /// The innermost function of the program's own that was also there in `during`: who let go is in a wrapper of
-    /// the program's own lock at times, and who held is below it. None when all they share is the thread's entry.
-    pub fn own_function_under(&self, during: &Stack) -> Option<&str> {
-        let there = |frame: &&Frame| during.frames.contains(frame);
-        let shared = self.frames.iter().filter(|f| f.is_own()).find(there)?;
-        (self.entry() != Some(shared)).then_some(shared.name.as_str())
-    }
-
-    /// The outermost function of the program's own: what the thread was started for. A closure
-    /// that the compiler put into Rust's start of a thread is told by that start's own copy.
-    pub fn entry(&self) -> Option<&Frame> {
-        let outermost = |of: fn(&Frame) -> bool| self.frames.iter().rev().find(|f| of(f));
-        outermost(Frame::is_own).or_else(|| outermost(Frame::is_a_closures))
-    }
-}
-
-impl Frame {
-    /// Rust's standard library, compiled anew for each closure that a thread is started with.
-    fn is_a_closures(&self) -> bool {
-        let copies = ["{{vtable.shim}}", "__rust_begin_short_backtrace"];
-        copies.iter().any(|copy| self.name.contains(copy))
-    }
-
-    /// Not of the C library, the loader or a language's runtime and standard library.
-    pub fn is_own(&self) -> bool {
-        const LIBRARIES: &[&str] = &[
-            "libc.so",
-            "libc-",
-            "libpthread",
-            "ld-",
-            "libstdc++",
-            "libgcc_s",
-            "[vdso]",
-            "libm.so",
-        ];
-        const RUNTIMES: &[&str] = &[
-            "std::",
-            "core::",
-            "alloc::",
-            "<std::",
-            "<core::",
-            "<alloc::",
-            "<&",
-            "parking_lot",
-            "lock_api",
-            "<lock_api",
-            "runtime.",
-            "sync.",
-            "syscall.",
-            "internal/",
-            "net.",
-            "net/",
-            "os.",
-            "io.",
-            "bufio.",
-            "crypto/",
-            "time.",
-            "main_thread",
-            "__",
-            "0x",
-            "_start",
-            "clone",
-            "pthread_",
-            "start_thread",
-            "syscall",
-            "<parking_lot",
-        ];
-        let library = LIBRARIES.iter().any(|name| self.module.starts_with(name));
-        let runtime = RUNTIMES.iter().any(|name| self.name.starts_with(name));
-        !library && !runtime && !self.borrowed && !is_allocation(&self.name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -418,75 +258,6 @@ mod tests {
         ];
         for (file, borrowed) in files {
             assert_eq!(is_borrowed(file), borrowed, "{file}");
-        }
-    }
-
-    fn stack(names: &[(&str, &str)]) -> Stack {
-        let frame = |(name, module): &(&str, &str)| Frame {
-            name: (*name).into(),
-            module: (*module).into(),
-            start: 0,
-            bytes: 0,
-            borrowed: false,
-        };
-        Stack {
-            addresses: Rc::from([]),
-            frames: names.iter().map(frame).collect(),
-            allocator: false,
-            locks: false,
-        }
-    }
-
-    #[test]
-    fn the_function_to_blame_is_the_programs_own() {
-        let c = stack(&[
-            ("__libc_recv", "libc.so.6"),
-            ("http_post", "service"),
-            ("export_batch", "service"),
-            ("start_thread", "libc.so.6"),
-        ]);
-        assert_eq!(c.function(), Some("http_post"));
-        assert_eq!(c.entry().map(|f| f.name.as_str()), Some("export_batch"));
-        let rust = stack(&[
-            ("syscall", "libc.so.6"),
-            ("std::sys::sync::mutex::futex::Mutex::wake", "service"),
-            ("service::flush", "service"),
-            (
-                "std::sys::backtrace::__rust_begin_short_backtrace",
-                "service",
-            ),
-        ]);
-        assert_eq!(rust.function(), Some("service::flush"));
-        assert_eq!(stack(&[]).function(), None);
-    }
-
-    #[test]
-    fn a_lock_of_the_programs_own_is_not_the_function_that_held() {
-        let names = |names: &[&'static str]| -> Vec<(&'static str, &'static str)> {
-            names.iter().map(|name| (*name, "service")).collect()
-        };
-        let release = stack(&names(&["own_unlock", "flush", "main_loop"]));
-        let during = stack(&names(&["recv", "ask", "flush", "main_loop"]));
-        assert_eq!(release.own_function_under(&during), Some("flush"));
-        let elsewhere = stack(&names(&["recv", "ask", "main_loop"]));
-        assert_eq!(release.own_function_under(&elsewhere), None);
-    }
-
-    #[test]
-    fn allocation_is_told_by_the_interface() {
-        for name in [
-            "malloc",
-            "__libc_free",
-            "madvise",
-            "__munmap",
-            "__GI_madvise",
-            "__GI___libc_free",
-            "operator new",
-        ] {
-            assert!(is_allocation(name), "{name}");
-        }
-        for name in ["export_batch", "free_list_walk", "remalloc"] {
-            assert!(!is_allocation(name), "{name}");
         }
     }
 }

@@ -72,6 +72,10 @@ impl Code {
         self.emit(0x1f, dst, src, 0, 0);
     }
 
+    pub fn and(&mut self, dst: Reg, value: i32) {
+        self.emit(0x57, dst, R0, 0, value);
+    }
+
     pub fn shift_right(&mut self, dst: Reg, bits: i32) {
         self.emit(0x77, dst, R0, 0, bits);
     }
@@ -120,6 +124,11 @@ impl Code {
     pub fn jump_if_not_zero(&mut self, of: Reg, to: &'static str) {
         self.jumps.push((self.slots.len(), to));
         self.emit(0x55, of, R0, 0, 0);
+    }
+
+    pub fn jump_unless_equal(&mut self, of: Reg, value: i32, to: &'static str) {
+        self.jumps.push((self.slots.len(), to));
+        self.emit(0x55, of, R0, 0, value);
     }
 
     /// As unsigned numbers.

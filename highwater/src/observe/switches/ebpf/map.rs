@@ -1,4 +1,4 @@
-//! Maps shared with the kernel: a set of numbers, a counter, a ring of records.
+//! Maps shared with the kernel: what is kept of each thread, numbers, a ring of records.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -47,41 +47,18 @@ struct Element {
 }
 
 fn element<T>(command: u32, fd: &OwnedFd, key: &u32, value: *mut T) -> io::Result<()> {
+    flagged(command, fd, key, value, 0)
+}
+
+fn flagged<T>(command: u32, fd: &OwnedFd, key: &u32, value: *mut T, flags: u64) -> io::Result<()> {
     let attr = Element {
         map_fd: fd.as_raw_fd() as u32,
         padding: 0,
         key: std::ptr::from_ref(key) as u64,
         value: value as u64,
-        flags: 0,
+        flags,
     };
     bpf_number(command, &attr).map(drop)
-}
-
-/// Numbers of threads or processes, each with a time.
-pub struct Set {
-    fd: OwnedFd,
-}
-
-impl Set {
-    pub fn create(most: u32) -> io::Result<Set> {
-        Ok(Set {
-            fd: create(HASH, 4, 8, most)?,
-        })
-    }
-
-    pub fn insert(&self, number: u32) -> io::Result<()> {
-        let mut since = u64::MAX;
-        element(MAP_UPDATE, &self.fd, &number, &mut since)
-    }
-
-    pub fn remove(&self, number: u32) {
-        // Not there is as good as gone.
-        let _ = element(MAP_DELETE, &self.fd, &number, std::ptr::null_mut::<u64>());
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
 }
 
 /// What the kernel keeps of each watched thread.
@@ -96,13 +73,18 @@ impl Threads {
         })
     }
 
-    /// From now on watched; off its CPU as far as anybody knows, and whatever comes next of it is told.
+    /// From now on watched; off its CPU as far as anybody knows, and whatever comes next of it is told. One that is
+    /// watched already is left as it is.
     pub fn insert(&self, tid: u32) -> io::Result<()> {
+        const NO_EXIST: u64 = 1;
         let mut value = [0u8; kept::BYTES];
         for at in [kept::SINCE, kept::TOLD] {
             value[at as usize..at as usize + 8].copy_from_slice(&1u64.to_ne_bytes());
         }
-        element(MAP_UPDATE, &self.fd, &tid, &mut value)
+        match flagged(MAP_UPDATE, &self.fd, &tid, &mut value, NO_EXIST) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            other => other,
+        }
     }
 
     pub fn remove(&self, tid: u32) {
@@ -121,15 +103,15 @@ impl Threads {
     }
 }
 
-/// One number that the programs and we share.
+/// Some numbers that the programs and we share.
 pub struct Counter {
     fd: OwnedFd,
 }
 
 impl Counter {
-    pub fn create() -> io::Result<Counter> {
+    pub fn create(numbers: u32) -> io::Result<Counter> {
         Ok(Counter {
-            fd: create(ARRAY, 4, 8, 1)?,
+            fd: create(ARRAY, 4, 8, numbers)?,
         })
     }
 
@@ -139,8 +121,8 @@ impl Counter {
         value
     }
 
-    pub fn write(&self, mut value: u64) {
-        let _ = element(MAP_UPDATE, &self.fd, &0, &mut value);
+    pub fn write(&self, at: u32, mut value: u64) {
+        let _ = element(MAP_UPDATE, &self.fd, &at, &mut value);
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {

@@ -12,10 +12,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
-use self::map::{Counter, Ring, Set, Threads};
+use self::map::{Counter, Ring, Threads};
 use self::record::Record;
 use super::kernel::{Tracing, bpf, event, open_event};
-use super::pace::Pace;
+use super::pace::{self, Pace};
 use super::watch::Room;
 
 const PROG_LOAD: u32 = 5;
@@ -28,7 +28,7 @@ pub struct Ebpf {
     ring: Ring,
     tids: Threads,
     lost: Counter,
-    limit: Counter,
+    limits: Counter,
     pace: Pace,
     pub ours: Ours,
     _attached: Vec<OwnedFd>,
@@ -57,17 +57,18 @@ struct ProgLoad {
 }
 
 impl Ebpf {
-    /// Attaches to every switch and wake of `pid`'s threads; `tids` are those that live now.
-    pub fn attach(pid: u32, tids: &[u32], room: Room) -> io::Result<Ebpf> {
+    /// Attaches to every switch and wake of `pid`'s threads; `tids` are those that live now. `at_once`: leavings are
+    /// told as they happen.
+    pub fn attach(pid: u32, tids: &[u32], room: Room, at_once: bool) -> io::Result<Ebpf> {
         let tracing = Tracing::open()?;
         let maps = program::Maps {
-            tgids: Set::create(16)?,
+            pid,
             tids: Threads::create(program::threads_max(room))?,
             ring: Ring::create(program::ring_bytes(room))?,
-            lost: Counter::create()?,
-            limit: Counter::create()?,
+            lost: Counter::create(1)?,
+            limits: Counter::create(2)?,
+            at_once,
         };
-        maps.tgids.insert(pid)?;
         for tid in tids {
             maps.tids.insert(*tid)?;
         }
@@ -82,7 +83,7 @@ impl Ebpf {
             let program = load(name, PROG_TYPE_TRACEPOINT, &code)?;
             held.extend(attach(&tracing, name, &program)?);
         }
-        let passed = Counter::create()?;
+        let passed = Counter::create(1)?;
         let sampled = |code: Vec<u64>| load("samples", PROG_TYPE_PERF_EVENT, &code);
         let ours = Ours {
             all: sampled(program::ours(&maps))?,
@@ -94,8 +95,8 @@ impl Ebpf {
             ring: maps.ring,
             tids: maps.tids,
             lost: maps.lost,
-            limit: maps.limit,
-            pace: Pace::default(),
+            limits: maps.limits,
+            pace: Pace::of(&pace::AS_ROOT),
             _attached: held,
         })
     }
@@ -115,7 +116,8 @@ impl Ebpf {
     /// As many records as may be: with too many of them, the shortest waits are left out in the kernel.
     pub fn adapt(&mut self, now_ns: u64) {
         if let Some(limit_ns) = self.pace.adapt(now_ns) {
-            self.limit.write(limit_ns);
+            self.limits.write(0, limit_ns);
+            self.limits.write(1, limit_ns.min(pace::OF_DEVICES_NS));
         }
     }
 
@@ -124,9 +126,12 @@ impl Ebpf {
         self.pace.highest_ns
     }
 
-    /// What `tid` waits in since before `before_ns`, where that was not told for want of knowing how long it lasts.
-    pub fn untold(&self, tid: u32, before_ns: u64) -> Option<Record> {
-        record::untold(&self.tids.get(tid)?, before_ns)
+    /// What `tid` waits in since before `before_ns`, where that was not told; and who woke it, where it was since.
+    pub fn untold(&self, tid: u32, before_ns: u64) -> [Option<Record>; 2] {
+        match self.tids.get(tid) {
+            Some(value) => record::untold(&value, before_ns),
+            None => [None, None],
+        }
     }
 
     /// Since when `tid` is off its CPU.

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::super::watch::Room;
 use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
-use super::map::{Counter, Ring, Set, Threads};
+use super::map::{Counter, Ring, Threads};
 use super::record::{IN, OUT, STACK_BYTES, WAKING, at, kept};
 
 /// Threads watched at a time; some 200 bytes each, of the kernel's.
@@ -28,13 +28,23 @@ pub fn ring_bytes(room: Room) -> u32 {
 /// A waker's stack is copied only when the wait it ends lasted this long.
 const STACK_AFTER_NS: i32 = 1_000_000;
 
+/// Samples of a thread begin when it is at work for this long: what ordinary requests compute is not worth unwinding.
+const SAMPLED_AFTER_NS: i32 = 1_000_000;
+
+/// The bits of `prev_state` that say what a thread leaves for; none: it wants to run.
+const STATES: i32 = 0xff;
+/// The one for waits that no signal ends: a disk, a page, the address space.
+const DEEP: i32 = 2;
+
 pub struct Maps {
-    pub tgids: Set,
+    pub pid: u32,
     pub tids: Threads,
     pub ring: Ring,
     pub lost: Counter,
-    /// Nanoseconds; who is off its CPU for less is not told of.
-    pub limit: Counter,
+    /// Nanoseconds; who is off its CPU for less is not told of. The second is for waits for devices.
+    pub limits: Counter,
+    /// A leaving is told when it happens, and not with the coming back; while there is no limit.
+    pub at_once: bool,
 }
 
 /// Where a tracepoint's fields lie in its record; from its `format` file.
@@ -110,62 +120,39 @@ const USER: [(i16, i16); 8] = [
     (at::ARGS + 24, 24),
 ];
 
-/// The record on the program's stack, above the key at -8; what is kept of a thread begins before its record.
+/// The record on the program's stack, above the key at -8; a new thread's kept value lies there too.
 const RECORD: i16 = -16 - at::HEAD;
-const KEPT: i16 = RECORD - kept::RECORD;
-/// How long the thread was off its CPU.
-const LASTED: i16 = KEPT - 8;
+const KEPT: i16 = RECORD;
+/// A time, across calls.
+const TIME: i16 = RECORD - 8;
 
-/// On `sched_switch`: who left and why, then who came. Of one that was away for less than the limit, neither.
+/// On `sched_switch`: who left and why is kept; of who came, and was away for longer than the limit, it is told
+/// together with the coming.
 pub fn switch(maps: &Maps, fields: &Fields) -> Vec<u64> {
     let mut code = Code::default();
     code.copy(R6, R1);
     code.call(Helper::CurrentPidTgid);
     code.copy(R7, R0);
     code.shift_right(R0, 32);
-    lookup(&mut code, maps.tgids.fd(), R0);
-    code.jump_if_zero(R0, "next");
+    code.jump_unless_equal(R0, maps.pid as i32, "next");
     leaves(&mut code, maps, fields);
     code.label("next");
     code.load(Size::B4, R8, R6, fields.other);
     lookup(&mut code, maps.tids.fd(), R8);
     code.jump_if_zero(R0, "end");
     code.copy(R9, R0);
-    code.load(Size::B8, R1, R9, kept::TOLD);
-    code.jump_if_not_zero(R1, "comes");
-    lasted(&mut code, maps);
-    code.jump_if_below(R2, R1, "short");
-    output(&mut code, maps, R9, kept::RECORD, at::STACK, "counted_late");
-    tell_of_waking(&mut code, maps);
-    code.label("comes");
-    code.store_value(Size::B8, R9, kept::SINCE, 0);
     comes(&mut code, maps, fields);
-    code.jump("end");
-    code.label("short");
-    code.store_value(Size::B8, R9, kept::SINCE, 0);
     end(code)
 }
 
-/// The thread that has the CPU leaves it: kept, and told at once unless there is a limit.
+/// The thread that has the CPU leaves it: kept, and told at once where that is wanted.
 fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
-    begin(code, OUT, at::STACK);
-    code.load(Size::B4, R1, R6, fields.tid);
-    code.store(Size::B4, R10, RECORD + at::TID, R1);
-    code.load(Size::B8, R1, R6, fields.state);
-    code.store(Size::B4, R10, RECORD + at::FLAGS, R1);
-    user_registers(code);
-    code.load(Size::B8, R1, R10, RECORD + at::TIME);
-    code.store(Size::B8, R10, KEPT + kept::SINCE, R1);
-    for empty in [kept::TOLD, kept::WOKEN, kept::WAKER] {
-        code.store_value(Size::B8, R10, KEPT + empty, 0);
+    code.load(Size::B4, R8, R6, fields.tid);
+    lookup(code, maps.tids.fd(), R8);
+    code.jump_if_not_zero(R0, "known");
+    for offset in (0..kept::BYTES as i16).step_by(8) {
+        code.store_value(Size::B8, R10, KEPT + offset, 0);
     }
-    limit(code, maps);
-    code.jump_if_not_zero(R1, "keep");
-    code.store_value(Size::B8, R10, KEPT + kept::TOLD, 1);
-    output(code, maps, R10, RECORD, at::STACK, "counted_out");
-    code.label("keep");
-    code.load(Size::B4, R1, R10, RECORD + at::TID);
-    code.store(Size::B4, R10, -8, R1);
     code.map(R1, maps.tids.fd().as_raw_fd());
     code.copy(R2, R10);
     code.add(R2, -8);
@@ -173,21 +160,60 @@ fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
     code.add(R3, i32::from(KEPT));
     code.set(R4, 0);
     code.call(Helper::MapUpdate);
+    lookup(code, maps.tids.fd(), R8);
+    code.jump_if_zero(R0, "next");
+    code.label("known");
+    code.copy(R9, R0);
+    code.store(Size::B4, R9, kept::RECORD + at::TID, R8);
+    code.store_value(Size::B4, R9, kept::RECORD + at::KIND, OUT);
+    code.load(Size::B8, R1, R6, fields.state);
+    code.store(Size::B4, R9, kept::RECORD + at::FLAGS, R1);
+    user_registers(code, R9, kept::RECORD);
+    code.store_value(Size::B8, R9, kept::WOKEN, 0);
+    code.store_value(Size::B8, R9, kept::TOLD, 0);
+    code.call(Helper::KtimeNs);
+    code.store(Size::B8, R9, kept::RECORD + at::TIME, R0);
+    code.store(Size::B8, R9, kept::SINCE, R0);
+    if maps.at_once {
+        limit(code, maps);
+        code.jump_if_not_zero(R1, "next");
+        code.store_value(Size::B8, R9, kept::TOLD, 1);
+        output(code, maps, R9, kept::RECORD, at::STACK, "counted_out");
+    }
 }
 
-/// The waking that R9 keeps, which was too early to be told.
-fn tell_of_waking(code: &mut Code, maps: &Maps) {
-    code.load(Size::B8, R1, R9, kept::WOKEN);
-    code.jump_if_zero(R1, "comes");
-    begin(code, WAKING, at::STACK);
-    code.load(Size::B8, R1, R9, kept::WOKEN);
-    code.store(Size::B8, R10, RECORD + at::TIME, R1);
-    code.store(Size::B4, R10, RECORD + at::TID, R8);
-    waker(code, |code| code.load(Size::B8, R0, R9, kept::WAKER));
-    output(code, maps, R10, RECORD, at::STACK, "counted_woken");
-}
-
+/// The thread of R9 comes to a CPU. Its leaving was told already, or is now, unless that was just before.
 fn comes(code: &mut Code, maps: &Maps, fields: &Fields) {
+    code.call(Helper::KtimeNs);
+    code.store(Size::B8, R9, kept::CAME, R0);
+    code.load(Size::B4, R1, R9, kept::RECORD + at::FLAGS);
+    code.and(R1, STATES);
+    code.jump_if_zero(R1, "still_at_work");
+    code.store(Size::B8, R9, kept::AT_WORK, R0);
+    code.label("still_at_work");
+    code.load(Size::B8, R1, R9, kept::SINCE);
+    code.store_value(Size::B8, R9, kept::SINCE, 0);
+    code.jump_if_zero(R1, "told");
+    code.load(Size::B8, R2, R9, kept::TOLD);
+    code.jump_if_not_zero(R2, "told");
+    code.subtract(R0, R1);
+    code.store(Size::B8, R10, TIME, R0);
+    limit(code, maps);
+    code.load(Size::B8, R2, R10, TIME);
+    code.jump_if_below(R2, R1, "end");
+    code.store(Size::B8, R9, kept::BEFORE, R7);
+    for half in [0, 8] {
+        code.load(Size::B8, R1, R6, fields.comm + half);
+        code.store(Size::B8, R9, kept::COMM + half, R1);
+    }
+    output(code, maps, R9, kept::RECORD, kept::WHOLE, "counted_whole");
+    code.jump("end");
+    code.label("told");
+    came(code, maps, fields);
+}
+
+/// The coming alone.
+fn came(code: &mut Code, maps: &Maps, fields: &Fields) {
     begin(code, IN, at::STACK);
     code.store(Size::B4, R10, RECORD + at::TID, R8);
     code.store(Size::B4, R10, RECORD + at::OTHER, R7);
@@ -200,7 +226,7 @@ fn comes(code: &mut Code, maps: &Maps, fields: &Fields) {
     output(code, maps, R10, RECORD, at::STACK, "counted_in");
 }
 
-/// On `sched_waking`: who makes whom runnable; with the waker's stack after a long wait.
+/// On `sched_waking`: who makes whom runnable; told at once after a long wait, with the waker's stack.
 pub fn waking(maps: &Maps, fields: &Fields) -> Vec<u64> {
     let mut code = Code::default();
     code.copy(R6, R1);
@@ -212,15 +238,16 @@ pub fn waking(maps: &Maps, fields: &Fields) -> Vec<u64> {
     code.jump_if_zero(R7, "end");
     code.load(Size::B8, R1, R9, kept::TOLD);
     code.jump_if_not_zero(R1, "told");
-    lasted(&mut code, maps);
-    code.jump_if_below(R2, R1, "short");
-    output(&mut code, maps, R9, kept::RECORD, at::STACK, "counted_late");
+    code.call(Helper::KtimeNs);
+    code.copy(R1, R0);
+    code.subtract(R1, R7);
+    code.jump_if_less(R1, STACK_AFTER_NS, "short");
     code.store_value(Size::B8, R9, kept::TOLD, 1);
+    output(&mut code, maps, R9, kept::RECORD, at::STACK, "counted_late");
     code.label("told");
     tells_who(&mut code, maps);
     code.jump("end");
     code.label("short");
-    code.call(Helper::KtimeNs);
     code.store(Size::B8, R9, kept::WOKEN, R0);
     code.call(Helper::CurrentPidTgid);
     code.store(Size::B8, R9, kept::WAKER, R0);
@@ -233,11 +260,13 @@ fn tells_who(code: &mut Code, maps: &Maps) {
     code.store(Size::B4, R10, RECORD + at::TID, R8);
     code.load(Size::B8, R8, R10, RECORD + at::TIME);
     code.subtract(R8, R7);
-    waker(code, |code| code.call(Helper::CurrentPidTgid));
-    lookup(code, maps.tgids.fd(), R0);
-    code.jump_if_zero(R0, "plain");
+    code.call(Helper::CurrentPidTgid);
+    code.store(Size::B4, R10, RECORD + at::OTHER, R0);
+    code.shift_right(R0, 32);
+    code.store(Size::B4, R10, RECORD + at::OTHER_PROCESS, R0);
+    code.jump_unless_equal(R0, maps.pid as i32, "plain");
     code.jump_if_less(R8, STACK_AFTER_NS, "plain");
-    user_registers(code);
+    user_registers(code, R10, RECORD);
     code.copy(R1, R10);
     code.add(R1, i32::from(RECORD + at::STACK));
     code.set(R2, STACK_BYTES as i32);
@@ -249,56 +278,46 @@ fn tells_who(code: &mut Code, maps: &Maps) {
     output(code, maps, R10, RECORD, at::STACK, "counted_waking");
 }
 
-/// Writes thread and process that `load` puts into R0; leaves the process there.
-fn waker(code: &mut Code, load: impl FnOnce(&mut Code)) {
-    load(code);
-    code.store(Size::B4, R10, RECORD + at::OTHER, R0);
-    code.shift_right(R0, 32);
-    code.store(Size::B4, R10, RECORD + at::OTHER_PROCESS, R0);
-}
-
-/// R1: the limit. Its place is always there; the kernel wants that checked.
+/// R1: the limit for what the thread of R9 is in. Its place is always there; the kernel wants that checked.
 fn limit(code: &mut Code, maps: &Maps) {
-    code.store_value(Size::B4, R10, -8, 0);
+    code.load(Size::B4, R2, R9, kept::RECORD + at::FLAGS);
+    code.and(R2, DEEP);
+    code.shift_right(R2, 1);
+    code.store(Size::B4, R10, -8, R2);
     code.copy(R2, R10);
     code.add(R2, -8);
-    code.map(R1, maps.limit.fd().as_raw_fd());
+    code.map(R1, maps.limits.fd().as_raw_fd());
     code.call(Helper::MapLookup);
     code.jump_if_zero(R0, "end");
     code.load(Size::B8, R1, R0, 0);
 }
 
-/// R2: for how long the thread of R9 is off its CPU; R1: the limit.
-fn lasted(code: &mut Code, maps: &Maps) {
-    code.call(Helper::KtimeNs);
-    code.load(Size::B8, R1, R9, kept::SINCE);
-    code.subtract(R0, R1);
-    code.store(Size::B8, R10, LASTED, R0);
-    limit(code, maps);
-    code.load(Size::B8, R2, R10, LASTED);
-}
-
-/// On a sample of any process: 0, which drops it, unless it is the watched one's.
+/// On a sample of any process: 0, which drops it, unless it is of a thread of the watched one that is at work for long.
 pub fn ours(maps: &Maps) -> Vec<u64> {
     let mut code = Code::default();
     code.call(Helper::CurrentPidTgid);
+    code.copy(R6, R0);
     code.shift_right(R0, 32);
-    lookup(&mut code, maps.tgids.fd(), R0);
+    code.jump_unless_equal(R0, maps.pid as i32, "end");
+    lookup(&mut code, maps.tids.fd(), R6);
     code.jump_if_zero(R0, "end");
+    code.load(Size::B8, R6, R0, kept::AT_WORK);
+    code.call(Helper::KtimeNs);
+    code.subtract(R0, R6);
+    code.jump_if_less(R0, SAMPLED_AFTER_NS, "end");
     code.set(R0, 1);
     code.exit();
     end(code)
 }
 
-/// As [`ours`], and not within some time of the last one that passed, whose time `passed` keeps. Two CPUs at once may
-/// both pass.
+/// Of the watched process, and not within some time of the last one that passed, whose time `passed` keeps. Two CPUs
+/// at once may both pass.
 pub fn some_of_ours(maps: &Maps, passed: &Counter) -> Vec<u64> {
     const APART_NS: i32 = 300_000;
     let mut code = Code::default();
     code.call(Helper::CurrentPidTgid);
     code.shift_right(R0, 32);
-    lookup(&mut code, maps.tgids.fd(), R0);
-    code.jump_if_zero(R0, "end");
+    code.jump_unless_equal(R0, maps.pid as i32, "end");
     code.call(Helper::KtimeNs);
     code.copy(R6, R0);
     code.set(R7, 0);
@@ -340,14 +359,14 @@ fn begin(code: &mut Code, kind: i32, bytes: i16) {
     code.store_value(Size::B4, R10, RECORD + at::KIND, kind);
 }
 
-fn user_registers(code: &mut Code) {
+/// Those of the thread that has the CPU, into the record at `offset` of `into`.
+fn user_registers(code: &mut Code, into: Reg, offset: i16) {
     code.call(Helper::CurrentTask);
     code.copy(R1, R0);
     code.call(Helper::TaskRegs);
-    code.copy(R8, R0);
     for (to, from) in USER {
-        code.load(Size::B8, R1, R8, from);
-        code.store(Size::B8, R10, RECORD + to, R1);
+        code.load(Size::B8, R1, R0, from);
+        code.store(Size::B8, into, offset + to, R1);
     }
 }
 

@@ -25,29 +25,55 @@ pub mod kept {
     pub const SINCE: i16 = 0;
     /// Not 0: its leaving was told.
     pub const TOLD: i16 = 8;
+    /// Since when it is at work: it came to a CPU, and at most was taken off it in between.
+    pub const AT_WORK: i16 = 16;
+    /// The record of its leaving; a whole wait is told from here on to the end.
+    pub const RECORD: i16 = 24;
     /// When and by whom (thread, then process) it was made runnable, where that was not told.
-    pub const WOKEN: i16 = 16;
-    pub const WAKER: i16 = 24;
-    /// The record of its leaving.
-    pub const RECORD: i16 = 32;
-    pub const BYTES: usize = RECORD as usize + super::at::STACK as usize;
+    pub const WOKEN: i16 = RECORD + super::at::STACK;
+    pub const WAKER: i16 = WOKEN + 8;
+    /// When it last came to a CPU, and who had that before (thread, process, name).
+    pub const CAME: i16 = WOKEN + 16;
+    pub const BEFORE: i16 = WOKEN + 24;
+    pub const COMM: i16 = WOKEN + 32;
+    pub const BYTES: usize = COMM as usize + 16;
+    /// A whole wait: from leaving to coming back.
+    pub const WHOLE: i16 = BYTES as i16 - RECORD;
 }
 
-/// The leaving that is kept of a thread, when it is off its CPU since before `before_ns` and that was not told.
-pub fn untold(value: &[u8; kept::BYTES], before_ns: u64) -> Option<Record> {
-    let word = |at: i16| {
-        let at = at as usize;
-        value[at..at + 8].try_into().map(u64::from_ne_bytes).ok()
+/// The leaving that is kept of a thread, when it is off its CPU since before `before_ns` and that was not told; and
+/// its waking, when it only wants a CPU since.
+pub fn untold(value: &[u8; kept::BYTES], before_ns: u64) -> [Option<Record>; 2] {
+    let word = |at: i16| number(value, at);
+    let since = word(kept::SINCE);
+    if since == 0 || since >= before_ns || word(kept::TOLD) != 0 {
+        return [None, None];
+    }
+    let leaving = parse(&value[kept::RECORD as usize..kept::WOKEN as usize]);
+    let waker = word(kept::WAKER);
+    let waking = |tid| Record {
+        at_ns: word(kept::WOKEN),
+        tid,
+        what: Told::Waking {
+            waker: waker as u32,
+            process: (waker >> 32) as u32,
+            user: None,
+        },
     };
-    let (since, told) = (word(kept::SINCE)?, word(kept::TOLD)?);
-    let waits = since != 0 && since < before_ns && told == 0;
-    waits.then(|| parse(&value[kept::RECORD as usize..]))?
+    let woken = word(kept::WOKEN) != 0;
+    let tid = leaving.as_ref().map(|leaving| leaving.tid);
+    [leaving, tid.filter(|_| woken).map(waking)]
+}
+
+fn number(bytes: &[u8], at: i16) -> u64 {
+    let at = at as usize;
+    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+    word.map_or(0, u64::from_ne_bytes)
 }
 
 /// Since when the thread is off its CPU, by what is kept of it.
 pub fn off_since_ns(value: &[u8; kept::BYTES]) -> Option<u64> {
-    let at = kept::SINCE as usize;
-    let since = value[at..at + 8].try_into().map(u64::from_ne_bytes).ok()?;
+    let since = number(value, kept::SINCE);
     (since != 0).then_some(since)
 }
 
@@ -65,15 +91,24 @@ pub struct Record {
     pub what: Told,
 }
 
+/// `at_ns` of a whole wait is that of coming back.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Told {
+    /// A short wait from its beginning to its end; who woke the thread and when, if anybody had to.
+    Whole {
+        since_ns: u64,
+        state: u32,
+        user: User,
+        woken: Option<(u64, u32, u32)>,
+        after: Before,
+    },
     /// `state` as `prev_state` has it: 0 is preempted.
-    Out { state: u32, user: User },
-    /// Who had the CPU until now.
+    Out {
+        state: u32,
+        user: User,
+    },
     In {
-        before: u32,
-        process: u32,
-        comm: [u8; 16],
+        after: Before,
     },
     /// Who woke it; `stack` when the wait was long and the waker is one of ours.
     Waking {
@@ -81,6 +116,14 @@ pub enum Told {
         process: u32,
         user: Option<Box<(User, [u8; STACK_BYTES])>>,
     },
+}
+
+/// Who had the CPU until then.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Before {
+    pub tid: u32,
+    pub process: u32,
+    pub comm: [u8; 16],
 }
 
 /// User registers on entry to the kernel; `number` is the system call, or negative.
@@ -98,19 +141,11 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
     if bytes.len() < at::STACK as usize {
         return None;
     }
-    let word = |offset: i16| {
-        let at = offset as usize;
-        bytes[at..at + 8]
-            .try_into()
-            .map(u64::from_ne_bytes)
-            .unwrap_or(0)
-    };
+    let word = |offset: i16| number(bytes, offset);
     let half = |offset: i16| {
         let at = offset as usize;
-        bytes[at..at + 4]
-            .try_into()
-            .map(u32::from_ne_bytes)
-            .unwrap_or(0)
+        let half = bytes.get(at..at + 4).and_then(|half| half.try_into().ok());
+        half.map_or(0, u32::from_ne_bytes)
     };
     let user = || User {
         number: word(at::NUMBER) as i64,
@@ -119,17 +154,20 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
         fp: word(at::FP),
         args: std::array::from_fn(|n| word(at::ARGS + 8 * n as i16)),
     };
+    if bytes.len() == kept::WHOLE as usize {
+        return Some(whole(bytes, half(at::TID), half(at::FLAGS), user()));
+    }
     let what = match half(at::KIND) as i32 {
         OUT => Told::Out {
             state: half(at::FLAGS),
             user: user(),
         },
         IN => Told::In {
-            before: half(at::OTHER),
-            process: half(at::OTHER_PROCESS),
-            comm: bytes[at::COMM as usize..at::COMM as usize + 16]
-                .try_into()
-                .ok()?,
+            after: Before {
+                tid: half(at::OTHER),
+                process: half(at::OTHER_PROCESS),
+                comm: name(bytes, at::COMM),
+            },
         },
         WAKING => Told::Waking {
             waker: half(at::OTHER),
@@ -145,4 +183,94 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
         tid: half(at::TID),
         what,
     })
+}
+
+fn whole(bytes: &[u8], tid: u32, state: u32, user: User) -> Record {
+    let word = |kept: i16| number(bytes, kept - kept::RECORD);
+    let (woken_ns, waker, before) = (word(kept::WOKEN), word(kept::WAKER), word(kept::BEFORE));
+    Record {
+        at_ns: word(kept::CAME),
+        tid,
+        what: Told::Whole {
+            since_ns: number(bytes, at::TIME),
+            state,
+            user,
+            woken: (woken_ns != 0).then_some((woken_ns, waker as u32, (waker >> 32) as u32)),
+            after: Before {
+                tid: before as u32,
+                process: (before >> 32) as u32,
+                comm: name(bytes, kept::COMM - kept::RECORD),
+            },
+        },
+    }
+}
+
+fn name(bytes: &[u8], at: i16) -> [u8; 16] {
+    let at = at as usize;
+    let name = bytes.get(at..at + 16).and_then(|name| name.try_into().ok());
+    name.unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A thread's kept value: 42 left at 1,000 for a call, was woken at 1,500 by 7 of process 5, came at 2,000 after 9.
+    fn value(since: u64, told: u64) -> [u8; kept::BYTES] {
+        let mut value = [0; kept::BYTES];
+        let mut put = |at: i16, word: u64| {
+            value[at as usize..at as usize + 8].copy_from_slice(&word.to_ne_bytes());
+        };
+        put(kept::SINCE, since);
+        put(kept::TOLD, told);
+        put(kept::RECORD + at::TIME, 1_000);
+        put(kept::RECORD + at::KIND, 42 << 32 | OUT as u64);
+        put(kept::RECORD + at::OTHER, 1 << 32);
+        put(kept::RECORD + at::NUMBER, 202);
+        put(kept::WOKEN, 1_500);
+        put(kept::WAKER, 5 << 32 | 7);
+        put(kept::CAME, 2_000);
+        put(kept::BEFORE, 8 << 32 | 9);
+        value
+    }
+
+    #[test]
+    fn a_whole_wait_is_one_record() {
+        let value = value(0, 0);
+        let record = parse(&value[kept::RECORD as usize..]).unwrap();
+        assert_eq!((record.at_ns, record.tid), (2_000, 42));
+        let Told::Whole {
+            since_ns,
+            state,
+            user,
+            woken,
+            after,
+        } = record.what
+        else {
+            panic!("{record:?}");
+        };
+        assert_eq!((since_ns, state, user.number), (1_000, 1, 202));
+        assert_eq!(woken, Some((1_500, 7, 5)));
+        assert_eq!((after.tid, after.process), (9, 8));
+    }
+
+    #[test]
+    fn a_wait_that_lasts_is_given_once_it_is_old_and_was_not_told() {
+        let records = untold(&value(1_000, 0), 1_800);
+        let times: Vec<_> = records.iter().flatten().map(|r| (r.at_ns, r.tid)).collect();
+        assert_eq!(times, [(1_000, 42), (1_500, 42)]);
+        for value in [value(0, 0), value(1_000, 1)] {
+            assert_eq!(untold(&value, 1_800), [None, None]);
+        }
+        assert_eq!(untold(&value(1_000, 0), 900), [None, None]);
+    }
+
+    #[test]
+    fn a_record_cut_anywhere_is_none() {
+        let value = value(0, 0);
+        let record = &value[kept::RECORD as usize..];
+        for length in 0..at::STACK as usize {
+            assert_eq!(parse(&record[..length]), None, "{length} bytes");
+        }
+    }
 }

@@ -220,7 +220,8 @@ impl Goroutines {
         if wait.doing == 0 {
             wait.doing = places.text(words);
         }
-        wait.stack = stack;
+        // A goroutine's stack lies elsewhere each time: its calls alone are the place.
+        (wait.stack, wait.place) = (stack, stack);
         wait
     }
 }

@@ -202,7 +202,7 @@ impl Watch {
 
     /// The group of a thread is the outermost function of the program's own on its stack.
     fn group(&mut self, tid: u32, stack: u32) -> Option<(Tid, Option<u64>)> {
-        let group = group_of(self.places.stack_of(stack).entry()?);
+        let group = group_of(self.places.stack_of(stack).beginning()?);
         let known = self.threads.get(tid)?;
         if known.grouped {
             return None;
@@ -242,10 +242,12 @@ pub(super) fn place_of(pc: u64, sp: u64) -> u32 {
 }
 
 /// Threads that were started for the same function are one group.
-pub(super) fn group_of(entry: &Frame) -> u64 {
+pub(super) fn group_of(beginning: &[Frame]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
-    (&entry.module, &entry.name, entry.start).hash(&mut hasher);
+    for frame in beginning {
+        (&frame.module, &frame.name, frame.start).hash(&mut hasher);
+    }
     // The upper half is for threads without a group.
     hasher.finish() >> 1
 }

@@ -17,7 +17,7 @@ use super::ebpf::record::Record;
 use super::events::Events;
 use super::golang::{Goroutines, Probe};
 use super::kernel::Tracing;
-use super::pace::Pace;
+use super::pace::{LIMITS_NS, Pace};
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
 use super::requests::Request;
@@ -29,6 +29,7 @@ use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 use self::files::Files;
+use self::rootless::AtWork;
 pub use self::threads::Known;
 use self::threads::Threads;
 
@@ -45,6 +46,10 @@ const RESCAN_EACH_NS: u64 = 100_000;
 const UNWOUND_PER_TURN: u32 = 64;
 /// `cpu.stat` is read this often.
 const QUOTA_NS: u64 = 20_000_000;
+
+/// What nobody tells without privileges.
+const WITHOUT_WAKERS: &str = "who woke whom, which needs root: holders of locks that name no owner are inferred, and \
+    waits for a condition, a semaphore, a parked thread or a channel may be missed";
 
 /// In the list of who ran instead.
 pub const OWN_THREADS: &str = "its own threads";
@@ -86,6 +91,8 @@ pub struct Watch {
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
     woken_at: Option<i16>,
+    /// Since when each thread is at work; without eBPF only.
+    at_work: Table<u32, AtWork>,
     /// Resident pages, and when they were read; without privileges only.
     size: (u64, u64),
     /// Where among the threads the next turn begins to ask.
@@ -149,7 +156,9 @@ impl Watch {
         let (mut missing, mut woken_at) = (Vec::new(), None);
         let (source, samples) = match mode {
             Mode::Ebpf => {
-                let ebpf = Ebpf::attach(pid, &tids, room)?;
+                // Which goroutine leaves has to be known when it leaves.
+                let at_once = matches!(super::golang::Program::of(pid), Some(Ok(_)));
+                let ebpf = Ebpf::attach(pid, &tids, room, at_once)?;
                 let samples = Events::of_all_cpus(&ebpf.ours, room);
                 let samples = samples
                     .inspect_err(|error| missing.push(format!("stacks on CPUs: {error}")))
@@ -161,7 +170,10 @@ impl Watch {
                 woken_at = Some(at);
                 (Source::Threads, Some(Events::of_threads_and_wakes(number)))
             }
-            Mode::Rootless | Mode::None => (Source::Threads, Some(Events::of_threads())),
+            Mode::Rootless | Mode::None => {
+                missing.push(WITHOUT_WAKERS.to_string());
+                (Source::Threads, Some(Events::of_threads()))
+            }
         };
         let mut watch = Watch {
             pid,
@@ -185,8 +197,9 @@ impl Watch {
             missed_switches: 0,
             lost_seen: 0,
             newest_ns: 0,
-            pace: Pace::default(),
+            pace: Pace::of(&LIMITS_NS),
             woken_at,
+            at_work: Table::default(),
             size: (0, 0),
             asked: 0,
             stale: true,
@@ -396,6 +409,7 @@ impl Watch {
                 events.forget(tid);
             }
             self.files.forget(tid);
+            self.at_work.remove(&tid);
             self.tell(now_ns(), tid, What::Exited);
         }
         if self.threads.len() != before || std::mem::take(&mut self.stale) {

@@ -1,7 +1,7 @@
 //! Records of the eBPF programs to events.
 
 use super::super::calls::Target;
-use super::super::ebpf::record::{Record, Told, User};
+use super::super::ebpf::record::{Before, Record, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
@@ -75,21 +75,21 @@ impl Watch {
         }
     }
 
-    /// Waits that last and were not told of, because short ones are left out: asked for, some threads in each turn.
+    /// Waits that last, of which the kernel tells only when they end: asked for, some threads in each turn.
     fn ask_after_untold(&mut self, now: u64, records: &mut Vec<Record>) {
         let Source::Ebpf(ebpf) = &self.source else {
             return;
         };
-        if ebpf.left_out_below_ns() == 0 {
-            return;
-        }
-        let tids = self.threads.tids();
+        let may_wait =
+            |(_, known): &(&u32, &super::Known)| known.lives && known.on_cpu != Some(false);
+        let tids = self.threads.iter().filter(may_wait).map(|(tid, _)| *tid);
+        let tids: Vec<u32> = tids.collect();
         let turn = self.asked % tids.len().max(1);
         self.asked = turn + ASKED_PER_TURN;
         let before = now.saturating_sub(UNTOLD_NS);
         let some = tids.iter().cycle().skip(turn);
         let some = some.take(ASKED_PER_TURN.min(tids.len()));
-        records.extend(some.filter_map(|tid| ebpf.untold(*tid, before)));
+        records.extend(some.flat_map(|tid| ebpf.untold(*tid, before)).flatten());
     }
 
     /// Which goroutine is on a thread changes all the time: both kinds of records in one order, and of
@@ -125,8 +125,8 @@ impl Watch {
         let (event, grouped) = go.event(probe, stack, &mut self.waits, &mut self.places);
         self.held.extend(event);
         if let Some(goroutine) = grouped {
-            let entry = self.places.stack_of(stack).entry();
-            self.groups.push((goroutine, entry.map(group_of)));
+            let beginning = self.places.stack_of(stack).beginning();
+            self.groups.push((goroutine, beginning.map(group_of)));
         }
         self.go = Some(go);
     }
@@ -145,34 +145,22 @@ impl Watch {
 
     fn told(&mut self, record: &Record) {
         let (at_ns, tid) = (record.at_ns, record.tid);
-        if let Told::Out { .. } = record.what
-            && std::mem::replace(&mut self.threads.at(tid).left_ns, at_ns) == at_ns
-        {
-            // Asked for before it was told.
-            return;
-        }
-        self.check_order(record);
         match &record.what {
-            Told::Out { state, user } if state & STATES == 0 => {
-                self.threads.at(tid).blocked = None;
-                let _ = user;
-                self.tell(at_ns, tid, What::Preempted);
-            }
-            Told::Out { state, .. } if state & GONE != 0 => self.tell(at_ns, tid, What::Exited),
-            Told::Out { user, .. } => self.blocked(at_ns, tid, user),
-            Told::In {
-                before,
-                process,
-                comm,
+            Told::Whole {
+                since_ns,
+                state,
+                user,
+                woken,
+                after,
             } => {
-                let known = self.threads.at(tid);
-                known.blocked = None;
-                if std::mem::take(&mut known.parked) {
-                    return;
+                self.went_off(*since_ns, tid, *state, user);
+                if let Some((woken_ns, waker, process)) = *woken {
+                    self.woken(woken_ns, tid, (waker, process), None);
                 }
-                let after = self.ran_before(*before, *process, comm);
-                self.tell(at_ns, tid, What::In { after });
+                self.came_after(at_ns, tid, after);
             }
+            Told::Out { state, user } => self.went_off(at_ns, tid, *state, user),
+            Told::In { after } => self.came_after(at_ns, tid, after),
             Told::Waking {
                 waker,
                 process,
@@ -181,22 +169,37 @@ impl Watch {
         }
     }
 
-    /// A thread that leaves a CPU twice without having come back: a record is missing.
-    fn check_order(&mut self, record: &Record) {
-        let on_cpu = match record.what {
-            Told::Out { .. } => false,
-            Told::In { .. } => true,
-            Told::Waking { .. } => return,
-        };
-        let known = self.threads.at(record.tid);
-        known.told_ns = record.at_ns;
-        let missed = known.on_cpu == Some(on_cpu);
-        known.on_cpu = Some(on_cpu);
-        match on_cpu {
-            true => (known.came_ns, known.running_since_ns) = (record.at_ns, Some(record.at_ns)),
-            false => (known.off_since_ns, known.running_since_ns) = (record.at_ns, None),
+    fn went_off(&mut self, at_ns: u64, tid: u32, state: u32, user: &User) {
+        let known = self.threads.at(tid);
+        if std::mem::replace(&mut known.left_ns, at_ns) == at_ns {
+            // Asked for before it was told.
+            return;
         }
+        // A thread that leaves a CPU twice without having come back: a record is missing.
+        let missed = known.on_cpu.replace(false) == Some(false);
+        (known.told_ns, known.off_since_ns, known.running_since_ns) = (at_ns, at_ns, None);
         self.missed_switches += u64::from(missed);
+        if state & STATES == 0 {
+            self.threads.at(tid).blocked = None;
+            self.tell(at_ns, tid, What::Preempted);
+        } else if state & GONE != 0 {
+            self.tell(at_ns, tid, What::Exited);
+        } else {
+            self.blocked(at_ns, tid, user);
+        }
+    }
+
+    fn came_after(&mut self, at_ns: u64, tid: u32, before: &Before) {
+        let known = self.threads.at(tid);
+        let missed = known.on_cpu.replace(true) == Some(true);
+        (known.told_ns, known.came_ns, known.running_since_ns) = (at_ns, at_ns, Some(at_ns));
+        known.blocked = None;
+        let parked = std::mem::take(&mut known.parked);
+        self.missed_switches += u64::from(missed);
+        if !parked {
+            let after = self.ran_before(before);
+            self.tell(at_ns, tid, What::In { after });
+        }
     }
 
     fn blocked(&mut self, since_ns: u64, tid: u32, user: &User) {
@@ -274,7 +277,8 @@ impl Watch {
     }
 
     /// Who had the CPU that the thread got: the idle thread is nobody.
-    fn ran_before(&mut self, tid: u32, process: u32, comm: &[u8; 16]) -> TextId {
+    fn ran_before(&mut self, before: &Before) -> TextId {
+        let Before { tid, process, comm } = *before;
         if tid == 0 {
             return 0;
         }
@@ -284,7 +288,7 @@ impl Watch {
         if process == std::process::id() {
             return self.places.text(OURSELVES);
         }
-        if let Some(words) = self.programs.get(&(process, *comm)) {
+        if let Some(words) = self.programs.get(&(process, comm)) {
             return *words;
         }
         let end = comm.iter().position(|b| *b == 0).unwrap_or(comm.len());
@@ -293,7 +297,7 @@ impl Watch {
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || "-:/_".contains(c));
         let words = self.places.text(&format!("{name} (pid {process})"));
         if self.programs.len() < PROGRAMS_MAX {
-            self.programs.insert((process, *comm), words);
+            self.programs.insert((process, comm), words);
         }
         words
     }

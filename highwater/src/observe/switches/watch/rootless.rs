@@ -2,11 +2,10 @@
 //! the process ran at that moment is taken for it, and the event says that this is inferred. With them, and without
 //! eBPF, samples of the wakers tell.
 
-use std::collections::HashMap;
-
 use super::super::ring::{Record, Registers, Sample};
 use super::Watch;
 use super::threads::Blocked;
+use crate::observe::switches::Table;
 use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
 
 /// A thread that ran no longer ago than this may have done the waking.
@@ -21,6 +20,24 @@ const FALLEN_PAGES: u64 = 1_024;
 
 /// Whoever gave that much back in one turn ran for at least this long in it.
 const GIVING_LEAST_NS: u64 = 1_000_000;
+
+/// As in the programs for eBPF: samples of a thread begin when it is at work for this long.
+const SAMPLED_AFTER_NS: u64 = 1_000_000;
+
+/// Since when a thread is on a CPU, and at most was taken off it in between.
+#[derive(Debug, Default)]
+pub(super) struct AtWork {
+    since_ns: u64,
+    only_preempted: bool,
+}
+
+impl AtWork {
+    fn came(&mut self, at_ns: u64) {
+        if !self.only_preempted {
+            self.since_ns = at_ns;
+        }
+    }
+}
 
 /// A switch record: when, who, and on leaving whether it wanted to.
 type Switch = (u64, u32, Option<bool>);
@@ -42,7 +59,7 @@ fn without_short(switches: Vec<Switch>, limit_ns: u64) -> Vec<Switch> {
     if limit_ns == 0 {
         return switches;
     }
-    let mut left: HashMap<u32, usize> = HashMap::new();
+    let mut left: Table<u32, usize> = Table::default();
     let mut kept = vec![true; switches.len()];
     for (at, (at_ns, tid, out)) in switches.iter().enumerate() {
         match (out, left.remove(tid)) {
@@ -67,15 +84,22 @@ impl Watch {
         };
         let (mut switches, mut wakes) = (Vec::new(), Vec::new());
         events.drain(|record| match record {
-            Record::In { at_ns, tid } => switches.push((at_ns, tid, None)),
+            Record::In { at_ns, tid } => {
+                self.at_work.entry(tid).or_default().came(at_ns);
+                switches.push((at_ns, tid, None));
+            }
             Record::Out {
                 at_ns,
                 tid,
                 preempted,
-            } => switches.push((at_ns, tid, Some(preempted))),
+            } => {
+                self.at_work.entry(tid).or_default().only_preempted = preempted;
+                switches.push((at_ns, tid, Some(preempted)));
+            }
             Record::Sample(sample) => match self.waking_of(&sample) {
                 Some(waking) => wakes.push(waking),
-                None => self.sampled(&sample),
+                None if self.is_worth_unwinding(&sample) => self.sampled(&sample),
+                None => {}
             },
             Record::Lost(_) => {}
         });
@@ -104,6 +128,16 @@ impl Watch {
         if self.woken_at.is_none() {
             self.watch_size(super::now_ns());
         }
+    }
+
+    /// A major fault, or a thread that is at work for long: what ordinary requests compute is not worth unwinding.
+    fn is_worth_unwinding(&mut self, sample: &Sample) -> bool {
+        let since = self.at_work.get(&sample.tid).map_or(0, |at| at.since_ns);
+        let long = sample.at_ns.saturating_sub(since) >= SAMPLED_AFTER_NS;
+        if !long && let Some(known) = self.threads.get(sample.tid) {
+            known.sampled_ns = sample.at_ns;
+        }
+        long || sample.address != 0
     }
 
     /// A ring was full before the records that came now: what a thread was in then is believed only of a wait that
@@ -205,6 +239,9 @@ impl Watch {
         known.told_ns = at_ns;
         known.running_since_ns = Some(at_ns);
         known.switched = true;
+        if !std::mem::take(&mut known.preempted) {
+            known.at_work_ns = at_ns;
+        }
         self.tell(at_ns, tid, What::In { after: 0 });
     }
 
@@ -214,6 +251,7 @@ impl Watch {
         known.off_since_ns = at_ns;
         known.told_ns = at_ns;
         known.switched = true;
+        known.preempted = preempted;
         if preempted {
             self.tell(at_ns, tid, What::Preempted);
             return;
@@ -246,7 +284,7 @@ impl Watch {
             let own = known
                 .came_ns
                 .saturating_sub(known.waited_since_ns.max(since_ns));
-            let ran = at_ns.saturating_sub(known.came_ns.max(since_ns));
+            let ran = at_ns.saturating_sub(known.at_work_ns.max(since_ns));
             (on_cpu && 2 * own.max(ran) >= waited_ns).then_some(known.came_ns)
         };
         let others = self.threads.iter().filter(|(other, _)| **other != tid);

@@ -21,6 +21,9 @@ pub struct Known {
     pub came_ns: u64,
     pub waited_since_ns: u64,
     pub off_since_ns: u64,
+    /// Since when it is on a CPU, or was only taken off it in between; without eBPF.
+    pub at_work_ns: u64,
+    pub preempted: bool,
     /// The last time that it was seen in its own code, on a CPU.
     pub sampled_ns: u64,
     /// The last time that it left its CPU, as root.
