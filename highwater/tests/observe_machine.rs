@@ -187,6 +187,12 @@ fn cpu_time_of_the_machine_is_in_nanoseconds_and_guests_are_not_counted_twice() 
         stolen_ns: 1_473_600,
     };
     assert_eq!(seen, Some(expected));
+    let at = |busy_s: u64, stolen_s: u64| Cpu {
+        busy_ns: busy_s * 1_000_000_000,
+        stolen_ns: stolen_s * 1_000_000_000,
+    };
+    assert_eq!(at(16, 5).stolen_share_since(&at(10, 3)), Some(0.25));
+    assert_eq!(at(10, 3).stolen_share_since(&at(10, 3)), None);
     for text in [
         "",
         "cpu",

@@ -85,8 +85,7 @@ pub fn look_at_host(proc: &ProcRoot, page: &mut Page<'_>) -> Result<(), String> 
     page.maybe(metric::HOST_MEMORY_AVAILABLE, memory.available_bytes);
     let load = parse_load(&read("loadavg")?).map_err(|malformed| malformed.to_string())?;
     page.float(metric::HOST_LOAD, load);
-    let cpu = proc.read("stat").ok();
-    if let Some(cpu) = cpu.and_then(|text| parse_cpu(&text, tick_ns())) {
+    if let Some(cpu) = read_cpu(proc) {
         page.value(metric::HOST_CPU_BUSY, cpu.busy_ns);
         page.value(metric::HOST_CPU_STOLEN, cpu.stolen_ns);
     }
@@ -98,6 +97,21 @@ pub fn look_at_host(proc: &ProcRoot, page: &mut Page<'_>) -> Result<(), String> 
 pub struct Cpu {
     pub busy_ns: u64,
     pub stolen_ns: u64,
+}
+
+impl Cpu {
+    /// Of the time that was wanted since `before`, the share that went to other guests; `None` for less than a second.
+    pub fn stolen_share_since(&self, before: &Cpu) -> Option<f64> {
+        const LEAST_NS: u64 = 1_000_000_000;
+        let stolen = self.stolen_ns.saturating_sub(before.stolen_ns);
+        let wanted = stolen + self.busy_ns.saturating_sub(before.busy_ns);
+        (wanted >= LEAST_NS).then(|| stolen as f64 / wanted as f64)
+    }
+}
+
+/// `None` where /proc/stat cannot be read or says less.
+pub fn read_cpu(proc: &ProcRoot) -> Option<Cpu> {
+    parse_cpu(&proc.read("stat").ok()?, tick_ns())
 }
 
 /// The first line of /proc/stat, proc_stat(5): `cpu user nice system idle iowait irq softirq steal ...`. Guests' time is

@@ -68,6 +68,7 @@ const CHECKS: &[(&str, Is)] = &[
     ("lost_samples", Is::Number),
     ("missed_switches", Is::Number),
     ("run_delay_difference", Is::Share),
+    ("stolen_share", Is::Share),
     ("unresolved_stacks", Is::Number),
     ("dropped_segments", Is::Number),
     ("dropped_stalls", Is::Number),

@@ -21,6 +21,8 @@ use crate::analyse::stall::event::Tid;
 use crate::analyse::stall::finding::summarise;
 use crate::analyse::stall::stalled::Stall;
 use crate::cli::signals;
+use crate::observe::host::{Cpu, read_cpu};
+use crate::observe::proc::ProcRoot;
 use crate::observe::switches::allowed::{Allowed, Mode};
 use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
 use crate::report::stall::{Row, SelfChecks, json, requests, text};
@@ -176,6 +178,7 @@ struct Session<'a> {
     open_shown: HashMap<Tid, u64>,
     run_delay_start: HashMap<u32, u64>,
     run_delay_ns: u64,
+    cpu_start: Option<Cpu>,
     others: HashMap<u32, (String, u64)>,
 }
 
@@ -192,6 +195,7 @@ impl<'a> Session<'a> {
         Session {
             args,
             run_delay_start: start::run_delays(watch.pid),
+            cpu_start: read_cpu(&ProcRoot::default()),
             others: start::cpu_times(),
             watch,
             analyser,
@@ -338,6 +342,10 @@ impl<'a> Session<'a> {
                 self.run_delay_ns,
                 self.analyser.lines.runnable_ns,
             ),
+            stolen_share: self
+                .cpu_start
+                .zip(read_cpu(&ProcRoot::default()))
+                .and_then(|(before, now)| now.stolen_share_since(&before)),
             cpu_ns: start::own_cpu_ns(),
             missing: self.watch.missing.clone(),
         }

@@ -60,6 +60,7 @@ fn self_checks(checks: &SelfChecks) -> Value {
         "lost_samples": checks.lost_samples,
         "missed_switches": checks.missed_switches,
         "run_delay_difference": checks.run_delay_difference,
+        "stolen_share": checks.stolen_share,
         "unresolved_stacks": checks.unresolved_stacks,
         "dropped_segments": checks.dropped_segments,
         "dropped_stalls": checks.dropped_stalls,

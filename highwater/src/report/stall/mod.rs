@@ -67,6 +67,9 @@ pub struct SelfChecks {
     /// The kernel's count of time without a CPU less ours, as a share of the kernel's; `None`
     /// when there was too little to compare.
     pub run_delay_difference: Option<f64>,
+    /// Of the CPU time that this machine wanted meanwhile, the share that its host gave to other guests. Threads
+    /// look as if they ran then.
+    pub stolen_share: Option<f64>,
     pub cpu_ns: u64,
     pub missing: Vec<String>,
 }

@@ -125,6 +125,9 @@ fn details(text: &mut String, row: &Row, width: usize) {
     }
 }
 
+/// Below this share the host's other guests are no cause of stalls worth a word.
+const STOLEN_SHARE: f64 = 0.01;
+
 fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
     let share = checks.cpu_ns as f64 / checks.watched_ns.max(1) as f64;
     let mut words = format!(
@@ -158,6 +161,14 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
         let _ = write!(
             words,
             "; waits below {below} us left out at times, there were too many"
+        );
+    }
+    if let Some(share) = checks.stolen_share.filter(|share| *share >= STOLEN_SHARE) {
+        let _ = write!(
+            words,
+            "; this machine's host gave {:.0} % of the CPU time wanted to other guests, so that threads that seem to run \
+             may stand still",
+            100.0 * share
         );
     }
     let _ = writeln!(text, "\n{}", textwrap::fill(&format!("{words}."), width));
