@@ -114,8 +114,8 @@ pub fn read_cpu(proc: &ProcRoot) -> Option<Cpu> {
     parse_cpu(&proc.read("stat").ok()?, tick_ns())
 }
 
-/// The first line of /proc/stat, proc_stat(5): `cpu user nice system idle iowait irq softirq steal ...`. Guests' time is
-/// in user already. `None` without the eighth field, which kernels have since 2.6.11.
+/// The first line of /proc/stat, proc_stat(5): `cpu user nice system idle iowait irq softirq steal ...`. The time of
+/// own guests is in user already. `None` without the eighth field, which kernels have since 2.6.11.
 pub fn parse_cpu(text: &[u8], tick_ns: u64) -> Option<Cpu> {
     let line = text.split(|&byte| byte == b'\n').next()?;
     let words = line

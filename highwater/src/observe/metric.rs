@@ -75,7 +75,7 @@ metrics! {
     HOST_MEMORY_TOTAL = "host_memory_total_bytes", Gauge, "MemTotal of the machine.";
     HOST_LOAD = "host_load_1m", Gauge, "Load average over one minute.";
     HOST_CPU_BUSY = "host_cpu_busy_ns", Counter, "CPU time of all programs and of the kernel, over all CPUs.";
-    HOST_CPU_STOLEN = "host_cpu_stolen_ns", Counter, "Time in which a CPU was wanted and the hypervisor ran another guest.";
+    HOST_CPU_STOLEN = "host_cpu_stolen_ns", Counter, "Time that a CPU was wanted and the hypervisor ran another guest.";
     METRICS_FETCH = "metrics_fetch_ns", Gauge, "Time that fetching the process's metrics endpoint took.";
     METRICS_LATE = "metrics_late", Counter, "Looks for which the metrics endpoint did not answer in time.";
     METRICS_LEFT_OUT = "metrics_left_out", Gauge, "Series and lines of the endpoint left out: too many or unreadable.";

@@ -166,8 +166,8 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
     if let Some(share) = checks.stolen_share.filter(|share| *share >= STOLEN_SHARE) {
         let _ = write!(
             words,
-            "; this machine's host gave {:.0} % of the CPU time wanted to other guests, so that threads that seem to run \
-             may stand still",
+            "; this machine's host gave {:.0} % of the CPU time wanted to other guests, so that threads that seem \
+             to run may stand still",
             100.0 * share
         );
     }

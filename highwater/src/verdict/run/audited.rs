@@ -146,8 +146,8 @@ fn theft(run: &Run) -> Option<Finding> {
             100.0 * share
         ),
         processes: Vec::new(),
-        effect: "latencies hold the host's pauses, in every arm alike: a tail of milliseconds need not be the program's, \
-                 and small differences of latency and CPU say little; memory does not mind"
+        effect: "latencies hold the host's pauses, in every arm alike: a tail of milliseconds need not be the \
+                 program's, and small differences of latency and CPU say little; memory does not mind"
             .to_owned(),
     })
 }
