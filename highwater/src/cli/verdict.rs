@@ -11,13 +11,15 @@ mod own;
 mod pairs;
 mod picture;
 mod pile;
+#[cfg(test)]
+mod shape_tests;
 mod source;
 mod stream;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, Read, Write};
+use std::io::{self, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -195,6 +197,13 @@ pub fn judge_input(
     write(given, Answer { pile, ..answer }, out)
 }
 
+/// Columns of the terminal; `None` where the output goes elsewhere.
+fn width() -> Option<usize> {
+    io::stdout()
+        .is_terminal()
+        .then(super::conclude::terminal_width)
+}
+
 /// Writes the answer in the form that was asked for.
 fn write(given: &Given, answer: Answer, out: &mut impl Write) -> Result<u8> {
     if let Some(path) = &given.args.plot {
@@ -203,7 +212,7 @@ fn write(given: &Given, answer: Answer, out: &mut impl Write) -> Result<u8> {
     if given.args.json {
         lines::write(&answer, out)?;
     } else {
-        table::write(&answer, given.args.arms, out)?;
+        table::write(&answer, given.args.arms, width(), out)?;
     }
     let refused = answer.is_refused();
     Ok(if given.args.strict && refused {

@@ -50,6 +50,17 @@ const WORDS: &[&[u8]] = &[
     b"#",
     b"\xf0\x9f\x92\xa9",
     b" ",
+    b"  ",
+    b"|",
+    b"\t",
+    b"1,234",
+    b"1.234,5",
+    b" KiB",
+    b"120M",
+    b"sep=;",
+    b"3/4/2026",
+    b"23:59:59",
+    b"\x1f\x8b",
 ];
 
 /// One damaged input.

@@ -61,10 +61,10 @@ fn line(kind: &str, id: &str) -> Map<String, Value> {
 }
 
 /// What series and arms both say: the estimate and its interval.
-const SLOPE: [&str; 3] = ["slope_bytes_per_hour", "slope_lo", "slope_hi"];
-const ASYMPTOTE: [&str; 3] = ["asymptote_bytes", "asymptote_lo", "asymptote_hi"];
-const TIME_TO_LIMIT: [&str; 3] = ["time_to_limit_s", "time_to_limit_lo", "time_to_limit_hi"];
-const LEVEL: [&str; 3] = ["level_bytes", "level_lo", "level_hi"];
+pub const SLOPE: [&str; 3] = ["slope_bytes_per_hour", "slope_lo", "slope_hi"];
+pub const ASYMPTOTE: [&str; 3] = ["asymptote_bytes", "asymptote_lo", "asymptote_hi"];
+pub const TIME_TO_LIMIT: [&str; 3] = ["time_to_limit_s", "time_to_limit_lo", "time_to_limit_hi"];
+pub const LEVEL: [&str; 3] = ["level_bytes", "level_lo", "level_hi"];
 
 /// One series; `labels` are those of a fleet's series.
 pub fn series_line(v: &SeriesVerdict, labels: Option<&BTreeMap<String, String>>) -> String {

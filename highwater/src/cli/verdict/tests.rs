@@ -9,7 +9,7 @@ struct Only {
     args: VerdictArgs,
 }
 
-fn say(flags: &str, input: &str) -> Result<(u8, String)> {
+pub(super) fn say(flags: &str, input: &str) -> Result<(u8, String)> {
     let only = Only::parse_from(["x"].into_iter().chain(flags.split_whitespace()));
     let mut out = Vec::new();
     let given = Given::read(&only.args)?;
@@ -18,7 +18,7 @@ fn say(flags: &str, input: &str) -> Result<(u8, String)> {
 }
 
 /// Rows `id,t,kib`, a line every minute; a wobble keeps it from being too clean.
-fn rows(id: &str, n: usize, kib: impl Fn(f64) -> f64) -> String {
+pub(super) fn rows(id: &str, n: usize, kib: impl Fn(f64) -> f64) -> String {
     (0..n)
         .map(|i| {
             let wobble = f64::from((i * i * 7919 % 101) as u32) - 50.0;
@@ -31,7 +31,7 @@ fn rows(id: &str, n: usize, kib: impl Fn(f64) -> f64) -> String {
         .collect()
 }
 
-fn objects(text: &str) -> Vec<serde_json::Value> {
+pub(super) fn objects(text: &str) -> Vec<serde_json::Value> {
     text.lines()
         .map(|l| serde_json::from_str(l).unwrap())
         .collect()
@@ -89,7 +89,7 @@ fn parts_of_a_series_have_ids_of_their_own() {
     assert!(say("--at 1.5", &input).is_err());
 }
 
-fn two_arms(moved: bool) -> String {
+pub(super) fn two_arms(moved: bool) -> String {
     let mut text = "arm,process,t_s,rss_kib\n".to_owned();
     for (arm, level) in [("low", 100_000.0), ("high", 200_000.0)] {
         for p in 0..4 {

@@ -80,6 +80,14 @@ pub struct Times {
 }
 
 impl Times {
+    /// Of a column of seconds, or of texts.
+    pub fn seconds() -> Times {
+        Times {
+            factor: 1.0,
+            ..Times::default()
+        }
+    }
+
     /// Seconds of a text in a row of the series `id`.
     pub fn read(&mut self, text: &str, id: &str) -> Result<f64, NoTime> {
         if let Ok(number) = text.parse::<f64>() {

@@ -47,11 +47,13 @@ fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
     steps.filter(fall).map(|w| w[1].t_s).collect()
 }
 
-/// Whether what is called a high-water mark is one: the highest since the last look falls at every other look.
+/// Whether what is called a high-water mark is one: the highest since the last look falls at every other look. Of
+/// several processes under one name (readings twice at one instant) nothing of the kind can be told.
 fn has_marks(p: &ProcessFacts) -> bool {
     let steps = p.hwm.len().saturating_sub(1);
-    let falls = p.hwm.windows(2).filter(|w| w[1].value < w[0].value).count();
-    steps > 0 && falls as f64 <= (MARK_FALLS * steps as f64).max(FALLS_MAX as f64)
+    let is_twice = p.hwm.windows(2).any(|w| w[0].t_s == w[1].t_s);
+    let most = (MARK_FALLS * steps as f64).max(FALLS_MAX as f64);
+    steps > 0 && (is_twice || mark_falls(p).len() as f64 <= most)
 }
 
 /// Restarts within the window, by arm.
