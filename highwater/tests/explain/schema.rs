@@ -128,6 +128,7 @@ fn site(site: &Value, faults: &mut Faults) {
     let is_ordered = lo.is_some() && Some(0) <= lo && lo <= middle && middle <= hi;
     faults.require(is_ordered, "outstanding_bytes", site);
     rows(site, "through", faults, text);
+    rows(site, "owns", faults, text);
     let frames = site["frames"].as_array().cloned().unwrap_or_default();
     for frame in &frames {
         faults.require(is_words(&frame["function"]), "function of a frame", frame);

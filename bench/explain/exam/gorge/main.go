@@ -15,6 +15,7 @@ import (
 
 var cliff = map[int][]byte{}
 var last *C.char
+var words = [1000]byte{1, 2, 3}
 
 //go:noinline
 func ravine(n int) { last = C.slope(C.int(n)) }
@@ -25,7 +26,8 @@ func main() {
 		case "ravine":
 			ravine(n)
 		case "canyon":
-			cliff[n] = make([]byte, 1000)
+			// Written: what Go has fresh from the kernel it does not touch by itself.
+			cliff[n] = append(make([]byte, 0, 1000), words[:1000]...)
 		case "ravine-ok":
 			ravine(n)
 			C.free(unsafePointer(last))

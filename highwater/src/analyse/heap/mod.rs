@@ -3,9 +3,11 @@
 pub mod account;
 pub mod areas;
 pub mod blame;
+pub mod brief;
 pub mod growth;
 pub mod history;
 pub mod occupancy;
+pub mod owned;
 pub mod rank;
 #[cfg(test)]
 mod shares;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::blame::frame_behind;
-use super::sites::{Outstanding, SiteGrowth};
+use super::sites::SiteGrowth;
 use super::wrappers::leading;
 use crate::observe::heap::symbols::Frame;
 
@@ -15,6 +15,8 @@ pub struct Site {
     /// The program's own functions by way of which it allocates, outermost first: they are not to blame
     /// ([`super::blame`]).
     pub through: Vec<Frame>,
+    /// Functions that made what its lost blocks hold ([`super::owned`]).
+    pub owns: Vec<Frame>,
     /// Sums and extremes over its stacks.
     pub growth: SiteGrowth,
     /// Of all growth of the live heap, 0 to 1; 0 when it grows by no more than chance.
@@ -197,7 +199,7 @@ fn join(mut placed: Vec<Placed>) -> Site {
             sum.turnover_s = sum.turnover_s.max(growth.turnover_s);
         }
         sum.lifetime_s_max = sum.lifetime_s_max.max(growth.lifetime_s_max);
-        sum.now = added(sum.now, growth.now);
+        sum.now = sum.now.with(&growth.now);
     }
     // Ages do not add up: those of the stack that holds most stand for the site.
     let largest = stacks
@@ -219,18 +221,9 @@ fn join(mut placed: Vec<Placed>) -> Site {
     }
 }
 
-fn added(a: Outstanding, b: Outstanding) -> Outstanding {
-    Outstanding {
-        bytes: a.bytes + b.bytes,
-        variance: a.variance + b.variance,
-        third: a.third + b.third,
-        blocks: a.blocks + b.blocks,
-        samples: a.samples + b.samples,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::sites::Outstanding;
     use super::*;
 
     fn grown(stack: u64, bytes: f64) -> SiteGrowth {

@@ -39,6 +39,19 @@ pub struct Outstanding {
     pub samples: usize,
 }
 
+impl Outstanding {
+    /// The sum of two that were sampled independently.
+    pub fn with(&self, other: &Outstanding) -> Outstanding {
+        Outstanding {
+            bytes: self.bytes + other.bytes,
+            variance: self.variance + other.variance,
+            third: self.third + other.third,
+            blocks: self.blocks + other.blocks,
+            samples: self.samples + other.samples,
+        }
+    }
+}
+
 /// By the key of the stack.
 pub type ByStack = BTreeMap<u64, Outstanding>;
 
@@ -131,6 +144,17 @@ impl SiteGrowth {
     /// Half of what is live is older than what is freed here becomes.
     pub fn outlives_its_turnover(&self) -> bool {
         self.ages.median_s > self.turnover_s
+    }
+
+    /// Adds what another site grew by; ages and lifetimes stay its own.
+    pub fn take_in(&mut self, other: &SiteGrowth) {
+        self.grown_bytes += other.grown_bytes;
+        self.grown_blocks += other.grown_blocks;
+        self.grown_error = self.grown_error.hypot(other.grown_error);
+        self.allocated_bytes += other.allocated_bytes;
+        self.freed_bytes += other.freed_bytes;
+        self.freed_samples += other.freed_samples;
+        self.now = self.now.with(&other.now);
     }
 
     /// Its growth is more of larger blocks than of more blocks: an array, a string or a table that is replaced by

@@ -273,7 +273,7 @@ fn is_std_impl(path: &str) -> bool {
 
 /// The function's path: without return type, arguments and spaces in front.
 /// `void std::vector<int>::push_back(int const&)` is `std::vector<int>::push_back`.
-fn path_of(name: &str) -> &str {
+pub(super) fn path_of(name: &str) -> &str {
     if name.starts_with("operator ") || name.starts_with('<') {
         return name;
     }

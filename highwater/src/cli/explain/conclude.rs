@@ -12,6 +12,7 @@ use crate::analyse::heap::account::Part;
 use crate::analyse::heap::blame::shared_addresses;
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
+use crate::analyse::heap::owned::give_to_owners;
 use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
@@ -105,6 +106,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     for site in &mut sites {
         site.lost = lost(site, &tracked.lost, &growths);
     }
+    give_to_owners(&mut sites, &tracked.pointed);
     // Where no site's growth is certain, what was lost comes first.
     if sites.iter().all(|site| site.share_of_growth == 0.0) {
         let is_lost = |site: &Site| site.lost.is_some_and(|(lost, asked)| 2 * lost > asked);

@@ -54,6 +54,8 @@ pub struct Tracked {
     pub frames: BTreeMap<u64, Vec<Frame>>,
     /// (lost, asked) by stack.
     pub lost: BTreeMap<u64, (usize, usize)>,
+    /// Of the lost ones by stack, those that something points to.
+    pub pointed: BTreeMap<u64, usize>,
     /// Of the heap, and when (CLOCK_MONOTONIC).
     pub survey: Option<(u64, Survey)>,
     begin_s: f64,
@@ -301,6 +303,7 @@ impl Tracked {
             ended: false,
             frames: BTreeMap::new(),
             lost: BTreeMap::new(),
+            pointed: BTreeMap::new(),
             survey: None,
             begin_s,
         })
@@ -317,6 +320,7 @@ impl Tracked {
             self.history = History::default();
             self.frames.clear();
             self.lost.clear();
+            self.pointed.clear();
             self.survey = None;
             self.begin_s = at_s;
             self.command = self.reader.command();

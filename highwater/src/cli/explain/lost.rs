@@ -35,19 +35,36 @@ impl Tracked {
         };
         self.survey = self.survey_with(&asked);
         let Some(lost) = lost else { return };
+        let pointed = self.pointed_among(&asked, &lost);
         self.lost.clear();
+        self.pointed.clear();
         // What was freed meanwhile is not lost.
         let blocks = look.probe.iter().flat_map(|probe| &probe.blocks);
         let live: HashSet<(u64, u64)> =
             blocks.map(|block| (block.address, block.time_ns)).collect();
-        let both = asked.iter().zip(lost);
-        for (block, lost) in
-            both.filter(|(block, _)| live.contains(&(block.address, block.time_ns)))
+        let all = asked.iter().zip(lost.into_iter().zip(pointed));
+        for (block, (lost, pointed)) in
+            all.filter(|(block, _)| live.contains(&(block.address, block.time_ns)))
         {
             let sums = self.lost.entry(block.stack).or_default();
             sums.0 += usize::from(lost);
             sums.1 += 1;
+            *self.pointed.entry(block.stack).or_default() += usize::from(pointed);
         }
+    }
+
+    /// Which of the lost blocks something points to all the same: other lost ones.
+    fn pointed_among(&self, asked: &[Block], lost: &[bool]) -> Vec<bool> {
+        let is_lost = |index: &usize| lost[*index];
+        let indices: Vec<usize> = (0..asked.len()).filter(is_lost).collect();
+        let range = |&index: &usize| (asked[index].address, pointed_bytes(&asked[index]));
+        let ranges: Vec<(u64, u64)> = indices.iter().map(range).collect();
+        let mut pointed = vec![false; asked.len()];
+        let found = self.reader.find_referenced(&self.look, &ranges);
+        for (index, is_pointed) in indices.into_iter().zip(found.unwrap_or_default()) {
+            pointed[index] = is_pointed;
+        }
+        pointed
     }
 
     /// A survey that lists the blocks asked after, as far as one can be had: a walk that met a change of the heap

@@ -1,21 +1,23 @@
 //! Folded stacks, and the flame graph made from them.
 
-use inferno::flamegraph::{Options, from_lines};
+use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
 
 use super::{Explained, StackBytes};
+use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::rank::frame_name;
+use crate::observe::heap::symbols::Frame;
 
 /// `outermost;...;innermost BYTES`, a line per stack; frames are never empty and hold no `;`.
 pub fn folded(stacks: &[StackBytes]) -> String {
+    folded_by(stacks, frame_name)
+}
+
+fn folded_by(stacks: &[StackBytes], name: impl Fn(&Frame) -> String) -> String {
     let mut lines: Vec<String> = stacks
         .iter()
         .filter(|stack| stack.bytes >= 1.0)
         .map(|stack| {
-            let names = stack
-                .frames
-                .iter()
-                .rev()
-                .map(|frame| plain(&frame_name(frame)));
+            let names = stack.frames.iter().rev().map(|frame| plain(&name(frame)));
             let names: Vec<String> = names.collect();
             let path = if names.is_empty() {
                 "(unknown stack)".to_owned()
@@ -35,10 +37,15 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
+/// Inside a page an SVG that gives no width of its own is 300 pixels wide.
+const STYLE: &str = "body { font: 16px/1.4 sans-serif; margin: 1.5rem; } svg { width: 100%; }";
+
 /// An SVG file, or with `html` a page around it. An error when there is nothing to draw.
 pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String> {
-    let text = folded(&explained.stacks);
+    // A bar has room for the beginning of a short name.
+    let text = folded_by(&explained.stacks, |frame| brief(&frame_name(frame)));
     let mut options = Options::default();
+    options.text_truncate_direction = TextTruncateDirection::Right;
     options.title = format!("live heap of {}", plain(&explained.command));
     options.count_name = "bytes".to_owned();
     let mut svg = Vec::new();
@@ -53,9 +60,15 @@ pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String>
     let page = maud::html! {
         (maud::DOCTYPE)
         html {
-            head { meta charset="utf-8"; title { (options.title) } }
+            head {
+                meta charset="utf-8";
+                title { (options.title) }
+                style { (maud::PreEscaped(STYLE)) }
+            }
             body {
+                h1 { (explained.verdict.cause.word()) }
                 p { (explained.verdict.sentence) }
+                p { "Next: " (explained.verdict.next_step) }
                 (maud::PreEscaped(&svg[from..]))
             }
         }

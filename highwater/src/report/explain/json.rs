@@ -106,6 +106,7 @@ fn site_json(site: &Site) -> Value {
             "max": round(site.growth.ages.max_s, 1)},
         "lost_blocks": site.lost.map(|(lost, asked)| json!({"lost": lost, "asked": asked})),
         "through": site.through.iter().map(frame_name).collect::<Vec<_>>(),
+        "owns": site.owns.iter().map(frame_name).collect::<Vec<_>>(),
         "frames": site.frames.iter().map(frame_json).collect::<Vec<_>>(),
     })
 }

@@ -4,8 +4,10 @@ use std::fmt::Write;
 
 use super::Explained;
 use crate::analyse::heap::account::{LiveBy, Part};
+use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::rank::{Site, frame_name};
 use crate::observe::heap::inhabitants::How;
+use crate::observe::heap::symbols::Frame;
 use crate::report::visible::{shortened, visible};
 use crate::units::written::{bytes, bytes_interval, bytes_per_hour, percent};
 
@@ -133,8 +135,13 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
             ages(site)
         );
         if !site.through.is_empty() {
-            let through: Vec<String> = site.through.iter().map(frame_name).collect();
+            let through: Vec<String> = site.through.iter().map(short).collect();
             let words = format!("by way of {}, which others use too", through.join(", "));
+            let _ = writeln!(out, "            {}", shortened(&words, COLUMNS - 12));
+        }
+        if !site.owns.is_empty() {
+            let owns: Vec<String> = site.owns.iter().map(short).collect();
+            let words = format!("with what its blocks hold from {}", owns.join(", "));
             let _ = writeln!(out, "            {}", shortened(&words, COLUMNS - 12));
         }
         for frame in site.frames.iter().take(FRAMES_SHOWN) {
@@ -142,10 +149,14 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
             let line = frame
                 .line
                 .map_or_else(String::new, |line| format!(":{line}"));
-            let place = format!("{} {}{line}", frame_name(frame), file);
+            let place = format!("{} {}{line}", short(frame), file);
             let _ = writeln!(out, "            {}", shortened(&place, COLUMNS - 12));
         }
     }
+}
+
+fn short(frame: &Frame) -> String {
+    brief(&frame_name(frame))
 }
 
 fn ages(site: &Site) -> String {

@@ -1,6 +1,6 @@
 //! Leak, or a cache that fills: the site that grew most decides.
 //!
-//! *Leak* when at least half of its older blocks that were asked after are out of the program's reach; or
+//! *Leak* when half of its older blocks that were asked after (of many: 3 in 10) are out of the program's reach; or
 //! when it has turned over (as much was freed there as is outstanding), what stays is older than what is freed
 //! becomes, and it grows all the same.
 //! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
@@ -9,15 +9,20 @@
 use super::grown::{rate, verdict};
 use super::{Case, Cause, CauseVerdict};
 use crate::analyse::heap::blame::is_start;
+use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::growth::Growth;
 use crate::analyse::heap::rank::{Site, frame_name};
 use crate::analyse::heap::wrappers::is_wrapper;
+use crate::observe::heap::symbols::Frame;
 use crate::units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
 /// Blocks that must have been asked after before "lost" is believed.
 const ASKED_MIN: usize = 4;
-/// Share of them that must be lost.
+/// Share of them that must be lost; and of many. What is lost is a lower bound (a pointer from where blocks cannot
+/// be told counts), and of a cache hardly any is.
 const LOST_SHARE: f64 = 0.5;
+const ASKED_MANY: usize = 32;
+const LOST_SHARE_MANY: f64 = 0.3;
 /// Freed share from which a site has turned over: as much was freed as is outstanding.
 const TURNED_OVER: f64 = 0.5;
 /// Freed samples that make the freed share believable.
@@ -94,7 +99,7 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     let next = format!(
         "look at what keeps the blocks of {}: a bound or an expiry means it will level off, and a \
          longer --duration shows that; without one it is a leak",
-        site.name()
+        brief(&site.name())
     );
     verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
 }
@@ -140,7 +145,11 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
 fn is_lost(site: &Site) -> bool {
     let (lost, asked) = site.lost.unwrap_or_default();
     let all_of_few = asked > 0 && lost == asked && asked <= site.growth.now.samples;
-    (asked >= ASKED_MIN || all_of_few) && lost as f64 >= LOST_SHARE * asked as f64
+    let share = match asked >= ASKED_MANY {
+        true => LOST_SHARE_MANY,
+        false => LOST_SHARE,
+    };
+    (asked >= ASKED_MIN || all_of_few) && lost as f64 >= share * asked as f64
 }
 
 fn has_turned_over(site: &Site) -> bool {
@@ -183,12 +192,20 @@ fn placed(site: &Site) -> String {
             names.push(name);
         }
     }
-    let through: Vec<String> = site.through.iter().map(frame_name).collect();
+    let through: Vec<String> = site.through.iter().map(name_of).collect();
     let mut place = named(site);
     if !through.is_empty() {
         place.push_str(&format!(" by way of {}", through.join(", ")));
     }
+    if !site.owns.is_empty() {
+        let owns: Vec<String> = site.owns.iter().take(CALLERS).map(name_of).collect();
+        place.push_str(&format!(
+            ", with what its blocks hold from {}",
+            owns.join(", ")
+        ));
+    }
     if !names.is_empty() {
+        let names: Vec<String> = names.into_iter().map(brief).collect();
         place.push_str(&format!(", called by {}", names.join(" < ")));
     }
     place
@@ -205,9 +222,13 @@ pub fn named(site: &Site) -> String {
         .map(|file| file.rsplit('/').next().unwrap_or(file));
     match (&frame.function, file, frame.line) {
         (None, ..) => format!("{}, which has no symbols", site.name()),
-        (Some(name), Some(file), Some(line)) => format!("{name} ({file}:{line})"),
-        (Some(name), ..) => name.clone(),
+        (Some(name), Some(file), Some(line)) => format!("{} ({file}:{line})", brief(name)),
+        (Some(name), ..) => brief(name),
     }
+}
+
+fn name_of(frame: &Frame) -> String {
+    brief(&frame_name(frame))
 }
 
 fn leak_next(site: &Site) -> String {
