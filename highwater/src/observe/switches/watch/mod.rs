@@ -3,6 +3,7 @@
 mod files;
 mod holder;
 mod look;
+mod opened;
 mod root;
 mod rootless;
 mod threads;
@@ -12,11 +13,9 @@ use std::io;
 use super::allowed::Mode;
 use super::calls::Calls;
 use super::ebpf::Ebpf;
-use super::ebpf::program::Fields;
 use super::ebpf::record::Record;
 use super::events::Events;
 use super::golang::{Goroutines, Probe};
-use super::kernel::Tracing;
 use super::pace::{LIMITS_NS, Pace};
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
@@ -29,6 +28,7 @@ use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 use self::files::Files;
+use self::opened::{Opened, is_full, raise_the_limit};
 use self::rootless::AtWork;
 pub use self::threads::Known;
 use self::threads::Threads;
@@ -46,10 +46,6 @@ const RESCAN_EACH_NS: u64 = 100_000;
 const UNWOUND_PER_TURN: u32 = 64;
 /// `cpu.stat` is read this often.
 const QUOTA_NS: u64 = 20_000_000;
-
-/// What nobody tells without privileges.
-const WITHOUT_WAKERS: &str = "who woke whom, which needs root: holders of locks that name no owner are inferred, and \
-    waits for a condition, a semaphore, a parked thread or a channel may be missed";
 
 /// In the list of who ran instead.
 pub const OWN_THREADS: &str = "its own threads";
@@ -153,28 +149,12 @@ impl Watch {
     pub fn open(pid: u32, mode: Mode, room: Room) -> io::Result<Watch> {
         let now = now_ns();
         let tids = threads::list(pid)?;
-        let (mut missing, mut woken_at) = (Vec::new(), None);
-        let (source, samples) = match mode {
-            Mode::Ebpf => {
-                // Which goroutine leaves has to be known when it leaves.
-                let at_once = matches!(super::golang::Program::of(pid), Some(Ok(_)));
-                let ebpf = Ebpf::attach(pid, &tids, room, at_once)?;
-                let samples = Events::of_all_cpus(&ebpf.ours, room);
-                let samples = samples
-                    .inspect_err(|error| missing.push(format!("stacks on CPUs: {error}")))
-                    .ok();
-                (Source::Ebpf(ebpf), samples)
-            }
-            Mode::Tracepoints => {
-                let (number, at) = waking_tracepoint()?;
-                woken_at = Some(at);
-                (Source::Threads, Some(Events::of_threads_and_wakes(number)))
-            }
-            Mode::Rootless | Mode::None => {
-                missing.push(WITHOUT_WAKERS.to_string());
-                (Source::Threads, Some(Events::of_threads()))
-            }
-        };
+        let Opened {
+            source,
+            samples,
+            missing,
+            woken_at,
+        } = Opened::of(pid, mode, &tids, room)?;
         let mut watch = Watch {
             pid,
             mode,
@@ -454,31 +434,6 @@ impl Watch {
         };
         self.tell(sample.at_ns, sample.tid, what);
     }
-}
-
-/// The number of the tracepoint `sched_waking`, and where its record has the thread.
-fn waking_tracepoint() -> io::Result<(u64, i16)> {
-    let tracing = Tracing::open()?;
-    let number = tracing.read("events/sched/sched_waking/id")?;
-    let number = number.trim().parse().map_err(io::Error::other)?;
-    let fields = Fields::parse_waking(&tracing.read("events/sched/sched_waking/format")?)?;
-    Ok((number, fields.tid))
-}
-
-/// No descriptor is left.
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
-
-/// A thread takes two descriptors a CPU: as many as may be had without asking anybody.
-fn raise_the_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let now = getrlimit(Resource::Nofile);
-    let most = Rlimit {
-        current: now.maximum,
-        maximum: now.maximum,
-    };
-    let _ = setrlimit(Resource::Nofile, most);
 }
 
 /// CLOCK_MONOTONIC, as the events have it.
