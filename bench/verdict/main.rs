@@ -198,10 +198,11 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
             for ((v, part), seen) in at.iter().zip(PARTS).zip(seen).take(PARTS.len() - 1) {
                 if case.truth.wrong_side(seen, v.label) {
                     println!(
-                        "EARLY {} seed {seed} {part} {} {:.2}",
+                        "EARLY {} seed {seed} {part} {} {:.2} {}",
                         case.family,
                         v.label.word(),
-                        v.confidence
+                        v.confidence,
+                        weights(v)
                     );
                 }
             }
@@ -210,6 +211,16 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
             explain(&case, seed, &at);
         }
     }
+}
+
+/// The families of shapes that carry a tenth of the weight or more.
+fn weights(v: &SeriesVerdict) -> String {
+    let heavy = v
+        .evidence
+        .iter()
+        .filter(|(name, weight)| name.starts_with("weight_") && **weight >= 0.1);
+    let said = heavy.map(|(name, weight)| format!("{}={weight:.2}", &name["weight_".len()..]));
+    said.collect::<Vec<_>>().join(" ")
 }
 
 /// One line for every call: what was said, whether it was right or on the wrong side, and the evidence.

@@ -4,7 +4,6 @@ use statrs::function::gamma::ln_gamma;
 
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family};
 use super::solve::{Prepared, Solved};
-use super::stairs::STEPS_MAX;
 
 /// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
 #[derive(Debug, Clone, Default)]
@@ -54,6 +53,8 @@ pub struct Candidate {
     pub end: Guess,
     pub limit: Option<Guess>,
     pub steps: Vec<(f64, f64)>,
+    /// As many steps as are tried, all upwards, and no longer rest at the end than between them: a leak in portions.
+    pub portions: bool,
 }
 
 impl Candidate {
@@ -84,20 +85,6 @@ impl Candidate {
         let up = self.steps.iter().all(|s| s.1 > ALIKE * highest);
         let gap = (last.0 - first.0) / (self.steps.len() as f64 - 1.0).max(1.0);
         self.family == Family::Steps && self.steps.len() > 1 && up && 1.0 - last.0 < NOT_LATE * gap
-    }
-
-    /// As many steps as are tried, or more, all upwards, with no rest at the end that is longer than those before: a leak
-    /// in portions.
-    pub fn climbs_in_portions(&self) -> bool {
-        let Some(last) = self.steps.last() else {
-            return false;
-        };
-        let rests = self.steps.windows(2).map(|w| w[1].0 - w[0].0);
-        let longest = rests.fold(self.steps[0].0, f64::max);
-        self.family == Family::Steps
-            && self.steps.len() >= STEPS_MAX
-            && self.steps.iter().all(|s| s.1 > 0.0)
-            && 1.0 - last.0 < NOT_LATE * longest
     }
 
     /// Share of the window since what rises without bound began to.

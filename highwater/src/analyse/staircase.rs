@@ -59,36 +59,48 @@ pub(super) fn staircases(
 /// What goes and comes back within this share of the window is an excursion, not a shift of level.
 const EXCURSION: f64 = 0.05;
 
-/// A step has two sides; where this many in one direction follow each other at once, the rise is not sudden.
-const BENT_STEPS: usize = 3;
-
-/// The shifts that last: steps that follow each other at once count by what is left of them together. And whether
-/// the largest of them is a rise in so many steps that it bends.
-fn lasting(mut steps: Vec<(f64, f64)>) -> (Vec<(f64, f64)>, bool) {
-    steps.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let mut out: Vec<(f64, f64)> = Vec::new();
-    let mut ups: Vec<usize> = Vec::new();
+/// The shifts that last: steps that follow each other at once count by what is left of them together. With each,
+/// how many of its steps go upwards without one that goes down.
+fn lasting(steps: &[(f64, f64)]) -> Vec<((f64, f64), usize)> {
+    let mut out: Vec<((f64, f64), usize)> = Vec::new();
     let mut began = f64::NEG_INFINITY;
-    for (at, by) in steps {
-        let up = usize::from(by > 0.0);
-        match out.last_mut().zip(ups.last_mut()) {
+    for &(at, by) in steps {
+        let up = by > 0.0;
+        match out.last_mut() {
             Some((last, ups)) if at - began < EXCURSION => {
                 last.1 += by;
-                *ups = if up > 0 { *ups + 1 } else { 0 };
+                *ups = if up { *ups + 1 } else { 0 };
             }
             _ => {
                 began = at;
-                out.push((at, by));
-                ups.push(up);
+                out.push(((at, by), usize::from(up)));
             }
         }
     }
-    let largest = out
-        .iter()
-        .zip(&ups)
-        .max_by(|a, b| a.0.1.abs().total_cmp(&b.0.1.abs()));
-    let bends = largest.is_some_and(|(step, ups)| step.1 > 0.0 && *ups >= BENT_STEPS);
-    (out, bends)
+    out
+}
+
+/// A step has two sides; where this many in one direction follow each other at once, the rise is not sudden ...
+const BENT_STEPS: usize = 3;
+/// ... if it is this share of all rises.
+const BENT_SHARE: f64 = 0.5;
+
+/// Whether most of what rises does so in so many steps at once that it bends.
+fn bends(shifts: &[((f64, f64), usize)]) -> bool {
+    let all: f64 = shifts.iter().map(|(step, _)| step.1.max(0.0)).sum();
+    let many = |(step, ups): &((f64, f64), usize)| *ups >= BENT_STEPS && step.1 >= BENT_SHARE * all;
+    shifts.iter().any(many)
+}
+
+/// The next step is overdue when the last is longer ago than this many times the longest rest before it.
+const NOT_LATE: f64 = 1.0;
+
+/// As many steps as are tried, all upwards, the next not overdue.
+fn in_portions(steps: &[(f64, f64)]) -> bool {
+    let rests = steps.windows(2).map(|w| w[1].0 - w[0].0);
+    let longest = rests.fold(0.0, f64::max);
+    let now = steps.last().map_or(1.0, |last| 1.0 - last.0);
+    steps.len() >= STEPS_MAX && steps.iter().all(|s| s.1 > 0.0) && now < NOT_LATE * longest
 }
 
 struct Fitted {
@@ -108,20 +120,18 @@ fn stair_candidate(
     let zeros = stair.at.iter().zip(&stair.beta);
     let end = ready.y0
         + zeros
+            .clone()
             .map(|(k, b)| b * (1.0 - ready.c0[places[first + k]]))
             .sum::<f64>();
     let place = |k: &usize| match shapes.columns[first + k] {
         Basis::Step(x) => x,
         _ => 0.0,
     };
-    let (steps, bends) = lasting(
-        stair
-            .at
-            .iter()
-            .map(place)
-            .zip(stair.beta.iter().copied())
-            .collect(),
-    );
+    let mut raw: Vec<(f64, f64)> = zeros.clone().map(|(k, b)| (place(k), *b)).collect();
+    raw.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let shifts = lasting(&raw);
+    let (bends, portions) = (bends(&shifts), in_portions(&raw));
+    let steps: Vec<(f64, f64)> = shifts.into_iter().map(|(step, _)| step).collect();
     let largest = steps
         .iter()
         .map(|s| s.1)
@@ -154,6 +164,7 @@ fn stair_candidate(
             se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
         }),
         steps,
+        portions: portions && !bends,
     }
 }
 
@@ -169,16 +180,22 @@ mod tests {
                     .zip(b)
                     .all(|(x, y)| x.0 == y.0 && (x.1 - y.1).abs() < 1e-12)
         };
-        let (dip, _) = lasting(vec![(0.52, 0.3), (0.5, -0.31)]);
+        let of = |steps: &[(f64, f64)]| -> Vec<(f64, f64)> {
+            lasting(steps).into_iter().map(|(step, _)| step).collect()
+        };
+        let dip = of(&[(0.5, -0.31), (0.52, 0.3)]);
         assert!(close(&dip, &[(0.5, -0.01)]), "{dip:?}");
-        let long = vec![(0.2, 0.3), (0.4, -0.3), (0.8, 0.5)];
-        assert!(close(&lasting(long.clone()).0, &long));
-        assert!(!lasting(long).1);
-        let bent = vec![(0.2, 0.3), (0.22, 0.2), (0.24, 0.1), (0.7, -0.1)];
-        let (steps, bends) = lasting(bent);
-        assert!(
-            bends && close(&steps, &[(0.2, 0.6), (0.7, -0.1)]),
-            "{steps:?}"
-        );
+        let long = [(0.2, 0.3), (0.4, -0.3), (0.8, 0.5)];
+        assert!(close(&of(&long), &long) && !bends(&lasting(&long)));
+        let bent = [(0.2, 0.3), (0.22, 0.2), (0.24, 0.1), (0.7, -0.1)];
+        assert!(bends(&lasting(&bent)) && close(&of(&bent), &[(0.2, 0.6), (0.7, -0.1)]));
+    }
+
+    #[test]
+    fn steps_in_numbers_are_portions_until_one_is_overdue() {
+        let at = |places: [f64; 5]| places.map(|x| (x, 0.1 + x));
+        assert!(in_portions(&at([0.1, 0.3, 0.4, 0.7, 0.8])));
+        assert!(!in_portions(&at([0.1, 0.15, 0.2, 0.3, 0.4])));
+        assert!(!in_portions(&[(0.3, 0.1), (0.7, 0.2)]));
     }
 }

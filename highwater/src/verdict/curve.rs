@@ -7,7 +7,7 @@ use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
 use super::{Estimate, Label, Rules};
 use crate::analyse::fit::{Candidate, Fit, Guess, Window};
 use crate::analyse::mixture::{Mixture, Part};
-use crate::analyse::rest::longest_rest;
+use crate::analyse::rest::rests_like_now;
 use crate::analyse::shapes::{Bounded, Family};
 use crate::analyse::student::t_cdf;
 use crate::analyse::trace::Sketch;
@@ -180,8 +180,8 @@ struct Bars {
     shift: f64,
     grain: f64,
     day_seen: bool,
-    /// Longest rest between two rises, in windows.
-    rest: f64,
+    /// Rests between rises that were as long as the one at the end.
+    rests: usize,
 }
 
 /// Probability that one grain upwards hides growth: between two grains there is room for another.
@@ -194,6 +194,16 @@ fn behind_grain(c: &Candidate, bars: &Bars) -> f64 {
         se: c.rise.se,
     };
     above(hidden, bars.growth, c.df)
+}
+
+/// Whether a rise is said to have ended that has rested as long before: once for a straight one, thrice for a curved
+/// one, of which some come in two parts. A plain fill slows down all the way, and says more than that.
+fn ended_as_before(c: &Candidate, bars: &Bars) -> bool {
+    match c.family {
+        Family::Ramp => bars.rests >= 1,
+        Family::Logistic | Family::LateFill | Family::TwoFills => bars.rests >= 3,
+        _ => false,
+    }
 }
 
 /// How one candidate spreads its weight over the labels.
@@ -221,10 +231,12 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     };
     match c.bounded {
         Bounded::None => {}
-        Bounded::Fill | Bounded::Open
-            if c.stood_still()
-                .is_some_and(|to| c.bounded == Bounded::Open || 1.0 - to <= bars.rest) =>
-        {
+        Bounded::Fill if ended_as_before(c, bars) => {
+            let goes_on = 1.0 - 1.0 / (1.0 + bars.rests as f64);
+            w.growing = goes_on * above(c.rise, growth_bar, c.df);
+            w.open = (rose - w.growing).max(0.0);
+        }
+        Bounded::Open if c.stood_still().is_some() => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
@@ -234,7 +246,7 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
-        Bounded::Step if c.climbs_in_portions() => {
+        Bounded::Step if c.portions => {
             w.growing = PORTIONS * above(c.rise, growth_bar / c.steps.len() as f64, c.df);
             w.open = (rest * rose - w.growing).max(0.0);
         }
@@ -273,7 +285,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opini
         shift: rules.shift_share * scaled.level / scaled.scale,
         grain: scaled.grain,
         day_seen: scaled.span_s >= 1.5 * DAY_S,
-        rest: longest_rest(window),
+        rests: rests_like_now(window),
     };
     let mut said = Opinion {
         ln_evidence: fitted.ln_evidence,
