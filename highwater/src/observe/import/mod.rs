@@ -2,11 +2,12 @@
 //!
 //! Bytes become text (`text`), whose beginning says how the table is laid out (`layout`); `records` cuts it, and
 //! `rows` makes readings of the records, with line and column for errors. `columns` finds which column is what and
-//! in which unit, by its words (`headings`); `number` and `time` read cells; `notes` says what had to be assumed.
-//! `meta` and `groups` read the files beside a series. `prometheus` asks a store over HTTP.
+//! in which unit, by the words of its header (`header`, `headings`); `number` and `time` read cells; `notes` says
+//! what had to be assumed. `meta` and `groups` read the files beside a series. `prometheus` asks a store over HTTP.
 
 pub mod columns;
 pub mod groups;
+mod header;
 mod headings;
 pub mod layout;
 pub mod meta;

@@ -127,8 +127,8 @@ impl Times {
     /// Looks ahead at a text, for the order of its date.
     pub fn learn(&mut self, text: &str) {
         if self.order.is_none() {
-            let guess = |order| parse_moment(text, order).ok().and_then(|found| found.1);
-            self.order = guess(None);
+            let shown = parse_moment(text, None).ok();
+            self.order = shown.and_then(|found| found.1);
         }
     }
 
@@ -395,10 +395,7 @@ fn month_of(word: &str) -> Option<i8> {
     let begins = |month: &&str| {
         small.get(..3) == Some(*month) && small.bytes().all(|b| b.is_ascii_alphabetic())
     };
-    MONTHS
-        .iter()
-        .position(|month| begins(&month))
-        .map(|at| at as i8 + 1)
+    MONTHS.iter().position(begins).map(|at| at as i8 + 1)
 }
 
 /// "+0100", "-05:30", "+01".
