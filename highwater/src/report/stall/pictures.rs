@@ -71,17 +71,63 @@ pub fn trace(pid: u32, names: &BTreeMap<u64, String>, slices: &[Slice]) -> Value
     for tid in &known {
         let name = names.get(tid).map_or("", String::as_str);
         events.push(json!({
-            "ph": "M", "name": "thread_name", "pid": pid, "tid": tid,
+            "ph": "M", "name": "thread_name", "pid": pid, "tid": number(*tid),
             "args": { "name": format!("{name} {tid}").trim() },
         }));
     }
+    let edges = Edges::of(slices);
     for (id, slice) in slices.iter().enumerate() {
         events.push(complete(pid, slice));
         if let Some(waker) = slice.woken_by {
-            arrow(pid, id, slice, waker, &mut events);
+            arrow(pid, id, slice, waker, &edges, &mut events);
         }
     }
     json!({ "displayTimeUnit": "ms", "traceEvents": events })
+}
+
+/// Where the slices of each thread begin and end: slices that overlap and are not one within the other are drawn by
+/// neither viewer.
+struct Edges {
+    of: BTreeMap<u64, BTreeSet<u64>>,
+}
+
+impl Edges {
+    fn of(slices: &[Slice]) -> Edges {
+        let mut of: BTreeMap<u64, BTreeSet<u64>> = BTreeMap::new();
+        for slice in slices {
+            let own = of.entry(slice.tid).or_default();
+            own.extend([slice.start_ns, slice.end_ns]);
+            if let Some(waker) = slice.woken_by {
+                of.entry(waker).or_default().insert(wakes_at(slice));
+            }
+        }
+        Edges { of }
+    }
+
+    /// How long a slice of `tid` from `at_ns` on may be.
+    fn room_ns(&self, tid: u64, at_ns: u64) -> u64 {
+        let next = self
+            .of
+            .get(&tid)
+            .and_then(|edges| edges.range(at_ns + 1..).next());
+        next.map_or(WAKE_NS, |next| WAKE_NS.min(next - at_ns))
+    }
+}
+
+/// Viewers fix an arrow's ends to slices, so the waker gets a short one of its own.
+const WAKE_NS: u64 = 2_000;
+
+fn wakes_at(slice: &Slice) -> u64 {
+    slice.end_ns.saturating_sub(WAKE_NS).max(slice.start_ns)
+}
+
+/// A thread's number as viewers take it, which is of 32 bits with a sign; goroutines have larger ones.
+fn number(tid: u64) -> u64 {
+    const GOROUTINE: u64 = 1 << 30;
+    match i32::try_from(tid) {
+        Ok(_) => tid,
+        Err(_) => GOROUTINE | tid % GOROUTINE,
+    }
 }
 
 fn us(ns: u64) -> f64 {
@@ -90,27 +136,26 @@ fn us(ns: u64) -> f64 {
 
 fn complete(pid: u32, slice: &Slice) -> Value {
     json!({
-        "ph": "X", "name": slice.what, "cat": slice.what, "pid": pid, "tid": slice.tid,
+        "ph": "X", "name": slice.what, "cat": slice.what, "pid": pid, "tid": number(slice.tid),
         "ts": us(slice.start_ns), "dur": us(slice.end_ns - slice.start_ns),
         "args": { "doing": slice.doing, "stack": slice.frames.join(" < ") },
     })
 }
 
-/// From the waker to the waiter's wait. Viewers fix an arrow's ends to slices, so the waker gets a
-/// short one of its own.
-fn arrow(pid: u32, id: usize, slice: &Slice, waker: u64, events: &mut Vec<Value>) {
-    const WAKE_NS: u64 = 2_000;
-    let at = us(slice.end_ns.saturating_sub(WAKE_NS).max(slice.start_ns));
+/// From the waker to the waiter's wait.
+fn arrow(pid: u32, id: usize, slice: &Slice, waker: u64, edges: &Edges, events: &mut Vec<Value>) {
+    let at_ns = wakes_at(slice);
+    let (at, tid) = (us(at_ns), number(waker));
     events.push(json!({
-        "ph": "X", "name": "wakes", "cat": "wake", "pid": pid, "tid": waker,
-        "ts": at, "dur": us(WAKE_NS), "args": { "whom": slice.tid },
+        "ph": "X", "name": "wakes", "cat": "wake", "pid": pid, "tid": tid,
+        "ts": at, "dur": us(edges.room_ns(waker, at_ns)), "args": { "whom": number(slice.tid) },
     }));
     events.push(json!({
-        "ph": "s", "id": id, "name": "wake", "cat": "wake", "pid": pid, "tid": waker, "ts": at,
+        "ph": "s", "id": id, "name": "wake", "cat": "wake", "pid": pid, "tid": tid, "ts": at,
     }));
     events.push(json!({
         "ph": "f", "bp": "e", "id": id, "name": "wake", "cat": "wake",
-        "pid": pid, "tid": slice.tid, "ts": at,
+        "pid": pid, "tid": number(slice.tid), "ts": at,
     }));
 }
 
@@ -161,5 +206,49 @@ mod tests {
             });
             assert!(around, "{arrow}");
         }
+    }
+
+    /// Slices of one thread that overlap, and are not one within the other.
+    fn torn(value: &Value) -> usize {
+        let mut of: BTreeMap<u64, Vec<(u64, u64)>> = BTreeMap::new();
+        for event in value["traceEvents"].as_array().unwrap() {
+            if event["ph"] == "X" {
+                let ns = |field: &str| (event[field].as_f64().unwrap() * 1e3).round() as u64;
+                let own = of.entry(event["tid"].as_u64().unwrap()).or_default();
+                own.push((ns("ts"), ns("ts") + ns("dur")));
+            }
+        }
+        let crosses = |a: &(u64, u64), b: &(u64, u64)| a.0 < b.0 && b.0 < a.1 && a.1 < b.1;
+        let count = |own: &Vec<(u64, u64)>| {
+            let with = |a: &(u64, u64)| own.iter().filter(|b| crosses(a, b)).count();
+            own.iter().map(with).sum::<usize>()
+        };
+        of.values().map(count).sum()
+    }
+
+    #[test]
+    fn slices_of_a_thread_lie_within_each_other_or_apart() {
+        let running = Slice {
+            tid: 9,
+            start_ns: 900_000,
+            end_ns: 2_999_000,
+            what: "running",
+            woken_by: None,
+            ..slice()
+        };
+        let other = Slice {
+            tid: 8,
+            end_ns: 3_000_600,
+            ..slice()
+        };
+        let value = trace(4, &BTreeMap::new(), &[slice(), running, other]);
+        assert_eq!(torn(&value), 0, "{value:#}");
+    }
+
+    #[test]
+    fn a_goroutine_has_a_number_that_viewers_take() {
+        let goroutine = (1 << 32) + 77;
+        let both = [7, goroutine].map(number);
+        assert_eq!(both, [7, 1 << 30 | 77]);
     }
 }

@@ -68,6 +68,10 @@ impl Code {
         self.emit(0x07, dst, R0, 0, value);
     }
 
+    pub fn add_register(&mut self, dst: Reg, src: Reg) {
+        self.emit(0x0f, dst, src, 0, 0);
+    }
+
     pub fn subtract(&mut self, dst: Reg, src: Reg) {
         self.emit(0x1f, dst, src, 0, 0);
     }

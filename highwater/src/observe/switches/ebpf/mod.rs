@@ -21,6 +21,8 @@ use super::watch::Room;
 const PROG_LOAD: u32 = 5;
 const PROG_TYPE_TRACEPOINT: u32 = 5;
 const PROG_TYPE_PERF_EVENT: u32 = 7;
+/// The limit while a watch is opened, which takes tens of milliseconds.
+const AT_FIRST_NS: u64 = 1_000_000;
 /// The verifier's words about a program it refuses.
 const LOG_BYTES: usize = 64 * 1024;
 
@@ -30,6 +32,8 @@ pub struct Ebpf {
     lost: Counter,
     limits: Counter,
     pace: Pace,
+    /// Nothing was read yet.
+    unread: bool,
     pub ours: Ours,
     _attached: Vec<OwnedFd>,
 }
@@ -72,6 +76,10 @@ impl Ebpf {
         for tid in tids {
             maps.tids.insert(*tid)?;
         }
+        // Until the reader reads: what comes before it is ready would fill the ring.
+        for kind in [0, 1] {
+            maps.limits.write(kind, AT_FIRST_NS);
+        }
         let switch = program::Fields::parse_switch(&format_of(&tracing, "sched_switch")?)?;
         let waking = program::Fields::parse_waking(&format_of(&tracing, "sched_waking")?)?;
         let attached = [
@@ -97,6 +105,7 @@ impl Ebpf {
             lost: maps.lost,
             limits: maps.limits,
             pace: Pace::of(&pace::AS_ROOT),
+            unread: true,
             _attached: held,
         })
     }
@@ -115,7 +124,8 @@ impl Ebpf {
 
     /// As many records as may be: with too many of them, the shortest waits are left out in the kernel.
     pub fn adapt(&mut self, now_ns: u64) {
-        if let Some(limit_ns) = self.pace.adapt(now_ns) {
+        let first = std::mem::take(&mut self.unread).then_some(0);
+        if let Some(limit_ns) = self.pace.adapt(now_ns).or(first) {
             self.limits.write(0, limit_ns);
             self.limits.write(1, limit_ns.min(pace::OF_DEVICES_NS));
         }

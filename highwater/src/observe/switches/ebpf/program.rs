@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::super::watch::Room;
 use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
 use super::map::{Counter, Ring, Threads};
-use super::record::{IN, OUT, STACK_BYTES, WAKING, at, kept};
+use super::record::{IN, OUT, SHORT_SHIFT, STACK_BYTES, WAKING, at, kept};
 
 /// Threads watched at a time; some 200 bytes each, of the kernel's.
 pub fn threads_max(room: Room) -> u32 {
@@ -200,15 +200,23 @@ fn comes(code: &mut Code, maps: &Maps, fields: &Fields) {
     code.store(Size::B8, R10, TIME, R0);
     limit(code, maps);
     code.load(Size::B8, R2, R10, TIME);
-    code.jump_if_below(R2, R1, "end");
+    code.jump_if_below(R2, R1, "short");
     code.store(Size::B8, R9, kept::BEFORE, R7);
     for half in [0, 8] {
         code.load(Size::B8, R1, R6, fields.comm + half);
         code.store(Size::B8, R9, kept::COMM + half, R1);
     }
     output(code, maps, R9, kept::RECORD, kept::WHOLE, "counted_whole");
+    code.store_value(Size::B4, R9, kept::RECORD + at::SHORT, 0);
+    code.jump("end");
+    code.label("short");
+    code.shift_right(R2, SHORT_SHIFT);
+    code.load(Size::B4, R1, R9, kept::RECORD + at::SHORT);
+    code.add_register(R1, R2);
+    code.store(Size::B4, R9, kept::RECORD + at::SHORT, R1);
     code.jump("end");
     code.label("told");
+    code.store_value(Size::B4, R9, kept::RECORD + at::SHORT, 0);
     came(code, maps, fields);
 }
 

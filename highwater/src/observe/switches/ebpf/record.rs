@@ -6,6 +6,8 @@ pub mod at {
     pub const KIND: i16 = 8;
     pub const TID: i16 = 12;
     pub const OTHER: i16 = 16;
+    /// Of a leaving: for how long it was away since it last came, in absences too short to be told.
+    pub const SHORT: i16 = 16;
     pub const FLAGS: i16 = 20;
     pub const NUMBER: i16 = 24;
     pub const COMM: i16 = 24;
@@ -80,6 +82,9 @@ pub fn off_since_ns(value: &[u8; kept::BYTES]) -> Option<u64> {
 /// As much of a waker's stack as fits on a program's own (512 bytes, with the keys).
 pub const STACK_BYTES: usize = 256;
 
+/// Short absences are added up in units of 2^10 ns.
+pub const SHORT_SHIFT: i32 = 10;
+
 pub const OUT: i32 = 1;
 pub const IN: i32 = 2;
 pub const WAKING: i32 = 3;
@@ -98,6 +103,8 @@ pub enum Told {
     Whole {
         since_ns: u64,
         state: u32,
+        /// It was away for this long since it came before, in absences too short to be told.
+        short_ns: u64,
         user: User,
         woken: Option<(u64, u32, u32)>,
         after: Before,
@@ -105,6 +112,7 @@ pub enum Told {
     /// `state` as `prev_state` has it: 0 is preempted.
     Out {
         state: u32,
+        short_ns: u64,
         user: User,
     },
     In {
@@ -155,11 +163,12 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
         args: std::array::from_fn(|n| word(at::ARGS + 8 * n as i16)),
     };
     if bytes.len() == kept::WHOLE as usize {
-        return Some(whole(bytes, half(at::TID), half(at::FLAGS), user()));
+        return Some(whole(bytes, half, user()));
     }
     let what = match half(at::KIND) as i32 {
         OUT => Told::Out {
             state: half(at::FLAGS),
+            short_ns: u64::from(half(at::SHORT)) << SHORT_SHIFT,
             user: user(),
         },
         IN => Told::In {
@@ -185,15 +194,16 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
     })
 }
 
-fn whole(bytes: &[u8], tid: u32, state: u32, user: User) -> Record {
+fn whole(bytes: &[u8], half: impl Fn(i16) -> u32, user: User) -> Record {
     let word = |kept: i16| number(bytes, kept - kept::RECORD);
     let (woken_ns, waker, before) = (word(kept::WOKEN), word(kept::WAKER), word(kept::BEFORE));
     Record {
         at_ns: word(kept::CAME),
-        tid,
+        tid: half(at::TID),
         what: Told::Whole {
             since_ns: number(bytes, at::TIME),
-            state,
+            state: half(at::FLAGS),
+            short_ns: u64::from(half(at::SHORT)) << SHORT_SHIFT,
             user,
             woken: (woken_ns != 0).then_some((woken_ns, waker as u32, (waker >> 32) as u32)),
             after: Before {
@@ -225,7 +235,7 @@ mod tests {
         put(kept::TOLD, told);
         put(kept::RECORD + at::TIME, 1_000);
         put(kept::RECORD + at::KIND, 42 << 32 | OUT as u64);
-        put(kept::RECORD + at::OTHER, 1 << 32);
+        put(kept::RECORD + at::SHORT, 1 << 32 | 3);
         put(kept::RECORD + at::NUMBER, 202);
         put(kept::WOKEN, 1_500);
         put(kept::WAKER, 5 << 32 | 7);
@@ -242,6 +252,7 @@ mod tests {
         let Told::Whole {
             since_ns,
             state,
+            short_ns,
             user,
             woken,
             after,
@@ -250,6 +261,7 @@ mod tests {
             panic!("{record:?}");
         };
         assert_eq!((since_ns, state, user.number), (1_000, 1, 202));
+        assert_eq!(short_ns, 3 << SHORT_SHIFT);
         assert_eq!(woken, Some((1_500, 7, 5)));
         assert_eq!((after.tid, after.process), (9, 8));
     }

@@ -18,6 +18,9 @@ const ASKED_PER_TURN: usize = 256;
 /// A wait that is older than this will be told of whatever the limit.
 const UNTOLD_NS: u64 = 1_500_000;
 
+/// A thread that was away for more than this part of a stretch did not run all of it.
+const AWAY_PART: u64 = 5;
+
 /// Programs that had a CPU of ours and are remembered.
 const PROGRAMS_MAX: usize = 8_192;
 
@@ -149,23 +152,43 @@ impl Watch {
             Told::Whole {
                 since_ns,
                 state,
+                short_ns,
                 user,
                 woken,
                 after,
             } => {
+                self.was_away(*since_ns, tid, *short_ns);
                 self.went_off(*since_ns, tid, *state, user);
                 if let Some((woken_ns, waker, process)) = *woken {
                     self.woken(woken_ns, tid, (waker, process), None);
                 }
                 self.came_after(at_ns, tid, after);
             }
-            Told::Out { state, user } => self.went_off(at_ns, tid, *state, user),
+            Told::Out {
+                state,
+                short_ns,
+                user,
+            } => {
+                self.was_away(at_ns, tid, *short_ns);
+                self.went_off(at_ns, tid, *state, user);
+            }
             Told::In { after } => self.came_after(at_ns, tid, after),
             Told::Waking {
                 waker,
                 process,
                 user,
             } => self.woken(at_ns, tid, (*waker, *process), user.as_deref()),
+        }
+    }
+
+    /// Of a thread that leaves at `at_ns`, and was away for `short_ns` since it came, in absences that were left out: with
+    /// many of them it did not run all the time.
+    fn was_away(&mut self, at_ns: u64, tid: u32, short_ns: u64) {
+        let known = self.threads.at(tid);
+        let came_ns = known.came_ns;
+        let ran = known.on_cpu == Some(true);
+        if ran && short_ns * AWAY_PART > at_ns.saturating_sub(came_ns) {
+            self.tell(came_ns + 1, tid, What::Unsure);
         }
     }
 
