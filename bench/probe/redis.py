@@ -14,23 +14,16 @@ import re
 import socket
 import statistics
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-PROBE = pathlib.Path(__file__).resolve().parent.parent.parent / "target/release/libhighwater_probe.so"
+BENCH = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(BENCH))
+from ports import free_port  # noqa: E402
 
-
-def free_port():
-    """Below the ephemeral range, so that no connection of another program takes it in between."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
+PROBE = BENCH.parent / "target/release/libhighwater_probe.so"
 
 
 def cpu_seconds(pid):

@@ -26,20 +26,11 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench"))
+from ports import free_port  # noqa: E402
+
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 MIB = 1 << 20
-
-
-def free_port():
-    """Below the ephemeral range, so that no connection of another program takes it in between."""
-    while True:
-        port = random.randrange(20_000, 32_000)
-        with socket.socket() as listener:
-            try:
-                listener.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
 
 
 def ahead():
