@@ -7,7 +7,7 @@ pair of neighbours in the final ranking was told apart, what was said wrongly on
 The made one has the shape of a published experiment: one host, 200 relays, five arms of 20, 80, 60, 20 and 20;
 three arms run for three days before the last two are founded by processes that are restarted into them; nine
 processes leave one arm for the others on the way (that arm is contaminated); two arms are restarted in the middle;
-one arm grows; all share one load. Hours count from the start of the last arms. Needs target/release/highwater.
+one arm grows; all share one load. Hours count from the start of the last arms. Needs target/release/highwater, or another with --tool.
 """
 
 import argparse
@@ -81,9 +81,9 @@ def make(path, seed):
         out.writerow(row)
 
 
-def judge(file, groups, until):
+def judge(tool, file, groups, until):
     """What the tool says of the run up to an instant: audit, arms and pairs."""
-    command = [TOOL, "verdict", file, "--arms", "--all-pairs", "--json", "--until", until]
+    command = [tool, "verdict", file, "--arms", "--all-pairs", "--json", "--until", until]
     for g in groups:
         command += ["--groups", g]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -115,6 +115,7 @@ def main():
     ask.add_argument("--hours", type=float, help="length in hours from there")
     ask.add_argument("--step", type=float, default=12.0)
     ask.add_argument("--seed", type=int, default=1)
+    ask.add_argument("--tool", type=pathlib.Path, default=TOOL, help="the highwater to ask")
     o = ask.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         file, start, hours, truth = o.file, o.start, o.hours, o.truth and o.truth.split(",")
@@ -124,15 +125,15 @@ def main():
             start, hours, truth = EPOCH.isoformat(), hours or AFTER_H, truth or TRUTH
         if not start or not hours:
             sys.exit("--start and --hours say which part of a real run is played")
-        play(file, o.groups, datetime.datetime.fromisoformat(start), hours, o.step, truth)
+        play(o.tool, file, o.groups, datetime.datetime.fromisoformat(start), hours, o.step, truth)
 
 
-def play(file, groups, start, hours, step, truth):
+def play(tool, file, groups, start, hours, step, truth):
     said, refused, label = {}, {}, {}
     at = [h for h in (step * (i + 1) for i in range(int(hours / step)))]
     for hour in at:
         until = (start + datetime.timedelta(hours=hour)).isoformat()
-        v = judge(file, groups, until)
+        v = judge(tool, file, groups, until)
         said[hour] = sides(v["pair"])
         label = {a["id"]: (a["label"], a.get("level_bytes")) for a in v["arm"]}
         for a in v["arm"]:

@@ -69,6 +69,8 @@ impl Candidate {
 
 /// A staircase goes on when the next step is late by no more than this share of the usual distance.
 const NOT_LATE: f64 = 1.3;
+/// A broken line rose before its bend when its first slope is this share of its second.
+const ROSE_BEFORE: f64 = 0.2;
 /// Steps are alike when none is smaller than this share of the highest.
 const ALIKE: f64 = 0.2;
 /// A step in this last share of the window may be an accident of the last readings.
@@ -87,8 +89,13 @@ impl Candidate {
         self.family == Family::Steps && self.steps.len() > 1 && up && 1.0 - last.0 < NOT_LATE * gap
     }
 
-    /// Share of the window since what rises without bound began to.
+    /// Share of the window since what rises without bound began to. A line that bends has risen all along.
     pub fn watched(&self) -> f64 {
+        if let (Family::Broken, Some(Basis::Ramp(to))) = (self.family, self.parts[0])
+            && self.rise.mean / to >= ROSE_BEFORE * self.growth.mean
+        {
+            return 1.0;
+        }
         let began = |part: &Basis| match part {
             Basis::Hinge(from) => *from,
             _ => 0.0,

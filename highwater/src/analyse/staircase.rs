@@ -130,7 +130,7 @@ fn stair_candidate(
     let mut raw: Vec<(f64, f64)> = zeros.clone().map(|(k, b)| (place(k), *b)).collect();
     raw.sort_by(|a, b| a.0.total_cmp(&b.0));
     let shifts = lasting(&raw);
-    let (bends, portions) = (bends(&shifts), in_portions(&raw));
+    let bends = bends(&shifts);
     let steps: Vec<(f64, f64)> = shifts.into_iter().map(|(step, _)| step).collect();
     let largest = steps
         .iter()
@@ -163,8 +163,8 @@ fn stair_candidate(
             mean: end,
             se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
         }),
+        portions: in_portions(&steps) && !bends,
         steps,
-        portions: portions && !bends,
     }
 }
 

@@ -41,9 +41,9 @@ pub struct Outlier {
 pub(super) const SPREAD_PRIOR: f64 = 0.03;
 pub(super) const SPREAD_PRIOR_DF: f64 = 1.0;
 /// A process this many deviations from its arm differs from it.
-const ODD_DEVIATIONS: f64 = 5.0;
+pub(super) const ODD_DEVIATIONS: f64 = 5.0;
 /// Deviations are never taken smaller than this share of the level.
-const ODD_FLOOR: f64 = 0.04;
+pub(super) const ODD_FLOOR: f64 = 0.04;
 /// A camp of this share of the processes makes an arm variable, and not one of outliers.
 const CAMP_SHARE: f64 = 0.2;
 /// A process counts as of another kind only when its own verdict is this sure.

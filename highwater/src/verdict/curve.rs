@@ -206,6 +206,30 @@ fn ended_as_before(c: &Candidate, bars: &Bars) -> bool {
     }
 }
 
+/// What shifts of level say, besides what may grow between them; `rose` and `fell` are how likely the largest is one.
+fn shifted(w: &mut Weights, c: &Candidate, bars: &Bars, (rose, fell): (f64, f64)) {
+    let rest = 1.0 - w.growing;
+    let moved = (rose + fell).min(1.0);
+    if c.portions {
+        w.growing = PORTIONS * above(c.rise, bars.growth / c.steps.len() as f64, c.df);
+        w.open = (rest * rose - w.growing).max(0.0);
+    } else if c.may_climb_on() && c.rise.mean.abs() < bars.grain {
+        let all = Guess {
+            mean: c.steps.iter().map(|s| s.1).sum(),
+            se: c.rise.se,
+        };
+        w.growing = COARSE * above(all, bars.growth, c.df);
+        w.open = (rest * moved.max(behind_grain(c, bars)) - w.growing).max(0.0);
+    } else if c.rise.mean.abs() < bars.grain || c.may_climb_on() {
+        w.open = rest * moved.max(behind_grain(c, bars));
+    } else if !c.only_just() {
+        // Between shifts of level it is flat: what bends after a step is a rise that bends.
+        let bent = c.bend.map_or(0.0, |bend| above(bend, bars.shift, c.df));
+        w.plateauing = rest * bent.min(rose);
+        w.stepped = (rest - w.plateauing) * moved;
+    }
+}
+
 /// How one candidate spreads its weight over the labels.
 fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
     let (growth_bar, shift_bar) = (bars.growth, bars.shift);
@@ -246,29 +270,7 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
             w.open = (rose - w.growing).max(0.0);
         }
-        Bounded::Step if c.portions => {
-            w.growing = PORTIONS * above(c.rise, growth_bar / c.steps.len() as f64, c.df);
-            w.open = (rest * rose - w.growing).max(0.0);
-        }
-        Bounded::Step if c.may_climb_on() && c.rise.mean.abs() < bars.grain => {
-            let all = Guess {
-                mean: c.steps.iter().map(|s| s.1).sum(),
-                se: c.rise.se,
-            };
-            w.growing = COARSE * above(all, growth_bar, c.df);
-            w.open =
-                (rest * (rose + fell).min(1.0).max(behind_grain(c, bars)) - w.growing).max(0.0);
-        }
-        Bounded::Step if c.rise.mean.abs() < bars.grain || c.may_climb_on() => {
-            w.open = rest * (rose + fell).min(1.0).max(behind_grain(c, bars));
-        }
-        Bounded::Step if c.only_just() => {}
-        Bounded::Step => {
-            // Between shifts of level it is flat: what bends after a step is a rise that bends.
-            let bent = c.bend.map_or(0.0, |bend| above(bend, shift_bar, c.df));
-            w.plateauing = rest * bent.min(rose);
-            w.stepped = (rest - w.plateauing) * (rose + fell).min(1.0);
-        }
+        Bounded::Step => shifted(&mut w, c, bars, (rose, fell)),
         Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
     }
     if c.rungs() == Some(2) {

@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::arm::{ArmVerdict, SPREAD_PRIOR, SPREAD_PRIOR_DF, judge};
+use super::arm::{ArmVerdict, ODD_DEVIATIONS, ODD_FLOOR, SPREAD_PRIOR, SPREAD_PRIOR_DF, judge};
 use super::{Estimate, Label, Rules};
-use crate::analyse::order::{mean_sd, median};
+use crate::analyse::order::{mad, mean_sd, median};
 use crate::analyse::series::Series;
 use crate::analyse::student::{t_cdf, t_quantile};
 
@@ -40,6 +40,31 @@ pub fn compare(a: &ArmInput, b: &ArmInput, pairs_compared: usize, rules: &Rules)
     compare_judged(&side(a), &side(b), pairs_compared, rules)
 }
 
+/// Fewer processes than this have no usual level from which one could differ.
+const ODD_OF: usize = 6;
+
+/// Logarithms of levels without those that differ from their arm (as its outliers do), where they are a third at most:
+/// what makes them differ is not the arm, and a mean over both kinds says little of either.
+fn alike(logs: &[f64]) -> Vec<f64> {
+    let centre = median(logs);
+    let away = ODD_DEVIATIONS * mad(logs).max(ODD_FLOOR);
+    let near = logs.iter().copied().filter(|l| (l - centre).abs() <= away);
+    let near: Vec<f64> = near.collect();
+    match logs.len() >= ODD_OF && 3 * (logs.len() - near.len()) <= logs.len() {
+        true => near,
+        false => logs.to_vec(),
+    }
+}
+
+fn left_out(pair: &PairVerdict, odd: (usize, usize)) -> String {
+    match odd {
+        (0, 0) => String::new(),
+        (a, 0) => format!(", without {a} odd ones of {}", pair.a),
+        (0, b) => format!(", without {b} odd ones of {}", pair.b),
+        (a, b) => format!(", without {a} odd ones of {} and {b} of {}", pair.a, pair.b),
+    }
+}
+
 struct Side {
     n: f64,
     mean: f64,
@@ -70,7 +95,10 @@ pub fn compare_judged(
             .map(|e| e.value.ln())
             .collect()
     };
-    let (x, y) = (side_of(&logs(a)), side_of(&logs(b)));
+    let (of_a, of_b) = (logs(a), logs(b));
+    let (alike_a, alike_b) = (alike(&of_a), alike(&of_b));
+    let odd = (of_a.len() - alike_a.len(), of_b.len() - alike_b.len());
+    let (x, y) = (side_of(&alike_a), side_of(&alike_b));
     let mut pair = PairVerdict {
         a: a.arm.clone(),
         b: b.arm.clone(),
@@ -102,7 +130,7 @@ pub fn compare_judged(
     let (low, high) = if d < 0.0 { (a, b) } else { (b, a) };
     let crossing_s = crossing(low, high);
     pair.decided = apart && crossing_s.is_none();
-    pair.words = words(&pair, ratio);
+    pair.words = words(&pair, ratio) + &left_out(&pair, odd);
     pair.needs = match crossing_s.filter(|_| apart) {
         Some(seconds) => {
             let faster = format!("; {} grows faster and may pass it", low.arm);
@@ -116,10 +144,8 @@ pub fn compare_judged(
     };
     if is_alike {
         let (a, b, percent) = (&pair.a, &pair.b, 100.0 * rules.matters);
-        pair.words = format!(
-            "{a} and {b} differ by less than {percent:.0} %: {}",
-            span(ratio)
-        );
+        let less = format!("{a} and {b} differ by less than {percent:.0} %: ");
+        pair.words = less + &span(ratio) + &left_out(&pair, odd);
     }
     pair
 }
@@ -196,4 +222,47 @@ fn more_processes(x: &Side, y: &Side, d: f64, (va, vb): (f64, f64), tail: f64) -
         "about {:.0} processes in each arm",
         per_arm.ceil().max(least)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analyse::series::Point;
+
+    /// A flat process of this level with a wobble of a per cent.
+    fn flat(level: f64) -> Series {
+        let point = |i: u32| Point {
+            t_s: 60.0 * f64::from(i),
+            value: level * (1.0 + 0.01 * f64::from(i * 7919 % 17) / 17.0),
+        };
+        Series {
+            points: (0..30).map(point).collect(),
+            ..Series::default()
+        }
+    }
+
+    #[test]
+    fn arms_in_which_some_processes_are_of_another_kind_are_compared_without_them() {
+        let arm = |level: f64| -> Vec<Series> {
+            let usual = (0..7).map(|i| level * (1.0 + 0.01 * f64::from(i)));
+            let small = (0..3).map(|i| 0.4e9 * (1.0 + 0.01 * f64::from(i)));
+            usual.chain(small).map(flat).collect()
+        };
+        let (more, less) = (arm(2.1e9), arm(1.5e9));
+        let input = |arm, processes| ArmInput { arm, processes };
+        let pair = compare(&input("a", &more), &input("b", &less), 1, &Rules::default());
+        let ratio = pair.ratio.unwrap();
+        assert!(
+            pair.decided && ratio.lo > 1.3 && ratio.hi < 1.5,
+            "{ratio:?}"
+        );
+        assert!(
+            pair.words.ends_with("without 3 odd ones of a and 3 of b"),
+            "{}",
+            pair.words
+        );
+        // Half and half have no usual level.
+        assert_eq!(alike(&[0.0, 0.0, 0.0, 5.0, 5.0, 5.0]).len(), 6);
+        assert_eq!(alike(&[0.0, 0.1, 9.0]).len(), 3);
+    }
 }
