@@ -43,10 +43,11 @@ fn tell<'a>(flag: &str, unknown: &[&String], names: impl Iterator<Item = &'a str
     let listed: Vec<&str> = unknown.iter().take(SHOWN).map(|id| id.as_str()).collect();
     let more = if unknown.len() > SHOWN { " ..." } else { "" };
     let near = nearest(first, names).map_or_else(String::new, |n| format!(" (is {first} {n}?)"));
+    let lines = if unknown.len() == 1 { "line" } else { "lines" };
     anstream::eprintln!(
-        "highwater: {flag}: no series is called {}{more}{near}: {} of its lines say nothing",
-        listed.join(", "),
-        unknown.len()
+        "highwater: {flag}: {} {lines} of no series: {}{more}{near}",
+        unknown.len(),
+        listed.join(", ")
     );
 }
 

@@ -210,4 +210,6 @@ fn span(seconds: f64) -> String {
 }
 
 #[cfg(test)]
+mod exam_tests;
+#[cfg(test)]
 mod tests;

@@ -4,7 +4,7 @@ use super::*;
 use crate::verdict::short_runs::Dice;
 
 /// Three arms of four processes, 60 looks every 10 minutes, all well.
-fn clean(seed: u64) -> AuditInput {
+pub(super) fn clean(seed: u64) -> AuditInput {
     let mut dice = Dice(seed);
     let looks_s: Vec<f64> = (0..60).map(|i| 600.0 * f64::from(i)).collect();
     let mut processes = Vec::new();
@@ -71,7 +71,7 @@ fn clean(seed: u64) -> AuditInput {
     }
 }
 
-fn checks(input: &AuditInput) -> Vec<Check> {
+pub(super) fn checks(input: &AuditInput) -> Vec<Check> {
     audit(input).into_iter().map(|f| f.check).collect()
 }
 
