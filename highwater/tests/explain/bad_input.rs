@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::skipped::skipped;
-use crate::stage::{Running, cause, compile, explain, parsed};
+use crate::stage::{Running, cause, compile, explain, parsed, probe};
 
 fn refused(words: &[&str], code: i32, expected: &str) {
     let output = explain(words);
@@ -98,5 +98,44 @@ fn a_static_program_is_blind_or_told_by_headers() {
     match cause(&json) {
         "filling" => assert_eq!(json["sites"], serde_json::json!([]), "{json:#}"),
         said => assert!(said == "blind" && next.contains("dynamically"), "{json:#}"),
+    }
+}
+
+#[test]
+fn a_process_that_ends_meanwhile_is_said_to_have_ended() {
+    let running = Running::start(Command::new("sleep").arg("2"));
+    let output = explain(&["--quiet", "--duration", "30s", "--pid", &running.pid()]);
+    let (out, err) = (
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr),
+    );
+    assert!(
+        out.contains("has ended") || err.contains("no process with pid"),
+        "{out}{err}"
+    );
+}
+
+/// What the program wrote over is not read; it is said, and the program runs on.
+#[test]
+fn a_probe_that_was_written_over_or_is_of_another_version_is_said_to_be() {
+    if probe().is_none() {
+        return;
+    }
+    let program = compile("gcc", "overwritten.c", &[], "overwritten");
+    for (what, expected) in [("all", "wrote over it"), ("version", "layout version")] {
+        let words = [
+            "--json",
+            "--quiet",
+            "--duration",
+            "3s",
+            "--every",
+            "300ms",
+            "--",
+        ];
+        let output = explain(&[&words[..], &[program.to_str().unwrap(), what]].concat());
+        let json = parsed(&output);
+        let why = json["probe_absent"].as_str().unwrap_or_default();
+        assert!(why.contains(expected), "{what}: {json:#}");
+        assert_eq!(json["sites"], serde_json::json!([]), "{what}: {json:#}");
     }
 }

@@ -36,6 +36,9 @@ pub struct Growth {
     pub peak: f64,
     /// Highest value of the window's second half.
     pub peak_late: f64,
+    /// The largest fall within the window, from a peak to what came after it; of medians of five looks, so that
+    /// it is a tooth and no flicker.
+    pub fall: f64,
     /// Scatter within a quarter, bytes.
     pub noise: f64,
 }
@@ -77,6 +80,7 @@ pub fn growth(points: &Points) -> Option<Growth> {
         level: levels[3],
         peak: highest(points),
         peak_late: highest(&window[window.len() / 2..]),
+        fall: largest_fall(&window),
         noise: noise(&window),
     })
 }
@@ -84,6 +88,17 @@ pub fn growth(points: &Points) -> Option<Growth> {
 fn highest(points: &Points) -> f64 {
     let values = points.iter().map(|(_, value)| *value);
     values.fold(f64::MIN, f64::max)
+}
+
+fn largest_fall(points: &Points) -> f64 {
+    let (mut peak, mut fall) = (f64::MIN, 0.0f64);
+    for five in points.windows(5) {
+        let values: Vec<f64> = five.iter().map(|(_, value)| *value).collect();
+        let value = median(&values);
+        peak = peak.max(value);
+        fall = fall.max(peak - value);
+    }
+    fall
 }
 
 /// Median of the slopes between all pairs of points, at most about 120 points.
@@ -147,6 +162,9 @@ mod tests {
         assert!(bursts.still, "{bursts:?}");
         let saw = growth(&series(|t| 1e6 + 1e5 * (t % 7.0))).unwrap();
         assert!(saw.bytes.abs() < 3e5, "{saw:?}");
+        assert!(saw.fall >= 2e5 && line.fall == 0.0, "{saw:?}");
+        let flicker = growth(&series(|t| 1e6 + 3e6 * f64::from(t % 4.0 == 0.0))).unwrap();
+        assert_eq!(flicker.fall, 0.0, "{flicker:?}");
     }
 
     #[test]

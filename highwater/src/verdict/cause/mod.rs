@@ -42,6 +42,8 @@ const HEAP_SHARE: f64 = 0.5;
 /// And by this much; where there are huge pages, by more than one of them.
 const RETAINED_BYTES_MIN: f64 = 1_048_576.0;
 const RETAINED_HUGE_BYTES_MIN: f64 = 2.0 * 2_097_152.0;
+/// Growth at no certain site below this share of the largest fall is none.
+const TOOTH_SHARE: f64 = 0.5;
 /// Growth below this many scatters is none.
 const GROWN_NOISES: f64 = 6.0;
 
@@ -206,9 +208,12 @@ impl Case {
         growth.still && growth.bytes > least && site.is_some_and(adds)
     }
 
-    /// Whether the live heap is below where it began by now: a tooth of a slow saw, and no growth.
+    /// Whether what the live heap grew by is a tooth of a slow saw: it is below where it began by now, or it grows
+    /// at no site for certain, and by little of what it falls by in between.
     fn fell(&self, growth: &Growth) -> bool {
-        self.account.live < growth.level - growth.bytes
+        let is_certain = self.sites.iter().any(|site| site.share_of_growth > 0.0);
+        let is_tooth = growth.bytes < TOOTH_SHARE * growth.fall;
+        self.account.live < growth.level - growth.bytes || !is_certain && is_tooth
     }
 
     /// Free heap: allocator-held and fragmentation together.
@@ -231,6 +236,7 @@ impl Case {
             level: held.level + torn.level,
             peak: held.peak.max(torn.peak),
             peak_late: held.peak_late.max(torn.peak_late),
+            fall: held.fall.max(torn.fall),
             noise: held.noise.min(torn.noise),
         }
     }

@@ -16,6 +16,7 @@ fn grown(mib: f64) -> Growth {
         level: 20.0 * MIB,
         peak: 20.0 * MIB,
         peak_late: 20.0 * MIB,
+        fall: 0.0,
         noise: 1000.0,
     }
 }
@@ -219,4 +220,24 @@ fn what_the_live_heap_left_below_its_own_peak_is_no_retention() {
     };
     assert_eq!(said(20.0), Cause::Retention);
     assert_eq!(said(28.0), Cause::Flat);
+}
+
+#[test]
+fn a_tooth_at_no_certain_site_is_no_growth() {
+    let said = |fall_mib: f64, share_of_growth: f64| {
+        let mut case = case(&[]);
+        let growth = Growth {
+            fall: fall_mib * MIB,
+            ..grown(5.0)
+        };
+        case.growth.insert(Part::LiveHeap, growth);
+        case.sites = vec![Site {
+            share_of_growth,
+            ..site("touch", 0.0, None)
+        }];
+        judge(&case).cause
+    };
+    assert_eq!(said(1.0, 0.0), Cause::Filling, "nameless");
+    assert_eq!(said(20.0, 0.0), Cause::Flat);
+    assert_eq!(said(20.0, 0.9), Cause::Filling);
 }
