@@ -53,6 +53,7 @@ struct Rhythm {
 
 impl Groups {
     pub fn set(&mut self, tid: Tid, group: GroupId) {
+        self.library.remove(&tid);
         self.of.insert(tid, group);
     }
 

@@ -11,8 +11,9 @@ use crate::observe::switches::Table;
 const PLACES_MAX: usize = 8;
 /// Waits that a thread's commonest place must have had before another counts as rare.
 const KNOWN_FROM: u32 = 16;
-/// A place is rare with less than this part of the commonest place's waits.
-const RARE: u32 = 4;
+/// A place is rare with less than this part of the commonest place's waits: a request may wait at one place of its
+/// work several times for each time that it is waited for.
+const RARE: u32 = 8;
 
 #[derive(Debug, Default)]
 pub struct Homes {

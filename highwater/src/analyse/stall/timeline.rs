@@ -66,12 +66,23 @@ pub struct Release {
     pub stack: StackId,
 }
 
+/// A thread came back from waiting for a lock: it has it from then on.
+#[derive(Debug, Clone, Copy)]
+pub struct Taking {
+    pub at_ns: u64,
+    pub by: Tid,
+    /// Who is taken for having let it go then.
+    pub from: Option<Tid>,
+}
+
 #[derive(Debug, Default)]
 pub struct Timelines {
     threads: Table<Tid, Thread>,
     segments: usize,
     /// Of each lock, who let it go and when, as far as somebody waited for it; sorted by time.
     releases: Table<u64, VecDeque<Release>>,
+    /// Of each lock, who came back from waiting for it and when, where nobody saw it let go; sorted by time.
+    takings: Table<u64, VecDeque<Taking>>,
     /// Segments forgotten because there were too many.
     pub dropped: u64,
     pub newest_ns: u64,
@@ -104,6 +115,13 @@ impl Timelines {
                 stack,
             };
             releases.insert(at, release);
+        }
+        if let Some((lock, taking)) = taking(event, thread.now()) {
+            let takings = self.takings.entry(lock).or_default();
+            if takings.len() == RELEASES_MAX {
+                takings.pop_front();
+            }
+            takings.push_back(taking);
         }
         let before_ns = thread.runnable_ns();
         self.segments += thread.push(event.at_ns, event.what);
@@ -146,6 +164,13 @@ impl Timelines {
         releases.get(before.checked_sub(1)?).copied()
     }
 
+    /// The last time before `t_ns` that a thread came back from waiting for the lock.
+    pub fn taken(&self, lock: u64, t_ns: u64) -> Option<Taking> {
+        let takings = self.takings.get(&lock)?;
+        let before = takings.partition_point(|taking| taking.at_ns < t_ns);
+        takings.get(before.checked_sub(1)?).copied()
+    }
+
     /// Forgets what ended before `t_ns`, and threads that ended before it.
     pub fn forget_before(&mut self, t_ns: u64) {
         for thread in self.threads.values_mut() {
@@ -156,6 +181,11 @@ impl Timelines {
             releases.drain(..old);
         }
         self.releases.retain(|_, releases| !releases.is_empty());
+        for takings in self.takings.values_mut() {
+            let old = takings.partition_point(|taking| taking.at_ns < t_ns);
+            takings.drain(..old);
+        }
+        self.takings.retain(|_, takings| !takings.is_empty());
         self.threads
             .retain(|_, thread| thread.ended_ns.is_none_or(|end| end >= t_ns));
     }
@@ -167,6 +197,21 @@ impl Timelines {
             self.dropped += dropped as u64;
         }
     }
+}
+
+/// The lock that a thread has from now on, when it waited for one and nobody saw who let it go.
+fn taking(event: &Event, now: Option<(u64, State)>) -> Option<(u64, Taking)> {
+    let Some((_, State::Blocked { wait, .. })) = now else {
+        return None;
+    };
+    let from = match event.what {
+        What::In { .. } => None,
+        What::Woken { by, .. } if !matches!(by, Waker::Thread(_)) => by.tid(),
+        _ => return None,
+    };
+    let (at_ns, by) = (event.at_ns, event.tid);
+    let lock = wait.kind == WaitKind::Lock && wait.object != 0;
+    lock.then_some((wait.object, Taking { at_ns, by, from }))
 }
 
 #[cfg(test)]

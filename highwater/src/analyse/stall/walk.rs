@@ -7,7 +7,7 @@
 //! out whole: shares add up to it.
 
 use super::event::{StackId, TextId, Tid, Wait, WaitKind, Waker};
-use super::timeline::{Release, Segment, State, Thread, Timelines};
+use super::timeline::{Release, Segment, State, Taking, Thread, Timelines};
 
 /// Steps of one walk; a convoy of a thousand threads takes a thousand.
 const STEPS_MAX: u32 = 4_096;
@@ -86,7 +86,14 @@ pub fn walk(
     release: StackId,
     (start_ns, end_ns): (u64, u64),
 ) -> Vec<Share> {
-    let Some((first, inferred)) = answerer(wait, by).filter(|(tid, _)| *tid != waiter) else {
+    let seen = matches!(by, Some(Waker::Thread(_))) || wait.holder.is_some();
+    let first = answerer(wait, by).filter(|(tid, _)| *tid != waiter);
+    let taken = match wait.kind {
+        WaitKind::Lock if !seen => lines.taken(wait.object, end_ns - 1),
+        _ => None,
+    };
+    let taken = taken.filter(|taking| taking.by != waiter && taking.at_ns > start_ns);
+    let Some((first, inferred)) = first.or(taken.map(|taking| (taking.by, true))) else {
         return Vec::new();
     };
     let mut walker = Walker {
@@ -98,12 +105,16 @@ pub fn walk(
         release,
         held: 0,
     };
-    let seen = matches!(by, Some(Waker::Thread(_)));
     let end_ns = match wait.kind {
-        WaitKind::Lock if !seen => walker.let_go(first, waiter, start_ns, end_ns),
+        WaitKind::Lock if !matches!(by, Some(Waker::Thread(_))) => {
+            walker.let_go(first, waiter, start_ns, end_ns)
+        }
         _ => end_ns,
     };
-    walker.holders(first, wait, start_ns, end_ns);
+    match taken {
+        Some(taking) => walker.takers(taking, first, waiter, wait, (start_ns, end_ns)),
+        None => walker.holders(first, wait, start_ns, end_ns),
+    }
     walker.shares
 }
 
@@ -140,6 +151,30 @@ impl Walker<'_> {
             None => self.blame(tid, wait.object, start_ns, t_ns),
         }
         self.release = release;
+    }
+
+    /// Where nobody sees a lock let go: whoever came back from waiting for it had it since, and before that the one
+    /// that came back before.
+    fn takers(
+        &mut self,
+        mut taking: Taking,
+        first: Tid,
+        waiter: Tid,
+        wait: &Wait,
+        (start_ns, mut t_ns): (u64, u64),
+    ) {
+        self.inferred = true;
+        loop {
+            self.blame(taking.by, wait.object, taking.at_ns, t_ns);
+            t_ns = taking.at_ns;
+            let before = self.lines.taken(wait.object, t_ns);
+            match before.filter(|before| before.at_ns > start_ns && self.steps < STEPS_MAX) {
+                Some(before) => taking = before,
+                None => break,
+            }
+        }
+        let from = taking.from.filter(|from| *from != waiter).unwrap_or(first);
+        self.blame(from, wait.object, start_ns, t_ns);
     }
 
     /// Hands out `[start_ns, t_ns]`, at whose end `tid` let the lock go that `last` had let go before.

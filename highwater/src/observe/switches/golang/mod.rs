@@ -50,8 +50,8 @@ pub struct Goroutines {
     rings: Vec<(OwnedFd, Ring)>,
     _joined: Vec<OwnedFd>,
     on: HashMap<u32, Carried>,
-    /// Goroutines, and whether they have parked.
-    seen: HashMap<Tid, bool>,
+    /// Goroutines, and how often they have parked before their group was known.
+    seen: HashMap<Tid, u32>,
     /// Hits that did not fit their ring.
     pub lost: u64,
 }
@@ -149,7 +149,7 @@ impl Goroutines {
             self.carries(probe.tid, at_ns, None);
             self.leaves_its_thread(goroutine, at_ns);
             let wait = self.wait(third as u8, second, stack, waits, places);
-            let grouped = self.parks_first(goroutine).then_some(goroutine);
+            let grouped = self.is_to_be_grouped(goroutine).then_some(goroutine);
             let what = What::Blocked(wait);
             let tid = goroutine;
             return (Some(Event { at_ns, tid, what }), grouped);
@@ -187,11 +187,23 @@ impl Goroutines {
         }
     }
 
-    /// True the first time: its stack then tells what it was started for.
-    fn parks_first(&mut self, goroutine: Tid) -> bool {
+    /// Its stack tells what it was started for; a server's library may park it first where nothing of the program's
+    /// own is on it.
+    fn is_to_be_grouped(&mut self, goroutine: Tid) -> bool {
+        const ASKED: u32 = 16;
         self.remember(goroutine);
-        let parked = self.seen.get_mut(&goroutine);
-        parked.is_some_and(|parked| !std::mem::replace(parked, true))
+        let Some(parked) = self.seen.get_mut(&goroutine) else {
+            return false;
+        };
+        *parked = parked.saturating_add(1);
+        *parked <= ASKED
+    }
+
+    /// It need not be asked for any more.
+    pub fn is_grouped(&mut self, goroutine: Tid) {
+        if let Some(parked) = self.seen.get_mut(&goroutine) {
+            *parked = u32::MAX;
+        }
     }
 
     fn wait(

@@ -129,6 +129,9 @@ impl Watch {
         self.held.extend(event);
         if let Some(goroutine) = grouped {
             let beginning = self.places.stack_of(stack).beginning();
+            if beginning.is_some() {
+                go.is_grouped(goroutine);
+            }
             self.groups.push((goroutine, beginning.map(group_of)));
         }
         self.go = Some(go);
