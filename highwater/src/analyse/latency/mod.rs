@@ -3,6 +3,7 @@
 //! HdrHistograms are added bucket by bucket, so quantiles of an arm are those of all its requests
 //! together, not means of quantiles.
 
+pub mod beat;
 pub mod over_time;
 pub mod pauses;
 pub mod rhythm;

@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::beat::beat;
 use super::rhythm::{Rhythm, rhythm};
 use super::{PAUSE_NS, arm_rows, arm_rows_of, parse_histogram};
 use crate::analyse::arms::seconds_between;
@@ -37,7 +38,12 @@ pub struct ArmPauses {
     pub rhythm: Option<Rhythm>,
     /// Of those that keep the rhythm, the median length.
     pub rhythm_length_s: f64,
+    /// The rhythm is a clock's, among many other pauses: its gaps are the slots of that clock, not all gaps.
+    pub is_beat: bool,
 }
+
+/// A period, of pauses of which length, and whether it is a clock's among others.
+type Found = (Rhythm, f64, bool);
 
 /// One of them, seconds since the run began.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,24 +73,25 @@ pub fn arm_pauses(run: &Run, arm: &str, after: Duration) -> Option<ArmPauses> {
         true => exact.iter().map(|rows| joined(run, rows)).collect(),
         false => rows.iter().map(|rows| intervals(run, rows)).collect(),
     };
-    let mut lengths: Vec<f64> = replicas.iter().flatten().map(|p| p.length_s).collect();
-    lengths.sort_by(f64::total_cmp);
+    let lengths: Vec<f64> = replicas.iter().flatten().map(|p| p.length_s).collect();
     let intervals_all: usize = rows.iter().map(Vec::len).sum();
     // Intervals next to each other have the interval's own period.
-    let (rhythm, rhythm_length_s) = match is_exact || lengths.len() * SPARSE <= intervals_all {
+    let found = match is_exact || lengths.len() * SPARSE <= intervals_all {
         true => best_rhythm(&replicas, is_exact),
-        false => (None, 0.0),
+        false => None,
     };
+    let found = found.or_else(|| is_exact.then(|| best_beat(&replicas)).flatten());
     Some(ArmPauses {
         count: lengths.len(),
         per_minute: lengths.len() as f64 * 60.0 / all_s,
-        length_s: lengths.get(lengths.len() / 2).copied().unwrap_or(0.0),
-        longest_s: lengths.last().copied().unwrap_or(0.0),
+        length_s: median_length(replicas.iter().flatten()),
+        longest_s: lengths.iter().copied().fold(0.0, f64::max),
         watched_s: watched.into_iter().fold(0.0, f64::max),
         is_exact,
         intervals: intervals_all,
-        rhythm,
-        rhythm_length_s,
+        rhythm: found.map(|found| found.0),
+        rhythm_length_s: found.map_or(0.0, |found| found.1),
+        is_beat: found.is_some_and(|found| found.2),
     })
 }
 
@@ -122,29 +129,52 @@ fn intervals(run: &Run, rows: &[&HistogramRow]) -> Vec<Pause> {
     rows.iter().filter_map(slow).collect()
 }
 
-/// The period that most pauses keep, among all of them and among those of each band of lengths.
-fn best_rhythm(replicas: &[Vec<Pause>], by_length: bool) -> (Option<Rhythm>, f64) {
-    let whole = (0.0, f64::INFINITY);
+/// All lengths, and the bands of [`BANDS_MS`], seconds.
+fn bands() -> impl Iterator<Item = (f64, f64)> {
     let bands = BANDS_MS.map(|ms| (ms / 1e3, 2.0 * ms / 1e3));
-    let bands = bands.into_iter().filter(|_| by_length);
+    std::iter::once((0.0, f64::INFINITY)).chain(bands)
+}
+
+fn of_band(pauses: &[Pause], (lo, hi): (f64, f64)) -> Vec<Pause> {
+    let inside = |pause: &&Pause| (lo..hi).contains(&pause.length_s);
+    pauses.iter().filter(inside).copied().collect()
+}
+
+/// The period that most pauses keep, among all of them and among those of each band of lengths.
+fn best_rhythm(replicas: &[Vec<Pause>], by_length: bool) -> Option<Found> {
     let tried = 1 + BANDS_MS.len();
-    let found = std::iter::once(whole).chain(bands).filter_map(|(lo, hi)| {
-        let inside = |pause: &&Pause| (lo..hi).contains(&pause.length_s);
-        let of = |replica: &Vec<Pause>| -> Vec<Pause> {
-            replica.iter().filter(inside).copied().collect()
-        };
-        let chosen: Vec<Vec<Pause>> = replicas.iter().map(of).collect();
+    let bands = bands().take(if by_length { tried } else { 1 });
+    let found = bands.filter_map(|band| {
+        let chosen: Vec<Vec<Pause>> = replicas.iter().map(|r| of_band(r, band)).collect();
         let gaps: Vec<f64> = chosen
             .iter()
             .flat_map(|pauses| pauses.windows(2).map(|w| w[1].start_s - w[0].start_s))
             .collect();
         let found = rhythm(&gaps, tried)?;
-        let mut lengths: Vec<f64> = chosen.iter().flatten().map(|p| p.length_s).collect();
-        lengths.sort_by(f64::total_cmp);
-        Some((found, lengths[lengths.len() / 2]))
+        Some((found, median_length(chosen.iter().flatten()), false))
     });
     // Which share keeps it counts: a busy machine's many pauses have a gap that is merely common.
     let kept = |found: &Rhythm| found.kept as f64 * (found.kept as f64 / found.gaps as f64);
-    let best = found.max_by(|a, b| kept(&a.0).total_cmp(&kept(&b.0)));
-    best.map_or((None, 0.0), |(found, length)| (Some(found), length))
+    found.max_by(|a, b| kept(&a.0).total_cmp(&kept(&b.0)))
+}
+
+/// The clearest clock among the pauses of one replica and band: each replica has a phase of its own.
+fn best_beat(replicas: &[Vec<Pause>]) -> Option<Found> {
+    let tried = replicas.len() * (1 + BANDS_MS.len());
+    let sets = replicas
+        .iter()
+        .flat_map(|pauses| bands().map(|band| of_band(pauses, band)));
+    let found = sets.filter_map(|pauses| {
+        let times: Vec<f64> = pauses.iter().map(|pause| pause.start_s).collect();
+        Some((beat(&times, tried)?, pauses))
+    });
+    let (beat, pauses) = found.min_by(|a, b| a.0.chance.total_cmp(&b.0.chance))?;
+    let on_it = pauses.iter().filter(|p| beat.at_s.contains(&p.start_s));
+    Some((beat.rhythm, median_length(on_it), true))
+}
+
+fn median_length<'a>(pauses: impl Iterator<Item = &'a Pause>) -> f64 {
+    let mut lengths: Vec<f64> = pauses.map(|pause| pause.length_s).collect();
+    lengths.sort_by(f64::total_cmp);
+    lengths.get(lengths.len() / 2).copied().unwrap_or(0.0)
 }

@@ -65,7 +65,7 @@ fn densest(sorted: &[f64], width: f64, tried: usize) -> Option<Rhythm> {
 
 /// The chance that at least `kept` of `count` fall where each falls with probability `share`; by Chernoff's bound, so
 /// never too small.
-fn tail(count: usize, kept: usize, share: f64) -> f64 {
+pub(super) fn tail(count: usize, kept: usize, share: f64) -> f64 {
     let seen = kept as f64 / (count as f64).max(1.0);
     if seen <= share {
         return 1.0;
@@ -74,17 +74,18 @@ fn tail(count: usize, kept: usize, share: f64) -> f64 {
     (-(count as f64) * (part(seen, share) + part(1.0 - seen, 1.0 - share))).exp()
 }
 
+/// A seeded uniform number in (0, 1).
+#[cfg(test)]
+pub(super) fn uniform(state: &mut u64) -> f64 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407);
+    ((*state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A seeded uniform number in (0, 1).
-    fn uniform(state: &mut u64) -> f64 {
-        *state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        ((*state >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
-    }
 
     #[test]
     fn equal_gaps_are_a_period_even_with_others_in_between() {

@@ -107,12 +107,23 @@ fn rhythm_words(pauses: &ArmPauses, watched: &str) -> String {
             false => "the load prints no pauses, and a period does not show".to_owned(),
         };
     };
-    let length = match pauses.is_exact {
-        true => format!("those of {} come ", ms(pauses.rhythm_length_s)),
-        false => String::new(),
+    let (length, gaps) = match (pauses.is_beat, pauses.is_exact) {
+        (true, _) => {
+            let count = format!(
+                "{} of one process, of {}, come ",
+                found.kept + 1,
+                ms(pauses.rhythm_length_s)
+            );
+            (count, "steps of a clock")
+        }
+        (false, true) => (
+            format!("those of {} come ", ms(pauses.rhythm_length_s)),
+            "gaps",
+        ),
+        (false, false) => (String::new(), "gaps"),
     };
     format!(
-        "{length}every {} ({} to {}) in {} of {} gaps",
+        "{length}every {} ({} to {}) in {} of {} {gaps}",
         seconds(found.period_s),
         seconds(found.lo_s),
         seconds(found.hi_s),
