@@ -17,14 +17,22 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
 /// At most `columns` characters, the last one an ellipsis when some were left out.
 pub fn shortened(text: &str, columns: usize) -> String {
     let text = visible(text);
-    match text.chars().count() > columns {
-        true => text
-            .chars()
-            .take(columns.saturating_sub(1))
-            .chain(['…'])
-            .collect(),
-        false => text.into_owned(),
+    if text.chars().map(columns_of).sum::<usize>() <= columns {
+        return text.into_owned();
     }
+    let mut left = columns.saturating_sub(1);
+    let fits = |c: &char| {
+        let taken = columns_of(*c);
+        let fits = taken <= left;
+        left = left.saturating_sub(taken);
+        fits
+    };
+    text.chars().take_while(fits).chain(['…']).collect()
+}
+
+/// Letters of East Asia and pictures are as wide as two.
+fn columns_of(c: char) -> usize {
+    if c < '\u{1100}' { 1 } else { 2 }
 }
 
 fn spell(text: &str, keeps_newlines: bool) -> Cow<'_, str> {

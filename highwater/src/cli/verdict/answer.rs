@@ -10,6 +10,7 @@ use super::pairs;
 use super::picture;
 use super::pile::Pile;
 use crate::analyse::series::Series;
+use crate::cli::exit::Usage;
 use crate::verdict::arm::{self, ArmVerdict, PairVerdict};
 use crate::verdict::audit::{
     AuditInput, Check, Finding, Severity, at_uptime, audit, equal_uptime_s, survivors,
@@ -59,10 +60,11 @@ pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
         .any(|h| h.arms.iter().any(|(_, a)| !a.is_empty()));
     let labels = labels_of(&held);
     if !has_arms {
-        anyhow::ensure!(
-            !args.wants_arms(),
-            "no series has an arm; name its column with --arm-column or its label with --arm-label, or give --groups"
-        );
+        if args.wants_arms() {
+            let words = "no series has an arm; name its column with --arm-column or its label with \
+                         --arm-label, or give --groups";
+            return Err(Usage(words.to_owned()).into());
+        }
         check_room(given, held.len())?;
         let series = judge_all(given, &held);
         return Ok(Answer {

@@ -175,6 +175,8 @@ struct Reading<'a> {
     last: usize,
     /// The earliest reading.
     first_s: f64,
+    /// Series that were not asked for.
+    passed: Vec<String>,
 }
 
 impl<'a> Reading<'a> {
@@ -189,6 +191,7 @@ impl<'a> Reading<'a> {
             together: true,
             last: usize::MAX,
             first_s: f64::INFINITY,
+            passed: Vec::new(),
         }
     }
 
@@ -232,6 +235,7 @@ impl<'a> Reading<'a> {
 
     fn take(&mut self, row: &Row) -> Result<()> {
         if !self.given.wants(&row.id, &row.process) {
+            self.pass(&row.id);
             return Ok(());
         }
         self.first_s = self.first_s.min(row.t_s);
@@ -266,6 +270,14 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
+    /// Remembers some of what `--only` leaves out, for a hint when nothing is left in.
+    fn pass(&mut self, id: &str) {
+        const REMEMBERED: usize = 64;
+        if self.passed.len() < REMEMBERED && !self.passed.iter().any(|known| known == id) {
+            self.passed.push(id.to_owned());
+        }
+    }
+
     fn open(&mut self, key: String, row: &Row) -> usize {
         let process = match row.process.is_empty() {
             true => row.id.clone(),
@@ -298,6 +310,7 @@ impl<'a> Reading<'a> {
         // Parts of one process in several arms are called by its name when they are joined.
         let processes = self.held.iter().map(|h| h.process.as_str());
         let names = self.place.keys().map(String::as_str).chain(processes);
+        let names = names.chain(self.passed.iter().map(String::as_str));
         let known =
             |id: &str| self.place.contains_key(id) || self.held.iter().any(|h| h.process == id);
         known::check(self.given, names, known)?;

@@ -8,8 +8,10 @@ use crate::analyse::series::Point;
 
 /// A high-water mark never falls while a process lives; this share allows for rounding.
 const HWM_FALL: f64 = 0.02;
-/// A mark that falls at more than this share of the looks is none.
-const MARK_FALLS: f64 = 0.25;
+/// A mark that falls at more than this share of the looks is none, unless at half of them the resident set falls by
+/// more than the second share.
+const MARK_FALLS: f64 = 0.1;
+const MARK_WITH_RSS: f64 = 0.1;
 /// Without high-water marks, more falls than this are a saw, not restarts.
 const FALLS_MAX: usize = 3;
 /// Without high-water marks a restart must lose this share of the level.
@@ -47,13 +49,22 @@ fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
     steps.filter(fall).map(|w| w[1].t_s).collect()
 }
 
-/// Whether what is called a high-water mark is one: the highest since the last look falls at every other look. Of
-/// several processes under one name (readings twice at one instant) nothing of the kind can be told.
+/// Whether what is called a high-water mark is one: the highest since the last look falls at every other look, and
+/// the resident set does not fall with it. Of several processes under one name (readings twice at one instant)
+/// nothing of the kind can be told.
 fn has_marks(p: &ProcessFacts) -> bool {
     let steps = p.hwm.len().saturating_sub(1);
     let is_twice = p.hwm.windows(2).any(|w| w[0].t_s == w[1].t_s);
-    let most = (MARK_FALLS * steps as f64).max(FALLS_MAX as f64);
-    steps > 0 && (is_twice || mark_falls(p).len() as f64 <= most)
+    let falls = mark_falls(p);
+    let few = falls.len() as f64 <= (MARK_FALLS * steps as f64).max(FALLS_MAX as f64);
+    let lower = falls.iter().filter(|t_s| fell(&p.rss, **t_s)).count();
+    steps > 0 && (few || is_twice || 2 * lower >= falls.len())
+}
+
+/// Whether the reading at this instant is well below the one before it.
+fn fell(rss: &[Point], t_s: f64) -> bool {
+    let at = rss.partition_point(|p| p.t_s < t_s);
+    at > 0 && at < rss.len() && rss[at].value < (1.0 - MARK_WITH_RSS) * rss[at - 1].value
 }
 
 /// Restarts within the window, by arm.

@@ -107,11 +107,8 @@ fn whole_arms(input: &AuditInput) -> Vec<Finding> {
         .collect();
     let off = |of: &(&str, f64)| {
         let others = levels.iter().filter(|other| other.0 != of.0);
-        let far = others
-            .clone()
-            .filter(|other| scaled(of.1 / other.1))
-            .count();
-        far > 0 && 2 * far >= others.count()
+        let others: Vec<f64> = others.map(|other| other.1.ln()).collect();
+        !others.is_empty() && is_scaled(of.1 / median(&others).exp(), ARMS_APART)
     };
     let odd: Vec<String> = levels
         .iter()
@@ -143,8 +140,16 @@ fn whole_arms(input: &AuditInput) -> Vec<Finding> {
     vec![f]
 }
 
+/// Levels of processes of one arm, and of arms, differ by less than these factors (as logarithms) but for the unit.
+const PROCESSES_APART: f64 = 0.4;
+const ARMS_APART: f64 = 1.1;
+
 fn scaled(ratio: f64) -> bool {
-    let near = |times: f64| (ratio / times).ln().abs() < 0.4 || (ratio * times).ln().abs() < 0.4;
+    is_scaled(ratio, PROCESSES_APART)
+}
+
+fn is_scaled(ratio: f64, slack: f64) -> bool {
+    let near = |times: f64| (ratio.ln().abs() - times.ln()).abs() < slack;
     ratio > 0.0 && (near(1024.0) || near(1_048_576.0))
 }
 

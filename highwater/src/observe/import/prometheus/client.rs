@@ -94,6 +94,9 @@ impl Client {
                  more --match), or wait longer with --timeout",
                 self.timeout.as_secs()
             )),
+            ureq::Error::RedirectFailed | ureq::Error::TooManyRedirects => refused(format!(
+                "{base} sends questions on to another address (a login, or https?); give that one, or --header"
+            )),
             ureq::Error::HostNotFound => {
                 refused(format!("{base}: no such host; is it spelt right?"))
             }

@@ -98,6 +98,13 @@ pub fn read(client: &Client, asked: &Asked) -> Result<Found, FleetError> {
         }
     };
     let name = selector.as_ref().and_then(|s| s.name.clone());
+    let (raw, empty): (Vec<Raw>, Vec<Raw>) = raw.into_iter().partition(|r| !r.readings.is_empty());
+    if !empty.is_empty() {
+        found.notes.push(format!(
+            "{} series hold no numbers (native histograms?) and are left out",
+            empty.len()
+        ));
+    }
     found.series = raw.into_iter().map(|r| named(r, name.as_deref())).collect();
     if let Some(selector) = &selector {
         beside::tidy(selector, &mut found);
