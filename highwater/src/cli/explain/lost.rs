@@ -175,7 +175,14 @@ impl Tracked {
             Some((at, survey)) => self.reached_in_passes(asked, *at, survey)?,
             None => vec![None; asked.len()],
         };
-        if reached.iter().all(Option::is_some) {
+        // Of blocks that only samples tell of, what leads to them may not be what it looks like: one that nothing
+        // points to is lost all the same.
+        let is_walked = |block: &Block| old.is_some_and(|(_, survey)| survey.walked(block.address));
+        let is_settled = |(reached, block): (&Option<bool>, &Block)| match reached {
+            Some(reached) => !reached || is_walked(block),
+            None => false,
+        };
+        if reached.iter().zip(asked).all(is_settled) {
             return Some(
                 reached
                     .into_iter()
@@ -188,11 +195,12 @@ impl Tracked {
             .map(|b| (b.address, pointed_bytes(b)))
             .collect();
         let referenced = self.reader.find_referenced(&self.look, &ranges)?;
-        let both = reached.into_iter().zip(referenced);
-        Some(
-            both.map(|(reached, referenced)| !reached.unwrap_or(referenced))
-                .collect(),
-        )
+        let holds = |(block, (reached, referenced)): (&Block, (Option<bool>, bool))| match reached {
+            Some(reached) => reached && (referenced || is_walked(block)),
+            None => referenced,
+        };
+        let both = asked.iter().zip(reached.into_iter().zip(referenced));
+        Some(both.map(|of| !holds(of)).collect())
     }
 }
 

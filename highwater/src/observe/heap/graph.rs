@@ -164,6 +164,12 @@ impl Survey {
         find(&self.blocks, address).is_some()
     }
 
+    /// Whether the block was listed by a walk through its heap, and not by what samples tell.
+    pub fn walked(&self, address: u64) -> bool {
+        let block = find(&self.blocks, address).map(|index| self.blocks[index]);
+        block.is_some_and(|block| block.until > block.to)
+    }
+
     /// Blocks that an earlier survey does not have, or has with other contents.
     fn differs(&self, before: &Survey) -> Vec<bool> {
         let mut at = 0;

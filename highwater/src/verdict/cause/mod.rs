@@ -12,7 +12,7 @@
 //! | anonymous mappings | *mapping*; *managed* or *blind* when a runtime or a linked-in allocator owns them |
 //! | thread stacks, file maps, shared memory | *stacks*, *files*, *mapping* |
 //!
-//! When nothing grows by that much, a site nearly all of whose older blocks are lost is a slow *leak*; half of RSS in
+//! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap below an earlier peak of the live heap is named all the same;
 //! else it is *flat*.
 
