@@ -58,7 +58,7 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
 }
 
 /// A guess has to come out the same most times, and more than twice; of a lock that was held for
-/// long, neither. A condition is what idle threads wait for as well. With nobody seen at all, only
+/// long, once is enough. A condition is what idle threads wait for as well. With nobody seen at all, only
 /// a very long one is news.
 fn is_agreed_on(finding: &Finding) -> bool {
     const EPISODES: usize = 3;
@@ -67,7 +67,7 @@ fn is_agreed_on(finding: &Finding) -> bool {
         return finding.longest_ns >= NOBODY_NS;
     }
     let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS;
-    long || finding.agreeing * 2 > finding.episodes && finding.episodes >= EPISODES
+    finding.agreeing * 2 > finding.episodes && (long || finding.episodes >= EPISODES)
 }
 
 #[cfg(test)]
