@@ -5,7 +5,9 @@
 //! anybody looks for, unless it adds up.
 
 use crate::analyse::stall::cause::Cause;
+use crate::analyse::stall::event::WaitKind;
 use crate::analyse::stall::finding::Finding;
+use crate::analyse::stall::walk::LeafKind;
 
 /// The rule for one cause: either of the two makes a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -66,6 +68,10 @@ fn is_agreed_on(finding: &Finding) -> bool {
     if finding.culprit.tid == 0 {
         return finding.longest_ns >= NOBODY_NS;
     }
+    // A guess at one that waits for a lock as well tells nobody.
+    if finding.culprit.kind == LeafKind::Wait(WaitKind::Lock) {
+        return false;
+    }
     let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS;
     finding.agreeing * 2 > finding.episodes && (long || finding.episodes >= EPISODES)
 }
@@ -74,7 +80,6 @@ fn is_agreed_on(finding: &Finding) -> bool {
 mod tests {
     use super::*;
     use crate::analyse::stall::finding::Culprit;
-    use crate::analyse::stall::walk::LeafKind;
 
     fn finding(cause: Cause, count: usize, longest_ms: u64, total_ms: u64) -> Finding {
         Finding {
@@ -127,6 +132,9 @@ mod tests {
         let mut nobody = guessed(Cause::Lock, 300, 3, 3);
         nobody.culprit.tid = 0;
         assert!(!row(&nobody));
+        let mut waiter = guessed(Cause::Lock, 300, 3, 3);
+        waiter.culprit.kind = LeafKind::Wait(WaitKind::Lock);
+        assert!(!row(&waiter));
     }
 
     #[test]
