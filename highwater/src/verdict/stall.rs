@@ -5,7 +5,9 @@
 //! anybody looks for, unless it adds up.
 
 use crate::analyse::stall::cause::Cause;
+use crate::analyse::stall::event::WaitKind;
 use crate::analyse::stall::finding::Finding;
+use crate::analyse::stall::walk::LeafKind;
 
 /// The rule for one cause: either of the two makes a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -58,7 +60,7 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
 }
 
 /// A guess has to come out the same most times, and more than twice; of a lock that was held for
-/// long, neither. A condition is what idle threads wait for as well. With nobody seen at all, only
+/// long, once is enough. A condition is what idle threads wait for as well. With nobody seen at all, only
 /// a very long one is news.
 fn is_agreed_on(finding: &Finding) -> bool {
     const EPISODES: usize = 3;
@@ -66,15 +68,18 @@ fn is_agreed_on(finding: &Finding) -> bool {
     if finding.culprit.tid == 0 {
         return finding.longest_ns >= NOBODY_NS;
     }
+    // A guess at one that waits for a lock as well tells nobody.
+    if finding.culprit.kind == LeafKind::Wait(WaitKind::Lock) {
+        return false;
+    }
     let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS;
-    long || finding.agreeing * 2 > finding.episodes && finding.episodes >= EPISODES
+    finding.agreeing * 2 > finding.episodes && (long || finding.episodes >= EPISODES)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::analyse::stall::finding::Culprit;
-    use crate::analyse::stall::walk::LeafKind;
 
     fn finding(cause: Cause, count: usize, longest_ms: u64, total_ms: u64) -> Finding {
         Finding {
@@ -127,6 +132,9 @@ mod tests {
         let mut nobody = guessed(Cause::Lock, 300, 3, 3);
         nobody.culprit.tid = 0;
         assert!(!row(&nobody));
+        let mut waiter = guessed(Cause::Lock, 300, 3, 3);
+        waiter.culprit.kind = LeafKind::Wait(WaitKind::Lock);
+        assert!(!row(&waiter));
     }
 
     #[test]

@@ -326,12 +326,18 @@ fn others(hops: &[Hop], tid: Tid, groups: &Groups) -> Vec<Hop> {
 fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
     let kin = |other: Tid| other != tid && groups.of(other) == groups.of(tid);
     let in_front = |hop: &Hop| kin(hop.tid) && hop.kind == WaitKind::Queue;
+    // Of a guess at one of its kind nothing was seen but that it waits as well.
+    let guessed = share.inferred
+        && matches!(
+            share.kind,
+            LeafKind::Unseen | LeafKind::Wait(WaitKind::Lock)
+        );
     let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
     let idles = matches!(
         share.kind,
         LeafKind::Wait(WaitKind::Queue | WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown)
     );
-    !held_up && (share.hops.iter().any(in_front) || kin(share.tid) && idles)
+    !held_up && (share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
 }
 
 /// The share of the thread and kind that filled most. The CPU's shortage is the answer only where

@@ -311,7 +311,14 @@ fn join_locks(stalls: &[&Stall]) -> Joined {
 fn finding(cause: Cause, stalls: Vec<&Stall>) -> Finding {
     let culprit = culprit_of(&stalls);
     let merged = episodes(stalls.iter().map(|s| (s.start_ns, s.end_ns)));
-    let agreeing = merged
+    let unsure = stalls.iter().filter(|s| unsure(s)).count() * 2 > stalls.len();
+    // Short ones, in between, are anybody's: a guess is held against the long ones.
+    let told = if unsure {
+        long_ones(&merged)
+    } else {
+        merged.clone()
+    };
+    let agreeing = told
         .iter()
         .filter(|episode| agrees(&stalls, **episode, culprit.tid))
         .count();
@@ -323,12 +330,12 @@ fn finding(cause: Cause, stalls: Vec<&Stall>) -> Finding {
         total_ns: stalls.iter().map(|s| s.ns).sum(),
         first_ns: merged.first().map_or(0, |e| e.0),
         last_ns: merged.last().map_or(0, |e| e.1),
-        episodes: merged.len(),
+        episodes: told.len(),
         agreeing,
         period_ns: period_ns(&merged).or_else(|| period_ns(&long_ones(&merged))),
         open: stalls.iter().any(|s| s.open),
         inferred: stalls.iter().filter(|s| s.inferred).count() * 2 > stalls.len(),
-        unsure: stalls.iter().filter(|s| unsure(s)).count() * 2 > stalls.len(),
+        unsure,
         chain: chain_of(&stalls, &culprit),
         culprit,
         ran_instead: most_first(stalls.iter().map(|s| (s.leaf.after, s.ns))),

@@ -126,7 +126,7 @@ fn number(tid: u64) -> u64 {
     const GOROUTINE: u64 = 1 << 30;
     match i32::try_from(tid) {
         Ok(_) => tid,
-        Err(_) => GOROUTINE | tid % GOROUTINE,
+        Err(_) => GOROUTINE | (tid % GOROUTINE),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 use self::files::Files;
-use self::opened::{Opened, is_full, raise_the_limit};
+use self::opened::{Opened, is_full, raise_the_limit, spare_files};
 use self::rootless::AtWork;
 pub use self::threads::Known;
 use self::threads::Threads;
@@ -193,9 +193,11 @@ impl Watch {
         };
         watch.open_go();
         raise_the_limit();
+        let spare = spare_files();
         for tid in &tids {
             watch.admit(*tid)?;
         }
+        drop(spare);
         if watch.threads.unwatched() > 0 {
             watch.missing.push(format!(
                 "{} of {} threads, for want of open files (`ulimit -n`)",
@@ -369,8 +371,11 @@ impl Watch {
 
     /// Finds new and ended threads; false when the process is gone.
     fn rescan(&mut self) -> bool {
-        let Ok(tids) = threads::list(self.pid) else {
-            return false;
+        let tids = match threads::list(self.pid) {
+            Ok(tids) => tids,
+            // No file can be opened just now: the process may well be there.
+            Err(error) if is_full(&error) => return true,
+            Err(_) => return false,
         };
         let before = self.threads.len();
         for tid in &tids {

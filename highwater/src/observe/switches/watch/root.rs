@@ -184,8 +184,8 @@ impl Watch {
         }
     }
 
-    /// Of a thread that leaves at `at_ns`, and was away for `short_ns` since it came, in absences that were left out: with
-    /// many of them it did not run all the time.
+    /// Of a thread that leaves at `at_ns`, and was away for `short_ns` since it came, in absences that were left out:
+    /// with many of them it did not run all the time.
     fn was_away(&mut self, at_ns: u64, tid: u32, short_ns: u64) {
         let known = self.threads.at(tid);
         let came_ns = known.came_ns;
