@@ -1,9 +1,9 @@
-//! Do some of many events come by a clock? Among hundreds of pauses of a busy machine the dozen of a timer keep no share of
-//! the gaps worth a word, but they stand on a grid in time.
+//! Do some of many events come by a clock? Among hundreds of pauses of a busy machine the dozen of a timer keep no
+//! share of the gaps worth a word, but they stand on a grid in time.
 //!
 //! Each pair of events in the first two periods lays a grid. Where its next slot is, an event is looked for, and the
-//! period is fitted to those found. Chance fills a slot with probability `1 - exp(-density x window)`; how likely chance fills
-//! so many of so many slots, times the grids tried, must be small.
+//! period is fitted to those found. Chance fills a slot with probability `1 - exp(-density x window)`; how likely
+//! chance fills so many of so many slots, times the grids tried, must be small.
 
 use super::rhythm::{Rhythm, tail};
 
