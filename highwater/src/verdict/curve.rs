@@ -35,6 +35,8 @@ impl Weights {
         ]
         .into_iter()
         .max_by(|a, b| a.1.total_cmp(&b.1))
+        // A sum of many shares may pass 1 by its rounding.
+        .map(|(label, weight)| (label, weight.min(1.0)))
         .unwrap_or((Label::Insufficient, 0.0))
     }
 

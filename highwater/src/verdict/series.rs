@@ -141,7 +141,7 @@ fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
         ("stepped", said.weights.stepped),
         ("open", said.weights.open),
     ] {
-        evidence.insert(format!("p_{name}"), weight);
+        evidence.insert(format!("p_{name}"), weight.min(1.0));
     }
 }
 

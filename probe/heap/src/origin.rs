@@ -87,6 +87,8 @@ impl Probe {
             (*self.header).counters.unwinder_bytes = bytes;
             (*self.header).counters.unwinder_refused = refused;
             let used = &raw mut (*self.header).sections[SectionKind::Modules as usize].used;
+            // The program may have written over it.
+            *used = (*used).min(self.modules_capacity);
             let rows = std::slice::from_raw_parts_mut(self.modules, *used as usize);
             let there = |row: &&mut Module| row.gone_ns == 0 && row.start == object.start;
             if let Some(row) = rows.iter_mut().rev().find(there) {

@@ -176,6 +176,8 @@ impl Regions {
                 // SAFETY: ours while busy; the section's rows.
                 let done = unsafe {
                     let used = &raw mut (*self.header).sections[SectionKind::Regions as usize].used;
+                    // The program may have written over it.
+                    *used = (*used).min(self.capacity as u32);
                     let rows = std::slice::from_raw_parts_mut(self.rows, self.capacity);
                     change(&mut Rows {
                         rows,

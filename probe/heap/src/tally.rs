@@ -86,8 +86,10 @@ impl Probe {
         self.count_many(counter!(self, slow_ns), took.min(SLOW_CALL_NS_MAX));
     }
 
+    /// Rows of the table in use; never more than there are, whatever the program wrote over the header.
     pub(crate) fn live(&self) -> u64 {
-        self.read(counter!(self, samples_live))
+        let rows = self.samples.capacity() as u64;
+        self.read(counter!(self, samples_live)).min(rows)
     }
 
     pub(crate) fn drop_live(&self, count: u64) {

@@ -67,7 +67,7 @@ impl Threads {
 
     /// Blocks taken back by all threads so far.
     pub fn frees(&self) -> u64 {
-        let used = self.used().load(Relaxed) as usize;
+        let used = self.used_rows() as usize;
         // SAFETY: rows below `used`; a counter that moves meanwhile is a little old.
         (0..used)
             .map(|at| unsafe { (&raw const (*self.rows.add(at)).frees).read_volatile() })
@@ -77,6 +77,11 @@ impl Threads {
     fn used(&self) -> &AtomicU32 {
         // SAFETY: a word of the header.
         unsafe { atomic32(&raw mut (*self.header).sections[SectionKind::Threads as usize].used) }
+    }
+
+    /// Rows in use; never more than there are, whatever the program wrote over the header.
+    fn used_rows(&self) -> u32 {
+        self.used().load(Relaxed).min(self.capacity)
     }
 
     fn take_fresh(&self, tid: u32) -> Option<*mut Thread> {
@@ -95,7 +100,7 @@ impl Threads {
 
     /// Looks at a few rows, and takes the first whose thread is gone.
     fn take_over(&self, tid: u32) -> Option<*mut Thread> {
-        let used = self.used().load(Relaxed);
+        let used = self.used_rows();
         let looks = (used as usize).saturating_sub(1).min(LOOKS);
         for _ in 0..looks {
             let at = 1 + self.hand.fetch_add(1, Relaxed) % (used - 1);
