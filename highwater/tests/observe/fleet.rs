@@ -1,16 +1,14 @@
 //! A fleet: real stores scrape the endpoint, and what is judged through them is what the local record says.
 
 use std::collections::BTreeMap;
-use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use highwater::observe::look::{Event, EventKind, Role};
 use serde_json::Value;
 
+use super::door::Door;
 use super::free_port::free_port;
 use super::scene::{PATIENCE, Scene, program, said, wait};
 use super::skipped::skipped;
@@ -235,60 +233,6 @@ fn agree(run: &Value, here: &Value, url: &str) {
     assert_eq!(run["pairs"][0]["decided"], here["pairs"][0]["decided"]);
 }
 
-/// Stands before a store, and can be closed: connections then break off, as before a store that is down.
-#[derive(Clone)]
-struct Door {
-    url: String,
-    open: Arc<AtomicBool>,
-    through: Arc<Mutex<Vec<TcpStream>>>,
-}
-
-impl Door {
-    fn before(store: &Store) -> Door {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let door = Door {
-            url: format!("http://{}", listener.local_addr().expect("its address")),
-            open: Arc::new(AtomicBool::new(true)),
-            through: Arc::default(),
-        };
-        let (own, behind) = (
-            door.clone(),
-            store.url.trim_start_matches("http://").to_owned(),
-        );
-        std::thread::spawn(move || {
-            let is_open = |_: &TcpStream| own.open.load(Ordering::Relaxed);
-            for stream in listener.incoming().flatten().filter(is_open) {
-                own.lead(stream, &behind);
-            }
-        });
-        door
-    }
-
-    fn lead(&self, stream: TcpStream, behind: &str) {
-        let Ok(store) = TcpStream::connect(behind) else {
-            return;
-        };
-        for (from, to) in [(&stream, &store), (&store, &stream)] {
-            let (mut from, mut to) = (
-                from.try_clone().expect("a copy"),
-                to.try_clone().expect("a copy"),
-            );
-            std::thread::spawn(move || {
-                let _ = std::io::copy(&mut from, &mut to);
-                let _ = to.shutdown(Shutdown::Write);
-            });
-        }
-        self.through.lock().expect("a lock").push(stream);
-    }
-
-    fn close(&self) {
-        self.open.store(false, Ordering::Relaxed);
-        for stream in self.through.lock().expect("a lock").drain(..) {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
-
 /// What is known of other hosts only by what they say: a guard, and an allocator that is not the arm's.
 #[test]
 fn arms_on_other_hosts_are_aborted_like_any_others() {
@@ -385,7 +329,7 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
         (count >= 2.0).then_some(())
     });
     let before = looks();
-    door.open.store(true, Ordering::Relaxed);
+    door.open_again();
     let ended = said(child.wait_with_output().expect("its end"));
     assert!(matches!(ended.code, 0 | 3), "{ended:?}");
     let run = scene.record();

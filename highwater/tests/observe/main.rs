@@ -2,6 +2,7 @@
 //! go; and a fleet: real stores that scrape two hosts, and verdicts that are those of the local record.
 
 mod dashboard;
+mod door;
 mod endpoint;
 mod fleet;
 #[path = "../free_port/mod.rs"]
