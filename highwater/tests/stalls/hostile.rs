@@ -134,6 +134,9 @@ fn a_ring_that_overflows_is_counted_and_makes_no_row() {
             .unwrap();
         let service = Ended(service);
         sleep(Duration::from_millis(300));
+        // At rest until nobody reads: under a rush the short waits would be left out, and no ring would fill.
+        let own = rustix::process::Pid::from_child(&service.0);
+        let _ = rustix::process::kill_process(own, rustix::process::Signal::STOP);
         let watch = Command::new(highwater())
             .args([
                 "stalls",
@@ -152,6 +155,7 @@ fn a_ring_that_overflows_is_counted_and_makes_no_row() {
         let pid = rustix::process::Pid::from_child(&watch);
         let send = |signal| rustix::process::kill_process(pid, signal);
         let stopped = send(rustix::process::Signal::STOP);
+        let _ = rustix::process::kill_process(own, rustix::process::Signal::CONT);
         sleep(STOPPED);
         let _ = send(rustix::process::Signal::CONT);
         let output = watch.wait_with_output().unwrap();
