@@ -64,7 +64,7 @@ def start_load(server, options, seconds):
     command = [treasure.TARGET / "release/treasure-load", "--server", f"127.0.0.1:{server.port}", "--players", "200",
                "--rate", options.rate, "--duration", f"{seconds}s"]
     return subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                            preexec_fn=server.first)
+                            preexec_fn=server.place_load)
 
 
 def shares(counts, variant):
@@ -157,7 +157,9 @@ def main():
     parser.add_argument("--net", default="tokio", choices=["tokio", "uring"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--first", action="store_true", help="server and load ahead of all ordinary programs")
+    parser.add_argument("--apart", action="store_true", help="server and load on CPUs of their own")
     parser.add_argument("--all", action="store_true", help="the 40 busiest symbols as well")
+    parser.set_defaults(what="inside")
     options = parser.parse_args()
     if subprocess.run(["perf", "--version"], capture_output=True).returncode != 0:
         sys.exit("SKIPPED: there is no perf on the PATH")

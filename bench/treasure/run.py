@@ -12,6 +12,8 @@ Build first: subjects/treasure/build NAME. Everything runs on 127.0.0.1 and in a
 
 On a shared machine, --first runs server and load ahead of all ordinary programs (SCHED_RR, needs root): what is measured
 is then the two of them, and not who else wanted the CPU. Steps are short, for the others wait meanwhile.
+--apart gives the load half of the CPUs and the server the others, as if they were two machines: no send then waits for the
+server's slice (up to 2.8 ms).
 """
 import argparse
 import json
@@ -33,20 +35,34 @@ TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
 MIB = 1 << 20
 
 
-def ahead():
-    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+def cpus_of(options, who):
+    """With --apart: half of the CPUs are the server's; the hostile program has one of the load's."""
+    cpus = sorted(os.sched_getaffinity(0))
+    half = len(cpus) // 2
+    mine = cpus[:half - 1] if options.what == "hostile" and half > 1 else cpus[:half]
+    return {"server": cpus[half:], "load": mine, "hostile": cpus[half - 1:half]}[who]
+
+
+def placed(options, who):
+    """What a child or thread does before its work: takes its place among the others."""
+    def place():
+        if options.first and who != "hostile":
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        if options.apart:
+            os.sched_setaffinity(0, cpus_of(options, who))
+    return place
 
 
 class Server:
     def __init__(self, options, *more):
-        self.first = ahead if options.first else None
+        self.place_load = placed(options, "load")
         self.folder = tempfile.TemporaryDirectory()
         self.port, self.http = free_port(), free_port()
         program = TARGET / "subjects" / f"treasure-{options.binary}"
         command = [program, "--port", self.port, "--http", self.http, "--data", self.folder.name,
                    "--net", options.net, "--threads", options.threads, *more]
         self.process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True,
-                                        preexec_fn=self.first)
+                                        preexec_fn=placed(options, "server"))
         for line in self.process.stderr:
             if "ready on" in line:
                 break
@@ -92,7 +108,7 @@ def load(server, *more):
 def load_only(server, *more):
     command = [TARGET / "release" / "treasure-load", "--server", f"127.0.0.1:{server.port}", *more]
     done = subprocess.run([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                          preexec_fn=server.first)
+                          preexec_fn=server.place_load)
     lines = done.stderr.strip().splitlines()
     for line in lines:
         if not line.startswith("{"):
@@ -183,7 +199,8 @@ def bad_message(dice):
     return b"\x08\x00\x02" + bytes(8)  # a tap before the hello
 
 
-def be_hostile(port, per_s, until):
+def be_hostile(port, per_s, until, place):
+    place()
     dice = random.Random(1)
     open_ones = []
     due = time.monotonic()
@@ -211,8 +228,8 @@ def hostile(options):
             with Server(options) as server:
                 if per_s:
                     until = time.monotonic() + 18
-                    threading.Thread(target=be_hostile, args=(server.port, per_s, until)).start()
-                done = load(server, "--players", 200, "--rate", options.rate or 5000, "--duration", "20s")
+                    threading.Thread(target=be_hostile, args=(server.port, per_s, until, placed(options, "hostile"))).start()
+                done = load(server, "--players", 200, "--rate", options.rate or 5000, "--ramp", "2s", "--duration", "20s")
             print(f"{options.net}, {per_s} bad messages a second: {quantiles(done['latency_ns'])}, {done['errors']} errors", flush=True)
 
 
@@ -229,6 +246,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--limit-ms", type=float, default=15)
     parser.add_argument("--first", action="store_true", help="ahead of all ordinary programs")
+    parser.add_argument("--apart", action="store_true", help="server and load on CPUs of their own")
     options = parser.parse_args()
     globals()[options.what](options)
 
