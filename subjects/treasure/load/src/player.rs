@@ -348,6 +348,75 @@ mod tests {
     }
 
     #[test]
+    fn a_player_whose_session_ended_opens_another_and_plays_on() {
+        let unknown = |number| Answer::Refusal {
+            why: Refused::Unknown,
+            number,
+        };
+        // Under way when it ended: those are lost, as the session is; what was due later is not.
+        let mut player = Player::default();
+        player.connected();
+        hear(&mut player, &[WELCOME]);
+        (1..=3).for_each(|due| assert!(player.tap(due)));
+        sent(&mut player);
+        let events = hear(&mut player, &[unknown(1)]);
+        assert_eq!(sent(&mut player), [Request::Hello { token: 0 }]);
+        assert!(player.tap(4));
+        let later = hear(&mut player, &[unknown(2), unknown(3)]);
+        let refused = [events, later].concat();
+        let is_refusal = |event: &&Event| matches!(event, Event::Refused { .. });
+        assert_eq!(refused.iter().filter(is_refusal).count(), 3, "{refused:?}");
+        let fresh = Answer::Welcome {
+            token: 6,
+            taps: 0,
+            coins: 0,
+        };
+        assert!(hear(&mut player, &[fresh]).is_empty());
+        assert!(matches!(
+            sent(&mut player)[..],
+            [Request::Tap { number: 1, .. }]
+        ));
+        let events = hear(&mut player, &[Answer::Coin { number: 1, coin: 9 }]);
+        assert_eq!(events, [Event::Answered { due_ns: 4 }]);
+
+        // Ended while nobody was connected: no tap is lost to it.
+        let mut player = Player::of(5, 2);
+        player.connected();
+        assert!(player.tap(7));
+        sent(&mut player);
+        assert_eq!(hear(&mut player, &[unknown(0)]).len(), 0);
+        assert_eq!(sent(&mut player), [Request::Hello { token: 0 }]);
+        assert_eq!((player.token, player.oldest_due_ns()), (0, Some(7)));
+    }
+
+    #[test]
+    fn a_refusal_ends_the_tap_it_names_and_no_other() {
+        let mut player = Player::default();
+        player.connected();
+        hear(&mut player, &[WELCOME]);
+        (1..=3).for_each(|due| assert!(player.tap(due)));
+        let not_stored = Answer::Refusal {
+            why: Refused::NotStored,
+            number: 9,
+        };
+        assert!(hear(&mut player, &[not_stored]).is_empty());
+        assert_eq!(player.oldest_due_ns(), Some(1));
+    }
+
+    #[test]
+    fn without_room_the_player_hangs_up_and_tries_again_with_its_taps() {
+        let mut player = Player::default();
+        player.connected();
+        assert!(player.tap(7));
+        let full = Answer::Refusal {
+            why: Refused::Full,
+            number: 0,
+        };
+        assert!(player.hear(full.frame().bytes(), &mut |_| ()).is_err());
+        assert_eq!(player.oldest_due_ns(), Some(7));
+    }
+
+    #[test]
     fn a_player_that_is_not_answered_drops_what_does_not_fit() {
         let mut player = Player::default();
         player.connected();
