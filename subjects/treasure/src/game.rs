@@ -181,9 +181,7 @@ impl<P: Payload> Table for Game<P> {
     }
 
     fn release(&self, ended: &[u64]) {
-        ended
-            .iter()
-            .for_each(|token| self.sessions.release(*token));
+        ended.iter().for_each(|token| self.sessions.release(*token));
     }
 
     fn pause(&self, duration: Duration) {

@@ -77,6 +77,11 @@ impl Player {
         true
     }
 
+    /// True when taps wait for their turn: the last one that was due was not sent.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// When the oldest unanswered tap was due.
     pub fn oldest_due_ns(&self) -> Option<u64> {
         self.under_way
@@ -180,14 +185,14 @@ impl Player {
         let broken = |_| io::Error::new(io::ErrorKind::InvalidData, "the server sent no frame");
         while let Some((answer, length)) = parse_answer(&self.input[taken..]).map_err(broken)? {
             taken += length;
-            self.answer(answer, report);
+            self.answer(answer, report)?;
         }
         debug_assert!(self.input.len() - taken < ANSWER_MAX + HEADER);
         self.input.drain(..taken);
         Ok(())
     }
 
-    fn answer(&mut self, answer: Answer, report: &mut impl FnMut(Event)) {
+    fn answer(&mut self, answer: Answer, report: &mut impl FnMut(Event)) -> io::Result<()> {
         match answer {
             Answer::Welcome { token, taps, .. } => self.welcome(token, taps, report),
             Answer::Coin { number, .. } => {
@@ -203,16 +208,42 @@ impl Player {
                     self.send_waiting();
                 }
             }
-            Answer::Refusal { why, .. } => {
-                self.under_way.pop_front();
-                if why == Refused::Unknown {
-                    // Expired: the next hello asks for a new one.
-                    (self.token, self.acknowledged) = (0, 0);
-                }
-                report(Event::Refused { why });
-            }
+            Answer::Refusal { why, number } => return self.refused(why, number, report),
             Answer::Pong(_) => {}
         }
+        Ok(())
+    }
+
+    /// A tap that is refused is over. Without its session a player opens another, and its later taps go on there.
+    ///
+    /// # Errors
+    /// When there is no room for it: it hangs up, and tries again.
+    fn refused(
+        &mut self,
+        why: Refused,
+        number: u32,
+        report: &mut impl FnMut(Event),
+    ) -> io::Result<()> {
+        if why == Refused::Full {
+            return Err(io::Error::other("the server is full"));
+        }
+        if why == Refused::Unknown && self.token != 0 {
+            self.end_session(report);
+        } else if let Some(at) = self.under_way.iter().position(|tap| tap.number == number) {
+            self.under_way.remove(at);
+            report(Event::Refused { why });
+        }
+        Ok(())
+    }
+
+    fn end_session(&mut self, report: &mut impl FnMut(Event)) {
+        (self.token, self.acknowledged) = (0, 0);
+        self.greeted = false;
+        for _ in self.under_way.drain(..) {
+            let why = Refused::Unknown;
+            report(Event::Refused { why });
+        }
+        self.say(Request::Hello { token: 0 });
     }
 
     fn welcome(&mut self, token: u64, taps: u32, report: &mut impl FnMut(Event)) {
