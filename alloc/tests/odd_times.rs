@@ -34,6 +34,7 @@ fn what_was_allocated_before_main_is_counted() {
 }
 
 /// Keeps blocks until its thread's end, and allocates in its own.
+#[allow(clippy::vec_box)] // each is to be freed by itself
 struct Last(Vec<Box<[u8; 64]>>);
 
 impl Drop for Last {
