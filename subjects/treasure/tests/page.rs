@@ -70,8 +70,10 @@ impl Browser {
 
     fn press(&mut self, x: u32, y: u32) {
         for kind in ["mousePressed", "mouseReleased"] {
+            let event =
+                format!(r#"{{"type":"{kind}","x":{x},"y":{y},"button":"left","clickCount":1}}"#);
             self.ask(format!(
-                r#"{{"id":1,"method":"Input.dispatchMouseEvent","params":{{"type":"{kind}","x":{x},"y":{y},"button":"left","clickCount":1}}}}"#
+                r#"{{"id":1,"method":"Input.dispatchMouseEvent","params":{event}}}"#
             ));
         }
     }
