@@ -18,7 +18,11 @@ unsafe impl GlobalAlloc for Metered {
             return unsafe { slow::alloc(layout) };
         }
         // SAFETY: as above.
-        unsafe { INNER.alloc(layout) }
+        let block = unsafe { INNER.alloc(layout) };
+        if block.is_null() {
+            row::failed(layout.size(), None);
+        }
+        block
     }
 
     #[inline(always)]
@@ -28,7 +32,11 @@ unsafe impl GlobalAlloc for Metered {
             return unsafe { slow::alloc_zeroed(layout) };
         }
         // SAFETY: as above.
-        unsafe { INNER.alloc_zeroed(layout) }
+        let block = unsafe { INNER.alloc_zeroed(layout) };
+        if block.is_null() {
+            row::failed(layout.size(), None);
+        }
+        block
     }
 
     #[inline(always)]
@@ -50,6 +58,10 @@ unsafe impl GlobalAlloc for Metered {
             return unsafe { slow::realloc(block, layout, bytes) };
         }
         // SAFETY: as above.
-        unsafe { INNER.realloc(block, layout, bytes) }
+        let moved = unsafe { INNER.realloc(block, layout, bytes) };
+        if moved.is_null() {
+            row::failed(bytes, Some(layout.size()));
+        }
+        moved
     }
 }

@@ -115,6 +115,24 @@ fn what_the_allocator_says_of_itself_is_plausible() {
     assert_eq!(purge(), expected);
 }
 
+/// jemalloc's numbers are of its last epoch: each call must begin a new one.
+#[test]
+fn statistics_are_of_now() {
+    let seen = |figures: highwater_alloc::Statistics| {
+        figures
+            .allocated_bytes
+            .or(figures.mapped_bytes)
+            .unwrap_or(0)
+    };
+    let before = seen(statistics());
+    let kept = std::hint::black_box(vec![1u8; 256 << 20]);
+    let more = seen(statistics()).saturating_sub(before);
+    drop(kept);
+    let counts = ["system", "jemalloc"].contains(&highwater_alloc::NAME);
+    // Less what other tests of this process gave back meanwhile.
+    assert!(!counts || more >= 128 << 20, "{more}");
+}
+
 #[test]
 fn the_text_names_the_allocator_and_has_one_type_line_per_metric() {
     let mut text = String::new();

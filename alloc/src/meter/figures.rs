@@ -31,7 +31,7 @@ pub struct Figures {
     pub classes: Vec<Class>,
     /// Threads by role; estimates.
     pub roles: Vec<Role>,
-    /// How long timed calls took, shortest first; buckets without a call are left out.
+    /// How long timed calls took, shortest first: the same buckets every time.
     pub latencies: Vec<Bucket>,
     /// What did not fit.
     pub lost: Lost,
@@ -164,27 +164,36 @@ fn classes() -> Vec<Class> {
         .collect()
 }
 
+/// Two rows may have one name: of two threads that came at the same time, or of one called as the row of the rest.
 fn named() -> Vec<Role> {
     let rows = (0..abi::ROLES).map(|at| read::<abi::Role>(SectionKind::Roles, at));
-    rows.filter(|row| row.state == 2)
-        .map(|row| Role {
-            name: String::from_utf8_lossy(&row.name)
-                .trim_end_matches('\0')
-                .into(),
-            threads: row.threads,
-            allocated_bytes: row.allocated_bytes,
-            freed_bytes: row.freed_bytes,
-        })
-        .collect()
+    let mut roles: Vec<Role> = Vec::new();
+    for row in rows.filter(|row| row.state == 2) {
+        let name = String::from_utf8_lossy(&row.name);
+        let name = name.trim_end_matches('\0');
+        let at = roles.iter().position(|role| role.name == name);
+        let at = at.unwrap_or_else(|| {
+            roles.push(Role {
+                name: name.into(),
+                threads: 0,
+                allocated_bytes: 0,
+                freed_bytes: 0,
+            });
+            roles.len() - 1
+        });
+        roles[at].threads += row.threads;
+        roles[at].allocated_bytes += row.allocated_bytes;
+        roles[at].freed_bytes += row.freed_bytes;
+    }
+    roles
 }
 
 fn latencies() -> Vec<Bucket> {
     let rows = (0..abi::LATENCIES).map(|at| (at, read::<abi::Latency>(SectionKind::Latencies, at)));
-    rows.filter(|(_, row)| row.allocs + row.frees > 0)
-        .map(|(at, row)| Bucket {
-            upper_ns: latency_upper_ns(at),
-            allocations: row.allocs,
-            frees: row.frees,
-        })
-        .collect()
+    rows.map(|(at, row)| Bucket {
+        upper_ns: latency_upper_ns(at),
+        allocations: row.allocs,
+        frees: row.frees,
+    })
+    .collect()
 }

@@ -10,7 +10,7 @@ use abi::{
     bytes_mode,
 };
 
-use super::{row, sampler, settings};
+use super::{modules, row, sampler, samples, settings};
 
 /// Rows of threads; those beyond share one.
 pub(crate) const THREADS: usize = 4096;
@@ -191,6 +191,8 @@ unsafe extern "C" fn forked() {
     header.forks += 1;
     header.forked_ns = clock_ns(libc::CLOCK_MONOTONIC);
     row::forked(header.forks);
+    modules::forked();
+    samples::forked();
 }
 
 /// First row of a section.

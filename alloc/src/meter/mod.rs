@@ -11,8 +11,8 @@
 //!
 //! Environment: `HIGHWATER_METER=off`, or a list of `mean=BYTES` (64 to 1024g) and `seed=NUMBER`.
 //!
-//! What it does not see: allocations of C libraries, which go to the C library's malloc; those of a realloc that
-//! fails are counted back. A set-uid program is not metered. In a signal handler no allocator may be called.
+//! What it does not see: allocations of C libraries, which go to the C library's malloc. What fails is counted back. A
+//! forked child goes on from its parent's counts, in its own copy. A set-uid program is not metered. In a signal handler no allocator may be called.
 
 mod figures;
 pub(crate) mod filter;

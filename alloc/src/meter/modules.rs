@@ -11,6 +11,11 @@ static USED: AtomicU32 = AtomicU32::new(0);
 /// One thread at a time adds; another that meets it leaves the frames to the next new stack.
 static ADDING: AtomicBool = AtomicBool::new(false);
 
+/// In a forked child: whoever was adding is not there.
+pub(crate) fn forked() {
+    ADDING.store(false, Release);
+}
+
 struct Search {
     address: u64,
     found: Option<Module>,

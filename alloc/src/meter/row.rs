@@ -93,6 +93,20 @@ pub(crate) unsafe fn add_free(row: *mut Thread, bytes: usize) -> bool {
     }
 }
 
+/// Takes calls back that failed: an allocation of so many bytes, and a free of so many where it was a realloc.
+#[cold]
+#[inline(never)]
+pub(crate) fn failed(bytes: usize, freed_bytes: Option<usize>) {
+    let row = ROW.get();
+    if !row.is_null() {
+        // SAFETY: this thread's row.
+        unsafe {
+            undo_alloc(row, bytes);
+            freed_bytes.inspect(|bytes| undo_free(row, *bytes));
+        }
+    }
+}
+
 /// Takes a call back that failed.
 ///
 /// # Safety
@@ -101,6 +115,7 @@ pub(crate) unsafe fn undo_alloc(row: *mut Thread, bytes: usize) {
     // SAFETY: by the caller.
     let row = unsafe { &mut *row };
     row.allocs = row.allocs.wrapping_sub(1);
+    row.countdown_bytes = row.countdown_bytes.wrapping_add(bytes as u64);
     row.usable_allocated_bytes = row.usable_allocated_bytes.wrapping_sub(bytes as u64);
     row.countdown_bytes = row.countdown_bytes.wrapping_add(bytes as u64);
 }
@@ -143,17 +158,26 @@ pub(crate) fn number(row: *mut Thread) -> u32 {
     }
 }
 
-/// In a forked child: the one thread that is left has the row of its parent's, in a copy.
+/// In a forked child: the one thread that is left has the row of its parent's, in a copy. The rows of the others are
+/// free: their threads are not there to give them back.
 pub(crate) fn forked(forks: u32) {
-    let row = ROW.get();
-    if !row.is_null() {
-        // SAFETY: this thread's row.
-        unsafe {
-            (*row).forks = forks;
-            if number(row) as usize != OVERFLOW_THREAD {
-                tid_of(addr_of_mut!((*row).tid)).store(thread_id(), Release);
-            }
+    let own = ROW.get();
+    let first = map::first::<Thread>(SectionKind::Threads);
+    let used = (USED.load(Relaxed) as usize).min(map::THREADS);
+    for at in OVERFLOW_THREAD + 1..used {
+        // SAFETY: inside the section, which this thread has for itself now.
+        let row = unsafe { first.add(at) };
+        // SAFETY: as above.
+        let tid = tid_of(unsafe { addr_of_mut!((*row).tid) });
+        if row == own {
+            tid.store(thread_id(), Release);
+        } else if tid.swap(0, AcqRel) != 0 {
+            GIVEN_BACK.fetch_add(1, Relaxed);
         }
+    }
+    if !own.is_null() {
+        // SAFETY: this thread's row.
+        unsafe { (*own).forks = forks };
     }
 }
 

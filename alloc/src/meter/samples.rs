@@ -83,6 +83,14 @@ fn give_up(at: usize, block: *mut u8) -> Sample {
 
 static THINNING: AtomicBool = AtomicBool::new(false);
 
+/// In a forked child: whoever was thinning the table, or writing a row of it, is not there.
+pub(crate) fn forked() {
+    for at in 0..map::SAMPLES {
+        let _ = key(at).compare_exchange(BUSY, FREE, AcqRel, Relaxed);
+    }
+    THINNING.store(false, Release);
+}
+
 /// Doubles the mean, and drops each sample with the chance that it would not have been taken under it.
 fn thin() {
     if THINNING.swap(true, Acquire) {

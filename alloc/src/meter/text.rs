@@ -72,7 +72,8 @@ fn roles(figures: &Figures, out: &mut impl Write) -> fmt::Result {
     Ok(())
 }
 
-/// Cumulative, as the format wants it. The sum of durations is not kept, so there is no `_sum`.
+/// Cumulative, as the format wants it. The sum of durations is not kept, so there is no `_sum`, and without it there
+/// must be no `_count`: the last bucket has it.
 fn histogram(
     out: &mut impl Write,
     name: &str,
@@ -94,8 +95,7 @@ fn histogram(
     writeln!(
         out,
         "highwater_alloc_{name}_seconds_bucket{{le=\"+Inf\"}} {all}"
-    )?;
-    writeln!(out, "highwater_alloc_{name}_seconds_count {all}")
+    )
 }
 
 /// A label's value: a thread's name is any text.

@@ -271,6 +271,26 @@ fn load_lines_win_over_what_the_subject_says_itself() {
     assert!(latency.max_ns < 3_000_000);
 }
 
+/// The meter of highwater-alloc shows how long its calls take: no requests of the service.
+#[test]
+fn calls_of_a_metered_allocator_are_no_requests() {
+    let mut run = empty();
+    let process = process(&mut run, 0, 0, 0.0);
+    let metered = HistogramRow {
+        metric: "openmetrics:highwater_alloc_allocation_seconds".into(),
+        ..row(process.id, 0.0, 10.0, &[700])
+    };
+    process.histograms = vec![metered.clone()];
+    assert!(arm_requests(&run, "a", Duration::ZERO).latency.is_none());
+    let own = HistogramRow {
+        metric: "openmetrics:http_request_seconds".into(),
+        ..row(run.processes[0].id, 0.0, 10.0, &[2, 2])
+    };
+    run.processes[0].histograms = vec![metered, own];
+    let latency = arm_requests(&run, "a", Duration::ZERO).latency;
+    assert_eq!(latency.expect("its own").requests, 2);
+}
+
 #[test]
 fn latency_over_time_has_no_stretch_shorter_than_two_recorded_intervals() {
     let mut run = empty();

@@ -75,7 +75,11 @@ figures!(
 
 impl Figures {
     pub fn drop_one(&self, why: Dropped) {
-        self.dropped[why as usize].fetch_add(1, Relaxed);
+        self.drop_some(why, 1);
+    }
+
+    pub fn drop_some(&self, why: Dropped, count: usize) {
+        self.dropped[why as usize].fetch_add(count as u64, Relaxed);
     }
 
     pub fn dropped(&self, why: Dropped) -> u64 {
@@ -99,6 +103,12 @@ impl Figures {
         counter.fetch_add(count, Relaxed);
     }
 
+    /// Connections now. Ends are read first: one that comes and goes meanwhile must not make it negative.
+    pub fn open(&self) -> u64 {
+        let ended = self.ended.load(Relaxed);
+        self.accepted.load(Relaxed).saturating_sub(ended)
+    }
+
     /// OpenMetrics text, the allocator's figures included.
     pub fn write(&self, sessions: usize, out: &mut impl Write) -> fmt::Result {
         for (name, value) in self.counters() {
@@ -116,10 +126,7 @@ impl Figures {
             out,
             "# TYPE treasure_sessions gauge\ntreasure_sessions {sessions}"
         )?;
-        let open = self
-            .accepted
-            .load(Relaxed)
-            .saturating_sub(self.ended.load(Relaxed));
+        let open = self.open();
         writeln!(
             out,
             "# TYPE treasure_connections gauge\ntreasure_connections {open}"

@@ -67,7 +67,7 @@ impl Log {
         let generation = self.generation.load(SeqCst);
         let written = Arc::new(AtomicU64::new(generation));
         let number = lanes.len();
-        let file = create(&file_path(&self.folder, generation, number))?;
+        let file = self.create(generation, number)?;
         lanes.push(written.clone());
         Ok(Lane {
             log: self.clone(),
@@ -91,14 +91,19 @@ impl Log {
             .all(|lane| lane.load(SeqCst) >= generation)
     }
 
-    /// Deletes log files older than `generation`.
-    pub fn forget_before(&self, generation: u64) -> io::Result<()> {
-        for (path, of, _) in files(&self.folder)? {
-            if of < generation {
-                fs::remove_file(path)?;
+    /// A new file. Where the log is forced to the disk, so is its name: a file without one is lost with the machine.
+    fn create(&self, generation: u64, lane: usize) -> io::Result<File> {
+        let path = self.folder.join(format!("log-{generation:08}-{lane}"));
+        let file = File::options().write(true).create_new(true).open(&path)?;
+        if self.sync != Sync::Never {
+            let synced = File::open(&self.folder).and_then(|folder| folder.sync_all());
+            if let Err(error) = synced {
+                // Or the next try would find the name taken.
+                let _ = fs::remove_file(&path);
+                return Err(error);
             }
         }
-        Ok(())
+        Ok(file)
     }
 
     fn lanes(&self) -> std::sync::MutexGuard<'_, Vec<Arc<AtomicU64>>> {
@@ -106,14 +111,6 @@ impl Log {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
     }
-}
-
-fn create(path: &Path) -> io::Result<File> {
-    File::options().write(true).create_new(true).open(path)
-}
-
-fn file_path(folder: &Path, generation: u64, lane: usize) -> PathBuf {
-    folder.join(format!("log-{generation:08}-{lane}"))
 }
 
 /// Log files with generation and lane.
@@ -171,7 +168,7 @@ impl Lane {
     pub fn tick(&mut self) -> io::Result<()> {
         let generation = self.log.generation.load(SeqCst);
         if generation != self.written.load(SeqCst) {
-            self.file = create(&file_path(&self.log.folder, generation, self.number))?;
+            self.file = self.log.create(generation, self.number)?;
             self.offset = 0;
             self.written.store(generation, SeqCst);
         }
@@ -205,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_generation_is_forgotten_when_all_lanes_have_left_it() {
+    fn a_generation_is_written_when_all_lanes_have_taken_it_up() {
         let folder = tempfile::tempdir().unwrap();
         let log = Arc::new(Log::new(folder.path(), 3, Sync::Never));
         let mut lanes = [log.lane().unwrap(), log.lane().unwrap()];
@@ -215,14 +212,13 @@ mod tests {
         assert!(!log.all_write(next));
         lanes[1].tick().unwrap();
         assert!(log.all_write(next));
-        log.forget_before(next).unwrap();
-        let mut left: Vec<_> = files(folder.path())
+        let mut found: Vec<_> = files(folder.path())
             .unwrap()
             .into_iter()
             .map(|file| (file.1, file.2))
             .collect();
-        left.sort_unstable();
-        assert_eq!(left, [(4, 0), (4, 1)]);
+        found.sort_unstable();
+        assert_eq!(found, [(3, 0), (3, 1), (4, 0), (4, 1)]);
     }
 
     #[test]

@@ -20,8 +20,12 @@ use treasure::snapshot;
 #[global_allocator]
 static ALLOCATOR: highwater_alloc::Allocator = highwater_alloc::Allocator::new();
 
-/// Descriptors for the log, the ring, the listeners and HTTP.
-const DESCRIPTORS_KEPT: u64 = 256;
+/// Descriptors of a thread of the network: its ring, listener, log, and the one to spare.
+const DESCRIPTORS_OF_THREAD: u64 = 4;
+/// Descriptors for all else but connections: snapshot, folders, tokio's own.
+const DESCRIPTORS_KEPT: u64 = 64;
+/// Connections of players under any limit of descriptors.
+const CONNECTIONS_MIN: u64 = 16;
 /// A write would pass the file-size limit; the same number on every Linux but MIPS.
 const SIGXFSZ: i32 = 25;
 
@@ -162,7 +166,7 @@ fn serve(
     let limits = Limits {
         idle: arguments.idle,
         slow: arguments.slow,
-        connections: raise_descriptors()?,
+        connections: raise_descriptors(arguments.threads)?,
     };
     let committer = Arc::new(Committer::new(figures));
     let lane = log.lane().context("creating the log")?;
@@ -241,18 +245,20 @@ async fn serve_async(
             listen::listen(address).with_context(|| format!("listening on {address}"))?;
         Ok(tokio::net::TcpListener::from_std(listener)?)
     };
-    let routes = http::routes(http::Server {
-        table: table.clone(),
-        committer: committer.clone(),
-        limits,
-    });
-    let page = axum::serve(listen(page)?, routes);
+    let page = http::serve(
+        listen(page)?,
+        http::Server {
+            table: table.clone(),
+            committer: committer.clone(),
+            limits,
+        },
+    );
     if arguments.net == Net::Tokio {
         tokio::spawn(epoll::serve(listen(game)?, table, committer, limits));
     }
     eprintln!("treasure: ready on {game}");
     tokio::select! {
-        ended = page => ended.context("serving HTTP"),
+        () = page => Ok(()),
         _ = terminate.recv() => Ok(()),
         _ = interrupt.recv() => Ok(()),
     }
@@ -268,16 +274,11 @@ fn spawn_keepers(
     let (every, idle) = (arguments.snapshot, arguments.expire);
     let (keeper, log, committer) = (table.clone(), log.clone(), committer.clone());
     spawn("keeper", move || {
+        let mut ended = Vec::new();
         loop {
             std::thread::sleep(every);
-            let mut records = Vec::new();
-            keeper
-                .expire(idle)
-                .iter()
-                .for_each(|closed| record::write(closed, &mut records));
-            if !records.is_empty() {
-                committer.append(&records);
-            }
+            ended.extend(keeper.expire(idle));
+            store_ends(&*keeper, &committer, &mut ended);
             let figures = keeper.figures();
             match keeper.snapshot(&log) {
                 Ok(_) => figures.add(&figures.snapshots, 1),
@@ -302,6 +303,21 @@ fn spawn_keepers(
     Ok(())
 }
 
+/// Sessions that ended make room once the log says so; those that it could not take are tried again.
+fn store_ends(table: &dyn Table, committer: &Committer, ended: &mut Vec<u64>) {
+    if ended.is_empty() {
+        return;
+    }
+    let mut records = Vec::new();
+    for token in ended.iter() {
+        record::write(&record::Record::Closed { token: *token }, &mut records);
+    }
+    if committer.store(&records).is_ok() {
+        table.release(ended);
+        ended.clear();
+    }
+}
+
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<std::thread::JoinHandle<()>> {
     std::thread::Builder::new()
         .name(name.into())
@@ -309,8 +325,8 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<std::thread
         .with_context(|| format!("starting the thread {name}"))
 }
 
-/// Raises the limit of descriptors as far as allowed; how many connections that leaves.
-fn raise_descriptors() -> Result<usize> {
+/// Raises the limit of descriptors as far as allowed; how many connections of players that leaves.
+fn raise_descriptors(threads: usize) -> Result<usize> {
     let limit = getrlimit(Resource::Nofile);
     let most = limit.maximum.unwrap_or(1 << 20);
     setrlimit(
@@ -321,5 +337,7 @@ fn raise_descriptors() -> Result<usize> {
         },
     )
     .context("raising the limit of descriptors")?;
-    Ok(most.saturating_sub(DESCRIPTORS_KEPT).max(16) as usize)
+    let kept =
+        DESCRIPTORS_KEPT + threads as u64 * DESCRIPTORS_OF_THREAD + http::REQUESTS_MAX as u64;
+    Ok(most.saturating_sub(kept).max(CONNECTIONS_MIN) as usize)
 }

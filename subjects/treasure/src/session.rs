@@ -203,7 +203,8 @@ impl<P: Payload> Sessions<P> {
         }
     }
 
-    /// Ends the session of `token`, if it is still the one in its slot.
+    /// Ends the session of `token`, if it is still the one in its slot. The slot is used again after
+    /// [`Sessions::release`]: not before the end is in the log, or a kill would bring back two for one slot.
     pub fn close(&self, token: u64) -> bool {
         let slot = slot_of(token);
         let mut inside = self.lock(slot % SHARDS);
@@ -211,12 +212,17 @@ impl<P: Payload> Sessions<P> {
         match inside.get(index) {
             Some(session) if token != 0 && session.token == token => {
                 *session = Session::default();
-                inside.free.push(index as u32);
                 inside.live -= 1;
                 true
             }
             _ => false,
         }
+    }
+
+    /// Gives the slot of a closed session free.
+    pub fn release(&self, token: u64) {
+        let slot = slot_of(token);
+        self.lock(slot % SHARDS).free.push((slot / SHARDS) as u32);
     }
 
     /// Tokens of sessions of a shard that were last seen before `before_s`.
@@ -303,6 +309,8 @@ mod tests {
         let first = sessions.open(3, 1 << 40, 0).unwrap();
         assert!(sessions.open(3, 1 << 40, 0).is_none());
         assert!(sessions.close(first) && !sessions.close(first));
+        assert!(sessions.open(3, 2 << 40, 0).is_none());
+        sessions.release(first);
         let second = sessions.open(3, 2 << 40, 0).unwrap();
         assert_eq!(slot_of(first), slot_of(second));
         assert!(sessions.with(first, |_| ()).is_none());

@@ -48,14 +48,27 @@ pub fn write<P: Payload>(sessions: &Sessions<P>, log: &Log) -> Result<u64> {
     File::open(log.folder())?
         .sync_all()
         .context("syncing the folder of the snapshot")?;
-    log.forget_before(generation)
-        .context("deleting old log files")?;
-    for (old, of) in snapshots(log.folder())? {
-        if of < generation {
-            fs::remove_file(old)?;
-        }
+    for old in replaced_by(log.folder(), generation)? {
+        fs::remove_file(&old).with_context(|| format!("deleting {}", old.display()))?;
     }
     Ok(count)
+}
+
+/// Files that a snapshot of this generation replaces, in the order in which they are to be deleted: a snapshot is
+/// worth nothing without the log after it, so snapshots go first, and a kill in between leaves none without its log.
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn replaced_by(folder: &Path, generation: u64) -> io::Result<Vec<PathBuf>> {
+    let snapshots = snapshots(folder)?.into_iter();
+    let parts = parts(folder)?.into_iter();
+    let logs = log::files(folder)?.into_iter();
+    Ok(snapshots
+        .chain(parts)
+        .chain(logs.map(|(path, of, _)| (path, of)))
+        .filter(|(_, of)| *of < generation)
+        .map(|(path, _)| path)
+        .collect())
 }
 
 fn write_file<P: Payload>(sessions: &Sessions<P>, generation: u64, path: &Path) -> io::Result<u64> {
@@ -129,7 +142,17 @@ fn snapshot_path(folder: &Path, generation: u64) -> PathBuf {
     folder.join(format!("snapshot-{generation:08}"))
 }
 
+/// Whole snapshots, newest first.
 fn snapshots(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    named(folder, "")
+}
+
+/// What snapshots that were killed left behind.
+fn parts(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
+    named(folder, ".part")
+}
+
+fn named(folder: &Path, end: &str) -> io::Result<Vec<(PathBuf, u64)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -137,7 +160,10 @@ fn snapshots(folder: &Path) -> io::Result<Vec<(PathBuf, u64)>> {
             .file_name()
             .and_then(|name| name.to_str())
             .unwrap_or("");
-        if let Some(Ok(generation)) = name.strip_prefix("snapshot-").map(str::parse) {
+        let number = name
+            .strip_prefix("snapshot-")
+            .and_then(|rest| rest.strip_suffix(end));
+        if let Some(Ok(generation)) = number.map(str::parse) {
             found.push((path, generation));
         }
     }

@@ -2,7 +2,7 @@
 
 mod server;
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::Write;
 use std::time::Duration;
 
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
@@ -11,18 +11,6 @@ use treasure::protocol::{Answer, Refused, Request};
 
 fn dropped(reason: &str) -> String {
     format!("treasure_dropped_total{{reason=\"{reason}\"}}")
-}
-
-/// True when the server hangs up.
-fn is_hung_up(client: &mut Client) -> bool {
-    let mut rest = [0; 64];
-    loop {
-        match client.stream.read(&mut rest) {
-            Ok(0) => return true,
-            Ok(_) => {}
-            Err(error) => return error.kind() == ErrorKind::ConnectionReset,
-        }
-    }
 }
 
 #[test]
@@ -42,7 +30,7 @@ fn what_is_no_frame_ends_its_connection_and_no_other() {
         for bytes in broken {
             let mut client = Client::connect(server.port).unwrap();
             client.stream.write_all(bytes).unwrap();
-            assert!(is_hung_up(&mut client), "{net}: {bytes:?}");
+            assert!(client.is_hung_up(), "{net}: {bytes:?}");
         }
         assert_eq!(
             server.metric(&dropped("broken")),
@@ -128,7 +116,7 @@ fn silent_connections_are_dropped() {
         let mut silent = Client::connect(server.port).unwrap();
         let mut half = Client::connect(server.port).unwrap();
         half.stream.write_all(&[8, 0]).unwrap();
-        assert!(is_hung_up(&mut silent) && is_hung_up(&mut half), "{net}");
+        assert!(silent.is_hung_up() && half.is_hung_up(), "{net}");
         assert_eq!(server.metric(&dropped("silent")), 2, "{net}");
     }
 }
@@ -142,21 +130,13 @@ fn without_room_in_the_log_nobody_is_answered_and_nothing_answered_is_lost() {
         let mut client = Client::connect(server.port).unwrap();
         let (token, _) = client.hello(0).unwrap();
         let first = client.tap(1).unwrap();
-        // A file-size limit of nothing: every write fails as on a full disk.
-        let limit = |bytes| {
-            let limit = Rlimit {
-                current: bytes,
-                maximum: None,
-            };
-            prlimit(Some(Pid::from_child(&server.child)), Resource::Fsize, limit).unwrap();
-        };
-        limit(Some(0));
+        server.limit_file_size(Some(0));
         client.send(tap(2)).unwrap();
-        assert!(is_hung_up(&mut client), "{net}");
+        assert!(client.is_hung_up(), "{net}");
         assert_eq!(server.get("/healthz").0, 503, "{net}");
         assert!(server.metric(&dropped("not_stored")) >= 1);
         server.wait_for("treasure_snapshot_errors_total", 1);
-        limit(None);
+        server.limit_file_size(None);
         let mut client = Client::connect(server.port).unwrap();
         let (_, taps) = client.hello(token).unwrap();
         assert!((1..=2).contains(&taps), "{net}: {taps}");
@@ -220,7 +200,7 @@ fn without_a_descriptor_a_connection_is_accepted_on_the_spare_one_and_closed() {
     let mut crowd: Vec<_> = (0..12)
         .map(|_| Client::connect(server.port).unwrap())
         .collect();
-    assert!(is_hung_up(crowd.last_mut().unwrap()));
+    assert!(crowd.last_mut().unwrap().is_hung_up());
     (1..=20).for_each(|number| assert_ne!(player.tap(number).unwrap(), 0));
     drop(crowd);
     limit(4096);

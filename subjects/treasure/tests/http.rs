@@ -1,13 +1,8 @@
 //! The HTTP side: the game over WebSocket, the page, the metrics.
 
 mod server;
-#[path = "../../../highwater/tests/skipped/mod.rs"]
-mod skipped;
-
-use std::process::{Command, Stdio};
 
 use server::{Client, Server};
-use skipped::skipped;
 use treasure::protocol::{Answer, Request, parse_answer};
 use tungstenite::Message;
 
@@ -55,40 +50,4 @@ fn metrics_and_health() {
     assert!(text.contains("highwater_alloc_info{allocator="), "{text}");
     assert_eq!(server.get("/healthz"), (200, "ok\n".into()));
     assert_eq!(server.get("/nothing").0, 404);
-}
-
-#[test]
-fn the_page_plays_in_a_browser() {
-    if Command::new("chromium")
-        .arg("--version")
-        .stdout(Stdio::null())
-        .status()
-        .is_err()
-    {
-        skipped("the page in a browser: no chromium");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let profile = tempfile::tempdir().unwrap();
-    let server = Server::start(folder.path(), &[]);
-    let mut browser = Command::new("chromium")
-        .args([
-            "--headless",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--disable-dev-shm-usage",
-        ])
-        .arg("--remote-debugging-port=0")
-        .arg(format!("--user-data-dir={}", profile.path().display()))
-        .arg(format!("http://127.0.0.1:{}/#play", server.http))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let taps = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        server.wait_for("treasure_taps_total", 5)
-    }));
-    browser.kill().unwrap();
-    browser.wait().unwrap();
-    assert!(taps.is_ok(), "no taps came from the page");
 }

@@ -68,6 +68,9 @@ pub fn arm_requests(run: &Run, arm: &str, after: Duration) -> ArmRequests {
     requests
 }
 
+/// Histograms of a metered allocator's own calls (highwater-alloc), which are no requests.
+const METER_METRICS: &str = "openmetrics:highwater_alloc_";
+
 /// The rows of an arm by replica. Load lines when there are any, otherwise the first histogram
 /// metric (by name) that the subject itself exposes: never two sources of the same requests.
 fn arm_rows<'a>(run: &'a Run, arm: &str, after: Duration) -> Vec<Vec<&'a HistogramRow>> {
@@ -118,7 +121,7 @@ fn preferred_metric<'a>(processes: impl Iterator<Item = &'a Process>) -> Option<
     let names = processes
         .flat_map(|p| &p.histograms)
         .map(|row| row.metric.as_str())
-        .filter(|name| *name != PAUSE_METRIC);
+        .filter(|name| *name != PAUSE_METRIC && !name.starts_with(METER_METRICS));
     names.min_by_key(|name| (*name != LOAD_METRIC, *name))
 }
 

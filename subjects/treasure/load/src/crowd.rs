@@ -220,8 +220,12 @@ impl<'a> Crowd<'a> {
         if !self.seats[at].player.tap(due_ns) {
             return self.shared.recorder.dropped(1);
         }
-        if self.seats[at].is_connected {
-            self.write(at);
+        if !self.seats[at].is_connected {
+            return;
+        }
+        self.write(at);
+        // One that waits for answers before it is not sent: that is the server's time, not this program's.
+        if !self.seats[at].player.has_waiting() {
             let _ = self
                 .seen
                 .late

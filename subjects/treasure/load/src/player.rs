@@ -77,6 +77,11 @@ impl Player {
         true
     }
 
+    /// True when taps wait for their turn: the last one that was due was not sent.
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// When the oldest unanswered tap was due.
     pub fn oldest_due_ns(&self) -> Option<u64> {
         self.under_way
@@ -180,14 +185,14 @@ impl Player {
         let broken = |_| io::Error::new(io::ErrorKind::InvalidData, "the server sent no frame");
         while let Some((answer, length)) = parse_answer(&self.input[taken..]).map_err(broken)? {
             taken += length;
-            self.answer(answer, report);
+            self.answer(answer, report)?;
         }
         debug_assert!(self.input.len() - taken < ANSWER_MAX + HEADER);
         self.input.drain(..taken);
         Ok(())
     }
 
-    fn answer(&mut self, answer: Answer, report: &mut impl FnMut(Event)) {
+    fn answer(&mut self, answer: Answer, report: &mut impl FnMut(Event)) -> io::Result<()> {
         match answer {
             Answer::Welcome { token, taps, .. } => self.welcome(token, taps, report),
             Answer::Coin { number, .. } => {
@@ -203,16 +208,42 @@ impl Player {
                     self.send_waiting();
                 }
             }
-            Answer::Refusal { why, .. } => {
-                self.under_way.pop_front();
-                if why == Refused::Unknown {
-                    // Expired: the next hello asks for a new one.
-                    (self.token, self.acknowledged) = (0, 0);
-                }
-                report(Event::Refused { why });
-            }
+            Answer::Refusal { why, number } => return self.refused(why, number, report),
             Answer::Pong(_) => {}
         }
+        Ok(())
+    }
+
+    /// A tap that is refused is over. Without its session a player opens another, and its later taps go on there.
+    ///
+    /// # Errors
+    /// When there is no room for it: it hangs up, and tries again.
+    fn refused(
+        &mut self,
+        why: Refused,
+        number: u32,
+        report: &mut impl FnMut(Event),
+    ) -> io::Result<()> {
+        if why == Refused::Full {
+            return Err(io::Error::other("the server is full"));
+        }
+        if why == Refused::Unknown && self.token != 0 {
+            self.end_session(report);
+        } else if let Some(at) = self.under_way.iter().position(|tap| tap.number == number) {
+            self.under_way.remove(at);
+            report(Event::Refused { why });
+        }
+        Ok(())
+    }
+
+    fn end_session(&mut self, report: &mut impl FnMut(Event)) {
+        (self.token, self.acknowledged) = (0, 0);
+        self.greeted = false;
+        for _ in self.under_way.drain(..) {
+            let why = Refused::Unknown;
+            report(Event::Refused { why });
+        }
+        self.say(Request::Hello { token: 0 });
     }
 
     fn welcome(&mut self, token: u64, taps: u32, report: &mut impl FnMut(Event)) {
@@ -345,6 +376,75 @@ mod tests {
                 }
             );
         }
+    }
+
+    #[test]
+    fn a_player_whose_session_ended_opens_another_and_plays_on() {
+        let unknown = |number| Answer::Refusal {
+            why: Refused::Unknown,
+            number,
+        };
+        // Under way when it ended: those are lost, as the session is; what was due later is not.
+        let mut player = Player::default();
+        player.connected();
+        hear(&mut player, &[WELCOME]);
+        (1..=3).for_each(|due| assert!(player.tap(due)));
+        sent(&mut player);
+        let events = hear(&mut player, &[unknown(1)]);
+        assert_eq!(sent(&mut player), [Request::Hello { token: 0 }]);
+        assert!(player.tap(4));
+        let later = hear(&mut player, &[unknown(2), unknown(3)]);
+        let refused = [events, later].concat();
+        let is_refusal = |event: &&Event| matches!(event, Event::Refused { .. });
+        assert_eq!(refused.iter().filter(is_refusal).count(), 3, "{refused:?}");
+        let fresh = Answer::Welcome {
+            token: 6,
+            taps: 0,
+            coins: 0,
+        };
+        assert!(hear(&mut player, &[fresh]).is_empty());
+        assert!(matches!(
+            sent(&mut player)[..],
+            [Request::Tap { number: 1, .. }]
+        ));
+        let events = hear(&mut player, &[Answer::Coin { number: 1, coin: 9 }]);
+        assert_eq!(events, [Event::Answered { due_ns: 4 }]);
+
+        // Ended while nobody was connected: no tap is lost to it.
+        let mut player = Player::of(5, 2);
+        player.connected();
+        assert!(player.tap(7));
+        sent(&mut player);
+        assert_eq!(hear(&mut player, &[unknown(0)]).len(), 0);
+        assert_eq!(sent(&mut player), [Request::Hello { token: 0 }]);
+        assert_eq!((player.token, player.oldest_due_ns()), (0, Some(7)));
+    }
+
+    #[test]
+    fn a_refusal_ends_the_tap_it_names_and_no_other() {
+        let mut player = Player::default();
+        player.connected();
+        hear(&mut player, &[WELCOME]);
+        (1..=3).for_each(|due| assert!(player.tap(due)));
+        let not_stored = Answer::Refusal {
+            why: Refused::NotStored,
+            number: 9,
+        };
+        assert!(hear(&mut player, &[not_stored]).is_empty());
+        assert_eq!(player.oldest_due_ns(), Some(1));
+    }
+
+    #[test]
+    fn without_room_the_player_hangs_up_and_tries_again_with_its_taps() {
+        let mut player = Player::default();
+        player.connected();
+        assert!(player.tap(7));
+        let full = Answer::Refusal {
+            why: Refused::Full,
+            number: 0,
+        };
+        assert!(player.hear(full.frame().bytes(), &mut |_| ()).is_err());
+        assert_eq!(player.oldest_due_ns(), Some(7));
     }
 
     #[test]

@@ -78,6 +78,15 @@ impl Committer {
         Ok(())
     }
 
+    /// Appends, and waits in a thread of its own kind: not in one of tokio's.
+    ///
+    /// # Errors
+    /// When it could not be written, or there is no runtime to wait in.
+    pub fn store(&self, records: &[u8]) -> io::Result<()> {
+        let waiting = tokio::runtime::Builder::new_current_thread().build()?;
+        waiting.block_on(self.stored(self.append(records)))
+    }
+
     /// Writes batches until the end.
     pub fn run(&self, mut lane: Lane) {
         let mut bytes = Vec::new();

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,9 +25,10 @@ pub async fn serve(
     let mut spare = Spare::new();
     loop {
         let figures = table.figures();
-        let open = figures.accepted.load(Relaxed) - figures.ended.load(Relaxed);
         match listener.accept().await {
-            Ok(_) if open >= limits.connections as u64 => figures.drop_one(Dropped::NoDescriptor),
+            Ok(_) if figures.open() >= limits.connections as u64 => {
+                figures.drop_one(Dropped::NoDescriptor);
+            }
             Ok((stream, _)) => {
                 figures.add(&figures.accepted, 1);
                 let (table, committer) = (table.clone(), committer.clone());
@@ -44,8 +44,7 @@ pub async fn serve(
                 if code == Some(rustix::io::Errno::MFILE.raw_os_error())
                     || code == Some(rustix::io::Errno::NFILE.raw_os_error())
                 {
-                    figures.drop_one(Dropped::NoDescriptor);
-                    spare.turn_away(&listener);
+                    figures.drop_some(Dropped::NoDescriptor, spare.turn_away(&listener));
                 }
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }

@@ -1,8 +1,7 @@
 //! One connection's conversation: frames in, answers out, records to be stored in between.
 
-use crate::game::{Play, Table};
+use crate::game::Table;
 use crate::protocol::{Answer, Broken, HEADER, Refused, Request, parse_request};
-use crate::record;
 
 /// Bytes read at a time: the most that one connection can make the server hold.
 pub const INPUT: usize = 256;
@@ -40,11 +39,7 @@ impl Talk {
         self.ready = 0;
         while let Some((request, length)) = parse_request(&self.input[taken..self.filled])? {
             taken += length;
-            let (stored, answer) = answer(table, &mut self.token, request);
-            if let Some(stored) = stored {
-                record::write(&stored, records);
-            }
-            let frame = answer.frame();
+            let frame = answer(table, &mut self.token, request, records).frame();
             let bytes = frame.bytes();
             self.output[self.ready..self.ready + bytes.len()].copy_from_slice(bytes);
             self.ready += bytes.len();
@@ -56,24 +51,26 @@ impl Talk {
 }
 
 /// One request of a connection whose session is `token` (0 before the hello).
-pub fn answer(table: &dyn Table, token: &mut u64, request: Request) -> Play {
+pub fn answer(
+    table: &dyn Table,
+    token: &mut u64,
+    request: Request,
+    records: &mut Vec<u8>,
+) -> Answer {
     match request {
         Request::Hello { token: known } => {
-            let play = table.hello(known);
-            if let Answer::Welcome { token: given, .. } = play.1 {
+            let answer = table.hello(known, records);
+            if let Answer::Welcome { token: given, .. } = answer {
                 *token = given;
             }
-            play
+            answer
         }
-        Request::Tap { number, .. } if *token == 0 => (
-            None,
-            Answer::Refusal {
-                why: Refused::NoHello,
-                number,
-            },
-        ),
-        Request::Tap { number, x, y } => table.tap(*token, number, x, y),
-        Request::Ping(bytes) => (None, Answer::Pong(bytes)),
+        Request::Tap { number, .. } if *token == 0 => Answer::Refusal {
+            why: Refused::NoHello,
+            number,
+        },
+        Request::Tap { number, x, y } => table.tap(*token, number, x, y, records),
+        Request::Ping(bytes) => Answer::Pong(bytes),
     }
 }
 
@@ -83,6 +80,7 @@ mod tests {
 
     use super::*;
     use crate::game::Game;
+    use crate::record;
     use crate::session::Sessions;
 
     #[test]
@@ -105,16 +103,14 @@ mod tests {
     #[test]
     fn a_tap_before_the_hello_is_refused() {
         let game = Game::new(Sessions::<u64>::new(64), 4, Arc::default());
-        let (stored, refusal) = answer(
-            &game,
-            &mut 0,
-            Request::Tap {
-                number: 1,
-                x: 0,
-                y: 0,
-            },
-        );
-        assert!(stored.is_none());
+        let tap = Request::Tap {
+            number: 1,
+            x: 0,
+            y: 0,
+        };
+        let mut records = Vec::new();
+        let refusal = answer(&game, &mut 0, tap, &mut records);
+        assert!(records.is_empty());
         assert_eq!(
             refusal,
             Answer::Refusal {

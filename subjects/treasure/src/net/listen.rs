@@ -9,6 +9,9 @@ use socket2::{Domain, Socket, Type};
 /// Connections that may wait to be accepted; the kernel caps it at net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 
+/// Connections turned away in one go: those who are served wait meanwhile.
+const AWAY_MAX: usize = 64;
+
 /// A listening socket that others of this process may share the port with.
 ///
 /// # Errors
@@ -32,11 +35,14 @@ impl Spare {
         Spare(File::open("/dev/null").ok())
     }
 
-    /// Turns one waiting connection away.
-    pub fn turn_away(&mut self, listener: impl std::os::fd::AsFd) {
+    /// Turns waiting connections away, some at a time; how many.
+    pub fn turn_away(&mut self, listener: impl std::os::fd::AsFd) -> usize {
         self.0 = None;
-        drop(rustix::net::accept(listener));
+        let away = (0..AWAY_MAX)
+            .take_while(|_| rustix::net::accept(&listener).is_ok())
+            .count();
         self.0 = File::open("/dev/null").ok();
+        away
     }
 }
 

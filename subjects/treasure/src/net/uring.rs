@@ -7,7 +7,6 @@ use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
@@ -74,6 +73,8 @@ pub struct Worker {
     /// The write under way is to be followed by a sync.
     is_syncing: bool,
     spare: Spare,
+    /// An accept is under way.
+    accepts: bool,
     tick: Box<types::Timespec>,
 }
 
@@ -98,6 +99,7 @@ impl Worker {
             writing: None,
             is_syncing: false,
             spare: Spare::new(),
+            accepts: true,
             tick: Box::new(types::Timespec::new().nsec(TICK_MS * 1_000_000)),
         })
     }
@@ -144,6 +146,10 @@ impl Worker {
             SYNC => self.synced(result),
             _ => {
                 self.look_around();
+                if !self.accepts {
+                    self.accepts = true;
+                    self.accept()?;
+                }
                 self.wait_a_tick()
             }
         }
@@ -165,8 +171,7 @@ impl Worker {
         if result >= 0 {
             // SAFETY: a descriptor that the kernel just made for this ring alone.
             let socket = unsafe { OwnedFd::from_raw_fd(result) };
-            let open = figures.accepted.load(Relaxed) - figures.ended.load(Relaxed);
-            if open >= self.limits.connections as u64 {
+            if figures.open() >= self.limits.connections as u64 {
                 figures.drop_one(Dropped::NoDescriptor);
             } else {
                 figures.add(&figures.accepted, 1);
@@ -179,10 +184,15 @@ impl Worker {
             .iter()
             .any(|errno| errno.raw_os_error() == -result)
         {
-            figures.drop_one(Dropped::NoDescriptor);
-            self.spare.turn_away(&self.listener);
+            let away = self.spare.turn_away(&self.listener);
+            figures.drop_some(Dropped::NoDescriptor, away);
         }
-        if goes_on { Ok(()) } else { self.accept() }
+        // What failed once would fail at once again, and keep the ring busy with it: later.
+        self.accepts = goes_on || result >= 0;
+        if result >= 0 && !goes_on {
+            return self.accept();
+        }
+        Ok(())
     }
 
     fn seat(&mut self, socket: OwnedFd) -> usize {

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use treasure::protocol::{Answer, Request, parse_answer};
 
 #[path = "../../../../highwater/tests/free_port/mod.rs"]
@@ -47,6 +48,11 @@ impl Server {
             program,
         ]);
         Server::run(shell, data, free_port(), free_port(), more)
+    }
+
+    /// By a program that becomes the server.
+    pub fn start_by(command: Command, data: &Path, more: &[&str]) -> Server {
+        Server::run(command, data, free_port(), free_port(), more)
     }
 
     fn run(mut command: Command, data: &Path, port: u16, http: u16, more: &[&str]) -> Server {
@@ -123,6 +129,26 @@ impl Server {
         );
     }
 
+    /// Waits until a metric is as wanted; twenty seconds at most.
+    pub fn wait_until(&self, name: &str, is_wanted: impl Fn(u64) -> bool) {
+        for _ in 0..1000 {
+            if is_wanted(self.metric(name)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("{name} is {} after twenty seconds", self.metric(name));
+    }
+
+    /// Every write past so many bytes of a file fails, as on a full disk.
+    pub fn limit_file_size(&self, bytes: Option<u64>) {
+        let limit = Rlimit {
+            current: bytes,
+            maximum: None,
+        };
+        prlimit(Some(Pid::from_child(&self.child)), Resource::Fsize, limit).unwrap();
+    }
+
     pub fn rss_bytes(&self) -> u64 {
         let text = std::fs::read_to_string(format!("/proc/{}/statm", self.child.id())).unwrap();
         text.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
@@ -169,6 +195,24 @@ impl Client {
         resume().unwrap()
     }
 
+    /// Sockets of a killed ring live on for a moment: what they take is reset, and tried again.
+    pub fn connect_patiently(port: u16) -> Client {
+        for _ in 0..200 {
+            if let Ok(mut client) = Client::connect(port)
+                && client.ask(Request::Ping([1; 8])).is_ok()
+            {
+                return client;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("no connection to the port {port}");
+    }
+
+    /// True when the server hangs up; what it still says is passed over.
+    pub fn is_hung_up(&mut self) -> bool {
+        is_hung_up(&mut self.stream)
+    }
+
     pub fn send(&mut self, request: Request) -> io::Result<()> {
         self.stream.write_all(request.frame().bytes())
     }
@@ -209,6 +253,18 @@ impl Client {
                 coin,
             } if given == number => Ok(coin),
             other => panic!("{other:?} to tap {number}"),
+        }
+    }
+}
+
+/// True when the other side hangs up within the stream's time limit.
+pub fn is_hung_up(stream: &mut TcpStream) -> bool {
+    let mut rest = [0; 4096];
+    loop {
+        match stream.read(&mut rest) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() == io::ErrorKind::ConnectionReset,
         }
     }
 }
