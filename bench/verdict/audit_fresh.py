@@ -100,7 +100,7 @@ def lazy_two(made, rng):
     arm = rng.choice(made.arms())
     level_arms(made, rng, arm, 1 / 1.6)
     pages(made, "lazyfree_kib", lambda a: 0.01 if a == arm else 0.36)
-    return [told("lazy_free", [a for a in made.arms() if a != arm])]
+    return [told("lazy_free", [a, arm]) for a in made.arms() if a != arm]
 
 
 def said_mb(made, rng):

@@ -2,6 +2,7 @@
 //! the experiment it came from.
 
 mod answer;
+mod cores;
 mod fleet;
 mod given;
 mod held;
