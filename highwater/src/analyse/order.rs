@@ -21,8 +21,9 @@ pub fn median(values: &[f64]) -> f64 {
     quantile(&mut values.to_vec(), 0.5)
 }
 
-/// Mean of the middle half of `values`; sorts the slice, since sums depend on their order in the last digit. As safe as the median from one stray reading in four, and
-/// of normal noise a tenth to a sixth quieter. Of three and fewer, the median. NaN when empty.
+/// Mean of the middle half of `values`; sorts the slice, since the last digit of a sum depends on its order. As safe as
+/// the median from one stray reading in four, and of normal noise a tenth to a sixth quieter. Of three and fewer, the
+/// median. NaN when empty.
 pub fn midmean(values: &mut [f64]) -> f64 {
     if values.len() < 4 {
         return quantile(values, 0.5);

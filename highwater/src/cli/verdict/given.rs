@@ -134,7 +134,8 @@ fn until_of(text: &str) -> Result<Until> {
         Ok(since) => Ok(Until::After(since.as_secs_f64())),
         Err(_) => {
             let words = format!(
-                "--until {text}: no time; write seconds, epoch seconds, ISO 8601, or how long after the first reading (6h, 3d)"
+                "--until {text}: no time; write seconds, epoch seconds, ISO 8601, or how long after the first \
+                 reading (6h, 3d)"
             );
             Err(Usage(words).into())
         }
