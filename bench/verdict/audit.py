@@ -16,6 +16,7 @@ import random
 import subprocess
 import tempfile
 
+import audit_fresh
 import audit_made
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -32,7 +33,7 @@ FOLLOWS = {
     "no_arm": {"one_process"},
     "hang_cpu": {"load"},
     "unit_midway": {"restarted"},
-}
+} | audit_fresh.FOLLOWS
 BOUNDED = {"flat", "plateauing", "sawtooth", "stepped"}
 
 
@@ -68,6 +69,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=8)
+    parser.add_argument("--set", choices=["made", "fresh"], default="made")
     parser.add_argument("--only", default="", help="kinds whose name contains this")
     parser.add_argument("--wrong", action="store_true")
     parser.add_argument("--keep", help="a folder for the files")
@@ -78,7 +80,8 @@ def main():
     with tempfile.TemporaryDirectory() as temp:
         folder = pathlib.Path(args.keep or temp)
         folder.mkdir(exist_ok=True)
-        for kind in audit_made.FAULTS + audit_made.TWINS:
+        kinds = {"made": audit_made, "fresh": audit_fresh}[args.set]
+        for kind in kinds.FAULTS + kinds.TWINS:
             if args.only not in kind.__name__:
                 continue
             for at in range(args.each):
@@ -86,7 +89,7 @@ def main():
                 made, said = audit_made.make(rng, kind)
                 path = str(folder / f"{kind.__name__}-{at}.csv")
                 audit_made.write(made, path, rng)
-                lines = ask(args.tool, path, made.flags)
+                lines = ask(args.tool, path, made.flags + audit_made.write_groups(made, path))
                 found = [line for line in lines if line["kind"] == "audit"]
                 allowed = said if isinstance(said, set) else FOLLOWS.get(kind.__name__, set()) | {w["check"] for w in said}
                 faults = []

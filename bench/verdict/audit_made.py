@@ -23,6 +23,8 @@ class Made:
         self.processes, self.columns, self.flags = [], [], []
         self.interval, self.looks, self.labels = 60.0, 100, {}
         self.anew = False
+        # The column of the readings, and KiB in one of it; arms that stand in other files, with since when.
+        self.value, self.groups = ("rss_kib", 1.0), []
 
     def arms(self):
         return list(dict.fromkeys(p.arm for p in self.processes))
@@ -573,7 +575,8 @@ TWINS = [
 def write(made, path, rng):
     """CSV as `highwater verdict` reads it. The high-water mark follows the readings and falls at births only."""
     facts = [c for c in made.columns if c not in ("hwm", "start")]
-    header = ["arm", "process", "t_s", "rss_kib"]
+    column, kib_in_one = made.value
+    header = ["arm", "process", "t_s", column]
     # Of the facts a mark is called by its usual name.
     named = ["hwm_kib" if c == "peak" else c for c in facts]
     header += (["hwm_kib"] if "hwm" in made.columns else []) + (["start_s"] if "start" in made.columns else []) + named
@@ -586,9 +589,12 @@ def write(made, path, rng):
             born = sum(1 for b in births if b <= t)
             high = kib if born != last else max(high, kib)
             last = born
-            row = [arm, name, f"{EPOCH + t:.1f}", f"{kib:.3f}" if kib < 1000 else f"{kib:.0f}"]
+            value = kib / kib_in_one
+            arm = "" if made.groups else arm
+            row = [arm, name, f"{EPOCH + t:.1f}", f"{value:.5f}" if value < 1000 else f"{value:.0f}"]
             row += [f"{high:.0f}"] if "hwm" in made.columns else []
-            row += [f"{EPOCH + (births[born - 1] if born else -3600):.0f}"] if "start" in made.columns else []
+            before = -getattr(p, "born_before", 3600.0)
+            row += [f"{EPOCH + (births[born - 1] if born else before):.0f}"] if "start" in made.columns else []
             # A row that was dropped took its facts along: they are told by what is left.
             row += [str(p.facts[c][min(i, len(p.facts[c]) - 1)]) for c in facts]
             lines.append((t, row))
@@ -597,6 +603,18 @@ def write(made, path, rng):
     with open(path, "w", encoding="utf-8") as out:
         out.write(",".join(header) + "\n")
         out.writelines(",".join(row) + "\n" for _, row in lines)
+
+
+def write_groups(made, path):
+    """Writes the files of arms beside the readings; the flags that name them."""
+    flags = []
+    for at, (arms, since) in enumerate(made.groups):
+        file = f"{path}.groups{at}"
+        with open(file, "w", encoding="utf-8") as out:
+            out.write("nickname,group\n")
+            out.writelines(f"{name},{arm}\n" for name, arm in arms.items())
+        flags += ["--groups", file if since is None else f"{file}@{EPOCH + since:.0f}"]
+    return flags
 
 
 def make(rng, kind):

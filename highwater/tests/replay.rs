@@ -7,7 +7,7 @@ use highwater::analyse::series::{Point, Series};
 use highwater::verdict::Rules;
 use highwater::verdict::arm::{self, PairVerdict};
 use highwater::verdict::audit::{
-    AuditInput, Check, Finding, ProcessFacts, Severity, at_uptime, audit, equal_uptime_s, survivors,
+    AuditInput, Check, Finding, ProcessFacts, Severity, audit, equal_uptime_s, survivors_at,
 };
 
 const HOUR_S: f64 = 3600.0;
@@ -154,13 +154,10 @@ fn judged(input: &AuditInput) -> (Vec<Finding>, Vec<PairVerdict>) {
     let found = audit(input);
     let equal_s = equal_uptime_s(input).expect("arms");
     let rules = Rules::default();
-    let arms: Vec<arm::ArmVerdict> = survivors(input, &found)
+    let arms: Vec<arm::ArmVerdict> = survivors_at(input, &found, equal_s)
         .iter()
         .filter(|s| RANKING.contains(&s.arm.as_str()))
-        .map(|s| {
-            let same_age: Vec<Series> = s.processes.iter().map(|p| at_uptime(p, equal_s)).collect();
-            arm::judge(&s.arm, &same_age, &rules)
-        })
+        .map(|s| arm::judge(&s.arm, &s.processes, &rules))
         .collect();
     let by = |name: &str| {
         arms.iter()

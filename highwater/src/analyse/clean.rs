@@ -1,6 +1,6 @@
 //! The first step: readings as they came become a series that can be judged, and what was dropped is counted.
 
-use super::order::{mad, median, quantile, quantile_sorted};
+use super::order::{mad, median, nth, quantile};
 use super::series::{Point, Series};
 
 /// A window of seven readings decides whether the middle one stands alone.
@@ -92,7 +92,7 @@ fn typical_move(points: &[Point]) -> f64 {
         .map(|w| (w[1].value - w[0].value).abs())
         .collect();
     let usual = quantile(&mut moves, 0.5);
-    (1.4826 * usual).max(0.5 * quantile_sorted(&moves, 0.9))
+    (1.4826 * usual).max(0.5 * quantile(&mut moves, 0.9))
 }
 
 fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
@@ -102,9 +102,14 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
     for (slot, p) in near.iter_mut().zip(&points[from..]) {
         *slot = p.value;
     }
-    let centre = median(&near);
-    let spread = mad(&near).max(typical).max(1e-3 * centre.abs());
+    let centre = nth(&mut near, SPIKE_WINDOW / 2);
     let away = points[i].value - centre;
+    let least = typical.max(1e-3 * centre.abs());
+    // Nearly every reading is decided here, before its neighbours are asked.
+    if away.abs() <= SPIKE_DEVIATIONS * least {
+        return false;
+    }
+    let spread = mad(&near).max(least);
     // One neighbour may share the accident; more on the same side mean a step or a tooth.
     let shares = |j: usize| {
         points

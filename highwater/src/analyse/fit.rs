@@ -199,6 +199,7 @@ impl Norms {
     }
 
     /// Log marginal likelihood, residual variance and degrees of freedom.
+    #[inline(always)]
     pub(super) fn marginal(&self, ready: &Prepared, solved: &Solved) -> Option<(f64, f64, f64)> {
         let free = self
             .n

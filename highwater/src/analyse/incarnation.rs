@@ -1,6 +1,6 @@
 //! Where a process was born again: a restart or an OOM kill starts a new clock.
 
-use super::order::{median, quantile};
+use super::order::{median, nth, quantile};
 use super::series::Point;
 
 /// A fall of this share of the whole range, within two readings, may be a new incarnation.
@@ -32,7 +32,8 @@ pub fn falls(points: &[Point]) -> Vec<Fall> {
     }
     let mut values: Vec<f64> = points.iter().map(|p| p.value).collect();
     let high = quantile(&mut values, 0.99);
-    let range = high - values[(values.len() - 1) / 100];
+    let lowest = (values.len() - 1) / 100;
+    let range = high - nth(&mut values, lowest);
     let moves: Vec<f64> = points
         .windows(2)
         .map(|w| (w[1].value - w[0].value).abs())

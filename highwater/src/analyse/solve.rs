@@ -180,7 +180,13 @@ impl Prepared {
         }
     }
 
+    /// The inner products of a column with itself and with the readings.
+    pub fn products(&self, place: usize) -> (f64, f64) {
+        (self.cc[place], self.cy[place])
+    }
+
     /// One column; empty if it was never asked for.
+    #[inline(always)]
     pub fn column(&self, place: usize) -> &[f64] {
         let rows = self.work.len();
         self.stands[place].map_or(&[], |(batch, at)| {
@@ -227,6 +233,7 @@ pub struct Solved {
 impl Prepared {
     /// Solves one design. Coefficients have a normal prior of deviation `reach` (in residual units it is
     /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit.
+    #[inline(always)]
     pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
         // The compiler unrolls what it knows the width of.
         match *columns {

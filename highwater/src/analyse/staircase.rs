@@ -4,8 +4,8 @@ use statrs::function::gamma::ln_gamma;
 
 use super::fit::{Candidate, FORGET_LN, Fit, Guess, Norms};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family, Shapes};
-use super::solve::{Prepared, Solved};
-use super::stairs::{STEPS_MAX, Stair, stairs};
+use super::solve::{Prepared, Solved, dot};
+use super::stairs::{Products, STEPS_MAX, Stair, stairs};
 
 /// Two to [`STEPS_MAX`] steps at once, by greedy choice and exchange over the step columns.
 pub(super) fn staircases(
@@ -19,8 +19,11 @@ pub(super) fn staircases(
         return;
     };
     let count = columns.len() as f64;
-    let ready_columns: Vec<&[f64]> = columns.clone().map(|k| ready.column(places[k])).collect();
-    for stair in stairs(&ready_columns, &ready.y, STEPS_MAX) {
+    let steps = columns.clone().map(|k| places[k]);
+    let ready_columns: Vec<&[f64]> = steps.clone().map(|at| ready.column(at)).collect();
+    let (own, with_y) = steps.map(|at| ready.products(at)).unzip();
+    let products = Products::of(&ready_columns, own, with_y, dot(&ready.y, &ready.y));
+    for stair in stairs(products, ready.y.len(), STEPS_MAX) {
         let width = stair.at.len();
         let solved = Solved {
             width,

@@ -135,16 +135,7 @@ impl Study {
                 noise,
                 base,
             };
-            for (i, shape) in shapes.shapes.iter().enumerate() {
-                try_out.shape(i, shape, &mut tried);
-            }
-            staircases(
-                &mut tried.fit,
-                ready,
-                &self.norms,
-                (shapes, &places),
-                (noise, base),
-            );
+            try_out.all(&mut tried);
         }
         tried.fit.settle();
         tried.fit
@@ -181,6 +172,33 @@ struct TryOut<'a> {
 }
 
 impl TryOut<'_> {
+    /// Every shape, and the staircases.
+    fn all(&self, tried: &mut Tried) {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.all_wide(tried) };
+        }
+        self.all_here(tried);
+    }
+
+    /// The same numbers to the last bit, four at a time.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn all_wide(&self, tried: &mut Tried) {
+        self.all_here(tried);
+    }
+
+    #[inline(always)]
+    fn all_here(&self, tried: &mut Tried) {
+        for (i, shape) in self.shapes.shapes.iter().enumerate() {
+            self.shape(i, shape, tried);
+        }
+        let (shapes, noise) = ((self.shapes, self.places), (self.noise, self.base));
+        staircases(&mut tried.fit, self.ready, self.norms, shapes, noise);
+    }
+
+    #[inline(always)]
     fn shape(&self, index: usize, shape: &Shape, tried: &mut Tried) -> Option<()> {
         let mut columns = [0; COLUMNS_MAX];
         for (slot, column) in columns.iter_mut().zip(&shape.columns[..shape.width]) {
@@ -197,6 +215,24 @@ impl TryOut<'_> {
         }
         *best = best.max(ln_weight);
         tried.fit.ln_evidence = tried.fit.ln_evidence.max(ln_weight);
+        self.keep(
+            (index, shape),
+            (columns, &solved),
+            (ln_weight, sigma2, df),
+            tried,
+        );
+        Some(())
+    }
+
+    /// One that carries weight.
+    #[inline(never)]
+    fn keep(
+        &self,
+        (index, shape): (usize, &Shape),
+        (columns, solved): (&[usize], &Solved),
+        (ln_weight, sigma2, df): (f64, f64, f64),
+        tried: &mut Tried,
+    ) {
         let c = tried.meanings[index]
             .get_or_insert_with(|| Box::new(self.shapes.contrasts(shape, self.now)));
         tried.fit.make_room();
@@ -217,10 +253,9 @@ impl TryOut<'_> {
             slope_fifth: solved.guess(&c.slope_fifth, sigma2),
             end: level(&c.end),
             limit: c.limit.as_ref().map(level),
-            steps: steps_of(self.shapes, shape, &solved),
+            steps: steps_of(self.shapes, shape, solved),
             portions: false,
         });
-        Some(())
     }
 }
 

@@ -2,6 +2,7 @@
 //! the experiment it came from.
 
 mod answer;
+mod cores;
 mod fleet;
 mod given;
 mod held;
@@ -49,7 +50,7 @@ pub struct VerdictArgs {
     /// Arms of the processes (nickname,group); FILE@TIME for one that holds from then on; may be repeated
     #[arg(long, value_name = "FILE[@TIME]")]
     pub groups: Vec<String>,
-    /// Judge only what was seen up to this time (of the series, or seconds since its first reading)
+    /// Judge only what was seen up to this time: of the series, or seconds (or 6h, 3d) since its first reading
     #[arg(long, value_name = "T")]
     pub until: Option<String>,
     /// Judge these parts of each series instead of the whole; ids become ID@PART

@@ -14,15 +14,15 @@ pub fn visible_lines(text: &str) -> Cow<'_, str> {
     spell(text, true)
 }
 
-/// At most `columns` characters, the last one an ellipsis when some were left out.
+/// At most as wide as `columns` letters, the last character an ellipsis when some were left out.
 pub fn shortened(text: &str, columns: usize) -> String {
     let text = visible(text);
-    if text.chars().map(columns_of).sum::<usize>() <= columns {
+    if drawn_columns(&text) <= columns {
         return text.into_owned();
     }
     let mut left = columns.saturating_sub(1);
     let fits = |c: &char| {
-        let taken = columns_of(*c);
+        let taken = drawn_columns(c.encode_utf8(&mut [0; 4]));
         let fits = taken <= left;
         left = left.saturating_sub(taken);
         fits
@@ -30,9 +30,10 @@ pub fn shortened(text: &str, columns: usize) -> String {
     text.chars().take_while(fits).chain(['…']).collect()
 }
 
-/// Letters of East Asia and pictures are as wide as two.
-fn columns_of(c: char) -> usize {
-    if c < '\u{1100}' { 1 } else { 2 }
+/// How wide a text is, in letters of the Latin alphabet: letters of East Asia and pictures are as wide as two, accents
+/// that stand over another letter have no width.
+pub fn drawn_columns(text: &str) -> usize {
+    textwrap::core::display_width(text)
 }
 
 fn spell(text: &str, keeps_newlines: bool) -> Cow<'_, str> {
@@ -92,5 +93,12 @@ mod tests {
     fn long_names_end_in_an_ellipsis() {
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(shortened("abcd", 4), "abcd");
+        assert_eq!(shortened("内存占用", 8), "内存占用");
+        assert_eq!(shortened("内存占用", 6), "内存…");
+        assert_eq!(shortened("a – b → c", 9), "a – b → c");
+        assert_eq!(
+            shortened("e\u{301}e\u{301}e\u{301}", 3),
+            "e\u{301}e\u{301}e\u{301}"
+        );
     }
 }

@@ -12,7 +12,7 @@ const FINER_FROM: f64 = 1e11;
 pub fn parse_instant(text: &str) -> Option<f64> {
     let text = text.trim();
     if let Ok(number) = text.parse::<f64>() {
-        return number.is_finite().then(|| coarse(number));
+        return instant_of(number);
     }
     if let Ok(stamp) = text.parse::<Timestamp>() {
         return Some(seconds(stamp));
@@ -20,6 +20,11 @@ pub fn parse_instant(text: &str) -> Option<f64> {
     let civil = text.parse::<DateTime>().ok()?;
     let stamp = civil.to_zoned(TimeZone::UTC).ok()?.timestamp();
     Some(seconds(stamp))
+}
+
+/// The same of a number that is already read.
+pub fn instant_of(number: f64) -> Option<f64> {
+    number.is_finite().then(|| coarse(number))
 }
 
 /// Nanoseconds since the epoch have more digits than a number of 64 bits keeps.

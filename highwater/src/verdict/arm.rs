@@ -51,7 +51,12 @@ const SURE: f64 = 0.8;
 
 /// Judges an arm: each process, then what they say together.
 pub fn judge(arm: &str, processes: &[Series], rules: &Rules) -> ArmVerdict {
-    let each: Vec<SeriesVerdict> = processes.iter().map(|p| series::judge(p, rules)).collect();
+    let each = processes.iter().map(|p| series::judge(p, rules)).collect();
+    of_judged(arm, each, rules)
+}
+
+/// The same of processes that are already judged.
+pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdict {
     let (label, confidence, mut rule) = together(&each, rules);
     let needs = needs_of(&each, label);
     let same = |v: &&SeriesVerdict| v.label == label || label == Label::Variable;

@@ -127,13 +127,7 @@ fn nobody_there_and_nobody_answering() {
 #[test]
 fn a_server_that_finds_it_too_much_is_asked_for_less() {
     let too_much = r#"{"status":"error","errorType":"execution","error":"query processing would load too many samples into memory in query execution"}"#;
-    let samples: Vec<String> = (0..40)
-        .map(|i| format!("[{},\"{}\"]", 1_700_000_000 + 60 * i, 1_000_000 + i % 3))
-        .collect();
-    let page = format!(
-        r#"{{"status":"success","data":{{"resultType":"matrix","result":[{{"metric":{{"instance":"a"}},"values":[{}]}}]}}}}"#,
-        samples.join(",")
-    );
+    let page = matrix(&format!(r#"{{"metric":{{"instance":"a"}},{}}}"#, flat()));
     let answers = vec![
         http("422 Unprocessable Entity", too_much),
         http("422 Unprocessable Entity", too_much),
@@ -174,6 +168,84 @@ fn a_server_that_finds_it_too_much_is_asked_for_less() {
     assert_eq!(
         [window(&seen[0]), window(&seen[1]), window(&seen[2])],
         [3_601_000, 901_000, 226_000]
+    );
+}
+
+/// Forty minutes of readings that stand still.
+fn flat() -> String {
+    let samples: Vec<String> = (0..40)
+        .map(|i| format!("[{},\"{}\"]", 1_700_000_000 + 60 * i, 1_000_000 + i % 3))
+        .collect();
+    format!("\"values\":[{}]", samples.join(","))
+}
+
+fn matrix(result: &str) -> String {
+    let data = format!(r#"{{"resultType":"matrix","result":[{result}]}}"#);
+    format!(r#"{{"status":"success","data":{data}}}"#)
+}
+
+/// The hour in which [`flat`] lies.
+const HOUR: [&str; 4] = ["--start", "1700000000", "--end", "1700003600"];
+
+#[test]
+fn native_histograms_are_left_out_and_said() {
+    let histogram = r#"{"metric":{"instance":"h"},"histograms":[[1700000000,{"count":"3","sum":"5.5","buckets":[[1,"0","1","3"]]}]]}"#;
+    let plain = format!(r#"{{"metric":{{"instance":"a"}},{}}}"#, flat());
+    let query = ["--query", "max by (instance) (x)", "--json"];
+    let flags = [&query[..], &HOUR].concat();
+    let both = http("200 OK", &matrix(&format!("{histogram},{plain}")));
+    let (said, _) = asks(vec![both], &flags);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.err
+            .contains("1 series holds no numbers (native histograms?)"),
+        "{}",
+        said.err
+    );
+    assert!(
+        said.out.contains("\"id\":\"a\",\"label\":\"flat\"") && !said.out.contains("\"id\":\"h\""),
+        "{}",
+        said.out
+    );
+    let (said, _) = asks(vec![http("200 OK", &matrix(histogram))], &flags);
+    assert_eq!(said.code, 4, "{said:?}");
+    assert!(said.out.is_empty(), "{}", said.out);
+}
+
+#[test]
+fn a_login_in_front_is_said() {
+    let to = |status: &str, location: &str| {
+        format!(
+            "HTTP/1.1 {status}\r\nLocation: {location}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+        )
+    };
+    for status in [
+        "302 Found",
+        "307 Temporary Redirect",
+        "308 Permanent Redirect",
+    ] {
+        let (said, _) = asks(vec![to(status, "/login")], &["--metric", "x"]);
+        assert_eq!(said.code, 4, "{status}: {said:?}");
+        assert!(
+            said.err.contains("another address") && said.err.contains("--header"),
+            "{status}: {}",
+            said.err
+        );
+    }
+}
+
+#[test]
+fn a_store_that_is_away_behind_the_server_is_said() {
+    let result = format!(r#"{{"metric":{{"instance":"a"}},{}}}"#, flat());
+    let body =
+        matrix(&result).replacen('{', r#"{"warnings":["store 10.0.0.7 did not answer"],"#, 1);
+    let flags = [&["--query", "max by (instance) (x)"][..], &HOUR].concat();
+    let (said, _) = asks(vec![http("200 OK", &body)], &flags);
+    assert_eq!(said.code, 0, "{said:?}");
+    assert!(
+        said.err.contains("store 10.0.0.7 did not answer"),
+        "{}",
+        said.err
     );
 }
 

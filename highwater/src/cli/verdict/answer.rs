@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 
+use super::cores;
 use super::given::Given;
 use super::held::{Held, audit_input, join_moved};
 use super::pairs;
@@ -13,9 +14,9 @@ use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
 use crate::verdict::arm::{self, ArmVerdict, PairVerdict};
 use crate::verdict::audit::{
-    AuditInput, Check, Finding, Severity, at_uptime, audit, equal_uptime_s, survivors,
+    AuditInput, Check, Finding, Severity, Survivor, audit, equal_uptime_s, survivors, survivors_at,
 };
-use crate::verdict::series::SeriesVerdict;
+use crate::verdict::series::{SeriesVerdict, judge};
 
 /// The answer, ready to be written.
 #[derive(Default)]
@@ -81,7 +82,12 @@ pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
             ..Answer::default()
         });
     }
-    let held = join_moved(held);
+    let mut held = join_moved(held);
+    for h in &mut held {
+        // What is told beside the readings is as good as a column of starts.
+        h.starts_s.extend(given.restarts_s(&h.id));
+        h.starts_s.sort_by(f64::total_cmp);
+    }
     let input = audit_input(&held, args.control.clone(), given.until);
     let findings = audit(&input);
     check_room(given, held.len())?;
@@ -113,21 +119,20 @@ fn labels_of(held: &[Held]) -> BTreeMap<String, BTreeMap<String, String>> {
         .collect()
 }
 
-/// On all cores, in order.
 fn judge_all(given: &Given, held: &[Held]) -> Vec<SeriesVerdict> {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let share = held.len().div_ceil(cores).max(1);
-    let of = |h: &Held| h.judge(given);
-    std::thread::scope(|scope| {
-        let parts: Vec<_> = held
-            .chunks(share)
-            .map(|part| scope.spawn(move || part.iter().flat_map(of).collect::<Vec<_>>()))
-            .collect();
-        parts
-            .into_iter()
-            .flat_map(|part| part.join().unwrap_or_default())
-            .collect()
-    })
+    let each = cores::on_all(held, |h| h.judge(given));
+    each.into_iter().flatten().collect()
+}
+
+/// The arms by their processes, which are judged on all cores.
+fn judge_survivors(left: &[Survivor], given: &Given) -> Vec<ArmVerdict> {
+    let all: Vec<&Series> = left.iter().flat_map(|s| &s.processes).collect();
+    let mut each = cores::on_all(&all, |p| judge(p, &given.rules)).into_iter();
+    let of = |s: &Survivor| {
+        let own = each.by_ref().take(s.processes.len()).collect();
+        arm::of_judged(&s.arm, own, &given.rules)
+    };
+    left.iter().map(of).collect()
 }
 
 /// The parts of each series that `--at` asks for; the arms are judged whole.
@@ -146,28 +151,26 @@ fn judge_arms(
 ) -> (Vec<JudgedArm>, Vec<(Series, SeriesVerdict)>) {
     let known: BTreeMap<&str, &Held> = held.iter().map(|h| (h.id.as_str(), h)).collect();
     let mut drawn = Vec::new();
-    let left = survivors(input, found);
-    let arms = left
-        .into_iter()
-        .map(|mut s| {
-            for p in &mut s.processes {
-                let limit = known.get(p.id.as_str()).and_then(|h| h.limit);
-                p.limit = given.limit(&p.id, limit);
-                p.restarts_s.extend(given.restarts_s(&p.id));
-                p.restarts_s.sort_by(f64::total_cmp);
-                p.restarts_s.dedup();
-            }
-            let verdict = arm::judge(&s.arm, &s.processes, &given.rules);
-            if given.args.draws() {
-                drawn.extend(s.processes.into_iter().zip(verdict.processes.clone()));
-            }
-            JudgedArm {
-                verdict,
-                refused: s.refused,
-            }
-        })
-        .collect();
-    (arms, drawn)
+    let mut left = survivors(input, found);
+    for p in left.iter_mut().flat_map(|s| &mut s.processes) {
+        let limit = known.get(p.id.as_str()).and_then(|h| h.limit);
+        p.limit = given.limit(&p.id, limit);
+    }
+    let verdicts = judge_survivors(&left, given);
+    for (s, verdict) in left
+        .iter_mut()
+        .zip(&verdicts)
+        .filter(|_| given.args.draws())
+    {
+        let series = std::mem::take(&mut s.processes);
+        drawn.extend(series.into_iter().zip(verdict.processes.clone()));
+    }
+    let judged = verdicts.into_iter().zip(left);
+    let arms = judged.map(|(verdict, s)| JudgedArm {
+        verdict,
+        refused: s.refused,
+    });
+    (arms.collect(), drawn)
 }
 
 /// The pairs asked for; at equal uptime where the audit found unequal ones.
@@ -182,15 +185,18 @@ fn compare(
     let uneven = found.iter().any(|f| f.check == Check::Uptimes);
     let equal_s = equal_uptime_s(input).filter(|_| uneven && !wanted.is_empty());
     let young: Vec<ArmVerdict> = match equal_s {
-        Some(equal_s) => at_equal_uptime(given, input, found, equal_s),
+        Some(equal_s) => judge_survivors(&survivors_at(input, found, equal_s), given),
         None => arms.iter().map(|a| a.verdict.clone()).collect(),
     };
     let mut pairs = pairs::compare(&young, &wanted, &given.rules);
-    if let Some(s) = equal_s {
-        for pair in &mut pairs {
-            pair.words += &format!(", at equal uptime ({:.1} h)", s / 3600.0);
+    let ages = match equal_s {
+        Some(s) => format!(", at equal uptime ({:.1} h)", s / 3600.0),
+        None if uneven => {
+            ", at one date: there is no age at which every arm was watched".to_owned()
         }
-    }
+        None => String::new(),
+    };
+    pairs.iter_mut().for_each(|pair| pair.words += &ages);
     pairs.iter_mut().for_each(|pair| distrust(pair, found));
     Ok(pairs)
 }
@@ -213,20 +219,4 @@ fn distrust(pair: &mut PairVerdict, found: &[Finding]) {
         _ => "both arms in one unit".to_owned(),
     });
     pair.words += &format!("; the audit distrusts it: {}", why.what);
-}
-
-fn at_equal_uptime(
-    given: &Given,
-    input: &AuditInput,
-    found: &[Finding],
-    equal_s: f64,
-) -> Vec<ArmVerdict> {
-    let cut = |p: &Series| at_uptime(p, equal_s);
-    survivors(input, found)
-        .iter()
-        .map(|s| {
-            let young: Vec<Series> = s.processes.iter().map(cut).collect();
-            arm::judge(&s.arm, &young, &given.rules)
-        })
-        .collect()
 }

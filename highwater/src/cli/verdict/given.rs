@@ -22,6 +22,8 @@ pub enum Until {
     Date(f64),
     /// Seconds on the clock of a series, or since its first reading when that clock began later.
     Number(f64),
+    /// Seconds since its first reading.
+    After(f64),
 }
 
 impl Until {
@@ -30,6 +32,7 @@ impl Until {
         match self {
             Until::Number(since) if since < first_s => first_s + since,
             Until::Number(t_s) | Until::Date(t_s) => t_s,
+            Until::After(since) => first_s + since,
         }
     }
 }
@@ -38,6 +41,9 @@ impl Until {
 pub struct Given<'a> {
     pub args: &'a VerdictArgs,
     pub meta: BTreeMap<String, Meta>,
+    /// The same by the names of processes, where only one arm has one of that name: a process that is in one arm
+    /// after another is called by its name.
+    by_process: BTreeMap<String, Meta>,
     pub groups: Vec<Grouping>,
     pub until: Option<Until>,
     pub rules: Rules,
@@ -57,9 +63,11 @@ impl Given<'_> {
         }
         args.plot.as_deref().map(format_of).transpose()?;
         let until = args.until.as_deref().map(until_of).transpose()?;
+        let meta = meta_of(args)?;
         Ok(Given {
             args,
-            meta: meta_of(args)?,
+            by_process: by_process(&meta),
+            meta,
             groups: groups_of(args)?,
             until,
             rules: Rules::default(),
@@ -106,6 +114,7 @@ impl Given<'_> {
         self.meta
             .get(id)
             .or_else(|| self.meta.get(Given::process_of(id)))
+            .or_else(|| self.by_process.get(id))
     }
 
     /// "api-1" of "blue/api-1".
@@ -118,14 +127,30 @@ fn until_of(text: &str) -> Result<Until> {
     if let (true, Some(t_s)) = (text.trim().parse::<f64>().is_ok(), parse_instant(text)) {
         return Ok(Until::Number(t_s));
     }
-    match parse_moment(text, None) {
-        Ok((Moment::At(t_s), _)) => Ok(Until::Date(t_s)),
-        _ => {
-            let words =
-                format!("--until {text}: no time; write seconds, epoch seconds or ISO 8601");
+    if let Ok((Moment::At(t_s), _)) = parse_moment(text, None) {
+        return Ok(Until::Date(t_s));
+    }
+    match crate::units::parse_duration(text) {
+        Ok(since) => Ok(Until::After(since.as_secs_f64())),
+        Err(_) => {
+            let words = format!(
+                "--until {text}: no time; write seconds, epoch seconds, ISO 8601, or how long after the first \
+                 reading (6h, 3d)"
+            );
             Err(Usage(words).into())
         }
     }
+}
+
+fn by_process(meta: &BTreeMap<String, Meta>) -> BTreeMap<String, Meta> {
+    let mut all: BTreeMap<String, Option<Meta>> = BTreeMap::new();
+    for (id, meta) in meta.iter().filter(|(id, _)| id.contains('/')) {
+        let one = all.entry(Given::process_of(id).to_owned());
+        one.and_modify(|known| *known = None)
+            .or_insert_with(|| Some(meta.clone()));
+    }
+    let only = |(name, meta): (String, Option<Meta>)| Some((name, meta?));
+    all.into_iter().filter_map(only).collect()
 }
 
 fn open(path: &Path) -> Result<File> {

@@ -13,9 +13,9 @@ use super::held::Held;
 use super::known;
 use super::lines;
 use super::pile::Pile;
-use crate::observe::import::Row;
 use crate::observe::import::groups::arm_at;
 use crate::observe::import::rows::Rows;
+use crate::observe::import::{ImportError, Row};
 use crate::verdict::series::SeriesVerdict;
 
 /// A pipe of this many rows whose series stand together is judged as it comes.
@@ -211,7 +211,7 @@ impl<'a> Reading<'a> {
         let mut row = Row::default();
         while rows.next_into(&mut row)? {
             any = true;
-            self.take(&row)?;
+            self.take(&row, rows.line())?;
             if self.is_ready() {
                 let ready: Vec<Held> = self.held.drain(..self.held.len() - 1).collect();
                 self.judged += ready.len();
@@ -221,7 +221,10 @@ impl<'a> Reading<'a> {
                 self.thin()?;
             }
         }
-        anyhow::ensure!(any, "no readings after the header; is the file complete?");
+        if !any {
+            let (what, next) = ("no readings after the header", "is the file complete?");
+            return Err(ImportError::new(rows.line().max(1), 0, what, next).into());
+        }
         self.check_names()
     }
 
@@ -233,7 +236,8 @@ impl<'a> Reading<'a> {
         self.together && !self.given.args.draws() && (many || long)
     }
 
-    fn take(&mut self, row: &Row) -> Result<()> {
+    /// `line` is where the row stands.
+    fn take(&mut self, row: &Row, line: u64) -> Result<()> {
         if !self.given.wants(&row.id, &row.process) {
             self.pass(&row.id);
             return Ok(());
@@ -255,7 +259,8 @@ impl<'a> Reading<'a> {
         let at = known.unwrap_or_else(|| self.open(key.clone(), row));
         anyhow::ensure!(
             at >= self.judged,
-            "the readings of {key} do not stand together, though those before did; sort the file by id, or by time"
+            "line {line}, column 1: the readings of {key} do not stand together, though those before did; sort the \
+             file by id, or by time"
         );
         self.together &= at == self.last || at + 1 == self.held.len() + self.judged;
         self.together &= arm.is_empty();

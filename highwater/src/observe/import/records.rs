@@ -64,7 +64,6 @@ impl<'a> Records<'a> {
             },
             Form::Separated(separator) => Source::Csv(Box::new(
                 csv::ReaderBuilder::new()
-                    .trim(csv::Trim::All)
                     .has_headers(false)
                     .flexible(true)
                     .comment(Some(b'#'))
@@ -101,6 +100,10 @@ impl<'a> Records<'a> {
                 let read = reader
                     .read_record(record)
                     .map_err(|e| of_csv(&e, after, self.before))?;
+                // A record is copied to be trimmed; most have nothing to trim.
+                if !record.as_slice().bytes().all(|b| b.is_ascii_graphic()) {
+                    record.trim();
+                }
                 let line = record.position().map_or(0, csv::Position::line);
                 Ok(read.then_some(line + self.before))
             }

@@ -102,6 +102,11 @@ impl<'a> Rows<'a> {
         &self.notes
     }
 
+    /// The line of the last record; 0 before the first.
+    pub fn line(&self) -> u64 {
+        self.line
+    }
+
     /// The next reading of a process; `None` at the end.
     pub fn next_row(&mut self) -> Result<Option<Row>, ImportError> {
         let mut row = Row::default();

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use jiff::civil::{Date, DateTime};
 use jiff::tz::{Offset, TimeZone};
 
+use crate::units::instant::instant_of;
 pub use crate::units::instant::parse_instant;
 
 const DAY_S: f64 = 86_400.0;
@@ -141,7 +142,7 @@ impl Times {
         }
         // In a column that says its unit a number is just that, however large.
         let seconds = match self.factor {
-            1.0 => parse_instant(text),
+            1.0 => instant_of(number),
             factor => number.is_finite().then_some(number * factor),
         };
         seconds.ok_or_else(|| no_time(text))

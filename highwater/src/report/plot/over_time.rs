@@ -9,7 +9,7 @@ use super::mesh::{Chart, Mesh};
 use super::panel::time_unit;
 use super::{Area, Drawn, FAMILY, INK, PALE_INK, words};
 use crate::report::charts;
-use crate::report::visible::shortened;
+use crate::report::visible::{drawn_columns, shortened};
 
 const SIZE: (u32, u32) = (1080, 520);
 /// Lines of more processes than this are a grey mass; the range shows where they are.
@@ -93,7 +93,7 @@ fn legend(area: &Area, sheet: &Sheet) -> Drawn<i32> {
     let (mut x, mut row) = (18, 0);
     for (arm, name) in sheet.arms.iter().enumerate() {
         let name = shortened(name, NAME_MAX);
-        let wide = 52 + (name.chars().count() as f64 * 7.6) as i32;
+        let wide = 52 + (drawn_columns(&name) as f64 * 7.6) as i32;
         if x + wide > SIZE.0 as i32 - 18 && x > 18 {
             (x, row) = (18, row + 1);
         }

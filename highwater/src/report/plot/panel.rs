@@ -8,7 +8,7 @@ use super::{Area, CURVE, Drawn, FAMILY, INK, LIMIT, PALE_INK, Panel, READINGS, w
 use crate::analyse::series::{Point, Series};
 use crate::report::charts::POINTS_MAX;
 use crate::report::charts::grid::Grid;
-use crate::report::visible::shortened;
+use crate::report::visible::{drawn_columns, shortened};
 use crate::units::written::{self, ByteScale};
 use crate::verdict::Label;
 use crate::verdict::trace::{Trace, TracePoint};
@@ -123,7 +123,7 @@ fn said(panel: &Panel, columns: usize) -> String {
     parts.push(format!("sure {:.2}", v.confidence));
     let mut said = parts.remove(0);
     for part in parts {
-        if said.chars().count() + part.chars().count() + 2 <= columns {
+        if drawn_columns(&said) + drawn_columns(&part) + 2 <= columns {
             said = format!("{said}, {part}");
         }
     }

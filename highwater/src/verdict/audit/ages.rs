@@ -2,9 +2,10 @@
 
 use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
+use crate::analyse::clean::clean;
 use crate::analyse::incarnation::falls;
 use crate::analyse::order::median;
-use crate::analyse::series::Point;
+use crate::analyse::series::{Point, Series};
 
 /// A high-water mark never falls while a process lives; this share allows for rounding.
 const HWM_FALL: f64 = 0.02;
@@ -33,14 +34,24 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
     if has_marks(p) {
         return mark_falls(p);
     }
-    let sudden = falls(&p.rss);
+    rss_falls(p)
+}
+
+/// Deep falls of the resident set that last: single readings that are wrong are no births.
+fn rss_falls(p: &ProcessFacts) -> Vec<f64> {
+    let readings = clean(&Series {
+        points: p.rss.clone(),
+        ..Series::default()
+    });
+    let points = readings.points;
+    let sudden = falls(&points);
     if sudden.len() > FALLS_MAX {
         return Vec::new();
     }
     let deep = sudden
         .iter()
         .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
-    deep.map(|f| p.rss[f.after].t_s).collect()
+    deep.map(|f| points[f.after].t_s).collect()
 }
 
 fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
@@ -120,28 +131,34 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
+/// A process is late by so many looks, and so many of its own gaps: one that misses many looks may miss the first.
+const LATE_LOOKS: f64 = 2.5;
+
+fn mean_gap_s(p: &ProcessFacts) -> f64 {
+    match (p.rss.first(), p.rss.last()) {
+        (Some(a), Some(b)) if p.rss.len() > 1 => (b.t_s - a.t_s) / (p.rss.len() - 1) as f64,
+        _ => 0.0,
+    }
+}
+
 /// Processes first seen well after the first look.
 pub fn added(input: &AuditInput) -> Vec<Finding> {
     let Some(first) = input.looks_s.first().copied() else {
         return Vec::new();
     };
-    let late = first + (0.05 * input.span_s()).max(2.5 * input.interval_s());
+    let late = first + (0.05 * input.span_s()).max(LATE_LOOKS * input.interval_s());
     let mut found = Vec::new();
     for (arm, processes) in input.by_arm() {
-        let began = |p: &ProcessFacts| p.rss.first().map_or(f64::NAN, |f| f.t_s);
-        let ids: Vec<String> = processes
+        let began: Vec<(&ProcessFacts, f64)> = processes
             .iter()
-            .filter(|p| began(p) > late)
-            .map(|p| p.id.clone())
+            .filter_map(|p| Some((*p, p.rss.first()?.t_s)))
+            .filter(|(p, t_s)| *t_s > late && t_s - first > LATE_LOOKS * mean_gap_s(p))
             .collect();
-        if ids.is_empty() {
+        if began.is_empty() {
             continue;
         }
-        let since = processes
-            .iter()
-            .map(|p| began(p))
-            .filter(|t| *t > late)
-            .fold(f64::INFINITY, f64::min);
+        let ids: Vec<String> = began.iter().map(|(p, _)| p.id.clone()).collect();
+        let since = began.iter().map(|b| b.1).fold(f64::INFINITY, f64::min);
         let whole = ids.len() == processes.len();
         found.push(Finding {
             check: Check::Added,
@@ -189,24 +206,90 @@ fn age_s(input: &AuditInput, p: &ProcessFacts) -> Option<f64> {
     Some(last - since)
 }
 
+/// One life of a process: when it was born, which may be before anybody looked, and from when to when it was watched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Life {
+    pub(super) born_s: f64,
+    pub(super) from_s: f64,
+    /// The birth of the next, or the last reading.
+    pub(super) to_s: f64,
+}
+
+impl Life {
+    /// For how long it was watched up to this age, seconds; nothing or less when it was older from the first.
+    pub(super) fn watched_to_s(&self, age_s: f64) -> f64 {
+        self.to_s.min(self.born_s + age_s) - self.from_s
+    }
+}
+
+/// The lives of a process, in order; none without a reading.
+pub(super) fn lives(p: &ProcessFacts, first_look_s: f64) -> Vec<Life> {
+    let (Some(first), Some(last)) = (p.rss.first(), p.rss.last()) else {
+        return Vec::new();
+    };
+    let known = p.starts_s.iter().copied().filter(|s| *s <= first.t_s);
+    let born = known.fold(f64::NEG_INFINITY, f64::max);
+    let mut marks = vec![first.t_s];
+    let inside = |t: &f64| *t > first.t_s && *t < last.t_s;
+    marks.extend(births(p, first_look_s).into_iter().filter(inside));
+    marks.push(last.t_s);
+    let life = |w: &[f64]| Life {
+        born_s: w[0],
+        from_s: w[0],
+        to_s: w[1],
+    };
+    let mut lives: Vec<Life> = marks.windows(2).map(life).collect();
+    if let Some(oldest) = lives.first_mut().filter(|_| born.is_finite()) {
+        oldest.born_s = born;
+    }
+    lives
+}
+
+/// Arms are compared at an age up to which each was watched for so many looks.
+const SHARED_LOOKS: f64 = 8.0;
+
 /// Longest uptime that every arm has reached: its processes' longest incarnations, median over the arm,
-/// least over arms. `None` without arms.
+/// least over arms. `None` without arms, and where some arm was never watched at such an age.
 pub fn equal_uptime_s(input: &AuditInput) -> Option<f64> {
     let input = &settled(input);
     let first = *input.looks_s.first()?;
-    let longest = |p: &&ProcessFacts| -> f64 {
-        let (Some(a), Some(b)) = (p.rss.first(), p.rss.last()) else {
-            return 0.0;
-        };
-        let mut marks = vec![a.t_s];
-        marks.extend(births(p, first).into_iter().filter(|t| *t > a.t_s));
-        marks.push(b.t_s);
-        marks.windows(2).map(|w| w[1] - w[0]).fold(0.0, f64::max)
-    };
+    let interval_s = input.interval_s();
     let arms = input.by_arm();
-    arms.iter()
-        .map(|(_, ps)| median(&ps.iter().map(longest).collect::<Vec<_>>()))
-        .reduce(f64::min)
+    let lives: Vec<Vec<Vec<Life>>> = arms
+        .iter()
+        .map(|(_, ps)| ps.iter().map(|p| lives(p, first)).collect())
+        .collect();
+    let mut equal_s = f64::INFINITY;
+    // Who is too old at that age may have a life in which it was younger: that one counts from then on.
+    loop {
+        let least_s = (SHARED_LOOKS * interval_s).min(equal_s);
+        let reached = |arm: &Vec<Vec<Life>>| {
+            let each = arm.iter().map(|own| reached_s(own, equal_s, least_s));
+            median(&each.collect::<Vec<_>>())
+        };
+        let next_s = lives.iter().map(reached).reduce(f64::min)?;
+        if next_s.is_nan() || next_s <= 0.0 {
+            return None;
+        }
+        if next_s >= equal_s {
+            return Some(equal_s);
+        }
+        equal_s = next_s;
+    }
+}
+
+/// The highest age up to `age_s` at which a process was watched, in a life that was watched for `least_s` up to
+/// there; of one that was watched for less in all, the longest.
+fn reached_s(lives: &[Life], age_s: f64, least_s: f64) -> f64 {
+    let whole = |l: &Life| l.to_s - l.from_s;
+    let longest_s = lives.iter().map(whole).fold(0.0, f64::max);
+    let is_watched =
+        |l: &&Life| l.watched_to_s(age_s) >= least_s.min(longest_s).max(f64::MIN_POSITIVE);
+    let reached = lives
+        .iter()
+        .filter(is_watched)
+        .map(|l| (l.to_s - l.born_s).min(age_s));
+    reached.fold(0.0, f64::max)
 }
 
 /// Arms whose processes are of different age at the end.
@@ -234,7 +317,13 @@ pub fn uptimes(input: &AuditInput) -> Vec<Finding> {
         .filter(|(_, age)| *age < bar)
         .map(|(arm, _)| (*arm).to_owned())
         .collect();
-    let equal = equal_uptime_s(input).map_or_else(String::new, |s| format!(" ({})", span(s)));
+    let still = match equal_uptime_s(input) {
+        Some(s) => format!(
+            "arms are compared at equal uptime ({}), not at one date",
+            span(s)
+        ),
+        None => "there is no age at which every arm was watched: levels are of one date".to_owned(),
+    };
     vec![Finding {
         check: Check::Uptimes,
         severity: Severity::Weakens,
@@ -250,6 +339,6 @@ pub fn uptimes(input: &AuditInput) -> Vec<Finding> {
         processes: Vec::new(),
         since_s: None,
         effect: "at one date the younger arm looks better than it is".to_owned(),
-        still: format!("arms are compared at equal uptime{equal}, not at one date"),
+        still,
     }]
 }

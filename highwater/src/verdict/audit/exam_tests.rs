@@ -113,3 +113,65 @@ fn the_highest_since_the_last_look_is_no_high_water_mark() {
     }
     assert_eq!(audit(&input), []);
 }
+
+#[test]
+fn arms_that_were_never_watched_at_one_age_are_not_said_to_be_compared_at_one() {
+    let mut input = bare(28);
+    for (at, p) in input.processes.iter_mut().enumerate() {
+        p.starts_s = vec![if at < 4 { -400_000.0 } else { -60.0 }];
+    }
+    let found = audit(&input);
+    assert_eq!(checks(&input), [Check::Uptimes]);
+    assert_eq!(found[0].arms, ["glibc", "mimalloc"]);
+    assert!(found[0].still.contains("no age"), "{}", found[0].still);
+    assert_eq!(equal_uptime_s(&input), None);
+    // Old processes that are restarted in time are watched at the age of the young.
+    for p in &mut input.processes[..4] {
+        p.starts_s.push(12_000.0);
+    }
+    let equal_s = equal_uptime_s(&input).expect("an age");
+    assert_eq!(equal_s, 23_400.0);
+    let left = survivors_at(&input, &audit(&input), equal_s);
+    let old = &left[1].processes[0];
+    assert_eq!(
+        (left[1].arm.as_str(), old.points[0].t_s),
+        ("jemalloc", 12_000.0)
+    );
+    assert!(old.restarts_s.is_empty());
+}
+
+#[test]
+fn another_pace_of_looking_is_no_row_of_holes() {
+    let mut input = bare(29);
+    let keep = |t_s: &f64| *t_s < 18_000.0 || (*t_s / 600.0) as u32 % 4 == 0;
+    input.looks_s.retain(keep);
+    for p in &mut input.processes {
+        p.rss.retain(|r| keep(&r.t_s));
+    }
+    assert_eq!(audit(&input), []);
+    input
+        .looks_s
+        .retain(|t_s| !(3_000.0..9_000.0).contains(t_s));
+    for p in &mut input.processes {
+        p.rss.retain(|r| !(3_000.0..9_000.0).contains(&r.t_s));
+    }
+    let found = audit(&input);
+    assert_eq!(checks(&input), [Check::MissingLooks]);
+    assert_eq!(found[0].since_s, Some(2_400.0));
+}
+
+#[test]
+fn one_library_by_the_names_that_it_has() {
+    let mut input = bare(30);
+    for (at, p) in input.processes.iter_mut().enumerate() {
+        let prefix = ["/usr", ""][at % 2];
+        let name = format!("{prefix}/lib/x86_64-linux-gnu/libx.so.2");
+        p.allocators = vec![(0.0, name.clone()), (12_000.0, format!("{name} (deleted)"))];
+    }
+    assert_eq!(audit(&input), []);
+    input.processes[1].allocators[1].1 = "/usr/lib/x86_64-linux-gnu/liby.so".to_owned();
+    let found = audit(&input);
+    assert_eq!(checks(&input), [Check::Allocators]);
+    assert_eq!(found[0].since_s, Some(12_000.0));
+    assert_eq!(found[0].processes, ["jemalloc/1"]);
+}

@@ -101,9 +101,13 @@ pub fn allocators(input: &AuditInput) -> Vec<Finding> {
         let mut who: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         let mut since: Option<f64> = None;
         for p in &processes {
+            let first = p.allocators.first().map_or("", |(_, name)| library(name));
             for (t_s, allocator) in p.allocators.iter().filter(|(_, a)| !a.is_empty()) {
-                who.entry(allocator).or_default().push(p.id.clone());
-                if *t_s > p.allocators[0].0 {
+                let ids = who.entry(library(allocator)).or_default();
+                if ids.last() != Some(&p.id) {
+                    ids.push(p.id.clone());
+                }
+                if library(allocator) != first {
                     since = Some(since.map_or(*t_s, |s| s.min(*t_s)));
                 }
             }
@@ -134,6 +138,15 @@ pub fn allocators(input: &AuditInput) -> Vec<Finding> {
         });
     }
     found
+}
+
+/// A library by one name: /lib is a link to /usr/lib, and a file that was replaced under a running program has its
+/// name still.
+fn library(name: &str) -> &str {
+    let name = name.strip_suffix(" (deleted)").unwrap_or(name);
+    let under = |prefix| name.strip_prefix(prefix);
+    let rest = under("/usr").filter(|rest| rest.starts_with("/lib"));
+    rest.unwrap_or(name)
 }
 
 /// A control, or any arm, that is one process.

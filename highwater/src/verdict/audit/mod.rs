@@ -3,6 +3,7 @@
 
 mod ages;
 mod load;
+mod marks;
 mod membership;
 mod moves;
 mod readings;
@@ -17,7 +18,7 @@ use crate::analyse::series::Point;
 
 pub use ages::{births, equal_uptime_s};
 pub use moves::{Member, Stay, moves};
-pub use survive::{Survivor, at_uptime, survivors};
+pub use survive::{Survivor, survivors, survivors_at};
 
 /// Everything known of an experiment. What is unknown is left empty; checks that need it stay silent.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -126,6 +127,7 @@ pub fn audit(input: &AuditInput) -> Vec<Finding> {
     found.extend(readings::missing(input));
     found.extend(readings::hung(input));
     found.extend(units::units(input));
+    found.extend(marks::misread(input));
     found.extend(shares::explained(input));
     found.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.check.cmp(&b.check)));
     found

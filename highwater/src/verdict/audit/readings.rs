@@ -19,12 +19,7 @@ const REGULAR_SHARE: f64 = 0.8;
 pub fn missing(input: &AuditInput) -> Vec<Finding> {
     let usual = input.interval_s();
     let mut found = Vec::new();
-    let holes: Vec<(f64, f64)> = input
-        .looks_s
-        .windows(2)
-        .map(|w| (w[0], w[1] - w[0]))
-        .filter(|(_, gap)| *gap > HOLE * usual)
-        .collect();
+    let holes = holes(&input.looks_s, usual);
     if let Some((since, _)) = holes.first() {
         let each: Vec<String> = holes.iter().map(|(_, gap)| span(*gap)).collect();
         found.push(finding(
@@ -66,6 +61,22 @@ pub fn missing(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
+/// So many gaps to either side say what is usual there: who looks may look at another pace from some day on.
+const NEAR: usize = 5;
+
+/// Beginning and length of the gaps that are long beside all others and beside those near them.
+fn holes(looks_s: &[f64], usual: f64) -> Vec<(f64, f64)> {
+    let gaps: Vec<f64> = looks_s.windows(2).map(|w| w[1] - w[0]).collect();
+    let near = |at: usize| median(&gaps[at.saturating_sub(NEAR)..(at + NEAR + 1).min(gaps.len())]);
+    let long = gaps
+        .iter()
+        .enumerate()
+        .filter(|(_, gap)| **gap > HOLE * usual);
+    long.filter(|(at, gap)| **gap > HOLE * near(*at))
+        .map(|(at, gap)| (looks_s[at], *gap))
+        .collect()
+}
+
 fn misses(input: &AuditInput, p: &ProcessFacts) -> bool {
     let Some(first) = p.rss.first() else {
         return true;
@@ -103,6 +114,7 @@ pub fn hung(input: &AuditInput) -> Vec<Finding> {
     let still: Vec<(&ProcessFacts, f64)> = input
         .processes
         .iter()
+        .filter(|p| !p.cpu_s.is_empty() || !is_coarse(&p.rss))
         .filter_map(|p| still_since(watched(p), usual).map(|t| (p, t)))
         .collect();
     // When most stand still, the service is idle, or the counter is dead; when most of an arm do, they are at rest.
@@ -153,6 +165,20 @@ fn watched(p: &ProcessFacts) -> &[Point] {
         true => &p.rss,
         false => &p.cpu_s,
     }
+}
+
+/// Whether most looks find what the last one found, and the others a grain more or less: a process at rest.
+fn is_coarse(points: &[Point]) -> bool {
+    let moves = points.windows(2).map(|w| (w[1].value - w[0].value).abs());
+    let moved: Vec<f64> = moves.filter(|m| *m > 0.0).collect();
+    let grain = moved.iter().copied().fold(f64::INFINITY, f64::min);
+    2 * moved.len() < moved_looks(points) && median(&moved) < 1.5 * grain
+}
+
+/// Looks up to the last move.
+fn moved_looks(points: &[Point]) -> usize {
+    let last = points.windows(2).rposition(|w| w[0].value != w[1].value);
+    last.map_or(0, |at| at + 1)
 }
 
 /// Lengths of the stretches of one number, in order.

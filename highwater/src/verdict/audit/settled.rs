@@ -1,6 +1,7 @@
 //! Processes that founded an arm by moving into it together: from then on they are its members, and what they
 //! were before is not its past.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::{AuditInput, ProcessFacts, births};
@@ -50,15 +51,18 @@ pub(super) fn founders(input: &AuditInput) -> BTreeMap<&str, f64> {
 }
 
 /// The same experiment with founders as members from the beginning of their arm.
-pub(super) fn settled(input: &AuditInput) -> AuditInput {
+pub(super) fn settled(input: &AuditInput) -> Cow<'_, AuditInput> {
     let (founders, slack) = (founders(input), tolerance_s(input));
+    if founders.is_empty() {
+        return Cow::Borrowed(input);
+    }
     let mut out = input.clone();
     for p in &mut out.processes {
         if let Some(from) = founders.get(p.id.as_str()) {
             since(p, *from, slack);
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 fn since(p: &mut ProcessFacts, from_s: f64, slack: f64) {

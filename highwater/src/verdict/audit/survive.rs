@@ -1,5 +1,8 @@
 //! The verdicts that survive: which series of which arm can still be judged.
 
+use std::collections::BTreeMap;
+
+use super::ages::{Life, lives};
 use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, births};
 use crate::analyse::series::Series;
@@ -51,36 +54,37 @@ fn series_of(p: &ProcessFacts, first_look_s: f64) -> Series {
     }
 }
 
-/// The part of a series that can be compared at equal uptime: its longest incarnation, up to `uptime_s`.
-pub fn at_uptime(series: &Series, uptime_s: f64) -> Series {
-    let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else {
-        return series.clone();
-    };
-    let mut marks = vec![first.t_s];
-    marks.extend(
-        series
-            .restarts_s
-            .iter()
-            .copied()
-            .filter(|t| *t > first.t_s && *t < last.t_s),
-    );
-    marks.push(f64::INFINITY);
-    let length = |w: &&[f64]| w[1].min(last.t_s) - w[0];
-    let life = marks
-        .windows(2)
-        .max_by(|a, b| length(a).total_cmp(&length(b)));
-    let Some(&[from, to]) = life else {
-        return series.clone();
-    };
-    let inside = |t: f64| t >= from && t < to && t <= from + uptime_s;
-    Series {
-        points: series
-            .points
-            .iter()
-            .filter(|p| inside(p.t_s))
-            .copied()
-            .collect(),
-        restarts_s: Vec::new(),
-        ..series.clone()
+/// The same, of each process what was seen of it up to one age, in the life of which most was.
+pub fn survivors_at(input: &AuditInput, findings: &[Finding], uptime_s: f64) -> Vec<Survivor> {
+    let settled = settled(input);
+    let first = settled.looks_s.first().copied().unwrap_or(0.0);
+    let known: BTreeMap<&str, &ProcessFacts> = settled
+        .processes
+        .iter()
+        .map(|p| (p.id.as_str(), p))
+        .collect();
+    let mut left = survivors(input, findings);
+    for series in left.iter_mut().flat_map(|s| &mut s.processes) {
+        if let Some(p) = known.get(series.id.as_str()) {
+            keep_up_to(series, &lives(p, first), uptime_s);
+        }
     }
+    left
+}
+
+fn keep_up_to(series: &mut Series, lives: &[Life], uptime_s: f64) {
+    let watched = |life: &&Life| life.watched_to_s(uptime_s);
+    let Some(life) = lives
+        .iter()
+        .max_by(|a, b| watched(a).total_cmp(&watched(b)))
+    else {
+        return;
+    };
+    // The last reading belongs to the last life, and none before it to the next.
+    let is_last = series.points.last().is_some_and(|p| p.t_s <= life.to_s);
+    series.points.retain(|p| {
+        let inside = p.t_s >= life.from_s && (p.t_s < life.to_s || is_last);
+        inside && p.t_s <= life.born_s + uptime_s
+    });
+    series.restarts_s.clear();
 }

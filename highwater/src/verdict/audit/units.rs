@@ -105,28 +105,31 @@ fn whole_arms(input: &AuditInput) -> Vec<Finding> {
         .iter()
         .map(|(arm, ps)| (*arm, median(&ps.iter().map(level).collect::<Vec<_>>())))
         .collect();
-    let off = |of: &(&str, f64)| {
+    let times = |of: &(&str, f64)| {
         let others = levels.iter().filter(|other| other.0 != of.0);
         let others: Vec<f64> = others.map(|other| other.1.ln()).collect();
-        !others.is_empty() && is_scaled(of.1 / median(&others).exp(), ARMS_APART)
+        of.1 / median(&others).exp()
     };
-    let odd: Vec<String> = levels
+    let told: Vec<(String, f64)> = levels
         .iter()
-        .filter(|arm| off(arm))
-        .map(|(arm, _)| (*arm).to_owned())
+        .map(|arm| (arm.0.to_owned(), times(arm)))
+        .filter(|(_, times)| is_scaled(*times, ARMS_APART))
         .collect();
+    let odd: Vec<String> = told.iter().map(|(arm, _)| arm.clone()).collect();
     if odd.is_empty() {
         return Vec::new();
     }
     let (what, still) = match (odd.len(), levels.len()) {
         (2, 2) => (
-            format!("{} and {} are about 1000 times apart", odd[0], odd[1]),
+            format!(
+                "{} and {} are {:.0} times apart",
+                odd[0],
+                odd[1],
+                told[0].1.max(told[1].1)
+            ),
             "each arm's own growth, as a share",
         ),
-        _ => (
-            format!("{} is about 1000 times off the other arms", odd.join(", ")),
-            "the other arms, and its growth as a share",
-        ),
+        _ => (apart(&told), "the other arms, and its growth as a share"),
     };
     let mut f = finding(
         Check::Units,
@@ -140,9 +143,18 @@ fn whole_arms(input: &AuditInput) -> Vec<Finding> {
     vec![f]
 }
 
+/// "green is 1020 times the other arms", "green is 1/1020 of the other arms".
+fn apart(told: &[(String, f64)]) -> String {
+    let each = told.iter().map(|(arm, times)| match *times > 1.0 {
+        true => format!("{arm} is {times:.0} times the other arms"),
+        false => format!("{arm} is 1/{:.0} of the other arms", 1.0 / times),
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
 /// Levels of processes of one arm, and of arms, differ by less than these factors (as logarithms) but for the unit.
 const PROCESSES_APART: f64 = 0.4;
-const ARMS_APART: f64 = 1.1;
+const ARMS_APART: f64 = 2.3;
 
 fn scaled(ratio: f64) -> bool {
     is_scaled(ratio, PROCESSES_APART)

@@ -101,8 +101,10 @@ pub fn read(client: &Client, asked: &Asked) -> Result<Found, FleetError> {
     let (raw, empty): (Vec<Raw>, Vec<Raw>) = raw.into_iter().partition(|r| !r.readings.is_empty());
     if !empty.is_empty() {
         found.notes.push(format!(
-            "{} series hold no numbers (native histograms?) and are left out",
-            empty.len()
+            "{} series {} no numbers (native histograms?) and {} left out",
+            empty.len(),
+            if empty.len() == 1 { "holds" } else { "hold" },
+            if empty.len() == 1 { "is" } else { "are" },
         ));
     }
     found.series = raw.into_iter().map(|r| named(r, name.as_deref())).collect();
