@@ -6,8 +6,8 @@
 
 Prints requests per second and the server's own CPU time per request, each as the median of the paired ratios
 with / without, with quartiles. With --instructions: the server's instructions per request, counted by callgrind, which
-no other program on the machine changes; samples are then taken by a fixed mean (the program is 50 times slower, and a
-mean that follows the time would take 50 times as many of a request's bytes). FOLDER holds usr/bin/redis-server (dpkg -x of the package), else PATH is searched.
+no other program on the machine changes, without samples or with a fixed mean: the program is 50 times slower, and a mean
+that follows the time would take 50 times as many. FOLDER holds usr/bin/redis-server (dpkg -x of the package), else PATH is searched.
 """
 import argparse
 import os
@@ -95,7 +95,8 @@ def instructions(options, probe):
 
 
 def count_instructions(options):
-    os.environ["HIGHWATER_PROBE_MEAN"] = str(options.mean)
+    # On redis exact bytes are given up within a second.
+    os.environ.update(HIGHWATER_PROBE_MEAN=str(options.mean), HIGHWATER_PROBE_BYTES="sampled")
     ratios = []
     for _ in range(options.rounds):
         without, with_probe = instructions(options, False), instructions(options, True)
@@ -112,7 +113,7 @@ def main():
     parse.add_argument("--allocator")
     parse.add_argument("--bgsave", action="store_true", help="fork for a snapshot twice a second")
     parse.add_argument("--instructions", action="store_true")
-    parse.add_argument("--mean", type=int, default=131_072, help="distance of samples for --instructions, bytes")
+    parse.add_argument("--mean", type=int, default=1 << 30, help="distance of samples for --instructions, bytes; by default none is taken")
     options = parse.parse_args()
     if options.instructions:
         return count_instructions(options)
