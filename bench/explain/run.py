@@ -40,6 +40,7 @@ def places(folder, sources):
         "b": folder,
         "s": sources,
         "zig": first(CACHE.glob("ziglang-*/venv/lib/python*/site-packages/ziglang/zig")) or "zig",
+        "jemalloc": first(ALLOCATORS.glob("jemalloc@5.3.0/lib*.so*")),
         "mimalloc": first(CARGO.glob("registry/src/*/libmimalloc-sys-0.1.39/c_src/mimalloc")),
     }
 

@@ -46,7 +46,7 @@ def round_of(options, folder):
         options.allocator = library or None
         os.environ.update(variables)
         try:
-            seen[name] = redis.one(options, probe=False)
+            seen[name] = redis.one(options, False, options.requests)
         finally:
             for variable in variables:
                 del os.environ[variable]

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::skipped::skipped;
-use crate::stage::{Running, cause, compile, explain, parsed, probe};
+use crate::stage::{Running, cause, compile, explain, explained, parsed, probe, top_function};
 
 fn refused(words: &[&str], code: i32, expected: &str) {
     let output = explain(words);
@@ -113,6 +113,30 @@ fn a_process_that_ends_meanwhile_is_said_to_have_ended() {
         out.contains("has ended") || err.contains("no process with pid"),
         "{out}{err}"
     );
+}
+
+/// A container: other mounts, another /proc, and pids that mean something else here.
+#[test]
+fn a_program_in_namespaces_of_its_own_is_explained_as_any_other() {
+    let apart = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"];
+    let tried = Command::new(apart[0])
+        .args(&apart[1..])
+        .arg("true")
+        .status();
+    if !tried.is_ok_and(|status| status.success()) {
+        skipped("no namespaces here");
+        return;
+    }
+    if probe().is_none() {
+        return;
+    }
+    let program = compile("gcc", "shapes.c", &[], "shapes-apart");
+    let json = explained(
+        10,
+        &[&apart[..], &[program.to_str().unwrap(), "leak"]].concat(),
+    );
+    assert_eq!(cause(&json), "leak", "{json:#}");
+    assert_eq!(top_function(&json), "forget_session", "{json:#}");
 }
 
 /// What the program wrote over is not read; it is said, and the program runs on.

@@ -58,6 +58,10 @@ pub unsafe fn start(settings: &Settings, home: Home) -> Option<Probe> {
         let probe = build(header, &plan, settings, home, now_ns);
         (*header).state_since_ns = now_ns;
         (*header).state = State::On as u32;
+        // A test's mapping goes with the test.
+        if home.arena.is_some() {
+            reserved.seal();
+        }
         Some(probe)
     }
 }

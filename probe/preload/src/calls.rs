@@ -4,14 +4,14 @@
 // The exports are extern "C-unwind": operator new throws through them, and without the guard
 // against a panic that plain "C" functions have, the jump to the allocator saves no register.
 
-use abi::Thread;
 use heap::count;
 
 use crate::next::Ptr;
-use crate::{FILTER, slow, thread, usable};
+use crate::{FILTER, slow, thread};
 
 /// A call that hands out a block of `bytes`. Every branch but the counting one is a jump to a
-/// function of its own, so that this one saves no register (1 ns per pair).
+/// function of its own, so that this one saves no register (1 ns per pair). While bytes are exact no
+/// thread has a row here: that costs the others no test.
 #[inline(always)]
 pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
     unsafe {
@@ -19,23 +19,7 @@ pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
         if row.is_null() || count::alloc(row, bytes as u64) {
             return slow::hand_out(bytes as u64, call);
         }
-        if usable::is_exact() {
-            return exact_hand_out(row, call);
-        }
         call()
-    }
-}
-
-#[inline(never)]
-unsafe fn exact_hand_out(row: *mut Thread, call: impl FnOnce() -> Ptr) -> Ptr {
-    unsafe {
-        let block = call();
-        if block.is_null() {
-            (*row).allocs -= 1;
-        } else {
-            count::usable_allocated(row, usable::of(block));
-        }
-        block
     }
 }
 
@@ -51,36 +35,20 @@ pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr) -> Pt
         let block = call();
         if block.is_null() {
             (*row).allocs -= 1;
-        } else if usable::is_exact() {
-            count::usable_allocated(row, usable::of(block));
         }
         block
     }
 }
 
-/// A call that takes a block back.
+/// A call that takes a block back; what is freed of null goes by the filter's pinned cell.
 #[inline(always)]
 pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
     unsafe {
-        if block.is_null() {
-            return;
-        }
         let row = thread::row();
         if row.is_null() || FILTER.may_hold(block as u64) {
             return slow::take_back(block, call);
         }
         count::free(row);
-        if usable::is_exact() {
-            return exact_take_back(row, block, call);
-        }
-        call()
-    }
-}
-
-#[inline(never)]
-unsafe fn exact_take_back(row: *mut Thread, block: Ptr, call: impl FnOnce()) {
-    unsafe {
-        count::usable_freed(row, usable::of(block));
         call()
     }
 }

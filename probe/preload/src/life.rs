@@ -11,7 +11,7 @@ use heap::{Bytes, Errno, Home, Probe, Settings};
 
 use crate::next::{Ptr, next};
 use crate::thread::Inside;
-use crate::{ARENA, FILTER, anchor, cpp, early, measure, next, thread, usable};
+use crate::{ARENA, FILTER, anchor, cpp, early, measure, next, slow, thread, usable};
 
 /// Where the process is.
 pub enum Stage {
@@ -179,6 +179,8 @@ unsafe fn start() -> u32 {
         };
         let probe: &Probe = (*PROBE.0.get()).write(probe);
         usable::set_mode(mode);
+        // A free of null is told from others where a sampled one is.
+        FILTER.pin(0);
         take_over_early(probe);
         measure::pairs(probe, settings.bytes == Bytes::Exact);
         anchor::point(probe.header());
@@ -275,7 +277,7 @@ extern "C" fn in_child() {
     if let Some(probe) = probe() {
         let _errno = Errno::save();
         // SAFETY: once per fork, on the child's only thread.
-        unsafe { probe.after_fork((*thread::local()).row, thread::tid()) };
+        unsafe { probe.after_fork((*thread::local()).own, thread::tid()) };
     }
 }
 
@@ -284,7 +286,7 @@ extern "C" fn construct() {
     stage();
     if let Some(row) = row_before_construction() {
         // SAFETY: this thread's words.
-        unsafe { (*thread::local()).row = row };
+        unsafe { slow::take_row(row) };
     }
     CONSTRUCTED.store(true, Ordering::Relaxed);
     // SAFETY: registers two functions that stay.

@@ -14,14 +14,45 @@ use crate::next::Ptr;
 use crate::thread::{self, Inside, flag};
 use crate::{FILTER, early, usable};
 
-/// A call that hands out a block. A probe that is off costs no more than it must.
+/// A call that hands out a block. A probe that is off costs no more than it must, nor do exact bytes.
 #[cold]
 #[inline(never)]
 pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
-    if life::is_off() {
-        return call();
+    unsafe {
+        if let Some(row) = exact_row()
+            && !count::alloc(row, bytes)
+        {
+            return exact_hand_out(row, call);
+        }
+        if life::is_off() {
+            return call();
+        }
+        hand_out_slowly(bytes, call)
     }
-    unsafe { hand_out_slowly(bytes, call) }
+}
+
+/// This thread's row while bytes are exact.
+#[inline(always)]
+unsafe fn exact_row() -> Option<*mut Thread> {
+    if !usable::is_exact() {
+        return None;
+    }
+    // SAFETY: this thread's words.
+    let row = unsafe { (*thread::local()).own };
+    (!row.is_null()).then_some(row)
+}
+
+#[inline(always)]
+unsafe fn exact_hand_out(row: *mut Thread, call: impl FnOnce() -> Ptr) -> Ptr {
+    unsafe {
+        let block = call();
+        if block.is_null() {
+            (*row).allocs -= 1;
+        } else {
+            count::usable_allocated(row, usable::of(block));
+        }
+        block
+    }
 }
 
 #[inline(never)]
@@ -192,10 +223,22 @@ pub unsafe fn resized_shared(probe: &Probe, block: Ptr, bytes: u64, held_bytes: 
 #[cold]
 #[inline(never)]
 pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
-    if life::is_off() && !early::owns(block) {
-        return call();
+    if block.is_null() {
+        return;
     }
-    unsafe { take_back_slowly(block, call) }
+    unsafe {
+        if let Some(row) = exact_row()
+            && !FILTER.may_hold(block as u64)
+        {
+            count::free(row);
+            count::usable_freed(row, usable::of(block));
+            return call();
+        }
+        if life::is_off() && !early::owns(block) {
+            return call();
+        }
+        take_back_slowly(block, call)
+    }
 }
 
 #[inline(never)]
@@ -291,12 +334,12 @@ pub unsafe fn join(probe: &Probe) -> Row {
     unsafe {
         let local = thread::local();
         if !probe.is_on() {
-            (*local).row = std::ptr::null_mut();
+            ((*local).row, (*local).own) = (std::ptr::null_mut(), std::ptr::null_mut());
             life::went_off(probe);
             return Row::None;
         }
-        if !(*local).row.is_null() {
-            return Row::Own((*local).row);
+        if !(*local).own.is_null() {
+            return Row::Own(take_row((*local).own));
         }
         if !life::is_constructed() {
             return life::row_before_construction().map_or(Row::Shared, Row::Own);
@@ -306,15 +349,24 @@ pub unsafe fn join(probe: &Probe) -> Row {
         }
         let _errno = Errno::save();
         match probe.join(thread::tid()) {
-            Some(row) => {
-                (*local).row = row;
-                Row::Own(row)
-            }
+            Some(row) => Row::Own(take_row(row)),
             None => {
                 (*local).flags |= flag::OVERFLOW;
                 Row::Shared
             }
         }
+    }
+}
+
+/// Makes a row this thread's. The hot path has it once bytes are not exact, or no longer.
+pub unsafe fn take_row(row: *mut Thread) -> *mut Thread {
+    unsafe {
+        let local = thread::local();
+        (*local).own = row;
+        if !usable::is_exact() {
+            (*local).row = row;
+        }
+        row
     }
 }
 

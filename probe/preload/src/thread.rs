@@ -1,4 +1,4 @@
-//! Two words of thread-local memory, in the initial-exec model: found by one load relative to the
+//! Three words of thread-local memory, in the initial-exec model: found by one load relative to the
 //! thread pointer.
 //!
 //! The general model would call `__tls_get_addr`, which may allocate: inside malloc that is a loop.
@@ -9,8 +9,10 @@ use abi::Thread;
 /// What each thread has.
 #[repr(C)]
 pub struct Local {
-    /// Its row, or null: not yet known, sharing the overflow row, or the probe is off.
+    /// Its row where a call has nothing to do but to count, or null: bytes are exact, or it has none.
     pub row: *mut Thread,
+    /// Its row, or null: not yet known, sharing the overflow row, or the probe is off.
+    pub own: *mut Thread,
     /// Bits of [`flag`].
     pub flags: u64,
 }
@@ -34,9 +36,9 @@ std::arch::global_asm!(
     ".globl highwater_probe_local",
     ".hidden highwater_probe_local",
     ".type highwater_probe_local, @object",
-    ".size highwater_probe_local, 16",
+    ".size highwater_probe_local, 24",
     "highwater_probe_local:",
-    ".zero 16",
+    ".zero 24",
     ".popsection",
 );
 
@@ -57,12 +59,12 @@ pub fn local() -> *mut Local {
     place
 }
 
-/// This thread's row, or null.
+/// [`Local::row`] of this thread.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn row() -> *mut Thread {
     let row: *mut Thread;
-    // SAFETY: reads the first of our two words.
+    // SAFETY: reads the first of our words.
     unsafe {
         std::arch::asm!(
             "mov {row}, qword ptr [rip + highwater_probe_local@GOTTPOFF]",
@@ -94,7 +96,7 @@ pub fn local() -> *mut Local {
     place
 }
 
-/// This thread's row, or null.
+/// [`Local::row`] of this thread.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub fn row() -> *mut Thread {

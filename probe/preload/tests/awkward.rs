@@ -199,6 +199,16 @@ fn every_descriptor_closed() {
 }
 
 #[test]
+fn its_mapping_cannot_be_taken_away() {
+    // SAFETY: seals nothing; without the call (before Linux 6.10) an error.
+    if unsafe { libc::syscall(libc::SYS_mseal, 0, 0, 0) } != 0 {
+        subject::skipped("this kernel cannot seal mappings");
+        return;
+    }
+    agrees("unmaps.c", &[], &[]);
+}
+
+#[test]
 fn blocks_that_grow_and_are_written_to_the_end() {
     agrees("realloc.c", &[], &[]);
     agrees("realloc.c", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);

@@ -164,9 +164,28 @@ impl Tracked {
         Some(seen.into_iter().map(told).collect())
     }
 
+    /// What is out of reach, and is not held by a pointer that is not aligned either.
+    fn find_lost(&mut self, asked: &[Block], before: Option<&(u64, Survey)>) -> Option<Vec<bool>> {
+        let mut lost = self.out_of_reach(asked, before)?;
+        let found = asked.iter().zip(&lost).filter(|(_, lost)| **lost);
+        let mut addresses: Vec<u64> = found.map(|(block, _)| block.address).collect();
+        addresses.sort_unstable();
+        let held = self.reader.find_unaligned(&self.look, &addresses);
+        for (block, lost) in asked.iter().zip(&mut lost).filter(|(_, lost)| **lost) {
+            let index = addresses.binary_search(&block.address);
+            let is_held = |index: usize| held.as_ref().is_some_and(|held| held[index]);
+            *lost = !index.is_ok_and(is_held);
+        }
+        Some(lost)
+    }
+
     /// By what can be reached where there was an earlier survey and both list the block, else by whether anything
     /// points to it.
-    fn find_lost(&mut self, asked: &[Block], before: Option<&(u64, Survey)>) -> Option<Vec<bool>> {
+    fn out_of_reach(
+        &mut self,
+        asked: &[Block],
+        before: Option<&(u64, Survey)>,
+    ) -> Option<Vec<bool>> {
         if asked.is_empty() {
             return None;
         }

@@ -11,7 +11,7 @@
 //! two passes are made, and a block is lost that both miss.
 
 use super::glibc::{Chunk, Walk};
-use super::reach::ScanTime;
+use super::reach::{ScanTime, address_of};
 use crate::observe::fact::memory::Memory;
 
 /// Bytes that are read in one pass, and pointers that are kept; beyond it nothing is said.
@@ -258,7 +258,6 @@ impl Reader {
     fn words(&mut self, start: u64, bytes: &[u8]) {
         for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
             let address = start + index as u64 * 8;
-            let word = u64::from_le_bytes(*word);
             let is_over = |block: &Held| block.until <= address;
             while self.blocks.get(self.at).is_some_and(is_over) {
                 self.at += 1;
@@ -267,8 +266,10 @@ impl Reader {
             let inside = holder.is_some_and(|block| address >= block.from);
             if inside {
                 let hash = &mut self.hashes[self.at];
+                let word = u64::from_le_bytes(*word);
                 *hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             }
+            let word = address_of(*word);
             if word >= self.least && word < self.most && (inside || !self.is_free(address)) {
                 self.pointer(word, inside);
             }

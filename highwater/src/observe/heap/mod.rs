@@ -65,6 +65,9 @@ impl HeapLook {
 const LOOKS_AGAIN: usize = 3;
 const TORN_IN_A_ROW_MAX: usize = 3;
 
+/// Of shared memory, what is searched for pointers.
+const SHARED_BYTES_MAX: u64 = 512 << 20;
+
 /// Reads one process again and again.
 pub struct HeapReader {
     pub member: Member,
@@ -188,6 +191,12 @@ impl HeapReader {
         reach::find_referenced(&memory, &self.writable_runs(look), blocks)
     }
 
+    /// For each address, in ascending order: whether a word that is not aligned holds it.
+    pub fn find_unaligned(&self, look: &HeapLook, addresses: &[u64]) -> Option<Vec<bool>> {
+        let memory = self.open_memory()?;
+        reach::find_unaligned(&memory, &self.writable_runs(look), addresses)
+    }
+
     /// The blocks of the heap, as far as they can be told, with their contents, to compare with some seconds later.
     pub fn survey(&self, look: &HeapLook) -> Option<graph::Survey> {
         let memory = self.open_memory()?;
@@ -215,11 +224,18 @@ impl HeapReader {
             .then(|| graph::Scope::new(runs, &walk, chunks, others))
     }
 
-    /// Present pages of writable memory, the probe's own left out.
+    /// Present pages of memory that was written, the probe's own left out. Much that is shared belongs to several
+    /// processes, each of which has it elsewhere: no pointers in it.
     fn writable_runs(&self, look: &HeapLook) -> Vec<(u64, u64)> {
         let mut runs = Vec::new();
-        let writable = |area: &&Area| area.writable && area.rss_bytes > 0;
-        for area in look.areas.iter().filter(writable) {
+        let shared = |area: &&Area| area.shared && area.writable;
+        let shared_bytes: u64 = look.areas.iter().filter(shared).map(|a| a.rss_bytes).sum();
+        let is_written = |area: &&Area| match area.shared {
+            true => area.writable && area.rss_bytes > 0 && shared_bytes <= SHARED_BYTES_MAX,
+            // It may have been made read-only since.
+            false => area.readable && area.anonymous_bytes > 0,
+        };
+        for area in look.areas.iter().filter(is_written) {
             let own = look
                 .probe
                 .as_ref()
@@ -227,7 +243,6 @@ impl HeapReader {
             match look.present.get(&area.start) {
                 _ if own || area.name.contains("libhighwater_probe") => {}
                 Some(bits) => runs.extend(without_probe(bits.runs(), look)),
-                None if area.shared => {}
                 None => runs.extend(self.present_runs(area)),
             }
         }

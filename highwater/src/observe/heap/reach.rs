@@ -40,6 +40,14 @@ impl ScanTime {
 
 const CHUNK_BYTES: u64 = 1 << 20;
 
+/// What of a word is an address: interpreters keep types in the upper 16 bits, where a program's addresses are 0.
+const ADDRESS_BITS: u64 = (1 << 48) - 1;
+
+/// The address that a word of memory may stand for.
+pub(super) fn address_of(word: [u8; 8]) -> u64 {
+    u64::from_le_bytes(word) & ADDRESS_BITS
+}
+
 /// For each block, in the order given: whether something points into it. `None` when not all of
 /// the memory could be read within the limits.
 ///
@@ -83,9 +91,45 @@ fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Opti
                 continue;
             }
             for (index, word) in chunk.as_chunks::<8>().0.iter().enumerate() {
-                let word = u64::from_le_bytes(*word);
+                let word = address_of(*word);
                 if word >= least && word < most {
                     mark(sorted, word, at + index as u64 * 8, &mut found);
+                }
+            }
+        }
+    }
+    Some(found)
+}
+
+/// For each address, in ascending order: whether a word that is not aligned holds it, as rows that are packed without
+/// gaps do. `None` as for [`find_referenced`]. (What lies across the end of a chunk is not seen.)
+pub fn find_unaligned(
+    memory: &dyn Memory,
+    runs: &[(u64, u64)],
+    addresses: &[u64],
+) -> Option<Vec<bool>> {
+    let begin = ScanTime::begin();
+    let (least, most) = (*addresses.first()?, *addresses.last()?);
+    let mut found = vec![false; addresses.len()];
+    let mut bytes = vec![0; CHUNK_BYTES as usize];
+    for &(from, to) in runs {
+        for at in (from..to).step_by(CHUNK_BYTES as usize) {
+            if begin.is_over() {
+                return None;
+            }
+            let chunk = &mut bytes[..(to - at).min(CHUNK_BYTES) as usize];
+            if memory.read(at, chunk).is_none() {
+                continue;
+            }
+            for pair in chunk.as_chunks::<8>().0.windows(2) {
+                let [low, high] = [pair[0], pair[1]].map(u64::from_le_bytes);
+                for shift in (8..64).step_by(8) {
+                    let word = (low >> shift | high << (64 - shift)) & ADDRESS_BITS;
+                    if (least..=most).contains(&word)
+                        && let Ok(index) = addresses.binary_search(&word)
+                    {
+                        found[index] = true;
+                    }
                 }
             }
         }
@@ -129,6 +173,24 @@ mod tests {
             &blocks,
         );
         assert_eq!(found.unwrap(), [true, true, false, false]);
+    }
+
+    #[test]
+    fn pointers_with_a_type_in_their_upper_bits_and_packed_ones_count() {
+        let mut bytes = vec![0u8; 0x4000];
+        bytes[0x1000..0x1008].copy_from_slice(&0xfffc_0000_0000_2010u64.to_le_bytes());
+        bytes[0x1023..0x102b].copy_from_slice(&0x2200u64.to_le_bytes());
+        let memory = Made { at: 0, bytes };
+        let runs = [(0x1000, 0x2000)];
+        let blocks = [(0x2000, 0x20), (0x2200, 0x20)];
+        assert_eq!(
+            find_referenced(&memory, &runs, &blocks).unwrap(),
+            [true, false]
+        );
+        assert_eq!(
+            find_unaligned(&memory, &runs, &[0x2000, 0x2200, 0x2300]).unwrap(),
+            [false, true, false]
+        );
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Leak, or a cache that fills: the site that grew most decides.
 //!
-//! *Leak* when half of its older blocks that were asked after (of many: 3 in 10) are out of the program's reach; or
+//! *Leak* when more of its older blocks are out of the program's reach than chance makes of a collection that is held
+//! ([`crate::analyse::heap::lost`]); or
 //! when it has turned over (as much was freed there as is outstanding), what stays is older than what is freed
 //! becomes, and it grows all the same.
 //! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
@@ -11,29 +12,22 @@ use super::{Case, Cause, CauseVerdict};
 use crate::analyse::heap::blame::is_start;
 use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::growth::Growth;
+use crate::analyse::heap::lost::chance_if_held;
 use crate::analyse::heap::rank::{Site, frame_name};
 use crate::analyse::heap::wrappers::is_wrapper;
 use crate::observe::heap::symbols::Frame;
 use crate::units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
-/// Blocks that must have been asked after before "lost" is believed.
-const ASKED_MIN: usize = 4;
-/// Share of them that must be lost; and of many. What is lost is a lower bound (a pointer from where blocks cannot
-/// be told counts), and of a cache hardly any is.
-const LOST_SHARE: f64 = 0.5;
-const ASKED_MANY: usize = 32;
-const LOST_SHARE_MANY: f64 = 0.3;
+/// The chance below which so many lost blocks are none of a collection that is held.
+const LOST_CHANCE: f64 = 1e-3;
 /// Freed share from which a site has turned over: as much was freed as is outstanding.
 const TURNED_OVER: f64 = 0.5;
 /// Freed samples that make the freed share believable.
 const FREED_MIN: u64 = 8;
-/// What a site must have lost to be named though its growth is small for the process; the blocks asked after, of which
-/// most must be lost, and how few will do where nothing was ever freed.
+/// What a site must have lost to be named though its growth is small for the process; and the chance, which each of
+/// the eight sites that are asked after has.
 const SLOW_BYTES_MIN: f64 = 65_536.0;
-const SLOW_ASKED_MIN: usize = 8;
-const SLOW_ASKED_FEW: usize = 3;
-/// (jemalloc's caches of threads keep pointers to what they handed out last: 15 of 18 and 16 of 20 where all was lost.)
-const SLOW_LOST_SHARE: f64 = 0.75;
+const SLOW_CHANCE: f64 = LOST_CHANCE / 8.0;
 
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
@@ -41,7 +35,7 @@ const CALLERS: usize = 2;
 /// Judges the growth of the live heap.
 pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     let Some(site) = case.sites.first().filter(|site| site.share_of_growth > 0.0) else {
-        return nameless(growth);
+        return nameless(case, growth);
     };
     let rate = rate(growth);
     let place = placed(site);
@@ -112,15 +106,10 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
     let is_slow_leak = |site: &&Site| {
         let (lost, asked) = site.lost.unwrap_or_default();
         let growth = &site.growth;
-        let enough = match growth.freed_samples {
-            0 => SLOW_ASKED_FEW,
-            _ => SLOW_ASKED_MIN,
-        };
         growth.stays()
             && growth.grown_bytes > SLOW_BYTES_MIN
             && growth.goes_on(case.observed_s)
-            && asked >= enough
-            && lost as f64 >= SLOW_LOST_SHARE * asked as f64
+            && chance_if_held(lost, asked) < SLOW_CHANCE
     };
     let site = case.sites.iter().find(is_slow_leak)?;
     let (lost, asked) = site.lost.unwrap_or_default();
@@ -146,11 +135,7 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
 fn is_lost(site: &Site) -> bool {
     let (lost, asked) = site.lost.unwrap_or_default();
     let all_of_few = asked > 0 && lost == asked && asked <= site.growth.now.samples;
-    let share = match asked >= ASKED_MANY {
-        true => LOST_SHARE_MANY,
-        false => LOST_SHARE,
-    };
-    (asked >= ASKED_MIN || all_of_few) && lost as f64 >= share * asked as f64
+    all_of_few || chance_if_held(lost, asked) < LOST_CHANCE
 }
 
 fn has_turned_over(site: &Site) -> bool {
@@ -240,11 +225,21 @@ fn leak_next(site: &Site) -> String {
     )
 }
 
-fn nameless(growth: &Growth) -> CauseVerdict {
-    let sentence = format!(
+/// Of no site alone is growth certain; the blocks of all of them together may still tell that they are lost.
+fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
+    let stay = case.sites.iter().filter(|site| site.growth.stays());
+    let told = stay.filter_map(|site| site.lost);
+    let (lost, asked) = told.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    let spread = format!(
         "the live heap grows by {}, spread over sites none of which grows by more than chance yet",
         rate(growth)
     );
     let next = "observe longer (--duration): the samples name the site as they become more";
-    verdict(Cause::Filling, 0.4, sentence, next)
+    if chance_if_held(lost, asked) < LOST_CHANCE {
+        let sentence = format!(
+            "leak: {spread}, and the program can no longer reach {lost} of {asked} of their older blocks"
+        );
+        return verdict(Cause::Leak, 0.6, sentence, next);
+    }
+    verdict(Cause::Filling, 0.4, spread, next)
 }

@@ -103,6 +103,19 @@ fn lost_blocks_are_a_leak_and_kept_ones_fill() {
 }
 
 #[test]
+fn blocks_of_many_uncertain_sites_are_told_together() {
+    let mut spread = case(&[(Part::LiveHeap, 5.0)]);
+    let uncertain = |lost| Site {
+        share_of_growth: 0.0,
+        ..site("each", 0.0, Some(lost))
+    };
+    spread.sites = vec![uncertain((2, 2)), uncertain((1, 2)), uncertain((3, 3))];
+    assert_eq!(judge(&spread).cause, Cause::Leak);
+    spread.sites = vec![uncertain((0, 9)), uncertain((1, 9)), uncertain((2, 9))];
+    assert_eq!(judge(&spread).cause, Cause::Filling);
+}
+
+#[test]
 fn the_part_that_grew_most_decides() {
     let cause = |growths: &[(Part, f64)]| judge(&case(growths)).cause;
     assert_eq!(
@@ -192,7 +205,11 @@ fn a_leak_too_slow_for_the_account_is_told_by_its_blocks() {
         change(&mut case.sites[0]);
         judge(&case).cause
     };
-    assert_eq!(cause(|site| site.lost = Some((30, 41))), Cause::Flat);
+    // Of what is lost some looks held, of what is held some looks lost.
+    assert_eq!(cause(|site| site.lost = Some((15, 18))), Cause::Leak);
+    assert_eq!(cause(|site| site.lost = Some((4, 4))), Cause::Leak);
+    assert_eq!(cause(|site| site.lost = Some((3, 3))), Cause::Flat);
+    assert_eq!(cause(|site| site.lost = Some((9, 41))), Cause::Flat);
     assert_eq!(cause(|site| site.lost = None), Cause::Flat);
     let is_over = |site: &mut Site| site.growth.ages.median_s = 55.0;
     assert_eq!(

@@ -1,0 +1,3 @@
+module cloth
+
+go 1.21
