@@ -37,7 +37,14 @@ fn day_s(library: Option<&Path>) -> i64 {
 
 fn watched(library: &Path, mode: Mode, pid: u32) -> Option<Value> {
     let output = Command::new(highwater())
-        .args(["stalls", "--json", "--duration", "6s", "--mode", mode.word()])
+        .args([
+            "stalls",
+            "--json",
+            "--duration",
+            "6s",
+            "--mode",
+            mode.word(),
+        ])
         .args(["--pid", &pid.to_string()])
         .env("LD_PRELOAD", library)
         .output()

@@ -75,7 +75,8 @@ impl Thread {
         let Some(before) = before else {
             return 0;
         };
-        let seen_ns = count.on_cpu_ns - before.on_cpu_ns;
+        // A stretch that was open then may have been dropped since: a record was lost.
+        let seen_ns = count.on_cpu_ns.saturating_sub(before.on_cpu_ns);
         let stolen_ns = seen_ns.saturating_sub(total_ns.saturating_sub(before.total_ns));
         match stolen_ns >= STOLEN_LEAST_NS.max(seen_ns / 2) {
             true => self.stolen(before.at_ns, at_ns, stolen_ns, host),

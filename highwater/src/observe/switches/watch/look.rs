@@ -232,7 +232,11 @@ impl Watch {
             let Some(counts) = self.files.read(tid, "schedstat", parse_counts) else {
                 continue;
             };
-            let before = self.threads.at(tid).run_delay_ns.replace(counts.run_delay_ns);
+            let before = self
+                .threads
+                .at(tid)
+                .run_delay_ns
+                .replace(counts.run_delay_ns);
             if let (Source::Threads, Some(before)) = (&self.source, before) {
                 let ns = counts.run_delay_ns.saturating_sub(before);
                 self.tell(now, tid, What::RunDelay { ns });
@@ -247,9 +251,16 @@ impl Watch {
             Some(since_ns) => now.saturating_sub(since_ns) >= COUNTED_AFTER_NS,
             None => known.followed,
         };
-        let lasting = self.threads.iter().filter(|(_, known)| known.lives && long(known));
-        let tids: Vec<u32> = lasting.map(|(tid, _)| *tid).take(COUNTED_PER_TURN).collect();
-        tids.iter().for_each(|tid| self.threads.at(*tid).switched = true);
+        let lasting = self
+            .threads
+            .iter()
+            .filter(|(_, known)| known.lives && long(known));
+        let tids: Vec<u32> = lasting
+            .map(|(tid, _)| *tid)
+            .take(COUNTED_PER_TURN)
+            .collect();
+        tids.iter()
+            .for_each(|tid| self.threads.at(*tid).switched = true);
         tids
     }
 }
