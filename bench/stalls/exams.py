@@ -32,6 +32,10 @@ BUILDS = {
     "quarry": ["cc", "-O2", "-pthread", "-o", "{to}", "quarry.c"],
     "orchard": ["rustc", "--edition", "2024", "-O", "-o", "{to}", "orchard.rs"],
     "dory": ["go", "build", "-o", "{to}", "dory/main.go"],
+    "lathe": ["cc", "-O2", "-pthread", "-o", "{to}", "lathe.c"],
+    "ferry": ["cc", "-O2", "-pthread", "-o", "{to}", "ferry.c"],
+    "smithy": ["cargo", "install", "--quiet", "--locked", "--path", "smithy", "--root", "{to}"],
+    "heron": ["go", "build", "-o", "{to}", "heron/main.go"],
 }
 
 
@@ -102,8 +106,36 @@ CASES = [
     Case("dory", "mutex", ("lock",), ("main.pollackSettle",)),
     Case("dory", "rwmutex", ("lock", "disk"), ("main.pollackSettle", "main.whitingSave")),
     Case("dory", "busy", ("lock",), ("main.pollackSettle",)),
+    Case("lathe", "net", ("lock",), ("throw_pot", "bisque")),
+    Case("lathe", "net", ("lock",), ("throw_pot", "bisque"), (), "hogs", 2),
+    Case("lathe", "disk", ("lock", "disk"), ("throw_pot", "bisque")),
+    Case("lathe", "nap", ("lock",), ("throw_pot", "bisque")),
+    Case("lathe", "cpu", ("lock",), ("throw_pot", "bisque")),
+    Case("lathe", "none", ("cpu-starvation",), (), ("heavy",), "hogs", 2),
+    Case("lathe", "none", ("cpu-quota",), (), (), "quota"),
+    Case("ferry", "two", ("lock",), ("pitch_round",)),
+    Case("ferry", "two", ("lock",), ("pitch_round",), (), "hogs", 2),
+    Case("ferry", "three", ("lock", "disk"), ("pitch_round", "hemp_save")),
+    Case("ferry", "reader", ("lock",), ("pitch_round",)),
+    Case("ferry", "permits", ("lock",), ("pitch_round",)),
+    Case("ferry", "pool", ("lock", "network"), ("caulk_report",)),
+    Case("ferry", "waves", ("disk",), ("resin_append",)),
+    Case("ferry", "group", ("disk",), ("tallow_commit",)),
+    Case("ferry", "faults", ("page-fault",), ("lead_sound",)),
+    Case("ferry", "purge", ("allocator",), ("oakum_unmap", "pitch_round")),
+    Case("ferry", "trim", ("allocator",), ("bitumen_tidy",)),
+    Case("smithy", "pl", ("lock",), ("tongs_temper",)),
+    Case("smithy", "plrw", ("lock",), ("tongs_temper",)),
+    Case("smithy", "stdm", ("lock",), ("tongs_temper",)),
+    Case("smithy", "hatch", ("lock", "network"), ("tongs_temper",)),
+    Case("smithy", "chain", ("lock", "disk"), ("tongs_temper", "borax_write")),
+    Case("heron", "mutex", ("lock",), ("main.snipeRound",)),
+    Case("heron", "chain", ("lock", "disk"), ("main.snipeRound", "main.egretSave")),
+    Case("heron", "cond", ("lock", "network"), ("main.snipeRound",)),
+    Case("heron", "gate", ("lock",), ("main.snipeRound",)),
 ]
 UNHARMED = ("plain", "none")
+TOTALS = ("watched", "right", "with a function", "named", "on the stack", "rows too many", "rows mended", "of starvation mended")
 
 
 def build(folder):
@@ -129,6 +161,8 @@ def build(folder):
 def started_as(name, path):
     if name == "Counter":
         return ["java", "-cp", path, "Counter"]
+    if name == "smithy":
+        return [os.path.join(path, "bin", "smithy")]
     if name == "tally":
         # Not a shim of the shell's, whose process would be watched instead.
         return [os.path.realpath(sys.executable), path]
@@ -261,6 +295,9 @@ def exam(args, case, path, mode):
             longest = max((row["longest_ns"] for row in rows if row["cause"] in case.causes), default=0) / 1e6
             lengths.append(f"{longest:.1f}/{truth:.1f}")
     asked = f"{named} ({on_stack})" if case.function else "-"
+    total = args.totals.setdefault(mode, dict.fromkeys(TOTALS, 0))
+    for word, count in zip(TOTALS, (args.times, right, args.times * bool(case.function), named, on_stack, beyond, false_rows, starved)):
+        total[word] += count
     print(
         f"| {case.service} {case.kind}{' + ' + case.around if case.around else ''} | {mode} | {right} of {args.times} | {asked} | {beyond} | "
         f"{false_rows} ({starved}) | {', '.join(lengths)} | {min(costs, default=0):.1f} to {max(costs, default=0):.1f} | {lost} |",
@@ -277,6 +314,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=6)
     parser.add_argument("--rows", action="store_true")
     args = parser.parse_args()
+    args.totals = {}
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o755)
     # The other user may not see the folder of the build.
@@ -293,6 +331,8 @@ def main():
                 continue
             for mode in args.modes.split(","):
                 exam(args, case, built[case.service], mode)
+        for mode, total in args.totals.items():
+            print(f"{mode}: " + ", ".join(f"{word} {count}" for word, count in total.items()), flush=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -1,6 +1,7 @@
 //! `highwater stalls`: the analysis over timelines kept as text, and the command over small
 //! services whose own log is the truth.
 
+mod clock;
 mod experiment;
 mod hostile;
 mod services;

@@ -118,6 +118,10 @@ impl Scene {
                 release: 0,
             },
             ["delayed", ms] => What::RunDelay { ns: ns(ms, 0.0) },
+            ["ran", ms, host] => What::Ran {
+                ns: ns(ms, 0.0),
+                host: self.id(host) as u32,
+            },
             ["seen", stack] => self.seen(stack, false),
             ["seen", stack, "allocator"] => self.seen(stack, true),
             ["look", ref wait @ ..] => What::Look(self.wait(wait)),

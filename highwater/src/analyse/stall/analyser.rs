@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, Quota, judge};
 use super::event::{Event, Tid, WaitKind};
-use super::group::{GroupId, Groups};
+use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
 use super::stalled::{Stall, stalls_of};
@@ -163,8 +163,10 @@ impl Analyser {
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);
-            if let (Judged::Idle { timed }, Some(true)) = (&judged, segment.looked_at()) {
-                groups.began(tid, *timed);
+            if let (Judged::Idle { timed }, State::Blocked { wait, .. }) = (&judged, &segment.state)
+                && let Some(begun) = begun(wait.kind, *timed)
+            {
+                groups.began(tid, begun);
             }
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);
@@ -215,6 +217,16 @@ impl Analyser {
         let (since, state) = self.lines.thread(tid)?.now()?;
         let lock = matches!(state, State::Blocked { wait, .. } if wait.kind == WaitKind::Lock);
         lock.then_some(since)
+    }
+}
+
+/// Of an idle wait that somebody looked at.
+fn begun(waited_for: WaitKind, timed: bool) -> Option<Begun> {
+    match waited_for {
+        WaitKind::Unknown => None,
+        _ if timed => Some(Begun::ByClock),
+        WaitKind::Inbound => Some(Begun::ByClients),
+        _ => Some(Begun::ByOthers),
     }
 }
 

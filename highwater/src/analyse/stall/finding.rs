@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::cause::{Cause, Leaf};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
+use super::own::without_holders;
 use super::recurrence::{episodes, period_ns};
 use super::stalled::Stall;
 use super::walk::{Hop, LeafKind};
@@ -72,7 +73,7 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
         .iter()
         .filter(|stall| all_are || !background.contains(&stall.tid));
     let alone = |tid: Tid| groups.is_alone(tid, &sizes);
-    let felt = others_first(felt.collect(), alone);
+    let felt = without_holders(others_first(felt.collect(), alone));
     let of_cause = sorted_by_cause(felt).into_iter();
     let mut findings: Vec<Finding> = of_cause
         .map(|((cause, _), stalls)| finding(cause, stalls))

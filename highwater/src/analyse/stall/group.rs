@@ -8,9 +8,28 @@ use crate::observe::switches::Table;
 /// Threads with the same entry function, by a number that the observer gives.
 pub type GroupId = u64;
 
-/// Members of each group: those that others wake, and those that a clock wakes. Where a runtime starts all threads by
-/// one function of its own, this tells background threads from the pool.
-pub type Sizes = Table<GroupId, [usize; 2]>;
+/// What a thread is held against, of all that are watched.
+#[derive(Debug, Default)]
+pub struct Sizes {
+    /// Members of each group: those that others wake, and those that a clock wakes. Where a runtime starts all threads
+    /// by one function of its own, this tells background threads from the pool.
+    members: Table<GroupId, [usize; 2]>,
+    /// Busy periods of the busiest thread.
+    most_begun: u64,
+}
+
+/// How a busy period began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    ByClock,
+    /// Something from outside came.
+    ByClients,
+    ByOthers,
+}
+
+/// A lone thread that others of the program give something to this many times as seldom as the busiest one begins is
+/// a background thread.
+const SELDOM: u64 = 20;
 
 /// Members of a group that a clock wakes are background threads when there are this many times as many others.
 const POOL_TIMES: usize = 3;
@@ -49,6 +68,14 @@ pub struct Groups {
 struct Rhythm {
     by_timer: u64,
     by_others: u64,
+    /// Those of `by_others` that came from outside.
+    by_clients: u64,
+}
+
+impl Rhythm {
+    fn begun(self) -> u64 {
+        self.by_timer + self.by_others
+    }
 }
 
 impl Groups {
@@ -81,12 +108,13 @@ impl Groups {
         }
     }
 
-    pub fn began(&mut self, tid: Tid, by_timer: bool) {
+    pub fn began(&mut self, tid: Tid, begun: Begun) {
         let rhythm = self.rhythm.entry(tid).or_default();
-        match by_timer {
-            true => rhythm.by_timer += 1,
-            false => rhythm.by_others += 1,
+        match begun {
+            Begun::ByClock => rhythm.by_timer += 1,
+            _ => rhythm.by_others += 1,
         }
+        rhythm.by_clients += u64::from(begun == Begun::ByClients);
     }
 
     /// The least stall worth a row, for this thread.
@@ -104,33 +132,36 @@ impl Groups {
         known.then(|| limit.max(self.fixed_ns.unwrap_or(0)))
     }
 
-    /// Alone in its group and begun by a clock: a background thread, whose own waits nobody feels.
+    /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels.
     pub fn is_background(&self, tid: Tid, sizes: &Sizes) -> bool {
         if self.library.contains(&tid) {
             return true;
         }
         let rhythm = self.rhythm_of(tid);
         let by_clock = rhythm.by_timer >= rhythm.by_others;
-        by_clock && (self.is_alone(tid, sizes) || self.is_beside_a_pool(tid, sizes))
+        let seldom = rhythm.by_clients == 0 && rhythm.begun() * SELDOM <= sizes.most_begun;
+        let alone = self.is_alone(tid, sizes);
+        alone && (by_clock || seldom) || by_clock && self.is_beside_a_pool(tid, sizes)
     }
 
     fn is_beside_a_pool(&self, tid: Tid, sizes: &Sizes) -> bool {
-        let sizes = sizes.get(&self.of(tid)).copied();
-        self.is_timed(tid) && sizes.is_some_and(|[woken, timed]| timed * POOL_TIMES <= woken)
+        let members = sizes.members.get(&self.of(tid)).copied();
+        self.is_timed(tid) && members.is_some_and(|[woken, timed]| timed * POOL_TIMES <= woken)
     }
 
     /// None of its group is woken as it is.
     pub fn is_alone(&self, tid: Tid, sizes: &Sizes) -> bool {
-        let sizes = sizes.get(&self.of(tid)).copied().unwrap_or_default();
-        sizes[usize::from(self.is_timed(tid))] <= 1
+        let members = sizes.members.get(&self.of(tid)).copied();
+        members.unwrap_or_default()[usize::from(self.is_timed(tid))] <= 1
     }
 
     /// How many of these threads each group has, of either kind.
     pub fn sizes(&self, watched: &[Tid]) -> Sizes {
         let mut sizes = Sizes::default();
         for tid in watched {
-            let sizes = sizes.entry(self.of(*tid)).or_default();
-            sizes[usize::from(self.is_timed(*tid))] += 1;
+            let members = sizes.members.entry(self.of(*tid)).or_default();
+            members[usize::from(self.is_timed(*tid))] += 1;
+            sizes.most_begun = sizes.most_begun.max(self.rhythm_of(*tid).begun());
         }
         sizes
     }
@@ -156,13 +187,14 @@ fn median(values: &[u64]) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use super::Begun::{ByClients, ByClock, ByOthers};
     use super::*;
 
     fn groups(members: &[(Tid, GroupId, bool)]) -> (Groups, Sizes) {
         let mut groups = Groups::default();
         for (tid, group, timed) in members {
             groups.set(*tid, *group);
-            groups.began(*tid, *timed);
+            groups.began(*tid, if *timed { ByClock } else { ByOthers });
         }
         let tids: Vec<Tid> = members.iter().map(|(tid, ..)| *tid).collect();
         let sizes = groups.sizes(&tids);
@@ -188,5 +220,21 @@ mod tests {
     fn a_lone_thread_that_a_clock_wakes_is_background() {
         let (groups, sizes) = groups(&[(1, 5, true), (2, 6, false)]);
         assert!(groups.is_background(1, &sizes) && !groups.is_background(2, &sizes));
+    }
+
+    #[test]
+    fn a_lone_thread_that_gets_something_now_and_then_is_background() {
+        let (mut groups, _) = groups(&[(1, 5, false), (2, 5, false), (3, 6, false), (4, 7, false)]);
+        (0..40).for_each(|_| groups.began(1, ByClients));
+        groups.began(4, ByClients);
+        let sizes = groups.sizes(&[1, 2, 3, 4]);
+        let background: Vec<Tid> = (1..=4)
+            .filter(|t| groups.is_background(*t, &sizes))
+            .collect();
+        assert_eq!(
+            background,
+            [3],
+            "2 is one of a pool, 4 serves somebody outside"
+        );
     }
 }

@@ -14,6 +14,7 @@ pub mod cause;
 pub mod finding;
 pub mod group;
 pub mod home;
+pub mod own;
 pub mod pieces;
 pub mod recurrence;
 pub mod request;

@@ -1,7 +1,10 @@
 //! One thread's timeline: events in, segments out, closed as the next one begins.
 
+mod counted;
+
 use std::collections::VecDeque;
 
+use self::counted::Count;
 use super::event::{StackId, TextId, Wait, WaitKind, What};
 use super::timeline::{Sample, Segment, State};
 
@@ -20,6 +23,9 @@ pub struct Thread {
     /// Segments before this position are part of an earlier [`What::RunDelay`].
     counted: u64,
     runnable_ns: u64,
+    /// Time in closed stretches on a CPU.
+    on_cpu_ns: u64,
+    count: Option<Count>,
 }
 
 impl Thread {
@@ -154,6 +160,7 @@ impl Thread {
                 0
             }
             (What::RunDelay { ns }, _) => self.run_delay(ns),
+            (What::Ran { ns, host }, _) => self.ran(at_ns, ns, host),
             (What::Unsure, _) => {
                 self.now = None;
                 0
@@ -193,8 +200,10 @@ impl Thread {
         if at_ns <= start_ns {
             return 0;
         }
-        if let State::Runnable { .. } = state {
-            self.runnable_ns += at_ns - start_ns;
+        match state {
+            State::Runnable { .. } => self.runnable_ns += at_ns - start_ns,
+            State::Running => self.on_cpu_ns += at_ns - start_ns,
+            State::Blocked { .. } => {}
         }
         self.done.push_back(Segment {
             start_ns,
@@ -297,38 +306,6 @@ impl Thread {
             .take_while(|s| s.at_ns > sample.at_ns);
         let at = self.samples.len() - later.count();
         self.samples.insert(at, sample);
-    }
-
-    /// Splits `ns` of waiting for a CPU off the longest wait that ended since the last such count:
-    /// a wake that nobody saw leaves the way from waking to running inside the wait.
-    fn run_delay(&mut self, ns: u64) -> usize {
-        // Below this it is the ordinary latency of a wake.
-        const FLOOR_NS: u64 = 200_000;
-        let from = self.counted.saturating_sub(self.cut) as usize;
-        self.counted = self.cut + self.done.len() as u64;
-        let fresh = || self.done.iter().enumerate().skip(from);
-        let known: u64 = fresh()
-            .filter(|(_, s)| matches!(s.state, State::Runnable { .. }))
-            .map(|(_, s)| s.ns())
-            .sum();
-        let unseen = |state| matches!(state, State::Blocked { by: None, .. });
-        let longest = fresh()
-            .filter(|(_, s)| unseen(s.state))
-            .max_by_key(|(_, s)| s.ns());
-        let rest = ns.saturating_sub(known);
-        let Some((at, &segment)) = longest.filter(|_| rest >= FLOOR_NS) else {
-            return 0;
-        };
-        let woken_ns = segment.end_ns - rest.min(segment.ns());
-        self.runnable_ns += segment.end_ns - woken_ns;
-        self.done[at].end_ns = woken_ns;
-        let runnable = Segment {
-            start_ns: woken_ns,
-            end_ns: segment.end_ns,
-            state: State::Runnable { after: 0 },
-        };
-        self.done.insert(at + 1, runnable);
-        1
     }
 
     pub(super) fn forget_before(&mut self, t_ns: u64) -> usize {

@@ -22,14 +22,6 @@ impl Segment {
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
     }
-
-    /// Of a wait: whether it is known what for.
-    pub fn looked_at(&self) -> Option<bool> {
-        match self.state {
-            State::Blocked { wait, .. } => Some(wait.kind != WaitKind::Unknown),
-            _ => None,
-        }
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -11,7 +11,7 @@ const KEPT_MAX: usize = 8_192;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
     File,
-    /// A listening socket, or one whose local port the subject listens on.
+    /// A listening socket, one that takes datagrams of anybody, or one whose local port the subject listens on.
     Inbound,
     Outbound,
     /// Pipe, eventfd, socket pair: another thread answers, or nobody does.
@@ -142,7 +142,7 @@ impl Descriptors {
             let path = format!("/proc/{}/net/{table}", self.pid);
             let text = std::fs::read_to_string(path).unwrap_or_default();
             for (inode, socket) in parse_sockets(&text, table.starts_with("tcp")) {
-                if socket.listens {
+                if socket.listens && table.starts_with("tcp") {
                     self.listening.insert(socket.local_port);
                 }
                 self.sockets.insert(inode, socket);
@@ -172,7 +172,10 @@ pub fn parse_sockets(text: &str, stream: bool) -> Vec<(u64, Socket)> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let (_, local_port) = parse_address(fields.get(1)?)?;
         let (peer, peer_port) = parse_address(fields.get(2)?)?;
-        let listens = stream && *fields.get(3)? == LISTEN;
+        let listens = match stream {
+            true => *fields.get(3)? == LISTEN,
+            false => peer_port == 0,
+        };
         let inode = fields.get(9)?.parse().ok()?;
         Some((
             inode,
@@ -237,6 +240,17 @@ mod tests {
             (client.peer.as_str(), client.peer_port),
             ("127.0.0.1", 4318)
         );
+    }
+
+    #[test]
+    fn a_socket_for_datagrams_without_a_peer_takes_those_of_anybody() {
+        // /proc/self/net/udp of Linux 6.18.
+        let text = "   sl  local_address rem_address   st tx_queue rx_queue\n\
+            1: 0100007F:A1F3 00000000:0000 07 0:0 00:0 0 0 0 8001 2 0 0\n\
+            2: 0100007F:A1F4 0100007F:0035 01 0:0 00:0 0 0 0 8002 2 0 0\n";
+        let found = parse_sockets(text, false);
+        let listens: Vec<bool> = found.iter().map(|(_, socket)| socket.listens).collect();
+        assert_eq!(listens, [true, false]);
     }
 
     #[test]

@@ -55,6 +55,12 @@ pub enum What {
     RunDelay {
         ns: u64,
     },
+    /// All its time on a CPU so far, by the kernel's own count, which leaves out what a virtual machine's host gave
+    /// to other guests meanwhile; `host` names those.
+    Ran {
+        ns: u64,
+        host: TextId,
+    },
     /// It is not in what the last records said: some were lost. What it is in is not known until the next.
     Unsure,
     Exited,

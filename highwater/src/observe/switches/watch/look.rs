@@ -20,14 +20,17 @@ const DOUBT_AFTER_NS: u64 = 200_000_000;
 /// Threads whose stacks are read before the watch begins; those of a thousand would take seconds,
 /// and come with the looks.
 const STACKS_AT_FIRST: usize = 200;
+/// As root, a thread that is on a CPU for this long is counted, so many in a turn: each costs a few microseconds.
+const COUNTED_AFTER_NS: u64 = 2_000_000;
+const COUNTED_PER_TURN: usize = 8;
+/// Who has a CPU of a virtual machine that its host gave away.
+const THE_HOST: &str = "another guest of this machine's host";
 
 impl Watch {
     /// Looks at those that wait long enough and were not looked at in this wait; a lock's holder
     /// changes, so locks are looked at in every turn.
     pub(super) fn look(&mut self, now: u64, groups: &mut Vec<(Tid, Option<u64>)>) {
-        if let Source::Threads = self.source {
-            self.read_run_delays(now);
-        }
+        self.read_counts(now);
         let mut due: Vec<(u64, u32)> = self
             .threads
             .iter()
@@ -211,27 +214,54 @@ impl Watch {
         Some((Tid::from(tid), Some(group)))
     }
 
-    /// The kernel's own count of time spent runnable without a CPU, for threads that switched.
-    fn read_run_delays(&mut self, now: u64) {
-        for tid in self.threads.tids() {
-            let Some(known) = self.threads.get(tid) else {
-                continue;
-            };
-            if !std::mem::take(&mut known.switched) {
+    /// The kernel's own counts of time on a CPU and of time without one, for threads that switched; as root, where
+    /// the switches tell the latter, of those that are on a CPU for long and once more when they left it.
+    fn read_counts(&mut self, now: u64) {
+        let due: Vec<u32> = match (&self.source, &self.go) {
+            (Source::Threads, _) => self.threads.tids(),
+            (Source::Ebpf(_), None) => self.long_on_cpu(now),
+            (Source::Ebpf(_), Some(_)) => return,
+        };
+        let host = self.places.text(THE_HOST);
+        for tid in due {
+            let known = self.threads.at(tid);
+            known.followed = known.running_since_ns.is_some();
+            if !std::mem::take(&mut known.switched) && !known.followed {
                 continue;
             }
-            let Some(delay) = self.files.read(tid, "schedstat", parse_run_delay) else {
+            let Some(counts) = self.files.read(tid, "schedstat", parse_counts) else {
                 continue;
             };
-            let Some(known) = self.threads.get(tid) else {
-                continue;
-            };
-            let before = known.run_delay_ns.replace(delay);
-            if let Some(before) = before {
-                let ns = delay.saturating_sub(before);
+            let before = self
+                .threads
+                .at(tid)
+                .run_delay_ns
+                .replace(counts.run_delay_ns);
+            if let (Source::Threads, Some(before)) = (&self.source, before) {
+                let ns = counts.run_delay_ns.saturating_sub(before);
                 self.tell(now, tid, What::RunDelay { ns });
             }
+            let ns = counts.on_cpu_ns;
+            self.tell(now, tid, What::Ran { ns, host });
         }
+    }
+
+    fn long_on_cpu(&mut self, now: u64) -> Vec<u32> {
+        let long = |known: &super::Known| match known.running_since_ns {
+            Some(since_ns) => now.saturating_sub(since_ns) >= COUNTED_AFTER_NS,
+            None => known.followed,
+        };
+        let lasting = self
+            .threads
+            .iter()
+            .filter(|(_, known)| known.lives && long(known));
+        let tids: Vec<u32> = lasting
+            .map(|(tid, _)| *tid)
+            .take(COUNTED_PER_TURN)
+            .collect();
+        tids.iter()
+            .for_each(|tid| self.threads.at(*tid).switched = true);
+        tids
     }
 }
 
@@ -252,16 +282,34 @@ pub(super) fn group_of(beginning: &[Frame]) -> u64 {
     hasher.finish() >> 1
 }
 
-/// The second number of a schedstat file.
-pub fn parse_run_delay(text: &str) -> Option<u64> {
-    text.split_whitespace().nth(1)?.parse().ok()
+/// By the kernel's own count, since the thread began.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Counts {
+    pub on_cpu_ns: u64,
+    pub run_delay_ns: u64,
+}
+
+/// The first two numbers of a schedstat file.
+pub fn parse_counts(text: &str) -> Option<Counts> {
+    let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
+    Some(Counts {
+        on_cpu_ns: numbers.next()?,
+        run_delay_ns: numbers.next()?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn run_delay_is_the_second_number() {
-        assert_eq!(super::parse_run_delay("1059 330 4\n"), Some(330));
-        assert_eq!(super::parse_run_delay(""), None);
+    fn counts_are_the_first_two_numbers() {
+        let counts = Counts {
+            on_cpu_ns: 1059,
+            run_delay_ns: 330,
+        };
+        assert_eq!(parse_counts("1059 330 4\n"), Some(counts));
+        assert_eq!(parse_counts("1059"), None);
+        assert_eq!(parse_counts(""), None);
     }
 }

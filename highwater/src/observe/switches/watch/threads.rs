@@ -32,6 +32,8 @@ pub struct Known {
     /// Time runnable without a CPU by the kernel's count, at the last reading.
     pub run_delay_ns: Option<u64>,
     pub switched: bool,
+    /// It was on a CPU when its counts were last read.
+    pub followed: bool,
     pub last_look_ns: u64,
     /// The time of the newest record of it, and when what it said was last held against /proc.
     pub told_ns: u64,
