@@ -10,6 +10,7 @@ mod dice;
 mod exam;
 mod families;
 mod farther;
+mod fleets;
 mod fresh;
 mod heldout;
 mod later;
@@ -304,6 +305,7 @@ fn main() {
     let o = options();
     if o.set == "all" || o.set == "arms" {
         println!("{}\n", arms::table(&arms::run(o.seed, 5 * o.each, o.wrong)));
+        println!("{}", fleets::table(o.seed, o.each, o.wrong));
     }
     if o.set == "all" || o.set == "stop" {
         println!("{}", stops::table(o.seed, 5 * o.each));

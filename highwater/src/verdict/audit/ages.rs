@@ -43,22 +43,31 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
     deep.map(|f| p.rss[f.after].t_s).collect()
 }
 
+/// Looks at which a mark fell. Of several processes under one name the lowest mark is compared with the lowest, and so
+/// on: when one of them is born anew, one of these falls; where one is missing nothing can be told.
 fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
-    let steps = p.hwm.windows(2);
-    let fall = |w: &&[Point]| w[1].value < (1.0 - HWM_FALL) * w[0].value;
-    steps.filter(fall).map(|w| w[1].t_s).collect()
+    let mut before: Vec<f64> = Vec::new();
+    let mut born = Vec::new();
+    for look in p.hwm.chunk_by(|a, b| a.t_s == b.t_s) {
+        let mut marks: Vec<f64> = look.iter().map(|m| m.value).collect();
+        marks.sort_by(f64::total_cmp);
+        let mut pairs = before.iter().zip(&marks);
+        if before.len() == marks.len() && pairs.any(|(old, new)| *new < (1.0 - HWM_FALL) * old) {
+            born.push(look[0].t_s);
+        }
+        before = marks;
+    }
+    born
 }
 
 /// Whether what is called a high-water mark is one: the highest since the last look falls at every other look, and
-/// the resident set does not fall with it. Of several processes under one name (readings twice at one instant)
-/// nothing of the kind can be told.
+/// the resident set does not fall with it.
 fn has_marks(p: &ProcessFacts) -> bool {
     let steps = p.hwm.len().saturating_sub(1);
-    let is_twice = p.hwm.windows(2).any(|w| w[0].t_s == w[1].t_s);
     let falls = mark_falls(p);
     let few = falls.len() as f64 <= (MARK_FALLS * steps as f64).max(FALLS_MAX as f64);
     let lower = falls.iter().filter(|t_s| fell(&p.rss, **t_s)).count();
-    steps > 0 && (few || is_twice || 2 * lower >= falls.len())
+    steps > 0 && (few || 2 * lower >= falls.len())
 }
 
 /// Whether the reading at this instant is well below the one before it.

@@ -215,6 +215,36 @@ fn restarts_are_known_or_inferred_and_ages_become_unequal() {
     }
 }
 
+/// Two relays of one name: their readings come in turns, and neither was restarted until one was.
+#[test]
+fn two_processes_under_one_name_are_restarted_when_one_of_them_is() {
+    let mut input = clean(4);
+    let twin = |series: &mut Vec<Point>| {
+        let both = series.iter().flat_map(|r| {
+            let other = Point {
+                value: 0.6 * r.value,
+                ..*r
+            };
+            [*r, other]
+        });
+        *series = both.collect();
+    };
+    let p = &mut input.processes[0];
+    p.starts_s.clear();
+    twin(&mut p.rss);
+    twin(&mut p.hwm);
+    assert_eq!(audit(&input), []);
+    let p = &mut input.processes[0];
+    let at = p.hwm[p.hwm.len() / 2].t_s;
+    for series in [&mut p.rss, &mut p.hwm] {
+        let later = series.iter_mut().filter(|r| r.t_s >= at);
+        later.step_by(2).for_each(|r| r.value *= 0.3);
+    }
+    let found = audit(&input);
+    assert_eq!(found[0].check, Check::Restarted, "{found:?}");
+    assert!(found[0].what.contains("once"), "{}", found[0].what);
+}
+
 #[test]
 fn late_comers_are_found() {
     let mut input = clean(4);
