@@ -4,7 +4,7 @@
 
 use std::f64::consts::TAU;
 
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Stepped};
 
 use crate::case::Case;
 use crate::dice::Dice;

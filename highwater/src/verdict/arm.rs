@@ -306,7 +306,10 @@ pub(super) fn usual(each: &[SeriesVerdict], label: Label) -> Vec<&SeriesVerdict>
     let odd = odd(each, label);
     let count = odd.iter().flatten().count();
     let few = each.len() >= USUAL_OF && 3 * count <= each.len();
-    let kept = each.iter().zip(odd).filter(|(_, odd)| !few || odd.is_none());
+    let kept = each
+        .iter()
+        .zip(odd)
+        .filter(|(_, odd)| !few || odd.is_none());
     kept.map(|(v, _)| v).collect()
 }
 
@@ -315,7 +318,10 @@ fn outliers(each: &[SeriesVerdict], label: Label) -> Vec<Outlier> {
         let id = v.id.clone();
         why.map(|why| Outlier { id, why })
     };
-    each.iter().zip(odd(each, label)).filter_map(named).collect()
+    each.iter()
+        .zip(odd(each, label))
+        .filter_map(named)
+        .collect()
 }
 
 #[cfg(test)]

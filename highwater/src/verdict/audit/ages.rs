@@ -2,9 +2,10 @@
 
 use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
-use crate::analyse::incarnation::falls;
+use crate::analyse::incarnation::{Fall, climbs_around, falls};
 use crate::analyse::order::median;
 use crate::analyse::series::Point;
+use crate::analyse::teeth::by_threshold;
 
 /// A high-water mark never falls while a process lives; this share allows for rounding.
 const HWM_FALL: f64 = 0.02;
@@ -16,6 +17,8 @@ const MARK_WITH_RSS: f64 = 0.1;
 const FALLS_MAX: usize = 3;
 /// Without high-water marks a restart must lose this share of the level.
 const FALL_LEVEL: f64 = 0.4;
+/// Or, where it loses less, lead back to within this share of its height of where the record began.
+const BACK_SHARE: f64 = 0.2;
 /// Uptimes of arms that differ by this share are unequal.
 const UPTIME_SHARE: f64 = 0.2;
 
@@ -37,10 +40,23 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
     if sudden.len() > FALLS_MAX {
         return Vec::new();
     }
-    let deep = sudden
+    let anew = begins_anew(&p.rss, &sudden);
+    let reborn = sudden
         .iter()
-        .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
-    deep.map(|f| p.rss[f.after].t_s).collect()
+        .filter(|f| anew || f.floor < (1.0 - FALL_LEVEL) * f.peak);
+    reborn.map(|f| p.rss[f.after].t_s).collect()
+}
+
+/// Whether shallower falls are restarts: each leads back to where the record began, from a climb or to one, and their
+/// heights are not those of a collector's threshold.
+fn begins_anew(rss: &[Point], sudden: &[Fall]) -> bool {
+    let (Some(first), Some(last)) = (rss.first(), rss.last()) else {
+        return false;
+    };
+    let back = |f: &Fall| (f.floor - first.value).abs() <= BACK_SHARE * (f.peak - first.value);
+    let now = sudden.last().map_or(0.0, |f| last.value - f.floor);
+    let saw = || by_threshold(sudden, now) >= 0.5;
+    sudden.iter().all(back) && climbs_around(rss, sudden) && !saw()
 }
 
 /// Looks at which a mark fell. Of several processes under one name the lowest mark is compared with the lowest, and so
