@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod arms;
@@ -9,6 +9,8 @@ mod case;
 mod dice;
 mod exam;
 mod families;
+mod farther;
+mod fleets;
 mod fresh;
 mod heldout;
 mod later;
@@ -17,6 +19,8 @@ mod outside;
 mod scene;
 mod score;
 mod stops;
+mod strange;
+mod stranger;
 mod unseen;
 
 use std::collections::BTreeMap;
@@ -124,6 +128,18 @@ fn sets() -> Vec<Set> {
             outside::FAMILIES.len(),
             |i| outside::FAMILIES[i].0,
             outside::make,
+        ),
+        (
+            "strange",
+            strange::FAMILIES.len(),
+            |i| strange::FAMILIES[i].0,
+            strange::make,
+        ),
+        (
+            "farther",
+            farther::FAMILIES.len(),
+            |i| farther::FAMILIES[i].0,
+            farther::make,
         ),
     ]
 }
@@ -289,6 +305,7 @@ fn main() {
     let o = options();
     if o.set == "all" || o.set == "arms" {
         println!("{}\n", arms::table(&arms::run(o.seed, 5 * o.each, o.wrong)));
+        println!("{}", fleets::table(o.seed, o.each, o.wrong));
     }
     if o.set == "all" || o.set == "stop" {
         println!("{}", stops::table(o.seed, 5 * o.each));

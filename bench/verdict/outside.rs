@@ -46,6 +46,11 @@ pub fn make(index: usize, seed: u64) -> Case {
     let (family, maker) = FAMILIES[index % FAMILIES.len()];
     let mut dice = Dice::new(seed ^ 0x5be1_03fa_77c2_d94d);
     let drawn = maker(&mut dice);
+    case_of(family, drawn, &mut dice)
+}
+
+/// In bytes, at a level of 8 MB to 60 GB, from one of three instants on.
+pub fn case_of(family: &'static str, drawn: Drawn, dice: &mut Dice) -> Case {
     let level = dice.log_between(8e6, 6e10);
     let start = dice.pick(&[0.0, 1.7e9, 1.77e9]);
     let grain = drawn.grain.map_or(4096.0, |share| share * level);

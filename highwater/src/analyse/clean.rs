@@ -9,7 +9,11 @@ const SPIKE_WINDOW: usize = 7;
 /// is uneven but real reaches five; measured on exponential and Student-t(3) noise.
 const SPIKE_DEVIATIONS: f64 = 8.0;
 /// More spikes than this share are not accidents but the shape of the series: then none is removed.
-const SPIKE_SHARE_MAX: f64 = 0.05;
+const SPIKE_SHARE_MAX: f64 = 0.1;
+/// What comes and goes at once within so many readings is a burst (or a dip), and a spike too ...
+const BURST_MAX: usize = 5;
+/// ... if what is left of it then is no more than this share of its height.
+const BURST_LEFT: f64 = 0.3;
 
 /// No memory is smaller, in any unit, nor larger than an address space in bytes; no clock is later
 /// than this (epoch milliseconds taken for seconds still pass).
@@ -75,7 +79,8 @@ fn remove_spikes(out: &mut Cleaned) {
         return;
     }
     let floor = typical_move(&out.points);
-    let spikes: Vec<bool> = (0..n).map(|i| is_spike(&out.points, i, floor)).collect();
+    let mut spikes: Vec<bool> = (0..n).map(|i| is_spike(&out.points, i, floor)).collect();
+    mark_bursts(&out.points, floor, &mut spikes);
     let count = spikes.iter().filter(|s| **s).count();
     if count as f64 <= SPIKE_SHARE_MAX * n as f64 {
         let mut keep = spikes.iter().map(|s| !s);
@@ -127,6 +132,35 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
     inside && alone && away.abs() > SPIKE_DEVIATIONS * spread
 }
 
+/// Marks bursts and dips: a sudden move of [`SPIKE_DEVIATIONS`] typical ones, undone as suddenly within a few readings.
+fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
+    let mut i = 1;
+    while i + 1 < points.len() {
+        match burst(points, i, typical) {
+            Some(end) => {
+                spikes[i..end].fill(true);
+                i = end + 1;
+            }
+            None => i += 1,
+        }
+    }
+}
+
+/// The first reading after the burst that begins at `i`.
+fn burst(points: &[Point], i: usize, typical: f64) -> Option<usize> {
+    let before = points[i - 1].value;
+    let up = points[i].value - before;
+    let sudden = SPIKE_DEVIATIONS * typical.max(1e-3 * before);
+    if up.abs() <= sudden {
+        return None;
+    }
+    let height = |j: usize| (points[j].value - before) * up.signum();
+    let last = (i + BURST_MAX).min(points.len() - 1);
+    let over = (i + 1..=last).find(|j| height(*j) < BURST_LEFT * up.abs())?;
+    let undone = height(over - 1) - height(over);
+    (undone > sudden && height(over) > -BURST_LEFT * up.abs()).then_some(over)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -171,6 +205,29 @@ mod tests {
         v[50].1 *= 4.0;
         let c = clean(&series(&v));
         assert_eq!((c.spikes, c.points.len()), (1, 119));
+    }
+
+    #[test]
+    fn a_burst_of_five_readings_goes_and_a_tooth_stays() {
+        let mut v: Vec<(f64, f64)> = (0..120)
+            .map(|i| {
+                (
+                    f64::from(i),
+                    1000.0 + f64::from(i) + f64::from(i * 7919 % 17),
+                )
+            })
+            .collect();
+        for i in [20, 21, 22, 23, 24, 60, 61] {
+            v[i].1 += 700.0;
+        }
+        assert_eq!(clean(&series(&v)).spikes, 7);
+        // Bursts of six stay, and so does a collector's tooth of five.
+        v[25].1 += 700.0;
+        assert_eq!(clean(&series(&v)).spikes, 2);
+        let saw: Vec<(f64, f64)> = (0..120)
+            .map(|i| (f64::from(i), 1000.0 + 100.0 * f64::from(i % 5)))
+            .collect();
+        assert_eq!(clean(&series(&saw)).spikes, 0);
     }
 
     #[test]

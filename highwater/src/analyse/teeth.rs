@@ -56,6 +56,18 @@ pub fn are_dips(points: &[Point], falls: &[Fall]) -> bool {
     level >= peak - NEAR_PEAK * height
 }
 
+/// Whether most readings between falls lie near the floors: jobs that come and go, not climbs.
+pub fn are_bursts(points: &[Point], falls: &[Fall]) -> bool {
+    let middle = |w: &[Fall]| {
+        let values: Vec<f64> = points[w[0].after..w[1].after]
+            .iter()
+            .map(|p| p.value)
+            .collect();
+        (median(&values) - w[0].floor) / (w[1].peak - w[0].floor)
+    };
+    median(&falls.windows(2).map(middle).collect::<Vec<_>>()) < NEAR_PEAK
+}
+
 /// Teeth must make the readings quieter by this share of their variance than one line does: the falls of heavy-tailed
 /// noise are outliers, and its readings between them climb nowhere.
 const TEETH_SHARE: f64 = 0.3;

@@ -16,7 +16,8 @@ pub struct ArmVerdict {
     pub label: Label,
     pub confidence: f64,
     pub rule: String,
-    /// Mean over processes of the level at the end of the window; the interval is over processes.
+    /// Mean over processes of the level at the end of the window; the interval is over processes. This and all other
+    /// numbers are without the processes that differ, where these are few.
     pub level: Option<Estimate>,
     /// Growth at the end of the window, per hour and process.
     pub slope_per_hour: Option<Estimate>,
@@ -40,10 +41,12 @@ pub struct Outlier {
 /// 3 % on the relays of docs/verdict.md); with two replicas a bare t interval would be 12.7 standard errors.
 pub(super) const SPREAD_PRIOR: f64 = 0.03;
 pub(super) const SPREAD_PRIOR_DF: f64 = 1.0;
-/// A process this many deviations from its arm differs from it.
-pub(super) const ODD_DEVIATIONS: f64 = 5.0;
+/// A process this many deviations (of the logarithm of levels) from its arm's median differs from it.
+const ODD_DEVIATIONS: f64 = 5.0;
 /// Deviations are never taken smaller than this share of the level.
-pub(super) const ODD_FLOOR: f64 = 0.04;
+const ODD_FLOOR: f64 = 0.04;
+/// Fewer processes than this have no usual level from which one could differ so much that it is left out.
+const USUAL_OF: usize = 6;
 /// A camp of this share of the processes makes an arm variable, and not one of outliers.
 const CAMP_SHARE: f64 = 0.2;
 /// A process counts as of another kind only when its own verdict is this sure.
@@ -59,31 +62,36 @@ pub fn judge(arm: &str, processes: &[Series], rules: &Rules) -> ArmVerdict {
 pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdict {
     let (label, confidence, mut rule) = together(&each, rules);
     let needs = needs_of(&each, label);
+    let usual = usual(&each, label);
     let same = |v: &&SeriesVerdict| v.label == label || label == Label::Variable;
-    let agreeing: Vec<&SeriesVerdict> = each.iter().filter(same).collect();
+    let agreeing: Vec<&SeriesVerdict> = usual.iter().copied().filter(same).collect();
     let pick = |of: fn(&SeriesVerdict) -> Option<Estimate>, from: &[&SeriesVerdict]| {
         let parts: Vec<Estimate> = from.iter().filter_map(|v| of(v)).collect();
         across(&parts, rules)
     };
-    let all: Vec<&SeriesVerdict> = each.iter().collect();
-    let mut slope = pick(|v| v.slope_per_hour, &all);
+    let mut slope = pick(|v| v.slope_per_hour, &usual);
     if label == Label::Growing {
         slope = slope.map(|mean| {
-            if all_rise(&each) {
+            if all_rise(&usual) {
                 positive(mean)
             } else {
                 mean
             }
         });
-        rule += &unlike(&each, slope);
+        rule += &unlike(&usual, slope);
     }
-    let limits: Vec<Estimate> = agreeing.iter().filter_map(|v| v.time_to_limit_s).collect();
+    if usual.len() < each.len() {
+        rule += &format!("; its numbers are without {} odd", each.len() - usual.len());
+    }
+    // An odd process is killed at its limit too.
+    let grown = each.iter().filter(same);
+    let limits: Vec<Estimate> = grown.filter_map(|v| v.time_to_limit_s).collect();
     ArmVerdict {
         arm: arm.to_owned(),
         label,
         confidence,
         rule,
-        level: pick(|v| v.level, &all),
+        level: pick(|v| v.level, &usual),
         slope_per_hour: slope,
         asymptote: pick(|v| v.asymptote, &agreeing),
         time_to_limit_s: limits
@@ -231,8 +239,8 @@ pub fn across(parts: &[Estimate], rules: &Rules) -> Option<Estimate> {
 }
 
 /// Whether no process speaks against growth: none is bounded, and none falls.
-fn all_rise(each: &[SeriesVerdict]) -> bool {
-    let rises = |v: &SeriesVerdict| {
+fn all_rise(each: &[&SeriesVerdict]) -> bool {
+    let rises = |v: &&SeriesVerdict| {
         matches!(v.label, Label::Growing | Label::Insufficient)
             && v.slope_per_hour.is_some_and(|slope| slope.value > 0.0)
     };
@@ -255,7 +263,7 @@ fn positive(mean: Estimate) -> Estimate {
 const UNLIKE: f64 = 2.0;
 
 /// What stands behind a wide interval of the mean slope: rates that differ, or processes that do not grow.
-fn unlike(each: &[SeriesVerdict], mean: Option<Estimate>) -> String {
+fn unlike(each: &[&SeriesVerdict], mean: Option<Estimate>) -> String {
     let growing = each.iter().filter(|v| v.label == Label::Growing);
     let rates: Vec<f64> = growing
         .filter_map(|v| v.slope_per_hour.map(|slope| slope.value))
@@ -275,34 +283,50 @@ fn unlike(each: &[SeriesVerdict], mean: Option<Estimate>) -> String {
     words
 }
 
-fn outliers(each: &[SeriesVerdict], label: Label) -> Vec<Outlier> {
-    let mut odd = Vec::new();
-    let levels: Vec<f64> = each
-        .iter()
-        .filter_map(|v| v.level)
-        .map(|e| e.value)
-        .collect();
-    let centre = median(&levels);
-    let spread = mad(&levels).max(ODD_FLOOR * centre);
-    for v in each {
-        let kind = grows(v).filter(|_| label != Label::Insufficient && each.len() > 2);
-        let arm_grows = label == Label::Growing;
-        let away = v.level.map(|e| (e.value - centre) / spread);
-        if let Some(away) = away.filter(|a| a.abs() > ODD_DEVIATIONS && each.len() > 2) {
+/// Why each process differs from the others of its arm, in level or in kind; nothing of those that do not, and of
+/// arms of two.
+fn odd(each: &[SeriesVerdict], label: Label) -> Vec<Option<String>> {
+    let log = |v: &SeriesVerdict| v.level.filter(|e| e.value > 0.0).map(|e| e.value.ln());
+    let logs: Vec<f64> = each.iter().filter_map(log).collect();
+    let (centre, spread) = (median(&logs), mad(&logs).max(ODD_FLOOR));
+    let of = |v: &SeriesVerdict| {
+        let away = log(v).map_or(0.0, |l| l - centre);
+        if away.abs() > ODD_DEVIATIONS * spread {
             let side = if away > 0.0 { "above" } else { "below" };
-            let by = 100.0 * (away * spread / centre).abs();
-            odd.push(Outlier {
-                id: v.id.clone(),
-                why: format!("{by:.0} % {side} the arm's median"),
-            });
-        } else if kind.is_some_and(|g| g != arm_grows && label != Label::Variable) {
-            odd.push(Outlier {
-                id: v.id.clone(),
-                why: format!("{} where the arm is {}", v.label.word(), label.word()),
-            });
+            let by = 100.0 * away.exp_m1().abs();
+            return Some(format!("{by:.0} % {side} the arm's median"));
         }
-    }
-    odd
+        let told = !matches!(label, Label::Insufficient | Label::Variable);
+        let other = grows(v).filter(|g| told && *g != (label == Label::Growing));
+        other.map(|_| format!("{} where the arm is {}", v.label.word(), label.word()))
+    };
+    each.iter()
+        .map(|v| of(v).filter(|_| each.len() > 2))
+        .collect()
+}
+
+/// The processes that the numbers of an arm are about: without those that differ, where these are a third at most of
+/// six or more. What makes them differ is not the arm, and a mean over both kinds says little of either.
+pub(super) fn usual(each: &[SeriesVerdict], label: Label) -> Vec<&SeriesVerdict> {
+    let odd = odd(each, label);
+    let count = odd.iter().flatten().count();
+    let few = each.len() >= USUAL_OF && 3 * count <= each.len();
+    let kept = each
+        .iter()
+        .zip(odd)
+        .filter(|(_, odd)| !few || odd.is_none());
+    kept.map(|(v, _)| v).collect()
+}
+
+fn outliers(each: &[SeriesVerdict], label: Label) -> Vec<Outlier> {
+    let named = |(v, why): (&SeriesVerdict, Option<String>)| {
+        let id = v.id.clone();
+        why.map(|why| Outlier { id, why })
+    };
+    each.iter()
+        .zip(odd(each, label))
+        .filter_map(named)
+        .collect()
 }
 
 #[cfg(test)]

@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::arm::{ArmVerdict, ODD_DEVIATIONS, ODD_FLOOR, SPREAD_PRIOR, SPREAD_PRIOR_DF, judge};
+use super::arm::{ArmVerdict, SPREAD_PRIOR, SPREAD_PRIOR_DF, judge, usual};
+use super::series::SeriesVerdict;
 use super::{Estimate, Label, Rules};
-use crate::analyse::order::{mad, mean_sd, median};
+use crate::analyse::order::{mean_sd, median};
 use crate::analyse::series::Series;
 use crate::analyse::student::{t_cdf, t_quantile};
 
@@ -40,22 +41,6 @@ pub fn compare(a: &ArmInput, b: &ArmInput, pairs_compared: usize, rules: &Rules)
     compare_judged(&side(a), &side(b), pairs_compared, rules)
 }
 
-/// Fewer processes than this have no usual level from which one could differ.
-const ODD_OF: usize = 6;
-
-/// Logarithms of levels without those that differ from their arm (as its outliers do), where they are a third at most:
-/// what makes them differ is not the arm, and a mean over both kinds says little of either.
-fn alike(logs: &[f64]) -> Vec<f64> {
-    let centre = median(logs);
-    let away = ODD_DEVIATIONS * mad(logs).max(ODD_FLOOR);
-    let near = logs.iter().copied().filter(|l| (l - centre).abs() <= away);
-    let near: Vec<f64> = near.collect();
-    match logs.len() >= ODD_OF && 3 * (logs.len() - near.len()) <= logs.len() {
-        true => near,
-        false => logs.to_vec(),
-    }
-}
-
 fn left_out(pair: &PairVerdict, odd: (usize, usize)) -> String {
     match odd {
         (0, 0) => String::new(),
@@ -63,6 +48,13 @@ fn left_out(pair: &PairVerdict, odd: (usize, usize)) -> String {
         (0, b) => format!(", without {b} odd ones of {}", pair.b),
         (a, b) => format!(", without {a} odd ones of {} and {b} of {}", pair.a, pair.b),
     }
+}
+
+/// Logarithms of the levels.
+fn logs(processes: &[&SeriesVerdict]) -> Vec<f64> {
+    let levels = processes.iter().filter_map(|v| v.level);
+    let positive = levels.filter(|e| e.value > 0.0);
+    positive.map(|e| e.value.ln()).collect()
 }
 
 struct Side {
@@ -88,17 +80,12 @@ pub fn compare_judged(
     pairs_compared: usize,
     rules: &Rules,
 ) -> PairVerdict {
-    let logs = |arm: &ArmVerdict| -> Vec<f64> {
-        let levels = arm.processes.iter().filter_map(|v| v.level);
-        levels
-            .filter(|e| e.value > 0.0)
-            .map(|e| e.value.ln())
-            .collect()
-    };
-    let (of_a, of_b) = (logs(a), logs(b));
-    let (alike_a, alike_b) = (alike(&of_a), alike(&of_b));
-    let odd = (of_a.len() - alike_a.len(), of_b.len() - alike_b.len());
-    let (x, y) = (side_of(&alike_a), side_of(&alike_b));
+    let (usual_a, usual_b) = (usual(&a.processes, a.label), usual(&b.processes, b.label));
+    let odd = (
+        a.processes.len() - usual_a.len(),
+        b.processes.len() - usual_b.len(),
+    );
+    let (x, y) = (side_of(&logs(&usual_a)), side_of(&logs(&usual_b)));
     let mut pair = PairVerdict {
         a: a.arm.clone(),
         b: b.arm.clone(),
@@ -261,8 +248,19 @@ mod tests {
             "{}",
             pair.words
         );
-        // Half and half have no usual level.
-        assert_eq!(alike(&[0.0, 0.0, 0.0, 5.0, 5.0, 5.0]).len(), 6);
-        assert_eq!(alike(&[0.0, 0.1, 9.0]).len(), 3);
+        // The arm's own level is that of the same processes.
+        let alone = judge("a", &more, &Rules::default());
+        let level = alone.level.unwrap();
+        assert!(level.lo > 2.0e9 && level.hi < 2.3e9, "{level:?}");
+        assert_eq!(alone.outliers.len(), 3);
+        assert!(alone.rule.ends_with("without 3 odd"), "{}", alone.rule);
+        // Half and half have no usual level, and neither has a handful.
+        let kept = |levels: &[f64]| {
+            let each: Vec<Series> = levels.iter().map(|l| flat(1e9 * l)).collect();
+            let arm = judge("a", &each, &Rules::default());
+            usual(&arm.processes, arm.label).len()
+        };
+        assert_eq!(kept(&[1.0, 1.0, 1.0, 5.0, 5.0, 5.0]), 6);
+        assert_eq!(kept(&[1.0, 1.1, 9.0]), 3);
     }
 }

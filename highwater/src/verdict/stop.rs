@@ -9,7 +9,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::arm::ArmVerdict;
+use super::arm::{ArmVerdict, usual};
 use super::{Estimate, Label, Rules};
 use crate::analyse::student::t_quantile;
 
@@ -151,7 +151,7 @@ fn se_of(e: &Estimate, n: usize, rules: &Rules) -> f64 {
 /// The band of one arm at the horizon; `sharper` divides the errors (how they would be after more time).
 fn band(a: &ArmVerdict, horizon_s: f64, tail: f64, sharper: f64, rules: &Rules) -> Option<Band> {
     let (level, slope) = (a.level?, a.slope_per_hour?);
-    let n = a.processes.len();
+    let n = usual(&a.processes, a.label).len();
     let q = t_quantile(1.0 - tail, (n as f64).max(2.0));
     let hours = horizon_s / 3600.0;
     let level_se = se_of(&level, n, rules);

@@ -9,7 +9,9 @@ use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
 use crate::analyse::period::{Period, periods};
 use crate::analyse::series::{Point, Series};
-use crate::analyse::teeth::{TEETH_MIN, are_dips, by_threshold, climb_between, floors, rhythm};
+use crate::analyse::teeth::{
+    TEETH_MIN, are_bursts, are_dips, by_threshold, climb_between, floors, rhythm,
+};
 
 /// An opinion with the way of looking that had the most evidence.
 pub struct Looked {
@@ -59,9 +61,10 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
     if sudden.len() >= TEETH_MIN
         && !are_dips(points, &sudden)
         && climb_between(points, &sudden)
-        && let Some(saw) = saw(points, &sudden, rules)
+        && let Some(mut looked) = saw(points, &sudden, rules)
     {
-        return Some(saw);
+        unless_restarted(&mut looked, series, points, &sudden, rules);
+        return Some(looked);
     }
     let few = !sudden.is_empty() && sudden.len() < TEETH_MIN;
     if few && climbs_around(points, &sudden) {
@@ -243,6 +246,28 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
         period_s: Some(period_s),
         saw: true,
     })
+}
+
+/// Climbs are called lives when a threshold of a collector is less likely than this to have ended them.
+const UNLIKELY_SAW: f64 = 0.2;
+
+/// Climbs whose heights have nothing in common were ended by restarts, not by a threshold: they are judged on their own
+/// uptime. Jobs that come and go have such heights too, and climb nowhere.
+fn unless_restarted(
+    looked: &mut Looked,
+    series: &Series,
+    points: &[Point],
+    sudden: &[Fall],
+    rules: &Rules,
+) {
+    let saw = by_threshold(sudden, height_now(points, sudden));
+    if saw >= UNLIKELY_SAW || are_bursts(points, sudden) {
+        return;
+    }
+    let cuts: Vec<usize> = sudden.iter().map(|f| f.after).collect();
+    if let Some(restarted) = lives(series, points, &cuts, rules) {
+        *looked = restarted;
+    }
 }
 
 /// No falls: one clock, perhaps with a cycle or two.

@@ -3,9 +3,10 @@
 use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
 use crate::analyse::clean::clean;
-use crate::analyse::incarnation::falls;
+use crate::analyse::incarnation::{Fall, climbs_around, falls};
 use crate::analyse::order::median;
 use crate::analyse::series::{Point, Series};
+use crate::analyse::teeth::by_threshold;
 
 /// A high-water mark never falls while a process lives; this share allows for rounding.
 const HWM_FALL: f64 = 0.02;
@@ -17,6 +18,8 @@ const MARK_WITH_RSS: f64 = 0.1;
 const FALLS_MAX: usize = 3;
 /// Without high-water marks a restart must lose this share of the level.
 const FALL_LEVEL: f64 = 0.4;
+/// Or, where it loses less, lead back to within this share of its height of where the record began.
+const BACK_SHARE: f64 = 0.2;
 /// Uptimes of arms that differ by this share are unequal.
 const UPTIME_SHARE: f64 = 0.2;
 
@@ -48,28 +51,50 @@ fn rss_falls(p: &ProcessFacts) -> Vec<f64> {
     if sudden.len() > FALLS_MAX {
         return Vec::new();
     }
-    let deep = sudden
+    let anew = begins_anew(&points, &sudden);
+    let reborn = sudden
         .iter()
-        .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
-    deep.map(|f| points[f.after].t_s).collect()
+        .filter(|f| anew || f.floor < (1.0 - FALL_LEVEL) * f.peak);
+    reborn.map(|f| points[f.after].t_s).collect()
 }
 
+/// Whether shallower falls are restarts: each leads back to where the record began, from a climb or to one, and their
+/// heights are not those of a collector's threshold.
+fn begins_anew(rss: &[Point], sudden: &[Fall]) -> bool {
+    let (Some(first), Some(last)) = (rss.first(), rss.last()) else {
+        return false;
+    };
+    let back = |f: &Fall| (f.floor - first.value).abs() <= BACK_SHARE * (f.peak - first.value);
+    let now = sudden.last().map_or(0.0, |f| last.value - f.floor);
+    let saw = || by_threshold(sudden, now) >= 0.5;
+    sudden.iter().all(back) && climbs_around(rss, sudden) && !saw()
+}
+
+/// Looks at which a mark fell. Of several processes under one name the lowest mark is compared with the lowest, and so
+/// on: when one of them is born anew, one of these falls; where one is missing nothing can be told.
 fn mark_falls(p: &ProcessFacts) -> Vec<f64> {
-    let steps = p.hwm.windows(2);
-    let fall = |w: &&[Point]| w[1].value < (1.0 - HWM_FALL) * w[0].value;
-    steps.filter(fall).map(|w| w[1].t_s).collect()
+    let mut before: Vec<f64> = Vec::new();
+    let mut born = Vec::new();
+    for look in p.hwm.chunk_by(|a, b| a.t_s == b.t_s) {
+        let mut marks: Vec<f64> = look.iter().map(|m| m.value).collect();
+        marks.sort_by(f64::total_cmp);
+        let mut pairs = before.iter().zip(&marks);
+        if before.len() == marks.len() && pairs.any(|(old, new)| *new < (1.0 - HWM_FALL) * old) {
+            born.push(look[0].t_s);
+        }
+        before = marks;
+    }
+    born
 }
 
 /// Whether what is called a high-water mark is one: the highest since the last look falls at every other look, and
-/// the resident set does not fall with it. Of several processes under one name (readings twice at one instant)
-/// nothing of the kind can be told.
+/// the resident set does not fall with it.
 fn has_marks(p: &ProcessFacts) -> bool {
     let steps = p.hwm.len().saturating_sub(1);
-    let is_twice = p.hwm.windows(2).any(|w| w[0].t_s == w[1].t_s);
     let falls = mark_falls(p);
     let few = falls.len() as f64 <= (MARK_FALLS * steps as f64).max(FALLS_MAX as f64);
     let lower = falls.iter().filter(|t_s| fell(&p.rss, **t_s)).count();
-    steps > 0 && (few || is_twice || 2 * lower >= falls.len())
+    steps > 0 && (few || 2 * lower >= falls.len())
 }
 
 /// Whether the reading at this instant is well below the one before it.

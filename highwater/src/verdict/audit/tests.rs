@@ -217,6 +217,64 @@ fn restarts_are_known_or_inferred_and_ages_become_unequal() {
     }
 }
 
+/// Two relays of one name: their readings come in turns, and neither was restarted until one was.
+#[test]
+fn two_processes_under_one_name_are_restarted_when_one_of_them_is() {
+    let mut input = clean(4);
+    let twin = |series: &mut Vec<Point>| {
+        let both = series.iter().flat_map(|r| {
+            let other = Point {
+                value: 0.6 * r.value,
+                ..*r
+            };
+            [*r, other]
+        });
+        *series = both.collect();
+    };
+    let p = &mut input.processes[0];
+    p.starts_s.clear();
+    twin(&mut p.rss);
+    twin(&mut p.hwm);
+    assert_eq!(audit(&input), []);
+    let p = &mut input.processes[0];
+    let at = p.hwm[p.hwm.len() / 2].t_s;
+    for series in [&mut p.rss, &mut p.hwm] {
+        let later = series.iter_mut().filter(|r| r.t_s >= at);
+        later.step_by(2).for_each(|r| r.value *= 0.3);
+    }
+    let found = audit(&input);
+    assert_eq!(found[0].check, Check::Restarted, "{found:?}");
+    assert!(found[0].what.contains("once"), "{}", found[0].what);
+}
+
+/// Warm from 70 % of its level on, without marks or starts: a fall back to where the record began is a restart, one to
+/// another level is not, and neither are teeth.
+#[test]
+fn a_restart_that_comes_back_high_is_found_by_where_it_comes_back_to() {
+    let with = |value: &dyn Fn(f64) -> f64| {
+        let mut input = clean(5);
+        let p = &mut input.processes[0];
+        (p.starts_s, p.hwm) = (Vec::new(), Vec::new());
+        for r in &mut p.rss {
+            r.value *= value(r.t_s);
+        }
+        audit(&input)
+    };
+    let warm = |age: f64| 1.0 - 0.3 * (-age / 4000.0).exp();
+    let found = with(&|t| warm(if t < 20_000.0 { t } else { t - 20_000.0 }));
+    let kinds: Vec<Check> = found.iter().map(|f| f.check).collect();
+    assert!(kinds.contains(&Check::Restarted), "{found:?}");
+    let trimmed = with(&|t| {
+        if t < 20_000.0 {
+            1.0
+        } else {
+            warm(t - 20_000.0)
+        }
+    });
+    assert_eq!(trimmed, []);
+    assert_eq!(with(&|t| 0.7 + 0.3 * (t / 9000.0).fract()), []);
+}
+
 #[test]
 fn late_comers_are_found() {
     let mut input = clean(4);
