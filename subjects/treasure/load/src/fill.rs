@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use treasure::protocol::{Answer, Request, parse_answer};
+use treasure::protocol::{Answer, Refused, Request, parse_answer};
 
 /// Requests sent before answers are read: their answers fit the socket's buffers.
 const PIPELINED: usize = 512;
@@ -26,6 +26,27 @@ pub fn open(server: SocketAddr, count: usize) -> io::Result<Vec<u64>> {
         other => Err(format!("{other:?} to a hello")),
     })?;
     Ok(tokens)
+}
+
+/// Of these sessions, those that the server still knows.
+///
+/// # Errors
+/// When the connection fails.
+pub fn known(server: SocketAddr, tokens: &[u64]) -> io::Result<Vec<u64>> {
+    let mut known = Vec::new();
+    let hellos = tokens.iter().map(|token| Request::Hello { token: *token });
+    talk(server, hellos, |answer| match answer {
+        Answer::Welcome { token, .. } => {
+            known.push(token);
+            Ok(())
+        }
+        Answer::Refusal {
+            why: Refused::Unknown,
+            ..
+        } => Ok(()),
+        other => Err(format!("{other:?} to a hello")),
+    })?;
+    Ok(known)
 }
 
 /// Resumes each session and taps it once; `taps_before` is the number of its taps so far.

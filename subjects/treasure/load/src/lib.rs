@@ -5,9 +5,11 @@
 //! - [`crowd`]: a thread of players, with a timer finer than epoll's
 //! - [`pauses`]: stretches in which players waited
 //! - [`fill`]: sessions without a connection, opened and tapped in bulk
+//! - [`tokens`]: their tokens in a file, for a load that goes on
 
 pub mod crowd;
 pub mod fill;
 pub mod pauses;
 pub mod player;
 pub mod ramp;
+pub mod tokens;

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -16,6 +17,7 @@ use treasure_load::crowd::{Crowd, Plan, Seen, Shared};
 use treasure_load::fill;
 use treasure_load::player::Player;
 use treasure_load::ramp::Ramp;
+use treasure_load::tokens;
 
 #[derive(Parser, Clone)]
 #[command(
@@ -36,7 +38,10 @@ struct Arguments {
     /// Sessions opened first, without a connection that stays
     #[arg(long, default_value_t = 0)]
     sessions: usize,
-    /// Resume and tap each of those once, before the players tap
+    /// File that keeps their tokens: sessions in it are resumed instead of opened, by a load that goes on
+    #[arg(long)]
+    tokens: Option<PathBuf>,
+    /// Resume and tap each of those that were opened once, before the players tap
     #[arg(long)]
     cover: bool,
     /// The rate rises evenly for so long
@@ -91,23 +96,38 @@ fn fill_sessions(arguments: &Arguments) -> Result<()> {
     if arguments.sessions == 0 {
         return Ok(());
     }
+    let server = arguments.server;
+    let mut tokens = match &arguments.tokens {
+        Some(path) => tokens::read(path).context("reading --tokens")?,
+        None => Vec::new(),
+    };
+    tokens.truncate(arguments.sessions);
+    let mut tokens = fill::known(server, &tokens).context("resuming sessions")?;
+    if !tokens.is_empty() {
+        eprintln!("treasure-load: {} sessions resumed", tokens.len());
+    }
     let begun = now_ns();
-    let tokens = fill::open(arguments.server, arguments.sessions).context("opening sessions")?;
+    let fresh =
+        fill::open(server, arguments.sessions - tokens.len()).context("opening sessions")?;
     let seconds = |since: u64| (now_ns() - since) as f64 / 1e9;
     eprintln!(
         "treasure-load: {} sessions opened in {:.1} s",
-        tokens.len(),
+        fresh.len(),
         seconds(begun)
     );
     if arguments.cover {
         let begun = now_ns();
-        fill::tap_each(arguments.server, &tokens, 0).context("tapping each session")?;
+        fill::tap_each(server, &fresh, 0).context("tapping each session")?;
         eprintln!(
             "treasure-load: each resumed and tapped in {:.1} s",
             seconds(begun)
         );
     }
-    Ok(())
+    tokens.extend(fresh);
+    match &arguments.tokens {
+        Some(path) => tokens::write(path, &tokens).context("writing --tokens"),
+        None => Ok(()),
+    }
 }
 
 fn play(arguments: &Arguments, stop: &AtomicBool) -> Result<()> {
