@@ -1,5 +1,6 @@
 //! How old each process is: restarts, late comers, arms of unequal uptime.
 
+use super::readings::own_interval;
 use super::settled::settled;
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, names, span};
 use crate::analyse::clean::clean;
@@ -156,14 +157,21 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
-/// A process is late by so many looks, and so many of its own gaps: one that misses many looks may miss the first.
+/// A process is late by so many looks, or by so many of its own intervals.
 const LATE_LOOKS: f64 = 2.5;
+/// One that misses many looks may have missed the first ones, with at least this chance.
+const ACCIDENT: f64 = 1e-3;
 
-fn mean_gap_s(p: &ProcessFacts) -> f64 {
-    match (p.rss.first(), p.rss.last()) {
-        (Some(a), Some(b)) if p.rss.len() > 1 => (b.t_s - a.t_s) / (p.rss.len() - 1) as f64,
-        _ => 0.0,
+/// Whether a process that is first seen at `began_s` may have been there before, and missed the looks.
+fn is_accident(input: &AuditInput, p: &ProcessFacts, began_s: f64) -> bool {
+    let late_s = began_s - input.looks_s.first().copied().unwrap_or(began_s);
+    if own_interval(p).is_some_and(|own| late_s > LATE_LOOKS * own) {
+        return false;
     }
+    let before = input.looks_s.partition_point(|t_s| *t_s < began_s);
+    let since = (input.looks_s.len() - before).max(1);
+    let missed = (1.0 - p.rss.len() as f64 / since as f64).max(0.0);
+    missed.powf(before as f64) > ACCIDENT
 }
 
 /// Processes first seen well after the first look.
@@ -177,7 +185,7 @@ pub fn added(input: &AuditInput) -> Vec<Finding> {
         let began: Vec<(&ProcessFacts, f64)> = processes
             .iter()
             .filter_map(|p| Some((*p, p.rss.first()?.t_s)))
-            .filter(|(p, t_s)| *t_s > late && t_s - first > LATE_LOOKS * mean_gap_s(p))
+            .filter(|(p, t_s)| *t_s > late && !is_accident(input, p, *t_s))
             .collect();
         if began.is_empty() {
             continue;
@@ -243,7 +251,8 @@ pub(super) struct Life {
 impl Life {
     /// For how long it was watched up to this age, seconds; nothing or less when it was older from the first.
     pub(super) fn watched_to_s(&self, age_s: f64) -> f64 {
-        self.to_s.min(self.born_s + age_s) - self.from_s
+        // Differences first: two lives of one length must come out alike to the last bit.
+        (self.to_s - self.from_s).min(age_s - (self.from_s - self.born_s))
     }
 }
 

@@ -98,7 +98,7 @@ fn misses(input: &AuditInput, p: &ProcessFacts) -> bool {
 }
 
 /// The time between its readings, where it is read at a cadence of its own.
-fn own_interval(p: &ProcessFacts) -> Option<f64> {
+pub(super) fn own_interval(p: &ProcessFacts) -> Option<f64> {
     let gaps: Vec<f64> = p.rss.windows(2).map(|w| w[1].t_s - w[0].t_s).collect();
     let usual = median(&gaps);
     let near = gaps

@@ -54,7 +54,8 @@ fn series_of(p: &ProcessFacts, first_look_s: f64) -> Series {
     }
 }
 
-/// The same, of each process what was seen of it up to one age, in the life of which most was.
+/// The same, of each process what was seen of it up to one age, in the life of which most was seen (of several, the
+/// longest).
 pub fn survivors_at(input: &AuditInput, findings: &[Finding], uptime_s: f64) -> Vec<Survivor> {
     let settled = settled(input);
     let first = settled.looks_s.first().copied().unwrap_or(0.0);
@@ -73,11 +74,12 @@ pub fn survivors_at(input: &AuditInput, findings: &[Finding], uptime_s: f64) -> 
 }
 
 fn keep_up_to(series: &mut Series, lives: &[Life], uptime_s: f64) {
-    let watched = |life: &&Life| life.watched_to_s(uptime_s);
-    let Some(life) = lives
-        .iter()
-        .max_by(|a, b| watched(a).total_cmp(&watched(b)))
-    else {
+    let watched = |life: &Life| (life.watched_to_s(uptime_s), life.to_s - life.from_s);
+    let order = |a: &&Life, b: &&Life| {
+        let (a, b) = (watched(a), watched(b));
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    };
+    let Some(life) = lives.iter().max_by(order) else {
         return;
     };
     // The last reading belongs to the last life, and none before it to the next.
