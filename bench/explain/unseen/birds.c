@@ -135,7 +135,7 @@ static void run_avocet(void) { for (int n = 0;; n++) { sweep(n, 500); rustle(40)
 // stilt: a bounded table; what is thrown out of it loses its second half.
 struct bird { struct bird *next; char *song, *wing; long age; };
 static struct bird *marsh[600];
-__attribute__((noinline)) char *sing(int n) { char *p = malloc(200 + n % 100); memset(p, n, 200); return p; }
+__attribute__((noinline)) char *sing(unsigned n) { char *p = malloc(200 + n % 100); memset(p, n, 200); return p; }
 __attribute__((noinline)) char *spread(int n) { char *p = malloc(500); memset(p, n, 500); return p; }
 __attribute__((noinline)) void alight(unsigned n) {
     struct bird **at = &marsh[n % 600], *b = *at;
