@@ -221,7 +221,13 @@ impl Walker<'_> {
             };
             let from = segment.start_ns.max(start_ns);
             match segment.state {
-                State::Running => self.leaf(tid, LeafKind::OnCpu, None, from, t_ns),
+                State::Running => {
+                    let kind = match self.lines.was_stolen(tid, from, t_ns) {
+                        true => LeafKind::Runnable,
+                        false => LeafKind::OnCpu,
+                    };
+                    self.leaf(tid, kind, None, from, t_ns);
+                }
                 State::Runnable { after } => {
                     self.leaf(tid, LeafKind::Runnable, None, from, t_ns);
                     if let Some(share) = self.shares.last_mut() {
