@@ -43,6 +43,21 @@ pub fn rule(cause: Cause) -> Rule {
     }
 }
 
+/// Those worth a row. Beside the first, what has little of its time and only short stalls is its shadow: the mutex that
+/// goes with a condition, a peer that was slow once.
+pub fn worth_a_row(findings: Vec<Finding>, watched_ns: u64, asked: bool) -> Vec<Finding> {
+    const LITTLE: u64 = 20;
+    const SHORT: u64 = 4;
+    let mut rows = findings;
+    rows.retain(|finding| is_worth_a_row(finding, watched_ns, asked));
+    let first = rows.iter().find(|f| f.cause != Cause::CpuStarvation);
+    let Some((total, longest)) = first.map(|f| (f.total_ns, f.longest_ns)) else {
+        return rows;
+    };
+    rows.retain(|f| asked || f.total_ns * LITTLE > total || f.longest_ns * SHORT > longest);
+    rows
+}
+
 /// Worth a row; `asked` when the user named a threshold, and then everything above it is.
 pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
     if asked {
@@ -135,6 +150,25 @@ mod tests {
         let mut waiter = guessed(Cause::Lock, 300, 3, 3);
         waiter.culprit.kind = LeafKind::Wait(WaitKind::Lock);
         assert!(!row(&waiter));
+    }
+
+    #[test]
+    fn what_is_little_beside_the_first_is_its_shadow() {
+        let all = [
+            finding(Cause::Disk, 700, 140, 4_500),
+            finding(Cause::Lock, 73, 14, 160),
+            finding(Cause::Network, 2, 90, 120),
+            finding(Cause::CpuStarvation, 90, 40, 900),
+        ];
+        let causes = |asked| -> Vec<Cause> {
+            let rows = worth_a_row(all.to_vec(), 4_000 * MS, asked);
+            rows.iter().map(|row| row.cause).collect()
+        };
+        assert_eq!(
+            causes(false),
+            [Cause::Disk, Cause::Network, Cause::CpuStarvation]
+        );
+        assert_eq!(causes(true).len(), 4);
     }
 
     #[test]

@@ -409,11 +409,12 @@ fn cause_of(
     leaf: &Leaf,
     hops: &[Hop],
 ) -> Cause {
+    // Whoever has the allocator's lock and no CPU gives nothing back.
+    if leaf.kind == LeafKind::Runnable && !leaf.allocator {
+        return cpu_cause(quota, segment.start_ns, segment.end_ns);
+    }
     if in_allocator || leaf.allocator || waited_for == WaitKind::Memory {
         return Cause::Allocator;
-    }
-    if leaf.kind == LeafKind::Runnable {
-        return cpu_cause(quota, segment.start_ns, segment.end_ns);
     }
     let throttled = quota.overlap_ns(segment.start_ns, segment.end_ns) * 2 >= segment.ns();
     // Nobody seen, or a holder that idles: it let go before, and the waiter was throttled.

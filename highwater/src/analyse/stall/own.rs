@@ -53,9 +53,10 @@ fn without_overlapping(stalls: Vec<&Stall>) -> Vec<&Stall> {
     stalls.into_iter().filter(|s| !told_by_others(s)).collect()
 }
 
+/// Of a lock that is more than a queue before a device.
 fn is_anothers(stall: &Stall) -> bool {
     let lock = matches!(stall.cause, Cause::Lock | Cause::Allocator);
-    lock && stall.leaf.tid != stall.tid
+    lock && !stall.did_the_same && stall.leaf.tid != stall.tid
 }
 
 /// Nanoseconds of the stall's time that lie in `times`.

@@ -80,7 +80,13 @@ pub struct Timelines {
     pub newest_ns: u64,
     /// Time runnable and not running, of all threads: to be held against the kernel's own count.
     pub runnable_ns: u64,
+    /// The clock samples threads on CPUs wherever they are, in the kernel too.
+    pub sampled: bool,
 }
+
+/// Without a single sample in this time, of the five that are due, a thread was on no CPU: a virtual machine's host had
+/// given it away.
+const UNSAMPLED_NS: u64 = 25_000_000;
 
 impl Timelines {
     /// Takes the next event; those of one thread come sorted by time.
@@ -161,6 +167,13 @@ impl Timelines {
         let takings = self.takings.get(&lock)?;
         let before = takings.partition_point(|taking| taking.at_ns < t_ns);
         takings.get(before.checked_sub(1)?).copied()
+    }
+
+    /// The thread only seems to have run then.
+    pub fn was_stolen(&self, tid: Tid, start_ns: u64, end_ns: u64) -> bool {
+        let thread = self.threads.get(&tid);
+        let seen = |thread: &Thread| thread.samples(start_ns, end_ns).next().is_some();
+        self.sampled && end_ns - start_ns >= UNSAMPLED_NS && !thread.is_some_and(seen)
     }
 
     /// Forgets what ended before `t_ns`, and threads that ended before it.

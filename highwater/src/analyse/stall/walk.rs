@@ -164,7 +164,9 @@ impl Walker<'_> {
         (start_ns, mut t_ns): (u64, u64),
     ) {
         self.inferred = true;
+        let mut first = Some(first);
         loop {
+            first = first.filter(|first| *first != taking.by);
             self.blame(taking.by, wait.object, taking.at_ns, t_ns);
             t_ns = taking.at_ns;
             let before = self.lines.taken(wait.object, t_ns);
@@ -173,8 +175,11 @@ impl Walker<'_> {
                 None => break,
             }
         }
-        let from = taking.from.filter(|from| *from != waiter).unwrap_or(first);
-        self.blame(from, wait.object, start_ns, t_ns);
+        // One that came back from the same wait itself did not hold before.
+        match taking.from.filter(|from| *from != waiter).or(first) {
+            Some(from) => self.blame(from, wait.object, start_ns, t_ns),
+            None => self.leaf(0, LeafKind::Unseen, None, start_ns, t_ns),
+        }
     }
 
     /// Hands out `[start_ns, t_ns]`, at whose end `tid` let the lock go that `last` had let go before.
@@ -216,7 +221,13 @@ impl Walker<'_> {
             };
             let from = segment.start_ns.max(start_ns);
             match segment.state {
-                State::Running => self.leaf(tid, LeafKind::OnCpu, None, from, t_ns),
+                State::Running => {
+                    let kind = match self.lines.was_stolen(tid, from, t_ns) {
+                        true => LeafKind::Runnable,
+                        false => LeafKind::OnCpu,
+                    };
+                    self.leaf(tid, kind, None, from, t_ns);
+                }
                 State::Runnable { after } => {
                     self.leaf(tid, LeafKind::Runnable, None, from, t_ns);
                     if let Some(share) = self.shares.last_mut() {

@@ -27,7 +27,7 @@ use crate::observe::switches::allowed::{Allowed, Mode};
 use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
 use crate::report::stall::{Row, SelfChecks, json, requests, text};
 use crate::units::parse_duration;
-use crate::verdict::stall::is_worth_a_row;
+use crate::verdict::stall::{is_worth_a_row, worth_a_row};
 
 /// Show why requests stall: who held it, and what they were doing
 #[derive(Debug, clap::Args)]
@@ -190,6 +190,7 @@ impl<'a> Session<'a> {
             None => Vec::new(),
         };
         let mut analyser = Analyser::new(started_ns, living);
+        analyser.lines.sampled = watch.samples_the_kernel();
         analyser.pieces.wanted = args.extras.want_pieces();
         analyser.groups.fixed_ns = args.threshold.map(|time| time.as_nanos() as u64);
         Session {
@@ -300,9 +301,8 @@ impl<'a> Session<'a> {
         let asked = self.args.threshold.is_some();
         let all = findings.len();
         let others = self.others_since();
-        let rows: Vec<Row> = findings
+        let rows: Vec<Row> = worth_a_row(findings, watched_ns, asked)
             .iter()
-            .filter(|finding| is_worth_a_row(finding, watched_ns, asked))
             .map(|finding| naming::row(finding, &self.watch, &others))
             .collect();
         let checks = self.checks(watched_ns, all - rows.len());

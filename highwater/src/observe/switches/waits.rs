@@ -298,6 +298,10 @@ pub fn parse_syscall(line: &str) -> Option<(Call, u64, u64)> {
         3 => (hex(&words[1])?, hex(&words[2])?),
         _ => return None,
     };
+    // A thread that was never in the program, or not yet.
+    if pc == 0 {
+        return None;
+    }
     let arg = |at: usize| {
         words
             .get(at)
@@ -375,6 +379,11 @@ mod tests {
         assert_eq!((sp, pc), (0x7ffd10, 0x7f3b20));
         let (call, sp, _) = parse_syscall("-1 0x7ffd10 0x55aa\n").unwrap();
         assert_eq!((call.number, sp), (-1, 0x7ffd10));
+        assert_eq!(
+            parse_syscall("-1 0x0 0x0\n"),
+            None,
+            "a worker of the kernel's"
+        );
         assert_eq!(parse_syscall("running\n"), None);
         assert_eq!(parse_syscall(""), None);
     }

@@ -227,6 +227,12 @@ impl Watch {
         self.go.as_ref().map_or(Vec::new(), Goroutines::seen)
     }
 
+    /// The clock's samples come from within the kernel too, and none is left out. Those of a Go program belong to
+    /// goroutines, and its threads' times do not.
+    pub fn samples_the_kernel(&self) -> bool {
+        self.mode == Mode::Ebpf && self.go.is_none()
+    }
+
     /// Threads watched so far, living or not.
     pub fn known(&self) -> impl Iterator<Item = (&u32, &Known)> {
         self.threads.iter()

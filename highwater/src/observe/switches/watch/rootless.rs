@@ -234,12 +234,19 @@ impl Watch {
             self.tell(at_ns - 1, tid, What::Woken { by, release: 0 });
         }
         let known = self.threads.at(tid);
-        known.waited_since_ns = known.blocked.take().map_or(at_ns, |b| b.since_ns);
+        let blocked = known.blocked.take();
+        let waited_for = match blocked.map(|b| b.wait.kind) {
+            Some(WaitKind::Unknown) => known.last_kind,
+            kind => kind,
+        };
+        // One that writes and syncs, over and over, is at one thing, though none of its waits is long.
+        let at_a_device = matches!(waited_for, Some(WaitKind::Disk | WaitKind::Fault));
+        known.waited_since_ns = blocked.map_or(at_ns, |b| b.since_ns);
         known.came_ns = at_ns;
         known.told_ns = at_ns;
         known.running_since_ns = Some(at_ns);
         known.switched = true;
-        if !std::mem::take(&mut known.preempted) {
+        if !std::mem::take(&mut known.preempted) && !at_a_device {
             known.at_work_ns = at_ns;
         }
         self.tell(at_ns, tid, What::In { after: 0 });
@@ -268,7 +275,7 @@ impl Watch {
     }
 
     /// Of the threads on a CPU when this one came back, those that were in one thing for at least
-    /// half of its wait, be it a wait of their own or the CPU; of these, the one that came back
+    /// half of its wait, be it a wait of their own, a device or the CPU; of these, the one that came back
     /// last: a holder returns from what it waited for, and lets go.
     fn guess_waker(&mut self, at_ns: u64, tid: u32) -> Option<u32> {
         let since_ns = self.threads.get(tid)?.blocked?.since_ns;

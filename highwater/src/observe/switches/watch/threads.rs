@@ -6,7 +6,7 @@ use std::io;
 use super::super::ring::Registers;
 use super::super::waits::Call;
 use crate::observe::switches::Table;
-use crate::observe::switches::event::{Tid, Wait};
+use crate::observe::switches::event::{Tid, Wait, WaitKind};
 
 #[derive(Debug, Clone, Default)]
 pub struct Known {
@@ -21,7 +21,9 @@ pub struct Known {
     pub came_ns: u64,
     pub waited_since_ns: u64,
     pub off_since_ns: u64,
-    /// Since when it is on a CPU, or was only taken off it in between; without eBPF.
+    /// What its last wait was for that was looked at.
+    pub last_kind: Option<WaitKind>,
+    /// Since when it is on a CPU, or was only taken off it or at a device in between; without eBPF.
     pub at_work_ns: u64,
     pub preempted: bool,
     /// The last time that it was seen in its own code, on a CPU.
