@@ -77,8 +77,8 @@ const ALIKE: f64 = 0.2;
 const JUST: f64 = 0.03;
 
 impl Candidate {
-    /// Two steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
-    /// cannot be seen.
+    /// Three steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
+    /// cannot be seen. Two have a distance and no rhythm.
     pub fn may_climb_on(&self) -> bool {
         let (Some(first), Some(last)) = (self.steps.first(), self.steps.last()) else {
             return false;
@@ -86,7 +86,7 @@ impl Candidate {
         let highest = self.steps.iter().map(|s| s.1).fold(0.0, f64::max);
         let up = self.steps.iter().all(|s| s.1 > ALIKE * highest);
         let gap = (last.0 - first.0) / (self.steps.len() as f64 - 1.0).max(1.0);
-        self.family == Family::Steps && self.steps.len() > 1 && up && 1.0 - last.0 < NOT_LATE * gap
+        self.family == Family::Steps && self.steps.len() > 2 && up && 1.0 - last.0 < NOT_LATE * gap
     }
 
     /// Share of the window since what rises without bound began to. A line that bends has risen all along.

@@ -19,10 +19,10 @@ pub struct Rules {
     pub side_growing: f64,
     /// ... or any bounded label, which says more about the time to come.
     pub side_bounded: f64,
-    /// And this much when there are few: weights know less than they say.
-    pub side_few: f64,
-    /// Flat needs this much when the interval of the slope reaches growth: it may hide in the noise.
-    pub side_hidden: f64,
+    /// And this much when there are few, for weights know less than they say then: growing ...
+    pub side_growing_few: f64,
+    /// ... or bounded.
+    pub side_bounded_few: f64,
     /// Up to this many readings are few; from there the bar falls with the square of their number.
     pub few_readings: f64,
     /// Level of all intervals.
@@ -42,9 +42,9 @@ impl Default for Rules {
             swing_share: 0.03,
             decisive: 0.45,
             side_growing: 0.45,
-            side_bounded: 0.55,
-            side_few: 0.95,
-            side_hidden: 0.8,
+            side_bounded: 0.75,
+            side_growing_few: 0.8,
+            side_bounded_few: 0.95,
             few_readings: 60.0,
             interval: 0.95,
             matters: 0.0,
@@ -64,15 +64,13 @@ impl Rules {
 
     /// Weight that the side of a label needs, of a series of `readings`.
     pub fn side_needed(&self, grows: bool, readings: usize) -> f64 {
-        let many = if grows {
-            self.side_growing
+        let (many, few) = if grows {
+            (self.side_growing, self.side_growing_few)
         } else {
-            self.side_bounded
+            (self.side_bounded, self.side_bounded_few)
         };
-        let few = (self.few_readings / readings.max(1) as f64)
-            .min(1.0)
-            .powi(2);
-        many + (self.side_few - many) * few
+        let share = (self.few_readings / readings.max(1) as f64).min(1.0);
+        many + (few - many) * share.powi(2)
     }
 }
 
@@ -83,10 +81,10 @@ mod tests {
     #[test]
     fn few_readings_need_more_weight_and_bounded_more_than_growing() {
         let rules = Rules::default();
-        assert_eq!(rules.side_needed(true, 8), rules.side_few);
-        assert_eq!(rules.side_needed(false, 60), rules.side_few);
+        assert_eq!(rules.side_needed(true, 8), rules.side_growing_few);
+        assert_eq!(rules.side_needed(false, 60), rules.side_bounded_few);
         let at = |grows, n| rules.side_needed(grows, n);
         assert!(at(true, 300) < at(true, 100) && at(true, 300) < at(false, 300));
-        assert!((at(true, 120) - 0.575).abs() < 1e-3);
+        assert!((at(true, 120) - 0.5375).abs() < 1e-3);
     }
 }

@@ -179,10 +179,7 @@ fn speak(
         said.weights.bounded()
     };
     let readings = verdict.evidence.get("n").map_or(0, |n| *n as usize);
-    let mut bar = rules.side_needed(label == Label::Growing, readings);
-    if label == Label::Flat && !looked.saw && growth_may_hide(&verdict, said.window_s, rules) {
-        bar = bar.max(rules.side_hidden);
-    }
+    let bar = rules.side_needed(label == Label::Growing, readings);
     if label == Label::Insufficient || weight < rules.decisive || side < bar {
         verdict.label = Label::Insufficient;
         verdict.rule = undecided(label, (weight, side), (rules.decisive, bar));
@@ -197,12 +194,6 @@ fn speak(
         _ => {}
     }
     verdict
-}
-
-/// Whether the high end of the slope would be growth.
-fn growth_may_hide(verdict: &SeriesVerdict, window_s: f64, rules: &Rules) -> bool {
-    let adds = |(slope, level): (Estimate, Estimate)| slope.hi * window_s / HOUR_S / level.value;
-    verdict.slope_per_hour.zip(verdict.level).map(adds) >= Some(rules.growth_share)
 }
 
 /// Which bar was missed: of the leading label's own weight, or of its side's.
