@@ -192,13 +192,16 @@ fn serve(
             })?;
         }
     }
-    runtime(arguments)?.block_on(serve_async(
-        arguments,
-        game,
-        table.clone(),
-        committer.clone(),
+    let room = epoll::Room {
+        table,
+        committer: committer.clone(),
         limits,
-    ))?;
+    };
+    let runtime = runtime(arguments)?;
+    if arguments.net == Net::Tokio {
+        open_door(arguments, game, room.clone(), runtime.handle().clone())?;
+    }
+    runtime.block_on(serve_async(arguments, game, room))?;
     committer.end();
     writer
         .join()
@@ -224,14 +227,27 @@ fn runtime(arguments: &Arguments) -> Result<tokio::runtime::Runtime> {
         .context("starting tokio")
 }
 
-/// Serves HTTP, and the game unless rings do, until SIGTERM or Ctrl-C.
-async fn serve_async(
+/// Lets players in; `inside` plays with them.
+fn open_door(
     arguments: &Arguments,
     game: SocketAddr,
-    table: Arc<dyn Table>,
-    committer: Arc<Committer>,
-    limits: Limits,
+    room: epoll::Room,
+    inside: tokio::runtime::Handle,
 ) -> Result<()> {
+    let listener = listen::listen(game).with_context(|| format!("listening on {game}"))?;
+    let seed = arguments.seed.wrapping_add(1 << 33);
+    spawn("door", move || {
+        fastrand::seed(seed);
+        if let Err(error) = epoll::serve(listener, room, &inside) {
+            eprintln!("treasure: nobody can be let in ({error}); ending");
+            std::process::exit(1);
+        }
+    })?;
+    Ok(())
+}
+
+/// Serves HTTP until SIGTERM or Ctrl-C.
+async fn serve_async(arguments: &Arguments, game: SocketAddr, room: epoll::Room) -> Result<()> {
     use tokio::signal::unix::{SignalKind, signal};
     let (mut terminate, mut interrupt) = (
         signal(SignalKind::terminate())?,
@@ -240,22 +256,15 @@ async fn serve_async(
     // With a handler a file-size limit is a write that fails, as a full disk is; without, it kills.
     let _file_size = signal(SignalKind::from_raw(SIGXFSZ))?;
     let page = SocketAddr::new(arguments.address, arguments.http);
-    let listen = |address| -> Result<tokio::net::TcpListener> {
-        let listener =
-            listen::listen(address).with_context(|| format!("listening on {address}"))?;
-        Ok(tokio::net::TcpListener::from_std(listener)?)
-    };
+    let listener = listen::listen(page).with_context(|| format!("listening on {page}"))?;
     let page = http::serve(
-        listen(page)?,
+        tokio::net::TcpListener::from_std(listener)?,
         http::Server {
-            table: table.clone(),
-            committer: committer.clone(),
-            limits,
+            table: room.table,
+            committer: room.committer,
+            limits: room.limits,
         },
     );
-    if arguments.net == Net::Tokio {
-        tokio::spawn(epoll::serve(listen(game)?, table, committer, limits));
-    }
     eprintln!("treasure: ready on {game}");
     tokio::select! {
         () = page => Ok(()),

@@ -30,6 +30,11 @@ impl Default for Talk {
 }
 
 impl Talk {
+    /// The connection has a session.
+    pub fn is_known(&self) -> bool {
+        self.token != 0
+    }
+
     /// Plays every whole frame of the input. Answers go to `output`, to be sent once `records` are stored.
     ///
     /// # Errors
