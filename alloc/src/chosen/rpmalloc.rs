@@ -8,11 +8,9 @@ pub(crate) const VERSION: &str = "1.4.3";
 pub(crate) type Inner = rpmalloc::RpMalloc;
 pub(crate) const INNER: Inner = rpmalloc::RpMalloc;
 
-/// Frees what other threads gave back to the calling thread's heap; the others' stay.
+/// It has no such call: `rpmalloc_thread_collect` is empty in this version.
 pub(crate) fn purge() -> Purged {
-    // SAFETY: may be called from any thread that has allocated, and this one has: it runs Rust.
-    unsafe { rpmalloc_sys::rpmalloc_thread_collect() };
-    Purged::Done
+    Purged::Unsupported
 }
 
 /// What it mapped; live bytes are not counted. Nothing where it was built without its counters.
