@@ -38,7 +38,7 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
     rss_falls(p)
 }
 
-/// Deep falls of the resident set that last: single readings that are wrong are no births.
+/// Deep falls of the resident set that last: single readings that are wrong are no births, nor may the last one be.
 fn rss_falls(p: &ProcessFacts) -> Vec<f64> {
     let readings = clean(&Series {
         points: p.rss.clone(),
@@ -51,7 +51,7 @@ fn rss_falls(p: &ProcessFacts) -> Vec<f64> {
     }
     let deep = sudden
         .iter()
-        .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak);
+        .filter(|f| f.floor < (1.0 - FALL_LEVEL) * f.peak && f.after + 1 < points.len());
     deep.map(|f| points[f.after].t_s).collect()
 }
 
