@@ -26,6 +26,8 @@ const TOGETHER: usize = 256;
 const BATCH: usize = 32;
 /// Readings of one series: three months at one every ten seconds. Beyond, every other one is dropped.
 const SERIES_MAX: usize = 1 << 20;
+/// Readings of series that stand together, and are judged: 64 MiB, since those that are being judged come on top.
+const TOGETHER_READINGS: usize = 1 << 22;
 /// Readings held of all series, 16 bytes each: half a gigabyte. Beyond, every other one is dropped.
 const HELD_MAX: usize = 1 << 25;
 
@@ -232,7 +234,7 @@ impl<'a> Reading<'a> {
     fn is_ready(&self) -> bool {
         let dense = self.rows >= 16 * (self.held.len() + self.judged);
         let many = dense && self.rows >= PROBE_ROWS && self.held.len() > TOGETHER;
-        let long = self.readings > HELD_MAX && self.held.len() > 1;
+        let long = self.readings > TOGETHER_READINGS && self.held.len() > 1;
         self.together && !self.given.args.draws() && (many || long)
     }
 

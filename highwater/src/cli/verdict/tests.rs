@@ -287,3 +287,29 @@ fn a_picture_is_drawn_and_its_limits_are_said() {
     let words = told("--plot a.svg", &format!("id,t_s,rss_kib\n{many}"));
     assert!(words.contains("25 series, a picture holds 24"), "{words}");
 }
+
+#[test]
+fn a_time_since_the_beginning_and_limits_by_arm_and_process() {
+    let of = |arm: &str| rows(&format!("{arm},{arm}-0"), 120, |x| 100_000.0 * (1.0 + x));
+    let input = format!("arm,process,t_s,rss_kib\n{}{}", of("old"), of("new"));
+    let readings = |flags: &str, input: &str| {
+        let told = say(flags, input).unwrap().1;
+        objects(&told)[0]["evidence"]["n"].as_f64()
+    };
+    let alone = format!("id,t_s,rss_kib\n{}", rows("a", 120, |_| 100_000.0));
+    assert_eq!(readings("--json --until 1h", &alone), Some(61.0));
+    assert!(say("--until soon", &alone).is_err());
+
+    let folder = tempfile::tempdir().unwrap();
+    let meta = folder.path().join("meta.csv");
+    std::fs::write(&meta, "id,limit_kib\nold/old-0,400000\n").unwrap();
+    let told = say(&format!("--json --meta {}", meta.display()), &input)
+        .unwrap()
+        .1;
+    let limited: Vec<String> = objects(&told)
+        .iter()
+        .filter(|line| line["kind"] == "series" && !line["time_to_limit_s"].is_null())
+        .map(|line| line["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(limited, ["old-0"]);
+}

@@ -41,7 +41,7 @@ pub fn births(p: &ProcessFacts, first_look_s: f64) -> Vec<f64> {
     rss_falls(p)
 }
 
-/// Deep falls of the resident set that last: single readings that are wrong are no births.
+/// Deep falls of the resident set that last: single readings that are wrong are no births, nor may the last one be.
 fn rss_falls(p: &ProcessFacts) -> Vec<f64> {
     let readings = clean(&Series {
         points: p.rss.clone(),
@@ -55,7 +55,9 @@ fn rss_falls(p: &ProcessFacts) -> Vec<f64> {
     let anew = begins_anew(&points, &sudden);
     let reborn = sudden
         .iter()
-        .filter(|f| anew || f.floor < (1.0 - FALL_LEVEL) * f.peak);
+        .filter(|f| anew || f.floor < (1.0 - FALL_LEVEL) * f.peak)
+        // The last reading alone is no restart yet.
+        .filter(|f| f.after + 1 < points.len());
     reborn.map(|f| points[f.after].t_s).collect()
 }
 
