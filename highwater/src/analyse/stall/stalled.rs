@@ -12,11 +12,6 @@ use super::walk::{Hop, LeafKind};
 const ALLOCATING_LEAST_NS: u64 = 8_000_000;
 const ALLOCATING_SEEN: usize = 2;
 
-/// The clock samples a thread on a CPU this often, and one that has less than this part of its samples was not on it: a
-/// virtual machine's host had given it away.
-const SAMPLE_NS: u64 = 1_000_000_000 / 199;
-const SAMPLES_PART: u64 = 4;
-
 /// Time on a CPU of which less than this part was in the allocator has nothing to do with it.
 const SOME_OF_IT: usize = 5;
 
@@ -109,9 +104,6 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     }
     let thread = lines.thread(busy.tid)?;
     let all: Vec<_> = thread.samples(busy.start_ns, busy.end_ns).collect();
-    if (all.len() as u64 * SAMPLES_PART + 1) * SAMPLE_NS < busy.on_cpu_ns {
-        return None;
-    }
     // One that could not be unwound says nothing, where others can.
     let known: Vec<_> = all.iter().filter(|s| s.stack != 0).copied().collect();
     let samples = if known.is_empty() { all } else { known };
@@ -121,7 +113,8 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
         return None;
     }
     let shown = if in_allocator { &allocating } else { &samples };
-    let sample = shown.get(shown.len() / 2);
+    // Without a single sample the thread was hardly on the CPU: the hypervisor had it.
+    let sample = Some(shown.get(shown.len() / 2)?);
     Some(Stall {
         tid: busy.tid,
         start_ns: busy.start_ns,

@@ -164,9 +164,7 @@ impl Walker<'_> {
         (start_ns, mut t_ns): (u64, u64),
     ) {
         self.inferred = true;
-        let mut first = Some(first);
         loop {
-            first = first.filter(|first| *first != taking.by);
             self.blame(taking.by, wait.object, taking.at_ns, t_ns);
             t_ns = taking.at_ns;
             let before = self.lines.taken(wait.object, t_ns);
@@ -175,11 +173,8 @@ impl Walker<'_> {
                 None => break,
             }
         }
-        // One that came back from the same wait itself did not hold before.
-        match taking.from.filter(|from| *from != waiter).or(first) {
-            Some(from) => self.blame(from, wait.object, start_ns, t_ns),
-            None => self.leaf(0, LeafKind::Unseen, None, start_ns, t_ns),
-        }
+        let from = taking.from.filter(|from| *from != waiter).unwrap_or(first);
+        self.blame(from, wait.object, start_ns, t_ns);
     }
 
     /// Hands out `[start_ns, t_ns]`, at whose end `tid` let the lock go that `last` had let go before.
