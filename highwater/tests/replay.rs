@@ -3,7 +3,7 @@
 //!
 //! `bench/verdict/replay.py` plays the same in full size, or a real one, through the command.
 
-use highwater::analyse::series::{Point, Series};
+use highwater::analyse::series::Point;
 use highwater::verdict::Rules;
 use highwater::verdict::arm::{self, PairVerdict};
 use highwater::verdict::audit::{

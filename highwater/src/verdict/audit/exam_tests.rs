@@ -143,7 +143,7 @@ fn arms_that_were_never_watched_at_one_age_are_not_said_to_be_compared_at_one() 
 #[test]
 fn another_pace_of_looking_is_no_row_of_holes() {
     let mut input = bare(29);
-    let keep = |t_s: &f64| *t_s < 18_000.0 || (*t_s / 600.0) as u32 % 4 == 0;
+    let keep = |t_s: &f64| *t_s < 18_000.0 || ((*t_s / 600.0) as u32).is_multiple_of(4);
     input.looks_s.retain(keep);
     for p in &mut input.processes {
         p.rss.retain(|r| keep(&r.t_s));

@@ -16,7 +16,8 @@ use super::listen::Spare;
 use crate::figures::Dropped;
 use crate::game::Table;
 
-/// Niceness of the door's thread: a ninth of a player's share of a CPU (sched(7)), and no player waits for its slice to end.
+/// Niceness of the door's thread: a ninth of a player's share of a CPU (sched(7)), and no player waits for
+/// the end of its slice.
 const GIVES_WAY: i32 = 10;
 
 /// What a connection needs.
@@ -27,8 +28,8 @@ pub struct Room {
     pub limits: Limits,
 }
 
-/// Accepts for ever, on a thread of its own. A connection goes `inside` with its first good hello: strangers, however many,
-/// take their time from each other and not from those who play.
+/// Accepts for ever, on a thread of its own. A connection goes `inside` with its first good hello: strangers,
+/// however many, take their time from each other and not from those who play.
 ///
 /// # Errors
 /// When there is no descriptor for the thread's epoll.
