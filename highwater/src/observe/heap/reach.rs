@@ -73,31 +73,19 @@ pub fn find_referenced(
 }
 
 fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Option<Vec<bool>> {
-    let begin = ScanTime::begin();
     let (least, most) = (
         sorted.first()?.0,
         sorted.iter().map(|(at, bytes)| at + bytes).max()?,
     );
     let mut found = vec![false; sorted.len()];
-    let mut bytes = vec![0; CHUNK_BYTES as usize];
-    for &(from, to) in runs {
-        for at in (from..to).step_by(CHUNK_BYTES as usize) {
-            if begin.is_over() {
-                return None;
-            }
-            let chunk = &mut bytes[..(to - at).min(CHUNK_BYTES) as usize];
-            // A page that went away in between holds no pointer any more.
-            if memory.read(at, chunk).is_none() {
-                continue;
-            }
-            for (index, word) in chunk.as_chunks::<8>().0.iter().enumerate() {
-                let word = address_of(*word);
-                if word >= least && word < most {
-                    mark(sorted, word, at + index as u64 * 8, &mut found);
-                }
+    for_each_chunk(memory, runs, |at, words| {
+        for (index, word) in words.iter().enumerate() {
+            let word = address_of(*word);
+            if word >= least && word < most {
+                mark(sorted, word, at + index as u64 * 8, &mut found);
             }
         }
-    }
+    })?;
     Some(found)
 }
 
@@ -108,9 +96,32 @@ pub fn find_unaligned(
     runs: &[(u64, u64)],
     addresses: &[u64],
 ) -> Option<Vec<bool>> {
-    let begin = ScanTime::begin();
     let (least, most) = (*addresses.first()?, *addresses.last()?);
     let mut found = vec![false; addresses.len()];
+    for_each_chunk(memory, runs, |_, words| {
+        for pair in words.windows(2) {
+            let [low, high] = [pair[0], pair[1]].map(u64::from_le_bytes);
+            for shift in (8..64).step_by(8) {
+                let word = (low >> shift | high << (64 - shift)) & ADDRESS_BITS;
+                if (least..=most).contains(&word)
+                    && let Ok(index) = addresses.binary_search(&word)
+                {
+                    found[index] = true;
+                }
+            }
+        }
+    })?;
+    Some(found)
+}
+
+/// Address and words of each chunk that can be read: a page that went away in between holds no pointer any more.
+/// `None` when the time for a scan is over.
+fn for_each_chunk(
+    memory: &dyn Memory,
+    runs: &[(u64, u64)],
+    mut look: impl FnMut(u64, &[[u8; 8]]),
+) -> Option<()> {
+    let begin = ScanTime::begin();
     let mut bytes = vec![0; CHUNK_BYTES as usize];
     for &(from, to) in runs {
         for at in (from..to).step_by(CHUNK_BYTES as usize) {
@@ -118,23 +129,12 @@ pub fn find_unaligned(
                 return None;
             }
             let chunk = &mut bytes[..(to - at).min(CHUNK_BYTES) as usize];
-            if memory.read(at, chunk).is_none() {
-                continue;
-            }
-            for pair in chunk.as_chunks::<8>().0.windows(2) {
-                let [low, high] = [pair[0], pair[1]].map(u64::from_le_bytes);
-                for shift in (8..64).step_by(8) {
-                    let word = (low >> shift | high << (64 - shift)) & ADDRESS_BITS;
-                    if (least..=most).contains(&word)
-                        && let Ok(index) = addresses.binary_search(&word)
-                    {
-                        found[index] = true;
-                    }
-                }
+            if memory.read(at, chunk).is_some() {
+                look(at, chunk.as_chunks::<8>().0);
             }
         }
     }
-    Some(found)
+    Some(())
 }
 
 fn mark(sorted: &[(u64, u64)], word: u64, at: u64, found: &mut [bool]) {
