@@ -54,7 +54,7 @@ def placed(options, who):
 
 
 class Server:
-    def __init__(self, options, *more):
+    def __init__(self, options, *more, who="server"):
         self.place_load = placed(options, "load")
         self.folder = tempfile.TemporaryDirectory()
         self.port, self.http = free_port(), free_port()
@@ -62,7 +62,7 @@ class Server:
         command = [program, "--port", self.port, "--http", self.http, "--data", self.folder.name,
                    "--net", options.net, "--threads", options.threads, *more]
         self.process = subprocess.Popen([str(word) for word in command], stderr=subprocess.PIPE, text=True,
-                                        preexec_fn=placed(options, "server"))
+                                        preexec_fn=placed(options, who))
         for line in self.process.stderr:
             if "ready on" in line:
                 break
@@ -225,10 +225,11 @@ def be_hostile(port, per_s, until, place):
 def hostile(options):
     for round_number in range(options.rounds):
         for per_s in (0, 1000) if round_number % 2 == 0 else (1000, 0):
-            with Server(options) as server:
+            with Server(options) as server, Server(options, who="hostile" if options.decoy else "server") as other:
                 if per_s:
                     until = time.monotonic() + 18
-                    threading.Thread(target=be_hostile, args=(server.port, per_s, until, placed(options, "hostile"))).start()
+                    target = other if options.decoy else server
+                    threading.Thread(target=be_hostile, args=(target.port, per_s, until, placed(options, "hostile"))).start()
                 done = load(server, "--players", 200, "--rate", options.rate or 5000, "--ramp", "2s", "--duration", "20s")
             print(f"{options.net}, {per_s} bad messages a second: {quantiles(done['latency_ns'])}, {done['errors']} errors", flush=True)
 
@@ -247,6 +248,8 @@ def main():
     parser.add_argument("--limit-ms", type=float, default=15)
     parser.add_argument("--first", action="store_true", help="ahead of all ordinary programs")
     parser.add_argument("--apart", action="store_true", help="server and load on CPUs of their own")
+    parser.add_argument("--decoy", action="store_true",
+                        help="hostile: the bad messages go to another server, on the CPU of their sender: what is the machine's")
     options = parser.parse_args()
     globals()[options.what](options)
 
