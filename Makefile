@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests go-tests test-long bench bench-alloc bench-verdict fuzz lint check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz lint check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -26,7 +26,7 @@ demo: build
 	subjects/relay/build
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
-test: subjects page-tests
+test: subjects page-tests reader-tests
 	@.ci/count-skipped $(MAKE) --no-print-directory tests
 
 tests: go-tests
@@ -38,6 +38,11 @@ tests: go-tests
 # What drives the browser; without npm the page's tests skip and say so.
 page-tests:
 	@if command -v npm >/dev/null; then npm ci --silent --prefix highwater/tests/page; fi
+
+# The strict reader of OpenMetrics that pages are held to; without pip its test skips and says so.
+reader-tests:
+	@PIP_ROOT_USER_ACTION=ignore python3 -m pip install --quiet --disable-pip-version-check --upgrade --target target/python \
+		prometheus-client==0.26.0 || echo 'no pip, or no index to ask'
 
 # The Go modules: slab and its subject. Without go they skip and say so.
 go-tests:
