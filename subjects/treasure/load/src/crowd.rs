@@ -83,6 +83,8 @@ struct Seat {
     retry_ns: u64,
     /// Registered for writing.
     wants_write: bool,
+    /// Hung up by its own will and not yet on its way back.
+    is_away: bool,
 }
 
 pub struct Crowd<'a> {
@@ -135,6 +137,7 @@ impl<'a> Crowd<'a> {
             is_connected: false,
             retry_ns: 0,
             wants_write: false,
+            is_away: false,
         };
         let seen = Seen::new(plan.pause_over);
         Ok(Crowd {
@@ -214,9 +217,11 @@ impl<'a> Crowd<'a> {
         }
     }
 
-    /// A tap of a random player.
+    /// A tap of a random player, of those that are there: the time that one is away by its own will is no latency
+    /// of the server. (One whose connection was lost, or is not let in, counts.)
     fn tap(&mut self, due_ns: u64) {
-        let at = self.random.usize(..self.seats.len());
+        let drawn = self.random.usize(..self.seats.len());
+        let at = first_from(drawn, self.seats.len(), |at| !self.seats[at].is_away);
         if !self.seats[at].player.tap(due_ns) {
             return self.shared.recorder.dropped(1);
         }
@@ -294,6 +299,7 @@ impl<'a> Crowd<'a> {
     }
 
     fn connect(&mut self, at: usize) -> io::Result<()> {
+        self.seats[at].is_away = false;
         let mut stream = connect(self.plan.server, self.plan.first + at)?;
         let seat = &mut self.seats[at];
         seat.player.connected();
@@ -334,6 +340,7 @@ impl<'a> Crowd<'a> {
             let at = self.random.usize(..self.seats.len());
             if self.seats[at].is_connected {
                 self.lose(at);
+                self.seats[at].is_away = true;
             }
         }
     }
@@ -350,6 +357,12 @@ impl<'a> Crowd<'a> {
         }
         self.seen
     }
+}
+
+/// The first place that is good, going round from `drawn`; `drawn` itself when none is.
+fn first_from(drawn: usize, places: usize, is_good: impl Fn(usize) -> bool) -> usize {
+    let mut round = (0..places).map(|step| (drawn + step) % places);
+    round.find(|at| is_good(*at)).unwrap_or(drawn)
 }
 
 fn record(shared: &Shared, seen: &mut Seen, event: Event) {
@@ -414,4 +427,18 @@ fn arm(timer: &impl std::os::fd::AsFd, at_ns: u64) -> io::Result<()> {
 /// Makes the timer quiet again; it may not have fired.
 fn read_timer(timer: &impl std::os::fd::AsFd) {
     let _ = rustix::io::read(timer, &mut [0u8; 8]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_from;
+
+    #[test]
+    fn taps_go_to_those_who_are_there_and_to_somebody_when_nobody_is() {
+        let is_there = [false, true, false, false];
+        let at = |drawn| first_from(drawn, 4, |at| is_there[at]);
+        assert_eq!([at(0), at(1), at(2), at(3)], [1, 1, 1, 1]);
+        assert_eq!(first_from(3, 4, |_| true), 3);
+        assert_eq!(first_from(2, 4, |_| false), 2);
+    }
 }
