@@ -115,7 +115,6 @@ pub(crate) unsafe fn undo_alloc(row: *mut Thread, bytes: usize) {
     // SAFETY: by the caller.
     let row = unsafe { &mut *row };
     row.allocs = row.allocs.wrapping_sub(1);
-    row.countdown_bytes = row.countdown_bytes.wrapping_add(bytes as u64);
     row.usable_allocated_bytes = row.usable_allocated_bytes.wrapping_sub(bytes as u64);
     row.countdown_bytes = row.countdown_bytes.wrapping_add(bytes as u64);
 }
@@ -279,4 +278,28 @@ unsafe extern "C" fn give_back(row: *mut libc::c_void) {
     // SAFETY: the value of the key is a row of the mapping.
     tid_of(unsafe { addr_of_mut!((*row.cast::<Thread>()).tid) }).store(0, Release);
     GIVEN_BACK.fetch_add(1, Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_failed_leaves_its_row_as_it_was() {
+        let before = Thread {
+            countdown_bytes: 1 << 20,
+            allocs: 7,
+            frees: 3,
+            ..Thread::default()
+        };
+        let mut row = before;
+        // SAFETY: this test's own row.
+        unsafe {
+            add_alloc(&mut row, 4096);
+            add_free(&mut row, 100);
+            undo_alloc(&mut row, 4096);
+            undo_free(&mut row, 100);
+        }
+        assert_eq!(format!("{row:?}"), format!("{before:?}"));
+    }
 }
