@@ -42,11 +42,17 @@ pub fn compare(a: &ArmInput, b: &ArmInput, pairs_compared: usize, rules: &Rules)
 }
 
 fn left_out(pair: &PairVerdict, odd: (usize, usize)) -> String {
+    let odd_ones = |count| if count == 1 { "odd one" } else { "odd ones" };
     match odd {
         (0, 0) => String::new(),
-        (a, 0) => format!(", without {a} odd ones of {}", pair.a),
-        (0, b) => format!(", without {b} odd ones of {}", pair.b),
-        (a, b) => format!(", without {a} odd ones of {} and {b} of {}", pair.a, pair.b),
+        (a, 0) => format!(", without {a} {} of {}", odd_ones(a), pair.a),
+        (0, b) => format!(", without {b} {} of {}", odd_ones(b), pair.b),
+        (a, b) => format!(
+            ", without {a} {} of {} and {b} of {}",
+            odd_ones(a),
+            pair.a,
+            pair.b
+        ),
     }
 }
 

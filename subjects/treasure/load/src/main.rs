@@ -47,7 +47,7 @@ struct Arguments {
     /// The rate rises evenly for so long
     #[arg(long, default_value = "0s", value_parser = humantime::parse_duration)]
     ramp: Duration,
-    /// Players that hang up and come back, per second
+    /// Players that hang up and come back, per second; others tap meanwhile
     #[arg(long, default_value_t = 0.0)]
     dropouts: f64,
     /// How long, ramp included; without it, until SIGTERM or Ctrl-C
