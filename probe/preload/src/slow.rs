@@ -14,37 +14,29 @@ use crate::next::Ptr;
 use crate::thread::{self, Inside, flag};
 use crate::{FILTER, early, usable};
 
-/// A call that hands out a block. A probe that is off costs no more than it must, nor do exact bytes.
+/// A call that hands out a block. What the three kinds of it need lies in functions of their own: a probe that is
+/// off saves no register (3 ns per pair) and jumps on.
 #[cold]
 #[inline(never)]
 pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
     unsafe {
-        if let Some(row) = exact_row()
-            && !count::alloc(row, bytes)
-        {
-            return exact_hand_out(row, call);
-        }
         if life::is_off() {
             return call();
+        }
+        if usable::is_exact() {
+            return hand_out_exactly(bytes, call);
         }
         hand_out_slowly(bytes, call)
     }
 }
 
-/// This thread's row while bytes are exact.
-#[inline(always)]
-unsafe fn exact_row() -> Option<*mut Thread> {
-    if !usable::is_exact() {
-        return None;
-    }
-    // SAFETY: this thread's words.
-    let row = unsafe { (*thread::local()).own };
-    (!row.is_null()).then_some(row)
-}
-
-#[inline(always)]
-unsafe fn exact_hand_out(row: *mut Thread, call: impl FnOnce() -> Ptr) -> Ptr {
+#[inline(never)]
+unsafe fn hand_out_exactly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
     unsafe {
+        let row = (*thread::local()).own;
+        if row.is_null() || count::alloc(row, bytes) {
+            return hand_out_slowly(bytes, call);
+        }
         let block = call();
         if block.is_null() {
             (*row).allocs -= 1;
@@ -227,17 +219,26 @@ pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
         return;
     }
     unsafe {
-        if let Some(row) = exact_row()
-            && !FILTER.may_hold(block as u64)
-        {
-            count::free(row);
-            count::usable_freed(row, usable::of(block));
-            return call();
-        }
         if life::is_off() && !early::owns(block) {
             return call();
         }
+        if usable::is_exact() {
+            return take_back_exactly(block, call);
+        }
         take_back_slowly(block, call)
+    }
+}
+
+#[inline(never)]
+unsafe fn take_back_exactly(block: Ptr, call: impl FnOnce()) {
+    unsafe {
+        let row = (*thread::local()).own;
+        if row.is_null() || FILTER.may_hold(block as u64) {
+            return take_back_slowly(block, call);
+        }
+        count::free(row);
+        count::usable_freed(row, usable::of(block));
+        call()
     }
 }
 
