@@ -60,6 +60,7 @@ pub enum Room {
 
 pub struct Watch {
     pub pid: u32,
+    own_pid: u32,
     pub mode: Mode,
     pub places: Places,
     /// Why parts of the mode are missing, in words.
@@ -148,7 +149,7 @@ impl Watch {
     /// The process is not there, or the kernel refuses what the mode needs.
     pub fn open(pid: u32, mode: Mode, room: Room) -> io::Result<Watch> {
         let now = now_ns();
-        let tids = threads::list(pid)?;
+        let tids = threads::busiest_first(pid, threads::list(pid)?);
         let Opened {
             source,
             samples,
@@ -157,6 +158,7 @@ impl Watch {
         } = Opened::of(pid, mode, &tids, room)?;
         let mut watch = Watch {
             pid,
+            own_pid: std::process::id(),
             mode,
             places: Places::new(pid),
             missing,

@@ -311,7 +311,7 @@ impl Watch {
         if process == self.pid {
             return self.places.text(OWN_THREADS);
         }
-        if process == std::process::id() {
+        if process == self.own_pid {
             return self.places.text(OURSELVES);
         }
         if let Some(words) = self.programs.get(&(process, comm)) {
