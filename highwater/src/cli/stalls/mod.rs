@@ -73,8 +73,6 @@ pub enum ModeWord {
     Rootless,
 }
 
-/// What is drained in one turn fits the rings many times over at 50,000 switches a second.
-const TURN: Duration = Duration::from_millis(10);
 const ADVANCE_NS: u64 = 250_000_000;
 const DURATION: Duration = Duration::from_secs(30);
 /// Stalls still open are shown when this old, and again each time that long after.
@@ -216,7 +214,7 @@ impl<'a> Session<'a> {
         };
         let limit = duration.map(|time| self.started_ns + time.as_nanos() as u64);
         loop {
-            sleep(TURN);
+            sleep(self.watch.rest());
             let now = now_ns();
             let turn = self.watch.turn();
             let ended = turn.ended;

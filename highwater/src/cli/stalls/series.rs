@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 
-use super::{ADVANCE_NS, TURN, feed, start};
+use super::{ADVANCE_NS, feed, start};
 use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
 use crate::analyse::stall::arm::metric_of;
 use crate::analyse::stall::cause::Cause;
@@ -216,7 +216,7 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
     analyser.lines.sampled = watch.samples_the_kernel();
     let (mut advanced_ns, mut window_ns) = (started_ns, started_ns);
     loop {
-        sleep(TURN);
+        sleep(watch.rest());
         let now = now_ns();
         let turn = watch.turn();
         let over = turn.ended || shared.stop.load(Ordering::Relaxed);

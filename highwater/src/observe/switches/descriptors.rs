@@ -24,7 +24,7 @@ pub enum Kind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Descriptor {
     pub kind: Kind,
-    /// Path, or the peer's address.
+    /// Path, or the peer's address: of a connection that it opened with the port.
     pub name: String,
 }
 
@@ -117,13 +117,16 @@ impl Descriptors {
                 name: target.to_string(),
             },
             Some(socket) => {
-                let inbound = socket.listens || self.listening.contains(&socket.local_port);
-                Descriptor {
-                    kind: match inbound {
-                        true => Kind::Inbound,
-                        false => Kind::Outbound,
+                // A client's port is another one with each connection, and says nothing.
+                match socket.listens || self.listening.contains(&socket.local_port) {
+                    true => Descriptor {
+                        kind: Kind::Inbound,
+                        name: format!("a client at {}", socket.peer),
                     },
-                    name: format!("{}:{}", socket.peer, socket.peer_port),
+                    false => Descriptor {
+                        kind: Kind::Outbound,
+                        name: format!("{}:{}", socket.peer, socket.peer_port),
+                    },
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
 const LOOK_AFTER_NS: u64 = 1_500_000;
 /// A condition or an idle wait is looked at this seldom: it tells little that is new.
 const SELDOM_NS: u64 = 200_000_000;
-/// Looks of one turn; a turn is some ten milliseconds and a look some twenty microseconds.
+/// Looks of one turn; a turn is ten milliseconds or twenty and a look some twenty microseconds.
 const LOOKS_PER_TURN: usize = 16;
 /// Past this time no further look is begun in a turn: the rings are more urgent.
 const LOOKING_NS: u64 = 5_000_000;
