@@ -68,11 +68,16 @@ pub fn trace(pid: u32, names: &BTreeMap<u64, String>, slices: &[Slice]) -> Value
         .flat_map(|slice| [Some(slice.tid), slice.woken_by])
         .flatten()
         .collect();
+    if let Some(name) = names.get(&u64::from(pid)) {
+        events.push(json!({
+            "ph": "M", "name": "process_name", "pid": pid, "args": { "name": name },
+        }));
+    }
     for tid in &known {
         let name = names.get(tid).map_or("", String::as_str);
         events.push(json!({
             "ph": "M", "name": "thread_name", "pid": pid, "tid": number(*tid),
-            "args": { "name": format!("{name} {tid}").trim() },
+            "args": { "name": own_name(*tid, name) },
         }));
     }
     let edges = Edges::of(slices);
@@ -127,6 +132,14 @@ fn number(tid: u64) -> u64 {
     match i32::try_from(tid) {
         Ok(_) => tid,
         Err(_) => GOROUTINE | (tid % GOROUTINE),
+    }
+}
+
+/// Viewers put the number behind a thread's name; that of a goroutine they cannot hold.
+fn own_name(tid: u64, name: &str) -> String {
+    match number(tid) == tid && !name.is_empty() {
+        true => name.to_string(),
+        false => format!("{name} {tid}").trim().to_string(),
     }
 }
 
@@ -191,11 +204,12 @@ mod tests {
 
     #[test]
     fn an_arrow_begins_in_a_slice_of_the_waker_and_ends_in_the_waiters() {
-        let names = BTreeMap::from([(7, "worker".to_string())]);
+        let names = BTreeMap::from([(4, "service".to_string()), (7, "worker".to_string())]);
         let value = trace(4, &names, &[slice()]);
         let events = value["traceEvents"].as_array().unwrap();
         let of = |ph: &'static str| events.iter().filter(move |e| e["ph"] == ph);
-        assert_eq!(of("M").count(), 2);
+        let called: Vec<&Value> = of("M").map(|e| &e["args"]["name"]).collect();
+        assert_eq!(called, ["service", "worker", "9"]);
         let (start, end) = (of("s").next().unwrap(), of("f").next().unwrap());
         assert_eq!((&start["tid"], &end["tid"]), (&json!(9), &json!(7)));
         for arrow in [start, end] {

@@ -143,17 +143,22 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
             100.0 * difference.abs()
         );
     }
-    for (count, what) in [
-        (checks.missed_switches, "switch missed"),
-        (checks.lost_samples, "sample of stacks lost"),
-        (checks.unresolved_stacks, "stack without names"),
-        (checks.dropped_segments, "switch dropped for memory"),
-        (checks.dropped_stalls, "stall dropped for memory"),
-        (checks.unwatched_threads, "thread not watched"),
-        (checks.below_the_rule as u64, "cause too small for a row"),
+    for (count, what, became) in [
+        (checks.missed_switches, "switch", "missed"),
+        (checks.lost_samples, "sample", "of stacks lost"),
+        (checks.unresolved_stacks, "stack", "without names"),
+        (
+            checks.dropped_segments,
+            "part",
+            "of timelines dropped for memory",
+        ),
+        (checks.dropped_stalls, "stall", "dropped for memory"),
+        (checks.unwatched_threads, "thread", "not watched"),
+        (checks.below_the_rule as u64, "cause", "too small for a row"),
     ] {
         if count > 0 {
-            let _ = write!(words, "; {count} {what}");
+            let counted = counted(count as usize, what);
+            let _ = write!(words, "; {counted} {became}");
         }
     }
     if checks.left_out_below_ns > 0 {
@@ -182,6 +187,10 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
 }
 
 fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
+    let plural = match (count, what) {
+        (1, _) => "",
+        (_, "switch") => "es",
+        _ => "s",
+    };
     format!("{count} {what}{plural}")
 }
