@@ -9,6 +9,7 @@ use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
 use super::stalled::{Stall, stalls_of};
+use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
 use crate::observe::switches::Table;
 
@@ -28,6 +29,7 @@ pub struct Analyser {
     pub quota: Quota,
     pub groups: Groups,
     homes: Homes,
+    suspects: Suspects,
     pub stalls: Vec<Stall>,
     pub pieces: Pieces,
     /// Stalls past [`STALLS_MAX`].
@@ -120,6 +122,7 @@ impl Analyser {
             quota: &self.quota,
             groups: &self.groups,
             homes: &self.homes,
+            suspects: &self.suspects,
         };
         match judge(known, busy.tid, &segment) {
             Judged::Part(part) => busy.parts.push(part),
@@ -135,6 +138,7 @@ impl Analyser {
             quota,
             groups,
             homes,
+            suspects,
             cursors,
             pieces,
             ..
@@ -154,12 +158,14 @@ impl Analyser {
             cursor.next = at + 1;
             if let State::Blocked { wait, .. } = &segment.state {
                 homes.waited(tid, wait);
+                suspects.learn(lines, tid, wait, (segment.start_ns, segment.end_ns));
             }
             let known = Known {
                 lines,
                 quota,
                 groups,
                 homes,
+                suspects,
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);

@@ -3,6 +3,7 @@
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::home::Homes;
+use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
 use super::walk::{Hop, LeafKind, Share, walk};
 
@@ -144,6 +145,7 @@ pub struct Known<'a> {
     pub quota: &'a Quota,
     pub groups: &'a Groups,
     pub homes: &'a Homes,
+    pub suspects: &'a Suspects,
 }
 
 pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
@@ -213,19 +215,17 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
 
 /// A wait that another thread answers.
 fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
-    let Known { lines, quota, .. } = known;
+    let Known {
+        lines,
+        quota,
+        suspects,
+        ..
+    } = known;
     let State::Blocked { wait, by, release } = segment.state else {
         unreachable!("only a blocked segment is judged here");
     };
     let idle = Judged::Idle { timed: wait.timed };
-    let mut shares = walk(
-        lines,
-        tid,
-        &wait,
-        by,
-        release,
-        (segment.start_ns, segment.end_ns),
-    );
+    let mut shares = walk(lines, suspects, tid, (&wait, by, release), segment);
     let at_work = wait.kind == WaitKind::Queue && known.homes.is_rare(tid, &wait);
     if wait.kind == WaitKind::Queue {
         shares.retain(|share| is_stall(share) || at_work && is_held(share));

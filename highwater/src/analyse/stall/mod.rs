@@ -19,6 +19,7 @@ pub mod pieces;
 pub mod recurrence;
 pub mod request;
 pub mod stalled;
+pub mod suspect;
 pub mod thread;
 pub mod timeline;
 pub mod walk;
