@@ -11,6 +11,7 @@ use super::pieces::Pieces;
 use super::stalled::{Stall, stalls_of};
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::turns::Turns;
 use crate::observe::switches::Table;
 
 /// How far behind the newest event segments are judged: what explains a wait (a look, a count of
@@ -30,6 +31,7 @@ pub struct Analyser {
     pub groups: Groups,
     homes: Homes,
     suspects: Suspects,
+    turns: Turns,
     pub stalls: Vec<Stall>,
     pub pieces: Pieces,
     /// Stalls past [`STALLS_MAX`].
@@ -123,6 +125,7 @@ impl Analyser {
             groups: &self.groups,
             homes: &self.homes,
             suspects: &self.suspects,
+            turns: &self.turns,
         };
         match judge(known, busy.tid, &segment) {
             Judged::Part(part) => busy.parts.push(part),
@@ -139,6 +142,7 @@ impl Analyser {
             groups,
             homes,
             suspects,
+            turns,
             cursors,
             pieces,
             ..
@@ -166,13 +170,18 @@ impl Analyser {
                 groups,
                 homes,
                 suspects,
+                turns,
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);
-            if let (Judged::Idle { timed }, State::Blocked { wait, .. }) = (&judged, &segment.state)
-                && let Some(begun) = begun(wait.kind, *timed)
-            {
-                groups.began(tid, begun);
+            if let State::Blocked { wait, .. } = &segment.state {
+                if let Some(begun) = begun(wait.kind, &judged) {
+                    groups.began(tid, begun);
+                }
+                if wait.kind == WaitKind::Lock && wait.object != 0 {
+                    let for_work = matches!(judged, Judged::Idle { behind: true, .. });
+                    turns.waited(wait.object, segment.ns(), for_work);
+                }
             }
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);
@@ -227,10 +236,13 @@ impl Analyser {
 }
 
 /// Of an idle wait that somebody looked at.
-fn begun(waited_for: WaitKind, timed: bool) -> Option<Begun> {
+fn begun(waited_for: WaitKind, judged: &Judged) -> Option<Begun> {
+    let Judged::Idle { timed, .. } = judged else {
+        return None;
+    };
     match waited_for {
         WaitKind::Unknown => None,
-        _ if timed => Some(Begun::ByClock),
+        _ if *timed => Some(Begun::ByClock),
         WaitKind::Inbound => Some(Begun::ByClients),
         _ => Some(Begun::ByOthers),
     }

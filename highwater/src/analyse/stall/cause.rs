@@ -5,6 +5,7 @@ use super::group::Groups;
 use super::home::Homes;
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::turns::Turns;
 use super::walk::{Hop, LeafKind, Share, walk};
 
 #[derive(
@@ -126,7 +127,11 @@ impl Part {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Judged {
     OnCpu,
-    Idle { timed: bool },
+    Idle {
+        timed: bool,
+        /// Behind another of its kind, who had a lock and waited for work.
+        behind: bool,
+    },
     Part(Part),
 }
 
@@ -146,6 +151,7 @@ pub struct Known<'a> {
     pub groups: &'a Groups,
     pub homes: &'a Homes,
     pub suspects: &'a Suspects,
+    pub turns: &'a Turns,
 }
 
 pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
@@ -153,16 +159,19 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
         State::Running => Judged::OnCpu,
         State::Runnable { after } => Judged::Part(runnable(known.quota, tid, segment, after)),
         State::Blocked { wait, .. } => match wait.kind {
-            WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => {
-                Judged::Idle { timed: false }
-            }
-            WaitKind::Sleep => Judged::Idle { timed: true },
+            WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => idle(false),
+            WaitKind::Sleep => idle(true),
             WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
                 Judged::Part(direct(tid, segment))
             }
             WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => answered(known, tid, segment),
         },
     }
+}
+
+fn idle(timed: bool) -> Judged {
+    let behind = false;
+    Judged::Idle { timed, behind }
 }
 
 fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
@@ -224,22 +233,25 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let State::Blocked { wait, by, release } = segment.state else {
         unreachable!("only a blocked segment is judged here");
     };
-    let idle = Judged::Idle { timed: wait.timed };
     let mut shares = walk(lines, suspects, tid, (&wait, by, release), segment);
+    let kind = match wait.kind {
+        // Who stands behind the one in front waits for work as well.
+        WaitKind::Lock if known.turns.are_taken_at(wait.object) => WaitKind::Queue,
+        kind => kind,
+    };
     let at_work = wait.kind == WaitKind::Queue && known.homes.is_rare(tid, &wait);
-    if wait.kind == WaitKind::Queue {
-        shares.retain(|share| is_stall(share) || at_work && is_held(share));
-        let stalled: u64 = shares.iter().map(Share::ns).sum();
-        if (stalled as f64) < STALLED_SHARE * segment.ns() as f64 {
-            return idle;
-        }
-    } else {
-        let queues = |share: &Share| queues_for_work(share, tid, known.groups);
-        let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
-        if queued as f64 >= STALLED_SHARE * segment.ns() as f64 {
-            return idle;
-        }
-        shares.retain(|share| !queues(share));
+    let queues = |share: &Share| queues_for_work(share, tid, known.groups);
+    let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
+    let most_ns = STALLED_SHARE * segment.ns() as f64;
+    let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
+    match kind {
+        WaitKind::Queue => shares.retain(|share| is_stall(share) || at_work && is_held(share)),
+        _ => shares.retain(|share| !queues(share)),
+    }
+    let stalled: u64 = shares.iter().map(Share::ns).sum();
+    if behind || kind == WaitKind::Queue && (stalled as f64) < most_ns {
+        let timed = wait.timed;
+        return Judged::Idle { timed, behind };
     }
     let inferred = shares.iter().any(|share| share.inferred);
     let (leaf, hops) = match dominant(&shares) {
@@ -251,7 +263,7 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     };
     let kind = match at_work && of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network) {
         true => WaitKind::Lock,
-        false => wait.kind,
+        false => kind,
     };
     let cause = cause_of(quota, segment, kind, wait.allocator, &leaf, &hops);
     Judged::Part(Part {

@@ -22,4 +22,5 @@ pub mod stalled;
 pub mod suspect;
 pub mod thread;
 pub mod timeline;
+pub mod turns;
 pub mod walk;
