@@ -324,7 +324,7 @@ fn finding(cause: Cause, stalls: Vec<&Stall>) -> Finding {
         .filter(|episode| agrees(&stalls, **episode, culprit.tid))
         .count();
     Finding {
-        cause: relabelled(cause, &stalls),
+        cause,
         count: stalls.len(),
         threads: stalls.iter().map(|s| s.tid).collect(),
         longest_ns: stalls.iter().map(|s| s.ns).max().unwrap_or(0),
@@ -360,15 +360,6 @@ fn long_ones(episodes: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let longest = episodes.iter().map(ns).max().unwrap_or(0);
     let long = episodes.iter().filter(|e| ns(e) * 2 >= longest);
     long.copied().collect()
-}
-
-/// Waits for a lock that only queues, without a single direct one beside them.
-fn relabelled(cause: Cause, stalls: &[&Stall]) -> Cause {
-    let same = stalls.iter().filter(|s| s.did_the_same).count();
-    match cause {
-        Cause::Lock if same * 2 > stalls.len() => of_kind(&stalls[0].leaf),
-        cause => cause,
-    }
 }
 
 fn agrees(stalls: &[&Stall], (start_ns, end_ns): (u64, u64), culprit: Tid) -> bool {

@@ -177,18 +177,21 @@ impl Walker<'_> {
     }
 
     /// Where nobody sees a lock let go: whoever came back from waiting for it had it since, and before that the one
-    /// that came back before.
+    /// that came back before. The way from being woken to coming back is the CPU's.
     fn takers(&mut self, mut taking: Taking, wait: &Wait, (start_ns, mut t_ns): (u64, u64)) {
-        loop {
+        let waited = loop {
             self.blame(taking.by, wait.object, taking.at_ns, t_ns);
-            t_ns = taking.at_ns;
+            let waited = self.waited_until(taking, wait);
+            t_ns = waited.map_or(taking.at_ns, |(_, end_ns)| end_ns.max(start_ns));
+            if t_ns < taking.at_ns {
+                self.leaf(taking.by, LeafKind::Runnable, None, t_ns, taking.at_ns);
+            }
             let before = self.lines.taken(wait.object, t_ns);
             match before.filter(|before| before.at_ns > start_ns && self.steps < STEPS_MAX) {
                 Some(before) => taking = before,
-                None => break,
+                None => break waited,
             }
-        }
-        let waited = self.waited_until(taking, wait);
+        };
         let from = waited.and_then(|span| self.suspects.pick(self.lines, taking.by, wait, span));
         match from {
             Some(from) => self.blame(from, wait.object, start_ns, t_ns),
