@@ -1,7 +1,7 @@
 //! Who ended a wait, where nobody saw it: without privileges, when the lock keeps no owner.
 //!
-//! Whoever did was on a CPU just then, did not wait for the same thing, and was at what it did for half of the wait at least.
-//! After one wait that leaves several; of several waits for one lock, it is the one that is left each time.
+//! Whoever did was on a CPU just then and did not wait for the same thing; whoever held a lock was also at what it did for half of
+//! the wait at least. After one wait that leaves several; after several for one thing, it is the one that is left each time.
 
 use std::collections::HashMap;
 
@@ -13,19 +13,22 @@ use crate::observe::switches::Table;
 const WAKE_NS: u64 = 200_000;
 /// Shorter waits are not worth a guess.
 const WORTH_NS: u64 = 200_000;
-/// Shorter waits for a lock tell chance more than its holder.
+/// Shorter waits tell chance more than who ended them.
 const TELLS_FROM_NS: u64 = 1_000_000;
-/// Whoever ended a wait was at what it did for this part of it.
+/// Whoever held a lock was at what it did for this part of a wait for it.
 const AT_IT: f64 = 0.5;
+/// Whoever hands over what a condition or a queue waits for was there at the end of this part of the waits; else it is
+/// many, or somebody outside.
+const MOST_TIMES: f64 = 0.5;
 /// A thread that idled, once, until just before the wait's end is half as likely as one that was at work.
 const IDLED: f64 = 0.5;
 /// Suspects whose shares differ by less than this are alike: the last to come back to a CPU is taken.
 const ALIKE: f64 = 0.8;
 /// Earlier segments asked for what a thread's waits are for that nobody looked at.
 const ASKED: usize = 32;
-/// Locks remembered; past it they are learnt anew.
-const LOCKS_MAX: usize = 4_096;
-/// Suspects remembered of one lock; the least likely gives way.
+/// Locks and conditions remembered; past it they are learnt anew.
+const OBJECTS_MAX: usize = 4_096;
+/// Suspects remembered of one of them; the least likely gives way.
 const SUSPECTS_MAX: usize = 64;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,36 +39,51 @@ struct Suspect {
     likely: f64,
 }
 
-/// Of each lock, who may have held it, with the nanoseconds of waiting that speak for it.
+/// Of each lock and condition, who may have ended the waits for it.
 #[derive(Debug, Default)]
 pub struct Suspects {
-    of: HashMap<u64, Table<Tid, f64>>,
+    of: HashMap<(WaitKind, u64), Evidence>,
+}
+
+/// Nanoseconds of waiting: all, and those that speak for each thread.
+#[derive(Debug, Default)]
+struct Evidence {
+    all: f64,
+    against: Table<Tid, f64>,
+}
+
+impl Evidence {
+    fn add(&mut self, ns: f64, suspects: &[Suspect]) {
+        self.all += ns;
+        for suspect in suspects {
+            *self.against.entry(suspect.tid).or_default() += suspect.likely * ns;
+        }
+        while self.against.len() > SUSPECTS_MAX {
+            let least = self.against.iter().min_by(|a, b| a.1.total_cmp(b.1));
+            let Some(least) = least.map(|(tid, _)| *tid) else {
+                break;
+            };
+            self.against.remove(&least);
+        }
+    }
 }
 
 impl Suspects {
     /// Learns from a wait that ended.
     pub fn learn(&mut self, lines: &Timelines, waiter: Tid, wait: &Wait, span: (u64, u64)) {
-        let ns = span.1 - span.0;
         if !lines.wakers_unseen || !is_telling(lines, wait, span) {
             return;
         }
-        if self.of.len() == LOCKS_MAX && !self.of.contains_key(&wait.object) {
+        let of = (wait.kind, wait.object);
+        if self.of.len() == OBJECTS_MAX && !self.of.contains_key(&of) {
             self.of.clear();
         }
-        let of = self.of.entry(wait.object).or_default();
-        for suspect in suspects(lines, waiter, wait, span) {
-            *of.entry(suspect.tid).or_default() += suspect.likely * ns as f64;
-        }
-        while of.len() > SUSPECTS_MAX {
-            let least = of.iter().min_by(|a, b| a.1.total_cmp(b.1));
-            let Some(least) = least.map(|(tid, _)| *tid) else {
-                break;
-            };
-            of.remove(&least);
-        }
+        let suspects = suspects(lines, waiter, wait, span);
+        let ns = (span.1 - span.0) as f64;
+        self.of.entry(of).or_default().add(ns, &suspects);
     }
 
-    /// Who most likely ended this wait, by it and by the others for the same lock.
+    /// Who most likely ended this wait, by it and by the others for the same thing.
     pub fn pick(
         &self,
         lines: &Timelines,
@@ -77,24 +95,31 @@ impl Suspects {
         if !lines.wakers_unseen || !worth || lasts(lines, waiter, span.0) {
             return None;
         }
-        let known = self.of.get(&wait.object).filter(|_| wait.object != 0);
-        let weight = |suspect: &Suspect| match known.and_then(|known| known.get(&suspect.tid)) {
-            Some(ns) => *ns,
-            None if known.is_some() => 0.0,
+        let known = self.of.get(&(wait.kind, wait.object));
+        let weight = |suspect: &Suspect| match known {
+            Some(known) => known.against.get(&suspect.tid).copied().unwrap_or(0.0),
             None => suspect.likely,
         };
         let all = suspects(lines, waiter, wait, span);
         let most = all.iter().map(weight).fold(0.0, f64::max);
+        let often = known.is_none_or(|known| most >= MOST_TIMES * known.all);
+        if wait.kind == WaitKind::Queue && !often {
+            return None;
+        }
         let likely = all.iter().filter(|s| weight(s) >= ALIKE * most);
         likely.max_by_key(|s| (s.came_ns, s.tid)).map(|s| s.tid)
     }
 }
 
-/// A wait for a lock that nobody had between: whoever ended it held it all the time.
+/// A wait for a lock that nobody had between: whoever ended it held it all the time. Or one for something that others hand over.
 fn is_telling(lines: &Timelines, wait: &Wait, (start_ns, end_ns): (u64, u64)) -> bool {
-    let lock = wait.kind == WaitKind::Lock && wait.object != 0 && wait.holder.is_none();
-    let before = || lines.taken(wait.object, end_ns);
-    lock && end_ns - start_ns >= TELLS_FROM_NS && before().is_none_or(|t| t.at_ns <= start_ns)
+    let taken = || lines.taken(wait.object, end_ns).map_or(0, |t| t.at_ns);
+    let alone = match wait.kind {
+        WaitKind::Lock => wait.holder.is_none() && taken() <= start_ns,
+        WaitKind::Queue => true,
+        _ => false,
+    };
+    alone && wait.object != 0 && end_ns - start_ns >= TELLS_FROM_NS
 }
 
 fn suspects(lines: &Timelines, waiter: Tid, wait: &Wait, span: (u64, u64)) -> Vec<Suspect> {
@@ -133,15 +158,42 @@ fn suspect(
             return None;
         }
     }
-    let (since_ns, idled) = at_it_since(thread, at, segment.start_ns, wait, start_ns);
+    let rest = 1.0 - thread.on_cpu_share(lines.newest_ns);
+    let came_ns = segment.start_ns;
+    let likely = match wait.kind {
+        WaitKind::Queue => Some(rest).filter(|_| !is_fellow(thread, at, wait)),
+        _ => at_it(thread, (at, came_ns), wait, (start_ns, end_ns)).map(|part| part * rest),
+    };
+    likely.map(|likely| Suspect {
+        tid,
+        came_ns,
+        likely,
+    })
+}
+
+/// It ran at position `at` after it had waited for the very same.
+fn is_fellow(thread: &Thread, at: usize, wait: &Wait) -> bool {
+    let before = (0..at).rev().filter_map(|at| thread.segment_at(at));
+    let mut waits = before.filter_map(|segment| match segment.state {
+        State::Blocked { wait, .. } => Some(wait),
+        _ => None,
+    });
+    let last = waits.next();
+    last.is_some_and(|last| (last.kind, last.object) == (wait.kind, wait.object))
+}
+
+/// The part of the wait that the thread was at one thing until it ran, at position `at` since `came_ns`; less for one
+/// that idled in it.
+fn at_it(
+    thread: &Thread,
+    (at, came_ns): (usize, u64),
+    wait: &Wait,
+    (start_ns, end_ns): (u64, u64),
+) -> Option<f64> {
+    let (since_ns, idled) = at_it_since(thread, at, came_ns, wait, start_ns);
     let ns = end_ns.saturating_sub(since_ns.max(start_ns)) as f64;
     let part = ns / (end_ns - start_ns) as f64;
-    let likely = part * (1.0 - thread.on_cpu_share(lines.newest_ns));
-    (part >= AT_IT).then_some(Suspect {
-        tid,
-        came_ns: segment.start_ns,
-        likely: if idled { likely * IDLED } else { likely },
-    })
+    (part >= AT_IT).then_some(if idled { part * IDLED } else { part })
 }
 
 /// Since when the thread, which ran from `since_ns` on at position `at`, was at one thing, and whether it idled in it:
