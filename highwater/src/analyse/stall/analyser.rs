@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use super::busy::{Busy, Cutter};
-use super::cause::{Judged, Known, Quota, judge};
+use super::cause::{Judged, Known, judge};
 use super::event::{Event, Tid, WaitKind};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
+use super::quota::Quota;
 use super::stalled::{Stall, stalls_of};
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};

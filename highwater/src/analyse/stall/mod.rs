@@ -16,6 +16,7 @@ pub mod group;
 pub mod home;
 pub mod own;
 pub mod pieces;
+pub mod quota;
 pub mod recurrence;
 pub mod request;
 pub mod stalled;

@@ -1,7 +1,8 @@
 //! Who ended a wait, where nobody saw it: without privileges, when the lock keeps no owner.
 //!
-//! Whoever did was on a CPU just then and did not wait for the same thing; whoever held a lock was also at what it did for half of
-//! the wait at least. After one wait that leaves several; after several for one thing, it is the one that is left each time.
+//! Whoever did was on a CPU just then and did not wait for the same thing; whoever held a lock was also at what it
+//! did for half of the wait at least. After one wait that leaves several; after several for one thing, it is the one
+//! that is left each time.
 
 use std::collections::HashMap;
 
@@ -111,7 +112,8 @@ impl Suspects {
     }
 }
 
-/// A wait for a lock that nobody had between: whoever ended it held it all the time. Or one for something that others hand over.
+/// A wait for a lock that nobody had between: whoever ended it held it all the time. Or one for something that others
+/// hand over.
 fn is_telling(lines: &Timelines, wait: &Wait, (start_ns, end_ns): (u64, u64)) -> bool {
     let taken = || lines.taken(wait.object, end_ns).map_or(0, |t| t.at_ns);
     let alone = match wait.kind {

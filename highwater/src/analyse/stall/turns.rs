@@ -1,6 +1,7 @@
 //! Locks that a pool takes turns at: one of it has the lock and waits for work, the others wait for the lock.
 //!
-//! Of one wait that cannot always be told: whoever is in front may be without a CPU, or on one, all the time. Of most of them it can.
+//! Of one wait that cannot always be told: whoever is in front may be without a CPU, or on one, all the time. Of
+//! most of them it can.
 
 use std::collections::HashMap;
 

@@ -293,17 +293,26 @@ impl Walker<'_> {
                             self.release = outer;
                             self.hops.truncate(depth);
                         }
-                        _ => {
-                            self.leaf(tid, LeafKind::Wait(wait.kind), Some(&wait), from, t_ns);
-                            if let Some(share) = self.shares.last_mut() {
-                                share.outside = by == Some(Waker::Outside);
-                            }
-                        }
+                        _ => self.own_wait(tid, &wait, by, (from, t_ns)),
                     }
                 }
             }
             t_ns = from;
             waiters.clear();
+        }
+    }
+
+    /// A wait that no other thread of the program answers.
+    fn own_wait(
+        &mut self,
+        tid: Tid,
+        wait: &Wait,
+        by: Option<Waker>,
+        (start_ns, end_ns): (u64, u64),
+    ) {
+        self.leaf(tid, LeafKind::Wait(wait.kind), Some(wait), start_ns, end_ns);
+        if let Some(share) = self.shares.last_mut() {
+            share.outside = by == Some(Waker::Outside);
         }
     }
 
