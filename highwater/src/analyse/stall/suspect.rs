@@ -44,6 +44,8 @@ struct Suspect {
 #[derive(Debug, Default)]
 pub struct Suspects {
     of: HashMap<(WaitKind, u64), Evidence>,
+    /// Those of the wait learnt from last, which is asked for next.
+    last: (Tid, (u64, u64), Vec<Suspect>),
 }
 
 /// Nanoseconds of waiting: all, and those that speak for each thread.
@@ -82,6 +84,7 @@ impl Suspects {
         let suspects = suspects(lines, waiter, wait, span);
         let ns = (span.1 - span.0) as f64;
         self.of.entry(of).or_default().add(ns, &suspects);
+        self.last = (waiter, span, suspects);
     }
 
     /// Who most likely ended this wait, by it and by the others for the same thing.
@@ -101,7 +104,11 @@ impl Suspects {
             Some(known) => known.against.get(&suspect.tid).copied().unwrap_or(0.0),
             None => suspect.likely,
         };
-        let all = suspects(lines, waiter, wait, span);
+        let fresh = || suspects(lines, waiter, wait, span);
+        let all = match &self.last {
+            (tid, of, all) if (*tid, *of) == (waiter, span) => all,
+            _ => &fresh(),
+        };
         let most = all.iter().map(weight).fold(0.0, f64::max);
         let often = known.is_none_or(|known| most >= MOST_TIMES * known.all);
         if wait.kind == WaitKind::Queue && !often {
