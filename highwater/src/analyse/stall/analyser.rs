@@ -175,9 +175,14 @@ impl Analyser {
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);
-            if let State::Blocked { wait, .. } = &segment.state {
+            if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Some(begun) = begun(wait.kind, &judged) {
-                    groups.began(tid, begun);
+                    let span = (segment.start_ns, segment.end_ns);
+                    let by = match by {
+                        Some(by) => by.tid(),
+                        None => suspects.pick(lines, tid, wait, span),
+                    };
+                    groups.began(tid, begun, by);
                 }
                 if wait.kind == WaitKind::Lock && wait.object != 0 {
                     let for_work = matches!(judged, Judged::Idle { behind: true, .. });

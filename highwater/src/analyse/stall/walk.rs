@@ -317,11 +317,8 @@ impl Walker<'_> {
     }
 
     fn leaf(&mut self, tid: Tid, kind: LeafKind, wait: Option<&Wait>, start_ns: u64, end_ns: u64) {
-        // A guess at a thread of which nothing is known either, or that idled, is none.
-        let nothing = matches!(
-            kind,
-            LeafKind::Wait(WaitKind::Unknown | WaitKind::Other | WaitKind::Inbound)
-        );
+        // A guess at a thread of which nothing is known either is none.
+        let nothing = matches!(kind, LeafKind::Wait(WaitKind::Unknown | WaitKind::Other));
         let kind = match self.inferred && nothing {
             true => LeafKind::Unseen,
             false => kind,

@@ -200,7 +200,9 @@ impl Waits {
                 let words = format!("network write to {name}");
                 told(places, WaitKind::Network, fd, &words)
             }
-            Kind::Inbound | Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
+            // Idle, but for one that holds a lock meanwhile. Not by name: there may be any number.
+            Kind::Inbound => told(places, WaitKind::Inbound, fd, "network read from a client"),
+            Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
             Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
             Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),
             // It is full, and whoever reads it is slow: nobody waits for work so.
