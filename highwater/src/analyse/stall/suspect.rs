@@ -10,7 +10,7 @@ use super::event::{Tid, Wait, WaitKind};
 use super::timeline::{Segment, State, Thread, Timelines};
 use crate::observe::switches::Table;
 
-/// A thread that was on a CPU this shortly before or after a wait's end may have ended it: what a wake takes.
+/// A thread that was on a CPU this shortly before a wait's end may have ended it: what a wake takes.
 const WAKE_NS: u64 = 200_000;
 /// Shorter waits are not worth a guess.
 const WORTH_NS: u64 = 200_000;
@@ -158,8 +158,7 @@ fn suspect(
     until_ns: u64,
 ) -> Option<Suspect> {
     let thread = lines.thread(tid)?;
-    let latest_ns = until_ns.max(end_ns + WAKE_NS).min(lines.newest_ns);
-    let (mut segment, mut at) = lines.before_at(tid, latest_ns, None)?;
+    let (mut segment, mut at) = lines.before_at(tid, until_ns, None)?;
     while segment.state != State::Running {
         at = at.checked_sub(1)?;
         segment = thread.segment_at(at)?;

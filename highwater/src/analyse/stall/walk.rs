@@ -278,7 +278,7 @@ impl Walker<'_> {
                             tid = next;
                             continue;
                         }
-                        Some((next, inferred)) if depth < DEPTH_MAX && next != tid => {
+                        Some((next, inferred)) if depth < DEPTH_MAX && !self.passed(next, tid) => {
                             self.inferred |= inferred;
                             self.hops.push(Hop {
                                 tid,
@@ -300,6 +300,11 @@ impl Walker<'_> {
             t_ns = from;
             waiters.clear();
         }
+    }
+
+    /// On the way to `tid` the walk came by `next`: a guess that leads in a circle.
+    fn passed(&self, next: Tid, tid: Tid) -> bool {
+        next == tid || self.hops.iter().any(|hop| hop.tid == next)
     }
 
     /// A wait that no other thread of the program answers.
