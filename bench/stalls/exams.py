@@ -4,6 +4,8 @@
 usage: exams.py HIGHWATER [--modes ebpf,rootless] [--only WORD,...] [--times N] [--seconds S] [--rows]
 Needs root, a C, C++, Rust, Go and Java compiler (services without theirs are left out, and said). Services run at nice -15,
 so that a shared machine's other work is little to them; --rows prints what was found as well.
+A duration's error is that of the longest stall of the right cause against the longest wait that the service timed itself, in the
+part of the watch that is whole; only services that log "wait" have one.
 A row is right when the first one that is not of cpu-starvation (but for hogs) has the cause; its function is right when it is the
 named one, and "stack" when that is only on its stack. Mended, rows of cpu-starvation are counted apart: they may be true."""
 
@@ -36,6 +38,10 @@ BUILDS = {
     "ferry": ["cc", "-O2", "-pthread", "-o", "{to}", "ferry.c"],
     "smithy": ["cargo", "install", "--quiet", "--locked", "--path", "smithy", "--root", "{to}"],
     "heron": ["go", "build", "-o", "{to}", "heron/main.go"],
+    "tannery": ["cc", "-O2", "-pthread", "-o", "{to}", "tannery.c"],
+    "saddler": ["cc", "-O2", "-pthread", "-o", "{to}", "saddler.c"],
+    "vintner": ["rustc", "--edition", "2024", "-O", "-o", "{to}", "vintner.rs"],
+    "weir": ["go", "build", "-o", "{to}", "weir/main.go"],
 }
 
 
@@ -133,6 +139,30 @@ CASES = [
     Case("heron", "chain", ("lock", "disk"), ("main.snipeRound", "main.egretSave")),
     Case("heron", "cond", ("lock", "network"), ("main.snipeRound",)),
     Case("heron", "gate", ("lock",), ("main.snipeRound",)),
+    Case("tannery", "drum", ("lock",), ("aspen_season", "walnut_post")),
+    Case("tannery", "drum", ("lock",), ("aspen_season", "walnut_post"), (), "hogs", 2),
+    Case("tannery", "lime", ("lock",), ("aspen_season", "chestnut_sort")),
+    Case("tannery", "bark", ("lock", "disk"), ("aspen_season", "hazel_save")),
+    Case("tannery", "suet", ("allocator",), ("suet_render", "aspen_season")),
+    Case("tannery", "wash", ("disk",), ("willow_record",)),
+    Case("tannery", "tank", ("disk",), ("oak_commit",)),
+    Case("tannery", "soak", ("page-fault",), ("cedar_weigh",)),
+    Case("tannery", "rack", ("lock",), ("aspen_season",)),
+    Case("tannery", "none", ("cpu-starvation",), (), (), "hogs", 2),
+    Case("tannery", "none", ("cpu-quota",), (), (), "quota"),
+    Case("saddler", "awl", ("lock",), ("stirrup", "pommel_reload")),
+    Case("saddler", "wax", ("lock",), ("strap_log",)),
+    Case("saddler", "stitch", ("lock",), ("halter_count", "girth_sum")),
+    Case("vintner", "must", ("lock",), ("basilisk_vintage", "phoenix_order")),
+    Case("vintner", "must", ("lock",), ("basilisk_vintage", "phoenix_order"), (), "hogs", 2),
+    Case("vintner", "cask", ("lock",), ("basilisk_vintage",)),
+    Case("vintner", "tun", ("lock",), ("wyvern_bottle",)),
+    Case("vintner", "lees", ("lock", "disk"), ("basilisk_vintage", "griffin_write")),
+    Case("vintner", "cellar", ("lock",), ("basilisk_vintage",)),
+    Case("vintner", "cork", ("disk",), ("chimera_commit",)),
+    Case("weir", "post", ("lock",), ("burbotFlush", "lampreySend")),
+    Case("weir", "sum", ("lock",), ("burbotFlush",)),
+    Case("weir", "sync", ("lock", "disk"), ("burbotFlush", "elverStore")),
 ]
 UNHARMED = ("plain", "none")
 TOTALS = ("watched", "right", "with a function", "named", "on the stack", "rows too many", "rows mended", "of starvation mended")
@@ -205,8 +235,20 @@ class Hogs:
             one.wait()
 
 
+def longest_ms(log, word, since=0, until=float("inf")):
+    """Of the log's lines that begin with this word and lie between the two times, in ms."""
+    with open(log, encoding="ascii", errors="replace") as file:
+        lines = [line.split() for line in file if line.count(" ") == 3]
+    spans = [(int(start), int(end)) for first, _, start, end in lines if first == word]
+    return max((end - start for start, end in spans if start >= since and end <= until), default=0) / 1e6
+
+
+# Of a watch's beginning: symbols are read, and no thread's wait is whole yet.
+BEGINNING_NS = 400_000_000
+
+
 def watch(highwater, mode, case, path, seconds, fixed):
-    """One watch: what was found, and the longest stall of the service's own log in ms."""
+    """One watch: what was found, and the longest stall and wait of the service's own log in ms."""
     folder = tempfile.mkdtemp()
     os.chmod(folder, 0o777)
     log = os.path.join(folder, "truth")
@@ -221,20 +263,20 @@ def watch(highwater, mode, case, path, seconds, fixed):
         if case.around and not (fixed and case.kind in UNHARMED):
             around = Hogs(service.pid) if case.around == "hogs" else Quota(service.pid)
         command = [highwater, "stalls", "--pid", str(service.pid), "--mode", mode, "--duration", f"{seconds}s", "--json"]
+        begun = time.monotonic_ns()
         done = subprocess.run(NICE + as_user + command, capture_output=True, text=True, check=False, cwd=folder)
+        over = time.monotonic_ns()
         if done.returncode != 0:
-            return {"error": done.stderr.strip()}, 0
+            return {"error": done.stderr.strip()}, 0, 0
         found = json.loads(done.stdout)
     finally:
         service.kill()
         service.wait()
         if around:
             around.end()
-    with open(log, encoding="ascii", errors="replace") as file:
-        lines = [line.split() for line in file if line.count(" ") == 3]
-    longest = max((int(end) - int(start) for _, _, start, end in lines), default=0) / 1e6
+    stall, wait = longest_ms(log, "stall"), longest_ms(log, "wait", begun + BEGINNING_NS, over)
     shutil.rmtree(folder, ignore_errors=True)
-    return found, longest
+    return found, stall, wait
 
 
 def shown(row):
@@ -267,12 +309,12 @@ def judged(case, found):
 
 def exam(args, case, path, mode):
     """A row of the table."""
-    right, named, on_stack, beyond, false_rows, starved, costs, lost, lengths = 0, 0, 0, 0, 0, 0, [], 0, []
+    right, named, on_stack, beyond, false_rows, starved, costs, lost, lengths, errors = 0, 0, 0, 0, 0, 0, [], 0, [], []
     for _ in range(args.times):
         for fixed in (False, True):
             if fixed and case.around == "hogs" and case.kind not in UNHARMED:
                 continue
-            found, truth = watch(args.highwater, mode, case, path, args.seconds, fixed)
+            found, truth, wait = watch(args.highwater, mode, case, path, args.seconds, fixed)
             if "error" in found:
                 print(f"    {case.service} {case.kind}: {found['error'][:200]}", file=sys.stderr)
                 continue
@@ -294,13 +336,15 @@ def exam(args, case, path, mode):
             beyond += more
             longest = max((row["longest_ns"] for row in rows if row["cause"] in case.causes), default=0) / 1e6
             lengths.append(f"{longest:.1f}/{truth:.1f}")
+            if wait and longest:
+                errors.append(f"{100 * (longest - wait) / wait:+.1f} % ({longest - wait:+.1f} ms of {wait:.1f})")
     asked = f"{named} ({on_stack})" if case.function else "-"
     total = args.totals.setdefault(mode, dict.fromkeys(TOTALS, 0))
     for word, count in zip(TOTALS, (args.times, right, args.times * bool(case.function), named, on_stack, beyond, false_rows, starved)):
         total[word] += count
     print(
         f"| {case.service} {case.kind}{' + ' + case.around if case.around else ''} | {mode} | {right} of {args.times} | {asked} | {beyond} | "
-        f"{false_rows} ({starved}) | {', '.join(lengths)} | {min(costs, default=0):.1f} to {max(costs, default=0):.1f} | {lost} |",
+        f"{false_rows} ({starved}) | {', '.join(lengths)} | {', '.join(errors) or '-'} | {min(costs, default=0):.1f} to {max(costs, default=0):.1f} | {lost} |",
         flush=True,
     )
 
@@ -323,8 +367,8 @@ def main():
         built = build(folder)
         with open("/proc/loadavg", encoding="ascii") as load:
             print(f"load average {load.read().split()[0]}, {args.times} watches of {args.seconds} s each\n")
-        print("| service | mode | cause right | function named (on the stack) | rows too many | mended: rows (starvation) | longest ms, found/true | own cost, % of a core | lost |")
-        print("|---|---|---|---|---|---|---|---|---|")
+        print("| service | mode | cause right | function named (on the stack) | rows too many | mended: rows (starvation) | longest ms, found/true | error of the wait | own cost, % of a core | lost |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         for case in CASES:
             words = f"{case.service} {case.kind} {case.around}"
             if case.service not in built or args.only and not any(word in words for word in args.only.split(",")):

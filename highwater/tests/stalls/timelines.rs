@@ -49,6 +49,7 @@ struct Scene {
     events: Vec<Event>,
     groups: Vec<(Tid, u64)>,
     quota: Vec<(u64, u64)>,
+    wakers_unseen: bool,
 }
 
 impl Scene {
@@ -86,6 +87,7 @@ impl Scene {
                     self.groups.push((tid, number.parse().unwrap()));
                 }
             }
+            ["nobody", "tells", "wakers"] => self.wakers_unseen = true,
             ["quota", start, end] => self.quota.push((ns(start, shift_ms), ns(end, shift_ms))),
             [time, thread, ref what @ ..] => {
                 let at_ns = ns(time, shift_ms);
@@ -111,10 +113,6 @@ impl Scene {
             },
             ["woken", by] => What::Woken {
                 by: Waker::Thread(self.id(by)),
-                release: 0,
-            },
-            ["guessed", by] => What::Woken {
-                by: Waker::Inferred(self.id(by)),
                 release: 0,
             },
             ["delayed", ms] => What::RunDelay { ns: ns(ms, 0.0) },
@@ -184,6 +182,7 @@ impl Scene {
     fn found(&self) -> String {
         let threads: Vec<Tid> = self.threads();
         let mut analyser = Analyser::new(0, threads.iter().copied());
+        analyser.lines.wakers_unseen = self.wakers_unseen;
         for (tid, group) in &self.groups {
             analyser.set_group(*tid, *group);
         }

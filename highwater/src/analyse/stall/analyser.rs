@@ -3,13 +3,16 @@
 use std::collections::HashSet;
 
 use super::busy::{Busy, Cutter};
-use super::cause::{Judged, Known, Quota, judge};
+use super::cause::{Judged, Known, judge};
 use super::event::{Event, Tid, WaitKind};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
+use super::quota::Quota;
 use super::stalled::{Stall, stalls_of};
+use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::turns::Turns;
 use crate::observe::switches::Table;
 
 /// How far behind the newest event segments are judged: what explains a wait (a look, a count of
@@ -28,6 +31,8 @@ pub struct Analyser {
     pub quota: Quota,
     pub groups: Groups,
     homes: Homes,
+    suspects: Suspects,
+    turns: Turns,
     pub stalls: Vec<Stall>,
     pub pieces: Pieces,
     /// Stalls past [`STALLS_MAX`].
@@ -120,6 +125,8 @@ impl Analyser {
             quota: &self.quota,
             groups: &self.groups,
             homes: &self.homes,
+            suspects: &self.suspects,
+            turns: &self.turns,
         };
         match judge(known, busy.tid, &segment) {
             Judged::Part(part) => busy.parts.push(part),
@@ -135,6 +142,8 @@ impl Analyser {
             quota,
             groups,
             homes,
+            suspects,
+            turns,
             cursors,
             pieces,
             ..
@@ -154,19 +163,31 @@ impl Analyser {
             cursor.next = at + 1;
             if let State::Blocked { wait, .. } = &segment.state {
                 homes.waited(tid, wait);
+                suspects.learn(lines, tid, wait, (segment.start_ns, segment.end_ns));
             }
             let known = Known {
                 lines,
                 quota,
                 groups,
                 homes,
+                suspects,
+                turns,
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);
-            if let (Judged::Idle { timed }, State::Blocked { wait, .. }) = (&judged, &segment.state)
-                && let Some(begun) = begun(wait.kind, *timed)
-            {
-                groups.began(tid, begun);
+            if let State::Blocked { wait, by, .. } = &segment.state {
+                if let Some(begun) = begun(wait.kind, &judged) {
+                    let span = (segment.start_ns, segment.end_ns);
+                    let by = match by {
+                        Some(by) => by.tid(),
+                        None => suspects.pick(lines, tid, wait, span),
+                    };
+                    groups.began(tid, begun, by);
+                }
+                if wait.kind == WaitKind::Lock && wait.object != 0 {
+                    let for_work = matches!(judged, Judged::Idle { behind: true, .. });
+                    turns.waited(wait.object, segment.ns(), for_work);
+                }
             }
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);
@@ -221,10 +242,13 @@ impl Analyser {
 }
 
 /// Of an idle wait that somebody looked at.
-fn begun(waited_for: WaitKind, timed: bool) -> Option<Begun> {
+fn begun(waited_for: WaitKind, judged: &Judged) -> Option<Begun> {
+    let Judged::Idle { timed, .. } = judged else {
+        return None;
+    };
     match waited_for {
         WaitKind::Unknown => None,
-        _ if timed => Some(Begun::ByClock),
+        _ if *timed => Some(Begun::ByClock),
         WaitKind::Inbound => Some(Begun::ByClients),
         _ => Some(Begun::ByOthers),
     }

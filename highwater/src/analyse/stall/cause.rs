@@ -3,7 +3,10 @@
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::home::Homes;
+use super::quota::Quota;
+use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::turns::Turns;
 use super::walk::{Hop, LeafKind, Share, walk};
 
 #[derive(
@@ -54,37 +57,6 @@ impl Cause {
     }
 }
 
-/// Stretches in which a control group's quota was used up, sorted by time.
-#[derive(Debug, Default)]
-pub struct Quota {
-    stretches: Vec<(u64, u64)>,
-}
-
-/// About an hour of a group that is throttled ten times a second.
-const STRETCHES_MAX: usize = 40_000;
-
-impl Quota {
-    /// The group was throttled for some part of `[start_ns, end_ns]`.
-    pub fn throttled(&mut self, start_ns: u64, end_ns: u64) {
-        let full = self.stretches.len() >= STRETCHES_MAX;
-        match self.stretches.last_mut() {
-            Some((_, end)) if *end >= start_ns => *end = (*end).max(end_ns),
-            _ if full => {}
-            _ => self.stretches.push((start_ns, end_ns)),
-        }
-    }
-
-    /// Nanoseconds of `[start_ns, end_ns]` within such stretches.
-    pub fn overlap_ns(&self, start_ns: u64, end_ns: u64) -> u64 {
-        let from = self.stretches.partition_point(|(_, end)| *end <= start_ns);
-        self.stretches[from..]
-            .iter()
-            .take_while(|(start, _)| *start < end_ns)
-            .map(|(start, end)| end.min(&end_ns) - start.max(&start_ns))
-            .sum()
-    }
-}
-
 /// What a thread was doing that others, or it itself, had to wait for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leaf {
@@ -125,7 +97,11 @@ impl Part {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Judged {
     OnCpu,
-    Idle { timed: bool },
+    Idle {
+        timed: bool,
+        /// Behind another of its kind, who had a lock and waited for work.
+        behind: bool,
+    },
     Part(Part),
 }
 
@@ -144,6 +120,8 @@ pub struct Known<'a> {
     pub quota: &'a Quota,
     pub groups: &'a Groups,
     pub homes: &'a Homes,
+    pub suspects: &'a Suspects,
+    pub turns: &'a Turns,
 }
 
 pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
@@ -151,16 +129,19 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
         State::Running => Judged::OnCpu,
         State::Runnable { after } => Judged::Part(runnable(known.quota, tid, segment, after)),
         State::Blocked { wait, .. } => match wait.kind {
-            WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => {
-                Judged::Idle { timed: false }
-            }
-            WaitKind::Sleep => Judged::Idle { timed: true },
+            WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => idle(false),
+            WaitKind::Sleep => idle(true),
             WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
                 Judged::Part(direct(tid, segment))
             }
             WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => answered(known, tid, segment),
         },
     }
+}
+
+fn idle(timed: bool) -> Judged {
+    let behind = false;
+    Judged::Idle { timed, behind }
 }
 
 fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
@@ -213,33 +194,34 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
 
 /// A wait that another thread answers.
 fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
-    let Known { lines, quota, .. } = known;
+    let Known {
+        lines,
+        quota,
+        suspects,
+        ..
+    } = known;
     let State::Blocked { wait, by, release } = segment.state else {
         unreachable!("only a blocked segment is judged here");
     };
-    let idle = Judged::Idle { timed: wait.timed };
-    let mut shares = walk(
-        lines,
-        tid,
-        &wait,
-        by,
-        release,
-        (segment.start_ns, segment.end_ns),
-    );
+    let mut shares = walk(lines, suspects, tid, (&wait, by, release), segment);
+    let kind = match wait.kind {
+        // Who stands behind the one in front waits for work as well.
+        WaitKind::Lock if known.turns.are_taken_at(wait.object) => WaitKind::Queue,
+        kind => kind,
+    };
     let at_work = wait.kind == WaitKind::Queue && known.homes.is_rare(tid, &wait);
-    if wait.kind == WaitKind::Queue {
-        shares.retain(|share| is_stall(share) || at_work && is_held(share));
-        let stalled: u64 = shares.iter().map(Share::ns).sum();
-        if (stalled as f64) < STALLED_SHARE * segment.ns() as f64 {
-            return idle;
-        }
-    } else {
-        let queues = |share: &Share| queues_for_work(share, tid, known.groups);
-        let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
-        if queued as f64 >= STALLED_SHARE * segment.ns() as f64 {
-            return idle;
-        }
-        shares.retain(|share| !queues(share));
+    let queues = |share: &Share| queues_for_work(share, tid, known.groups);
+    let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
+    let most_ns = STALLED_SHARE * segment.ns() as f64;
+    let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
+    match kind {
+        WaitKind::Queue => shares.retain(|share| is_stall(share) || at_work && is_held(share)),
+        _ => shares.retain(|share| !queues(share)),
+    }
+    let stalled: u64 = shares.iter().map(Share::ns).sum();
+    if behind || kind == WaitKind::Queue && (stalled as f64) < most_ns {
+        let timed = wait.timed;
+        return Judged::Idle { timed, behind };
     }
     let inferred = shares.iter().any(|share| share.inferred);
     let (leaf, hops) = match dominant(&shares) {
@@ -251,7 +233,7 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     };
     let kind = match at_work && of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network) {
         true => WaitKind::Lock,
-        false => wait.kind,
+        false => kind,
     };
     let cause = cause_of(quota, segment, kind, wait.allocator, &leaf, &hops);
     Judged::Part(Part {

@@ -22,7 +22,7 @@ pub struct Finding {
     pub first_ns: u64,
     pub last_ns: u64,
     pub episodes: usize,
-    /// Episodes in which the culprit is the same as overall.
+    /// Episodes in which the culprit is the same as overall, or one of its kind.
     pub agreeing: usize,
     pub period_ns: Option<u64>,
     pub open: bool,
@@ -76,7 +76,7 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
     let felt = without_holders(others_first(felt.collect(), alone));
     let of_cause = sorted_by_cause(felt).into_iter();
     let mut findings: Vec<Finding> = of_cause
-        .map(|((cause, _), stalls)| finding(cause, stalls))
+        .map(|((cause, _), stalls)| finding(cause, stalls, groups))
         .collect();
     sort(&mut findings);
     findings
@@ -309,7 +309,7 @@ fn join_locks(stalls: &[&Stall]) -> Joined {
     Joined { of_lock, of_leaf }
 }
 
-fn finding(cause: Cause, stalls: Vec<&Stall>) -> Finding {
+fn finding(cause: Cause, stalls: Vec<&Stall>, groups: &Groups) -> Finding {
     let culprit = culprit_of(&stalls);
     let merged = episodes(stalls.iter().map(|s| (s.start_ns, s.end_ns)));
     let unsure = stalls.iter().filter(|s| unsure(s)).count() * 2 > stalls.len();
@@ -321,10 +321,10 @@ fn finding(cause: Cause, stalls: Vec<&Stall>) -> Finding {
     };
     let agreeing = told
         .iter()
-        .filter(|episode| agrees(&stalls, **episode, culprit.tid))
+        .filter(|episode| agrees(&stalls, **episode, &culprit, groups))
         .count();
     Finding {
-        cause: relabelled(cause, &stalls),
+        cause,
         count: stalls.len(),
         threads: stalls.iter().map(|s| s.tid).collect(),
         longest_ns: stalls.iter().map(|s| s.ns).max().unwrap_or(0),
@@ -362,18 +362,18 @@ fn long_ones(episodes: &[(u64, u64)]) -> Vec<(u64, u64)> {
     long.copied().collect()
 }
 
-/// Waits for a lock that only queues, without a single direct one beside them.
-fn relabelled(cause: Cause, stalls: &[&Stall]) -> Cause {
-    let same = stalls.iter().filter(|s| s.did_the_same).count();
-    match cause {
-        Cause::Lock if same * 2 > stalls.len() => of_kind(&stalls[0].leaf),
-        cause => cause,
-    }
-}
-
-fn agrees(stalls: &[&Stall], (start_ns, end_ns): (u64, u64), culprit: Tid) -> bool {
+/// In the episode it was the culprit too, or another of its kind in the same: a pool takes turns at being it.
+fn agrees(
+    stalls: &[&Stall],
+    (start_ns, end_ns): (u64, u64),
+    culprit: &Culprit,
+    groups: &Groups,
+) -> bool {
     let inside = |s: &&&Stall| s.start_ns >= start_ns && s.end_ns <= end_ns;
-    stalls.iter().filter(inside).any(|s| s.leaf.tid == culprit)
+    let group = groups.of(culprit.tid);
+    let kin = |leaf: &Leaf| leaf.kind == culprit.kind && groups.of(leaf.tid) == group;
+    let mut leaves = stalls.iter().filter(inside).map(|s| &s.leaf);
+    leaves.any(|leaf| leaf.tid == culprit.tid || leaf.tid != 0 && kin(leaf))
 }
 
 /// The part of the time of the one before it that makes a culprit of somebody who did something.

@@ -63,6 +63,9 @@ pub struct Groups {
     pub fixed_ns: Option<u64>,
 }
 
+/// Of the threads that hand something to one.
+const FEEDERS_KEPT: usize = 4;
+
 /// How a thread's busy periods begin.
 #[derive(Debug, Default, Clone, Copy)]
 struct Rhythm {
@@ -70,6 +73,8 @@ struct Rhythm {
     by_others: u64,
     /// Those of `by_others` that came from outside.
     by_clients: u64,
+    /// Some threads that ended its idle waits; 0: none yet.
+    fed_by: [Tid; FEEDERS_KEPT],
 }
 
 impl Rhythm {
@@ -108,8 +113,14 @@ impl Groups {
         }
     }
 
-    pub fn began(&mut self, tid: Tid, begun: Begun) {
+    /// A busy period of `tid` began, made by `by` where that is known.
+    pub fn began(&mut self, tid: Tid, begun: Begun, by: Option<Tid>) {
         let rhythm = self.rhythm.entry(tid).or_default();
+        if let Some(by) = by.filter(|by| !rhythm.fed_by.contains(by))
+            && let Some(free) = rhythm.fed_by.iter_mut().find(|tid| **tid == 0)
+        {
+            *free = by;
+        }
         match begun {
             Begun::ByClock => rhythm.by_timer += 1,
             _ => rhythm.by_others += 1,
@@ -141,7 +152,26 @@ impl Groups {
         let by_clock = rhythm.by_timer >= rhythm.by_others;
         let seldom = rhythm.by_clients == 0 && rhythm.begun() * SELDOM <= sizes.most_begun;
         let alone = self.is_alone(tid, sizes);
-        alone && (by_clock || seldom) || by_clock && self.is_beside_a_pool(tid, sizes)
+        alone && (by_clock || seldom || self.is_fed_by_a_pool(tid))
+            || by_clock && self.is_beside_a_pool(tid, sizes)
+    }
+
+    /// Several threads of another group hand it something, and those serve nobody outside: whoever of them needs
+    /// what it does waits for it.
+    fn is_fed_by_a_pool(&self, tid: Tid) -> bool {
+        let rhythm = self.rhythm_of(tid);
+        let inside = |by: &Tid| {
+            let of = self.rhythm_of(*by);
+            self.of(*by) != self.of(tid) && of.by_clients * 2 < of.begun()
+        };
+        let feeders: Vec<Tid> = rhythm.fed_by.into_iter().filter(inside).collect();
+        let alike = |by: &Tid| {
+            feeders
+                .iter()
+                .filter(|t| self.of(**t) == self.of(*by))
+                .count()
+        };
+        rhythm.by_clients == 0 && feeders.iter().any(|by| alike(by) >= 2)
     }
 
     fn is_beside_a_pool(&self, tid: Tid, sizes: &Sizes) -> bool {
@@ -194,7 +224,7 @@ mod tests {
         let mut groups = Groups::default();
         for (tid, group, timed) in members {
             groups.set(*tid, *group);
-            groups.began(*tid, if *timed { ByClock } else { ByOthers });
+            groups.began(*tid, if *timed { ByClock } else { ByOthers }, None);
         }
         let tids: Vec<Tid> = members.iter().map(|(tid, ..)| *tid).collect();
         let sizes = groups.sizes(&tids);
@@ -223,10 +253,29 @@ mod tests {
     }
 
     #[test]
+    fn a_lone_thread_that_a_pool_hands_things_to_is_background() {
+        let (mut groups, _) = groups(&[(1, 5, false), (2, 5, false), (3, 6, false), (4, 7, false)]);
+        for by in [1, 2] {
+            groups.began(3, ByOthers, Some(by));
+            groups.began(4, ByOthers, Some(1));
+        }
+        let sizes = groups.sizes(&[1, 2, 3, 4]);
+        assert!(groups.is_background(3, &sizes));
+        assert!(!groups.is_background(4, &sizes), "one of them hands it all");
+        for by in [1, 2, 1, 2, 1, 2] {
+            groups.began(by, ByClients, None);
+        }
+        assert!(
+            !groups.is_background(3, &sizes),
+            "they serve clients, and may not wait"
+        );
+    }
+
+    #[test]
     fn a_lone_thread_that_gets_something_now_and_then_is_background() {
         let (mut groups, _) = groups(&[(1, 5, false), (2, 5, false), (3, 6, false), (4, 7, false)]);
-        (0..40).for_each(|_| groups.began(1, ByClients));
-        groups.began(4, ByClients);
+        (0..40).for_each(|_| groups.began(1, ByClients, None));
+        groups.began(4, ByClients, None);
         let sizes = groups.sizes(&[1, 2, 3, 4]);
         let background: Vec<Tid> = (1..=4)
             .filter(|t| groups.is_background(*t, &sizes))

@@ -57,6 +57,16 @@ impl Thread {
         self.runnable_ns
     }
 
+    /// The part of its life until `now_ns` that it was on a CPU.
+    pub(super) fn on_cpu_share(&self, now_ns: u64) -> f64 {
+        let running = match self.now {
+            Some((since_ns, State::Running)) => now_ns.saturating_sub(since_ns),
+            _ => 0,
+        };
+        let lived = now_ns.saturating_sub(self.born_ns).max(1);
+        ((self.on_cpu_ns + running) as f64 / lived as f64).min(1.0)
+    }
+
     /// How many segments that were.
     pub(super) fn drop_older_half(&mut self) -> usize {
         let half = self.done.len() / 2;

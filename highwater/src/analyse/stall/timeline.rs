@@ -63,8 +63,6 @@ pub struct Release {
 pub struct Taking {
     pub at_ns: u64,
     pub by: Tid,
-    /// Who is taken for having let it go then.
-    pub from: Option<Tid>,
 }
 
 #[derive(Debug, Default)]
@@ -80,6 +78,8 @@ pub struct Timelines {
     pub newest_ns: u64,
     /// Time runnable and not running, of all threads: to be held against the kernel's own count.
     pub runnable_ns: u64,
+    /// Nobody tells who woke whom.
+    pub wakers_unseen: bool,
     /// The clock samples threads on CPUs wherever they are, in the kernel too.
     pub sampled: bool,
 }
@@ -209,14 +209,10 @@ fn taking(event: &Event, now: Option<(u64, State)>) -> Option<(u64, Taking)> {
     let Some((_, State::Blocked { wait, .. })) = now else {
         return None;
     };
-    let from = match event.what {
-        What::In { .. } => None,
-        What::Woken { by, .. } if !matches!(by, Waker::Thread(_)) => by.tid(),
-        _ => return None,
-    };
+    let seen = !matches!(event.what, What::In { .. });
     let (at_ns, by) = (event.at_ns, event.tid);
     let lock = wait.kind == WaitKind::Lock && wait.object != 0;
-    lock.then_some((wait.object, Taking { at_ns, by, from }))
+    (lock && !seen).then_some((wait.object, Taking { at_ns, by }))
 }
 
 #[cfg(test)]

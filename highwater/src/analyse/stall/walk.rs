@@ -7,6 +7,7 @@
 //! out whole: shares add up to it.
 
 use super::event::{StackId, TextId, Tid, Wait, WaitKind, Waker};
+use super::suspect::Suspects;
 use super::timeline::{Release, Segment, State, Taking, Thread, Timelines};
 
 /// Steps of one walk; a convoy of a thousand threads takes a thousand.
@@ -60,59 +61,39 @@ impl Share {
     }
 }
 
-/// Who `wait` was ended by, or whom the lock's own word names.
-pub fn answerer(wait: &Wait, by: Option<Waker>) -> Option<(Tid, bool)> {
-    let waits_for_thread = matches!(
-        wait.kind,
-        WaitKind::Lock | WaitKind::Queue | WaitKind::Memory
-    );
-    if !waits_for_thread {
-        return None;
-    }
-    match (by, wait.holder) {
-        (Some(Waker::Thread(tid)), _) => Some((tid, false)),
-        (_, Some(holder)) => Some((holder, false)),
-        (Some(Waker::Inferred(tid)), _) => Some((tid, true)),
-        (Some(Waker::Outside) | None, None) => None,
-    }
-}
-
-/// The shares of `[start_ns, end_ns]` of a wait, newest first; none when nobody is known to ask.
+/// The shares of `segment`, in which `waiter` was in `wait`, newest first; none when nobody is known to ask.
 pub fn walk(
     lines: &Timelines,
+    suspects: &Suspects,
     waiter: Tid,
-    wait: &Wait,
-    by: Option<Waker>,
-    release: StackId,
-    (start_ns, end_ns): (u64, u64),
+    (wait, by, release): (&Wait, Option<Waker>, StackId),
+    segment: &Segment,
 ) -> Vec<Share> {
-    let seen = matches!(by, Some(Waker::Thread(_))) || wait.holder.is_some();
-    let first = answerer(wait, by).filter(|(tid, _)| *tid != waiter);
-    let taken = match wait.kind {
-        WaitKind::Lock if !seen => lines.taken(wait.object, end_ns - 1),
-        _ => None,
-    };
-    let taken = taken.filter(|taking| taking.by != waiter && taking.at_ns > start_ns);
-    let Some((first, inferred)) = first.or(taken.map(|taking| (taking.by, true))) else {
-        return Vec::new();
-    };
     let mut walker = Walker {
         lines,
+        suspects,
         shares: Vec::new(),
         hops: Vec::new(),
         steps: 0,
-        inferred,
+        inferred: false,
         release,
         held: 0,
     };
-    let end_ns = match wait.kind {
-        WaitKind::Lock if !matches!(by, Some(Waker::Thread(_))) => {
-            walker.let_go(first, waiter, start_ns, end_ns)
-        }
-        _ => end_ns,
+    let (start_ns, mut end_ns) = (segment.start_ns, segment.end_ns);
+    let taken = walker.last_taken(waiter, wait, by, (start_ns, end_ns));
+    let first = match taken {
+        Some(taking) => Some((taking.by, true)),
+        None => walker.answerer(waiter, wait, by, (start_ns, end_ns)),
     };
+    let Some((first, inferred)) = first.filter(|(tid, _)| *tid != waiter) else {
+        return Vec::new();
+    };
+    walker.inferred = inferred;
+    if wait.kind == WaitKind::Lock && !matches!(by, Some(Waker::Thread(_))) {
+        end_ns = walker.let_go(first, waiter, start_ns, end_ns);
+    }
     match taken {
-        Some(taking) => walker.takers(taking, first, waiter, wait, (start_ns, end_ns)),
+        Some(taking) => walker.takers(taking, wait, (start_ns, end_ns)),
         None => walker.holders(first, wait, start_ns, end_ns),
     }
     walker.shares
@@ -120,6 +101,7 @@ pub fn walk(
 
 struct Walker<'a> {
     lines: &'a Timelines,
+    suspects: &'a Suspects,
     shares: Vec<Share>,
     hops: Vec<Hop>,
     steps: u32,
@@ -129,6 +111,47 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
+    /// Who ended the wait, or whom the lock's own word names, or who most likely did; and whether that is inferred.
+    fn answerer(
+        &self,
+        waiter: Tid,
+        wait: &Wait,
+        by: Option<Waker>,
+        span: (u64, u64),
+    ) -> Option<(Tid, bool)> {
+        let for_thread = matches!(
+            wait.kind,
+            WaitKind::Lock | WaitKind::Queue | WaitKind::Memory
+        );
+        if !for_thread {
+            return None;
+        }
+        match (by, wait.holder) {
+            (Some(Waker::Thread(tid)), _) => Some((tid, false)),
+            (_, Some(holder)) => Some((holder, false)),
+            (Some(Waker::Outside) | None, None) => {
+                let suspect = self.suspects.pick(self.lines, waiter, wait, span);
+                suspect.map(|tid| (tid, true))
+            }
+        }
+    }
+
+    /// Who came back last with the lock that is waited for, where nobody saw it let go.
+    fn last_taken(
+        &self,
+        waiter: Tid,
+        wait: &Wait,
+        by: Option<Waker>,
+        (start_ns, end_ns): (u64, u64),
+    ) -> Option<Taking> {
+        let seen = matches!(by, Some(Waker::Thread(_))) || wait.holder.is_some();
+        if seen || wait.kind != WaitKind::Lock {
+            return None;
+        }
+        let taken = self.lines.taken(wait.object, end_ns - 1);
+        taken.filter(|taking| taking.by != waiter && taking.at_ns > start_ns)
+    }
+
     /// Hands out `[start_ns, t_ns]` of a wait for a lock or condition. Whoever let a lock go to
     /// another waiter in between held it until then, and the one that let it go last only since.
     fn holders(&mut self, mut tid: Tid, wait: &Wait, start_ns: u64, mut t_ns: u64) {
@@ -154,27 +177,37 @@ impl Walker<'_> {
     }
 
     /// Where nobody sees a lock let go: whoever came back from waiting for it had it since, and before that the one
-    /// that came back before.
-    fn takers(
-        &mut self,
-        mut taking: Taking,
-        first: Tid,
-        waiter: Tid,
-        wait: &Wait,
-        (start_ns, mut t_ns): (u64, u64),
-    ) {
-        self.inferred = true;
-        loop {
+    /// that came back before. The way from being woken to coming back is the CPU's.
+    fn takers(&mut self, mut taking: Taking, wait: &Wait, (start_ns, mut t_ns): (u64, u64)) {
+        let waited = loop {
             self.blame(taking.by, wait.object, taking.at_ns, t_ns);
-            t_ns = taking.at_ns;
+            let waited = self.waited_until(taking, wait);
+            t_ns = waited.map_or(taking.at_ns, |(_, end_ns)| end_ns.max(start_ns));
+            if t_ns < taking.at_ns {
+                self.leaf(taking.by, LeafKind::Runnable, None, t_ns, taking.at_ns);
+            }
             let before = self.lines.taken(wait.object, t_ns);
             match before.filter(|before| before.at_ns > start_ns && self.steps < STEPS_MAX) {
                 Some(before) => taking = before,
-                None => break,
+                None => break waited,
             }
+        };
+        let from = waited.and_then(|span| self.suspects.pick(self.lines, taking.by, wait, span));
+        match from {
+            Some(from) => self.blame(from, wait.object, start_ns, t_ns),
+            None => self.leaf(0, LeafKind::Unseen, None, start_ns, t_ns),
         }
-        let from = taking.from.filter(|from| *from != waiter).unwrap_or(first);
-        self.blame(from, wait.object, start_ns, t_ns);
+    }
+
+    /// The wait that ended with the taking.
+    fn waited_until(&self, taking: Taking, wait: &Wait) -> Option<(u64, u64)> {
+        let mut last = self.lines.before(taking.by, taking.at_ns)?;
+        if let State::Runnable { .. } = last.state {
+            last = self.lines.before(taking.by, last.start_ns)?;
+        }
+        let waited =
+            matches!(last.state, State::Blocked { wait: own, .. } if own.object == wait.object);
+        waited.then_some((last.start_ns, last.end_ns))
     }
 
     /// Hands out `[start_ns, t_ns]`, at whose end `tid` let the lock go that `last` had let go before.
@@ -230,7 +263,9 @@ impl Walker<'_> {
                     }
                 }
                 State::Blocked { wait, by, release } => {
-                    let next = answerer(&wait, by).filter(|_| self.steps < STEPS_MAX);
+                    let span = (segment.start_ns, segment.end_ns);
+                    let next = self.answerer(tid, &wait, by, span);
+                    let next = next.filter(|_| self.steps < STEPS_MAX);
                     match next {
                         Some((next, inferred)) if same(&wait, object) => {
                             if next == tid || waiters.contains(&next) {
@@ -243,7 +278,7 @@ impl Walker<'_> {
                             tid = next;
                             continue;
                         }
-                        Some((next, inferred)) if depth < DEPTH_MAX && next != tid => {
+                        Some((next, inferred)) if depth < DEPTH_MAX && !self.passed(next, tid) => {
                             self.inferred |= inferred;
                             self.hops.push(Hop {
                                 tid,
@@ -258,12 +293,7 @@ impl Walker<'_> {
                             self.release = outer;
                             self.hops.truncate(depth);
                         }
-                        _ => {
-                            self.leaf(tid, LeafKind::Wait(wait.kind), Some(&wait), from, t_ns);
-                            if let Some(share) = self.shares.last_mut() {
-                                share.outside = by == Some(Waker::Outside);
-                            }
-                        }
+                        _ => self.own_wait(tid, &wait, by, (from, t_ns)),
                     }
                 }
             }
@@ -272,12 +302,28 @@ impl Walker<'_> {
         }
     }
 
+    /// On the way to `tid` the walk came by `next`: a guess that leads in a circle.
+    fn passed(&self, next: Tid, tid: Tid) -> bool {
+        next == tid || self.hops.iter().any(|hop| hop.tid == next)
+    }
+
+    /// A wait that no other thread of the program answers.
+    fn own_wait(
+        &mut self,
+        tid: Tid,
+        wait: &Wait,
+        by: Option<Waker>,
+        (start_ns, end_ns): (u64, u64),
+    ) {
+        self.leaf(tid, LeafKind::Wait(wait.kind), Some(wait), start_ns, end_ns);
+        if let Some(share) = self.shares.last_mut() {
+            share.outside = by == Some(Waker::Outside);
+        }
+    }
+
     fn leaf(&mut self, tid: Tid, kind: LeafKind, wait: Option<&Wait>, start_ns: u64, end_ns: u64) {
-        // A guess at a thread of which nothing is known either, or that idled, is none.
-        let nothing = matches!(
-            kind,
-            LeafKind::Wait(WaitKind::Unknown | WaitKind::Other | WaitKind::Inbound)
-        );
+        // A guess at a thread of which nothing is known either is none.
+        let nothing = matches!(kind, LeafKind::Wait(WaitKind::Unknown | WaitKind::Other));
         let kind = match self.inferred && nothing {
             true => LeafKind::Unseen,
             false => kind,

@@ -188,6 +188,7 @@ impl<'a> Session<'a> {
             None => Vec::new(),
         };
         let mut analyser = Analyser::new(started_ns, living);
+        analyser.lines.wakers_unseen = watch.wakers_are_unseen();
         analyser.lines.sampled = watch.samples_the_kernel();
         analyser.pieces.wanted = args.extras.want_pieces();
         analyser.groups.fixed_ns = args.threshold.map(|time| time.as_nanos() as u64);

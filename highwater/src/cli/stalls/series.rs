@@ -213,6 +213,7 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
     let living: Vec<Tid> = watch.known().map(|(tid, _)| Tid::from(*tid)).collect();
     let mut analyser = Analyser::new(started_ns, living);
     analyser.groups.fixed_ns = Some(PAUSE_NS);
+    analyser.lines.wakers_unseen = watch.wakers_are_unseen();
     analyser.lines.sampled = watch.samples_the_kernel();
     let (mut advanced_ns, mut window_ns) = (started_ns, started_ns);
     loop {

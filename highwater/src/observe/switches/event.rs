@@ -69,8 +69,6 @@ pub enum What {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waker {
     Thread(Tid),
-    /// Found by elimination, not seen.
-    Inferred(Tid),
     /// Another process, an interrupt, a timer.
     Outside,
 }
@@ -78,7 +76,7 @@ pub enum Waker {
 impl Waker {
     pub fn tid(self) -> Option<Tid> {
         match self {
-            Waker::Thread(tid) | Waker::Inferred(tid) => Some(tid),
+            Waker::Thread(tid) => Some(tid),
             Waker::Outside => None,
         }
     }

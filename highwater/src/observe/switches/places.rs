@@ -198,8 +198,10 @@ fn is_borrowed(file: &str) -> bool {
     in_standard_library(file) || crates.iter().any(|name| file.contains(name))
 }
 
-/// A long name without what its type parameters are: `near<..>`, `<Vec<..> as Extend<..>>::extend`.
+/// A name as the source has it; a long one without what its type parameters are: `near<..>`, `<Vec<..> as Extend<..>>::extend`.
 fn without_types(name: &str) -> String {
+    // Go's wrapper of a deferred call is the function that defers.
+    let name = name.split(".deferwrap").next().unwrap_or(name);
     if name.len() <= NAME_LONG {
         return name.to_string();
     }
@@ -234,6 +236,7 @@ mod tests {
     fn long_names_are_told_without_their_types() {
         let cases = [
             ("near<f32>", "near<f32>"),
+            ("main.(*weir).flush.deferwrap1", "main.(*weir).flush"),
             (
                 "search::database::vectors::near<alloc::vec::Vec<f32, alloc::alloc::Global>, core::cmp::Ordering>",
                 "search::database::vectors::near<..>",

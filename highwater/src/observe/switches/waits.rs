@@ -200,9 +200,15 @@ impl Waits {
                 let words = format!("network write to {name}");
                 told(places, WaitKind::Network, fd, &words)
             }
-            Kind::Inbound | Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
+            // Idle, but for one that holds a lock meanwhile. Not by name: there may be any number.
+            Kind::Inbound => told(places, WaitKind::Inbound, fd, "network read from a client"),
+            Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
             Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
             Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),
+            // It is full, and whoever reads it is slow: nobody waits for work so.
+            Kind::Between if verb == "write" => {
+                told(places, WaitKind::Network, fd, &format!("write to {name}"))
+            }
             Kind::Between => told(places, WaitKind::Queue, fd, &format!("{verb} of {name}")),
         }
     }
@@ -350,6 +356,20 @@ mod tests {
         assert_eq!(kind(2), WaitKind::Lock);
         assert_eq!(kind(1), WaitKind::Queue);
         assert_eq!(kind(2), WaitKind::Queue);
+    }
+
+    #[test]
+    fn a_pipe_is_read_for_work_and_never_written_to_for_it() {
+        use std::os::fd::AsRawFd;
+        let (read, write) = std::io::pipe().unwrap();
+        let mut places = Places::new(std::process::id());
+        let mut waits = Waits::of(std::process::id());
+        let mut kind = |number, fd: i32| {
+            let args = [fd as u64, 0, 0, 0];
+            waits.of_call(&Call { number, args }, &mut places).kind
+        };
+        assert_eq!(kind(libc::SYS_read, read.as_raw_fd()), WaitKind::Queue);
+        assert_eq!(kind(libc::SYS_write, write.as_raw_fd()), WaitKind::Network);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 /* What every service of these tests shares: a clock, work on the CPU, and the log that is the truth.
- * A line of the log is one stalled request: "stall THREAD START_NS END_NS". */
+ * A line of the log is one stalled request: "stall THREAD START_NS END_NS"; or, from services that time the wait itself, one
+ * wait for the lock: "wait THREAD START_NS END_NS". */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>
@@ -36,6 +37,14 @@ static void told(int thread, uint64_t start, uint64_t least_ns) {
                 (unsigned long long)end);
         fflush(truth);
     }
+}
+
+/* The same of a wait for a lock that ends now. */
+__attribute__((unused)) static void waited(int thread, uint64_t start) {
+    uint64_t end = now_ns();
+    if (end - start < 1000000) return;
+    fprintf(truth, "wait %d %llu %llu\n", thread, (unsigned long long)start, (unsigned long long)end);
+    fflush(truth);
 }
 
 /* argv: the truth's file, seconds to live, then what the service wants. */

@@ -141,7 +141,6 @@ impl Watch {
         {
             blocked.looked = true;
             blocked.wait = wait;
-            known.last_kind = Some(wait.kind);
         }
         // What the switch itself told holds from the wait's beginning. What /proc told holds now:
         // a switch that is still in the ring may have come before, and this may be another wait.

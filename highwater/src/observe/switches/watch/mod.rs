@@ -230,6 +230,11 @@ impl Watch {
         self.go.as_ref().map_or(Vec::new(), Goroutines::seen)
     }
 
+    /// Nobody tells who woke whom.
+    pub fn wakers_are_unseen(&self) -> bool {
+        self.mode == Mode::Rootless
+    }
+
     /// The clock's samples come from within the kernel too, and none is left out. Those of a Go program belong to
     /// goroutines, and its threads' times do not.
     pub fn samples_the_kernel(&self) -> bool {

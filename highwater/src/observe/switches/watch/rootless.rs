@@ -1,19 +1,11 @@
-//! Switch records of the subject's own threads to events. Without privileges nobody tells who woke whom: whoever of
-//! the process ran at that moment is taken for it, and the event says that this is inferred. With them, and without
-//! eBPF, samples of the wakers tell.
+//! Switch records of the subject's own threads to events. Without privileges nobody tells who woke whom; with them, and
+//! without eBPF, samples of the wakers do.
 
 use super::super::ring::{Record, Registers, Sample};
 use super::Watch;
 use super::threads::Blocked;
 use crate::observe::switches::Table;
 use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
-
-/// A thread that ran no longer ago than this may have done the waking.
-const WAKE_NS: u64 = 150_000;
-const WAKING_PART: u64 = 16;
-const WAKE_MOST_NS: u64 = 3_000_000;
-/// Waits below this are not worth a guess.
-const WORTH_NS: u64 = 200_000;
 
 /// Resident pages that a process must lose from one turn to the next for somebody to give memory back: 4 MiB.
 const FALLEN_PAGES: u64 = 1_024;
@@ -225,30 +217,12 @@ impl Watch {
     }
 
     fn came(&mut self, at_ns: u64, tid: u32) {
-        let waker = match self.woken_at {
-            None => self.guess_waker(at_ns, tid),
-            Some(_) => None,
-        };
-        if let Some(waker) = waker {
-            let by = Waker::Inferred(Tid::from(waker));
-            self.tell(at_ns - 1, tid, What::Woken { by, release: 0 });
-        }
         let known = self.threads.at(tid);
-        let blocked = known.blocked.take();
-        let waited_for = match blocked.map(|b| b.wait.kind) {
-            Some(WaitKind::Unknown) => known.last_kind,
-            kind => kind,
-        };
-        // One that writes and syncs, over and over, is at one thing, though none of its waits is long.
-        let at_a_device = matches!(waited_for, Some(WaitKind::Disk | WaitKind::Fault));
-        known.waited_since_ns = blocked.map_or(at_ns, |b| b.since_ns);
+        known.blocked = None;
         known.came_ns = at_ns;
         known.told_ns = at_ns;
         known.running_since_ns = Some(at_ns);
         known.switched = true;
-        if !std::mem::take(&mut known.preempted) && !at_a_device {
-            known.at_work_ns = at_ns;
-        }
         self.tell(at_ns, tid, What::In { after: 0 });
     }
 
@@ -258,7 +232,6 @@ impl Watch {
         known.off_since_ns = at_ns;
         known.told_ns = at_ns;
         known.switched = true;
-        known.preempted = preempted;
         if preempted {
             self.tell(at_ns, tid, What::Preempted);
             return;
@@ -272,31 +245,6 @@ impl Watch {
             looked: false,
         });
         self.tell(at_ns, tid, What::Blocked(wait));
-    }
-
-    /// Of the threads on a CPU when this one came back, those that were in one thing for at least
-    /// half of its wait, be it a wait of their own, a device or the CPU; of these, the one that came back
-    /// last: a holder returns from what it waited for, and lets go.
-    fn guess_waker(&mut self, at_ns: u64, tid: u32) -> Option<u32> {
-        let since_ns = self.threads.get(tid)?.blocked?.since_ns;
-        let waited_ns = at_ns.saturating_sub(since_ns);
-        if waited_ns < WORTH_NS {
-            return None;
-        }
-        // The longer the wait, the longer may the way from waking to running have been.
-        let since_waking = WAKE_NS.max((waited_ns / WAKING_PART).min(WAKE_MOST_NS));
-        let came = |known: &super::Known| {
-            let left_late = known.off_since_ns + since_waking >= at_ns;
-            let on_cpu = known.running_since_ns.is_some() || left_late;
-            let own = known
-                .came_ns
-                .saturating_sub(known.waited_since_ns.max(since_ns));
-            let ran = at_ns.saturating_sub(known.at_work_ns.max(since_ns));
-            (on_cpu && 2 * own.max(ran) >= waited_ns).then_some(known.came_ns)
-        };
-        let others = self.threads.iter().filter(|(other, _)| **other != tid);
-        let likely = others.filter_map(|(other, known)| Some((came(known)?, *other)));
-        likely.max().map(|(_, other)| other)
     }
 }
 

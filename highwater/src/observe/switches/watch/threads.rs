@@ -7,7 +7,7 @@ use std::io;
 use super::super::ring::Registers;
 use super::super::waits::Call;
 use crate::observe::switches::Table;
-use crate::observe::switches::event::{Tid, Wait, WaitKind};
+use crate::observe::switches::event::{Tid, Wait};
 
 #[derive(Debug, Clone, Default)]
 pub struct Known {
@@ -18,15 +18,9 @@ pub struct Known {
     /// By the last switch record; not known at first.
     pub on_cpu: Option<bool>,
     pub running_since_ns: Option<u64>,
-    /// When it last came back to a CPU, and since when it had waited then.
+    /// When it last came back to a CPU.
     pub came_ns: u64,
-    pub waited_since_ns: u64,
     pub off_since_ns: u64,
-    /// What its last wait was for that was looked at.
-    pub last_kind: Option<WaitKind>,
-    /// Since when it is on a CPU, or was only taken off it or at a device in between; without eBPF.
-    pub at_work_ns: u64,
-    pub preempted: bool,
     /// The last time that it was seen in its own code, on a CPU.
     pub sampled_ns: u64,
     /// The last time that it left its CPU, as root.
