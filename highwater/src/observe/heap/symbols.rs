@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use super::perf_map::{PerfMap, parse_perf_map};
 use super::probe::LoadedObject;
 use super::smaps::Area;
 
@@ -40,18 +41,36 @@ pub struct Frame {
 /// Looks addresses up; one per process.
 pub struct Symbols {
     pid: i32,
+    /// Debug information is read, not only symbol tables.
+    debug: bool,
     symbolizer: Symbolizer,
     known: HashMap<(String, u64), Vec<Frame>>,
+    perf_map: PerfMap,
+    perf_map_bytes: u64,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
 }
 
 impl Symbols {
+    /// With inlined functions, files and lines.
     pub fn new(pid: i32) -> Symbols {
+        Symbols::with_debug(pid, true)
+    }
+
+    /// From symbol tables alone.
+    pub fn quick(pid: i32) -> Symbols {
+        Symbols::with_debug(pid, false)
+    }
+
+    fn with_debug(pid: i32, debug: bool) -> Symbols {
+        let symbolizer = Symbolizer::builder().enable_inlined_fns(debug);
         Symbols {
             pid,
-            symbolizer: Symbolizer::builder().enable_inlined_fns(true).build(),
+            debug,
+            symbolizer: symbolizer.enable_code_info(debug).build(),
             known: HashMap::new(),
+            perf_map: PerfMap::default(),
+            perf_map_bytes: 0,
             without_symbols: Vec::new(),
         }
     }
@@ -83,6 +102,23 @@ impl Symbols {
         frames
     }
 
+    /// Again when it has become longer: code is written while the program runs.
+    fn read_perf_map(&mut self) {
+        let path = format!("/proc/{0}/root/tmp/perf-{0}.map", self.pid);
+        let data = std::fs::metadata(&path).ok().filter(|data| data.is_file());
+        let length = data.map_or(0, |data| data.len());
+        if length != self.perf_map_bytes && length <= MAP_BYTES_MAX {
+            self.perf_map_bytes = length;
+            self.perf_map = parse_perf_map(&std::fs::read_to_string(path).unwrap_or_default());
+        }
+    }
+
+    fn source(&self, path: impl Into<PathBuf>) -> Source<'static> {
+        let mut elf = Elf::new(path);
+        elf.debug_syms = self.debug;
+        Source::Elf(elf)
+    }
+
     fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Vec<Frame> {
         let offset = address.wrapping_sub(object.bias);
         let key = (format!("closed {}", object.path), offset);
@@ -94,10 +130,9 @@ impl Symbols {
             object.path.clone(),
         ];
         let found = paths.iter().find_map(|path| {
-            let source = Source::Elf(Elf::new(path));
             let found = self
                 .symbolizer
-                .symbolize_single(&source, Input::VirtOffset(offset));
+                .symbolize_single(&self.source(path), Input::VirtOffset(offset));
             let Ok(Symbolized::Sym(symbol)) = found else {
                 return None;
             };
@@ -114,12 +149,8 @@ impl Symbols {
     }
 
     fn at(&mut self, areas: &[Area], address: u64) -> Vec<Frame> {
-        let index = areas.partition_point(|area| area.end <= address);
-        let Some(area) = areas.get(index).filter(|area| area.holds(address)) else {
-            return vec![Frame {
-                offset: address,
-                ..Frame::default()
-            }];
+        let Some(area) = area_of(areas, address) else {
+            return vec![nameless(areas, address)];
         };
         if area.inode == 0 {
             return vec![self.in_perf_map(address, area)];
@@ -140,10 +171,9 @@ impl Symbols {
     fn in_file(&mut self, area: &Area, offset: u64) -> Vec<Frame> {
         let module = area.name.trim_end_matches(" (deleted)").to_owned();
         for path in self.paths(area) {
-            let source = Source::Elf(Elf::new(path));
             let found = self
                 .symbolizer
-                .symbolize_single(&source, Input::FileOffset(offset));
+                .symbolize_single(&self.source(path), Input::FileOffset(offset));
             match found {
                 Ok(Symbolized::Sym(symbol)) => return frames_of(&symbol, &module, offset),
                 Ok(Symbolized::Unknown(_)) => break,
@@ -172,15 +202,9 @@ impl Symbols {
         ]
     }
 
-    fn in_perf_map(&self, address: u64, area: &Area) -> Frame {
-        let path = format!("/proc/{0}/root/tmp/perf-{0}.map", self.pid);
-        let small = std::fs::metadata(&path).is_ok_and(|data| data.len() <= MAP_BYTES_MAX);
-        let text = if small {
-            std::fs::read_to_string(&path).ok()
-        } else {
-            None
-        };
-        let function = text.and_then(|text| find_in_perf_map(&text, address));
+    fn in_perf_map(&mut self, address: u64, area: &Area) -> Frame {
+        self.read_perf_map();
+        let function = self.perf_map.find(address).map(str::to_owned);
         if let Some((function, file)) = function.as_deref().and_then(parse_python) {
             return Frame {
                 function: Some(function),
@@ -197,6 +221,23 @@ impl Symbols {
             offset: address,
             ..Frame::default()
         }
+    }
+}
+
+fn area_of(areas: &[Area], address: u64) -> Option<&Area> {
+    let index = areas.partition_point(|area| area.end <= address);
+    areas.get(index).filter(|area| area.holds(address))
+}
+
+/// Module and offset of an address.
+pub fn nameless(areas: &[Area], address: u64) -> Frame {
+    let area = area_of(areas, address);
+    let module = area.map_or("", |area| area.name.trim_end_matches(" (deleted)"));
+    let file = area.filter(|area| area.inode != 0);
+    Frame {
+        module: module.to_owned(),
+        offset: file.map_or(address, |area| address - area.start + area.offset),
+        ..Frame::default()
     }
 }
 
@@ -233,19 +274,6 @@ fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
         .collect();
     frames.push(frame(&symbol.name, symbol.code_info.as_deref(), false));
     frames
-}
-
-/// The name in `START SIZE NAME` (hexadecimal) whose range holds the address.
-fn find_in_perf_map(text: &str, address: u64) -> Option<String> {
-    text.lines().find_map(|line| {
-        let mut words = line.splitn(3, ' ');
-        let start = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
-        let size = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
-        let name = words.next()?;
-        (start..start.checked_add(size)?)
-            .contains(&address)
-            .then(|| name.to_owned())
-    })
 }
 
 #[cfg(test)]
@@ -294,13 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn perf_maps_are_read_and_strange_lines_left_out() {
-        let text = "7f00 10 py::leak:/srv/app.py\nnonsense\n7f10 zz x\n";
-        assert_eq!(
-            find_in_perf_map(text, 0x7f0f).unwrap(),
-            "py::leak:/srv/app.py"
-        );
-        assert_eq!(find_in_perf_map(text, 0x7f10), None);
+    fn a_python_function_has_a_file() {
         let (function, file) = parse_python("py::leak:/srv/app.py").unwrap();
         assert_eq!((function.as_str(), file.as_str()), ("leak", "/srv/app.py"));
     }
