@@ -112,18 +112,18 @@ impl Memory for Searched {
 mod tests {
     use super::*;
 
-    /// Of a program with two descriptors in an epoll, on Linux 6.18.
-    const EPOLL: &str = "pos:\t0\nflags:\t02\nmnt_id:\t16\nino:\t2070\n\
-        tfd:        5 events:       19 data:     7f10a4000b70  pos:0 ino:2a sdev:8\n\
-        tfd:        7 events: 80000001 data:                7  pos:0 ino:2b sdev:8\n";
-    /// Of a program with one timer, on the same.
-    const TIMERS: &str =
-        "ID: 0\nsignal: 10/000055d3c2f4a2a0\nnotify: signal/pid.4242\nClockID: 1\n";
+    /// `losses epoll` of this package's tests after half a second, on Linux 6.18, its first lines.
+    const EPOLL: &str = "pos:\t0\nflags:\t02\nmnt_id:\t17\nino:\t1030\n\
+        tfd:        5 events:       19 data:     555c2004bbf0  pos:0 ino:406 sdev:10\n\
+        tfd:        4 events:       19 data:     555c200422a0  pos:0 ino:406 sdev:10\n";
+    /// `losses timers`, likewise.
+    const TIMERS: &str = "ID: 40\nsignal: 10/0000556164e4be40\nnotify: signal/pid.16450\nClockID: 1\n\
+        ID: 39\nsignal: 10/0000556164e47a80\nnotify: signal/pid.16450\nClockID: 1\n";
 
     #[test]
     fn words_of_epoll_and_timers() {
-        assert_eq!(parse_epoll(EPOLL), [0x7f10_a400_0b70, 7]);
-        assert_eq!(parse_timers(TIMERS), [0x55d3_c2f4_a2a0]);
+        assert_eq!(parse_epoll(EPOLL), [0x555c_2004_bbf0, 0x555c_2004_22a0]);
+        assert_eq!(parse_timers(TIMERS), [0x5561_64e4_be40, 0x5561_64e4_7a80]);
         assert!(parse_epoll("tfd: 5 events: 19\ntfd: data: zz\n").is_empty());
         assert!(parse_timers("signal: 10\nsignal: 10/what\n").is_empty());
     }
