@@ -38,6 +38,7 @@ pub fn conclude(
     launched: Option<&Launched>,
     args: &ExplainArgs,
 ) -> anyhow::Result<Explained> {
+    follower.say("observed; now asking for names, and for what is still held");
     let begin = Instant::now();
     let searched = begin + SEARCH_MAX;
     follower.look_again(searched);
@@ -64,6 +65,7 @@ pub fn verdict_of(tracked: &mut Tracked) -> Option<CauseVerdict> {
     if tracked.history.moments.len() < 2 * LOOKS_MIN {
         return None;
     }
+    tracked.ask_names();
     tracked.settle(Instant::now() + NAMES_MAX);
     Some(judge(&case_of(tracked, window, None)))
 }

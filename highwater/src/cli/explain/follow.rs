@@ -269,6 +269,11 @@ impl Follower {
         self.progress.tell(self.begin.elapsed(), duration, &words);
     }
 
+    /// What takes a while after the last look.
+    pub fn say(&self, words: &str) {
+        self.progress.say(&format!("highwater: {words}"));
+    }
+
     fn living(&self) -> impl Iterator<Item = &Tracked> {
         self.tracked.values().filter(|tracked| !tracked.ended)
     }

@@ -6,15 +6,20 @@ use std::time::Instant;
 use super::follow::Tracked;
 use crate::observe::fact::library::Libraries;
 use crate::observe::heap::namer::{Request, unnamed};
+use crate::observe::heap::symbols::Frame;
 
 /// Stacks that are named.
 const NAMED_MAX: usize = 4096;
+
+/// Code without a file, and without a name so far.
+fn was_made_meanwhile(frame: &Frame) -> bool {
+    frame.function.is_none() && !frame.module.starts_with('/')
+}
 
 impl Tracked {
     /// Who lives in the process, and names for its stacks: those that come until a moment, module and offset for the
     /// rest.
     pub fn settle(&mut self, until: Instant) {
-        self.ask_names();
         let exe = self.exe.clone().unwrap_or_default();
         let mut libraries = Libraries::default();
         self.inhabitants =
@@ -24,14 +29,19 @@ impl Tracked {
         self.show_unnamed();
     }
 
-    /// Asks for the names of the stacks that are not asked after yet: those that grow most first, then those with
-    /// most outstanding.
+    /// Asks for the names of the stacks that are not asked after yet, or go through code whose name was not written
+    /// yet: those that grow most first, then those with most outstanding.
     pub fn ask_names(&mut self) {
+        self.namer.collect(Instant::now(), &mut self.frames);
         let Some(probe) = &self.look.probe else {
             return;
         };
         let mut wanted = self.stacks();
-        wanted.retain(|(.., stack)| !self.namer.has_asked(*stack));
+        let has_names = |stack: &u64| {
+            let frames = self.frames.get(stack);
+            frames.is_none_or(|frames| !frames.iter().any(was_made_meanwhile))
+        };
+        wanted.retain(|(.., stack)| !(self.namer.has_asked(*stack) && has_names(stack)));
         wanted.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
         let addresses = |stack: u64| Some((stack, probe.stacks.get(&stack)?.addresses.clone()));
         let stacks = wanted.iter().filter_map(|(.., stack)| addresses(*stack));

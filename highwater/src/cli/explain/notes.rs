@@ -83,12 +83,19 @@ fn on_search(tracked: &Tracked) -> Option<String> {
 }
 
 fn on_names(tracked: &Tracked) -> Option<String> {
-    if tracked.unnamed > 0 {
-        return Some(format!(
-            "The names of {} stacks could not be read in time (large debug information, or a busy machine): \
-             module+offset instead.",
-            tracked.unnamed
-        ));
+    let why = "could not be read in time (it is large, or the machine busy)";
+    match tracked.unnamed {
+        0 if tracked.namer.is_behind() => {
+            return Some(format!(
+                "Debug information {why}: functions are those of symbol tables, some without file and line."
+            ));
+        }
+        0 => {}
+        count => {
+            return Some(format!(
+                "What names the frames of {count} stacks {why}: module+offset instead."
+            ));
+        }
     }
     let without = &tracked.namer.without_symbols;
     (!without.is_empty()).then(|| {
