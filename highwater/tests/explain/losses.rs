@@ -37,6 +37,11 @@ fn mappings_of_a_page_have_a_caller() {
 }
 
 #[test]
+fn a_function_that_ends_in_a_call_of_malloc_is_named() {
+    check("tail", 12, "leak", Some("make_ticket"));
+}
+
+#[test]
 fn what_only_epoll_points_to_is_held() {
     check("epoll", 12, "filling", Some("accept_client"));
 }

@@ -11,7 +11,7 @@ use super::launch::Launched;
 use super::lost::SEARCH_MAX;
 use super::notes::notes;
 use crate::analyse::heap::account::Part;
-use crate::analyse::heap::blame::shared_addresses;
+use crate::analyse::heap::blame::{Shared, shared_with_others};
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
 use crate::analyse::heap::owned::give_to_owners;
@@ -346,11 +346,11 @@ fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
     })
 }
 
-/// See [`shared_addresses`].
-fn shared(tracked: &Tracked, growths: &[SiteGrowth]) -> BTreeMap<u64, usize> {
+/// See [`shared_with_others`].
+fn shared(tracked: &Tracked, growths: &[SiteGrowth]) -> BTreeMap<u64, Shared> {
     let probe = tracked.look.probe.as_ref();
     probe.map_or_else(BTreeMap::new, |probe| {
-        shared_addresses(growths, &probe.stacks)
+        shared_with_others(growths, &probe.stacks, &tracked.frames)
     })
 }
 

@@ -1,5 +1,6 @@
 //! Where the memory of one process is: all that one look reads of it.
 
+pub mod calls;
 pub mod family;
 pub mod glibc;
 pub mod graph;

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use super::calls::Calls;
 use super::perf_map::{PerfMap, parse_perf_map};
 use super::probe::LoadedObject;
 use super::smaps::Area;
@@ -36,6 +37,26 @@ pub struct Frame {
     pub offset: u64,
     /// Its code lies within the next frame's.
     pub inlined: bool,
+    /// It left its place on the stack to the frame before (`return malloc(n)`): known from the call in the next one.
+    pub left: bool,
+}
+
+/// What an address is.
+#[derive(Debug, Clone, Default)]
+struct Named {
+    /// Innermost first; all but the last are inlined.
+    frames: Vec<Frame>,
+    /// Of the address in the last one's function, bytes.
+    into: Option<u64>,
+}
+
+impl From<Frame> for Named {
+    fn from(frame: Frame) -> Named {
+        Named {
+            frames: vec![frame],
+            into: None,
+        }
+    }
 }
 
 /// Looks addresses up; one per process.
@@ -44,7 +65,8 @@ pub struct Symbols {
     /// Debug information is read, not only symbol tables.
     debug: bool,
     symbolizer: Symbolizer,
-    known: HashMap<(String, u64), Vec<Frame>>,
+    known: HashMap<(String, u64), Named>,
+    calls: Calls,
     perf_map: PerfMap,
     perf_map_bytes: u64,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
@@ -69,6 +91,7 @@ impl Symbols {
             debug,
             symbolizer: symbolizer.enable_code_info(debug).build(),
             known: HashMap::new(),
+            calls: Calls::default(),
             perf_map: PerfMap::default(),
             perf_map_bytes: 0,
             without_symbols: Vec::new(),
@@ -88,18 +111,42 @@ impl Symbols {
         first_returns: bool,
     ) -> Vec<Frame> {
         let mut frames = Vec::new();
+        // Where the function begins that the next one called.
+        let mut called = None;
         for (index, &address) in addresses.iter().enumerate() {
             let back = u64::from(first_returns || index > 0);
-            let address = address.wrapping_sub(back);
-            let in_area = areas.get(areas.partition_point(|area| area.end <= address));
-            let has_code = in_area.is_some_and(|area| area.holds(address) && area.executable);
-            let closed = objects.iter().rev().find(|object| object.holds(address));
-            match closed.filter(|_| !has_code) {
-                Some(object) => frames.extend(self.in_closed(object, address)),
-                None => frames.extend(self.at(areas, address)),
+            let at = address.wrapping_sub(back);
+            let has_code = area_of(areas, at).is_some_and(|area| area.executable);
+            let closed = objects.iter().rev().find(|object| object.holds(at));
+            let named = match closed.filter(|_| !has_code) {
+                Some(object) => self.in_closed(object, at),
+                None => self.at(areas, at),
+            };
+            if has_code && back == 1 {
+                frames.extend(self.left(areas, address, called));
             }
+            called = named.into.map(|into| at - into);
+            frames.extend(named.frames);
         }
         frames
+    }
+
+    /// The function that the call in front of a return address called, where that is not the one which begins at
+    /// `called`: it jumped there in its last step.
+    fn left(&mut self, areas: &[Area], address: u64, called: Option<u64>) -> Option<Frame> {
+        let area = area_of(areas, address - 1).filter(|area| area.inode != 0)?;
+        let paths = self.paths(area);
+        let target = self.calls.target(area, address, &paths)?;
+        let is_code = area_of(areas, target).is_some_and(|area| area.executable);
+        if !is_code || called == Some(target) {
+            return None;
+        }
+        // What is no beginning of a function with a name is a stub of the linker's.
+        let named = self.at(areas, target);
+        let mut frame = named.frames.into_iter().last()?;
+        frame.left = true;
+        let is_known = named.into == Some(0) && frame.function.is_some();
+        is_known.then_some(frame)
     }
 
     /// Again when it has become longer: code is written while the program runs.
@@ -119,7 +166,7 @@ impl Symbols {
         Source::Elf(elf)
     }
 
-    fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Vec<Frame> {
+    fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Named {
         let offset = address.wrapping_sub(object.bias);
         let key = (format!("closed {}", object.path), offset);
         if let Some(known) = self.known.get(&key) {
@@ -136,24 +183,24 @@ impl Symbols {
             let Ok(Symbolized::Sym(symbol)) = found else {
                 return None;
             };
-            Some(frames_of(&symbol, &object.path, offset))
+            Some(named_of(&symbol, &object.path, offset))
         });
         let nameless = Frame {
             module: object.path.clone(),
             offset,
             ..Frame::default()
         };
-        let found = found.unwrap_or_else(|| vec![nameless]);
+        let found = found.unwrap_or_else(|| nameless.into());
         self.known.insert(key, found.clone());
         found
     }
 
-    fn at(&mut self, areas: &[Area], address: u64) -> Vec<Frame> {
+    fn at(&mut self, areas: &[Area], address: u64) -> Named {
         let Some(area) = area_of(areas, address) else {
-            return vec![nameless(areas, address)];
+            return nameless(areas, address).into();
         };
         if area.inode == 0 {
-            return vec![self.in_perf_map(address, area)];
+            return self.in_perf_map(address, area).into();
         }
         let offset = address - area.start + area.offset;
         let key = (area.name.clone(), offset);
@@ -168,14 +215,14 @@ impl Symbols {
         found
     }
 
-    fn in_file(&mut self, area: &Area, offset: u64) -> Vec<Frame> {
+    fn in_file(&mut self, area: &Area, offset: u64) -> Named {
         let module = area.name.trim_end_matches(" (deleted)").to_owned();
         for path in self.paths(area) {
             let found = self
                 .symbolizer
                 .symbolize_single(&self.source(path), Input::FileOffset(offset));
             match found {
-                Ok(Symbolized::Sym(symbol)) => return frames_of(&symbol, &module, offset),
+                Ok(Symbolized::Sym(symbol)) => return named_of(&symbol, &module, offset),
                 Ok(Symbolized::Unknown(_)) => break,
                 Err(_) => {}
             }
@@ -183,11 +230,12 @@ impl Symbols {
         if !self.without_symbols.contains(&module) {
             self.without_symbols.push(module.clone());
         }
-        vec![Frame {
+        let nameless = Frame {
             module,
             offset,
             ..Frame::default()
-        }]
+        };
+        nameless.into()
     }
 
     /// Where the mapped file may be read: through the process, or by its name here.
@@ -258,7 +306,7 @@ fn parse_python(name: &str) -> Option<(String, String)> {
     Some((function.to_owned(), file.to_owned()))
 }
 
-fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
+fn named_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Named {
     let frame = |name: &str, code: Option<&CodeInfo<'_>>, inlined| Frame {
         function: Some(name.to_owned()),
         file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
@@ -266,6 +314,7 @@ fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
         module: module.to_owned(),
         offset,
         inlined,
+        left: false,
     };
     // The library tells inlined functions from the outermost to the innermost.
     let inlined = symbol.inlined.iter().rev();
@@ -273,7 +322,10 @@ fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
         .map(|inner| frame(&inner.name, inner.code_info.as_ref(), true))
         .collect();
     frames.push(frame(&symbol.name, symbol.code_info.as_deref(), false));
-    frames
+    Named {
+        frames,
+        into: Some(symbol.offset as u64),
+    }
 }
 
 #[cfg(test)]
