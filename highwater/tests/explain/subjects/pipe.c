@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #ifdef PLUGIN
-__attribute__((noinline)) void take(void) { memset(malloc(3000), 1, 3000); }
+static void *volatile taken;
+__attribute__((noinline)) void take(void) { taken = memset(malloc(3000), 1, 3000); }
 #else
 int main(int count, char **words) {
     for (int n = 0; count > 1; n++) {
