@@ -141,8 +141,10 @@ impl Symbols {
         if !is_code || called == Some(target) {
             return None;
         }
-        // What is no beginning of a function with a name is a stub of the linker's.
+        // What is no beginning of a function with a name is a stub of the linker's, for which no symbol is wanted.
+        let without = self.without_symbols.len();
         let named = self.at(areas, target);
+        self.without_symbols.truncate(without);
         let mut frame = named.frames.into_iter().last()?;
         frame.left = true;
         let is_known = named.into == Some(0) && frame.function.is_some();
