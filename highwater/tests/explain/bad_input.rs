@@ -1,6 +1,9 @@
 //! What cannot be explained is said in clear words, with the exit code that docs/explain.md gives.
 
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::skipped::skipped;
 use crate::stage::{Running, cause, compile, explain, explained, parsed, probe, top_function};
@@ -113,6 +116,54 @@ fn a_process_that_ends_meanwhile_is_said_to_have_ended() {
         out.contains("has ended") || err.contains("no process with pid"),
         "{out}{err}"
     );
+}
+
+/// Its file cannot be read to its end, ever: the answer comes all the same, without the names.
+#[test]
+#[ignore = "waits for names as long as an answer may wait, half a minute"]
+fn names_that_never_come_do_not_hold_the_answer_back() {
+    if probe().is_none() {
+        return;
+    }
+    let program = compile("gcc", "pipe.c", &["-ldl"], "pipe");
+    let plugin = compile(
+        "gcc",
+        "pipe.c",
+        &["-shared", "-fPIC", "-DPLUGIN"],
+        "pipe.so",
+    );
+    let json = explained(10, &[program.to_str().unwrap(), plugin.to_str().unwrap()]);
+    assert_eq!(cause(&json), "leak", "{json:#}");
+    assert!(json["rss_bytes"].as_u64() > Some(1 << 20), "{json:#}");
+}
+
+/// Killed with no chance to clean up, highwater leaves no program behind that nobody knows of.
+#[test]
+fn the_program_ends_with_a_highwater_that_is_killed() {
+    let mut highwater = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        .args(["explain", "--quiet", "--duration", "600s", "--", "sh", "-c"])
+        .arg("echo pid $$; exec sleep 600")
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let told = BufReader::new(highwater.stderr.take().unwrap());
+    let mut lines = told.lines().map_while(Result::ok);
+    let pid = lines.find_map(|line| line.strip_prefix("pid ").map(str::to_owned));
+    let program = Path::new("/proc").join(pid.unwrap());
+    assert!(program.exists());
+    highwater.kill().unwrap();
+    highwater.wait().unwrap();
+    while lives(&program) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Neither gone nor waiting to be collected.
+fn lives(process: &Path) -> bool {
+    let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    !stat.is_empty() && !state.starts_with('Z')
 }
 
 /// A container: other mounts, another /proc, and pids that mean something else here.

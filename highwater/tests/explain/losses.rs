@@ -37,6 +37,16 @@ fn mappings_of_a_page_have_a_caller() {
 }
 
 #[test]
+fn a_function_that_ends_in_a_call_of_malloc_is_named() {
+    check("tail", 12, "leak", Some("make_ticket"));
+}
+
+#[test]
+fn what_only_epoll_points_to_is_held() {
+    check("epoll", 12, "filling", Some("accept_client"));
+}
+
+#[test]
 #[ignore = "two minutes: every other shape"]
 fn every_other_loss() {
     check("owner", 16, "leak", Some("open_session"));
@@ -47,4 +57,6 @@ fn every_other_loss() {
     check("break", 12, "mapping", Some("take_break"));
     check("data", 12, "mapping", None);
     check("daemon", 16, "leak", Some("open_session"));
+    check("closed", 12, "leak", Some("accept_client"));
+    check("timers", 12, "filling", Some("accept_client"));
 }

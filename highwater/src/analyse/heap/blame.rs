@@ -16,19 +16,29 @@ const COMPARED_MAX: usize = 256;
 const COMES_BACK: f64 = 0.9;
 const COMES_BACK_SAMPLES: u64 = 8;
 
-/// By growing stack: how many of its innermost addresses it shares with a stack whose blocks come back.
-pub fn shared_addresses(
+/// What two stacks have in common, from the innermost on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Shared {
+    pub addresses: usize,
+    /// Functions behind those that left the stack ([`Frame::left`]), and so have no address on it.
+    pub left: usize,
+}
+
+/// By growing stack: what it shares with a stack whose blocks come back.
+pub fn shared_with_others(
     growths: &[SiteGrowth],
     sites: &BTreeMap<u64, Site>,
-) -> BTreeMap<u64, usize> {
+    frames: &BTreeMap<u64, Vec<Frame>>,
+) -> BTreeMap<u64, Shared> {
     let comes_back = |site: &&Site| {
         site.freed_samples >= COMES_BACK_SAMPLES
             && site.freed_bytes as f64 >= COMES_BACK * site.allocated_bytes as f64
     };
-    let back: Vec<&[u64]> = sites
-        .values()
-        .filter(comes_back)
-        .map(|site| site.addresses.as_slice())
+    let frames_of = |stack: &u64| frames.get(stack).map_or(&[][..], Vec::as_slice);
+    let back: Vec<(&[u64], &[Frame])> = sites
+        .iter()
+        .filter(|(_, site)| comes_back(site))
+        .map(|(stack, site)| (site.addresses.as_slice(), frames_of(stack)))
         .collect();
     let mut growing: Vec<&SiteGrowth> = growths
         .iter()
@@ -36,10 +46,12 @@ pub fn shared_addresses(
         .collect();
     growing.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
     let shared = |growth: &SiteGrowth| {
-        let own = &sites.get(&growth.stack)?.addresses;
-        let most = back.iter().map(|other| alike(own, other)).max()?;
+        let own = sites.get(&growth.stack)?.addresses.as_slice();
+        let own = (own, frames_of(&growth.stack));
+        let most = back.iter().map(|other| alike(own, *other)).max()?;
         // One that ends within another one was cut short: nothing tells where they part.
-        (most > 0 && most < own.len()).then_some((growth.stack, most))
+        let is_some = most > Shared::default() && most.addresses < own.0.len();
+        is_some.then_some((growth.stack, most))
     };
     growing
         .into_iter()
@@ -48,16 +60,36 @@ pub fn shared_addresses(
         .collect()
 }
 
-fn alike(a: &[u64], b: &[u64]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+fn alike(a: (&[u64], &[Frame]), b: (&[u64], &[Frame])) -> Shared {
+    let same = a.0.iter().zip(b.0).take_while(|(a, b)| a == b);
+    let addresses = same.count();
+    let left = left_behind(a.1, addresses).zip(left_behind(b.1, addresses));
+    Shared {
+        addresses,
+        left: left.take_while(|(a, b)| a == b).count(),
+    }
 }
 
-/// The first frame behind so many addresses: an address may be several frames, of which only the last is not
-/// inlined. `None` where no function of the program is left there.
-pub fn frame_behind(frames: &[Frame], addresses: usize) -> Option<usize> {
-    let ends = frames.iter().enumerate().filter(|(_, f)| !f.inlined);
-    let mut ends = ends.map(|(index, _)| index + 1);
-    let index = ends.nth(addresses.checked_sub(1)?)?;
+/// Functions that left the stack just behind so many addresses.
+fn left_behind(frames: &[Frame], addresses: usize) -> impl Iterator<Item = &Frame> {
+    let from = end_of(frames, addresses).unwrap_or(frames.len());
+    frames[from..].iter().take_while(|frame| frame.left)
+}
+
+/// The first frame behind so many addresses: an address may be several frames, of which only the last is neither
+/// inlined nor left.
+fn end_of(frames: &[Frame], addresses: usize) -> Option<usize> {
+    let Some(last) = addresses.checked_sub(1) else {
+        return Some(0);
+    };
+    let is_end = |frame: &Frame| !frame.inlined && !frame.left;
+    let mut ends = frames.iter().enumerate().filter(|(_, f)| is_end(f));
+    ends.nth(last).map(|(index, _)| index + 1)
+}
+
+/// The first frame behind what is shared. `None` where no function of the program is left there.
+pub fn frame_behind(frames: &[Frame], shared: Shared) -> Option<usize> {
+    let index = end_of(frames, shared.addresses)? + shared.left;
     let name = frames.get(index)?.function.as_deref();
     name.is_some_and(|name| !is_start(name)).then_some(index)
 }
@@ -95,7 +127,8 @@ mod tests {
         let lost = [1, 2, 3, 50, 9];
         let shared = |other: Site| {
             let sites = BTreeMap::from([(7, site(&lost, 0)), (8, other)]);
-            shared_addresses(&[growing(7)], &sites).get(&7).copied()
+            let shared = shared_with_others(&[growing(7)], &sites, &BTreeMap::new());
+            shared.get(&7).map(|shared| shared.addresses)
         };
         assert_eq!(shared(site(&[1, 2, 3, 60, 9], 95)), Some(3));
         assert_eq!(shared(site(&[1, 2, 3, 60, 9], 50)), None, "it stays too");
@@ -117,9 +150,26 @@ mod tests {
             frame("lantern", false),
             frame("_start", false),
         ];
-        assert_eq!(frame_behind(&frames, 1), Some(1));
-        assert_eq!(frame_behind(&frames, 2), Some(3));
-        assert_eq!(frame_behind(&frames, 3), None, "a start is nobody");
-        assert_eq!(frame_behind(&frames, 9), None);
+        let behind = |addresses| frame_behind(&frames, Shared { addresses, left: 0 });
+        assert_eq!(behind(1), Some(1));
+        assert_eq!(behind(2), Some(3));
+        assert_eq!(behind(3), None, "a start is nobody");
+        assert_eq!(behind(9), None);
+    }
+
+    /// `make` ends in a call of malloc, for one that keeps and one that frees.
+    #[test]
+    fn a_function_that_left_the_stack_is_shared_like_any_other() {
+        let frame = |name: &str, left| Frame {
+            function: Some(name.into()),
+            left,
+            ..Frame::default()
+        };
+        let stack = |caller: &str| vec![frame("make", true), frame(caller, false)];
+        let frames = BTreeMap::from([(7, stack("keeps")), (8, stack("frees"))]);
+        let sites = BTreeMap::from([(7, site(&[1, 9], 0)), (8, site(&[2, 9], 95))]);
+        let shared = shared_with_others(&[growing(7)], &sites, &frames)[&7];
+        assert_eq!((shared.addresses, shared.left), (0, 1));
+        assert_eq!(frame_behind(&frames[&7], shared), Some(1));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::blame::frame_behind;
+use super::blame::{Shared, frame_behind};
 use super::sites::SiteGrowth;
 use super::wrappers::leading;
 use crate::observe::heap::symbols::Frame;
@@ -50,8 +50,8 @@ pub fn frame_name(frame: &Frame) -> String {
 pub struct Named<'a> {
     /// Frames, wrappers included.
     pub frames: Option<&'a BTreeMap<u64, Vec<Frame>>>,
-    /// Innermost addresses that only pass on what others free again ([`super::blame::shared_addresses`]).
-    pub shared: BTreeMap<u64, usize>,
+    /// What of a stack only passes on what others free again ([`super::blame::shared_with_others`]).
+    pub shared: BTreeMap<u64, Shared>,
 }
 
 impl Named<'_> {
@@ -279,9 +279,10 @@ mod tests {
         let stack =
             |caller: &str| vec![frame("malloc"), frame("fern"), frame("reed"), frame(caller)];
         let frames = BTreeMap::from([(1, stack("lantern")), (2, stack("candle"))]);
+        let addresses = |&(stack, addresses): &(u64, usize)| (stack, Shared { addresses, left: 0 });
         let named = |shared: &[(u64, usize)]| Named {
             frames: Some(&frames),
-            shared: shared.iter().copied().collect(),
+            shared: shared.iter().map(addresses).collect(),
         };
         let growths = [grown(1, 60.0), grown(2, 0.0)];
         let blamed = &rank(&growths, &named(&[(1, 3)]), 60.0)[0];

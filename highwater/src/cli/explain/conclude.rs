@@ -1,15 +1,17 @@
 //! From what was followed to an explanation of the one process that matters.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 
 use super::ExplainArgs;
 use super::follow::{Follower, Tracked};
 use super::launch::Launched;
+use super::lost::SEARCH_MAX;
+use super::notes::notes;
 use crate::analyse::heap::account::Part;
-use crate::analyse::heap::blame::shared_addresses;
+use crate::analyse::heap::blame::{Shared, shared_with_others};
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
 use crate::analyse::heap::owned::give_to_owners;
@@ -17,11 +19,12 @@ use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
-use crate::units::written::bytes;
 use crate::verdict::cause::{Case, CauseVerdict, Owner, Sight, judge, owner::owner};
 
-/// Stacks that are named at the end.
-const SYMBOLISED_MAX: usize = 4096;
+/// An answer is due so long after the observation; names that have not come by then are left out.
+const END_MAX: Duration = Duration::from_secs(25);
+/// In an experiment, whose looks wait meanwhile; the rest of the names is there the next time.
+const NAMES_MAX: Duration = Duration::from_secs(5);
 
 /// Owners that must have been asked after.
 const OWNERS_MIN: usize = 8;
@@ -35,15 +38,19 @@ pub fn conclude(
     launched: Option<&Launched>,
     args: &ExplainArgs,
 ) -> anyhow::Result<Explained> {
-    follower.look_again();
+    follower.say("observed; now asking for names, and for what is still held");
+    let begin = Instant::now();
+    let searched = begin + SEARCH_MAX;
+    follower.look_again(searched);
     let tracked = follower.grown_most().context("nothing was followed")?;
+    tracked.ask_names();
     let surveyed_late = tracked.wants_survey();
-    tracked.ask_after_blocks();
-    if surveyed_late {
+    tracked.ask_after_blocks(searched);
+    if surveyed_late && Instant::now() + SURVEYS_APART < searched {
         std::thread::sleep(SURVEYS_APART);
-        tracked.ask_after_blocks();
+        tracked.ask_after_blocks(searched);
     }
-    tracked.settle(SYMBOLISED_MAX);
+    tracked.settle(begin + END_MAX);
     let tracked = &*tracked;
     let chosen = tracked.reader.member.pid;
     let mut explained = explain(tracked, launched, args)?;
@@ -58,7 +65,8 @@ pub fn verdict_of(tracked: &mut Tracked) -> Option<CauseVerdict> {
     if tracked.history.moments.len() < 2 * LOOKS_MIN {
         return None;
     }
-    tracked.settle(SYMBOLISED_MAX);
+    tracked.ask_names();
+    tracked.settle(Instant::now() + NAMES_MAX);
     Some(judge(&case_of(tracked, window, None)))
 }
 
@@ -195,7 +203,7 @@ fn lost(
     Some(owners.filter(|_| !is_settled).unwrap_or(all))
 }
 
-fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
+pub fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
     if let Some(probe) = &tracked.look.probe {
         return if probe.allocs > 0 || probe.metered != 0 {
             Sight::Sees
@@ -338,11 +346,11 @@ fn diff(tracked: &Tracked, from_s: f64, to_s: f64) -> Option<Diff> {
     })
 }
 
-/// See [`shared_addresses`].
-fn shared(tracked: &Tracked, growths: &[SiteGrowth]) -> BTreeMap<u64, usize> {
+/// See [`shared_with_others`].
+fn shared(tracked: &Tracked, growths: &[SiteGrowth]) -> BTreeMap<u64, Shared> {
     let probe = tracked.look.probe.as_ref();
     probe.map_or_else(BTreeMap::new, |probe| {
-        shared_addresses(growths, &probe.stacks)
+        shared_with_others(growths, &probe.stacks, &tracked.frames)
     })
 }
 
@@ -366,63 +374,4 @@ fn others(follower: &Follower, chosen: i32) -> Vec<Other> {
         .collect();
     others.sort_by(|a, b| b.rss_bytes.total_cmp(&a.rss_bytes));
     others
-}
-
-fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> Vec<String> {
-    let mut notes = Vec::new();
-    let tracked = follower
-        .tracked
-        .values()
-        .find(|t| t.reader.member.pid == chosen);
-    let Some(tracked) = tracked else { return notes };
-    match sight(tracked, launched) {
-        Sight::NotAsked => notes.push(format!(
-            "Without the probe this is from /proc alone: it cannot name sites, nor tell a leak from a \
-             cache. Restart it so: highwater explain -- {}",
-            tracked.command
-        )),
-        Sight::Absent(why) => notes.push(format!("The probe does not look into it: {why}.")),
-        Sight::Sees | Sight::SeesNothing => {}
-    }
-    if let Some(off) = tracked.look.probe.as_ref().and_then(|probe| probe.off) {
-        notes.push(format!("The probe is off since then: {off}."));
-    }
-    if tracked.look.memory_denied {
-        notes.push(
-            "Its memory may not be read (ptrace_scope, or another user), so its heap cannot be \
-             divided."
-                .to_owned(),
-        );
-    }
-    if let Some(walk) = tracked
-        .look
-        .walk
-        .as_ref()
-        .filter(|walk| walk.unread_bytes > 0)
-    {
-        let unread = bytes(walk.unread_bytes as f64);
-        notes.push(format!(
-            "{unread} of heap were too much to walk and are estimated from samples."
-        ));
-    }
-    match launched.and_then(|launched| launched.status) {
-        Some(status) => notes.push(format!(
-            "The program ended by itself ({status}); this is its last moment."
-        )),
-        None if tracked.ended => {
-            notes.push("The process has ended; this is its last moment.".into())
-        }
-        None => {}
-    }
-    if !tracked.symbols.without_symbols.is_empty() {
-        let modules = tracked.symbols.without_symbols.join(", ");
-        notes.push(format!(
-            "No symbols for some addresses in {modules}: module+offset instead."
-        ));
-    }
-    if !follower.denied.is_empty() {
-        let pids: Vec<String> = follower.denied.iter().map(i32::to_string).collect();
-        notes.push(format!("Not readable, left out: pid {}.", pids.join(", ")));
-    }
-    notes
 }

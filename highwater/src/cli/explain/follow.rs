@@ -9,14 +9,15 @@ use anyhow::bail;
 use rustix::time::ClockId;
 
 use super::launch::Launched;
+use super::lost::SEARCH_MAX;
 use crate::analyse::heap::history::History;
 use crate::cli::run::progress::Progress;
 use crate::observe::clock::read_ns;
-use crate::observe::fact::library::Libraries;
 use crate::observe::heap::family::{Member, descendants, read_everyone};
 use crate::observe::heap::graph::Survey;
 use crate::observe::heap::inhabitants::Inhabitants;
-use crate::observe::heap::symbols::{Frame, Symbols};
+use crate::observe::heap::namer::Namer;
+use crate::observe::heap::symbols::Frame;
 use crate::observe::heap::{HeapLook, HeapReader};
 use crate::observe::proc::ProcRoot;
 use crate::observe::proc::open::Lost;
@@ -41,14 +42,14 @@ const PROCESSES_MAX: usize = 256;
 /// One process under observation.
 pub struct Tracked {
     pub reader: HeapReader,
-    pub symbols: Symbols,
+    pub namer: Namer,
     pub history: History,
     pub look: HeapLook,
     pub inhabitants: Inhabitants,
     pub command: String,
-    exe: Option<PathBuf>,
+    pub exe: Option<PathBuf>,
     /// Of its LD_PRELOAD.
-    preloads: Vec<String>,
+    pub preloads: Vec<String>,
     pub ended: bool,
     /// Frames of stacks, by their key, wrappers included.
     pub frames: BTreeMap<u64, Vec<Frame>>,
@@ -58,6 +59,10 @@ pub struct Tracked {
     pub pointed: BTreeMap<u64, usize>,
     /// Of the heap, and when (CLOCK_MONOTONIC).
     pub survey: Option<(u64, Survey)>,
+    /// The last search for pointers had to be broken off.
+    pub search_is_cut: bool,
+    /// Stacks that are shown without names, because those did not come in time.
+    pub unnamed: usize,
     begin_s: f64,
 }
 
@@ -231,12 +236,14 @@ impl Follower {
         false
     }
 
-    /// A program may end by itself before the end: what is lost is asked after at half time too.
+    /// A program may end by itself before the end: what is lost is asked after at half time too. And the names of
+    /// stacks are, so that most are known when the answer is due.
     fn ask_at_half_time(&mut self, duration: Duration) {
         if !self.asked_half && self.begin.elapsed() * 2 >= duration {
             self.asked_half = true;
             if let Some(tracked) = self.grown_most() {
-                tracked.ask_after_blocks();
+                tracked.ask_names();
+                tracked.ask_after_blocks(Instant::now() + SEARCH_MAX);
             }
         }
     }
@@ -262,19 +269,25 @@ impl Follower {
         self.progress.tell(self.begin.elapsed(), duration, &words);
     }
 
+    /// What takes a while after the last look.
+    pub fn say(&self, words: &str) {
+        self.progress.say(&format!("highwater: {words}"));
+    }
+
     fn living(&self) -> impl Iterator<Item = &Tracked> {
         self.tracked.values().filter(|tracked| !tracked.ended)
     }
 
     /// A large block that is being resized at that moment is in no table: a last look that misses much of
     /// what the counters know is made again.
-    pub fn look_again(&mut self) {
+    pub fn look_again(&mut self, until: Instant) {
         let (root, at_s) = (self.root.clone(), self.begin.elapsed().as_secs_f64());
         let Some(tracked) = self.grown_most() else {
             return;
         };
         for _ in 0..LOOKS_AGAIN {
-            if !tracked.misses_much() || tracked.look(&root, at_s).is_err() {
+            let is_over = Instant::now() > until;
+            if is_over || !tracked.misses_much() || tracked.look(&root, at_s).is_err() {
                 return;
             }
         }
@@ -293,7 +306,7 @@ impl Tracked {
     pub fn new(root: &ProcRoot, member: Member, begin_s: f64) -> Result<Tracked, Lost> {
         Ok(Tracked {
             reader: HeapReader::open(root, member)?,
-            symbols: Symbols::new(member.pid),
+            namer: Namer::new(member.pid),
             history: History::default(),
             look: HeapLook::default(),
             inhabitants: Inhabitants::default(),
@@ -305,6 +318,8 @@ impl Tracked {
             lost: BTreeMap::new(),
             pointed: BTreeMap::new(),
             survey: None,
+            search_is_cut: false,
+            unnamed: 0,
             begin_s,
         })
     }
@@ -319,6 +334,7 @@ impl Tracked {
             self.exe = exe;
             self.history = History::default();
             self.frames.clear();
+            self.namer = Namer::new(self.reader.member.pid);
             self.lost.clear();
             self.pointed.clear();
             self.survey = None;
@@ -355,44 +371,6 @@ impl Tracked {
         let life = self.history.moments.len() as f64;
         // A helper that lived for a moment explains nothing.
         (grown.max(0.0) + last.account.rss_bytes * 0.05) * (life / (life + 8.0))
-    }
-
-    /// What takes long and is needed once: allocators, runtimes, and the names of frames. The files
-    /// are there even when the process is not any more.
-    pub fn settle(&mut self, stacks_max: usize) {
-        let exe = self.exe.clone().unwrap_or_default();
-        let areas = &self.look.areas;
-        let mut libraries = Libraries::default();
-        self.inhabitants = self
-            .reader
-            .inhabitants(&exe, &self.preloads, areas, &mut libraries);
-        self.symbolise(stacks_max);
-    }
-
-    /// Names the frames of the stacks with most outstanding bytes that are not named yet.
-    fn symbolise(&mut self, most: usize) {
-        let Some(probe) = &self.look.probe else {
-            return;
-        };
-        let Some(moment) = self.history.last() else {
-            return;
-        };
-        let mut wanted: Vec<(f64, u64)> = moment
-            .outstanding
-            .iter()
-            .map(|(stack, sum)| (sum.bytes, *stack))
-            .chain(moment.mapped.iter().map(|(stack, bytes)| (*bytes, *stack)))
-            .filter(|(_, stack)| !self.frames.contains_key(stack))
-            .collect();
-        wanted.sort_by(|a, b| b.0.total_cmp(&a.0));
-        for (_, stack) in wanted.into_iter().take(most) {
-            if let Some(site) = probe.stacks.get(&stack) {
-                let frames =
-                    self.symbols
-                        .frames(&self.look.areas, &probe.objects, &site.addresses, true);
-                self.frames.insert(stack, frames);
-            }
-        }
     }
 }
 

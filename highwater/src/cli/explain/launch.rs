@@ -9,7 +9,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, set_child_subreaper};
+use rustix::process::{
+    Pid, Signal, getpid, getppid, kill_process, kill_process_group, set_child_subreaper,
+    set_parent_process_death_signal,
+};
 
 use crate::observe::fact::program::{Program, preload_problem, read_program};
 use crate::observe::heap::family::{descendants, read_everyone};
@@ -59,6 +62,11 @@ impl Launched {
                 preload(&library, std::env::var_os("LD_PRELOAD")),
             );
         }
+        let own = getpid();
+        // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing is allocated.
+        unsafe {
+            start.pre_exec(move || end_with_us(own));
+        }
         let child = start
             .spawn()
             .with_context(|| format!("{name} could not be started"))?;
@@ -96,6 +104,17 @@ impl Launched {
             self.status = self.child.wait().ok();
         }
         end_left_behind();
+    }
+}
+
+/// In the child, before exec: a highwater that is killed cannot end it, and does not leave it behind all the same.
+/// (It is in a group of its own, where a terminal's signals do not come to it.)
+fn end_with_us(own: Pid) -> std::io::Result<()> {
+    set_parent_process_death_signal(Some(Signal::TERM))?;
+    // Killed already, before the line above.
+    match getppid() == Some(own) {
+        true => Ok(()),
+        false => Err(std::io::ErrorKind::BrokenPipe.into()),
     }
 }
 

@@ -2,6 +2,7 @@
 //! cache that fills.
 
 use std::collections::HashSet;
+use std::time::{Duration, Instant};
 
 use super::follow::Tracked;
 use crate::observe::heap::graph::Survey;
@@ -21,10 +22,16 @@ const PASSES_MAX: usize = 5;
 /// Walks that are made to have one that lists what is asked after.
 const SURVEYS_MAX: usize = 4;
 
+/// What one question may take in all, on a machine with no time.
+pub const SEARCH_MAX: Duration = Duration::from_secs(12);
+
 impl Tracked {
     /// For the sites that grow most: whether the program can still reach their older blocks. What it
     /// holds now is kept, to compare with when asked again.
-    pub fn ask_after_blocks(&mut self) {
+    ///
+    /// What is not found out `until` a moment stays as it was.
+    pub fn ask_after_blocks(&mut self, until: Instant) {
+        self.reader.search_until = Some(until);
         let since_ns = self.survey.as_ref().map_or(0, |(at, _)| *at);
         let asked = self.blocks_to_ask(since_ns);
         let before = self.survey.take();
@@ -34,6 +41,7 @@ impl Tracked {
             return;
         };
         self.survey = self.survey_with(&asked);
+        self.search_is_cut = Instant::now() >= until;
         let Some(lost) = lost else { return };
         let pointed = self.pointed_among(&asked, &lost);
         self.lost.clear();
@@ -72,6 +80,9 @@ impl Tracked {
     fn survey_with(&mut self, asked: &[Block]) -> Option<(u64, Survey)> {
         let mut best: Option<(usize, u64, Survey)> = None;
         for _ in 0..if asked.is_empty() { 0 } else { SURVEYS_MAX } {
+            if self.search_is_over() {
+                break;
+            }
             let look = self.reader.look().ok()?;
             let Some(survey) = self.reader.survey(&look) else {
                 continue;
@@ -87,6 +98,11 @@ impl Tracked {
             }
         }
         best.map(|(_, at_ns, survey)| (at_ns, survey))
+    }
+
+    fn search_is_over(&self) -> bool {
+        let until = self.reader.search_until;
+        until.is_some_and(|until| Instant::now() >= until)
     }
 
     /// Whether something grows and there is no survey yet to tell by what is lost of it.
@@ -138,7 +154,7 @@ impl Tracked {
             let mut old = asked.iter().zip(&seen).filter(|(block, _)| is_old(block));
             let is_enough = old.clone().all(|(_, sight)| sight.passes >= PASSES);
             let is_blind = pass >= PASSES && old.all(|(_, sight)| sight.passes == 0);
-            if is_enough || is_blind {
+            if is_enough || is_blind || self.search_is_over() {
                 break;
             }
             let look = self.reader.look().ok()?;

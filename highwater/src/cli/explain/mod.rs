@@ -4,6 +4,8 @@ mod conclude;
 mod follow;
 pub mod launch;
 mod lost;
+mod names;
+mod notes;
 mod output;
 pub mod series;
 
@@ -115,12 +117,15 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     // Symbols and references need the process alive: it is ended only after the conclusion.
     let concluded =
         followed.and_then(|()| conclude::conclude(&mut follower, launched.as_ref(), args));
+    // The answer does not wait for a program that takes its time to end.
+    let written = concluded.and_then(|explained| {
+        output::write(args, &explained)?;
+        Ok(explained)
+    });
     if let Some(launched) = &mut launched {
         launched.end();
     }
-    let explained = concluded?;
-    output::write(args, &explained)?;
-    Ok(match explained.case.rss {
+    Ok(match written?.case.rss {
         None => exit::UNDECIDED,
         Some(_) => exit::DONE,
     })

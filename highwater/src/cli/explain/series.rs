@@ -2,9 +2,11 @@
 //! cause, said as an event when it is known and when it changes.
 
 use std::collections::HashMap;
+use std::time::Instant;
 
 use super::conclude;
 use super::follow::Tracked;
+use super::lost::SEARCH_MAX;
 use crate::observe::heap::family::Member;
 use crate::observe::look::{EventKind, Fact, Look, ProcessId, Role, Target};
 use crate::observe::metric::{self, Metric};
@@ -100,8 +102,8 @@ impl Followed {
         if !self.judging.is_due(look.time) {
             return None;
         }
-        let begin = std::time::Instant::now();
-        self.tracked.ask_after_blocks();
+        let begin = Instant::now();
+        self.tracked.ask_after_blocks(begin + SEARCH_MAX);
         let verdict = conclude::verdict_of(&mut self.tracked)?;
         self.judging
             .book(look.time, begin.elapsed(), SHARE_JUDGE / among);

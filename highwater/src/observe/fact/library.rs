@@ -160,7 +160,8 @@ const FAMILIES: [(&str, &str); 8] = [
     ("gnu_get_libc_version", "glibc"),
 ];
 
-fn family_of(file: &File) -> Option<&'static str> {
+/// jemalloc, mimalloc, glibc ...; from the symbols that only it has.
+pub fn family_of(file: &File) -> Option<&'static str> {
     let memory = FileMemory::open(file.try_clone().ok()?).ok()?;
     let dynamic = memory.header(PT_DYNAMIC)?;
     let image = Image::read(&memory, 0, dynamic.address)?;

@@ -116,13 +116,18 @@ impl Scope {
 }
 
 /// A survey to compare a later one with.
-pub fn survey(memory: &dyn Memory, scope: Scope) -> Option<Survey> {
-    pass(memory, scope).map(|pass| pass.survey)
+pub fn survey(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Survey> {
+    pass(memory, scope, time).map(|pass| pass.survey)
 }
 
 /// For each listed block: whether it is reached. `before`: a survey some seconds ago.
-pub fn reached(memory: &dyn Memory, scope: Scope, before: &Survey) -> Option<Reached> {
-    let pass = pass(memory, scope)?;
+pub fn reached(
+    memory: &dyn Memory,
+    scope: Scope,
+    before: &Survey,
+    time: &ScanTime,
+) -> Option<Reached> {
+    let pass = pass(memory, scope, time)?;
     let mut reached = pass.rooted.clone();
     let moved = pass.survey.differs(before);
     reached
@@ -192,13 +197,12 @@ fn find(blocks: &[Held], address: u64) -> Option<usize> {
     (address < blocks[index].to).then_some(index)
 }
 
-fn pass(memory: &dyn Memory, scope: Scope) -> Option<Pass> {
+fn pass(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Pass> {
     let total: u64 = scope.runs.iter().map(|(from, to)| to - from).sum();
     let (first, last) = (scope.blocks.first()?.from, scope.blocks.last()?.to);
     if total > SCANNED_BYTES_MAX {
         return None;
     }
-    let begin = ScanTime::begin();
     let count = scope.blocks.len();
     let mut reader = Reader {
         rooted: vec![false; count],
@@ -215,7 +219,7 @@ fn pass(memory: &dyn Memory, scope: Scope) -> Option<Pass> {
     let mut bytes = vec![0; READ_BYTES as usize];
     for &(from, to) in &scope.runs {
         for at in (from..to).step_by(READ_BYTES as usize) {
-            if begin.is_over() || reader.edges.len() > EDGES_MAX {
+            if time.is_over() || reader.edges.len() > EDGES_MAX {
                 return None;
             }
             let part = &mut bytes[..(to - at).min(READ_BYTES) as usize];
@@ -334,9 +338,10 @@ mod tests {
             blocks: chunks.iter().copied().map(Held::from).collect(),
             heaps: vec![(0x1000, 0x2000)],
         };
-        let before = survey(&memory, scope.clone()).unwrap();
+        let time = ScanTime::begin(None);
+        let before = survey(&memory, scope.clone(), &time).unwrap();
         put(&mut memory, later);
-        let found = reached(&memory, scope, &before).unwrap();
+        let found = reached(&memory, scope, &before, &time).unwrap();
         chunks
             .iter()
             .map(|chunk| found.of(chunk.start + 16).unwrap())

@@ -8,7 +8,7 @@ use object::{Object, ObjectSection, ObjectSymbol};
 
 use super::smaps::Area;
 use crate::observe::fact::arm::is_system_libc;
-use crate::observe::fact::library::{Libraries, file_key, find_version};
+use crate::observe::fact::library::{Libraries, family_of, file_key, find_version};
 use crate::observe::fact::program::{Libc, read_program};
 
 /// Symbols looked at in the program; a large service has some 300,000.
@@ -180,8 +180,10 @@ fn read_library(subject: &Subject<'_>, path: &str, libraries: &mut Libraries) ->
         .join("root")
         .join(path.trim_start_matches('/'));
     let file = File::open(inside).or_else(|_| File::open(path)).ok()?;
-    let identity = libraries.identity(file_key(&file)?, &file);
-    let name = identity.family?;
+    let key = file_key(&file)?;
+    // Who a file is costs a hash of it all: only of allocators.
+    let name = family_of(&file)?;
+    let identity = libraries.identity(key, &file);
     let file_name = path.rsplit('/').next().unwrap_or(path);
     let preloaded = subject
         .preloads
@@ -236,7 +238,12 @@ fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
             Err(_) => {}
         }
     }
-    let data = read_texts(&file, &elf);
+    // Up to hundreds of MB, and needed for few programs.
+    let is_wanted = found.is_stripped || !names.is_empty();
+    let data = match is_wanted {
+        true => read_texts(&file, &elf),
+        false => Vec::new(),
+    };
     if found.is_stripped {
         let texts = TEXTS.iter().filter(|(text, _)| contains(&data, text));
         names.extend(texts.map(|(_, name)| *name));

@@ -1,11 +1,15 @@
 //! Where the memory of one process is: all that one look reads of it.
 
+pub mod calls;
 pub mod family;
 pub mod glibc;
 pub mod graph;
 pub mod huge;
 pub mod inhabitants;
+pub mod kernel;
+pub mod namer;
 pub mod pages;
+pub mod perf_map;
 pub mod probe;
 pub mod reach;
 pub mod slabs;
@@ -16,6 +20,7 @@ pub mod symbols;
 use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use rustix::time::ClockId;
 
@@ -26,6 +31,7 @@ use super::proc::ProcRoot;
 use super::proc::open::{Folder, Lost};
 use family::Member;
 use inhabitants::{Inhabitants, Subject, read_inhabitants};
+use kernel::{Searched, read_kernel_held};
 use pages::PageBits;
 use probe::ProbeLook;
 use smaps::Area;
@@ -75,6 +81,8 @@ pub struct HeapReader {
     folder: Folder,
     stacks: Stacks,
     torn_in_a_row: usize,
+    /// When searches for pointers end, whatever they have found by then.
+    pub search_until: Option<Instant>,
 }
 
 impl HeapReader {
@@ -87,6 +95,7 @@ impl HeapReader {
             folder,
             stacks: Stacks::default(),
             torn_in_a_row: 0,
+            search_until: None,
         })
     }
 
@@ -187,41 +196,45 @@ impl HeapReader {
 
     /// For each block (address, bytes): whether anything in writable memory points into it.
     pub fn find_referenced(&self, look: &HeapLook, blocks: &[(u64, u64)]) -> Option<Vec<bool>> {
-        let memory = self.open_memory()?;
-        reach::find_referenced(&memory, &self.writable_runs(look), blocks)
+        let (memory, runs) = self.searched(look)?;
+        reach::find_referenced(&memory, &runs, blocks, &self.scan_time())
     }
 
     /// For each address, in ascending order: whether a word that is not aligned holds it.
     pub fn find_unaligned(&self, look: &HeapLook, addresses: &[u64]) -> Option<Vec<bool>> {
-        let memory = self.open_memory()?;
-        reach::find_unaligned(&memory, &self.writable_runs(look), addresses)
+        let (memory, runs) = self.searched(look)?;
+        reach::find_unaligned(&memory, &runs, addresses, &self.scan_time())
     }
 
     /// The blocks of the heap, as far as they can be told, with their contents, to compare with some seconds later.
     pub fn survey(&self, look: &HeapLook) -> Option<graph::Survey> {
-        let memory = self.open_memory()?;
-        graph::survey(&memory, self.scope(&memory, look)?)
+        let (memory, runs) = self.searched(look)?;
+        let scope = scope(&memory, runs, look)?;
+        graph::survey(&memory, scope, &self.scan_time())
     }
 
     /// Which of them the program can reach. `before`: a survey some seconds ago.
     pub fn find_reached(&self, look: &HeapLook, before: &graph::Survey) -> Option<graph::Reached> {
-        let memory = self.open_memory()?;
-        graph::reached(&memory, self.scope(&memory, look)?, before)
+        let (memory, runs) = self.searched(look)?;
+        let scope = scope(&memory, runs, look)?;
+        graph::reached(&memory, scope, before, &self.scan_time())
     }
 
-    fn scope(&self, memory: &ProcessMemory, look: &HeapLook) -> Option<graph::Scope> {
-        let listed = glibc::list(memory, &look.areas, &look.present);
-        let (walk, chunks) = listed.unwrap_or_default();
-        let samples = look.probe.as_ref().map_or(&[][..], |probe| &probe.blocks);
-        let is_listed = |at: u64| {
-            walk.spans
-                .iter()
-                .any(|span| span.start <= at && at < span.end)
-        };
-        let others = slabs::blocks(samples, is_listed);
-        let runs = self.writable_runs(look);
-        (!chunks.is_empty() || !others.is_empty())
-            .then(|| graph::Scope::new(runs, &walk, chunks, others))
+    /// Whether pointers may be with an io_uring, where they cannot be seen.
+    pub fn has_uring(&self) -> bool {
+        read_kernel_held(&self.path).has_uring
+    }
+
+    fn scan_time(&self) -> reach::ScanTime {
+        reach::ScanTime::begin(self.search_until)
+    }
+
+    /// Whatever may hold a pointer: the runs of memory that was written, and what the kernel holds.
+    fn searched(&self, look: &HeapLook) -> Option<(Searched, Vec<(u64, u64)>)> {
+        let memory = Searched::new(self.open_memory()?, &read_kernel_held(&self.path));
+        let mut runs = self.writable_runs(look);
+        runs.extend(memory.run());
+        Some((memory, runs))
     }
 
     /// Present pages of memory that was written, the probe's own left out. Much that is shared belongs to several
@@ -280,6 +293,21 @@ impl HeapReader {
             })
             .collect()
     }
+}
+
+/// The blocks of all heaps, and where to look for pointers to them.
+fn scope(memory: &Searched, runs: Vec<(u64, u64)>, look: &HeapLook) -> Option<graph::Scope> {
+    let listed = glibc::list(memory, &look.areas, &look.present);
+    let (walk, chunks) = listed.unwrap_or_default();
+    let samples = look.probe.as_ref().map_or(&[][..], |probe| &probe.blocks);
+    let is_listed = |at: u64| {
+        walk.spans
+            .iter()
+            .any(|span| span.start <= at && at < span.end)
+    };
+    let others = slabs::blocks(samples, is_listed);
+    (!chunks.is_empty() || !others.is_empty())
+        .then(|| graph::Scope::new(runs, &walk, chunks, others))
 }
 
 /// Runs less the probe's own memory, whose table of samples points to every block.

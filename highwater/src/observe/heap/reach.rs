@@ -18,22 +18,24 @@ const SCANNED_BYTES_MAX: u64 = 4 << 30;
 const SCAN_CPU_NS_MAX: i64 = 4_000_000_000;
 const SCAN_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// How long a search through memory has gone on.
-pub(super) struct ScanTime {
-    begin: Instant,
+/// How long a search through memory may go on.
+pub struct ScanTime {
+    until: Instant,
     cpu_ns: i64,
 }
 
 impl ScanTime {
-    pub(super) fn begin() -> ScanTime {
+    /// From now on; until a moment at most, where one is given.
+    pub fn begin(until: Option<Instant>) -> ScanTime {
+        let most = Instant::now() + SCAN_TIME_MAX;
         ScanTime {
-            begin: Instant::now(),
+            until: until.map_or(most, |until| until.min(most)),
             cpu_ns: read_ns(ClockId::ThreadCPUTime),
         }
     }
 
     pub(super) fn is_over(&self) -> bool {
-        self.begin.elapsed() > SCAN_TIME_MAX
+        Instant::now() > self.until
             || read_ns(ClockId::ThreadCPUTime) - self.cpu_ns > SCAN_CPU_NS_MAX
     }
 }
@@ -56,6 +58,7 @@ pub fn find_referenced(
     memory: &dyn Memory,
     runs: &[(u64, u64)],
     blocks: &[(u64, u64)],
+    time: &ScanTime,
 ) -> Option<Vec<bool>> {
     let total: u64 = runs.iter().map(|(from, to)| to - from).sum();
     if blocks.is_empty() || total > SCANNED_BYTES_MAX {
@@ -64,7 +67,7 @@ pub fn find_referenced(
     let mut order: Vec<usize> = (0..blocks.len()).collect();
     order.sort_by_key(|&index| blocks[index].0);
     let sorted: Vec<(u64, u64)> = order.iter().map(|&index| blocks[index]).collect();
-    let found = scan(memory, runs, &sorted)?;
+    let found = scan(memory, runs, &sorted, time)?;
     let mut referenced = vec![false; blocks.len()];
     for (place, &index) in order.iter().enumerate() {
         referenced[index] = found[place];
@@ -72,13 +75,18 @@ pub fn find_referenced(
     Some(referenced)
 }
 
-fn scan(memory: &dyn Memory, runs: &[(u64, u64)], sorted: &[(u64, u64)]) -> Option<Vec<bool>> {
+fn scan(
+    memory: &dyn Memory,
+    runs: &[(u64, u64)],
+    sorted: &[(u64, u64)],
+    time: &ScanTime,
+) -> Option<Vec<bool>> {
     let (least, most) = (
         sorted.first()?.0,
         sorted.iter().map(|(at, bytes)| at + bytes).max()?,
     );
     let mut found = vec![false; sorted.len()];
-    for_each_chunk(memory, runs, |at, words| {
+    for_each_chunk(memory, runs, time, |at, words| {
         for (index, word) in words.iter().enumerate() {
             let word = address_of(*word);
             if word >= least && word < most {
@@ -95,10 +103,11 @@ pub fn find_unaligned(
     memory: &dyn Memory,
     runs: &[(u64, u64)],
     addresses: &[u64],
+    time: &ScanTime,
 ) -> Option<Vec<bool>> {
     let (least, most) = (*addresses.first()?, *addresses.last()?);
     let mut found = vec![false; addresses.len()];
-    for_each_chunk(memory, runs, |_, words| {
+    for_each_chunk(memory, runs, time, |_, words| {
         for pair in words.windows(2) {
             let [low, high] = [pair[0], pair[1]].map(u64::from_le_bytes);
             for shift in (8..64).step_by(8) {
@@ -119,13 +128,13 @@ pub fn find_unaligned(
 fn for_each_chunk(
     memory: &dyn Memory,
     runs: &[(u64, u64)],
+    time: &ScanTime,
     mut look: impl FnMut(u64, &[[u8; 8]]),
 ) -> Option<()> {
-    let begin = ScanTime::begin();
     let mut bytes = vec![0; CHUNK_BYTES as usize];
     for &(from, to) in runs {
         for at in (from..to).step_by(CHUNK_BYTES as usize) {
-            if begin.is_over() {
+            if time.is_over() {
                 return None;
             }
             let chunk = &mut bytes[..(to - at).min(CHUNK_BYTES) as usize];
@@ -171,6 +180,7 @@ mod tests {
             },
             &[(0x1000, 0x4000)],
             &blocks,
+            &ScanTime::begin(None),
         );
         assert_eq!(found.unwrap(), [true, true, false, false]);
     }
@@ -183,12 +193,13 @@ mod tests {
         let memory = Made { at: 0, bytes };
         let runs = [(0x1000, 0x2000)];
         let blocks = [(0x2000, 0x20), (0x2200, 0x20)];
+        let time = ScanTime::begin(None);
         assert_eq!(
-            find_referenced(&memory, &runs, &blocks).unwrap(),
+            find_referenced(&memory, &runs, &blocks, &time).unwrap(),
             [true, false]
         );
         assert_eq!(
-            find_unaligned(&memory, &runs, &[0x2000, 0x2200, 0x2300]).unwrap(),
+            find_unaligned(&memory, &runs, &[0x2000, 0x2200, 0x2300], &time).unwrap(),
             [false, true, false]
         );
     }
@@ -196,6 +207,25 @@ mod tests {
     #[test]
     fn too_much_memory_is_no_answer() {
         let runs = [(0, SCANNED_BYTES_MAX + 4096)];
-        assert_eq!(find_referenced(&Made::default(), &runs, &[(16, 16)]), None);
+        let time = ScanTime::begin(None);
+        assert_eq!(
+            find_referenced(&Made::default(), &runs, &[(16, 16)], &time),
+            None
+        );
+    }
+
+    #[test]
+    fn a_search_whose_time_is_over_is_no_answer() {
+        let memory = Made {
+            at: 0,
+            bytes: vec![0; 0x2000],
+        };
+        let search = |until| {
+            let time = ScanTime::begin(until);
+            find_referenced(&memory, &[(0, 0x2000)], &[(16, 16)], &time)
+        };
+        assert_eq!(search(None), Some(vec![false]));
+        let past = Instant::now().checked_sub(Duration::from_millis(1));
+        assert_eq!(search(past), None);
     }
 }

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use super::calls::Calls;
+use super::perf_map::{PerfMap, parse_perf_map};
 use super::probe::LoadedObject;
 use super::smaps::Area;
 
@@ -35,23 +37,63 @@ pub struct Frame {
     pub offset: u64,
     /// Its code lies within the next frame's.
     pub inlined: bool,
+    /// It left its place on the stack to the frame before (`return malloc(n)`): known from the call in the next one.
+    pub left: bool,
+}
+
+/// What an address is.
+#[derive(Debug, Clone, Default)]
+struct Named {
+    /// Innermost first; all but the last are inlined.
+    frames: Vec<Frame>,
+    /// Of the address in the last one's function, bytes.
+    into: Option<u64>,
+}
+
+impl From<Frame> for Named {
+    fn from(frame: Frame) -> Named {
+        Named {
+            frames: vec![frame],
+            into: None,
+        }
+    }
 }
 
 /// Looks addresses up; one per process.
 pub struct Symbols {
     pid: i32,
+    /// Debug information is read, not only symbol tables.
+    debug: bool,
     symbolizer: Symbolizer,
-    known: HashMap<(String, u64), Vec<Frame>>,
+    known: HashMap<(String, u64), Named>,
+    calls: Calls,
+    perf_map: PerfMap,
+    perf_map_bytes: u64,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
 }
 
 impl Symbols {
+    /// With inlined functions, files and lines.
     pub fn new(pid: i32) -> Symbols {
+        Symbols::with_debug(pid, true)
+    }
+
+    /// From symbol tables alone.
+    pub fn quick(pid: i32) -> Symbols {
+        Symbols::with_debug(pid, false)
+    }
+
+    fn with_debug(pid: i32, debug: bool) -> Symbols {
+        let symbolizer = Symbolizer::builder().enable_inlined_fns(debug);
         Symbols {
             pid,
-            symbolizer: Symbolizer::builder().enable_inlined_fns(true).build(),
+            debug,
+            symbolizer: symbolizer.enable_code_info(debug).build(),
             known: HashMap::new(),
+            calls: Calls::default(),
+            perf_map: PerfMap::default(),
+            perf_map_bytes: 0,
             without_symbols: Vec::new(),
         }
     }
@@ -69,21 +111,64 @@ impl Symbols {
         first_returns: bool,
     ) -> Vec<Frame> {
         let mut frames = Vec::new();
+        // Where the function begins that the next one called.
+        let mut called = None;
         for (index, &address) in addresses.iter().enumerate() {
             let back = u64::from(first_returns || index > 0);
-            let address = address.wrapping_sub(back);
-            let in_area = areas.get(areas.partition_point(|area| area.end <= address));
-            let has_code = in_area.is_some_and(|area| area.holds(address) && area.executable);
-            let closed = objects.iter().rev().find(|object| object.holds(address));
-            match closed.filter(|_| !has_code) {
-                Some(object) => frames.extend(self.in_closed(object, address)),
-                None => frames.extend(self.at(areas, address)),
+            let at = address.wrapping_sub(back);
+            let has_code = area_of(areas, at).is_some_and(|area| area.executable);
+            let closed = objects.iter().rev().find(|object| object.holds(at));
+            let named = match closed.filter(|_| !has_code) {
+                Some(object) => self.in_closed(object, at),
+                None => self.at(areas, at),
+            };
+            if has_code && back == 1 {
+                frames.extend(self.left(areas, address, called));
             }
+            called = named.into.map(|into| at - into);
+            frames.extend(named.frames);
         }
         frames
     }
 
-    fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Vec<Frame> {
+    /// The function that the call in front of a return address called, where that is not the one which begins at
+    /// `called`: it jumped there in its last step.
+    fn left(&mut self, areas: &[Area], address: u64, called: Option<u64>) -> Option<Frame> {
+        let area = area_of(areas, address - 1).filter(|area| area.inode != 0)?;
+        let paths = self.paths(area);
+        let target = self.calls.target(area, address, &paths)?;
+        let is_code = area_of(areas, target).is_some_and(|area| area.executable);
+        if !is_code || called == Some(target) {
+            return None;
+        }
+        // What is no beginning of a function with a name is a stub of the linker's, for which no symbol is wanted.
+        let without = self.without_symbols.len();
+        let named = self.at(areas, target);
+        self.without_symbols.truncate(without);
+        let mut frame = named.frames.into_iter().last()?;
+        frame.left = true;
+        let is_known = named.into == Some(0) && frame.function.is_some();
+        is_known.then_some(frame)
+    }
+
+    /// Again when it has become longer: code is written while the program runs.
+    fn read_perf_map(&mut self) {
+        let path = format!("/proc/{0}/root/tmp/perf-{0}.map", self.pid);
+        let data = std::fs::metadata(&path).ok().filter(|data| data.is_file());
+        let length = data.map_or(0, |data| data.len());
+        if length != self.perf_map_bytes && length <= MAP_BYTES_MAX {
+            self.perf_map_bytes = length;
+            self.perf_map = parse_perf_map(&std::fs::read_to_string(path).unwrap_or_default());
+        }
+    }
+
+    fn source(&self, path: impl Into<PathBuf>) -> Source<'static> {
+        let mut elf = Elf::new(path);
+        elf.debug_syms = self.debug;
+        Source::Elf(elf)
+    }
+
+    fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Named {
         let offset = address.wrapping_sub(object.bias);
         let key = (format!("closed {}", object.path), offset);
         if let Some(known) = self.known.get(&key) {
@@ -94,35 +179,30 @@ impl Symbols {
             object.path.clone(),
         ];
         let found = paths.iter().find_map(|path| {
-            let source = Source::Elf(Elf::new(path));
             let found = self
                 .symbolizer
-                .symbolize_single(&source, Input::VirtOffset(offset));
+                .symbolize_single(&self.source(path), Input::VirtOffset(offset));
             let Ok(Symbolized::Sym(symbol)) = found else {
                 return None;
             };
-            Some(frames_of(&symbol, &object.path, offset))
+            Some(named_of(&symbol, &object.path, offset))
         });
         let nameless = Frame {
             module: object.path.clone(),
             offset,
             ..Frame::default()
         };
-        let found = found.unwrap_or_else(|| vec![nameless]);
+        let found = found.unwrap_or_else(|| nameless.into());
         self.known.insert(key, found.clone());
         found
     }
 
-    fn at(&mut self, areas: &[Area], address: u64) -> Vec<Frame> {
-        let index = areas.partition_point(|area| area.end <= address);
-        let Some(area) = areas.get(index).filter(|area| area.holds(address)) else {
-            return vec![Frame {
-                offset: address,
-                ..Frame::default()
-            }];
+    fn at(&mut self, areas: &[Area], address: u64) -> Named {
+        let Some(area) = area_of(areas, address) else {
+            return nameless(areas, address).into();
         };
         if area.inode == 0 {
-            return vec![self.in_perf_map(address, area)];
+            return self.in_perf_map(address, area).into();
         }
         let offset = address - area.start + area.offset;
         let key = (area.name.clone(), offset);
@@ -137,15 +217,14 @@ impl Symbols {
         found
     }
 
-    fn in_file(&mut self, area: &Area, offset: u64) -> Vec<Frame> {
+    fn in_file(&mut self, area: &Area, offset: u64) -> Named {
         let module = area.name.trim_end_matches(" (deleted)").to_owned();
         for path in self.paths(area) {
-            let source = Source::Elf(Elf::new(path));
             let found = self
                 .symbolizer
-                .symbolize_single(&source, Input::FileOffset(offset));
+                .symbolize_single(&self.source(path), Input::FileOffset(offset));
             match found {
-                Ok(Symbolized::Sym(symbol)) => return frames_of(&symbol, &module, offset),
+                Ok(Symbolized::Sym(symbol)) => return named_of(&symbol, &module, offset),
                 Ok(Symbolized::Unknown(_)) => break,
                 Err(_) => {}
             }
@@ -153,11 +232,12 @@ impl Symbols {
         if !self.without_symbols.contains(&module) {
             self.without_symbols.push(module.clone());
         }
-        vec![Frame {
+        let nameless = Frame {
             module,
             offset,
             ..Frame::default()
-        }]
+        };
+        nameless.into()
     }
 
     /// Where the mapped file may be read: through the process, or by its name here.
@@ -172,15 +252,9 @@ impl Symbols {
         ]
     }
 
-    fn in_perf_map(&self, address: u64, area: &Area) -> Frame {
-        let path = format!("/proc/{0}/root/tmp/perf-{0}.map", self.pid);
-        let small = std::fs::metadata(&path).is_ok_and(|data| data.len() <= MAP_BYTES_MAX);
-        let text = if small {
-            std::fs::read_to_string(&path).ok()
-        } else {
-            None
-        };
-        let function = text.and_then(|text| find_in_perf_map(&text, address));
+    fn in_perf_map(&mut self, address: u64, area: &Area) -> Frame {
+        self.read_perf_map();
+        let function = self.perf_map.find(address).map(str::to_owned);
         if let Some((function, file)) = function.as_deref().and_then(parse_python) {
             return Frame {
                 function: Some(function),
@@ -197,6 +271,23 @@ impl Symbols {
             offset: address,
             ..Frame::default()
         }
+    }
+}
+
+fn area_of(areas: &[Area], address: u64) -> Option<&Area> {
+    let index = areas.partition_point(|area| area.end <= address);
+    areas.get(index).filter(|area| area.holds(address))
+}
+
+/// Module and offset of an address.
+pub fn nameless(areas: &[Area], address: u64) -> Frame {
+    let area = area_of(areas, address);
+    let module = area.map_or("", |area| area.name.trim_end_matches(" (deleted)"));
+    let file = area.filter(|area| area.inode != 0);
+    Frame {
+        module: module.to_owned(),
+        offset: file.map_or(address, |area| address - area.start + area.offset),
+        ..Frame::default()
     }
 }
 
@@ -217,7 +308,7 @@ fn parse_python(name: &str) -> Option<(String, String)> {
     Some((function.to_owned(), file.to_owned()))
 }
 
-fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
+fn named_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Named {
     let frame = |name: &str, code: Option<&CodeInfo<'_>>, inlined| Frame {
         function: Some(name.to_owned()),
         file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
@@ -225,6 +316,7 @@ fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
         module: module.to_owned(),
         offset,
         inlined,
+        left: false,
     };
     // The library tells inlined functions from the outermost to the innermost.
     let inlined = symbol.inlined.iter().rev();
@@ -232,20 +324,10 @@ fn frames_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Vec<Frame> {
         .map(|inner| frame(&inner.name, inner.code_info.as_ref(), true))
         .collect();
     frames.push(frame(&symbol.name, symbol.code_info.as_deref(), false));
-    frames
-}
-
-/// The name in `START SIZE NAME` (hexadecimal) whose range holds the address.
-fn find_in_perf_map(text: &str, address: u64) -> Option<String> {
-    text.lines().find_map(|line| {
-        let mut words = line.splitn(3, ' ');
-        let start = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
-        let size = u64::from_str_radix(words.next()?.trim_start_matches("0x"), 16).ok()?;
-        let name = words.next()?;
-        (start..start.checked_add(size)?)
-            .contains(&address)
-            .then(|| name.to_owned())
-    })
+    Named {
+        frames,
+        into: Some(symbol.offset as u64),
+    }
 }
 
 #[cfg(test)]
@@ -294,13 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn perf_maps_are_read_and_strange_lines_left_out() {
-        let text = "7f00 10 py::leak:/srv/app.py\nnonsense\n7f10 zz x\n";
-        assert_eq!(
-            find_in_perf_map(text, 0x7f0f).unwrap(),
-            "py::leak:/srv/app.py"
-        );
-        assert_eq!(find_in_perf_map(text, 0x7f10), None);
+    fn a_python_function_has_a_file() {
         let (function, file) = parse_python("py::leak:/srv/app.py").unwrap();
         assert_eq!((function.as_str(), file.as_str()), ("leak", "/srv/app.py"));
     }

@@ -121,6 +121,9 @@ fn frame_json(frame: &Frame) -> Value {
     if frame.inlined {
         row.insert("inlined".into(), true.into());
     }
+    if frame.left {
+        row.insert("tail_call".into(), true.into());
+    }
     row.into()
 }
 

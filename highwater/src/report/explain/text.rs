@@ -36,10 +36,13 @@ fn head(explained: &Explained, out: &mut String) {
         "{command} (pid {}), {:.0} s, {} looks\n",
         explained.pid, case.observed_s, case.looks
     );
+    let word = verdict.cause.word();
+    // Many a sentence begins with the cause.
+    let rest = verdict.sentence.strip_prefix(word).map(str::to_owned);
     let sentence = format!(
-        "{}: {} (confidence {:.2})",
-        verdict.cause.word().to_uppercase(),
-        visible(&verdict.sentence),
+        "{}{} (confidence {:.2})",
+        word.to_uppercase(),
+        visible(&rest.unwrap_or_else(|| format!(": {}", verdict.sentence))),
         verdict.confidence
     );
     let _ = writeln!(out, "{}", textwrap::fill(&sentence, COLUMNS));
@@ -59,7 +62,8 @@ fn account(explained: &Explained, out: &mut String) {
     let row = |out: &mut String, name: &str, value: f64, part: Option<Part>| {
         let slope = part.and_then(|part| case.growth.get(&part));
         let slope = slope.map_or_else(String::new, |growth| bytes_per_hour(growth.slope_per_hour));
-        let _ = writeln!(out, "  {name:<24}{:>12}{slope:>18}", bytes(value));
+        let row = format!("  {name:<24}{:>12}{slope:>18}", bytes(value));
+        let _ = writeln!(out, "{}", row.trim_end());
     };
     for part in Part::SUM {
         let undivided = case.account.live_by == LiveBy::Nobody
@@ -130,8 +134,9 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "  {share:>8}  {} outstanding{}",
+            "  {share:>8}  {} outstanding{}{}",
             bytes_interval(site.growth.now.bytes, lo, hi),
+            grown(site),
             ages(site)
         );
         if !site.through.is_empty() {
@@ -157,6 +162,13 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
 
 fn short(frame: &Frame) -> String {
     brief(&frame_name(frame))
+}
+
+fn grown(site: &Site) -> String {
+    match site.share_of_growth {
+        0.0 => String::new(),
+        _ => format!(", +{}", bytes(site.growth.grown_bytes)),
+    }
 }
 
 fn ages(site: &Site) -> String {

@@ -1,10 +1,15 @@
 // What is lost, kept, mapped or handed on in less obvious ways; the first argument says how. Each runs until it is ended.
 //   gcc -g -O1 -fno-inline -pthread losses.c -o losses
 #define _GNU_SOURCE
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 static void rest_ms(long ms) { usleep(ms * 1000); }
@@ -91,6 +96,43 @@ static void level(void) {
     }
 }
 
+// ---- a function that ends in a call of malloc is not on the stack any more when that runs
+__attribute__((noinline, optimize("optimize-sibling-calls"))) char *make_ticket(void) { return malloc(900); }
+__attribute__((noinline)) void sell(void) { last = (struct session *)memset(make_ticket(), 1, 900); }
+static void tail(void) {
+    for (;;) { for (int i = 0; i < 10; i++) sell(); churn(100); rest_ms(10); }
+}
+
+// ---- known to the kernel only: what epoll tells with a descriptor, what a timer's signal brings
+__attribute__((noinline)) char *accept_client(void) { return memset(malloc(4000), 1, 4000); }
+static void descriptors(int stay) {
+    struct rlimit most;
+    getrlimit(RLIMIT_NOFILE, &most);
+    most.rlim_cur = most.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &most);
+    for (int poll = epoll_create1(0);;) {
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = accept_client()};
+        int client = eventfd(0, 0);
+        epoll_ctl(poll, EPOLL_CTL_ADD, client, &event);
+        if (!stay) close(client);
+        churn(40);
+        rest_ms(10);
+    }
+}
+static void epoll(void) { descriptors(1); }
+static void closed(void) { descriptors(0); }
+static void timers(void) {
+    for (;;) {
+        struct sigevent how = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGUSR1};
+        struct itimerspec when = {.it_value.tv_sec = 100000};
+        timer_t timer;
+        how.sigev_value.sival_ptr = accept_client();
+        if (timer_create(CLOCK_MONOTONIC, &how, &timer) == 0) timer_settime(timer, 0, &when, NULL);
+        churn(40);
+        rest_ms(10);
+    }
+}
+
 // ---- no heap
 __attribute__((noinline)) void map_page(void) {
     *(volatile char *)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) = 1;
@@ -119,6 +161,7 @@ int main(int count, char **words) {
     static const struct { const char *name; void (*run)(void); } all[] = {
         {"owner", owner}, {"list", list}, {"ring", ring}, {"registry", registry}, {"resized", resized}, {"level", level},
         {"pages", pages}, {"break", broken}, {"data", data}, {"daemon", daemonised},
+        {"tail", tail}, {"epoll", epoll}, {"closed", closed}, {"timers", timers},
     };
     for (size_t i = 0; count > 1 && i < sizeof all / sizeof all[0]; i++)
         if (!strcmp(words[1], all[i].name)) all[i].run();

@@ -1,0 +1,105 @@
+//! What limits an answer: said below it, in whole sentences.
+
+use super::conclude::sight;
+use super::follow::{Follower, Tracked};
+use super::launch::Launched;
+use crate::units::written::bytes;
+use crate::verdict::cause::Sight;
+
+/// On the process `chosen`, in the order in which they matter.
+pub fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> Vec<String> {
+    let mut all = follower.tracked.values();
+    let Some(tracked) = all.find(|tracked| tracked.reader.member.pid == chosen) else {
+        return Vec::new();
+    };
+    let mut notes = Vec::new();
+    notes.extend(on_sight(tracked, launched));
+    notes.extend(on_memory(tracked));
+    notes.extend(on_end(tracked, launched));
+    notes.extend(on_search(tracked));
+    notes.extend(on_names(tracked));
+    if !follower.denied.is_empty() {
+        let pids: Vec<String> = follower.denied.iter().map(i32::to_string).collect();
+        notes.push(format!("Not readable, left out: pid {}.", pids.join(", ")));
+    }
+    notes
+}
+
+fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
+    match sight(tracked, launched) {
+        Sight::NotAsked => Some(format!(
+            "Without the probe this is from /proc alone: it cannot name sites, nor tell a leak from a \
+             cache. Restart it so: highwater explain -- {}",
+            tracked.command
+        )),
+        Sight::Absent(why) => Some(format!("The probe does not look into it: {why}.")),
+        Sight::Sees | Sight::SeesNothing => {
+            let off = tracked.look.probe.as_ref()?.off?;
+            Some(format!("The probe is off since then: {off}."))
+        }
+    }
+}
+
+fn on_memory(tracked: &Tracked) -> Option<String> {
+    if tracked.look.memory_denied {
+        let note = "Its memory may not be read (ptrace_scope, or another user), so its heap cannot be divided.";
+        return Some(note.to_owned());
+    }
+    let walk = tracked.look.walk.as_ref()?;
+    (walk.unread_bytes > 0).then(|| {
+        let unread = bytes(walk.unread_bytes as f64);
+        format!("{unread} of heap were too much to walk and are estimated from samples.")
+    })
+}
+
+fn on_end(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
+    match launched.and_then(|launched| launched.status) {
+        Some(status) => Some(format!(
+            "The program ended by itself ({status}); this is its last moment."
+        )),
+        None => tracked
+            .ended
+            .then(|| "The process has ended; this is its last moment.".to_owned()),
+    }
+}
+
+/// What the search for pointers could not see.
+fn on_search(tracked: &Tracked) -> Option<String> {
+    if tracked.search_is_cut {
+        let kept = match tracked.lost.is_empty() {
+            true => "so it is not known whether what grows is still held",
+            false => "so what is said of blocks out of reach may be from half time",
+        };
+        return Some(format!(
+            "The machine was too busy to search the program's memory for pointers in time, {kept}."
+        ));
+    }
+    let lost: usize = tracked.lost.values().map(|(lost, _)| lost).sum();
+    (lost > 0 && tracked.reader.has_uring()).then(|| {
+        "It uses io_uring: a block that only a pending request points to (user_data) looks lost, \
+         for that cannot be read."
+            .to_owned()
+    })
+}
+
+fn on_names(tracked: &Tracked) -> Option<String> {
+    let why = "could not be read in time (it is large, or the machine busy)";
+    match tracked.unnamed {
+        0 if tracked.namer.is_behind() => {
+            return Some(format!(
+                "Debug information {why}: functions are those of symbol tables, some without file and line."
+            ));
+        }
+        0 => {}
+        count => {
+            return Some(format!(
+                "What names the frames of {count} stacks {why}: module+offset instead."
+            ));
+        }
+    }
+    let without = &tracked.namer.without_symbols;
+    (!without.is_empty()).then(|| {
+        let modules = without.join(", ");
+        format!("No symbols for some addresses in {modules}: module+offset instead.")
+    })
+}
