@@ -12,6 +12,7 @@ pub mod fit;
 pub mod heap;
 pub mod incarnation;
 pub mod ladder;
+pub mod lanes;
 pub mod latency;
 pub mod mixture;
 pub mod noise;

@@ -3,6 +3,7 @@
 
 use super::columns::Columns;
 use super::fit::{Guess, Window};
+use super::lanes::{LANES, Lanes};
 use super::noise::{Noise, Whitener};
 use super::shapes::COLUMNS_MAX;
 
@@ -31,9 +32,6 @@ fn take(from: &mut [f64], q: &[f64], times: f64) {
     }
 }
 
-/// Columns that go through the filter side by side: as many as registers hold.
-const LANES: usize = 8;
-
 /// The readings and the columns, whitened and freed of the nuisance under one hypothesis on the noise.
 pub struct Prepared {
     whitener: Whitener,
@@ -46,9 +44,9 @@ pub struct Prepared {
     /// The intercept, if nothing else were fitted; and its variance per unit of residual variance.
     pub y0: f64,
     pub var0: f64,
-    /// The columns that were asked for together stand together, and never move; where each is.
-    batches: Vec<Vec<f64>>,
-    stands: Vec<Option<(u32, u32)>>,
+    /// The blocks of columns that are ready, and how many columns that is.
+    blocks: Vec<Vec<Lanes>>,
+    ready: usize,
     cc: Vec<f64>,
     cy: Vec<f64>,
     /// What each column takes from the intercept.
@@ -57,7 +55,6 @@ pub struct Prepared {
     pub nuisances: usize,
     floor2: f64,
     reach: f64,
-    work: Vec<[f64; LANES]>,
 }
 
 impl Prepared {
@@ -83,101 +80,80 @@ impl Prepared {
             nuisances: window.nuisance.len(),
             floor2: window.y.len() as f64 * window.floor * window.floor,
             reach: window.reach,
-            batches: Vec::new(),
-            stands: Vec::new(),
+            blocks: Vec::new(),
+            ready: 0,
             cc: Vec::new(),
             cy: Vec::new(),
             c0: Vec::new(),
-            work: vec![[0.0; LANES]; window.y.len()],
             whitener,
             q,
         })
     }
 
-    /// Makes the columns at these places ready, unless they are.
-    pub fn prepare(&mut self, raw: &Columns, places: &[usize]) {
+    /// Makes every column ready that is not.
+    pub fn prepare(&mut self, raw: &Columns) {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.prepare_wide(raw, places) };
+            return unsafe { self.prepare_wide(raw) };
         }
-        self.prepare_here(raw, places);
+        self.prepare_here(raw);
     }
 
     /// The same numbers to the last bit, four at a time: no product is fused with a sum.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
-    fn prepare_wide(&mut self, raw: &Columns, places: &[usize]) {
-        self.prepare_here(raw, places);
+    fn prepare_wide(&mut self, raw: &Columns) {
+        self.prepare_here(raw);
     }
 
     #[inline(always)]
-    fn prepare_here(&mut self, raw: &Columns, places: &[usize]) {
-        self.stands.resize(raw.count(), None);
+    fn prepare_here(&mut self, raw: &Columns) {
+        if self.ready == raw.count() {
+            return;
+        }
+        // The last block may have been half full.
+        let whole = self.ready / LANES;
+        self.blocks.truncate(whole);
+        let blocks = &raw.blocks()[whole..];
         for moments in [&mut self.cc, &mut self.cy, &mut self.c0] {
-            moments.resize(raw.count(), 0.0);
+            moments.truncate(whole * LANES);
+            moments.reserve(blocks.len() * LANES);
         }
-        let batch = self.batches.len() as u32;
-        let mut missing: Vec<usize> = Vec::with_capacity(places.len());
-        for &place in places {
-            if self.stands[place].is_none() {
-                self.stands[place] = Some((batch, missing.len() as u32));
-                missing.push(place);
-            }
+        for block in blocks {
+            self.whiten(block.clone());
         }
-        let room = missing.len() * raw.rows();
-        self.batches.push(Vec::with_capacity(room));
-        for lanes in missing.chunks(LANES) {
-            self.fill_work(raw, lanes);
-            let times = self.free_of_nuisance();
-            self.keep(lanes, &times);
-        }
+        self.ready = raw.count();
     }
 
-    /// Whitens up to [`LANES`] columns at once, row by row.
+    /// Whitens a block and takes the nuisance away, a pass over the rows for each column of it: what one pass measures,
+    /// the next one takes.
     #[inline(always)]
-    fn fill_work(&mut self, raw: &Columns, lanes: &[usize]) {
-        for (lane, place) in lanes.iter().enumerate() {
-            for (row, value) in self.work.iter_mut().zip(raw.column(*place)) {
-                row[lane] = *value;
-            }
-        }
-        self.whitener.apply_lanes(&mut self.work);
-    }
-
-    /// Takes the nuisance away; returns the projections on the last of it, the intercept.
-    #[inline(always)]
-    fn free_of_nuisance(&mut self) -> [f64; LANES] {
-        let mut times = [0.0; LANES];
-        for q in &self.q {
-            times = [0.0; LANES];
-            for (row, q) in self.work.iter().zip(q) {
-                for lane in 0..LANES {
-                    times[lane] += q * row[lane];
-                }
-            }
-            for (row, q) in self.work.iter_mut().zip(q) {
-                for lane in 0..LANES {
-                    row[lane] -= q * times[lane];
-                }
-            }
-        }
-        times
-    }
-
-    #[inline(always)]
-    fn keep(&mut self, lanes: &[usize], times: &[f64; LANES]) {
-        let Some(cells) = self.batches.last_mut() else {
+    fn whiten(&mut self, mut rows: Vec<Lanes>) {
+        let Some((first, rest)) = self.q.split_first() else {
             return;
         };
-        for (lane, &place) in lanes.iter().enumerate() {
-            let begin = cells.len();
-            cells.extend(self.work.iter().map(|row| row[lane]));
-            let column = &cells[begin..];
-            self.cc[place] = dot(column, column);
-            self.cy[place] = dot(column, &self.y);
-            self.c0[place] = times[lane] * self.read0;
+        let mut times = self.whitener.apply_lanes(&mut rows, first);
+        let mut taken = first;
+        for q in rest {
+            let mut next = Lanes::default();
+            for ((row, taken), q) in rows.iter_mut().zip(taken).zip(q) {
+                *row = row.minus(times.times(*taken));
+                next = next.plus(row.times(*q));
+            }
+            (times, taken) = (next, q);
         }
+        let (mut cc, mut cy) = (Lanes::default(), Lanes::default());
+        for ((row, taken), y) in rows.iter_mut().zip(taken).zip(&self.y) {
+            let free = row.minus(times.times(*taken));
+            cc = cc.plus(free.by(free));
+            cy = cy.plus(free.times(*y));
+            *row = free;
+        }
+        self.cc.extend(cc.0);
+        self.cy.extend(cy.0);
+        self.c0.extend(times.times(self.read0).0);
+        self.blocks.push(rows);
     }
 
     /// The inner products of a column with itself and with the readings.
@@ -185,13 +161,53 @@ impl Prepared {
         (self.cc[place], self.cy[place])
     }
 
-    /// One column; empty if it was never asked for.
+    /// The inner product of two columns.
     #[inline(always)]
-    pub fn column(&self, place: usize) -> &[f64] {
-        let rows = self.work.len();
-        self.stands[place].map_or(&[], |(batch, at)| {
-            &self.batches[batch as usize][at as usize * rows..(at as usize + 1) * rows]
-        })
+    fn product(&self, one: usize, other: usize) -> f64 {
+        let (a, b) = (&self.blocks[one / LANES], &self.blocks[other / LANES]);
+        let (one, other) = (one % LANES, other % LANES);
+        a.iter().zip(b).map(|(a, b)| a.0[one] * b.0[other]).sum()
+    }
+
+    /// The inner products of one column with a block of them.
+    #[inline(always)]
+    fn products_with_block(&self, one: usize, block: usize) -> Lanes {
+        let lane = one % LANES;
+        let mut sum = Lanes::default();
+        for (a, b) in self.blocks[one / LANES].iter().zip(&self.blocks[block]) {
+            sum = sum.plus(b.times(a.0[lane]));
+        }
+        sum
+    }
+
+    /// The inner products of one column with others.
+    pub fn products_with(&self, one: usize, others: &[usize]) -> Vec<f64> {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            // SAFETY: the processor has what the function is compiled for.
+            return unsafe { self.products_wide(one, others) };
+        }
+        self.products_here(one, others)
+    }
+
+    /// The same numbers to the last bit, four at a time.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "avx2")]
+    fn products_wide(&self, one: usize, others: &[usize]) -> Vec<f64> {
+        self.products_here(one, others)
+    }
+
+    #[inline(always)]
+    fn products_here(&self, one: usize, others: &[usize]) -> Vec<f64> {
+        let mut products = vec![None; self.blocks.len()];
+        let mut all = Vec::with_capacity(others.len());
+        for other in others {
+            let block = other / LANES;
+            let known = products[block].unwrap_or_else(|| self.products_with_block(one, block));
+            products[block] = Some(known);
+            all.push(known.0[other % LANES]);
+        }
+        all
     }
 }
 
@@ -273,7 +289,7 @@ impl Prepared {
         for (i, &a) in columns.iter().enumerate() {
             g[i][i] = self.cc[a];
             for (j, &b) in columns.iter().enumerate().skip(i + 1) {
-                g[i][j] = dot(self.column(a), self.column(b));
+                g[i][j] = self.product(a, b);
                 g[j][i] = g[i][j];
             }
         }

@@ -8,7 +8,7 @@
 
 use super::columns::Columns;
 use super::finer::{finer, steps_with_fills};
-use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window};
+use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window, ln_sum};
 use super::ladder::ladders;
 use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
@@ -65,10 +65,8 @@ impl Study {
 
     /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
     pub fn sketch(&mut self, shapes: &Shapes) -> Fit {
-        // The whole grid, in its order: the sparse choice then finds its columns in it.
-        self.columns.places(&shapes.columns);
         let all: Vec<usize> = (0..self.noises.len()).collect();
-        self.under(&shapes.sparse(), &all)
+        self.tried(&shapes.sparse(), &all, false).fit
     }
 
     /// All `shapes` under the simplest hypotheses on the noise, for a handful of points.
@@ -86,7 +84,7 @@ impl Study {
         let carried = |i: &usize| {
             let noise = self.noises[*i];
             let plain = noise.phi < PLAIN_PHI && noise.white != 0.5;
-            plain || sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN
+            plain || sketch.best_of_noise[*i] > sketch.ln_evidence - REFUTED_LN
         };
         let near: Vec<usize> = (0..self.noises.len()).filter(carried).collect();
         let mut whole = self.under(shapes, &near);
@@ -97,7 +95,7 @@ impl Study {
         let seeded = steps_with_fills(&whole);
         whole.join(self.under(&seeded, &near));
         for near_by in FINER_ROUNDS {
-            let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
+            let close = |i: &usize| whole.best_of_noise[*i] > whole.ln_evidence - DECIDED_LN;
             let closest: Vec<usize> = near.iter().copied().filter(close).collect();
             let second = self.under(&finer(&whole, near_by), &closest);
             let before = whole.ln_evidence;
@@ -111,20 +109,25 @@ impl Study {
 
     /// All `shapes` under these of the hypotheses on the noise.
     fn under(&mut self, shapes: &Shapes, noises: &[usize]) -> Fit {
+        self.tried(shapes, noises, true).fit
+    }
+
+    /// The same; what the candidates say is only worked out if they are to be kept.
+    fn tried(&mut self, shapes: &Shapes, noises: &[usize], kept: bool) -> Tried {
         let mut tried = Tried::default();
-        tried.fit.ln_evidence = f64::NEG_INFINITY;
-        tried.fit.candidates.reserve(shapes.shapes.len());
         let n = self.window.y.len();
         if n < 4 + self.window.nuisance.len() || shapes.shapes.is_empty() {
-            return tried.fit;
+            return tried;
         }
         let places = self.columns.places(&shapes.columns);
-        tried.meanings = vec![None; shapes.shapes.len()];
+        if kept {
+            tried.meanings = vec![None; shapes.shapes.len()];
+        }
         for &noise in noises {
             let Some(ready) = self.grounds[noise].as_mut() else {
                 continue;
             };
-            ready.prepare(&self.columns, &places);
+            ready.prepare(&self.columns);
             let base = self.noises[noise].prior_ln - 0.5 * ready.logdet;
             let try_out = TryOut {
                 shapes,
@@ -137,24 +140,38 @@ impl Study {
             };
             try_out.all(&mut tried);
         }
-        tried.fit.settle();
-        tried.fit
+        tried.settle();
+        tried
     }
 }
 
 /// What was tried so far.
 struct Tried {
     fit: Fit,
-    /// Most shapes carry no weight under any noise: what they mean is worked out only when needed.
+    /// Most shapes carry no weight under any noise: what they mean is worked out only when needed. Empty where
+    /// candidates are only weighed ...
     meanings: Vec<Option<Box<Contrasts>>>,
+    /// ... by these.
+    ln_weights: Vec<f64>,
     best: [f64; FAMILIES],
+}
+
+impl Tried {
+    fn settle(&mut self) {
+        if self.meanings.is_empty() {
+            self.fit.ln_evidence = ln_sum(self.ln_weights.iter().copied());
+        } else {
+            self.fit.settle();
+        }
+    }
 }
 
 impl Default for Tried {
     fn default() -> Tried {
         Tried {
-            fit: Fit::default(),
+            fit: Fit::nothing(),
             meanings: Vec::new(),
+            ln_weights: Vec::new(),
             best: [f64::NEG_INFINITY; FAMILIES],
         }
     }
@@ -214,7 +231,11 @@ impl TryOut<'_> {
             return None;
         }
         *best = best.max(ln_weight);
-        tried.fit.ln_evidence = tried.fit.ln_evidence.max(ln_weight);
+        tried.fit.saw(self.noise, ln_weight);
+        if tried.meanings.is_empty() {
+            tried.ln_weights.push(ln_weight);
+            return None;
+        }
         self.keep(
             (index, shape),
             (columns, &solved),

@@ -79,7 +79,7 @@ impl Sketch {
             let Some(mut ready) = Prepared::new(&self.window, &noise) else {
                 continue;
             };
-            ready.prepare(&raw, &places);
+            ready.prepare(&raw);
             let Some(solved) = ready.solve(&places) else {
                 continue;
             };
