@@ -1,6 +1,8 @@
 //! Every column that is tried on one window, worked out once: exponentials and powers cost more than all
 //! that is done with them.
 
+use std::sync::Arc;
+
 use super::basis::Basis;
 use super::lanes::{LANES, Lanes};
 
@@ -10,7 +12,7 @@ pub struct Columns {
     x: Vec<f64>,
     bases: Vec<Basis>,
     /// The last one is filled up with zeros.
-    blocks: Vec<Vec<Lanes>>,
+    blocks: Vec<Arc<Vec<Lanes>>>,
 }
 
 impl Columns {
@@ -28,7 +30,7 @@ impl Columns {
     }
 
     /// The rows of each block.
-    pub fn blocks(&self) -> &[Vec<Lanes>] {
+    pub fn blocks(&self) -> &[Arc<Vec<Lanes>>] {
         &self.blocks
     }
 
@@ -50,9 +52,11 @@ impl Columns {
         self.bases.push(basis);
         let (block, lane) = (place / LANES, place % LANES);
         if block == self.blocks.len() {
-            self.blocks.push(vec![Lanes::default(); self.x.len()]);
+            let empty = vec![Lanes::default(); self.x.len()];
+            self.blocks.push(Arc::new(empty));
         }
-        for (row, value) in self.blocks[block].iter_mut().zip(basis.over(&self.x)) {
+        let rows = Arc::make_mut(&mut self.blocks[block]);
+        for (row, value) in rows.iter_mut().zip(basis.over(&self.x)) {
             row.0[lane] = value;
         }
         place

@@ -220,11 +220,11 @@ impl Norms {
     pub(super) fn marginal(&self, ready: &Prepared, solved: &Solved) -> Option<(f64, f64, f64)> {
         let free = self
             .n
-            .checked_sub(1 + ready.nuisances + solved.width)
+            .checked_sub(1 + ready.ground.nuisances() + solved.width)
             .filter(|f| *f > 0)?;
         let rss = solved.rss.max(0.0) + self.floor2;
         let df = free as f64;
-        let width = (solved.width + ready.nuisances) as f64;
+        let width = (solved.width + ready.ground.nuisances()) as f64;
         let ln_ml = self.ln_gamma[free] - 0.5 * df * (rss / 2.0).ln() - 0.5 * solved.logdet
             + width * (0.5 * std::f64::consts::TAU.ln() - self.width_ln);
         Some((ln_ml, rss / df, df))

@@ -9,6 +9,7 @@ pub mod columns;
 pub mod cost;
 pub mod finer;
 pub mod fit;
+pub mod ground;
 pub mod heap;
 pub mod incarnation;
 pub mod ladder;

@@ -135,6 +135,15 @@ impl Wheel {
         }
     }
 
+    /// Twice the frequency.
+    fn doubled(&self) -> Wheel {
+        let both = || self.sine.iter().zip(&self.cosine);
+        Wheel {
+            sine: both().map(|(s, c)| s.by(*c).times(2.0)).collect(),
+            cosine: both().map(|(s, c)| c.by(*c).minus(s.by(*s))).collect(),
+        }
+    }
+
     /// Turns on; returns what the new frequency is worth: in proportion to [`Wheel::power`] at instants that are evenly
     /// spread, for two fifths of the work.
     #[inline(always)]
@@ -191,7 +200,8 @@ fn strongest_here(t: &[f64], y: &[Lanes], total: f64) -> Option<(f64, f64)> {
     let top = (t.len() / 2) as f64;
     let (mut best, mut cycles) = ((0.0, 0.0), CYCLES_MIN);
     let half = Wheel::at(t, 0.5);
-    let mut wheel = Wheel::at(t, CYCLES_MIN - 0.5);
+    // Two cycles: the first step makes them CYCLES_MIN.
+    let mut wheel = half.doubled().doubled();
     let mut highest: f64 = 0.0;
     while cycles <= top {
         let rough = wheel.turn(&half, y);
@@ -207,6 +217,9 @@ fn strongest_here(t: &[f64], y: &[Lanes], total: f64) -> Option<(f64, f64)> {
     }
     if best.1 <= 0.0 {
         return None;
+    }
+    if best.1 < 0.5 * HOPELESS * total {
+        return Some((best.0, best.1 / total));
     }
     let power = |cycles: f64| Wheel::at(t, cycles).power(y);
     let share = |best: (f64, f64)| {

@@ -6,9 +6,12 @@
 //! shape of two columns is a two-by-two system (Frisch and Waugh). A column is worked out once a window,
 //! and whitened once a window and noise, however often it is asked for.
 
+use std::cell::RefCell;
+
 use super::columns::Columns;
 use super::finer::{finer, steps_with_fills};
 use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window, ln_sum};
+use super::ground::Ground;
 use super::ladder::ladders;
 use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
@@ -30,6 +33,37 @@ const FINER_GAIN_LN: f64 = 1.0;
 /// How near the neighbours are that the best of each family gets, round by round.
 const FINER_ROUNDS: [f64; 4] = [1.0, 1.0, 0.5, 0.25];
 
+/// Of windows whose readings were taken at the same times: what was worked out before there were readings.
+struct Design {
+    x: Vec<f64>,
+    gap: Vec<f64>,
+    thin: Vec<f64>,
+    columns: Columns,
+    grounds: Vec<Option<Ground>>,
+}
+
+/// So many windows in a row must have other times than those that are kept before theirs are.
+const MISSES: u32 = 16;
+
+/// What the last windows of a thread have in common: the processes of one run, or of one file, are read at the same
+/// times. It saves work and changes no bit of a verdict.
+#[derive(Default)]
+struct Kept {
+    design: Option<Design>,
+    missed: u32,
+}
+
+thread_local! {
+    static KEPT: RefCell<Kept> = RefCell::default();
+}
+
+impl Design {
+    fn is_of(&self, window: &Window) -> bool {
+        let same = (&self.x, &self.gap, &self.thin) == (&window.x, &window.gap, &window.thin);
+        same && window.nuisance.is_empty()
+    }
+}
+
 /// One window, and all that was worked out for it.
 pub struct Study {
     pub window: Window,
@@ -42,25 +76,54 @@ pub struct Study {
 
 impl Study {
     pub fn new(window: Window) -> Study {
-        let columns = Columns::over(&window.x);
-        Study::with(window, columns)
+        let kept = KEPT.with_borrow_mut(|kept| {
+            let design = kept.design.as_ref().filter(|design| design.is_of(&window));
+            kept.missed = design.map_or(kept.missed.saturating_add(1), |_| 0);
+            design.map(|design| (design.columns.clone(), design.grounds.clone()))
+        });
+        let (columns, grounds) = kept.unwrap_or_else(|| {
+            let ground = |noise: &Noise| Ground::new(&window, noise);
+            let grounds = hypotheses().iter().map(ground).collect();
+            (Columns::over(&window.x), grounds)
+        });
+        Study::with(window, columns, grounds)
     }
 
     /// Of the same bins with other nuisance columns: what was worked out without them is kept.
     pub fn like(&self, window: Window) -> Study {
-        Study::with(window, self.columns.clone())
+        let ground = |noise| Ground::new(&window, noise);
+        let grounds = self.noises.iter().map(ground).collect();
+        Study::with(window, self.columns.clone(), grounds)
     }
 
-    fn with(window: Window, columns: Columns) -> Study {
-        let noises = hypotheses();
-        let ground = |noise| Prepared::new(&window, noise);
+    fn with(window: Window, columns: Columns, grounds: Vec<Option<Ground>>) -> Study {
+        let readings = |ground: Option<Ground>| Some(Prepared::new(&window, ground?));
         Study {
-            grounds: noises.iter().map(ground).collect(),
+            grounds: grounds.into_iter().map(readings).collect(),
             norms: Norms::new(window.y.len(), &window),
             columns,
-            noises,
+            noises: hypotheses(),
             window,
         }
+    }
+
+    /// Keeps what the next windows may have in common with this one: to be called before columns are tried that its
+    /// readings ask for.
+    fn keep(&self) {
+        let window = &self.window;
+        KEPT.with_borrow_mut(|kept| {
+            let first = kept.design.is_none() || kept.missed >= MISSES;
+            if window.nuisance.is_empty() && (first || kept.missed == 0) {
+                let ground = |ready: &Option<Prepared>| Some(ready.as_ref()?.ground.clone());
+                kept.design = Some(Design {
+                    x: window.x.clone(),
+                    gap: window.gap.clone(),
+                    thin: window.thin.clone(),
+                    columns: self.columns.clone(),
+                    grounds: self.grounds.iter().map(ground).collect(),
+                });
+            }
+        });
     }
 
     /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
@@ -88,6 +151,7 @@ impl Study {
         };
         let near: Vec<usize> = (0..self.noises.len()).filter(carried).collect();
         let mut whole = self.under(shapes, &near);
+        self.keep();
         let rungs = ladders(&whole, &self.window);
         if !rungs.shapes.is_empty() {
             whole.join(self.under(&rungs, &near));
@@ -128,7 +192,7 @@ impl Study {
                 continue;
             };
             ready.prepare(&self.columns);
-            let base = self.noises[noise].prior_ln - 0.5 * ready.logdet;
+            let base = self.noises[noise].prior_ln - 0.5 * ready.ground.logdet;
             let try_out = TryOut {
                 shapes,
                 places: &places,
