@@ -78,25 +78,39 @@ pub struct Solved {
 
 impl Prepared {
     /// Solves one design. Coefficients have a normal prior of deviation `reach` (in residual units it is
-    /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit.
+    /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit, and when it is
+    /// not `promising`, which is asked with the width, and with the least that the sum of squares and the determinant
+    /// can be.
     #[inline(always)]
-    pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
+    pub fn solve(
+        &self,
+        columns: &[usize],
+        promising: impl Fn(usize, f64, f64) -> bool,
+    ) -> Option<Solved> {
         // The compiler unrolls what it knows the width of.
         match *columns {
-            [] => self.solve_some([]),
-            [a] => self.solve_some([a]),
-            [a, b] => self.solve_some([a, b]),
-            [a, b, c] => self.solve_some([a, b, c]),
+            [] => self.solve_some([], promising),
+            [a] => self.solve_some([a], promising),
+            [a, b] => self.solve_some([a, b], promising),
+            [a, b, c] => self.solve_some([a, b, c], promising),
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn solve_some<const N: usize>(&self, columns: [usize; N]) -> Option<Solved> {
+    fn solve_some<const N: usize>(
+        &self,
+        columns: [usize; N],
+        promising: impl Fn(usize, f64, f64) -> bool,
+    ) -> Option<Solved> {
         let free = self.y.len().checked_sub(1 + self.ground.nuisances() + N)?;
         let gram = self.gram(columns);
         let y = self.moments(columns);
-        let plain = (self.yy - explained::<N>(&gram, &y, 1e-9)?).max(0.0);
+        let (explained, least) = explained::<N>(&gram, &y, 1e-9)?;
+        let plain = (self.yy - explained).max(0.0);
+        if !promising(N, plain, least) {
+            return None;
+        }
         let ridge = (plain + self.floor2) / free.max(1) as f64 / (self.reach * self.reach);
         let (inverse, det) = invert::<N>(&gram, ridge)?;
         let mut beta = [0.0; COLUMNS_MAX];
@@ -138,12 +152,16 @@ impl Prepared {
 
 type Square = [[f64; COLUMNS_MAX]; COLUMNS_MAX];
 
-/// Sum of squares that the design explains.
+/// Sum of squares that the design explains, and its determinant.
 #[inline(always)]
-fn explained<const N: usize>(gram: &Square, y: &[f64; COLUMNS_MAX], ridge: f64) -> Option<f64> {
-    let (inverse, _) = invert::<N>(gram, ridge)?;
+fn explained<const N: usize>(
+    gram: &Square,
+    y: &[f64; COLUMNS_MAX],
+    ridge: f64,
+) -> Option<(f64, f64)> {
+    let (inverse, det) = invert::<N>(gram, ridge)?;
     let quadratic = |i: usize| (0..N).map(|j| y[i] * inverse[i][j] * y[j]).sum::<f64>();
-    Some((0..N).map(quadratic).sum())
+    Some(((0..N).map(quadratic).sum(), det))
 }
 
 /// Inverse and determinant of the first `N` rows of `gram + ridge`, by cofactors; the other rows stay zero.

@@ -186,6 +186,7 @@ impl Study {
         let places = self.columns.places(&shapes.columns);
         if kept {
             tried.meanings = vec![None; shapes.shapes.len()];
+            tried.fit.candidates.reserve(shapes.shapes.len());
         }
         for &noise in noises {
             let Some(ready) = self.grounds[noise].as_mut() else {
@@ -214,7 +215,7 @@ struct Tried {
     fit: Fit,
     /// Most shapes carry no weight under any noise: what they mean is worked out only when needed. Empty where
     /// candidates are only weighed ...
-    meanings: Vec<Option<Box<Contrasts>>>,
+    meanings: Vec<Option<Contrasts>>,
     /// ... by these.
     ln_weights: Vec<f64>,
     best: [f64; FAMILIES],
@@ -286,11 +287,17 @@ impl TryOut<'_> {
             *slot = self.places[*column];
         }
         let columns = &columns[..shape.width];
-        let solved = self.ready.solve(columns)?;
-        let (ln_ml, sigma2, df) = self.norms.marginal(self.ready, &solved)?;
-        let ln_weight = self.base + shape.prior_ln + ln_ml;
-        let behind = tried.fit.ln_evidence - ln_weight;
+        let before = self.base + shape.prior_ln;
         let best = &mut tried.best[shape.family as usize];
+        // What is behind the best of all by so much must be the best of its family to matter.
+        let top = tried.fit.ln_evidence;
+        let bar = (top - FORGET_LN).max(best.min(top - MATTERS_LN));
+        let solved = self.ready.solve(columns, |width, rss, det| {
+            before + self.norms.at_most(self.ready, width, rss, det) >= bar
+        })?;
+        let (ln_ml, sigma2, df) = self.norms.marginal(self.ready, &solved)?;
+        let ln_weight = before + ln_ml;
+        let behind = top - ln_weight;
         if behind > FORGET_LN || (behind > MATTERS_LN && ln_weight <= *best) {
             return None;
         }
@@ -319,7 +326,7 @@ impl TryOut<'_> {
         tried: &mut Tried,
     ) {
         let c = tried.meanings[index]
-            .get_or_insert_with(|| Box::new(self.shapes.contrasts(shape, self.now)));
+            .get_or_insert_with(|| self.shapes.contrasts(shape, self.now));
         tried.fit.make_room();
         let level = |of: &[f64; COLUMNS_MAX]| solved.level(self.ready, columns, of, sigma2);
         tried.fit.candidates.push(Candidate {

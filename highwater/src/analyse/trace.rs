@@ -82,7 +82,7 @@ impl Sketch {
             };
             let mut ready = Prepared::new(&self.window, ground);
             ready.prepare(&raw);
-            let Some(solved) = ready.solve(&places) else {
+            let Some(solved) = ready.solve(&places, |_, _, _| true) else {
                 continue;
             };
             let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else {
