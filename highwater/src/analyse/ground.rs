@@ -23,13 +23,13 @@ pub struct Ground {
     ready: usize,
 }
 
-/// Columns that were whitened and freed of the nuisance.
+/// Whitened columns. Their products are freed of the nuisance: what both columns have of it is subtracted.
 struct Block {
     rows: Vec<Lanes>,
+    /// What each has of each nuisance column.
+    nuisance: Vec<Lanes>,
     /// The product of each with itself.
     cc: Lanes,
-    /// What each takes from the intercept.
-    c0: Lanes,
 }
 
 impl Ground {
@@ -95,42 +95,26 @@ impl Ground {
             self.ready = raw.count();
         }
         for block in &self.blocks[cy.len() / LANES..] {
-            let mut products = Lanes::default();
-            for (row, y) in block.rows.iter().zip(y) {
-                products = products.plus(row.times(*y));
-            }
-            cy.extend(products.0);
+            cy.extend(products(&block.rows, y).0);
         }
     }
 
-    /// Whitens a block and takes the nuisance away, a pass over the rows for each column of it: what one pass measures,
-    /// the next one takes.
     #[inline(always)]
     fn whitened(&self, mut rows: Vec<Lanes>) -> Block {
-        let mut q = self.q.iter();
-        let mut taken: &[f64] = q.next().map_or(&[], Vec::as_slice);
-        let mut times = self.whitener.apply_lanes(&mut rows, taken);
-        for q in q {
-            let mut next = Lanes::default();
-            for ((row, taken), q) in rows.iter_mut().zip(taken).zip(q) {
-                *row = row.minus(times.times(*taken));
-                next = next.plus(row.times(*q));
-            }
-            (times, taken) = (next, q);
+        let mut cc = self.whitener.apply_lanes(&mut rows);
+        let mut nuisance = Vec::with_capacity(self.q.len());
+        for q in &self.q {
+            let with = products(&rows, q);
+            cc = cc.minus(with.by(with));
+            nuisance.push(with);
         }
-        let mut cc = Lanes::default();
-        for (row, taken) in rows.iter_mut().zip(taken) {
-            let free = row.minus(times.times(*taken));
-            cc = cc.plus(free.by(free));
-            *row = free;
-        }
-        let c0 = times.times(self.read0);
-        Block { rows, cc, c0 }
+        Block { rows, nuisance, cc }
     }
 
     /// What a column takes from the intercept.
     pub fn c0(&self, place: usize) -> f64 {
-        self.blocks[place / LANES].c0.0[place % LANES]
+        let last = self.blocks[place / LANES].nuisance.last();
+        last.map_or(0.0, |last| last.0[place % LANES] * self.read0)
     }
 
     /// The inner product of a column with itself.
@@ -153,6 +137,9 @@ impl Ground {
             for k in 0..4 {
                 sums[k] += a[k].0[one] * b[k].0[other];
             }
+        }
+        for (a, b) in a.nuisance.iter().zip(&b.nuisance) {
+            sums[0] -= a.0[one] * b.0[other];
         }
         sums[0] + sums[1] + sums[2] + sums[3]
     }
@@ -189,13 +176,27 @@ impl Ground {
 
     #[inline(always)]
     fn products_with_block(&self, one: usize, block: usize) -> Lanes {
-        let (rows, lane) = (&self.blocks[one / LANES].rows, one % LANES);
+        let (one, lane) = (&self.blocks[one / LANES], one % LANES);
+        let block = &self.blocks[block];
         let mut sum = Lanes::default();
-        for (a, b) in rows.iter().zip(&self.blocks[block].rows) {
+        for (a, b) in one.rows.iter().zip(&block.rows) {
             sum = sum.plus(b.times(a.0[lane]));
+        }
+        for (a, b) in one.nuisance.iter().zip(&block.nuisance) {
+            sum = sum.minus(b.times(a.0[lane]));
         }
         sum
     }
+}
+
+/// The inner product of each column of a block with `other`.
+#[inline(always)]
+fn products(rows: &[Lanes], other: &[f64]) -> Lanes {
+    let mut sum = Lanes::default();
+    for (row, other) in rows.iter().zip(other) {
+        sum = sum.plus(row.times(*other));
+    }
+    sum
 }
 
 fn take(from: &mut [f64], q: &[f64], times: f64) {

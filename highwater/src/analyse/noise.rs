@@ -89,20 +89,20 @@ impl Whitener {
         w
     }
 
-    /// Whitens a block of columns in place; returns their projections on `q`.
+    /// Whitens a block of columns in place; returns the product of each with itself.
     #[inline(always)]
-    pub fn apply_lanes(&self, block: &mut [Lanes], q: &[f64]) -> Lanes {
-        let (mut state, mut times) = (Lanes::default(), Lanes::default());
+    pub fn apply_lanes(&self, block: &mut [Lanes]) -> Lanes {
+        let (mut state, mut squares) = (Lanes::default(), Lanes::default());
         let steps = self.forget.iter().zip(&self.gain).zip(&self.scale);
-        for ((row, ((forget, gain), scale)), q) in block.iter_mut().zip(steps).zip(q) {
+        for (row, ((forget, gain), scale)) in block.iter_mut().zip(steps) {
             let ahead = state.times(*forget);
             let surprise = row.minus(ahead);
             let white = surprise.times(*scale);
             state = ahead.plus(surprise.times(*gain));
-            times = times.plus(white.times(*q));
+            squares = squares.plus(white.by(white));
             *row = white;
         }
-        times
+        squares
     }
 
     /// Whitens one column into `out`.
