@@ -325,8 +325,7 @@ impl TryOut<'_> {
         (ln_weight, sigma2, df): (f64, f64, f64),
         tried: &mut Tried,
     ) {
-        let c = tried.meanings[index]
-            .get_or_insert_with(|| self.shapes.contrasts(shape, self.now));
+        let c = tried.meanings[index].get_or_insert_with(|| self.shapes.contrasts(shape, self.now));
         tried.fit.make_room();
         let level = |of: &[f64; COLUMNS_MAX]| solved.level(self.ready, columns, of, sigma2);
         tried.fit.candidates.push(Candidate {
