@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_quick_log_is_never_too_high_and_at_most_a_factor_of_two_too_low() {
-        for x in [1e-300, 1e-9, 0.3, 0.999, 1.0, 1.5, 2.0, 64.0, 1e12] {
+        for x in [1e-300_f64, 1e-9, 0.3, 0.999, 1.0, 1.5, 2.0, 64.0, 1e12] {
             let off = x.ln() - ln_at_least(x);
             assert!((-1e-9..0.7).contains(&off), "{x}: {off}");
         }

@@ -408,6 +408,35 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_for_the_next_window_changes_no_bit_of_it() {
+        let line = || {
+            window(
+                (0..40)
+                    .map(|i| 0.3 + i as f64 / 39.0 + 0.02 * wobble(i))
+                    .collect(),
+            )
+        };
+        let fill = || {
+            let rise = |i: usize| 1.0 - (-(i as f64) / 9.0).exp() + 0.03 * wobble(i);
+            window((0..40).map(rise).collect())
+        };
+        let told = |f: Fit| -> Vec<(u64, u64)> {
+            let bits = |c: &Candidate| (c.ln_weight.to_bits(), c.end.mean.to_bits());
+            f.candidates.iter().map(bits).collect()
+        };
+        // What is kept is kept by each thread.
+        let alone = std::thread::spawn(move || told(fit(fill()))).join();
+        let after = std::thread::spawn(move || {
+            let other = told(fit(line()));
+            (0..2).for_each(|_| drop(fit(line())));
+            (other, told(fit(fill())))
+        });
+        let (other, after) = after.join().unwrap();
+        assert_ne!(other, after);
+        assert_eq!(alone.unwrap(), after);
+    }
+
+    #[test]
     fn a_fill_is_not_a_line_and_its_limit_is_found() {
         let y = (0..60)
             .map(|i| 1.0 - (-(i as f64) / 10.0).exp() + 0.02 * wobble(i))
