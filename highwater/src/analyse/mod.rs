@@ -7,6 +7,7 @@ pub mod bins;
 pub mod clean;
 pub mod columns;
 pub mod cost;
+pub mod design;
 pub mod finer;
 pub mod fit;
 pub mod ground;

@@ -6,9 +6,8 @@
 //! shape of two columns is a two-by-two system (Frisch and Waugh). A column is worked out once a window,
 //! and whitened once a window and noise, however often it is asked for.
 
-use std::cell::RefCell;
-
 use super::columns::Columns;
+use super::design::{self, Design};
 use super::finer::{finer, steps_with_fills};
 use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window, ln_sum};
 use super::ground::Ground;
@@ -33,37 +32,6 @@ const FINER_GAIN_LN: f64 = 1.0;
 /// How near the neighbours are that the best of each family gets, round by round.
 const FINER_ROUNDS: [f64; 4] = [1.0, 1.0, 0.5, 0.25];
 
-/// Of windows whose readings were taken at the same times: what was worked out before there were readings.
-struct Design {
-    x: Vec<f64>,
-    gap: Vec<f64>,
-    thin: Vec<f64>,
-    columns: Columns,
-    grounds: Vec<Option<Ground>>,
-}
-
-/// So many windows in a row must have other times than those that are kept before theirs are.
-const MISSES: u32 = 16;
-
-/// What the last windows of a thread have in common: the processes of one run, or of one file, are read at the same
-/// times. It saves work and changes no bit of a verdict.
-#[derive(Default)]
-struct Kept {
-    design: Option<Design>,
-    missed: u32,
-}
-
-thread_local! {
-    static KEPT: RefCell<Kept> = RefCell::default();
-}
-
-impl Design {
-    fn is_of(&self, window: &Window) -> bool {
-        let same = (&self.x, &self.gap, &self.thin) == (&window.x, &window.gap, &window.thin);
-        same && window.nuisance.is_empty()
-    }
-}
-
 /// One window, and all that was worked out for it.
 pub struct Study {
     pub window: Window,
@@ -76,17 +44,8 @@ pub struct Study {
 
 impl Study {
     pub fn new(window: Window) -> Study {
-        let kept = KEPT.with_borrow_mut(|kept| {
-            let design = kept.design.as_ref().filter(|design| design.is_of(&window));
-            kept.missed = design.map_or(kept.missed.saturating_add(1), |_| 0);
-            design.map(|design| (design.columns.clone(), design.grounds.clone()))
-        });
-        let (columns, grounds) = kept.unwrap_or_else(|| {
-            let ground = |noise: &Noise| Ground::new(&window, noise);
-            let grounds = hypotheses().iter().map(ground).collect();
-            (Columns::over(&window.x), grounds)
-        });
-        Study::with(window, columns, grounds)
+        let design = Design::of(&window);
+        Study::with(window, design.columns, design.grounds)
     }
 
     /// Of the same bins with other nuisance columns: what was worked out without them is kept.
@@ -110,19 +69,10 @@ impl Study {
     /// Keeps what the next windows may have in common with this one: to be called before columns are tried that its
     /// readings ask for.
     fn keep(&self) {
-        let window = &self.window;
-        KEPT.with_borrow_mut(|kept| {
-            let first = kept.design.is_none() || kept.missed >= MISSES;
-            if window.nuisance.is_empty() && (first || kept.missed == 0) {
-                let ground = |ready: &Option<Prepared>| Some(ready.as_ref()?.ground.clone());
-                kept.design = Some(Design {
-                    x: window.x.clone(),
-                    gap: window.gap.clone(),
-                    thin: window.thin.clone(),
-                    columns: self.columns.clone(),
-                    grounds: self.grounds.iter().map(ground).collect(),
-                });
-            }
+        let ground = |ready: &Option<Prepared>| Some(ready.as_ref()?.ground.clone());
+        design::keep(&self.window, || Design {
+            columns: self.columns.clone(),
+            grounds: self.grounds.iter().map(ground).collect(),
         });
     }
 
