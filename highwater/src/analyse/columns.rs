@@ -1,17 +1,18 @@
 //! Every column that is tried on one window, worked out once: exponentials and powers cost more than all
 //! that is done with them.
 
+use std::sync::Arc;
+
 use super::basis::Basis;
+use super::lanes::{LANES, Lanes};
 
-/// Room for what is tried besides the grid.
-const NEIGHBOURS: usize = 200;
-
-/// Columns side by side, each with a value per bin.
+/// Columns side by side in blocks, each with a value per bin.
 #[derive(Debug, Clone, Default)]
 pub struct Columns {
     x: Vec<f64>,
     bases: Vec<Basis>,
-    cells: Vec<f64>,
+    /// The last one is filled up with zeros.
+    blocks: Vec<Arc<Vec<Lanes>>>,
 }
 
 impl Columns {
@@ -23,26 +24,18 @@ impl Columns {
         }
     }
 
-    /// How many bins each has.
-    pub fn rows(&self) -> usize {
-        self.x.len()
-    }
-
     /// How many columns there are.
     pub fn count(&self) -> usize {
         self.bases.len()
     }
 
-    pub fn column(&self, place: usize) -> &[f64] {
-        &self.cells[place * self.rows()..(place + 1) * self.rows()]
+    /// The rows of each block.
+    pub fn blocks(&self) -> &[Arc<Vec<Lanes>>] {
+        &self.blocks
     }
 
     /// Where these columns stand, in their order; those that are new are worked out.
     pub fn places(&mut self, wanted: &[Basis]) -> Vec<usize> {
-        if self.bases.is_empty() {
-            let room = (wanted.len() + NEIGHBOURS) * self.rows();
-            self.cells.reserve(room);
-        }
         let place = |(hint, basis)| self.place(hint, basis);
         wanted.iter().copied().enumerate().map(place).collect()
     }
@@ -55,9 +48,18 @@ impl Columns {
         if let Some(known) = self.bases.iter().position(|b| *b == basis) {
             return known;
         }
+        let place = self.bases.len();
         self.bases.push(basis);
-        self.cells.extend(basis.over(&self.x));
-        self.bases.len() - 1
+        let (block, lane) = (place / LANES, place % LANES);
+        if block == self.blocks.len() {
+            let empty = vec![Lanes::default(); self.x.len()];
+            self.blocks.push(Arc::new(empty));
+        }
+        let rows = Arc::make_mut(&mut self.blocks[block]);
+        for (row, value) in rows.iter_mut().zip(basis.over(&self.x)) {
+            row.0[lane] = value;
+        }
+        place
     }
 }
 
@@ -71,8 +73,10 @@ mod tests {
         let (line, square) = (Basis::Power(1.0), Basis::Power(2.0));
         assert_eq!(all.places(&[line, square]), [0, 1]);
         assert_eq!(all.places(&[square, Basis::Step(0.4), line]), [1, 2, 0]);
-        assert_eq!((all.rows(), all.count()), (3, 3));
-        assert_eq!(all.column(1), [0.0, 0.25, 1.0]);
-        assert_eq!(all.column(2), [0.0, 1.0, 1.0]);
+        assert_eq!((all.blocks()[0].len(), all.count()), (3, 3));
+        let column = |lane: usize| all.blocks()[0].iter().map(move |row| row.0[lane]);
+        assert!(column(1).eq([0.0, 0.25, 1.0]));
+        assert!(column(2).eq([0.0, 1.0, 1.0]));
+        assert!(column(3).eq([0.0; 3]));
     }
 }

@@ -2,6 +2,7 @@
 
 use statrs::function::gamma::ln_gamma;
 
+use super::noise::HYPOTHESES;
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family};
 use super::solve::{Prepared, Solved};
 
@@ -118,17 +119,44 @@ impl Candidate {
 }
 
 /// All candidates that carry weight.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Fit {
     pub candidates: Vec<Candidate>,
     /// Log of the summed weights: compares ways to look at the same bins.
     pub ln_evidence: f64,
+    /// Log of the largest weight under each of [`hypotheses`](super::noise::hypotheses).
+    pub best_of_noise: [f64; HYPOTHESES],
 }
 
 /// Candidates this far (in log weight) below the best are forgotten.
 pub(super) const FORGET_LN: f64 = 26.0;
 
+/// Log of the sum of these, which are logs.
+pub(super) fn ln_sum(logs: impl Iterator<Item = f64> + Clone) -> f64 {
+    let best = logs.clone().fold(f64::NEG_INFINITY, f64::max);
+    if best == f64::NEG_INFINITY {
+        return best;
+    }
+    best + logs.map(|ln| (ln - best).exp()).sum::<f64>().ln()
+}
+
 impl Fit {
+    /// Before anything was tried.
+    pub(super) fn nothing() -> Fit {
+        Fit {
+            candidates: Vec::new(),
+            ln_evidence: f64::NEG_INFINITY,
+            best_of_noise: [f64::NEG_INFINITY; HYPOTHESES],
+        }
+    }
+
+    /// Notes a weight under a noise.
+    #[inline(always)]
+    pub(super) fn saw(&mut self, noise: usize, ln_weight: f64) {
+        self.ln_evidence = self.ln_evidence.max(ln_weight);
+        self.best_of_noise[noise] = self.best_of_noise[noise].max(ln_weight);
+    }
+
     /// Drops what does not matter and sums the evidence.
     pub(super) fn settle(&mut self) {
         let best = self
@@ -137,16 +165,7 @@ impl Fit {
             .map(|c| c.ln_weight)
             .fold(f64::NEG_INFINITY, f64::max);
         self.candidates.retain(|c| c.ln_weight >= best - FORGET_LN);
-        let sum: f64 = self
-            .candidates
-            .iter()
-            .map(|c| (c.ln_weight - best).exp())
-            .sum();
-        self.ln_evidence = if sum > 0.0 {
-            best + sum.ln()
-        } else {
-            f64::NEG_INFINITY
-        };
+        self.ln_evidence = ln_sum(self.candidates.iter().map(|c| c.ln_weight));
     }
 
     /// Forgets what has fallen behind before the list would grow: it is moved as a whole when it does.
@@ -161,12 +180,10 @@ impl Fit {
     /// Adds the candidates of another fit of the same bins.
     pub fn join(&mut self, other: Fit) {
         self.candidates.extend(other.candidates);
+        for (best, of) in self.best_of_noise.iter_mut().zip(other.best_of_noise) {
+            *best = best.max(of);
+        }
         self.settle();
-    }
-
-    pub(super) fn best_of_noise(&self, noise: usize) -> f64 {
-        let of = self.candidates.iter().filter(|c| c.noise == noise);
-        of.map(|c| c.ln_weight).fold(f64::NEG_INFINITY, f64::max)
     }
 
     /// Weight of each candidate, adding up to one.
@@ -203,13 +220,46 @@ impl Norms {
     pub(super) fn marginal(&self, ready: &Prepared, solved: &Solved) -> Option<(f64, f64, f64)> {
         let free = self
             .n
-            .checked_sub(1 + ready.nuisances + solved.width)
+            .checked_sub(1 + ready.ground.nuisances() + solved.width)
             .filter(|f| *f > 0)?;
         let rss = solved.rss.max(0.0) + self.floor2;
         let df = free as f64;
-        let width = (solved.width + ready.nuisances) as f64;
+        let width = (solved.width + ready.ground.nuisances()) as f64;
         let ln_ml = self.ln_gamma[free] - 0.5 * df * (rss / 2.0).ln() - 0.5 * solved.logdet
             + width * (0.5 * std::f64::consts::TAU.ln() - self.width_ln);
         Some((ln_ml, rss / df, df))
+    }
+
+    /// No marginal likelihood is higher than this (in logs) that leaves so much or more, of a Gram matrix with this
+    /// determinant or a larger one; for the price of two shifts.
+    #[inline(always)]
+    pub(super) fn at_most(&self, ready: &Prepared, width: usize, rss: f64, det: f64) -> f64 {
+        let Some(free) = self.n.checked_sub(1 + ready.ground.nuisances() + width) else {
+            return f64::NEG_INFINITY;
+        };
+        let (rss, det) = (ln_at_least((rss + self.floor2) / 2.0), ln_at_least(det));
+        let width = (width + ready.ground.nuisances()) as f64;
+        self.ln_gamma[free] - 0.5 * free as f64 * rss - 0.5 * det
+            + width * (0.5 * std::f64::consts::TAU.ln() - self.width_ln)
+    }
+}
+
+/// The log of a positive number, less at most a factor of two.
+#[inline(always)]
+fn ln_at_least(x: f64) -> f64 {
+    let exponent = (x.to_bits() >> 52) as i64 - 1023;
+    exponent as f64 * std::f64::consts::LN_2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_log_is_never_too_high_and_at_most_a_factor_of_two_too_low() {
+        for x in [1e-300_f64, 1e-9, 0.3, 0.999, 1.0, 1.5, 2.0, 64.0, 1e12] {
+            let off = x.ln() - ln_at_least(x);
+            assert!((-1e-9..0.7).contains(&off), "{x}: {off}");
+        }
     }
 }

@@ -4,6 +4,8 @@
 //! Whitening is the innovations form of a Kalman filter whose gains do not depend on the data, so one
 //! pass serves every column: cost is linear in the number of bins.
 
+use super::lanes::Lanes;
+
 /// One hypothesis on the noise. Variances are shares of the total, so they add up to one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
@@ -14,6 +16,9 @@ pub struct Noise {
     /// Log of the prior weight.
     pub prior_ln: f64,
 }
+
+/// How many hypotheses there are.
+pub const HYPOTHESES: usize = 9;
 
 /// The hypotheses over which a verdict is averaged: from white to nearly a random walk. With at most
 /// 64 bins neighbours are not told apart more finely than this.
@@ -84,19 +89,20 @@ impl Whitener {
         w
     }
 
-    /// Whitens `N` columns at once, in place; one row of `rows` is one bin.
+    /// Whitens a block of columns in place; returns the product of each with itself.
     #[inline(always)]
-    pub fn apply_lanes<const N: usize>(&self, rows: &mut [[f64; N]]) {
-        let mut states = [0.0; N];
+    pub fn apply_lanes(&self, block: &mut [Lanes]) -> Lanes {
+        let (mut state, mut squares) = (Lanes::default(), Lanes::default());
         let steps = self.forget.iter().zip(&self.gain).zip(&self.scale);
-        for (row, ((forget, gain), scale)) in rows.iter_mut().zip(steps) {
-            for (value, state) in row.iter_mut().zip(&mut states) {
-                let ahead = forget * *state;
-                let surprise = *value - ahead;
-                *value = surprise * scale;
-                *state = ahead + gain * surprise;
-            }
+        for (row, ((forget, gain), scale)) in block.iter_mut().zip(steps) {
+            let ahead = state.times(*forget);
+            let surprise = row.minus(ahead);
+            let white = surprise.times(*scale);
+            state = ahead.plus(surprise.times(*gain));
+            squares = squares.plus(white.by(white));
+            *row = white;
         }
+        squares
     }
 
     /// Whitens one column into `out`.
@@ -116,6 +122,11 @@ impl Whitener {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn there_are_as_many_hypotheses_as_are_said() {
+        assert_eq!(hypotheses().len(), HYPOTHESES);
+    }
 
     #[test]
     fn an_autoregression_is_whitened_exactly() {

@@ -2,14 +2,17 @@
 
 use std::f64::consts::TAU;
 
+use super::lanes::{LANES, Lanes};
 use super::order::median;
 use super::series::Point;
-use super::solve::dot;
 
 /// Resolution at which a period is looked for.
 const GRID: usize = 400;
 /// What explains less is not a cycle, and no weaker one is looked for after it.
 const WEAK: f64 = 0.2;
+/// What explains less between two frequencies that were tried is weak at the best of them too: half a step away at
+/// most four fifths are left, of the second harmonic two fifths.
+const HOPELESS: f64 = 0.5 * WEAK;
 /// Frequencies whose rough power is above this share of the highest so far are worked out.
 const CLOSE: f64 = 0.5;
 /// Fewer cycles in the window are a bend, not a period.
@@ -97,39 +100,76 @@ fn project(from: &mut [f64], q: &[f64]) {
     from.iter_mut().zip(q).for_each(|(v, q)| *v -= times * q);
 }
 
+/// Numbers of all instants, eight in a row; the last row is filled up with zeros.
+fn rows(values: &[f64]) -> Vec<Lanes> {
+    let row = |of: &[f64]| {
+        let mut row = Lanes::default();
+        row.0[..of.len()].copy_from_slice(of);
+        row
+    };
+    values.chunks(LANES).map(row).collect()
+}
+
+#[inline(always)]
+fn product(a: &[Lanes], b: &[Lanes]) -> f64 {
+    let mut sum = Lanes::default();
+    for (a, b) in a.iter().zip(b) {
+        sum = sum.plus(a.by(*b));
+    }
+    sum.sum()
+}
+
 /// Sine and cosine of one frequency at every instant, turned on to the next frequency without a call.
 struct Wheel {
-    sine: Vec<f64>,
-    cosine: Vec<f64>,
+    sine: Vec<Lanes>,
+    cosine: Vec<Lanes>,
 }
 
 impl Wheel {
     fn at(t: &[f64], cycles: f64) -> Wheel {
-        let (sine, cosine) = t.iter().map(|t| (TAU * cycles * t).sin_cos()).unzip();
-        Wheel { sine, cosine }
-    }
-
-    #[inline(always)]
-    fn turn(&mut self, by: &Wheel) {
-        let steps = by.sine.iter().zip(&by.cosine);
-        for ((s, c), (ds, dc)) in self.sine.iter_mut().zip(&mut self.cosine).zip(steps) {
-            (*s, *c) = (*s * dc + *c * ds, *c * dc - *s * ds);
+        let turns = t.iter().map(|t| (TAU * cycles * t).sin_cos());
+        let (sine, cosine): (Vec<f64>, Vec<f64>) = turns.unzip();
+        Wheel {
+            sine: rows(&sine),
+            cosine: rows(&cosine),
         }
     }
 
-    /// The same as [`Wheel::power`] at instants that are evenly spread, for two fifths of the work.
+    /// Twice the frequency.
+    fn doubled(&self) -> Wheel {
+        let both = || self.sine.iter().zip(&self.cosine);
+        Wheel {
+            sine: both().map(|(s, c)| s.by(*c).times(2.0)).collect(),
+            cosine: both().map(|(s, c)| c.by(*c).minus(s.by(*s))).collect(),
+        }
+    }
+
+    /// Turns on; returns what the new frequency is worth: in proportion to [`Wheel::power`] at instants that are evenly
+    /// spread, for two fifths of the work.
     #[inline(always)]
-    fn rough(&self, y: &[f64]) -> f64 {
-        let (ys, yc) = (dot(y, &self.sine), dot(y, &self.cosine));
-        2.0 * (ys * ys + yc * yc) / y.len() as f64
+    fn turn(&mut self, by: &Wheel, y: &[Lanes]) -> f64 {
+        let (mut ys, mut yc) = (Lanes::default(), Lanes::default());
+        let steps = by.sine.iter().zip(&by.cosine).zip(y);
+        for ((s, c), ((ds, dc), y)) in self.sine.iter_mut().zip(&mut self.cosine).zip(steps) {
+            let (sine, cosine) = (*s, *c);
+            *s = sine.by(*dc).plus(cosine.by(*ds));
+            *c = cosine.by(*dc).minus(sine.by(*ds));
+            ys = ys.plus(y.by(*s));
+            yc = yc.plus(y.by(*c));
+        }
+        let (ys, yc) = (ys.sum(), yc.sum());
+        ys * ys + yc * yc
     }
 
     /// What the frequency explains of the squares of `y`.
     #[inline(always)]
-    fn power(&self, y: &[f64]) -> f64 {
-        let (ys, yc) = (dot(y, &self.sine), dot(y, &self.cosine));
-        let (ss, cc) = (dot(&self.sine, &self.sine), dot(&self.cosine, &self.cosine));
-        let sc = dot(&self.sine, &self.cosine);
+    fn power(&self, y: &[Lanes]) -> f64 {
+        let (ys, yc) = (product(y, &self.sine), product(y, &self.cosine));
+        let (ss, cc) = (
+            product(&self.sine, &self.sine),
+            product(&self.cosine, &self.cosine),
+        );
+        let sc = product(&self.sine, &self.cosine);
         let det = ss * cc - sc * sc;
         if det < 1e-9 * ss * cc {
             return 0.0;
@@ -138,64 +178,71 @@ impl Wheel {
     }
 }
 
-fn power(t: &[f64], y: &[f64], cycles: f64) -> f64 {
-    Wheel::at(t, cycles).power(y)
-}
-
 fn strongest(t: &[f64], y: &[f64], total: f64) -> Option<(f64, f64)> {
+    let y = rows(y);
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
         // SAFETY: the processor has what the function is compiled for.
-        return unsafe { strongest_wide(t, y, total) };
+        return unsafe { strongest_wide(t, &y, total) };
     }
-    strongest_here(t, y, total)
+    strongest_here(t, &y, total)
 }
 
 /// The same numbers to the last bit, four at a time.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn strongest_wide(t: &[f64], y: &[f64], total: f64) -> Option<(f64, f64)> {
+fn strongest_wide(t: &[f64], y: &[Lanes], total: f64) -> Option<(f64, f64)> {
     strongest_here(t, y, total)
 }
 
 #[inline(always)]
-fn strongest_here(t: &[f64], y: &[f64], total: f64) -> Option<(f64, f64)> {
+fn strongest_here(t: &[f64], y: &[Lanes], total: f64) -> Option<(f64, f64)> {
     let top = (t.len() / 2) as f64;
     let (mut best, mut cycles) = ((0.0, 0.0), CYCLES_MIN);
-    let (mut wheel, half) = (Wheel::at(t, CYCLES_MIN), Wheel::at(t, 0.5));
+    let half = Wheel::at(t, 0.5);
+    // Two cycles: the first step makes them CYCLES_MIN.
+    let mut wheel = half.doubled().doubled();
     let mut highest: f64 = 0.0;
     while cycles <= top {
-        let rough = wheel.rough(y);
+        let rough = wheel.turn(&half, y);
         highest = highest.max(rough);
         // Gaps make the rough power wrong by a part of itself: what comes near is worked out.
-        let p = if rough > CLOSE * highest {
-            wheel.power(y)
-        } else {
-            0.0
-        };
-        if p > best.1 {
-            best = (cycles, p);
+        if rough > CLOSE * highest {
+            let p = wheel.power(y);
+            if p > best.1 {
+                best = (cycles, p);
+            }
         }
-        wheel.turn(&half);
         cycles += 0.5;
     }
     if best.1 <= 0.0 {
         return None;
     }
+    if best.1 < 0.5 * HOPELESS * total {
+        return Some((best.0, best.1 / total));
+    }
+    let power = |cycles: f64| Wheel::at(t, cycles).power(y);
+    let share = |best: (f64, f64)| {
+        let second = if 2.0 * best.0 < top {
+            power(2.0 * best.0)
+        } else {
+            0.0
+        };
+        ((best.1 + second) / total).min(1.0)
+    };
+    let rough = share(best);
+    if rough < HOPELESS {
+        return Some((best.0, rough));
+    }
     for step in [0.25, 0.12, 0.06, 0.03] {
         for near in [best.0 - step, best.0 + step] {
-            let p = power(t, y, near);
+            let p = power(near);
             if p > best.1 {
                 best = (near, p);
             }
         }
     }
-    let second = if 2.0 * best.0 < top {
-        power(t, y, 2.0 * best.0)
-    } else {
-        0.0
-    };
-    Some((best.0, ((best.1 + second) / total).min(1.0)))
+    Some((best.0, share(best)))
 }
 
 fn remove(t: &[f64], y: &mut [f64], cycles: f64) {

@@ -3,7 +3,7 @@
 
 use super::columns::Columns;
 use super::fit::{Guess, Window};
-use super::noise::{Noise, Whitener};
+use super::ground::Ground;
 use super::shapes::COLUMNS_MAX;
 
 /// Inner product with four running sums, so that it is not one long chain of additions.
@@ -25,199 +25,45 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     sums[0] + sums[1] + sums[2] + sums[3] + rest
 }
 
-fn take(from: &mut [f64], q: &[f64], times: f64) {
-    for (v, q) in from.iter_mut().zip(q) {
-        *v -= times * q;
-    }
-}
-
-/// Columns that go through the filter side by side: as many as registers hold.
-const LANES: usize = 8;
-
 /// The readings and the columns, whitened and freed of the nuisance under one hypothesis on the noise.
 pub struct Prepared {
-    whitener: Whitener,
-    /// Orthonormal nuisance columns, the intercept last.
-    q: Vec<Vec<f64>>,
-    /// What turns a projection on the last of them into an intercept.
-    read0: f64,
+    pub ground: Ground,
     pub y: Vec<f64>,
     yy: f64,
     /// The intercept, if nothing else were fitted; and its variance per unit of residual variance.
     pub y0: f64,
     pub var0: f64,
-    /// The columns that were asked for together stand together, and never move; where each is.
-    batches: Vec<Vec<f64>>,
-    stands: Vec<Option<(u32, u32)>>,
-    cc: Vec<f64>,
+    /// The product of each column with the readings.
     cy: Vec<f64>,
-    /// What each column takes from the intercept.
-    pub c0: Vec<f64>,
-    pub logdet: f64,
-    pub nuisances: usize,
     floor2: f64,
     reach: f64,
-    work: Vec<[f64; LANES]>,
 }
 
 impl Prepared {
-    /// Prepares for one noise; `None` when the nuisance columns say the same under it.
-    pub fn new(window: &Window, noise: &Noise) -> Option<Prepared> {
-        let whitener = Whitener::new(noise, &window.gap, &window.thin);
-        let (q, lengths) = basis_of_nuisance(window, &whitener)?;
-        let (q0, read0) = (q.last()?, 1.0 / lengths.last()?);
-        let mut y = Vec::new();
-        whitener.apply(&window.y, &mut y);
-        let y0 = dot(&y, q0) * read0;
-        for q in &q {
-            let times = dot(&y, q);
-            take(&mut y, q, times);
-        }
-        Some(Prepared {
+    /// The readings of a window on its ground.
+    pub fn new(window: &Window, ground: Ground) -> Prepared {
+        let (y, y0) = ground.free(&window.y);
+        Prepared {
             yy: dot(&y, &y),
             y,
             y0,
-            read0,
-            var0: read0 * read0,
-            logdet: whitener.logdet + lengths.iter().map(|l| 2.0 * l.ln()).sum::<f64>(),
-            nuisances: window.nuisance.len(),
+            var0: ground.read0 * ground.read0,
             floor2: window.y.len() as f64 * window.floor * window.floor,
             reach: window.reach,
-            batches: Vec::new(),
-            stands: Vec::new(),
-            cc: Vec::new(),
             cy: Vec::new(),
-            c0: Vec::new(),
-            work: vec![[0.0; LANES]; window.y.len()],
-            whitener,
-            q,
-        })
-    }
-
-    /// Makes the columns at these places ready, unless they are.
-    pub fn prepare(&mut self, raw: &Columns, places: &[usize]) {
-        #[cfg(target_arch = "x86_64")]
-        if is_x86_feature_detected!("avx2") {
-            // SAFETY: the processor has what the function is compiled for.
-            return unsafe { self.prepare_wide(raw, places) };
-        }
-        self.prepare_here(raw, places);
-    }
-
-    /// The same numbers to the last bit, four at a time: no product is fused with a sum.
-    #[cfg(target_arch = "x86_64")]
-    #[target_feature(enable = "avx2")]
-    fn prepare_wide(&mut self, raw: &Columns, places: &[usize]) {
-        self.prepare_here(raw, places);
-    }
-
-    #[inline(always)]
-    fn prepare_here(&mut self, raw: &Columns, places: &[usize]) {
-        self.stands.resize(raw.count(), None);
-        for moments in [&mut self.cc, &mut self.cy, &mut self.c0] {
-            moments.resize(raw.count(), 0.0);
-        }
-        let batch = self.batches.len() as u32;
-        let mut missing: Vec<usize> = Vec::with_capacity(places.len());
-        for &place in places {
-            if self.stands[place].is_none() {
-                self.stands[place] = Some((batch, missing.len() as u32));
-                missing.push(place);
-            }
-        }
-        let room = missing.len() * raw.rows();
-        self.batches.push(Vec::with_capacity(room));
-        for lanes in missing.chunks(LANES) {
-            self.fill_work(raw, lanes);
-            let times = self.free_of_nuisance();
-            self.keep(lanes, &times);
+            ground,
         }
     }
 
-    /// Whitens up to [`LANES`] columns at once, row by row.
-    #[inline(always)]
-    fn fill_work(&mut self, raw: &Columns, lanes: &[usize]) {
-        for (lane, place) in lanes.iter().enumerate() {
-            for (row, value) in self.work.iter_mut().zip(raw.column(*place)) {
-                row[lane] = *value;
-            }
-        }
-        self.whitener.apply_lanes(&mut self.work);
-    }
-
-    /// Takes the nuisance away; returns the projections on the last of it, the intercept.
-    #[inline(always)]
-    fn free_of_nuisance(&mut self) -> [f64; LANES] {
-        let mut times = [0.0; LANES];
-        for q in &self.q {
-            times = [0.0; LANES];
-            for (row, q) in self.work.iter().zip(q) {
-                for lane in 0..LANES {
-                    times[lane] += q * row[lane];
-                }
-            }
-            for (row, q) in self.work.iter_mut().zip(q) {
-                for lane in 0..LANES {
-                    row[lane] -= q * times[lane];
-                }
-            }
-        }
-        times
-    }
-
-    #[inline(always)]
-    fn keep(&mut self, lanes: &[usize], times: &[f64; LANES]) {
-        let Some(cells) = self.batches.last_mut() else {
-            return;
-        };
-        for (lane, &place) in lanes.iter().enumerate() {
-            let begin = cells.len();
-            cells.extend(self.work.iter().map(|row| row[lane]));
-            let column = &cells[begin..];
-            self.cc[place] = dot(column, column);
-            self.cy[place] = dot(column, &self.y);
-            self.c0[place] = times[lane] * self.read0;
-        }
+    /// Makes every column ready that is not.
+    pub fn prepare(&mut self, raw: &Columns) {
+        self.ground.prepare(raw, &self.y, &mut self.cy);
     }
 
     /// The inner products of a column with itself and with the readings.
     pub fn products(&self, place: usize) -> (f64, f64) {
-        (self.cc[place], self.cy[place])
+        (self.ground.square(place), self.cy[place])
     }
-
-    /// One column; empty if it was never asked for.
-    #[inline(always)]
-    pub fn column(&self, place: usize) -> &[f64] {
-        let rows = self.work.len();
-        self.stands[place].map_or(&[], |(batch, at)| {
-            &self.batches[batch as usize][at as usize * rows..(at as usize + 1) * rows]
-        })
-    }
-}
-
-/// Orthonormal nuisance columns, the intercept last (then its coefficient is one projection), with the
-/// length each had.
-fn basis_of_nuisance(window: &Window, whitener: &Whitener) -> Option<(Vec<Vec<f64>>, Vec<f64>)> {
-    let (mut q, mut lengths): (Vec<Vec<f64>>, Vec<f64>) = (Vec::new(), Vec::new());
-    let ones = vec![1.0; window.y.len()];
-    for column in window.nuisance.iter().chain([&ones]) {
-        let mut white = Vec::with_capacity(column.len());
-        whitener.apply(column, &mut white);
-        let full = dot(&white, &white);
-        for done in &q {
-            let times = dot(&white, done);
-            take(&mut white, done, times);
-        }
-        let length2 = dot(&white, &white);
-        if length2.is_nan() || length2 <= 1e-10 * full {
-            return None;
-        }
-        let length = length2.sqrt();
-        white.iter_mut().for_each(|v| *v /= length);
-        lengths.push(length);
-        q.push(white);
-    }
-    Some((q, lengths))
 }
 
 /// Coefficients of one shape with the inverse of its Gram matrix.
@@ -232,25 +78,39 @@ pub struct Solved {
 
 impl Prepared {
     /// Solves one design. Coefficients have a normal prior of deviation `reach` (in residual units it is
-    /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit.
+    /// a ridge): what the data do not say, a shape cannot claim. `None` when nothing is left to fit, and when it is
+    /// not `promising`, which is asked with the width, and with the least that the sum of squares and the determinant
+    /// can be.
     #[inline(always)]
-    pub fn solve(&self, columns: &[usize]) -> Option<Solved> {
+    pub fn solve(
+        &self,
+        columns: &[usize],
+        promising: impl Fn(usize, f64, f64) -> bool,
+    ) -> Option<Solved> {
         // The compiler unrolls what it knows the width of.
         match *columns {
-            [] => self.solve_some([]),
-            [a] => self.solve_some([a]),
-            [a, b] => self.solve_some([a, b]),
-            [a, b, c] => self.solve_some([a, b, c]),
+            [] => self.solve_some([], promising),
+            [a] => self.solve_some([a], promising),
+            [a, b] => self.solve_some([a, b], promising),
+            [a, b, c] => self.solve_some([a, b, c], promising),
             _ => None,
         }
     }
 
     #[inline(always)]
-    fn solve_some<const N: usize>(&self, columns: [usize; N]) -> Option<Solved> {
-        let free = self.y.len().checked_sub(1 + self.nuisances + N)?;
+    fn solve_some<const N: usize>(
+        &self,
+        columns: [usize; N],
+        promising: impl Fn(usize, f64, f64) -> bool,
+    ) -> Option<Solved> {
+        let free = self.y.len().checked_sub(1 + self.ground.nuisances() + N)?;
         let gram = self.gram(columns);
         let y = self.moments(columns);
-        let plain = (self.yy - explained::<N>(&gram, &y, 1e-9)?).max(0.0);
+        let (explained, least) = explained::<N>(&gram, &y, 1e-9)?;
+        let plain = (self.yy - explained).max(0.0);
+        if !promising(N, plain, least) {
+            return None;
+        }
         let ridge = (plain + self.floor2) / free.max(1) as f64 / (self.reach * self.reach);
         let (inverse, det) = invert::<N>(&gram, ridge)?;
         let mut beta = [0.0; COLUMNS_MAX];
@@ -271,9 +131,9 @@ impl Prepared {
     fn gram<const N: usize>(&self, columns: [usize; N]) -> Square {
         let mut g = [[0.0; COLUMNS_MAX]; COLUMNS_MAX];
         for (i, &a) in columns.iter().enumerate() {
-            g[i][i] = self.cc[a];
+            g[i][i] = self.ground.square(a);
             for (j, &b) in columns.iter().enumerate().skip(i + 1) {
-                g[i][j] = dot(self.column(a), self.column(b));
+                g[i][j] = self.ground.product(a, b);
                 g[j][i] = g[i][j];
             }
         }
@@ -292,12 +152,16 @@ impl Prepared {
 
 type Square = [[f64; COLUMNS_MAX]; COLUMNS_MAX];
 
-/// Sum of squares that the design explains.
+/// Sum of squares that the design explains, and its determinant.
 #[inline(always)]
-fn explained<const N: usize>(gram: &Square, y: &[f64; COLUMNS_MAX], ridge: f64) -> Option<f64> {
-    let (inverse, _) = invert::<N>(gram, ridge)?;
+fn explained<const N: usize>(
+    gram: &Square,
+    y: &[f64; COLUMNS_MAX],
+    ridge: f64,
+) -> Option<(f64, f64)> {
+    let (inverse, det) = invert::<N>(gram, ridge)?;
     let quadratic = |i: usize| (0..N).map(|j| y[i] * inverse[i][j] * y[j]).sum::<f64>();
-    Some((0..N).map(quadratic).sum())
+    Some(((0..N).map(quadratic).sum(), det))
 }
 
 /// Inverse and determinant of the first `N` rows of `gram + ridge`, by cofactors; the other rows stay zero.
@@ -362,7 +226,7 @@ impl Solved {
         let mut away = [0.0; COLUMNS_MAX];
         let mut mean = ready.y0;
         for j in 0..self.width {
-            away[j] = c[j] - ready.c0[columns[j]];
+            away[j] = c[j] - ready.ground.c0(columns[j]);
             mean += away[j] * self.beta[j];
         }
         Guess {

@@ -19,10 +19,10 @@ pub(super) fn staircases(
         return;
     };
     let count = columns.len() as f64;
-    let steps = columns.clone().map(|k| places[k]);
-    let ready_columns: Vec<&[f64]> = steps.clone().map(|at| ready.column(at)).collect();
-    let (own, with_y) = steps.map(|at| ready.products(at)).unzip();
-    let products = Products::of(&ready_columns, own, with_y, dot(&ready.y, &ready.y));
+    let steps = &places[columns.clone()];
+    let (own, with_y) = steps.iter().map(|at| ready.products(*at)).unzip();
+    let with_all = |step: usize| ready.ground.products(steps[step], steps);
+    let products = Products::of(&with_all, own, with_y, dot(&ready.y, &ready.y));
     for stair in stairs(products, ready.y.len(), STEPS_MAX) {
         let width = stair.at.len();
         let solved = Solved {
@@ -43,7 +43,7 @@ pub(super) fn staircases(
         if ln_weight < fit.ln_evidence - FORGET_LN {
             continue;
         }
-        fit.ln_evidence = fit.ln_evidence.max(ln_weight);
+        fit.saw(noise, ln_weight);
         fit.candidates.push(stair_candidate(
             ready,
             (shapes, places),
@@ -124,7 +124,7 @@ fn stair_candidate(
     let end = ready.y0
         + zeros
             .clone()
-            .map(|(k, b)| b * (1.0 - ready.c0[places[first + k]]))
+            .map(|(k, b)| b * (1.0 - ready.ground.c0(places[first + k])))
             .sum::<f64>();
     let place = |k: &usize| match shapes.columns[first + k] {
         Basis::Step(x) => x,

@@ -2,8 +2,6 @@
 //! place while the others stay. All of it runs on inner products, which are worked out once for every column
 //! that is ever chosen.
 
-use super::solve::dot;
-
 /// One staircase.
 #[derive(Debug, Clone, Default)]
 pub struct Stair {
@@ -74,51 +72,85 @@ fn stairs_here(mut products: Products, readings: usize, most: usize) -> Vec<Stai
 
 /// Inner products of the columns with each other and with `y`.
 pub struct Products<'a> {
-    columns: &'a [&'a [f64]],
-    /// Rows of the Gram matrix of the columns that were chosen so far.
-    rows: Vec<Option<Vec<f64>>>,
+    /// The products of one column with all.
+    with_all: &'a dyn Fn(usize) -> Vec<f64>,
+    /// Those of the columns that were chosen so far.
+    rows: Vec<Vec<f64>>,
     cc: Vec<f64>,
     cy: Vec<f64>,
     yy: f64,
+    left: Left,
+}
+
+/// What a choice of columns leaves of every column, and of its product with the readings.
+#[derive(Default)]
+struct Left {
+    cc: Vec<f64>,
+    cy: Vec<f64>,
+    /// Of each of the choice, what it had of its own (as a unit column): its products with all.
+    units: [Vec<f64>; STEPS_MAX],
+}
+
+impl Left {
+    /// Takes column `s`, the `nth` of the choice; `None` when the others say the same.
+    #[inline(always)]
+    fn take(&mut self, nth: usize, s: usize, products: &[f64]) -> Option<()> {
+        let own = self.cc[s];
+        if own.is_nan() || own <= NEW_MIN {
+            return None;
+        }
+        let (before, rest) = self.units.split_at_mut(nth);
+        let unit = &mut rest[0];
+        unit.clear();
+        unit.extend_from_slice(products);
+        for other in before {
+            let by = other[s];
+            unit.iter_mut().zip(other).for_each(|(u, o)| *u -= by * *o);
+        }
+        let scale = 1.0 / own.sqrt();
+        let of_y = self.cy[s] * scale;
+        for ((u, cc), cy) in unit.iter_mut().zip(&mut self.cc).zip(&mut self.cy) {
+            *u *= scale;
+            *cc -= *u * *u;
+            *cy -= *u * of_y;
+        }
+        Some(())
+    }
 }
 
 impl<'a> Products<'a> {
-    /// Of the columns, with the products of each with itself and with the readings, and that of the readings.
-    pub fn of(columns: &'a [&'a [f64]], cc: Vec<f64>, cy: Vec<f64>, yy: f64) -> Products<'a> {
+    /// Of columns, by the products of one of them with all, of each with itself and with the readings, and that of the
+    /// readings with themselves.
+    pub fn of(
+        with_all: &'a dyn Fn(usize) -> Vec<f64>,
+        cc: Vec<f64>,
+        cy: Vec<f64>,
+        yy: f64,
+    ) -> Products<'a> {
         Products {
-            columns,
-            rows: vec![None; columns.len()],
+            with_all,
+            rows: vec![Vec::new(); cc.len()],
             cc,
             cy,
             yy,
+            left: Left::default(),
         }
     }
 
-    #[inline(always)]
     fn know(&mut self, chosen: &[usize]) {
         for &s in chosen {
-            if self.rows[s].is_none() {
-                let mut row = Vec::with_capacity(self.columns.len());
-                for column in self.columns {
-                    row.push(dot(self.columns[s], column));
-                }
-                self.rows[s] = Some(row);
+            if self.rows[s].is_empty() {
+                self.rows[s] = (self.with_all)(s);
             }
         }
     }
 
-    #[inline(always)]
-    fn product(&self, s: usize, c: usize) -> f64 {
-        self.rows[s].as_ref().map_or(0.0, |row| row[c])
-    }
-
     /// Inverse of the Gram matrix of the chosen, and the log of its determinant.
-    #[inline(always)]
     fn inverse(&self, chosen: &[usize]) -> Option<(Small, f64)> {
         let mut gram = [[0.0; STEPS_MAX]; STEPS_MAX];
         for (i, &s) in chosen.iter().enumerate() {
             for (j, &c) in chosen.iter().enumerate() {
-                gram[i][j] = self.product(s, c);
+                gram[i][j] = self.rows[s][c];
             }
         }
         invert(gram, chosen.len())
@@ -128,26 +160,16 @@ impl<'a> Products<'a> {
     #[inline(always)]
     fn best_addition(&mut self, chosen: &[usize]) -> Option<usize> {
         self.know(chosen);
-        let (inverse, _) = self.inverse(chosen)?;
-        let k = chosen.len();
-        let mut heights = [0.0; STEPS_MAX];
-        for i in 0..k {
-            heights[i] = (0..k).map(|j| inverse[i][j] * self.cy[chosen[j]]).sum();
+        let left = &mut self.left;
+        left.cc.clone_from(&self.cc);
+        left.cy.clone_from(&self.cy);
+        for (nth, &s) in chosen.iter().enumerate() {
+            left.take(nth, s, &self.rows[s])?;
         }
         let mut best = (NEW_MIN, None);
-        for c in 0..self.columns.len() {
-            let mut with = [0.0; STEPS_MAX];
-            for (slot, &s) in with.iter_mut().zip(chosen) {
-                *slot = self.product(s, c);
-            }
-            let (mut left, mut rest) = (self.cc[c], self.cy[c]);
-            for i in 0..k {
-                rest -= with[i] * heights[i];
-                let row: f64 = (0..k).map(|j| inverse[i][j] * with[j]).sum();
-                left -= with[i] * row;
-            }
-            if left > NEW_MIN.max(NEW_SHARE * self.cc[c]) {
-                let gain = rest * rest / left;
+        for (c, (&own, &rest)) in left.cc.iter().zip(&left.cy).enumerate() {
+            if own > NEW_MIN.max(NEW_SHARE * self.cc[c]) {
+                let gain = rest * rest / own;
                 if gain > best.0 && !chosen.contains(&c) {
                     best = (gain, Some(c));
                 }
@@ -225,6 +247,7 @@ fn invert(mut a: Small, k: usize) -> Option<(Small, f64)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::solve::dot;
     use super::*;
 
     #[test]
@@ -241,10 +264,10 @@ mod tests {
         let y: Vec<f64> = (0..n)
             .map(|i| if (10..20).contains(&i) { 2.0 } else { 0.0 } - 2.0 / 3.0)
             .collect();
-        let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
-        let with = |of: &[f64]| columns.iter().map(|c| dot(c, of)).collect();
+        let with = |of: &[f64]| -> Vec<f64> { columns.iter().map(|c| dot(c, of)).collect() };
         let own = columns.iter().map(|c| dot(c, c)).collect();
-        let products = Products::of(&columns, own, with(&y), dot(&y, &y));
+        let with_all = |c: usize| with(&columns[c]);
+        let products = Products::of(&with_all, own, with(&y), dot(&y, &y));
         let found = stairs(products, y.len(), 3);
         assert_eq!(found[0].at, [9, 19]);
         assert!((found[0].beta[0] - 2.0).abs() < 1e-9 && (found[0].beta[1] + 2.0).abs() < 1e-9);

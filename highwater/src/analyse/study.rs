@@ -7,8 +7,10 @@
 //! and whitened once a window and noise, however often it is asked for.
 
 use super::columns::Columns;
+use super::design::{self, Design};
 use super::finer::{finer, steps_with_fills};
-use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window};
+use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window, ln_sum};
+use super::ground::Ground;
 use super::ladder::ladders;
 use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
@@ -42,33 +44,42 @@ pub struct Study {
 
 impl Study {
     pub fn new(window: Window) -> Study {
-        let columns = Columns::over(&window.x);
-        Study::with(window, columns)
+        let design = Design::of(&window);
+        Study::with(window, design.columns, design.grounds)
     }
 
     /// Of the same bins with other nuisance columns: what was worked out without them is kept.
     pub fn like(&self, window: Window) -> Study {
-        Study::with(window, self.columns.clone())
+        let ground = |noise| Ground::new(&window, noise);
+        let grounds = self.noises.iter().map(ground).collect();
+        Study::with(window, self.columns.clone(), grounds)
     }
 
-    fn with(window: Window, columns: Columns) -> Study {
-        let noises = hypotheses();
-        let ground = |noise| Prepared::new(&window, noise);
+    fn with(window: Window, columns: Columns, grounds: Vec<Option<Ground>>) -> Study {
+        let readings = |ground: Option<Ground>| Some(Prepared::new(&window, ground?));
         Study {
-            grounds: noises.iter().map(ground).collect(),
+            grounds: grounds.into_iter().map(readings).collect(),
             norms: Norms::new(window.y.len(), &window),
             columns,
-            noises,
+            noises: hypotheses(),
             window,
         }
     }
 
+    /// Keeps what the next windows may have in common with this one: to be called before columns are tried that its
+    /// readings ask for.
+    fn keep(&self) {
+        let ground = |ready: &Option<Prepared>| Some(ready.as_ref()?.ground.clone());
+        design::keep(&self.window, || Design {
+            columns: self.columns.clone(),
+            grounds: self.grounds.iter().map(ground).collect(),
+        });
+    }
+
     /// A look at a sparse choice of shapes only: enough to choose between ways to cut the same bins.
     pub fn sketch(&mut self, shapes: &Shapes) -> Fit {
-        // The whole grid, in its order: the sparse choice then finds its columns in it.
-        self.columns.places(&shapes.columns);
         let all: Vec<usize> = (0..self.noises.len()).collect();
-        self.under(&shapes.sparse(), &all)
+        self.tried(&shapes.sparse(), &all, false).fit
     }
 
     /// All `shapes` under the simplest hypotheses on the noise, for a handful of points.
@@ -86,10 +97,11 @@ impl Study {
         let carried = |i: &usize| {
             let noise = self.noises[*i];
             let plain = noise.phi < PLAIN_PHI && noise.white != 0.5;
-            plain || sketch.best_of_noise(*i) > sketch.ln_evidence - REFUTED_LN
+            plain || sketch.best_of_noise[*i] > sketch.ln_evidence - REFUTED_LN
         };
         let near: Vec<usize> = (0..self.noises.len()).filter(carried).collect();
         let mut whole = self.under(shapes, &near);
+        self.keep();
         let rungs = ladders(&whole, &self.window);
         if !rungs.shapes.is_empty() {
             whole.join(self.under(&rungs, &near));
@@ -97,7 +109,7 @@ impl Study {
         let seeded = steps_with_fills(&whole);
         whole.join(self.under(&seeded, &near));
         for near_by in FINER_ROUNDS {
-            let close = |i: &usize| whole.best_of_noise(*i) > whole.ln_evidence - DECIDED_LN;
+            let close = |i: &usize| whole.best_of_noise[*i] > whole.ln_evidence - DECIDED_LN;
             let closest: Vec<usize> = near.iter().copied().filter(close).collect();
             let second = self.under(&finer(&whole, near_by), &closest);
             let before = whole.ln_evidence;
@@ -111,21 +123,27 @@ impl Study {
 
     /// All `shapes` under these of the hypotheses on the noise.
     fn under(&mut self, shapes: &Shapes, noises: &[usize]) -> Fit {
+        self.tried(shapes, noises, true).fit
+    }
+
+    /// The same; what the candidates say is only worked out if they are to be kept.
+    fn tried(&mut self, shapes: &Shapes, noises: &[usize], kept: bool) -> Tried {
         let mut tried = Tried::default();
-        tried.fit.ln_evidence = f64::NEG_INFINITY;
-        tried.fit.candidates.reserve(shapes.shapes.len());
         let n = self.window.y.len();
         if n < 4 + self.window.nuisance.len() || shapes.shapes.is_empty() {
-            return tried.fit;
+            return tried;
         }
         let places = self.columns.places(&shapes.columns);
-        tried.meanings = vec![None; shapes.shapes.len()];
+        if kept {
+            tried.meanings = vec![None; shapes.shapes.len()];
+            tried.fit.candidates.reserve(shapes.shapes.len());
+        }
         for &noise in noises {
             let Some(ready) = self.grounds[noise].as_mut() else {
                 continue;
             };
-            ready.prepare(&self.columns, &places);
-            let base = self.noises[noise].prior_ln - 0.5 * ready.logdet;
+            ready.prepare(&self.columns);
+            let base = self.noises[noise].prior_ln - 0.5 * ready.ground.logdet;
             let try_out = TryOut {
                 shapes,
                 places: &places,
@@ -137,24 +155,38 @@ impl Study {
             };
             try_out.all(&mut tried);
         }
-        tried.fit.settle();
-        tried.fit
+        tried.settle();
+        tried
     }
 }
 
 /// What was tried so far.
 struct Tried {
     fit: Fit,
-    /// Most shapes carry no weight under any noise: what they mean is worked out only when needed.
-    meanings: Vec<Option<Box<Contrasts>>>,
+    /// Most shapes carry no weight under any noise: what they mean is worked out only when needed. Empty where
+    /// candidates are only weighed ...
+    meanings: Vec<Option<Contrasts>>,
+    /// ... by these.
+    ln_weights: Vec<f64>,
     best: [f64; FAMILIES],
+}
+
+impl Tried {
+    fn settle(&mut self) {
+        if self.meanings.is_empty() {
+            self.fit.ln_evidence = ln_sum(self.ln_weights.iter().copied());
+        } else {
+            self.fit.settle();
+        }
+    }
 }
 
 impl Default for Tried {
     fn default() -> Tried {
         Tried {
-            fit: Fit::default(),
+            fit: Fit::nothing(),
             meanings: Vec::new(),
+            ln_weights: Vec::new(),
             best: [f64::NEG_INFINITY; FAMILIES],
         }
     }
@@ -205,16 +237,26 @@ impl TryOut<'_> {
             *slot = self.places[*column];
         }
         let columns = &columns[..shape.width];
-        let solved = self.ready.solve(columns)?;
-        let (ln_ml, sigma2, df) = self.norms.marginal(self.ready, &solved)?;
-        let ln_weight = self.base + shape.prior_ln + ln_ml;
-        let behind = tried.fit.ln_evidence - ln_weight;
+        let before = self.base + shape.prior_ln;
         let best = &mut tried.best[shape.family as usize];
+        // What is behind the best of all by so much must be the best of its family to matter.
+        let top = tried.fit.ln_evidence;
+        let bar = (top - FORGET_LN).max(best.min(top - MATTERS_LN));
+        let solved = self.ready.solve(columns, |width, rss, det| {
+            before + self.norms.at_most(self.ready, width, rss, det) >= bar
+        })?;
+        let (ln_ml, sigma2, df) = self.norms.marginal(self.ready, &solved)?;
+        let ln_weight = before + ln_ml;
+        let behind = top - ln_weight;
         if behind > FORGET_LN || (behind > MATTERS_LN && ln_weight <= *best) {
             return None;
         }
         *best = best.max(ln_weight);
-        tried.fit.ln_evidence = tried.fit.ln_evidence.max(ln_weight);
+        tried.fit.saw(self.noise, ln_weight);
+        if tried.meanings.is_empty() {
+            tried.ln_weights.push(ln_weight);
+            return None;
+        }
         self.keep(
             (index, shape),
             (columns, &solved),
@@ -233,8 +275,7 @@ impl TryOut<'_> {
         (ln_weight, sigma2, df): (f64, f64, f64),
         tried: &mut Tried,
     ) {
-        let c = tried.meanings[index]
-            .get_or_insert_with(|| Box::new(self.shapes.contrasts(shape, self.now)));
+        let c = tried.meanings[index].get_or_insert_with(|| self.shapes.contrasts(shape, self.now));
         tried.fit.make_room();
         let level = |of: &[f64; COLUMNS_MAX]| solved.level(self.ready, columns, of, sigma2);
         tried.fit.candidates.push(Candidate {
@@ -314,6 +355,35 @@ mod tests {
         );
         assert!((best.end.mean - 1.3).abs() < 0.02, "{:?}", best.end);
         assert!((f.weights().iter().sum::<f64>() - 1.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn what_is_kept_for_the_next_window_changes_no_bit_of_it() {
+        let line = || {
+            window(
+                (0..40)
+                    .map(|i| 0.3 + i as f64 / 39.0 + 0.02 * wobble(i))
+                    .collect(),
+            )
+        };
+        let fill = || {
+            let rise = |i: usize| 1.0 - (-(i as f64) / 9.0).exp() + 0.03 * wobble(i);
+            window((0..40).map(rise).collect())
+        };
+        let told = |f: Fit| -> Vec<(u64, u64)> {
+            let bits = |c: &Candidate| (c.ln_weight.to_bits(), c.end.mean.to_bits());
+            f.candidates.iter().map(bits).collect()
+        };
+        // What is kept is kept by each thread.
+        let alone = std::thread::spawn(move || told(fit(fill()))).join();
+        let after = std::thread::spawn(move || {
+            let other = told(fit(line()));
+            (0..2).for_each(|_| drop(fit(line())));
+            (other, told(fit(fill())))
+        });
+        let (other, after) = after.join().unwrap();
+        assert_ne!(other, after);
+        assert_eq!(alone.unwrap(), after);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use super::columns::Columns;
 use super::fit::{Candidate, Fit, Guess, Norms, Window};
+use super::ground::Ground;
 use super::mixture::{Mixture, Part};
 use super::noise::hypotheses;
 use super::shapes::{Basis, COLUMNS_MAX, Family};
@@ -76,11 +77,12 @@ impl Sketch {
         let norms = Norms::new(self.window.y.len(), &self.window);
         let mut said: Vec<(f64, f64, Vec<Guess>)> = Vec::new();
         for noise in hypotheses() {
-            let Some(mut ready) = Prepared::new(&self.window, &noise) else {
+            let Some(ground) = Ground::new(&self.window, &noise) else {
                 continue;
             };
-            ready.prepare(&raw, &places);
-            let Some(solved) = ready.solve(&places) else {
+            let mut ready = Prepared::new(&self.window, ground);
+            ready.prepare(&raw);
+            let Some(solved) = ready.solve(&places, |_, _, _| true) else {
                 continue;
             };
             let Some((ln_ml, sigma2, df)) = norms.marginal(&ready, &solved) else {
@@ -93,7 +95,7 @@ impl Sketch {
                     .for_each(|(at, basis)| *at = basis.at(*x));
                 solved.level(&ready, &places, &at, sigma2)
             };
-            let ln_weight = noise.prior_ln - 0.5 * ready.logdet + ln_ml;
+            let ln_weight = noise.prior_ln - 0.5 * ready.ground.logdet + ln_ml;
             said.push((ln_weight, df, x.iter().map(level).collect()));
         }
         let best = said.iter().map(|s| s.0).fold(f64::NEG_INFINITY, f64::max);

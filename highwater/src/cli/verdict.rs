@@ -8,6 +8,7 @@ mod given;
 mod held;
 mod known;
 mod lines;
+mod names;
 mod own;
 mod pairs;
 mod picture;
@@ -30,6 +31,7 @@ use self::answer::Answer;
 use self::given::Given;
 use self::source::Source;
 use super::exit;
+use crate::observe::import::columns::unit_factor;
 use crate::observe::import::number::Decimal;
 use crate::observe::import::rows::Rows;
 use crate::observe::import::time::DateOrder;
@@ -117,7 +119,7 @@ pub struct ColumnArgs {
     #[arg(long, value_name = "NAME")]
     pub value_column: Option<String>,
     /// Unit of the values: B, kB, KiB, MB, MiB, GB, GiB; without it the column's name or the cell says
-    #[arg(long)]
+    #[arg(long, value_parser = unit_of)]
     pub unit: Option<String>,
     /// The decimal sign of numbers, where they do not show it: `.` or `,`
     #[arg(long, value_name = "SIGN", value_parser = decimal_of)]
@@ -128,6 +130,13 @@ pub struct ColumnArgs {
     /// Every column but the time is a process (found without it where no column is called memory)
     #[arg(long)]
     pub wide: bool,
+}
+
+fn unit_of(text: &str) -> Result<String, String> {
+    match unit_factor(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("write B, kB, KiB, MB, MiB, GB, GiB, TB or TiB".to_owned()),
+    }
 }
 
 fn decimal_of(text: &str) -> Result<Decimal, String> {

@@ -242,15 +242,14 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
         0.0
     };
     let rest = 1.0 - growing;
-    let rose = above(c.rise, shift_bar, c.df);
-    let fell = above(
-        Guess {
+    let rose = || above(c.rise, shift_bar, c.df);
+    let fell = || {
+        let down = Guess {
             mean: -c.rise.mean,
             se: c.rise.se,
-        },
-        shift_bar,
-        c.df,
-    );
+        };
+        above(down, shift_bar, c.df)
+    };
     let mut w = Weights {
         growing,
         ..Weights::default()
@@ -260,19 +259,19 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
         Bounded::Fill if ended_as_before(c, bars) => {
             let goes_on = 1.0 - 1.0 / (1.0 + bars.rests as f64);
             w.growing = goes_on * above(c.rise, growth_bar, c.df);
-            w.open = (rose - w.growing).max(0.0);
+            w.open = (rose() - w.growing).max(0.0);
         }
         Bounded::Open if c.stood_still().is_some() => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
-            w.open = (rose - w.growing).max(0.0);
+            w.open = (rose() - w.growing).max(0.0);
         }
-        Bounded::Fill => w.plateauing = rest * rose,
-        Bounded::Open => w.open = rest * rose,
+        Bounded::Fill => w.plateauing = rest * rose(),
+        Bounded::Open => w.open = rest * rose(),
         Bounded::Slow => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
-            w.open = (rose - w.growing).max(0.0);
+            w.open = (rose() - w.growing).max(0.0);
         }
-        Bounded::Step => shifted(&mut w, c, bars, (rose, fell)),
+        Bounded::Step => shifted(&mut w, c, bars, (rose(), fell())),
         Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
     }
     if c.rungs() == Some(2) {

@@ -39,6 +39,10 @@ fn pair_of(text: &str, names: &[&str]) -> Result<(String, String)> {
         .map(|(at, _)| (&text[..at], &text[at + 1..]));
     let known = |(a, b): &(&str, &str)| names.contains(a) && names.contains(b);
     if let Some((a, b)) = splits.clone().find(known) {
+        if a == b {
+            let why = format!("--pairs {text}: an arm cannot be compared with itself");
+            return Err(Usage(why).into());
+        }
         return Ok((a.to_owned(), b.to_owned()));
     }
     match splits.clone().next() {

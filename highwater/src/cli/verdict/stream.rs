@@ -1,6 +1,6 @@
 //! Rows to series in bounded memory, and series to verdicts on all cores, in the order in which they came.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,6 +12,7 @@ use super::given::Given;
 use super::held::Held;
 use super::known;
 use super::lines;
+use super::names::Names;
 use super::pile::Pile;
 use crate::observe::import::groups::arm_at;
 use crate::observe::import::rows::Rows;
@@ -28,7 +29,9 @@ const BATCH: usize = 32;
 const SERIES_MAX: usize = 1 << 20;
 /// Readings of series that stand together, and are judged: 64 MiB, since those that are being judged come on top.
 const TOGETHER_READINGS: usize = 1 << 22;
-/// Readings held of all series, 16 bytes each: half a gigabyte. Beyond, every other one is dropped.
+/// Readings held of all series, 16 bytes each: beyond these 128 MiB every other one of long series is dropped, ...
+const HELD_USUAL: usize = 1 << 23;
+/// ... and for many short series there is room for half a gigabyte.
 const HELD_MAX: usize = 1 << 25;
 
 /// Where verdicts on series go as they are ready: lines at once, or a pile for a table.
@@ -168,11 +171,13 @@ fn work(given: &Given, queue: &Queue, report: &Sender<(usize, Vec<SeriesVerdict>
 struct Reading<'a> {
     given: &'a Given<'a>,
     held: Vec<Held>,
-    place: HashMap<String, usize>,
+    names: Names,
     /// Series already handed on.
     judged: usize,
     rows: usize,
     readings: usize,
+    /// Beyond so many readings long series are thinned.
+    room: usize,
     together: bool,
     last: usize,
     /// The earliest reading.
@@ -186,10 +191,11 @@ impl<'a> Reading<'a> {
         Reading {
             given,
             held: Vec::new(),
-            place: HashMap::new(),
+            names: Names::new(!given.meta.is_empty() || !given.groups.is_empty()),
             judged: 0,
             rows: 0,
             readings: 0,
+            room: HELD_USUAL,
             together: true,
             last: usize::MAX,
             first_s: f64::INFINITY,
@@ -217,10 +223,11 @@ impl<'a> Reading<'a> {
             if self.is_ready() {
                 let ready: Vec<Held> = self.held.drain(..self.held.len() - 1).collect();
                 self.judged += ready.len();
+                ready.iter().for_each(|held| self.names.let_go(&held.id));
                 self.readings = self.held.iter().map(|h| h.points.len()).sum();
                 judges.give(ready, sink)?;
-            } else if self.readings > HELD_MAX {
-                self.thin()?;
+            } else if self.readings > self.room {
+                self.thin(rows.line())?;
             }
         }
         if !any {
@@ -256,14 +263,14 @@ impl<'a> Reading<'a> {
         let same = self.held.get(here).is_some_and(|held| held.id == *key);
         let known = match same {
             true => Some(self.last),
-            false => self.place.get(key).copied(),
+            false => self.names.place(key),
         };
+        if known.is_none() && self.names.is_gone(key) {
+            let what =
+                format!("the readings of {key} do not stand together, though those before did");
+            return Err(ImportError::new(line, 0, what, "sort the file by id, or by time").into());
+        }
         let at = known.unwrap_or_else(|| self.open(key.clone(), row));
-        anyhow::ensure!(
-            at >= self.judged,
-            "line {line}, column 1: the readings of {key} do not stand together, though those before did; sort the \
-             file by id, or by time"
-        );
         self.together &= at == self.last || at + 1 == self.held.len() + self.judged;
         self.together &= arm.is_empty();
         (self.last, self.rows) = (at, self.rows + 1);
@@ -296,30 +303,34 @@ impl<'a> Reading<'a> {
             ..Held::default()
         });
         let at = self.held.len() + self.judged - 1;
-        self.place.insert(key, at);
+        self.names.hold(&key, at);
         at
     }
 
-    /// Every other reading of every long series goes.
-    fn thin(&mut self) -> Result<()> {
+    /// Every other reading of every long series goes. Where that is little there is more room.
+    fn thin(&mut self, line: u64) -> Result<()> {
         let gone: usize = self.held.iter_mut().map(Held::thin).sum();
         self.readings -= gone;
-        anyhow::ensure!(
-            gone > 0,
-            "more than {HELD_MAX} readings of {} series that do not stand together; sort the file by id, \
-             then they are judged as they come",
-            self.held.len()
-        );
+        if 4 * gone < self.room {
+            self.room = (2 * self.room).min(HELD_MAX);
+        }
+        if self.readings > HELD_MAX {
+            let what = format!(
+                "more than {HELD_MAX} readings of {} series that do not stand together",
+                self.held.len()
+            );
+            let next = "sort the file by id, then they are judged as they come";
+            return Err(ImportError::new(line, 0, what, next).into());
+        }
         Ok(())
     }
 
     fn check_names(&self) -> Result<()> {
         // Parts of one process in several arms are called by its name when they are joined.
         let processes = self.held.iter().map(|h| h.process.as_str());
-        let names = self.place.keys().map(String::as_str).chain(processes);
+        let names = self.names.all().chain(processes);
         let names = names.chain(self.passed.iter().map(String::as_str));
-        let known =
-            |id: &str| self.place.contains_key(id) || self.held.iter().any(|h| h.process == id);
+        let known = |id: &str| self.names.has(id) || self.held.iter().any(|h| h.process == id);
         known::check(self.given, names, known)?;
         known::check_until(self.given, self.first_s)?;
         Ok(())

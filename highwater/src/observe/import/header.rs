@@ -3,7 +3,7 @@
 use super::ImportError;
 use super::columns::{Facts, Time, Wanted};
 use super::headings::{Words, factor_of_word, seconds_of_word, words_of};
-use crate::wording::nearest;
+use crate::wording::{nearest, shown};
 
 pub const IDS: &[&str] = &[
     "id",
@@ -149,7 +149,22 @@ impl<'a> Header<'a> {
 
     pub fn need(&self, given: &str, what: &str, flag: &str) -> Result<usize, ImportError> {
         self.named(given)
-            .ok_or_else(|| self.missing(given, what, flag))
+            .ok_or_else(|| self.not_there(given, what, flag))
+    }
+
+    /// A column that a flag names is not there.
+    fn not_there(&self, given: &str, what: &str, flag: &str) -> ImportError {
+        const SHOWN: usize = 8;
+        let near = nearest(given, self.names.iter().map(String::as_str));
+        let hint = near.map_or_else(String::new, |n| format!("; is it {n}?"));
+        let names = self.names.iter().take(SHOWN);
+        let names: Vec<String> = names.map(|name| shown(name, 40)).collect();
+        let more = if self.names.len() > SHOWN { " ..." } else { "" };
+        let what = format!(
+            "no {what} column {given}, but {}{more}{hint}",
+            names.join(", ")
+        );
+        ImportError::new(1, 0, what, format!("give {flag} one of them"))
     }
 
     pub fn missing(&self, wish: &str, what: &str, flag: &str) -> ImportError {

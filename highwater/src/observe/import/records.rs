@@ -101,7 +101,7 @@ impl<'a> Records<'a> {
                     .read_record(record)
                     .map_err(|e| of_csv(&e, after, self.before))?;
                 // A record is copied to be trimmed; most have nothing to trim.
-                if !record.as_slice().bytes().all(|b| b.is_ascii_graphic()) {
+                if record.iter().any(may_be_padded) {
                     record.trim();
                 }
                 let line = record.position().map_or(0, csv::Position::line);
@@ -131,6 +131,13 @@ impl<'a> Records<'a> {
             }
         }
     }
+}
+
+/// Whether a blank of any kind may stand at either end.
+fn may_be_padded(field: &str) -> bool {
+    let bytes = field.as_bytes();
+    let ends = bytes.first().into_iter().chain(bytes.last());
+    !ends.copied().all(|byte| byte.is_ascii_graphic())
 }
 
 /// Lines that are neither empty nor comments.

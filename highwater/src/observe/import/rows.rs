@@ -168,8 +168,8 @@ impl<'a> Rows<'a> {
             fit_words(&mut self.record, wanted, self.columns.time.place, self.free);
         }
         let length = self.record.len();
-        let spare = self.record.iter().skip(wanted).all(str::is_empty);
-        if length == wanted || (length > wanted && spare) {
+        let spare = || self.record.iter().skip(wanted).all(str::is_empty);
+        if length == wanted || (length > wanted && spare()) {
             return Ok(());
         }
         let what = format!("{length} fields where the header has {wanted}");
