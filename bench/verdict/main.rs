@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod arms;
@@ -16,6 +16,8 @@ mod heldout;
 mod later;
 mod naive;
 mod outside;
+mod plain;
+mod plain_turns;
 mod scene;
 mod score;
 mod stops;
@@ -140,6 +142,12 @@ fn sets() -> Vec<Set> {
             farther::FAMILIES.len(),
             |i| farther::FAMILIES[i].0,
             farther::make,
+        ),
+        (
+            "plain",
+            plain::FAMILIES.len(),
+            |i| plain::FAMILIES[i].0,
+            plain::make,
         ),
     ]
 }
