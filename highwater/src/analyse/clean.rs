@@ -90,14 +90,21 @@ fn remove_spikes(out: &mut Cleaned) {
 }
 
 /// Typical move between neighbours: no reading within a few of these is a spike. Of coarse readings most
-/// moves are zero, so half of what one move in ten reaches counts too.
+/// moves are zero, so half of what one move in ten reaches counts too, up to the typical move that is not
+/// zero: one outlier in twenty readings is one move in ten.
 fn typical_move(points: &[Point]) -> f64 {
     let mut moves: Vec<f64> = points
         .windows(2)
         .map(|w| (w[1].value - w[0].value).abs())
         .collect();
-    let usual = quantile(&mut moves, 0.5);
-    (1.4826 * usual).max(0.5 * quantile(&mut moves, 0.9))
+    let (usual, large) = (quantile(&mut moves, 0.5), quantile(&mut moves, 0.9));
+    moves.retain(|m| *m > 0.0);
+    let coarse = if moves.is_empty() {
+        0.0
+    } else {
+        quantile(&mut moves, 0.5)
+    };
+    (1.4826 * usual).max((0.5 * large).min(1.4826 * coarse))
 }
 
 fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {

@@ -53,6 +53,8 @@ pub struct Candidate {
     pub end: Guess,
     pub limit: Option<Guess>,
     pub steps: Vec<(f64, f64)>,
+    /// When the level went away and came back soon, of steps.
+    pub excursions: Vec<(f64, f64)>,
     /// As many steps as are tried, all upwards, and no longer rest at the end than between them: a leak in portions.
     pub portions: bool,
 }

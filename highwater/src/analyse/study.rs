@@ -254,6 +254,7 @@ impl TryOut<'_> {
             end: level(&c.end),
             limit: c.limit.as_ref().map(level),
             steps: steps_of(self.shapes, shape, solved),
+            excursions: Vec::new(),
             portions: false,
         });
     }

@@ -94,6 +94,8 @@ pub struct Opinion {
     pub watched: f64,
     /// Where and by how much, of the best stepped candidate.
     pub steps: Vec<(f64, f64)>,
+    /// When the level went away and came back, if that is how the best candidate has it; seconds of the series.
+    pub excursions: Vec<(f64, f64)>,
     /// What a picture needs.
     pub drawn: Drawn,
 }
@@ -125,6 +127,7 @@ pub fn conclude(glance: Glance, view: &View, rules: &Rules) -> Option<Opinion> {
     let mut said = weigh(&fitted, &scaled, &window, rules);
     said.bins = window.y.len();
     said.steps = steps_of(&fitted, &scaled);
+    said.excursions = excursions_of(&fitted, &scaled);
     said.drawn = Drawn {
         span_s: scaled.span_s,
         shift: scaled.shift,
@@ -345,6 +348,19 @@ fn steps_of(fitted: &Fit, scaled: &Scaled) -> Vec<(f64, f64)> {
         .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight));
     let real = |(x, by): &(f64, f64)| (scaled.start_s + x * scaled.span_s, by * scaled.scale);
     best.map_or(Vec::new(), |c| c.steps.iter().map(real).collect())
+}
+
+fn excursions_of(fitted: &Fit, scaled: &Scaled) -> Vec<(f64, f64)> {
+    let by_weight = |a: &&Candidate, b: &&Candidate| a.ln_weight.total_cmp(&b.ln_weight);
+    let best = fitted.candidates.iter().max_by(by_weight);
+    let real = |x: f64| scaled.start_s + x * scaled.span_s;
+    best.map_or(Vec::new(), |c| {
+        let both = c
+            .excursions
+            .iter()
+            .map(|(from, to)| (real(*from), real(*to)));
+        both.collect()
+    })
 }
 
 /// The interval of a mixture; `None` when nothing is in it.
