@@ -9,9 +9,11 @@ const SPIKE_WINDOW: usize = 7;
 /// is uneven but real reaches five; measured on exponential and Student-t(3) noise.
 const SPIKE_DEVIATIONS: f64 = 8.0;
 /// More spikes than this share are not accidents but the shape of the series: then none is removed.
-const SPIKE_SHARE_MAX: f64 = 0.1;
-/// What comes and goes at once within so many readings is a burst (or a dip), and a spike too ...
+const SPIKE_SHARE_MAX: f64 = 0.2;
+/// What comes and goes at once within so many readings, or this share of the window, is a burst (or a dip), and a spike
+/// too: a job that holds memory for a while says nothing of what lasts ...
 const BURST_MAX: usize = 5;
+const BURST_SHARE: f64 = 0.05;
 /// ... if what is left of it then is no more than this share of its height.
 const BURST_LEFT: f64 = 0.3;
 
@@ -92,7 +94,7 @@ fn remove_spikes(out: &mut Cleaned) {
 /// Typical move between neighbours: no reading within a few of these is a spike. Of coarse readings most
 /// moves are zero, so half of what one move in ten reaches counts too, up to the typical move that is not
 /// zero: one outlier in twenty readings is one move in ten.
-fn typical_move(points: &[Point]) -> f64 {
+pub(super) fn typical_move(points: &[Point]) -> f64 {
     let mut moves: Vec<f64> = points
         .windows(2)
         .map(|w| (w[1].value - w[0].value).abs())
@@ -140,10 +142,11 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
 }
 
 /// Marks bursts and dips: a sudden move of [`SPIKE_DEVIATIONS`] typical ones, undone as suddenly within a few readings.
-fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
+pub(super) fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
+    let span_s = points[points.len() - 1].t_s - points[0].t_s;
     let mut i = 1;
     while i + 1 < points.len() {
-        match burst(points, i, typical) {
+        match burst(points, i, typical, BURST_SHARE * span_s) {
             Some(end) => {
                 spikes[i..end].fill(true);
                 i = end + 1;
@@ -154,7 +157,7 @@ fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
 }
 
 /// The first reading after the burst that begins at `i`.
-fn burst(points: &[Point], i: usize, typical: f64) -> Option<usize> {
+fn burst(points: &[Point], i: usize, typical: f64, long_s: f64) -> Option<usize> {
     let before = points[i - 1].value;
     let up = points[i].value - before;
     let sudden = SPIKE_DEVIATIONS * typical.max(1e-3 * before);
@@ -162,8 +165,9 @@ fn burst(points: &[Point], i: usize, typical: f64) -> Option<usize> {
         return None;
     }
     let height = |j: usize| (points[j].value - before) * up.signum();
-    let last = (i + BURST_MAX).min(points.len() - 1);
-    let over = (i + 1..=last).find(|j| height(*j) < BURST_LEFT * up.abs())?;
+    let near = |j: &usize| *j <= i + BURST_MAX || points[*j].t_s - points[i].t_s <= long_s;
+    let mut after = (i + 1..points.len()).take_while(near);
+    let over = after.find(|j| height(*j) < BURST_LEFT * up.abs())?;
     let undone = height(over - 1) - height(over);
     (undone > sudden && height(over) > -BURST_LEFT * up.abs()).then_some(over)
 }
@@ -228,8 +232,9 @@ mod tests {
             v[i].1 += 700.0;
         }
         assert_eq!(clean(&series(&v)).spikes, 7);
-        // Bursts of six stay, and so does a collector's tooth of five.
+        // What lasts for more than a twentieth of the window stays, and so does a collector's tooth of five.
         v[25].1 += 700.0;
+        v[26].1 += 700.0;
         assert_eq!(clean(&series(&v)).spikes, 2);
         let saw: Vec<(f64, f64)> = (0..120)
             .map(|i| (f64::from(i), 1000.0 + 100.0 * f64::from(i % 5)))
