@@ -1,7 +1,6 @@
 //! Midmeans in equal stretches of time: most of the noise and of the autocorrelation goes, the cost
 //! becomes the same for ten samples and for a million.
 
-use super::clean::{mark_bursts, typical_move};
 use super::order::{median, midmean};
 use super::series::Point;
 
@@ -73,29 +72,6 @@ fn whole_side(group: &[Point], tear: f64) -> &[Point] {
         (true, true) => &group[..at],
         (true, false) => &group[at..],
     }
-}
-
-/// Bursts that take more than this share of the bins are no accidents.
-const BURSTS_MAX: f64 = 0.25;
-
-/// The bins without bursts and dips: jobs that hold memory for up to five bins and give it back. What comes and goes says
-/// nothing of what lasts, and its edges would be steps.
-pub fn without_bursts(bins: Vec<Bin>) -> Vec<Bin> {
-    let point = |b: &Bin| Point {
-        t_s: b.t_s,
-        value: b.value,
-    };
-    let points: Vec<Point> = bins.iter().map(point).collect();
-    let mut bursts = vec![false; bins.len()];
-    if points.len() > 2 {
-        mark_bursts(&points, typical_move(&points), &mut bursts);
-    }
-    let count = bursts.iter().filter(|b| **b).count();
-    if count as f64 > BURSTS_MAX * bins.len() as f64 {
-        return bins;
-    }
-    let kept = bins.into_iter().zip(bursts).filter(|(_, burst)| !burst);
-    kept.map(|(bin, _)| bin).collect()
 }
 
 /// Readings with more distinct values than this are not coarse.

@@ -13,7 +13,7 @@ const SPIKE_SHARE_MAX: f64 = 0.2;
 /// What comes and goes at once within so many readings, or this share of the window, is a burst (or a dip), and a spike
 /// too: a job that holds memory for a while says nothing of what lasts ...
 const BURST_MAX: usize = 5;
-const BURST_SHARE: f64 = 0.05;
+const BURST_SHARE: f64 = 0.1;
 /// ... if what is left of it then is no more than this share of its height.
 const BURST_LEFT: f64 = 0.3;
 
@@ -94,7 +94,7 @@ fn remove_spikes(out: &mut Cleaned) {
 /// Typical move between neighbours: no reading within a few of these is a spike. Of coarse readings most
 /// moves are zero, so half of what one move in ten reaches counts too, up to the typical move that is not
 /// zero: one outlier in twenty readings is one move in ten.
-pub(super) fn typical_move(points: &[Point]) -> f64 {
+fn typical_move(points: &[Point]) -> f64 {
     let mut moves: Vec<f64> = points
         .windows(2)
         .map(|w| (w[1].value - w[0].value).abs())
@@ -130,19 +130,18 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
             .get(j)
             .is_some_and(|p| (p.value - centre) * away.signum() >= 0.5 * away.abs())
     };
+    // One reading at an end may be a step that has just happened, but decides nothing yet; two are one.
     let alone = match (shares(i.wrapping_sub(1)), shares(i + 1)) {
         (false, false) => true,
-        (true, false) => !shares(i.wrapping_sub(2)),
-        (false, true) => !shares(i + 2) && i + 2 < points.len(),
+        (true, false) => !shares(i.wrapping_sub(2)) && i + 1 < points.len(),
+        (false, true) => !shares(i + 2) && i > 0 && i + 2 < points.len(),
         (true, true) => false,
     };
-    // The ends stand alone by construction: a step that has just happened is not a spike.
-    let inside = i > 0 && i + 1 < points.len();
-    inside && alone && away.abs() > SPIKE_DEVIATIONS * spread
+    alone && away.abs() > SPIKE_DEVIATIONS * spread
 }
 
 /// Marks bursts and dips: a sudden move of [`SPIKE_DEVIATIONS`] typical ones, undone as suddenly within a few readings.
-pub(super) fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
+fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
     let span_s = points[points.len() - 1].t_s - points[0].t_s;
     let mut i = 1;
     while i + 1 < points.len() {
@@ -232,7 +231,7 @@ mod tests {
             v[i].1 += 700.0;
         }
         assert_eq!(clean(&series(&v)).spikes, 7);
-        // What lasts for more than a twentieth of the window stays, and so does a collector's tooth of five.
+        // What lasts for more than a tenth of the window stays, and so does a collector's tooth of five.
         v[25].1 += 700.0;
         v[26].1 += 700.0;
         assert_eq!(clean(&series(&v)).spikes, 2);

@@ -262,8 +262,7 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
         Bounded::None => {}
         Bounded::Fill if ended_as_before(c, bars) => {
             let goes_on = 1.0 - 1.0 / (1.0 + bars.rests as f64);
-            w.growing = goes_on * above(c.rise, growth_bar, c.df);
-            w.open = (rose - w.growing).max(0.0);
+            (w.open, w.plateauing) = (goes_on * rose, (1.0 - goes_on) * rose);
         }
         Bounded::Open if c.stood_still().is_some() => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);

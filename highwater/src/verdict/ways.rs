@@ -3,7 +3,7 @@
 use super::Rules;
 use super::curve::{Opinion, Weights, conclude, opinion};
 use super::glance::{Glance, View};
-use crate::analyse::bins::{Bin, bins, grain, width_for, without_bursts};
+use crate::analyse::bins::{Bin, bins, grain, width_for};
 use crate::analyse::incarnation::{Fall, climbs_around, cuts_at, falls};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
@@ -276,10 +276,7 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     let grain = grain(points);
     let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let b = bins(points, &[], &[points.first()?.t_s], width_s);
-    let found = periods(points, 2);
-    let turns = found.first().is_some_and(|p| p.share >= PERIOD_SHARE_MIN);
-    let b = if turns { b } else { without_bursts(b) };
-    let (periods_s, swing, glance) = cycles(&found, &b, width_s, grain);
+    let (periods_s, swing, glance) = cycles(&periods(points, 2), &b, width_s, grain);
     let view = View {
         bins: &b,
         by_uptime: true,
