@@ -1,9 +1,10 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
+mod afresh;
 mod arms;
 mod case;
 mod dice;
@@ -148,6 +149,12 @@ fn sets() -> Vec<Set> {
             plain::FAMILIES.len(),
             |i| plain::FAMILIES[i].0,
             plain::make,
+        ),
+        (
+            "afresh",
+            afresh::FAMILIES.len(),
+            |i| afresh::FAMILIES[i].0,
+            afresh::make,
         ),
     ]
 }

@@ -179,7 +179,7 @@ fn leak_heavy(dice: &mut Dice) -> Drawn {
 }
 
 /// One to five readings in a hundred are 1.2 to 10 times what they should be, or as much less.
-fn outliers(dice: &mut Dice, drawn: &mut Drawn) {
+pub fn outliers(dice: &mut Dice, drawn: &mut Drawn) {
     let (often, down) = (dice.between(0.01, 0.05), dice.chance(0.3));
     for value in drawn.values.iter_mut() {
         if dice.chance(often) {
@@ -202,7 +202,7 @@ fn leak_outliers(dice: &mut Dice) -> Drawn {
 }
 
 /// A fifth to a half of the readings is missing, in up to five holes and one by one.
-fn holes(dice: &mut Dice, drawn: &mut Drawn) {
+pub fn holes(dice: &mut Dice, drawn: &mut Drawn) {
     let lost = dice.between(0.05, 0.3);
     let holes: Vec<Range> = (0..dice.whole(1, 5))
         .map(|_| (dice.between(0.0, 0.9), dice.between(0.02, 0.08)))

@@ -10,7 +10,7 @@ use crate::scene::Drawn;
 use crate::strange::story;
 
 /// A clock over days, at 5 minutes to 2 hours.
-fn days(dice: &mut Dice, lo: f64, hi: f64) -> (Vec<f64>, f64) {
+pub fn days(dice: &mut Dice, lo: f64, hi: f64) -> (Vec<f64>, f64) {
     let days = dice.between(lo, hi);
     let step = dice.pick(&[300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0]);
     let n = (days * 86_400.0 / step).floor().clamp(60.0, 5000.0);
@@ -19,7 +19,7 @@ fn days(dice: &mut Dice, lo: f64, hi: f64) -> (Vec<f64>, f64) {
 }
 
 /// Adds a wave of a day (half of them with a second harmonic), less of it on two days of seven if it is weekly.
-fn swing(dice: &mut Dice, drawn: &mut Drawn, height: f64, weekly: bool) {
+pub fn swing(dice: &mut Dice, drawn: &mut Drawn, height: f64, weekly: bool) {
     let (phase, rest) = (dice.between(0.0, 7.0), dice.between(0.2, 0.7));
     let second = if dice.chance(0.5) {
         0.4 * dice.unit()

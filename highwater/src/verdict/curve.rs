@@ -170,7 +170,7 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
 
 /// A fill that is nearly straight over the window still rises at its end; of curves that look so, this
 /// share goes on.
-const STRAIGHT: f64 = 0.5;
+const STRAIGHT: f64 = 0.25;
 
 /// Three like grains upwards or more, of which the next is not overdue: this share of them is a slow rise told in
 /// coarse readings.
