@@ -232,13 +232,36 @@ mod tests {
         }
         assert_eq!(clean(&series(&v)).spikes, 7);
         // What lasts for more than a tenth of the window stays, and so does a collector's tooth of five.
-        v[25].1 += 700.0;
-        v[26].1 += 700.0;
+        for late in &mut v[25..35] {
+            late.1 += 700.0;
+        }
         assert_eq!(clean(&series(&v)).spikes, 2);
         let saw: Vec<(f64, f64)> = (0..120)
             .map(|i| (f64::from(i), 1000.0 + 100.0 * f64::from(i % 5)))
             .collect();
         assert_eq!(clean(&series(&saw)).spikes, 0);
+    }
+
+    #[test]
+    fn outliers_in_numbers_go_and_so_does_one_at_the_end() {
+        let mut v: Vec<(f64, f64)> = (0..200)
+            .map(|i| {
+                (
+                    f64::from(i),
+                    1000.0 + f64::from(i) + f64::from(i * 7919 % 17),
+                )
+            })
+            .collect();
+        // One reading in fourteen: one move in seven is large.
+        for i in (5..199).step_by(14) {
+            v[i].1 *= 1.5 + (i % 4) as f64;
+        }
+        v[199].1 *= 100.0;
+        let c = clean(&series(&v));
+        assert_eq!((c.spikes, c.points.len()), (15, 185));
+        // Two readings at the end are a step that has just happened.
+        v[198].1 *= 100.0;
+        assert_eq!(clean(&series(&v)).spikes, 14);
     }
 
     #[test]

@@ -107,9 +107,9 @@ impl Family {
             Family::FillHinge => 0.015,
             Family::LateFill => 0.02,
             Family::TwoFills => 0.03,
-            Family::Day => 0.06,
+            Family::Day => 0.05,
             Family::DayLine => 0.06,
-            Family::DayFill => 0.04,
+            Family::DayFill => 0.03,
             Family::Ladder => 0.03,
         }
     }

@@ -193,6 +193,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_comes_back_soon_is_an_excursion_and_what_stays_or_lasts_is_none() {
+        assert_eq!(excursions(&[(0.5, 0.4), (0.55, -0.38)]), [(0.5, 0.55)]);
+        assert!(excursions(&[(0.5, 0.4), (0.55, -0.2)]).is_empty());
+        assert!(excursions(&[(0.5, 0.4), (0.6, -0.4)]).is_empty());
+        assert!(excursions(&[(0.5, 0.4), (0.55, 0.4)]).is_empty());
+    }
+
+    #[test]
     fn a_dip_is_no_shift_and_a_step_beside_it_is() {
         let close = |a: &[(f64, f64)], b: &[(f64, f64)]| {
             a.len() == b.len()
