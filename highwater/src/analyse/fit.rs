@@ -79,6 +79,11 @@ const ALIKE: f64 = 0.2;
 const JUST: f64 = 0.03;
 
 impl Candidate {
+    /// Several steps, which have no columns of their own; on a line or not.
+    pub fn is_stair(&self) -> bool {
+        matches!(self.family, Family::Steps | Family::StepsLine)
+    }
+
     /// Three steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
     /// cannot be seen. Two have a distance and no rhythm.
     pub fn may_climb_on(&self) -> bool {
@@ -164,6 +169,13 @@ impl Fit {
     pub fn join(&mut self, other: Fit) {
         self.candidates.extend(other.candidates);
         self.settle();
+    }
+
+    /// Whether the best candidate is of this family.
+    pub(super) fn led_by(&self, family: Family) -> bool {
+        let by_weight = |a: &&Candidate, b: &&Candidate| a.ln_weight.total_cmp(&b.ln_weight);
+        let best = self.candidates.iter().max_by(by_weight);
+        best.is_some_and(|c| c.family == family)
     }
 
     pub(super) fn best_of_noise(&self, noise: usize) -> f64 {

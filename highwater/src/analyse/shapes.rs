@@ -49,6 +49,7 @@ pub enum Family {
     Day,
     DayLine,
     DayFill,
+    StepsLine,
     Ladder,
 }
 
@@ -77,6 +78,7 @@ impl Family {
             Family::Day => "day",
             Family::DayLine => "day_line",
             Family::DayFill => "day_fill",
+            Family::StepsLine => "steps_line",
             Family::Ladder => "ladder",
         }
     }
@@ -110,6 +112,7 @@ impl Family {
             Family::Day => 0.05,
             Family::DayLine => 0.06,
             Family::DayFill => 0.03,
+            Family::StepsLine => 0.02,
             Family::Ladder => 0.03,
         }
     }

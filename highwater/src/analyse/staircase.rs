@@ -122,14 +122,15 @@ fn in_portions(steps: &[(f64, f64)]) -> bool {
     steps.len() >= STEPS_MAX && steps.iter().all(|s| s.1 > 0.0) && now < NOT_LATE * longest
 }
 
-struct Fitted {
-    noise: usize,
-    ln_weight: f64,
-    sigma2: f64,
-    df: f64,
+/// What came of one staircase under one noise.
+pub(super) struct Fitted {
+    pub noise: usize,
+    pub ln_weight: f64,
+    pub sigma2: f64,
+    pub df: f64,
 }
 
-fn stair_candidate(
+pub(super) fn stair_candidate(
     ready: &Prepared,
     (shapes, places): (&Shapes, &[usize]),
     stair: &Stair,
