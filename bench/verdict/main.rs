@@ -1,9 +1,10 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
+mod afresh;
 mod arms;
 mod case;
 mod dice;
@@ -16,6 +17,8 @@ mod heldout;
 mod later;
 mod naive;
 mod outside;
+mod plain;
+mod plain_turns;
 mod scene;
 mod score;
 mod stops;
@@ -140,6 +143,18 @@ fn sets() -> Vec<Set> {
             farther::FAMILIES.len(),
             |i| farther::FAMILIES[i].0,
             farther::make,
+        ),
+        (
+            "plain",
+            plain::FAMILIES.len(),
+            |i| plain::FAMILIES[i].0,
+            plain::make,
+        ),
+        (
+            "afresh",
+            afresh::FAMILIES.len(),
+            |i| afresh::FAMILIES[i].0,
+            afresh::make,
         ),
     ]
 }

@@ -9,9 +9,11 @@ const SPIKE_WINDOW: usize = 7;
 /// is uneven but real reaches five; measured on exponential and Student-t(3) noise.
 const SPIKE_DEVIATIONS: f64 = 8.0;
 /// More spikes than this share are not accidents but the shape of the series: then none is removed.
-const SPIKE_SHARE_MAX: f64 = 0.1;
-/// What comes and goes at once within so many readings is a burst (or a dip), and a spike too ...
+const SPIKE_SHARE_MAX: f64 = 0.2;
+/// What comes and goes at once within so many readings, or this share of the window, is a burst (or a dip), and a spike
+/// too: a job that holds memory for a while says nothing of what lasts ...
 const BURST_MAX: usize = 5;
+const BURST_SHARE: f64 = 0.1;
 /// ... if what is left of it then is no more than this share of its height.
 const BURST_LEFT: f64 = 0.3;
 
@@ -90,14 +92,21 @@ fn remove_spikes(out: &mut Cleaned) {
 }
 
 /// Typical move between neighbours: no reading within a few of these is a spike. Of coarse readings most
-/// moves are zero, so half of what one move in ten reaches counts too.
+/// moves are zero, so half of what one move in ten reaches counts too, up to the typical move that is not
+/// zero: one outlier in twenty readings is one move in ten.
 fn typical_move(points: &[Point]) -> f64 {
     let mut moves: Vec<f64> = points
         .windows(2)
         .map(|w| (w[1].value - w[0].value).abs())
         .collect();
-    let usual = quantile(&mut moves, 0.5);
-    (1.4826 * usual).max(0.5 * quantile(&mut moves, 0.9))
+    let (usual, large) = (quantile(&mut moves, 0.5), quantile(&mut moves, 0.9));
+    moves.retain(|m| *m > 0.0);
+    let coarse = if moves.is_empty() {
+        0.0
+    } else {
+        quantile(&mut moves, 0.5)
+    };
+    (1.4826 * usual).max((0.5 * large).min(1.4826 * coarse))
 }
 
 fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
@@ -121,22 +130,22 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
             .get(j)
             .is_some_and(|p| (p.value - centre) * away.signum() >= 0.5 * away.abs())
     };
+    // One reading at an end may be a step that has just happened, but decides nothing yet; two are one.
     let alone = match (shares(i.wrapping_sub(1)), shares(i + 1)) {
         (false, false) => true,
-        (true, false) => !shares(i.wrapping_sub(2)),
-        (false, true) => !shares(i + 2) && i + 2 < points.len(),
+        (true, false) => !shares(i.wrapping_sub(2)) && i + 1 < points.len(),
+        (false, true) => !shares(i + 2) && i > 0 && i + 2 < points.len(),
         (true, true) => false,
     };
-    // The ends stand alone by construction: a step that has just happened is not a spike.
-    let inside = i > 0 && i + 1 < points.len();
-    inside && alone && away.abs() > SPIKE_DEVIATIONS * spread
+    alone && away.abs() > SPIKE_DEVIATIONS * spread
 }
 
 /// Marks bursts and dips: a sudden move of [`SPIKE_DEVIATIONS`] typical ones, undone as suddenly within a few readings.
 fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
+    let span_s = points[points.len() - 1].t_s - points[0].t_s;
     let mut i = 1;
     while i + 1 < points.len() {
-        match burst(points, i, typical) {
+        match burst(points, i, typical, BURST_SHARE * span_s) {
             Some(end) => {
                 spikes[i..end].fill(true);
                 i = end + 1;
@@ -147,7 +156,7 @@ fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
 }
 
 /// The first reading after the burst that begins at `i`.
-fn burst(points: &[Point], i: usize, typical: f64) -> Option<usize> {
+fn burst(points: &[Point], i: usize, typical: f64, long_s: f64) -> Option<usize> {
     let before = points[i - 1].value;
     let up = points[i].value - before;
     let sudden = SPIKE_DEVIATIONS * typical.max(1e-3 * before);
@@ -155,8 +164,9 @@ fn burst(points: &[Point], i: usize, typical: f64) -> Option<usize> {
         return None;
     }
     let height = |j: usize| (points[j].value - before) * up.signum();
-    let last = (i + BURST_MAX).min(points.len() - 1);
-    let over = (i + 1..=last).find(|j| height(*j) < BURST_LEFT * up.abs())?;
+    let near = |j: &usize| *j <= i + BURST_MAX || points[*j].t_s - points[i].t_s <= long_s;
+    let mut after = (i + 1..points.len()).take_while(near);
+    let over = after.find(|j| height(*j) < BURST_LEFT * up.abs())?;
     let undone = height(over - 1) - height(over);
     (undone > sudden && height(over) > -BURST_LEFT * up.abs()).then_some(over)
 }
@@ -221,13 +231,37 @@ mod tests {
             v[i].1 += 700.0;
         }
         assert_eq!(clean(&series(&v)).spikes, 7);
-        // Bursts of six stay, and so does a collector's tooth of five.
-        v[25].1 += 700.0;
+        // What lasts for more than a tenth of the window stays, and so does a collector's tooth of five.
+        for late in &mut v[25..35] {
+            late.1 += 700.0;
+        }
         assert_eq!(clean(&series(&v)).spikes, 2);
         let saw: Vec<(f64, f64)> = (0..120)
             .map(|i| (f64::from(i), 1000.0 + 100.0 * f64::from(i % 5)))
             .collect();
         assert_eq!(clean(&series(&saw)).spikes, 0);
+    }
+
+    #[test]
+    fn outliers_in_numbers_go_and_so_does_one_at_the_end() {
+        let mut v: Vec<(f64, f64)> = (0..200)
+            .map(|i| {
+                (
+                    f64::from(i),
+                    1000.0 + f64::from(i) + f64::from(i * 7919 % 17),
+                )
+            })
+            .collect();
+        // One reading in fourteen: one move in seven is large.
+        for i in (5..199).step_by(14) {
+            v[i].1 *= 1.5 + (i % 4) as f64;
+        }
+        v[199].1 *= 100.0;
+        let c = clean(&series(&v));
+        assert_eq!((c.spikes, c.points.len()), (15, 185));
+        // Two readings at the end are a step that has just happened.
+        v[198].1 *= 100.0;
+        assert_eq!(clean(&series(&v)).spikes, 14);
     }
 
     #[test]

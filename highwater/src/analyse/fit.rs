@@ -54,6 +54,8 @@ pub struct Candidate {
     pub end: Guess,
     pub limit: Option<Guess>,
     pub steps: Vec<(f64, f64)>,
+    /// When the level went away and came back soon, of steps.
+    pub excursions: Vec<(f64, f64)>,
     /// As many steps as are tried, all upwards, and no longer rest at the end than between them: a leak in portions.
     pub portions: bool,
 }
@@ -78,6 +80,11 @@ const ALIKE: f64 = 0.2;
 const JUST: f64 = 0.03;
 
 impl Candidate {
+    /// Several steps, which have no columns of their own; on a line or not.
+    pub fn is_stair(&self) -> bool {
+        matches!(self.family, Family::Steps | Family::StepsLine)
+    }
+
     /// Three steps or more of like heights, all upwards, the next one not overdue: whether it climbs on
     /// cannot be seen. Two have a distance and no rhythm.
     pub fn may_climb_on(&self) -> bool {
@@ -184,6 +191,13 @@ impl Fit {
             *best = best.max(of);
         }
         self.settle();
+    }
+
+    /// Whether the best candidate is of this family.
+    pub(super) fn led_by(&self, family: Family) -> bool {
+        let by_weight = |a: &&Candidate, b: &&Candidate| a.ln_weight.total_cmp(&b.ln_weight);
+        let best = self.candidates.iter().max_by(by_weight);
+        best.is_some_and(|c| c.family == family)
     }
 
     /// Weight of each candidate, adding up to one.

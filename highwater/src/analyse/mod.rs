@@ -25,6 +25,7 @@ pub mod rest;
 pub mod series;
 pub mod shapes;
 pub mod shares;
+mod sloped;
 pub mod solve;
 pub mod staircase;
 pub mod stairs;

@@ -48,6 +48,8 @@ pub enum Family {
     TwoFills,
     Day,
     DayLine,
+    DayFill,
+    StepsLine,
     Ladder,
 }
 
@@ -75,6 +77,8 @@ impl Family {
             Family::TwoFills => "two_fills",
             Family::Day => "day",
             Family::DayLine => "day_line",
+            Family::DayFill => "day_fill",
+            Family::StepsLine => "steps_line",
             Family::Ladder => "ladder",
         }
     }
@@ -105,8 +109,10 @@ impl Family {
             Family::FillHinge => 0.015,
             Family::LateFill => 0.02,
             Family::TwoFills => 0.03,
-            Family::Day => 0.06,
+            Family::Day => 0.05,
             Family::DayLine => 0.06,
+            Family::DayFill => 0.03,
+            Family::StepsLine => 0.02,
             Family::Ladder => 0.03,
         }
     }
@@ -245,6 +251,8 @@ const TAUS: [f64; 11] = [
     0.012, 0.025, 0.045, 0.075, 0.12, 0.19, 0.3, 0.45, 0.64, 1.2, 2.5,
 ];
 const SHORT_TAUS: [f64; 5] = [0.025, 0.055, 0.11, 0.2, 0.36];
+/// Beside part of a day's cycle.
+const DAY_TAUS: [f64; 4] = [0.08, 0.2, 0.45, 1.2];
 const KNOTS: [f64; 9] = [0.08, 0.2, 0.32, 0.44, 0.56, 0.66, 0.76, 0.86, 0.93];
 
 /// The candidates that do not depend on the window; made once.
@@ -306,6 +314,9 @@ pub fn shapes(steps_at: &[f64], day: Option<f64>) -> Shapes {
         let (sine, cosine) = (Basis::Sine(omega), Basis::Cosine(omega));
         all.add(Family::Day, &[sine, cosine]);
         all.add(Family::DayLine, &[sine, cosine, Basis::Power(1.0)]);
+        for tau in DAY_TAUS {
+            all.add(Family::DayFill, &[sine, cosine, Basis::Fill { tau }]);
+        }
     }
     all.spread_priors();
     all
@@ -407,7 +418,8 @@ impl Shapes {
                 };
                 c.limit = None;
             } else {
-                c.rise[j] = 1.0;
+                let turns = matches!(basis, Basis::Sine(_) | Basis::Cosine(_));
+                c.rise[j] = if turns { 0.0 } else { 1.0 };
                 if let Some(limit) = &mut c.limit {
                     limit[j] = basis.at_infinity();
                 }

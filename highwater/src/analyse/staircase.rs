@@ -62,6 +62,22 @@ pub(super) fn staircases(
 /// What goes and comes back within this share of the window is an excursion, not a shift of level.
 const EXCURSION: f64 = 0.05;
 
+/// What is left of an excursion that is over, at most, as a share of its height ...
+const LEFT: f64 = 0.3;
+/// ... and how long it lasts at most, in windows.
+const PASSING: f64 = 0.08;
+
+/// When the level went away and came back: two steps, one after the other.
+fn excursions(steps: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let passing = |w: &&[(f64, f64)]| {
+        let (away, back) = (w[0].1, w[1].1);
+        let over = (away + back).abs() < LEFT * away.abs().max(back.abs());
+        over && w[1].0 - w[0].0 < PASSING
+    };
+    let pairs = steps.windows(2).filter(passing);
+    pairs.map(|w| (w[0].0, w[1].0)).collect()
+}
+
 /// The shifts that last: steps that follow each other at once count by what is left of them together. With each,
 /// how many of its steps go upwards without one that goes down.
 fn lasting(steps: &[(f64, f64)]) -> Vec<((f64, f64), usize)> {
@@ -106,14 +122,15 @@ fn in_portions(steps: &[(f64, f64)]) -> bool {
     steps.len() >= STEPS_MAX && steps.iter().all(|s| s.1 > 0.0) && now < NOT_LATE * longest
 }
 
-struct Fitted {
-    noise: usize,
-    ln_weight: f64,
-    sigma2: f64,
-    df: f64,
+/// What came of one staircase under one noise.
+pub(super) struct Fitted {
+    pub noise: usize,
+    pub ln_weight: f64,
+    pub sigma2: f64,
+    pub df: f64,
 }
 
-fn stair_candidate(
+pub(super) fn stair_candidate(
     ready: &Prepared,
     (shapes, places): (&Shapes, &[usize]),
     stair: &Stair,
@@ -166,6 +183,7 @@ fn stair_candidate(
             mean: end,
             se: (f.sigma2 * (ready.var0 + stair.variance)).sqrt(),
         }),
+        excursions: excursions(&raw),
         portions: in_portions(&steps) && !bends,
         steps,
     }
@@ -174,6 +192,14 @@ fn stair_candidate(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_comes_back_soon_is_an_excursion_and_what_stays_or_lasts_is_none() {
+        assert_eq!(excursions(&[(0.5, 0.4), (0.55, -0.38)]), [(0.5, 0.55)]);
+        assert!(excursions(&[(0.5, 0.4), (0.55, -0.2)]).is_empty());
+        assert!(excursions(&[(0.5, 0.4), (0.6, -0.4)]).is_empty());
+        assert!(excursions(&[(0.5, 0.4), (0.55, 0.4)]).is_empty());
+    }
 
     #[test]
     fn a_dip_is_no_shift_and_a_step_beside_it_is() {

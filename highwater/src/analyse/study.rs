@@ -14,6 +14,7 @@ use super::ground::Ground;
 use super::ladder::ladders;
 use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
+use super::sloped::{LINE, Slope};
 use super::solve::{Prepared, Solved};
 use super::staircase::staircases;
 
@@ -106,6 +107,9 @@ impl Study {
         if !rungs.shapes.is_empty() {
             whole.join(self.under(&rungs, &near));
         }
+        if whole.led_by(Family::Steps) {
+            self.steps_on_line(shapes, &near, &mut whole);
+        }
         let seeded = steps_with_fills(&whole);
         whole.join(self.under(&seeded, &near));
         for near_by in FINER_ROUNDS {
@@ -119,6 +123,25 @@ impl Study {
             }
         }
         whole
+    }
+
+    /// Adds staircases on a line.
+    fn steps_on_line(&mut self, shapes: &Shapes, noises: &[usize], whole: &mut Fit) {
+        let places = self.columns.places(&shapes.columns);
+        let line = self.columns.places(&[LINE])[0];
+        let slope = Slope {
+            shapes,
+            places: &places,
+            line,
+        };
+        for &noise in noises {
+            let Some(ready) = self.grounds[noise].as_mut() else {
+                continue;
+            };
+            ready.prepare(&self.columns);
+            let base = self.noises[noise].prior_ln - 0.5 * ready.ground.logdet;
+            whole.join(slope.all(ready, &self.norms, (noise, base)));
+        }
     }
 
     /// All `shapes` under these of the hypotheses on the noise.
@@ -295,6 +318,7 @@ impl TryOut<'_> {
             end: level(&c.end),
             limit: c.limit.as_ref().map(level),
             steps: steps_of(self.shapes, shape, solved),
+            excursions: Vec::new(),
             portions: false,
         });
     }

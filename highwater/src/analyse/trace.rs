@@ -6,7 +6,7 @@ use super::fit::{Candidate, Fit, Guess, Norms, Window};
 use super::ground::Ground;
 use super::mixture::{Mixture, Part};
 use super::noise::hypotheses;
-use super::shapes::{Basis, COLUMNS_MAX, Family};
+use super::shapes::{Basis, COLUMNS_MAX};
 use super::solve::Prepared;
 
 /// Shapes that carry less than this share are not drawn.
@@ -38,11 +38,7 @@ impl Sketch {
         for (columns, weight) in self.shapes() {
             self.draw(&columns, weight, x, &mut parts);
         }
-        for (c, weight) in self
-            .candidates
-            .iter()
-            .filter(|(c, _)| c.family == Family::Steps)
-        {
+        for (c, weight) in self.candidates.iter().filter(|(c, _)| c.is_stair()) {
             for (x, parts) in x.iter().zip(&mut parts) {
                 parts.push(stair(c, *weight, *x));
             }
@@ -53,11 +49,7 @@ impl Sketch {
     /// The shapes that carry weight, whatever the noise, the heaviest first.
     fn shapes(&self) -> Vec<(Vec<Basis>, f64)> {
         let mut shapes: Vec<(Vec<Basis>, f64)> = Vec::new();
-        for (c, weight) in self
-            .candidates
-            .iter()
-            .filter(|(c, _)| c.family != Family::Steps)
-        {
+        for (c, weight) in self.candidates.iter().filter(|(c, _)| !c.is_stair()) {
             let columns: Vec<Basis> = c.parts.iter().flatten().copied().collect();
             match shapes.iter_mut().find(|(known, _)| *known == columns) {
                 Some((_, sum)) => *sum += weight,
@@ -118,7 +110,7 @@ fn part(guess: Guess, weight: f64, df: f64) -> Part {
     }
 }
 
-/// A staircase: the end, less the steps that are still to come.
+/// A staircase: the end, less the steps and the rise that are still to come.
 fn stair(c: &Candidate, weight: f64, x: f64) -> Part {
     let ahead: f64 = c
         .steps
@@ -127,7 +119,7 @@ fn stair(c: &Candidate, weight: f64, x: f64) -> Part {
         .map(|(_, by)| by)
         .sum();
     let guess = Guess {
-        mean: c.end.mean - ahead,
+        mean: c.end.mean - ahead - c.growth.mean * (1.0 - x),
         se: c.end.se,
     };
     part(guess, weight, c.df)

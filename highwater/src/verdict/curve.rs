@@ -94,6 +94,8 @@ pub struct Opinion {
     pub watched: f64,
     /// Where and by how much, of the best stepped candidate.
     pub steps: Vec<(f64, f64)>,
+    /// When the level went away and came back, if that is how the best candidate has it; seconds of the series.
+    pub excursions: Vec<(f64, f64)>,
     /// What a picture needs.
     pub drawn: Drawn,
 }
@@ -125,6 +127,7 @@ pub fn conclude(glance: Glance, view: &View, rules: &Rules) -> Option<Opinion> {
     let mut said = weigh(&fitted, &scaled, &window, rules);
     said.bins = window.y.len();
     said.steps = steps_of(&fitted, &scaled);
+    said.excursions = excursions_of(&fitted, &scaled);
     said.drawn = Drawn {
         span_s: scaled.span_s,
         shift: scaled.shift,
@@ -167,7 +170,7 @@ fn above(guess: Guess, bar: f64, df: f64) -> f64 {
 
 /// A fill that is nearly straight over the window still rises at its end; of curves that look so, this
 /// share goes on.
-const STRAIGHT: f64 = 0.5;
+const STRAIGHT: f64 = 0.25;
 
 /// Three like grains upwards or more, of which the next is not overdue: this share of them is a slow rise told in
 /// coarse readings.
@@ -258,8 +261,8 @@ fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
         Bounded::None => {}
         Bounded::Fill if ended_as_before(c, bars) => {
             let goes_on = 1.0 - 1.0 / (1.0 + bars.rests as f64);
-            w.growing = goes_on * above(c.rise, growth_bar, c.df);
-            w.open = (rose() - w.growing).max(0.0);
+            let rose = rose();
+            (w.open, w.plateauing) = (goes_on * rose, (1.0 - goes_on) * rose);
         }
         Bounded::Open if c.stood_still().is_some() => {
             w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
@@ -344,6 +347,19 @@ fn steps_of(fitted: &Fit, scaled: &Scaled) -> Vec<(f64, f64)> {
         .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight));
     let real = |(x, by): &(f64, f64)| (scaled.start_s + x * scaled.span_s, by * scaled.scale);
     best.map_or(Vec::new(), |c| c.steps.iter().map(real).collect())
+}
+
+fn excursions_of(fitted: &Fit, scaled: &Scaled) -> Vec<(f64, f64)> {
+    let by_weight = |a: &&Candidate, b: &&Candidate| a.ln_weight.total_cmp(&b.ln_weight);
+    let best = fitted.candidates.iter().max_by(by_weight);
+    let real = |x: f64| scaled.start_s + x * scaled.span_s;
+    best.map_or(Vec::new(), |c| {
+        let both = c
+            .excursions
+            .iter()
+            .map(|(from, to)| (real(*from), real(*to)));
+        both.collect()
+    })
 }
 
 /// The interval of a mixture; `None` when nothing is in it.

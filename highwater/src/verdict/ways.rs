@@ -286,6 +286,7 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
         ..View::default()
     };
     let opinion = conclude(glance?, &view, rules)?;
+    let opinion = calmed(opinion, &view, rules);
     let saw = !periods_s.is_empty() && swing >= rules.swing_share * level;
     Some(Looked {
         opinion,
@@ -293,6 +294,37 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
         period_s: periods_s.first().copied(),
         saw,
     })
+}
+
+/// Staircases have five steps at most, which is two excursions a round.
+const EXCURSION_ROUNDS: usize = 6;
+/// What takes more than this share of the bins is no excursion.
+const EXCURSIONS_MAX: f64 = 0.25;
+
+/// The opinion without the bins of jobs that held memory for a while: what went and came back says nothing of what
+/// lasts, and its edges would be steps.
+fn calmed(mut opinion: Opinion, view: &View, rules: &Rules) -> Opinion {
+    let mut bins = view.bins.to_vec();
+    for _ in 0..EXCURSION_ROUNDS {
+        let away = |b: &Bin| {
+            let mut all = opinion.excursions.iter();
+            all.any(|(from, to)| (*from..*to).contains(&b.t_s))
+        };
+        bins.retain(|b| !away(b));
+        let many = (bins.len() as f64) < (1.0 - EXCURSIONS_MAX) * view.bins.len() as f64;
+        if opinion.excursions.is_empty() || many {
+            break;
+        }
+        let rest = View {
+            bins: &bins,
+            ..view.clone()
+        };
+        let Some(calmer) = super::curve::opinion(&rest, rules) else {
+            break;
+        };
+        opinion = calmer;
+    }
+    opinion
 }
 
 /// The periods that the evidence wants, with the widest swing of one, and the first look with them.

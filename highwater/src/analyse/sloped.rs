@@ -1,0 +1,110 @@
+//! Staircases on a line: a leak under jobs and deployments. Tried only where a staircase without a line leads, for it costs
+//! as much again.
+
+use statrs::function::gamma::ln_gamma;
+
+use super::fit::{Candidate, Fit, Guess, Norms};
+use super::shapes::{Basis, Family, Shapes};
+use super::solve::{Prepared, Solved, dot};
+use super::staircase::{Fitted, stair_candidate};
+use super::stairs::{Products, STEPS_MAX, Stair, stairs};
+
+/// Places among the shapes' columns: the line, and where each column stands.
+pub(super) struct Slope<'a> {
+    pub shapes: &'a Shapes,
+    pub places: &'a [usize],
+    pub line: usize,
+}
+
+impl Slope<'_> {
+    /// Two to [`STEPS_MAX`] steps and a line, under one noise (which, and the log of its weight). All products are freed
+    /// of the line: what both sides have of it is subtracted.
+    pub(super) fn all(&self, ready: &Prepared, norms: &Norms, noise: (usize, f64)) -> Fit {
+        let mut fit = Fit::nothing();
+        let Some(steps) = self.shapes.stairs.clone() else {
+            return fit;
+        };
+        let (own, with_y) = ready.products(self.line);
+        if own <= 0.0 {
+            return fit;
+        }
+        let steps = &self.places[steps];
+        let with_line = ready.ground.products(self.line, steps);
+        let on_line: Vec<f64> = with_line.iter().map(|product| product / own).collect();
+        let with_all = |step: usize| {
+            let both = on_line.iter().map(|share| on_line[step] * share * own);
+            let products = ready.ground.products(steps[step], steps);
+            products
+                .iter()
+                .zip(both)
+                .map(|(all, both)| all - both)
+                .collect()
+        };
+        let alone = |(at, share): (&usize, &f64)| {
+            let (square, product) = ready.products(*at);
+            (square - share * share * own, product - share * with_y)
+        };
+        let (squares, with_readings) = steps.iter().zip(&on_line).map(alone).unzip();
+        let yy = dot(&ready.y, &ready.y) - with_y * with_y / own;
+        let products = Products::of(&with_all, squares, with_readings, yy);
+        for stair in stairs(products, ready.y.len(), STEPS_MAX) {
+            let found = self.candidate(ready, norms, &stair, (own, with_y / own, &on_line), noise);
+            if let Some(found) = found {
+                fit.saw(noise.0, found.ln_weight);
+                fit.candidates.push(found);
+            }
+        }
+        fit
+    }
+
+    /// One staircase, with what the line beneath it rises by; `own` is the product of the line with itself, `alone` its rise
+    /// without steps, `on_line` the share of it in each step.
+    fn candidate(
+        &self,
+        ready: &Prepared,
+        norms: &Norms,
+        stair: &Stair,
+        (own, alone, on_line): (f64, f64, &[f64]),
+        (noise, base): (usize, f64),
+    ) -> Option<Candidate> {
+        let steps = self.shapes.stairs.clone()?;
+        let solved = Solved {
+            width: stair.at.len() + 1,
+            rss: stair.rss,
+            logdet: stair.logdet + own.ln(),
+            ..Solved::default()
+        };
+        let (ln_ml, sigma2, df) = norms.marginal(ready, &solved)?;
+        let prior = Family::StepsLine.prior_ln() + ways_ln(steps.len(), stair.at.len());
+        let fitted = Fitted {
+            noise,
+            ln_weight: base + prior + ln_ml,
+            sigma2,
+            df,
+        };
+        let columns = (self.shapes, self.places);
+        let mut c = stair_candidate(ready, columns, stair, steps.start, fitted);
+        let shares = || stair.at.iter().map(|k| on_line[*k]);
+        let taken: f64 = shares().zip(&stair.beta).map(|(s, b)| s * b).sum();
+        // Not below the true variance of a line beside so many steps: the largest of theirs stands for each.
+        let doubt = shares().map(|s| s * s).sum::<f64>() * stair.variance * stair.at.len() as f64;
+        let rise = Guess {
+            mean: alone - taken,
+            se: (sigma2 * (1.0 / own + doubt)).sqrt(),
+        };
+        (c.growth, c.slope, c.slope_fifth) = (rise, rise, rise);
+        c.end.mean += rise.mean * (1.0 - ready.ground.c0(self.line));
+        (c.family, c.limit, c.bend, c.portions) = (Family::StepsLine, None, None, false);
+        Some(c)
+    }
+}
+
+/// Log of one over the ways to place so many steps; about two places each are summed by the best.
+fn ways_ln(places: usize, steps: usize) -> f64 {
+    let (n, k) = (places as f64, steps as f64);
+    let ways = ln_gamma(n + 1.0) - ln_gamma(k + 1.0) - ln_gamma(n - k + 1.0);
+    k * std::f64::consts::LN_2 - ways - ((STEPS_MAX - 1) as f64).ln()
+}
+
+/// The line that the steps stand on.
+pub(super) const LINE: Basis = Basis::Power(1.0);
