@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::exit;
+use super::out::{self, say};
 use crate::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
 
 /// Show the ledger, or write in it.
@@ -123,6 +125,18 @@ struct AddArgs {
     /// Day, such as 2026-11-21; today unless given
     #[arg(long)]
     date: Option<String>,
+}
+
+/// The verb, on stdout and stderr.
+pub fn print(args: &LogArgs) -> Result<u8> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let done = run(args, &mut out, &mut err);
+    if !err.is_empty() {
+        say!("{}", String::from_utf8_lossy(&err).trim_end());
+    }
+    done?;
+    out::print(&String::from_utf8_lossy(&out))?;
+    Ok(exit::DONE)
 }
 
 /// Does what was asked and prints to `out`; broken entries are told to `err` and do not hide the others.

@@ -85,9 +85,16 @@ fn facts(report: &Report) -> String {
     } else {
         "processes"
     };
-    let end = match s.end {
-        Some(_) => String::new(),
+    let end = match &s.end {
         None => format!(" End: {NO_END}."),
+        Some(end) if s.took_s + s.interval_s < s.planned_s => {
+            format!(
+                " End, of {} planned: {}.",
+                written::seconds(s.planned_s),
+                visible(end)
+            )
+        }
+        Some(_) => String::new(),
     };
     let manner = match s.manner {
         "" => String::new(),
