@@ -45,10 +45,15 @@ enum LogCommand {
     /// Add an entry without a run
     Add(AddArgs),
     /// Show one entry in full
-    Show { id: String },
+    Show {
+        /// The entry, as `highwater log` names it
+        id: String,
+    },
     /// Set the status of an entry
     Status {
+        /// The entry, as `highwater log` names it
         id: String,
+        /// How it stands now
         #[arg(value_enum)]
         status: Status,
         /// What was learnt; may be given several times
@@ -60,6 +65,7 @@ enum LogCommand {
     },
     /// Add a dated attempt to an entry
     Attempt {
+        /// The entry, as `highwater log` names it
         id: String,
         /// What came out
         words: String,
@@ -72,9 +78,11 @@ enum LogCommand {
     },
     /// Say how a step of the verification came out
     Verify {
+        /// The entry, as `highwater log` names it
         id: String,
         /// Number of the step, from 1
         step: usize,
+        /// How it came out
         #[arg(value_enum)]
         outcome: Outcome,
         /// What was seen
@@ -117,6 +125,7 @@ struct AddArgs {
     /// What was learnt; may be given several times
     #[arg(long, value_name = "WORDS")]
     learning: Vec<String>,
+    /// How it stands
     #[arg(long, value_enum, default_value_t = Status::Active)]
     status: Status,
     /// Words of the entry's id; from the goal unless given

@@ -1,5 +1,5 @@
-//! What the verbs print. Whoever closes their end (`2>&1 | head`) or fills the disk behind a redirection loses lines, and
-//! ends no run by it.
+//! What the verbs print. Whoever closes their end (`2>&1 | head`) or fills the disk behind a redirection loses
+//! lines, and ends no run by it.
 
 use std::fmt::Arguments;
 use std::io::{self, Write};
