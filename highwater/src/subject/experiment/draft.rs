@@ -107,9 +107,9 @@ fn head(out: &mut String, facts: &ProgramFacts) {
         );
     }
     if let Some(rss) = facts.rss_bytes {
-        let threads = facts
-            .threads
-            .map_or(String::new(), |n| format!(", {n} threads"));
+        let threads = facts.threads.map_or(String::new(), |n| {
+            format!(", {}", written::counted(n, "thread", "threads"))
+        });
         line(
             out,
             &format!(
