@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     match cli::dispatch(cli) {
         Ok(code) => code,
         Err(error) => {
-            anstream::eprintln!("{}", cli::words_of(&error));
+            cli::complain(&error);
             ExitCode::from(exit::of(&error))
         }
     }

@@ -90,11 +90,11 @@ pub fn parse_bytes_per_second(text: &str) -> Result<f64, String> {
     Ok(parse_bytes(size)? as f64 / seconds)
 }
 
-/// "12.5%" to 0.125.
+/// "12.5%" to 0.125; none is negative.
 pub fn parse_percent(text: &str) -> Result<f64, String> {
     let number = text.trim().strip_suffix('%').map(str::trim_end);
     match number.and_then(|n| n.parse::<f64>().ok()) {
-        Some(value) if value.is_finite() => Ok(value / 100.0),
+        Some(value) if value.is_finite() && value >= 0.0 => Ok(value / 100.0),
         _ => Err(format!("{} is not a percentage; write 2.5%", quoted(text))),
     }
 }
@@ -112,7 +112,28 @@ pub fn write_bytes_exact(bytes: u64) -> String {
 
 /// A duration that parses back to the same value: "1h 30m", "4m", "250ms".
 pub fn write_duration_exact(duration: Duration) -> String {
-    humantime::format_duration(duration).to_string()
+    const UNITS: &[(&str, u128)] = &[
+        ("d", 86_400_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ];
+    let mut left = duration.as_nanos();
+    let mut words = Vec::new();
+    for (unit, size) in UNITS {
+        if left >= *size {
+            words.push(format!("{}{unit}", left / size));
+            left %= size;
+        }
+    }
+    if words.is_empty() {
+        "0s".to_owned()
+    } else {
+        words.join(" ")
+    }
 }
 
 /// Splits "512 MiB" into "512" and "MiB".
@@ -234,7 +255,7 @@ mod tests {
         );
         assert_eq!(parse_percent("12.5%"), Ok(0.125));
         assert_eq!(parse_percent("2 %"), Ok(0.02));
-        for wrong in ["12", "%", "nan%", "x%"] {
+        for wrong in ["12", "%", "nan%", "x%", "-5%"] {
             assert!(parse_percent(wrong).is_err(), "{wrong}");
         }
     }

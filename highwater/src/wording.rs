@@ -35,6 +35,17 @@ pub fn shown(text: &str, chars: usize) -> String {
     shown
 }
 
+/// One word as a shell would take it.
+pub fn shell_word(word: &str) -> String {
+    // Braces are the placeholders of a plan; with a comma a shell would expand them.
+    let is_list = word.contains('{') && word.contains(',');
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%{}".contains(c);
+    match !word.is_empty() && !is_list && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Control characters and the ones that reverse or hide text become U+FFFD.
 fn visible(c: char) -> char {
     let hides = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
@@ -61,6 +72,16 @@ mod tests {
         assert_eq!(nearest("", keys), None);
         assert_eq!(nearest("x", ["m", "s"]), None);
         assert_eq!(nearest("hh", ["h", "s"]), Some("h"));
+    }
+
+    #[test]
+    fn no_word_leaves_its_quotes_in_a_shell() {
+        for plain in ["tor@a.service", "{port}", "narenas:2,tcache:false"] {
+            assert_eq!(shell_word(plain), plain);
+        }
+        assert_eq!(shell_word("a b; rm -rf '"), "'a b; rm -rf '\\'''");
+        assert_eq!(shell_word(""), "''");
+        assert_eq!(shell_word("{a,b}"), "'{a,b}'");
     }
 
     #[test]

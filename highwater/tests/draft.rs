@@ -120,6 +120,21 @@ fn a_port_that_no_argument_names() {
     assert_eq!(parse(&text).name, "python3-11");
 }
 
+#[test]
+fn a_text_of_several_lines_stays_what_it_is() {
+    let script = "import x\n\tprint(\"\u{7f}'\\\")\n";
+    let facts = ProgramFacts {
+        pid: 9,
+        exe: Some("/usr/bin/python3.11".into()),
+        command: ["python3", "-c", script].map(str::to_owned).to_vec(),
+        environment: vec![("BANNER".to_owned(), script.to_owned())],
+        ..ProgramFacts::default()
+    };
+    let plan = parse(&draft(&facts));
+    assert_eq!(plan.subject.command[2], script);
+    assert_eq!(plan.subject.environment["BANNER"], script);
+}
+
 proptest! {
     /// Whatever a process calls itself, the draft parses, and nothing of it escapes from its value or comment.
     #[test]

@@ -11,6 +11,7 @@ use rustix::process::{Pid, getppid};
 
 use super::exit;
 use super::explain::series::HeapSeries;
+use super::out::say;
 use super::signals;
 use super::stalls::series::{self, StallSeries};
 use crate::observe::clock::{Clock, RealClock};
@@ -133,7 +134,7 @@ impl Collector {
             Ok(()) => self.full = false,
             Err(error) if error.may_pass() => {
                 if !std::mem::replace(&mut self.full, true) {
-                    anstream::eprintln!("highwater: {error}");
+                    say!("highwater: {error}");
                 }
             }
             Err(error) => return Err(error.into()),

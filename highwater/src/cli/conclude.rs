@@ -2,12 +2,13 @@
 //! answer.
 
 use std::fs;
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use super::exit;
+pub use super::out::print;
+use super::out::say;
 use crate::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
 use crate::record::{Folder, ReadOptions, Reader};
 use crate::report::{Extras, Report, html, json, text};
@@ -15,6 +16,7 @@ use crate::verdict::Rules;
 use crate::verdict::check::CheckOutcome;
 use crate::verdict::run::RunVerdict;
 use crate::verdict::run::judge::judge_run;
+use crate::wording::shell_word;
 
 /// Name of the page in the run folder.
 pub const PAGE: &str = "report.html";
@@ -35,7 +37,10 @@ pub struct Output {
 pub fn conclude(folder: &Folder, runs: &Path, output: &Output) -> anyhow::Result<u8> {
     let judged = judge(folder)?;
     let entry = enter(&judged, &ledger_of(runs)).map_err(|error| {
-        anstream::eprintln!("highwater: no entry in the ledger: {error:#}");
+        say!(
+            "highwater: no entry in the ledger: {}",
+            super::chain(&error).join(": ")
+        );
     });
     let ledger = entry.as_ref().ok().map(render::text);
     let report = judged.report(ledger);
@@ -72,7 +77,8 @@ impl Judged {
     /// Ready to be rendered; `ledger` is the entry's text.
     pub fn report(&self, ledger: Option<String>) -> Report {
         let frozen = self.run.folder.join("experiment.toml");
-        let reproduce = vec![format!("highwater run {}", frozen.display())];
+        let file = shell_word(&frozen.to_string_lossy());
+        let reproduce = vec![format!("highwater run {file}")];
         Report::build(&self.run, &self.verdict, Extras { ledger, reproduce })
     }
 }
@@ -140,7 +146,7 @@ fn write_page(folder: &Folder, report: &Report) -> Option<PathBuf> {
     match fs::write(&page, html::render(report)) {
         Ok(()) => Some(page),
         Err(error) => {
-            anstream::eprintln!("highwater: {} was not written: {error}", page.display());
+            say!("highwater: {} was not written: {error}", page.display());
             None
         }
     }
@@ -167,14 +173,6 @@ pub fn code_of(verdict: &RunVerdict) -> u8 {
         (true, _) => exit::FAILED,
         (false, true) => exit::DONE,
         (false, false) => exit::UNDECIDED,
-    }
-}
-
-/// To stdout; a reader that closed its end (`| head`) is not an error.
-pub fn print(words: &str) -> anyhow::Result<()> {
-    match anstream::stdout().lock().write_all(words.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::exit;
+use super::out::print;
 use crate::observe::switches::allowed::{Allowed, Capability, Cgroups, Mode, Trial};
 use crate::report::stall::doctor::{Finding, Level, render};
 
@@ -31,7 +32,7 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<u8> {
             super::conclude::terminal_width(),
         ),
     };
-    super::conclude::print(&words)?;
+    print(&words)?;
     Ok(exit::DONE)
 }
 

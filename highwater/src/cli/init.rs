@@ -1,7 +1,7 @@
 //! `highwater init --pid N`: an experiment file for a service that already runs.
 
-use super::conclude::print;
 use super::exit;
+use super::out::print;
 use crate::subject::experiment::draft::draft;
 use crate::subject::experiment::facts::read_facts;
 

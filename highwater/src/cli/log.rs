@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::exit;
+use super::out::{self, say};
 use crate::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
 
 /// Show the ledger, or write in it.
@@ -43,10 +45,15 @@ enum LogCommand {
     /// Add an entry without a run
     Add(AddArgs),
     /// Show one entry in full
-    Show { id: String },
+    Show {
+        /// The entry, as `highwater log` names it
+        id: String,
+    },
     /// Set the status of an entry
     Status {
+        /// The entry, as `highwater log` names it
         id: String,
+        /// How it stands now
         #[arg(value_enum)]
         status: Status,
         /// What was learnt; may be given several times
@@ -58,6 +65,7 @@ enum LogCommand {
     },
     /// Add a dated attempt to an entry
     Attempt {
+        /// The entry, as `highwater log` names it
         id: String,
         /// What came out
         words: String,
@@ -70,9 +78,11 @@ enum LogCommand {
     },
     /// Say how a step of the verification came out
     Verify {
+        /// The entry, as `highwater log` names it
         id: String,
         /// Number of the step, from 1
         step: usize,
+        /// How it came out
         #[arg(value_enum)]
         outcome: Outcome,
         /// What was seen
@@ -115,6 +125,7 @@ struct AddArgs {
     /// What was learnt; may be given several times
     #[arg(long, value_name = "WORDS")]
     learning: Vec<String>,
+    /// How it stands
     #[arg(long, value_enum, default_value_t = Status::Active)]
     status: Status,
     /// Words of the entry's id; from the goal unless given
@@ -123,6 +134,18 @@ struct AddArgs {
     /// Day, such as 2026-11-21; today unless given
     #[arg(long)]
     date: Option<String>,
+}
+
+/// The verb, on stdout and stderr.
+pub fn print(args: &LogArgs) -> Result<u8> {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let done = run(args, &mut out, &mut err);
+    if !err.is_empty() {
+        say!("{}", String::from_utf8_lossy(&err).trim_end());
+    }
+    done?;
+    out::print(&String::from_utf8_lossy(&out))?;
+    Ok(exit::DONE)
 }
 
 /// Does what was asked and prints to `out`; broken entries are told to `err` and do not hide the others.

@@ -1,12 +1,12 @@
 //! `highwater completions` and `highwater man`: both from the command's one definition.
 
-use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::CommandFactory;
 use clap_complete::Shell;
 
+use super::out::print;
 use super::{Cli, exit};
 
 /// Print the completions of a shell
@@ -16,6 +16,7 @@ Examples:
   highwater completions bash > ~/.local/share/bash-completion/completions/highwater
   highwater completions fish > ~/.config/fish/completions/highwater.fish")]
 pub struct CompletionsArgs {
+    /// Which shell
     pub shell: Shell,
 }
 
@@ -34,14 +35,14 @@ pub struct ManArgs {
 pub fn completions(args: &CompletionsArgs) -> anyhow::Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "highwater", &mut script);
-    print(&script)
+    print_text(script)
 }
 
 pub fn man(args: &ManArgs) -> anyhow::Result<u8> {
     let Some(folder) = &args.dir else {
         let mut page = Vec::new();
         clap_mangen::Man::new(Cli::command()).render(&mut page)?;
-        return print(&page);
+        return print_text(page);
     };
     std::fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
@@ -49,10 +50,7 @@ pub fn man(args: &ManArgs) -> anyhow::Result<u8> {
     Ok(exit::DONE)
 }
 
-/// To stdout; a reader that closed its end (`| head`) is not an error.
-fn print(text: &[u8]) -> anyhow::Result<u8> {
-    match io::Write::write_all(&mut io::stdout().lock(), text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(exit::DONE),
-    }
+fn print_text(text: Vec<u8>) -> anyhow::Result<u8> {
+    print(&String::from_utf8(text)?)?;
+    Ok(exit::DONE)
 }

@@ -12,6 +12,7 @@ pub mod init;
 pub mod log;
 pub mod manual;
 pub mod observe;
+mod out;
 pub mod report;
 pub mod revert;
 pub mod run;
@@ -19,13 +20,13 @@ mod signals;
 pub mod stalls;
 pub mod verdict;
 
-use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::record::Folder;
+use crate::record::{Folder, RecordError, list};
+use crate::wording::quoted;
 
 /// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
 #[derive(Debug, Parser)]
@@ -80,8 +81,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),
         Verb::Adopt(args) => adopt::run(&args),
         Verb::Revert(args) => revert::run(&args).map(ExitCode::from),
-        Verb::Log(args) => log::run(&args, &mut io::stdout(), &mut io::stderr())
-            .map(|()| ExitCode::from(exit::DONE)),
+        Verb::Log(args) => log::print(&args).map(ExitCode::from),
         Verb::Init(args) => init::run(&args).map(ExitCode::from),
         Verb::Allocators(args) => allocators::run(&args),
         Verb::Stalls(args) => stalls::run(&args).map(ExitCode::from),
@@ -94,17 +94,53 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
 
 /// An error as the user reads it: what happened, then why, a line each.
 pub fn words_of(error: &anyhow::Error) -> String {
-    let mut words = format!("highwater: {error}");
-    for cause in error.chain().skip(1) {
-        words.push_str(&format!("\n  because: {cause}"));
-    }
-    words
+    format!("highwater: {}", chain(error).join("\n  because: "))
 }
 
-/// A run by its folder, or by its name under the folder where runs are kept.
+/// Says it on stderr.
+pub fn complain(error: &anyhow::Error) {
+    out::say!("{}", words_of(error));
+}
+
+/// What happened, then why; a cause that ends the words before it has been said.
+pub fn chain(error: &anyhow::Error) -> Vec<String> {
+    let mut said: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !said.last().is_some_and(|before| before.ends_with(&cause)) {
+            said.push(cause);
+        }
+    }
+    said
+}
+
+/// A run by its folder, by its name under the folder where runs are kept, or "latest".
+///
+/// # Errors
+/// There is none; the message has those that there are.
 pub fn find_run(runs: &Path, word: &Path) -> anyhow::Result<Folder> {
     if word.is_dir() {
         return Ok(Folder::open(word)?);
     }
-    Ok(Folder::find(runs, &word.to_string_lossy())?)
+    let named = word.to_string_lossy();
+    match Folder::find(runs, &named) {
+        Err(RecordError::Missing(_) | RecordError::Io { .. }) if !named.contains('/') => {
+            anyhow::bail!("there is no run {}; {}", quoted(&named), runs_in(runs))
+        }
+        found => Ok(found?),
+    }
+}
+
+/// The newest names, for one that was mistyped.
+fn runs_in(runs: &Path) -> String {
+    const SHOWN_MAX: usize = 3;
+    let here = runs.display();
+    let all = match list(runs) {
+        Ok(all) => all,
+        Err(error) => return format!("{error}; --runs names another folder"),
+    };
+    let newest: Vec<String> = all.iter().rev().take(SHOWN_MAX).map(Folder::id).collect();
+    match newest.is_empty() {
+        true => format!("{here} holds none yet; --runs names another folder"),
+        false => format!("the newest in {here}: {}", newest.join(", ")),
+    }
 }

@@ -9,8 +9,8 @@ use super::adopt::enter::enter;
 use super::adopt::put::{held, stop_flag};
 use super::adopt::status::shares_a_file;
 use super::adopt::{SCHEMA, show};
-use super::conclude::print;
 use super::exit::{self, Usage};
+use super::out::{print, say};
 use crate::report::visible::visible;
 use crate::rollout::act::Means;
 use crate::rollout::back::{self, Pace};
@@ -38,6 +38,7 @@ pub struct RevertArgs {
     /// Also when a drop-in was edited since: the edit is lost
     #[arg(long)]
     pub force: bool,
+    /// One JSON object (highwater.adopt/1)
     #[arg(long)]
     pub json: bool,
     /// Another root of the file system, for tests
@@ -194,7 +195,7 @@ fn shown(args: &RevertArgs, plan: &Plan, problems: &[String]) -> anyhow::Result<
 
 fn take_back(args: &RevertArgs, host: &Host, rollout: &mut Rollout) -> anyhow::Result<u8> {
     let stop = stop_flag()?;
-    let mut say = |words: &str| anstream::eprintln!("{}", visible(words));
+    let mut say = |words: &str| say!("{}", visible(words));
     let mut means = Means {
         host,
         witness: Witness::default(),

@@ -45,6 +45,8 @@ pub enum RecordError {
         .0.display()
     )]
     Busy(PathBuf),
+    #[error("{}: another `highwater run` looks after this run; it ends with Ctrl-C there", .0.display())]
+    Supervised(PathBuf),
     #[error("{}: cannot be opened or written ({why}); check the permissions of the run folder", path.display())]
     Denied { path: PathBuf, why: String },
     #[error("{}: {doing}: {source}", path.display())]
@@ -88,6 +90,11 @@ impl RecordError {
             }
             // A value of another type than the schema's: somebody or something wrote into the file.
             None => Self::Damaged {
+                path,
+                why: format!("{doing}: {why}"),
+            },
+            // Our statements are constants: what they miss, somebody has taken out of the file.
+            Some(ErrorCode::Unknown) => Self::Damaged {
                 path,
                 why: format!("{doing}: {why}"),
             },

@@ -1,9 +1,12 @@
 //! The folder of a run: `runs/2026-11-21-relay-1/` with the frozen experiment, `run.db` and the logs.
 
-use std::fs::DirBuilder;
+use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
 use super::error::{RecordError, Result};
 use crate::subject::experiment::{Experiment, freeze};
@@ -78,6 +81,17 @@ impl Folder {
             .unwrap_or_default()
             .to_string_lossy()
             .into_owned()
+    }
+
+    /// Keeps every other supervisor away for as long as the value lives; the kernel lets go of it with the process.
+    pub fn hold(&self) -> Result<File> {
+        let opening = |e| RecordError::io(&self.path, "opening the run folder", e);
+        let folder = File::open(&self.path).map_err(opening)?;
+        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => Err(RecordError::Supervised(self.path.clone())),
+            // Some network file systems have no locks: two supervisors are rarer than those.
+            _ => Ok(folder),
+        }
     }
 
     pub fn path(&self) -> &Path {

@@ -16,7 +16,7 @@ mod schema;
 mod word;
 
 pub use error::RecordError;
-pub use folder::Folder;
+pub use folder::{Folder, list};
 pub use news::News;
 pub use reader::{EventId, LookId, ReadOptions, Reader, SampleRow};
 pub use recorder::{NewProcess, Recorder};

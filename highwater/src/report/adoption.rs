@@ -6,6 +6,7 @@ use crate::observe::member;
 use crate::record::run::Run;
 use crate::subject::experiment::Arm;
 use crate::verdict::run::recommend::Recommendation;
+use crate::wording::shell_word;
 
 /// Stands for the unit where the run does not know one.
 const UNIT: &str = "UNIT";
@@ -34,11 +35,11 @@ pub fn adoption(run: &Run, recommendation: &Recommendation) -> Option<Adoption> 
     let arm = run.experiment.arms.iter().find(|arm| arm.name == *name)?;
     let unit = unit(run);
     let (drop_in, mut notes) = drop_in(run, arm);
-    let words = [name.as_str(), "--run", &run.id, "--unit", &unit].map(shell);
-    let folder = shell(&format!("/etc/systemd/system/{unit}.d"));
+    let words = [name.as_str(), "--run", &run.id, "--unit", &unit].map(shell_word);
+    let folder = shell_word(&format!("/etc/systemd/system/{unit}.d"));
     let restart = [
         "systemctl daemon-reload".to_owned(),
-        format!("systemctl restart {}", shell(&unit)),
+        format!("systemctl restart {}", shell_word(&unit)),
     ];
     let back = vec![format!("rm {folder}/highwater.conf")];
     let is_nothing = drop_in == NOTHING && notes.is_empty();
@@ -104,14 +105,14 @@ fn drop_in(run: &Run, arm: &Arm) -> (String, Vec<String>) {
         }
     }
     if !arm.arguments.is_empty() {
-        let words: Vec<String> = arm.arguments.iter().map(|word| shell(word)).collect();
+        let words: Vec<String> = arm.arguments.iter().map(|word| shell_word(word)).collect();
         notes.push(format!(
             "ExecStart= needs these arguments as well: {}",
             words.join(" ")
         ));
     }
     if let Some(command) = &arm.command {
-        let words: Vec<String> = command.iter().map(|word| shell(word)).collect();
+        let words: Vec<String> = command.iter().map(|word| shell_word(word)).collect();
         notes.push(format!(
             "The arm has a command of its own: {}",
             words.join(" ")
@@ -156,27 +157,15 @@ fn environment(name: &str, value: &str) -> String {
     format!("Environment=\"{safe}\"\n")
 }
 
-/// One word as a shell would take it.
-fn shell(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    match !word.is_empty() && word.chars().all(plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn lines_of_a_unit_and_words_of_a_shell_cannot_be_left() {
+    fn lines_of_a_unit_cannot_be_left() {
         assert_eq!(
             environment("A", "x\"y\\%i\nExecStart=/bin/evil\u{1}"),
             "Environment=\"A=x\\\"y\\\\%%i\\nExecStart=/bin/evil\\x01\"\n"
         );
-        assert_eq!(shell("tor@a.service"), "tor@a.service");
-        assert_eq!(shell("a b; rm -rf '"), r"'a b; rm -rf '\'''");
-        assert_eq!(shell(""), "''");
     }
 }

@@ -95,6 +95,18 @@ pub struct Summary {
     pub version: &'static str,
 }
 
+impl Summary {
+    /// By more than a look.
+    pub fn ended_early(&self) -> bool {
+        self.took_s + self.interval_s < self.planned_s
+    }
+
+    /// "1 process", of each arm.
+    pub fn processes_counted(&self) -> String {
+        written::counted(u64::from(self.replicas), "process", "processes")
+    }
+}
+
 /// One arm as planned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmPlan {
@@ -120,6 +132,11 @@ pub struct EventLine {
 }
 
 impl Report {
+    /// "1 arm", "8 arms".
+    pub fn arms_counted(&self) -> String {
+        written::counted(self.arms.len() as u64, "arm", "arms")
+    }
+
     /// Everything that a reader may want to know, from a run and the verdict on it.
     pub fn build(run: &Run, verdict: &RunVerdict, extras: Extras) -> Report {
         let recommendation = recommend(run, verdict);

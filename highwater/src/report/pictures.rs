@@ -37,8 +37,8 @@ struct Kind<'a> {
     words: String,
 }
 
-pub const HEAT: &str = "Requests by time and latency, all processes of an arm together: the darker, the larger \
-    their share of that moment. A stripe that returns is a pause that returns.";
+pub const HEAT: &str = "Requests by time and latency, all processes of an arm together: the stronger the colour, the \
+    larger their share of that moment. A stripe that returns is a pause that returns.";
 const RANGE: &str =
     "Thick: mean of each arm; shade: its lowest to highest process; thin: each process.";
 

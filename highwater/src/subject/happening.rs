@@ -53,6 +53,17 @@ pub struct Happening {
     pub words: String,
 }
 
+impl Happening {
+    /// The words with whom they are about before them, unless they begin with that.
+    pub fn told(&self) -> String {
+        let who = self.who.words();
+        match self.words.starts_with(&who) {
+            true => self.words.clone(),
+            false => format!("{who}: {}", self.words),
+        }
+    }
+}
+
 /// Every incarnation has one `Started` and one `Ended`, unless the supervisor itself is killed, or the process was only
 /// watched and outlives the run.
 #[derive(Debug, Clone, PartialEq)]

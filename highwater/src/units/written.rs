@@ -63,6 +63,12 @@ impl ByteScale {
     }
 }
 
+/// "1 look", "2,400 looks".
+pub fn counted(number: u64, one: &str, many: &str) -> String {
+    let word = if number == 1 { one } else { many };
+    format!("{} {word}", count(number as f64))
+}
+
 /// "512 MiB", "1.28 GiB", "0 B".
 pub fn bytes(value: f64) -> String {
     if !value.is_finite() {

@@ -3,6 +3,7 @@
 mod bad_input;
 mod fake;
 mod groups;
+mod hostile;
 mod killed;
 mod published;
 mod rails;

@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use crate::cli::out::say;
 use crate::ledger::{Attempt, Ledger, Status};
 use crate::rollout::plan::Plan;
 
@@ -29,7 +30,7 @@ pub fn enter(plan: &Plan, words: &str, reverted: bool) {
         }
     });
     if let Err(error) = written {
-        anstream::eprintln!("highwater: no line in the ledger: {error}");
+        say!("highwater: no line in the ledger: {error}");
     }
     give_back(&place.folder, &place.entry);
 }

@@ -87,6 +87,7 @@ pub struct AdoptArgs {
     /// Look at the instances and judge what was adopted
     #[arg(long, conflicts_with_all = ["arm", "unit", "yes"])]
     pub status: bool,
+    /// One JSON object (highwater.adopt/1)
     #[arg(long)]
     pub json: bool,
     /// Another root of the file system, for tests

@@ -11,8 +11,8 @@ use super::choice::{Choice, choose};
 use super::enter::enter;
 use super::show;
 use super::{AdoptArgs, SCHEMA};
-use crate::cli::conclude::print;
 use crate::cli::exit;
+use crate::cli::out::{print, say};
 use crate::cli::signals;
 use crate::rollout::act::{self, Ended, Means};
 use crate::rollout::journal::Stage;
@@ -164,7 +164,7 @@ pub fn resume(args: &AdoptArgs, host: &Host, shelf: &Shelf) -> anyhow::Result<u8
 
 fn carry_out(args: &AdoptArgs, host: &Host, rollout: &mut Rollout) -> anyhow::Result<u8> {
     let stop = stop_flag()?;
-    let mut say = |words: &str| anstream::eprintln!("{}", crate::report::visible::visible(words));
+    let mut say = |words: &str| say!("{}", crate::report::visible::visible(words));
     let mut means = Means {
         host,
         witness: Witness::default(),

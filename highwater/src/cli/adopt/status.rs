@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{SCHEMA, show};
-use crate::cli::conclude::print;
 use crate::cli::exit;
+use crate::cli::out::{print, say};
 use crate::report::visible::visible;
 use crate::rollout::back::is_as_before;
 use crate::rollout::files::sha256;
@@ -106,7 +106,7 @@ fn look_at(
         let kept = samples::append(&path, &look);
         let mut looks = samples::read(&path)?;
         if let Err(error) = kept {
-            anstream::eprintln!(
+            say!(
                 "highwater: this look was not kept: {}: {error}",
                 path.display()
             );

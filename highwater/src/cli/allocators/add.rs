@@ -9,14 +9,15 @@ use std::thread;
 use anyhow::Result;
 
 use super::entry::Entry;
-use super::{USAGE, Verb, parsed};
+use super::{Verb, parsed};
+use crate::cli::exit;
 use crate::subject::allocator::{Library, Spec, Step, catalogue};
 
 impl Verb {
     /// Adds each and goes on after a failure; each is said when it is there.
     pub(super) fn add(&self, specs: &[String], client: Option<&str>) -> Result<ExitCode> {
         let Some(specs) = parsed(specs) else {
-            return Ok(ExitCode::from(USAGE));
+            return Ok(ExitCode::from(exit::USAGE));
         };
         let processors = thread::available_parallelism().map_or(1, usize::from);
         let done = at_once(processors, &specs, |spec| {
@@ -40,7 +41,7 @@ impl Verb {
         };
         bar.finish_and_clear();
         let library = library?;
-        self.say(&format!("{spec}  {}", whence(&library)));
+        self.tell(&format!("{spec}  {}", whence(&library)))?;
         for defect in &library.defects {
             self.complain(&format!("{spec} has a known defect: {}", defect.text));
         }

@@ -16,6 +16,8 @@ use clap::{Args, Subcommand};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde::Serialize;
 
+use crate::cli::exit;
+use crate::cli::out::{print, say};
 use crate::subject::allocator::{
     CACHE_VARIABLE, Cache, Checker, Library, Manifest, Recipe, Spec, State, Step, catalogue,
     parse_maintainer,
@@ -23,9 +25,6 @@ use crate::subject::allocator::{
 use entry::{Entry, table};
 
 const SCHEMA: &str = "highwater.allocators/1";
-const FAILED_CHECK: u8 = 1;
-const USAGE: u8 = 2;
-const COULD_NOT: u8 = 4;
 
 /// Fetch, build and verify allocators as preloadable libraries, pinned by version.
 #[derive(Debug, Args)]
@@ -36,7 +35,9 @@ const COULD_NOT: u8 = 4;
     highwater allocators report mimalloc@3.0.1 --upstream > bug.md\n  \
     highwater allocators package mimalloc@2.1.7 --deb\n  \
     LD_PRELOAD=$(highwater allocators path mimalloc@2.0.9) ./server\n\n\
-    Libraries are kept in the user's cache folder; HIGHWATER_CACHE names another one.")]
+    Libraries are kept in the user's cache folder; HIGHWATER_CACHE names another one.\n\n\
+    Exit codes: 0 done; 1 `check` found a defect; 2 a name that is not offered, or the call is wrong;\n\
+    4 something could not be done.")]
 pub struct AllocatorsArgs {
     #[command(subcommand)]
     action: Action,
@@ -55,7 +56,11 @@ enum Action {
     /// Fetch, build and verify allocators into the cache
     Add {
         /// Which ones, such as mimalloc@2.0.9
-        #[arg(required_unless_present = "all", value_name = "NAME@VERSION")]
+        #[arg(
+            required_unless_present = "all",
+            conflicts_with = "all",
+            value_name = "NAME@VERSION"
+        )]
         specs: Vec<String>,
         /// Every allocator of the catalogue that this machine can have, but those that build slowly
         #[arg(long)]
@@ -81,11 +86,13 @@ enum Action {
     },
     /// Print what to put into LD_PRELOAD
     Path {
+        /// Which one
         #[arg(value_name = "NAME@VERSION")]
         spec: String,
     },
     /// Write what is known of an allocator as Markdown; with --upstream, a bug report for its authors
     Report {
+        /// Which one
         #[arg(value_name = "NAME@VERSION")]
         spec: String,
         /// The bug report: environment, build ids, smallest reproducer, versions beside, commands
@@ -100,6 +107,7 @@ enum Action {
     },
     /// Make a package that installs an allocator's library at a stable path
     Package {
+        /// Which one
         #[arg(value_name = "NAME@VERSION")]
         spec: String,
         /// A Debian package
@@ -114,6 +122,7 @@ enum Action {
     },
     /// Take allocators out of the cache
     Remove {
+        /// Which ones
         #[arg(required = true, value_name = "NAME@VERSION")]
         specs: Vec<String>,
     },
@@ -202,20 +211,19 @@ impl Verb {
     /// Does one thing for each spec and goes on after a failure; the worst failure decides.
     fn each(&self, specs: &[String], act: impl Fn(&Spec) -> Result<Entry>) -> Result<ExitCode> {
         let Some(specs) = parsed(specs) else {
-            return Ok(ExitCode::from(USAGE));
+            return Ok(ExitCode::from(exit::USAGE));
         };
         self.conclude(specs.iter().map(|spec| self.heard(act(spec))).collect())
     }
 
     /// The entry; `None` after saying why there is none.
     fn heard(&self, done: Result<Entry>) -> Option<Entry> {
-        done.inspect_err(|error| self.complain(&format!("{error:#}")))
+        done.inspect_err(|error| self.complain(&crate::cli::chain(error).join(": ")))
             .ok()
     }
 
     fn complain(&self, words: &str) {
-        self.bars
-            .suspend(|| anstream::eprintln!("highwater: {words}"));
+        self.bars.suspend(|| say!("highwater: {words}"));
     }
 
     /// What was done, as JSON where asked, and the exit code; what failed is `None`.
@@ -225,8 +233,8 @@ impl Verb {
         let defects = entries.iter().any(|entry| entry.failed);
         self.print_json(entries)?;
         Ok(match (failed, defects) {
-            (true, _) => ExitCode::from(COULD_NOT),
-            (false, true) => ExitCode::from(FAILED_CHECK),
+            (true, _) => ExitCode::from(exit::COULD_NOT_RUN),
+            (false, true) => ExitCode::from(exit::FAILED),
             (false, false) => ExitCode::SUCCESS,
         })
     }
@@ -239,14 +247,16 @@ impl Verb {
                 cache,
                 allocators,
             };
-            anstream::println!("{}", serde_json::to_string_pretty(&answer)?);
+            print(&format!("{}\n", serde_json::to_string_pretty(&answer)?))?;
         }
         Ok(())
     }
 
-    fn say(&self, words: &str) {
-        if !self.json {
-            self.bars.suspend(|| anstream::println!("{words}"));
+    /// On stdout, above the bars; nothing where JSON is asked for.
+    fn tell(&self, words: &str) -> Result<()> {
+        match self.json {
+            true => Ok(()),
+            false => self.bars.suspend(|| print(&format!("{words}\n"))),
         }
     }
 
@@ -264,7 +274,7 @@ impl Verb {
             }
         };
         bar.finish_and_clear();
-        self.say(&check::words(&report));
+        self.tell(&check::words(&report))?;
         let entry = match library {
             Some(library) => Entry::of(library),
             None => Entry::refused(&spec.to_string()),
@@ -295,7 +305,7 @@ impl Verb {
             anyhow::bail!("{spec} is not installed. Add it with: highwater allocators add {spec}");
         };
         match library.preload()? {
-            Some(value) => self.say(&value.to_string_lossy()),
+            Some(value) => self.tell(&value.to_string_lossy())?,
             None if library.loader.is_some() => anyhow::bail!(
                 "{spec} is a whole C library, which cannot be preloaded; start the program through \
                  its loader: {}",
@@ -304,9 +314,9 @@ impl Verb {
                     .map(|l| words(&l.prefix(None)))
                     .unwrap_or_default()
             ),
-            None if !self.json => anstream::eprintln!(
-                "highwater: {spec} is what this machine has: there is nothing to preload"
-            ),
+            None if !self.json => {
+                say!("highwater: {spec} is what this machine has: there is nothing to preload")
+            }
             None => {}
         }
         Ok(Entry::of(library))
@@ -318,10 +328,10 @@ impl Verb {
             _ => anyhow::bail!("{spec} is not in the cache, so it cannot be removed from it"),
         };
         let was = self.cache.remove(recipe)?;
-        self.say(&format!(
+        self.tell(&format!(
             "{spec}  {}",
             if was { "removed" } else { "was not installed" }
-        ));
+        ))?;
         Ok(Entry::absent(
             recipe,
             if was { "removed" } else { "absent" },
@@ -334,11 +344,11 @@ impl Verb {
         if self.json {
             self.print_json(entries)?;
         } else {
-            anstream::println!("{}", table(&entries));
-            anstream::println!(
-                "Libraries are kept in {} ({CACHE_VARIABLE} names another folder).",
+            print(&format!(
+                "{}\nLibraries are kept in {} ({CACHE_VARIABLE} names another folder).\n",
+                table(&entries),
                 self.cache.folder().display()
-            );
+            ))?;
         }
         Ok(ExitCode::SUCCESS)
     }
@@ -380,7 +390,7 @@ impl Verb {
 fn parsed(specs: &[String]) -> Option<Vec<Spec>> {
     let parsed: Vec<_> = specs.iter().map(|text| Spec::parse(text)).collect();
     for error in parsed.iter().filter_map(|p| p.as_ref().err()) {
-        anstream::eprintln!("highwater: {error}");
+        say!("highwater: {error}");
     }
     parsed.into_iter().collect::<Result<_, _>>().ok()
 }

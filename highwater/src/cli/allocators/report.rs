@@ -82,9 +82,9 @@ impl Verb {
         match output {
             Some(file) => {
                 fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
-                self.say(&format!("written to {}", file.display()));
+                self.tell(&format!("written to {}", file.display()))?;
             }
-            None => self.say(text.trim_end()),
+            None => self.tell(text.trim_end())?,
         }
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Verb {
         bar.finish_and_clear();
         let library = library?;
         let file = self.cache.package(recipe, folder, maintainer)?;
-        self.say(&file.display().to_string());
+        self.tell(&file.display().to_string())?;
         Ok(Entry {
             package: Some(file),
             ..Entry::of(library)

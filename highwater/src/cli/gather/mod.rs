@@ -19,6 +19,7 @@ use self::gap::{Hole, Outage, Rhythm};
 use self::store::Store;
 use super::collect::is_supervised;
 use super::exit;
+use super::out::say;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
 use crate::observe::import::prometheus::assemble::{Assembled, Grid, assemble};
@@ -371,7 +372,7 @@ impl Gather {
         }
         let since_ns = now.0;
         let outage = Outage { since_ns, why };
-        anstream::eprintln!("highwater: {}", outage.begins());
+        say!("highwater: {}", outage.begins());
         say(
             &mut self.recorder,
             now,
@@ -392,7 +393,7 @@ impl Gather {
             return Err(error);
         }
         if !std::mem::replace(&mut self.full, true) {
-            anstream::eprintln!("highwater: {error}");
+            say!("highwater: {error}");
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::chosen::Source;
 use super::page::{Own, Seen, families};
+use crate::cli::out::say;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
 use crate::observe::look::{EventKind, Expected, Look, ProcessId, Role, Target};
@@ -130,7 +131,7 @@ impl Looker {
         let chosen = match self.source.search() {
             Ok(chosen) => chosen,
             Err(error) => {
-                anstream::eprintln!("highwater: which processes run is not known: {error:#}");
+                say!("highwater: which processes run is not known: {error:#}");
                 return;
             }
         };
@@ -176,9 +177,9 @@ impl Looker {
     fn say_loss(&mut self, words: &str) {
         self.losses += 1;
         match self.losses.cmp(&LOSSES_SAID_MAX) {
-            Ordering::Less => anstream::eprintln!("highwater: {words}"),
+            Ordering::Less => say!("highwater: {words}"),
             Ordering::Equal => {
-                anstream::eprintln!("highwater: {words}; further losses are not said")
+                say!("highwater: {words}; further losses are not said")
             }
             Ordering::Greater => {}
         }

@@ -17,6 +17,7 @@ use serde_json::json;
 use self::chosen::Source;
 use self::looker::Looker;
 use super::exit::{self, Usage};
+use super::out::{print, say};
 use crate::report::openmetrics::{self, Form};
 use crate::units::parse_duration;
 
@@ -87,8 +88,7 @@ pub fn run(args: &ObserveArgs) -> anyhow::Result<u8> {
         nothing_yet(args, looker.hidden())?;
     }
     if args.once {
-        let mut out = std::io::stdout().lock();
-        out.write_all(openmetrics::page(&first, Form::OpenMetrics).as_bytes())?;
+        print(&openmetrics::page(&first, Form::OpenMetrics))?;
         return Ok(exit::DONE);
     }
     let address = address(&args.listen)?;
@@ -111,9 +111,7 @@ fn nothing_yet(args: &ObserveArgs, hidden: usize) -> anyhow::Result<()> {
              --args or --unit)"
         ),
     };
-    anstream::eprintln!(
-        "highwater: no process matches yet{why}; those that start are found within seconds"
-    );
+    say!("highwater: no process matches yet{why}; those that start are found within seconds");
     Ok(())
 }
 
@@ -129,10 +127,10 @@ fn tell(args: &ObserveArgs, bound: SocketAddr, count: usize) {
         // Whoever started this may have stopped reading; the endpoint is there all the same.
         let _ = writeln!(std::io::stdout(), "{line}");
     } else {
-        anstream::eprintln!("highwater: {count} processes at {url}");
+        say!("highwater: {count} processes at {url}");
     }
     if !bound.ip().is_loopback() {
-        anstream::eprintln!(
+        say!(
             "highwater: whoever reaches {bound} reads names, pids and paths of these processes; it asks for no \
              password"
         );

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::{Format, ReportArgs};
-use crate::cli::conclude::print;
+use crate::cli::out::print;
 use crate::record::export::samples_csv;
 use crate::record::{ReadOptions, Reader};
 use crate::report::pictures::pictures;

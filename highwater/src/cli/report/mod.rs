@@ -19,16 +19,20 @@ use crate::report::{Report, against, csv, html, json, junit, markdown, text};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  highwater report 2026-11-21-relay-1
-  highwater report runs/2026-11-21-relay-1 --format md        for a pull request
-  highwater report 2026-11-21-relay-1 --format md --output relay/   report.md with its charts beside it
-  highwater report 2026-11-21-relay-1 --format csv --output relay/  samples, events, diagnostics, groups, arms
-  highwater report 2026-11-21-relay-2 --against 2026-11-21-relay-1
-  highwater report 2026-11-21-relay-1 --samples > samples.csv")]
+  highwater report                                 of the newest run, as `run` printed it
+  highwater report 2026-11-21-relay-1 --format md             for a pull request
+  highwater report latest --format md --output relay/         report.md, its charts beside it
+  highwater report latest --format csv --output relay/        five tables
+  highwater report latest --against 2026-11-21-relay-1
+  highwater report latest --samples > samples.csv
+
+Exit codes: those of `run`: 0 decided, 1 the arm to adopt fails, 3 not decided yet; 4 no such run,
+or its record cannot be read.")]
 pub struct ReportArgs {
-    /// The run's folder, or its name under --runs
-    #[arg(value_name = "RUN")]
+    /// The run's folder, its name under --runs, or `latest`
+    #[arg(value_name = "RUN", default_value = "latest")]
     pub run: PathBuf,
+    /// How to print
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
     /// The same as --format json

@@ -18,6 +18,7 @@ use crate::observe::metric;
 use crate::record::{EventId, News, Reader};
 use crate::subject::experiment::{Condition, Experiment, SubjectKind};
 use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What};
+use crate::units::written::counted;
 use crate::verdict::check::guard::Guards;
 
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
@@ -204,9 +205,7 @@ impl Conduct<'_> {
     }
 
     fn note(&mut self, state: &mut State, happening: &Happening) {
-        let Happening {
-            who, what, words, ..
-        } = happening;
+        let Happening { who, what, .. } = happening;
         let is_loud = match what {
             What::NeverReady | What::StartFailed | What::GaveUp => who.role != SubjectRole::Load,
             What::Ended { ending, .. } => {
@@ -216,7 +215,7 @@ impl Conduct<'_> {
         };
         if is_loud {
             self.progress
-                .say(&format!("highwater: {}: {words}", who.words()));
+                .say(&format!("highwater: {}", happening.told()));
         }
         if who.role != SubjectRole::Subject {
             return;
@@ -395,8 +394,12 @@ impl Conduct<'_> {
         let done = Duration::from_nanos((now.0 - settled.0).max(0) as u64) + self.already;
         // Which processes run on other hosts is the collector's to know.
         let mut words = match self.experiment.subject.kind {
-            SubjectKind::Remote => format!("{} looks", state.looks),
-            _ => format!("{up} processes, {} looks", state.looks),
+            SubjectKind::Remote => counted(state.looks, "look", "looks"),
+            _ => format!(
+                "{}, {}",
+                counted(up as u64, "process", "processes"),
+                counted(state.looks, "look", "looks")
+            ),
         };
         if let Some(deciding) = &self.deciding {
             words += &format!(", {}", deciding.words());

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
+use crate::cli::out::say;
 use crate::observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
 use crate::observe::member;
 use crate::record::{NewProcess, RecordError, Recorder};
@@ -165,7 +166,7 @@ impl Journal {
                 }
                 Err(error) if error.may_pass() => {
                     if !std::mem::replace(&mut self.full, true) {
-                        anstream::eprintln!("highwater: {error}");
+                        say!("highwater: {error}");
                     }
                     return Ok(());
                 }
@@ -223,12 +224,11 @@ impl Journal {
         if let (What::Left { to, discard }, Some(id)) = (what, process) {
             self.write_leaving(id, to.as_deref(), *discard, words, time)?;
         }
-        let words = format!("{}: {words}", who.words());
         self.recorder.event(&Event {
             time,
             process,
             kind: kind_of(what),
-            words,
+            words: happening.told(),
         })
     }
 

@@ -16,14 +16,14 @@ mod trend;
 mod trial;
 mod watch;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
 
 use super::conclude::{self, Output};
 use super::exit::{self, Usage};
-use crate::cli::signals;
+use crate::cli::out::say;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::look::TimeNs;
 use crate::record::run::RunEnd;
@@ -42,8 +42,8 @@ Examples:
   highwater run mine.toml --until-decided --at-most 72h
   highwater run --resume 2026-11-21-relay-1
 
-Exit codes: 0 decided, whatever the arms did; 1 the arm named `adopt` fails `verify`; 2 the experiment
-file or the call is wrong; 3 not decided yet; 4 could not run.")]
+Exit codes: 0 decided, whatever the arms did; 1 the arm named `adopt` fails `verify`;
+2 the experiment file or the call is wrong; 3 not decided yet; 4 could not run.")]
 pub struct RunArgs {
     /// The experiment file (docs/experiment-file.md)
     #[arg(value_name = "EXPERIMENT", required_unless_present = "resume")]
@@ -61,14 +61,14 @@ pub struct RunArgs {
     /// Print the plan with every command and environment, and run nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Go on with a run that was broken off (its folder or its name)
+    /// Go on with a run that was broken off: its folder, its name, or `latest`
     #[arg(long, value_name = "RUN", conflicts_with_all = ["experiment", "set", "dry_run"])]
     pub resume: Option<PathBuf>,
     /// Where runs are kept
     #[arg(long, value_name = "FOLDER", default_value = "runs")]
     pub runs: PathBuf,
     /// Print the verdict as JSON (highwater.run/1)
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     pub json: bool,
     /// Print nothing but the verdict
     #[arg(long, short)]
@@ -76,15 +76,14 @@ pub struct RunArgs {
 }
 
 pub fn run(args: &RunArgs) -> anyhow::Result<u8> {
-    let interrupted = signals::flag(signals::ENDING)?;
     let (folder, ended) = match (&args.resume, &args.experiment) {
-        (Some(resume), _) => start::resume(&find(args, resume)?, args, interrupted)?,
+        (Some(resume), _) => start::resume(&super::find_run(&args.runs, resume)?, args)?,
         (None, Some(file)) => {
             let experiment = prepare::read(file, &overrides(args))?;
             if args.dry_run {
-                return plan::print(&experiment, args.until_decided);
+                return plan::print(experiment, args.until_decided);
             }
-            start::begin(experiment, args, interrupted)?
+            start::begin(experiment, args)?
         }
         (None, None) => return Err(Usage("name an experiment file".into()).into()),
     };
@@ -117,11 +116,6 @@ fn code_of(ended: &Ended, code: u8) -> u8 {
     }
 }
 
-/// A run by its folder, or by its name under the runs' folder.
-fn find(args: &RunArgs, word: &Path) -> anyhow::Result<Folder> {
-    super::find_run(&args.runs, word)
-}
-
 /// The clock of a run as its collector and its supervisor tell it, and when the run began.
 pub fn clock_of(reader: &Reader) -> anyhow::Result<(RealClock, TimeNs)> {
     let anchor = reader.clock()?;
@@ -139,7 +133,7 @@ fn close(folder: &Folder, ended: &Ended, clock: &dyn Clock) -> anyhow::Result<()
     };
     match recorder.ended(&end) {
         Err(error) if error.may_pass() => {
-            anstream::eprintln!("highwater: the end of the run is not recorded: {error}");
+            say!("highwater: the end of the run is not recorded: {error}");
             Ok(())
         }
         other => other.context("writing the end of the run"),

@@ -3,30 +3,58 @@
 use std::collections::BTreeMap;
 
 use super::decide::Schedule;
+use super::{prepare, start};
 use crate::cli::exit;
+use crate::cli::out::{print as print_text, say};
+use crate::report::visible::visible_lines;
 use crate::subject::experiment::{Arm, Experiment, SubjectKind, freeze, redact::redact_experiment};
-use crate::units::written;
+use crate::units::{write_duration_exact, written};
+use crate::wording::shell_word;
 
 /// Every command and environment as it would be started, then the effective experiment file.
-pub fn print(experiment: &Experiment, until_decided: bool) -> anyhow::Result<u8> {
-    let plan = redact_experiment(experiment);
+pub fn print(experiment: Experiment, until_decided: bool) -> anyhow::Result<u8> {
+    let missing = missing(&experiment)?;
+    let plan = redact_experiment(&experiment);
     let stop = match until_decided {
         true => stop_words(&plan),
         false => String::new(),
     };
-    anstream::print!("{}", words(&plan, &stop));
+    print_text(&visible_lines(&words(&plan, &stop)))?;
+    if !missing.is_empty() {
+        say!(
+            "highwater: a run would not start here now:\n  {}",
+            missing.join("\n  ")
+        );
+    }
     Ok(exit::DONE)
 }
 
+/// What a run would meet on this machine: warnings are said, what would stop it is the value.
+///
+/// # Errors
+/// A misspelt tunable, as a run would refuse it.
+fn missing(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
+    let (prepared, mut problems) = prepare::prepare_nothing(experiment.clone())?;
+    let found = start::examine(&prepared);
+    for warning in prepared.warnings.iter().chain(&found.warnings) {
+        say!("highwater: {warning}");
+    }
+    problems.extend(found.problems);
+    Ok(problems)
+}
+
 fn words(plan: &Experiment, stop: &str) -> String {
-    let mut out = format!("{}: {}\n", plan.name, plan.hypothesis);
+    let mut out = match plan.hypothesis.as_str() {
+        "" => format!("{}\n", plan.name),
+        hypothesis => format!("{}: {hypothesis}\n", plan.name),
+    };
     out.push_str(&format!(
-        "{} arms x {} processes for {} at a look every {}, the first {} left out; seed {}\n",
-        plan.arms.len(),
-        plan.replicas,
-        humantime::format_duration(plan.duration),
-        humantime::format_duration(plan.interval),
-        humantime::format_duration(plan.warmup),
+        "{} x {} for {} at a look every {}, the first {} left out; seed {}\n",
+        written::counted(plan.arms.len() as u64, "arm", "arms"),
+        written::counted(u64::from(plan.replicas), "process", "processes"),
+        write_duration_exact(plan.duration),
+        write_duration_exact(plan.interval),
+        write_duration_exact(plan.warmup),
         plan.seed,
     ));
     out.push_str(stop);
@@ -41,9 +69,8 @@ fn words(plan: &Experiment, stop: &str) -> String {
         out.push_str(&arm_words(plan, arm));
     }
     if let Some(load) = &plan.load {
-        out.push_str(
-            &format!("\nload ({:?}): {}\n", load.per, shell(&load.command)).to_lowercase(),
-        );
+        let per = format!("{:?}", load.per).to_lowercase();
+        out.push_str(&format!("\nload (per {per}): {}\n", shell(&load.command)));
     }
     out.push_str("\nThe experiment with every default and override in it:\n\n");
     out.push_str(&freeze(plan));
@@ -98,13 +125,6 @@ fn environment_words(variables: &BTreeMap<String, String>) -> String {
 
 /// Words as a shell would take them.
 fn shell(words: &[String]) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%{}".contains(c);
-    let quoted = |word: &String| {
-        if !word.is_empty() && word.chars().all(plain) {
-            word.clone()
-        } else {
-            format!("'{}'", word.replace('\'', r"'\''"))
-        }
-    };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    words.join(" ")
 }

@@ -7,8 +7,10 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cli::chain;
 use crate::cli::exit::Usage;
 use crate::cli::explain::launch::find_library;
+use crate::cli::out::say;
 use crate::subject::allocator::{self, Advice, Library, Severity, Spec};
 use crate::subject::experiment::{Arm, Experiment, read_experiment};
 use crate::subject::service::Preload;
@@ -67,6 +69,40 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         libraries,
         warnings,
     })
+}
+
+/// The same without adding anything, for a dry run; what would stop the run is said beside it. An allocator that is
+/// not installed is worth a warning.
+///
+/// # Errors
+/// A misspelt tunable ([`Usage`]).
+pub fn prepare_nothing(experiment: Experiment) -> anyhow::Result<(Prepared, Vec<String>)> {
+    let mut prepared = Prepared {
+        warnings: tunables(&experiment)?,
+        libraries: BTreeMap::new(),
+        experiment,
+    };
+    let mut problems = Vec::new();
+    for arm in prepared
+        .experiment
+        .arms
+        .iter()
+        .filter(|arm| !arm.allocator.is_empty())
+    {
+        let found = spec_of(&prepared.experiment, arm).and_then(|spec| allocator::installed(&spec));
+        match found {
+            Ok(Some(library)) => {
+                prepared.warnings.extend(defects(&arm.name, &library));
+                prepared.libraries.insert(arm.name.clone(), library);
+            }
+            Ok(None) => prepared.warnings.push(format!(
+                "arm {}: {} is not installed: a run adds it first",
+                arm.name, arm.allocator
+            )),
+            Err(error) => problems.push(format!("arm {}: {}", arm.name, chain(&error).join(": "))),
+        }
+    }
+    Ok((prepared, problems))
 }
 
 /// A line for each known defect of an arm's allocator.
@@ -171,7 +207,7 @@ fn ensure(spec: &Spec, quiet: bool) -> anyhow::Result<Library> {
         bar.set_message(words.clone());
         // Without a terminal the spinner is silent: a line per step then.
         if bar.is_hidden() && !quiet && *last.borrow() != words {
-            anstream::eprintln!("highwater: {words}");
+            say!("highwater: {words}");
         }
         *last.borrow_mut() = words;
     });

@@ -5,6 +5,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cli::out::say;
+
 /// Without a terminal: from one line to the next.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
@@ -41,7 +43,7 @@ impl Progress {
             Kind::Lines { last } => {
                 if last.is_none_or(|at| at.elapsed() >= LINE_EVERY) {
                     *last = Some(Instant::now());
-                    eprintln!("highwater: {words}, {} left", left(done, whole));
+                    say!("highwater: {words}, {} left", left(done, whole));
                 }
             }
         }
@@ -51,8 +53,8 @@ impl Progress {
     pub fn say(&self, words: &str) {
         match &self.kind {
             Kind::Quiet => {}
-            Kind::Bar(bar) => bar.suspend(|| anstream::eprintln!("{words}")),
-            Kind::Lines { .. } => anstream::eprintln!("{words}"),
+            Kind::Bar(bar) => bar.suspend(|| say!("{words}")),
+            Kind::Lines { .. } => say!("{words}"),
         }
     }
 

@@ -17,6 +17,8 @@ use super::progress::Progress;
 use super::simulate::Simulated;
 use super::watch::{ChildCollector, Watch};
 use super::{RunArgs, clock_of, close, is_fake};
+use crate::cli::out::say;
+use crate::cli::signals;
 use crate::observe::clock::{Clock, FakeClock, RealClock};
 use crate::observe::fact::program::{preload_problem, read_program};
 use crate::observe::host::{SystemRoot, read_machine};
@@ -38,22 +40,24 @@ use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
 ///
 /// # Errors
 /// Nothing has been started when the plan, an allocator, the preflight or the run folder fails.
-pub fn begin(
-    experiment: Experiment,
-    args: &RunArgs,
-    interrupted: Arc<AtomicBool>,
-) -> anyhow::Result<(Folder, Ended)> {
+pub fn begin(experiment: Experiment, args: &RunArgs) -> anyhow::Result<(Folder, Ended)> {
     let prepared = prepare::prepare(experiment, args.quiet)?;
     let warnings = [prepared.warnings.clone(), preflight(&prepared)?].concat();
+    // Until here a signal just ends highwater: an allocator that is being built would keep it for minutes.
+    let interrupted = signals::flag(signals::ENDING)?;
     let date = jiff::Zoned::now().date().to_string();
-    let folder = Folder::create(&args.runs, &date, &prepared.experiment)?;
+    let folder = Folder::create(&args.runs, &date, &prepared.experiment).context(
+        "nothing was started: the run's folder cannot be made (--runs names another place)",
+    )?;
+    let _held = folder.hold()?;
     let clock = RealClock::start();
     let machine = read_machine(&ProcRoot::default(), &SystemRoot::default());
-    let recorder = Recorder::create(&folder, &prepared.experiment, &machine, clock.anchor())?;
+    let recorder = Recorder::create(&folder, &prepared.experiment, &machine, clock.anchor())
+        .context("nothing was started: the record cannot be made")?;
     let begun = TimeNs(clock.anchor().wall_ns);
     let mut journal = Journal::new(recorder, begun);
     for warning in &warnings {
-        anstream::eprintln!("highwater: {warning}");
+        say!("highwater: {warning}");
         journal.say(begun, None, EventKind::Note, warning.clone())?;
     }
     let ended = if is_fake(&prepared.experiment) {
@@ -84,11 +88,7 @@ pub fn begin(
 ///
 /// # Errors
 /// The run is over or still supervised; what is gone is said.
-pub fn resume(
-    folder: &Folder,
-    args: &RunArgs,
-    interrupted: Arc<AtomicBool>,
-) -> anyhow::Result<(Folder, Ended)> {
+pub fn resume(folder: &Folder, args: &RunArgs) -> anyhow::Result<(Folder, Ended)> {
     let reader = Reader::open(folder)?;
     let experiment = reader.experiment()?;
     if is_fake(&experiment) {
@@ -109,6 +109,8 @@ pub fn resume(
     }
     let until_decided = args.until_decided || Deciding::is_recorded(&reader)?;
     let prepared = prepare::prepare(experiment, args.quiet)?;
+    let interrupted = signals::flag(signals::ENDING)?;
+    let _held = folder.hold()?;
     let setup = setup_of(&prepared, folder);
     let since = Duration::from_nanos((clock.now().0 - begun.0).max(0) as u64);
     let mut subject: Box<dyn Subject> = match prepared.experiment.subject.kind {
@@ -117,7 +119,12 @@ pub fn resume(
             Box::new(Attached::resume(plan, &folder.id(), known).map_err(anyhow::Error::msg)?)
         }
         SubjectKind::Remote => subject_of(&prepared, folder)?,
-        _ => Box::new(Service::resume(prepared.experiment.clone(), setup, since)?),
+        _ => Box::new(service_that_lives(
+            &prepared.experiment,
+            folder,
+            setup,
+            since,
+        )?),
     };
     let mut recorder = Recorder::open(folder)?;
     recorder.resumed()?;
@@ -146,6 +153,26 @@ pub fn resume(
         interrupted,
     )?;
     Ok((folder.clone(), ended))
+}
+
+/// # Errors
+/// Nothing of it runs any more; the record stays as it is.
+fn service_that_lives(
+    experiment: &Experiment,
+    folder: &Folder,
+    setup: Setup,
+    since: Duration,
+) -> anyhow::Result<Service> {
+    let service = Service::resume(experiment.clone(), setup, since)?;
+    let path = folder.path().display();
+    anyhow::ensure!(
+        service.lives(),
+        "run {} cannot go on: none of its processes lives any more (they end with highwater, unless [subject] has \
+         keep = true). `highwater report {path}` judges what was recorded, `highwater run {path}/experiment.toml` \
+         runs it again",
+        folder.id()
+    );
+    Ok(service)
 }
 
 /// Processes that the record knows go on under their rows; those of highwater and the machine begin anew.
@@ -378,6 +405,18 @@ fn begin_deciding(
 
 /// Everything that can be known to be wrong before anything is started.
 fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
+    let found = examine(prepared);
+    if !found.problems.is_empty() {
+        bail!("nothing was started:\n  {}", found.problems.join("\n  "));
+    }
+    if let Some(plan) = &prepared.experiment.subject.remote {
+        return super::remote::check(&prepared.experiment, plan);
+    }
+    Ok(found.warnings)
+}
+
+/// The plan against this machine; nothing is started or changed.
+pub fn examine(prepared: &Prepared) -> preflight::Findings {
     let nowhere = Setup {
         run: "preflight".into(),
         folder: std::env::temp_dir(),
@@ -389,12 +428,5 @@ fn preflight(prepared: &Prepared) -> anyhow::Result<Vec<String>> {
             .ok()
             .and_then(|program| preload_problem(&program, library))
     };
-    let found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
-    if !found.problems.is_empty() {
-        bail!("nothing was started:\n  {}", found.problems.join("\n  "));
-    }
-    if let Some(plan) = &prepared.experiment.subject.remote {
-        return super::remote::check(&prepared.experiment, plan);
-    }
-    Ok(found.warnings)
+    preflight::preflight(&prepared.experiment, &nowhere, &misfit)
 }

@@ -64,19 +64,25 @@ fn head(scales: (ByteScale, ByteScale)) -> Markup {
     }
 }
 
+fn notes(row: &ArmRow) -> Markup {
+    html! {
+        @if row.is_control { " " span.note { "control" } }
+        @if let Some(why) = &row.aborted {
+            " " span.note.bad title=(visible(why)) { "ended early" }
+        }
+        @if row.restarted > 0 { " " span.note.open { (row.restarted) " restarted" } }
+        @if !row.defects.is_empty() {
+            " " span.note.open title=(visible(&row.defects.join("\n"))) { (defects(row)) }
+        }
+    }
+}
+
 fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup {
     html! {
         tr {
             th scope="row" {
-                span.name { (swatch(report, &row.arm)) (visible(&row.arm)) }
-                @if row.is_control { span.note { "control" } }
-                @if let Some(why) = &row.aborted {
-                    span.note.bad title=(visible(why)) { "ended early" }
-                }
-                @if row.restarted > 0 { span.note.open { (row.restarted) " restarted" } }
-                @if !row.defects.is_empty() {
-                    span.note.open title=(visible(&row.defects.join("\n"))) { (defects(row)) }
-                }
+                // Notes stand beside the name and under it, never under the swatch.
+                span.name { (swatch(report, &row.arm)) span { (visible(&row.arm)) (notes(row)) } }
             }
             td data-title="Trend" {
                 (trend(row))

@@ -15,17 +15,16 @@ const EVENTS_MAX: usize = 1_000;
 
 pub fn header(report: &Report) -> Markup {
     let s = &report.summary;
-    let processes = if s.replicas == 1 {
-        "process"
-    } else {
-        "processes"
-    };
     html! {
         header {
             p.brand { "highwater" }
             p.facts {
-                (visible(&s.run)) " · " (s.begun) " · " (report.arms.len()) " arms of " (s.replicas) " "
-                (processes) " · " (written::seconds(s.took_s))
+                (visible(&s.run)) " · " (s.begun) " · " (report.arms_counted()) " of "
+                (s.processes_counted()) " · " (written::seconds(s.took_s))
+                @if s.ended_early() {
+                    " of " (written::seconds(s.planned_s)) ": "
+                    (visible(s.end.as_deref().unwrap_or("no end recorded")))
+                }
             }
             button #theme type="button" hidden { "Dark" }
         }
@@ -90,7 +89,7 @@ pub fn findings(report: &Report) -> Markup {
                 h2 #findings { "What weakens this" }
                 ul { @for finding in &report.verdict.findings {
                     li {
-                        strong { (quoted(&finding.what)) } " " (quoted(&finding.effect))
+                        strong { (quoted(&finding.what)) ":" } " " (quoted(&finding.effect))
                         @if !finding.processes.is_empty() {
                             " " span.muted { (visible(&finding.processes.join(", "))) }
                         }
@@ -175,7 +174,7 @@ pub fn experiment(report: &Report) -> Markup {
                 }
                 dt { "Plan" }
                 dd {
-                    (report.arms.len()) " arms, " (s.replicas) " replicas each, for "
+                    (report.arms_counted()) ", " (s.processes_counted()) " each, for "
                     (written::seconds(s.planned_s)) ", a look every " (written::seconds(s.interval_s))
                     ", warm-up of " (written::seconds(s.warmup_s)) " left out, seed " (s.seed) "."
                 }

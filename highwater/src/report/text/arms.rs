@@ -159,14 +159,12 @@ pub fn notes(report: &Report) -> Vec<(Style, String)> {
             notes.push((BAD, format!("{}: ended early: {why}", row.arm)));
         }
         if row.crashed + row.restarted > 0 {
+            let of = written::counted(row.started as u64, "process", "processes");
             let words = format!(
                 "{} ended unexpectedly, {} restarted",
                 row.crashed, row.restarted
             );
-            notes.push((
-                OPEN,
-                format!("{}: of {} processes {words}", row.arm, row.started),
-            ));
+            notes.push((OPEN, format!("{}: of {of} {words}", row.arm)));
         }
         notes.extend(
             row.defects

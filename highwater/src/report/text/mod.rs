@@ -80,24 +80,26 @@ pub const NO_END: &str = "none recorded: it still runs, or was broken off";
 /// "relay: 8 arms of 3 processes, 5 min, a look every 1 s, warm-up of 30 s left out."
 fn facts(report: &Report) -> String {
     let s = &report.summary;
-    let processes = if s.replicas == 1 {
-        "process"
-    } else {
-        "processes"
-    };
-    let end = match s.end {
-        Some(_) => String::new(),
+    let end = match &s.end {
         None => format!(" End: {NO_END}."),
+        Some(end) if s.ended_early() => {
+            format!(
+                " End, of {} planned: {}.",
+                written::seconds(s.planned_s),
+                visible(end)
+            )
+        }
+        Some(_) => String::new(),
     };
     let manner = match s.manner {
         "" => String::new(),
         manner => format!(" {manner}"),
     };
     format!(
-        "{}: {} arms of {} {processes}, {}, a look every {}, warm-up of {} left out.{end}{manner}",
+        "{}: {} of {}, {}, a look every {}, warm-up of {} left out.{end}{manner}",
         s.run,
-        report.arms.len(),
-        s.replicas,
+        report.arms_counted(),
+        s.processes_counted(),
         written::seconds(s.took_s),
         written::seconds(s.interval_s),
         written::seconds(s.warmup_s),

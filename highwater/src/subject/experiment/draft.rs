@@ -107,9 +107,9 @@ fn head(out: &mut String, facts: &ProgramFacts) {
         );
     }
     if let Some(rss) = facts.rss_bytes {
-        let threads = facts
-            .threads
-            .map_or(String::new(), |n| format!(", {n} threads"));
+        let threads = facts.threads.map_or(String::new(), |n| {
+            format!(", {}", written::counted(n, "thread", "threads"))
+        });
         line(
             out,
             &format!(
@@ -422,7 +422,13 @@ fn pair(out: &mut String, key: &str, value: &str) {
 /// TOML text on one line.
 fn text(value: &str) -> String {
     let clean: String = value.chars().filter(|c| *c != '\0').collect();
-    toml::Value::String(clean.replace('\n', " ")).to_string()
+    if !clean.contains('\n') {
+        return toml::Value::String(clean).to_string();
+    }
+    // The crate would write it over several lines. JSON's escapes are TOML's, but for DEL.
+    serde_json::Value::String(clean)
+        .to_string()
+        .replace('\u{7f}', "\\u007f")
 }
 
 fn list(words: &[String]) -> String {
@@ -432,9 +438,13 @@ fn list(words: &[String]) -> String {
 
 /// `key = "value"`; the key in quotes when it needs them.
 fn entry(key: &str, value: &str) -> String {
-    let clean = value.replace(['\n', '\0'], " ");
-    let one = toml::Table::from_iter([(key.to_owned(), toml::Value::String(clean))]);
-    one.to_string().trim_end().to_owned()
+    let one = toml::Table::from_iter([(key.to_owned(), toml::Value::Boolean(true))]);
+    let written = one.to_string();
+    let key = written
+        .trim_end()
+        .strip_suffix("= true")
+        .unwrap_or(&written);
+    format!("{key}= {}", text(value))
 }
 
 /// Foreign text inside a comment: one line, no control characters.

@@ -28,6 +28,10 @@ pub fn read_facts(pid: i32, ask: bool) -> Result<ProgramFacts> {
         .cmdline()
         .map_err(|e| note("command line", e))
         .unwrap_or_default();
+    anyhow::ensure!(
+        exe.is_some() || !command.is_empty(),
+        "process {pid} runs no program: it is a thread of the kernel, or has ended and waits for its parent"
+    );
     let directory = process.cwd().map_err(|e| note("working folder", e)).ok();
     let environment = process
         .environ()

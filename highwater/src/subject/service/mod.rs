@@ -166,6 +166,12 @@ impl Service {
         Ok(service)
     }
 
+    /// Whether anything of it runs, or will.
+    pub fn lives(&self) -> bool {
+        let mut slots = self.backing.iter().chain(&self.subjects).chain(&self.loads);
+        slots.any(|slot| !slot.is_over())
+    }
+
     fn take_over(&mut self, record: &Record, census: &Census, now: Duration) {
         let slots = match record.role {
             RecordRole::Subject => self.subjects.as_mut_slice(),
@@ -359,8 +365,7 @@ impl Subject for Service {
     }
 
     fn is_over(&self) -> bool {
-        let slots = self.backing.iter().chain(&self.subjects).chain(&self.loads);
-        self.found.is_empty() && slots.into_iter().all(Slot::is_over)
+        self.found.is_empty() && !self.lives()
     }
 
     fn values(&self, arm: &str, replica: u32) -> Option<Values> {

@@ -236,8 +236,8 @@ impl Running {
         };
         let waited = now.saturating_sub(self.began);
         format!(
-            "{} was not ready after {waited:.1?} ({}); it is stopped. Is the address right, and ready_timeout long \
-             enough?{}",
+            "{} was not ready after {waited:.1?} ({}); it is stopped. Is the address right, and `timeout` of \
+             [subject.ready] long enough?{}",
             self.who.words(),
             probe.words(),
             self.logs.last_lines()

@@ -3,6 +3,8 @@
 
 const timeCharts = [];
 const NARROW = 560;
+// The last time on the axis stands under the end of the plot and reaches half its width beyond: "10:00", "100:00 h".
+const HALF_A_TIME = 24;
 
 // spec: { host, label, height, t_s, lines: [{ arm, kind, id, values }], ticks, value, log, marks, tools }
 // kind: "mean" is drawn and named, "lo" and "hi" bound its band, "process" is thin.
@@ -50,7 +52,7 @@ function options(chart) {
   return {
     ...size(),
     legend: { show: false },
-    padding: [10, () => (chart.plot.clientWidth < NARROW ? 14 : labelSpace(chart)), 0, 0],
+    padding: [10, () => Math.max(HALF_A_TIME, chart.plot.clientWidth < NARROW ? 0 : labelSpace(chart)), 0, 0],
     scales: {
       x: { time: false, auto: false, min: chart.full[0], max: chart.full[1] },
       y: spec.log ? { distr: 3, log: 10 } : { range: (u, min, max) => yRange(spec, min, max) },
@@ -66,7 +68,7 @@ function options(chart) {
       {
         ...axis,
         size: spec.axisWidth || 56,
-        values: (u, splits) => splits.map((v) => (v === null ? "" : spec.ticks(v))),
+        values: (u, splits) => splits.map((v) => (v === null ? "" : spec.ticks(v, u.scales.y))),
       },
     ],
     series: [{}, ...spec.lines.map((line) => series(spec, line))],

@@ -100,7 +100,7 @@ function latencyChart() {
     height: low,
     t_s: seconds(t_ms),
     lines: linesOf("p99_us"),
-    ticks: (v) => (Number.isInteger(Math.log10(v)) ? tick(v) + " ms" : ""),
+    ticks: (v, y) => (isLogTick(v, y) ? tick(v) + " ms" : ""),
     value: (v) => digits(v) + " ms",
     axisWidth: 76,
     log: true,
@@ -116,10 +116,21 @@ function latencyChart() {
   });
 }
 
+// Decades; where fewer than two of them are shown, their halves and fifths, too.
+function isLogTick(value, scale) {
+  const first = Number(value.toExponential(6).split("e")[0]);
+  return first === 1 || (scale.max / scale.min < 100 && (first === 2 || first === 5));
+}
+
+function tooFew(host) {
+  document.getElementById(host).textContent = "Too few readings for a chart.";
+}
+
 function buildPanels() {
   const has = (panel) =>
     panel.t_ms.length > 1 && panel.arms.some((band) => band.mean.some((v) => v !== null));
   if (has(DATA.rss)) rssChart();
+  else tooFew("chart-rss");
   if (has(DATA.cpu))
     rateChart(
       "chart-cpu",
@@ -129,6 +140,7 @@ function buildPanels() {
       (v) => tick(v) + " %",
       (v) => digits(v) + " %",
     );
+  else tooFew("chart-cpu");
   if (has(DATA.faults))
     rateChart(
       "chart-faults",
@@ -138,5 +150,7 @@ function buildPanels() {
       (v) => count(v).replace(/\.0+\b/, ""),
       (v) => count(v) + "/s",
     );
-  if (DATA.latency.length) latencyChart();
+  else tooFew("chart-faults");
+  if (DATA.latency.some((line) => line.t_ms.length > 1)) latencyChart();
+  else if (DATA.latency.length) tooFew("chart-latency");
 }

@@ -139,7 +139,8 @@ impl<'a> Fields<'a> {
             None => {
                 let (low, high) = (range.start(), range.end());
                 let bounds = match *high {
-                    u64::MAX => format!("at least {low}"),
+                    u64::MAX if value < i128::from(*low) => format!("at least {low}"),
+                    u64::MAX => "less than 2^64".to_owned(),
                     _ => format!("{low} to {high}"),
                 };
                 self.fault(entry, format!("`{key}` is {value}; it must be {bounds}"))

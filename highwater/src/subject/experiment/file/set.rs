@@ -68,6 +68,15 @@ impl Step {
         let Some((first, rest)) = path.split_first() else {
             return Ok(());
         };
+        let is_new = !table.entries.iter().any(|entry| entry.key == *first);
+        // A table of that key would be refused later, with a word about lists that nobody typed.
+        if is_new
+            && rest
+                .first()
+                .is_some_and(|name| name.parse::<usize>().is_ok())
+        {
+            return Err(self.fault(format!("the file has no entry in `{first}` to change")));
+        }
         let at = table
             .entries
             .iter()

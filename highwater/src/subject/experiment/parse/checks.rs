@@ -94,6 +94,18 @@ fn after(fields: &Fields, duration: Duration, faults: &Faults) -> Duration {
 
 fn arms_of(fields: &Fields, arms: &[&str], faults: &Faults) -> Vec<String> {
     let mut named = Vec::new();
+    if fields.has("arm") && fields.has("arms") {
+        faults.note(
+            fields.place_of("arms"),
+            "`arm` and `arms` say the same; write one of them",
+        );
+    }
+    if fields.has("arms") && fields.texts("arms").is_empty() {
+        faults.note(
+            fields.place_of("arms"),
+            "`arms` names none; left out, it means all of them",
+        );
+    }
     for key in ["arm", "arms"] {
         for arm in fields.texts(key) {
             named.push(known_arm(&arm, key, arms, faults));
@@ -171,7 +183,7 @@ fn condition(fields: &Fields, name: &str, faults: &Faults) -> Option<Condition> 
 }
 
 /// A limit of nothing can never be kept.
-fn positive<T: Default + PartialEq>(limit: Placed<T>, key: &str, faults: &Faults) -> T {
+pub fn positive<T: Default + PartialEq>(limit: Placed<T>, key: &str, faults: &Faults) -> T {
     if limit.value == T::default() {
         faults.note(
             limit.place,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regex::Regex;
 
-use super::{Context, attach, directory, remote};
+use super::{Context, attach, checks, directory, remote};
 use crate::subject::experiment::command::parse_command;
 use crate::subject::experiment::file::fields::{Faults, Fields};
 use crate::subject::experiment::file::problem::{Place, Placed};
@@ -71,7 +71,9 @@ pub fn parse(top: &Fields, arms: &[Placed<Arm>], context: &Context) -> SubjectPl
         stop: stop(&fields, "[subject.stop]", faults),
         restart: fields.word("restart", RESTARTS).unwrap_or(Restart::Never),
         keep: fields.boolean("keep").unwrap_or(false),
-        memory_limit: fields.bytes("memory_limit").map(|limit| limit.value),
+        memory_limit: fields
+            .bytes("memory_limit")
+            .map(|limit| checks::positive(limit, "memory_limit", faults)),
         metrics: metrics.map(|url| url.value),
         attach: attach::parse(&fields, arms, context),
         managed: fields.boolean("managed").unwrap_or(false),
