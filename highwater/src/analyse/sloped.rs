@@ -1,5 +1,5 @@
-//! Staircases on a line: a leak under jobs and deployments. Tried only where a staircase without a line leads, for it costs
-//! as much again.
+//! Staircases on a line: a leak under jobs and deployments. Tried only where a staircase without a line leads, for it
+//! costs as much again.
 
 use statrs::function::gamma::ln_gamma;
 
@@ -17,8 +17,8 @@ pub(super) struct Slope<'a> {
 }
 
 impl Slope<'_> {
-    /// Two to [`STEPS_MAX`] steps and a line, under one noise (which, and the log of its weight). All products are freed
-    /// of the line: what both sides have of it is subtracted.
+    /// Two to [`STEPS_MAX`] steps and a line, under one noise (which, and the log of its weight). All products are
+    /// freed of the line: what both sides have of it is subtracted.
     pub(super) fn all(&self, ready: &Prepared, norms: &Norms, noise: (usize, f64)) -> Fit {
         let mut fit = Fit::nothing();
         let Some(steps) = self.shapes.stairs.clone() else {
@@ -57,8 +57,8 @@ impl Slope<'_> {
         fit
     }
 
-    /// One staircase, with what the line beneath it rises by; `own` is the product of the line with itself, `alone` its rise
-    /// without steps, `on_line` the share of it in each step.
+    /// One staircase, with what the line beneath it rises by; `own` is the product of the line with itself, `alone`
+    /// its rise without steps, `on_line` the share of it in each step.
     fn candidate(
         &self,
         ready: &Prepared,
