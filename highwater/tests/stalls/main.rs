@@ -9,4 +9,5 @@ mod shape;
 #[path = "../skipped/mod.rs"]
 mod skipped;
 mod timelines;
+mod viewer;
 mod watched;
