@@ -370,6 +370,15 @@ async function narrow(browser) {
         ).length,
     );
     say(`maps and percentiles fit, ${scheme}`, wide === 0, wide);
+    const covered = await page.evaluate(() =>
+      [...document.querySelectorAll(".arms td .label")]
+        .filter((label) => {
+          const [own, cell] = [label, label.closest("td")].map((at) => at.getBoundingClientRect());
+          return own.right > cell.right + 1;
+        })
+        .map((label) => label.textContent),
+    );
+    say(`no label covers its neighbour, ${scheme}`, covered.length === 0, covered);
     await page
       .locator("#chart-rss .u-over")
       .tap?.()
@@ -377,6 +386,33 @@ async function narrow(browser) {
     say(`nothing went wrong at 390 px, ${scheme}`, wrong.length === 0, wrong.join(" | "));
     await context.close();
   }
+}
+
+// On A4 with margins of 1 cm, from a dark screen: white paper, and nothing beyond its edge.
+async function paper(browser) {
+  const PAPER_PX = 718;
+  const { context, wrong } = await open(browser, WIDE, "dark");
+  await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  await page.emulateMedia({ media: "print", colorScheme: "dark" });
+  await page.setViewportSize({ width: PAPER_PX, height: 1000 });
+  await page.waitForTimeout(60);
+  const ground = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  say("paper is white", ground === "rgb(255, 255, 255)", ground);
+  say("contrast of text on paper", (await contrast()) === "", await contrast());
+  const beyond = await page.evaluate(
+    (edge) =>
+      [...document.querySelectorAll(".arms, .arms td, canvas, svg, .plans")]
+        .filter((part) => part.getBoundingClientRect().right > edge + 1)
+        .map((part) => part.tagName + " " + part.className),
+    PAPER_PX,
+  );
+  say("nothing lies beyond the edge of the paper", beyond.length === 0, beyond.slice(0, 5));
+  await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  await page.emulateMedia({ media: "screen", colorScheme: "dark" });
+  const after = await page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  say("the screen is dark again", after !== ground, after);
+  say("nothing went wrong on paper", wrong.length === 0, wrong.join(" | "));
+  await context.close();
 }
 
 // Names stay text: no element of theirs exists, and they can be read.
@@ -414,6 +450,7 @@ for (const file of readdirSync(folder)
   }
   await wide(browser);
   await narrow(browser);
+  await paper(browser);
   if (name === "hostile") await hostile(browser);
 }
 await browser.close();

@@ -49,9 +49,9 @@ fn words(plan: &Experiment, stop: &str) -> String {
         hypothesis => format!("{}: {hypothesis}\n", plan.name),
     };
     out.push_str(&format!(
-        "{} x {} for {} at a look every {}, the first {} left out; seed {}\n",
+        "{}, {} for {} at a look every {}, the first {} left out; seed {}\n",
         written::counted(plan.arms.len() as u64, "arm", "arms"),
-        written::counted(u64::from(plan.replicas), "process", "processes"),
+        processes_words(plan),
         write_duration_exact(plan.duration),
         write_duration_exact(plan.interval),
         write_duration_exact(plan.warmup),
@@ -75,6 +75,17 @@ fn words(plan: &Experiment, stop: &str) -> String {
     out.push_str("\nThe experiment with every default and override in it:\n\n");
     out.push_str(&freeze(plan));
     out
+}
+
+/// Of each arm; nobody knows beforehand how many of those that run already there are.
+fn processes_words(plan: &Experiment) -> String {
+    match plan.subject.kind {
+        SubjectKind::Attach | SubjectKind::Remote => "processes that run already,".to_owned(),
+        SubjectKind::Service | SubjectKind::Fake => {
+            let of_each = written::counted(u64::from(plan.replicas), "process", "processes");
+            format!("{of_each} each,")
+        }
+    }
 }
 
 /// When the stop rule looks.

@@ -24,9 +24,26 @@ function buildThemeSwitch() {
   button.hidden = false;
 }
 
+// The canvases are drawn anew for white paper, and back.
+function buildPrinting() {
+  const root = document.documentElement;
+  let chosen;
+  addEventListener("beforeprint", () => {
+    chosen = root.dataset.theme;
+    root.dataset.theme = "light";
+    applyTheme();
+  });
+  addEventListener("afterprint", () => {
+    if (chosen) root.dataset.theme = chosen;
+    else delete root.dataset.theme;
+    applyTheme();
+  });
+}
+
 if (DATA) {
   readPalette();
   buildThemeSwitch();
+  buildPrinting();
   buildLegend();
   buildPanels();
   buildDistribution();

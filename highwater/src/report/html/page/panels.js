@@ -123,7 +123,8 @@ function isLogTick(value, scale) {
 }
 
 function tooFew(host) {
-  document.getElementById(host).textContent = "Too few readings for a chart.";
+  const place = document.getElementById(host);
+  if (place) place.textContent = "Too few readings for a chart.";
 }
 
 function buildPanels() {
