@@ -1,5 +1,5 @@
-//! Staircases on a line: a leak under jobs and deployments. Tried only where a staircase without a line leads, for it costs
-//! as much again.
+//! Staircases on a line: a leak under jobs and deployments. Tried only where a staircase without a line leads,
+//! for it costs as much again.
 
 use statrs::function::gamma::ln_gamma;
 
@@ -52,8 +52,8 @@ impl Slope<'_> {
         fit
     }
 
-    /// One staircase, with what the line beneath it rises by; `own` is the product of the line with itself, `alone` its rise
-    /// without steps, `on_line` the share of it in each step.
+    /// One staircase, with what the line beneath it rises by; `own` is the product of the line with itself, `alone`
+    /// its rise without steps, `on_line` the share of it in each step.
     fn candidate(
         &self,
         ready: &Prepared,
