@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod afresh;
@@ -24,6 +24,7 @@ mod score;
 mod stops;
 mod strange;
 mod stranger;
+mod twelfth;
 mod unseen;
 
 use std::collections::BTreeMap;
@@ -155,6 +156,12 @@ fn sets() -> Vec<Set> {
             afresh::FAMILIES.len(),
             |i| afresh::FAMILIES[i].0,
             afresh::make,
+        ),
+        (
+            "twelfth",
+            twelfth::FAMILIES.len(),
+            |i| twelfth::FAMILIES[i].0,
+            twelfth::make,
         ),
     ]
 }

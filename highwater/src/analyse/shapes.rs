@@ -112,7 +112,7 @@ impl Family {
             Family::Day => 0.05,
             Family::DayLine => 0.06,
             Family::DayFill => 0.03,
-            Family::StepsLine => 0.02,
+            Family::StepsLine => 0.01,
             Family::Ladder => 0.03,
         }
     }

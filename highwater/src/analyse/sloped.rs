@@ -92,9 +92,19 @@ impl Slope<'_> {
             mean: alone - taken,
             se: (sigma2 * (1.0 / own + doubt)).sqrt(),
         };
-        (c.growth, c.slope, c.slope_fifth) = (rise, rise, rise);
+        if c.bend.is_some() {
+            // Steps that follow a curve follow any.
+            return None;
+        }
+        // What falls back takes from what rises: teeth are a line with steps down.
+        let moved: f64 = c.steps.iter().map(|step| step.1).sum();
+        c.growth = Guess {
+            mean: rise.mean + moved.min(0.0),
+            ..rise
+        };
+        (c.slope, c.slope_fifth) = (rise, rise);
         c.end.mean += rise.mean * (1.0 - ready.ground.c0(self.line));
-        (c.family, c.limit, c.bend, c.portions) = (Family::StepsLine, None, None, false);
+        (c.family, c.limit, c.portions) = (Family::StepsLine, None, false);
         Some(c)
     }
 }

@@ -107,9 +107,6 @@ impl Study {
         if !rungs.shapes.is_empty() {
             whole.join(self.under(&rungs, &near));
         }
-        if whole.led_by(Family::Steps) {
-            self.steps_on_line(shapes, &near, &mut whole);
-        }
         let seeded = steps_with_fills(&whole);
         whole.join(self.under(&seeded, &near));
         for near_by in FINER_ROUNDS {
@@ -121,6 +118,9 @@ impl Study {
             if whole.ln_evidence - before < FINER_GAIN_LN {
                 break;
             }
+        }
+        if whole.led_by(Family::Steps) {
+            self.steps_on_line(shapes, &near, &mut whole);
         }
         whole
     }

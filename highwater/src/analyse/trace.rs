@@ -119,7 +119,7 @@ fn stair(c: &Candidate, weight: f64, x: f64) -> Part {
         .map(|(_, by)| by)
         .sum();
     let guess = Guess {
-        mean: c.end.mean - ahead - c.growth.mean * (1.0 - x),
+        mean: c.end.mean - ahead - c.slope.mean * (1.0 - x),
         se: c.end.se,
     };
     part(guess, weight, c.df)
