@@ -7,8 +7,8 @@
 use super::blame::is_start;
 use crate::observe::heap::symbols::Frame;
 
-/// Folders of libraries, and parents of folders that are named after a machine (`x86_64-linux-gnu`). What lies deeper is
-/// a plugin of somebody.
+/// Folders of libraries, and parents of folders that are named after a machine (`x86_64-linux-gnu`). What lies
+/// deeper is a plugin of somebody.
 const FOLDERS: [&str; 6] = [
     "/lib",
     "/lib64",
