@@ -284,15 +284,17 @@ impl Evidence<'_> {
     }
 }
 
-/// Reading the probe's tables from outside maps the kernel's page of zeros where nothing was written: present, and
-/// not resident. What an area has less than its parts is such pages.
+/// Reading what was never written maps the kernel's page of zeros: present, and not resident. We do so with the
+/// probe's tables, from outside, and Go with its heap. What an area has less than its parts is such pages.
 fn without_zero_pages(area: &Area, parts: &mut [Range]) {
     let sum: u64 = parts.iter().map(|part| part.rss_bytes).sum();
     let mut over = sum.saturating_sub(area.rss_bytes);
-    for part in parts.iter_mut().filter(|part| part.class == Class::Probe) {
-        let less = over.min(part.rss_bytes);
-        part.rss_bytes -= less;
-        over -= less;
+    for class in [Class::Probe, Class::Anonymous] {
+        for part in parts.iter_mut().filter(|part| part.class == class) {
+            let less = over.min(part.rss_bytes);
+            part.rss_bytes -= less;
+            over -= less;
+        }
     }
 }
 
