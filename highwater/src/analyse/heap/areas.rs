@@ -339,3 +339,35 @@ fn push(look: &HeapLook, area: &Area, claim: Claim, ranges: &mut Vec<Range>) {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_zeros_are_no_part_of_mappings_and_stay_out_of_the_heap() {
+        let area = Area {
+            rss_bytes: 10 * 4096,
+            ..Area::default()
+        };
+        let part = |class, pages: u64| Range {
+            start: 0,
+            end: 1 << 20,
+            class,
+            rss_bytes: pages * 4096,
+            area: 0,
+            covered: false,
+            mapped_by: 0,
+        };
+        let left = |parts: &[(Class, u64)]| {
+            let parts = parts.iter().map(|(class, pages)| part(*class, *pages));
+            let mut parts: Vec<Range> = parts.collect();
+            without_zero_pages(&area, &mut parts);
+            let pages = parts.iter().map(|part| part.rss_bytes / 4096);
+            pages.collect::<Vec<u64>>()
+        };
+        assert_eq!(left(&[(Class::Anonymous, 8), (Class::Probe, 5)]), [8, 2]);
+        assert_eq!(left(&[(Class::Anonymous, 13), (Class::Heap, 4)]), [6, 4]);
+        assert_eq!(left(&[(Class::Heap, 12)]), [12], "said as unexplained");
+    }
+}
