@@ -18,7 +18,7 @@ static void serve(int n) { while (n--) { void **at = &traffic[pick() % 2000]; fr
 static void idle(void) { for (;;) { serve(100); pause_ms(20); } }
 
 // import: 300 MB of rows are read and freed, but one in a hundred stays.
-static char **rows;
+static char **volatile rows;
 CALLED void import_rows(void) {
     int count = 600000;
     rows = malloc(count * sizeof *rows);
@@ -28,7 +28,7 @@ CALLED void import_rows(void) {
 static void import(void) { pause_ms(3000); import_rows(); idle(); }
 
 // crowd: forty threads fill 6 MB each, free all but a few blocks and end; then nothing more.
-static void *kept[40 * 8];
+static void *volatile kept[40 * 8];
 static void *burst(void *self) {
     static __thread void *mine[6000];
     for (int i = 0; i < 6000; i++) mine[i] = memset(malloc(1000), 1, 1000);
@@ -45,7 +45,7 @@ static void crowd(void) {
 }
 
 // sizes: every three seconds all blocks of one size are freed but one in thirty, and larger ones follow.
-static void *survivors[400000]; static int survived;
+static void *volatile survivors[400000]; static int survived;
 CALLED void fill_phase(size_t size) {
     static void *blocks[60000];
     int count = 12000000 / size;

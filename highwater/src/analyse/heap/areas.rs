@@ -284,15 +284,17 @@ impl Evidence<'_> {
     }
 }
 
-/// Reading the probe's tables from outside maps the kernel's page of zeros where nothing was written: present, and
-/// not resident. What an area has less than its parts is such pages.
+/// Reading what was never written maps the kernel's page of zeros: present, and not resident. We do so with the
+/// probe's tables, from outside, and Go with its heap. What an area has less than its parts is such pages.
 fn without_zero_pages(area: &Area, parts: &mut [Range]) {
     let sum: u64 = parts.iter().map(|part| part.rss_bytes).sum();
     let mut over = sum.saturating_sub(area.rss_bytes);
-    for part in parts.iter_mut().filter(|part| part.class == Class::Probe) {
-        let less = over.min(part.rss_bytes);
-        part.rss_bytes -= less;
-        over -= less;
+    for class in [Class::Probe, Class::Anonymous] {
+        for part in parts.iter_mut().filter(|part| part.class == class) {
+            let less = over.min(part.rss_bytes);
+            part.rss_bytes -= less;
+            over -= less;
+        }
     }
 }
 
@@ -335,5 +337,37 @@ fn push(look: &HeapLook, area: &Area, claim: Claim, ranges: &mut Vec<Range>) {
             covered: claim.covered,
             mapped_by: claim.mapped_by,
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_of_zeros_are_no_part_of_mappings_and_stay_out_of_the_heap() {
+        let area = Area {
+            rss_bytes: 10 * 4096,
+            ..Area::default()
+        };
+        let part = |class, pages: u64| Range {
+            start: 0,
+            end: 1 << 20,
+            class,
+            rss_bytes: pages * 4096,
+            area: 0,
+            covered: false,
+            mapped_by: 0,
+        };
+        let left = |parts: &[(Class, u64)]| {
+            let parts = parts.iter().map(|(class, pages)| part(*class, *pages));
+            let mut parts: Vec<Range> = parts.collect();
+            without_zero_pages(&area, &mut parts);
+            let pages = parts.iter().map(|part| part.rss_bytes / 4096);
+            pages.collect::<Vec<u64>>()
+        };
+        assert_eq!(left(&[(Class::Anonymous, 8), (Class::Probe, 5)]), [8, 2]);
+        assert_eq!(left(&[(Class::Anonymous, 13), (Class::Heap, 4)]), [6, 4]);
+        assert_eq!(left(&[(Class::Heap, 12)]), [12], "said as unexplained");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::blame::{Shared, frame_behind};
+use super::libraries::behind_libraries;
 use super::sites::SiteGrowth;
 use super::wrappers::leading;
 use crate::observe::heap::symbols::Frame;
@@ -60,9 +61,14 @@ impl Named<'_> {
         frames.map_or(&[], Vec::as_slice)
     }
 
-    /// The frame to name: behind what only passes an allocation on.
-    fn own(&self, stack: u64) -> usize {
+    /// The first frame behind what only passes an allocation on.
+    fn first(&self, stack: u64) -> usize {
         leading(self.of(stack))
+    }
+
+    /// The frame to name: the program's that had a library do it.
+    fn own(&self, stack: u64) -> usize {
+        behind_libraries(self.of(stack), self.first(stack))
     }
 
     /// The same behind functions that others use well too; `None` where there are none.
@@ -117,7 +123,10 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
         let placed = Placed {
             growth: growth.clone(),
             frames: frames.get(at..).unwrap_or_default().to_vec(),
-            through: frames.get(own..at).unwrap_or_default().to_vec(),
+            through: frames
+                .get(named.first(stack)..at)
+                .unwrap_or_default()
+                .to_vec(),
         };
         by_name
             .entry(named.name(stack, at))

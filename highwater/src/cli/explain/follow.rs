@@ -36,6 +36,12 @@ const LONGER_MAX: u32 = 3;
 const LOOKS_AGAIN: usize = 5;
 const MISSED_BYTES: f64 = 2_097_152.0;
 
+/// After these parts of the observation blocks are asked after, up to half of it; of a process larger than this at
+/// half of it only.
+const ASKED_EVERY: f64 = 1.0 / 6.0;
+const ASKED_EARLY_MAX: u32 = 3;
+const ASKED_BYTES_MAX: f64 = 268_435_456.0;
+
 /// Processes that are followed.
 const PROCESSES_MAX: usize = 256;
 
@@ -75,7 +81,8 @@ pub struct Follower {
     progress: Progress,
     /// Processes that may not be read.
     pub denied: BTreeSet<i32>,
-    asked_half: bool,
+    /// Times at which blocks were asked after.
+    asked_early: u32,
     /// CPU time that the looks took so far.
     cost: Duration,
 }
@@ -89,7 +96,7 @@ impl Follower {
             begin: Instant::now(),
             progress: Progress::new(quiet),
             denied: BTreeSet::new(),
-            asked_half: false,
+            asked_early: 0,
             cost: Duration::ZERO,
         }
     }
@@ -117,7 +124,7 @@ impl Follower {
             if alive == 0 && (ended || launched.is_none()) {
                 break;
             }
-            self.ask_at_half_time(duration);
+            self.ask_early(duration);
             self.tell(duration);
             let until = match self.wants_more(duration, every) {
                 true => duration * LONGER_MAX,
@@ -236,12 +243,20 @@ impl Follower {
         false
     }
 
-    /// A program may end by itself before the end: what is lost is asked after at half time too. And the names of
-    /// stacks are, so that most are known when the answer is due.
-    fn ask_at_half_time(&mut self, duration: Duration) {
-        if !self.asked_half && self.begin.elapsed() * 2 >= duration {
-            self.asked_half = true;
-            if let Some(tracked) = self.grown_most() {
+    /// A program may end by itself before the end: what is lost is asked after at half time too, and of a small one
+    /// before. And the names of stacks are, so that most are known when the answer is due.
+    fn ask_early(&mut self, duration: Duration) {
+        let passed = self.begin.elapsed().as_secs_f64() / duration.as_secs_f64();
+        let passed = ((passed / ASKED_EVERY) as u32).min(ASKED_EARLY_MAX);
+        if passed <= self.asked_early {
+            return;
+        }
+        self.asked_early = passed;
+        let is_half = passed == ASKED_EARLY_MAX;
+        if let Some(tracked) = self.grown_most() {
+            let last = tracked.history.last();
+            let rss = last.map_or(0.0, |moment| moment.account.rss_bytes);
+            if is_half || rss < ASKED_BYTES_MAX {
                 tracked.ask_names();
                 tracked.ask_after_blocks(Instant::now() + SEARCH_MAX);
             }
