@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::given::Given;
+use super::letters;
 use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
 use crate::report::plot::{PANELS_MAX, Panel, png, svg};
@@ -75,9 +76,23 @@ pub fn draw(given: &Given, path: &Path, series: &[(Series, SeriesVerdict)]) -> R
     let sheet = svg(&panels).map_err(anyhow::Error::msg)?;
     let bytes = match format {
         Format::Svg => sheet.into_bytes(),
-        Format::Png => png(&sheet).map_err(anyhow::Error::msg)?,
+        Format::Png => pixels(&sheet)?,
     };
     std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+}
+
+/// As PNG; letters that our fonts lack are looked for on this machine.
+fn pixels(sheet: &str) -> Result<Vec<u8>> {
+    let mut picture = png(sheet, &[]).map_err(anyhow::Error::msg)?;
+    if !picture.lacking.is_empty() {
+        let fonts = letters::fonts_with(&picture.lacking);
+        picture = png(sheet, &fonts).map_err(anyhow::Error::msg)?;
+    }
+    if !picture.lacking.is_empty() {
+        let words = letters::words(&picture.lacking);
+        anstream::eprintln!("highwater: --plot: {words}");
+    }
+    Ok(picture.bytes)
 }
 
 fn ahead_s(verdict: &SeriesVerdict) -> f64 {

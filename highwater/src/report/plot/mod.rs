@@ -156,8 +156,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}");
         }
-        let png = png(&text).unwrap();
-        assert_eq!(&png[1..4], b"PNG");
+        let picture = png(&text, &[]).unwrap();
+        assert!(picture.bytes[1..4] == *b"PNG" && picture.lacking.is_empty());
     }
 
     #[test]
@@ -167,7 +167,7 @@ mod tests {
             !text.contains("<script>") && !text.contains('\u{1b}'),
             "{text}"
         );
-        assert!(png(&text).is_ok());
+        assert!(png(&text, &[]).is_ok());
     }
 
     #[test]
