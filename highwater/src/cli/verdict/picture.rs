@@ -16,6 +16,9 @@ use crate::verdict::trace::trace;
 const AHEAD: f64 = 0.5;
 const AHEAD_MAX: f64 = 1.5;
 
+/// Fonts for so many scripts are looked for.
+const SCRIPTS_MAX: usize = 4;
+
 /// How the picture is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
@@ -83,10 +86,19 @@ pub fn draw(given: &Given, path: &Path, series: &[(Series, SeriesVerdict)]) -> R
 
 /// As PNG; letters that our fonts lack are looked for on this machine.
 fn pixels(sheet: &str) -> Result<Vec<u8>> {
-    let mut picture = png(sheet, &[]).map_err(anyhow::Error::msg)?;
-    if !picture.lacking.is_empty() {
-        let fonts = letters::fonts_with(&picture.lacking);
+    let mut fonts = Vec::new();
+    let mut picture = png(sheet, &fonts).map_err(anyhow::Error::msg)?;
+    for _ in 0..SCRIPTS_MAX {
+        let lacking = std::mem::take(&mut picture.lacking);
+        fonts.extend(letters::fonts_with(&lacking));
+        if lacking.is_empty() || fonts.is_empty() {
+            picture.lacking = lacking;
+            break;
+        }
         picture = png(sheet, &fonts).map_err(anyhow::Error::msg)?;
+        if picture.lacking == lacking {
+            break;
+        }
     }
     if !picture.lacking.is_empty() {
         let words = letters::words(&picture.lacking);

@@ -168,6 +168,9 @@ mod tests {
             "{text}"
         );
         assert!(png(&text, &[]).is_ok());
+        let text = sheet(&[series("服务", |_| 100.0)]).unwrap();
+        let lacking = png(&text, &[]).unwrap().lacking;
+        assert!(text.contains("服务") && lacking.into_iter().eq(['服']));
     }
 
     #[test]

@@ -16,7 +16,7 @@ const FONT: &str = "DejaVu Sans";
 /// A picture.
 pub struct Png {
     pub bytes: Vec<u8>,
-    /// Letters that no font had: they are boxes.
+    /// Of each text the first letter that no font had: it is a box, and so may others be.
     pub lacking: BTreeSet<char>,
 }
 
@@ -44,7 +44,7 @@ pub fn png(svg: &str, more: &[Vec<u8>]) -> Drawn<Png> {
     })
 }
 
-/// Our letters and these; the characters that neither has are noted.
+/// Our letters and these; what neither has is noted.
 fn options<'a>(more: &[Vec<u8>], lacking: &'a Mutex<BTreeSet<char>>) -> Options<'a> {
     let mut fonts = Database::new();
     fonts.load_font_data(dejavu::sans::regular().to_vec());
