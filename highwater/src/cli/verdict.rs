@@ -7,6 +7,7 @@ mod fleet;
 mod given;
 mod held;
 mod known;
+mod letters;
 mod lines;
 mod names;
 mod own;

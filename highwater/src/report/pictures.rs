@@ -22,7 +22,7 @@ impl Picture {
     /// # Errors
     /// What goes wrong while drawing, in words.
     pub fn png(&self) -> Drawn<Vec<u8>> {
-        png(&self.svg)
+        png(&self.svg, &[]).map(|picture| picture.bytes)
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::given::Given;
+use super::letters;
 use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
 use crate::report::plot::{PANELS_MAX, Panel, png, svg};
@@ -14,6 +15,9 @@ use crate::verdict::trace::trace;
 /// The forecast reaches half a window ahead; to the limit if that is less than this many windows away.
 const AHEAD: f64 = 0.5;
 const AHEAD_MAX: f64 = 1.5;
+
+/// Fonts for so many scripts are looked for.
+const SCRIPTS_MAX: usize = 4;
 
 /// How the picture is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +79,32 @@ pub fn draw(given: &Given, path: &Path, series: &[(Series, SeriesVerdict)]) -> R
     let sheet = svg(&panels).map_err(anyhow::Error::msg)?;
     let bytes = match format {
         Format::Svg => sheet.into_bytes(),
-        Format::Png => png(&sheet).map_err(anyhow::Error::msg)?,
+        Format::Png => pixels(&sheet)?,
     };
     std::fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))
+}
+
+/// As PNG; letters that our fonts lack are looked for on this machine.
+fn pixels(sheet: &str) -> Result<Vec<u8>> {
+    let mut fonts = Vec::new();
+    let mut picture = png(sheet, &fonts).map_err(anyhow::Error::msg)?;
+    for _ in 0..SCRIPTS_MAX {
+        let lacking = std::mem::take(&mut picture.lacking);
+        fonts.extend(letters::fonts_with(&lacking));
+        if lacking.is_empty() || fonts.is_empty() {
+            picture.lacking = lacking;
+            break;
+        }
+        picture = png(sheet, &fonts).map_err(anyhow::Error::msg)?;
+        if picture.lacking == lacking {
+            break;
+        }
+    }
+    if !picture.lacking.is_empty() {
+        let words = letters::words(&picture.lacking);
+        anstream::eprintln!("highwater: --plot: {words}");
+    }
+    Ok(picture.bytes)
 }
 
 fn ahead_s(verdict: &SeriesVerdict) -> f64 {

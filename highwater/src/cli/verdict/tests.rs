@@ -195,6 +195,24 @@ fn what_was_judged_before_a_broken_line_is_written() {
     assert!(String::from_utf8(out).unwrap().lines().count() > 300);
 }
 
+#[test]
+fn what_is_asked_for_and_cannot_be_is_said() {
+    let told = |flags: &str, told: &str| {
+        let error = say(flags, &two_arms(false)).map(|_| ()).expect_err(told);
+        assert!(format!("{error:#}").contains(told), "{told}: {error:#}");
+    };
+    told(
+        "--pairs high:high",
+        "high:high: an arm cannot be compared with itself",
+    );
+    told(
+        "--value-column memm",
+        "line 1, column 1: no memory column memm, but arm",
+    );
+    assert!(Only::try_parse_from(["x", "--unit", "furlong"]).is_err());
+    assert!(Only::try_parse_from(["x", "--unit", "MiB"]).is_ok());
+}
+
 /// What a file can be besides good is an error with its place.
 #[test]
 fn bad_input_is_an_error_with_its_place() {

@@ -156,8 +156,8 @@ mod tests {
         ] {
             assert!(text.contains(part), "{part}");
         }
-        let png = png(&text).unwrap();
-        assert_eq!(&png[1..4], b"PNG");
+        let picture = png(&text, &[]).unwrap();
+        assert!(picture.bytes[1..4] == *b"PNG" && picture.lacking.is_empty());
     }
 
     #[test]
@@ -167,7 +167,10 @@ mod tests {
             !text.contains("<script>") && !text.contains('\u{1b}'),
             "{text}"
         );
-        assert!(png(&text).is_ok());
+        assert!(png(&text, &[]).is_ok());
+        let text = sheet(&[series("服务", |_| 100.0)]).unwrap();
+        let lacking = png(&text, &[]).unwrap().lacking;
+        assert!(text.contains("服务") && lacking.into_iter().eq(['服']));
     }
 
     #[test]
