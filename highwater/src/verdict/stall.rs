@@ -75,8 +75,8 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
 }
 
 /// A guess has to come out the same most times, and more than twice; of a lock that was held for
-/// long by somebody at work, once is enough. Sleep, a condition and a client are what idle threads wait for as well. With
-/// nobody seen at all, only a very long one is news.
+/// long by somebody at work, once is enough. Sleep, a condition and a client are what idle threads wait for as well.
+/// With nobody seen at all, only a very long one is news.
 fn is_agreed_on(finding: &Finding) -> bool {
     const EPISODES: usize = 3;
     const NOBODY_NS: u64 = 500 * MS;
