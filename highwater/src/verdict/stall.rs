@@ -75,8 +75,8 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
 }
 
 /// A guess has to come out the same most times, and more than twice; of a lock that was held for
-/// long, once is enough. A condition is what idle threads wait for as well. With nobody seen at all, only
-/// a very long one is news.
+/// long by somebody at work, once is enough. Sleep, a condition and a client are what idle threads wait for as well.
+/// With nobody seen at all, only a very long one is news.
 fn is_agreed_on(finding: &Finding) -> bool {
     const EPISODES: usize = 3;
     const NOBODY_NS: u64 = 500 * MS;
@@ -87,7 +87,11 @@ fn is_agreed_on(finding: &Finding) -> bool {
     if finding.culprit.kind == LeafKind::Wait(WaitKind::Lock) {
         return false;
     }
-    let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS;
+    let idle = matches!(
+        finding.culprit.kind,
+        LeafKind::Wait(WaitKind::Sleep | WaitKind::Queue | WaitKind::Inbound | WaitKind::Unknown)
+    );
+    let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS && !idle;
     finding.agreeing * 2 > finding.episodes && (long || finding.episodes >= EPISODES)
 }
 
@@ -140,7 +144,11 @@ mod tests {
         };
         let row = |finding: &Finding| is_worth_a_row(finding, 30_000 * MS, false);
         assert!(row(&guessed(Cause::Lock, 30, 8, 7)));
-        assert!(row(&guessed(Cause::Lock, 300, 1, 1)));
+        let mut once = guessed(Cause::Lock, 300, 1, 1);
+        once.culprit.kind = LeafKind::Wait(WaitKind::Network);
+        assert!(row(&once));
+        once.culprit.kind = LeafKind::Wait(WaitKind::Queue);
+        assert!(!row(&once), "it may have been idle");
         assert!(!row(&guessed(Cause::Lock, 30, 12, 2)));
         assert!(!row(&guessed(Cause::Disk, 300, 2, 2)));
         assert!(row(&guessed(Cause::Disk, 300, 3, 3)));

@@ -280,7 +280,14 @@ fn is_stall(share: &Share) -> bool {
         share.kind,
         LeafKind::Runnable | LeafKind::Wait(WaitKind::Disk | WaitKind::Fault | WaitKind::Memory)
     );
-    kind || share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
+    // A guess at one that idles says nothing of the locks on the way to it.
+    let guess = share.inferred && is_idle(share.kind);
+    kind || !guess && share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
+}
+
+fn is_idle(kind: LeafKind) -> bool {
+    use WaitKind::{Inbound, Other, Queue, Unknown};
+    matches!(kind, LeafKind::Wait(Queue | Inbound | Other | Unknown))
 }
 
 /// A share in which somebody did something, and was not idle himself: what a thread that was at its work waited for.
@@ -315,10 +322,7 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
             LeafKind::Unseen | LeafKind::Wait(WaitKind::Lock)
         );
     let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
-    let idles = matches!(
-        share.kind,
-        LeafKind::Wait(WaitKind::Queue | WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown)
-    );
+    let idles = is_idle(share.kind);
     !held_up && (share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
 }
 
@@ -400,14 +404,7 @@ fn cause_of(
     }
     let throttled = quota.overlap_ns(segment.start_ns, segment.end_ns) * 2 >= segment.ns();
     // Nobody seen, or a holder that idles: it let go before, and the waiter was throttled.
-    let idles = matches!(
-        leaf.kind,
-        LeafKind::Unseen
-            | LeafKind::Wait(
-                WaitKind::Inbound | WaitKind::Queue | WaitKind::Other | WaitKind::Unknown
-            )
-    );
-    if idles && throttled {
+    if throttled && (leaf.kind == LeafKind::Unseen || is_idle(leaf.kind)) {
         return Cause::CpuQuota;
     }
     let through_lock = hops.iter().any(|hop| hop.kind == WaitKind::Lock);

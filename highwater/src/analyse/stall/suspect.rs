@@ -25,6 +25,8 @@ const MOST_TIMES: f64 = 0.5;
 const IDLED: f64 = 0.5;
 /// Suspects whose shares differ by less than this are alike: the last to come back to a CPU is taken.
 const ALIKE: f64 = 0.8;
+/// A shorter wait that nobody looked at is part of the work: there are hundreds while somebody syncs a file.
+const IDLES_FROM_NS: u64 = 2_000_000;
 /// Earlier segments asked for what a thread's waits are for that nobody looked at.
 const ASKED: usize = 32;
 /// Locks and conditions remembered; past it they are learnt anew.
@@ -213,14 +215,16 @@ fn at_it_since(
     wait: &Wait,
     start_ns: u64,
 ) -> (u64, bool) {
-    let mut idled = false;
+    let (mut idled, mut later) = (false, WaitKind::Unknown);
     while since_ns > start_ns
         && let Some(before) = at.checked_sub(1)
         && let Some(segment) = thread.segment_at(before)
     {
         if let State::Blocked { wait: other, .. } = segment.state {
             let same = (other.kind, other.object) == (wait.kind, wait.object);
-            let idles = is_idle(kind_at(thread, before, other.kind));
+            let short = other.kind == WaitKind::Unknown && segment.ns() < IDLES_FROM_NS;
+            later = kind_at(thread, before, other.kind, later);
+            let idles = !short && is_idle(later);
             if same && wait.object != 0 || idles && idled {
                 break;
             }
@@ -231,13 +235,14 @@ fn at_it_since(
     (since_ns, idled)
 }
 
-/// What a wait was for; of one that nobody looked at, what the last one was for that somebody did.
-fn kind_at(thread: &Thread, at: usize, kind: WaitKind) -> WaitKind {
+/// What a wait was for; of one that nobody looked at, what the next one was for that somebody did, or the one before.
+fn kind_at(thread: &Thread, at: usize, kind: WaitKind, later: WaitKind) -> WaitKind {
     let known = |at: usize| match thread.segment_at(at)?.state {
         State::Blocked { wait, .. } if wait.kind != WaitKind::Unknown => Some(wait.kind),
         _ => None,
     };
     match kind {
+        WaitKind::Unknown if later != WaitKind::Unknown => later,
         WaitKind::Unknown => {
             let earlier = (at.saturating_sub(ASKED)..at).rev();
             earlier.into_iter().find_map(known).unwrap_or(kind)

@@ -322,11 +322,10 @@ impl Walker<'_> {
     }
 
     fn leaf(&mut self, tid: Tid, kind: LeafKind, wait: Option<&Wait>, start_ns: u64, end_ns: u64) {
-        // A guess at a thread of which nothing is known either is none.
-        let nothing = matches!(kind, LeafKind::Wait(WaitKind::Unknown | WaitKind::Other));
-        let kind = match self.inferred && nothing {
-            true => LeafKind::Unseen,
-            false => kind,
+        // A guess at a thread that waits for a child or a signal is none.
+        let kind = match (self.inferred, kind) {
+            (true, LeafKind::Wait(WaitKind::Other)) => LeafKind::Unseen,
+            (_, kind) => kind,
         };
         self.shares.push(Share {
             start_ns,

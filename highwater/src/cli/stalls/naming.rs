@@ -156,7 +156,8 @@ fn waited_for(kind: WaitKind, object: u64) -> String {
         WaitKind::Fault => "a page".into(),
         WaitKind::Memory => "the address space".into(),
         WaitKind::Sleep => "time".into(),
-        WaitKind::Other | WaitKind::Unknown => "CPU".into(),
+        WaitKind::Other => "CPU".into(),
+        WaitKind::Unknown => "waits too short to be looked at".into(),
     }
 }
 

@@ -198,7 +198,8 @@ fn is_borrowed(file: &str) -> bool {
     in_standard_library(file) || crates.iter().any(|name| file.contains(name))
 }
 
-/// A name as the source has it; a long one without what its type parameters are: `near<..>`, `<Vec<..> as Extend<..>>::extend`.
+/// A name as the source has it; a long one without its type parameters: `near<..>`,
+/// `<Vec<..> as Extend<..>>::extend`.
 fn without_types(name: &str) -> String {
     // Go's wrapper of a deferred call is the function that defers.
     let name = name.split(".deferwrap").next().unwrap_or(name);
