@@ -32,6 +32,7 @@ use self::answer::Answer;
 use self::given::Given;
 use self::source::Source;
 use super::exit;
+use super::out::say;
 use crate::observe::import::columns::unit_factor;
 use crate::observe::import::number::Decimal;
 use crate::observe::import::rows::Rows;
@@ -201,7 +202,7 @@ pub fn judge_input(
     let reading = || format!("reading {name}");
     let mut rows = Rows::open(input, &given.wanted()).with_context(reading)?;
     for note in rows.notes() {
-        anstream::eprintln!("highwater: {name}: {note}");
+        say!("highwater: {name}: {note}");
     }
     let (pile, held) = stream::read(given, &mut rows, out).with_context(reading)?;
     let answer = answer::of_held(given, held)?;

@@ -41,7 +41,11 @@ fn calls_that_mean_nothing() {
             2,
             "has no arm `bmup`; did you mean bump?; its arms are plain, bump",
         ),
-        (with_unit(&["bump", "--run", "nope"]), 4, "there is no run `nope`"),
+        (
+            with_unit(&["bump", "--run", "nope"]),
+            4,
+            "there is no run `nope`",
+        ),
         (with_unit(&["bump", "--pause", "10"]), 2, "--pause:"),
         (
             with_unit(&["bump", "--health", "ping"]),

@@ -154,11 +154,7 @@ fn a_run_has_one_supervisor() {
 fn a_run_that_is_not_there_brings_those_that_are() {
     let scene = Scene::new();
     let said = scene.highwater(&["report", "latest"]);
-    assert!(
-        said.err
-            .contains("--runs names another folder"),
-        "{said:?}"
-    );
+    assert!(said.err.contains("--runs names another folder"), "{said:?}");
     scene.run(FAKE, &[]);
     let said = scene.highwater(&["report", "2026"]);
     assert_eq!(said.code, 4, "{said:?}");

@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::ExplainArgs;
 use crate::cli::exit::Usage;
+use crate::cli::out::{self, say};
 use crate::report::explain::{Explained, flame_graph, folded, json, pprof, text};
 
 /// Finds out before the observation what would fail after it: a minute of waiting is dear.
@@ -46,11 +47,11 @@ fn extension(file: &Path) -> String {
 pub fn write(args: &ExplainArgs, explained: &Explained) -> anyhow::Result<()> {
     write_files(args, explained)?;
     if args.json {
-        anstream::println!("{}", serde_json::to_string_pretty(&json(explained))?);
+        let json = serde_json::to_string_pretty(&json(explained))?;
+        out::print(&format!("{json}\n"))
     } else {
-        anstream::print!("{}", text(explained));
+        out::print(&text(explained))
     }
-    Ok(())
 }
 
 /// An empty profile would look like an empty heap: without stacks no file is written, and that is said.
@@ -61,7 +62,7 @@ fn write_files(args: &ExplainArgs, explained: &Explained) -> anyhow::Result<()> 
             .flatten()
         {
             let file = file.display();
-            anstream::eprintln!(
+            say!(
                 "highwater: {file} is not written: there are no stacks of live blocks (they come from the probe)"
             );
         }
@@ -76,7 +77,7 @@ fn write_files(args: &ExplainArgs, explained: &Explained) -> anyhow::Result<()> 
     if let Some(file) = &args.flamegraph {
         match flame_graph(explained, extension(file) == "html") {
             Ok(bytes) => save(file, &bytes)?,
-            Err(why) => anstream::eprintln!("highwater: {}: {why}", file.display()),
+            Err(why) => say!("highwater: {}: {why}", file.display()),
         }
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::analyse::stall::analyser::Analyser;
 use crate::analyse::stall::event::{StackId, Tid};
 use crate::analyse::stall::pieces::{Label, Piece};
 use crate::analyse::stall::request::{Attributed, Request, attribute, slow_from_ns};
+use crate::cli::out::say;
 use crate::observe::switches::requests::parse_requests;
 use crate::observe::switches::watch::{Watch, now_ns};
 use crate::report::stall::pictures::{self, OffCpu, Slice};
@@ -67,7 +68,7 @@ impl Extras {
                 let title = format!("waits of process {}", watch.pid);
                 match pictures::flame_graph(&text, &title) {
                     Ok(svg) => write(path, &svg)?,
-                    Err(words) => anstream::eprintln!("highwater: {}: {words}", path.display()),
+                    Err(words) => say!("highwater: {}: {words}", path.display()),
                 }
             }
         }

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 
 use self::extras::Extras;
 use self::start::Subject;
+use super::out::{self, say};
 use super::{conclude, exit};
 use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
 use crate::analyse::stall::event::Tid;
@@ -75,6 +76,11 @@ pub enum ModeWord {
 
 const ADVANCE_NS: u64 = 250_000_000;
 const DURATION: Duration = Duration::from_secs(30);
+/// A line of the live table. Where it cannot be written the watch goes on: the summary will say so.
+fn show(line: &str) {
+    let _ = out::print(&format!("{line}\n"));
+}
+
 /// Stalls still open are shown when this old, and again each time that long after.
 const OPEN_SHOWN_NS: u64 = 5_000_000_000;
 
@@ -107,7 +113,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     conclude::print(&words?)?;
     written?;
     if let Some(status) = ended.filter(|status| !status.success()) {
-        anstream::eprintln!("highwater: the command ended with {status}; the findings stand");
+        say!("highwater: the command ended with {status}; the findings stand");
     }
     Ok(exit::DONE)
 }
@@ -251,7 +257,7 @@ impl<'a> Session<'a> {
             if is_worth_a_row(&finding, 1_000_000_000, asked) {
                 let row = naming::row(&finding, &self.watch, &self.others_since());
                 let line = text::line(finding.last_ns.saturating_sub(self.started_ns), &row);
-                anstream::println!("{line}");
+                show(&line);
             }
         }
         self.show_open(now, &watched);
@@ -273,7 +279,7 @@ impl<'a> Session<'a> {
         for finding in summarise(&fresh, &self.analyser.groups, watched) {
             let row = naming::row(&finding, &self.watch, &[]);
             let line = text::line(now.saturating_sub(self.started_ns), &row);
-            anstream::println!("{line}");
+            show(&line);
         }
     }
 

@@ -12,6 +12,7 @@ use super::held::Held;
 use super::known;
 use crate::analyse::series::Point;
 use crate::cli::exit::Usage;
+use crate::cli::out::say;
 use crate::observe::import::prometheus::client::Client;
 use crate::observe::import::prometheus::selector::{Selector, parse_match, parse_selector};
 use crate::observe::import::prometheus::{self, Asked, FleetSeries, Found, names};
@@ -94,7 +95,7 @@ pub fn judge(given: &Given, url: &str) -> Result<Answer> {
     let window = window(args)?;
     let found = find(&client, args, &window).with_context(|| format!("asking {url} for series"))?;
     for note in &found.notes {
-        anstream::eprintln!("highwater: {note}");
+        say!("highwater: {note}");
     }
     let held = held_of(given, found)?;
     answer::of_held(given, held)

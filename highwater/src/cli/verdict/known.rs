@@ -2,6 +2,7 @@
 
 use super::given::{Given, Until};
 use crate::cli::exit::Usage;
+use crate::cli::out::say;
 use crate::wording::nearest;
 
 /// Names that a note lists.
@@ -44,7 +45,7 @@ fn tell<'a>(flag: &str, unknown: &[&String], names: impl Iterator<Item = &'a str
     let more = if unknown.len() > SHOWN { " ..." } else { "" };
     let near = nearest(first, names).map_or_else(String::new, |n| format!(" (is {first} {n}?)"));
     let lines = if unknown.len() == 1 { "line" } else { "lines" };
-    anstream::eprintln!(
+    say!(
         "highwater: {flag}: {} {lines} of no series: {}{more}{near}",
         unknown.len(),
         listed.join(", ")
