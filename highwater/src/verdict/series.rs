@@ -46,11 +46,11 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
     let cleaned = clean(series);
     let mut verdict = blank(series, &cleaned);
     let Some((first, last)) = cleaned.points.first().zip(cleaned.points.last()) else {
-        return refuse(
-            verdict,
-            "no usable reading",
-            "readings above zero".to_owned(),
-        );
+        let needs = match series.points.is_empty() {
+            true => "readings",
+            false => "readings above zero",
+        };
+        return refuse(verdict, "no usable reading", needs.to_owned());
     };
     let span_s = last.t_s - first.t_s;
     verdict.evidence.insert("window_s".to_owned(), span_s);
