@@ -147,7 +147,8 @@ fn theft(run: &Run) -> Option<Finding> {
         ),
         processes: Vec::new(),
         effect: "latencies hold the host's pauses, in every arm alike: a tail of milliseconds need not be the \
-                 program's, and small differences of latency and CPU say little; memory does not mind"
+                 program's, and small differences of latency and CPU say little; memory minds where work queues up \
+                 behind the pauses, or a warm-up takes longer for them"
             .to_owned(),
     })
 }
