@@ -1,5 +1,7 @@
 """Made experiments for the exam of the audit: clean ones of many shapes, the faults that are put into them, and the
 harmless things that look like faults. Everything is random by a seed; `audit.py` asks the questions.
+
+Long because each fault and each harmless twin is a few lines, and both are read side by side.
 """
 
 import copy

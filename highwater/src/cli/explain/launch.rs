@@ -9,14 +9,12 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use rustix::process::{
-    Pid, Signal, getpid, getppid, kill_process, kill_process_group, set_child_subreaper,
-    set_parent_process_death_signal,
-};
+use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
 use crate::observe::fact::program::{Program, preload_problem, read_program};
 use crate::observe::heap::family::{descendants, read_everyone};
 use crate::observe::proc::ProcRoot;
+use crate::subject::service::end_with;
 
 /// File name of the probe's library.
 pub const LIBRARY: &str = "libhighwater_probe.so";
@@ -62,10 +60,12 @@ impl Launched {
                 preload(&library, std::env::var_os("LD_PRELOAD")),
             );
         }
+        // A highwater that is killed cannot end it, and does not leave it behind all the same. (It is in a group of its
+        // own, where a terminal's signals do not come to it.)
         let own = getpid();
         // SAFETY: between fork and exec only system calls are made, no lock is taken and nothing is allocated.
         unsafe {
-            start.pre_exec(move || end_with_us(own));
+            start.pre_exec(move || end_with(own, Some(Signal::TERM)));
         }
         let child = start
             .spawn()
@@ -104,17 +104,6 @@ impl Launched {
             self.status = self.child.wait().ok();
         }
         end_left_behind();
-    }
-}
-
-/// In the child, before exec: a highwater that is killed cannot end it, and does not leave it behind all the same.
-/// (It is in a group of its own, where a terminal's signals do not come to it.)
-fn end_with_us(own: Pid) -> std::io::Result<()> {
-    set_parent_process_death_signal(Some(Signal::TERM))?;
-    // Killed already, before the line above.
-    match getppid() == Some(own) {
-        true => Ok(()),
-        false => Err(std::io::ErrorKind::BrokenPipe.into()),
     }
 }
 

@@ -8,6 +8,7 @@ use super::given::Given;
 use super::letters;
 use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
+use crate::cli::out::say;
 use crate::report::plot::{PANELS_MAX, Panel, png, svg};
 use crate::verdict::series::SeriesVerdict;
 use crate::verdict::trace::trace;
@@ -102,7 +103,7 @@ fn pixels(sheet: &str) -> Result<Vec<u8>> {
     }
     if !picture.lacking.is_empty() {
         let words = letters::words(&picture.lacking);
-        anstream::eprintln!("highwater: --plot: {words}");
+        say!("highwater: --plot: {words}");
     }
     Ok(picture.bytes)
 }

@@ -3,23 +3,13 @@
 //! stack that calls what the waiters are in is the one that took it.
 
 use super::memory::Memory;
+use crate::observe::call_site::{CALL_BYTES, Target, target_before};
 use crate::observe::switches::Table;
-
-/// What a call instruction calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// A function, or the stub of one in a library.
-    Function(u64),
-    /// Whatever function the word at this address names.
-    Slot(u64),
-}
 
 /// Longer functions are searched as far as this.
 const FUNCTION_BYTES_MAX: usize = 256 * 1024;
 /// Calls remembered; past it they are read anew.
 const KEPT_MAX: usize = 16_384;
-/// The longest of the two forms of a call: opcode of two bytes, distance of four.
-const CALL_BYTES: usize = 6;
 
 pub struct Calls {
     memory: Memory,
@@ -68,28 +58,6 @@ impl Calls {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-fn target_before(bytes: &[u8; CALL_BYTES], return_address: u64) -> Option<Target> {
-    const CALL: u8 = 0xe8;
-    const CALL_SLOT: [u8; 2] = [0xff, 0x15];
-    let distance = i32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-    let called = return_address.wrapping_add_signed(i64::from(distance));
-    match bytes {
-        [_, CALL, ..] => Some(Target::Function(called)),
-        [first, second, ..] if [*first, *second] == CALL_SLOT => Some(Target::Slot(called)),
-        _ => None,
-    }
-}
-
-/// Every four bytes are an instruction; a call (bl) has its distance in the lower 26 bits, in words.
-#[cfg(target_arch = "aarch64")]
-fn target_before(bytes: &[u8; CALL_BYTES], return_address: u64) -> Option<Target> {
-    let word = u32::from_le_bytes([bytes[2], bytes[3], bytes[4], bytes[5]]);
-    let distance = i64::from((word << 6) as i32 >> 4);
-    (word >> 26 == 0b100101)
-        .then(|| Target::Function((return_address - 4).wrapping_add_signed(distance)))
-}
-
 /// Calls in `code`, which begins at `start`: the address of each one's last byte, and what it calls. No instruction is
 /// decoded: four bytes that happen to be the distance to what is looked for are not met with in practice.
 fn sites(code: &[u8], start: u64) -> impl Iterator<Item = (u64, Target)> + '_ {
@@ -105,24 +73,8 @@ fn sites(code: &[u8], start: u64) -> impl Iterator<Item = (u64, Target)> + '_ {
 mod tests {
     use super::*;
 
-    // objdump of a C program built by gcc 12: call 1030 <pthread_mutex_lock@plt> at 0x11a4, ret; and one of Rust
-    // 1.95: call *0x2ee3(%rip) at 0x2000.
+    // objdump of a C program built by gcc 12: call 1030 <pthread_mutex_lock@plt> at 0x11a4, ret.
     const DIRECT: [u8; 7] = [0x90, 0xe8, 0x87, 0xfe, 0xff, 0xff, 0xc3];
-    const THROUGH_SLOT: [u8; 6] = [0xff, 0x15, 0xe3, 0x2e, 0x00, 0x00];
-
-    #[test]
-    fn both_forms_of_a_call_are_read() {
-        let direct = DIRECT[..6].try_into().unwrap();
-        assert_eq!(
-            target_before(direct, 0x11a9),
-            Some(Target::Function(0x1030))
-        );
-        assert_eq!(
-            target_before(&THROUGH_SLOT, 0x2006),
-            Some(Target::Slot(0x4ee9))
-        );
-        assert_eq!(target_before(&[0x90; 6], 0x2006), None);
-    }
 
     #[test]
     fn a_functions_calls_are_found_in_its_code() {

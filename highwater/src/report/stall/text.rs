@@ -5,11 +5,11 @@ use std::fmt::Write;
 use comfy_table::{ContentArrangement, Table};
 
 use super::{Row, SelfChecks};
-use crate::units::written::nanoseconds;
+use crate::units::written::{counted, nanoseconds};
 
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
 pub fn line(since_start_ns: u64, row: &Row) -> String {
-    let threads = counted(row.threads, "thread");
+    let threads = counted(row.threads as u64, "thread", "threads");
     let open = if row.open { " (still open)" } else { "" };
     format!(
         "{:>7.1} s  {:<14} {:>9}  {threads:<10}  {}{open}",
@@ -24,7 +24,7 @@ pub fn summary(rows: &[Row], mode: &str, checks: &SelfChecks, width: usize) -> S
     let mut text = String::new();
     if rows.is_empty() {
         let seconds = checks.watched_ns as f64 / 1e9;
-        let threads = counted(checks.threads, "thread");
+        let threads = counted(checks.threads as u64, "thread", "threads");
         let _ = writeln!(
             text,
             "No stalls in {seconds:.0} s of {threads} (mode {mode})."
@@ -132,9 +132,9 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
     let share = checks.cpu_ns as f64 / checks.watched_ns.max(1) as f64;
     let mut words = format!(
         "Mode {mode}; {} watched; own cost {:.1} % of a CPU; {} lost",
-        counted(checks.threads, "thread"),
+        counted(checks.threads as u64, "thread", "threads"),
         100.0 * share,
-        counted(checks.lost_records as usize, "record"),
+        counted(checks.lost_records, "record", "records"),
     );
     if let Some(difference) = checks.run_delay_difference {
         let _ = write!(
@@ -143,22 +143,32 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
             100.0 * difference.abs()
         );
     }
-    for (count, what, became) in [
-        (checks.missed_switches, "switch", "missed"),
-        (checks.lost_samples, "sample", "of stacks lost"),
-        (checks.unresolved_stacks, "stack", "without names"),
+    for (count, one, many, became) in [
+        (checks.missed_switches, "switch", "switches", "missed"),
+        (checks.lost_samples, "sample", "samples", "of stacks lost"),
+        (checks.unresolved_stacks, "stack", "stacks", "without names"),
         (
             checks.dropped_segments,
             "part",
+            "parts",
             "of timelines dropped for memory",
         ),
-        (checks.dropped_stalls, "stall", "dropped for memory"),
-        (checks.unwatched_threads, "thread", "not watched"),
-        (checks.below_the_rule as u64, "cause", "too small for a row"),
+        (
+            checks.dropped_stalls,
+            "stall",
+            "stalls",
+            "dropped for memory",
+        ),
+        (checks.unwatched_threads, "thread", "threads", "not watched"),
+        (
+            checks.below_the_rule as u64,
+            "cause",
+            "causes",
+            "too small for a row",
+        ),
     ] {
         if count > 0 {
-            let counted = counted(count as usize, what);
-            let _ = write!(words, "; {counted} {became}");
+            let _ = write!(words, "; {} {became}", counted(count, one, many));
         }
     }
     if checks.left_out_below_ns > 0 {
@@ -184,13 +194,4 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
             textwrap::fill(&format!("Missing: {missing}."), width)
         );
     }
-}
-
-fn counted(count: usize, what: &str) -> String {
-    let plural = match (count, what) {
-        (1, _) => "",
-        (_, "switch") => "es",
-        _ => "s",
-    };
-    format!("{count} {what}{plural}")
 }

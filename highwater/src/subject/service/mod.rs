@@ -38,6 +38,7 @@ pub use exit::Exit;
 pub use logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES};
 pub use processes::{Processes, end_left_behind};
 pub use ready::Question;
+pub use spawn::end_with;
 
 use self::backing::{backing_order, backing_slot};
 use self::census::{Census, Identity};

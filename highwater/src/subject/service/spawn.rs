@@ -98,13 +98,18 @@ fn prepare_child(cgroup: Option<&File>, dies_with_us: bool, supervisor: Pid) -> 
         // Not entering is no reason not to start: the supervisor looks afterwards whether it worked, and says so.
         let _ = procs.write(b"0\n");
     }
-    if dies_with_us {
-        set_parent_process_death_signal(Some(Signal::KILL))?;
+    // A process to be kept has no mark yet by which it could be found: it does not outlive its supervisor here either.
+    end_with(supervisor, dies_with_us.then_some(Signal::KILL))
+}
+
+/// In a child, between fork and exec: the kernel sends it the signal, if any, when `parent` ends.
+///
+/// # Errors
+/// The parent has ended already, and that signal would never be sent.
+pub fn end_with(parent: Pid, signal: Option<Signal>) -> io::Result<()> {
+    set_parent_process_death_signal(signal)?;
+    match getppid() == Some(parent) {
+        true => Ok(()),
+        false => Err(io::ErrorKind::BrokenPipe.into()),
     }
-    // The supervisor may have died before the line above, and then that signal is never sent; and a process to be
-    // kept has no mark yet by which it could be found.
-    if getppid() != Some(supervisor) {
-        return Err(io::Error::from(io::ErrorKind::BrokenPipe));
-    }
-    Ok(())
 }

@@ -15,6 +15,7 @@ mod units;
 use serde::{Deserialize, Serialize};
 
 use crate::analyse::series::Point;
+use crate::units::written;
 
 pub use ages::{births, equal_uptime_s};
 pub use moves::{Member, Stay, moves};
@@ -195,10 +196,7 @@ fn names(ids: &[String]) -> String {
 
 /// "1 process", "3 processes"
 fn counted(count: usize) -> String {
-    format!(
-        "{count} {}",
-        if count == 1 { "process" } else { "processes" }
-    )
+    written::counted(count as u64, "process", "processes")
 }
 
 /// "3.5 h", "2.1 days"

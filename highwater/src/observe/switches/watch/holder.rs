@@ -1,7 +1,7 @@
 //! Which function of a holder's stack took the lock, where nobody saw it let go.
 
-use super::super::calls::Target;
 use super::Watch;
+use crate::observe::call_site::Target;
 use crate::observe::switches::event::StackId;
 
 /// Calls of the waiter that are looked for: those from the library's own lock outwards to the program's wrapper of it.

@@ -1,6 +1,5 @@
 //! Records of the eBPF programs to events.
 
-use super::super::calls::Target;
 use super::super::ebpf::record::{Before, Record, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
@@ -8,6 +7,7 @@ use super::super::waits::Call;
 use super::look::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
+use crate::observe::call_site::Target;
 use crate::observe::switches::event::{StackId, TextId, Wait, Waker, What};
 
 /// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
