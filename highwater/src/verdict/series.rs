@@ -63,7 +63,10 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
         return refuse(
             verdict,
             "too few usable readings",
-            format!("{more} more readings"),
+            match more {
+                1 => "1 more reading".to_owned(),
+                more => format!("{more} more readings"),
+            },
         );
     }
     match look(series, &cleaned.points, rules) {
@@ -224,7 +227,8 @@ fn undecided(label: Label, (weight, side): (f64, f64), (least, bar): (f64, f64))
 
 fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {
     let bar = 100.0 * rules.growth_share;
-    let share = 100.0 * growth;
+    // To the digit that is said, and no zero below nothing.
+    let share = (1_000.0 * growth).round() / 10.0 + 0.0;
     match label {
         Label::Growing => format!(
             "what rises without bound adds {share:.1} % of the level over the window ({bar:.0} % makes it growing)"

@@ -49,7 +49,7 @@ fn head(scales: (ByteScale, ByteScale)) -> Markup {
                 th scope="col" { "Trend" }
                 th.number scope="col" { "RSS" br; span.unit { (scales.0.word) } }
                 th.number scope="col" { "Growth" br; span.unit { (scales.1.word) "/h" } }
-                th.number scope="col" { "Control" br; span.unit { "ratio" } }
+                th.number scope="col" { "Ratio" br; span.unit { "x control" } }
                 th.number scope="col" { "Peak" br; span.unit { (scales.0.word) } }
                 th.number scope="col" { "Lazy / THP" br; span.unit { "% of RSS" } }
                 th.number.cost scope="col" { "User" br; span.unit { "% CPU" } }
@@ -122,12 +122,12 @@ fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<
         .find(|pair| pair.a == row.arm && pair.b != row.arm);
     let ratio = match row.is_control {
         true => Value {
-            title: "Control".to_string(),
+            title: "x control".to_string(),
             value: "1".to_string(),
             interval: None,
         },
         false => estimate(
-            "Control",
+            "x control",
             pair.and_then(|pair| pair.ratio),
             1.0,
             written::digits,

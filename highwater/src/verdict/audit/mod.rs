@@ -205,7 +205,8 @@ fn span(seconds: f64) -> String {
         s if s >= 2.0 * 86_400.0 => format!("{:.1} days", s / 86_400.0),
         s if s >= 2.0 * 3600.0 => format!("{:.1} h", s / 3600.0),
         s if s >= 120.0 => format!("{:.1} min", s / 60.0),
-        s => format!("{s:.0} s"),
+        s if s >= 2.0 => format!("{s:.0} s"),
+        s => written::seconds(s),
     }
 }
 
