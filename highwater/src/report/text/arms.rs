@@ -6,7 +6,7 @@ use std::ops::Range;
 use anstyle::Style;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 
-use super::{BAD, DIM, OPEN, STACKED_BELOW};
+use super::{BAD, DIM, OPEN, STACKED_BELOW, wrapped};
 use crate::analyse::cost::ArmCost;
 use crate::report::visible::shortened;
 use crate::report::{Report, column_scales, stall};
@@ -50,7 +50,7 @@ struct Line<'a> {
 
 pub fn render(report: &Report, width: usize) -> String {
     let mut lines = lines(&report.verdict);
-    let constant = take_constant(&mut lines);
+    let constant = take_constant(&mut lines, width);
     let Some(first) = lines.first() else {
         return String::new();
     };
@@ -88,7 +88,7 @@ pub fn render(report: &Report, width: usize) -> String {
 }
 
 /// Takes out the columns that say the same nothing for every arm, and says so once.
-fn take_constant(lines: &mut [Line]) -> String {
+fn take_constant(lines: &mut [Line], width: usize) -> String {
     let mut words = String::new();
     for (nothing, sentence) in [("0", "None in any arm"), (MISSING, "Not measured")] {
         let is_nothing = |title: &str| {
@@ -115,7 +115,9 @@ fn take_constant(lines: &mut [Line]) -> String {
                 .map_or("", |(_, name)| *name)
         };
         let names: Vec<&str> = titles.iter().map(name).collect();
-        words += &format!("{DIM}{sentence}: {}.{DIM:#}\n", names.join(", "));
+        for line in wrapped(&format!("{sentence}: {}.", names.join(", ")), width, "  ") {
+            words += &format!("{DIM}{line}{DIM:#}\n");
+        }
         for line in lines.iter_mut() {
             line.memory.retain(|(title, _)| !titles.contains(title));
             line.costs.retain(|(title, _)| !titles.contains(title));
