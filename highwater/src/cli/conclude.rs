@@ -147,6 +147,8 @@ fn write_page(folder: &Folder, report: &Report) -> Option<PathBuf> {
         Ok(()) => Some(page),
         Err(error) => {
             say!("highwater: {} was not written: {error}", page.display());
+            // The beginning of a page, or none of it, would be taken for the report.
+            let _ = fs::remove_file(&page);
             None
         }
     }

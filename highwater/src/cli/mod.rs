@@ -26,6 +26,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::record::{Folder, RecordError, list};
+use crate::report::visible::visible_lines;
 use crate::wording::quoted;
 
 /// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
@@ -92,9 +93,14 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// An error as the user reads it: what happened, then why, a line each.
+/// An error as the user reads it: what happened, then why, a line each. It may name what others named: a file, a
+/// series, a process.
 pub fn words_of(error: &anyhow::Error) -> String {
-    format!("highwater: {}", chain(error).join("\n  because: "))
+    visible_lines(&format!(
+        "highwater: {}",
+        chain(error).join("\n  because: ")
+    ))
+    .into_owned()
 }
 
 /// Says it on stderr.
@@ -134,6 +140,11 @@ pub fn find_run(runs: &Path, word: &Path) -> anyhow::Result<Folder> {
 fn runs_in(runs: &Path) -> String {
     const SHOWN_MAX: usize = 3;
     let here = runs.display();
+    if !runs.exists() {
+        return format!(
+            "no run was made here yet: {here} does not exist; --runs names another folder"
+        );
+    }
     let all = match list(runs) {
         Ok(all) => all,
         Err(error) => return format!("{error}; --runs names another folder"),
@@ -142,5 +153,20 @@ fn runs_in(runs: &Path) -> String {
     match newest.is_empty() {
         true => format!("{here} holds none yet; --runs names another folder"),
         false => format!("the newest in {here}: {}", newest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_error_names_cannot_speak_to_the_terminal() {
+        let error = anyhow::anyhow!("no series \x1b[31mevil\x07").context("reading x.csv");
+        let words = words_of(&error);
+        assert_eq!(
+            words,
+            "highwater: reading x.csv\n  because: no series \\x1b[31mevil\\x07"
+        );
     }
 }

@@ -85,6 +85,9 @@ fn show(line: &str) {
 const OPEN_SHOWN_NS: u64 = 5_000_000_000;
 
 pub fn run(args: &StallsArgs) -> Result<u8> {
+    if args.duration.is_some_and(|duration| duration.is_zero()) {
+        return Err(exit::Usage("--duration must be longer than nothing".into()).into());
+    }
     let mode = mode(args)?;
     args.extras.check()?;
     let mut subject = Subject::of(args)?;
@@ -128,6 +131,10 @@ fn opened(pid: u32, mode: Mode, named: bool) -> std::io::Result<Watch> {
     let mut watch = Watch::open(pid, Mode::Tracepoints, Room::One)?;
     watch.missing.push(format!("eBPF: {refused}"));
     Ok(watch)
+}
+
+fn saturated_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn mode(args: &StallsArgs) -> Result<Mode> {
@@ -197,7 +204,7 @@ impl<'a> Session<'a> {
         analyser.lines.wakers_unseen = watch.wakers_are_unseen();
         analyser.lines.sampled = watch.samples_the_kernel();
         analyser.pieces.wanted = args.extras.want_pieces();
-        analyser.groups.fixed_ns = args.threshold.map(|time| time.as_nanos() as u64);
+        analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
         Session {
             args,
             run_delay_start: start::run_delays(watch.pid),
@@ -219,7 +226,7 @@ impl<'a> Session<'a> {
             (None, true) => Some(DURATION),
             (None, false) => None,
         };
-        let limit = duration.map(|time| self.started_ns + time.as_nanos() as u64);
+        let limit = duration.map(|time| self.started_ns.saturating_add(saturated_ns(time)));
         loop {
             sleep(self.watch.rest());
             let now = now_ns();
