@@ -92,6 +92,17 @@ fn one_that_dies_at_once_is_an_outcome_with_its_code() {
 }
 
 #[test]
+fn what_the_log_says_of_a_failed_start_is_said_at_once() {
+    let scene = Scene::new();
+    let dies = ["sh", "-c", "echo no such flag >&2; exit 3"];
+    let said = scene.run(&plan(&dies, "[[arms]]\nname = \"a\"\n", ""), &[]);
+    assert_eq!(said.code, 4, "{said:?}");
+    for word in ["before it was ready: exit code 3", "no such flag"] {
+        assert!(said.err.contains(word), "{word}: {}", said.err);
+    }
+}
+
+#[test]
 fn a_subject_that_never_gets_ready_is_a_clear_error() {
     let scene = Scene::new();
     let text = plan(&[&program("flat")], "[[arms]]\nname = \"a\"\n", "")

@@ -17,15 +17,12 @@ use crate::observe::look::{EventKind, ProcessId, Role, Target, TimeNs};
 use crate::observe::metric;
 use crate::record::{EventId, News, Reader};
 use crate::subject::experiment::{Condition, Experiment, SubjectKind};
-use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What};
+use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What, Who};
 use crate::units::written::counted;
 use crate::verdict::check::guard::Guards;
 
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
 const TURN: Duration = Duration::from_millis(100);
-
-/// How the reason of an arm begins that was aborted for not being what it says.
-pub const NOT_THE_ARM: &str = "not what the arm says";
 
 /// Everything that the loop holds while a run goes on.
 pub struct Conduct<'a> {
@@ -50,8 +47,8 @@ pub struct Conduct<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ended {
     pub words: String,
-    /// Arms that the loop ended early, and why.
-    pub aborted: BTreeMap<String, String>,
+    /// An arm was ended early for not being what it says.
+    pub not_the_arm: bool,
     /// No process of any arm ever got ready.
     pub nothing_was_ready: bool,
 }
@@ -63,7 +60,8 @@ pub(super) struct State {
     pub(super) started: BTreeMap<ProcessId, TimeNs>,
     /// First start of each replica.
     pub(super) first: BTreeMap<(String, u32), TimeNs>,
-    pub(super) aborted: BTreeMap<String, String>,
+    pub(super) aborted: BTreeSet<String>,
+    pub(super) not_the_arm: bool,
     pub(super) was_ready: BTreeSet<String>,
     pub(super) reverts: Reverts,
     pub(super) news: News,
@@ -87,6 +85,14 @@ pub(super) enum Standing {
     Down,
 }
 
+/// A replica that ends before it was ever ready: the command or its settings are wrong, and its log says how.
+fn fails_at_start(state: &State, who: &Who) -> bool {
+    let key = (who.arm.clone(), who.replica);
+    who.role == SubjectRole::Subject
+        && who.incarnation == 0
+        && state.standing.get(&key) == Some(&Standing::Starting)
+}
+
 impl Conduct<'_> {
     /// Runs until the duration is over, nothing runs any more, or somebody interrupts. Whatever ends it, the
     /// subject is stopped in order and the last look is taken.
@@ -99,7 +105,8 @@ impl Conduct<'_> {
             standing: self.every_replica(),
             started: BTreeMap::new(),
             first: BTreeMap::new(),
-            aborted: BTreeMap::new(),
+            aborted: BTreeSet::new(),
+            not_the_arm: false,
             was_ready: BTreeSet::new(),
             reverts: Reverts::default(),
             news: News::default(),
@@ -119,7 +126,7 @@ impl Conduct<'_> {
         stopped?;
         Ok(Ended {
             words,
-            aborted: state.aborted,
+            not_the_arm: state.not_the_arm,
             nothing_was_ready: state.was_ready.is_empty(),
         })
     }
@@ -209,7 +216,8 @@ impl Conduct<'_> {
         let is_loud = match what {
             What::NeverReady | What::StartFailed | What::GaveUp => who.role != SubjectRole::Load,
             What::Ended { ending, .. } => {
-                who.role == SubjectRole::Backing && *ending != Ending::Stopped
+                *ending != Ending::Stopped
+                    && (who.role == SubjectRole::Backing || fails_at_start(state, who))
             }
             _ => false,
         };
@@ -251,12 +259,13 @@ impl Conduct<'_> {
             let Some((arm, replica)) = self.replica_of(event.process)? else {
                 continue;
             };
-            let why = format!("{NOT_THE_ARM}: {}", event.words);
+            let why = format!("not what the arm says: {}", event.words);
             if self.subject.leave_out(&arm, replica, &why) {
                 let words = format!("highwater: {arm} {replica} is left out: {why}");
                 self.progress.say(&words);
             } else {
                 self.abort(state, &arm, &why)?;
+                state.not_the_arm = true;
             }
         }
         let wants_all = self.experiment.guard.iter().any(wants_any_metric);

@@ -93,7 +93,7 @@ impl Conduct<'_> {
     }
 
     pub(super) fn abort(&mut self, state: &mut State, arm: &str, why: &str) -> anyhow::Result<()> {
-        if state.aborted.contains_key(arm) {
+        if state.aborted.contains(arm) {
             return Ok(());
         }
         let reach = Reach::of(self.experiment);
@@ -110,7 +110,7 @@ impl Conduct<'_> {
             state.reverts.begin(self.experiment, arm, &processes);
         }
         self.subject.stop_arm(arm, why);
-        state.aborted.insert(arm.to_owned(), why.to_owned());
+        state.aborted.insert(arm.to_owned());
         Ok(())
     }
 

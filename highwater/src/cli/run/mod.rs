@@ -105,11 +105,7 @@ fn overrides(args: &RunArgs) -> Vec<String> {
 
 /// A run whose arms could not be what they say, or never got ready at all, could not be run as planned.
 fn code_of(ended: &Ended, code: u8) -> u8 {
-    let not_the_arm = ended
-        .aborted
-        .values()
-        .any(|why| why.starts_with(conduct::NOT_THE_ARM));
-    if not_the_arm || ended.nothing_was_ready {
+    if ended.not_the_arm || ended.nothing_was_ready {
         exit::COULD_NOT_RUN
     } else {
         code

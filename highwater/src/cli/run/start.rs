@@ -163,8 +163,9 @@ fn service_that_lives(
     setup: Setup,
     since: Duration,
 ) -> anyhow::Result<Service> {
-    let service = Service::resume(experiment.clone(), setup, since)?;
     let path = folder.path().display();
+    let service = Service::resume(experiment.clone(), setup, since)
+        .with_context(|| format!("taking up the run in {path} again"))?;
     anyhow::ensure!(
         service.lives(),
         "run {} cannot go on: none of its processes lives any more (they end with highwater, unless [subject] has \

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::exit::Exit;
 use crate::subject::happening::Ending;
+use crate::units::written;
 
 /// All that is known when a process has ended.
 #[derive(Debug, Clone, Default)]
@@ -60,7 +61,7 @@ pub fn judge(evidence: &Evidence) -> (Ending, String) {
     }
 }
 
-/// `was stopped after 3.2s, before it was ready: exit code 0 (a guard)`.
+/// `was stopped after 3.2 s, before it was ready: exit code 0 (a guard)`.
 pub fn ended_words(
     ending: Ending,
     exit: Exit,
@@ -89,7 +90,7 @@ pub fn ended_words(
     } else {
         format!(" ({why})")
     };
-    format!("{verb} after {age:.1?}{early}{exit}{why}")
+    format!("{verb} after {}{early}{exit}{why}", written::duration(age))
 }
 
 #[cfg(test)]
@@ -189,7 +190,7 @@ mod tests {
         );
         assert_eq!(
             words,
-            "crashed after 1.5s, before it was ready: exit code 3"
+            "crashed after 1.5 s, before it was ready: exit code 3"
         );
         let words = ended_words(
             Ending::Vanished,
@@ -198,6 +199,6 @@ mod tests {
             Duration::from_secs(2),
             true,
         );
-        assert_eq!(words, "is gone after 2.0s (why)");
+        assert_eq!(words, "is gone after 2 s (why)");
     }
 }

@@ -17,6 +17,7 @@ use super::secrets::Secrets;
 use super::sweep::{KILL_WAIT, Pass, Sweep, signal_members};
 use crate::subject::experiment::Stop;
 use crate::subject::happening::{Ending, Happening, Role, Started, What, Who};
+use crate::units::written;
 
 /// For the kernel to end what got SIGKILL, when nobody will poll any more.
 const REAP_WAIT: Duration = Duration::from_secs(2);
@@ -236,9 +237,10 @@ impl Running {
         };
         let waited = now.saturating_sub(self.began);
         format!(
-            "{} was not ready after {waited:.1?} ({}); it is stopped. Is the address right, and `timeout` of \
+            "{} was not ready after {} ({}); it is stopped. Is the address right, and `timeout` of \
              [subject.ready] long enough?{}",
             self.who.words(),
+            written::duration(waited),
             probe.words(),
             self.logs.last_lines()
         )
