@@ -390,7 +390,7 @@ fn a_process_that_stands_still_is_hung_until_it_moves() {
     );
     assert_eq!(hung[0].2, at.2);
     assert!(
-        hung[1].0 >= 80 && (hung[1].1, hung[1].2) == back,
+        hung[1].0 >= 80 && (hung[1].1, hung[1].2.clone()) == back,
         "{hung:?}"
     );
     assert_eq!(hung.len(), 2, "the busy one is never hung: {hung:?}");

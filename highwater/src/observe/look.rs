@@ -100,7 +100,7 @@ pub struct Event {
     pub words: String,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventKind {
     Started,
@@ -137,6 +137,9 @@ pub enum EventKind {
     /// Something could not be read or kept; it says what is lost.
     Degraded,
     Note,
+    /// The word of a kind that a newer highwater wrote.
+    #[serde(untagged)]
+    Unknown(String),
 }
 
 /// All that one look brings.

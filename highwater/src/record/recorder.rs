@@ -278,7 +278,7 @@ fn insert_event(all: &Connection, event: &Event) -> rusqlite::Result<()> {
     let process = event.process.map(|process| process.0);
     let words = redact_text(&event.words);
     all.prepare_cached(sql)?
-        .execute(params![event.time.0, process, Word(event.kind), words])
+        .execute(params![event.time.0, process, Word(&event.kind), words])
         .map(|_| ())
 }
 

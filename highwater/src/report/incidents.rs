@@ -27,14 +27,17 @@ pub struct Incident {
 
 /// In order of time.
 pub fn incidents(report: &Report) -> Vec<Incident> {
-    let events = report.events.iter().filter(|event| is_incident(event.kind));
+    let events = report
+        .events
+        .iter()
+        .filter(|event| is_incident(&event.kind));
     let mut all: Vec<Incident> = events
         .map(|event| Incident {
             number: 0,
             t_s: event.t_s,
             arm: event.arm.clone(),
             process: event.process.clone(),
-            kind: event.kind,
+            kind: event.kind.clone(),
             words: event.words.lines().next().unwrap_or("").to_owned(),
         })
         .collect();

@@ -205,7 +205,7 @@ fn event(event: &super::EventLine) -> Value {
         "at_s": event.t_s,
         "arm": event.arm,
         "process": event.process,
-        "kind": event_word(event.kind),
+        "kind": event_word(&event.kind),
         "words": event.words,
     })
 }

@@ -255,7 +255,7 @@ fn event_lines(run: &Run) -> Vec<EventLine> {
                 .map(|process| process.arm.clone())
                 .unwrap_or_default(),
             process: process.map(replica_id).unwrap_or_default(),
-            kind: event.kind,
+            kind: event.kind.clone(),
             words: event.words.clone(),
         }
     };
@@ -263,14 +263,14 @@ fn event_lines(run: &Run) -> Vec<EventLine> {
 }
 
 /// The word of an event, as it is recorded: "oom-killed".
-pub fn event_word(kind: EventKind) -> String {
+pub fn event_word(kind: &EventKind) -> String {
     let word = serde_json::to_value(kind).ok();
     word.and_then(|word| word.as_str().map(str::to_string))
         .unwrap_or_default()
 }
 
 /// Whether an event deserves a mark on a chart: the ordinary life of a process does not.
-pub fn is_incident(kind: EventKind) -> bool {
+pub fn is_incident(kind: &EventKind) -> bool {
     use EventKind::*;
     !matches!(
         kind,

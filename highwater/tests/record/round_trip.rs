@@ -357,3 +357,25 @@ fn the_export_is_long_form_csv() {
     let thin = lines(&ReadOptions::metrics(["rss_bytes"]).every(Duration::from_secs(100)));
     assert_eq!(thin.len(), 1 + 3 * 2);
 }
+
+/// A newer highwater may write kinds that this one has no name for: an event is a row, not a table.
+#[test]
+fn an_event_of_a_newer_kind_is_kept_under_its_name() {
+    let runs = tempfile::tempdir().expect("a folder");
+    let (folder, mut recorder) = begin(runs.path());
+    let newer = EventKind::Unknown("migrated".into());
+    recorder
+        .event(&event(1, None, newer.clone(), "to another host"))
+        .expect("an event");
+    recorder
+        .event(&event(2, None, EventKind::OomKilled, "died"))
+        .expect("an event");
+    let db = rusqlite::Connection::open(folder.database()).expect("a database");
+    let word: String = db
+        .query_row("SELECT kind FROM event ORDER BY id", [], |row| row.get(0))
+        .expect("a row");
+    assert_eq!(word, "migrated");
+    let run = Reader::read(&folder, &ReadOptions::default()).expect("a run");
+    let kinds: Vec<&EventKind> = run.events.iter().map(|event| &event.kind).collect();
+    assert_eq!(kinds, [&newer, &EventKind::OomKilled]);
+}

@@ -34,7 +34,10 @@ fn schema_1_is_brought_up_to_date_and_nothing_is_lost() {
     assert_eq!(version(&folder), SCHEMA);
     assert_eq!(run.experiment.name, "relay");
     assert_eq!(run.processes.len(), 2);
-    assert_eq!((run.last, run.events[0].kind), (time(5), EventKind::Ready));
+    assert_eq!(
+        (run.last, run.events[0].kind.clone()),
+        (time(5), EventKind::Ready)
+    );
     for process in &run.processes {
         let rss: Vec<_> = process.samples["rss_bytes"]
             .iter()

@@ -7,7 +7,7 @@ use highwater::analyse::arms::{arm_series, is_counter};
 use highwater::analyse::cost::{arm_costs, over_processes, own_cost, rss_peak};
 use highwater::analyse::latency::arm_requests;
 use highwater::analyse::latency::over_time::over_time;
-use highwater::observe::look::{HistogramRow, ProcessId, Role};
+use highwater::observe::look::{Event, EventKind, HistogramRow, ProcessId, Role};
 use highwater::record::run::{Process, Run};
 
 use crate::synthetic::{Curve, Plan, Synthetic, at, encode, relay};
@@ -423,4 +423,26 @@ fn a_host_that_gives_the_cpu_to_others_is_a_finding() {
     assert_eq!(told(&[(30.0, 7.0)]), None);
     let words = told(&at(0.0, 15.0)).unwrap();
     assert!(words.contains("gave 20 % to other guests"), "{words}");
+}
+
+#[test]
+fn an_arm_that_was_ended_early_misses_no_look() {
+    let missed = |kind: EventKind| {
+        let mut run = relay().run();
+        let half = at(run.experiment.duration.as_secs_f64() / 2.0);
+        let one = run.processes.iter_mut().find(|p| p.role == Role::Subject);
+        let one = one.expect("a process");
+        let readings = one.samples.values_mut();
+        readings.for_each(|readings| readings.retain(|(time, _)| *time <= half));
+        run.events.push(Event {
+            time: half,
+            process: Some(one.id),
+            kind,
+            words: String::new(),
+        });
+        let found = highwater::verdict::run::audited::findings(&run);
+        found.iter().any(|f| f.what.contains("many looks"))
+    };
+    assert!(missed(EventKind::Vanished));
+    assert!(!missed(EventKind::Aborted));
 }

@@ -490,3 +490,33 @@ fn a_broken_record_is_rendered_and_never_panics() {
         );
     }
 }
+
+#[test]
+fn events_of_a_kind_that_is_not_known_are_counted_and_named() {
+    let mut run = small();
+    let event = Event {
+        time: run.begun,
+        process: None,
+        kind: EventKind::Unknown("migrated".into()),
+        words: "to another host".into(),
+    };
+    run.events.extend([event.clone(), event]);
+    let report = report(&run);
+    let found = highwater::verdict::run::audited::findings(&run);
+    let what = &found.last().expect("a finding").what;
+    assert_eq!(
+        what,
+        "2 events of a kind that this highwater does not know: `migrated`"
+    );
+    let json: Value = serde_json::from_str(&json::render(&report)).expect("JSON");
+    let named = |event: &&Value| event["kind"] == "migrated";
+    assert_eq!(
+        json["events"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter(named)
+            .count(),
+        2
+    );
+}

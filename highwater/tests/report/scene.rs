@@ -146,7 +146,7 @@ impl Scene {
                 .filter(|p| p.arm == arm.plan.name)
                 .map(|p| p.id);
             let ids: Vec<ProcessId> = own.collect();
-            let dead: Vec<ProcessId> = match (arm.all, arm.first) {
+            let dead: Vec<ProcessId> = match (&arm.all, &arm.first) {
                 (Some(_), _) => ids,
                 (None, Some(_)) => ids[..1].to_vec(),
                 (None, None) => Vec::new(),
@@ -154,7 +154,7 @@ impl Scene {
             run.events
                 .retain(|event| event.process.is_none_or(|id| !dead.contains(&id)));
             for id in dead {
-                let (kind, words) = arm.all.or(arm.first).expect("it is dead");
+                let (kind, words) = arm.all.clone().or(arm.first.clone()).expect("it is dead");
                 run.events.push(Event {
                     time: at(42.0),
                     process: Some(id),

@@ -190,7 +190,7 @@ impl Journal {
                 self.recorder.event(&Event {
                     time: *time,
                     process,
-                    kind: *kind,
+                    kind: kind.clone(),
                     words,
                 })
             }

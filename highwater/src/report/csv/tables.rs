@@ -21,7 +21,7 @@ pub fn events(report: &Report) -> String {
         vec![
             seconds(event.t_s),
             number.unwrap_or_default(),
-            event_word(event.kind),
+            event_word(&event.kind),
             harmless(&event.arm),
             harmless(&event.process),
             harmless(&event.words),

@@ -132,7 +132,10 @@ fn rounded((rest, ns): &(f64, u64)) -> (f64, f64) {
 }
 
 fn marks(report: &Report) -> Vec<Mark> {
-    let incidents = report.events.iter().filter(|event| is_incident(event.kind));
+    let incidents = report
+        .events
+        .iter()
+        .filter(|event| is_incident(&event.kind));
     let mark = |event: &crate::report::EventLine| {
         let words = event.words.lines().next().unwrap_or("");
         let who = if event.process.is_empty() {
@@ -140,7 +143,7 @@ fn marks(report: &Report) -> Vec<Mark> {
         } else {
             &event.process
         };
-        let words = format!("{} {}: {words}", event_word(event.kind), who);
+        let words = format!("{} {}: {words}", event_word(&event.kind), who);
         Mark {
             t_s: event.t_s,
             words: shortened(&words, 160),

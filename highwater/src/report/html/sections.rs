@@ -242,7 +242,7 @@ pub fn events(report: &Report) -> Markup {
     let incidents = report
         .events
         .iter()
-        .filter(|event| is_incident(event.kind))
+        .filter(|event| is_incident(&event.kind))
         .count();
     let shown = report.events.len().min(EVENTS_MAX);
     html! {
@@ -262,10 +262,10 @@ pub fn events(report: &Report) -> Markup {
                             }
                         } }
                         tbody { @for event in report.events.iter().take(EVENTS_MAX) {
-                            tr.incident[is_incident(event.kind)] {
+                            tr.incident[is_incident(&event.kind)] {
                                 td.number { (written::seconds(event.t_s)) }
                                 td { (visible(&event.process)) }
-                                td { (event_word(event.kind)) }
+                                td { (event_word(&event.kind)) }
                                 td.words { (visible_lines(&event.words)) }
                             }
                         } }

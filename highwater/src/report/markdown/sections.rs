@@ -257,7 +257,7 @@ pub fn events(report: &Report) -> String {
             one.number.to_string(),
             written::seconds(one.t_s),
             escaped(&one.process),
-            event_word(one.kind),
+            event_word(&one.kind),
             escaped(&words),
         ]
     };

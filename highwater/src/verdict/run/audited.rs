@@ -5,19 +5,23 @@ use std::collections::BTreeMap;
 use crate::analyse::arms::{member_id, seconds_between, subjects};
 use crate::analyse::latency::LOAD_METRIC;
 use crate::analyse::series::Point;
-use crate::observe::look::{Event, EventKind, Role, TimeNs};
+use crate::observe::look::{EventKind, Role, TimeNs};
 use crate::observe::member;
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
 use crate::units::written;
 use crate::verdict::audit::{self, AuditInput, Check, Member, ProcessFacts, Stay};
 use crate::verdict::run::Finding;
+use crate::wording::quoted;
 
 /// With less than this share of the memory available the kernel evicts what is in use (0.5 to 4 % when it was seen).
 const SHORT_SHARE: f64 = 0.05;
 
 /// More than this share of the CPU time that was wanted went to other guests: latencies of milliseconds are theirs.
 const STOLEN_SHARE: f64 = 0.02;
+
+/// Kinds of events that are named when they are not known.
+const NAMED_MAX: usize = 4;
 
 /// Fact of a process: the file whose malloc answers.
 const ALLOCATOR_FACT: &str = "malloc.library";
@@ -36,6 +40,7 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         .map(words)
         .chain(shortage(run))
         .chain(theft(run))
+        .chain(unknown_events(run))
         .collect()
 }
 
@@ -86,22 +91,40 @@ fn stay(run: &Run, rows: &[&Process], at: usize) -> Stay {
 
 /// When a process left its arm and went on.
 fn departed(run: &Run, process: &Process) -> Option<f64> {
-    let left = |kind| matches!(kind, EventKind::Moved | EventKind::Left);
+    let left = |kind: &EventKind| matches!(kind, EventKind::Moved | EventKind::Left);
     let mut events = run.events.iter().filter(|e| e.process == Some(process.id));
-    let event = events.find(|event| left(event.kind))?;
+    let event = events.find(|event| left(&event.kind))?;
     // An arm that was stopped is not left: it is watched no more.
-    let is_stopped = |e: &&Event| {
-        e.kind == EventKind::Aborted
-            && run
-                .processes
-                .iter()
-                .any(|p| Some(p.id) == e.process && p.arm == process.arm)
-            && e.time <= event.time
-    };
-    match event.kind == EventKind::Left && run.events.iter().any(|e| is_stopped(&e)) {
+    let is_stopped = || aborted(run, process).is_some_and(|time| time <= event.time);
+    match event.kind == EventKind::Left && is_stopped() {
         true => None,
         false => Some(seconds_between(run.begun, event.time)),
     }
+}
+
+/// What a newer highwater wrote down and this one cannot read.
+fn unknown_events(run: &Run) -> Option<Finding> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for event in &run.events {
+        if let EventKind::Unknown(word) = &event.kind {
+            *counts.entry(word).or_default() += 1;
+        }
+    }
+    let all = written::counted(counts.values().sum::<usize>() as u64, "event", "events");
+    let named: Vec<String> = counts
+        .keys()
+        .take(NAMED_MAX)
+        .map(|word| quoted(word))
+        .collect();
+    let more = if counts.len() > NAMED_MAX { " ..." } else { "" };
+    (!counts.is_empty()).then(|| Finding {
+        what: format!(
+            "{all} of a kind that this highwater does not know: {}{more}",
+            named.join(", ")
+        ),
+        processes: Vec::new(),
+        effect: "they are listed and count for nothing; the highwater that wrote them may judge otherwise".to_owned(),
+    })
 }
 
 /// A machine without memory takes the pages of programs and libraries from every process, and their resident sets
@@ -255,11 +278,11 @@ fn births(run: &Run, incarnations: &[&Process]) -> Vec<f64> {
     starts
 }
 
-/// When a process that was watched went out of sight though it goes on, or goes on elsewhere.
+/// When a process that was watched went out of sight though it goes on, or goes on elsewhere, or was ended by us.
 fn ended(run: &Run, process: &Process) -> Option<f64> {
-    let left = |kind| matches!(kind, EventKind::Moved | EventKind::Left);
+    let left = |kind: &EventKind| matches!(kind, EventKind::Moved | EventKind::Left);
     let mut events = run.events.iter().filter(|e| e.process == Some(process.id));
-    let event = events.find(|event| left(event.kind));
+    let event = events.find(|event| left(&event.kind));
     let moved = || {
         let name = member::latest(&process.facts, member::NAME)?;
         let later = |p: &&Process| p.started >= process.started && p.arm != process.arm;
@@ -267,8 +290,23 @@ fn ended(run: &Run, process: &Process) -> Option<f64> {
         run.processes.iter().filter(later).find(is_it)?;
         process.ended
     };
-    let time = event.map(|event| event.time).or_else(moved)?;
+    let time = event
+        .map(|event| event.time)
+        .or_else(moved)
+        .or_else(|| aborted(run, process))?;
     Some(seconds_between(run.begun, time))
+}
+
+/// When its arm was ended early, by a guard or because it was not the arm.
+fn aborted(run: &Run, process: &Process) -> Option<TimeNs> {
+    let of_arm = |id| {
+        run.processes
+            .iter()
+            .any(|p| Some(p.id) == id && p.arm == process.arm)
+    };
+    let mut events = run.events.iter();
+    let event = events.find(|e| e.kind == EventKind::Aborted && of_arm(e.process))?;
+    Some(event.time)
 }
 
 /// User and system together; both are read at every look.
