@@ -7,6 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
+use highwater::subject::allocator::Spec;
 use highwater::subject::experiment::{Experiment, Problems, freeze, parse_experiment};
 use highwater::wording::{nearest, quoted};
 use proptest::prelude::*;
@@ -181,6 +182,21 @@ fn files_that_cannot_be_read_say_why() {
     assert!(words(&binary).contains("line 2 is not UTF-8"));
     std::fs::write(&binary, "#".repeat(2 << 20)).expect("written");
     assert!(words(&binary).contains("larger than 1024 KiB"));
+}
+
+#[test]
+fn the_experiments_that_are_ready_to_run_are_plans() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../experiments");
+    let entries = std::fs::read_dir(&folder).expect("the experiments");
+    let files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
+    assert!(files.len() >= 7, "{files:?}");
+    for file in files {
+        let text = std::fs::read_to_string(&file).expect("text");
+        let name = file.display().to_string();
+        let offered = |spec: &str| Spec::parse(spec).map(drop).map_err(|e| e.to_string());
+        let plan = parse_experiment(&text, &name, &folder, &[], &offered);
+        plan.unwrap_or_else(|problems| panic!("{problems}"));
+    }
 }
 
 proptest! {

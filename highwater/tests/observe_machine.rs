@@ -149,7 +149,7 @@ fn an_oom_kill_is_an_event() {
     for second in 2..500 {
         std::thread::sleep(std::time::Duration::from_millis(10));
         let look = observer.look(TimeNs(second * SECOND), &targets);
-        kinds.extend(look.events.iter().map(|event| event.kind));
+        kinds.extend(look.events.iter().map(|event| event.kind.clone()));
         if kinds.contains(&EventKind::Vanished) {
             break;
         }

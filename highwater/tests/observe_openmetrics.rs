@@ -341,7 +341,7 @@ fn refused_broken_and_endless_answers_are_said() {
     let mut said: Vec<_> = look
         .events
         .iter()
-        .map(|e| (e.process.unwrap().0, e.kind))
+        .map(|e| (e.process.unwrap().0, e.kind.clone()))
         .collect();
     said.sort_by_key(|said| said.0);
     let degraded = |process| (process, EventKind::Degraded);

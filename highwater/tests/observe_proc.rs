@@ -145,7 +145,7 @@ fn the_end_of_a_process_is_said_once_and_others_go_on() {
     let gone: Vec<_> = second
         .events
         .iter()
-        .map(|e| (e.kind, e.process.unwrap().0))
+        .map(|e| (e.kind.clone(), e.process.unwrap().0))
         .collect();
     assert_eq!(gone, [(EventKind::Vanished, 1)]);
     assert!(value(&second, 1, metric::RSS).is_none());

@@ -74,7 +74,7 @@ fn b_is_stopped(scene: &Scene, said: &Said, why: &str) -> Run {
             .iter()
             .filter(|p| p.role == Role::Subject && p.arm == arm);
         let times = own
-            .filter_map(|p| p.samples["rss_bytes"].last())
+            .filter_map(|p| p.samples.get("rss_bytes")?.last())
             .map(|(t, _)| *t);
         times.max().expect("readings")
     };
