@@ -1,5 +1,6 @@
 //! The report on a terminal.
 
+use highwater::observe::metric;
 use highwater::record::run::Run;
 use highwater::report::{Extras, Report, text};
 
@@ -58,6 +59,17 @@ fn no_line_is_wider_than_the_terminal() {
             assert!(columns <= width, "{columns} columns of {width}: {line}");
         }
     }
+}
+
+#[test]
+fn a_column_of_nothing_is_left_out_where_one_arm_was_not_read() {
+    let mut run = relay().run();
+    let control = run.experiment.control.clone();
+    for process in run.processes.iter_mut().filter(|p| p.arm == control) {
+        process.samples.remove(metric::HUGE_PAGES.name);
+    }
+    let text = plain(&run, 100);
+    assert!(text.contains("None where measured: huge pages."), "{text}");
 }
 
 #[test]

@@ -90,7 +90,12 @@ pub fn render(report: &Report, width: usize) -> String {
 /// Takes out the columns that say the same nothing for every arm, and says so once.
 fn take_constant(lines: &mut [Line], width: usize) -> String {
     let mut words = String::new();
-    for (nothing, sentence) in [("0", "None in any arm"), (MISSING, "Not measured")] {
+    let nothings = [
+        (&["0"][..], "None in any arm"),
+        (&[MISSING], "Not measured"),
+        (&["0", MISSING], "None where measured"),
+    ];
+    for (nothing, sentence) in nothings {
         let is_nothing = |title: &str| {
             let fields = |line: &Line| [line.memory.clone(), line.costs.clone()].concat();
             let mut texts = lines
@@ -98,7 +103,7 @@ fn take_constant(lines: &mut [Line], width: usize) -> String {
                 .flat_map(fields)
                 .filter(|(t, _)| t == title)
                 .peekable();
-            texts.peek().is_some() && texts.all(|(_, text)| text == nothing)
+            texts.peek().is_some() && texts.all(|(_, text)| nothing.contains(&text.as_str()))
         };
         let titles: Vec<String> = OMITTED
             .iter()
