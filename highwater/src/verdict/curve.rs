@@ -59,10 +59,10 @@ impl Weights {
         }
     }
 
-    /// A logarithm is right under both names, growing and plateauing: `logs`, counted as growing so far, are called what
-    /// most of the other rises are.
+    /// A logarithm is right under both names, growing and plateauing: `logs`, counted as growing so far, are plateauing
+    /// where most of the other rises are.
     fn with_logs_beside(self, logs: f64) -> Weights {
-        if self.plateauing <= self.growing - logs {
+        if self.plateauing <= MOST * (self.growing - logs) {
             return self;
         }
         Weights {
@@ -85,6 +85,9 @@ impl Weights {
 /// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
 /// than a hundred readings.
 const WATCHED_HALF: f64 = 24.0;
+
+/// Twice as much as the rest is most.
+const MOST: f64 = 2.0;
 
 /// What all candidates say together, in the unit of the series and seconds.
 #[derive(Debug, Clone, Default)]

@@ -49,7 +49,7 @@ impl Default for Rules {
             side_growing: 0.45,
             side_bounded: 0.78,
             side_stepped: 0.95,
-            side_growing_few: 0.8,
+            side_growing_few: 0.83,
             side_bounded_few: 0.95,
             few_readings: 60.0,
             interval: 0.95,
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(at(growing, 8), rules.side_growing_few);
         assert_eq!(at(flat, 60), rules.side_bounded_few);
         assert!(at(growing, 300) < at(growing, 100) && at(growing, 300) < at(flat, 300));
-        assert!((at(growing, 120) - 0.5375).abs() < 1e-3);
+        assert!((at(growing, 120) - 0.545).abs() < 1e-3);
         assert_eq!(at(Label::Stepped, 3000), rules.side_stepped);
     }
 }

@@ -69,9 +69,8 @@ struct Beside<'a> {
 }
 
 impl Beside<'_> {
-    fn factor(&self) -> Option<f64> {
-        let by_level = factor_of(self.times, ARMS_APART);
-        by_level.or(self.grain)
+    fn is_odd(&self) -> bool {
+        self.grain.is_some() || is_factor(self.times, ARMS_APART)
     }
 }
 
