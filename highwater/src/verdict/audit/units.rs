@@ -1,5 +1,5 @@
-//! Units that are mixed up: GB said where GiB is meant, stretches of readings 1000 times off. For processes and arms see
-//! `scales`.
+//! Units that are mixed up: GB said where GiB is meant, stretches of readings 1000 times off.
+//! For processes and arms see `scales`.
 
 use super::readings::finding;
 use super::scales::{odd_arms, odd_processes};
