@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|thirteenth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod afresh;
@@ -24,6 +24,7 @@ mod score;
 mod stops;
 mod strange;
 mod stranger;
+mod thirteenth;
 mod twelfth;
 mod unseen;
 
@@ -162,6 +163,12 @@ fn sets() -> Vec<Set> {
             twelfth::FAMILIES.len(),
             |i| twelfth::FAMILIES[i].0,
             twelfth::make,
+        ),
+        (
+            "thirteenth",
+            thirteenth::FAMILIES.len(),
+            |i| thirteenth::FAMILIES[i].0,
+            thirteenth::make,
         ),
     ]
 }

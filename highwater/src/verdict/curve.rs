@@ -59,6 +59,19 @@ impl Weights {
         }
     }
 
+    /// A logarithm is right under both names, growing and plateauing: `logs`, counted as growing so far, are plateauing
+    /// where most of the other rises are.
+    fn with_logs_beside(self, logs: f64) -> Weights {
+        if self.plateauing <= MOST * (self.growing - logs) {
+            return self;
+        }
+        Weights {
+            growing: self.growing - logs,
+            plateauing: self.plateauing + logs,
+            ..self
+        }
+    }
+
     fn add(&mut self, other: &Weights, times: f64) {
         self.flat += times * other.flat;
         self.plateauing += times * other.plateauing;
@@ -71,7 +84,10 @@ impl Weights {
 /// A rise that began within the window goes on with a chance of one minus this over the readings that have
 /// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
 /// than a hundred readings.
-const WATCHED_HALF: f64 = 16.0;
+const WATCHED_HALF: f64 = 24.0;
+
+/// Twice as much as the rest is most.
+const MOST: f64 = 2.0;
 
 /// What all candidates say together, in the unit of the series and seconds.
 #[derive(Debug, Clone, Default)]
@@ -300,12 +316,16 @@ fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opini
     };
     let (mut growing, mut all, mut level, mut limit, mut growth) =
         (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut logs = 0.0;
     for (c, weight) in fitted.candidates.iter().zip(fitted.weights()) {
         if weight < 1e-6 {
             continue;
         }
         let labels = labels_of(c, &bars).as_watched(scaled.readings, c.watched());
         said.weights.add(&labels, weight);
+        if c.family == Family::Log {
+            logs += weight * labels.growing;
+        }
         said.watched += weight * labels.growing * c.watched();
         *said.families.entry(c.family).or_insert(0.0) += weight;
         let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {
@@ -331,6 +351,7 @@ fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opini
         }
     }
     said.watched /= said.weights.growing.max(f64::MIN_POSITIVE);
+    said.weights = said.weights.with_logs_beside(logs);
     said.slope_growing = Mixture::new(growing);
     said.slope_all = Mixture::new(all);
     said.level = Mixture::new(level);

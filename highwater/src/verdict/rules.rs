@@ -1,5 +1,6 @@
 //! Every threshold of the verdicts, in one place. docs/verdict.md gives the reason of each.
 
+use super::Label;
 use crate::subject::experiment::Experiment;
 
 /// Thresholds. The defaults are the published ones; their error rates are in docs/verdict.md.
@@ -19,6 +20,8 @@ pub struct Rules {
     pub side_growing: f64,
     /// ... or any bounded label, which says more about the time to come.
     pub side_bounded: f64,
+    /// ... or stepped, whatever their number: what grows between steps hides behind them.
+    pub side_stepped: f64,
     /// And this much when there are few, for weights know less than they say then: growing ...
     pub side_growing_few: f64,
     /// ... or bounded.
@@ -27,6 +30,8 @@ pub struct Rules {
     pub few_readings: f64,
     /// Level of all intervals.
     pub interval: f64,
+    /// Intervals of the slope of what grows are drawn to this share of what the mixture of candidates says.
+    pub slope_drawn: f64,
     /// Levels of two arms that differ by less than this share of the lower are as good as each other.
     pub matters: f64,
     /// Peaks at this share of the limit are OOM kills.
@@ -42,11 +47,13 @@ impl Default for Rules {
             swing_share: 0.03,
             decisive: 0.45,
             side_growing: 0.45,
-            side_bounded: 0.75,
-            side_growing_few: 0.8,
+            side_bounded: 0.78,
+            side_stepped: 0.95,
+            side_growing_few: 0.83,
             side_bounded_few: 0.95,
             few_readings: 60.0,
             interval: 0.95,
+            slope_drawn: 0.85,
             matters: 0.0,
             oom_share: 0.9,
         }
@@ -63,11 +70,11 @@ impl Rules {
     }
 
     /// Weight that the side of a label needs, of a series of `readings`.
-    pub fn side_needed(&self, grows: bool, readings: usize) -> f64 {
-        let (many, few) = if grows {
-            (self.side_growing, self.side_growing_few)
-        } else {
-            (self.side_bounded, self.side_bounded_few)
+    pub fn side_needed(&self, label: Label, readings: usize) -> f64 {
+        let (many, few) = match label {
+            Label::Growing => (self.side_growing, self.side_growing_few),
+            Label::Stepped => (self.side_stepped, self.side_bounded_few),
+            _ => (self.side_bounded, self.side_bounded_few),
         };
         let share = (self.few_readings / readings.max(1) as f64).min(1.0);
         many + (few - many) * share.powi(2)
@@ -81,10 +88,12 @@ mod tests {
     #[test]
     fn few_readings_need_more_weight_and_bounded_more_than_growing() {
         let rules = Rules::default();
-        assert_eq!(rules.side_needed(true, 8), rules.side_growing_few);
-        assert_eq!(rules.side_needed(false, 60), rules.side_bounded_few);
-        let at = |grows, n| rules.side_needed(grows, n);
-        assert!(at(true, 300) < at(true, 100) && at(true, 300) < at(false, 300));
-        assert!((at(true, 120) - 0.5375).abs() < 1e-3);
+        let at = |label, n| rules.side_needed(label, n);
+        let (growing, flat) = (Label::Growing, Label::Flat);
+        assert_eq!(at(growing, 8), rules.side_growing_few);
+        assert_eq!(at(flat, 60), rules.side_bounded_few);
+        assert!(at(growing, 300) < at(growing, 100) && at(growing, 300) < at(flat, 300));
+        assert!((at(growing, 120) - 0.545).abs() < 1e-3);
+        assert_eq!(at(Label::Stepped, 3000), rules.side_stepped);
     }
 }

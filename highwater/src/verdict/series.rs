@@ -166,23 +166,14 @@ fn speak(
     } else {
         label
     };
-    let slopes = if label == Label::Growing {
-        &said.slope_growing
-    } else {
-        &said.slope_all
-    };
-    verdict.slope_per_hour = estimate(slopes, rules.interval).map(|e| Estimate {
-        value: e.value * HOUR_S,
-        lo: e.lo * HOUR_S,
-        hi: e.hi * HOUR_S,
-    });
+    verdict.slope_per_hour = slope_per_hour(said, label, rules);
     let side = if label == Label::Growing {
         weight
     } else {
         said.weights.bounded()
     };
     let readings = verdict.evidence.get("n").map_or(0, |n| *n as usize);
-    let bar = rules.side_needed(label == Label::Growing, readings);
+    let bar = rules.side_needed(label, readings);
     if label == Label::Insufficient || weight < rules.decisive || side < bar {
         verdict.label = Label::Insufficient;
         verdict.rule = undecided(label, (weight, side), (rules.decisive, bar));
@@ -197,6 +188,19 @@ fn speak(
         _ => {}
     }
     verdict
+}
+
+fn slope_per_hour(said: &Opinion, label: Label, rules: &Rules) -> Option<Estimate> {
+    let (slopes, drawn) = match label {
+        Label::Growing => (&said.slope_growing, rules.slope_drawn),
+        _ => (&said.slope_all, 1.0),
+    };
+    let Estimate { value, lo, hi } = estimate(slopes, rules.interval)?;
+    Some(Estimate {
+        value: value * HOUR_S,
+        lo: (value - drawn * (value - lo)) * HOUR_S,
+        hi: (value + drawn * (hi - value)) * HOUR_S,
+    })
 }
 
 /// Which bar was missed: of the leading label's own weight, or of its side's.

@@ -56,6 +56,81 @@ fn a_unit_that_changes_midway_or_is_that_of_a_whole_arm() {
     assert_eq!(audit(&uneven), []);
 }
 
+/// As the kernel tells it: whole pages.
+fn paged(seed: u64) -> AuditInput {
+    let mut input = bare(seed);
+    for r in input.processes.iter_mut().flat_map(|p| &mut p.rss) {
+        r.value = (r.value / 4096.0).round() * 4096.0;
+    }
+    input
+}
+
+#[test]
+fn an_arm_of_another_size_is_no_other_unit() {
+    // What lies between units: 1000, 1024, 4096, 1000^2, 1024^2; and well beside them.
+    for times in [
+        7.0, 30.0, 114.0, 300.0, 600.0, 1700.0, 2400.0, 10_000.0, 200_000.0,
+    ] {
+        for input in [bare(30), paged(30)] {
+            for times in [times, 1.0 / times] {
+                let mut input = input.clone();
+                input.processes[..4]
+                    .iter_mut()
+                    .for_each(|p| scale(p, 0, 1.45 * times));
+                if times > 1.0 {
+                    repaged(&mut input.processes[..4]);
+                }
+                assert_eq!(audit(&input), [], "{times}");
+            }
+        }
+    }
+    for times in [8.0, 300.0, 800.0, 1300.0] {
+        let mut input = bare(31);
+        scale(&mut input.processes[1], 0, times);
+        assert_eq!(audit(&input), [], "one process {times}");
+    }
+}
+
+fn repaged(processes: &mut [ProcessFacts]) {
+    for r in processes.iter_mut().flat_map(|p| &mut p.rss) {
+        r.value = (r.value / 4096.0).round() * 4096.0;
+    }
+}
+
+#[test]
+fn a_thousandfold_is_a_question_and_the_grain_an_answer() {
+    let mut real = paged(32);
+    real.processes[..4]
+        .iter_mut()
+        .for_each(|p| scale(p, 0, 1450.0));
+    repaged(&mut real.processes[..4]);
+    let found = audit(&real);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].severity, Severity::Weakens);
+    assert!(
+        found[0].what.ends_with("or really of that size?"),
+        "{}",
+        found[0].what
+    );
+    for times in [1000.0, 1024.0, 1.0 / 1024.0] {
+        // The arm is four times as large besides.
+        let mut told = paged(33);
+        told.processes[..4]
+            .iter_mut()
+            .for_each(|p| scale(p, 0, 4.0));
+        told.processes[..4]
+            .iter_mut()
+            .for_each(|p| scale(p, 0, times));
+        let found = audit(&told);
+        assert_eq!(found.len(), 1, "{times}: {found:?}");
+        assert_eq!(
+            (found[0].severity, found[0].arms.len()),
+            (Severity::Refuses, 1),
+            "{times}"
+        );
+    }
+}
+
 #[test]
 fn coarse_readings_and_rest_are_no_hang() {
     let mut coarse = bare(23);

@@ -7,6 +7,7 @@ mod marks;
 mod membership;
 mod moves;
 mod readings;
+mod scales;
 mod settled;
 mod shares;
 mod survive;

@@ -1,6 +1,8 @@
-//! Units that are mixed up: GB said where GiB is meant, processes, arms or stretches 1000 times off.
+//! Units that are mixed up: GB said where GiB is meant, stretches of readings 1000 times off.
+//! For processes and arms see `scales`.
 
 use super::readings::finding;
+use super::scales::{odd_arms, odd_processes};
 use super::{AuditInput, Check, Finding, ProcessFacts, Severity, Stated, counted, names};
 use crate::analyse::order::median;
 use crate::analyse::series::Point;
@@ -10,30 +12,10 @@ use crate::analyse::series::Point;
 pub fn units(input: &AuditInput) -> Vec<Finding> {
     let mut found: Vec<Finding> = input.stated.iter().filter_map(misnamed).collect();
     found.extend(midway(input));
-    found.extend(whole_arms(input));
-    for (arm, processes) in input.by_arm() {
-        let level = |p: &&ProcessFacts| median(&p.rss.iter().map(|r| r.value).collect::<Vec<_>>());
-        let levels: Vec<f64> = processes.iter().map(level).collect();
-        let centre = median(&levels);
-        let off: Vec<String> = processes
-            .iter()
-            .zip(&levels)
-            .filter(|(_, l)| scaled(**l / centre))
-            .map(|(p, _)| p.id.clone())
-            .collect();
-        if !off.is_empty() && 2 * off.len() < processes.len() {
-            let mut f = finding(
-                Check::Units,
-                Severity::Refuses,
-                format!("about 1000 times off the rest of {arm}: {}", names(&off)),
-                None,
-                "their unit differs from that of the others",
-                "the arm can be judged without them",
-            );
-            (f.arms, f.processes) = (vec![arm.to_owned()], off);
-            found.push(f);
-        }
-    }
+    found.extend(odd_arms(input));
+    let arms = input.by_arm();
+    let odd = arms.iter().filter_map(|(arm, ps)| odd_processes(arm, ps));
+    found.extend(odd);
     found
 }
 
@@ -77,7 +59,7 @@ fn is_or_are(ids: &[String]) -> String {
 /// Readings on either side of a change of unit that are compared.
 const SIDE: usize = 3;
 /// They agree but for this factor, as a logarithm.
-const JUMP_SLACK: f64 = 0.25;
+const JUMP_SLACK: f64 = 0.1;
 
 fn jump(points: &[Point]) -> Option<f64> {
     let level = |part: &[Point]| median(&part.iter().map(|p| p.value).collect::<Vec<_>>());
@@ -96,74 +78,6 @@ fn jump(points: &[Point]) -> Option<f64> {
 
 /// No reading is this many times the one before it by growth.
 const JUMP_AT_LEAST: f64 = 500.0;
-
-/// Arms whose level is about 1000 times off the others. Of two nobody can say which it is.
-fn whole_arms(input: &AuditInput) -> Vec<Finding> {
-    let level = |p: &&ProcessFacts| median(&p.rss.iter().map(|r| r.value).collect::<Vec<_>>());
-    let arms = input.by_arm();
-    let levels: Vec<(&str, f64)> = arms
-        .iter()
-        .map(|(arm, ps)| (*arm, median(&ps.iter().map(level).collect::<Vec<_>>())))
-        .collect();
-    let times = |of: &(&str, f64)| {
-        let others = levels.iter().filter(|other| other.0 != of.0);
-        let others: Vec<f64> = others.map(|other| other.1.ln()).collect();
-        of.1 / median(&others).exp()
-    };
-    let told: Vec<(String, f64)> = levels
-        .iter()
-        .map(|arm| (arm.0.to_owned(), times(arm)))
-        .filter(|(_, times)| is_scaled(*times, ARMS_APART))
-        .collect();
-    let odd: Vec<String> = told.iter().map(|(arm, _)| arm.clone()).collect();
-    if odd.is_empty() {
-        return Vec::new();
-    }
-    let (what, still) = match (odd.len(), levels.len()) {
-        (2, 2) => (
-            format!(
-                "{} and {} are {:.0} times apart",
-                odd[0],
-                odd[1],
-                told[0].1.max(told[1].1)
-            ),
-            "each arm's own growth, as a share",
-        ),
-        _ => (apart(&told), "the other arms, and its growth as a share"),
-    };
-    let mut f = finding(
-        Check::Units,
-        Severity::Refuses,
-        what,
-        None,
-        "the unit differs between the arms: their ratio means nothing",
-        still,
-    );
-    f.arms = odd;
-    vec![f]
-}
-
-/// "green is 1020 times the other arms", "green is 1/1020 of the other arms".
-fn apart(told: &[(String, f64)]) -> String {
-    let each = told.iter().map(|(arm, times)| match *times > 1.0 {
-        true => format!("{arm} is {times:.0} times the other arms"),
-        false => format!("{arm} is 1/{:.0} of the other arms", 1.0 / times),
-    });
-    each.collect::<Vec<_>>().join("; ")
-}
-
-/// Levels of processes of one arm, and of arms, differ by less than these factors (as logarithms) but for the unit.
-const PROCESSES_APART: f64 = 0.4;
-const ARMS_APART: f64 = 2.3;
-
-fn scaled(ratio: f64) -> bool {
-    is_scaled(ratio, PROCESSES_APART)
-}
-
-fn is_scaled(ratio: f64, slack: f64) -> bool {
-    let near = |times: f64| (ratio.ln().abs() - times.ln()).abs() < slack;
-    ratio > 0.0 && (near(1024.0) || near(1_048_576.0))
-}
 
 /// Powers of 1000 and 1024 by unit name.
 fn factors(unit: &str) -> Option<(f64, f64)> {
