@@ -32,23 +32,20 @@ ARMS = {
     "plain again": (None, {}),
     "probe": ("probe", {}),
     "shim": ("shim", {}),
-    "256K": ("probe", {"HIGHWATER_PROBE_MEAN": "256K"}),
     "no samples": ("probe", {"HIGHWATER_PROBE_MEAN": "1024M", "HIGHWATER_PROBE_BYTES": "sampled"}),
     "off": ("probe", {"HIGHWATER_PROBE": "off"}),
 }
 CONNECTIONS = 2
-# Requests on their way on one connection; redis-benchmark's pipeline of the older rows is 8.
-REQUESTS_AT_ONCE = 32
 WARM_S = 2.0
 # The kernel takes 5 % of each second from whoever runs with precedence: rest so long by oneself.
 REST_S = 0.004
 BOOTSTRAPS = 4000
 
 
-def redis_requests():
+def redis_requests(at_once):
     """(what to send, lines of the answer)"""
     text, lines = [], 0
-    for number in range(REQUESTS_AT_ONCE):
+    for number in range(at_once):
         key = f"key:{random.randrange(100_000)}"
         words, answer = [(("SET", key, "v" * 200), 1), (("GET", "there"), 2), (("LPUSH", "list", "v" * 200), 1)][number % 3]
         text.append(f"*{len(words)}\r\n" + "".join(f"${len(word)}\r\n{word}\r\n" for word in words))
@@ -56,23 +53,24 @@ def redis_requests():
     return "".join(text).encode(), lines
 
 
-def http_requests():
+def http_requests(at_once):
     text = [
         f"GET /items/{random.randrange(100_000)}?user=u{random.randrange(1000)}&page=2 HTTP/1.1\r\nHost: localhost\r\n"
         "User-Agent: bench\r\nAccept: application/json\r\nCookie: session=0123456789abcdef; theme=dark\r\n\r\n"
-        for _ in range(REQUESTS_AT_ONCE)
+        for _ in range(at_once)
     ]
     # Three lines of header, an empty one, one of body.
-    return "".join(text).encode(), 5 * REQUESTS_AT_ONCE
+    return "".join(text).encode(), 5 * at_once
 
 
 class Server:
     def __init__(self, options, folder, arm):
-        self.port = free_port()
+        self.port, self.at_once = free_port(), options.at_once
         front, variables = ARMS[arm]
-        environment = {**os.environ, **variables, "LD_PRELOAD": ""}
+        mean = {"HIGHWATER_PROBE_MEAN": options.mean} if options.mean else {}
+        environment = {**os.environ, **mean, **variables, "LD_PRELOAD": ""}
         if front:
-            environment["LD_PRELOAD"] = str({"probe": PROBE, "shim": f"{folder}/shim.so"}[front])
+            environment["LD_PRELOAD"] = str({"probe": options.probe, "shim": f"{folder}/shim.so"}[front])
         if options.root:
             environment["LD_LIBRARY_PATH"] = f"{options.root}/usr/lib/x86_64-linux-gnu"
         quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
@@ -108,7 +106,7 @@ class Server:
             receive(client, waiting[index])
             batches += 1
         took, used = time.perf_counter() - begun, used + self.cpu_ns()
-        requests = batches * REQUESTS_AT_ONCE
+        requests = batches * self.at_once
         return requests / took, used / requests
 
     def end(self):
@@ -177,7 +175,7 @@ def interval(sets):
 
 def report(options, sets):
     load = os.getloadavg()[0]
-    print(f"{options.subject}, {len(sets)} sets of {options.rounds} rounds, turns of {options.turn_ms} ms, seed {options.seed}, load average {load:.0f}")
+    print(f"{options.subject}, {len(sets)} sets of {options.rounds} rounds, turns of {options.turn_ms} ms, {options.at_once} requests at once, seed {options.seed}, load average {load:.0f}")
     print("| | throughput | CPU per request |\n|---|--:|--:|")
     for arm in options.arms[1:]:
         cells = []
@@ -195,13 +193,16 @@ def main():
     parse.add_argument("--sets", type=int, default=10)
     parse.add_argument("--rounds", type=int, default=30)
     parse.add_argument("--arms", default="plain,plain again,probe", type=lambda text: text.split(","), help=", ".join(ARMS))
+    parse.add_argument("--at-once", type=int, default=8, help="requests on their way on each of two connections")
+    parse.add_argument("--mean", help="distance of samples with the probe, as 256K; else it follows the load, which here pauses")
+    parse.add_argument("--probe", default=str(PROBE))
     parse.add_argument("--turn-ms", type=int, default=60)
     parse.add_argument("--cpus", default="2,3", type=lambda text: [int(cpu) for cpu in text.split(",")])
     parse.add_argument("--seed", type=int, default=1)
     parse.add_argument("--root", help="holds usr/bin/redis-server (dpkg -x of the package), else PATH is searched")
     options = parse.parse_args()
     random.seed(options.seed)
-    buffers = [{"redis": redis_requests, "http": http_requests}[options.subject]() for _ in range(64)]
+    buffers = [{"redis": redis_requests, "http": http_requests}[options.subject](options.at_once) for _ in range(64)]
     pin(options, 0, options.cpus[1])
     sets = []
     with tempfile.TemporaryDirectory() as folder:
