@@ -219,11 +219,9 @@ impl Probe {
 
     /// Puts a block back whose resizing failed.
     pub fn put_back(&self, removed: Removed) {
-        if self.samples.insert(removed.address, removed.sample) == Inserted::Full {
-            self.count(counter!(self, samples_dropped_full));
-            return;
+        if !self.insert(removed.address, removed.sample) {
+            self.drop_live(1);
         }
-        self.filter.add(removed.address);
     }
 
     /// A block that was taken out has been resized: a large one stays the sample that it was, with
@@ -383,18 +381,30 @@ impl Probe {
     }
 
     fn enter(&self, address: u64, sample: Sample) {
-        match self.samples.insert(address, sample) {
-            Inserted::Full => return self.count(counter!(self, samples_dropped_full)),
-            Inserted::Replaced(_) => {
+        if self.insert(address, sample) {
+            self.count(counter!(self, samples_taken));
+            self.count(counter!(self, samples_live));
+        }
+    }
+
+    /// False: there was no room for it.
+    fn insert(&self, address: u64, sample: Sample) -> bool {
+        let mut inserted = Inserted::Full;
+        if self.filter.add(address) {
+            inserted = self.samples.insert(address, sample);
+            if inserted != Inserted::Done {
                 self.filter.remove(address);
+            }
+        }
+        match inserted {
+            Inserted::Full => self.count(counter!(self, samples_dropped_full)),
+            Inserted::Replaced(_) => {
                 self.count(counter!(self, samples_stale));
                 self.drop_live(1);
             }
             Inserted::Done => {}
         }
-        self.filter.add(address);
-        self.count(counter!(self, samples_taken));
-        self.count(counter!(self, samples_live));
+        inserted != Inserted::Full
     }
 
     fn thin(&self, row: *mut Thread) {

@@ -134,6 +134,7 @@ const NAMES: &[&str] = &[
     "__rg_alloc_zeroed",
     "exchange_malloc",
     "runtime.asmcgocall",
+    "runtime.asmcgocall_landingpad",
     "runtime.cgocall",
     "runtime.asmcgocall.abi0",
 ];

@@ -59,12 +59,14 @@ pub fn conclude(
     Ok(explained)
 }
 
+/// Whether a verdict in the midst of a run has enough looks to go by.
+pub fn has_looks(tracked: &Tracked) -> bool {
+    tracked.history.moments.len() >= 2 * LOOKS_MIN
+}
+
 /// The verdict on a process of an experiment, so far; `None` before it can be judged.
 pub fn verdict_of(tracked: &mut Tracked) -> Option<CauseVerdict> {
-    let window = tracked.history.window()?;
-    if tracked.history.moments.len() < 2 * LOOKS_MIN {
-        return None;
-    }
+    let window = tracked.history.window().filter(|_| has_looks(tracked))?;
     tracked.ask_names();
     tracked.settle(Instant::now() + NAMES_MAX);
     Some(judge(&case_of(tracked, window, None)))

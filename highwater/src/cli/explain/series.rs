@@ -2,11 +2,10 @@
 //! cause, said as an event when it is known and when it changes.
 
 use std::collections::HashMap;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::conclude;
 use super::follow::Tracked;
-use super::lost::SEARCH_MAX;
 use crate::observe::heap::family::Member;
 use crate::observe::look::{EventKind, Fact, Look, ProcessId, Role, Target};
 use crate::observe::metric::{self, Metric};
@@ -19,6 +18,9 @@ use crate::verdict::cause::{Cause, CauseVerdict};
 const SHARE: f64 = 0.05;
 /// The same for judging, which resolves symbols and searches memory for pointers.
 const SHARE_JUDGE: f64 = 0.02;
+
+/// A search for what is still held, which the looks at all processes wait for.
+const SEARCH_MAX: Duration = Duration::from_secs(2);
 
 /// Words that end the event of a cause that no allocator changes.
 const NO_ALLOCATOR_HELPS: &str = "arms with another allocator cannot help";
@@ -51,9 +53,10 @@ impl HeapSeries {
     pub fn add(&mut self, look: &mut Look, targets: &[Target]) {
         let subjects = targets.iter().filter(|target| target.role == Role::Subject);
         let among = subjects.clone().count().max(1) as f64;
-        for target in subjects {
+        for target in subjects.clone() {
             self.add_one(look, target, among);
         }
+        self.judge_one(look, subjects, among);
         let alive = |process: &ProcessId| targets.iter().any(|target| target.process == *process);
         self.processes.retain(|process, _| alive(process));
     }
@@ -92,21 +95,40 @@ impl HeapSeries {
         put(metric::LIVE_HEAP, account.live);
         put(metric::ALLOCATOR_HELD, account.held);
         put(metric::FRAGMENTATION, account.fragmentation);
-        followed.judge(look, target, among);
         Some(())
+    }
+
+    /// One process a look: the run's looks at all of them wait for it.
+    fn judge_one<'a>(
+        &mut self,
+        look: &mut Look,
+        mut subjects: impl Iterator<Item = &'a Target>,
+        among: f64,
+    ) -> Option<()> {
+        let is_due = |target: &&Target| {
+            let followed = self.processes.get(&target.process);
+            followed.is_some_and(|followed| followed.is_due(look))
+        };
+        let target = subjects.find(is_due)?;
+        let followed = self.processes.get_mut(&target.process)?;
+        followed.judge(look, target, among)
     }
 }
 
 impl Followed {
+    /// Whether there is enough to judge by, and time to.
+    fn is_due(&self, look: &Look) -> bool {
+        let has_account = self.tracked.look.probe.is_some();
+        has_account && conclude::has_looks(&self.tracked) && self.judging.is_due(look.time)
+    }
+
     fn judge(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
-        if !self.judging.is_due(look.time) {
-            return None;
-        }
         let begin = Instant::now();
         self.tracked.ask_after_blocks(begin + SEARCH_MAX);
-        let verdict = conclude::verdict_of(&mut self.tracked)?;
+        let verdict = conclude::verdict_of(&mut self.tracked);
         self.judging
             .book(look.time, begin.elapsed(), SHARE_JUDGE / among);
+        let verdict = verdict?;
         if self.cause == Some(verdict.cause) || verdict.confidence < 0.5 {
             return None;
         }
