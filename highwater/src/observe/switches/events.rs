@@ -8,9 +8,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use perf_event_open_sys::bindings as perf;
 
 use super::ebpf::Ours;
+use super::gap::{Gap, Losses, Reading};
 use super::kernel::{event, open_event};
 use super::ring::{REGISTERS, Record, Ring, SAMPLE};
-use super::watch::Room;
+use super::watch::{Room, now_ns};
 
 /// Samples of the clock a second and CPU.
 pub const SAMPLES_PER_SECOND: u64 = 199;
@@ -27,6 +28,8 @@ const PAGES_OF_MANY: usize = 32;
 
 pub struct Events {
     rings: Vec<Option<(OwnedFd, Ring)>>,
+    /// Of each ring.
+    losses: Vec<Losses>,
     cpus: Vec<i32>,
     /// Of each thread, its events on every CPU.
     threads: HashMap<u32, Vec<OwnedFd>>,
@@ -73,6 +76,7 @@ impl Events {
         let cpus = online_cpus();
         Events {
             rings: cpus.iter().map(|_| None).collect(),
+            losses: cpus.iter().map(|_| Losses::default()).collect(),
             cpus,
             threads: HashMap::new(),
             refused: HashSet::new(),
@@ -144,16 +148,35 @@ impl Events {
         Ok(())
     }
 
-    pub fn drain(&mut self, mut take: impl FnMut(Record)) {
-        let mut lost = 0;
-        for (_, ring) in self.rings.iter_mut().flatten() {
-            ring.drain(|record| match record {
-                Record::Lost(count) => lost += count,
-                other => take(other),
-            });
+    /// Gives the time of which records are missing.
+    pub fn drain(&mut self, mut take: impl FnMut(Record)) -> Option<Gap> {
+        let mut gap: Option<Gap> = None;
+        for (cpu, losses) in self.rings.iter_mut().zip(&mut self.losses) {
+            let Some((_, ring)) = cpu else {
+                continue;
+            };
+            let reading = read(ring, &mut take);
+            self.lost += reading.lost;
+            let of_this = losses.of(reading, now_ns());
+            gap = of_this.map(|of_this| of_this.joined(gap)).or(gap);
         }
-        self.lost += lost;
+        gap
     }
+}
+
+fn read(ring: &mut Ring, mut take: impl FnMut(Record)) -> Reading {
+    let mut reading = Reading {
+        full: ring.is_full(),
+        ..Reading::default()
+    };
+    ring.drain(|record| match record {
+        Record::Lost(count) => reading.lost += count,
+        other => {
+            reading.newest_ns = reading.newest_ns.max(other.at_ns());
+            take(other);
+        }
+    });
+    reading
 }
 
 /// The event writes only what the program lets pass; before 4.9 a kernel has no such programs.

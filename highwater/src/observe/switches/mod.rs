@@ -9,6 +9,7 @@ pub mod descriptors;
 pub mod ebpf;
 pub mod event;
 pub mod events;
+pub mod gap;
 pub mod golang;
 pub mod kernel;
 pub mod memory;

@@ -16,6 +16,7 @@ use super::calls::Calls;
 use super::ebpf::Ebpf;
 use super::ebpf::record::Record;
 use super::events::Events;
+use super::gap::Gap;
 use super::golang::{Goroutines, Probe};
 use super::pace::{LIMITS_NS, Pace};
 use super::places::Places;
@@ -83,8 +84,8 @@ pub struct Watch {
     missed_switches: u64,
     /// Records lost up to the last turn.
     lost_seen: u64,
-    /// The newest record of a switch, without eBPF.
-    newest_ns: u64,
+    /// Of which time the last reading had not all records, without eBPF.
+    gap: Option<Gap>,
     /// Without privileges; as root the kernel leaves out what is too much.
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
@@ -179,7 +180,7 @@ impl Watch {
             unwound: 0,
             missed_switches: 0,
             lost_seen: 0,
-            newest_ns: 0,
+            gap: None,
             pace: Pace::of(&LIMITS_NS),
             woken_at,
             at_work: Table::default(),
