@@ -319,6 +319,11 @@ impl Watch {
         turn
     }
 
+    /// What looking up names for this watch cost; the thread that does it is everybody's.
+    pub fn named_cpu_ns(&self) -> u64 {
+        self.places.named_cpu_ns
+    }
+
     /// What was held back; the watch is over.
     pub fn finish(&mut self) -> Vec<Event> {
         self.drain(u64::MAX);
@@ -385,6 +390,7 @@ impl Watch {
                 }
                 Err(error) => return Err(error),
             }
+            events.watch_clock(tid);
         }
         if let Source::Ebpf(ebpf) = &self.source {
             ebpf.watch(tid);
@@ -406,10 +412,15 @@ impl Watch {
         for tid in &tids {
             if !self.threads.lives(*tid) && !self.threads.is_refused(*tid) {
                 self.threads.admit(*tid);
-                if let Source::Ebpf(ebpf) = &self.source {
-                    ebpf.watch(*tid);
+                match (&self.source, &mut self.samples) {
+                    (Source::Ebpf(ebpf), _) => ebpf.watch(*tid),
+                    (Source::Threads, Some(events)) => events.watch_clock(*tid),
+                    (Source::Threads, None) => {}
                 }
             }
+        }
+        if let (Source::Threads, Some(events)) = (&self.source, &mut self.samples) {
+            events.judge_clocks();
         }
         for tid in self.threads.ended(&tids) {
             if let Source::Ebpf(ebpf) = &self.source {

@@ -97,6 +97,10 @@ impl Watch {
             },
             Record::Lost(_) => {}
         });
+        switches
+            .iter()
+            .filter(|(_, _, out)| out.is_some())
+            .for_each(|(_, tid, _)| events.left(*tid));
         self.samples = Some(events);
         // What was written while a full ring was read comes with the next reading.
         let unseen = gap.or(self.gap);
@@ -123,6 +127,21 @@ impl Watch {
         }
         if self.woken_at.is_none() {
             self.watch_size(super::now_ns());
+        }
+        self.sample_who_is_at_work(super::now_ns());
+    }
+
+    /// Who is on a CPU for long is sampled from now on, however often it switches at other times.
+    fn sample_who_is_at_work(&mut self, now: u64) {
+        let Some(events) = &mut self.samples else {
+            return;
+        };
+        let at_work = |(_, known): &(&u32, &super::Known)| {
+            let since = known.running_since_ns.unwrap_or(now);
+            now.saturating_sub(since) >= SAMPLED_AFTER_NS
+        };
+        for (tid, _) in self.threads.iter().filter(at_work) {
+            events.sample(*tid, true);
         }
     }
 
@@ -173,7 +192,11 @@ impl Watch {
             let long = end.saturating_sub(start) >= GIVING_LEAST_NS;
             (long && known.sampled_ns < since_ns).then_some(start.midpoint(end))
         };
-        let threads = self.threads.iter();
+        // Who is not sampled is in its own code as likely as not.
+        let root = matches!(self.source, super::Source::Ebpf(_));
+        let events = self.samples.as_ref();
+        let sampled = |tid: &u32| root || events.is_some_and(|events| events.is_sampled(*tid));
+        let threads = self.threads.iter().filter(|(tid, _)| sampled(tid));
         let threads: Vec<(u32, u64)> = threads
             .filter_map(|(tid, known)| Some((*tid, stretch(known)?)))
             .collect();
