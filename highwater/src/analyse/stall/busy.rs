@@ -31,14 +31,17 @@ pub struct Cutter {
     busy: Option<Busy>,
     tid: Tid,
     idled: bool,
+    /// Wakes are seen, and where a wait ended is known.
+    wakes_seen: bool,
 }
 
 impl Cutter {
-    pub fn new(tid: Tid) -> Cutter {
+    pub fn new(tid: Tid, wakes_seen: bool) -> Cutter {
         Cutter {
             busy: None,
             tid,
             idled: false,
+            wakes_seen,
         }
     }
 
@@ -67,7 +70,7 @@ impl Cutter {
         busy.end_ns = end_ns;
         match judged {
             Judged::OnCpu => busy.on_cpu_ns += end_ns - start_ns,
-            Judged::Part(part) if is_tail(busy.parts.last(), &part) => {
+            Judged::Part(part) if self.wakes_seen && is_tail(busy.parts.last(), &part) => {
                 lengthen(&mut busy.parts, &part)
             }
             Judged::Part(part) if busy.parts.len() < PARTS_MAX => busy.parts.push(part),
