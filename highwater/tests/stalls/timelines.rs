@@ -106,6 +106,7 @@ impl Scene {
                 after: self.id(other) as u32,
             },
             ["preempted"] => What::Preempted,
+            ["unsure"] => What::Unsure,
             ["exits"] => What::Exited,
             ["woken", "-"] => What::Woken {
                 by: Waker::Outside,

@@ -153,7 +153,7 @@ impl Analyser {
         };
         let cursor = cursors.entry(tid).or_insert_with(|| Cursor {
             next: 0,
-            cutter: Cutter::new(tid),
+            cutter: Cutter::new(tid, !lines.wakers_unseen),
         });
         let mut ended = Vec::new();
         for (at, segment) in thread.since(cursor.next) {

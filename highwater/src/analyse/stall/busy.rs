@@ -1,8 +1,9 @@
 //! Busy periods: from leaving an idle wait to returning to one. The unit of a stall is not the
 //! single wait: many short ones within a request add up.
 
-use super::cause::{Judged, Part};
+use super::cause::{Cause, Judged, Part};
 use super::event::Tid;
+use super::walk::LeafKind;
 
 /// Parts kept of one busy period; past it the shortest are merged away, and their time stays.
 const PARTS_MAX: usize = 20_000;
@@ -30,14 +31,17 @@ pub struct Cutter {
     busy: Option<Busy>,
     tid: Tid,
     idled: bool,
+    /// Wakes are seen, and where a wait ended is known.
+    wakes_seen: bool,
 }
 
 impl Cutter {
-    pub fn new(tid: Tid) -> Cutter {
+    pub fn new(tid: Tid, wakes_seen: bool) -> Cutter {
         Cutter {
             busy: None,
             tid,
             idled: false,
+            wakes_seen,
         }
     }
 
@@ -66,6 +70,9 @@ impl Cutter {
         busy.end_ns = end_ns;
         match judged {
             Judged::OnCpu => busy.on_cpu_ns += end_ns - start_ns,
+            Judged::Part(part) if self.wakes_seen && is_tail(busy.parts.last(), &part) => {
+                lengthen(&mut busy.parts, &part)
+            }
             Judged::Part(part) if busy.parts.len() < PARTS_MAX => busy.parts.push(part),
             Judged::Part(part) => widen(&mut busy.parts, &part),
             Judged::Idle { .. } => {}
@@ -80,6 +87,22 @@ impl Cutter {
     /// The busy period that lasts still.
     pub fn open(&self) -> Option<Busy> {
         self.busy.clone().map(|busy| Busy { open: true, ..busy })
+    }
+}
+
+/// The way from being woken to a CPU belongs to the wait before it, as long as that was longer: until then nothing
+/// went on.
+fn is_tail(before: Option<&Part>, part: &Part) -> bool {
+    let wanted = |part: &Part| part.leaf.kind == LeafKind::Runnable;
+    let own = |of: &Part| of.cause != Cause::CpuStarvation && !wanted(of);
+    part.cause == Cause::CpuStarvation
+        && wanted(part)
+        && before.is_some_and(|of| own(of) && of.end_ns == part.start_ns && of.ns() > part.ns())
+}
+
+fn lengthen(parts: &mut [Part], part: &Part) {
+    if let Some(last) = parts.last_mut() {
+        last.end_ns = part.end_ns;
     }
 }
 

@@ -169,10 +169,11 @@ impl Thread {
                 });
                 0
             }
-            (What::RunDelay { ns }, _) => self.run_delay(ns),
+            (What::RunDelay { ns }, _) => self.run_delay(at_ns, ns),
             (What::Ran { ns, host }, _) => self.ran(at_ns, ns, host),
             (What::Unsure, _) => {
                 self.now = None;
+                self.counted = self.cut + self.done.len() as u64;
                 0
             }
             (What::Exited, now) => {

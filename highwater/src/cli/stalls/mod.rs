@@ -91,6 +91,8 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     let mode = mode(args)?;
     args.extras.check()?;
     let mut subject = Subject::of(args)?;
+    // The command is started already; the thread that looks up names goes as this one does.
+    start::go_first();
     let watch = opened(subject.pid(), mode, args.mode.is_some())
         .with_context(|| format!("watching process {} in mode {}", subject.pid(), mode.word()));
     let mut watch = match watch {
@@ -107,7 +109,6 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
         return Err(anyhow::anyhow!("--span {function}: {error}"));
     }
     let stop = signals::flag(signals::ENDING)?;
-    start::go_first();
     let mut session = Session::new(args, watch);
     let ended = session.follow(&stop, &mut subject);
     let words = session.conclude();

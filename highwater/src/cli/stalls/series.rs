@@ -197,6 +197,8 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
             *missing = Some(words);
         }
     };
+    // Before the thread that looks up names is started, which goes as this one does.
+    start::go_first();
     let mut watch = match Watch::open(pid, mode, Room::Many) {
         Ok(watch) => watch,
         Err(error) => return say(format!("not watched for stalls: {error}")),
@@ -207,7 +209,6 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
             watch.missing.join("; ")
         ));
     }
-    start::go_first();
     let started_ns = now_ns();
     // Its start is over, or is part of what the arm costs: threads are known from now on.
     let living: Vec<Tid> = watch.known().map(|(tid, _)| Tid::from(*tid)).collect();
@@ -234,9 +235,10 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
             count(&mut analyser, &watch, shared);
         }
         shared.watched_ns.store(now - started_ns, Ordering::Relaxed);
-        shared
-            .cost_ns
-            .store(start::thread_cpu_ns(), Ordering::Relaxed);
+        shared.cost_ns.store(
+            start::thread_cpu_ns() + watch.named_cpu_ns(),
+            Ordering::Relaxed,
+        );
         if over {
             return;
         }

@@ -7,10 +7,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
+use super::clocks::Clocks;
 use super::ebpf::Ours;
+use super::gap::{Gap, Losses, Reading};
 use super::kernel::{event, open_event};
 use super::ring::{REGISTERS, Record, Ring, SAMPLE};
-use super::watch::Room;
+use super::watch::{Room, now_ns};
 
 /// Samples of the clock a second and CPU.
 pub const SAMPLES_PER_SECOND: u64 = 199;
@@ -27,9 +29,12 @@ const PAGES_OF_MANY: usize = 32;
 
 pub struct Events {
     rings: Vec<Option<(OwnedFd, Ring)>>,
+    /// Of each ring.
+    losses: Vec<Losses>,
     cpus: Vec<i32>,
     /// Of each thread, its events on every CPU.
     threads: HashMap<u32, Vec<OwnedFd>>,
+    clocks: Clocks,
     refused: HashSet<u32>,
     /// The number of `sched_waking`, where its samples come too; then the kernel's own time is sampled as well.
     wakes: Option<u64>,
@@ -73,8 +78,10 @@ impl Events {
         let cpus = online_cpus();
         Events {
             rings: cpus.iter().map(|_| None).collect(),
+            losses: cpus.iter().map(|_| Losses::default()).collect(),
             cpus,
             threads: HashMap::new(),
+            clocks: Clocks::default(),
             refused: HashSet::new(),
             wakes: None,
             lost: 0,
@@ -82,14 +89,14 @@ impl Events {
         }
     }
 
-    /// Switches, clock and faults of a thread; those it starts later are watched with it.
+    /// Switches and faults of a thread; those it starts later are watched with it.
     pub fn watch(&mut self, tid: u32, inherit: bool) -> io::Result<()> {
         if self.threads.contains_key(&tid) || self.refused.contains(&tid) {
             return Ok(());
         }
         for at in 0..self.cpus.len() {
             let wakes = self.wakes.map(wakes);
-            for mut attr in [clock(false), faults(false)].into_iter().chain(wakes) {
+            for mut attr in [switches_and_faults()].into_iter().chain(wakes) {
                 attr.set_exclude_kernel(u64::from(self.wakes.is_none()));
                 attr.set_inherit(u64::from(inherit));
                 attr.set_inherit_thread(u64::from(inherit));
@@ -104,8 +111,45 @@ impl Events {
         Ok(())
     }
 
+    /// Samples a thread by the clock, as long as [`Events::sample`] does not say otherwise. Not those it starts: each
+    /// is switched on and off by itself. Where no file is left, it goes without.
+    pub fn watch_clock(&mut self, tid: u32) {
+        if self.clocks.has(tid) {
+            return;
+        }
+        let rings = self.rings.iter().zip(&self.cpus);
+        let opened = rings.filter_map(|(ring, cpu)| {
+            let mut attr = clock(false);
+            attr.set_exclude_kernel(u64::from(self.wakes.is_none()));
+            let event = open_event(&mut attr, tid as i32, *cpu).ok()?;
+            send_to(&event, &ring.as_ref()?.0).ok()?;
+            Some(event)
+        });
+        self.clocks.take(tid, opened.collect());
+    }
+
+    /// Whether the clock samples a thread from now on.
+    pub fn sample(&mut self, tid: u32, on: bool) {
+        self.clocks.switch(tid, on);
+    }
+
+    /// It left its CPU.
+    pub fn left(&mut self, tid: u32) {
+        self.clocks.left(tid);
+    }
+
+    /// Every tenth of a second: those that switch often are not sampled, until somebody says otherwise.
+    pub fn judge_clocks(&mut self) {
+        self.clocks.judge();
+    }
+
+    pub fn is_sampled(&self, tid: u32) -> bool {
+        self.clocks.is_on(tid)
+    }
+
     pub fn forget(&mut self, tid: u32) {
         self.threads.remove(&tid);
+        self.clocks.forget(tid);
         self.refused.remove(&tid);
     }
 
@@ -121,13 +165,7 @@ impl Events {
     fn join(&mut self, at: usize, fd: OwnedFd, pages: usize, tid: Option<u32>) -> io::Result<()> {
         match &self.rings[at] {
             Some((first, _)) => {
-                // SAFETY: both descriptors live.
-                let result = unsafe {
-                    perf_event_open_sys::ioctls::SET_OUTPUT(fd.as_raw_fd(), first.as_raw_fd())
-                };
-                if result != 0 {
-                    return Err(io::Error::last_os_error());
-                }
+                send_to(&fd, first)?;
                 match tid {
                     Some(tid) => self.threads.entry(tid).or_default().push(fd),
                     None => self.system_wide.push(fd),
@@ -144,15 +182,45 @@ impl Events {
         Ok(())
     }
 
-    pub fn drain(&mut self, mut take: impl FnMut(Record)) {
-        let mut lost = 0;
-        for (_, ring) in self.rings.iter_mut().flatten() {
-            ring.drain(|record| match record {
-                Record::Lost(count) => lost += count,
-                other => take(other),
-            });
+    /// Gives the time of which records are missing.
+    pub fn drain(&mut self, mut take: impl FnMut(Record)) -> Option<Gap> {
+        let mut gap: Option<Gap> = None;
+        for (cpu, losses) in self.rings.iter_mut().zip(&mut self.losses) {
+            let Some((_, ring)) = cpu else {
+                continue;
+            };
+            let reading = read(ring, &mut take);
+            self.lost += reading.lost;
+            let of_this = losses.of(reading, now_ns());
+            gap = of_this.map(|of_this| of_this.joined(gap)).or(gap);
         }
-        self.lost += lost;
+        gap
+    }
+}
+
+fn read(ring: &mut Ring, mut take: impl FnMut(Record)) -> Reading {
+    let mut reading = Reading {
+        full: ring.is_full(),
+        ..Reading::default()
+    };
+    ring.drain(|record| match record {
+        Record::Lost(count) => reading.lost += count,
+        other => {
+            reading.newest_ns = reading.newest_ns.max(other.at_ns());
+            take(other);
+        }
+    });
+    reading
+}
+
+/// The event's records go to the ring of `first`, on the same CPU.
+fn send_to(event: &OwnedFd, first: &OwnedFd) -> io::Result<()> {
+    // SAFETY: both descriptors live.
+    let result =
+        unsafe { perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), first.as_raw_fd()) };
+    match result {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -185,8 +253,13 @@ fn clock(all: bool) -> perf::perf_event_attr {
     attr.set_freq(1);
     if !all {
         attr.set_exclude_kernel(1);
-        attr.set_context_switch(1);
     }
+    attr
+}
+
+fn switches_and_faults() -> perf::perf_event_attr {
+    let mut attr = faults(false);
+    attr.set_context_switch(1);
     attr
 }
 

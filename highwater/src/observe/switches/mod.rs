@@ -5,13 +5,16 @@
 
 pub mod allowed;
 pub mod calls;
+pub mod clocks;
 pub mod descriptors;
 pub mod ebpf;
 pub mod event;
 pub mod events;
+pub mod gap;
 pub mod golang;
 pub mod kernel;
 pub mod memory;
+pub mod names;
 pub mod pace;
 pub mod places;
 pub mod quota;
@@ -19,6 +22,7 @@ pub mod requests;
 pub mod ring;
 pub mod spans;
 pub mod stack;
+pub mod tables;
 pub mod unwind;
 pub mod waits;
 pub mod watch;

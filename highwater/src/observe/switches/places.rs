@@ -1,13 +1,10 @@
 //! Texts and stacks, each kept once under a number: the analysis passes numbers around.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::rc::Rc;
+use std::sync::Arc;
 
-use blazesym::symbolize::source::{Process, Source};
-use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
-
-use crate::observe::heap::symbols::in_standard_library;
+use super::names::Names;
 use crate::observe::switches::event::{StackId, TextId};
 pub use crate::observe::switches::stack::{Frame, Stack};
 use crate::observe::switches::stack::{is_allocation, is_locking};
@@ -15,12 +12,12 @@ use crate::observe::switches::stack::{is_allocation, is_locking};
 /// Different stacks kept; further ones have no names, and are counted.
 const STACKS_MAX: usize = 20_000;
 const TEXTS_MAX: usize = 20_000;
-/// Names with more letters are told without their types.
-const NAME_LONG: usize = 60;
 
 pub struct Places {
     pid: u32,
-    symbolizer: Symbolizer,
+    shared: Arc<Names>,
+    /// What the names cost so far; another thread looked them up.
+    pub named_cpu_ns: u64,
     names: HashMap<u64, Vec<Frame>>,
     stacks: Vec<Stack>,
     stack_ids: HashMap<Rc<[u64]>, StackId>,
@@ -35,7 +32,8 @@ impl Places {
     pub fn new(pid: u32) -> Places {
         Places {
             pid,
-            symbolizer: Symbolizer::builder().enable_auto_reload(false).build(),
+            shared: Names::shared(),
+            named_cpu_ns: 0,
             names: HashMap::new(),
             stacks: vec![Stack::default()],
             stack_ids: HashMap::new(),
@@ -142,126 +140,8 @@ impl Places {
         if fresh.is_empty() {
             return;
         }
-        let mut process = Process::new(self.pid.into());
-        process.map_files = false;
-        let found = self
-            .symbolizer
-            .symbolize(&Source::Process(process), Input::AbsAddr(&fresh));
-        let Ok(found) = found else {
-            for address in fresh {
-                self.names.insert(address, vec![nameless(address)]);
-            }
-            return;
-        };
-        for (address, symbol) in fresh.into_iter().zip(found) {
-            self.names.insert(address, frames(address, &symbol));
-        }
-    }
-}
-
-fn nameless(address: u64) -> Frame {
-    Frame {
-        name: format!("{address:#x}"),
-        module: String::new(),
-        start: 0,
-        bytes: 0,
-        borrowed: false,
-    }
-}
-
-fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
-    let Symbolized::Sym(symbol) = symbol else {
-        return vec![nameless(address)];
-    };
-    let module = symbol
-        .module
-        .as_deref()
-        .and_then(|path| Path::new(path).file_name())
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default();
-    let frame = |name: &str, code: Option<&CodeInfo<'_>>| Frame {
-        name: without_types(name),
-        module: module.clone(),
-        start: address - symbol.offset as u64,
-        bytes: symbol.size.unwrap_or(0) as u64,
-        borrowed: code.is_some_and(|code| is_borrowed(&code.to_path().to_string_lossy())),
-    };
-    let inlined = symbol.inlined.iter().rev();
-    let inlined = inlined.map(|f| frame(&f.name, f.code_info.as_ref()));
-    let outermost = frame(&symbol.name, symbol.code_info.as_deref());
-    inlined.chain([outermost]).collect()
-}
-
-/// A source that is no program's own: a standard library's, or that of the usual crates for locks.
-fn is_borrowed(file: &str) -> bool {
-    let crates = ["/parking_lot-", "/parking_lot_core-", "/lock_api-"];
-    in_standard_library(file) || crates.iter().any(|name| file.contains(name))
-}
-
-/// A name as the source has it; a long one without its type parameters: `near<..>`,
-/// `<Vec<..> as Extend<..>>::extend`.
-fn without_types(name: &str) -> String {
-    // Go's wrapper of a deferred call is the function that defers.
-    let name = name.split(".deferwrap").next().unwrap_or(name);
-    if name.len() <= NAME_LONG {
-        return name.to_string();
-    }
-    let (mut depth, mut kept) = (0_usize, String::new());
-    // What stands in front of the first name is not a parameter but the type itself.
-    let outer = usize::from(name.starts_with('<'));
-    let mut before = ' ';
-    for letter in name.chars() {
-        let closes = letter == '>' && !matches!(before, '-' | '=');
-        before = letter;
-        if closes {
-            depth = depth.saturating_sub(1);
-        }
-        if depth <= outer {
-            kept.push(letter);
-        }
-        if letter == '<' {
-            if depth == outer {
-                kept.push_str("..");
-            }
-            depth += 1;
-        }
-    }
-    kept
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn long_names_are_told_without_their_types() {
-        let cases = [
-            ("near<f32>", "near<f32>"),
-            ("main.(*weir).flush.deferwrap1", "main.(*weir).flush"),
-            (
-                "search::database::vectors::near<alloc::vec::Vec<f32, alloc::alloc::Global>, core::cmp::Ordering>",
-                "search::database::vectors::near<..>",
-            ),
-            (
-                "<search::pool::Pool<alloc::boxed::Box<dyn Fn() -> i32>> as core::ops::Drop<a::b::C>>::drop",
-                "<search::pool::Pool<..> as core::ops::Drop<..>>::drop",
-            ),
-        ];
-        for (name, told) in cases {
-            assert_eq!(without_types(name), told);
-        }
-    }
-
-    #[test]
-    fn what_is_inlined_from_a_library_is_not_the_programs_own() {
-        let files = [
-            ("/rustc/5980/library/std/src/sync/poison/mutex.rs", true),
-            ("/x/registry/src/i/lock_api-0.4.14/src/mutex.rs", true),
-            ("/usr/include/c++/12/bits/std_mutex.h", true),
-            ("/srv/search/src/spans/processor.rs", false),
-        ];
-        for (file, borrowed) in files {
-            assert_eq!(is_borrowed(file), borrowed, "{file}");
-        }
+        let answer = self.shared.of(self.pid, &fresh);
+        self.named_cpu_ns += answer.cpu_ns;
+        self.names.extend(fresh.into_iter().zip(answer.frames));
     }
 }

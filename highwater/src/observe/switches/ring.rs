@@ -36,6 +36,17 @@ pub enum Record<'a> {
     Lost(u64),
 }
 
+impl Record<'_> {
+    /// When; what is lost has no time.
+    pub fn at_ns(&self) -> Option<u64> {
+        match self {
+            Record::In { at_ns, .. } | Record::Out { at_ns, .. } => Some(*at_ns),
+            Record::Sample(sample) => Some(sample.at_ns),
+            Record::Lost(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample<'a> {
     pub at_ns: u64,
@@ -170,6 +181,9 @@ impl<'a> Words<'a> {
     }
 }
 
+/// No record of ours is as long: with less room than this left, one may have been lost.
+const RECORD_MOST_BYTES: u64 = 8 * 1024;
+
 /// The mapped buffer of an event; other events of the same CPU write into it too.
 pub struct Ring {
     place: *mut libc::c_void,
@@ -213,16 +227,29 @@ impl Ring {
         });
     }
 
-    /// Every record as it lies in the buffer, header included.
-    pub fn drain_bytes(&mut self, mut take: impl FnMut(&[u8])) {
-        // SAFETY: the first page is the kernel's perf_event_mmap_page for the life of the mapping.
-        let (head, tail) = unsafe {
+    /// The next record may not fit.
+    pub fn is_full(&self) -> bool {
+        let (head, tail) = self.positions();
+        let used = head.load(Ordering::Acquire) - tail.load(Ordering::Relaxed);
+        used + RECORD_MOST_BYTES > self.bytes as u64
+    }
+
+    /// Where the kernel writes next, and what is read already.
+    fn positions(&self) -> (&'static AtomicU64, &'static AtomicU64) {
+        // SAFETY: the first page is the kernel's perf_event_mmap_page for the life of the mapping, which no caller
+        // outlives.
+        unsafe {
             let page = self.place.cast::<perf::perf_event_mmap_page>();
             (
                 &*(&raw const (*page).data_head).cast::<AtomicU64>(),
                 &*(&raw const (*page).data_tail).cast::<AtomicU64>(),
             )
-        };
+        }
+    }
+
+    /// Every record as it lies in the buffer, header included.
+    pub fn drain_bytes(&mut self, mut take: impl FnMut(&[u8])) {
+        let (head, tail) = self.positions();
         let end = head.load(Ordering::Acquire);
         let mut at = tail.load(Ordering::Relaxed);
         while at < end {

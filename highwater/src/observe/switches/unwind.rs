@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
-use std::sync::Arc;
 
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
@@ -15,6 +14,7 @@ use procfs::process::{MMPermissions, MMapPath, Process};
 
 use super::memory::Memory;
 use super::ring::Registers;
+use super::tables::{self, Bytes, FileId};
 
 /// Frames of one stack.
 pub const FRAMES_MAX: usize = 64;
@@ -24,8 +24,6 @@ const STACK_BYTES: usize = 8 * 1024;
 const MODULES_MAX: usize = 256;
 /// Unwind tables of one file larger than this are left out: memory is bounded.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
-
-type Bytes = Arc<[u8]>;
 
 pub struct Stacks {
     memory: Memory,
@@ -244,12 +242,15 @@ fn module(path: &str, range: Range<u64>, offset: u64) -> Option<Module<Bytes>> {
         let section = file.section_by_name(name)?;
         Some(section.address()..section.address() + section.size())
     };
-    let data = |name: &str| -> Option<Bytes> {
-        let section = file.section_by_name(name)?;
-        if section.size() > TABLE_BYTES_MAX {
-            return None;
-        }
-        Some(section.data().ok()?.into())
+    let id = FileId::of(path)?;
+    let data = |name: &'static str| -> Option<Bytes> {
+        tables::shared((id, name), || {
+            let section = file.section_by_name(name)?;
+            if section.size() > TABLE_BYTES_MAX {
+                return None;
+            }
+            Some(section.data().ok()?.into())
+        })
     };
     let sections = ExplicitModuleSectionInfo {
         base_svma: 0,

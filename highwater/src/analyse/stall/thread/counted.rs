@@ -1,5 +1,7 @@
 //! The kernel's own counts of a thread's time, held against its timeline: what no switch tells.
 
+use std::cmp::Reverse;
+
 use super::super::event::TextId;
 use super::super::timeline::{Segment, State};
 use super::Thread;
@@ -19,12 +21,28 @@ const BEGINNING_NS: u64 = 1_000_000_000;
 /// A stretch that ended longer ago is judged already.
 const RECENT_NS: u64 = 100_000_000;
 
+/// Less without a CPU is the ordinary latency of a wake.
+const DELAY_FLOOR_NS: u64 = 200_000;
+
+/// How much of each wait, given by length and position, `rest_ns` without a CPU is: as many of the longest as can have
+/// the floor each, and what a short one has not for the longer ones. By position, the last first.
+fn parts(mut waits: Vec<(u64, usize)>, mut rest_ns: u64) -> Vec<(usize, u64)> {
+    waits.sort_unstable_by_key(|(ns, at)| (Reverse(*ns), *at));
+    waits.truncate((rest_ns / DELAY_FLOOR_NS) as usize);
+    let mut parts = Vec::new();
+    while let Some((ns, at)) = waits.pop() {
+        let part = ns.min(rest_ns / (waits.len() as u64 + 1));
+        rest_ns -= part;
+        parts.push((at, part));
+    }
+    parts.sort_unstable_by_key(|(at, _)| Reverse(*at));
+    parts
+}
+
 impl Thread {
-    /// Splits `ns` of waiting for a CPU off the longest wait that ended since the last such count:
-    /// a wake that nobody saw leaves the way from waking to running inside the wait.
-    pub(super) fn run_delay(&mut self, ns: u64) -> usize {
-        // Below this it is the ordinary latency of a wake.
-        const FLOOR_NS: u64 = 200_000;
+    /// Splits `ns` of waiting for a CPU off the waits that ended since the last such count, in equal parts: a wake
+    /// that nobody saw leaves the way from waking to running inside the wait, and the sum says nothing of any one.
+    pub(super) fn run_delay(&mut self, at_ns: u64, ns: u64) -> usize {
         let from = self.counted.saturating_sub(self.cut) as usize;
         self.counted = self.cut + self.done.len() as u64;
         let fresh = || self.done.iter().enumerate().skip(from);
@@ -33,23 +51,29 @@ impl Thread {
             .map(|(_, s)| s.ns())
             .sum();
         let unseen = |state| matches!(state, State::Blocked { by: None, .. });
-        let longest = fresh()
-            .filter(|(_, s)| unseen(s.state))
-            .max_by_key(|(_, s)| s.ns());
-        let rest = ns.saturating_sub(known);
-        let Some((at, &segment)) = longest.filter(|_| rest >= FLOOR_NS) else {
-            return 0;
-        };
-        let woken_ns = segment.end_ns - rest.min(segment.ns());
-        self.runnable_ns += segment.end_ns - woken_ns;
-        self.done[at].end_ns = woken_ns;
+        let waits = fresh().filter(|(_, s)| unseen(s.state));
+        let waits = waits.map(|(at, s)| (s.ns(), at)).collect();
+        let mut parts = parts(waits, ns.saturating_sub(known));
+        parts.retain(|(at, _)| self.done[*at].end_ns + RECENT_NS >= at_ns);
+        // From the last to the first: positions before it stay.
+        for (at, ns) in &parts {
+            self.wanted_at_its_end(*at, *ns);
+        }
+        parts.len()
+    }
+
+    fn wanted_at_its_end(&mut self, at: usize, ns: u64) {
+        let end_ns = self.done[at].end_ns;
+        let start_ns = end_ns - ns;
+        self.runnable_ns += ns;
+        self.done[at].end_ns = start_ns;
+        let state = State::Runnable { after: 0 };
         let runnable = Segment {
-            start_ns: woken_ns,
-            end_ns: segment.end_ns,
-            state: State::Runnable { after: 0 },
+            start_ns,
+            end_ns,
+            state,
         };
         self.done.insert(at + 1, runnable);
-        1
     }
 
     /// Turns what the host took of the longest stretch on a CPU since the last count into a wait for one. Only what

@@ -232,13 +232,9 @@ impl Watch {
             let Some(counts) = self.files.read(tid, "schedstat", parse_counts) else {
                 continue;
             };
-            let before = self
-                .threads
-                .at(tid)
-                .run_delay_ns
-                .replace(counts.run_delay_ns);
+            let before = self.threads.at(tid).counts.replace(counts);
             if let (Source::Threads, Some(before)) = (&self.source, before) {
-                let ns = counts.run_delay_ns.saturating_sub(before);
+                let ns = counts.run_delay_ns.saturating_sub(before.run_delay_ns);
                 self.tell(now, tid, What::RunDelay { ns });
             }
             let ns = counts.on_cpu_ns;

@@ -16,6 +16,7 @@ use super::calls::Calls;
 use super::ebpf::Ebpf;
 use super::ebpf::record::Record;
 use super::events::Events;
+use super::gap::Gap;
 use super::golang::{Goroutines, Probe};
 use super::pace::{LIMITS_NS, Pace};
 use super::places::Places;
@@ -83,8 +84,8 @@ pub struct Watch {
     missed_switches: u64,
     /// Records lost up to the last turn.
     lost_seen: u64,
-    /// The newest record of a switch, without eBPF.
-    newest_ns: u64,
+    /// Of which time the last reading had not all records, without eBPF.
+    gap: Option<Gap>,
     /// Without privileges; as root the kernel leaves out what is too much.
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
@@ -179,7 +180,7 @@ impl Watch {
             unwound: 0,
             missed_switches: 0,
             lost_seen: 0,
-            newest_ns: 0,
+            gap: None,
             pace: Pace::of(&LIMITS_NS),
             woken_at,
             at_work: Table::default(),
@@ -318,6 +319,11 @@ impl Watch {
         turn
     }
 
+    /// What looking up names for this watch cost; the thread that does it is everybody's.
+    pub fn named_cpu_ns(&self) -> u64 {
+        self.places.named_cpu_ns
+    }
+
     /// What was held back; the watch is over.
     pub fn finish(&mut self) -> Vec<Event> {
         self.drain(u64::MAX);
@@ -384,6 +390,7 @@ impl Watch {
                 }
                 Err(error) => return Err(error),
             }
+            events.watch_clock(tid);
         }
         if let Source::Ebpf(ebpf) = &self.source {
             ebpf.watch(tid);
@@ -405,10 +412,15 @@ impl Watch {
         for tid in &tids {
             if !self.threads.lives(*tid) && !self.threads.is_refused(*tid) {
                 self.threads.admit(*tid);
-                if let Source::Ebpf(ebpf) = &self.source {
-                    ebpf.watch(*tid);
+                match (&self.source, &mut self.samples) {
+                    (Source::Ebpf(ebpf), _) => ebpf.watch(*tid),
+                    (Source::Threads, Some(events)) => events.watch_clock(*tid),
+                    (Source::Threads, None) => {}
                 }
             }
+        }
+        if let (Source::Threads, Some(events)) = (&self.source, &mut self.samples) {
+            events.judge_clocks();
         }
         for tid in self.threads.ended(&tids) {
             if let Source::Ebpf(ebpf) = &self.source {

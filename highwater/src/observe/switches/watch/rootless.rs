@@ -1,8 +1,10 @@
 //! Switch records of the subject's own threads to events. Without privileges nobody tells who woke whom; with them, and
 //! without eBPF, samples of the wakers do.
 
+use super::super::gap::Gap;
 use super::super::ring::{Record, Registers, Sample};
 use super::Watch;
+use super::look::parse_counts;
 use super::threads::Blocked;
 use crate::observe::switches::Table;
 use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
@@ -75,7 +77,7 @@ impl Watch {
             return;
         };
         let (mut switches, mut wakes) = (Vec::new(), Vec::new());
-        events.drain(|record| match record {
+        let gap = events.drain(|record| match record {
             Record::In { at_ns, tid } => {
                 self.at_work.entry(tid).or_default().came(at_ns);
                 switches.push((at_ns, tid, None));
@@ -95,13 +97,16 @@ impl Watch {
             },
             Record::Lost(_) => {}
         });
-        let lost = events.lost;
+        switches
+            .iter()
+            .filter(|(_, _, out)| out.is_some())
+            .for_each(|(_, tid, _)| events.left(*tid));
         self.samples = Some(events);
-        if lost > std::mem::replace(&mut self.lost_seen, lost) {
-            self.doubt_most(self.newest_ns + 1);
-        }
+        // What was written while a full ring was read comes with the next reading.
+        let unseen = gap.or(self.gap);
+        switches.retain(|(at_ns, ..)| unseen.is_none_or(|gap| !gap.covers(*at_ns)));
+        self.gap = gap;
         switches.sort_by_key(|(at_ns, ..)| *at_ns);
-        self.newest_ns = switches.last().map_or(self.newest_ns, |(at_ns, ..)| *at_ns);
         let switches = without_short(switches, self.pace.limit_ns());
         self.pace.came(switches.len() as u64);
         self.pace.adapt(super::now_ns());
@@ -117,8 +122,26 @@ impl Watch {
             }
         }
         wakes.for_each(|waking| self.waking(&waking));
+        if let Some(gap) = gap {
+            self.doubt_since(gap);
+        }
         if self.woken_at.is_none() {
             self.watch_size(super::now_ns());
+        }
+        self.sample_who_is_at_work(super::now_ns());
+    }
+
+    /// Who is on a CPU for long is sampled from now on, however often it switches at other times.
+    fn sample_who_is_at_work(&mut self, now: u64) {
+        let Some(events) = &mut self.samples else {
+            return;
+        };
+        let at_work = |(_, known): &(&u32, &super::Known)| {
+            let since = known.running_since_ns.unwrap_or(now);
+            now.saturating_sub(since) >= SAMPLED_AFTER_NS
+        };
+        for (tid, _) in self.threads.iter().filter(at_work) {
+            events.sample(*tid, true);
         }
     }
 
@@ -132,16 +155,20 @@ impl Watch {
         long || sample.address != 0
     }
 
-    /// A ring was full before the records that came now: what a thread was in then is believed only of a wait that
-    /// somebody looked at.
-    fn doubt_most(&mut self, at_ns: u64) {
+    /// Records are missing: what a thread was in then is believed only where it has not been on a CPU since, by the
+    /// kernel's count. Of the others it is known again when they are seen; and what the kernel counts of their
+    /// waiting for a CPU meanwhile belongs to no wait that was seen.
+    fn doubt_since(&mut self, gap: Gap) {
         for tid in self.threads.tids() {
+            let counts = self.files.read(tid, "schedstat", parse_counts);
             let known = self.threads.at(tid);
-            if known.blocked.is_some_and(|blocked| blocked.looked) {
+            let same = counts.map(|c| c.on_cpu_ns) == known.counts.map(|c| c.on_cpu_ns);
+            if !known.switched && known.counts.is_some() && same {
                 continue;
             }
-            (known.blocked, known.running_since_ns) = (None, None);
-            self.tell(at_ns, tid, What::Unsure);
+            (known.blocked, known.running_since_ns, known.counts) = (None, None, counts);
+            self.tell(gap.from_ns + 1, tid, What::Unsure);
+            self.look_first(tid);
         }
     }
 
@@ -165,7 +192,11 @@ impl Watch {
             let long = end.saturating_sub(start) >= GIVING_LEAST_NS;
             (long && known.sampled_ns < since_ns).then_some(start.midpoint(end))
         };
-        let threads = self.threads.iter();
+        // Who is not sampled is in its own code as likely as not.
+        let root = matches!(self.source, super::Source::Ebpf(_));
+        let events = self.samples.as_ref();
+        let sampled = |tid: &u32| root || events.is_some_and(|events| events.is_sampled(*tid));
+        let threads = self.threads.iter().filter(|(tid, _)| sampled(tid));
         let threads: Vec<(u32, u64)> = threads
             .filter_map(|(tid, known)| Some((*tid, stretch(known)?)))
             .collect();

@@ -6,6 +6,7 @@ use std::io;
 
 use super::super::ring::Registers;
 use super::super::waits::Call;
+use super::look::Counts;
 use crate::observe::switches::Table;
 use crate::observe::switches::event::{Tid, Wait};
 
@@ -26,8 +27,8 @@ pub struct Known {
     /// The last time that it left its CPU, as root.
     pub left_ns: u64,
     pub grouped: bool,
-    /// Time runnable without a CPU by the kernel's count, at the last reading.
-    pub run_delay_ns: Option<u64>,
+    /// The kernel's counts at the last reading.
+    pub counts: Option<Counts>,
     pub switched: bool,
     /// It was on a CPU when its counts were last read.
     pub followed: bool,
