@@ -7,6 +7,7 @@ use crate::analyse::heap::account::{LiveBy, Part};
 use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::rank::{Site, frame_name};
 use crate::observe::heap::inhabitants::How;
+use crate::observe::heap::linked::Traps;
 use crate::observe::heap::symbols::Frame;
 use crate::report::visible::{shortened, visible};
 use crate::units::written::{bytes, bytes_interval, bytes_per_hour, percent};
@@ -213,7 +214,7 @@ fn foot(explained: &Explained, out: &mut String) {
         };
         let version = allocator.version.as_deref().unwrap_or("");
         let sight = if *seen {
-            "seen by the probe"
+            "seen"
         } else {
             "not seen"
         };
@@ -233,6 +234,9 @@ fn foot(explained: &Explained, out: &mut String) {
             probe.ns_per_pair
         );
     }
+    if let Some(traps) = &explained.case.traps {
+        let _ = writeln!(out, "{}", on_traps(traps));
+    }
     for other in &explained.others {
         let _ = writeln!(
             out,
@@ -247,4 +251,18 @@ fn foot(explained: &Explained, out: &mut String) {
     for note in &explained.notes {
         let _ = writeln!(out, "{}", textwrap::fill(&visible(note), COLUMNS));
     }
+}
+
+fn on_traps(traps: &Traps) -> String {
+    let watched = match traps.watched_share < 1.0 {
+        true => format!(", on for {} of the time", percent(traps.watched_share)),
+        false => String::new(),
+    };
+    format!(
+        "uprobes: on {} functions, {:.0} hits a second of {:.0} ns each, {:.1} % of a core{watched}",
+        traps.functions,
+        traps.hits_per_second,
+        traps.ns_per_hit,
+        100.0 * traps.core_share
+    )
 }
