@@ -213,11 +213,7 @@ fn foot(explained: &Explained, out: &mut String) {
             How::Libc => "of the C library",
         };
         let version = allocator.version.as_deref().unwrap_or("");
-        let sight = if *seen {
-            "seen"
-        } else {
-            "not seen"
-        };
+        let sight = if *seen { "seen" } else { "not seen" };
         let _ = writeln!(
             out,
             "allocator {} {version} ({how}), {sight}",

@@ -35,9 +35,7 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
             let grows = case.grows(growth) || case.fills(growth);
             grows && !case.fell(growth) && case.is_backed(growth)
         }
-        Group::Retained => {
-            case.grows(growth) && case.retains(growth) && case.is_backed(growth)
-        }
+        Group::Retained => case.grows(growth) && case.retains(growth) && case.is_backed(growth),
         _ => case.grows(growth),
     });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;

@@ -5,15 +5,22 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 
-use object::{Object, ObjectKind, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use object::{
+    Object, ObjectKind, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind,
+};
 
 /// What a function does; the numbers say which argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
     /// Returns a block of so many bytes.
-    Give { bytes: usize },
+    Give {
+        bytes: usize,
+    },
     /// Of the product of both.
-    GiveMany { count: usize, bytes: usize },
+    GiveMany {
+        count: usize,
+        bytes: usize,
+    },
     /// Takes a block and returns another one. `calls_on`: without a block it calls a function that is probed itself.
     Again {
         block: usize,
@@ -21,8 +28,13 @@ pub enum Role {
         calls_on: bool,
     },
     /// Writes where the block is.
-    GiveInto { place: usize, bytes: usize },
-    Take { block: usize },
+    GiveInto {
+        place: usize,
+        bytes: usize,
+    },
+    Take {
+        block: usize,
+    },
 }
 
 /// A function of the program.
@@ -39,7 +51,15 @@ pub struct Function {
 
 /// Beginnings of names under which an allocator's functions are linked in beside the C library's.
 const PREFIXES: [&str; 9] = [
-    "", "_rjem_", "_rjem_je_", "je_", "mi_", "tc_", "rp", "sn_", "scalable_",
+    "",
+    "_rjem_",
+    "_rjem_je_",
+    "je_",
+    "mi_",
+    "tc_",
+    "rp",
+    "sn_",
+    "scalable_",
 ];
 
 /// Names behind a prefix. A size in an argument is what matters; alignment is not.
@@ -235,14 +255,31 @@ mod tests {
     #[test]
     fn families_are_known_by_prefix_and_name() {
         let give = Role::Give { bytes: 0 };
-        for name in ["malloc", "_rjem_malloc", "_rjem_mallocx", "mallocx", "mi_zalloc", "rpmalloc", "tc_new"] {
+        for name in [
+            "malloc",
+            "_rjem_malloc",
+            "_rjem_mallocx",
+            "mallocx",
+            "mi_zalloc",
+            "rpmalloc",
+            "tc_new",
+        ] {
             assert_eq!(role_of(name), Some((give, false)), "{name}");
         }
         assert_eq!(role_of("sn_rust_realloc"), Some((again(0, 3), false)));
         assert_eq!(role_of("_ZnwmSt11align_val_t"), Some((give, true)));
         let take = Some((Role::Take { block: 0 }, true));
         assert_eq!(role_of("_ZdlPvmSt11align_val_t"), take);
-        for name in ["xmalloc", "new", "delete", "zalloc", "rust_alloc", "_ZnwmPv", "mallocx_fill", "heap.SmpAllocator.allocator"] {
+        for name in [
+            "xmalloc",
+            "new",
+            "delete",
+            "zalloc",
+            "rust_alloc",
+            "_ZnwmPv",
+            "mallocx_fill",
+            "heap.SmpAllocator.allocator",
+        ] {
             assert_eq!(role_of(name), None, "{name}");
         }
     }

@@ -49,10 +49,21 @@ mod tests {
             cpu_s,
             over_s: 1.0,
         };
-        assert_eq!(watched_share(counted(10_000, 0.1), 1_000.0), 1.0, "1 % of a core");
-        assert_eq!(watched_share(counted(100_000, 4.0), 1_000.0), 1.0, "2.5 % of its time");
+        assert_eq!(
+            watched_share(counted(10_000, 0.1), 1_000.0),
+            1.0,
+            "1 % of a core"
+        );
+        assert_eq!(
+            watched_share(counted(100_000, 4.0), 1_000.0),
+            1.0,
+            "2.5 % of its time"
+        );
         let share = watched_share(counted(400_000, 1.0), 1_000.0);
-        assert!((share * 0.4 - 0.03).abs() < 1e-9, "5 % of the 0.6 s that are its own: {share}");
+        assert!(
+            (share * 0.4 - 0.03).abs() < 1e-9,
+            "5 % of the 0.6 s that are its own: {share}"
+        );
         assert_eq!(rest(1.0), Duration::ZERO);
         assert!(rest(0.1) > ON * 8 && rest(0.0) <= OFF_MAX);
     }

@@ -181,7 +181,10 @@ mod tests {
         }
         table.take(5_000_000, 0x9999);
         let blocks = table.blocks();
-        let bytes: f64 = blocks.iter().map(|b| b.weight * b.requested_bytes as f64).sum();
+        let bytes: f64 = blocks
+            .iter()
+            .map(|b| b.weight * b.requested_bytes as f64)
+            .sum();
         assert!((bytes - 60.0 * 32.0).abs() < 1.0, "{bytes}");
         let site = &table.sites()[&blocks[0].stack];
         assert_eq!((site.samples, site.freed_samples), (100, 40));

@@ -51,13 +51,7 @@ fn element<K, T>(command: u32, fd: &OwnedFd, key: &K, value: *mut T) -> io::Resu
     flagged(command, fd, key, value, 0)
 }
 
-fn flagged<K, T>(
-    command: u32,
-    fd: &OwnedFd,
-    key: &K,
-    value: *mut T,
-    flags: u64,
-) -> io::Result<()> {
+fn flagged<K, T>(command: u32, fd: &OwnedFd, key: &K, value: *mut T, flags: u64) -> io::Result<()> {
     let attr = Element {
         map_fd: fd.as_raw_fd() as u32,
         padding: 0,
@@ -134,12 +128,7 @@ impl Addresses {
 
     pub fn remove(&self, address: u64) {
         // Not there is as good as gone.
-        let _ = element(
-            MAP_DELETE,
-            &self.fd,
-            &address,
-            std::ptr::null_mut::<u64>(),
-        );
+        let _ = element(MAP_DELETE, &self.fd, &address, std::ptr::null_mut::<u64>());
     }
 
     pub fn fd(&self) -> BorrowedFd<'_> {
