@@ -24,14 +24,10 @@ __attribute__((noinline)) static void keep_recent(long id) {
     recent.push_back(take_order(id));
     if (recent.size() > 2000) recent.pop_front();
 }
-// Blocks of a size that comes once; one in 40 stays until the next round.
-__attribute__((noinline)) static void new_size(long round) {
-    size_t n = 64 + 32 * (round % 30);
-    std::vector<char *> all;
-    for (int i = 0; i < 16000; i++) { all.push_back(new char[n]); memset(all.back(), 1, n); }
-    for (char *pin : pins) delete[] pin;
-    pins.clear();
-    for (size_t i = 0; i < all.size(); i++) { if (i % 40 == 0) pins.push_back(all[i]); else delete[] all[i]; }
+// A rush in the first 400 turns; then all of it goes but one in 40.
+__attribute__((noinline)) static void rush(long turn) {
+    if (turn < 400) for (int i = 0; i < 250; i++) { pins.push_back(new char[400]); memset(pins.back(), 1, 400); }
+    if (turn == 400) for (size_t i = 0; i < pins.size(); i++) if (i % 40) delete[] pins[i];
 }
 int main(int count, char **words) {
     std::string wrong = count > 1 ? words[1] : "flat";
@@ -44,7 +40,7 @@ int main(int count, char **words) {
             if (wrong == "filling") enter_order(id++);
             if (wrong == "last") keep_recent(id++);
         }
-        if (wrong == "retention" && turn % 100 == 99) new_size(turn / 100);
+        if (wrong == "retention") rush(turn);
         usleep(20000);
     }
 }

@@ -80,18 +80,12 @@ __attribute__((noinline)) static void replace_slip(unsigned turn) { // the last 
     free(shelf[turn % 3000]);
     shelf[turn % 3000] = memset(malloc(sizeof(struct slip)), 5, sizeof(struct slip));
 }
-// Each round has a size of its own, and one block in 48 of it stays until the round after next.
-__attribute__((noinline)) static void change_size(unsigned round) {
-    enum { N = 24576 };
-    static void *kept[2][N];
-    static void *all[N];
-    size_t n = 48 + 16 * (round % 40);
-    for (int i = 0; i < N; i++) all[i] = memset(malloc(n), 6, n);
-    for (int i = 0; i < N; i++) {
-        if (i % 48) { free(all[i]); continue; }
-        free(kept[round & 1][i]);
-        kept[round & 1][i] = all[i];
-    }
+// A rush in the first 400 turns; then all of it goes but one in 48.
+__attribute__((noinline)) static void rush(unsigned turn) {
+    enum { TURNS = 400, EACH = 250 };
+    static void *crowd[TURNS * EACH];
+    for (int i = 0; turn < TURNS && i < EACH; i++) { size_t n = 300 + dice() % 200; crowd[turn * EACH + i] = memset(malloc(n), 6, n); }
+    for (int i = 0; turn == TURNS && i < TURNS * EACH; i++) if (i % 48) free(crowd[i]);
 }
 static void *work(void *own) {
     seed = 7 + (long)own;
@@ -100,7 +94,7 @@ static void *work(void *own) {
         if (!strcmp(wrong, "leak")) for (int i = 0; i < 8; i++) forget_slip();
         if (!strcmp(wrong, "filling")) for (int i = 0; i < 8; i++) shelve_slip();
         if (!strcmp(wrong, "last")) for (int i = 0; i < 8; i++) replace_slip(turn * 8 + i);
-        if (!strcmp(wrong, "retention") && turn % 100 == 99) change_size(turn / 100);
+        if (!strcmp(wrong, "retention")) rush(turn);
         usleep(20000);
     }
 }

@@ -4,10 +4,15 @@
 //! libraries of C++, Rust and Zig, and whatever lies in the C and C++ libraries themselves. A
 //! program's own function is never skipped for merely containing `malloc` in its name.
 
+use crate::observe::heap::linked::functions::is_family;
 use crate::observe::heap::symbols::{Frame, PYTHON_MODULE, in_standard_library};
 
 /// Whole names, in C.
 const NAMES: &[&str] = &[
+    "__malloc",
+    "__calloc",
+    "__realloc",
+    "default_malloc",
     "malloc",
     "calloc",
     "realloc",
@@ -248,6 +253,7 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     let of_cgo = path.contains("._Cfunc_") || path.contains("._cgo_");
     of_cgo
         || NAMES.contains(&path)
+        || is_family(path)
         || PATHS.iter().any(|start| path.starts_with(start))
         || is_std_impl(path)
 }

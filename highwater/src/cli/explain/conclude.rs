@@ -114,8 +114,12 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         shared: shared(tracked, &growths),
     };
     let mut sites = rank(&growths, &named, history.live_growth(window));
-    for site in &mut sites {
-        site.lost = lost(site, &tracked.lost, &growths);
+    let traps = tracked.look.probe.as_ref().and_then(|probe| probe.traps);
+    // What was freed while nobody looked would look lost.
+    if traps.is_none_or(|traps| traps.sees_all()) {
+        for site in &mut sites {
+            site.lost = lost(site, &tracked.lost, &growths);
+        }
     }
     give_to_owners(&mut sites, &tracked.pointed);
     // Where no site's growth is certain, what was lost comes first.
@@ -148,7 +152,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         sight: sight(tracked, launched),
         survivors: survivors(tracked),
         restart: format!("highwater explain -- {}", tracked.command),
-        traps: tracked.look.probe.as_ref().and_then(|probe| probe.traps),
+        traps,
         no_uprobes: no_uprobes(tracked),
         mapping_sites,
         account,
@@ -211,7 +215,7 @@ fn lost(
 /// What would let uprobes see an allocator that is linked in.
 fn no_uprobes(tracked: &Tracked) -> Option<String> {
     match &tracked.reader.uprobes {
-        Uprobes::NotAsked | Uprobes::Wanted | Uprobes::On(_) => None,
+        Uprobes::NotAsked | Uprobes::Wanted { .. } | Uprobes::On(_) => None,
         Uprobes::NoFunctions => Some(
             "explain as root puts uprobes on a linked-in allocator where the program's symbol table names its \
              functions (malloc and free, mi_*, _rjem_* ...): do not strip it"

@@ -197,7 +197,7 @@ impl Follower {
         members.truncate(PROCESSES_MAX);
         let mut alive = 0;
         for member in &members {
-            alive += usize::from(self.look_at(*member));
+            alive += usize::from(self.look_at(*member, launched));
         }
         for (member, tracked) in &mut self.tracked {
             let lives = |m: &Member| m.pid == member.pid && m.start_ticks == member.start_ticks;
@@ -207,7 +207,7 @@ impl Follower {
         Ok(alive)
     }
 
-    fn look_at(&mut self, member: Member) -> bool {
+    fn look_at(&mut self, member: Member, at_start: bool) -> bool {
         let key = Member {
             parent: 0,
             ..member
@@ -216,7 +216,7 @@ impl Follower {
             match Tracked::new(&self.root, member, self.begin.elapsed().as_secs_f64()) {
                 Ok(mut tracked) => {
                     if self.tracked.len() < PROBED_MAX {
-                        tracked.reader.uprobes = Uprobes::Wanted;
+                        tracked.reader.uprobes = Uprobes::Wanted { at_start };
                     }
                     self.tracked.insert(key, tracked);
                 }
@@ -353,7 +353,7 @@ impl Tracked {
         if exe != self.exe {
             // exec: another program in the same process.
             if self.exe.is_some() && !matches!(self.reader.uprobes, Uprobes::NotAsked) {
-                self.reader.uprobes = Uprobes::Wanted;
+                self.reader.uprobes = Uprobes::Wanted { at_start: true };
             }
             self.exe = exe;
             self.history = History::default();

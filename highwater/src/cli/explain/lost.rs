@@ -116,7 +116,7 @@ impl Tracked {
             return Vec::new();
         };
         // What was freed while nobody looked would look lost.
-        if probe.traps.is_some_and(|traps| traps.watched_share < 1.0) {
+        if probe.traps.is_some_and(|traps| !traps.sees_all()) {
             return Vec::new();
         }
         let mut growths = self.history.heap_sites(window, &self.look);

@@ -46,7 +46,11 @@ fn on_traps(tracked: &Tracked) -> Option<String> {
     let cut = match traps.watched_share < 1.0 {
         true => {
             ", and only for part of the time, for its allocator is called too often to watch every call: what \
-             lives longer than a fifth of a second is counted, and its end may go unseen"
+             lives longer than a tenth of a second is counted, and its end may go unseen"
+        }
+        false if !traps.sees_all() => {
+            ", and some of its blocks are freed past them (inlined, or by functions without names): what is live is \
+             less than what is said"
         }
         false => "",
     };

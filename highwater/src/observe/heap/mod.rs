@@ -81,8 +81,10 @@ const SHARED_BYTES_MAX: u64 = 512 << 20;
 pub enum Uprobes {
     #[default]
     NotAsked,
-    /// From the next look on, where they can be.
-    Wanted,
+    /// From the next look on, where they can be. `at_start`: the program was started for it.
+    Wanted {
+        at_start: bool,
+    },
     On(Linked),
     /// There is nothing to probe.
     NoFunctions,
@@ -179,11 +181,11 @@ impl HeapReader {
 
     /// Adds what uprobes tell of a linked-in allocator; puts them on where they are wanted.
     fn add_linked(&mut self, areas: &[Area], look: &mut HeapLook) {
-        if matches!(self.uprobes, Uprobes::Wanted) {
+        if let Uprobes::Wanted { at_start } = self.uprobes {
             let exe = std::fs::read_link(self.path.join("exe")).unwrap_or_default();
             let of_exe = |area: &&Area| Path::new(area.name.trim_end_matches(" (deleted)")) == exe;
             let base = areas.iter().find(of_exe).map_or(0, |area| area.start);
-            self.uprobes = match Linked::open(self.member.pid as u32, base) {
+            self.uprobes = match Linked::open(self.member.pid as u32, base, at_start) {
                 Ok(Some(linked)) => Uprobes::On(linked),
                 Ok(None) => Uprobes::NoFunctions,
                 Err(error) => Uprobes::Refused(error.to_string()),

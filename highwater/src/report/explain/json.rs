@@ -75,9 +75,13 @@ fn traps_json(traps: Traps) -> Value {
         "functions": traps.functions,
         "hits": traps.hits,
         "hits_per_second": round(traps.hits_per_second, 0),
-        "ns_per_hit": round(traps.ns_per_hit, 0),
+        "samples": traps.samples,
+        "ns_per_hit": round(traps.cost.hit_ns, 0),
+        "ns_per_sample": round(traps.cost.sample_ns, 0),
+        "at_start": traps.at_start,
         "core_share": round(traps.core_share, 4),
         "watched_share": round(traps.watched_share, 3),
+        "unseen_share": round(traps.unseen_share, 4),
     })
 }
 

@@ -255,10 +255,13 @@ fn on_traps(traps: &Traps) -> String {
         false => String::new(),
     };
     format!(
-        "uprobes: on {} functions, {:.0} hits a second of {:.0} ns each, {:.1} % of a core{watched}",
+        "uprobes: on {} functions, {:.0} hits a second of {:.0} ns each, {} samples of {:.1} us, \
+         {:.1} % of a core{watched}",
         traps.functions,
         traps.hits_per_second,
-        traps.ns_per_hit,
+        traps.cost.hit_ns,
+        traps.samples,
+        traps.cost.sample_ns / 1e3,
         100.0 * traps.core_share
     )
 }

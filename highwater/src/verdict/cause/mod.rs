@@ -188,16 +188,17 @@ impl Case {
         growth.bytes > self.retained_least() && is_most && self.heap.is_none_or(goes_along)
     }
 
-    /// What uprobes see begins when they are put on: blocks from before go unseen while others come. So memory
-    /// itself must grow, by half as much.
+    /// What uprobes see may begin in the midst: blocks from before go unseen while others come. Then memory itself
+    /// must grow, by half as much.
     fn is_backed(&self, growth: &Growth) -> bool {
         let backs = |rss: Growth| rss.still && rss.bytes > HEAP_SHARE * growth.bytes;
-        self.traps.is_none() || self.rss.is_some_and(backs)
+        let is_whole = |traps: Traps| traps.at_start && traps.sees_all();
+        self.traps.is_none_or(is_whole) || self.rss.is_some_and(backs)
     }
 
     /// Every block's end was seen, and whether it is held could be asked.
     pub fn is_followed(&self) -> bool {
-        self.traps.is_none_or(|traps| traps.watched_share >= 1.0)
+        self.traps.is_none_or(|traps| traps.sees_all())
     }
 
     /// Growth of free heap below this is none.

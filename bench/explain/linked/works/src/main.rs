@@ -40,13 +40,15 @@ fn keep_recent(recent: &mut VecDeque<Box<Order>>, id: u64) {
     }
 }
 
-/// Blocks of a size that comes once; one in 40 stays until the next round.
+/// A rush in the first 400 turns; then all of it goes but one in 40.
 #[inline(never)]
-fn new_size(pins: &mut Vec<Vec<u8>>, round: usize) {
-    let size = 64 + 32 * (round % 30);
-    let all: Vec<Vec<u8>> = (0..16_000).map(|_| vec![1; size]).collect();
-    pins.clear();
-    pins.extend(all.into_iter().step_by(40));
+fn rush(pins: &mut Vec<Vec<u8>>, turn: usize) {
+    if turn < 400 {
+        pins.extend((0..250).map(|_| vec![1; 400]));
+    }
+    if turn == 400 {
+        *pins = std::mem::take(pins).into_iter().step_by(40).collect();
+    }
 }
 
 fn main() {
@@ -69,8 +71,8 @@ fn main() {
                 _ => {}
             }
         }
-        if wrong == "retention" && turn % 100 == 0 {
-            new_size(&mut pins, turn / 100);
+        if wrong == "retention" {
+            rush(&mut pins, turn);
         }
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use super::functions::{Function, Role};
-use super::program::{Maps, program};
+use super::program::{Maps, On, program};
 use crate::observe::switches::ebpf::load_for;
 use crate::observe::switches::kernel::{bpf, open_event, uprobe};
 
@@ -26,8 +26,15 @@ pub enum Way {
 
 /// Programs, loaded once, and the functions they belong on.
 pub struct Programs {
-    pub way: Way,
-    by_role: Vec<(OwnedFd, Vec<Function>)>,
+    way: Way,
+    by_role: Vec<OfRole>,
+}
+
+struct OfRole {
+    on_calls: OwnedFd,
+    /// Of its own where the kernel does not leave out returns.
+    on_returns: Option<OwnedFd>,
+    functions: Vec<Function>,
 }
 
 /// While it lives, the functions are probed.
@@ -55,21 +62,31 @@ impl Programs {
     /// # Errors
     /// No right to load programs, or the kernel refuses one.
     pub fn load(maps: &Maps, functions: &[Function], way: Way) -> io::Result<Programs> {
-        let mut by_role: Vec<(OwnedFd, Vec<Function>)> = Vec::new();
+        let mut by_role: Vec<OfRole> = Vec::new();
         let alike = |a: &Function, b: &Function| a.role == b.role && a.throws == b.throws;
+        let attach_type = match way {
+            Way::Session => SESSION,
+            Way::Events => 0,
+        };
         for function in functions {
-            let known = by_role.iter_mut().find(|(_, of)| alike(&of[0], function));
-            if let Some((_, of)) = known {
-                of.push(function.clone());
+            let known = by_role
+                .iter_mut()
+                .find(|of| alike(&of.functions[0], function));
+            if let Some(of) = known {
+                of.functions.push(function.clone());
                 continue;
             }
-            let attach_type = match way {
-                Way::Session => SESSION,
-                Way::Events => 0,
+            let load = |on| {
+                let kind = (PROG_TYPE_KPROBE, attach_type);
+                load_for(&function.name, kind, &program(maps, function, on))
             };
-            let kind = (PROG_TYPE_KPROBE, attach_type);
-            let loaded = load_for(&function.name, kind, &program(maps, function))?;
-            by_role.push((loaded, vec![function.clone()]));
+            let gives = !matches!(function.role, Role::Take { .. });
+            let on_returns = (way == Way::Events && gives).then(|| load(On::Returns));
+            by_role.push(OfRole {
+                on_calls: load(On::Calls)?,
+                on_returns: on_returns.transpose()?,
+                functions: vec![function.clone()],
+            });
         }
         Ok(Programs { way, by_role })
     }
@@ -79,25 +96,20 @@ impl Programs {
     pub fn attach(&self, pid: u32) -> io::Result<Attached> {
         let path = CString::new(format!("/proc/{pid}/exe"))?;
         let mut held = Vec::new();
-        for (program, functions) in &self.by_role {
+        for of in &self.by_role {
             match self.way {
-                Way::Session => held.push(session(program, &path, functions, pid)?),
-                Way::Events => held.extend(events(program, &path, functions, pid)?),
+                Way::Session => held.push(session(of, &path, pid)?),
+                Way::Events => held.extend(events(of, &path, pid)?),
             }
         }
         Ok(Attached { _held: held })
     }
 }
 
-fn session(
-    program: &OwnedFd,
-    path: &CString,
-    functions: &[Function],
-    pid: u32,
-) -> io::Result<OwnedFd> {
-    let offsets: Vec<u64> = functions.iter().map(|f| f.file_offset).collect();
+fn session(of: &OfRole, path: &CString, pid: u32) -> io::Result<OwnedFd> {
+    let offsets: Vec<u64> = of.functions.iter().map(|f| f.file_offset).collect();
     let link = Link {
-        prog_fd: program.as_raw_fd() as u32,
+        prog_fd: of.on_calls.as_raw_fd() as u32,
         target_fd: 0,
         attach_type: SESSION,
         flags: 0,
@@ -113,16 +125,12 @@ fn session(
     bpf(LINK_CREATE, &link)
 }
 
-fn events(
-    program: &OwnedFd,
-    path: &CString,
-    functions: &[Function],
-    pid: u32,
-) -> io::Result<Vec<OwnedFd>> {
+fn events(of: &OfRole, path: &CString, pid: u32) -> io::Result<Vec<OwnedFd>> {
+    let on_calls = (&of.on_calls, false);
+    let on_returns = of.on_returns.as_ref().map(|program| (program, true));
     let mut held = Vec::new();
-    for function in functions {
-        let returns = !matches!(function.role, Role::Take { .. });
-        for on_return in [false, true].into_iter().take(1 + usize::from(returns)) {
+    for function in &of.functions {
+        for (program, on_return) in [Some(on_calls), on_returns].into_iter().flatten() {
             let mut attr = uprobe(path, function.file_offset, on_return)?;
             let event = open_event(&mut attr, pid as i32, -1)?;
             // SAFETY: both descriptors live; the ioctl takes a descriptor.

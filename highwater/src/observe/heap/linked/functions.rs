@@ -129,6 +129,17 @@ const fn again(block: usize, bytes: usize) -> Role {
     }
 }
 
+/// Whether a function of that name is one of an allocator.
+pub fn is_family(name: &str) -> bool {
+    role_of(name).is_some()
+}
+
+/// The part of a function that was not inlined frees just as well: calls go past the whole one.
+fn role_of_part(name: &str) -> Option<(Role, bool)> {
+    let whole = name.split_once(".part.")?.0;
+    role_of(whole).filter(|(role, _)| matches!(role, Role::Take { .. }))
+}
+
 /// (role, an operator)
 fn role_of(name: &str) -> Option<(Role, bool)> {
     // Beside malloc itself the bare names of other allocators mean anything.
@@ -193,7 +204,8 @@ fn named<'a>(file: &object::File<'a, &'a ReadCache<&File>>) -> BTreeMap<u64, (Fu
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let is_code = symbol.kind() == SymbolKind::Text && symbol.is_definition();
         let name = symbol.name().unwrap_or_default();
-        let known = role_of(name).filter(|_| is_code);
+        let known = role_of(name).or_else(|| role_of_part(name));
+        let known = known.filter(|_| is_code);
         let at = offset_of(file, symbol.address());
         let (Some((role, is_operator)), Some(file_offset)) = (known, at) else {
             continue;

@@ -36,7 +36,8 @@ pub mod at {
     pub const SP: i16 = 48;
     pub const FP: i16 = 56;
     pub const COPIED: i16 = 64;
-    pub const STACK: i16 = 72;
+    pub const FUNCTION: i16 = 72;
+    pub const STACK: i16 = 80;
     pub const WHOLE: i32 = STACK as i32 + super::STACK_BYTES[0];
 }
 
@@ -48,7 +49,7 @@ pub mod cpu {
     /// Bytes to the next sample, below zero at one.
     pub const LEFT: i16 = 0;
     pub const HITS: usize = 1;
-    pub const BYTES: usize = 2;
+    pub const SAMPLES: usize = 2;
     pub const COUNT: usize = 3;
 }
 
@@ -59,7 +60,8 @@ pub mod open {
     pub const BYTES: i16 = 16;
     pub const MEAN: i16 = 24;
     pub const PLACE: i16 = 32;
-    pub const BYTES_ALL: u32 = 40;
+    pub const FUNCTION: i16 = 40;
+    pub const BYTES_ALL: u32 = 48;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -100,25 +102,34 @@ const KEY: i16 = -8;
 const BYTES: i16 = -16;
 const RETURN: i16 = -24;
 const BLOCK: i16 = -32;
-const OPEN: i16 = -72;
-const ENDED: i16 = -96;
+const OPEN: i16 = -80;
+const ENDED: i16 = -104;
 
-/// The program for one function; its first value says whether the kernel is to watch for the return.
-pub fn program(maps: &Maps, function: &Function) -> Vec<u64> {
+/// What the kernel runs it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// Entries, and the returns of those for which it gave 0.
+    Calls,
+    /// Returns alone, of all calls.
+    Returns,
+}
+
+/// The program for one function.
+pub fn program(maps: &Maps, function: &Function, on: On) -> Vec<u64> {
     let mut code = Code::default();
     code.copy(R6, R1);
     code.call(Helper::CurrentPidTgid);
     code.copy(R7, R0);
     let gives = !matches!(function.role, Role::Take { .. });
     if gives {
-        is_returning(&mut code, maps);
+        is_returning(&mut code, maps, on);
     }
     code.label("entry");
     code.set(R1, 0);
     lookup(&mut code, maps.cpus.fd(), R1);
     code.jump_if_zero(R0, "pass");
     code.copy(R8, R0);
-    add(&mut code, cpu::HITS, |code| code.set(R1, 1));
+    one_more(&mut code, cpu::HITS);
     if let Role::Take { block } | Role::Again { block, .. } = function.role {
         taken(&mut code, maps, block);
     }
@@ -143,16 +154,20 @@ pub fn program(maps: &Maps, function: &Function) -> Vec<u64> {
 }
 
 /// Of a thread with a sampled call: that call's return, or one from within it.
-fn is_returning(code: &mut Code, maps: &Maps) {
+fn is_returning(code: &mut Code, maps: &Maps, on: On) {
+    let other = match on {
+        On::Calls => "entry",
+        On::Returns => "pass",
+    };
     lookup(code, fd(&maps.open), R7);
-    code.jump_if_zero(R0, "entry");
+    code.jump_if_zero(R0, other);
     code.copy(R9, R0);
     code.load(Size::B8, R1, R6, regs::PC);
     code.load(Size::B8, R2, R9, open::RETURN);
     code.jump_if_same(R1, R2, "returned");
     code.load(Size::B8, R1, R6, regs::SP);
     code.load(Size::B8, R2, R9, open::SP);
-    code.jump_if_below(R2, R1, "entry");
+    code.jump_if_below(R2, R1, other);
     code.jump("pass");
 }
 
@@ -195,7 +210,6 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
         code.multiply(R1, R2);
     }
     code.store(Size::B8, R10, BYTES, R1);
-    add(code, cpu::BYTES, |_| ());
     code.load(Size::B8, R2, R8, cpu::LEFT);
     code.subtract(R2, R1);
     code.store(Size::B8, R8, cpu::LEFT, R2);
@@ -216,8 +230,11 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
         code.jump_if_less(R2, (range.end - range.start) as i32, "pass");
     }
     code.store(Size::B8, R10, OPEN + open::RETURN, R1);
-    code.load(Size::B8, R1, R6, regs::SP);
-    code.store(Size::B8, R10, OPEN + open::SP, R1);
+    one_more(code, cpu::SAMPLES);
+    for (from, to) in [(regs::SP, open::SP), (regs::PC, open::FUNCTION)] {
+        code.load(Size::B8, R1, R6, from);
+        code.store(Size::B8, R10, OPEN + to, R1);
+    }
     code.load(Size::B8, R1, R10, BYTES);
     code.store(Size::B8, R10, OPEN + open::BYTES, R1);
     match place {
@@ -331,6 +348,7 @@ fn record(code: &mut Code) {
         (BLOCK, at::BLOCK),
         (OPEN + open::BYTES, at::BYTES),
         (OPEN + open::MEAN, at::MEAN),
+        (OPEN + open::FUNCTION, at::FUNCTION),
     ] {
         code.load(Size::B8, R1, R10, from);
         code.store(Size::B8, R8, to, R1);
@@ -359,11 +377,10 @@ fn fd(map: &OwnedFd) -> BorrowedFd<'_> {
     std::os::fd::AsFd::as_fd(map)
 }
 
-/// Adds R1, after `first`, to one of the CPU's numbers.
-fn add(code: &mut Code, number: usize, first: impl Fn(&mut Code)) {
-    first(code);
+/// One more in one of the CPU's numbers, at R8.
+fn one_more(code: &mut Code, number: usize) {
     code.load(Size::B8, R2, R8, 8 * number as i16);
-    code.add_register(R2, R1);
+    code.add(R2, 1);
     code.store(Size::B8, R8, 8 * number as i16, R2);
 }
 

@@ -15,18 +15,23 @@ const STACKS_MAX: usize = 8_192;
 /// One record of the ring.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Record<'a> {
-    Given {
-        time_ns: u64,
-        block: u64,
-        bytes: u64,
-        mean: u64,
-        registers: Registers,
-        stack: &'a [u8],
-    },
-    Taken {
-        time_ns: u64,
-        block: u64,
-    },
+    Given(Given<'a>),
+    Taken { time_ns: u64, block: u64 },
+}
+
+/// A sampled allocation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Given<'a> {
+    pub time_ns: u64,
+    pub block: u64,
+    pub bytes: u64,
+    /// Distance of samples, bytes.
+    pub mean: u64,
+    /// The allocator's, which was called.
+    pub function: u64,
+    /// Of the caller, with as much of its stack as was there.
+    pub registers: Registers,
+    pub stack: &'a [u8],
 }
 
 pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
@@ -40,19 +45,17 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
         GIVEN => {
             let copied = word(at::COPIED)? as usize;
             let stack = bytes.get(at::STACK as usize..)?;
-            Some(Record::Given {
+            let (pc, sp, fp) = (word(at::PC)?, word(at::SP)?, word(at::FP)?);
+            let registers = Registers { pc, sp, fp, lr: pc };
+            Some(Record::Given(Given {
                 time_ns,
                 block,
                 bytes: word(at::BYTES)?,
                 mean: word(at::MEAN)?,
-                registers: Registers {
-                    pc: word(at::PC)?,
-                    sp: word(at::SP)?,
-                    fp: word(at::FP)?,
-                    lr: word(at::PC)?,
-                },
+                function: word(at::FUNCTION)?,
+                registers,
                 stack: stack.get(..copied)?,
-            })
+            }))
         }
         _ => None,
     }
@@ -72,14 +75,25 @@ pub struct Table {
     held: HashMap<u64, Held, FixedState>,
     sites: BTreeMap<u64, Site>,
     pub samples: u64,
+    freed: u64,
+    /// Of those, freed by nobody who was seen.
+    unseen: u64,
 }
 
 impl Table {
     /// `share`: of such blocks, how many were looked at. `addresses`: return addresses, innermost first.
-    pub fn give(&mut self, sample: (u64, u64, u64), mean: u64, share: f64, addresses: &[u64]) {
-        let (time_ns, block, bytes) = sample;
-        // It was freed unseen.
-        self.take(time_ns, block);
+    pub fn give(&mut self, given: &Given<'_>, share: f64, addresses: &[u64]) {
+        let &Given {
+            time_ns,
+            block,
+            bytes,
+            mean,
+            ..
+        } = given;
+        if self.held.contains_key(&block) {
+            self.unseen += 1;
+            self.take(time_ns, block);
+        }
         let mut stack = FixedState::with_seed(0).hash_one(addresses);
         if !self.sites.contains_key(&stack) && self.sites.len() >= STACKS_MAX {
             stack = 0;
@@ -115,11 +129,17 @@ impl Table {
         let Some(site) = self.sites.get_mut(&held.stack) else {
             return;
         };
+        self.freed += 1;
         let life_ns = time_ns.saturating_sub(held.time_ns);
         site.freed_samples += 1;
         site.freed_bytes += (held.weight * held.bytes as f64) as u64;
         site.lifetime_ns_max = site.lifetime_ns_max.max(life_ns);
         site.lifetimes[abi::lifetime_of(life_ns)] += 1;
+    }
+
+    /// See [`super::Traps::unseen_share`].
+    pub fn unseen_share(&self) -> f64 {
+        self.unseen as f64 / self.freed.max(1) as f64
     }
 
     pub fn len(&self) -> usize {
@@ -170,11 +190,21 @@ fn usable(bytes: u64) -> u64 {
 mod tests {
     use super::*;
 
+    fn given(time_ns: u64, block: u64, bytes: u64) -> Given<'static> {
+        Given {
+            time_ns,
+            block,
+            bytes,
+            mean: 1,
+            ..Given::default()
+        }
+    }
+
     #[test]
     fn what_is_given_and_not_taken_is_outstanding() {
         let mut table = Table::default();
         for block in 0..100u64 {
-            table.give((1_000, 0x1000 + block * 32, 32), 1, 1.0, &[7, 8]);
+            table.give(&given(1_000, 0x1000 + block * 32, 32), 1.0, &[7, 8]);
         }
         for block in 0..40u64 {
             table.take(5_000_000, 0x1000 + block * 32);
@@ -195,18 +225,18 @@ mod tests {
     #[test]
     fn an_address_given_again_was_taken_unseen() {
         let mut table = Table::default();
-        table.give((1, 0x10, 16), 1, 1.0, &[7]);
-        table.give((2, 0x10, 16), 1, 1.0, &[9]);
+        table.give(&given(1, 0x10, 16), 1.0, &[7]);
+        table.give(&given(2, 0x10, 16), 1.0, &[9]);
         assert_eq!(table.len(), 1);
         let freed: u64 = table.sites().values().map(|site| site.freed_samples).sum();
-        assert_eq!(freed, 1);
+        assert_eq!((freed, table.unseen_share()), (1, 1.0));
     }
 
     #[test]
     fn thinning_keeps_the_estimate_within_its_error() {
         let mut table = Table::default();
         for block in 0..4_000u64 {
-            table.give((1, block * 64, 64), 1, 1.0, &[1]);
+            table.give(&given(1, block * 64, 64), 1.0, &[1]);
         }
         assert_eq!(table.thin().len(), 2_000);
         let bytes: f64 = table.blocks().iter().map(|b| b.weight * 64.0).sum();
