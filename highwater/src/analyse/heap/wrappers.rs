@@ -211,11 +211,18 @@ pub fn leading(frames: &[Frame]) -> usize {
         // Of an inlined function only the short name may be known: then it is what it lies in.
         let around = frames[index..].iter().find(|frame| !frame.inlined);
         let nameless = frame.inlined && frame.file.is_none();
-        is_wrapper(frame) || (nameless && around.is_some_and(is_wrapper))
+        // What is inlined into an allocator's function is the allocator's.
+        let in_allocator = frame.inlined && around.is_some_and(is_allocators);
+        is_wrapper(frame) || in_allocator || (nameless && around.is_some_and(is_wrapper))
     };
     (0..frames.len())
         .find(|&index| !passes_on(index))
         .unwrap_or(0)
+}
+
+fn is_allocators(frame: &Frame) -> bool {
+    let name = frame.function.as_deref();
+    name.is_some_and(|name| is_family(path_of(name)))
 }
 
 fn in_interpreter(frame: &Frame) -> bool {
@@ -387,6 +394,18 @@ mod tests {
         };
         let around = named("mem.Allocator.alloc__anon_5721");
         assert_eq!(leading(&[inlined.clone(), around, named("openTicket")]), 2);
+        assert_eq!(leading(&[inlined, named("openTicket")]), 0);
+    }
+
+    #[test]
+    fn what_is_inlined_into_an_allocator_is_its_own() {
+        let inlined = Frame {
+            inlined: true,
+            file: Some("/src/jemalloc.c".into()),
+            ..named("imalloc_fastpath")
+        };
+        let stack = [inlined.clone(), named("_rjem_malloc"), named("openTicket")];
+        assert_eq!(leading(&stack), 2);
         assert_eq!(leading(&[inlined, named("openTicket")]), 0);
     }
 
