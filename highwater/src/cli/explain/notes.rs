@@ -55,7 +55,8 @@ fn on_traps(tracked: &Tracked) -> Option<String> {
         false => "",
     };
     Some(format!(
-        "Its linked-in allocator is seen by uprobes, from when they were put on{cut}; their cost is in its own CPU time."
+        "Its linked-in allocator is seen by uprobes, from when they were put on{cut}; their cost is in its \
+         own CPU time."
     ))
 }
 

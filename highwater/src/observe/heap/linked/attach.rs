@@ -1,5 +1,5 @@
-//! Puts programs on functions of one process and takes them off again: they hang on descriptors, so that a highwater that
-//! is killed leaves nothing behind.
+//! Puts programs on functions of one process and takes them off again: they hang on descriptors, so that a highwater
+//! that is killed leaves nothing behind.
 
 use std::ffi::CString;
 use std::io;

@@ -4,6 +4,7 @@
 //! allocated before is not known, and what it was freed of is not seen either.
 
 mod attach;
+mod cost;
 pub mod functions;
 pub mod pace;
 mod program;
@@ -17,15 +18,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use attach::{Attached, Programs, Way};
-use functions::{Function, Role, read_functions};
+use cost::measure_cost;
+use functions::{Function, read_functions};
 use pace::{Budget, Cost, Counted};
 use program::{DRAW_BITS, DRAWS, Maps, cpu, open};
 use table::{Record, Table};
 
-use rustix::time::ClockId;
-
 use super::probe::ProbeLook;
-use crate::observe::clock::read_ns;
 use crate::observe::switches::ebpf::map::{Addresses, Counter, PerCpu, Ring, by_key};
 use crate::observe::switches::unwind::Stacks;
 
@@ -44,9 +43,6 @@ const MEAN_MAX: u64 = 1 << 28;
 /// From one emptying of the ring to the next, and from one change of the mean.
 const TURN: Duration = Duration::from_millis(20);
 const ADAPTED: Duration = Duration::from_millis(100);
-/// Calls that tell what a trap costs, and how often they are made: the quickest time counts, the others were disturbed.
-const CALLS: u32 = 200;
-const TIMES: usize = 6;
 
 /// What the account rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -69,7 +65,8 @@ pub struct Traps {
     pub unseen_share: f64,
 }
 
-/// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two probes.
+/// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two
+/// probes.
 const UNSEEN_MAX: f64 = 0.02;
 
 impl Traps {
@@ -94,7 +91,8 @@ struct Shared {
 }
 
 impl Linked {
-    /// Probes the program of `pid`, mapped from `base` on, which has just started or not. `None`: it has no allocator of its own that symbols tell of.
+    /// Probes the program of `pid`, mapped from `base` on, which has just started or not. `None`: it has no allocator
+    /// of its own that symbols tell of.
     ///
     /// # Errors
     /// No right, or a kernel that cannot.
@@ -197,57 +195,6 @@ fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
     }
     maps.mean.write(0, MEAN_FIRST);
     Ok(maps)
-}
-
-/// Nobody's allocator: probed to learn what a trap costs here.
-#[inline(never)]
-extern "C" fn probed(bytes: usize) -> usize {
-    std::hint::black_box(bytes)
-}
-
-fn own_function() -> io::Result<Function> {
-    let address = probed as *const () as u64;
-    let maps = procfs::process::Process::myself().and_then(|own| own.maps());
-    let maps = maps.map_err(io::Error::other)?;
-    let map = maps
-        .iter()
-        .find(|map| (map.address.0..map.address.1).contains(&address));
-    let map = map.ok_or_else(|| io::Error::other("own code is not mapped"))?;
-    Ok(Function {
-        name: "probed".to_owned(),
-        role: Role::Give { bytes: 0 },
-        throws: false,
-        file_offset: address - map.address.0 + map.offset,
-        code: address..address + 1,
-    })
-}
-
-/// What traps cost on this machine.
-fn measure_cost() -> io::Result<Cost> {
-    let plain_ns = calls_ns();
-    let (maps, _programs, _attached) = attach(std::process::id(), &[own_function()?])?;
-    // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
-    maps.mean.write(0, 0);
-    let samples_ns = calls_ns();
-    maps.mean.write(0, MEAN_MAX);
-    let hits_ns = calls_ns();
-    let each = |more: f64, less: f64| (more - less).max(0.0) / f64::from(CALLS);
-    Ok(Cost {
-        hit_ns: each(hits_ns, plain_ns),
-        sample_ns: each(samples_ns, hits_ns),
-    })
-}
-
-fn calls_ns() -> f64 {
-    let cpu = || read_ns(ClockId::ThreadCPUTime);
-    let time = |_| {
-        let begin = cpu();
-        for _ in 0..CALLS {
-            std::hint::black_box(probed(std::hint::black_box(1)));
-        }
-        (cpu() - begin) as f64
-    };
-    (0..TIMES).map(time).fold(f64::MAX, f64::min)
 }
 
 /// Reads the ring until it is told to stop.
@@ -408,8 +355,8 @@ fn cpu_s(pid: u32) -> f64 {
     ticks as f64 / procfs::ticks_per_second() as f64
 }
 
-/// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further out
-/// the byte before their return addresses.
+/// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further
+/// out the byte before their return addresses.
 fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
     let first = frames.first().copied();
     let rest = frames.iter().skip(1).map(|address| address + 1);
@@ -419,12 +366,9 @@ fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::cost::{own_function, probed};
     use super::*;
     use crate::observe::switches::allowed::Allowed;
-
-    fn of_own() -> Function {
-        own_function().unwrap()
-    }
 
     /// Every call is a sample: each is counted once, and comes with the byte count that was asked for.
     #[test]
@@ -437,10 +381,11 @@ mod tests {
         for way in [Way::Session, Way::Events] {
             let maps = new_maps(Vec::new()).unwrap();
             maps.mean.write(0, 0);
-            let attached = Programs::load(&maps, &[of_own()], way).and_then(|programs| {
-                let attached = programs.attach(std::process::id())?;
-                Ok((programs, attached))
-            });
+            let attached =
+                Programs::load(&maps, &[own_function().unwrap()], way).and_then(|programs| {
+                    let attached = programs.attach(std::process::id())?;
+                    Ok((programs, attached))
+                });
             if way == Way::Session && attached.is_err() {
                 eprintln!("SKIPPED: this kernel has no session probes");
                 continue;

@@ -1,8 +1,8 @@
 //! How much of the subject's time the probes take, and when they rest.
 //!
-//! A trap on every call cannot be sampled away. Where the traps take more than their budget, the probes are on for [`ON`] at
-//! a time only, and what is allocated in the first half of such a time is followed to its end: what lives shorter is out
-//! of the account, what lives longer counts for what was not looked at.
+//! A trap on every call cannot be sampled away. Where the traps take more than their budget, the probes are on for
+//! [`ON`] at a time only, and what is allocated in the first half of such a time is followed to its end: what lives
+//! shorter is out of the account, what lives longer counts for what was not looked at.
 
 use std::time::Duration;
 

@@ -15,8 +15,8 @@ use crate::observe::switches::ebpf::map::{Addresses, Counter, PerCpu, Ring};
 
 /// Bytes of stack that come with a sample, as many as there are.
 pub const STACK_BYTES: [i32; 3] = [2048, 512, 128];
-/// Of a function that may throw, a request as large as this is not sampled: it may fail, and an exception does not find its
-/// way past the kernel's return address.
+/// Of a function that may throw, a request as large as this is not sampled: it may fail, and an exception does not
+/// find its way past the kernel's return address.
 const THROWN_FROM: i32 = 64 << 20;
 /// Draws from which the distance to the next sample is taken.
 pub const DRAWS: u32 = 4096;
