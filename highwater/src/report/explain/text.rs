@@ -90,12 +90,11 @@ fn account(explained: &Explained, out: &mut String) {
     if case.account.swap > 0.0 {
         row(out, "(swapped out)", case.account.swap, None);
     }
-    let accounts = match &explained.probe {
-        Some(_) => format!(
-            "the probe accounts for {} of anonymous memory",
-            percent(case.account.coverage)
-        ),
-        None => "no probe".to_owned(),
+    let covered = percent(case.account.coverage);
+    let accounts = match (&explained.probe, &case.traps) {
+        (Some(_), _) => format!("the probe accounts for {covered} of anonymous memory"),
+        (None, Some(_)) => format!("uprobes account for {covered} of anonymous memory"),
+        (None, None) => "no probe".to_owned(),
     };
     let by = live_by(case.account.live_by);
     let _ = writeln!(out, "  {accounts}; live heap by {by}");
