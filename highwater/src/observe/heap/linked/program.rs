@@ -124,14 +124,29 @@ pub fn program(maps: &Maps, function: &Function, on: On) -> Vec<u64> {
     if gives {
         is_returning(&mut code, maps, on);
     }
+    if on == On::Calls {
+        entered(&mut code, maps, function);
+    }
+    if gives {
+        code.label("returned");
+        returned(&mut code, maps, function.role);
+    }
+    code.label("pass");
+    code.set(R0, 1);
+    code.exit();
+    code.finish()
+}
+
+/// A call begins.
+fn entered(code: &mut Code, maps: &Maps, function: &Function) {
     code.label("entry");
     code.set(R1, 0);
-    lookup(&mut code, maps.cpus.fd(), R1);
+    lookup(code, maps.cpus.fd(), R1);
     code.jump_if_zero(R0, "pass");
     code.copy(R8, R0);
-    one_more(&mut code, cpu::HITS);
+    one_more(code, cpu::HITS);
     if let Role::Take { block } | Role::Again { block, .. } = function.role {
-        taken(&mut code, maps, block);
+        taken(code, maps, block);
     }
     if let Role::Again {
         block,
@@ -142,15 +157,10 @@ pub fn program(maps: &Maps, function: &Function, on: On) -> Vec<u64> {
         code.load(Size::B8, R1, R6, regs::ARGS[block]);
         code.jump_if_zero(R1, "pass");
     }
-    if gives {
-        given(&mut code, maps, function);
-        code.label("returned");
-        returned(&mut code, maps, function.role);
+    match function.role {
+        Role::Take { .. } => code.jump("pass"),
+        _ => given(code, maps, function),
     }
-    code.label("pass");
-    code.set(R0, 1);
-    code.exit();
-    code.finish()
 }
 
 /// Of a thread with a sampled call: that call's return, or one from within it.
