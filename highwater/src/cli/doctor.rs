@@ -78,8 +78,8 @@ fn findings(allowed: &Allowed) -> Vec<Finding> {
         trial(
             "uprobes",
             &allowed.uprobes,
-            "waits of goroutines are not seen",
-            "run as root",
+            "waits of goroutines are not seen; explain cannot look into an allocator that is linked in",
+            "run as root, or add CAP_BPF and CAP_PERFMON",
         ),
         trial(
             "switch records of own threads",

@@ -79,8 +79,8 @@ fn a_process_of_another_user_is_said_to_be_one() {
 }
 
 #[test]
-fn a_static_program_is_blind_or_told_by_headers() {
-    let program = compile("gcc", "shapes.c", &["-static"], "shapes-static");
+fn a_static_program_without_symbols_is_blind_or_told_by_headers() {
+    let program = compile("gcc", "shapes.c", &["-static", "-s"], "shapes-static");
     let words = [
         "--json",
         "--quiet",
@@ -100,7 +100,10 @@ fn a_static_program_is_blind_or_told_by_headers() {
     let next = json["verdict"]["next_step"].as_str().unwrap();
     match cause(&json) {
         "filling" => assert_eq!(json["sites"], serde_json::json!([]), "{json:#}"),
-        said => assert!(said == "blind" && next.contains("dynamically"), "{json:#}"),
+        said => {
+            assert!(said == "blind" && next.contains("dynamically"), "{json:#}");
+            assert!(next.contains("do not strip"), "{json:#}");
+        }
     }
 }
 

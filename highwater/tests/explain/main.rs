@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod languages;
+mod linked;
 mod losses;
 mod schema;
 mod shapes;

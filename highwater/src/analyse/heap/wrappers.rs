@@ -4,10 +4,15 @@
 //! libraries of C++, Rust and Zig, and whatever lies in the C and C++ libraries themselves. A
 //! program's own function is never skipped for merely containing `malloc` in its name.
 
+use crate::observe::heap::linked::functions::is_family;
 use crate::observe::heap::symbols::{Frame, PYTHON_MODULE, in_standard_library};
 
 /// Whole names, in C.
 const NAMES: &[&str] = &[
+    "__malloc",
+    "__calloc",
+    "__realloc",
+    "default_malloc",
     "malloc",
     "calloc",
     "realloc",
@@ -207,11 +212,18 @@ pub fn leading(frames: &[Frame]) -> usize {
         // Of an inlined function only the short name may be known: then it is what it lies in.
         let around = frames[index..].iter().find(|frame| !frame.inlined);
         let nameless = frame.inlined && frame.file.is_none();
-        is_wrapper(frame) || (nameless && around.is_some_and(is_wrapper))
+        // What is inlined into an allocator's function is the allocator's.
+        let in_allocator = frame.inlined && around.is_some_and(is_allocators);
+        is_wrapper(frame) || in_allocator || (nameless && around.is_some_and(is_wrapper))
     };
     (0..frames.len())
         .find(|&index| !passes_on(index))
         .unwrap_or(0)
+}
+
+fn is_allocators(frame: &Frame) -> bool {
+    let name = frame.function.as_deref();
+    name.is_some_and(|name| is_family(path_of(name)))
 }
 
 fn in_interpreter(frame: &Frame) -> bool {
@@ -249,6 +261,7 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     let of_cgo = path.contains("._Cfunc_") || path.contains("._cgo_");
     of_cgo
         || NAMES.contains(&path)
+        || is_family(path)
         || PATHS.iter().any(|start| path.starts_with(start))
         || is_std_impl(path)
 }
@@ -382,6 +395,18 @@ mod tests {
         };
         let around = named("mem.Allocator.alloc__anon_5721");
         assert_eq!(leading(&[inlined.clone(), around, named("openTicket")]), 2);
+        assert_eq!(leading(&[inlined, named("openTicket")]), 0);
+    }
+
+    #[test]
+    fn what_is_inlined_into_an_allocator_is_its_own() {
+        let inlined = Frame {
+            inlined: true,
+            file: Some("/src/jemalloc.c".into()),
+            ..named("imalloc_fastpath")
+        };
+        let stack = [inlined.clone(), named("_rjem_malloc"), named("openTicket")];
+        assert_eq!(leading(&stack), 2);
         assert_eq!(leading(&[inlined, named("openTicket")]), 0);
     }
 

@@ -17,6 +17,7 @@ use crate::analyse::heap::history::Window;
 use crate::analyse::heap::owned::give_to_owners;
 use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
+use crate::observe::heap::Uprobes;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use crate::verdict::cause::{Case, CauseVerdict, Owner, Sight, judge, owner::owner};
@@ -80,12 +81,14 @@ fn explain(
     let window = tracked.history.window().context("no look succeeded")?;
     let case = case_of(tracked, window, launched);
     let verdict = judge(&case);
+    let probe = tracked.look.probe.as_ref();
+    let preloaded = probe.filter(|probe| !probe.own.is_empty());
     Ok(Explained {
         pid: tracked.reader.member.pid,
         command: tracked.command.clone(),
         verdict,
         allocators: allocators(tracked),
-        probe: tracked.look.probe.as_ref().map(|probe| ProbeFacts {
+        probe: preloaded.map(|probe| ProbeFacts {
             metadata_bytes: case.account.probe as u64,
             samples: probe.samples,
             dropped: probe.dropped,
@@ -113,8 +116,12 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         shared: shared(tracked, &growths),
     };
     let mut sites = rank(&growths, &named, history.live_growth(window));
-    for site in &mut sites {
-        site.lost = lost(site, &tracked.lost, &growths);
+    let traps = tracked.look.probe.as_ref().and_then(|probe| probe.traps);
+    // What was freed while nobody looked would look lost.
+    if traps.is_none_or(|traps| traps.sees_all()) {
+        for site in &mut sites {
+            site.lost = lost(site, &tracked.lost, &growths);
+        }
     }
     give_to_owners(&mut sites, &tracked.pointed);
     // Where no site's growth is certain, what was lost comes first.
@@ -147,6 +154,8 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         sight: sight(tracked, launched),
         survivors: survivors(tracked),
         restart: format!("highwater explain -- {}", tracked.command),
+        traps,
+        no_uprobes: no_uprobes(tracked),
         mapping_sites,
         account,
     }
@@ -205,6 +214,22 @@ fn lost(
     Some(owners.filter(|_| !is_settled).unwrap_or(all))
 }
 
+/// What would let uprobes see an allocator that is linked in.
+fn no_uprobes(tracked: &Tracked) -> Option<String> {
+    match &tracked.reader.uprobes {
+        Uprobes::NotAsked | Uprobes::Wanted { .. } | Uprobes::On(_) => None,
+        Uprobes::NoFunctions => Some(
+            "explain as root puts uprobes on a linked-in allocator where the program's symbol table names its \
+             functions (malloc and free, mi_*, _rjem_* ...): do not strip it"
+                .to_owned(),
+        ),
+        Uprobes::Refused(why) => Some(format!(
+            "run explain as root, or with CAP_BPF and CAP_PERFMON: it then puts uprobes on the allocator's functions \
+             (refused now: {why})"
+        )),
+    }
+}
+
 pub fn sight(tracked: &Tracked, launched: Option<&Launched>) -> Sight {
     if let Some(probe) = &tracked.look.probe {
         return if probe.allocs > 0 || probe.metered != 0 {
@@ -234,6 +259,7 @@ fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
         let area = tracked.look.areas.iter().find(|area| area.holds(address))?;
         Some(area.name.trim_end_matches(" (deleted)"))
     };
+    let has_traps = probe.is_some_and(|probe| probe.traps.is_some());
     let answers = probe.and_then(|probe| file_of(probe.next_malloc));
     let metered = probe.and_then(|probe| file_of(probe.metered));
     let all = tracked.inhabitants.allocators.iter();
@@ -247,7 +273,11 @@ fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
         } else {
             answers
         };
-        (allocator.clone(), by == Some(allocator.path.as_str()))
+        let is_probed = allocator.inside_program && has_traps;
+        (
+            allocator.clone(),
+            is_probed || by == Some(allocator.path.as_str()),
+        )
     })
     .collect()
 }

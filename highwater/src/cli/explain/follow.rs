@@ -18,7 +18,7 @@ use crate::observe::heap::graph::Survey;
 use crate::observe::heap::inhabitants::Inhabitants;
 use crate::observe::heap::namer::Namer;
 use crate::observe::heap::symbols::Frame;
-use crate::observe::heap::{HeapLook, HeapReader};
+use crate::observe::heap::{HeapLook, HeapReader, Uprobes};
 use crate::observe::proc::ProcRoot;
 use crate::observe::proc::open::Lost;
 use crate::units::written::bytes;
@@ -44,6 +44,9 @@ const ASKED_BYTES_MAX: f64 = 268_435_456.0;
 
 /// Processes that are followed.
 const PROCESSES_MAX: usize = 256;
+
+/// Of those, the ones on whose linked-in allocators uprobes are put.
+const PROBED_MAX: usize = 16;
 
 /// One process under observation.
 pub struct Tracked {
@@ -194,7 +197,7 @@ impl Follower {
         members.truncate(PROCESSES_MAX);
         let mut alive = 0;
         for member in &members {
-            alive += usize::from(self.look_at(*member));
+            alive += usize::from(self.look_at(*member, launched));
         }
         for (member, tracked) in &mut self.tracked {
             let lives = |m: &Member| m.pid == member.pid && m.start_ticks == member.start_ticks;
@@ -204,14 +207,17 @@ impl Follower {
         Ok(alive)
     }
 
-    fn look_at(&mut self, member: Member) -> bool {
+    fn look_at(&mut self, member: Member, at_start: bool) -> bool {
         let key = Member {
             parent: 0,
             ..member
         };
         if !self.tracked.contains_key(&key) {
             match Tracked::new(&self.root, member, self.begin.elapsed().as_secs_f64()) {
-                Ok(tracked) => {
+                Ok(mut tracked) => {
+                    if self.tracked.len() < PROBED_MAX {
+                        tracked.reader.uprobes = Uprobes::Wanted { at_start };
+                    }
                     self.tracked.insert(key, tracked);
                 }
                 Err(lost) => return self.lose(member, lost),
@@ -346,6 +352,9 @@ impl Tracked {
         let exe = std::fs::read_link(root.process(self.reader.member.pid).join("exe")).ok();
         if exe != self.exe {
             // exec: another program in the same process.
+            if self.exe.is_some() && !matches!(self.reader.uprobes, Uprobes::NotAsked) {
+                self.reader.uprobes = Uprobes::Wanted { at_start: true };
+            }
             self.exe = exe;
             self.history = History::default();
             self.frames.clear();

@@ -115,6 +115,10 @@ impl Tracked {
         let (Some(probe), Some(window)) = (&self.look.probe, self.history.window()) else {
             return Vec::new();
         };
+        // What was freed while nobody looked would look lost.
+        if probe.traps.is_some_and(|traps| !traps.sees_all()) {
+            return Vec::new();
+        }
         let mut growths = self.history.heap_sites(window, &self.look);
         growths.retain(|site| site.grows() || site.stays());
         growths.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));

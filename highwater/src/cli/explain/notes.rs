@@ -14,6 +14,7 @@ pub fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> V
     };
     let mut notes = Vec::new();
     notes.extend(on_sight(tracked, launched));
+    notes.extend(on_traps(tracked));
     notes.extend(on_memory(tracked));
     notes.extend(on_end(tracked, launched));
     notes.extend(on_search(tracked));
@@ -38,6 +39,25 @@ fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
             Some(format!("The probe is off since then: {off}."))
         }
     }
+}
+
+fn on_traps(tracked: &Tracked) -> Option<String> {
+    let traps = tracked.look.probe.as_ref()?.traps?;
+    let cut = match traps.watched_share < 1.0 {
+        true => {
+            ", and only for part of the time, for its allocator is called too often to watch every call: what \
+             lives longer than a tenth of a second is counted, and its end may go unseen"
+        }
+        false if !traps.sees_all() => {
+            ", and some of its blocks are freed past them (inlined, or by functions without names): what is live is \
+             less than what is said"
+        }
+        false => "",
+    };
+    Some(format!(
+        "Its linked-in allocator is seen by uprobes, from when they were put on{cut}; their cost is in its \
+         own CPU time."
+    ))
 }
 
 fn on_memory(tracked: &Tracked) -> Option<String> {

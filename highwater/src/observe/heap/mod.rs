@@ -7,6 +7,7 @@ pub mod graph;
 pub mod huge;
 pub mod inhabitants;
 pub mod kernel;
+pub mod linked;
 pub mod namer;
 pub mod pages;
 pub mod perf_map;
@@ -32,6 +33,7 @@ use super::proc::open::{Folder, Lost};
 use family::Member;
 use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use kernel::{Searched, read_kernel_held};
+use linked::Linked;
 use pages::PageBits;
 use probe::ProbeLook;
 use smaps::Area;
@@ -74,6 +76,22 @@ const TORN_IN_A_ROW_MAX: usize = 3;
 /// Of shared memory, what is searched for pointers.
 const SHARED_BYTES_MAX: u64 = 512 << 20;
 
+/// Probes on an allocator that is linked into the program.
+#[derive(Default)]
+pub enum Uprobes {
+    #[default]
+    NotAsked,
+    /// From the next look on, where they can be. `at_start`: the program was started for it.
+    Wanted {
+        at_start: bool,
+    },
+    On(Linked),
+    /// There is nothing to probe.
+    NoFunctions,
+    /// In the kernel's words.
+    Refused(String),
+}
+
 /// Reads one process again and again.
 pub struct HeapReader {
     pub member: Member,
@@ -81,6 +99,8 @@ pub struct HeapReader {
     folder: Folder,
     stacks: Stacks,
     torn_in_a_row: usize,
+    /// On an allocator that is linked into the program.
+    pub uprobes: Uprobes,
     /// When searches for pointers end, whatever they have found by then.
     pub search_until: Option<Instant>,
 }
@@ -95,6 +115,7 @@ impl HeapReader {
             folder,
             stacks: Stacks::default(),
             torn_in_a_row: 0,
+            uprobes: Uprobes::NotAsked,
             search_until: None,
         })
     }
@@ -136,6 +157,7 @@ impl HeapReader {
                 Err(problem) => look.probe_problem = Some(problem),
             }
         }
+        self.add_linked(&areas, &mut look);
         let present = self.read_present(&areas);
         let mut status = Vec::new();
         let _ = self.folder.read("status", &mut status);
@@ -155,6 +177,27 @@ impl HeapReader {
         look.areas = areas;
         look.present = present;
         Ok(look)
+    }
+
+    /// Adds what uprobes tell of a linked-in allocator; puts them on where they are wanted.
+    fn add_linked(&mut self, areas: &[Area], look: &mut HeapLook) {
+        if let Uprobes::Wanted { at_start } = self.uprobes {
+            let exe = std::fs::read_link(self.path.join("exe")).unwrap_or_default();
+            let of_exe = |area: &&Area| Path::new(area.name.trim_end_matches(" (deleted)")) == exe;
+            let base = areas.iter().find(of_exe).map_or(0, |area| area.start);
+            self.uprobes = match Linked::open(self.member.pid as u32, base, at_start) {
+                Ok(Some(linked)) => Uprobes::On(linked),
+                Ok(None) => Uprobes::NoFunctions,
+                Err(error) => Uprobes::Refused(error.to_string()),
+            };
+        }
+        if let Uprobes::On(linked) = &self.uprobes {
+            let own = linked.look();
+            look.probe = Some(match look.probe.take() {
+                Some(probe) => probe::joined(probe, own),
+                None => own,
+            });
+        }
     }
 
     /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use abi::{Anchor, Snapshot, State, bytes_mode, off_reason, region_flag, stack_flag, stack_why};
 
+use super::linked::Traps;
 use crate::observe::fact::memory::Memory;
 
 /// Largest mapping that is copied; the probe's own cap is 8 MiB unless the user raised it.
@@ -128,6 +129,8 @@ pub struct ProbeLook {
     pub regions_dropped: u64,
     pub pair_ps: u64,
     pub slow_ns: u64,
+    /// An account by uprobes stands in it: what these cost. It begins when they were put on.
+    pub traps: Option<Traps>,
 }
 
 impl ProbeLook {
@@ -176,7 +179,7 @@ fn read_at(memory: &dyn Memory, at: u64) -> Result<ProbeLook, String> {
 const ROLES_APART: u16 = 1 << 12;
 
 /// Two accounts of one process, each of its own allocator.
-fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
+pub(super) fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
     let live = a
         .live_bytes_exact
         .zip(b.live_bytes_exact)
@@ -219,6 +222,7 @@ fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
         regions_dropped: a.regions_dropped.max(b.regions_dropped),
         pair_ps: a.pair_ps.max(b.pair_ps),
         slow_ns: a.slow_ns.saturating_add(b.slow_ns),
+        traps: a.traps.or(b.traps),
     }
 }
 
@@ -288,6 +292,7 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
         regions_dropped: counters.regions_dropped,
         pair_ps: counters.pair_ps,
         slow_ns: counters.slow_ns,
+        traps: None,
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use perf_event_open_sys::bindings as perf;
 
-use super::kernel::{Tracing, bpf, event, open_event};
+use super::kernel::{Tracing, bpf, event, open_event, uprobe};
 
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
@@ -205,11 +205,7 @@ fn try_cpu_samples() -> io::Result<()> {
 }
 
 fn try_uprobes() -> io::Result<()> {
-    let kind = "/sys/bus/event_source/devices/uprobe/type";
-    let kind = fs::read_to_string(kind)?;
-    let mut attr = event(kind.trim().parse().map_err(io::Error::other)?, 0);
-    let own = c"/proc/self/exe";
-    attr.__bindgen_anon_3.config1 = own.as_ptr() as u64;
+    let mut attr = uprobe(c"/proc/self/exe", 0, false)?;
     attr.set_disabled(1);
     match open_event(&mut attr, -1, 0) {
         // The start of the file is no code: an error about the place is leave to probe.

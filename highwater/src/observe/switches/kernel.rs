@@ -1,7 +1,7 @@
 //! The two system calls behind everything here, perf_event_open and bpf, and the folder of
 //! tracepoints, opened without mounting anything where others could see it.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
@@ -22,6 +22,16 @@ pub fn open_event(attr: &mut perf_event_attr, pid: i32, cpu: i32) -> io::Result<
     // SAFETY: attr is a live, writable struct whose size field says how long it is.
     let fd = unsafe { perf_event_open_sys::perf_event_open(attr, pid, cpu, -1, CLOEXEC) };
     owned(fd as libc::c_long)
+}
+
+/// A probe on a place of a file's code, or on the return of the function there.
+pub fn uprobe(path: &CStr, offset: u64, on_return: bool) -> io::Result<perf_event_attr> {
+    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    let kind = kind.trim().parse().map_err(io::Error::other)?;
+    let mut attr = event(kind, u64::from(on_return));
+    attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
+    attr.__bindgen_anon_4.config2 = offset;
+    Ok(attr)
 }
 
 /// One bpf(2) call; `attr` is the union's part for `command`, in full.

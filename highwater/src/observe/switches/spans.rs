@@ -11,7 +11,7 @@ use perf_event_open_sys::bindings as perf;
 
 use super::event::Tid;
 use super::events::online_cpus;
-use super::kernel::{event, open_event};
+use super::kernel::{open_event, uprobe};
 use super::requests::Request;
 use super::ring::{Ring, Words};
 
@@ -19,8 +19,6 @@ use super::ring::{Ring, Words};
 const PAGES: usize = 32;
 /// Calls kept; later ones are counted.
 const CALLS_MAX: usize = 500_000;
-/// In `config` of a probe: it is on the return.
-const ON_RETURN: u64 = 1;
 
 pub struct Spans {
     pid: u32,
@@ -39,13 +37,11 @@ impl Spans {
     /// The function is not there or not alone, the program is in Go, or the kernel refuses.
     pub fn watch(pid: u32, function: &str) -> io::Result<Spans> {
         let offset = offset_of(pid, function)?;
-        let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
-        let kind = kind.trim().parse().map_err(io::Error::other)?;
         let path = CString::new(format!("/proc/{pid}/exe"))?;
         let mut rings = Vec::new();
         for cpu in online_cpus() {
             for on_return in [false, true] {
-                let fd = open_probe(kind, &path, offset, on_return, cpu)?;
+                let fd = open_probe(&path, offset, on_return, cpu)?;
                 let ring = Ring::map(&fd, PAGES)?;
                 rings.push((fd, ring, on_return));
             }
@@ -158,16 +154,8 @@ fn holds_in_order(mangled: &str, parts: &[&str]) -> bool {
         })
 }
 
-fn open_probe(
-    kind: u32,
-    path: &CStr,
-    offset: u64,
-    on_return: bool,
-    cpu: i32,
-) -> io::Result<OwnedFd> {
-    let mut attr = event(kind, if on_return { ON_RETURN } else { 0 });
-    attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
-    attr.__bindgen_anon_4.config2 = offset;
+fn open_probe(path: &CStr, offset: u64, on_return: bool, cpu: i32) -> io::Result<OwnedFd> {
+    let mut attr = uprobe(path, offset, on_return)?;
     attr.__bindgen_anon_1.sample_period = 1;
     attr.sample_type = u64::from(perf::PERF_SAMPLE_TID | perf::PERF_SAMPLE_TIME);
     attr.set_use_clockid(1);

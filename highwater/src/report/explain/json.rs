@@ -6,6 +6,7 @@ use super::{Diff, Explained, Other};
 use crate::analyse::heap::account::{LiveBy, Part};
 use crate::analyse::heap::rank::{Site, frame_name};
 use crate::observe::heap::inhabitants::How;
+use crate::observe::heap::linked::Traps;
 use crate::observe::heap::symbols::Frame;
 use crate::verdict::cause::Sight;
 
@@ -61,10 +62,26 @@ pub fn json(explained: &Explained) -> Value {
         "allocators": allocators.collect::<Vec<_>>(),
         "runtimes": runtimes,
         "probe": probe,
+        "uprobes": case.traps.map(traps_json),
         "probe_absent": match &case.sight { Sight::Absent(why) => Some(why), _ => None },
         "diff": explained.diff.as_ref().map(diff_json),
         "processes": explained.others.iter().map(other_json).collect::<Vec<_>>(),
         "notes": explained.notes,
+    })
+}
+
+fn traps_json(traps: Traps) -> Value {
+    json!({
+        "functions": traps.functions,
+        "hits": traps.hits,
+        "hits_per_second": round(traps.hits_per_second, 0),
+        "samples": traps.samples,
+        "ns_per_hit": round(traps.cost.hit_ns, 0),
+        "ns_per_sample": round(traps.cost.sample_ns, 0),
+        "at_start": traps.at_start,
+        "core_share": round(traps.core_share, 4),
+        "watched_share": round(traps.watched_share, 3),
+        "unseen_share": round(traps.unseen_share, 4),
     })
 }
 

@@ -7,6 +7,7 @@ use crate::analyse::heap::account::{LiveBy, Part};
 use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::rank::{Site, frame_name};
 use crate::observe::heap::inhabitants::How;
+use crate::observe::heap::linked::Traps;
 use crate::observe::heap::symbols::Frame;
 use crate::report::visible::{shortened, visible};
 use crate::units::written::{bytes, bytes_interval, bytes_per_hour, percent};
@@ -89,12 +90,11 @@ fn account(explained: &Explained, out: &mut String) {
     if case.account.swap > 0.0 {
         row(out, "(swapped out)", case.account.swap, None);
     }
-    let accounts = match &explained.probe {
-        Some(_) => format!(
-            "the probe accounts for {} of anonymous memory",
-            percent(case.account.coverage)
-        ),
-        None => "no probe".to_owned(),
+    let covered = percent(case.account.coverage);
+    let accounts = match (&explained.probe, &case.traps) {
+        (Some(_), _) => format!("the probe accounts for {covered} of anonymous memory"),
+        (None, Some(_)) => format!("uprobes account for {covered} of anonymous memory"),
+        (None, None) => "no probe".to_owned(),
     };
     let by = live_by(case.account.live_by);
     let _ = writeln!(out, "  {accounts}; live heap by {by}");
@@ -212,11 +212,7 @@ fn foot(explained: &Explained, out: &mut String) {
             How::Libc => "of the C library",
         };
         let version = allocator.version.as_deref().unwrap_or("");
-        let sight = if *seen {
-            "seen by the probe"
-        } else {
-            "not seen"
-        };
+        let sight = if *seen { "seen" } else { "not seen" };
         let _ = writeln!(
             out,
             "allocator {} {version} ({how}), {sight}",
@@ -233,6 +229,9 @@ fn foot(explained: &Explained, out: &mut String) {
             probe.ns_per_pair
         );
     }
+    if let Some(traps) = &explained.case.traps {
+        let _ = writeln!(out, "{}", on_traps(traps));
+    }
     for other in &explained.others {
         let _ = writeln!(
             out,
@@ -247,4 +246,21 @@ fn foot(explained: &Explained, out: &mut String) {
     for note in &explained.notes {
         let _ = writeln!(out, "{}", textwrap::fill(&visible(note), COLUMNS));
     }
+}
+
+fn on_traps(traps: &Traps) -> String {
+    let watched = match traps.watched_share < 1.0 {
+        true => format!(", on for {} of the time", percent(traps.watched_share)),
+        false => String::new(),
+    };
+    format!(
+        "uprobes: on {} functions, {:.0} hits a second of {:.0} ns each, {} samples of {:.1} us, \
+         {:.1} % of a core{watched}",
+        traps.functions,
+        traps.hits_per_second,
+        traps.cost.hit_ns,
+        traps.samples,
+        traps.cost.sample_ns / 1e3,
+        100.0 * traps.core_share
+    )
 }

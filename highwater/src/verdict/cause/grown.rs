@@ -31,8 +31,11 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         (Group::Shared, case.part(Part::SharedMemory)),
     ];
     let growing = groups.into_iter().filter(|(group, growth)| match group {
-        Group::Live => (case.grows(growth) || case.fills(growth)) && !case.fell(growth),
-        Group::Retained => case.grows(growth) && case.retains(growth),
+        Group::Live => {
+            let grows = case.grows(growth) || case.fills(growth);
+            grows && !case.fell(growth) && case.is_backed(growth)
+        }
+        Group::Retained => case.grows(growth) && case.retains(growth) && case.is_backed(growth),
         _ => case.grows(growth),
     });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
@@ -78,7 +81,7 @@ fn live(case: &Case, growth: &Growth) -> CauseVerdict {
     if case.inhabitants.is_static {
         sentence
             .push_str("; the program is static, so that no library can be put before its malloc");
-        return verdict(Cause::Blind, 0.9, sentence, STATIC_NEXT);
+        return verdict(Cause::Blind, 0.9, sentence, &static_next(case));
     }
     let next = match &case.sight {
         Sight::Absent(why) => format!(
@@ -92,6 +95,18 @@ fn live(case: &Case, growth: &Growth) -> CauseVerdict {
 
 const STATIC_NEXT: &str = "link the program dynamically for a test and explain that, or meter its \
     allocator from inside (the crate highwater-alloc for Rust)";
+
+fn static_next(case: &Case) -> String {
+    opened(case, STATIC_NEXT)
+}
+
+/// What would open it without building anything anew comes first.
+fn opened(case: &Case, next: &str) -> String {
+    match &case.no_uprobes {
+        Some(words) => format!("{words}; else {next}"),
+        None => next.to_owned(),
+    }
+}
 
 /// LazyFree and huge pages are shares of other parts: the cause when they are most of a growth.
 fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
@@ -213,7 +228,7 @@ fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
             "no allocation of this program reaches the probe: its allocator is inside it".to_owned()
         };
         let sentence = format!("anonymous memory grows by {rate}, and {why}");
-        return verdict(Cause::Blind, 0.85, sentence, STATIC_NEXT);
+        return verdict(Cause::Blind, 0.85, sentence, &static_next(case));
     }
     let outside = case
         .inhabitants
@@ -252,7 +267,7 @@ fn blind_linked(case: &Case, name: &str, rate: &str) -> CauseVerdict {
         "build once with the system allocator and explain that, or meter {name} from inside (the \
          crate highwater-alloc for Rust; its own statistics otherwise)"
     );
-    verdict(Cause::Blind, 0.9, sentence, &next)
+    verdict(Cause::Blind, 0.9, sentence, &opened(case, &next))
 }
 
 fn managed_next(runtime: crate::observe::heap::inhabitants::Runtime) -> &'static str {

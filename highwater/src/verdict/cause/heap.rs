@@ -50,7 +50,8 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
     }
     let is_larger = has_turned_over(site) && site.growth.grows_in_size();
-    if has_turned_over(site) && site.growth.outlives_its_turnover() && !is_larger {
+    let outlives = has_turned_over(site) && site.growth.outlives_its_turnover();
+    if case.is_followed() && outlives && !is_larger {
         let sentence = format!(
             "leak at {place}: the live heap grows by {rate}, {share} of it there; {} of what it \
              allocated was freed again, most of that within {}, and what stays still grows (half of it is \

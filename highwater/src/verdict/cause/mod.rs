@@ -29,6 +29,7 @@ use crate::analyse::heap::account::{Account, Part};
 use crate::analyse::heap::growth::Growth;
 use crate::analyse::heap::rank::Site;
 use crate::observe::heap::inhabitants::{Allocator, Inhabitants, Runtime};
+use crate::observe::heap::linked::Traps;
 
 /// Growth below this is none, whatever its share.
 const GROWN_BYTES_MIN: f64 = 262_144.0;
@@ -164,6 +165,10 @@ pub struct Case {
     pub survivors: Option<String>,
     /// The line that starts this program again with the probe.
     pub restart: String,
+    /// Uprobes on a linked-in allocator tell of the live heap, from when they were put on.
+    pub traps: Option<Traps>,
+    /// Why there are none, and what would open it.
+    pub no_uprobes: Option<String>,
 }
 
 impl Case {
@@ -181,6 +186,19 @@ impl Case {
         // What fills leaves gaps as it fills.
         let is_most = growth.bytes > live.bytes;
         growth.bytes > self.retained_least() && is_most && self.heap.is_none_or(goes_along)
+    }
+
+    /// What uprobes see may begin in the midst: blocks from before go unseen while others come. Then memory itself
+    /// must grow, by half as much.
+    fn is_backed(&self, growth: &Growth) -> bool {
+        let backs = |rss: Growth| rss.still && rss.bytes > HEAP_SHARE * growth.bytes;
+        let is_whole = |traps: Traps| traps.at_start && traps.sees_all();
+        self.traps.is_none_or(is_whole) || self.rss.is_some_and(backs)
+    }
+
+    /// Every block's end was seen, and whether it is held could be asked.
+    pub fn is_followed(&self) -> bool {
+        self.traps.is_none_or(|traps| traps.sees_all())
     }
 
     /// Growth of free heap below this is none.

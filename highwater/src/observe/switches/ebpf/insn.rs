@@ -30,10 +30,14 @@ pub enum Size {
 pub enum Helper {
     MapLookup = 1,
     MapUpdate = 2,
+    MapDelete = 3,
     KtimeNs = 5,
+    RandomU32 = 7,
     CurrentPidTgid = 14,
     ProbeReadUser = 112,
     RingOutput = 130,
+    RingReserve = 131,
+    RingSubmit = 132,
     CurrentTask = 158,
     TaskRegs = 175,
 }
@@ -76,6 +80,10 @@ impl Code {
         self.emit(0x1f, dst, src, 0, 0);
     }
 
+    pub fn multiply(&mut self, dst: Reg, src: Reg) {
+        self.emit(0x2f, dst, src, 0, 0);
+    }
+
     pub fn and(&mut self, dst: Reg, value: i32) {
         self.emit(0x57, dst, R0, 0, value);
     }
@@ -111,6 +119,12 @@ impl Code {
         self.emit(0, R0, R0, 0, 0);
     }
 
+    /// All 64 bits; two slots.
+    pub fn set_wide(&mut self, dst: Reg, value: u64) {
+        self.emit(0x18, dst, R0, 0, value as u32 as i32);
+        self.emit(0, R0, R0, 0, (value >> 32) as u32 as i32);
+    }
+
     pub fn call(&mut self, helper: Helper) {
         self.emit(0x85, R0, R0, 0, helper as i32);
     }
@@ -133,6 +147,17 @@ impl Code {
     pub fn jump_unless_equal(&mut self, of: Reg, value: i32, to: &'static str) {
         self.jumps.push((self.slots.len(), to));
         self.emit(0x55, of, R0, 0, value);
+    }
+
+    pub fn jump_if_same(&mut self, of: Reg, other: Reg, to: &'static str) {
+        self.jumps.push((self.slots.len(), to));
+        self.emit(0x1d, of, other, 0, 0);
+    }
+
+    /// As signed numbers.
+    pub fn jump_unless_negative(&mut self, of: Reg, to: &'static str) {
+        self.jumps.push((self.slots.len(), to));
+        self.emit(0x75, of, R0, 0, 0);
     }
 
     /// As unsigned numbers.

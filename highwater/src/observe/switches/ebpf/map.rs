@@ -13,6 +13,7 @@ const MAP_UPDATE: u32 = 2;
 const MAP_DELETE: u32 = 3;
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
+const PER_CPU_ARRAY: u32 = 6;
 const RINGBUF: u32 = 27;
 
 #[repr(C)]
@@ -46,11 +47,11 @@ struct Element {
     flags: u64,
 }
 
-fn element<T>(command: u32, fd: &OwnedFd, key: &u32, value: *mut T) -> io::Result<()> {
+fn element<K, T>(command: u32, fd: &OwnedFd, key: &K, value: *mut T) -> io::Result<()> {
     flagged(command, fd, key, value, 0)
 }
 
-fn flagged<T>(command: u32, fd: &OwnedFd, key: &u32, value: *mut T, flags: u64) -> io::Result<()> {
+fn flagged<K, T>(command: u32, fd: &OwnedFd, key: &K, value: *mut T, flags: u64) -> io::Result<()> {
     let attr = Element {
         map_fd: fd.as_raw_fd() as u32,
         padding: 0,
@@ -103,6 +104,67 @@ impl Threads {
     }
 }
 
+/// Values by a key of so many bytes, for the programs alone.
+pub fn by_key(key_bytes: u32, value_bytes: u32, most: u32) -> io::Result<OwnedFd> {
+    create(HASH, key_bytes, value_bytes, most)
+}
+
+/// Addresses that the programs put in and take out.
+pub struct Addresses {
+    fd: OwnedFd,
+}
+
+impl Addresses {
+    pub fn create(most: u32) -> io::Result<Addresses> {
+        Ok(Addresses {
+            fd: create(HASH, 8, 8, most)?,
+        })
+    }
+
+    pub fn has(&self, address: u64) -> bool {
+        let mut value = 0u64;
+        element(MAP_LOOKUP, &self.fd, &address, &mut value).is_ok()
+    }
+
+    pub fn remove(&self, address: u64) {
+        // Not there is as good as gone.
+        let _ = element(MAP_DELETE, &self.fd, &address, std::ptr::null_mut::<u64>());
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// A few numbers of each CPU's own.
+pub struct PerCpu<const N: usize> {
+    fd: OwnedFd,
+    cpus: usize,
+}
+
+impl<const N: usize> PerCpu<N> {
+    pub fn create() -> io::Result<PerCpu<N>> {
+        let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
+        let last = cpus.trim().rsplit(['-', ',']).next().unwrap_or("");
+        let cpus = last.parse::<usize>().map_err(io::Error::other)? + 1;
+        Ok(PerCpu {
+            fd: create(PER_CPU_ARRAY, 4, 8 * N as u32, 1)?,
+            cpus,
+        })
+    }
+
+    /// One of the numbers, over all CPUs.
+    pub fn sum(&self, at: usize) -> u64 {
+        let mut values = vec![[0u64; N]; self.cpus];
+        let _ = element(MAP_LOOKUP, &self.fd, &0u32, values.as_mut_ptr());
+        values.iter().fold(0, |sum, of| sum.wrapping_add(of[at]))
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
 /// Some numbers that the programs and we share.
 pub struct Counter {
     fd: OwnedFd,
@@ -117,7 +179,7 @@ impl Counter {
 
     pub fn read(&self) -> u64 {
         let mut value = 0;
-        let _ = element(MAP_LOOKUP, &self.fd, &0, &mut value);
+        let _ = element(MAP_LOOKUP, &self.fd, &0u32, &mut value);
         value
     }
 
@@ -139,6 +201,9 @@ pub struct Ring {
     bytes: usize,
     page: usize,
 }
+
+// SAFETY: the mappings are the value's own, and are touched through it alone.
+unsafe impl Send for Ring {}
 
 impl Ring {
     pub fn create(bytes: u32) -> io::Result<Ring> {

@@ -58,6 +58,8 @@ struct ProgLoad {
     kern_version: u32,
     prog_flags: u32,
     prog_name: [u8; 16],
+    prog_ifindex: u32,
+    expected_attach_type: u32,
 }
 
 impl Ebpf {
@@ -168,9 +170,14 @@ fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
 }
 
 fn load(name: &str, prog_type: u32, code: &[u64]) -> io::Result<OwnedFd> {
+    load_for(name, (prog_type, 0), code)
+}
+
+/// `kind`: the program's type, and what it will be attached to where the kernel wants to know that beforehand.
+pub fn load_for(name: &str, kind: (u32, u32), code: &[u64]) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; LOG_BYTES];
     let mut attr = ProgLoad {
-        prog_type,
+        prog_type: kind.0,
         insn_cnt: code.len() as u32,
         insns: code.as_ptr() as u64,
         license: c"Dual MIT/GPL".as_ptr() as u64,
@@ -180,6 +187,8 @@ fn load(name: &str, prog_type: u32, code: &[u64]) -> io::Result<OwnedFd> {
         kern_version: 0,
         prog_flags: 0,
         prog_name: *b"highwater\0\0\0\0\0\0\0",
+        prog_ifindex: 0,
+        expected_attach_type: kind.1,
     };
     bpf(PROG_LOAD, &attr).or_else(|_| {
         attr.log_level = 1;

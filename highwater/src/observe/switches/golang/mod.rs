@@ -14,7 +14,7 @@ use perf_event_open_sys::bindings as perf;
 pub use self::program::Program;
 use super::event::{Event, StackId, Tid, Wait, WaitKind, Waker, What};
 use super::events::online_cpus;
-use super::kernel::{event, open_event};
+use super::kernel::{open_event, uprobe};
 use super::places::Places;
 use super::ring::{Ring, Words, lost};
 use super::waits::Waits;
@@ -86,16 +86,14 @@ impl Carried {
 
 impl Goroutines {
     pub fn watch(pid: u32, program: &Program) -> io::Result<Goroutines> {
-        let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
-        let kind = kind.trim().parse().map_err(io::Error::other)?;
         let path = CString::new(format!("/proc/{pid}/exe"))?;
         let (mut rings, mut joined) = (Vec::new(), Vec::new());
         for cpu in online_cpus() {
             let [gopark, rest @ ..] = program.offsets();
-            let first = open_probe(kind, &path, gopark, cpu)?;
+            let first = open_probe(&path, gopark, cpu)?;
             let ring = Ring::map(&first, PAGES)?;
             for offset in rest {
-                let fd = open_probe(kind, &path, offset, cpu)?;
+                let fd = open_probe(&path, offset, cpu)?;
                 share(&fd, &first)?;
                 joined.push(fd);
             }
@@ -262,10 +260,8 @@ fn kind_of(reason: &str) -> WaitKind {
     }
 }
 
-fn open_probe(kind: u32, path: &CStr, offset: u64, cpu: i32) -> io::Result<OwnedFd> {
-    let mut attr = event(kind, 0);
-    attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
-    attr.__bindgen_anon_4.config2 = offset;
+fn open_probe(path: &CStr, offset: u64, cpu: i32) -> io::Result<OwnedFd> {
+    let mut attr = uprobe(path, offset, false)?;
     probed(&mut attr);
     open_event(&mut attr, -1, cpu)
 }

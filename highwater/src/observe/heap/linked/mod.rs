@@ -1,0 +1,411 @@
+//! A sampled account of an allocator that is linked into the program: uprobes on its functions, as root.
+//!
+//! Nothing of it is in the process but the kernel's breakpoints, in no other process and only while this runs. What was
+//! allocated before is not known, and what it was freed of is not seen either.
+
+mod attach;
+mod cost;
+pub mod functions;
+pub mod pace;
+mod program;
+mod table;
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use attach::{Attached, Programs, Way};
+use cost::measure_cost;
+use functions::{Function, read_functions};
+use pace::{Budget, Cost, Counted};
+use program::{DRAW_BITS, DRAWS, Maps, cpu, open};
+use table::{Record, Table};
+
+use super::probe::ProbeLook;
+use crate::observe::switches::ebpf::map::{Addresses, Counter, PerCpu, Ring, by_key};
+use crate::observe::switches::unwind::Stacks;
+
+/// Live samples; from three quarters of it on they are thinned.
+const LIVE_MAX: u32 = 32_768;
+/// Threads with a sampled call at a time.
+const OPEN_MAX: u32 = 16_384;
+/// 100 ms of samples at ten times the rate that is aimed at.
+const RING_BYTES: u32 = 4 << 20;
+/// Samples a second that are aimed at.
+const SAMPLES_MIN: f64 = 250.0;
+const SAMPLES_MAX: f64 = 1_000.0;
+const MEAN_FIRST: u64 = 4_096;
+const MEAN_MIN: u64 = 256;
+const MEAN_MAX: u64 = 1 << 28;
+/// From one emptying of the ring to the next, and from one change of the mean.
+const TURN: Duration = Duration::from_millis(20);
+const ADAPTED: Duration = Duration::from_millis(100);
+
+/// What the account rests on.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Traps {
+    pub functions: usize,
+    /// They were put on when the program began.
+    pub at_start: bool,
+    pub hits: u64,
+    pub samples: u64,
+    /// Measured on a function of our own.
+    pub cost: Cost,
+    /// While the probes were on.
+    pub hits_per_second: f64,
+    /// Of one core, taken by the traps over all the time.
+    pub core_share: f64,
+    /// Of the time, how much the probes were on; 1: all.
+    pub watched_share: f64,
+    /// Of the blocks whose end is known, those that were given anew while nobody had seen them freed: their frees are
+    /// inlined, or pass by the functions that have names.
+    pub unseen_share: f64,
+}
+
+/// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two
+/// probes.
+const UNSEEN_MAX: f64 = 0.02;
+
+impl Traps {
+    /// Whether every block's end is seen.
+    pub fn sees_all(&self) -> bool {
+        self.watched_share >= 1.0 && self.unseen_share <= UNSEEN_MAX
+    }
+}
+
+/// The probes on one process, which come off when it is dropped.
+pub struct Linked {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    table: Mutex<Table>,
+    lost: AtomicU64,
+    traps: Mutex<Traps>,
+}
+
+impl Linked {
+    /// Probes the program of `pid`, mapped from `base` on, which has just started or not. `None`: it has no allocator
+    /// of its own that symbols tell of.
+    ///
+    /// # Errors
+    /// No right, or a kernel that cannot.
+    pub fn open(pid: u32, base: u64, at_start: bool) -> io::Result<Option<Linked>> {
+        let functions = read_functions(&File::open(format!("/proc/{pid}/exe"))?, base)?;
+        if functions.is_empty() {
+            return Ok(None);
+        }
+        let cost = measure_cost()?;
+        let (maps, programs, attached) = attach(pid, &functions)?;
+        let shared = Arc::new(Shared::default());
+        let mut watcher = Watcher {
+            pid,
+            stacks: Stacks::new(pid),
+            shared: shared.clone(),
+            maps,
+            programs,
+            attached: Some(attached),
+            begin: Instant::now(),
+            on: Duration::ZERO,
+            rested: Duration::ZERO,
+            budget: Budget::new(cost, cpu_s(pid)),
+            traps: Traps {
+                functions: functions.len(),
+                at_start,
+                cost,
+                watched_share: 1.0,
+                ..Traps::default()
+            },
+            lost: 0,
+        };
+        let thread = std::thread::Builder::new().name("uprobes".into());
+        let thread = thread.spawn(move || watcher.run())?;
+        Ok(Some(Linked {
+            shared,
+            thread: Some(thread),
+        }))
+    }
+
+    /// The account so far, as a probe would give it.
+    pub fn look(&self) -> ProbeLook {
+        let table = lock(&self.shared.table);
+        let traps = *lock(&self.shared.traps);
+        ProbeLook {
+            allocs: traps.hits.max(table.samples),
+            blocks: table.blocks(),
+            stacks: table.sites(),
+            samples: table.samples,
+            dropped: self.shared.lost.load(Ordering::Relaxed),
+            traps: Some(traps),
+            ..ProbeLook::default()
+        }
+    }
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// On a kernel without session probes by events.
+fn attach(pid: u32, functions: &[Function]) -> io::Result<(Maps, Programs, Attached)> {
+    let family = functions.iter().map(|function| function.code.clone());
+    let maps = new_maps(family.collect())?;
+    let tried = Programs::load(&maps, functions, Way::Session)
+        .and_then(|programs| Ok((programs.attach(pid)?, programs)));
+    let (attached, programs) = match tried {
+        Ok(found) => found,
+        Err(_) => {
+            let programs = Programs::load(&maps, functions, Way::Events)?;
+            (programs.attach(pid)?, programs)
+        }
+    };
+    Ok((maps, programs, attached))
+}
+
+fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
+    let maps = Maps {
+        cpus: PerCpu::create()?,
+        draws: Counter::create(DRAWS)?,
+        mean: Counter::create(1)?,
+        open: by_key(4, open::BYTES_ALL, OPEN_MAX)?,
+        live: Addresses::create(LIVE_MAX)?,
+        ring: Ring::create(RING_BYTES)?,
+        lost: Counter::create(1)?,
+        family,
+    };
+    for draw in 0..DRAWS {
+        let even = (f64::from(draw) + 0.5) / f64::from(DRAWS);
+        let far = -even.ln() * f64::from(1u32 << DRAW_BITS);
+        maps.draws.write(draw, far as u64);
+    }
+    maps.mean.write(0, MEAN_FIRST);
+    Ok(maps)
+}
+
+/// Reads the ring until it is told to stop.
+struct Watcher {
+    pid: u32,
+    stacks: Stacks,
+    shared: Arc<Shared>,
+    maps: Maps,
+    programs: Programs,
+    attached: Option<Attached>,
+    begin: Instant,
+    /// For how long the probes were on.
+    on: Duration,
+    /// For how long they last were off; nothing: they were on all the time.
+    rested: Duration,
+    budget: Budget,
+    traps: Traps,
+    lost: u64,
+}
+
+impl Watcher {
+    fn run(&mut self) {
+        while !self.stops() {
+            self.watch();
+            if self.budget.is_spent() {
+                self.rest();
+            }
+        }
+        self.attached = None;
+    }
+
+    fn stops(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    fn has_rested(&self) -> bool {
+        !self.rested.is_zero()
+    }
+
+    /// Takes in what comes for a while, or until the budget is spent.
+    fn watch(&mut self) {
+        let begin = Instant::now();
+        while begin.elapsed() < pace::ON && !self.stops() && !self.budget.is_spent() {
+            let (turn, samples) = (Instant::now(), self.samples());
+            while turn.elapsed() < ADAPTED {
+                std::thread::sleep(TURN);
+                // What lives shorter than half the time could not be told from what stays.
+                self.drain(self.has_rested() && begin.elapsed() > pace::ON / 2);
+            }
+            self.adapt((self.samples() - samples) as f64 / turn.elapsed().as_secs_f64());
+            self.on += turn.elapsed();
+            self.budget
+                .read(self.counted(), cpu_s(self.pid), turn.elapsed(), true);
+            self.tell();
+        }
+    }
+
+    /// Takes the probes off until there is budget for them again.
+    fn rest(&mut self) {
+        self.attached = None;
+        self.drain(true);
+        let (begin, time) = (Instant::now(), self.budget.rest());
+        while begin.elapsed() < time && !self.stops() {
+            std::thread::sleep(TURN);
+        }
+        self.rested = begin.elapsed();
+        self.budget
+            .read(self.counted(), cpu_s(self.pid), self.rested, false);
+        self.tell();
+        if !self.stops() {
+            self.stacks.reload();
+            // The process may have ended.
+            self.attached = self.programs.attach(self.pid).ok();
+        }
+    }
+
+    fn samples(&self) -> u64 {
+        lock(&self.shared.table).samples
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            hits: self.maps.cpus.sum(cpu::HITS),
+            samples: self.maps.cpus.sum(cpu::SAMPLES),
+        }
+    }
+
+    /// Of what is allocated, how much is looked at.
+    fn looked_at(&self) -> f64 {
+        match self.has_rested() {
+            true => pace::ON.as_secs_f64() / 2.0 / (pace::ON + self.rested).as_secs_f64(),
+            false => 1.0,
+        }
+    }
+
+    /// Of what is allocated `late`, nothing is taken in.
+    fn drain(&mut self, late: bool) {
+        let looked_at = self.looked_at();
+        let mut table = lock(&self.shared.table);
+        let (stacks, live) = (&mut self.stacks, &self.maps.live);
+        self.maps.ring.drain(|bytes| match table::parse(bytes) {
+            Some(Record::Given(given)) if late => live.remove(given.block),
+            Some(Record::Given(given)) => {
+                let frames = stacks.of_bytes(given.registers, given.stack);
+                let addresses = returns(given.function, &frames);
+                table.give(&given, looked_at, &addresses);
+            }
+            Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
+            None => {}
+        });
+        let lost = self.maps.lost.read();
+        if lost != self.lost {
+            table.keep(|block| live.has(block));
+            self.lost = lost;
+            self.shared.lost.store(lost, Ordering::Relaxed);
+        }
+        if table.len() > LIVE_MAX as usize / 4 * 3 {
+            for block in table.thin() {
+                live.remove(block);
+            }
+            let mean = self.maps.mean.read();
+            self.maps.mean.write(0, (2 * mean).min(MEAN_MAX));
+        }
+    }
+
+    fn adapt(&mut self, samples_per_second: f64) {
+        let mean = self.maps.mean.read();
+        let wanted = match samples_per_second {
+            rate if rate > SAMPLES_MAX => mean * 2,
+            rate if rate < SAMPLES_MIN => mean / 2,
+            _ => mean,
+        };
+        // What is live must fit: it does not become finer again once it was thinned.
+        let is_fuller = lock(&self.shared.table).len() > LIVE_MAX as usize / 3;
+        let wanted = if is_fuller { wanted.max(mean) } else { wanted };
+        self.maps.mean.write(0, wanted.clamp(MEAN_MIN, MEAN_MAX));
+    }
+
+    fn tell(&mut self) {
+        let counted = self.counted();
+        let all_s = self.begin.elapsed().as_secs_f64();
+        let traps = &mut self.traps;
+        (traps.hits, traps.samples) = (counted.hits, counted.samples);
+        traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
+        traps.core_share = traps.cost.seconds(counted) / all_s;
+        if !self.rested.is_zero() {
+            traps.watched_share = (self.on.as_secs_f64() / all_s).min(0.999);
+        }
+        traps.unseen_share = lock(&self.shared.table).unseen_share();
+        *lock(&self.shared.traps) = *traps;
+    }
+}
+
+/// CPU time of all threads of a process.
+fn cpu_s(pid: u32) -> f64 {
+    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
+    let ticks = stat.map_or(0, |stat| stat.utime + stat.stime);
+    ticks as f64 / procfs::ticks_per_second() as f64
+}
+
+/// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further
+/// out the byte before their return addresses.
+fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
+    let first = frames.first().copied();
+    let rest = frames.iter().skip(1).map(|address| address + 1);
+    let own = std::iter::once(function + 1);
+    own.chain(first).chain(rest).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cost::{own_function, probed};
+    use super::*;
+    use crate::observe::switches::allowed::Allowed;
+
+    /// Every call is a sample: each is counted once, and comes with the byte count that was asked for.
+    #[test]
+    fn calls_are_counted_alike_on_old_kernels_and_new() {
+        let allowed = Allowed::try_all();
+        if allowed.bpf.is_err() || allowed.uprobes.is_err() {
+            eprintln!("SKIPPED: uprobes with programs on them need root");
+            return;
+        }
+        for way in [Way::Session, Way::Events] {
+            let maps = new_maps(Vec::new()).unwrap();
+            maps.mean.write(0, 0);
+            let attached =
+                Programs::load(&maps, &[own_function().unwrap()], way).and_then(|programs| {
+                    let attached = programs.attach(std::process::id())?;
+                    Ok((programs, attached))
+                });
+            if way == Way::Session && attached.is_err() {
+                eprintln!("SKIPPED: this kernel has no session probes");
+                continue;
+            }
+            let attached = attached.unwrap();
+            for bytes in 1..=50 {
+                probed(bytes);
+            }
+            drop(attached);
+            probed(99);
+            let mut maps = maps;
+            let mut given = Vec::new();
+            maps.ring.drain(|bytes| match table::parse(bytes) {
+                Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),
+                other => panic!("{other:?}"),
+            });
+            let expected: Vec<(u64, u64)> = (1..=50).map(|bytes| (bytes, bytes)).collect();
+            assert_eq!(given, expected, "{way:?}");
+            assert_eq!(maps.cpus.sum(cpu::HITS), 50, "{way:?}");
+            assert_eq!(maps.lost.read(), 0, "{way:?}");
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! How much of the subject's time the probes take, and when they rest.
+//!
+//! A trap on every call cannot be sampled away. Where the traps take more than their budget, the probes are on for
+//! [`ON`] at a time only, and what is allocated in the first half of such a time is followed to its end: what lives
+//! shorter is out of the account, what lives longer counts for what was not looked at.
+
+use std::time::Duration;
+
+/// Of the subject's own CPU time, and where that is little, of one core.
+const SHARE: f64 = 0.05;
+/// Programs that idle call their allocator all the same; nobody misses this much.
+const SHARE_OF_CORE: f64 = 0.05;
+/// What may be spent at once, seconds.
+const AT_ONCE_S: f64 = 0.3;
+/// How long the probes are on at a time.
+pub const ON: Duration = Duration::from_millis(200);
+const OFF_MAX: Duration = Duration::from_secs(20);
+
+/// CPU time of a trap, and what a sample costs beyond it, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    pub hit_ns: f64,
+    pub sample_ns: f64,
+}
+
+impl Cost {
+    pub fn seconds(&self, counted: Counted) -> f64 {
+        let hits_ns = counted.hits as f64 * self.hit_ns;
+        (hits_ns + counted.samples as f64 * self.sample_ns) / 1e9
+    }
+}
+
+/// Since the beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Counted {
+    pub hits: u64,
+    pub samples: u64,
+}
+
+/// Seconds of the subject's CPU time, saved and spent.
+#[derive(Debug, Clone, Copy)]
+pub struct Budget {
+    cost: Cost,
+    saved_s: f64,
+    /// What a second with the probes on costs.
+    rate: f64,
+    /// The last readings.
+    all_s: f64,
+    cpu_s: f64,
+}
+
+impl Budget {
+    pub fn new(cost: Cost, cpu_s: f64) -> Budget {
+        Budget {
+            cost,
+            saved_s: AT_ONCE_S,
+            rate: 0.0,
+            all_s: 0.0,
+            cpu_s,
+        }
+    }
+
+    /// `cpu_s`: all that the subject used so far; `over`: the time since the last reading.
+    pub fn read(&mut self, counted: Counted, cpu_s: f64, over: Duration, on: bool) {
+        let all_s = self.cost.seconds(counted);
+        let spent_s = all_s - self.all_s;
+        let own_s = (cpu_s - self.cpu_s - spent_s).max(0.0);
+        let over_s = over.as_secs_f64();
+        let allowed_s = (SHARE * own_s).max(SHARE_OF_CORE * over_s);
+        self.saved_s = (self.saved_s + allowed_s - spent_s).min(AT_ONCE_S);
+        if on && over_s > 0.0 {
+            self.rate = spent_s / over_s;
+        }
+        (self.all_s, self.cpu_s) = (all_s, cpu_s);
+    }
+
+    pub fn is_spent(&self) -> bool {
+        self.saved_s < 0.0
+    }
+
+    /// Until there is enough for another time with the probes on, by what an idle subject saves.
+    pub fn rest(&self) -> Duration {
+        let wanted_s = (self.rate * ON.as_secs_f64()).min(AT_ONCE_S);
+        let missing_s = (wanted_s - self.saved_s).max(0.0);
+        Duration::from_secs_f64(missing_s / SHARE_OF_CORE).min(OFF_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+    const COST: Cost = Cost {
+        hit_ns: 1_000.0,
+        sample_ns: 10_000.0,
+    };
+
+    fn counted(hits: u64) -> Counted {
+        Counted {
+            hits,
+            samples: hits / 100,
+        }
+    }
+
+    #[test]
+    fn what_stays_within_the_budget_goes_on() {
+        let mut idle = Budget::new(COST, 0.0);
+        let mut busy = idle;
+        for second in 1..=60u64 {
+            idle.read(counted(second * 40_000), second as f64 * 0.1, SECOND, true);
+            busy.read(counted(second * 150_000), second as f64 * 4.0, SECOND, true);
+        }
+        assert!(
+            !idle.is_spent() && !busy.is_spent(),
+            "4.4 % of a core; 4.3 % of its time"
+        );
+    }
+
+    #[test]
+    fn what_does_not_is_on_for_as_long_as_the_budget_says() {
+        let mut budget = Budget::new(COST, 0.0);
+        let (mut hits, mut all_s, mut on_s) = (0, 0.0, 0.0);
+        while all_s < 60.0 {
+            hits += 400_000 / 5;
+            budget.read(counted(hits), 0.0, ON, true);
+            let rest = if budget.is_spent() {
+                budget.rest()
+            } else {
+                Duration::ZERO
+            };
+            budget.read(counted(hits), 0.0, rest, false);
+            on_s += ON.as_secs_f64();
+            all_s += (ON + rest).as_secs_f64();
+        }
+        let share = on_s * 0.44 / all_s;
+        assert!((0.04..0.06).contains(&share), "{share} of a core");
+    }
+}

@@ -1,0 +1,422 @@
+//! The eBPF programs on a linked-in allocator's functions, one for each [`Role`].
+//!
+//! Each CPU counts down the bytes to its next sample, drawn anew from an exponential distribution, so that a block of
+//! `n` bytes is sampled by the chance `1-exp(-n/mean)`. Where the function was called by another one of the family, the
+//! sample is dropped: what falls on the outer call is the block's own chance, and none of it counts twice. Only a
+//! sampled call is seen returning (the kernel's session probes; with older ones all are, which costs a second trap).
+
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+
+use super::functions::{Function, Role};
+use crate::observe::switches::ebpf::insn::{
+    Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size,
+};
+use crate::observe::switches::ebpf::map::{Addresses, Counter, PerCpu, Ring};
+
+/// Bytes of stack that come with a sample, as many as there are.
+pub const STACK_BYTES: [i32; 3] = [2048, 512, 128];
+/// Of a function that may throw, a request as large as this is not sampled: it may fail, and an exception does not
+/// find its way past the kernel's return address.
+const THROWN_FROM: i32 = 64 << 20;
+/// Draws from which the distance to the next sample is taken.
+pub const DRAWS: u32 = 4096;
+/// Bits behind the point of a draw, in units of the mean.
+pub const DRAW_BITS: i32 = 16;
+
+/// Offsets within a record.
+pub mod at {
+    pub const TIME: i16 = 0;
+    pub const KIND: i16 = 8;
+    pub const TID: i16 = 12;
+    pub const BLOCK: i16 = 16;
+    /// A block's end goes no further.
+    pub const BYTES: i16 = 24;
+    pub const MEAN: i16 = 32;
+    pub const PC: i16 = 40;
+    pub const SP: i16 = 48;
+    pub const FP: i16 = 56;
+    pub const COPIED: i16 = 64;
+    pub const FUNCTION: i16 = 72;
+    pub const STACK: i16 = 80;
+    pub const WHOLE: i32 = STACK as i32 + super::STACK_BYTES[0];
+}
+
+pub const GIVEN: i32 = 1;
+pub const TAKEN: i32 = 2;
+
+/// Numbers of each CPU.
+pub mod cpu {
+    /// Bytes to the next sample, below zero at one.
+    pub const LEFT: i16 = 0;
+    pub const HITS: usize = 1;
+    pub const SAMPLES: usize = 2;
+    pub const COUNT: usize = 3;
+}
+
+/// What is kept of a sampled call while it lasts.
+pub mod open {
+    pub const RETURN: i16 = 0;
+    pub const SP: i16 = 8;
+    pub const BYTES: i16 = 16;
+    pub const MEAN: i16 = 24;
+    pub const PLACE: i16 = 32;
+    pub const FUNCTION: i16 = 40;
+    pub const BYTES_ALL: u32 = 48;
+}
+
+#[cfg(target_arch = "x86_64")]
+mod regs {
+    pub const ARGS: [i16; 4] = [112, 104, 96, 88];
+    pub const RESULT: i16 = 80;
+    pub const PC: i16 = 128;
+    pub const SP: i16 = 152;
+    pub const FP: i16 = 32;
+}
+#[cfg(target_arch = "aarch64")]
+mod regs {
+    pub const ARGS: [i16; 4] = [0, 8, 16, 24];
+    pub const RESULT: i16 = 0;
+    pub const PC: i16 = 256;
+    pub const SP: i16 = 248;
+    pub const FP: i16 = 232;
+    pub const LINK: i16 = 240;
+}
+
+pub struct Maps {
+    pub cpus: PerCpu<{ cpu::COUNT }>,
+    /// `-ln(u)` of evenly spread `u`.
+    pub draws: Counter,
+    /// The mean distance of samples, bytes.
+    pub mean: Counter,
+    /// By thread.
+    pub open: OwnedFd,
+    pub live: Addresses,
+    pub ring: Ring,
+    pub lost: Counter,
+    /// The allocator's functions, in the process.
+    pub family: Vec<std::ops::Range<u64>>,
+}
+
+// The program's own stack.
+const KEY: i16 = -8;
+const BYTES: i16 = -16;
+const RETURN: i16 = -24;
+const BLOCK: i16 = -32;
+const OPEN: i16 = -80;
+const ENDED: i16 = -104;
+
+/// What the kernel runs it on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    /// Entries, and the returns of those for which it gave 0.
+    Calls,
+    /// Returns alone, of all calls.
+    Returns,
+}
+
+/// The program for one function.
+pub fn program(maps: &Maps, function: &Function, on: On) -> Vec<u64> {
+    let mut code = Code::default();
+    code.copy(R6, R1);
+    code.call(Helper::CurrentPidTgid);
+    code.copy(R7, R0);
+    let gives = !matches!(function.role, Role::Take { .. });
+    if gives {
+        is_returning(&mut code, maps, on);
+    }
+    if on == On::Calls {
+        entered(&mut code, maps, function);
+    }
+    if gives {
+        code.label("returned");
+        returned(&mut code, maps, function.role);
+    }
+    code.label("pass");
+    code.set(R0, 1);
+    code.exit();
+    code.finish()
+}
+
+/// A call begins.
+fn entered(code: &mut Code, maps: &Maps, function: &Function) {
+    code.label("entry");
+    code.set(R1, 0);
+    lookup(code, maps.cpus.fd(), R1);
+    code.jump_if_zero(R0, "pass");
+    code.copy(R8, R0);
+    one_more(code, cpu::HITS);
+    if let Role::Take { block } | Role::Again { block, .. } = function.role {
+        taken(code, maps, block);
+    }
+    if let Role::Again {
+        block,
+        calls_on: true,
+        ..
+    } = function.role
+    {
+        code.load(Size::B8, R1, R6, regs::ARGS[block]);
+        code.jump_if_zero(R1, "pass");
+    }
+    match function.role {
+        Role::Take { .. } => code.jump("pass"),
+        _ => given(code, maps, function),
+    }
+}
+
+/// Of a thread with a sampled call: that call's return, or one from within it.
+fn is_returning(code: &mut Code, maps: &Maps, on: On) {
+    let other = match on {
+        On::Calls => "entry",
+        On::Returns => "pass",
+    };
+    lookup(code, fd(&maps.open), R7);
+    code.jump_if_zero(R0, other);
+    code.copy(R9, R0);
+    code.load(Size::B8, R1, R6, regs::PC);
+    code.load(Size::B8, R2, R9, open::RETURN);
+    code.jump_if_same(R1, R2, "returned");
+    code.load(Size::B8, R1, R6, regs::SP);
+    code.load(Size::B8, R2, R9, open::SP);
+    code.jump_if_below(R2, R1, other);
+    code.jump("pass");
+}
+
+/// A block that was sampled goes.
+fn taken(code: &mut Code, maps: &Maps, block: usize) {
+    code.load(Size::B8, R1, R6, regs::ARGS[block]);
+    code.jump_if_zero(R1, "not_ours");
+    code.store(Size::B8, R10, BLOCK, R1);
+    by_block(code, maps, Helper::MapLookup);
+    code.jump_if_zero(R0, "not_ours");
+    by_block(code, maps, Helper::MapDelete);
+    code.call(Helper::KtimeNs);
+    code.store(Size::B8, R10, ENDED + at::TIME, R0);
+    code.store_value(Size::B4, R10, ENDED + at::KIND, TAKEN);
+    code.store(Size::B4, R10, ENDED + at::TID, R7);
+    code.load(Size::B8, R1, R10, BLOCK);
+    code.store(Size::B8, R10, ENDED + at::BLOCK, R1);
+    code.map(R1, maps.ring.fd().as_raw_fd());
+    code.copy(R2, R10);
+    code.add(R2, i32::from(ENDED));
+    code.set(R3, i32::from(at::BYTES));
+    code.set(R4, NO_WAKEUP);
+    code.call(Helper::RingOutput);
+    code.jump_if_zero(R0, "not_ours");
+    lost(code, maps, "not_ours");
+    code.label("not_ours");
+}
+
+/// Counts the bytes; at a sample keeps what the return will need.
+fn given(code: &mut Code, maps: &Maps, function: &Function) {
+    let (count, bytes, place) = match function.role {
+        Role::Give { bytes } | Role::Again { bytes, .. } => (None, bytes, None),
+        Role::GiveMany { count, bytes } => (Some(count), bytes, None),
+        Role::GiveInto { place, bytes } => (None, bytes, Some(place)),
+        Role::Take { .. } => return,
+    };
+    code.load(Size::B8, R1, R6, regs::ARGS[bytes]);
+    if let Some(count) = count {
+        code.load(Size::B8, R2, R6, regs::ARGS[count]);
+        code.multiply(R1, R2);
+    }
+    code.store(Size::B8, R10, BYTES, R1);
+    code.load(Size::B8, R2, R8, cpu::LEFT);
+    code.subtract(R2, R1);
+    code.store(Size::B8, R8, cpu::LEFT, R2);
+    code.jump_unless_negative(R2, "pass");
+    draw(code, maps);
+    if function.throws {
+        code.load(Size::B8, R1, R10, BYTES);
+        code.jump_if_less(R1, THROWN_FROM, "may_be");
+        code.jump("pass");
+        code.label("may_be");
+    }
+    return_address(code);
+    code.load(Size::B8, R1, R10, RETURN);
+    for range in &maps.family {
+        code.set_wide(R3, range.start);
+        code.copy(R2, R1);
+        code.subtract(R2, R3);
+        code.jump_if_less(R2, (range.end - range.start) as i32, "pass");
+    }
+    code.store(Size::B8, R10, OPEN + open::RETURN, R1);
+    one_more(code, cpu::SAMPLES);
+    for (from, to) in [(regs::SP, open::SP), (regs::PC, open::FUNCTION)] {
+        code.load(Size::B8, R1, R6, from);
+        code.store(Size::B8, R10, OPEN + to, R1);
+    }
+    code.load(Size::B8, R1, R10, BYTES);
+    code.store(Size::B8, R10, OPEN + open::BYTES, R1);
+    match place {
+        Some(place) => code.load(Size::B8, R1, R6, regs::ARGS[place]),
+        None => code.set(R1, 0),
+    }
+    code.store(Size::B8, R10, OPEN + open::PLACE, R1);
+    code.store(Size::B4, R10, KEY, R7);
+    code.map(R1, maps.open.as_raw_fd());
+    keyed(code, KEY);
+    code.copy(R3, R10);
+    code.add(R3, i32::from(OPEN));
+    code.set(R4, 0);
+    code.call(Helper::MapUpdate);
+    code.jump_if_not_zero(R0, "pass");
+    code.set(R0, 0);
+    code.exit();
+}
+
+/// How far it is to the next sample; what the mean was stays with this one.
+fn draw(code: &mut Code, maps: &Maps) {
+    code.call(Helper::RandomU32);
+    code.and(R0, DRAWS as i32 - 1);
+    code.copy(R9, R0);
+    lookup(code, maps.draws.fd(), R9);
+    code.jump_if_zero(R0, "pass");
+    code.load(Size::B8, R9, R0, 0);
+    code.set(R1, 0);
+    lookup(code, maps.mean.fd(), R1);
+    code.jump_if_zero(R0, "pass");
+    code.load(Size::B8, R1, R0, 0);
+    code.store(Size::B8, R10, OPEN + open::MEAN, R1);
+    code.multiply(R9, R1);
+    code.shift_right(R9, DRAW_BITS);
+    code.store(Size::B8, R8, cpu::LEFT, R9);
+}
+
+#[cfg(target_arch = "x86_64")]
+fn return_address(code: &mut Code) {
+    code.load(Size::B8, R3, R6, regs::SP);
+    read_user(code, RETURN);
+    code.jump_if_not_zero(R0, "pass");
+}
+
+#[cfg(target_arch = "aarch64")]
+fn return_address(code: &mut Code) {
+    code.load(Size::B8, R1, R6, regs::LINK);
+    code.store(Size::B8, R10, RETURN, R1);
+}
+
+/// Eight bytes of the subject's at R3.
+fn read_user(code: &mut Code, into: i16) {
+    code.copy(R1, R10);
+    code.add(R1, i32::from(into));
+    code.set(R2, 8);
+    code.call(Helper::ProbeReadUser);
+}
+
+/// A sampled call (R9) ends: its block, with the caller's stack.
+fn returned(code: &mut Code, maps: &Maps, role: Role) {
+    for offset in (0..open::BYTES_ALL as i16).step_by(8) {
+        code.load(Size::B8, R1, R9, offset);
+        code.store(Size::B8, R10, OPEN + offset, R1);
+    }
+    code.store(Size::B4, R10, KEY, R7);
+    code.map(R1, maps.open.as_raw_fd());
+    keyed(code, KEY);
+    code.call(Helper::MapDelete);
+    code.load(Size::B8, R1, R6, regs::RESULT);
+    if matches!(role, Role::GiveInto { .. }) {
+        code.jump_if_not_zero(R1, "pass");
+        code.load(Size::B8, R3, R10, OPEN + open::PLACE);
+        read_user(code, BLOCK);
+        code.jump_if_not_zero(R0, "pass");
+        code.load(Size::B8, R1, R10, BLOCK);
+    }
+    code.jump_if_zero(R1, "pass");
+    code.store(Size::B8, R10, BLOCK, R1);
+    code.map(R1, maps.live.fd().as_raw_fd());
+    keyed(code, BLOCK);
+    code.copy(R3, R10);
+    code.add(R3, i32::from(BLOCK));
+    code.set(R4, 0);
+    code.call(Helper::MapUpdate);
+    code.jump_if_not_zero(R0, "no_room");
+    code.map(R1, maps.ring.fd().as_raw_fd());
+    code.set(R2, at::WHOLE);
+    code.set(R3, 0);
+    code.call(Helper::RingReserve);
+    code.jump_if_not_zero(R0, "room");
+    by_block(code, maps, Helper::MapDelete);
+    code.label("no_room");
+    lost(code, maps, "pass");
+    code.jump("pass");
+    code.label("room");
+    code.copy(R8, R0);
+    record(code);
+    code.copy(R1, R8);
+    code.set(R2, NO_WAKEUP);
+    code.call(Helper::RingSubmit);
+    code.jump("pass");
+}
+
+/// Into the record at R8.
+fn record(code: &mut Code) {
+    code.call(Helper::KtimeNs);
+    code.store(Size::B8, R8, at::TIME, R0);
+    code.store_value(Size::B4, R8, at::KIND, GIVEN);
+    code.store(Size::B4, R8, at::TID, R7);
+    for (from, to) in [
+        (BLOCK, at::BLOCK),
+        (OPEN + open::BYTES, at::BYTES),
+        (OPEN + open::MEAN, at::MEAN),
+        (OPEN + open::FUNCTION, at::FUNCTION),
+    ] {
+        code.load(Size::B8, R1, R10, from);
+        code.store(Size::B8, R8, to, R1);
+    }
+    for (from, to) in [(regs::PC, at::PC), (regs::SP, at::SP), (regs::FP, at::FP)] {
+        code.load(Size::B8, R1, R6, from);
+        code.store(Size::B8, R8, to, R1);
+    }
+    for bytes in STACK_BYTES {
+        code.copy(R1, R8);
+        code.add(R1, i32::from(at::STACK));
+        code.set(R2, bytes);
+        code.load(Size::B8, R3, R6, regs::SP);
+        code.call(Helper::ProbeReadUser);
+        code.set(R1, bytes);
+        code.store(Size::B8, R8, at::COPIED, R1);
+        code.jump_if_zero(R0, "copied");
+    }
+    code.store_value(Size::B8, R8, at::COPIED, 0);
+    code.label("copied");
+}
+
+const NO_WAKEUP: i32 = 1;
+
+fn fd(map: &OwnedFd) -> BorrowedFd<'_> {
+    std::os::fd::AsFd::as_fd(map)
+}
+
+/// One more in one of the CPU's numbers, at R8.
+fn one_more(code: &mut Code, number: usize) {
+    code.load(Size::B8, R2, R8, 8 * number as i16);
+    code.add(R2, 1);
+    code.store(Size::B8, R8, 8 * number as i16, R2);
+}
+
+fn lost(code: &mut Code, maps: &Maps, end: &'static str) {
+    code.set(R1, 0);
+    lookup(code, maps.lost.fd(), R1);
+    code.jump_if_zero(R0, end);
+    code.set(R1, 1);
+    code.atomic_add(R0, 0, R1);
+}
+
+fn by_block(code: &mut Code, maps: &Maps, helper: Helper) {
+    code.map(R1, maps.live.fd().as_raw_fd());
+    keyed(code, BLOCK);
+    code.call(helper);
+}
+
+fn keyed(code: &mut Code, key: i16) {
+    code.copy(R2, R10);
+    code.add(R2, i32::from(key));
+}
+
+/// R0: where a map keeps the value of `key`, or 0.
+fn lookup(code: &mut Code, map: BorrowedFd, key: Reg) {
+    code.store(Size::B4, R10, KEY, key);
+    code.map(R1, map.as_raw_fd());
+    keyed(code, KEY);
+    code.call(Helper::MapLookup);
+}
