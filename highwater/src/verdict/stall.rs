@@ -80,6 +80,7 @@ pub fn is_worth_a_row(finding: &Finding, watched_ns: u64, asked: bool) -> bool {
 fn is_agreed_on(finding: &Finding) -> bool {
     const EPISODES: usize = 3;
     const NOBODY_NS: u64 = 500 * MS;
+    const SEVERAL: usize = 3;
     if finding.culprit.tid == 0 {
         return finding.longest_ns >= NOBODY_NS;
     }
@@ -92,7 +93,12 @@ fn is_agreed_on(finding: &Finding) -> bool {
         LeafKind::Wait(WaitKind::Sleep | WaitKind::Queue | WaitKind::Inbound | WaitKind::Unknown)
     );
     let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS && !idle;
-    finding.agreeing * 2 > finding.episodes && (long || finding.episodes >= EPISODES)
+    // Whoever it was had no CPU by the kernel's own count, and where several wait it is another each time.
+    let short_of_cpu = finding.cause == Cause::CpuStarvation
+        && finding.longest_ns >= ALONE_NS
+        && finding.threads.len() >= SEVERAL;
+    short_of_cpu
+        || finding.agreeing * 2 > finding.episodes && (long || finding.episodes >= EPISODES)
 }
 
 #[cfg(test)]
@@ -158,6 +164,14 @@ mod tests {
         let mut waiter = guessed(Cause::Lock, 300, 3, 3);
         waiter.culprit.kind = LeafKind::Wait(WaitKind::Lock);
         assert!(!row(&waiter));
+        let mut starved = guessed(Cause::CpuStarvation, 130, 1, 0);
+        assert!(!row(&starved), "one thread, and a guess");
+        starved.threads = [1, 2, 3].into();
+        assert!(row(&starved));
+        assert!(!row(&Finding {
+            longest_ns: 60 * MS,
+            ..starved
+        }));
     }
 
     #[test]

@@ -80,12 +80,14 @@ fn a_process_that_is_not_there_and_one_that_ends_are_said_in_words() {
 /// Its locks name their owners by the numbers that threads have in there.
 #[test]
 fn a_process_in_a_namespace_of_its_own_is_watched_by_its_number_here() {
+    // The test ends it; seconds that no load reaches, for when the test itself is killed.
+    const UNTIL_ENDED: &str = "600";
     let folder = tempfile::tempdir().unwrap();
     let inside = Command::new("unshare")
         .args(["--pid", "--fork", "--kill-child"])
         .arg(c("exporter"))
         .arg(folder.path().join("truth"))
-        .arg("24")
+        .arg(UNTIL_ENDED)
         .stdout(Stdio::null())
         .spawn();
     let Ok(inside) = inside.map(Ended) else {

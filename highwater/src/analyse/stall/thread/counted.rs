@@ -44,7 +44,6 @@ impl Thread {
     /// that nobody saw leaves the way from waking to running inside the wait, and the sum says nothing of any one.
     pub(super) fn run_delay(&mut self, at_ns: u64, ns: u64) -> usize {
         let from = self.counted.saturating_sub(self.cut) as usize;
-        self.counted = self.cut + self.done.len() as u64;
         let fresh = || self.done.iter().enumerate().skip(from);
         let known: u64 = fresh()
             .filter(|(_, s)| matches!(s.state, State::Runnable { .. }))
@@ -59,6 +58,8 @@ impl Thread {
         for (at, ns) in &parts {
             self.wanted_at_its_end(*at, *ns);
         }
+        // With what was split off: as fresh it would be taken off the next count once more.
+        self.counted = self.cut + self.done.len() as u64;
         parts.len()
     }
 
@@ -138,6 +139,10 @@ impl Thread {
             };
             self.done.insert(at + more, piece);
         }
-        self.done.len() - before
+        let added = self.done.len() - before;
+        if self.cut + (at as u64) < self.counted {
+            self.counted += added as u64;
+        }
+        added
     }
 }
