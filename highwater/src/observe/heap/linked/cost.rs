@@ -1,4 +1,4 @@
-//! What a trap costs on this machine, tried on a function of our own.
+//! What a trap costs on this machine, tried on functions of our own.
 
 use std::io;
 
@@ -14,12 +14,35 @@ const CALLS: u32 = 200;
 const TIMES: usize = 6;
 
 /// Nobody's allocator: probed to learn what a trap costs here.
+pub type Probed = extern "C" fn(usize) -> usize;
+
+/// The kernel emulates its first instruction.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub extern "C" fn emulated(bytes: usize) -> usize {
+    std::arch::naked_asm!("push rbp", "pop rbp", "mov rax, rdi", "ret")
+}
+
+/// The kernel steps its first instruction.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub extern "C" fn stepped(bytes: usize) -> usize {
+    std::arch::naked_asm!("mov rax, rdi", "ret")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
 #[inline(never)]
-pub extern "C" fn probed(bytes: usize) -> usize {
+pub extern "C" fn emulated(bytes: usize) -> usize {
     std::hint::black_box(bytes)
 }
 
-pub fn own_function() -> io::Result<Function> {
+#[cfg(not(target_arch = "x86_64"))]
+#[inline(never)]
+pub extern "C" fn stepped(bytes: usize) -> usize {
+    std::hint::black_box(bytes)
+}
+
+pub fn own_function(probed: Probed) -> io::Result<Function> {
     let address = probed as *const () as u64;
     let maps = procfs::process::Process::myself().and_then(|own| own.maps());
     let maps = maps.map_err(io::Error::other)?;
@@ -32,19 +55,21 @@ pub fn own_function() -> io::Result<Function> {
         role: Role::Give { bytes: 0 },
         throws: false,
         file_offset: address - map.address.0 + map.offset,
+        is_emulated: false,
         code: address..address + 1,
     })
 }
 
-/// What traps cost on this machine.
-pub fn measure_cost() -> io::Result<Cost> {
-    let plain_ns = calls_ns();
-    let (maps, _programs, _attached) = attach(std::process::id(), &[own_function()?])?;
+/// What traps cost on this machine: where the kernel emulates what is probed, or at most.
+pub fn measure_cost(all_emulated: bool) -> io::Result<Cost> {
+    let probed = if all_emulated { emulated } else { stepped };
+    let plain_ns = calls_ns(probed);
+    let (maps, _programs, _attached) = attach(std::process::id(), &[own_function(probed)?])?;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
     maps.mean.write(0, 0);
-    let samples_ns = calls_ns();
+    let samples_ns = calls_ns(probed);
     maps.mean.write(0, MEAN_MAX);
-    let hits_ns = calls_ns();
+    let hits_ns = calls_ns(probed);
     let each = |more: f64, less: f64| (more - less).max(0.0) / f64::from(CALLS);
     Ok(Cost {
         hit_ns: each(hits_ns, plain_ns),
@@ -52,7 +77,7 @@ pub fn measure_cost() -> io::Result<Cost> {
     })
 }
 
-fn calls_ns() -> f64 {
+fn calls_ns(probed: Probed) -> f64 {
     let cpu = || read_ns(ClockId::ThreadCPUTime);
     let time = |_| {
         let begin = cpu();
@@ -62,4 +87,19 @@ fn calls_ns() -> f64 {
         (cpu() - begin) as f64
     };
     (0..TIMES).map(time).fold(f64::MAX, f64::min)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trap_costs_something_however_it_is_made() {
+        for all_emulated in [true, false] {
+            match measure_cost(all_emulated) {
+                Ok(cost) => assert!(cost.hit_ns > 0.0, "{cost:?}"),
+                Err(error) => eprintln!("SKIPPED: uprobes cannot be tried: {error}"),
+            }
+        }
+    }
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 
 use object::{
     Object, ObjectKind, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind,
 };
+
+use super::entry::{TELLS, entry};
 
 /// What a function does; the numbers say which argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -44,8 +47,11 @@ pub struct Function {
     pub role: Role,
     /// May end in a C++ exception.
     pub throws: bool,
-    /// Where its code lies in the file, and in the process.
+    /// Where it is probed, in the file.
     pub file_offset: u64,
+    /// A trap there needs no step of the kernel's.
+    pub is_emulated: bool,
+    /// Where its code lies in the process.
     pub code: Range<u64>,
 }
 
@@ -190,6 +196,11 @@ pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
         if let Role::Again { calls_on, .. } = &mut function.role {
             *calls_on = calls;
         }
+        let mut code = [0; TELLS];
+        let read = exe.read_at(&mut code, function.file_offset)?;
+        let entry = entry(&code[..read]);
+        function.file_offset += entry.skip;
+        function.is_emulated = entry.is_emulated;
         function.code = function.code.start + bias..function.code.end + bias;
         functions.push(function);
     }
@@ -216,6 +227,7 @@ fn named<'a>(file: &object::File<'a, &'a ReadCache<&File>>) -> BTreeMap<u64, (Fu
             role,
             throws: may_throw && !name.contains("nothrow"),
             file_offset,
+            is_emulated: false,
             code: symbol.address()..symbol.address() + symbol.size().max(1),
         };
         found

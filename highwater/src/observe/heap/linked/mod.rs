@@ -5,6 +5,7 @@
 
 mod attach;
 mod cost;
+mod entry;
 pub mod functions;
 pub mod pace;
 mod program;
@@ -101,7 +102,8 @@ impl Linked {
         if functions.is_empty() {
             return Ok(None);
         }
-        let cost = measure_cost()?;
+        let all_emulated = functions.iter().all(|function| function.is_emulated);
+        let cost = measure_cost(all_emulated)?;
         let (maps, programs, attached) = attach(pid, &functions)?;
         let shared = Arc::new(Shared::default());
         let mut watcher = Watcher {
@@ -366,7 +368,7 @@ fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::cost::{own_function, probed};
+    use super::cost::{emulated, own_function};
     use super::*;
     use crate::observe::switches::allowed::Allowed;
 
@@ -381,21 +383,22 @@ mod tests {
         for way in [Way::Session, Way::Events] {
             let maps = new_maps(Vec::new()).unwrap();
             maps.mean.write(0, 0);
-            let attached =
-                Programs::load(&maps, &[own_function().unwrap()], way).and_then(|programs| {
+            let attached = Programs::load(&maps, &[own_function(emulated).unwrap()], way).and_then(
+                |programs| {
                     let attached = programs.attach(std::process::id())?;
                     Ok((programs, attached))
-                });
+                },
+            );
             if way == Way::Session && attached.is_err() {
                 eprintln!("SKIPPED: this kernel has no session probes");
                 continue;
             }
             let attached = attached.unwrap();
             for bytes in 1..=50 {
-                probed(bytes);
+                emulated(bytes);
             }
             drop(attached);
-            probed(99);
+            emulated(99);
             let mut maps = maps;
             let mut given = Vec::new();
             maps.ring.drain(|bytes| match table::parse(bytes) {
