@@ -32,8 +32,25 @@ pub struct Charts {
     pub cpu: Panel,
     /// Minor faults per second.
     pub faults: Panel,
+    /// Parts of the heap as the probe read them, bytes; of a run without it none.
+    pub heap: Vec<HeapPanel>,
     pub latency: Vec<LatencyLine>,
 }
+
+/// A part of the heap: why resident memory is what it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeapPanel {
+    /// A word for it that can stand in an identifier.
+    pub id: &'static str,
+    pub title: &'static str,
+    pub panel: Panel,
+}
+
+const HEAP: [(&str, &str, metric::Metric); 3] = [
+    ("live", "Live heap", metric::LIVE_HEAP),
+    ("held", "Held by the allocator", metric::ALLOCATOR_HELD),
+    ("fragmentation", "Fragmentation", metric::FRAGMENTATION),
+];
 
 /// One quantity over the run: lines that share their times.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -74,6 +91,7 @@ impl Charts {
             rss: rss_panel(run, &series(metric::RSS.name)),
             cpu: rate_panel(run, &cpu(run), 1e-9),
             faults: rate_panel(run, &series(metric::MINOR_FAULTS.name), 1.0),
+            heap: heap_panels(run),
             latency: latency::lines(run, &arms),
             arms,
             took_s,
@@ -131,11 +149,29 @@ fn starts(run: &Run, arm: &str, replica: u32) -> Vec<f64> {
         .collect()
 }
 
+/// The probe reads one process a look, so that a stretch is as long as the rarest read process needs for a reading.
+fn heap_panels(run: &Run) -> Vec<HeapPanel> {
+    let panel = |(id, title, metric): (&'static str, &'static str, metric::Metric)| {
+        let arms = arm_series(run, metric.name, Duration::ZERO);
+        let readings = |replica: &ReplicaSeries| replica.joined.points.len();
+        let read = arms.iter().flat_map(|arm| &arm.replicas).map(readings);
+        let least = read.filter(|readings| *readings > 0).min()?;
+        let panel = stretched(run, &arms, 1.0, STRETCHES.min(least));
+        Some(HeapPanel { id, title, panel })
+    };
+    HEAP.into_iter().filter_map(panel).collect()
+}
+
 /// Means over stretches of at least two looks, for each arm; values are multiplied by `scale`.
 fn rate_panel(run: &Run, arms: &[ArmSeries], scale: f64) -> Panel {
     let took_s = seconds_between(run.begun, run.last);
     let looks = took_s / run.experiment.interval.as_secs_f64().max(f64::MIN_POSITIVE);
     let count = STRETCHES.min((looks / 2.0) as usize).max(1);
+    stretched(run, arms, scale, count)
+}
+
+fn stretched(run: &Run, arms: &[ArmSeries], scale: f64, count: usize) -> Panel {
+    let took_s = seconds_between(run.begun, run.last);
     if took_s <= 0.0 {
         return Panel::default();
     }

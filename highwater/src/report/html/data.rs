@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::report::charts::latency::pause_words;
-use crate::report::charts::{ArmBand, Panel};
+use crate::report::charts::{ArmBand, HeapPanel, Panel};
 use crate::report::visible::{shortened, visible};
 use crate::report::{Report, event_word, is_incident};
 
@@ -18,6 +18,7 @@ struct Data {
     rss: PanelData,
     cpu: PanelData,
     faults: PanelData,
+    heap: Vec<HeapPart>,
     latency: Vec<Latency>,
     marks: Vec<Mark>,
 }
@@ -37,6 +38,13 @@ struct PanelData {
     scale: f64,
     arms: Vec<Band>,
     processes: Vec<Line>,
+}
+
+#[derive(Serialize)]
+struct HeapPart {
+    id: &'static str,
+    title: &'static str,
+    panel: PanelData,
 }
 
 #[derive(Serialize)]
@@ -112,6 +120,7 @@ fn data(report: &Report) -> Data {
         rss: panel(&charts.rss, 1024.0),
         cpu: panel(&charts.cpu, 1e-4),
         faults: panel(&charts.faults, 0.01),
+        heap: charts.heap.iter().map(heap_part).collect(),
         latency: latency.collect(),
         marks: marks(report),
     }
@@ -150,6 +159,14 @@ fn marks(report: &Report) -> Vec<Mark> {
         }
     };
     incidents.take(MARKS_MAX).map(mark).collect()
+}
+
+fn heap_part(part: &HeapPanel) -> HeapPart {
+    HeapPart {
+        id: part.id,
+        title: part.title,
+        panel: panel(&part.panel, 1024.0),
+    }
 }
 
 fn panel(panel: &Panel, scale: f64) -> PanelData {

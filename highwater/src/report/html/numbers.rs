@@ -8,7 +8,7 @@ use crate::analyse::latency::PAUSE_NS;
 use crate::analyse::latency::over_time::{NINES, class_of};
 use crate::report::Report;
 use crate::report::charts::latency::pause_words;
-use crate::report::charts::{ArmBand, LatencyLine, Panel};
+use crate::report::charts::{ArmBand, HeapPanel, LatencyLine, Panel};
 use crate::units::written::{self, ByteScale, MISSING};
 
 /// Instants shown of each chart.
@@ -23,6 +23,15 @@ pub fn rss(report: &Report) -> Markup {
         scale.word
     );
     panel_table(report, panel, &caption, |value| scale.number(value))
+}
+
+pub fn heap(report: &Report, part: &HeapPanel) -> Markup {
+    let scale = scale(&part.panel);
+    let caption = format!(
+        "{} in {}: mean over the processes of the arm, and their range",
+        part.title, scale.word
+    );
+    panel_table(report, &part.panel, &caption, |value| scale.number(value))
 }
 
 pub fn cpu(report: &Report) -> Markup {

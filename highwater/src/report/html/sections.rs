@@ -110,6 +110,9 @@ pub fn charts(report: &Report) -> Markup {
             div #legend.legend hidden role="group" aria-label="Arms shown in every chart" {}
             (figure("rss", "Resident memory", &rss_caption(report), numbers::rss(report)))
             (figure("ages", "Memory by age of the process", DOTS, numbers::ages(report)))
+            @for part in &charts.heap {
+                (figure(&format!("heap-{}", part.id), part.title, HEAP, numbers::heap(report, part)))
+            }
             div.pair {
                 (figure("cpu", "CPU", &cpu, numbers::cpu(report)))
                 (figure("faults", "Minor faults", &faults, numbers::faults(report)))
@@ -123,6 +126,7 @@ pub fn charts(report: &Report) -> Markup {
     }
 }
 
+const HEAP: &str = "By the heap probe, which reads one process a look.";
 const DOTS: &str = "One dot per process, a bar at the mean of its arm.";
 const LATENCY: &str = "Quantiles of all requests of an arm in each stretch; logarithmic.";
 

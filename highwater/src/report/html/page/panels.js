@@ -57,7 +57,7 @@ function rssChart() {
   );
 }
 
-function rateChart(host, label, panel, factor, ticks, value) {
+function rateChart(host, label, panel, factor, ticks, value, axisWidth = 56) {
   timeChart({
     host,
     label,
@@ -66,9 +66,24 @@ function rateChart(host, label, panel, factor, ticks, value) {
     lines: panelLines(panel, panel.scale * factor),
     ticks,
     value,
-    axisWidth: 56,
+    axisWidth,
     fromZero: () => true,
   });
+}
+
+function heapChart({ id, title, panel }) {
+  const most =
+    panel.arms.reduce((m, band) => band.hi.reduce((a, v) => (v > a ? v : a), m), 0) * panel.scale;
+  const unit = byteUnit(most);
+  rateChart(
+    "chart-heap-" + id,
+    title + " of each arm over time",
+    panel,
+    1 / unit.factor,
+    (v) => tick(v) + " " + unit.word,
+    (v) => digits(v) + " " + unit.word,
+    76,
+  );
 }
 
 const QUANTILES = [
@@ -132,6 +147,10 @@ function buildPanels() {
     panel.t_ms.length > 1 && panel.arms.some((band) => band.mean.some((v) => v !== null));
   if (has(DATA.rss)) rssChart();
   else tooFew("chart-rss");
+  for (const part of DATA.heap) {
+    if (has(part.panel)) heapChart(part);
+    else tooFew("chart-heap-" + part.id);
+  }
   if (has(DATA.cpu))
     rateChart(
       "chart-cpu",
