@@ -30,6 +30,7 @@ mod pace;
 mod probe;
 mod readable;
 mod regions;
+mod resize;
 mod roles;
 mod samples;
 mod settings;

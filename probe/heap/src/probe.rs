@@ -25,7 +25,7 @@ use crate::word::{atomic, atomic32};
 const REGION_STACK_BYTES_MIN: u64 = 64 << 10;
 
 /// Mean of samples that were taken with certainty.
-const CERTAIN_MEAN_BYTES: u64 = 1;
+pub(crate) const CERTAIN_MEAN_BYTES: u64 = 1;
 
 /// A block that was just handed out.
 #[derive(Clone, Copy, Debug)]
@@ -45,8 +45,8 @@ pub struct Block {
 /// A sample that was taken out for a free or a realloc.
 #[derive(Clone, Copy, Debug)]
 pub struct Removed {
-    address: u64,
-    sample: Sample,
+    pub(crate) address: u64,
+    pub(crate) sample: Sample,
 }
 
 /// How a block went.
@@ -222,38 +222,6 @@ impl Probe {
         if !self.insert(removed.address, removed.sample) {
             self.drop_live(1);
         }
-    }
-
-    /// A block that was taken out has been resized: a large one stays the sample that it was, with
-    /// its age, however often it grows; its stack is taken anew with every further MiB. False: it is a
-    /// free and a new block.
-    pub fn resized(
-        &self,
-        removed: Removed,
-        address: u64,
-        (bytes, usable_bytes): (u64, u64),
-        registers: Registers,
-    ) -> bool {
-        let mut sample = removed.sample;
-        if sample.mean_bytes != CERTAIN_MEAN_BYTES || bytes < LARGE_BYTES {
-            return false;
-        }
-        let old_bytes = std::mem::replace(&mut sample.requested_bytes, bytes);
-        if old_bytes / LARGE_BYTES == bytes / LARGE_BYTES {
-            self.stacks.resized(sample.stack, old_bytes, bytes);
-        } else {
-            // Who makes it grow is worth more than who began it.
-            let begun = clock::monotonic_ns();
-            let _signals = Signals::block();
-            let whole = |bytes| Weight::of(bytes, CERTAIN_MEAN_BYTES, begun);
-            self.stacks.moved(sample.stack, whole(old_bytes));
-            sample.stack = self.stack(registers, begun).0;
-            self.stacks.allocated(sample.stack, whole(bytes), begun);
-            self.close(begun);
-        }
-        sample.usable_bytes = usable_bytes;
-        self.put_back(Removed { address, sample });
-        true
     }
 
     /// A sampled block was freed by the thread of `row`, or moved by a resize; the allocator took so

@@ -57,6 +57,13 @@ impl Stacks {
         None
     }
 
+    /// The row stands for stacks that could not be had.
+    pub fn is_none(&self, row: u32) -> bool {
+        // SAFETY: a row that was found before is written.
+        self.row(row)
+            .is_none_or(|row| unsafe { (*row).flags } & stack_flag::NOT_A_STACK != 0)
+    }
+
     /// A sample was taken at a stack.
     pub fn allocated(&self, row: u32, weight: Weight, now_ns: u64) {
         let Some(row) = self.row(row) else { return };
