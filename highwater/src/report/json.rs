@@ -86,6 +86,9 @@ fn arm(report: &Report, row: &ArmRow) -> Value {
     memory(&mut object, &row.memory);
     object.insert("rss_peak_bytes".to_string(), json!(row.rss_peak_bytes));
     costs(&mut object, &row.cost);
+    if let Some(heap) = &row.heap {
+        object.insert("heap".to_string(), super::heap::json(heap));
+    }
     object.insert("pauses".to_string(), pauses(report, &row.arm));
     Value::Object(object)
 }

@@ -13,6 +13,7 @@ pub mod charts;
 pub mod csv;
 pub mod explain;
 pub mod groups;
+pub mod heap;
 pub mod html;
 pub mod incidents;
 pub mod json;

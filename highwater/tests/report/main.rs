@@ -12,6 +12,7 @@ mod checks;
 mod conclude;
 mod formats;
 mod guards;
+mod heap;
 mod latency;
 mod scene;
 mod text;

@@ -180,6 +180,7 @@ impl Scene {
             &verdicts,
             pairs,
             &costs,
+            &[],
             self.checks.clone(),
             self.findings.clone(),
         )

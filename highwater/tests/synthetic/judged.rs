@@ -7,8 +7,9 @@ use highwater::analyse::cost::{arm_costs, over_processes};
 use highwater::record::run::Run;
 use highwater::verdict::arm::{ArmVerdict, PairVerdict};
 use highwater::verdict::check::judge_checks;
+use highwater::verdict::run::heap::arm_heaps;
 use highwater::verdict::run::{RunVerdict, conclude};
-use highwater::verdict::{Estimate, Label};
+use highwater::verdict::{Estimate, Label, Rules};
 
 /// Everything that the command line would do between the record and the report.
 pub fn verdict(run: &Run) -> RunVerdict {
@@ -17,7 +18,8 @@ pub fn verdict(run: &Run) -> RunVerdict {
     let pairs = pairs(&arms, &run.experiment.control);
     let costs = arm_costs(run, run.experiment.warmup);
     let checks = judge_checks(run, &arms, &costs);
-    conclude(run, &arms, pairs, &costs, checks, Vec::new())
+    let heaps = arm_heaps(run, &Rules::default());
+    conclude(run, &arms, pairs, &costs, &heaps, checks, Vec::new())
 }
 
 fn arm(series: &ArmSeries) -> ArmVerdict {

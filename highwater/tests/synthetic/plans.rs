@@ -98,7 +98,18 @@ pub fn hostile() -> Run {
     for process in &mut run.processes {
         process.command.push(HOSTILE.to_string());
         let fact = vec![(process.started, HOSTILE.to_string())];
-        process.facts.insert("allocator.version".to_string(), fact);
+        for key in [
+            "allocator.version",
+            "heap.cause",
+            "heap.sentence",
+            "heap.place",
+        ] {
+            process.facts.insert(key.to_string(), fact.clone());
+        }
+        let rss = process.samples.get("rss_bytes").cloned();
+        process
+            .samples
+            .extend(rss.map(|rss| ("live_heap_bytes".to_string(), rss)));
     }
     for event in &mut run.events {
         event.words = HOSTILE.to_string();

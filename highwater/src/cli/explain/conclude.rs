@@ -12,6 +12,7 @@ use super::lost::SEARCH_MAX;
 use super::notes::notes;
 use crate::analyse::heap::account::Part;
 use crate::analyse::heap::blame::{Shared, shared_with_others};
+use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::growth::LOOKS_MIN;
 use crate::analyse::heap::history::Window;
 use crate::analyse::heap::owned::give_to_owners;
@@ -20,7 +21,7 @@ use crate::analyse::heap::sites::SiteGrowth;
 use crate::observe::heap::Uprobes;
 use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
 use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
-use crate::verdict::cause::{Case, CauseVerdict, Owner, Sight, judge, owner::owner};
+use crate::verdict::cause::{Case, Cause, CauseVerdict, Owner, Sight, judge, owner::owner};
 
 /// An answer is due so long after the observation; names that have not come by then are left out.
 const END_MAX: Duration = Duration::from_secs(25);
@@ -65,12 +66,20 @@ pub fn has_looks(tracked: &Tracked) -> bool {
     tracked.history.moments.len() >= 2 * LOOKS_MIN
 }
 
-/// The verdict on a process of an experiment, so far; `None` before it can be judged.
-pub fn verdict_of(tracked: &mut Tracked) -> Option<CauseVerdict> {
+/// The verdict on a process of an experiment, so far, and the function that it names; `None` before it can be judged.
+pub fn verdict_of(tracked: &mut Tracked) -> Option<(CauseVerdict, Option<String>)> {
     let window = tracked.history.window().filter(|_| has_looks(tracked))?;
     tracked.ask_names();
     tracked.settle(Instant::now() + NAMES_MAX);
-    Some(judge(&case_of(tracked, window, None)))
+    let case = case_of(tracked, window, None);
+    let verdict = judge(&case);
+    let sites = match verdict.cause {
+        Cause::Leak | Cause::Filling => &case.sites[..],
+        Cause::Mapping => &case.mapping_sites,
+        _ => &[],
+    };
+    let place = sites.first().map(|site| brief(&site.name()));
+    Some((verdict, place))
 }
 
 fn explain(

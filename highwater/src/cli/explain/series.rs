@@ -13,6 +13,7 @@ use crate::observe::page::Page;
 use crate::observe::proc::ProcRoot;
 use crate::observe::proc::pace::Pace;
 use crate::verdict::cause::{Cause, CauseVerdict};
+use crate::verdict::run::heap;
 
 /// Part of one core that reading the heaps of all processes may take together.
 const SHARE: f64 = 0.05;
@@ -36,8 +37,8 @@ struct Followed {
     pace: Pace,
     judging: Pace,
     begin_ns: i64,
-    /// Said already.
-    cause: Option<Cause>,
+    /// Said already: the cause, and the function behind it.
+    found: Option<(Cause, Option<String>)>,
 }
 
 impl HeapSeries {
@@ -77,7 +78,7 @@ impl HeapSeries {
                 pace,
                 judging,
                 begin_ns: now.0,
-                cause: None,
+                found: None,
             };
             self.processes.insert(target.process, followed);
         }
@@ -128,22 +129,27 @@ impl Followed {
         let verdict = conclude::verdict_of(&mut self.tracked);
         self.judging
             .book(look.time, begin.elapsed(), SHARE_JUDGE / among);
-        let verdict = verdict?;
-        if self.cause == Some(verdict.cause) || verdict.confidence < 0.5 {
+        let (verdict, place) = verdict?;
+        let found = (verdict.cause, place);
+        if self.found.as_ref() == Some(&found) || verdict.confidence < 0.5 {
             return None;
         }
-        self.cause = Some(verdict.cause);
-        let word = verdict.cause.word().to_owned();
-        let fact = |key: &str, value: String| Fact {
-            process: target.process,
-            key: key.into(),
-            value,
+        let is_new = self.found.as_ref().map(|(cause, _)| *cause) != Some(verdict.cause);
+        let mut fact = |key: &str, value: String| {
+            look.facts.push(Fact {
+                process: target.process,
+                key: key.into(),
+                value,
+            });
         };
-        look.facts.push(fact("heap.cause", word));
-        look.facts
-            .push(fact("heap.sentence", verdict.sentence.clone()));
-        Page::new(look, target.process).event(EventKind::Note, words(&verdict));
-        Some(())
+        fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
+        fact(heap::SENTENCE_FACT, words(&verdict));
+        fact(heap::PLACE_FACT, found.1.clone().unwrap_or_default());
+        self.found = Some(found);
+        is_new.then(|| {
+            Page::new(look, target.process)
+                .event(EventKind::Note, format!("heap probe: {}", words(&verdict)))
+        })
     }
 }
 
@@ -154,5 +160,5 @@ fn words(verdict: &CauseVerdict) -> String {
         }
         _ => String::new(),
     };
-    format!("heap probe: {}{helps}", verdict.sentence)
+    format!("{}{helps}", verdict.sentence)
 }

@@ -69,6 +69,7 @@ fn body(report: &Report) -> Markup {
         main {
             (sections::answer(report))
             (arms::table(report))
+            (sections::heap(report))
             (sections::stalls(report))
             (sections::learnings(report))
             (sections::findings(report))

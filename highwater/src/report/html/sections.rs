@@ -3,12 +3,13 @@
 use maud::{Markup, html};
 
 use super::{numbers, swatch, visible};
+use crate::report::heap;
 use crate::report::pictures;
 use crate::report::stall::arms;
 use crate::report::visible::visible_lines;
 use crate::report::{Report, event_word, is_incident, text};
 use crate::units::written;
-use crate::verdict::run::{Adopt, ArmRow};
+use crate::verdict::run::{Adopt, ArmRow, RunVerdict};
 
 /// Rows of the table of events at most; the run folder has all of them.
 const EVENTS_MAX: usize = 1_000;
@@ -282,25 +283,50 @@ pub fn events(report: &Report) -> Markup {
 
 /// How often each arm's processes were held up, by cause; nothing unless the experiment watched for it.
 pub fn stalls(report: &Report) -> Markup {
+    let caption = "Busy periods held up for 1 ms or more, per process, by what held them.";
+    by_arm(report, ("stalls", arms::TITLE, caption), arms::columns)
+}
+
+/// What the arms' heaps hold; nothing unless the experiment looked with a probe.
+pub fn heap(report: &Report) -> Markup {
+    by_arm(
+        report,
+        ("heap", heap::TITLE, heap::CAPTION),
+        heap::columns_and_causes,
+    )
+}
+
+fn by_arm(
+    report: &Report,
+    (id, title, caption): (&str, &str, &str),
+    columns: fn(&RunVerdict, &ArmRow) -> Vec<(String, String)>,
+) -> Markup {
     let rows = report.verdict.arms.iter();
     let rows: Vec<_> = rows
-        .map(|row| (&row.arm, arms::columns(&report.verdict, row)))
+        .map(|row| (&row.arm, columns(&report.verdict, row)))
         .collect();
     let titles = rows.first().map_or(&[][..], |(_, columns)| columns);
+    let class = |title: &String| {
+        if title == heap::CAUSE {
+            "words"
+        } else {
+            "number"
+        }
+    };
     html! {
         @if !titles.is_empty() {
-            section aria-labelledby="stalls" {
-                h2 #stalls { (arms::TITLE) }
+            section aria-labelledby=(id) {
+                h2 id=(id) { (title) }
                 div.scroll tabindex="0" {
                     table.stack {
-                        caption { "Busy periods held up for 1 ms or more, per process, by what held them." }
+                        caption { (caption) }
                         thead { tr {
                             td {}
-                            @for (title, _) in titles { th.number scope="col" { (title) } }
+                            @for (title, _) in titles { th class=(class(title)) scope="col" { (title) } }
                         } }
                         tbody { @for (arm, columns) in &rows { tr {
                             th scope="row" { (visible(arm)) }
-                            @for (title, text) in columns { td.number data-title=(title) { (text) } }
+                            @for (title, text) in columns { td class=(class(title)) data-title=(title) { (visible(text)) } }
                         } } }
                     }
                 }

@@ -2,10 +2,10 @@
 
 use super::escape::escaped;
 use crate::analyse::cost::ArmCost;
-use crate::report::{Report, column_scales, stall};
+use crate::report::{Report, column_scales, heap};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::Estimate;
-use crate::verdict::run::ArmRow;
+use crate::verdict::run::{ArmRow, RunVerdict};
 
 pub fn table(report: &Report) -> String {
     let rows = &report.verdict.arms;
@@ -25,18 +25,23 @@ pub fn table(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// How often the arms' processes were held up, by cause; empty unless the experiment watched for it.
-pub fn stalls(report: &Report) -> String {
-    let columns = |row: &ArmRow| stall::arms::columns(&report.verdict, row);
+/// Titles and texts of one arm's row.
+type Columns = fn(&RunVerdict, &ArmRow) -> Vec<(String, String)>;
+
+/// Columns of every arm, as of its stalls or of its heap; empty unless the experiment watched for it.
+pub fn by_arm(report: &Report, columns: Columns) -> String {
+    let columns = |row: &ArmRow| columns(&report.verdict, row);
     let rows = &report.verdict.arms;
     let titles = rows.first().map(columns).unwrap_or_default();
     if titles.is_empty() {
         return String::new();
     }
     let titles: Vec<String> = titles.into_iter().map(|(title, _)| title).collect();
+    let rule = |title: &String| if title == heap::CAUSE { "---|" } else { "--:|" };
+    let rules: String = titles.iter().map(rule).collect();
     let mut lines = vec![
         format!("| Arm | {} |", titles.join(" | ")),
-        format!("|---|{}", "--:|".repeat(titles.len())),
+        format!("|---|{rules}"),
     ];
     for row in rows {
         let cells = columns(row).into_iter().map(|(_, text)| escaped(&text));

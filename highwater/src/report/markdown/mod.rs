@@ -9,7 +9,7 @@ mod escape;
 mod sections;
 
 use super::pictures::Picture;
-use super::{Report, stall, text};
+use super::{Report, heap, stall, text};
 use escape::sentence;
 
 pub use escape::escaped;
@@ -26,7 +26,11 @@ pub fn render_with(report: &Report, pictures: &[Picture]) -> String {
     page.add(sections::setup(report));
     page.section("Groups", sections::groups(report));
     page.section("Final metrics and what they cost", arms::table(report));
-    page.section(stall::arms::TITLE, arms::stalls(report));
+    page.section(heap::TITLE, arms::by_arm(report, heap::columns_and_causes));
+    page.section(
+        stall::arms::TITLE,
+        arms::by_arm(report, stall::arms::columns),
+    );
     page.add(arms::allocators(report).unwrap_or_default());
     page.section("Growth over time", sections::growth(report));
     page.section("Charts", sections::charts(pictures));

@@ -9,7 +9,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 use super::{BAD, DIM, OPEN, STACKED_BELOW, wrapped};
 use crate::analyse::cost::ArmCost;
 use crate::report::visible::shortened;
-use crate::report::{Report, column_scales, stall};
+use crate::report::{Report, column_scales, heap, stall};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::run::{ArmRow, RunVerdict};
 use crate::verdict::{Estimate, Label};
@@ -45,6 +45,7 @@ struct Line<'a> {
     name: String,
     memory: Vec<Field>,
     costs: Vec<Field>,
+    heap: Vec<Field>,
     stalls: Vec<Field>,
 }
 
@@ -70,6 +71,7 @@ pub fn render(report: &Report, width: usize) -> String {
             (|line: &Line| line.memory.clone()) as fn(&Line) -> Vec<Field>,
         ),
         ("", |line: &Line| line.costs.clone()),
+        (heap::TITLE, |line: &Line| line.heap.clone()),
         (stall::arms::TITLE, |line: &Line| line.stalls.clone()),
     ] {
         let widths: Vec<usize> = (0..of(first).len())
@@ -189,6 +191,7 @@ fn lines(verdict: &RunVerdict) -> Vec<Line<'_>> {
         name: name(row),
         memory: memory(verdict, row, scales),
         costs: costs(&row.cost),
+        heap: heap::columns(verdict, row),
         stalls: stall::arms::columns(verdict, row),
     };
     verdict.arms.iter().map(line).collect()
@@ -274,7 +277,7 @@ fn errors(cost: &ArmCost) -> String {
 }
 
 /// "1,021 [1,008, 1,034]" in the unit of the column.
-fn scaled(estimate: Option<Estimate>, scale: ByteScale, number: fn(f64) -> String) -> String {
+pub fn scaled(estimate: Option<Estimate>, scale: ByteScale, number: fn(f64) -> String) -> String {
     let Some(estimate) = estimate else {
         return MISSING.to_string();
     };
@@ -333,7 +336,7 @@ fn table(lines: &[Line], fields: impl Fn(&Line) -> Vec<Field>) -> String {
 
 /// Intervals differ in length: their numbers line up on the left, plain numbers on the right.
 fn alignment(title: &str) -> CellAlignment {
-    match title.contains('[') || title == "Trend" || title == "x control" {
+    match title.contains('[') || ["Trend", "x control"].contains(&title) {
         true => CellAlignment::Left,
         false => CellAlignment::Right,
     }
@@ -343,7 +346,10 @@ fn stacked(lines: &[Line]) -> String {
     let mut text = String::new();
     for line in lines {
         text += &format!("{}{}{:#}\n", super::BOLD, line.name, super::BOLD);
-        for (title, value) in line.memory.iter().chain(&line.costs).chain(&line.stalls) {
+        for (title, value) in [&line.memory, &line.costs, &line.heap, &line.stalls]
+            .into_iter()
+            .flatten()
+        {
             text += &format!("  {title:<16} {value}\n");
         }
         text.push('\n');

@@ -5,12 +5,12 @@
 //! NO_COLOR and on terminals that know none. No escape sequence of a name or log line gets through
 //! (see [`super::visible`]).
 
-mod arms;
+pub mod arms;
 
 use anstyle::{AnsiColor, Style};
 
-use super::Report;
 use super::visible::visible;
+use super::{Report, heap};
 use crate::units::written;
 use crate::verdict::check::CheckOutcome;
 use crate::verdict::run::RunVerdict;
@@ -49,6 +49,11 @@ pub fn render(report: &Report, width: usize) -> String {
     }
     page.paragraph(DIM, &facts(report));
     page.block(&arms::render(report, width));
+    let causes = verdict.arms.iter().filter_map(|row| {
+        let causes = heap::causes(row)?;
+        Some((Style::new(), format!("{}: {causes}", row.arm)))
+    });
+    page.section("Causes that the heap probe found", causes.collect());
     page.section("Checks", check_lines(verdict));
     let findings = verdict
         .findings

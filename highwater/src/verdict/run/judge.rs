@@ -1,7 +1,7 @@
 //! The whole way from a run's record to its verdict, in one pure function: `run`, `report` and a resumed run
 //! all say the same of the same record.
 
-use super::{RunVerdict, audited, conclude};
+use super::{RunVerdict, audited, conclude, heap};
 use crate::analyse::arms::{ArmSeries, arm_series};
 use crate::analyse::cost::arm_costs;
 use crate::analyse::series::Series;
@@ -28,7 +28,16 @@ pub fn judge_run(run: &Run, rules: &Rules) -> RunVerdict {
     let pairs = against_control(&arms, &run.experiment.control, rules);
     let costs = arm_costs(run, warmup);
     let checks = judge_checks(run, &arms, &costs);
-    conclude(run, &arms, pairs, &costs, checks, audited::findings(run))
+    let heaps = heap::arm_heaps(run, rules);
+    conclude(
+        run,
+        &arms,
+        pairs,
+        &costs,
+        &heaps,
+        checks,
+        audited::findings(run),
+    )
 }
 
 /// Of processes that come and go, those that were in the arm for most of the time: what is seen of the others is too

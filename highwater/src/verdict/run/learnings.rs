@@ -1,6 +1,7 @@
 //! What the experiment taught beside its answer: a sentence each, only where the numbers carry it.
 
 use super::Adopt;
+use super::heap::HeapCause;
 use super::phrases::{costs, cpu, level, lowest, name, slope};
 use super::standing::{Change, Class, Standing};
 use crate::record::run::Run;
@@ -20,6 +21,7 @@ pub fn learnings(all: &[Standing], adopt: Option<&Adopt>) -> Vec<String> {
     let mut sentences = Vec::new();
     sentences.extend(least_memory(all, control));
     sentences.extend(limits(all));
+    sentences.extend(control.and_then(|control| probed(control, all)));
     for standing in all {
         sentences.extend(growth(standing));
         sentences.extend(control.and_then(|control| costlier(standing, control)));
@@ -62,6 +64,22 @@ fn limits(all: &[Standing]) -> Option<String> {
         ));
     }
     Some(words + ".")
+}
+
+/// What the heap probe found in most processes of the control, and in how many other arms it found the same.
+fn probed(control: &Standing, all: &[Standing]) -> Option<String> {
+    let first = |standing: &Standing| standing.row.heap.as_ref()?.causes.first().cloned();
+    let found = first(control)?;
+    let is_same = |one: &HeapCause| (&one.cause, &one.place) == (&found.cause, &found.place);
+    let others = all.iter().filter(|s| s.change != Change::Control);
+    let told: Vec<HeapCause> = others.filter_map(first).collect();
+    let same = told.iter().filter(|one| is_same(one)).count();
+    let beside = match (told.len(), same) {
+        (0, _) => String::new(),
+        (told, same) => format!(" The same in {same} of {told} other arms."),
+    };
+    let (control, sentence) = (name(control), &found.sentence);
+    Some(format!("Heap probe in {control}: {sentence}.{beside}"))
 }
 
 /// How the arm to adopt came out against `verify`.

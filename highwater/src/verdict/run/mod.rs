@@ -6,6 +6,7 @@
 
 pub mod audited;
 mod headline;
+pub mod heap;
 pub mod judge;
 mod learnings;
 mod phrases;
@@ -18,6 +19,7 @@ pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT, proved_words};
 
 use serde::{Deserialize, Serialize};
 
+use self::heap::ArmHeap;
 use super::arm::{ArmVerdict, PairVerdict};
 use super::check::CheckOutcome;
 use crate::analyse::cost::{ArmCost, OwnCost, own_cost};
@@ -65,6 +67,9 @@ pub struct ArmRow {
     /// On RSS.
     pub memory: ArmVerdict,
     pub cost: ArmCost,
+    /// Where a probe was read: `None` without `probe = true`.
+    #[serde(default)]
+    pub heap: Option<ArmHeap>,
     /// Peak RSS of any process, bytes.
     pub rss_peak_bytes: f64,
     /// What the processes were proved to run, one entry when all agree: "jemalloc 5.3.0 (build id
@@ -93,7 +98,7 @@ pub struct Finding {
 
 /// The answer to the experiment, from the verdicts on its arms.
 ///
-/// `arms` and `costs` may miss an arm (it then has no verdict, or no costs); `pairs` is every arm
+/// `arms`, `costs` and `heaps` may miss an arm (it then has no verdict, no costs, no parts of its heap); `pairs` is every arm
 /// against the control; `checks` comes from [`super::check::judge_checks`]; `findings` from the
 /// audit, worst first. `ArmVerdict::level` and slopes are bytes of RSS.
 pub fn conclude(
@@ -101,10 +106,11 @@ pub fn conclude(
     arms: &[ArmVerdict],
     pairs: Vec<PairVerdict>,
     costs: &[ArmCost],
+    heaps: &[ArmHeap],
     checks: Vec<CheckOutcome>,
     findings: Vec<Finding>,
 ) -> RunVerdict {
-    let rows = rows::rows(run, arms, costs);
+    let rows = rows::rows(run, arms, costs, heaps);
     let standings = standing::standings(run, &rows, &pairs);
     let answer = headline::answer(run, &standings, &findings);
     let adopt = learnings::adopt(run, &standings, &checks);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::ArmRow;
+use super::heap::ArmHeap;
 use crate::analyse::arms::{arm_names, restarts, subjects};
 use crate::analyse::cost::{ArmCost, rss_peak};
 use crate::observe::look::{EventKind, ProcessId, Role};
@@ -28,10 +29,19 @@ const UNEXPECTED: &[EventKind] = &[
 ];
 
 /// Every arm of the run, in the experiment's order.
-pub fn rows(run: &Run, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> Vec<ArmRow> {
+pub fn rows(
+    run: &Run,
+    verdicts: &[ArmVerdict],
+    costs: &[ArmCost],
+    heaps: &[ArmHeap],
+) -> Vec<ArmRow> {
+    let heap = |arm: &String| heaps.iter().find(|heap| heap.arm == *arm).cloned();
     arm_names(run)
         .iter()
-        .map(|arm| row(run, arm, verdicts, costs))
+        .map(|arm| ArmRow {
+            heap: heap(arm),
+            ..row(run, arm, verdicts, costs)
+        })
         .collect()
 }
 
@@ -49,6 +59,7 @@ fn row(run: &Run, arm: &str, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> ArmR
             arm: arm.to_string(),
             ..ArmCost::default()
         }),
+        heap: None,
         rss_peak_bytes: rss_peak(run, arm).map_or(0.0, |(bytes, _)| bytes),
         proved: latest_facts(&processes, proved_words),
         defects: lines_of(&processes, DEFECTS_FACT),
@@ -174,7 +185,7 @@ fn has_event(run: &Run, id: ProcessId, kinds: &[EventKind]) -> bool {
         .any(|event| event.process == Some(id) && kinds.contains(&event.kind))
 }
 
-fn latest<'a>(process: &'a Process, key: &str) -> Option<&'a str> {
+pub(super) fn latest<'a>(process: &'a Process, key: &str) -> Option<&'a str> {
     process
         .facts
         .get(key)

@@ -1,0 +1,101 @@
+//! Parts of the arms' heaps beside each other: the same columns for the terminal, the page and Markdown.
+
+use serde_json::{Value, json};
+
+use super::text::arms::scaled;
+use crate::units::written::{self, ByteScale, MISSING};
+use crate::verdict::Estimate;
+use crate::verdict::run::heap::{ArmHeap, HeapCause, HeapPart};
+use crate::verdict::run::{ArmRow, RunVerdict};
+
+/// What is said above the columns.
+pub const TITLE: &str = "What the heap holds, by the probe";
+/// What is said above them on the page.
+pub const CAPTION: &str = "Per process: bytes handed out to the program, free in whole pages (held), and free \
+                           between live blocks (fragmentation), and their growth.";
+/// The column of words among numbers.
+pub const CAUSE: &str = "Cause";
+
+fn parts(heap: &ArmHeap) -> [(&'static str, &HeapPart); 3] {
+    [
+        ("Live", &heap.live),
+        ("Held", &heap.held),
+        ("Fragmentation", &heap.fragmentation),
+    ]
+}
+
+/// Titles and texts of one arm's heap; none when no arm had a probe.
+pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
+    let read = || verdict.arms.iter().filter_map(|arm| arm.heap.as_ref());
+    let scale = |of: fn(&HeapPart) -> Option<Estimate>| {
+        let estimates = read().flat_map(parts).filter_map(|(_, part)| of(part));
+        ByteScale::of_column(estimates.map(|estimate| estimate.value.abs()))
+    };
+    let level = scale(|part| part.level);
+    let slope = scale(|part| part.slope_per_hour);
+    let Some(names) = read().next().map(parts) else {
+        return Vec::new();
+    };
+    let own = row.heap.as_ref().map(parts);
+    let mut columns = Vec::new();
+    for (at, (name, _)) in names.iter().enumerate() {
+        let part = own.map(|parts| parts[at].1);
+        let size = part.and_then(|part| part.level);
+        let growth = part.and_then(|part| part.slope_per_hour);
+        columns.push((
+            format!("{name} {}", level.word),
+            scaled(size, level, written::digits),
+        ));
+        columns.push((
+            format!("{}/h", slope.word),
+            scaled(growth, slope, written::signed),
+        ));
+    }
+    columns
+}
+
+/// The same with the causes, for where words wrap.
+pub fn columns_and_causes(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
+    let mut columns = columns(verdict, row);
+    if !columns.is_empty() {
+        let words = causes(row).unwrap_or_else(|| MISSING.to_string());
+        columns.push((CAUSE.to_string(), words));
+    }
+    columns
+}
+
+/// "leak at parse_header (2 of 2)": by how many of the arm's processes.
+pub fn causes(row: &ArmRow) -> Option<String> {
+    let causes = &row.heap.as_ref()?.causes;
+    let words: Vec<String> = causes.iter().map(|cause| words(cause, row)).collect();
+    (!words.is_empty()).then(|| words.join("; "))
+}
+
+fn words(cause: &HeapCause, row: &ArmRow) -> String {
+    let place = cause.place.as_ref();
+    let place = place
+        .map(|place| format!(" at {place}"))
+        .unwrap_or_default();
+    format!(
+        "{}{place} ({} of {})",
+        cause.cause, cause.processes, row.started
+    )
+}
+
+pub fn json(heap: &ArmHeap) -> Value {
+    let estimate =
+        |e: Option<Estimate>| e.map(|e| json!({ "value": e.value, "lo": e.lo, "hi": e.hi }));
+    let part = |part: &HeapPart| {
+        json!({
+            "label": part.label.word(),
+            "level_bytes": estimate(part.level),
+            "slope_bytes_per_hour": estimate(part.slope_per_hour),
+        })
+    };
+    json!({
+        "live_heap": part(&heap.live),
+        "allocator_held": part(&heap.held),
+        "fragmentation": part(&heap.fragmentation),
+        "causes": heap.causes,
+    })
+}

@@ -1,0 +1,91 @@
+//! What the heap probe read of a run, in every form of the report.
+
+use highwater::record::run::Run;
+use highwater::report::{Extras, Report, html, json, markdown, text};
+use serde_json::Value;
+
+use crate::synthetic::{MIB, judged, relay};
+
+/// Two arms that leak at one place, of which one frees what it holds, and one that does not leak.
+fn probed() -> Run {
+    let mut plan = relay();
+    plan.arms = [0, 3, 7].map(|at| plan.arms[at].clone()).to_vec();
+    let fixed = plan.arms[2].name.clone();
+    let mut run = plan.run();
+    for process in &mut run.processes {
+        let Some(rss) = process.samples.get("rss_bytes").cloned() else {
+            continue;
+        };
+        let of = |share: f64, more: f64| {
+            let part = |(time, bytes): &(_, f64)| (*time, bytes * share + more);
+            rss.iter().map(part).collect::<Vec<_>>()
+        };
+        let parts = [
+            ("live_heap_bytes", of(0.7, 0.0)),
+            ("allocator_held_bytes", of(0.0, 12.0 * MIB)),
+            ("fragmentation_bytes", of(0.1, 0.0)),
+        ];
+        let parts = parts.map(|(name, points)| (name.to_string(), points));
+        process.samples.extend(parts);
+        let (cause, place, sentence) = match process.arm == fixed {
+            true => ("flat", "", "nothing grows"),
+            false => (
+                "leak",
+                "Circuit::extend",
+                "leak at Circuit::extend: the live heap grows; arms with another allocator cannot help",
+            ),
+        };
+        let mut fact = |key: &str, value: &str| {
+            let value = vec![(process.started, value.to_string())];
+            process.facts.insert(key.to_string(), value);
+        };
+        fact("heap.cause", cause);
+        fact("heap.place", place);
+        fact("heap.sentence", sentence);
+    }
+    run
+}
+
+fn report() -> Report {
+    let run = probed();
+    Report::build(&run, &judged::verdict(&run), Extras::default())
+}
+
+#[test]
+fn on_a_terminal() {
+    let text = text::render(&report(), 100);
+    let text = anstream::adapter::strip_str(&text).to_string();
+    snapbox::assert_data_eq!(text, snapbox::file!["golden/heap.txt"].raw());
+}
+
+#[test]
+fn in_markdown_and_on_the_page() {
+    let page = markdown::render(&report());
+    let rows: Vec<&str> = page
+        .lines()
+        .filter(|line| line.contains("Circuit::extend"))
+        .collect();
+    assert_eq!(
+        rows.len(),
+        3,
+        "a row for each leaking arm, and what was learnt: {rows:#?}"
+    );
+    let html = html::render(&report());
+    let cell = "leak at Circuit::extend (3 of 3)</td>";
+    assert_eq!(html.matches(cell).count(), 2, "{html}");
+}
+
+#[test]
+fn in_json() {
+    let lines = json::render(&report());
+    let value: Value = serde_json::from_str(&lines).expect("JSON");
+    let heap = &value["arms"][0]["heap"];
+    assert_eq!(heap["causes"][0]["place"], "Circuit::extend");
+    assert_eq!(heap["causes"][0]["processes"], 3);
+    let live = heap["live_heap"]["level_bytes"]["value"]
+        .as_f64()
+        .expect("a level");
+    let rss = value["arms"][0]["rss_bytes"].as_f64().expect("a level");
+    assert!((live / rss - 0.7).abs() < 0.02, "{live} of {rss}");
+    assert_eq!(heap["allocator_held"]["label"], "flat");
+}
