@@ -13,7 +13,9 @@ use crate::report::stall::doctor::{Finding, Level, render};
 Examples:
   highwater doctor              as the user who will watch
   sudo highwater doctor         what root would add
-  highwater doctor --json")]
+  highwater doctor --json
+
+Exit codes: 0 whatever was found, 2 usage.")]
 pub struct DoctorArgs {
     /// One JSON object (highwater.doctor/1)
     #[arg(long)]

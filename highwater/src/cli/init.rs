@@ -10,7 +10,9 @@ use crate::subject::experiment::facts::read_facts;
 #[command(after_help = "\
 Examples:
   highwater init --pid 4242 > mine.toml
-  highwater run mine.toml --dry-run")]
+  highwater run mine.toml --dry-run
+
+Exit codes: 0 written, 2 usage, 4 no such process, or it may not be read.")]
 pub struct InitArgs {
     /// The service's process
     #[arg(long, value_name = "PID")]

@@ -18,7 +18,9 @@ Examples:
   highwater log show 2026-11-21-relay-leak        one in full
   highwater log --format md > LEDGER.md
   highwater log add --goal \"halve the relay's memory\" --changed \"frames from one arena\"
-  highwater log status 2026-11-21-relay-leak concluded --learning \"it was a leak\"")]
+  highwater log status 2026-11-21-relay-leak concluded --learning \"it was a leak\"
+
+Exit codes: 0 done, 2 usage, 4 the ledger cannot be read or written.")]
 pub struct LogArgs {
     #[command(subcommand)]
     command: Option<LogCommand>,

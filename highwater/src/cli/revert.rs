@@ -27,7 +27,9 @@ use crate::rollout::systemd::Host;
 Examples:
   highwater revert                                   what would be taken back; nothing is changed
   highwater revert --yes                             also after a kill midway
-  highwater revert 1-2026-11-21-jemalloc --yes       when several are adopted")]
+  highwater revert 1-2026-11-21-jemalloc --yes       when several are adopted
+
+Exit codes: 0 taken back, or it can be, 1 something is not as it was, 2 usage, 4 it cannot be done.")]
 pub struct RevertArgs {
     /// The rollout, as `highwater adopt --status` names it
     #[arg(value_name = "ROLLOUT")]

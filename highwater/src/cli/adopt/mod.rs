@@ -31,7 +31,10 @@ Examples:
   highwater adopt jemalloc --unit 'tor@*.service' --script > adopt.sh   for a host without highwater
   highwater adopt --status                                     holding, regressed, or too early to say
   highwater adopt --resume --yes                               go on after a kill
-  highwater revert --yes                                       take it back")]
+  highwater revert --yes                                       take it back
+
+Exit codes: 0 adopted, or the plan can be carried out, 1 rolled back, 2 usage, 3 stopped midway, 4 it cannot be done.
+With --status: 0 holding, 1 regressed, 3 too early to say.")]
 pub struct AdoptArgs {
     /// The arm's name in the run
     #[arg(value_name = "ARM", required_unless_present_any = ["resume", "status"])]
