@@ -37,8 +37,9 @@ struct Followed {
     pace: Pace,
     judging: Pace,
     begin_ns: i64,
-    /// Said already: the cause, and the function behind it.
+    /// Said already: the cause, the function behind it, and when.
     found: Option<(Cause, Option<String>)>,
+    said_ns: i64,
 }
 
 impl HeapSeries {
@@ -79,6 +80,7 @@ impl HeapSeries {
                 judging,
                 begin_ns: now.0,
                 found: None,
+                said_ns: now.0,
             };
             self.processes.insert(target.process, followed);
         }
@@ -131,9 +133,14 @@ impl Followed {
             .book(look.time, begin.elapsed(), SHARE_JUDGE / among);
         let (verdict, place) = verdict?;
         let found = (verdict.cause, place);
-        if self.found.as_ref() == Some(&found) || verdict.confidence < 0.5 {
+        // Rates become surer with age: the same is said again whenever the process is twice as old.
+        let age = |at_ns: i64| at_ns - self.begin_ns;
+        let is_known = self.found.as_ref() == Some(&found);
+        let is_fresh = age(look.time.0) < 2 * age(self.said_ns);
+        if verdict.confidence < 0.5 || is_known && is_fresh {
             return None;
         }
+        self.said_ns = look.time.0;
         let is_new = self.found.as_ref().map(|(cause, _)| *cause) != Some(verdict.cause);
         let mut fact = |key: &str, value: String| {
             look.facts.push(Fact {
