@@ -326,7 +326,9 @@ fn by_arm(
                         } }
                         tbody { @for (arm, columns) in &rows { tr {
                             th scope="row" { (visible(arm)) }
-                            @for (title, text) in columns { td class=(class(title)) data-title=(title) { (visible(text)) } }
+                            @for (title, text) in columns {
+                                td class=(class(title)) data-title=(title) { (visible(text)) }
+                            }
                         } } }
                     }
                 }
