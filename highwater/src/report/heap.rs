@@ -27,18 +27,18 @@ fn parts(heap: &ArmHeap) -> [(&'static str, &HeapPart); 3] {
 /// Titles and texts of one arm's heap; none when no arm had a probe.
 pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
     let read = || verdict.arms.iter().filter_map(|arm| arm.heap.as_ref());
-    let scale = |of: fn(&HeapPart) -> Option<Estimate>| {
-        let estimates = read().flat_map(parts).filter_map(|(_, part)| of(part));
-        ByteScale::of_column(estimates.map(|estimate| estimate.value.abs()))
-    };
-    let level = scale(|part| part.level);
-    let slope = scale(|part| part.slope_per_hour);
     let Some(names) = read().next().map(parts) else {
         return Vec::new();
     };
     let own = row.heap.as_ref().map(parts);
     let mut columns = Vec::new();
     for (at, (name, _)) in names.iter().enumerate() {
+        let all = || read().map(|heap| parts(heap)[at].1);
+        let scale = |of: fn(&HeapPart) -> Option<Estimate>| {
+            ByteScale::of_column(all().filter_map(of).map(|estimate| estimate.value.abs()))
+        };
+        let level = scale(|part| part.level);
+        let slope = scale(|part| part.slope_per_hour);
         let part = own.map(|parts| parts[at].1);
         let size = part.and_then(|part| part.level);
         let growth = part.and_then(|part| part.slope_per_hour);
