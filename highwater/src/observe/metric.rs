@@ -40,6 +40,7 @@ metrics! {
     LIVE_HEAP = "live_heap_bytes", Gauge, "Usable bytes allocated and not freed, resident: the heap probe's count.";
     ALLOCATOR_HELD = "allocator_held_bytes", Gauge, "Resident heap pages without a live block (heap probe).";
     FRAGMENTATION = "fragmentation_bytes", Gauge, "Pages with a live block, less the live bytes (heap probe).";
+    PROBE_MEMORY = "probe_bytes", Gauge, "Of RSS, the heap probe's own tables and library.";
     STALLS_LOCK = "stalls_lock", Counter, "Busy periods held up for 1 ms or more by a lock (stalls = true).";
     STALLS_CPU_STARVATION = "stalls_cpu_starvation", Counter, "The same, by the want of a CPU.";
     STALLS_CPU_QUOTA = "stalls_cpu_quota", Counter, "The same, by a control group's quota.";

@@ -82,6 +82,18 @@ fn words(cause: &HeapCause, row: &ArmRow) -> String {
     )
 }
 
+/// What the probe itself takes of each process; empty without one.
+pub fn cost(verdict: &RunVerdict) -> String {
+    let heaps = verdict.arms.iter().filter_map(|row| row.heap.as_ref());
+    match heaps.filter_map(|heap| heap.probe_bytes).reduce(f64::max) {
+        None => String::new(),
+        Some(bytes) => format!(
+            " The heap probe is in every RSS, with at most {}.",
+            written::bytes(bytes)
+        ),
+    }
+}
+
 pub fn json(heap: &ArmHeap) -> Value {
     let estimate =
         |e: Option<Estimate>| e.map(|e| json!({ "value": e.value, "lo": e.lo, "hi": e.hi }));
@@ -96,6 +108,7 @@ pub fn json(heap: &ArmHeap) -> Value {
         "live_heap": part(&heap.live),
         "allocator_held": part(&heap.held),
         "fragmentation": part(&heap.fragmentation),
+        "probe_bytes": heap.probe_bytes,
         "causes": heap.causes,
     })
 }

@@ -24,6 +24,7 @@ fn probed() -> Run {
             ("live_heap_bytes", of(0.7, 0.0)),
             ("allocator_held_bytes", of(0.0, 12.0 * MIB)),
             ("fragmentation_bytes", of(0.1, 0.0)),
+            ("probe_bytes", of(0.0, 2.5 * MIB)),
         ];
         let parts = parts.map(|(name, points)| (name.to_string(), points));
         process.samples.extend(parts);

@@ -98,6 +98,7 @@ impl HeapSeries {
         put(metric::LIVE_HEAP, account.live);
         put(metric::ALLOCATOR_HELD, account.held);
         put(metric::FRAGMENTATION, account.fragmentation);
+        put(metric::PROBE_MEMORY, account.probe);
         Some(())
     }
 

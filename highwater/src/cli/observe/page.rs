@@ -19,6 +19,7 @@ const NOT_HERE: &[Metric] = &[
     metric::LIVE_HEAP,
     metric::ALLOCATOR_HELD,
     metric::FRAGMENTATION,
+    metric::PROBE_MEMORY,
 ];
 
 /// Facts that say what answers malloc, and the labels that they become.

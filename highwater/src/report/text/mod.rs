@@ -131,7 +131,7 @@ pub fn notes(report: &Report) -> Vec<String> {
 pub fn own(report: &Report) -> String {
     let own = &report.verdict.own;
     format!(
-        "highwater itself: {} of one core, {}, {} a look (longest {}), {} looks, {} missed.{}",
+        "highwater itself: {} of one core, {}, {} a look (longest {}), {} looks, {} missed.{}{}",
         written::percent(own.cpu),
         written::bytes(own.rss_bytes),
         written::nanoseconds(own.look_ns_p50),
@@ -139,6 +139,7 @@ pub fn own(report: &Report) -> String {
         written::count(own.looks as f64),
         written::count(own.looks_missed as f64),
         super::stall::arms::cost(&report.verdict),
+        heap::cost(&report.verdict),
     )
 }
 

@@ -30,6 +30,8 @@ pub struct ArmHeap {
     pub held: HeapPart,
     /// Free, between live blocks.
     pub fragmentation: HeapPart,
+    /// Of RSS, what the probe itself takes at the end, bytes: the most of any process.
+    pub probe_bytes: Option<f64>,
     /// Each cause once, that of most processes first.
     pub causes: Vec<HeapCause>,
 }
@@ -70,6 +72,7 @@ pub fn arm_heaps(run: &Run, rules: &Rules) -> Vec<ArmHeap> {
             live: part(run, live, rules),
             held: part(run, held, rules),
             fragmentation: part(run, fragmentation, rules),
+            probe_bytes: probe_bytes(run, &live.arm),
             causes: causes(run, &live.arm),
         })
     };
@@ -87,6 +90,16 @@ fn part(run: &Run, series: &ArmSeries, rules: &Rules) -> HeapPart {
         level: verdict.level,
         slope_per_hour: verdict.slope_per_hour,
     }
+}
+
+fn probe_bytes(run: &Run, arm: &str) -> Option<f64> {
+    let replicas = subjects(run, arm);
+    let last = |process: &&Process| {
+        let readings = process.samples.get(metric::PROBE_MEMORY.name)?;
+        readings.last().map(|(_, bytes)| *bytes)
+    };
+    let lasts = replicas.values().filter_map(|all| all.last());
+    lasts.filter_map(last).reduce(f64::max)
 }
 
 /// What was said last of each replica's last process.
