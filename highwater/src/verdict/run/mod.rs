@@ -98,10 +98,9 @@ pub struct Finding {
 
 /// The answer to the experiment, from the verdicts on its arms.
 ///
-/// `arms`, `costs` and `heaps` may miss an arm (it then has no verdict, costs or parts of its heap); `pairs` is
-/// every arm
-/// against the control; `checks` comes from [`super::check::judge_checks`]; `findings` from the
-/// audit, worst first. `ArmVerdict::level` and slopes are bytes of RSS.
+/// `arms`, `costs` and `heaps` may miss an arm (it then has no verdict, costs or parts of its heap);
+/// `pairs` is every arm against the control; `checks` comes from [`super::check::judge_checks`];
+/// `findings` from the audit, worst first. `ArmVerdict::level` and slopes are bytes of RSS.
 pub fn conclude(
     run: &Run,
     arms: &[ArmVerdict],
