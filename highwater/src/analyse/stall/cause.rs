@@ -214,8 +214,11 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
     let most_ns = STALLED_SHARE * segment.ns() as f64;
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
+    let reply = |share: &Share| is_reply(share, tid, known.groups);
     match kind {
-        WaitKind::Queue => shares.retain(|share| is_stall(share) || at_work && is_held(share)),
+        WaitKind::Queue => {
+            shares.retain(|share| is_stall(share) || reply(share) || at_work && is_held(share));
+        }
         _ => shares.retain(|share| !queues(share)),
     }
     let stalled: u64 = shares.iter().map(Share::ns).sum();
@@ -283,6 +286,11 @@ fn is_stall(share: &Share) -> bool {
     // A guess at one that idles says nothing of the locks on the way to it.
     let guess = share.inferred && is_idle(share.kind);
     kind || !guess && share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
+}
+
+/// A thread that asks others in the stead of the waiter's pool is at it.
+fn is_reply(share: &Share, tid: Tid, groups: &Groups) -> bool {
+    share.kind == LeafKind::Wait(WaitKind::Network) && groups.asks(tid, share.tid)
 }
 
 fn is_idle(kind: LeafKind) -> bool {

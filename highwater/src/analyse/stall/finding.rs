@@ -115,6 +115,7 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let peers = Peers::of_all(&stalls);
     let own_purges = own_time_is_the_allocators(&stalls);
     let through_both = doings_with_two_names(&stalls);
+    let unnamed = unnamed_locks_before_a_disk(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
         let key = match (stall.cause, stall.leaf.kind) {
@@ -126,6 +127,9 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
             }
             (Cause::Lock, LeafKind::Wait(_)) if through_both.contains(&doing_of(&stall.leaf)) => {
                 (of_kind(&stall.leaf), 0)
+            }
+            (Cause::Lock, _) if stall.object == 0 && unnamed.contains_key(&stall.leaf.tid) => {
+                (unnamed[&stall.leaf.tid], 0)
             }
             (Cause::Lock, _) => (Cause::Lock, locks.of(stall)),
             (Cause::Network, _) => (Cause::Network, peers.of(stall)),
@@ -164,6 +168,22 @@ fn doings_with_two_names(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
         .filter(both)
         .map(|(doing, _)| doing)
         .collect()
+}
+
+/// Threads that were mostly at a disk, or in faults, while others waited for them: a lock that parks each waiter on
+/// a word of its own is none to the kernel, and what such a holder did between its waits is no cause of its own.
+fn unnamed_locks_before_a_disk(stalls: &[&Stall]) -> HashMap<Tid, Cause> {
+    let mut sums: HashMap<Tid, (u64, u64, Cause)> = HashMap::new();
+    for stall in stalls.iter().filter(|s| s.leaf.tid != s.tid) {
+        let (locked, plain, cause) = sums.entry(stall.leaf.tid).or_insert((0, 0, Cause::Disk));
+        match stall.cause {
+            Cause::Lock if stall.object == 0 => *locked += stall.ns,
+            Cause::Disk | Cause::PageFault => (*plain, *cause) = (*plain + stall.ns, stall.cause),
+            _ => {}
+        }
+    }
+    let mostly = |(tid, (locked, plain, cause))| (plain > locked).then_some((tid, cause));
+    sums.into_iter().filter_map(mostly).collect()
 }
 
 /// Peers that are asked at one place of the program are one cause: each connection of a pool has its own name.

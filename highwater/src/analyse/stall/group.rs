@@ -63,6 +63,10 @@ pub struct Groups {
     pub fixed_ns: Option<u64>,
 }
 
+/// A thread serves clients when they begin this part of its busy periods: between two of them it may wait for answers
+/// from its own program, several times.
+const CLIENTS_PART: u64 = 4;
+
 /// Of the threads that hand something to one.
 const FEEDERS_KEPT: usize = 4;
 
@@ -174,6 +178,22 @@ impl Groups {
         rhythm.by_clients == 0 && feeders.iter().any(|by| alike(by) >= 2)
     }
 
+    /// `tid` waits for the answer when it waits for `other`: its pool hands that one things, and has its own work from
+    /// elsewhere, from clients or from a thread that it hands nothing to.
+    pub fn asks(&self, tid: Tid, other: Tid) -> bool {
+        let pool = self.of(tid);
+        let hands_to = |to: Tid| {
+            let mut by = self.rhythm_of(to).fed_by.into_iter();
+            by.any(|by| by != 0 && self.of(by) == pool)
+        };
+        let own = self.rhythm_of(tid);
+        let serves = own.by_clients * CLIENTS_PART >= own.begun().max(1);
+        let elsewhere = |by: Tid| by != 0 && by != other && self.of(by) != pool && !hands_to(by);
+        self.of(other) != pool
+            && hands_to(other)
+            && (serves || own.fed_by.into_iter().any(elsewhere))
+    }
+
     fn is_beside_a_pool(&self, tid: Tid, sizes: &Sizes) -> bool {
         let members = sizes.members.get(&self.of(tid)).copied();
         self.is_timed(tid) && members.is_some_and(|[woken, timed]| timed * POOL_TIMES <= woken)
@@ -268,6 +288,35 @@ mod tests {
         assert!(
             !groups.is_background(3, &sizes),
             "they serve clients, and may not wait"
+        );
+    }
+
+    #[test]
+    fn who_waits_for_a_thread_that_its_pool_hands_things_to_asks_it() {
+        // 1 and 2 are a pool, 3 answers it; 4 feeds it.
+        let of = [(1, 5, false), (2, 5, false), (3, 6, false), (4, 7, false)];
+        let asks = |begins: &[(Tid, Begun, Option<Tid>)]| {
+            let (mut groups, _) = groups(&of);
+            for (tid, begun, by) in begins {
+                groups.began(*tid, *begun, *by);
+            }
+            groups.asks(1, 3)
+        };
+        let handed = (3, ByOthers, Some(2));
+        let answered = (1, ByOthers, Some(3));
+        assert!(asks(&[handed, answered, (1, ByClients, None)]));
+        assert!(asks(&[handed, answered, (1, ByOthers, Some(4))]));
+        assert!(!asks(&[handed, answered]), "it only gives it work");
+        assert!(!asks(&[answered, (1, ByClients, None)]));
+        let both = [
+            handed,
+            answered,
+            (4, ByOthers, Some(1)),
+            (1, ByOthers, Some(4)),
+        ];
+        assert!(
+            !asks(&both),
+            "two that give it work, and hear when it is done"
         );
     }
 
