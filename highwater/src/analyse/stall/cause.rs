@@ -331,7 +331,10 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
         );
     let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
     let idles = is_idle(share.kind);
-    !held_up && (share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
+    // A guess at the one that gives it its work, asleep: there is none.
+    let rests = share.kind == LeafKind::Wait(WaitKind::Sleep);
+    let no_work = share.inferred && rests && groups.is_fed_by(tid, share.tid);
+    !held_up && (no_work || share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
 }
 
 /// The share of the thread and kind that filled most. The CPU's shortage is the answer only where

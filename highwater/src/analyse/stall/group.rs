@@ -77,8 +77,9 @@ struct Rhythm {
     by_others: u64,
     /// Those of `by_others` that came from outside.
     by_clients: u64,
-    /// Some threads that ended its idle waits; 0: none yet.
+    /// Some threads that ended its idle waits; 0: none yet. And how often each did.
     fed_by: [Tid; FEEDERS_KEPT],
+    fed: [u64; FEEDERS_KEPT],
 }
 
 impl Rhythm {
@@ -124,6 +125,9 @@ impl Groups {
             && let Some(free) = rhythm.fed_by.iter_mut().find(|tid| **tid == 0)
         {
             *free = by;
+        }
+        if let Some(at) = rhythm.fed_by.iter().position(|known| by == Some(*known)) {
+            rhythm.fed[at] += 1;
         }
         match begun {
             Begun::ByClock => rhythm.by_timer += 1,
@@ -176,6 +180,13 @@ impl Groups {
                 .count()
         };
         rhythm.by_clients == 0 && feeders.iter().any(|by| alike(by) >= 2)
+    }
+
+    /// `by` gives it most of what it does.
+    pub fn is_fed_by(&self, tid: Tid, by: Tid) -> bool {
+        let rhythm = self.rhythm_of(tid);
+        let at = rhythm.fed_by.into_iter().position(|known| known == by);
+        at.is_some_and(|at| rhythm.fed[at] * 2 > rhythm.by_others)
     }
 
     /// `tid` waits for the answer when it waits for `other`: its pool hands that one things, and has its own work from
