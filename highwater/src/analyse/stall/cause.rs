@@ -331,8 +331,8 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
         );
     let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
     let idles = is_idle(share.kind);
-    // A guess at the one that gives it its work, asleep: there is none.
-    let rests = share.kind == LeafKind::Wait(WaitKind::Sleep);
+    // A guess at the one that gives it its work, asleep or idle: there is none.
+    let rests = idles || share.kind == LeafKind::Wait(WaitKind::Sleep);
     let no_work = share.inferred && rests && groups.is_fed_by(tid, share.tid);
     !held_up && (no_work || share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
 }
