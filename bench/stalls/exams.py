@@ -42,12 +42,16 @@ BUILDS = {
     "saddler": ["cc", "-O2", "-pthread", "-o", "{to}", "saddler.c"],
     "vintner": ["rustc", "--edition", "2024", "-O", "-o", "{to}", "vintner.rs"],
     "weir": ["go", "build", "-o", "{to}", "weir/main.go"],
+    "loom": ["cc", "-O2", "-pthread", "-o", "{to}", "loom.c"],
+    "fuller": ["go", "build", "-o", "{to}", "fuller/main.go"],
+    "spinner": ["cargo", "install", "--quiet", "--locked", "--path", "spinner", "--root", "{to}"],
+    "carder": ["cp", "carder.py", "{to}"],
 }
 
 
 @dataclass
 class Case:
-    """`causes`: of the first row, any. `function`: the culprit's, any; empty: none is asked for."""
+    """`causes`: of the first row, any; empty: the service has no fault. `function`: the culprit's, any; empty: none is asked for."""
 
     service: str
     kind: str
@@ -163,6 +167,23 @@ CASES = [
     Case("weir", "post", ("lock",), ("burbotFlush", "lampreySend")),
     Case("weir", "sum", ("lock",), ("burbotFlush",)),
     Case("weir", "sync", ("lock", "disk"), ("burbotFlush", "elverStore")),
+    Case("loom", "calico", ("lock",), ("calico_browse",)),
+    Case("loom", "tulle", ("network", "lock"), ("tulle_resolve",)),
+    Case("loom", "burlap", ("lock", "network"), ("burlap_log",)),
+    Case("loom", "gingham", ("lock", "network"), ("gingham_query", "gingham_request"), (), "", 2),
+    Case("loom", "muslin", ("cpu-starvation", "on-cpu"), (), (), "hogs", 2),
+    Case("loom", "damask", ("page-fault",), ("damask_weigh",), (), "memory"),
+    Case("loom", "velvet", ("allocator",), ("velvet_shear",)),
+    Case("loom", "serge", ("lock", "cpu-starvation"), (), (), "hogs", 2),
+    Case("loom", "chintz", ("lock",), ("chintz_retry",)),
+    Case("loom", "organza", ("lock",), ("organza_batch",)),
+    Case("loom", "twill", ("lock",), ("twill_count",)),
+    Case("fuller", "peer", ("lock",), ("main.(*fuller).felterSend",)),
+    Case("spinner", "yarn", ("lock", "disk"), ("distaff_wind",)),
+    Case("carder", "sort", ("lock", "runtime")),
+    Case("loom", "linen", ()),
+    Case("fuller", "nap", ()),
+    Case("spinner", "bobbin", ()),
 ]
 UNHARMED = ("plain", "none")
 TOTALS = ("watched", "right", "with a function", "named", "on the stack", "rows too many", "rows mended", "of starvation mended")
@@ -191,9 +212,9 @@ def build(folder):
 def started_as(name, path):
     if name == "Counter":
         return ["java", "-cp", path, "Counter"]
-    if name == "smithy":
-        return [os.path.join(path, "bin", "smithy")]
-    if name == "tally":
+    if name in ("smithy", "spinner"):
+        return [os.path.join(path, "bin", name)]
+    if name in ("tally", "carder"):
         # Not a shim of the shell's, whose process would be watched instead.
         return [os.path.realpath(sys.executable), path]
     return [path]
@@ -221,6 +242,19 @@ class Quota:
                 time.sleep(0.1)
 
 
+class Memory:
+    """A control group of the first version's tree with 48 MiB of memory, files' pages among them."""
+
+    def __init__(self, pid):
+        self.folder = f"/sys/fs/cgroup/memory/highwater-exam-{pid}"
+        os.mkdir(self.folder)
+        for name, value in (("memory.limit_in_bytes", 48 << 20), ("cgroup.procs", pid)):
+            with open(f"{self.folder}/{name}", "w", encoding="ascii") as file:
+                file.write(str(value))
+
+    end = Quota.end
+
+
 class Hogs:
     """Two programs that keep the service's own CPU busy."""
 
@@ -233,6 +267,9 @@ class Hogs:
         for one in self.all:
             one.kill()
             one.wait()
+
+
+AROUND = {"hogs": Hogs, "quota": Quota, "memory": Memory}
 
 
 def longest_ms(log, word, since=0, until=float("inf")):
@@ -254,14 +291,14 @@ def watch(highwater, mode, case, path, seconds, fixed):
     log = os.path.join(folder, "truth")
     as_user = OTHER_USER if mode == "rootless" else []
     words = started_as(case.service, path) + [log, str(seconds + 5), case.kind, *case.flags]
-    words += ["fixed"] if fixed and not case.around else []
+    words += ["fixed"] if fixed and case.around in ("", "memory") else []
     with open(os.path.join(folder, "err"), "wb") as errors:
         service = subprocess.Popen(NICE + as_user + words, stdout=errors, stderr=errors, cwd=folder)
     around = None
     try:
         time.sleep(2 if case.service == "Counter" else 1.2)
         if case.around and not (fixed and case.kind in UNHARMED):
-            around = Hogs(service.pid) if case.around == "hogs" else Quota(service.pid)
+            around = AROUND[case.around](service.pid)
         command = [highwater, "stalls", "--pid", str(service.pid), "--mode", mode, "--duration", f"{seconds}s", "--json"]
         begun = time.monotonic_ns()
         done = subprocess.run(NICE + as_user + command, capture_output=True, text=True, check=False, cwd=folder)
@@ -311,7 +348,7 @@ def exam(args, case, path, mode):
     """A row of the table."""
     right, named, on_stack, beyond, false_rows, starved, costs, lost, lengths, errors = 0, 0, 0, 0, 0, 0, [], 0, [], []
     for _ in range(args.times):
-        for fixed in (False, True):
+        for fixed in (False, True) if case.causes else (True,):
             if fixed and case.around == "hogs" and case.kind not in UNHARMED:
                 continue
             found, truth, wait = watch(args.highwater, mode, case, path, args.seconds, fixed)
@@ -340,7 +377,7 @@ def exam(args, case, path, mode):
                 errors.append(f"{100 * (longest - wait) / wait:+.1f} % ({longest - wait:+.1f} ms of {wait:.1f})")
     asked = f"{named} ({on_stack})" if case.function else "-"
     total = args.totals.setdefault(mode, dict.fromkeys(TOTALS, 0))
-    for word, count in zip(TOTALS, (args.times, right, args.times * bool(case.function), named, on_stack, beyond, false_rows, starved)):
+    for word, count in zip(TOTALS, (args.times * bool(case.causes), right, args.times * bool(case.function), named, on_stack, beyond, false_rows, starved)):
         total[word] += count
     print(
         f"| {case.service} {case.kind}{' + ' + case.around if case.around else ''} | {mode} | {right} of {args.times} | {asked} | {beyond} | "

@@ -214,8 +214,11 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
     let most_ns = STALLED_SHARE * segment.ns() as f64;
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
+    let reply = |share: &Share| is_reply(share, tid, known.groups);
     match kind {
-        WaitKind::Queue => shares.retain(|share| is_stall(share) || at_work && is_held(share)),
+        WaitKind::Queue => {
+            shares.retain(|share| is_stall(share) || reply(share) || at_work && is_held(share));
+        }
         _ => shares.retain(|share| !queues(share)),
     }
     let stalled: u64 = shares.iter().map(Share::ns).sum();
@@ -285,6 +288,11 @@ fn is_stall(share: &Share) -> bool {
     kind || !guess && share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
 }
 
+/// A thread that asks others in the stead of the waiter's pool is at it.
+fn is_reply(share: &Share, tid: Tid, groups: &Groups) -> bool {
+    share.kind == LeafKind::Wait(WaitKind::Network) && groups.asks(tid, share.tid)
+}
+
 fn is_idle(kind: LeafKind) -> bool {
     use WaitKind::{Inbound, Other, Queue, Unknown};
     matches!(kind, LeafKind::Wait(Queue | Inbound | Other | Unknown))
@@ -323,7 +331,10 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
         );
     let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
     let idles = is_idle(share.kind);
-    !held_up && (share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
+    // A guess at the one that gives it its work, asleep or idle: there is none.
+    let rests = idles || share.kind == LeafKind::Wait(WaitKind::Sleep);
+    let no_work = share.inferred && rests && groups.is_fed_by(tid, share.tid);
+    !held_up && (no_work || share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
 }
 
 /// The share of the thread and kind that filled most. The CPU's shortage is the answer only where

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::cause::{Cause, Leaf};
+use super::doing::{Disks, doing_of, doings_with_two_names};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::own::without_holders;
@@ -115,6 +116,7 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let peers = Peers::of_all(&stalls);
     let own_purges = own_time_is_the_allocators(&stalls);
     let through_both = doings_with_two_names(&stalls);
+    let at_disk = Disks::of_all(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
         let key = match (stall.cause, stall.leaf.kind) {
@@ -127,7 +129,10 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
             (Cause::Lock, LeafKind::Wait(_)) if through_both.contains(&doing_of(&stall.leaf)) => {
                 (of_kind(&stall.leaf), 0)
             }
-            (Cause::Lock, _) => (Cause::Lock, locks.of(stall)),
+            (Cause::Lock, _) => match at_disk.of(stall) {
+                Some(cause) => (cause, 0),
+                None => (Cause::Lock, locks.of(stall)),
+            },
             (Cause::Network, _) => (Cause::Network, peers.of(stall)),
             (Cause::OnCpu, _) if own_purges && may_be_the_allocators(&stall.leaf) => {
                 (Cause::Allocator, 0)
@@ -138,32 +143,6 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
         found.entry(key).or_default().push(stall);
     }
     found
-}
-
-fn doing_of(leaf: &Leaf) -> (Tid, LeafKind) {
-    (leaf.tid, leaf.kind)
-}
-
-/// What one thread did at a disk while some waited for it through a condition, and fewer of them for the lock
-/// that goes with the condition: one cause, the disk.
-fn doings_with_two_names(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
-    let at_disk = |kind| matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault));
-    let mut sums: BTreeMap<(Tid, LeafKind), (u64, u64)> = BTreeMap::new();
-    for stall in stalls
-        .iter()
-        .filter(|s| s.leaf.tid != s.tid && at_disk(s.leaf.kind))
-    {
-        let (locked, plain) = sums.entry(doing_of(&stall.leaf)).or_default();
-        match stall.cause {
-            Cause::Lock => *locked += stall.ns,
-            _ => *plain += stall.ns,
-        }
-    }
-    let both = |(_, (locked, plain)): &(_, (u64, u64))| *locked > 0 && plain > locked;
-    sums.into_iter()
-        .filter(both)
-        .map(|(doing, _)| doing)
-        .collect()
 }
 
 /// Peers that are asked at one place of the program are one cause: each connection of a pool has its own name.

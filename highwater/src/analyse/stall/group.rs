@@ -63,6 +63,10 @@ pub struct Groups {
     pub fixed_ns: Option<u64>,
 }
 
+/// A thread serves clients when they begin this part of its busy periods: between two of them it may wait for answers
+/// from its own program, several times.
+const CLIENTS_PART: u64 = 4;
+
 /// Of the threads that hand something to one.
 const FEEDERS_KEPT: usize = 4;
 
@@ -73,8 +77,9 @@ struct Rhythm {
     by_others: u64,
     /// Those of `by_others` that came from outside.
     by_clients: u64,
-    /// Some threads that ended its idle waits; 0: none yet.
+    /// Some threads that ended its idle waits; 0: none yet. And how often each did.
     fed_by: [Tid; FEEDERS_KEPT],
+    fed: [u64; FEEDERS_KEPT],
 }
 
 impl Rhythm {
@@ -120,6 +125,9 @@ impl Groups {
             && let Some(free) = rhythm.fed_by.iter_mut().find(|tid| **tid == 0)
         {
             *free = by;
+        }
+        if let Some(at) = rhythm.fed_by.iter().position(|known| by == Some(*known)) {
+            rhythm.fed[at] += 1;
         }
         match begun {
             Begun::ByClock => rhythm.by_timer += 1,
@@ -172,6 +180,29 @@ impl Groups {
                 .count()
         };
         rhythm.by_clients == 0 && feeders.iter().any(|by| alike(by) >= 2)
+    }
+
+    /// `by` gives it most of what it does.
+    pub fn is_fed_by(&self, tid: Tid, by: Tid) -> bool {
+        let rhythm = self.rhythm_of(tid);
+        let at = rhythm.fed_by.into_iter().position(|known| known == by);
+        at.is_some_and(|at| rhythm.fed[at] * 2 > rhythm.by_others)
+    }
+
+    /// `tid` waits for the answer when it waits for `other`: its pool hands that one things, and has its own work from
+    /// elsewhere, from clients or from a thread that it hands nothing to.
+    pub fn asks(&self, tid: Tid, other: Tid) -> bool {
+        let pool = self.of(tid);
+        let hands_to = |to: Tid| {
+            let mut by = self.rhythm_of(to).fed_by.into_iter();
+            by.any(|by| by != 0 && self.of(by) == pool)
+        };
+        let own = self.rhythm_of(tid);
+        let serves = own.by_clients * CLIENTS_PART >= own.begun().max(1);
+        let elsewhere = |by: Tid| by != 0 && by != other && self.of(by) != pool && !hands_to(by);
+        self.of(other) != pool
+            && hands_to(other)
+            && (serves || own.fed_by.into_iter().any(elsewhere))
     }
 
     fn is_beside_a_pool(&self, tid: Tid, sizes: &Sizes) -> bool {
@@ -268,6 +299,35 @@ mod tests {
         assert!(
             !groups.is_background(3, &sizes),
             "they serve clients, and may not wait"
+        );
+    }
+
+    #[test]
+    fn who_waits_for_a_thread_that_its_pool_hands_things_to_asks_it() {
+        // 1 and 2 are a pool, 3 answers it; 4 feeds it.
+        let of = [(1, 5, false), (2, 5, false), (3, 6, false), (4, 7, false)];
+        let asks = |begins: &[(Tid, Begun, Option<Tid>)]| {
+            let (mut groups, _) = groups(&of);
+            for (tid, begun, by) in begins {
+                groups.began(*tid, *begun, *by);
+            }
+            groups.asks(1, 3)
+        };
+        let handed = (3, ByOthers, Some(2));
+        let answered = (1, ByOthers, Some(3));
+        assert!(asks(&[handed, answered, (1, ByClients, None)]));
+        assert!(asks(&[handed, answered, (1, ByOthers, Some(4))]));
+        assert!(!asks(&[handed, answered]), "it only gives it work");
+        assert!(!asks(&[answered, (1, ByClients, None)]));
+        let both = [
+            handed,
+            answered,
+            (4, ByOthers, Some(1)),
+            (1, ByOthers, Some(4)),
+        ];
+        assert!(
+            !asks(&both),
+            "two that give it work, and hear when it is done"
         );
     }
 

@@ -11,6 +11,7 @@ pub mod analyser;
 pub mod arm;
 pub mod busy;
 pub mod cause;
+pub mod doing;
 pub mod finding;
 pub mod group;
 pub mod home;

@@ -38,7 +38,9 @@ Examples:
   highwater stalls --pid 4242 --duration 5m      longer, for a rhythm of minutes
   highwater stalls --json -- ./service --port 0  start it, watch it to its end
   highwater stalls --pid 4242 --requests r.csv   where each slow request's time went
-  highwater doctor                               what this machine allows to see")]
+  highwater doctor                               what this machine allows to see
+
+Exit codes: 0 watched, whether there were stalls or not; 2 usage; 4 the process is not there, or may not be watched.")]
 pub struct StallsArgs {
     /// The process to watch
     #[arg(

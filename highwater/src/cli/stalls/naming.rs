@@ -84,8 +84,13 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
     // (a library's goroutine that reads for another) stands for the one that waited for it.
     let held = watch.places.stack_of(culprit.held);
     let took = || took(finding, watch);
-    let let_go = release.own_function_under(stack).or(release.own_function());
-    let own = let_go.or_else(took).or_else(|| {
+    let let_go = || {
+        let under = release.own_function_under(stack);
+        under.or(release.own_function()).or_else(took)
+    };
+    // Who waits for a reply that another thread asks for waits for nothing that is held.
+    let holds = finding.cause != Cause::Network;
+    let own = holds.then(let_go).flatten().or_else(|| {
         let others = [stack, held];
         others.into_iter().find_map(Stack::own_function)
     });

@@ -161,7 +161,11 @@ impl Watch {
             return Some((wait, before.stack));
         }
         let addresses = self.stacks.of_blocked_without_fp(registers);
-        Some((wait, self.places.stack(&addresses)))
+        let stack = self.places.stack(&addresses);
+        if let Some(known) = self.threads.get(tid) {
+            known.seen = Some((registers.sp, stack));
+        }
+        Some((wait, stack))
     }
 
     fn read_call(&mut self, tid: u32) -> Option<(Wait, Registers)> {

@@ -6,6 +6,7 @@ mod look;
 mod opened;
 mod root;
 mod rootless;
+mod running;
 mod threads;
 
 use std::io;

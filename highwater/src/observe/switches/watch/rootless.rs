@@ -197,18 +197,23 @@ impl Watch {
         let events = self.samples.as_ref();
         let sampled = |tid: &u32| root || events.is_some_and(|events| events.is_sampled(*tid));
         let threads = self.threads.iter().filter(|(tid, _)| sampled(tid));
-        let threads: Vec<(u32, u64)> = threads
-            .filter_map(|(tid, known)| Some((*tid, stretch(known)?)))
+        let threads: Vec<(u32, u64, bool)> = threads
+            .filter_map(|(tid, known)| {
+                Some((*tid, stretch(known)?, known.running_since_ns.is_some()))
+            })
             .collect();
-        let what = What::OnCpu {
-            stack: 0,
-            doing: self
-                .places
-                .text("giving memory back (the process got smaller meanwhile)"),
-            allocator: true,
-        };
+        let doing = self
+            .places
+            .text("giving memory back (the process got smaller meanwhile)");
         // It counts for those alone that others wait for just now.
-        for (tid, at_ns) in threads {
+        for (tid, at_ns, runs) in threads {
+            let stack = if runs { self.stack_of_running(tid) } else { 0 };
+            let allocator = true;
+            let what = What::OnCpu {
+                stack,
+                doing,
+                allocator,
+            };
             self.tell(at_ns, tid, what);
         }
     }

@@ -8,7 +8,7 @@ use super::super::ring::Registers;
 use super::super::waits::Call;
 use super::look::Counts;
 use crate::observe::switches::Table;
-use crate::observe::switches::event::{Tid, Wait};
+use crate::observe::switches::event::{StackId, Tid, Wait};
 
 #[derive(Debug, Clone, Default)]
 pub struct Known {
@@ -27,6 +27,8 @@ pub struct Known {
     /// The last time that it left its CPU, as root.
     pub left_ns: u64,
     pub grouped: bool,
+    /// Where its stack ended when it was last looked at, and that stack; without privileges only.
+    pub seen: Option<(u64, StackId)>,
     /// The kernel's counts at the last reading.
     pub counts: Option<Counts>,
     pub switched: bool,
