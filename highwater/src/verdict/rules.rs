@@ -14,7 +14,7 @@ pub struct Rules {
     pub shift_share: f64,
     /// A cycle whose swing is this share of the level is worth the label sawtooth.
     pub swing_share: f64,
-    /// The leading label needs this much of the weight, or the verdict is insufficient.
+    /// The leading label, if it is bounded, needs this much of the weight, or the verdict is insufficient.
     pub decisive: f64,
     /// And its side needs this much when there are many readings: growing ...
     pub side_growing: f64,
@@ -46,8 +46,8 @@ impl Default for Rules {
             shift_share: 0.02,
             swing_share: 0.03,
             decisive: 0.45,
-            side_growing: 0.45,
-            side_bounded: 0.78,
+            side_growing: 0.2,
+            side_bounded: 0.85,
             side_stepped: 0.95,
             side_growing_few: 0.83,
             side_bounded_few: 0.95,
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(at(growing, 8), rules.side_growing_few);
         assert_eq!(at(flat, 60), rules.side_bounded_few);
         assert!(at(growing, 300) < at(growing, 100) && at(growing, 300) < at(flat, 300));
-        assert!((at(growing, 120) - 0.545).abs() < 1e-3);
+        assert!((at(growing, 120) - 0.3575).abs() < 1e-3);
         assert_eq!(at(Label::Stepped, 3000), rules.side_stepped);
     }
 }
