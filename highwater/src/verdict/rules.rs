@@ -26,7 +26,7 @@ pub struct Rules {
     pub side_growing_few: f64,
     /// ... or bounded.
     pub side_bounded_few: f64,
-    /// Up to this many readings are few; from there the bar falls with the square of their number.
+    /// Up to this many readings are few; from there the bar falls with a power of their number (1.5 for growing, else 2).
     pub few_readings: f64,
     /// Level of all intervals.
     pub interval: f64,
@@ -47,9 +47,9 @@ impl Default for Rules {
             swing_share: 0.03,
             decisive: 0.45,
             side_growing: 0.2,
-            side_bounded: 0.85,
+            side_bounded: 0.84,
             side_stepped: 0.95,
-            side_growing_few: 0.83,
+            side_growing_few: 0.85,
             side_bounded_few: 0.95,
             few_readings: 60.0,
             interval: 0.95,
@@ -71,13 +71,13 @@ impl Rules {
 
     /// Weight that the side of a label needs, of a series of `readings`.
     pub fn side_needed(&self, label: Label, readings: usize) -> f64 {
-        let (many, few) = match label {
-            Label::Growing => (self.side_growing, self.side_growing_few),
-            Label::Stepped => (self.side_stepped, self.side_bounded_few),
-            _ => (self.side_bounded, self.side_bounded_few),
+        let (many, few, power) = match label {
+            Label::Growing => (self.side_growing, self.side_growing_few, 1.5),
+            Label::Stepped => (self.side_stepped, self.side_bounded_few, 2.0),
+            _ => (self.side_bounded, self.side_bounded_few, 2.0),
         };
         let share = (self.few_readings / readings.max(1) as f64).min(1.0);
-        many + (few - many) * share.powi(2)
+        many + (few - many) * share.powf(power)
     }
 }
 
@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(at(growing, 8), rules.side_growing_few);
         assert_eq!(at(flat, 60), rules.side_bounded_few);
         assert!(at(growing, 300) < at(growing, 100) && at(growing, 300) < at(flat, 300));
-        assert!((at(growing, 120) - 0.3575).abs() < 1e-3);
+        assert!((at(growing, 120) - 0.4298).abs() < 1e-3);
         assert_eq!(at(Label::Stepped, 3000), rules.side_stepped);
     }
 }
