@@ -72,7 +72,7 @@ pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdi
     let mut slope = pick(|v| v.slope_per_hour, &usual);
     if label == Label::Growing {
         slope = slope.map(|mean| {
-            if all_rise(&usual) {
+            if usual.len() > 1 && all_rise(&usual) {
                 positive(mean)
             } else {
                 mean
