@@ -26,7 +26,8 @@ pub struct Rules {
     pub side_growing_few: f64,
     /// ... or bounded.
     pub side_bounded_few: f64,
-    /// Up to this many readings are few; from there the bar falls with a power of their number (1.5 for growing, else 2).
+    /// Up to this many readings are few; from there the bar falls with a power of their number (growing 1.5,
+    /// else 2).
     pub few_readings: f64,
     /// Level of all intervals.
     pub interval: f64,
