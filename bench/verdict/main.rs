@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|thirteenth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|thirteenth|fourteenth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod afresh;
@@ -12,6 +12,7 @@ mod exam;
 mod families;
 mod farther;
 mod fleets;
+mod fourteenth;
 mod fresh;
 mod heldout;
 mod later;
@@ -169,6 +170,12 @@ fn sets() -> Vec<Set> {
             thirteenth::FAMILIES.len(),
             |i| thirteenth::FAMILIES[i].0,
             thirteenth::make,
+        ),
+        (
+            "fourteenth",
+            fourteenth::FAMILIES.len(),
+            |i| fourteenth::FAMILIES[i].0,
+            fourteenth::make,
         ),
     ]
 }

@@ -72,7 +72,7 @@ pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdi
     let mut slope = pick(|v| v.slope_per_hour, &usual);
     if label == Label::Growing {
         slope = slope.map(|mean| {
-            if all_rise(&usual) {
+            if usual.len() > 1 && all_rise(&usual) {
                 positive(mean)
             } else {
                 mean
@@ -127,8 +127,13 @@ fn grows(v: &SeriesVerdict) -> Option<bool> {
 /// independent: log weights are averaged and count for the square root of their number.
 fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
     let n = each.len();
-    if n == 0 {
-        return (Label::Insufficient, 0.0, "no process".to_owned());
+    match each {
+        [] => return (Label::Insufficient, 0.0, "no process".to_owned()),
+        [only] => {
+            let rule = format!("its only process: {}", only.rule);
+            return (only.label, only.confidence, rule);
+        }
+        _ => {}
     }
     let growing = each.iter().filter(|v| grows(v) == Some(true)).count();
     let bounded = each.iter().filter(|v| grows(v) == Some(false)).count();
@@ -152,7 +157,7 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
     if label == Label::Flat && 2 * periodic > n {
         label = Label::Sawtooth;
     }
-    if side_share < rules.decisive {
+    if side_share < needed(each, label, rules) {
         return (
             Label::Insufficient,
             side_share,
@@ -160,6 +165,18 @@ fn together(each: &[SeriesVerdict], rules: &Rules) -> (Label, f64, String) {
         );
     }
     (label, share, agreement(each, label))
+}
+
+/// Weight that the side of a label needs: what all readings together ask of growing, and never more than of any label.
+fn needed(each: &[SeriesVerdict], label: Label, rules: &Rules) -> f64 {
+    let of = |v: &SeriesVerdict| v.evidence.get("n").copied().unwrap_or(0.0);
+    let readings: f64 = each.iter().map(of).sum();
+    match label {
+        Label::Growing => rules
+            .side_needed(label, readings as usize)
+            .min(rules.decisive),
+        _ => rules.decisive,
+    }
 }
 
 /// How many processes say alone what they say together: a fleet of short or noisy series may be sure where none is.
@@ -190,9 +207,11 @@ fn pooled(each: &[SeriesVerdict]) -> (Label, f64, f64) {
     let side_log = |side: &[Label]| log(&|v| side.iter().map(|label| weight(v, *label)).sum());
     let logs = SIDES.map(side_log);
     let total: f64 = logs.iter().map(|l| l.exp()).sum();
+    // What is open speaks for neither side.
     let (side, share) = SIDES
         .into_iter()
         .zip(logs.map(|l| l.exp() / total))
+        .take(2)
         .max_by(|a, b| a.1.total_cmp(&b.1))
         .unwrap_or((&[Label::Insufficient], 0.0));
     let within: f64 = side.iter().map(|l| log(&|v| weight(v, *l)).exp()).sum();
@@ -346,6 +365,20 @@ mod tests {
         Series {
             points: (0..200).map(point).collect(),
             ..Series::default()
+        }
+    }
+
+    #[test]
+    fn an_arm_of_one_process_says_what_its_process_says() {
+        let rules = Rules::default();
+        for readings in [7, 12, 20, 40, 200] {
+            let mut series = leak(0.1);
+            series.points.truncate(readings);
+            let alone = series::judge(&series, &rules);
+            let arm = judge("a", &[series], &rules);
+            assert_eq!((arm.label, arm.needs), (alone.label, alone.needs));
+            assert_eq!(arm.confidence, alone.confidence);
+            assert_eq!(arm.slope_per_hour, alone.slope_per_hour);
         }
     }
 

@@ -24,14 +24,13 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The leading label with its weight; `Insufficient` when the open mass leads.
+    /// The leading label with its weight. What is open speaks for none, and the bars are asked of what does.
     pub fn leader(&self) -> (Label, f64) {
         [
             (Label::Flat, self.flat),
             (Label::Plateauing, self.plateauing),
             (Label::Growing, self.growing),
             (Label::Stepped, self.stepped),
-            (Label::Insufficient, self.open),
         ]
         .into_iter()
         .max_by(|a, b| a.1.total_cmp(&b.1))

@@ -14,7 +14,7 @@ pub struct Rules {
     pub shift_share: f64,
     /// A cycle whose swing is this share of the level is worth the label sawtooth.
     pub swing_share: f64,
-    /// The leading label needs this much of the weight, or the verdict is insufficient.
+    /// The leading label, if it is bounded, needs this much of the weight, or the verdict is insufficient.
     pub decisive: f64,
     /// And its side needs this much when there are many readings: growing ...
     pub side_growing: f64,
@@ -26,7 +26,8 @@ pub struct Rules {
     pub side_growing_few: f64,
     /// ... or bounded.
     pub side_bounded_few: f64,
-    /// Up to this many readings are few; from there the bar falls with the square of their number.
+    /// Up to this many readings are few; from there the bar falls with a power of their number (growing 1.5,
+    /// else 2).
     pub few_readings: f64,
     /// Level of all intervals.
     pub interval: f64,
@@ -46,10 +47,10 @@ impl Default for Rules {
             shift_share: 0.02,
             swing_share: 0.03,
             decisive: 0.45,
-            side_growing: 0.45,
-            side_bounded: 0.78,
+            side_growing: 0.2,
+            side_bounded: 0.84,
             side_stepped: 0.95,
-            side_growing_few: 0.83,
+            side_growing_few: 0.85,
             side_bounded_few: 0.95,
             few_readings: 60.0,
             interval: 0.95,
@@ -71,13 +72,13 @@ impl Rules {
 
     /// Weight that the side of a label needs, of a series of `readings`.
     pub fn side_needed(&self, label: Label, readings: usize) -> f64 {
-        let (many, few) = match label {
-            Label::Growing => (self.side_growing, self.side_growing_few),
-            Label::Stepped => (self.side_stepped, self.side_bounded_few),
-            _ => (self.side_bounded, self.side_bounded_few),
+        let (many, few, power) = match label {
+            Label::Growing => (self.side_growing, self.side_growing_few, 1.5),
+            Label::Stepped => (self.side_stepped, self.side_bounded_few, 2.0),
+            _ => (self.side_bounded, self.side_bounded_few, 2.0),
         };
         let share = (self.few_readings / readings.max(1) as f64).min(1.0);
-        many + (few - many) * share.powi(2)
+        many + (few - many) * share.powf(power)
     }
 }
 
@@ -90,10 +91,10 @@ mod tests {
         let rules = Rules::default();
         let at = |label, n| rules.side_needed(label, n);
         let (growing, flat) = (Label::Growing, Label::Flat);
-        assert_eq!(at(growing, 8), rules.side_growing_few);
+        assert!((at(growing, 8) - rules.side_growing_few).abs() < 1e-9);
         assert_eq!(at(flat, 60), rules.side_bounded_few);
         assert!(at(growing, 300) < at(growing, 100) && at(growing, 300) < at(flat, 300));
-        assert!((at(growing, 120) - 0.545).abs() < 1e-3);
+        assert!((at(growing, 120) - 0.4298).abs() < 1e-3);
         assert_eq!(at(Label::Stepped, 3000), rules.side_stepped);
     }
 }

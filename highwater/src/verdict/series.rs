@@ -174,9 +174,14 @@ fn speak(
     };
     let readings = verdict.evidence.get("n").map_or(0, |n| *n as usize);
     let bar = rules.side_needed(label, readings);
-    if label == Label::Insufficient || weight < rules.decisive || side < bar {
+    let least = if label == Label::Growing {
+        bar
+    } else {
+        rules.decisive
+    };
+    if weight < least || side < bar {
         verdict.label = Label::Insufficient;
-        verdict.rule = undecided(label, (weight, side), (rules.decisive, bar));
+        verdict.rule = undecided(label, (weight, side, said.weights.open), (least, bar));
         verdict.needs = Some(needs(said, rules));
         return verdict;
     }
@@ -204,13 +209,15 @@ fn slope_per_hour(said: &Opinion, label: Label, rules: &Rules) -> Option<Estimat
 }
 
 /// Which bar was missed: of the leading label's own weight, or of its side's.
-fn undecided(label: Label, (weight, side): (f64, f64), (least, bar): (f64, f64)) -> String {
+fn undecided(
+    label: Label,
+    (weight, side, open): (f64, f64, f64),
+    (least, bar): (f64, f64),
+) -> String {
     let percent = |share: f64| format!("{:.0} %", 100.0 * share);
     match label {
-        Label::Insufficient => {
-            format!("a rise that may bend has {} of the weight", percent(weight))
-        }
-        _ if weight < least => format!(
+        _ if open > weight => format!("a rise that may bend has {} of the weight", percent(open)),
+        _ if weight < least && label != Label::Growing => format!(
             "no label has {} of the weight (the best, {}, has {})",
             percent(least),
             label.word(),

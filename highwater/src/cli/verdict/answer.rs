@@ -90,8 +90,9 @@ pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
     }
     let input = audit_input(&held, args.control.clone(), given.until);
     let findings = audit(&input);
-    check_room(given, held.len())?;
-    let (arms, drawn) = judge_arms(given, &held, &input, &findings);
+    let left = survivors(&input, &findings);
+    check_room(given, left.iter().map(|s| s.processes.len()).sum())?;
+    let (arms, drawn) = judge_arms(given, &held, left);
     let pairs = compare(given, &input, &findings, &arms)?;
     Ok(Answer {
         series: parts(given, &held),
@@ -146,12 +147,10 @@ fn parts(given: &Given, held: &[Held]) -> Vec<SeriesVerdict> {
 fn judge_arms(
     given: &Given,
     held: &[Held],
-    input: &AuditInput,
-    found: &[Finding],
+    mut left: Vec<Survivor>,
 ) -> (Vec<JudgedArm>, Vec<(Series, SeriesVerdict)>) {
     let known: BTreeMap<&str, &Held> = held.iter().map(|h| (h.id.as_str(), h)).collect();
     let mut drawn = Vec::new();
-    let mut left = survivors(input, found);
     for p in left.iter_mut().flat_map(|s| &mut s.processes) {
         let limit = known.get(p.id.as_str()).and_then(|h| h.limit);
         p.limit = given.limit(&p.id, limit);

@@ -306,6 +306,20 @@ fn a_picture_is_drawn_and_its_limits_are_said() {
     assert!(words.contains("25 series, a picture holds 24"), "{words}");
 }
 
+/// Series without an arm are not drawn beside arms, and take no room.
+#[test]
+fn a_picture_of_arms_has_room_for_series_that_have_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.svg");
+    let stray: String = (0..25)
+        .map(|i| rows(&format!(",s{i}"), 10, |_| 1000.0))
+        .collect();
+    let input = format!("{}{stray}", two_arms(false));
+    say(&format!("--arms --plot {}", path.display()), &input).unwrap();
+    let picture = std::fs::read_to_string(&path).unwrap();
+    assert!(picture.contains("low") && !picture.contains("s24"));
+}
+
 #[test]
 fn a_time_since_the_beginning_and_limits_by_arm_and_process() {
     let of = |arm: &str| rows(&format!("{arm},{arm}-0"), 120, |x| 100_000.0 * (1.0 + x));

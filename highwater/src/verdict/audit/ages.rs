@@ -219,10 +219,13 @@ pub fn added(input: &AuditInput) -> Vec<Finding> {
     found
 }
 
-/// Age at the end of each process: since its last birth, or since it was first seen.
+/// Age at the end of each process: since its last birth, or since it was first seen. One that is looked at no more is
+/// not younger for it.
 fn age_s(input: &AuditInput, p: &ProcessFacts) -> Option<f64> {
     let first = *input.looks_s.first()?;
-    let last = p.rss.last()?.t_s;
+    let seen_last = p.rss.last()?.t_s;
+    let end = p.until_s.and(input.looks_s.last().copied());
+    let last = end.unwrap_or(seen_last);
     let known = p
         .starts_s
         .iter()
@@ -326,6 +329,35 @@ fn reached_s(lives: &[Life], age_s: f64, least_s: f64) -> f64 {
         .filter(is_watched)
         .map(|l| (l.to_s - l.born_s).min(age_s));
     reached.fold(0.0, f64::max)
+}
+
+/// Arms that were looked at no more well before the end, every process of them.
+pub fn stopped(input: &AuditInput) -> Vec<Finding> {
+    let Some(end) = input.looks_s.last().copied() else {
+        return Vec::new();
+    };
+    let last = |ps: &[&ProcessFacts]| {
+        let each: Option<Vec<f64>> = ps.iter().map(|p| p.until_s).collect();
+        each.map(|t| t.into_iter().fold(f64::NEG_INFINITY, f64::max))
+    };
+    let early = input
+        .by_arm()
+        .into_iter()
+        .filter_map(|(arm, ps)| Some((arm, last(&ps)?)))
+        .filter(|(_, until)| {
+            end - until > (UPTIME_SHARE * input.span_s()).max(2.0 * input.interval_s())
+        });
+    let found = early.map(|(arm, until)| Finding {
+        check: Check::Stopped,
+        severity: Severity::Weakens,
+        arms: vec![arm.to_owned()],
+        processes: Vec::new(),
+        since_s: Some(until),
+        what: format!("{arm} ended {} before the others", span(end - until)),
+        effect: "what it would have come to is not known".to_owned(),
+        still: "it is judged over the time that it was watched".to_owned(),
+    });
+    found.collect()
 }
 
 /// Arms whose processes are of different age at the end.

@@ -77,6 +77,8 @@ pub enum Check {
     Restarted,
     Added,
     Uptimes,
+    /// An arm that ended before the others: a guard stopped it, or it left.
+    Stopped,
     Load,
     MissingLooks,
     Hung,
@@ -125,6 +127,7 @@ pub fn audit(input: &AuditInput) -> Vec<Finding> {
     found.extend(ages::restarted(input));
     found.extend(ages::added(input));
     found.extend(ages::uptimes(input));
+    found.extend(ages::stopped(input));
     found.extend(load::unequal(input));
     found.extend(readings::missing(input));
     found.extend(readings::hung(input));

@@ -276,6 +276,30 @@ fn a_restart_that_comes_back_high_is_found_by_where_it_comes_back_to() {
 }
 
 #[test]
+fn an_arm_that_was_ended_early_is_not_called_younger() {
+    let mut input = clean(9);
+    for p in input.processes.iter_mut().take(4) {
+        p.until_s = Some(600.0 * 20.0);
+        for readings in [
+            &mut p.rss,
+            &mut p.hwm,
+            &mut p.cpu_s,
+            &mut p.requests,
+            &mut p.lazy_free,
+            &mut p.huge_pages,
+        ] {
+            readings.truncate(21);
+        }
+    }
+    let found = audit(&input);
+    let stopped: Vec<&Finding> = found.iter().filter(|f| f.check == Check::Stopped).collect();
+    assert_eq!(stopped.len(), 1, "{found:?}");
+    assert_eq!(stopped[0].arms, ["jemalloc"]);
+    assert_eq!(stopped[0].since_s, Some(12_000.0));
+    assert!(found.iter().all(|f| f.check != Check::Uptimes), "{found:?}");
+}
+
+#[test]
 fn late_comers_are_found() {
     let mut input = clean(4);
     for p in &mut input.processes[8..] {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::analyse::arms::{member_id, seconds_between, subjects};
 use crate::analyse::latency::LOAD_METRIC;
 use crate::analyse::series::Point;
-use crate::observe::look::{EventKind, Role, TimeNs};
+use crate::observe::look::{Event, EventKind, Role, TimeNs};
 use crate::observe::member;
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
@@ -33,7 +33,7 @@ pub fn findings(run: &Run) -> Vec<Finding> {
     all.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.check.cmp(&b.check)));
     let words = |found: audit::Finding| Finding {
         effect: format!("{}; {}", found.effect, still(&found)),
-        what: found.what,
+        what: what(run, &found),
         processes: found.processes,
     };
     all.into_iter()
@@ -42,6 +42,15 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         .chain(theft(run))
         .chain(unknown_events(run))
         .collect()
+}
+
+/// What was found, and of an arm that ended early why.
+fn what(run: &Run, found: &audit::Finding) -> String {
+    let event = found.arms.first().and_then(|arm| abortion(run, arm));
+    match event.filter(|_| found.check == Check::Stopped) {
+        Some(event) => format!("{}: {}", found.what, event.words),
+        None => found.what.clone(),
+    }
 }
 
 /// A run is judged over its own time: ages that differ cannot be made equal.
@@ -299,14 +308,16 @@ fn ended(run: &Run, process: &Process) -> Option<f64> {
 
 /// When its arm was ended early, by a guard or because it was not the arm.
 fn aborted(run: &Run, process: &Process) -> Option<TimeNs> {
+    abortion(run, &process.arm).map(|event| event.time)
+}
+
+fn abortion<'a>(run: &'a Run, arm: &str) -> Option<&'a Event> {
     let of_arm = |id| {
-        run.processes
-            .iter()
-            .any(|p| Some(p.id) == id && p.arm == process.arm)
+        let own = |p: &Process| Some(p.id) == id && p.arm == arm;
+        run.processes.iter().any(own)
     };
     let mut events = run.events.iter();
-    let event = events.find(|e| e.kind == EventKind::Aborted && of_arm(e.process))?;
-    Some(event.time)
+    events.find(|e| e.kind == EventKind::Aborted && of_arm(e.process))
 }
 
 /// User and system together; both are read at every look.
