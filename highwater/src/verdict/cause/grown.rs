@@ -56,6 +56,7 @@ pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str)
         sentence,
         next_step: next_step.to_owned(),
         doubts: Vec::new(),
+        undecided: false,
     }
 }
 
@@ -91,6 +92,21 @@ fn live(case: &Case, growth: &Growth) -> CauseVerdict {
         _ => format!("restart it with the probe: {}", case.restart),
     };
     verdict(Cause::Filling, 0.5, sentence, &next)
+}
+
+/// RSS rises and no part of it does for certain, while uprobes watched for a part of the time only.
+pub fn unwatched(case: &Case) -> Option<CauseVerdict> {
+    let traps = case.traps.filter(|traps| traps.watched_share < 1.0)?;
+    let rss = case.rss.filter(|rss| case.grows(rss))?;
+    let sentence = format!(
+        "RSS grows by {}, by nothing that was seen: the allocator is called so often that uprobes could watch it for \
+         {} of the time only",
+        rate(&rss),
+        percent(traps.watched_share)
+    );
+    let next = "observe longer (--duration), or meter its allocator from inside (the crate highwater-alloc for Rust; \
+        its own statistics otherwise)";
+    Some(verdict(Cause::Blind, 0.6, sentence, next))
 }
 
 const STATIC_NEXT: &str = "link the program dynamically for a test and explain that, or meter its \
