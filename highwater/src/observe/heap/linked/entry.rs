@@ -82,8 +82,8 @@ fn harmless_bytes(code: &[u8], arguments: usize) -> Option<usize> {
     Some(prefixes + 1 + operand.bytes + immediate)
 }
 
-/// Registers that hold none of so many arguments, and nothing of the caller's: rax, r8 to r11, and rdx and rcx, in which
-/// the third and fourth come.
+/// Registers that hold none of so many arguments, and nothing of the caller's: rax, r8 to r11, and rdx and rcx, in
+/// which the third and fourth come.
 fn is_free(register: u8, arguments: usize) -> bool {
     match register {
         0 | 8..=11 => true,

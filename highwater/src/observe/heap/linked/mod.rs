@@ -255,6 +255,7 @@ impl Watcher {
             }
             self.adapt((self.samples() - samples) as f64 / turn.elapsed().as_secs_f64());
             self.on += turn.elapsed();
+            self.budget.cores = cores(self.pid);
             self.budget
                 .read(self.counted(), cpu_s(self.pid), turn.elapsed(), true);
             self.tell();
@@ -267,13 +268,15 @@ impl Watcher {
         self.drain();
         if !self.has_rested {
             self.forget_young();
+            self.has_rested = true;
+            self.tell();
         }
         let (begin, time) = (Instant::now(), self.budget.rest());
         while begin.elapsed() < time && !self.stops() {
             std::thread::sleep(TURN);
+            self.tell();
         }
         let rested = begin.elapsed();
-        self.has_rested = true;
         self.budget
             .read(self.counted(), cpu_s(self.pid), rested, false);
         self.looked_at = self.budget.looked_at(rested);
@@ -377,6 +380,14 @@ fn cpu_s(pid: u32) -> f64 {
     let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
     let ticks = stat.map_or(0, |stat| stat.utime + stat.stime);
     ticks as f64 / procfs::ticks_per_second() as f64
+}
+
+/// CPUs that a process can use at once.
+fn cores(pid: u32) -> f64 {
+    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
+    let threads = stat.map_or(1, |stat| stat.num_threads.max(1) as usize);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    threads.min(cpus) as f64
 }
 
 /// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further

@@ -19,6 +19,8 @@ pub const ON: Duration = Duration::from_millis(200);
 pub const FOLLOWED: Duration = Duration::from_millis(100);
 /// Own CPU time that tells how fast the subject is when it is left alone, seconds: five ticks of what the kernel says.
 const TOLD_S: f64 = 0.05;
+/// Of what it could use, from how much on the traps make it slower.
+const FULL: f64 = 0.9;
 /// It does some work while it is watched, however little its CPU time less that of the traps comes to.
 const SPEED_MIN: f64 = 0.02;
 const OFF_MAX: Duration = Duration::from_secs(20);
@@ -54,6 +56,8 @@ pub struct Budget {
     /// The last readings.
     all_s: f64,
     cpu_s: f64,
+    /// CPUs that it can use at once.
+    pub cores: f64,
     /// With the probes on, and off.
     on: Work,
     off: Work,
@@ -64,12 +68,17 @@ pub struct Budget {
 struct Work {
     own_s: f64,
     over_s: f64,
+    /// Traps and all, and what it could have used.
+    cpu_s: f64,
+    room_s: f64,
 }
 
 impl Work {
-    fn add(&mut self, own_s: f64, over_s: f64) {
+    fn add(&mut self, own_s: f64, spent_s: f64, over_s: f64, cores: f64) {
         self.own_s += own_s;
         self.over_s += over_s;
+        self.cpu_s += own_s + spent_s;
+        self.room_s += over_s * cores;
     }
 
     fn speed(&self) -> f64 {
@@ -85,6 +94,7 @@ impl Budget {
             rate: 0.0,
             all_s: 0.0,
             cpu_s,
+            cores: 1.0,
             on: Work::default(),
             off: Work::default(),
         }
@@ -103,10 +113,8 @@ impl Budget {
             self.rate = spent_s / over_s;
         }
         // Below zero here and there: a tick is 10 ms, and only sums of many are exact.
-        match on {
-            true => self.on.add(unspent_s, over_s),
-            false => self.off.add(unspent_s, over_s),
-        }
+        let work = if on { &mut self.on } else { &mut self.off };
+        work.add(unspent_s, spent_s, over_s, self.cores);
         (self.all_s, self.cpu_s) = (all_s, cpu_s);
     }
 
@@ -119,9 +127,11 @@ impl Budget {
         looked_at_s / (on_s + rested.as_secs_f64())
     }
 
-    /// How fast it is with the probes on, of what it is without; 1 where that is not told yet.
+    /// How fast it is with the probes on, of what it is without; 1 where that is not told yet, and where it waits in
+    /// between: then it catches up.
     fn speed_on(&self) -> f64 {
-        match self.off.own_s > TOLD_S {
+        let is_full = self.on.cpu_s > FULL * self.on.room_s;
+        match is_full && self.off.own_s > TOLD_S {
             true => (self.on.speed() / self.off.speed()).clamp(SPEED_MIN, 1.0),
             false => 1.0,
         }
@@ -194,20 +204,23 @@ mod tests {
     /// requests does all of it.
     #[test]
     fn what_was_looked_at_goes_by_the_work_that_was_done() {
-        let looked_at = |own_share: f64| {
+        // `believed`: what the traps are said to take, of what they take.
+        let looked_at = |hits_each: u64, own_on: f64, own_off: f64, believed: f64| {
             let mut budget = Budget::new(COST, 0.0);
             let (mut hits, mut cpu_s) = (0, 0.0);
             for _ in 0..10 {
-                hits += 200_000 * 9 / 10 * 10 / 11;
-                let spent_s = COST.seconds(counted(hits)) - budget.all_s;
-                cpu_s += spent_s + own_share * ON.as_secs_f64();
+                hits += hits_each;
+                let spent_s = (COST.seconds(counted(hits)) - budget.all_s) / believed;
+                cpu_s += spent_s + own_on * ON.as_secs_f64();
                 budget.read(counted(hits), cpu_s, ON, true);
-                cpu_s += SECOND.as_secs_f64();
+                cpu_s += own_off * SECOND.as_secs_f64();
                 budget.read(counted(hits), cpu_s, SECOND, false);
             }
             budget.looked_at(SECOND)
         };
-        assert!((looked_at(0.1) - 0.01 / 1.02).abs() < 1e-3);
-        assert!((looked_at(1.0) - 0.1 / 1.2).abs() < 1e-3);
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+        assert!(near(looked_at(163_600, 0.1, 1.0, 1.0), 0.01 / 1.02));
+        assert!(near(looked_at(40_000, 0.02, 0.02, 1.0), 0.1 / 1.2));
+        assert!(near(looked_at(80_000, 0.02, 0.02, 1.7), 0.1 / 1.2));
     }
 }
