@@ -35,7 +35,11 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
             let grows = case.grows(growth) || case.fills(growth);
             grows && !case.fell(growth) && case.is_backed(growth)
         }
-        Group::Retained => case.grows(growth) && case.retains(growth) && case.is_backed(growth),
+        // What is live is a guess where not every block's end is seen, and what is free is the rest.
+        Group::Retained => {
+            let is_known = case.is_followed() && case.is_backed(growth);
+            is_known && case.grows(growth) && case.retains(growth)
+        }
         _ => case.grows(growth),
     });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;

@@ -2,8 +2,8 @@
 //!
 //! *Leak* when more of its older blocks are out of the program's reach than chance makes of a collection that is held
 //! ([`crate::analyse::heap::lost`]); or
-//! when it has turned over (half as much again was freed there as is outstanding), what stays is older than what is freed
-//! becomes, and it grows all the same.
+//! when it has turned over (half as much again was freed there as is outstanding), what stays is older than what is
+//! freed becomes, and it grows all the same.
 //! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
 //! *Filling* otherwise: nothing, or too little, has been freed there to tell.
 
@@ -78,17 +78,7 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
             percent(site.growth.freed_share())
         ),
     };
-    let kept = match site.lost {
-        Some(_) if case.account.witness.is_some() => {
-            "it is still referenced, so it is a cache or a collection that fills, or one that is never emptied"
-        }
-        // Blocks of other allocators than glibc cannot all be listed.
-        Some(_) => {
-            "what look like pointers to it are still there, so it is a cache or a collection that fills, or one that \
-             is never emptied (a pointer that was left over in unused memory would look the same)"
-        }
-        None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
-    };
+    let kept = kept(case, site);
     let collected = match case.runtime().filter(|runtime| runtime.collects()) {
         Some(runtime) => format!(
             " (what {} objects hold stays until their next collection)",
@@ -105,6 +95,21 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         brief(&site.name())
     );
     verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
+}
+
+/// Whether what a site allocated is still held, in words.
+fn kept(case: &Case, site: &Site) -> &'static str {
+    match site.lost {
+        Some(_) if case.account.witness.is_some() => {
+            "it is still referenced, so it is a cache or a collection that fills, or one that is never emptied"
+        }
+        // Blocks of other allocators than glibc cannot all be listed.
+        Some(_) => {
+            "what look like pointers to it are still there, so it is a cache or a collection that fills, or one that \
+             is never emptied (a pointer that was left over in unused memory would look the same)"
+        }
+        None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
+    }
 }
 
 /// A leak too slow to stand out in the account, or in a process too large: a site from which nothing is freed,
