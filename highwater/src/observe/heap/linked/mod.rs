@@ -317,13 +317,16 @@ impl Watcher {
         }
     }
 
-    /// Of what is allocated late, nothing is taken in.
+    /// Of what is allocated late, or while the probes were put on one by one, nothing is taken in.
     fn drain(&mut self) {
-        let (looked_at, late_from_ns) = (self.looked_at, self.late_from_ns());
+        let looked_at = self.looked_at;
+        let times = self.since_ns as u64..self.late_from_ns();
         let mut table = lock(&self.shared.table);
         let (stacks, live) = (&mut self.stacks, &self.maps.live);
         self.maps.ring.drain(|bytes| match table::parse(bytes) {
-            Some(Record::Given(given)) if given.time_ns >= late_from_ns => live.remove(given.block),
+            Some(Record::Given(given)) if !times.contains(&given.time_ns) => {
+                live.remove(given.block)
+            }
             Some(Record::Given(given)) => {
                 let frames = stacks.of_bytes_called(given.registers, given.stack);
                 let addresses = returns(given.function, &frames);
