@@ -27,7 +27,37 @@ const NAMES: &[&str] = &[
     "strndup",
     "__strdup",
     "asprintf",
+    "__asprintf",
     "vasprintf",
+    "__vasprintf_internal",
+    // What else of the C library hands out blocks: in a static program nothing else tells that it is the library's.
+    "wcsdup",
+    "__strndup",
+    "getline",
+    "__getline",
+    "getdelim",
+    "__getdelim",
+    "_IO_getdelim",
+    "getcwd",
+    "__getcwd",
+    "realpath",
+    "__realpath",
+    "fopen",
+    "fopen64",
+    "__fopen_internal",
+    "_IO_file_doallocate",
+    "_IO_doallocbuf",
+    "opendir",
+    "__opendir",
+    "scandir",
+    "scandir64",
+    "open_memstream",
+    "setenv",
+    "__add_to_environ",
+    "regcomp",
+    "getaddrinfo",
+    "tsearch",
+    "__tsearch",
     "mmap",
     "mmap64",
     "__mmap",
@@ -202,10 +232,11 @@ const LIBRARIES: &[&str] = &[
 /// How many frames in front only pass the allocation on; 0 when all of them would.
 pub fn leading(frames: &[Frame]) -> usize {
     let is_python = |frame: &Frame| frame.module == PYTHON_MODULE;
-    let python = frames.iter().position(is_python).unwrap_or(0);
+    let python = frames.iter().position(is_python);
+    let python = python.unwrap_or_else(|| extension(frames));
     let passes_on = |index: usize| {
         let frame = &frames[index];
-        // The interpreter only does what a Python function further out says.
+        // The interpreter only does what a Python function further out says, or an extension that calls it.
         if index < python && in_interpreter(frame) {
             return true;
         }
@@ -219,6 +250,19 @@ pub fn leading(frames: &[Frame]) -> usize {
     (0..frames.len())
         .find(|&index| !passes_on(index))
         .unwrap_or(0)
+}
+
+/// The frame of an extension that had the interpreter allocate; 0 where the interpreter runs Python code in between.
+fn extension(frames: &[Frame]) -> usize {
+    let evaluates = |frame: &Frame| {
+        let name = frame.function.as_deref().unwrap_or_default();
+        in_interpreter(frame) && name.contains("PyEval_")
+    };
+    let mut outer = frames.iter().enumerate();
+    let is_other = |frame: &Frame| !in_interpreter(frame) && !is_wrapper(frame);
+    let first = outer.find(|(_, frame)| is_other(frame) || evaluates(frame));
+    let extension = first.filter(|(_, frame)| !evaluates(frame));
+    extension.map_or(0, |(index, _)| index)
 }
 
 fn is_allocators(frame: &Frame) -> bool {
@@ -309,6 +353,32 @@ pub(super) fn path_of(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_extension_that_has_the_interpreter_allocate_is_named() {
+        let of = |function: &str, module: &str| Frame {
+            module: module.to_owned(),
+            ..named(function)
+        };
+        let python = "/opt/lib/libpython3.11.so.1.0";
+        let run = of("_PyEval_EvalFrameDefault", python);
+        let stack = |middle: &[Frame]| {
+            let malloc = [
+                of("malloc", "libhighwater_probe.so"),
+                of("_PyBytes_FromSize", python),
+            ];
+            [
+                &malloc,
+                middle,
+                &[run.clone(), of("main", "/opt/bin/python3.11")],
+            ]
+            .concat()
+        };
+        assert_eq!(leading(&stack(&[of("encode_row", "/srv/rows.so")])), 2);
+        assert_eq!(leading(&stack(&[])), 1, "Python code had it made");
+        let behind = [run.clone(), of("embedded", "/srv/app")];
+        assert_eq!(leading(&stack(&behind)), 1);
+    }
 
     fn named(function: &str) -> Frame {
         Frame {

@@ -29,14 +29,18 @@ const EVERY_MAX: Duration = Duration::from_secs(10);
 /// Say where a program's memory is and why it grows: leak, retention, a filling cache, mappings,
 /// stacks, files, huge pages, with the sites in the code.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    override_usage = "highwater explain [OPTIONS] -- CMD...\n       highwater explain [OPTIONS] --pid PID",
+    group = clap::ArgGroup::new("subject").args(["command", "pid"]).required(true)
+)]
 pub struct ExplainArgs {
     /// The program to start with the probe, and its arguments.
-    #[arg(last = true, value_name = "CMD", required_unless_present = "pid")]
+    #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
 
     /// A process that runs already, with its descendants; without a probe in it, from /proc alone.
-    #[arg(long, conflicts_with = "command")]
+    #[arg(long)]
     pub pid: Option<i32>,
 
     /// How long to observe; Ctrl-C ends early with what is known.

@@ -327,13 +327,12 @@ impl HeapReader {
         let wanted = areas.iter().filter(|area| {
             area.writable && area.rss_bytes > 0 && (area.is_anonymous() || area.name == "[heap]")
         });
+        let present = |area: &Area| match area.rss_bytes == area.bytes() {
+            true => Some(PageBits::all(area.start, area.end)),
+            false => pages::read_present(&pagemap, area.start, area.end),
+        };
         wanted
-            .filter_map(|area| {
-                Some((
-                    area.start,
-                    pages::read_present(&pagemap, area.start, area.end)?,
-                ))
-            })
+            .filter_map(|area| Some((area.start, present(area)?)))
             .collect()
     }
 }

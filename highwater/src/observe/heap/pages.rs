@@ -36,6 +36,13 @@ impl PageBits {
         }
     }
 
+    /// Every page set, within the same bounds.
+    pub fn all(start: u64, end: u64) -> PageBits {
+        let mut all = PageBits::new(start, end);
+        all.set(start, end);
+        all
+    }
+
     pub fn start(&self) -> u64 {
         self.start
     }

@@ -15,6 +15,7 @@ use procfs::process::{MMPermissions, MMapPath, Process};
 use super::memory::Memory;
 use super::ring::Registers;
 use super::tables::{self, Bytes, FileId};
+use crate::observe::call_site::{CALL_BYTES, Target, target_before};
 
 /// Frames of one stack.
 pub const FRAMES_MAX: usize = 64;
@@ -24,6 +25,10 @@ const STACK_BYTES: usize = 8 * 1024;
 const MODULES_MAX: usize = 256;
 /// Unwind tables of one file larger than this are left out: memory is bounded.
 const TABLE_BYTES_MAX: u64 = 16 << 20;
+
+/// Of a function without unwind tables: its frame, and its code.
+const FRAME_BYTES_MAX: usize = 512;
+const FUNCTION_BYTES_MAX: u64 = 4096;
 
 pub struct Stacks {
     memory: Memory,
@@ -147,6 +152,44 @@ impl Stacks {
         let sound = sound.count() + 1;
         frames.truncate(sound);
         frames
+    }
+
+    /// As [`Stacks::of_bytes`], also where the innermost function has no unwind tables (musl's have none): its frame
+    /// ends at the first word that returns from a call of that very function.
+    pub fn of_bytes_called(&mut self, regs: Registers, stack: &[u8]) -> Vec<u64> {
+        let mut frames = self.of_bytes(regs, stack);
+        if frames.len() > 1 {
+            return frames;
+        }
+        let words = stack.chunks_exact(8).take(FRAME_BYTES_MAX / 8);
+        let mut words = words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        let Some(at) = words.position(|word| self.returns_from(word, regs.pc)) else {
+            return frames;
+        };
+        let (inner, outer) = stack.split_at(8 * (at + 1));
+        let returned = inner[8 * at..].try_into().map_or(0, u64::from_ne_bytes);
+        let caller = Registers {
+            pc: returned,
+            sp: regs.sp + inner.len() as u64,
+            ..regs
+        };
+        let outer = self.of_bytes(caller, outer);
+        frames.push(returned - 1);
+        frames.extend(outer.into_iter().skip(1));
+        frames
+    }
+
+    /// Whether a call that returns there was one of the function around `pc`, which begins before it and not far.
+    fn returns_from(&self, address: u64, pc: u64) -> bool {
+        let mut code = [0; CALL_BYTES];
+        let Some(from) = address.checked_sub(CALL_BYTES as u64) else {
+            return false;
+        };
+        if !self.is_code(from) || self.memory.read(from, &mut code).is_err() {
+            return false;
+        }
+        let target = target_before(&code, address);
+        matches!(target, Some(Target::Function(start)) if (start..start + FUNCTION_BYTES_MAX).contains(&pc))
     }
 
     /// As [`Stacks::of_blocked`], when the frame pointer is not known (/proc tells pc and sp only):

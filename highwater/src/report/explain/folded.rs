@@ -37,6 +37,10 @@ fn plain(name: &str) -> String {
         .collect()
 }
 
+/// Of the whole width: narrower than a pixel of the 1200 it has. Such frames cannot be seen, and the deepest of them
+/// would leave a gap above all others.
+const NARROW_PERCENT: f64 = 0.1;
+
 /// Inside a page an SVG that gives no width of its own is 300 pixels wide.
 const STYLE: &str = "body { font: 16px/1.4 sans-serif; margin: 1.5rem; } svg { width: 100%; }";
 
@@ -48,6 +52,7 @@ pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String>
     options.text_truncate_direction = TextTruncateDirection::Right;
     options.title = format!("live heap of {}", plain(&explained.command));
     options.count_name = "bytes".to_owned();
+    options.min_width = NARROW_PERCENT;
     let mut svg = Vec::new();
     from_lines(&mut options, text.lines(), &mut svg)
         .map_err(|error| format!("no flame graph can be drawn: {error} (no live samples?)"))?;
@@ -66,7 +71,7 @@ pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String>
                 style { (maud::PreEscaped(STYLE)) }
             }
             body {
-                h1 { (explained.verdict.cause.word()) }
+                h1 { (explained.verdict.word()) }
                 p { (explained.verdict.sentence) }
                 p { "Next: " (explained.verdict.next_step) }
                 (maud::PreEscaped(&svg[from..]))

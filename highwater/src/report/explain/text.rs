@@ -37,7 +37,7 @@ fn head(explained: &Explained, out: &mut String) {
         "{command} (pid {}), {:.0} s, {} looks\n",
         explained.pid, case.observed_s, case.looks
     );
-    let word = verdict.cause.word();
+    let word = verdict.word();
     // Many a sentence begins with the cause.
     let rest = verdict.sentence.strip_prefix(word).map(str::to_owned);
     let sentence = format!(

@@ -35,7 +35,11 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
             let grows = case.grows(growth) || case.fills(growth);
             grows && !case.fell(growth) && case.is_backed(growth)
         }
-        Group::Retained => case.grows(growth) && case.retains(growth) && case.is_backed(growth),
+        // What is live is a guess where not every block's end is seen, and what is free is the rest.
+        Group::Retained => {
+            let is_known = case.is_followed() && case.is_backed(growth);
+            is_known && case.grows(growth) && case.retains(growth)
+        }
         _ => case.grows(growth),
     });
     let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
@@ -56,6 +60,7 @@ pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str)
         sentence,
         next_step: next_step.to_owned(),
         doubts: Vec::new(),
+        undecided: false,
     }
 }
 
@@ -91,6 +96,21 @@ fn live(case: &Case, growth: &Growth) -> CauseVerdict {
         _ => format!("restart it with the probe: {}", case.restart),
     };
     verdict(Cause::Filling, 0.5, sentence, &next)
+}
+
+/// RSS rises and no part of it does for certain, while uprobes watched for a part of the time only.
+pub fn unwatched(case: &Case) -> Option<CauseVerdict> {
+    let traps = case.traps.filter(|traps| traps.watched_share < 1.0)?;
+    let rss = case.rss.filter(|rss| case.grows(rss))?;
+    let sentence = format!(
+        "RSS grows by {}, by nothing that was seen: the allocator is called so often that uprobes could watch it for \
+         {} of the time only",
+        rate(&rss),
+        percent(traps.watched_share)
+    );
+    let next = "observe longer (--duration), or meter its allocator from inside (the crate highwater-alloc for Rust; \
+        its own statistics otherwise)";
+    Some(verdict(Cause::Blind, 0.6, sentence, next))
 }
 
 const STATIC_NEXT: &str = "link the program dynamically for a test and explain that, or meter its \

@@ -2,8 +2,8 @@
 //!
 //! *Leak* when more of its older blocks are out of the program's reach than chance makes of a collection that is held
 //! ([`crate::analyse::heap::lost`]); or
-//! when it has turned over (as much was freed there as is outstanding), what stays is older than what is freed
-//! becomes, and it grows all the same.
+//! when it has turned over (half as much again was freed there as is outstanding), what stays is older than what is
+//! freed becomes, and it grows all the same.
 //! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
 //! *Filling* otherwise: nothing, or too little, has been freed there to tell.
 
@@ -20,8 +20,10 @@ use crate::units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
 /// The chance below which so many lost blocks are none of a collection that is held.
 const LOST_CHANCE: f64 = 1e-3;
-/// Freed share from which a site has turned over: as much was freed as is outstanding.
-const TURNED_OVER: f64 = 0.5;
+/// Freed share from which a site has turned over: half as much again was freed as is outstanding. A vector that doubles
+/// frees as much as it keeps while it is filled (up to 55 %, for its first sizes are rounded up), and nothing of it has
+/// turned over.
+const TURNED_OVER: f64 = 0.6;
 /// Freed samples that make the freed share believable.
 const FREED_MIN: u64 = 8;
 /// What a site must have lost to be named though its growth is small for the process; and the chance, which each of
@@ -76,12 +78,7 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
             percent(site.growth.freed_share())
         ),
     };
-    let kept = match site.lost {
-        Some(_) => {
-            "it is still referenced, so it is a cache or a collection that fills, or one that is never emptied"
-        }
-        None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
-    };
+    let kept = kept(case, site);
     let collected = match case.runtime().filter(|runtime| runtime.collects()) {
         Some(runtime) => format!(
             " (what {} objects hold stays until their next collection)",
@@ -98,6 +95,21 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         brief(&site.name())
     );
     verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
+}
+
+/// Whether what a site allocated is still held, in words.
+fn kept(case: &Case, site: &Site) -> &'static str {
+    match site.lost {
+        Some(_) if case.account.witness.is_some() => {
+            "it is still referenced, so it is a cache or a collection that fills, or one that is never emptied"
+        }
+        // Blocks of other allocators than glibc cannot all be listed.
+        Some(_) => {
+            "what look like pointers to it are still there, so it is a cache or a collection that fills, or one that \
+             is never emptied (a pointer that was left over in unused memory would look the same)"
+        }
+        None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
+    }
 }
 
 /// A leak too slow to stand out in the account, or in a process too large: a site from which nothing is freed,

@@ -71,21 +71,20 @@ fn kept(case: &Case, held: f64, torn: f64, peak: f64) -> CauseVerdict {
 
 fn flat(case: &Case) -> CauseVerdict {
     let level = case.rss.map_or(case.account.rss_bytes, |rss| rss.level);
-    let mut sentence = format!(
-        "nothing grows: RSS is {} after {:.0} s, the live heap {}",
-        bytes(level),
-        case.observed_s,
-        bytes(case.account.live)
-    );
-    if !matches!(case.sight, Sight::Sees) {
-        sentence = format!(
-            "nothing grows: RSS is {} after {:.0} s",
-            bytes(level),
-            case.observed_s
-        );
-    }
     let few = case.rss.is_none();
-    let confidence = if few { 0.3 } else { 0.85 };
+    let told = match few {
+        true => format!("not yet to be told from {} looks", case.looks),
+        false => "nothing grows".to_owned(),
+    };
+    let live = match case.sight {
+        Sight::Sees => format!(", the live heap {}", bytes(case.account.live)),
+        _ => String::new(),
+    };
+    let sentence = format!(
+        "{told}: RSS is {} after {:.0} s{live}",
+        bytes(level),
+        case.observed_s
+    );
     let next = if few && case.has_ended {
         "the process ended before growth could be judged: give it work that lasts longer"
     } else if few {
@@ -93,5 +92,9 @@ fn flat(case: &Case) -> CauseVerdict {
     } else {
         "nothing to do; for growth slower than 1 % in this time observe longer (--duration)"
     };
-    verdict(Cause::Flat, confidence, sentence, next)
+    let confidence = if few { 0.2 } else { 0.85 };
+    CauseVerdict {
+        undecided: few,
+        ..verdict(Cause::Flat, confidence, sentence, next)
+    }
 }

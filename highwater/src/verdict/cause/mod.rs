@@ -102,6 +102,18 @@ pub struct CauseVerdict {
     pub next_step: String,
     /// Facts behind it that contradict each other or limit it, a sentence each.
     pub doubts: Vec<String>,
+    /// Nothing grows as far as was seen, and too little was seen to judge growth.
+    pub undecided: bool,
+}
+
+impl CauseVerdict {
+    /// For readers; in JSON what is undecided is *flat*, with little confidence.
+    pub fn word(&self) -> &'static str {
+        match self.undecided {
+            true => "undecided",
+            false => self.cause.word(),
+        }
+    }
 }
 
 /// Who owns the anonymous mappings that grow.
@@ -276,16 +288,9 @@ impl Case {
 pub fn judge(case: &Case) -> CauseVerdict {
     let mut verdict = grown::judge(case)
         .or_else(|| heap::slow_leak(case))
+        .or_else(|| grown::unwatched(case))
         .unwrap_or_else(|| level::judge(case));
     verdict.doubts.extend(doubts(case));
-    let looks = case.looks;
-    if verdict.cause == Cause::Flat && looks < crate::analyse::heap::growth::LOOKS_MIN {
-        verdict.confidence = verdict.confidence.min(0.2);
-        verdict.sentence = format!(
-            "not yet to be told from {looks} looks: {}",
-            verdict.sentence
-        );
-    }
     verdict
 }
 

@@ -258,3 +258,35 @@ fn a_tooth_at_no_certain_site_is_no_growth() {
     assert_eq!(said(20.0, 0.0), Cause::Flat);
     assert_eq!(said(20.0, 0.9), Cause::Filling);
 }
+
+#[test]
+fn what_rises_while_nobody_watches_is_not_flat() {
+    let said = |watched_share: f64, rss_mib: f64| {
+        let mut case = case(&[]);
+        case.rss = Some(grown(rss_mib));
+        case.traps = Some(Traps {
+            watched_share,
+            ..Traps::default()
+        });
+        judge(&case).cause
+    };
+    assert_eq!(said(0.2, 5.0), Cause::Blind);
+    assert_eq!(said(0.2, 0.0), Cause::Flat);
+    assert_eq!(said(1.0, 5.0), Cause::Flat);
+}
+
+#[test]
+fn a_vector_that_doubles_has_not_turned_over() {
+    let mut crew = case(&[(Part::LiveHeap, 5.0)]);
+    crew.sites = vec![site("enter_order", 0.55, Some((0, 48)))];
+    assert_eq!(judge(&crew).cause, Cause::Filling);
+}
+
+#[test]
+fn too_few_looks_are_undecided() {
+    let mut few = case(&[]);
+    few.rss = None;
+    let verdict = judge(&few);
+    assert_eq!((verdict.cause, verdict.word()), (Cause::Flat, "undecided"));
+    assert_eq!(judge(&case(&[])).word(), "flat");
+}

@@ -40,6 +40,20 @@ pub enum Role {
     },
 }
 
+impl Role {
+    /// Arguments up to the last one that is read.
+    fn arguments(self) -> usize {
+        let last = match self {
+            Role::Give { bytes } => bytes,
+            Role::GiveMany { count, bytes } => count.max(bytes),
+            Role::Again { block, bytes, .. } => block.max(bytes),
+            Role::GiveInto { place, bytes } => place.max(bytes),
+            Role::Take { block } => block,
+        };
+        last + 1
+    }
+}
+
 /// A function of the program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Function {
@@ -198,7 +212,7 @@ pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
         }
         let mut code = [0; TELLS];
         let read = exe.read_at(&mut code, function.file_offset)?;
-        let entry = entry(&code[..read]);
+        let entry = entry(&code[..read], function.role.arguments());
         function.file_offset += entry.skip;
         function.is_emulated = entry.is_emulated;
         function.code = function.code.start + bias..function.code.end + bias;

@@ -18,6 +18,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::time::ClockId;
+
 use attach::{Attached, Programs, Way};
 use cost::measure_cost;
 use functions::{Function, read_functions};
@@ -26,6 +28,7 @@ use program::{DRAW_BITS, DRAWS, Maps, cpu, open};
 use table::{Record, Table};
 
 use super::probe::ProbeLook;
+use crate::observe::clock::read_ns;
 use crate::observe::switches::ebpf::map::{Addresses, Counter, PerCpu, Ring, by_key};
 use crate::observe::switches::unwind::Stacks;
 
@@ -115,7 +118,9 @@ impl Linked {
             attached: Some(attached),
             begin: Instant::now(),
             on: Duration::ZERO,
-            rested: Duration::ZERO,
+            has_rested: false,
+            since_ns: 0,
+            looked_at: 1.0,
             budget: Budget::new(cost, cpu_s(pid)),
             traps: Traps {
                 functions: functions.len(),
@@ -210,8 +215,11 @@ struct Watcher {
     begin: Instant,
     /// For how long the probes were on.
     on: Duration,
-    /// For how long they last were off; nothing: they were on all the time.
-    rested: Duration,
+    /// They were off in between.
+    has_rested: bool,
+    /// When they were put on for the last time, and how much of what happens is looked at since.
+    since_ns: i64,
+    looked_at: f64,
     budget: Budget,
     traps: Traps,
     lost: u64,
@@ -232,22 +240,22 @@ impl Watcher {
         self.shared.stop.load(Ordering::Relaxed)
     }
 
-    fn has_rested(&self) -> bool {
-        !self.rested.is_zero()
-    }
-
-    /// Takes in what comes for a while, or until the budget is spent.
+    /// Takes in what comes for a while, or, as long as the probes never came off, until the budget is spent. After a
+    /// rest the time is kept to its end: what was allocated in its first half must be followed.
     fn watch(&mut self) {
         let begin = Instant::now();
-        while begin.elapsed() < pace::ON && !self.stops() && !self.budget.is_spent() {
+        while begin.elapsed() < pace::ON
+            && !self.stops()
+            && (self.has_rested || !self.budget.is_spent())
+        {
             let (turn, samples) = (Instant::now(), self.samples());
             while turn.elapsed() < ADAPTED {
                 std::thread::sleep(TURN);
-                // What lives shorter than half the time could not be told from what stays.
-                self.drain(self.has_rested() && begin.elapsed() > pace::ON / 2);
+                self.drain();
             }
             self.adapt((self.samples() - samples) as f64 / turn.elapsed().as_secs_f64());
             self.on += turn.elapsed();
+            self.budget.cores = cores(self.pid);
             self.budget
                 .read(self.counted(), cpu_s(self.pid), turn.elapsed(), true);
             self.tell();
@@ -257,19 +265,44 @@ impl Watcher {
     /// Takes the probes off until there is budget for them again.
     fn rest(&mut self) {
         self.attached = None;
-        self.drain(true);
+        self.drain();
+        if !self.has_rested {
+            self.forget_young();
+            self.has_rested = true;
+            self.tell();
+        }
         let (begin, time) = (Instant::now(), self.budget.rest());
         while begin.elapsed() < time && !self.stops() {
             std::thread::sleep(TURN);
+            self.tell();
         }
-        self.rested = begin.elapsed();
+        let rested = begin.elapsed();
         self.budget
-            .read(self.counted(), cpu_s(self.pid), self.rested, false);
+            .read(self.counted(), cpu_s(self.pid), rested, false);
+        self.looked_at = self.budget.looked_at(rested);
         self.tell();
         if !self.stops() {
             self.stacks.reload();
             // The process may have ended.
             self.attached = self.programs.attach(self.pid).ok();
+            self.since_ns = read_ns(ClockId::Monotonic);
+        }
+    }
+
+    /// What was allocated just before the probes come off first was not followed.
+    fn forget_young(&mut self) {
+        let from_ns = read_ns(ClockId::Monotonic) - pace::FOLLOWED.as_nanos() as i64;
+        let live = &self.maps.live;
+        for block in lock(&self.shared.table).forget_since(from_ns as u64) {
+            live.remove(block);
+        }
+    }
+
+    /// From then on what is allocated could not be followed for long enough to tell what stays.
+    fn late_from_ns(&self) -> u64 {
+        match self.has_rested {
+            true => (self.since_ns + pace::FOLLOWED.as_nanos() as i64) as u64,
+            false => u64::MAX,
         }
     }
 
@@ -284,23 +317,18 @@ impl Watcher {
         }
     }
 
-    /// Of what is allocated, how much is looked at.
-    fn looked_at(&self) -> f64 {
-        match self.has_rested() {
-            true => pace::ON.as_secs_f64() / 2.0 / (pace::ON + self.rested).as_secs_f64(),
-            false => 1.0,
-        }
-    }
-
-    /// Of what is allocated `late`, nothing is taken in.
-    fn drain(&mut self, late: bool) {
-        let looked_at = self.looked_at();
+    /// Of what is allocated late, or while the probes were put on one by one, nothing is taken in.
+    fn drain(&mut self) {
+        let looked_at = self.looked_at;
+        let times = self.since_ns as u64..self.late_from_ns();
         let mut table = lock(&self.shared.table);
         let (stacks, live) = (&mut self.stacks, &self.maps.live);
         self.maps.ring.drain(|bytes| match table::parse(bytes) {
-            Some(Record::Given(given)) if late => live.remove(given.block),
+            Some(Record::Given(given)) if !times.contains(&given.time_ns) => {
+                live.remove(given.block)
+            }
             Some(Record::Given(given)) => {
-                let frames = stacks.of_bytes(given.registers, given.stack);
+                let frames = stacks.of_bytes_called(given.registers, given.stack);
                 let addresses = returns(given.function, &frames);
                 table.give(&given, looked_at, &addresses);
             }
@@ -342,7 +370,7 @@ impl Watcher {
         (traps.hits, traps.samples) = (counted.hits, counted.samples);
         traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
         traps.core_share = traps.cost.seconds(counted) / all_s;
-        if !self.rested.is_zero() {
+        if self.has_rested {
             traps.watched_share = (self.on.as_secs_f64() / all_s).min(0.999);
         }
         traps.unseen_share = lock(&self.shared.table).unseen_share();
@@ -355,6 +383,14 @@ fn cpu_s(pid: u32) -> f64 {
     let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
     let ticks = stat.map_or(0, |stat| stat.utime + stat.stime);
     ticks as f64 / procfs::ticks_per_second() as f64
+}
+
+/// CPUs that a process can use at once.
+fn cores(pid: u32) -> f64 {
+    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
+    let threads = stat.map_or(1, |stat| stat.num_threads.max(1) as usize);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    threads.min(cpus) as f64
 }
 
 /// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further

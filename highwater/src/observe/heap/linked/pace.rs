@@ -2,7 +2,8 @@
 //!
 //! A trap on every call cannot be sampled away. Where the traps take more than their budget, the probes are on for
 //! [`ON`] at a time only, and what is allocated in the first half of such a time is followed to its end: what lives
-//! shorter is out of the account, what lives longer counts for what was not looked at.
+//! shorter is out of the account, what lives longer counts for what was not looked at. How much that is goes by the
+//! subject's own CPU time, for what waits on traps does less in the same time.
 
 use std::time::Duration;
 
@@ -14,6 +15,14 @@ const SHARE_OF_CORE: f64 = 0.05;
 const AT_ONCE_S: f64 = 0.3;
 /// How long the probes are on at a time.
 pub const ON: Duration = Duration::from_millis(200);
+/// What is allocated in the rest of that time is not looked at: it could not be followed for so long.
+pub const FOLLOWED: Duration = Duration::from_millis(100);
+/// Own CPU time that tells how fast the subject is when it is left alone, seconds: five ticks of what the kernel says.
+const TOLD_S: f64 = 0.05;
+/// Of what it could use, from how much on the traps make it slower.
+const FULL: f64 = 0.9;
+/// It does some work while it is watched, however little its CPU time less that of the traps comes to.
+const SPEED_MIN: f64 = 0.02;
 const OFF_MAX: Duration = Duration::from_secs(20);
 
 /// CPU time of a trap, and what a sample costs beyond it, nanoseconds.
@@ -47,6 +56,34 @@ pub struct Budget {
     /// The last readings.
     all_s: f64,
     cpu_s: f64,
+    /// CPUs that it can use at once.
+    pub cores: f64,
+    /// With the probes on, and off.
+    on: Work,
+    off: Work,
+}
+
+/// What the subject did by itself.
+#[derive(Debug, Clone, Copy, Default)]
+struct Work {
+    own_s: f64,
+    over_s: f64,
+    /// Traps and all, and what it could have used.
+    cpu_s: f64,
+    room_s: f64,
+}
+
+impl Work {
+    fn add(&mut self, own_s: f64, spent_s: f64, over_s: f64, cores: f64) {
+        self.own_s += own_s;
+        self.over_s += over_s;
+        self.cpu_s += own_s + spent_s;
+        self.room_s += over_s * cores;
+    }
+
+    fn speed(&self) -> f64 {
+        self.own_s / self.over_s.max(1e-9)
+    }
 }
 
 impl Budget {
@@ -57,6 +94,9 @@ impl Budget {
             rate: 0.0,
             all_s: 0.0,
             cpu_s,
+            cores: 1.0,
+            on: Work::default(),
+            off: Work::default(),
         }
     }
 
@@ -64,14 +104,37 @@ impl Budget {
     pub fn read(&mut self, counted: Counted, cpu_s: f64, over: Duration, on: bool) {
         let all_s = self.cost.seconds(counted);
         let spent_s = all_s - self.all_s;
-        let own_s = (cpu_s - self.cpu_s - spent_s).max(0.0);
+        let unspent_s = cpu_s - self.cpu_s - spent_s;
+        let own_s = unspent_s.max(0.0);
         let over_s = over.as_secs_f64();
         let allowed_s = (SHARE * own_s).max(SHARE_OF_CORE * over_s);
         self.saved_s = (self.saved_s + allowed_s - spent_s).min(AT_ONCE_S);
         if on && over_s > 0.0 {
             self.rate = spent_s / over_s;
         }
+        // Below zero here and there: a tick is 10 ms, and only sums of many are exact.
+        let work = if on { &mut self.on } else { &mut self.off };
+        work.add(unspent_s, spent_s, over_s, self.cores);
         (self.all_s, self.cpu_s) = (all_s, cpu_s);
+    }
+
+    /// Of all that the subject does, how much it does in the part of a time with the probes on that is looked at, each
+    /// such time coming after so long a rest.
+    pub fn looked_at(&self, rested: Duration) -> f64 {
+        let speed = self.speed_on();
+        let on_s = speed * ON.as_secs_f64();
+        let looked_at_s = speed * (ON - FOLLOWED).as_secs_f64();
+        looked_at_s / (on_s + rested.as_secs_f64())
+    }
+
+    /// How fast it is with the probes on, of what it is without; 1 where that is not told yet, and where it waits in
+    /// between: then it catches up.
+    fn speed_on(&self) -> f64 {
+        let is_full = self.on.cpu_s > FULL * self.on.room_s;
+        match is_full && self.off.own_s > TOLD_S {
+            true => (self.on.speed() / self.off.speed()).clamp(SPEED_MIN, 1.0),
+            false => 1.0,
+        }
     }
 
     pub fn is_spent(&self) -> bool {
@@ -135,5 +198,29 @@ mod tests {
         }
         let share = on_s * 0.44 / all_s;
         assert!((0.04..0.06).contains(&share), "{share} of a core");
+    }
+
+    /// One that never pauses does a tenth of its work while a trap takes nine tenths of its time; one that waits for
+    /// requests does all of it.
+    #[test]
+    fn what_was_looked_at_goes_by_the_work_that_was_done() {
+        // `believed`: what the traps are said to take, of what they take.
+        let looked_at = |hits_each: u64, own_on: f64, own_off: f64, believed: f64| {
+            let mut budget = Budget::new(COST, 0.0);
+            let (mut hits, mut cpu_s) = (0, 0.0);
+            for _ in 0..10 {
+                hits += hits_each;
+                let spent_s = (COST.seconds(counted(hits)) - budget.all_s) / believed;
+                cpu_s += spent_s + own_on * ON.as_secs_f64();
+                budget.read(counted(hits), cpu_s, ON, true);
+                cpu_s += own_off * SECOND.as_secs_f64();
+                budget.read(counted(hits), cpu_s, SECOND, false);
+            }
+            budget.looked_at(SECOND)
+        };
+        let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
+        assert!(near(looked_at(163_600, 0.1, 1.0, 1.0), 0.01 / 1.02));
+        assert!(near(looked_at(40_000, 0.02, 0.02, 1.0), 0.1 / 1.2));
+        assert!(near(looked_at(80_000, 0.02, 0.02, 1.7), 0.1 / 1.2));
     }
 }

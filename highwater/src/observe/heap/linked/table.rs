@@ -158,6 +158,16 @@ impl Table {
         gone
     }
 
+    /// Forgets what was given from then on; those that go.
+    pub fn forget_since(&mut self, from_ns: u64) -> Vec<u64> {
+        let young = self.held.iter().filter(|(_, held)| held.time_ns >= from_ns);
+        let gone: Vec<u64> = young.map(|(block, _)| *block).collect();
+        for block in &gone {
+            self.held.remove(block);
+        }
+        gone
+    }
+
     /// Forgets blocks that went unseen.
     pub fn keep(&mut self, is_live: impl Fn(u64) -> bool) {
         self.held.retain(|block, _| is_live(*block));
@@ -230,6 +240,17 @@ mod tests {
         assert_eq!(table.len(), 1);
         let freed: u64 = table.sites().values().map(|site| site.freed_samples).sum();
         assert_eq!((freed, table.unseen_share()), (1, 1.0));
+    }
+
+    #[test]
+    fn what_was_not_followed_is_forgotten() {
+        let mut table = Table::default();
+        for block in 1..=10u64 {
+            table.give(&given(block, block * 64, 64), 1.0, &[1]);
+        }
+        let mut gone = table.forget_since(8);
+        gone.sort_unstable();
+        assert_eq!((gone, table.len()), (vec![512, 576, 640], 7));
     }
 
     #[test]
