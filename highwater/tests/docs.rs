@@ -116,6 +116,24 @@ fn nothing_in_the_help_is_without_words() {
     assert!(silent.is_empty(), "without words: {silent:?}");
 }
 
+/// A script must know what an exit code means without reading the source.
+#[test]
+fn the_help_of_every_verb_names_its_exit_codes() {
+    let prints_only = ["completions", "man"];
+    let verbs = Cli::command();
+    let named = |verb: &&clap::Command| {
+        let help = verb.get_after_help().map(ToString::to_string);
+        help.is_some_and(|help| help.contains("Exit codes: "))
+    };
+    let silent: Vec<&str> = verbs
+        .get_subcommands()
+        .filter(|verb| !verb.is_hide_set() && !prints_only.contains(&verb.get_name()))
+        .filter(|verb| !named(verb))
+        .map(clap::Command::get_name)
+        .collect();
+    assert!(silent.is_empty(), "without exit codes: {silent:?}");
+}
+
 /// The command lines in the blocks of a page, without the remark beside each.
 fn command_lines(text: &str) -> Vec<String> {
     // A block with a tree of processes is none of commands.
