@@ -185,6 +185,9 @@ fn speak(
         verdict.needs = Some(needs(said, rules));
         return verdict;
     }
+    if label == Label::Growing {
+        verdict.confidence = weight / (1.0 - said.weights.open).max(weight);
+    }
     verdict.rule = rule_of(verdict.label, growth, rules);
     match label {
         Label::Plateauing => verdict.asymptote = estimate(&said.asymptote, rules.interval),
