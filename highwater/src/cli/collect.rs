@@ -115,7 +115,7 @@ impl Collector {
             full: false,
             heap: experiment
                 .probe
-                .then(|| HeapSeries::new(ProcRoot::default())),
+                .then(|| HeapSeries::new(ProcRoot::default(), experiment.warmup)),
             stalls,
         })
     }
