@@ -115,7 +115,7 @@ impl Collector {
             full: false,
             heap: experiment
                 .probe
-                .then(|| HeapSeries::new(ProcRoot::default(), experiment.warmup)),
+                .then(|| HeapSeries::new(ProcRoot::default())),
             stalls,
         })
     }

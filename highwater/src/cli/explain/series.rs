@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use super::conclude;
 use super::follow::Tracked;
-use crate::analyse::heap::history::History;
 use crate::observe::heap::family::Member;
 use crate::observe::look::{EventKind, Fact, Look, ProcessId, Role, Target};
 use crate::observe::metric::{self, Metric};
@@ -30,8 +29,6 @@ const NO_ALLOCATOR_HELPS: &str = "arms with another allocator cannot help";
 /// Reads the heaps of an experiment's processes.
 pub struct HeapSeries {
     root: ProcRoot,
-    /// Left out of what is judged, of every process.
-    warmup_ns: i64,
     processes: HashMap<ProcessId, Followed>,
 }
 
@@ -40,18 +37,15 @@ struct Followed {
     pace: Pace,
     judging: Pace,
     begin_ns: i64,
-    /// Its warm-up is over: what is known of it begins then.
-    is_warm: bool,
     /// Said already: the cause, the function behind it, and when.
     found: Option<(Cause, Option<String>)>,
     said_ns: i64,
 }
 
 impl HeapSeries {
-    pub fn new(root: ProcRoot, warmup: Duration) -> HeapSeries {
+    pub fn new(root: ProcRoot) -> HeapSeries {
         HeapSeries {
             root,
-            warmup_ns: warmup.as_nanos() as i64,
             processes: HashMap::new(),
         }
     }
@@ -85,7 +79,6 @@ impl HeapSeries {
                 pace,
                 judging,
                 begin_ns: now.0,
-                is_warm: false,
                 found: None,
                 said_ns: now.0,
             };
@@ -95,12 +88,7 @@ impl HeapSeries {
         if !followed.pace.is_due(now) {
             return None;
         }
-        let age_ns = now.0 - followed.begin_ns;
-        if !followed.is_warm && age_ns >= self.warmup_ns {
-            followed.is_warm = true;
-            followed.tracked.history = History::default();
-        }
-        let at_s = age_ns as f64 / 1e9;
+        let at_s = (now.0 - followed.begin_ns) as f64 / 1e9;
         let cost = followed.tracked.look(&self.root, at_s).ok()?;
         followed.pace.book(now, cost, SHARE / among);
         followed.tracked.look.probe.as_ref()?;
@@ -135,10 +123,7 @@ impl Followed {
     /// Whether there is enough to judge by, and time to.
     fn is_due(&self, look: &Look) -> bool {
         let has_account = self.tracked.look.probe.is_some();
-        has_account
-            && self.is_warm
-            && conclude::has_looks(&self.tracked)
-            && self.judging.is_due(look.time)
+        has_account && conclude::has_looks(&self.tracked) && self.judging.is_due(look.time)
     }
 
     fn judge(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
