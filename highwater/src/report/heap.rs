@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::text::arms::scaled;
+use super::scaled;
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::Estimate;
 use crate::verdict::run::heap::{ArmHeap, HeapCause, HeapPart};
@@ -95,13 +95,11 @@ pub fn cost(verdict: &RunVerdict) -> String {
 }
 
 pub fn json(heap: &ArmHeap) -> Value {
-    let estimate =
-        |e: Option<Estimate>| e.map(|e| json!({ "value": e.value, "lo": e.lo, "hi": e.hi }));
     let part = |part: &HeapPart| {
         json!({
             "label": part.label.word(),
-            "level_bytes": estimate(part.level),
-            "slope_bytes_per_hour": estimate(part.slope_per_hour),
+            "level_bytes": part.level,
+            "slope_bytes_per_hour": part.slope_per_hour,
         })
     };
     json!({

@@ -391,31 +391,6 @@ fn the_page_has_everything_without_a_script() {
     assert!(!page.contains("src=\"http") && !page.contains("href=\"http"));
 }
 
-/// One process a look is read, so that no two processes have a reading at one time.
-#[test]
-fn the_page_shows_the_parts_of_the_heap_that_the_probe_read() {
-    let mut run = small();
-    assert!(!html::render(&report(&run)).contains("id=\"chart-heap"));
-    let subjects = run.processes.iter_mut();
-    let subjects = subjects.filter(|process| process.role == Role::Subject);
-    for (turn, process) in subjects.enumerate() {
-        let rss = process.samples["rss_bytes"].clone();
-        let read = rss.into_iter().skip(turn).step_by(6);
-        let live = read.map(|(time, bytes)| (time, bytes / 2.0)).collect();
-        process.samples.insert("live_heap_bytes".into(), live);
-    }
-    let charts = report(&run).charts;
-    let titles: Vec<&str> = charts.heap.iter().map(|part| part.title).collect();
-    assert_eq!(titles, ["Live heap"]);
-    let last = |band: &highwater::report::charts::ArmBand| band.mean.iter().rev().find_map(|v| *v);
-    let live = &charts.heap[0].panel.arms;
-    for (live, rss) in live.iter().zip(&charts.rss.arms) {
-        let ratio = last(live).unwrap() / last(rss).unwrap();
-        assert!((0.4..0.6).contains(&ratio), "{ratio} of RSS");
-    }
-    assert!(html::render(&report(&run)).contains("id=\"chart-heap-live\""));
-}
-
 #[test]
 fn hostile_names_are_text_in_the_page() {
     let page = html::render(&report(&hostile()));

@@ -1,17 +1,23 @@
 //! What the heap probe read of a run, in every form of the report.
 
+use highwater::observe::look::Role;
 use highwater::record::run::Run;
+use highwater::report::charts::ArmBand;
 use highwater::report::{Extras, Report, html, json, markdown, text};
 use serde_json::Value;
 
 use crate::synthetic::{MIB, judged, relay};
 
-/// Two arms that leak at one place, of which one frees what it holds, and one that does not leak.
-fn probed() -> Run {
+fn small() -> Run {
     let mut plan = relay();
     plan.arms = [0, 3, 7].map(|at| plan.arms[at].clone()).to_vec();
-    let fixed = plan.arms[2].name.clone();
-    let mut run = plan.run();
+    plan.run()
+}
+
+/// Two arms that leak at one place, and one that does not.
+fn probed() -> Run {
+    let mut run = small();
+    let fixed = run.experiment.arms[2].name.clone();
     for process in &mut run.processes {
         let Some(rss) = process.samples.get("rss_bytes").cloned() else {
             continue;
@@ -47,21 +53,20 @@ fn probed() -> Run {
     run
 }
 
-fn report() -> Report {
-    let run = probed();
-    Report::build(&run, &judged::verdict(&run), Extras::default())
+fn report(run: &Run) -> Report {
+    Report::build(run, &judged::verdict(run), Extras::default())
 }
 
 #[test]
 fn on_a_terminal() {
-    let text = text::render(&report(), 100);
+    let text = text::render(&report(&probed()), 100);
     let text = anstream::adapter::strip_str(&text).to_string();
     snapbox::assert_data_eq!(text, snapbox::file!["golden/heap.txt"].raw());
 }
 
 #[test]
 fn in_markdown_and_on_the_page() {
-    let page = markdown::render(&report());
+    let page = markdown::render(&report(&probed()));
     let rows: Vec<&str> = page
         .lines()
         .filter(|line| line.contains("Circuit::extend"))
@@ -71,14 +76,14 @@ fn in_markdown_and_on_the_page() {
         3,
         "a row for each leaking arm, and what was learnt: {rows:#?}"
     );
-    let html = html::render(&report());
+    let html = html::render(&report(&probed()));
     let cell = "leak at Circuit::extend (3 of 3)</td>";
     assert_eq!(html.matches(cell).count(), 2, "{html}");
 }
 
 #[test]
 fn in_json() {
-    let lines = json::render(&report());
+    let lines = json::render(&report(&probed()));
     let value: Value = serde_json::from_str(&lines).expect("JSON");
     let heap = &value["arms"][0]["heap"];
     assert_eq!(heap["causes"][0]["place"], "Circuit::extend");
@@ -89,4 +94,29 @@ fn in_json() {
     let rss = value["arms"][0]["rss_bytes"].as_f64().expect("a level");
     assert!((live / rss - 0.7).abs() < 0.02, "{live} of {rss}");
     assert_eq!(heap["allocator_held"]["label"], "flat");
+}
+
+/// One process a look is read, so that no two processes have a reading at one time.
+#[test]
+fn the_page_shows_the_parts_of_the_heap_that_the_probe_read() {
+    let mut run = small();
+    assert!(!html::render(&report(&run)).contains("id=\"chart-heap"));
+    let subjects = run.processes.iter_mut();
+    let subjects = subjects.filter(|process| process.role == Role::Subject);
+    for (turn, process) in subjects.enumerate() {
+        let rss = process.samples["rss_bytes"].clone();
+        let read = rss.into_iter().skip(turn).step_by(6);
+        let live = read.map(|(time, bytes)| (time, bytes / 2.0)).collect();
+        process.samples.insert("live_heap_bytes".into(), live);
+    }
+    let charts = report(&run).charts;
+    let titles: Vec<&str> = charts.heap.iter().map(|part| part.title).collect();
+    assert_eq!(titles, ["Live heap"]);
+    let last = |band: &ArmBand| band.mean.iter().rev().find_map(|v| *v);
+    let live = &charts.heap[0].panel.arms;
+    for (live, rss) in live.iter().zip(&charts.rss.arms) {
+        let ratio = last(live).unwrap() / last(rss).unwrap();
+        assert!((0.4..0.6).contains(&ratio), "{ratio} of RSS");
+    }
+    assert!(html::render(&report(&run)).contains("id=\"chart-heap-live\""));
 }

@@ -26,10 +26,9 @@ impl Probe {
         // Who makes it grow is worth more than who began it, and anybody more than nobody.
         let anew =
             old_bytes / LARGE_BYTES != bytes / LARGE_BYTES || self.stacks.is_none(sample.stack);
-        let begun = clock::monotonic_ns();
-        match anew.then(|| self.grower(registers, begun)).flatten() {
+        match anew.then(|| self.grower(registers)).flatten() {
             None => self.stacks.resized(sample.stack, old_bytes, bytes),
-            Some(stack) => {
+            Some((stack, begun)) => {
                 let whole = |bytes| Weight::of(bytes, CERTAIN_MEAN_BYTES, begun);
                 self.stacks.moved(sample.stack, whole(old_bytes));
                 sample.stack = stack;
@@ -41,12 +40,13 @@ impl Probe {
         true
     }
 
-    /// The stack of a resize; `None` when it could not be had, as while another thread unwinds.
-    fn grower(&self, registers: Registers, now_ns: u64) -> Option<u32> {
+    /// The stack of a resize, and when; `None` when it could not be had, as while another thread unwinds.
+    fn grower(&self, registers: Registers) -> Option<(u32, u64)> {
+        let begun = clock::monotonic_ns();
         let _signals = Signals::block();
-        let (stack, trace) = self.stack(registers, now_ns);
-        self.close(now_ns);
-        trace.map(|_| stack)
+        let (stack, trace) = self.stack(registers, begun);
+        self.close(begun);
+        trace.map(|_| (stack, begun))
     }
 }
 

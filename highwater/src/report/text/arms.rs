@@ -9,7 +9,7 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 use super::{BAD, DIM, OPEN, STACKED_BELOW, wrapped};
 use crate::analyse::cost::ArmCost;
 use crate::report::visible::shortened;
-use crate::report::{Report, column_scales, heap, stall};
+use crate::report::{Report, column_scales, heap, scaled, stall};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::run::{ArmRow, RunVerdict};
 use crate::verdict::{Estimate, Label};
@@ -276,18 +276,6 @@ fn errors(cost: &ArmCost) -> String {
     }
 }
 
-/// "1,021 [1,008, 1,034]" in the unit of the column.
-pub fn scaled(estimate: Option<Estimate>, scale: ByteScale, number: fn(f64) -> String) -> String {
-    let Some(estimate) = estimate else {
-        return MISSING.to_string();
-    };
-    let [value, lo, hi] = [estimate.value, estimate.lo, estimate.hi].map(|v| v / scale.bytes);
-    match written::interval(lo, hi) {
-        Some(interval) => format!("{} {interval}", number(value)),
-        None => number(value),
-    }
-}
-
 /// Without colour when the label says nothing good or bad.
 fn colour(label: Label) -> Option<Color> {
     match label {
@@ -336,7 +324,7 @@ fn table(lines: &[Line], fields: impl Fn(&Line) -> Vec<Field>) -> String {
 
 /// Intervals differ in length: their numbers line up on the left, plain numbers on the right.
 fn alignment(title: &str) -> CellAlignment {
-    match title.contains('[') || ["Trend", "x control"].contains(&title) {
+    match title.contains('[') || title == "Trend" || title == "x control" {
         true => CellAlignment::Left,
         false => CellAlignment::Right,
     }

@@ -5,7 +5,7 @@
 //! NO_COLOR and on terminals that know none. No escape sequence of a name or log line gets through
 //! (see [`super::visible`]).
 
-pub mod arms;
+mod arms;
 
 use anstyle::{AnsiColor, Style};
 

@@ -35,17 +35,19 @@ pub fn rows(
     costs: &[ArmCost],
     heaps: &[ArmHeap],
 ) -> Vec<ArmRow> {
-    let heap = |arm: &String| heaps.iter().find(|heap| heap.arm == *arm).cloned();
     arm_names(run)
         .iter()
-        .map(|arm| ArmRow {
-            heap: heap(arm),
-            ..row(run, arm, verdicts, costs)
-        })
+        .map(|arm| row(run, arm, verdicts, costs, heaps))
         .collect()
 }
 
-fn row(run: &Run, arm: &str, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> ArmRow {
+fn row(
+    run: &Run,
+    arm: &str,
+    verdicts: &[ArmVerdict],
+    costs: &[ArmCost],
+    heaps: &[ArmHeap],
+) -> ArmRow {
     let replicas = subjects(run, arm);
     let processes: Vec<&Process> = replicas.values().flatten().copied().collect();
     let verdict = verdicts.iter().find(|verdict| verdict.arm == arm);
@@ -59,7 +61,7 @@ fn row(run: &Run, arm: &str, verdicts: &[ArmVerdict], costs: &[ArmCost]) -> ArmR
             arm: arm.to_string(),
             ..ArmCost::default()
         }),
-        heap: None,
+        heap: heaps.iter().find(|heap| heap.arm == arm).cloned(),
         rss_peak_bytes: rss_peak(run, arm).map_or(0.0, |(bytes, _)| bytes),
         proved: latest_facts(&processes, proved_words),
         defects: lines_of(&processes, DEFECTS_FACT),
