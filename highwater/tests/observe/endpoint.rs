@@ -180,11 +180,11 @@ fn a_signal_ends_it_in_order() {
 #[test]
 fn a_process_that_ends_leaves_the_page_and_its_successor_takes_the_name() {
     let scene = Scene::new();
-    let first = sleeper("hw-successor");
-    let endpoint = Endpoint::start(
-        &scene,
-        &["--arm", "a=args:^hw-successor", "--interval", "20ms"],
-    );
+    // Another run of these tests may go on on this machine.
+    let name = format!("hw-successor-{}", std::process::id());
+    let first = sleeper(&name);
+    let arm = format!("a=args:^{name} ");
+    let endpoint = Endpoint::start(&scene, &["--arm", &arm, "--interval", "20ms"]);
     let pid = first.0.id().to_string();
     assert!(
         endpoint
@@ -200,7 +200,7 @@ fn a_process_that_ends_leaves_the_page_and_its_successor_takes_the_name() {
             .is_none()
             .then_some(())
     });
-    let second = sleeper("hw-successor");
+    let second = sleeper(&name);
     let pid = second.0.id().to_string();
     let page = wait("its successor", || {
         std::thread::sleep(Duration::from_millis(100));
