@@ -16,11 +16,11 @@ use super::signals;
 use super::stalls::series::{self, StallSeries};
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
-use crate::observe::look::{Event, EventKind, ProcessId, TimeNs};
+use crate::observe::look::{Event, EventKind, Look, ProcessId, TimeNs};
 use crate::observe::metric;
 use crate::observe::proc::ProcRoot;
 use crate::observe::watched::Carried;
-use crate::record::{Folder, Reader, Recorder};
+use crate::record::{Folder, Reader, RecordError, Recorder};
 use crate::subject::service::end_left_behind;
 
 /// How soon a dead supervisor or a request to stop is noticed between two looks.
@@ -60,10 +60,7 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
         let next = collector.next_look();
         while collector.clock.now() < next {
             if stop.load(Ordering::Relaxed) {
-                if let Some(stalls) = &mut collector.stalls {
-                    stalls.finish();
-                }
-                collector.look()?;
+                collector.last_look()?;
                 return Ok(exit::DONE);
             }
             if !is_supervised(args.supervisor) {
@@ -115,12 +112,11 @@ impl Collector {
             full: false,
             heap: experiment
                 .probe
-                .then(|| HeapSeries::new(ProcRoot::default())),
+                .then(|| HeapSeries::new(ProcRoot::default(), experiment.warmup)),
             stalls,
         })
     }
 
-    /// A full disk, or one that stands still, costs looks and not the run: said once, tried again at the next look.
     fn look(&mut self) -> anyhow::Result<()> {
         let targets = self.reader.targets().context("reading what to look at")?;
         let mut look = self.observer.look(self.clock.now(), &targets);
@@ -130,7 +126,37 @@ impl Collector {
         if let Some(stalls) = &mut self.stalls {
             stalls.add(&mut look, &targets);
         }
-        match self.recorder.look(&look) {
+        let written = self.recorder.look(&look);
+        self.lost_or_failed(written)
+    }
+
+    /// One more look, and what the probes have to say of the whole run.
+    fn last_look(&mut self) -> anyhow::Result<()> {
+        if let Some(stalls) = &mut self.stalls {
+            stalls.finish();
+        }
+        self.look()?;
+        let Some(heap) = &mut self.heap else {
+            return Ok(());
+        };
+        let mut words = Look {
+            time: self.clock.now(),
+            samples: Vec::new(),
+            facts: Vec::new(),
+            histograms: Vec::new(),
+            events: Vec::new(),
+        };
+        heap.conclude(&mut words, &self.reader.targets()?);
+        let mut written = self.recorder.facts(words.time, &words.facts);
+        for event in &words.events {
+            written = written.and_then(|()| self.recorder.event(event));
+        }
+        self.lost_or_failed(written)
+    }
+
+    /// A full disk, or one that stands still, costs looks and not the run: said once, tried again at the next look.
+    fn lost_or_failed(&mut self, written: Result<(), RecordError>) -> anyhow::Result<()> {
+        match written {
             Ok(()) => self.full = false,
             Err(error) if error.may_pass() => {
                 if !std::mem::replace(&mut self.full, true) {

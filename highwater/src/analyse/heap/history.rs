@@ -97,6 +97,17 @@ impl History {
         account.live_by = before.live_by;
     }
 
+    /// Moments from a time on, seconds since the observation began.
+    pub fn since(&self, from_s: f64) -> &[Moment] {
+        let first = self.moments.partition_point(|moment| moment.at_s < from_s);
+        &self.moments[first..]
+    }
+
+    /// What was before that time says nothing any more.
+    pub fn forget_before(&mut self, from_s: f64) {
+        self.moments.retain(|moment| moment.at_s >= from_s);
+    }
+
     pub fn last(&self) -> Option<&Moment> {
         self.moments.last()
     }

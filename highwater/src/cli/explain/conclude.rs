@@ -14,7 +14,7 @@ use crate::analyse::heap::account::Part;
 use crate::analyse::heap::blame::{Shared, shared_with_others};
 use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::growth::LOOKS_MIN;
-use crate::analyse::heap::history::Window;
+use crate::analyse::heap::history::{Moment, Window};
 use crate::analyse::heap::owned::give_to_owners;
 use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
@@ -62,13 +62,16 @@ pub fn conclude(
 }
 
 /// Whether a verdict in the midst of a run has enough looks to go by.
-pub fn has_looks(tracked: &Tracked) -> bool {
-    tracked.history.moments.len() >= 2 * LOOKS_MIN
+pub fn has_looks(moments: &[Moment]) -> bool {
+    moments.len() >= 2 * LOOKS_MIN
 }
 
 /// The verdict on a process of an experiment, so far, and the function that it names; `None` before it can be judged.
 pub fn verdict_of(tracked: &mut Tracked) -> Option<(CauseVerdict, Option<String>)> {
-    let window = tracked.history.window().filter(|_| has_looks(tracked))?;
+    let window = tracked
+        .history
+        .window()
+        .filter(|_| has_looks(&tracked.history.moments))?;
     tracked.ask_names();
     tracked.settle(Instant::now() + NAMES_MAX);
     let case = case_of(tracked, window, None);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::conclude;
 use super::follow::Tracked;
 use crate::observe::heap::family::Member;
-use crate::observe::look::{EventKind, Fact, Look, ProcessId, Role, Target};
+use crate::observe::look::{EventKind, Look, ProcessId, Role, Target};
 use crate::observe::metric::{self, Metric};
 use crate::observe::page::Page;
 use crate::observe::proc::ProcRoot;
@@ -23,12 +23,16 @@ const SHARE_JUDGE: f64 = 0.02;
 /// A search for what is still held, which the looks at all processes wait for.
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
+/// For the last words on all processes, when the run is over.
+const LAST_WORDS_MAX: Duration = Duration::from_secs(30);
+
 /// Words that end the event of a cause that no allocator changes.
 const NO_ALLOCATOR_HELPS: &str = "arms with another allocator cannot help";
 
 /// Reads the heaps of an experiment's processes.
 pub struct HeapSeries {
     root: ProcRoot,
+    warmup: Duration,
     processes: HashMap<ProcessId, Followed>,
 }
 
@@ -37,15 +41,19 @@ struct Followed {
     pace: Pace,
     judging: Pace,
     begin_ns: i64,
-    /// Said already: the cause, the function behind it, and when.
-    found: Option<(Cause, Option<String>)>,
+    /// Said already, and when.
+    found: Option<Found>,
     said_ns: i64,
 }
 
+/// The cause, and the function behind it.
+type Found = (Cause, Option<String>);
+
 impl HeapSeries {
-    pub fn new(root: ProcRoot) -> HeapSeries {
+    pub fn new(root: ProcRoot, warmup: Duration) -> HeapSeries {
         HeapSeries {
             root,
+            warmup,
             processes: HashMap::new(),
         }
     }
@@ -61,6 +69,23 @@ impl HeapSeries {
         self.judge_one(look, subjects, among);
         let alive = |process: &ProcessId| targets.iter().any(|target| target.process == *process);
         self.processes.retain(|process, _| alive(process));
+    }
+
+    /// The last words on every process that still lives, into `look`: of the time after the warm-up, and at length, for
+    /// nothing is measured any more. One process of each arm before the second of any.
+    pub fn conclude(&mut self, look: &mut Look, targets: &[Target]) {
+        let deadline = Instant::now() + LAST_WORDS_MAX;
+        let mut subjects: Vec<&Target> =
+            targets.iter().filter(|t| t.role == Role::Subject).collect();
+        subjects.sort_by_key(|target| target.replica);
+        for target in subjects {
+            if Instant::now() > deadline {
+                return;
+            }
+            if let Some(followed) = self.processes.get_mut(&target.process) {
+                followed.conclude(look, target.process, self.warmup);
+            }
+        }
     }
 
     fn add_one(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
@@ -123,41 +148,57 @@ impl Followed {
     /// Whether there is enough to judge by, and time to.
     fn is_due(&self, look: &Look) -> bool {
         let has_account = self.tracked.look.probe.is_some();
-        has_account && conclude::has_looks(&self.tracked) && self.judging.is_due(look.time)
+        has_account
+            && conclude::has_looks(&self.tracked.history.moments)
+            && self.judging.is_due(look.time)
     }
 
+    /// The words so far: those of a verdict that is new, or of one that was said when the process was half as old, since
+    /// rates become surer with age.
     fn judge(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
         let begin = Instant::now();
-        self.tracked.ask_after_blocks(begin + SEARCH_MAX);
-        let verdict = conclude::verdict_of(&mut self.tracked);
+        let judged = self.judged();
         self.judging
             .book(look.time, begin.elapsed(), SHARE_JUDGE / among);
-        let (verdict, place) = verdict?;
-        let found = (verdict.cause, place);
-        // Rates become surer with age: the same is said again whenever the process is twice as old.
+        let (verdict, found) = judged?;
         let age = |at_ns: i64| at_ns - self.begin_ns;
-        let is_known = self.found.as_ref() == Some(&found);
         let is_fresh = age(look.time.0) < 2 * age(self.said_ns);
-        if verdict.confidence < 0.5 || is_known && is_fresh {
+        if verdict.confidence < 0.5 || self.found.as_ref() == Some(&found) && is_fresh {
             return None;
         }
+        self.say(look, target.process, &verdict, found);
+        Some(())
+    }
+
+    fn conclude(&mut self, look: &mut Look, process: ProcessId, warmup: Duration) -> Option<()> {
+        self.tracked.look.probe.as_ref()?;
+        let warm_s = warmup.as_secs_f64();
+        if conclude::has_looks(self.tracked.history.since(warm_s)) {
+            self.tracked.history.forget_before(warm_s);
+        }
+        let (verdict, found) = self.judged()?;
+        self.say(look, process, &verdict, found);
+        Some(())
+    }
+
+    fn judged(&mut self) -> Option<(CauseVerdict, Found)> {
+        self.tracked.ask_after_blocks(Instant::now() + SEARCH_MAX);
+        let (verdict, place) = conclude::verdict_of(&mut self.tracked)?;
+        let found = (verdict.cause, place);
+        Some((verdict, found))
+    }
+
+    fn say(&mut self, look: &mut Look, process: ProcessId, verdict: &CauseVerdict, found: Found) {
         self.said_ns = look.time.0;
         let is_new = self.found.as_ref().map(|(cause, _)| *cause) != Some(verdict.cause);
-        let mut fact = |key: &str, value: String| {
-            look.facts.push(Fact {
-                process: target.process,
-                key: key.into(),
-                value,
-            });
-        };
-        fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
-        fact(heap::SENTENCE_FACT, words(&verdict));
-        fact(heap::PLACE_FACT, found.1.clone().unwrap_or_default());
+        let mut page = Page::new(look, process);
+        page.fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
+        page.fact(heap::SENTENCE_FACT, words(verdict));
+        page.fact(heap::PLACE_FACT, found.1.clone().unwrap_or_default());
+        if is_new {
+            page.event(EventKind::Note, format!("heap probe: {}", words(verdict)));
+        }
         self.found = Some(found);
-        is_new.then(|| {
-            Page::new(look, target.process)
-                .event(EventKind::Note, format!("heap probe: {}", words(&verdict)))
-        })
     }
 }
 

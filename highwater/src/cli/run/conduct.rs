@@ -373,6 +373,9 @@ impl Conduct<'_> {
             let finished = trials.wait();
             self.take_trials(state, finished)?;
         }
+        if self.experiment.probe {
+            self.progress.say("highwater: judging the heaps");
+        }
         let looked = self.watch.finish(self.clock.now());
         self.subject.stop_all("the run is over");
         while !self.subject.is_over() {

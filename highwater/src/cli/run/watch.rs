@@ -12,8 +12,8 @@ use crate::observe::look::TimeNs;
 const STARTS_MAX: u32 = 20;
 /// From a death to the next start.
 const START_AFTER: Duration = Duration::from_millis(200);
-/// For its last look, when the run is over.
-const LAST_LOOK_MAX: Duration = Duration::from_secs(10);
+/// For its last look, when the run is over, and the probes' last words, which take half a minute at most.
+const LAST_LOOK_MAX: Duration = Duration::from_secs(45);
 
 /// What keeps looking while the loop runs.
 pub trait Watch {
