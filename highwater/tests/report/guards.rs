@@ -125,6 +125,23 @@ fn a_guard_waits_for_its_after_and_keeps_to_its_arms() {
 }
 
 #[test]
+fn restarts_before_its_after_do_not_count() {
+    let after = Duration::from_secs(10);
+    let mut guards = guards(vec![Check {
+        after,
+        ..check(Condition::RestartsMax {
+            count: 1,
+            within: None,
+        })
+    }]);
+    let mut restarts =
+        |at_s: u64| guards.restarted("a", 1, at(at_s as f64), Duration::from_secs(at_s));
+    assert_eq!(restarts(5), []);
+    assert_eq!(restarts(20), [], "one since then");
+    assert_eq!(of(&restarts(30)).len(), 1);
+}
+
+#[test]
 fn p99_needs_enough_requests_of_the_last_minute() {
     let mut guards = guards(vec![check(Condition::P99Max {
         limit: Duration::from_millis(10),

@@ -92,6 +92,28 @@ fn the_period_of_a_pause_is_found_and_chance_has_none() {
 }
 
 #[test]
+fn a_pause_within_another_is_part_of_it() {
+    let mut run = pausing();
+    let alone = arm_pauses(&run, "mimalloc", Duration::ZERO).expect("requests");
+    for process in &mut run.processes {
+        let pauses = process
+            .histograms
+            .iter()
+            .filter(|row| row.metric == "pause");
+        let within: Vec<_> = pauses.cloned().collect();
+        for mut row in within {
+            let tenth = (row.end.0 - row.start.0) / 10;
+            row.end.0 = row.start.0 + 2 * tenth;
+            row.start.0 += tenth;
+            process.histograms.push(row);
+        }
+    }
+    let found = arm_pauses(&run, "mimalloc", Duration::ZERO).expect("requests");
+    assert!(alone.is_exact && alone.count > 10);
+    assert_eq!(found, alone);
+}
+
+#[test]
 fn a_load_that_prints_no_pauses_is_judged_by_its_intervals() {
     let mut run = pausing();
     for process in &mut run.processes {

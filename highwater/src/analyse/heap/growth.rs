@@ -165,6 +165,10 @@ mod tests {
         assert!(saw.fall >= 2e5 && line.fall == 0.0, "{saw:?}");
         let flicker = growth(&series(|t| 1e6 + 3e6 * f64::from(t % 4.0 == 0.0))).unwrap();
         assert_eq!(flicker.fall, 0.0, "{flicker:?}");
+        // By quarters of the window, which begins at 9 s.
+        let level = |t: f64| [0.0, 9.0, 6.0, 10.0][((t - 8.0).max(0.0) / 13.0) as usize];
+        let dip = growth(&series(|t| 1e6 + 1e5 * level(t))).unwrap();
+        assert!(!dip.still, "a dip made good: {dip:?}");
     }
 
     #[test]

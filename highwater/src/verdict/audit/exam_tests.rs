@@ -56,6 +56,20 @@ fn a_unit_that_changes_midway_or_is_that_of_a_whole_arm() {
     assert_eq!(audit(&uneven), []);
 }
 
+#[test]
+fn one_of_three_may_be_told_in_another_unit() {
+    let mut input = bare(23);
+    input.processes.retain(|p| !p.id.ends_with("/3"));
+    assert_eq!(checks(&input), []);
+    scale(&mut input.processes[2], 0, 1.0 / 1024.0);
+    let found = audit(&input);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(
+        (found[0].check, found[0].processes.len()),
+        (Check::Units, 1)
+    );
+}
+
 /// As the kernel tells it: whole pages.
 fn paged(seed: u64) -> AuditInput {
     let mut input = bare(seed);
