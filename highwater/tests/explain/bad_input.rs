@@ -123,7 +123,6 @@ fn a_process_that_ends_meanwhile_is_said_to_have_ended() {
 
 /// Its file cannot be read to its end, ever: the answer comes all the same, without the names.
 #[test]
-#[ignore = "waits for names as long as an answer may wait, half a minute"]
 fn names_that_never_come_do_not_hold_the_answer_back() {
     if probe().is_none() {
         return;

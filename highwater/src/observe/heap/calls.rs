@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use super::smaps::Area;
 use crate::observe::call_site::{CALL_BYTES, Target, target_before};
+use crate::observe::fact::open_file;
 
 /// Reads the code of mapped files.
 #[derive(Debug, Default)]
@@ -22,7 +23,7 @@ impl Calls {
     pub fn target(&mut self, area: &Area, address: u64, paths: &[PathBuf]) -> Option<u64> {
         let file = self.files.entry(area.name.clone()).or_insert_with(|| {
             let files = paths.iter().filter(|path| path.is_file());
-            files.filter_map(|path| File::open(path).ok()).next()
+            files.filter_map(|path| open_file(path).ok()).next()
         });
         let from = address
             .checked_sub(CALL_BYTES as u64)

@@ -9,6 +9,7 @@ use object::{Object, ObjectSection, ObjectSymbol};
 use super::smaps::Area;
 use crate::observe::fact::arm::is_system_libc;
 use crate::observe::fact::library::{Libraries, family_of, file_key, find_version};
+use crate::observe::fact::open_file;
 use crate::observe::fact::program::{Libc, read_program};
 
 /// Symbols looked at in the program; a large service has some 300,000.
@@ -179,7 +180,9 @@ fn read_library(subject: &Subject<'_>, path: &str, libraries: &mut Libraries) ->
         .process
         .join("root")
         .join(path.trim_start_matches('/'));
-    let file = File::open(inside).or_else(|_| File::open(path)).ok()?;
+    let file = open_file(&inside)
+        .or_else(|_| open_file(Path::new(path)))
+        .ok()?;
     let key = file_key(&file)?;
     // Who a file is costs a hash of it all: only of allocators.
     let name = family_of(&file)?;
@@ -217,7 +220,7 @@ fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
         found.is_musl = program.libc == Libc::Musl;
         found.gains_rights = program.gains_rights;
     }
-    let Ok(file) = File::open(&link) else { return };
+    let Ok(file) = open_file(&link) else { return };
     let cache = object::ReadCache::new(BufReader::new(&file));
     let Ok(elf) = object::File::parse(&cache) else {
         return;

@@ -2,8 +2,8 @@
 //! `.eh_frame`, the thread not stopped.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::ops::Range;
+use std::path::Path;
 
 use framehop::{
     CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::ring::Registers;
 use super::tables::{self, Bytes, FileId};
 use crate::observe::call_site::{CALL_BYTES, Target, target_before};
+use crate::observe::fact::open_file;
 
 /// Frames of one stack.
 pub const FRAMES_MAX: usize = 64;
@@ -267,7 +268,7 @@ fn native(regs: Registers) -> UnwindRegsNative {
 }
 
 fn module(path: &str, range: Range<u64>, offset: u64) -> Option<Module<Bytes>> {
-    let cache = ReadCache::new(File::open(path).ok()?);
+    let cache = ReadCache::new(open_file(Path::new(path)).ok()?);
     let file = object::File::parse(&cache).ok()?;
     let executable =
         |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0);
