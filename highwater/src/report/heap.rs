@@ -59,7 +59,7 @@ pub fn columns_and_causes(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, St
     let mut columns = columns(verdict, row);
     if !columns.is_empty() {
         let words = causes(row).unwrap_or_else(|| MISSING.to_string());
-        columns.push((CAUSE.to_string(), words));
+        columns.insert(0, (CAUSE.to_string(), words));
     }
     columns
 }

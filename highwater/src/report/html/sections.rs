@@ -327,12 +327,28 @@ fn by_arm(
                         tbody { @for (arm, columns) in &rows { tr {
                             th scope="row" { (visible(arm)) }
                             @for (title, text) in columns {
-                                td class=(class(title)) data-title=(title) { (visible(text)) }
+                                td class=(class(title)) data-title=(title) { (cell(text)) }
                             }
                         } } }
                     }
                 }
             }
+        }
+    }
+}
+
+/// "17.4 [15.3, 19.9]" with its interval on a second line.
+fn cell(text: &str) -> Markup {
+    let split = text
+        .strip_suffix(']')
+        .and_then(|text| text.split_once(" ["));
+    html! {
+        @match split {
+            Some((value, interval)) => {
+                span.value { (visible(value)) }
+                span.interval { (visible(&interval.replace(", ", " to "))) }
+            }
+            None => (visible(text)),
         }
     }
 }
