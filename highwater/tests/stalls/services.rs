@@ -81,11 +81,13 @@ fn a_quiet_service_and_a_mended_one_have_no_stalls() {
 #[ignore = "each takes ten seconds of a service: make test-long"]
 fn disks_faults_and_chains_are_told_apart() {
     for mode in BOTH {
-        for (flag, causes, doing) in [
-            ("fsync", &["disk"][..], "fdatasync of "),
-            ("commit", &["disk"][..], "fdatasync of "),
-            ("faults", &["page-fault"][..], "major "),
-            ("chain", &["lock"][..], ""),
+        // Where a disk is busy with others, the write before it may take longer than fdatasync.
+        let synced = &["fdatasync of ", "write of "][..];
+        for (flag, cause, doings) in [
+            ("fsync", "disk", synced),
+            ("commit", "disk", synced),
+            ("faults", "page-fault", &["major "]),
+            ("chain", "lock", &[""]),
         ] {
             // Whom a condition waits for is a guess there, and on a loaded machine no good one.
             if mode == Mode::Rootless && flag == "commit" {
@@ -94,9 +96,10 @@ fn disks_faults_and_chains_are_told_apart() {
             let Some(seen) = watch(mode, c("requests"), &[flag]) else {
                 continue;
             };
-            let row = seen.row(causes[0]);
+            let row = seen.row(cause);
+            let said = row.text("/culprit/doing");
             assert!(
-                row.text("/culprit/doing").contains(doing),
+                doings.iter().any(|doing| said.contains(doing)),
                 "{flag}: {row:?}"
             );
         }
