@@ -1,7 +1,7 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|thirteenth|fourteenth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|thirteenth|fourteenth|fifteenth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod afresh;
@@ -11,6 +11,7 @@ mod dice;
 mod exam;
 mod families;
 mod farther;
+mod fifteenth;
 mod fleets;
 mod fourteenth;
 mod fresh;
@@ -176,6 +177,12 @@ fn sets() -> Vec<Set> {
             fourteenth::FAMILIES.len(),
             |i| fourteenth::FAMILIES[i].0,
             fourteenth::make,
+        ),
+        (
+            "fifteenth",
+            fifteenth::FAMILIES.len(),
+            |i| fifteenth::FAMILIES[i].0,
+            fifteenth::make,
         ),
     ]
 }
