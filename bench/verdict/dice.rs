@@ -1,6 +1,22 @@
 //! A seeded generator of random numbers (SplitMix64), the same on every machine and in every version.
 
+use std::cell::Cell;
+
 pub struct Dice(u64);
+
+thread_local!(static MUTED: Cell<bool> = const { Cell::new(false) });
+
+/// Whatever is made in here has no noise: random numbers that may be negative are 0, waits are 1. The same are drawn.
+pub fn muted<T>(make: impl FnOnce() -> T) -> T {
+    MUTED.set(true);
+    let made = make();
+    MUTED.set(false);
+    made
+}
+
+fn or_muted(value: f64, mean: f64) -> f64 {
+    if MUTED.get() { mean } else { value }
+}
 
 impl Dice {
     pub fn new(seed: u64) -> Dice {
@@ -40,17 +56,18 @@ impl Dice {
     }
 
     pub fn normal(&mut self) -> f64 {
-        (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos()
+        let normal = (-2.0 * self.unit().ln()).sqrt() * (std::f64::consts::TAU * self.unit()).cos();
+        or_muted(normal, 0.0)
     }
 
     pub fn exponential(&mut self) -> f64 {
-        -self.unit().ln()
+        or_muted(-self.unit().ln(), 1.0)
     }
 
     /// Student's t with three degrees of freedom, scaled to deviation 1.
     pub fn heavy(&mut self) -> f64 {
         let chi: f64 = (0..3).map(|_| self.normal().powi(2)).sum();
-        self.normal() / (chi / 3.0).sqrt() / 3f64.sqrt()
+        or_muted(self.normal() / (chi / 3.0).sqrt() / 3f64.sqrt(), 0.0)
     }
 
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {

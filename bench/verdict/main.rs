@@ -1,16 +1,18 @@
 //! `make bench-verdict`: how often the verdicts are right, on labelled series of many families.
 //!
 //! Arguments: `--seed N` (default 1), `--each N` series of every family (default 40), `--set
-//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|thirteenth|fourteenth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
+//! dev|heldout|fresh|unseen|exam|later|outside|strange|farther|plain|afresh|twelfth|thirteenth|fourteenth|fifteenth|arms|stop|all`, `--family TEXT` only those whose name contains it, `--wrong`
 //! lists what was wrong, `--calls` every call as CSV.
 
 mod afresh;
 mod arms;
+mod bound;
 mod case;
 mod dice;
 mod exam;
 mod families;
 mod farther;
+mod fifteenth;
 mod fleets;
 mod fourteenth;
 mod fresh;
@@ -34,7 +36,7 @@ use std::collections::BTreeMap;
 use case::Case;
 use highwater::analyse::series::Series;
 use highwater::verdict::series::{SeriesVerdict, judge};
-use highwater::verdict::{Estimate, Rules};
+use highwater::verdict::{Estimate, Label, Rules};
 use score::{PARTS, Score};
 
 struct Options {
@@ -177,6 +179,12 @@ fn sets() -> Vec<Set> {
             |i| fourteenth::FAMILIES[i].0,
             fourteenth::make,
         ),
+        (
+            "fifteenth",
+            fifteenth::FAMILIES.len(),
+            |i| fifteenth::FAMILIES[i].0,
+            fifteenth::make,
+        ),
     ]
 }
 
@@ -262,7 +270,25 @@ fn run_family(set: &Set, family: usize, o: &Options, score: &mut Score) {
         if o.wrong && !right {
             explain(&case, seed, &at);
         }
+        if o.wrong && case.truth.grows && !right && full.label != Label::Growing {
+            let clean = dice::muted(|| (set.3)(family, seed));
+            say_bound(set.0, &case, full, &clean);
+        }
     }
+}
+
+/// One line for a missed growth: what was said, and how far it stands off to somebody who knows the noise.
+fn say_bound(set: &str, case: &Case, said: &SeriesVerdict, clean: &Case) {
+    let of = bound::bound(case, clean);
+    let far = of.map_or("- -".to_owned(), |b| {
+        format!("{:.1} {:.1}", b.constant, b.bounded)
+    });
+    println!(
+        "MISSED {set} / {} / {} / z {far} / {}",
+        case.family,
+        said.label.word(),
+        weights(said)
+    );
 }
 
 /// The families of shapes that carry a tenth of the weight or more.
