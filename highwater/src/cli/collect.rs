@@ -16,11 +16,11 @@ use super::signals;
 use super::stalls::series::{self, StallSeries};
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
-use crate::observe::look::{Event, EventKind, ProcessId, TimeNs};
+use crate::observe::look::{Event, EventKind, Look, ProcessId, TimeNs};
 use crate::observe::metric;
 use crate::observe::proc::ProcRoot;
 use crate::observe::watched::Carried;
-use crate::record::{Folder, Reader, Recorder};
+use crate::record::{Folder, Reader, RecordError, Recorder};
 use crate::subject::service::end_left_behind;
 
 /// How soon a dead supervisor or a request to stop is noticed between two looks.
@@ -60,10 +60,7 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
         let next = collector.next_look();
         while collector.clock.now() < next {
             if stop.load(Ordering::Relaxed) {
-                if let Some(stalls) = &mut collector.stalls {
-                    stalls.finish();
-                }
-                collector.look()?;
+                collector.finish()?;
                 return Ok(exit::DONE);
             }
             if !is_supervised(args.supervisor) {
@@ -115,12 +112,11 @@ impl Collector {
             full: false,
             heap: experiment
                 .probe
-                .then(|| HeapSeries::new(ProcRoot::default())),
+                .then(|| HeapSeries::new(ProcRoot::default(), experiment.warmup)),
             stalls,
         })
     }
 
-    /// A full disk, or one that stands still, costs looks and not the run: said once, tried again at the next look.
     fn look(&mut self) -> anyhow::Result<()> {
         let targets = self.reader.targets().context("reading what to look at")?;
         let mut look = self.observer.look(self.clock.now(), &targets);
@@ -130,7 +126,33 @@ impl Collector {
         if let Some(stalls) = &mut self.stalls {
             stalls.add(&mut look, &targets);
         }
-        match self.recorder.look(&look) {
+        let written = self.recorder.look(&look);
+        self.pass(written)
+    }
+
+    /// The last look; then, while the processes still run, what their heaps' growth comes to.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        if let Some(stalls) = &mut self.stalls {
+            stalls.finish();
+        }
+        self.look()?;
+        let Some(heap) = &mut self.heap else {
+            return Ok(());
+        };
+        let mut last = Look::at(self.clock.now());
+        heap.finish(&mut last);
+        let facts = self.recorder.facts(last.time, &last.facts);
+        self.pass(facts)?;
+        for event in &last.events {
+            let written = self.recorder.event(event);
+            self.pass(written)?;
+        }
+        Ok(())
+    }
+
+    /// A full disk, or one that stands still, costs looks and not the run: said once, tried again at the next look.
+    fn pass(&mut self, written: Result<(), RecordError>) -> anyhow::Result<()> {
+        match written {
             Ok(()) => self.full = false,
             Err(error) if error.may_pass() => {
                 if !std::mem::replace(&mut self.full, true) {

@@ -25,8 +25,6 @@ use crate::verdict::cause::{Case, Cause, CauseVerdict, Owner, Sight, judge, owne
 
 /// An answer is due so long after the observation; names that have not come by then are left out.
 const END_MAX: Duration = Duration::from_secs(25);
-/// In an experiment, whose looks wait meanwhile; the rest of the names is there the next time.
-const NAMES_MAX: Duration = Duration::from_secs(5);
 
 /// Owners that must have been asked after.
 const OWNERS_MIN: usize = 8;
@@ -66,11 +64,14 @@ pub fn has_looks(tracked: &Tracked) -> bool {
     tracked.history.moments.len() >= 2 * LOOKS_MIN
 }
 
+/// What lies before a moment of a process's life is not judged, once there are enough looks after it.
+pub fn leave_out(tracked: &mut Tracked, until_s: f64) {
+    tracked.history.forget_before(until_s, 2 * LOOKS_MIN);
+}
+
 /// The verdict on a process of an experiment, so far, and the function that it names; `None` before it can be judged.
-pub fn verdict_of(tracked: &mut Tracked) -> Option<(CauseVerdict, Option<String>)> {
+pub fn verdict_of(tracked: &Tracked) -> Option<(CauseVerdict, Option<String>)> {
     let window = tracked.history.window().filter(|_| has_looks(tracked))?;
-    tracked.ask_names();
-    tracked.settle(Instant::now() + NAMES_MAX);
     let case = case_of(tracked, window, None);
     let verdict = judge(&case);
     let sites = match verdict.cause {
