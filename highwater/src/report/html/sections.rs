@@ -318,7 +318,7 @@ fn by_arm(
             section aria-labelledby=(id) {
                 h2 id=(id) { (title) }
                 div.scroll tabindex="0" {
-                    table.stack {
+                    table.stack.by-arm {
                         caption { (caption) }
                         thead { tr {
                             td {}
