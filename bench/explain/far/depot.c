@@ -25,7 +25,7 @@ static void serve(int turns) {
 }
 
 // A state per thread, which nobody frees when the thread exits.
-static __thread char *session;
+static __thread char *volatile session;
 SEPARATE static void session_open(void) { session = memset(malloc(3000), 1, 3000); }
 static void *visit(void *none) { session_open(); serve(3); return none; }
 

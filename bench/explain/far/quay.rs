@@ -1,5 +1,5 @@
 // A quay in Rust: a channel that nobody reads, names leaked on purpose, forgotten vectors.
-use std::{mem, sync::mpsc, thread::sleep, time::Duration};
+use std::{hint, mem, sync::mpsc, thread::sleep, time::Duration};
 
 struct Parcel {
     label: String,
@@ -18,7 +18,7 @@ fn intern_name(n: u64) -> &'static str {
 
 #[inline(never)]
 fn forget_crate(n: u64) {
-    mem::forget(vec![n; 120]);
+    mem::forget(hint::black_box(vec![n; 120]));
 }
 
 fn main() {
