@@ -60,7 +60,7 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
         let next = collector.next_look();
         while collector.clock.now() < next {
             if stop.load(Ordering::Relaxed) {
-                collector.last_look()?;
+                collector.finish()?;
                 return Ok(exit::DONE);
             }
             if !is_supervised(args.supervisor) {
@@ -127,11 +127,11 @@ impl Collector {
             stalls.add(&mut look, &targets);
         }
         let written = self.recorder.look(&look);
-        self.lost_or_failed(written)
+        self.pass(written)
     }
 
-    /// One more look, and what the probes have to say of the whole run.
-    fn last_look(&mut self) -> anyhow::Result<()> {
+    /// The last look; then, while the processes still run, what their heaps' growth comes to.
+    fn finish(&mut self) -> anyhow::Result<()> {
         if let Some(stalls) = &mut self.stalls {
             stalls.finish();
         }
@@ -139,23 +139,19 @@ impl Collector {
         let Some(heap) = &mut self.heap else {
             return Ok(());
         };
-        let mut words = Look {
-            time: self.clock.now(),
-            samples: Vec::new(),
-            facts: Vec::new(),
-            histograms: Vec::new(),
-            events: Vec::new(),
-        };
-        heap.conclude(&mut words, &self.reader.targets()?);
-        let mut written = self.recorder.facts(words.time, &words.facts);
-        for event in &words.events {
-            written = written.and_then(|()| self.recorder.event(event));
+        let mut last = Look::at(self.clock.now());
+        heap.finish(&mut last);
+        let facts = self.recorder.facts(last.time, &last.facts);
+        self.pass(facts)?;
+        for event in &last.events {
+            let written = self.recorder.event(event);
+            self.pass(written)?;
         }
-        self.lost_or_failed(written)
+        Ok(())
     }
 
     /// A full disk, or one that stands still, costs looks and not the run: said once, tried again at the next look.
-    fn lost_or_failed(&mut self, written: Result<(), RecordError>) -> anyhow::Result<()> {
+    fn pass(&mut self, written: Result<(), RecordError>) -> anyhow::Result<()> {
         match written {
             Ok(()) => self.full = false,
             Err(error) if error.may_pass() => {

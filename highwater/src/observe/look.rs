@@ -136,6 +136,8 @@ pub enum EventKind {
     Resumed,
     /// Something could not be read or kept; it says what is lost.
     Degraded,
+    /// Looks that the record could not take; it says how many, and why.
+    LooksLost,
     Note,
     /// The word of a kind that a newer highwater wrote.
     #[serde(untagged)]
@@ -150,4 +152,17 @@ pub struct Look {
     pub facts: Vec<Fact>,
     pub histograms: Vec<HistogramRow>,
     pub events: Vec<Event>,
+}
+
+impl Look {
+    /// Nothing yet.
+    pub fn at(time: TimeNs) -> Look {
+        Look {
+            time,
+            samples: Vec::new(),
+            facts: Vec::new(),
+            histograms: Vec::new(),
+            events: Vec::new(),
+        }
+    }
 }

@@ -391,7 +391,7 @@ fn lost_event(lost: &LostLooks, time: TimeNs) -> Event {
     Event {
         time,
         process: None,
-        kind: EventKind::Degraded,
+        kind: EventKind::LooksLost,
         words,
     }
 }

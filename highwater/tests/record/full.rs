@@ -113,7 +113,7 @@ fn a_full_disk_loses_nothing_recorded() {
     let told = run
         .events
         .iter()
-        .find(|event| event.kind == EventKind::Degraded)
+        .find(|event| event.kind == EventKind::LooksLost)
         .expect("told");
     assert!(
         told.words.starts_with("the disk was full: 4 looks"),
@@ -125,7 +125,7 @@ fn a_full_disk_loses_nothing_recorded() {
     let told = run
         .events
         .iter()
-        .filter(|event| event.kind == EventKind::Degraded)
+        .filter(|event| event.kind == EventKind::LooksLost)
         .count();
     assert_eq!(told, 1, "said once");
 }

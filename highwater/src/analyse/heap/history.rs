@@ -78,6 +78,14 @@ impl History {
         }
     }
 
+    /// Drops the moments before one, unless fewer than `enough` would be left.
+    pub fn forget_before(&mut self, at_s: f64, enough: usize) {
+        let kept = self.moments.partition_point(|moment| moment.at_s < at_s);
+        if self.moments.len() - kept >= enough {
+            self.moments.drain(..kept);
+        }
+    }
+
     /// A heap that could be divided is divided at every look: what one walk did not reach (the heap changed under
     /// it) is taken to be live, held and fragmented as at the look before.
     fn keep_division(&self, account: &mut Account) {
@@ -95,17 +103,6 @@ impl History {
         account.held += before.held * share;
         account.fragmentation += before.fragmentation * share;
         account.live_by = before.live_by;
-    }
-
-    /// Moments from a time on, seconds since the observation began.
-    pub fn since(&self, from_s: f64) -> &[Moment] {
-        let first = self.moments.partition_point(|moment| moment.at_s < from_s);
-        &self.moments[first..]
-    }
-
-    /// What was before that time says nothing any more.
-    pub fn forget_before(&mut self, from_s: f64) {
-        self.moments.retain(|moment| moment.at_s >= from_s);
     }
 
     pub fn last(&self) -> Option<&Moment> {
@@ -329,6 +326,18 @@ mod tests {
             (120.0, 60.0, 20.0)
         );
         assert_eq!((torn.anonymous, torn.live_by), (50.0, LiveBy::Headers));
+    }
+
+    #[test]
+    fn a_beginning_is_forgotten_once_there_is_enough_behind_it() {
+        let mut history = History::default();
+        for second in 0..20u32 {
+            history.add(f64::from(second), &HeapLook::default());
+        }
+        history.forget_before(10.0, 11);
+        assert_eq!((history.moments.len(), history.moments[0].at_s), (20, 0.0));
+        history.forget_before(10.0, 10);
+        assert_eq!((history.moments.len(), history.moments[0].at_s), (10, 10.0));
     }
 
     #[test]

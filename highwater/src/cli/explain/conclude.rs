@@ -14,7 +14,7 @@ use crate::analyse::heap::account::Part;
 use crate::analyse::heap::blame::{Shared, shared_with_others};
 use crate::analyse::heap::brief::brief;
 use crate::analyse::heap::growth::LOOKS_MIN;
-use crate::analyse::heap::history::{Moment, Window};
+use crate::analyse::heap::history::Window;
 use crate::analyse::heap::owned::give_to_owners;
 use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
@@ -25,8 +25,6 @@ use crate::verdict::cause::{Case, Cause, CauseVerdict, Owner, Sight, judge, owne
 
 /// An answer is due so long after the observation; names that have not come by then are left out.
 const END_MAX: Duration = Duration::from_secs(25);
-/// In an experiment, whose looks wait meanwhile; the rest of the names is there the next time.
-const NAMES_MAX: Duration = Duration::from_secs(5);
 
 /// Owners that must have been asked after.
 const OWNERS_MIN: usize = 8;
@@ -62,18 +60,18 @@ pub fn conclude(
 }
 
 /// Whether a verdict in the midst of a run has enough looks to go by.
-pub fn has_looks(moments: &[Moment]) -> bool {
-    moments.len() >= 2 * LOOKS_MIN
+pub fn has_looks(tracked: &Tracked) -> bool {
+    tracked.history.moments.len() >= 2 * LOOKS_MIN
+}
+
+/// What lies before a moment of a process's life is not judged, once there are enough looks after it.
+pub fn leave_out(tracked: &mut Tracked, until_s: f64) {
+    tracked.history.forget_before(until_s, 2 * LOOKS_MIN);
 }
 
 /// The verdict on a process of an experiment, so far, and the function that it names; `None` before it can be judged.
-pub fn verdict_of(tracked: &mut Tracked) -> Option<(CauseVerdict, Option<String>)> {
-    let window = tracked
-        .history
-        .window()
-        .filter(|_| has_looks(&tracked.history.moments))?;
-    tracked.ask_names();
-    tracked.settle(Instant::now() + NAMES_MAX);
+pub fn verdict_of(tracked: &Tracked) -> Option<(CauseVerdict, Option<String>)> {
+    let window = tracked.history.window().filter(|_| has_looks(tracked))?;
     let case = case_of(tracked, window, None);
     let verdict = judge(&case);
     let sites = match verdict.cause {

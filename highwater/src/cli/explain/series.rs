@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::conclude;
 use super::follow::Tracked;
 use crate::observe::heap::family::Member;
-use crate::observe::look::{EventKind, Look, ProcessId, Role, Target};
+use crate::observe::look::{EventKind, Fact, Look, ProcessId, Role, Target};
 use crate::observe::metric::{self, Metric};
 use crate::observe::page::Page;
 use crate::observe::proc::ProcRoot;
@@ -23,8 +23,11 @@ const SHARE_JUDGE: f64 = 0.02;
 /// A search for what is still held, which the looks at all processes wait for.
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
-/// For the last words on all processes, when the run is over.
-const LAST_WORDS_MAX: Duration = Duration::from_secs(30);
+/// What the judgements at the end may take in all: the processes are ended only afterwards.
+pub const END_MAX: Duration = Duration::from_secs(30);
+/// An answer of one process for its names, in the midst of a run, whose looks wait meanwhile; the rest of the names is
+/// there the next time.
+const NAMES_MAX: Duration = Duration::from_secs(5);
 
 /// Words that end the event of a cause that no allocator changes.
 const NO_ALLOCATOR_HELPS: &str = "arms with another allocator cannot help";
@@ -32,7 +35,8 @@ const NO_ALLOCATOR_HELPS: &str = "arms with another allocator cannot help";
 /// Reads the heaps of an experiment's processes.
 pub struct HeapSeries {
     root: ProcRoot,
-    warmup: Duration,
+    /// Of each process: not judged, once there is enough after it.
+    warmup_s: f64,
     processes: HashMap<ProcessId, Followed>,
 }
 
@@ -41,19 +45,16 @@ struct Followed {
     pace: Pace,
     judging: Pace,
     begin_ns: i64,
-    /// Said already, and when.
-    found: Option<Found>,
+    /// Said already: the cause, the function behind it, and when.
+    found: Option<(Cause, Option<String>)>,
     said_ns: i64,
 }
-
-/// The cause, and the function behind it.
-type Found = (Cause, Option<String>);
 
 impl HeapSeries {
     pub fn new(root: ProcRoot, warmup: Duration) -> HeapSeries {
         HeapSeries {
             root,
-            warmup,
+            warmup_s: warmup.as_secs_f64(),
             processes: HashMap::new(),
         }
     }
@@ -67,25 +68,37 @@ impl HeapSeries {
             self.add_one(look, target, among);
         }
         self.judge_one(look, subjects, among);
-        let alive = |process: &ProcessId| targets.iter().any(|target| target.process == *process);
-        self.processes.retain(|process, _| alive(process));
+        self.judge_ended(look, targets);
     }
 
-    /// The last words on every process that still lives, into `look`: of the time after the warm-up, and at length, for
-    /// nothing is measured any more. One process of each arm before the second of any.
-    pub fn conclude(&mut self, look: &mut Look, targets: &[Target]) {
-        let deadline = Instant::now() + LAST_WORDS_MAX;
-        let mut subjects: Vec<&Target> =
-            targets.iter().filter(|t| t.role == Role::Subject).collect();
-        subjects.sort_by_key(|target| target.replica);
-        for target in subjects {
-            if Instant::now() > deadline {
-                return;
-            }
-            if let Some(followed) = self.processes.get_mut(&target.process) {
-                followed.conclude(look, target.process, self.warmup);
-            }
+    /// The last words on every process: over the time after its warm-up, by a look of now, while it still runs. What
+    /// this costs disturbs nothing that is measured any more.
+    pub fn finish(&mut self, look: &mut Look) {
+        let end = Instant::now() + END_MAX;
+        let mut left = self.processes.len() as u32;
+        for followed in self.processes.values_mut() {
+            followed.prepare_end(&self.root, look, share_of(end, &mut left));
         }
+        left = self.processes.len() as u32;
+        for (&process, followed) in &mut self.processes {
+            let until = share_of(end, &mut left);
+            followed.tracked.ask_after_blocks(until);
+            followed.tracked.settle(until);
+            followed.judge_last(look, process, self.warmup_s);
+        }
+    }
+
+    /// What is known of a process that has ended, its warm-up left out, is the last word on it.
+    fn judge_ended(&mut self, look: &mut Look, targets: &[Target]) {
+        let warmup_s = self.warmup_s;
+        self.processes.retain(|&process, followed| {
+            let lives = targets.iter().any(|target| target.process == process);
+            if !lives {
+                followed.tracked.ended = true;
+                followed.judge_last(look, process, warmup_s);
+            }
+            lives
+        });
     }
 
     fn add_one(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
@@ -140,65 +153,93 @@ impl HeapSeries {
         };
         let target = subjects.find(is_due)?;
         let followed = self.processes.get_mut(&target.process)?;
-        followed.judge(look, target, among)
+        followed.judge(look, target.process, self.warmup_s, SHARE_JUDGE / among)
     }
+}
+
+/// Until when the next of those that are left may take, so that each has its share of the time.
+fn share_of(end: Instant, left: &mut u32) -> Instant {
+    let now = Instant::now();
+    let share = end.saturating_duration_since(now) / (*left).max(1);
+    *left -= 1;
+    now + share.min(SEARCH_MAX)
 }
 
 impl Followed {
     /// Whether there is enough to judge by, and time to.
     fn is_due(&self, look: &Look) -> bool {
         let has_account = self.tracked.look.probe.is_some();
-        has_account
-            && conclude::has_looks(&self.tracked.history.moments)
-            && self.judging.is_due(look.time)
+        has_account && conclude::has_looks(&self.tracked) && self.judging.is_due(look.time)
     }
 
-    /// The words so far: those of a verdict that is new, or of one that was said when the process was half as old, since
-    /// rates become surer with age.
-    fn judge(&mut self, look: &mut Look, target: &Target, among: f64) -> Option<()> {
+    fn judge(
+        &mut self,
+        look: &mut Look,
+        process: ProcessId,
+        warmup_s: f64,
+        share: f64,
+    ) -> Option<()> {
         let begin = Instant::now();
-        let judged = self.judged();
-        self.judging
-            .book(look.time, begin.elapsed(), SHARE_JUDGE / among);
-        let (verdict, found) = judged?;
+        conclude::leave_out(&mut self.tracked, warmup_s);
+        self.tracked.ask_after_blocks(begin + SEARCH_MAX);
+        self.tracked.ask_names();
+        self.tracked.settle(Instant::now() + NAMES_MAX);
+        let found = conclude::verdict_of(&self.tracked);
+        self.judging.book(look.time, begin.elapsed(), share);
+        let (verdict, place) = found?;
+        let is_known = self.found.as_ref() == Some(&(verdict.cause, place.clone()));
+        // Rates become surer with age: the same is said again whenever the process is twice as old.
         let age = |at_ns: i64| at_ns - self.begin_ns;
         let is_fresh = age(look.time.0) < 2 * age(self.said_ns);
-        if verdict.confidence < 0.5 || self.found.as_ref() == Some(&found) && is_fresh {
-            return None;
-        }
-        self.say(look, target.process, &verdict, found);
-        Some(())
+        let is_worth_it = verdict.confidence >= 0.5 && !(is_known && is_fresh);
+        is_worth_it.then(|| self.say(look, process, &verdict, place))
     }
 
-    fn conclude(&mut self, look: &mut Look, process: ProcessId, warmup: Duration) -> Option<()> {
+    /// A look of now; names, and what is held, are asked for, to be there (and to be compared with) a little later.
+    fn prepare_end(&mut self, root: &ProcRoot, look: &Look, until: Instant) {
+        let at_s = (look.time.0 - self.begin_ns) as f64 / 1e9;
+        // Of one that may not be read any more, what was seen before counts.
+        let _ = self.tracked.look(root, at_s);
+        self.tracked.ask_names();
+        if self.tracked.wants_survey() {
+            self.tracked.ask_after_blocks(until);
+        }
+    }
+
+    /// Said however sure it is: what was said in the midst of the run was of the warm-up, or is older.
+    fn judge_last(&mut self, look: &mut Look, process: ProcessId, warmup_s: f64) -> Option<()> {
         self.tracked.look.probe.as_ref()?;
-        let warm_s = warmup.as_secs_f64();
-        if conclude::has_looks(self.tracked.history.since(warm_s)) {
-            self.tracked.history.forget_before(warm_s);
-        }
-        let (verdict, found) = self.judged()?;
-        self.say(look, process, &verdict, found);
+        conclude::leave_out(&mut self.tracked, warmup_s);
+        let (verdict, place) = conclude::verdict_of(&self.tracked)?;
+        self.say(look, process, &verdict, place);
         Some(())
     }
 
-    fn judged(&mut self) -> Option<(CauseVerdict, Found)> {
-        self.tracked.ask_after_blocks(Instant::now() + SEARCH_MAX);
-        let (verdict, place) = conclude::verdict_of(&mut self.tracked)?;
-        let found = (verdict.cause, place);
-        Some((verdict, found))
-    }
-
-    fn say(&mut self, look: &mut Look, process: ProcessId, verdict: &CauseVerdict, found: Found) {
+    /// The words as facts; a cause that is new, as an event.
+    fn say(
+        &mut self,
+        look: &mut Look,
+        process: ProcessId,
+        verdict: &CauseVerdict,
+        place: Option<String>,
+    ) {
         self.said_ns = look.time.0;
         let is_new = self.found.as_ref().map(|(cause, _)| *cause) != Some(verdict.cause);
-        let mut page = Page::new(look, process);
-        page.fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
-        page.fact(heap::SENTENCE_FACT, words(verdict));
-        page.fact(heap::PLACE_FACT, found.1.clone().unwrap_or_default());
+        let mut fact = |key: &str, value: String| {
+            look.facts.push(Fact {
+                process,
+                key: key.into(),
+                value,
+            });
+        };
+        fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
+        fact(heap::SENTENCE_FACT, words(verdict));
+        fact(heap::PLACE_FACT, place.clone().unwrap_or_default());
+        self.found = Some((verdict.cause, place));
         if is_new {
-            page.event(EventKind::Note, format!("heap probe: {}", words(verdict)));
+            let words = format!("heap probe: {}", words(verdict));
+            Page::new(look, process).event(EventKind::Note, words);
         }
-        self.found = Some(found);
     }
 }
 

@@ -6,14 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::cli::explain::series;
 use crate::observe::look::TimeNs;
 
 /// Starts of the collector before it is given up; a broken record would break every further one.
 const STARTS_MAX: u32 = 20;
 /// From a death to the next start.
 const START_AFTER: Duration = Duration::from_millis(200);
-/// For its last look, when the run is over, and the probes' last words, which take half a minute at most.
-const LAST_LOOK_MAX: Duration = Duration::from_secs(45);
+/// For its last look when the run is over, and the last words on the heaps where there is a probe.
+const LAST_LOOK_MAX: Duration = Duration::from_secs(10).saturating_add(series::END_MAX);
 
 /// What keeps looking while the loop runs.
 pub trait Watch {

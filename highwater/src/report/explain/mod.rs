@@ -1,11 +1,13 @@
 //! An explanation as a reader gets it: text, JSON, folded stacks, pprof, a flame graph.
 
+mod flame;
 mod folded;
 mod json;
 mod pprof;
 mod text;
 
-pub use folded::{flame_graph, folded};
+pub use flame::flame_graph;
+pub use folded::folded;
 pub use json::{SCHEMA, json};
 pub use pprof::pprof;
 pub use text::text;

@@ -20,6 +20,16 @@ const SHORT_SHARE: f64 = 0.05;
 /// More than this share of the CPU time that was wanted went to other guests: latencies of milliseconds are theirs.
 const STOLEN_SHARE: f64 = 0.02;
 
+/// Intervals without a look at the end of a run that are worth a finding, beyond what ending takes.
+const LOOKS_UNSEEN: f64 = 3.0;
+
+/// What the last words on heaps may take, behind the last look.
+const JUDGED_S_MAX: f64 = 40.0;
+
+/// What missing looks mean.
+const NOT_SEEN: &str =
+    "growth, a peak or a restart in that time is not seen; verdicts rest on the other looks";
+
 /// Kinds of events that are named when they are not known.
 const NAMED_MAX: usize = 4;
 
@@ -40,6 +50,8 @@ pub fn findings(run: &Run) -> Vec<Finding> {
         .map(words)
         .chain(shortage(run))
         .chain(theft(run))
+        .chain(lost_looks(run))
+        .chain(unseen_end(run))
         .chain(unknown_events(run))
         .collect()
 }
@@ -182,6 +194,42 @@ fn theft(run: &Run) -> Option<Finding> {
                  program's, and small differences of latency and CPU say little; memory minds where work queues up \
                  behind the pauses, or a warm-up takes longer for them"
             .to_owned(),
+    })
+}
+
+/// Looks that the record had no room for, or that it could not take, as the collector counted them.
+fn lost_looks(run: &Run) -> Option<Finding> {
+    let lost = run
+        .events
+        .iter()
+        .filter(|event| event.kind == EventKind::LooksLost);
+    let words: Vec<&str> = lost.map(|event| event.words.as_str()).collect();
+    (!words.is_empty()).then(|| Finding {
+        what: words.join("; "),
+        processes: Vec::new(),
+        effect: NOT_SEEN.to_owned(),
+    })
+}
+
+/// A record that was full until the end has no word of it: only the end of the run, if that, stands long after its last
+/// look.
+fn unseen_end(run: &Run) -> Option<Finding> {
+    let end = run.end.as_ref()?;
+    let unseen_s = seconds_between(run.last, end.time);
+    let usual_s = run.experiment.interval.as_secs_f64();
+    let judging_s = if run.experiment.probe {
+        JUDGED_S_MAX
+    } else {
+        0.0
+    };
+    let ending_s = run.experiment.subject.stop.grace.as_secs_f64() + judging_s;
+    (unseen_s > LOOKS_UNSEEN * usual_s + ending_s).then(|| Finding {
+        what: format!(
+            "no look in the last {} of the run",
+            written::seconds(unseen_s)
+        ),
+        processes: Vec::new(),
+        effect: NOT_SEEN.to_owned(),
     })
 }
 
