@@ -10,6 +10,7 @@ mod against;
 mod analyse;
 mod checks;
 mod conclude;
+mod findings;
 mod formats;
 mod guards;
 mod heap;

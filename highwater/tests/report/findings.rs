@@ -1,0 +1,44 @@
+//! What a run lost of itself is a finding of its report.
+
+use highwater::observe::look::{Event, EventKind};
+use highwater::record::run::{Run, RunEnd};
+use highwater::verdict::run::audited::findings;
+
+use crate::synthetic::{at, relay};
+
+fn told(run: &Run, part: &str) -> Option<String> {
+    let mut found = findings(run).into_iter();
+    found.find(|f| f.what.contains(part)).map(|f| f.what)
+}
+
+#[test]
+fn looks_that_the_record_could_not_take() {
+    let mut run = relay().run();
+    let words = "the disk was full: 12 looks of the last 12 s are missing; everything else is kept";
+    assert_eq!(told(&run, "looks"), None);
+    run.events.push(Event {
+        time: run.last,
+        process: None,
+        kind: EventKind::LooksLost,
+        words: words.into(),
+    });
+    assert_eq!(told(&run, "looks").as_deref(), Some(words));
+}
+
+#[test]
+fn an_end_that_nobody_saw() {
+    let ended = |after_s: f64, probe: bool| {
+        let mut run = relay().run();
+        run.experiment.probe = probe;
+        let last_s = (run.last.0 - at(0.0).0) as f64 / 1e9;
+        run.end = Some(RunEnd {
+            time: at(last_s + after_s),
+            words: "the duration is over".into(),
+        });
+        told(&run, "of the run")
+    };
+    assert_eq!(ended(2.0, false), None);
+    let words = ended(90.0, false).expect("a finding");
+    assert_eq!(words, "no look in the last 1 min 30 s of the run");
+    assert_eq!(ended(30.0, true), None, "heaps are judged then");
+}
