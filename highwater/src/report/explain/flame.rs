@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use inferno::flamegraph::{Options, TextTruncateDirection, from_lines};
+use inferno::flamegraph::{Direction, Options, TextTruncateDirection, from_lines};
 
 use super::folded::plain;
 use super::{Explained, StackBytes};
@@ -25,6 +25,8 @@ pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String>
     let lines = lines(&explained.stacks);
     let mut options = Options::default();
     options.text_truncate_direction = TextTruncateDirection::Right;
+    // The outermost frames above: a picture higher than the window begins with those that are wide.
+    options.direction = Direction::Inverted;
     options.title = format!("live heap of {}", plain(&explained.command));
     options.count_name = "bytes".to_owned();
     // In the order of the tree: sorted as text, `f.cold` comes between `f` itself and what `f` calls, and tears `f`.

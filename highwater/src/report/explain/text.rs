@@ -150,14 +150,31 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
             let _ = writeln!(out, "            {}", shortened(&words, COLUMNS - 12));
         }
         for frame in site.frames.iter().take(FRAMES_SHOWN) {
-            let file = frame.file.as_deref().unwrap_or(&frame.module);
-            let line = frame
-                .line
-                .map_or_else(String::new, |line| format!(":{line}"));
-            let place = format!("{} {}{line}", short(frame), file);
-            let _ = writeln!(out, "            {}", shortened(&place, COLUMNS - 12));
+            let _ = writeln!(out, "            {}", place(frame, COLUMNS - 12));
         }
     }
+}
+
+/// The function and its line. Of a long path the end says more than the beginning.
+fn place(frame: &Frame, columns: usize) -> String {
+    let name = short(frame);
+    let file = frame.file.as_deref().unwrap_or(&frame.module);
+    let line = frame
+        .line
+        .map_or_else(String::new, |line| format!(":{line}"));
+    let room = columns.saturating_sub(name.chars().count() + 1 + line.len());
+    shortened(&format!("{name} {}{line}", ending(file, room)), columns)
+}
+
+/// As many whole parts of a path, from its end, as there is room for; one at least.
+fn ending(path: &str, room: usize) -> String {
+    if path.chars().count() <= room {
+        return path.to_owned();
+    }
+    let fits = |rest: &&str| rest.chars().count() < room;
+    let mut ends = path.match_indices('/').map(|(at, _)| &path[at..]);
+    let rest = ends.clone().find(fits).or_else(|| ends.next_back());
+    rest.map_or_else(|| path.to_owned(), |rest| format!("…{rest}"))
 }
 
 fn short(frame: &Frame) -> String {
@@ -263,4 +280,35 @@ fn on_traps(traps: &Traps) -> String {
         traps.cost.sample_ns / 1e3,
         100.0 * traps.core_share
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(function: &str, file: &str, line: u32) -> Frame {
+        Frame {
+            function: Some(function.to_owned()),
+            file: Some(file.to_owned()),
+            line: Some(line),
+            ..Frame::default()
+        }
+    }
+
+    #[test]
+    fn of_a_long_path_the_end_is_kept() {
+        let list = at(
+            "list_resize",
+            "/build/Python-3.11.7/Objects/listobject.c",
+            65,
+        );
+        assert_eq!(
+            place(&list, 60),
+            "list_resize /build/Python-3.11.7/Objects/listobject.c:65"
+        );
+        assert_eq!(place(&list, 40), "list_resize …/Objects/listobject.c:65");
+        assert_eq!(place(&list, 30), "list_resize …/listobject.c:65");
+        let bare = at("main", "a_name_without_a_folder.c", 3);
+        assert_eq!(place(&bare, 16), "main a_name_wit…");
+    }
 }
