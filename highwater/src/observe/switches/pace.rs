@@ -1,15 +1,12 @@
 //! How many records may come: the limit below which waits are left out follows their number.
 
-const RECORDS_PER_SECOND_MAX: u64 = 8_000;
+const RECORDS_PER_SECOND_MAX: u64 = 5_000;
 /// Far enough below to try a lower limit.
-const RECORDS_PER_SECOND_FEW: u64 = 2_000;
+const RECORDS_PER_SECOND_FEW: u64 = 1_500;
 const TURN_NS: u64 = 50_000_000;
-/// Waits that a watch may leave out, in steps. Not more where nobody tells what a wait is for: many waits for a disk
-/// of 100 us each are a stall.
-pub const LIMITS_NS: [u64; 4] = [0, 10_000, 20_000, OF_DEVICES_NS];
-/// Where waits for devices are told from others, and have a limit of their own.
-pub const AS_ROOT: [u64; 7] = [0, 10_000, 20_000, 40_000, 80_000, 160_000, 320_000];
-/// The highest limit for a wait for a device.
+/// Waits that a watch may leave out, in steps.
+const LIMITS_NS: [u64; 7] = [0, 10_000, 20_000, OF_DEVICES_NS, 80_000, 160_000, 320_000];
+/// The highest limit for a wait that may be one for a device: many of 100 us each are a stall.
 pub const OF_DEVICES_NS: u64 = 40_000;
 /// Turns to wait before a lower limit is tried; doubled each time that it proves too low.
 const PATIENCE: u32 = 10;
@@ -17,7 +14,6 @@ const PATIENCE_MAX: u32 = 600;
 
 #[derive(Debug)]
 pub struct Pace {
-    limits_ns: &'static [u64],
     step: usize,
     count: u64,
     since_ns: u64,
@@ -27,11 +23,10 @@ pub struct Pace {
     pub highest_ns: u64,
 }
 
-impl Pace {
-    /// `limits_ns`: from the first, nothing, to the highest.
-    pub fn of(limits_ns: &'static [u64]) -> Pace {
+impl Default for Pace {
+    /// Nothing is left out.
+    fn default() -> Pace {
         Pace {
-            limits_ns,
             step: 0,
             count: 0,
             since_ns: 0,
@@ -41,14 +36,16 @@ impl Pace {
             highest_ns: 0,
         }
     }
+}
 
+impl Pace {
     pub fn came(&mut self, records: u64) {
         self.count += records;
     }
 
     /// The limit now, in nanoseconds.
     pub fn limit_ns(&self) -> u64 {
-        self.limits_ns[self.step]
+        LIMITS_NS[self.step]
     }
 
     /// The new limit, where it changes.
@@ -84,7 +81,7 @@ impl Pace {
             steps = 1;
         }
         self.calm = 0;
-        self.step = (self.step + steps).min(self.limits_ns.len() - 1);
+        self.step = (self.step + steps).min(LIMITS_NS.len() - 1);
         self.highest_ns = self.highest_ns.max(self.limit_ns());
     }
 }
@@ -105,7 +102,7 @@ mod tests {
 
     #[test]
     fn short_waits_are_left_out_while_there_are_too_many() {
-        let mut pace = Pace::of(&LIMITS_NS);
+        let mut pace = Pace::default();
         let busy = |limit| if limit < 40_000 { 7_500 } else { 15 };
         let limits = run(&mut pace, 0..600, busy);
         let low = limits[10..].iter().filter(|limit| **limit < 40_000).count();
@@ -117,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_quiet_watch_leaves_nothing_out() {
-        let mut pace = Pace::of(&LIMITS_NS);
+        let mut pace = Pace::default();
         assert!(
             run(&mut pace, 0..50, |_| 350)
                 .iter()

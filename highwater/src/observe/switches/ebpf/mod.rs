@@ -69,7 +69,7 @@ impl Ebpf {
         let tracing = Tracing::open()?;
         let maps = program::Maps {
             pid,
-            tids: Threads::create(program::threads_max(room))?,
+            tids: Threads::create(program::threads_max(room, tids.len()))?,
             ring: Ring::create(program::ring_bytes(room))?,
             lost: Counter::create(1)?,
             limits: Counter::create(2)?,
@@ -106,7 +106,7 @@ impl Ebpf {
             tids: maps.tids,
             lost: maps.lost,
             limits: maps.limits,
-            pace: Pace::of(&pace::AS_ROOT),
+            pace: Pace::default(),
             unread: true,
             _attached: held,
         })
@@ -156,8 +156,9 @@ impl Ebpf {
         self.tids.remove(tid);
     }
 
-    pub fn watch(&self, tid: u32) {
-        let _ = self.tids.insert(tid);
+    /// Whether there was room for it.
+    pub fn watch(&self, tid: u32) -> bool {
+        self.tids.insert(tid).is_ok()
     }
 
     pub fn lost(&self) -> u64 {

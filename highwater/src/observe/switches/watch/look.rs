@@ -11,7 +11,9 @@ use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
 const LOOK_AFTER_NS: u64 = 1_500_000;
 /// A condition or an idle wait is looked at this seldom: it tells little that is new.
 const SELDOM_NS: u64 = 200_000_000;
-/// Looks of one turn; a turn is ten milliseconds or twenty and a look some twenty microseconds.
+/// A wait so young that it would be left out is looked at this seldom: only what the thread waits for is learnt.
+const YOUNG_NS: u64 = 50_000_000;
+/// Looks of one turn; a turn is ten milliseconds or forty and a look some twenty microseconds.
 const LOOKS_PER_TURN: usize = 16;
 /// Past this time no further look is begun in a turn: the rings are more urgent.
 const LOOKING_NS: u64 = 5_000_000;
@@ -31,17 +33,21 @@ impl Watch {
     /// changes, so locks are looked at in every turn.
     pub(super) fn look(&mut self, now: u64, groups: &mut Vec<(Tid, Option<u64>)>) {
         self.read_counts(now);
+        let limit_ns = self.pace.limit_ns();
         let mut due: Vec<(u64, u32)> = self
             .threads
             .iter()
             .filter(|(_, known)| known.lives)
             .filter_map(|(tid, known)| {
                 let blocked = known.blocked?;
+                let age_ns = now.saturating_sub(blocked.since_ns);
+                let unlooked_ns = now.saturating_sub(known.last_look_ns);
                 // Without privileges only a look tells what a wait is: young ones are samples.
-                let long = now.saturating_sub(blocked.since_ns) >= LOOK_AFTER_NS
-                    || blocked.wait.kind == WaitKind::Unknown;
+                let sample = age_ns >= known.limit_ns(limit_ns) || unlooked_ns >= YOUNG_NS;
+                let long =
+                    age_ns >= LOOK_AFTER_NS || blocked.wait.kind == WaitKind::Unknown && sample;
                 let lock = blocked.wait.kind == WaitKind::Lock;
-                let again = lock && now.saturating_sub(known.last_look_ns) >= LOOK_AFTER_NS;
+                let again = lock && unlooked_ns >= LOOK_AFTER_NS;
                 let seldom = matches!(
                     blocked.wait.kind,
                     WaitKind::Inbound | WaitKind::Sleep | WaitKind::Queue | WaitKind::Other
@@ -51,8 +57,8 @@ impl Watch {
                 } else {
                     0
                 };
-                let rested = now.saturating_sub(known.last_look_ns) >= pause;
-                (long && rested && (!blocked.looked || again)).then_some((known.last_look_ns, *tid))
+                (long && unlooked_ns >= pause && (!blocked.looked || again))
+                    .then_some((known.last_look_ns, *tid))
             })
             .collect();
         // Those not looked at for longest go first.
@@ -141,6 +147,7 @@ impl Watch {
         {
             blocked.looked = true;
             blocked.wait = wait;
+            known.waits_for = Some(wait.kind);
         }
         // What the switch itself told holds from the wait's beginning. What /proc told holds now:
         // a switch that is still in the ring may have come before, and this may be another wait.

@@ -7,6 +7,7 @@ mod opened;
 mod root;
 mod rootless;
 mod running;
+mod short;
 mod threads;
 
 use std::io;
@@ -19,7 +20,7 @@ use super::ebpf::record::Record;
 use super::events::Events;
 use super::gap::Gap;
 use super::golang::{Goroutines, Probe};
-use super::pace::{LIMITS_NS, Pace};
+use super::pace::Pace;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
 use super::requests::Request;
@@ -32,7 +33,6 @@ use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 use self::files::Files;
 use self::opened::{Opened, is_full, raise_the_limit, spare_files};
-use self::rootless::AtWork;
 pub use self::threads::Known;
 use self::threads::Threads;
 
@@ -91,8 +91,6 @@ pub struct Watch {
     pace: Pace,
     /// Where in a sample of a waking the woken thread stands; with perf's tracepoints only.
     woken_at: Option<i16>,
-    /// Since when each thread is at work; without eBPF only.
-    at_work: Table<u32, AtWork>,
     /// Resident pages, and when they were read; without privileges only.
     size: (u64, u64),
     /// Where among the threads the next turn begins to ask.
@@ -182,9 +180,8 @@ impl Watch {
             missed_switches: 0,
             lost_seen: 0,
             gap: None,
-            pace: Pace::of(&LIMITS_NS),
+            pace: Pace::default(),
             woken_at,
-            at_work: Table::default(),
             size: (0, 0),
             asked: 0,
             stale: true,
@@ -289,11 +286,11 @@ impl Watch {
     }
 
     /// From one turn to the next; what comes meanwhile fits the rings many times over at 50,000 switches a second.
-    /// Turns are most of what a quiet subject costs (0.6 % of a core at 10 ms). As root the kernel tells what a
-    /// wait was; without, each turn's look is the sample that tells.
+    /// Turns are most of what a quiet subject costs (100 us each, as root, of which its sleep is 30). As root the
+    /// kernel tells what a wait was; without, each turn's look is the sample that tells.
     pub fn rest(&self) -> Duration {
         match self.mode {
-            Mode::Ebpf => Duration::from_millis(20),
+            Mode::Ebpf => Duration::from_millis(40),
             _ => Duration::from_millis(10),
         }
     }
@@ -393,8 +390,11 @@ impl Watch {
             }
             events.watch_clock(tid);
         }
-        if let Source::Ebpf(ebpf) = &self.source {
-            ebpf.watch(tid);
+        if let Source::Ebpf(ebpf) = &self.source
+            && !ebpf.watch(tid)
+        {
+            self.threads.refuse(tid);
+            return Ok(());
         }
         self.threads.admit(tid);
         self.look_first(tid);
@@ -414,9 +414,9 @@ impl Watch {
             if !self.threads.lives(*tid) && !self.threads.is_refused(*tid) {
                 self.threads.admit(*tid);
                 match (&self.source, &mut self.samples) {
-                    (Source::Ebpf(ebpf), _) => ebpf.watch(*tid),
+                    (Source::Ebpf(ebpf), _) if !ebpf.watch(*tid) => self.threads.refuse(*tid),
                     (Source::Threads, Some(events)) => events.watch_clock(*tid),
-                    (Source::Threads, None) => {}
+                    (Source::Ebpf(_), _) | (Source::Threads, None) => {}
                 }
             }
         }
@@ -431,7 +431,6 @@ impl Watch {
                 events.forget(tid);
             }
             self.files.forget(tid);
-            self.at_work.remove(&tid);
             self.tell(now_ns(), tid, What::Exited);
         }
         if self.threads.len() != before || std::mem::take(&mut self.stale) {

@@ -73,7 +73,7 @@ impl Watch {
             {
                 continue;
             }
-            (known.blocked, known.on_cpu) = (None, None);
+            (known.blocked, known.on_cpu, known.running_since_ns) = (None, None, None);
             self.tell(at_ns, tid, What::Unsure);
         }
     }
@@ -187,10 +187,10 @@ impl Watch {
 
     /// Of a thread that leaves at `at_ns`, and was away for `short_ns` since it came, in absences that were left out:
     /// with many of them it did not run all the time.
-    fn was_away(&mut self, at_ns: u64, tid: u32, short_ns: u64) {
+    pub(super) fn was_away(&mut self, at_ns: u64, tid: u32, short_ns: u64) {
         let known = self.threads.at(tid);
         let came_ns = known.came_ns;
-        let ran = known.on_cpu == Some(true);
+        let ran = known.running_since_ns.is_some();
         if ran && short_ns * AWAY_PART > at_ns.saturating_sub(came_ns) {
             self.tell(came_ns + 1, tid, What::Unsure);
         }

@@ -5,8 +5,8 @@ use super::super::gap::Gap;
 use super::super::ring::{Record, Registers, Sample};
 use super::Watch;
 use super::look::parse_counts;
+use super::short::Switch;
 use super::threads::Blocked;
-use crate::observe::switches::Table;
 use crate::observe::switches::event::{Tid, Wait, WaitKind, Waker, What};
 
 /// Resident pages that a process must lose from one turn to the next for somebody to give memory back: 4 MiB.
@@ -19,8 +19,8 @@ const GIVING_LEAST_NS: u64 = 1_000_000;
 const SAMPLED_AFTER_NS: u64 = 1_000_000;
 
 /// Since when a thread is on a CPU, and at most was taken off it in between.
-#[derive(Debug, Default)]
-pub(super) struct AtWork {
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AtWork {
     since_ns: u64,
     only_preempted: bool,
 }
@@ -32,9 +32,6 @@ impl AtWork {
         }
     }
 }
-
-/// A switch record: when, who, and on leaving whether it wanted to.
-type Switch = (u64, u32, Option<bool>);
 
 /// The waker's stack is read when the wait that it ends lasted this long.
 const STACK_AFTER_NS: u64 = 1_000_000;
@@ -48,47 +45,35 @@ struct Waking {
     stack: Vec<u8>,
 }
 
-/// Without the pairs of leaving and coming back that are less than the limit apart.
-fn without_short(switches: Vec<Switch>, limit_ns: u64) -> Vec<Switch> {
-    if limit_ns == 0 {
-        return switches;
-    }
-    let mut left: Table<u32, usize> = Table::default();
-    let mut kept = vec![true; switches.len()];
-    for (at, (at_ns, tid, out)) in switches.iter().enumerate() {
-        match (out, left.remove(tid)) {
-            (Some(_), _) => {
-                left.insert(*tid, at);
-            }
-            (None, Some(before)) if at_ns - switches[before].0 < limit_ns => {
-                (kept[before], kept[at]) = (false, false);
-            }
-            (None, _) => {}
-        }
-    }
-    let kept = switches.into_iter().zip(kept);
-    kept.filter_map(|(switch, kept)| kept.then_some(switch))
-        .collect()
-}
-
 impl Watch {
     pub(super) fn drain_threads(&mut self) {
         let Some(mut events) = self.samples.take() else {
             return;
         };
         let (mut switches, mut wakes) = (Vec::new(), Vec::new());
+        // What was recorded up to now is read; later records are not, of some CPUs.
+        let read_ns = super::now_ns();
         let gap = events.drain(|record| match record {
             Record::In { at_ns, tid } => {
-                self.at_work.entry(tid).or_default().came(at_ns);
-                switches.push((at_ns, tid, None));
+                self.threads.at(tid).at_work.came(at_ns);
+                switches.push(Switch {
+                    at_ns,
+                    tid,
+                    ..Switch::default()
+                });
             }
             Record::Out {
                 at_ns,
                 tid,
                 preempted,
             } => {
-                self.at_work.entry(tid).or_default().only_preempted = preempted;
-                switches.push((at_ns, tid, Some(preempted)));
+                self.threads.at(tid).at_work.only_preempted = preempted;
+                switches.push(Switch {
+                    at_ns,
+                    tid,
+                    out: Some(preempted),
+                    away_ns: 0,
+                });
             }
             Record::Sample(sample) => match self.waking_of(&sample) {
                 Some(waking) => wakes.push(waking),
@@ -99,27 +84,24 @@ impl Watch {
         });
         switches
             .iter()
-            .filter(|(_, _, out)| out.is_some())
-            .for_each(|(_, tid, _)| events.left(*tid));
+            .filter(|switch| switch.out.is_some())
+            .for_each(|switch| events.left(switch.tid));
         self.samples = Some(events);
         // What was written while a full ring was read comes with the next reading.
         let unseen = gap.or(self.gap);
-        switches.retain(|(at_ns, ..)| unseen.is_none_or(|gap| !gap.covers(*at_ns)));
+        switches.retain(|switch| unseen.is_none_or(|gap| !gap.covers(switch.at_ns)));
         self.gap = gap;
-        switches.sort_by_key(|(at_ns, ..)| *at_ns);
-        let switches = without_short(switches, self.pace.limit_ns());
+        switches.sort_by_key(|switch| switch.at_ns);
+        let switches = self.without_short(switches);
         self.pace.came(switches.len() as u64);
         self.pace.adapt(super::now_ns());
         wakes.sort_by_key(|waking| waking.at_ns);
         let mut wakes = wakes.into_iter().peekable();
-        for (at_ns, tid, out) in switches {
-            while let Some(waking) = wakes.next_if(|waking| waking.at_ns <= at_ns) {
+        for switch in switches {
+            while let Some(waking) = wakes.next_if(|waking| waking.at_ns <= switch.at_ns) {
                 self.waking(&waking);
             }
-            match out {
-                None => self.came(at_ns, tid),
-                Some(preempted) => self.left(at_ns, tid, preempted),
-            }
+            self.switched(&switch);
         }
         wakes.for_each(|waking| self.waking(&waking));
         if let Some(gap) = gap {
@@ -128,7 +110,7 @@ impl Watch {
         if self.woken_at.is_none() {
             self.watch_size(super::now_ns());
         }
-        self.sample_who_is_at_work(super::now_ns());
+        self.sample_who_is_at_work(read_ns);
     }
 
     /// Who is on a CPU for long is sampled from now on, however often it switches at other times.
@@ -136,9 +118,10 @@ impl Watch {
         let Some(events) = &mut self.samples else {
             return;
         };
+        // By every record, those of absences that were left out too.
         let at_work = |(_, known): &(&u32, &super::Known)| {
             let since = known.running_since_ns.unwrap_or(now);
-            now.saturating_sub(since) >= SAMPLED_AFTER_NS
+            now.saturating_sub(since.max(known.at_work.since_ns)) >= SAMPLED_AFTER_NS
         };
         for (tid, _) in self.threads.iter().filter(at_work) {
             events.sample(*tid, true);
@@ -147,9 +130,9 @@ impl Watch {
 
     /// A major fault, or a thread that is at work for long: what ordinary requests compute is not worth unwinding.
     fn is_worth_unwinding(&mut self, sample: &Sample) -> bool {
-        let since = self.at_work.get(&sample.tid).map_or(0, |at| at.since_ns);
-        let long = sample.at_ns.saturating_sub(since) >= SAMPLED_AFTER_NS;
-        if !long && let Some(known) = self.threads.get(sample.tid) {
+        let known = self.threads.at(sample.tid);
+        let long = sample.at_ns.saturating_sub(known.at_work.since_ns) >= SAMPLED_AFTER_NS;
+        if !long {
             known.sampled_ns = sample.at_ns;
         }
         long || sample.address != 0
@@ -252,6 +235,22 @@ impl Watch {
         self.tell(waking.at_ns, waking.woken, What::Woken { by, release });
     }
 
+    fn switched(&mut self, switch: &Switch) {
+        let Switch {
+            at_ns,
+            tid,
+            out,
+            away_ns,
+        } = *switch;
+        match out {
+            None => self.came(at_ns, tid),
+            Some(preempted) => {
+                self.was_away(at_ns, tid, away_ns);
+                self.left(at_ns, tid, preempted);
+            }
+        }
+    }
+
     fn came(&mut self, at_ns: u64, tid: u32) {
         let known = self.threads.at(tid);
         known.blocked = None;
@@ -298,19 +297,5 @@ mod tests {
         // Linux 6.18, /proc/self/statm.
         assert_eq!(parse_resident("1390 512 480 9 0 115 0\n"), Some(512));
         assert_eq!(parse_resident(""), None);
-    }
-
-    #[test]
-    fn short_absences_go_and_long_ones_stay() {
-        let switches = vec![
-            (100, 1, Some(false)),
-            (110, 2, Some(true)),
-            (130, 1, None),
-            (140, 1, Some(false)),
-            (400, 2, None),
-        ];
-        assert_eq!(without_short(switches.clone(), 0), switches);
-        let kept = without_short(switches.clone(), 50);
-        assert_eq!(kept, [switches[1], switches[3], switches[4]]);
     }
 }

@@ -2,13 +2,15 @@
 
 use std::cmp::Reverse;
 use std::collections::HashSet;
+use std::collections::hash_map::Entry;
 use std::io;
 
 use super::super::ring::Registers;
 use super::super::waits::Call;
 use super::look::Counts;
+use super::rootless::AtWork;
 use crate::observe::switches::Table;
-use crate::observe::switches::event::{StackId, Tid, Wait};
+use crate::observe::switches::event::{StackId, Tid, Wait, WaitKind};
 
 #[derive(Debug, Clone, Default)]
 pub struct Known {
@@ -42,6 +44,12 @@ pub struct Known {
     pub found_waiting: Option<u64>,
     /// A runtime put it to sleep: nobody's wait.
     pub parked: bool,
+    /// By every record, those left out too; without eBPF only, as the two below.
+    pub at_work: AtWork,
+    /// What its last look found it waiting for.
+    pub waits_for: Option<WaitKind>,
+    /// How long it was away since it came, in absences that were left out.
+    pub away_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -83,16 +91,8 @@ impl Threads {
             self.refused.insert(tid);
             return;
         }
-        let path = format!("/proc/{}/task/{tid}/comm", self.pid);
-        let name = std::fs::read_to_string(path).unwrap_or_default();
         let known = self.known.entry(tid).or_default();
-        known.name = name.trim().to_string();
-        known.lives = true;
-        if let Some(inside) = &mut self.inside
-            && let Some(inner) = inner_number(self.pid, tid)
-        {
-            inside.insert(inner, tid);
-        }
+        introduce(known, (self.pid, tid), &mut self.inside);
     }
 
     /// It cannot be watched.
@@ -122,10 +122,19 @@ impl Threads {
 
     /// The thread, taken up now if a record came before the rescan saw it.
     pub fn at(&mut self, tid: u32) -> &mut Known {
-        if !self.known.contains_key(&tid) {
-            self.admit(tid);
+        let full = self.known.len() >= REMEMBERED_MAX;
+        // For every record: searched once.
+        match self.known.entry(tid) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let known = place.insert(Known::default());
+                match full {
+                    true => drop(self.refused.insert(tid)),
+                    false => introduce(known, (self.pid, tid), &mut self.inside),
+                }
+                known
+            }
         }
-        self.known.entry(tid).or_default()
     }
 
     /// The living thread that the subject itself calls `tid`.
@@ -163,6 +172,17 @@ impl Threads {
             }
         }
         ended
+    }
+}
+
+fn introduce(known: &mut Known, (pid, tid): (u32, u32), inside: &mut Option<Table<u64, u32>>) {
+    let name = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm"));
+    known.name = name.unwrap_or_default().trim().to_string();
+    known.lives = true;
+    if let Some(inside) = inside
+        && let Some(inner) = inner_number(pid, tid)
+    {
+        inside.insert(inner, tid);
     }
 }
 
