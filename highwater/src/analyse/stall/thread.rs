@@ -92,7 +92,8 @@ impl Thread {
     /// The stack of its last wait that was looked at and lies in `[start_ns, end_ns]`; 0 without.
     pub fn looked_at(&self, start_ns: u64, end_ns: u64) -> StackId {
         let inside = |s: &&Segment| s.end_ns >= start_ns;
-        let waits = self.done.iter().rev().skip_while(|s| s.start_ns > end_ns);
+        let begun = last_before(&self.done, end_ns.saturating_add(1));
+        let waits = self.done.range(..begun).rev();
         let stacks = waits.take_while(inside).map(|s| match s.state {
             State::Blocked { wait, .. } => wait.stack,
             _ => 0,

@@ -93,7 +93,8 @@ impl Watch {
         self.gap = gap;
         switches.sort_by_key(|switch| switch.at_ns);
         let switches = self.without_short(switches);
-        self.pace.came(switches.len() as u64);
+        // An absence is two records here, and one as root.
+        self.pace.came(switches.len() as u64 / 2);
         self.pace.adapt(super::now_ns());
         wakes.sort_by_key(|waking| waking.at_ns);
         let mut wakes = wakes.into_iter().peekable();
