@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cli::explain::series;
-use crate::observe::look::TimeNs;
+use crate::observe::look::{LAST_LOOK_MAX, TimeNs};
+use crate::verdict::run::heap::LAST_WORDS_MAX;
 
 /// Starts of the collector before it is given up; a broken record would break every further one.
 const STARTS_MAX: u32 = 20;
 /// From a death to the next start.
 const START_AFTER: Duration = Duration::from_millis(200);
-/// For its last look when the run is over, and the last words on the heaps where there is a probe.
-const LAST_LOOK_MAX: Duration = Duration::from_secs(10).saturating_add(series::END_MAX);
 
 /// What keeps looking while the loop runs.
 pub trait Watch {
@@ -101,7 +99,7 @@ impl Watch for ChildCollector {
         };
         // SAFETY: kill takes two integers; the child is ours and not yet reaped.
         unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-        let deadline = Instant::now() + LAST_LOOK_MAX;
+        let deadline = Instant::now() + LAST_LOOK_MAX + LAST_WORDS_MAX;
         while child.try_wait()?.is_none() {
             if Instant::now() > deadline {
                 child.kill()?;
