@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::observe::look::{LAST_LOOK_MAX, TimeNs};
-use crate::verdict::run::heap::LAST_WORDS_MAX;
+use crate::observe::look::TimeNs;
 
 /// Starts of the collector before it is given up; a broken record would break every further one.
 const STARTS_MAX: u32 = 20;
@@ -37,18 +36,22 @@ pub struct ChildCollector {
     child: Option<Child>,
     starts: u32,
     died: Option<Instant>,
+    last_max: Duration,
 }
 
 impl ChildCollector {
+    /// `last_max`: for what it has left to do when the run is over; it is ended then.
+    ///
     /// # Errors
     /// The collector could not be started at all.
-    pub fn start(folder: &Path) -> io::Result<ChildCollector> {
+    pub fn start(folder: &Path, last_max: Duration) -> io::Result<ChildCollector> {
         let child = Some(spawn(folder)?);
         Ok(ChildCollector {
             folder: folder.to_owned(),
             child,
             starts: 1,
             died: None,
+            last_max,
         })
     }
 }
@@ -99,7 +102,7 @@ impl Watch for ChildCollector {
         };
         // SAFETY: kill takes two integers; the child is ours and not yet reaped.
         unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-        let deadline = Instant::now() + LAST_LOOK_MAX + LAST_WORDS_MAX;
+        let deadline = Instant::now() + self.last_max;
         while child.try_wait()?.is_none() {
             if Instant::now() > deadline {
                 child.kill()?;
