@@ -81,6 +81,34 @@ fn in_markdown_and_on_the_page() {
     assert_eq!(html.matches(cell).count(), 2, "{html}");
 }
 
+/// As in the table of the arms: a dash, and words only where a minus stands.
+#[test]
+fn intervals_on_the_page() {
+    let html = html::render(&report(&probed()));
+    let section = |id: &str| {
+        let from = html
+            .find(&format!("aria-labelledby=\"{id}\""))
+            .expect("a section");
+        html[from..].split("</section>").next().expect("its text")
+    };
+    for id in ["arms", "heap"] {
+        let intervals: Vec<&str> = section(id)
+            .split("<span class=\"interval\">")
+            .skip(1)
+            .filter_map(|rest| rest.split("</span>").next())
+            .collect();
+        assert!(intervals.len() > 4, "{id}: {intervals:?}");
+        for interval in intervals {
+            let apart = if interval.contains('-') {
+                " to "
+            } else {
+                "–"
+            };
+            assert_eq!(interval.split(apart).count(), 2, "{id}: {interval}");
+        }
+    }
+}
+
 #[test]
 fn in_json() {
     let lines = json::render(&report(&probed()));
