@@ -3,16 +3,11 @@
 use highwater::observe::look::Role;
 use highwater::record::run::Run;
 use highwater::report::charts::ArmBand;
-use highwater::report::{Extras, Report, html, json, markdown, text};
+use highwater::report::{html, json, markdown, text};
 use serde_json::Value;
 
-use crate::synthetic::{MIB, judged, relay};
-
-fn small() -> Run {
-    let mut plan = relay();
-    plan.arms = [0, 3, 7].map(|at| plan.arms[at].clone()).to_vec();
-    plan.run()
-}
+use super::formats::{report, small};
+use crate::synthetic::MIB;
 
 /// Two arms that leak at one place, and one that does not.
 fn probed() -> Run {
@@ -51,10 +46,6 @@ fn probed() -> Run {
         fact("heap.sentence", sentence);
     }
     run
-}
-
-fn report(run: &Run) -> Report {
-    Report::build(run, &judged::verdict(run), Extras::default())
 }
 
 #[test]
