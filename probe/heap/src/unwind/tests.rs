@@ -1,3 +1,5 @@
+//! Stacks of this process, unwound from here.
+
 use super::*;
 
 fn stack() -> OtherStack {

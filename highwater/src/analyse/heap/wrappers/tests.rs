@@ -1,3 +1,5 @@
+//! Stacks and the frame that is to be named.
+
 use super::*;
 
 #[test]
