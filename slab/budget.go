@@ -202,6 +202,7 @@ func (p *Pool) retract() {
 	}
 	p.last = nil
 	p.spare = nil // used leases of the batch keep their row views alive
+	p.kept = nil
 }
 
 func (p *Pool) retractArena(a *arena) {

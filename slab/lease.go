@@ -65,9 +65,9 @@ func (l *Lease) Err() error {
 }
 
 // Rows gives all rows, each with its length as capacity; nil once released. The headers are
-// cached from lease to lease of the same shape. They are restored at the first call, so a caller
-// (or a codec) may slice them anew; that call costs about a nanosecond a row. [Lease.Row] and
-// [Lease.Bytes] do not need them.
+// cached from lease to lease. They are restored at the first call, so a caller (or a codec) may
+// slice them anew; that call costs about a nanosecond a row. [Lease.Row] and [Lease.Bytes] do not
+// need them.
 func (l *Lease) Rows() [][]byte {
 	if !l.hold() {
 		return nil
@@ -81,19 +81,19 @@ func (l *Lease) Rows() [][]byte {
 // never filled: the capacity of what is handed out can so tell one lease from the next.
 func (l *Lease) views(spare int) [][]byte {
 	s := l.shape
-	if cap(s.views) < s.rows+spare {
-		s.views = make([][]byte, s.rows, s.rows+spare)
+	if cap(s.views.rows) < s.rows+spare {
+		s.views = l.pool().takeViews(s.rows + spare)
 		l.exposed = false
 	}
 	if !l.exposed {
 		s.restore(l.e.mem())
 		l.exposed = true
 	}
-	return s.views
+	return s.views.rows
 }
 
 func (s *shape) restore(mem []byte) {
-	views, size, stride := s.views[:s.rows], s.rowSize, s.stride
+	views, size, stride := s.views.rows[:s.rows], s.rowSize, s.stride
 	offset := 0
 	for i := range views {
 		views[i] = mem[offset : offset+size : offset+size]

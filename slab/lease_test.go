@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -395,5 +396,28 @@ func TestReleaseFromManyGoroutines(t *testing.T) {
 			t.Fatalf("round %d: %d refused, want %d", round, doubles, want)
 		}
 		mustClose(t, l)
+	}
+}
+
+// Every miss cuts extents anew; the row headers are those of before.
+func TestViewsOutliveExtents(t *testing.T) {
+	p := newPool(t, Options{})
+	seen := map[uintptr][][]byte{} // kept alive, so that no address comes twice by itself
+	rng := rand.New(rand.NewPCG(1, 1))
+	misses := p.Stats().Misses
+	for range 500 {
+		l := get(t, p, 64, 4096*(1+rng.IntN(9)))
+		rows := l.Rows()
+		seen[headerAddress(rows)] = rows
+		if address(rows[63])-address(rows[0]) != uintptr(63*l.Stride()) {
+			t.Fatal("headers of another lease")
+		}
+		mustClose(t, l)
+	}
+	if misses = p.Stats().Misses - misses; misses < 100 {
+		t.Fatalf("%d misses: nothing is tested", misses)
+	}
+	if len(seen) > viewsSlack {
+		t.Fatalf("%d sets of headers for %d misses", len(seen), misses)
 	}
 }

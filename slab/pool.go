@@ -26,9 +26,10 @@ type Pool struct {
 	closed bool
 	arenas []*arena // by address
 	bins   map[int]*bin
-	last   *bin    // of the newest lease: services ask for one size again and again
-	spare  []Lease // single-use leases are allocated by the batch
-	live   int     // leases
+	last   *bin      // of the newest lease: services ask for one size again and again
+	spare  []Lease   // single-use leases are allocated by the batch
+	kept   []viewSet // of extents that were cut or joined
+	live   int       // leases
 	budget budget
 	queue  queue
 	guard  quarantine
@@ -166,6 +167,7 @@ func (p *Pool) lend(e *extent, rows, rowSize, stride int) *Lease {
 	}
 	s := e.shape
 	if s == nil || s.rows != rows || s.rowSize != rowSize || s.stride != stride {
+		p.keepViews(s)
 		s = &shape{rows: rows, rowSize: rowSize, stride: stride}
 		e.shape, e.sampled = s, 0
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// issueSpan: the capacity of what Get returns tells so many leases of one extent apart.
+	// issueSpan: the capacity of what Get returns tells so many uses of the same views apart.
 	issueSpan = 256
 	// workSlices that were put back are remembered up to this many more than are lent.
 	workSlices = 256
@@ -49,7 +49,8 @@ func (w *WorkAllocator) Get(n, size int) [][]byte {
 	}
 	l.mu.Lock()
 	rows := l.views(issueSpan)
-	rows = rows[: n : n+int(l.e.issue%issueSpan)]
+	l.shape.views.issue++
+	rows = rows[: n : n+int(l.shape.views.issue%issueSpan)]
 	l.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -96,3 +96,21 @@ func TestWorkForgets(t *testing.T) {
 		t.Fatalf("%d slices are remembered", len(w.lent))
 	}
 }
+
+// The headers of an extent that was cut serve the next; what was put back before stays refused.
+func TestStaleViewsOfAnotherExtent(t *testing.T) {
+	p := newPool(t, Options{})
+	w := Work(p)
+	stale := w.Get(8, 4096)
+	w.Put(stale)
+	rows := w.Get(8, 8192)
+	if headerAddress(rows) != headerAddress(stale) {
+		t.Fatal("other headers: nothing is tested")
+	}
+	w.Put(stale)
+	wantKind(t, w.Err(), ErrReleased)
+	if p.Stats().Leases != 1 {
+		t.Fatal("a stale Put ended a lease")
+	}
+	w.Put(rows)
+}

@@ -15,6 +15,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -148,9 +149,9 @@ def main():
     with contextlib.nullcontext(options.built) if options.built else tempfile.TemporaryDirectory() as folder:
         os.makedirs(folder, exist_ok=True)
         known = places(folder, where.parent / table.get("sources", "."))
-        # Only what the chosen programs need; an extension is found by its own name.
+        # Only what the chosen programs need.
         text = " ".join(row["run"] for row in rows.values())
-        commands = {name: command for name, command in table["build"].items() if not wanted or used(command, text)}
+        commands = needed(table["build"], text) if wanted else table["build"]
         commands = {} if options.built and os.listdir(folder) else commands
         build(commands, known)
         with concurrent.futures.ThreadPoolExecutor(options.at_once) as pool:
@@ -159,10 +160,23 @@ def main():
     finish(options, marks, begin, load)
 
 
+def needed(commands, text):
+    """Those that make what the text names, and what these need themselves, in their order."""
+    chosen = {name for name, command in commands.items() if used(command, text)}
+    more = " ".join([text, *(commands[name] for name in chosen)])
+    if more != text and any(used(command, more) for name, command in commands.items() if name not in chosen):
+        return needed(commands, more)
+    return {name: command for name, command in commands.items() if name in chosen}
+
+
 def used(command, text):
-    made = shlex.split(command.replace("{b}", "B"))
-    outputs = [word.split("B/")[-1] for word in made if "B/" in word and "zig" not in word.split("B/")[-1]]
-    return any(f"{{b}}/{name}" in text for name in outputs) or ("hwext" in command and "extension" in text)
+    outputs = [name for name in re.findall(r"\{b\}/([\w./-]+)", command) if not name.startswith("zig")]
+    linked = [f"-l{name[3:-3]}" for name in outputs if name.startswith("lib") and name.endswith(".so")]
+    names = [f"{{b}}/{name}" for name in outputs] + linked
+    # An extension or a class is found by its own name.
+    loaded = not outputs or any(name.endswith((".so", ".node")) for name in outputs)
+    return any(re.search(rf"{re.escape(name)}(?![\w.-])", text) for name in names) or (
+        loaded and re.search(r"\b(python3|node|java) ", text))
 
 
 def one(name, row, known, options):

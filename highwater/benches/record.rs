@@ -181,11 +181,8 @@ fn look(n: i64, ids: &[ProcessId], begun: TimeNs) -> Look {
     }
     let time = TimeNs(begun.0 + n * 1_000_000_000);
     Look {
-        time,
         samples,
-        facts: vec![],
-        histograms: vec![],
-        events: vec![],
+        ..Look::at(time)
     }
 }
 

@@ -239,6 +239,52 @@ fn what_cannot_be_is_refused() {
     );
 }
 
+const ADD: &[&str] = &[
+    "add",
+    "--goal",
+    "halve the memory",
+    "--hypothesis",
+    "it is fragmentation",
+    "--changed",
+    "arena 2",
+    "--verify",
+    "RSS below 512 MiB",
+    "--verify",
+    "p99 below 20 ms",
+    "--revert",
+    "unset it",
+    "--date",
+    DAY,
+];
+
+/// What `show` says of the entry of the test below.
+const SHOWN: &str = "\
+2026-11-21-halve-the-memory  concluded
+halve the memory
+
+Hypothesis
+  it is fragmentation
+
+Result
+  refuted
+
+Changed
+  - arena 2
+
+Attempts
+  - 2026-11-21, run 2026-11-21-relay-1: grows
+
+Verify
+  - [open] RSS below 512 MiB
+  - [passed] p99 below 20 ms: 14 ms
+
+Learnings
+  - it was a leak
+
+Revert
+  - unset it
+";
+
 #[test]
 fn the_log_verb_from_add_to_status() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -248,24 +294,7 @@ fn the_log_verb_from_add_to_status() {
             .expect("an empty ledger")
             .starts_with("The ledger is empty")
     );
-    log(&[
-        "add",
-        "--goal",
-        "halve the memory",
-        "--hypothesis",
-        "it is fragmentation",
-        "--changed",
-        "arena 2",
-        "--verify",
-        "RSS below 512 MiB",
-        "--verify",
-        "p99 below 20 ms",
-        "--revert",
-        "unset it",
-        "--date",
-        DAY,
-    ])
-    .expect("added");
+    log(ADD).expect("added");
     let id = "2026-11-21-halve-the-memory";
     log(&[
         "attempt",
@@ -294,34 +323,8 @@ fn the_log_verb_from_add_to_status() {
         "--result",
         "refuted",
     ]);
-    let expected = "\
-2026-11-21-halve-the-memory  concluded
-halve the memory
-
-Hypothesis
-  it is fragmentation
-
-Result
-  refuted
-
-Changed
-  - arena 2
-
-Attempts
-  - 2026-11-21, run 2026-11-21-relay-1: grows
-
-Verify
-  - [open] RSS below 512 MiB
-  - [passed] p99 below 20 ms: 14 ms
-
-Learnings
-  - it was a leak
-
-Revert
-  - unset it
-";
-    assert_eq!(shown.as_deref(), Ok(expected));
-    assert_eq!(log(&["show", id]).as_deref(), Ok(expected));
+    assert_eq!(shown.as_deref(), Ok(SHOWN));
+    assert_eq!(log(&["show", id]).as_deref(), Ok(SHOWN));
     assert_eq!(
         log(&[]).as_deref(),
         Ok("2026-11-21-halve-the-memory  concluded  1 attempt    halve the memory\n")

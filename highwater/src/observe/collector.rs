@@ -103,13 +103,8 @@ impl Observer {
     pub fn look(&mut self, now: TimeNs, targets: &[Target]) -> Look {
         let begin = Instant::now();
         self.bridge.update(now, (self.options.monotonic_ns)());
-        let mut look = Look {
-            time: now,
-            samples: Vec::with_capacity(targets.len() * 24),
-            facts: Vec::new(),
-            histograms: Vec::new(),
-            events: Vec::new(),
-        };
+        let mut look = Look::at(now);
+        look.samples.reserve(targets.len() * 24);
         self.forget(targets);
         let missed = self.ask_for_metrics(targets, &mut look);
         for target in targets {

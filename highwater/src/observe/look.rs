@@ -1,5 +1,7 @@
 //! One look: everything that was read at one instant, ready to be recorded in one transaction.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 /// Row id of a process in the record (one per incarnation).
@@ -10,6 +12,9 @@ pub struct ProcessId(pub i64);
 /// CLOCK_BOOTTIME elapsed since, so that it never jumps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TimeNs(pub i64);
+
+/// What the look that ends a run may take.
+pub const LAST_LOOK_MAX: Duration = Duration::from_secs(10);
 
 /// What the collector must know of a process in order to look at it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -29,11 +29,9 @@ impl Reader {
             histogram: read_to,
         };
         Ok(Some(Look {
-            time,
             samples,
-            facts: Vec::new(),
             histograms,
-            events: Vec::new(),
+            ..Look::at(time)
         }))
     }
 }

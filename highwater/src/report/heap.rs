@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::scaled;
-use crate::units::written::{self, ByteScale, MISSING};
+use super::column::Column;
+use crate::units::written::{self, ByteScale};
 use crate::verdict::Estimate;
 use crate::verdict::run::heap::{ArmHeap, HeapCause, HeapPart};
 use crate::verdict::run::{ArmRow, RunVerdict};
@@ -24,8 +24,8 @@ fn parts(heap: &ArmHeap) -> [(&'static str, &HeapPart); 3] {
     ]
 }
 
-/// Titles and texts of one arm's heap; none when no arm had a probe.
-pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
+/// One arm's heap; none when no arm had a probe.
+pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<Column> {
     let read = || verdict.arms.iter().filter_map(|arm| arm.heap.as_ref());
     let Some(names) = read().next().map(parts) else {
         return Vec::new();
@@ -42,24 +42,24 @@ pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
         let part = own.map(|parts| parts[at].1);
         let size = part.and_then(|part| part.level);
         let growth = part.and_then(|part| part.slope_per_hour);
-        columns.push((
-            format!("{name} {}", level.word),
-            scaled(size, level, written::digits),
-        ));
-        columns.push((
-            format!("{}/h", slope.word),
-            scaled(growth, slope, written::signed),
+        let title = format!("{name} {}", level.word);
+        columns.push(Column::estimate(&title, size, level.bytes, written::digits));
+        let title = format!("{}/h", slope.word);
+        columns.push(Column::estimate(
+            &title,
+            growth,
+            slope.bytes,
+            written::signed,
         ));
     }
     columns
 }
 
 /// The same with the causes, for where words wrap.
-pub fn columns_and_causes(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
+pub fn columns_and_causes(verdict: &RunVerdict, row: &ArmRow) -> Vec<Column> {
     let mut columns = columns(verdict, row);
     if !columns.is_empty() {
-        let words = causes(row).unwrap_or_else(|| MISSING.to_string());
-        columns.insert(0, (CAUSE.to_string(), words));
+        columns.insert(0, Column::plain(CAUSE, causes(row)));
     }
     columns
 }

@@ -10,6 +10,7 @@
 pub mod adoption;
 pub mod against;
 pub mod charts;
+pub mod column;
 pub mod csv;
 pub mod explain;
 pub mod groups;
@@ -33,7 +34,7 @@ use crate::analyse::shares::{self, ArmLevels};
 use crate::observe::look::{EventKind, TimeNs};
 use crate::record::run::{Machine, Run};
 use crate::subject::experiment::{Experiment, SubjectKind};
-use crate::units::written::{self, ByteScale, MISSING};
+use crate::units::written::{self, ByteScale};
 use crate::verdict::Estimate;
 use crate::verdict::run::RunVerdict;
 use crate::verdict::run::recommend::{Recommendation, recommend};
@@ -164,18 +165,6 @@ pub fn column_scales(verdict: &RunVerdict) -> (ByteScale, ByteScale) {
     let size = |slope: Estimate| slope.value.abs().max((slope.hi - slope.lo) / 2.0);
     let slopes = memory().filter_map(|m| m.slope_per_hour).map(size);
     (ByteScale::of_column(levels), ByteScale::of_column(slopes))
-}
-
-/// "1,021 [1,008, 1,034]" in the unit of the column.
-pub fn scaled(estimate: Option<Estimate>, scale: ByteScale, number: fn(f64) -> String) -> String {
-    let Some(estimate) = estimate else {
-        return MISSING.to_string();
-    };
-    let [value, lo, hi] = [estimate.value, estimate.lo, estimate.hi].map(|v| v / scale.bytes);
-    match written::interval(lo, hi) {
-        Some(interval) => format!("{} {interval}", number(value)),
-        None => number(value),
-    }
 }
 
 fn summary(run: &Run) -> Summary {

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use highwater::observe::look::{Event, EventKind, Role};
+use highwater::record::run::Run;
 use serde_json::Value;
 
 use super::door::Door;
@@ -339,11 +340,29 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
         run.events
     );
     // Scrapes fail on a machine that is too busy; what the store has, the record has.
-    let (begun, last) = (run.begun.0 as f64 / 1e9, run.last.0 as f64 / 1e9);
     assert!(
-        last > before as f64 / 1e9 + 5.0,
+        run.last.0 > before + 5_000_000_000,
         "nothing came after the outage"
     );
+    has_what_the_store_has(&run, &store);
+    let leaky: Vec<(u32, u32)> = run
+        .processes
+        .iter()
+        .filter(|p| p.role == Role::Subject && p.arm == "leaky")
+        .map(|p| (p.replica, p.incarnation))
+        .collect();
+    assert_eq!(leaky, [(0, 0), (0, 1)], "{:#?}", run.events);
+    assert!(run.events.iter().any(|e| e.kind == EventKind::Restarted));
+    assert!(
+        run.events
+            .iter()
+            .any(|e| e.kind == EventKind::CollectorRestarted)
+    );
+}
+
+/// Of the processes that ran all the time, but for the last moment.
+fn has_what_the_store_has(run: &Run, store: &Store) {
+    let (begun, last) = (run.begun.0 as f64 / 1e9, run.last.0 as f64 / 1e9);
     for process in run
         .processes
         .iter()
@@ -353,7 +372,7 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
             .iter()
             .map(|(time, _)| time.0 as f64 / 1e9);
         let looks: Vec<f64> = looks.collect();
-        let held = readings(&store, process.pid);
+        let held = readings(store, process.pid);
         let held: Vec<f64> = held
             .into_iter()
             .filter(|t| (begun..last - 1.0).contains(t))
@@ -368,19 +387,6 @@ fn what_a_store_got_while_nobody_could_ask_is_read_afterwards() {
             );
         }
     }
-    let leaky: Vec<(u32, u32)> = run
-        .processes
-        .iter()
-        .filter(|p| p.role == Role::Subject && p.arm == "leaky")
-        .map(|p| (p.replica, p.incarnation))
-        .collect();
-    assert_eq!(leaky, [(0, 0), (0, 1)], "{:#?}", run.events);
-    assert!(run.events.iter().any(|e| e.kind == EventKind::Restarted));
-    assert!(
-        run.events
-            .iter()
-            .any(|e| e.kind == EventKind::CollectorRestarted)
-    );
 }
 
 /// Times of the samples of one process in the store.

@@ -9,7 +9,7 @@ mod fleet;
 mod free_port;
 mod hosts;
 #[path = "../run/scene.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "its other half is used by `run`")]
 mod scene;
 #[path = "../skipped/mod.rs"]
 mod skipped;

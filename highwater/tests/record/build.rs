@@ -76,6 +76,12 @@ pub fn process(arm: &str, replica: u32) -> NewProcess {
     }
 }
 
+/// A process of [`process`] in the record.
+pub fn started(recorder: &mut Recorder, arm: &str, replica: u32) -> ProcessId {
+    let process = process(arm, replica);
+    recorder.process_started(&process).expect("a process")
+}
+
 /// Time of look number `n`.
 pub fn time(n: i64) -> TimeNs {
     TimeNs(BEGUN + n * SECOND)

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater::observe::look::EventKind;
-use highwater::record::{ReadOptions, Reader, RecordError};
+use highwater::observe::look::{EventKind, ProcessId};
+use highwater::record::{ReadOptions, Reader, RecordError, Recorder};
 
-use crate::build::{begin, event, look, process};
+use crate::build::{begin, event, look, started};
 use crate::skipped::skipped;
 
 /// A small file system of its own, gone at the end.
@@ -56,6 +56,18 @@ impl Drop for Small {
     }
 }
 
+/// Looks until one fails: how many did not, and why it did.
+fn fill(recorder: &mut Recorder, ids: &[ProcessId]) -> (i64, RecordError) {
+    let mut written = 0;
+    loop {
+        match recorder.look(&look(written + 1, ids)) {
+            Ok(()) => written += 1,
+            Err(error) => return (written, error),
+        }
+        assert!(written < 100_000, "the disk never filled");
+    }
+}
+
 #[test]
 fn a_full_disk_loses_nothing_recorded() {
     let Some(disk) = Small::mount() else {
@@ -63,23 +75,12 @@ fn a_full_disk_loses_nothing_recorded() {
     };
     let (folder, mut recorder) = begin(&disk.path().join("runs"));
     let ids: Vec<_> = (1..=20)
-        .map(|n| {
-            recorder
-                .process_started(&process("glibc", n))
-                .expect("a process")
-        })
+        .map(|n| started(&mut recorder, "glibc", n))
         .collect();
     // Half of the room belongs to somebody else, who will go away.
     let ballast: PathBuf = disk.path().join("ballast");
     std::fs::write(&ballast, vec![1u8; 450 * 1024]).expect("ballast");
-    let mut written = 0;
-    let error = loop {
-        match recorder.look(&look(written + 1, &ids)) {
-            Ok(()) => written += 1,
-            Err(error) => break error,
-        }
-        assert!(written < 100_000, "the disk never filled");
-    };
+    let (written, error) = fill(&mut recorder, &ids);
     assert!(written > 10, "{written}: full before it began");
     assert!(matches!(error, RecordError::Full { .. }), "{error:?}");
     let words = error.to_string();
@@ -155,9 +156,7 @@ fn a_run_on_a_read_only_disk_is_read() {
         return;
     };
     let (folder, mut finished) = begin(&disk.path().join("runs"));
-    let id = finished
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let id = started(&mut finished, "glibc", 1);
     finished.look(&look(1, &[id])).expect("a look");
     let end = highwater::record::run::RunEnd {
         time: crate::build::time(2),
@@ -167,9 +166,7 @@ fn a_run_on_a_read_only_disk_is_read() {
     drop(finished);
     // A copy of a run that was killed: its last looks are still in the log beside the file.
     let (killed, mut recorder) = begin(&disk.path().join("runs"));
-    let id = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let id = started(&mut recorder, "glibc", 1);
     recorder.look(&look(1, &[id])).expect("a look");
     let copy = disk.path().join("runs/2026-11-21-copy-1");
     std::fs::create_dir(&copy).expect("a folder");
@@ -202,9 +199,7 @@ fn a_run_on_a_read_only_disk_is_read() {
 fn a_record_that_is_held_for_long_loses_looks_and_not_the_run() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let id = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let id = started(&mut recorder, "glibc", 1);
     let holder = rusqlite::Connection::open(folder.database()).expect("the file");
     holder.execute_batch("BEGIN IMMEDIATE").expect("held");
     let error = recorder.look(&look(1, &[id])).expect_err("held");

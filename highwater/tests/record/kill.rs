@@ -6,9 +6,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use highwater::observe::look::{EventKind, ProcessId};
+use highwater::record::run::Run;
 use highwater::record::{Folder, ReadOptions, Reader, Recorder};
 
-use crate::build::{begin, event, look, process, time};
+use crate::build::{begin, event, look, started, time};
 
 const PROCESSES: i64 = 40;
 const ROUNDS: u64 = 25;
@@ -79,9 +80,7 @@ fn a_killed_collector_loses_no_acknowledged_look() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut supervisor) = begin(runs.path());
     for n in 1..=PROCESSES {
-        let id = supervisor
-            .process_started(&process("glibc", n as u32))
-            .expect("a process");
+        let id = started(&mut supervisor, "glibc", n as u32);
         assert_eq!(id, ProcessId(n));
     }
     let mut next = 1;
@@ -99,52 +98,7 @@ fn a_killed_collector_loses_no_acknowledged_look() {
             .expect("an event");
         let run = Reader::read(&folder, &ReadOptions::default()).expect("the record opens");
         let context = format!("seed {SEED}, round {round}, lived {life:?}");
-        let times = |p: usize, metric: &str| -> Vec<i64> {
-            let Some(points) = run.processes[p].samples.get(metric) else {
-                return Vec::new();
-            };
-            points
-                .iter()
-                .map(|(at, _)| (at.0 - time(0).0) / 1_000_000_000)
-                .collect()
-        };
-        let looks = times(0, "rss_bytes");
-        let last = looks.last().copied().unwrap_or(0);
-        assert!(
-            last >= acknowledged,
-            "{context}: {acknowledged} was acknowledged, {last} is there"
-        );
-        assert!(
-            last <= acknowledged + 1,
-            "{context}: {last} is more than one look ahead"
-        );
-        assert_eq!(
-            looks,
-            (1..=last).collect::<Vec<_>>(),
-            "{context}: a look is missing"
-        );
-        for p in 0..PROCESSES as usize {
-            assert_eq!(
-                times(p, "rss_bytes"),
-                looks,
-                "{context}: a look is not whole"
-            );
-            assert_eq!(
-                times(p, "cpu_user_ns"),
-                looks,
-                "{context}: a look is not whole"
-            );
-        }
-        let noted = run
-            .events
-            .iter()
-            .filter(|event| event.kind == EventKind::Note)
-            .count();
-        assert_eq!(
-            noted as i64, last,
-            "{context}: events and samples of a look differ"
-        );
-        next = last + 1;
+        next = 1 + whole_looks(&run, acknowledged, &context);
     }
     assert!(
         next > 100,
@@ -155,4 +109,54 @@ fn a_killed_collector_loses_no_acknowledged_look() {
         .query_row("PRAGMA integrity_check", [], |row| row.get(0))
         .expect("a check");
     assert_eq!(words, "ok");
+}
+
+/// The last look, when every one until there is in the record as a whole.
+fn whole_looks(run: &Run, acknowledged: i64, context: &str) -> i64 {
+    let times = |p: usize, metric: &str| -> Vec<i64> {
+        let Some(points) = run.processes[p].samples.get(metric) else {
+            return Vec::new();
+        };
+        points
+            .iter()
+            .map(|(at, _)| (at.0 - time(0).0) / 1_000_000_000)
+            .collect()
+    };
+    let looks = times(0, "rss_bytes");
+    let last = looks.last().copied().unwrap_or(0);
+    assert!(
+        last >= acknowledged,
+        "{context}: {acknowledged} was acknowledged, {last} is there"
+    );
+    assert!(
+        last <= acknowledged + 1,
+        "{context}: {last} is more than one look ahead"
+    );
+    assert_eq!(
+        looks,
+        (1..=last).collect::<Vec<_>>(),
+        "{context}: a look is missing"
+    );
+    for p in 0..PROCESSES as usize {
+        assert_eq!(
+            times(p, "rss_bytes"),
+            looks,
+            "{context}: a look is not whole"
+        );
+        assert_eq!(
+            times(p, "cpu_user_ns"),
+            looks,
+            "{context}: a look is not whole"
+        );
+    }
+    let noted = run
+        .events
+        .iter()
+        .filter(|event| event.kind == EventKind::Note)
+        .count();
+    assert_eq!(
+        noted as i64, last,
+        "{context}: events and samples of a look differ"
+    );
+    last
 }

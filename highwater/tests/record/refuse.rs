@@ -4,7 +4,7 @@ use std::path::Path;
 
 use highwater::record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
 
-use crate::build::{begin, look, process};
+use crate::build::{begin, look, started};
 
 /// What reading the folder says; writing must refuse it as well.
 fn words(folder: &Path) -> String {
@@ -25,9 +25,7 @@ fn with_database(bytes: &[u8]) -> (tempfile::TempDir, String) {
 fn record() -> Vec<u8> {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let id = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let id = started(&mut recorder, "glibc", 1);
     (1..=2000).for_each(|n| recorder.look(&look(n, &[id])).expect("a look"));
     drop(recorder);
     std::fs::read(folder.database()).expect("a file")

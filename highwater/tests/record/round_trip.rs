@@ -10,19 +10,15 @@ use highwater::record::{
 use highwater::subject::experiment::redact::redact_experiment;
 
 use crate::build::{
-    begin, clock, event, experiment, fact, histogram, look, machine, process, sample, time,
+    begin, clock, event, experiment, fact, histogram, look, machine, sample, started, time,
 };
 
 #[test]
 fn what_is_written_comes_back() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let a = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
-    let b = recorder
-        .process_started(&process("jemalloc", 1))
-        .expect("a process");
+    let a = started(&mut recorder, "glibc", 1);
+    let b = started(&mut recorder, "jemalloc", 1);
     let mut first = look(1, &[a, b]);
     first
         .samples
@@ -84,7 +80,12 @@ fn what_is_written_comes_back() {
     assert_eq!(two.exit.as_deref(), Some("signal 9 (KILL)"));
     assert_eq!(run.events[0], first.events[0]);
     assert_eq!(run.events[1].words, "http://[redacted]@h died");
+}
 
+#[test]
+fn an_end_is_written_and_taken_back() {
+    let runs = tempfile::tempdir().expect("a folder");
+    let (folder, mut recorder) = begin(runs.path());
     let end = RunEnd {
         time: time(4),
         words: "finished".into(),
@@ -155,12 +156,8 @@ fn a_run_is_found_by_path_name_or_as_the_latest() {
 fn the_loop_reads_only_what_is_new() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let a = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
-    let b = recorder
-        .process_started(&process("glibc", 2))
-        .expect("a process");
+    let a = started(&mut recorder, "glibc", 1);
+    let b = started(&mut recorder, "glibc", 2);
     let reader = Reader::open(&folder).expect("a reader");
     assert_eq!(reader.last_look().expect("looks"), None);
     let targets = reader.targets().expect("targets");
@@ -216,9 +213,7 @@ fn the_loop_reads_only_what_is_new() {
 fn options_choose_metrics_and_thin_out_looks() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let a = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let a = started(&mut recorder, "glibc", 1);
     for n in 0..100 {
         let mut look = look(n, &[a]);
         look.histograms = vec![histogram(a, n)];
@@ -264,9 +259,7 @@ fn options_choose_metrics_and_thin_out_looks() {
 fn of_two_samples_at_once_the_later_counts() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let a = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let a = started(&mut recorder, "glibc", 1);
     let mut twice = look(1, &[]);
     twice.samples = vec![sample(a, "m", 1.0), sample(a, "m", 2.0)];
     twice.facts = vec![fact(a, "exe", "x"), fact(a, "exe", "y")];
@@ -281,9 +274,7 @@ fn two_writers_take_turns() {
     const LOOKS: i64 = 150;
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut supervisor) = begin(runs.path());
-    let a = supervisor
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let a = started(&mut supervisor, "glibc", 1);
     std::thread::scope(|scope| {
         let collector = scope.spawn(|| {
             let mut collector = Recorder::open(&folder).expect("a second writer");
@@ -326,12 +317,8 @@ fn findings_are_kept() {
 fn the_export_is_long_form_csv() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let a = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
-    let b = recorder
-        .process_started(&process("jemalloc", 2))
-        .expect("a process");
+    let a = started(&mut recorder, "glibc", 1);
+    let b = started(&mut recorder, "jemalloc", 2);
     for n in 1..=300 {
         let mut look = look(n, &[a, b]);
         look.samples

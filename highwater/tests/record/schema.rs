@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use highwater::observe::look::EventKind;
 use highwater::record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
 
-use crate::build::{begin, experiment, look, process, time};
+use crate::build::{begin, experiment, look, started, time};
 
 /// `run-schema-1.db` was written with the tables of `src/record/schema/1.sql` by `bless_schema_1` below and is kept
 /// as it was: the file of a highwater of that time.
@@ -78,9 +78,7 @@ fn an_old_run_can_be_gone_on_with() {
 fn other_programs_see_the_documented_sample() {
     let runs = tempfile::tempdir().expect("a folder");
     let (folder, mut recorder) = begin(runs.path());
-    let id = recorder
-        .process_started(&process("glibc", 1))
-        .expect("a process");
+    let id = started(&mut recorder, "glibc", 1);
     (1..=3).for_each(|n| recorder.look(&look(n, &[id])).expect("a look"));
     let db = rusqlite::Connection::open(folder.database()).expect("a database");
     let sql =

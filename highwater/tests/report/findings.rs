@@ -2,8 +2,11 @@
 
 use highwater::observe::look::{Event, EventKind};
 use highwater::record::run::{Run, RunEnd};
+use highwater::report::incidents::{incidents, marks};
+use highwater::report::{csv, event_word, html, markdown};
 use highwater::verdict::run::audited::findings;
 
+use super::formats::{report, small};
 use crate::synthetic::{at, relay};
 
 fn told(run: &Run, part: &str) -> Option<String> {
@@ -23,6 +26,28 @@ fn looks_that_the_record_could_not_take() {
         words: words.into(),
     });
     assert_eq!(told(&run, "looks").as_deref(), Some(words));
+}
+
+/// As whatever else could not be kept: a mark on the charts, a row that stands out, an entry of the documents.
+#[test]
+fn lost_looks_are_incidents() {
+    for kind in [EventKind::Degraded, EventKind::LooksLost] {
+        let mut run = small();
+        run.events.clear();
+        run.events.push(Event {
+            time: run.last,
+            process: None,
+            kind: kind.clone(),
+            words: "the disk was full".into(),
+        });
+        let report = report(&run);
+        assert_eq!(incidents(&report).len(), 1, "{kind:?}");
+        assert_eq!(marks(&report).len(), 1, "{kind:?}");
+        assert!(html::render(&report).contains("<tr class=\"incident\">"));
+        assert!(markdown::render(&report).contains(&event_word(&kind)));
+        let row = format!(",{},", event_word(&kind));
+        assert!(csv::events(&report).contains(&row), "{kind:?}");
+    }
 }
 
 #[test]

@@ -49,11 +49,8 @@ fn look(t_s: f64, samples: &[(i64, &str, f64)]) -> Look {
         value: *value,
     };
     Look {
-        time: at(t_s),
         samples: samples.iter().map(sample).collect(),
-        facts: Vec::new(),
-        histograms: Vec::new(),
-        events: Vec::new(),
+        ..Look::at(at(t_s))
     }
 }
 

@@ -3,16 +3,11 @@
 use highwater::observe::look::Role;
 use highwater::record::run::Run;
 use highwater::report::charts::ArmBand;
-use highwater::report::{Extras, Report, html, json, markdown, text};
+use highwater::report::{html, json, markdown, text};
 use serde_json::Value;
 
-use crate::synthetic::{MIB, judged, relay};
-
-fn small() -> Run {
-    let mut plan = relay();
-    plan.arms = [0, 3, 7].map(|at| plan.arms[at].clone()).to_vec();
-    plan.run()
-}
+use super::formats::{report, small};
+use crate::synthetic::MIB;
 
 /// Two arms that leak at one place, and one that does not.
 fn probed() -> Run {
@@ -53,10 +48,6 @@ fn probed() -> Run {
     run
 }
 
-fn report(run: &Run) -> Report {
-    Report::build(run, &judged::verdict(run), Extras::default())
-}
-
 #[test]
 fn on_a_terminal() {
     let text = text::render(&report(&probed()), 100);
@@ -79,6 +70,34 @@ fn in_markdown_and_on_the_page() {
     let html = html::render(&report(&probed()));
     let cell = "leak at Circuit::extend (3 of 3)</td>";
     assert_eq!(html.matches(cell).count(), 2, "{html}");
+}
+
+/// As in the table of the arms: a dash, and words only where a minus stands.
+#[test]
+fn intervals_on_the_page() {
+    let html = html::render(&report(&probed()));
+    let section = |id: &str| {
+        let from = html
+            .find(&format!("aria-labelledby=\"{id}\""))
+            .expect("a section");
+        html[from..].split("</section>").next().expect("its text")
+    };
+    for id in ["arms", "heap"] {
+        let intervals: Vec<&str> = section(id)
+            .split("<span class=\"interval\">")
+            .skip(1)
+            .filter_map(|rest| rest.split("</span>").next())
+            .collect();
+        assert!(intervals.len() > 4, "{id}: {intervals:?}");
+        for interval in intervals {
+            let apart = if interval.contains('-') {
+                " to "
+            } else {
+                "–"
+            };
+            assert_eq!(interval.split(apart).count(), 2, "{id}: {interval}");
+        }
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use highwater::analyse::arms::{arm_series, member_id};
 use highwater::observe::look::{EventKind, Role};
@@ -197,21 +198,8 @@ fn a_file_of_groups_moves_members_and_the_record_knows_since_when() {
     );
     the_look_knows(&run);
     // r2 came along without a restart: it counts for a until then, and for b never.
-    let ids = |arm: usize| -> Vec<String> {
-        let series = &arm_series(&run, "rss_bytes", std::time::Duration::ZERO)[arm];
-        series
-            .replicas
-            .iter()
-            .map(|replica| replica.id.clone())
-            .collect()
-    };
-    assert_eq!(
-        (ids(0), ids(1)),
-        (
-            vec!["a/r1".into(), "a/r2".into()],
-            vec!["b/r3".into(), "b/r4".into()]
-        )
-    );
+    assert_eq!(counted(&run, 0), ["a/r1", "a/r2"]);
+    assert_eq!(counted(&run, 1), ["b/r3", "b/r4"]);
     let verdict = judge_run(&run, &Rules::default());
     let found: Vec<&str> = verdict.findings.iter().map(|f| f.what.as_str()).collect();
     let says = |words: &str| {
@@ -230,6 +218,13 @@ fn a_file_of_groups_moves_members_and_the_record_knows_since_when() {
             "{name} was ended"
         );
     }
+}
+
+/// Whose readings count for an arm.
+fn counted(run: &Run, arm: usize) -> Vec<String> {
+    let series = &arm_series(run, "rss_bytes", Duration::ZERO)[arm];
+    let replicas = series.replicas.iter();
+    replicas.map(|replica| replica.id.clone()).collect()
 }
 
 /// At no instant is one process in two arms, and each stretch has readings of its own.

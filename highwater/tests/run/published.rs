@@ -1,5 +1,7 @@
 //! `highwater report --output`: a document with its charts beside it, and a folder of tables.
 
+use csv::StringRecord;
+
 use super::scene::Scene;
 
 /// An hour of two arms, one of them restarted by its memory.
@@ -7,6 +9,35 @@ const EXPERIMENT: &str = "name = \"fake\"\nhypothesis = \"it is fragmentation\"\
      duration = \"1h\"\ninterval = \"10s\"\nwarmup = \"1m\"\n[subject]\nkind = \"fake\"\nrestart = \"on-failure\"\n\
      [[arms]]\nname = \"leaks\"\ncurve = \"64MiB + 80KiB/s + oom at 256MiB\"\n\
      [[arms]]\nname = \"flat\"\ncurve = \"64MiB + noise 1%\"\n";
+
+/// Titles and rows.
+fn table(text: &str) -> (StringRecord, Vec<StringRecord>) {
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let titles = reader.headers().expect("a header").clone();
+    let rows = reader.records().map(|row| row.expect("a row")).collect();
+    (titles, rows)
+}
+
+fn of(titles: &StringRecord, name: &str) -> usize {
+    let mut titles = titles.iter();
+    titles.position(|title| title == name).expect("a column")
+}
+
+/// The charts that a document shows are files beside it, each drawn in both forms.
+fn has_charts(page: &str, read: &dyn Fn(&str) -> Vec<u8>) {
+    let shown: Vec<&str> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("!["))
+        .collect();
+    assert!(shown.len() >= 3, "{page}");
+    for line in shown {
+        let (_, rest) = line.split_once("](").expect("an address");
+        let name = rest.trim_end_matches(')');
+        assert_eq!(&read(name)[1..4], b"PNG", "{name}");
+        let svg = String::from_utf8(read(&name.replace(".png", ".svg"))).expect("text");
+        assert!(svg.starts_with("<svg") && svg.contains("leaks"), "{name}");
+    }
+}
 
 #[test]
 fn a_document_has_its_charts_beside_it_and_tables_fill_a_folder() {
@@ -25,47 +56,19 @@ fn a_document_has_its_charts_beside_it_and_tables_fill_a_folder() {
     let text = |name: &str| String::from_utf8(read(name)).expect("text");
     write("md", "new/page.md");
     let page = text("new/page.md");
-    let shown: Vec<&str> = page
-        .lines()
-        .filter_map(|line| line.strip_prefix("!["))
-        .collect();
-    assert!(shown.len() >= 3, "{page}");
-    for line in shown {
-        let (_, rest) = line.split_once("](").expect("an address");
-        let name = rest.trim_end_matches(')');
-        assert_eq!(&read(&format!("new/{name}"))[1..4], b"PNG", "{name}");
-        let svg = text(&format!("new/{}", name.replace(".png", ".svg")));
-        assert!(svg.starts_with("<svg") && svg.contains("leaks"), "{name}");
-    }
+    has_charts(&page, &|name| read(&format!("new/{name}")));
     assert!(
         page.contains("oom-killed") && page.contains("## What to do"),
         "{page}"
     );
     write("csv", "tables");
-    let rows = |name: &str| {
-        let text = text(&format!("tables/{name}"));
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let titles = reader.headers().expect("a header").clone();
-        (
-            titles,
-            reader
-                .records()
-                .map(|row| row.expect("a row"))
-                .collect::<Vec<_>>(),
-        )
-    };
+    let rows = |name: &str| table(&text(&format!("tables/{name}")));
     let (titles, groups) = rows("groups.csv");
     assert!(
         groups.len() > 4,
         "four processes and their restarts: {}",
         groups.len()
     );
-    let of = |titles: &csv::StringRecord, name: &str| {
-        titles
-            .iter()
-            .position(|title| title == name)
-            .expect("a column")
-    };
     let known: Vec<&str> = groups
         .iter()
         .map(|row| &row[of(&titles, "process")])

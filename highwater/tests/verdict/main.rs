@@ -6,7 +6,7 @@ mod fleet;
 mod free_port;
 mod own;
 #[path = "../run/scene.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, reason = "its other half is used by `run`")]
 mod scene;
 mod served;
 #[path = "../skipped/mod.rs"]

@@ -8,14 +8,12 @@
 //! one is left out and counted.
 //!
 //! How a reader finds it, with PID's `/proc/PID/maps` and `/proc/PID/mem` (or `process_vm_readv`):
-//! 1. [`find_header`] names the address of the mapping that is called [`MAPPING_NAME`]. Its first
-//!    page is the
+//! 1. [`find_header`] names the address of the mapping that is called [`MAPPING_NAME`]. Its first page is the
 //!    [`Header`]; `total_bytes` says how much to copy from that address. Only the first page has the name: the rest
 //!    are anonymous mappings right behind it.
 //! 2. Without such a name (the probe could not name it, or is off for good), [`anchor_candidates`]
-//!    lists the writable
-//!    mappings of the probe's library; [`Anchor::find`] finds the 64-byte anchor in their bytes, which holds the state
-//!    and the address of the header (zero when there is none).
+//!    lists the writable mappings of the probe's library; [`Anchor::find`] finds the 64-byte anchor in their bytes,
+//!    which holds the state and the address of the header (zero when there is none).
 //!
 //! All integers are little-endian and as wide as written. Times are `CLOCK_MONOTONIC` nanoseconds
 //! unless a name says otherwise. Sizes are bytes. Nothing here allocates; no dependency, no `std`.

@@ -14,7 +14,7 @@ use crate::word::{add, atomic, atomic32};
 macro_rules! counter {
     ($probe:expr, $name:ident) => {
         // A field of the header, which lives as long as the probe.
-        #[allow(unused_unsafe)]
+        #[allow(unused_unsafe, reason = "some callers stand in an unsafe block")]
         unsafe {
             &raw mut (*$probe.header).counters.$name
         }

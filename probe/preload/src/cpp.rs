@@ -188,7 +188,7 @@ macro_rules! news {
 
         /// # Safety
         /// C++'s contract of this operator.
-        #[allow(non_snake_case)]
+        #[allow(non_snake_case, reason = "mangled names of C++")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $symbol(bytes: usize $(, $arg: $type)*) -> Ptr {
             unsafe {
@@ -212,7 +212,7 @@ macro_rules! deletes {
 
         /// # Safety
         /// C++'s contract of this operator.
-        #[allow(non_snake_case)]
+        #[allow(non_snake_case, reason = "mangled names of C++")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $symbol(block: Ptr $(, $arg: $type)*) {
             unsafe {

@@ -12,7 +12,7 @@ const BYTES: usize = 64 << 10;
 const HEADER_BYTES: usize = 16;
 
 #[repr(align(16))]
-struct Buffer(#[allow(dead_code)] [u8; BYTES]);
+struct Buffer(#[allow(dead_code, reason = "used by its address only")] [u8; BYTES]);
 
 static mut BUFFER: Buffer = Buffer([0; BYTES]);
 static USED: AtomicUsize = AtomicUsize::new(0);

@@ -72,6 +72,22 @@ pub struct Leaf {
     pub held: StackId,
 }
 
+impl Leaf {
+    /// Of which no more is known.
+    pub fn of(tid: Tid, kind: LeafKind) -> Leaf {
+        Leaf {
+            tid,
+            kind,
+            doing: 0,
+            stack: 0,
+            allocator: false,
+            after: 0,
+            release: 0,
+            held: 0,
+        }
+    }
+}
+
 /// A stretch of a busy period in which the thread got nowhere.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
@@ -147,14 +163,8 @@ fn idle(timed: bool) -> Judged {
 fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
     let cause = cpu_cause(quota, segment.start_ns, segment.end_ns);
     let leaf = Leaf {
-        tid,
-        kind: LeafKind::Runnable,
-        doing: 0,
-        stack: 0,
-        allocator: false,
         after,
-        release: 0,
-        held: 0,
+        ..Leaf::of(tid, LeafKind::Runnable)
     };
     part(segment, cause, 0, leaf)
 }
@@ -173,14 +183,10 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
         unreachable!("only a blocked segment is judged here");
     };
     let leaf = Leaf {
-        tid,
-        kind: LeafKind::Wait(wait.kind),
         doing: wait.doing,
         stack: wait.stack,
         allocator: wait.allocator,
-        after: 0,
-        release: 0,
-        held: 0,
+        ..Leaf::of(tid, LeafKind::Wait(wait.kind))
     };
     let cause = match of_leaf(&leaf) {
         Some(cause) => cause,
@@ -232,7 +238,7 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
             leaf_of(lines, share, segment),
             others(&share.hops, tid, known.groups),
         ),
-        None => (unseen(), Vec::new()),
+        None => (Leaf::of(0, LeafKind::Unseen), Vec::new()),
     };
     let kind = match at_work && of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network) {
         true => WaitKind::Lock,
@@ -261,19 +267,6 @@ fn part(segment: &Segment, cause: Cause, object: u64, leaf: Leaf) -> Part {
         hops: Vec::new(),
         waiter_stack: 0,
         inferred: false,
-    }
-}
-
-fn unseen() -> Leaf {
-    Leaf {
-        tid: 0,
-        kind: LeafKind::Unseen,
-        doing: 0,
-        stack: 0,
-        allocator: false,
-        after: 0,
-        release: 0,
-        held: 0,
     }
 }
 

@@ -129,15 +129,11 @@ fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
         waited_for: WaitKind::Other,
         object: 0,
         leaf: Leaf {
-            tid: busy.tid,
-            kind: LeafKind::OnCpu,
             doing: sample.map_or(0, |s| s.doing),
             stack: sample.map_or(0, |s| s.stack),
             // Some of it at least: it may be the same as where it was most of it.
             allocator: allocating.len() * SOME_OF_IT >= samples.len(),
-            after: 0,
-            release: 0,
-            held: 0,
+            ..Leaf::of(busy.tid, LeafKind::OnCpu)
         },
         hops: Vec::new(),
         waiter_stack: sample.map_or(0, |s| s.stack),

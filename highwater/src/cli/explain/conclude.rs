@@ -26,6 +26,9 @@ use crate::verdict::cause::{Case, Cause, CauseVerdict, Owner, Sight, judge, owne
 /// An answer is due so long after the observation; names that have not come by then are left out.
 const END_MAX: Duration = Duration::from_secs(25);
 
+/// For a verdict in the midst of a run, and after what is left out: twice what a rate wants.
+const JUDGED_LOOKS_MIN: usize = 2 * LOOKS_MIN;
+
 /// Owners that must have been asked after.
 const OWNERS_MIN: usize = 8;
 
@@ -61,12 +64,12 @@ pub fn conclude(
 
 /// Whether a verdict in the midst of a run has enough looks to go by.
 pub fn has_looks(tracked: &Tracked) -> bool {
-    tracked.history.moments.len() >= 2 * LOOKS_MIN
+    tracked.history.moments.len() >= JUDGED_LOOKS_MIN
 }
 
 /// What lies before a moment of a process's life is not judged, once there are enough looks after it.
 pub fn leave_out(tracked: &mut Tracked, until_s: f64) {
-    tracked.history.forget_before(until_s, 2 * LOOKS_MIN);
+    tracked.history.forget_before(until_s, JUDGED_LOOKS_MIN);
 }
 
 /// The verdict on a process of an experiment, so far, and the function that it names; `None` before it can be judged.

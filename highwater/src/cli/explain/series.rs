@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::conclude;
 use super::follow::Tracked;
 use crate::observe::heap::family::Member;
-use crate::observe::look::{EventKind, Fact, Look, ProcessId, Role, Target};
+use crate::observe::look::{EventKind, Look, ProcessId, Role, Target};
 use crate::observe::metric::{self, Metric};
 use crate::observe::page::Page;
 use crate::observe::proc::ProcRoot;
@@ -23,8 +23,6 @@ const SHARE_JUDGE: f64 = 0.02;
 /// A search for what is still held, which the looks at all processes wait for.
 const SEARCH_MAX: Duration = Duration::from_secs(2);
 
-/// What the judgements at the end may take in all: the processes are ended only afterwards.
-pub const END_MAX: Duration = Duration::from_secs(30);
 /// An answer of one process for its names, in the midst of a run, whose looks wait meanwhile; the rest of the names is
 /// there the next time.
 const NAMES_MAX: Duration = Duration::from_secs(5);
@@ -74,7 +72,7 @@ impl HeapSeries {
     /// The last words on every process: over the time after its warm-up, by a look of now, while it still runs. What
     /// this costs disturbs nothing that is measured any more.
     pub fn finish(&mut self, look: &mut Look) {
-        let end = Instant::now() + END_MAX;
+        let end = Instant::now() + heap::LAST_WORDS_MAX;
         let mut left = self.processes.len() as u32;
         for followed in self.processes.values_mut() {
             followed.prepare_end(&self.root, look, share_of(end, &mut left));
@@ -225,20 +223,14 @@ impl Followed {
     ) {
         self.said_ns = look.time.0;
         let is_new = self.found.as_ref().map(|(cause, _)| *cause) != Some(verdict.cause);
-        let mut fact = |key: &str, value: String| {
-            look.facts.push(Fact {
-                process,
-                key: key.into(),
-                value,
-            });
-        };
-        fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
-        fact(heap::SENTENCE_FACT, words(verdict));
-        fact(heap::PLACE_FACT, place.clone().unwrap_or_default());
+        let mut page = Page::new(look, process);
+        page.fact(heap::CAUSE_FACT, verdict.cause.word().to_owned());
+        page.fact(heap::SENTENCE_FACT, words(verdict));
+        page.fact(heap::PLACE_FACT, place.clone().unwrap_or_default());
         self.found = Some((verdict.cause, place));
         if is_new {
             let words = format!("heap probe: {}", words(verdict));
-            Page::new(look, process).event(EventKind::Note, words);
+            page.event(EventKind::Note, words);
         }
     }
 }

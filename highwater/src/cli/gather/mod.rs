@@ -200,11 +200,10 @@ impl Gather {
                 slot.events.push(self.hole(hole));
             }
             self.recorder.look(&Look {
-                time: TimeNs(self.grid.time_ns(number)),
                 samples: slot.samples,
                 facts: slot.facts,
-                histograms: Vec::new(),
                 events: slot.events,
+                ..Look::at(TimeNs(self.grid.time_ns(number)))
             })?;
             self.written = number;
             self.full = false;

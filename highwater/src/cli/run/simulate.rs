@@ -41,13 +41,7 @@ impl Simulated {
 
     fn look(&mut self, now: TimeNs) -> anyhow::Result<()> {
         let from = self.last.unwrap_or(self.begun);
-        let mut look = Look {
-            time: now,
-            samples: Vec::new(),
-            facts: Vec::new(),
-            histograms: Vec::new(),
-            events: Vec::new(),
-        };
+        let mut look = Look::at(now);
         let targets = self.reader.targets()?;
         for target in targets.iter().filter(|target| target.role == Role::Subject) {
             let (since, at) = (self.since(from), self.since(now));

@@ -22,7 +22,7 @@ use crate::cli::signals;
 use crate::observe::clock::{Clock, FakeClock, RealClock};
 use crate::observe::fact::program::{preload_problem, read_program};
 use crate::observe::host::{SystemRoot, read_machine};
-use crate::observe::look::{EventKind, Expected, ProcessId, Role, TimeNs};
+use crate::observe::look::{EventKind, Expected, LAST_LOOK_MAX, ProcessId, Role, TimeNs};
 use crate::observe::member;
 use crate::observe::proc::ProcRoot;
 use crate::record::{Folder, ReadOptions, Reader, Recorder};
@@ -34,6 +34,7 @@ use crate::subject::preflight;
 use crate::subject::remote::RemoteArms;
 use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
 use crate::subject::{Subject, Who};
+use crate::verdict::run::heap::LAST_WORDS_MAX;
 use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
 
 /// Prepares, makes the run folder, runs to the end.
@@ -256,8 +257,8 @@ impl Run<'_> {
             .until_decided
             .then(|| begin_deciding(experiment, &reader, own, &mut journal, self.clock.now()))
             .transpose()?;
-        let mut watch =
-            ChildCollector::start(self.folder.path()).context("starting the collector")?;
+        let mut watch = ChildCollector::start(self.folder.path(), ending_max(experiment))
+            .context("starting the collector")?;
         journal.collector(watch.pid(), self.clock.now())?;
         let mut progress = Progress::new(quiet);
         let ended = Conduct {
@@ -276,6 +277,14 @@ impl Run<'_> {
         .run()?;
         close(self.folder, &ended, self.clock)?;
         Ok(ended)
+    }
+}
+
+/// What the collector has left to do at the end: its last look, and where there is a probe the last words on the heaps.
+fn ending_max(experiment: &Experiment) -> Duration {
+    match experiment.probe {
+        true => LAST_LOOK_MAX + LAST_WORDS_MAX,
+        false => LAST_LOOK_MAX,
     }
 }
 

@@ -6,15 +6,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::cli::explain::series;
 use crate::observe::look::TimeNs;
 
 /// Starts of the collector before it is given up; a broken record would break every further one.
 const STARTS_MAX: u32 = 20;
 /// From a death to the next start.
 const START_AFTER: Duration = Duration::from_millis(200);
-/// For its last look when the run is over, and the last words on the heaps where there is a probe.
-const LAST_LOOK_MAX: Duration = Duration::from_secs(10).saturating_add(series::END_MAX);
 
 /// What keeps looking while the loop runs.
 pub trait Watch {
@@ -39,18 +36,22 @@ pub struct ChildCollector {
     child: Option<Child>,
     starts: u32,
     died: Option<Instant>,
+    last_max: Duration,
 }
 
 impl ChildCollector {
+    /// `last_max`: for what it has left to do when the run is over; it is ended then.
+    ///
     /// # Errors
     /// The collector could not be started at all.
-    pub fn start(folder: &Path) -> io::Result<ChildCollector> {
+    pub fn start(folder: &Path, last_max: Duration) -> io::Result<ChildCollector> {
         let child = Some(spawn(folder)?);
         Ok(ChildCollector {
             folder: folder.to_owned(),
             child,
             starts: 1,
             died: None,
+            last_max,
         })
     }
 }
@@ -101,7 +102,7 @@ impl Watch for ChildCollector {
         };
         // SAFETY: kill takes two integers; the child is ours and not yet reaped.
         unsafe { libc::kill(child.id() as i32, libc::SIGTERM) };
-        let deadline = Instant::now() + LAST_LOOK_MAX;
+        let deadline = Instant::now() + self.last_max;
         while child.try_wait()?.is_none() {
             if Instant::now() > deadline {
                 child.kill()?;

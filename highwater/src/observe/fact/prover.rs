@@ -152,54 +152,36 @@ impl Prover {
             .take(OTHERS_MAX)
             .collect();
         tell("malloc.others", Some(others.join(", ")));
-        let (library, address, identity) = match &proof.answer {
+        tell("malloc.library", Some(who_answers(&proof.answer)));
+        let (path, address, known) = match &proof.answer {
             Answer::Library {
                 path,
                 address,
                 identity,
-                is_program,
                 ..
-            } => {
-                let library = if *is_program {
-                    format!("{path} (the program)")
-                } else {
-                    path.clone()
-                };
-                (
-                    library,
-                    address.map(|address| format!("{address:#x}")),
-                    identity.clone(),
-                )
-            }
-            Answer::Static { inside } => {
-                (format!("the static program; inside: {inside}"), None, None)
-            }
-            Answer::Nobody { inside } => (format!("nobody; inside: {inside}"), None, None),
+            } => (Some(path.clone()), *address, identity.as_deref()),
+            Answer::Static { .. } | Answer::Nobody { .. } => (None, None, None),
         };
-        let path = match &proof.answer {
-            Answer::Library { path, .. } => Some(path.clone()),
-            _ => None,
-        };
-        tell("malloc.library", Some(library));
-        tell("malloc.address", address);
+        tell("malloc.address", address.map(|at| format!("{at:#x}")));
         tell("allocator.path", path);
-        let known = identity.as_deref();
-        tell(
-            "allocator.build_id",
-            known.and_then(|known| known.build_id.clone()),
-        );
-        tell(
-            "allocator.sha256",
-            known.and_then(|known| known.sha256.clone()),
-        );
-        tell(
-            "allocator.family",
-            known.and_then(|known| known.family).map(str::to_owned),
-        );
-        tell(
-            "allocator.version",
-            known.and_then(|known| known.version.clone()),
-        );
+        tell("allocator.build_id", known.and_then(|k| k.build_id.clone()));
+        tell("allocator.sha256", known.and_then(|k| k.sha256.clone()));
+        let family = known.and_then(|k| k.family).map(str::to_owned);
+        tell("allocator.family", family);
+        tell("allocator.version", known.and_then(|k| k.version.clone()));
+    }
+}
+
+fn who_answers(answer: &Answer) -> String {
+    match answer {
+        Answer::Library {
+            path,
+            is_program: true,
+            ..
+        } => format!("{path} (the program)"),
+        Answer::Library { path, .. } => path.clone(),
+        Answer::Static { inside } => format!("the static program; inside: {inside}"),
+        Answer::Nobody { inside } => format!("nobody; inside: {inside}"),
     }
 }
 

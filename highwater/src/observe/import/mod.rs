@@ -11,6 +11,7 @@ mod header;
 mod headings;
 pub mod layout;
 pub mod meta;
+mod moment;
 mod notes;
 pub mod number;
 pub mod prometheus;

@@ -4,18 +4,10 @@ use maud::{Markup, html};
 
 use super::{swatch, visible};
 use crate::analyse::cost::Latency;
+use crate::report::column::Column;
 use crate::report::{Report, column_scales};
 use crate::units::written::{self, ByteScale, MISSING};
-use crate::verdict::Estimate;
 use crate::verdict::run::ArmRow;
-
-/// A cell: its value, and its interval on a second line.
-struct Value {
-    /// What a narrow screen writes before it.
-    title: String,
-    value: String,
-    interval: Option<String>,
-}
 
 pub fn table(report: &Report) -> Markup {
     let rows = &report.verdict.arms;
@@ -90,14 +82,29 @@ fn line(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Markup
                     span.interval.needs { "needs " (visible(needs)) }
                 }
             }
-            @for (at, value) in memory(report, row, scales).iter().chain(&costs(row)).enumerate() {
-                td.number.cost[at == 5] data-title=(value.title) {
-                    span.value { (value.value) }
-                    @if let Some(interval) = &value.interval { span.interval { (interval) } }
-                }
+            @for (at, column) in memory(report, row, scales).iter().chain(&costs(row)).enumerate() {
+                td.number.cost[at == 5] data-title=(column.title) { (cell(column)) }
             }
         }
     }
+}
+
+/// The value, and its interval on a second line.
+pub fn cell(column: &Column) -> Markup {
+    html! {
+        @match column.interval {
+            Some((lo, hi)) => {
+                span.value { (visible(&column.value)) }
+                span.interval { (interval(lo, hi)) }
+            }
+            None => (visible(&column.value)),
+        }
+    }
+}
+
+fn interval(lo: f64, hi: f64) -> String {
+    let separator = if lo < 0.0 || hi < 0.0 { " to " } else { "–" };
+    format!("{}{separator}{}", short(lo), short(hi))
 }
 
 fn defects(row: &ArmRow) -> String {
@@ -113,7 +120,7 @@ pub fn trend(row: &ArmRow) -> Markup {
     html! { span class={ "label label-" (label) } title=(visible(&row.memory.rule)) { (label) } }
 }
 
-fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<Value> {
+fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<Column> {
     let (level, slope) = scales;
     let pair = report
         .verdict
@@ -121,12 +128,8 @@ fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<
         .iter()
         .find(|pair| pair.a == row.arm && pair.b != row.arm);
     let ratio = match row.is_control {
-        true => Value {
-            title: "x control".to_string(),
-            value: "1".to_string(),
-            interval: None,
-        },
-        false => estimate(
+        true => Column::plain("x control", Some("1".to_string())),
+        false => Column::estimate(
             "x control",
             pair.and_then(|pair| pair.ratio),
             1.0,
@@ -142,28 +145,28 @@ fn memory(report: &Report, row: &ArmRow, scales: (ByteScale, ByteScale)) -> Vec<
         share(row.cost.huge_pages_share)
     );
     vec![
-        estimate(
+        Column::estimate(
             &format!("RSS {}", level.word),
             row.memory.level,
             level.bytes,
             written::digits,
         ),
-        estimate(
+        Column::estimate(
             &format!("{}/h", slope.word),
             row.memory.slope_per_hour,
             slope.bytes,
             written::signed,
         ),
         ratio,
-        plain(
+        Column::plain(
             &format!("Peak {}", level.word),
             peak.map(|peak| level.number(peak)),
         ),
-        plain("Lazy / THP %", Some(shares)),
+        Column::plain("Lazy / THP %", Some(shares)),
     ]
 }
 
-fn costs(row: &ArmRow) -> Vec<Value> {
+fn costs(row: &ArmRow) -> Vec<Column> {
     let cost = &row.cost;
     let ms = |of: fn(&Latency) -> u64| {
         cost.latency
@@ -171,47 +174,19 @@ fn costs(row: &ArmRow) -> Vec<Value> {
             .map(|l| written::digits(of(l) as f64 / 1e6))
     };
     vec![
-        estimate("User %", cost.cpu_user, 0.01, written::digits),
-        estimate("System %", cost.cpu_system, 0.01, written::digits),
-        estimate(
+        Column::estimate("User %", cost.cpu_user, 0.01, written::digits),
+        Column::estimate("System %", cost.cpu_system, 0.01, written::digits),
+        Column::estimate(
             "Faults/s",
             cost.minor_faults_per_second,
             1.0,
             written::count,
         ),
-        plain("p50 ms", ms(|l| l.p50_ns)),
-        plain("p99 ms", ms(|l| l.p99_ns)),
-        plain("Max ms", ms(|l| l.max_ns)),
-        estimate("Requests/s", cost.requests_per_second, 1.0, written::count),
+        Column::plain("p50 ms", ms(|l| l.p50_ns)),
+        Column::plain("p99 ms", ms(|l| l.p99_ns)),
+        Column::plain("Max ms", ms(|l| l.max_ns)),
+        Column::estimate("Requests/s", cost.requests_per_second, 1.0, written::count),
     ]
-}
-
-fn plain(title: &str, value: Option<String>) -> Value {
-    Value {
-        title: title.to_string(),
-        value: value.unwrap_or_else(|| MISSING.to_string()),
-        interval: None,
-    }
-}
-
-fn estimate(
-    title: &str,
-    estimate: Option<Estimate>,
-    unit: f64,
-    number: fn(f64) -> String,
-) -> Value {
-    let Some(Estimate { value, lo, hi }) = estimate else {
-        return plain(title, None);
-    };
-    let interval = (lo < hi).then(|| {
-        let separator = if lo < 0.0 || hi < 0.0 { " to " } else { "–" };
-        format!("{}{separator}{}", short(lo / unit), short(hi / unit))
-    });
-    Value {
-        title: title.to_string(),
-        value: number(value / unit),
-        interval,
-    }
 }
 
 /// An end of an interval, in as few characters as a second line should have.

@@ -2,7 +2,9 @@
 
 use maud::{Markup, html};
 
+use super::arms::cell;
 use super::{numbers, swatch, visible};
+use crate::report::column::Column;
 use crate::report::heap;
 use crate::report::pictures;
 use crate::report::stall::arms;
@@ -299,19 +301,16 @@ pub fn heap(report: &Report) -> Markup {
 fn by_arm(
     report: &Report,
     (id, title, caption): (&str, &str, &str),
-    columns: fn(&RunVerdict, &ArmRow) -> Vec<(String, String)>,
+    columns: fn(&RunVerdict, &ArmRow) -> Vec<Column>,
 ) -> Markup {
     let rows = report.verdict.arms.iter();
     let rows: Vec<_> = rows
         .map(|row| (&row.arm, columns(&report.verdict, row)))
         .collect();
     let titles = rows.first().map_or(&[][..], |(_, columns)| columns);
-    let class = |title: &String| {
-        if title == heap::CAUSE {
-            "words"
-        } else {
-            "number"
-        }
+    let class = |column: &Column| match column.title == heap::CAUSE {
+        true => "words",
+        false => "number",
     };
     html! {
         @if !titles.is_empty() {
@@ -322,33 +321,17 @@ fn by_arm(
                         caption { (caption) }
                         thead { tr {
                             td {}
-                            @for (title, _) in titles { th class=(class(title)) scope="col" { (title) } }
+                            @for column in titles { th class=(class(column)) scope="col" { (column.title) } }
                         } }
                         tbody { @for (arm, columns) in &rows { tr {
                             th scope="row" { (visible(arm)) }
-                            @for (title, text) in columns {
-                                td class=(class(title)) data-title=(title) { (cell(text)) }
+                            @for column in columns {
+                                td class=(class(column)) data-title=(column.title) { (cell(column)) }
                             }
                         } } }
                     }
                 }
             }
-        }
-    }
-}
-
-/// "17.4 [15.3, 19.9]" with its interval on a second line.
-fn cell(text: &str) -> Markup {
-    let split = text
-        .strip_suffix(']')
-        .and_then(|text| text.split_once(" ["));
-    html! {
-        @match split {
-            Some((value, interval)) => {
-                span.value { (visible(value)) }
-                span.interval { (visible(&interval.replace(", ", " to "))) }
-            }
-            None => (visible(text)),
         }
     }
 }

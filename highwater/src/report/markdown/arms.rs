@@ -2,6 +2,7 @@
 
 use super::escape::escaped;
 use crate::analyse::cost::ArmCost;
+use crate::report::column::Column;
 use crate::report::{Report, column_scales, heap};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::Estimate;
@@ -25,8 +26,8 @@ pub fn table(report: &Report) -> String {
     lines.join("\n")
 }
 
-/// Titles and texts of one arm's row.
-type Columns = fn(&RunVerdict, &ArmRow) -> Vec<(String, String)>;
+/// Of one arm's row.
+type Columns = fn(&RunVerdict, &ArmRow) -> Vec<Column>;
 
 /// Columns of every arm, as of its stalls or of its heap; empty unless the experiment watched for it.
 pub fn by_arm(report: &Report, columns: Columns) -> String {
@@ -36,7 +37,7 @@ pub fn by_arm(report: &Report, columns: Columns) -> String {
     if titles.is_empty() {
         return String::new();
     }
-    let titles: Vec<String> = titles.into_iter().map(|(title, _)| title).collect();
+    let titles: Vec<String> = titles.into_iter().map(|column| column.title).collect();
     let rule = |title: &String| if title == heap::CAUSE { "---|" } else { "--:|" };
     let rules: String = titles.iter().map(rule).collect();
     let mut lines = vec![
@@ -44,7 +45,9 @@ pub fn by_arm(report: &Report, columns: Columns) -> String {
         format!("|---|{rules}"),
     ];
     for row in rows {
-        let cells = columns(row).into_iter().map(|(_, text)| escaped(&text));
+        let cells = columns(row)
+            .into_iter()
+            .map(|column| escaped(&column.text()));
         let cells: Vec<String> = [escaped(&row.arm)].into_iter().chain(cells).collect();
         lines.push(format!("| {} |", cells.join(" | ")));
     }

@@ -3,15 +3,16 @@
 use serde_json::{Value, json};
 
 use crate::analyse::stall::arm::ArmStalls;
-use crate::units::written::{self, MISSING};
+use crate::report::column::Column;
+use crate::units::written;
 use crate::verdict::Estimate;
 use crate::verdict::run::{ArmRow, RunVerdict};
 
 /// What is said above the columns.
 pub const TITLE: &str = "Stalls over 1 ms a minute";
 
-/// Titles and texts of one arm's stalls: all of them, then each cause that any arm has; none when no arm was watched.
-pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
+/// One arm's stalls: all of them, then each cause that any arm has; none when no arm was watched.
+pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<Column> {
     let watched = || {
         verdict
             .arms
@@ -23,7 +24,7 @@ pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
     }
     let own = row.cost.stalls.as_ref();
     let all = own.map(|stalls| stalls.per_minute);
-    let mut columns = vec![("Stalls/min".to_string(), number(all))];
+    let mut columns = vec![column("Stalls/min", all)];
     let causes = watched().flat_map(|stalls| &stalls.by_cause);
     let mut seen = Vec::new();
     for (cause, _) in causes.filter(|(_, rate)| rate.value > 0.0) {
@@ -37,20 +38,18 @@ pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<(String, String)> {
             let mut rates = stalls.by_cause.iter();
             rates.find(|(c, _)| *c == cause).map(|(_, rate)| *rate)
         };
-        columns.push((cause.word().to_string(), number(own.and_then(of))));
+        columns.push(column(cause.word(), own.and_then(of)));
     }
     columns
 }
 
-/// "12 [8.1, 16]".
-fn number(rate: Option<Estimate>) -> String {
-    let Some(Estimate { value, lo, hi }) = rate else {
-        return MISSING.to_string();
-    };
-    match written::interval(lo.max(0.0), hi) {
-        Some(interval) => format!("{} {interval}", written::digits(value)),
-        None => written::digits(value),
-    }
+/// No rate is below zero, whatever its interval says.
+fn column(title: &str, rate: Option<Estimate>) -> Column {
+    let rate = rate.map(|rate| Estimate {
+        lo: rate.lo.max(0.0),
+        ..rate
+    });
+    Column::estimate(title, rate, 1.0, written::digits)
 }
 
 /// What the watching took, and whether it saw everything; empty when nothing was watched.

@@ -128,22 +128,9 @@ fn details(text: &mut String, row: &Row, width: usize) {
 /// Below this share the host's other guests are no cause of stalls worth a word.
 const STOLEN_SHARE: f64 = 0.01;
 
-fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
-    let share = checks.cpu_ns as f64 / checks.watched_ns.max(1) as f64;
-    let mut words = format!(
-        "Mode {mode}; {} watched; own cost {:.1} % of a CPU; {} lost",
-        counted(checks.threads as u64, "thread", "threads"),
-        100.0 * share,
-        counted(checks.lost_records, "record", "records"),
-    );
-    if let Some(difference) = checks.run_delay_difference {
-        let _ = write!(
-            words,
-            "; time without a CPU within {:.1} % of the kernel's count",
-            100.0 * difference.abs()
-        );
-    }
-    for (count, one, many, became) in [
+/// What was not seen, or not kept: how many, the word for one and for many, and what became of them.
+fn losses(checks: &SelfChecks) -> [(u64, &'static str, &'static str, &'static str); 7] {
+    [
         (checks.missed_switches, "switch", "switches", "missed"),
         (checks.lost_samples, "sample", "samples", "of stacks lost"),
         (checks.unresolved_stacks, "stack", "stacks", "without names"),
@@ -166,7 +153,25 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
             "causes",
             "too small for a row",
         ),
-    ] {
+    ]
+}
+
+fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
+    let share = checks.cpu_ns as f64 / checks.watched_ns.max(1) as f64;
+    let mut words = format!(
+        "Mode {mode}; {} watched; own cost {:.1} % of a CPU; {} lost",
+        counted(checks.threads as u64, "thread", "threads"),
+        100.0 * share,
+        counted(checks.lost_records, "record", "records"),
+    );
+    if let Some(difference) = checks.run_delay_difference {
+        let _ = write!(
+            words,
+            "; time without a CPU within {:.1} % of the kernel's count",
+            100.0 * difference.abs()
+        );
+    }
+    for (count, one, many, became) in losses(checks) {
         if count > 0 {
             let _ = write!(words, "; {} {became}", counted(count, one, many));
         }

@@ -8,8 +8,9 @@ use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Tab
 
 use super::{BAD, DIM, OPEN, STACKED_BELOW, wrapped};
 use crate::analyse::cost::ArmCost;
+use crate::report::column::Column;
 use crate::report::visible::shortened;
-use crate::report::{Report, column_scales, heap, scaled, stall};
+use crate::report::{Report, column_scales, heap, stall};
 use crate::units::written::{self, ByteScale, MISSING};
 use crate::verdict::run::{ArmRow, RunVerdict};
 use crate::verdict::{Estimate, Label};
@@ -191,10 +192,19 @@ fn lines(verdict: &RunVerdict) -> Vec<Line<'_>> {
         name: name(row),
         memory: memory(verdict, row, scales),
         costs: costs(&row.cost),
-        heap: heap::columns(verdict, row),
-        stalls: stall::arms::columns(verdict, row),
+        heap: fields(heap::columns(verdict, row)),
+        stalls: fields(stall::arms::columns(verdict, row)),
     };
     verdict.arms.iter().map(line).collect()
+}
+
+fn field(column: Column) -> Field {
+    let text = column.text();
+    (column.title, text)
+}
+
+fn fields(columns: Vec<Column>) -> Vec<Field> {
+    columns.into_iter().map(field).collect()
 }
 
 fn name(row: &ArmRow) -> String {
@@ -220,15 +230,22 @@ fn memory(verdict: &RunVerdict, row: &ArmRow, scales: (ByteScale, ByteScale)) ->
     };
     let share =
         |share: Option<f64>| share.map_or(MISSING.to_string(), |s| written::short(s * 100.0));
+    let estimate = |title: String, estimate, scale: ByteScale, number| {
+        field(Column::estimate(&title, estimate, scale.bytes, number))
+    };
     vec![
-        (
+        estimate(
             format!("RSS {} [95 %]", level.word),
-            scaled(row.memory.level, level, written::digits),
+            row.memory.level,
+            level,
+            written::digits,
         ),
         ("Trend".to_string(), row.memory.label.word().to_string()),
-        (
+        estimate(
             format!("{}/h [95 %]", slope.word),
-            scaled(row.memory.slope_per_hour, slope, written::signed),
+            row.memory.slope_per_hour,
+            slope,
+            written::signed,
         ),
         ("x control".to_string(), against),
         ("Peak".to_string(), peak(row, level)),

@@ -1,17 +1,19 @@
 //! What the audit needs, from the record of a run: facts of each replica over time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::analyse::arms::{member_id, seconds_between, subjects};
 use crate::analyse::latency::LOAD_METRIC;
 use crate::analyse::series::Point;
-use crate::observe::look::{Event, EventKind, Role, TimeNs};
+use crate::observe::look::{Event, EventKind, LAST_LOOK_MAX, Role, TimeNs};
 use crate::observe::member;
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
 use crate::units::written;
 use crate::verdict::audit::{self, AuditInput, Check, Member, ProcessFacts, Stay};
 use crate::verdict::run::Finding;
+use crate::verdict::run::heap::LAST_WORDS_MAX;
 use crate::wording::quoted;
 
 /// With less than this share of the memory available the kernel evicts what is in use (0.5 to 4 % when it was seen).
@@ -22,9 +24,6 @@ const STOLEN_SHARE: f64 = 0.02;
 
 /// Intervals without a look at the end of a run that are worth a finding, beyond what ending takes.
 const LOOKS_UNSEEN: f64 = 3.0;
-
-/// What the last words on heaps may take, behind the last look.
-const JUDGED_S_MAX: f64 = 40.0;
 
 /// What missing looks mean.
 const NOT_SEEN: &str =
@@ -217,12 +216,12 @@ fn unseen_end(run: &Run) -> Option<Finding> {
     let end = run.end.as_ref()?;
     let unseen_s = seconds_between(run.last, end.time);
     let usual_s = run.experiment.interval.as_secs_f64();
-    let judging_s = if run.experiment.probe {
-        JUDGED_S_MAX
-    } else {
-        0.0
+    let judging = match run.experiment.probe {
+        true => LAST_LOOK_MAX + LAST_WORDS_MAX,
+        false => Duration::ZERO,
     };
-    let ending_s = run.experiment.subject.stop.grace.as_secs_f64() + judging_s;
+    let grace = run.experiment.subject.stop.grace;
+    let ending_s = grace.as_secs_f64() + judging.as_secs_f64();
     (unseen_s > LOOKS_UNSEEN * usual_s + ending_s).then(|| Finding {
         what: format!(
             "no look in the last {} of the run",

@@ -2,6 +2,7 @@
 //! the causes that were found in its processes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,8 @@ pub const CAUSE_FACT: &str = "heap.cause";
 pub const SENTENCE_FACT: &str = "heap.sentence";
 /// Fact: the function that the cause names, if it names one.
 pub const PLACE_FACT: &str = "heap.place";
+/// What these may take in all at the end of a run, behind its last look: the processes are ended only afterwards.
+pub const LAST_WORDS_MAX: Duration = Duration::from_secs(30);
 
 /// The heap of an arm's processes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

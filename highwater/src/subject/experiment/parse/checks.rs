@@ -114,8 +114,9 @@ fn arms_of(fields: &Fields, arms: &[&str], faults: &Faults) -> Vec<String> {
     named
 }
 
-fn condition(fields: &Fields, name: &str, faults: &Faults) -> Option<Condition> {
-    let given: Vec<&str> = CONDITIONS
+/// The key of the one condition of a check.
+fn one_condition(fields: &Fields, name: &str, faults: &Faults) -> Option<&'static str> {
+    let given: Vec<&'static str> = CONDITIONS
         .iter()
         .copied()
         .filter(|key| fields.has(key))
@@ -138,6 +139,11 @@ fn condition(fields: &Fields, name: &str, faults: &Faults) -> Option<Condition> 
         faults.note_with_help(place, message, format!("one of: {}", CONDITIONS.join(", ")));
         return None;
     };
+    Some(key)
+}
+
+fn condition(fields: &Fields, name: &str, faults: &Faults) -> Option<Condition> {
+    let key = one_condition(fields, name, faults)?;
     let extras = [
         ("exit", "command"),
         ("min", "metric"),

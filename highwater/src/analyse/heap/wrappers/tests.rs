@@ -1,0 +1,135 @@
+//! Stacks and the frame that is to be named.
+
+use super::*;
+
+#[test]
+fn an_extension_that_has_the_interpreter_allocate_is_named() {
+    let of = |function: &str, module: &str| Frame {
+        module: module.to_owned(),
+        ..named(function)
+    };
+    let python = "/opt/lib/libpython3.11.so.1.0";
+    let run = of("_PyEval_EvalFrameDefault", python);
+    let stack = |middle: &[Frame]| {
+        let malloc = [
+            of("malloc", "libhighwater_probe.so"),
+            of("_PyBytes_FromSize", python),
+        ];
+        [
+            &malloc,
+            middle,
+            &[run.clone(), of("main", "/opt/bin/python3.11")],
+        ]
+        .concat()
+    };
+    assert_eq!(leading(&stack(&[of("encode_row", "/srv/rows.so")])), 2);
+    assert_eq!(leading(&stack(&[])), 1, "Python code had it made");
+    let behind = [run.clone(), of("embedded", "/srv/app")];
+    assert_eq!(leading(&stack(&behind)), 1);
+}
+
+fn named(function: &str) -> Frame {
+    Frame {
+        function: Some(function.to_owned()),
+        module: "/srv/app".into(),
+        ..Frame::default()
+    }
+}
+
+#[test]
+fn a_python_function_stands_before_its_interpreter_and_behind_other_libraries() {
+    let frame = |function: &str, module: &str| Frame {
+        module: module.into(),
+        ..named(function)
+    };
+    let eval = frame("_PyEval_EvalFrameDefault", "/usr/bin/python3.12");
+    let python = frame("remember", PYTHON_MODULE);
+    let list = frame("list_resize", "/usr/bin/python3.12");
+    assert_eq!(leading(&[list.clone(), eval.clone(), python.clone()]), 2);
+    let own = frame("parse_row", "/srv/rows.cpython-312.so");
+    assert_eq!(leading(&[own, eval.clone(), python]), 0);
+    assert_eq!(
+        leading(&[list, eval]),
+        0,
+        "without a Python frame the interpreter is all there is"
+    );
+}
+
+#[test]
+fn wrappers_are_skipped_to_the_caller() {
+    let skipped = [
+        "malloc",
+        "xmalloc",
+        "operator new(unsigned long)",
+        "g_strdup",
+        "void std::vector<Row, std::allocator<Row> >::_M_realloc_insert<Row const&>(Row const&)",
+        "std::string::_M_create(unsigned long&, unsigned long)",
+        "__gnu_cxx::new_allocator<int>::allocate(unsigned long, void const*)",
+        "alloc::raw_vec::RawVec<T,A>::grow_one",
+        "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
+        "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+        "mem.Allocator.alloc__anon_1212",
+        "xmalloc.constprop.0",
+    ];
+    for name in skipped {
+        assert!(is_wrapper(&named(name)), "{name}");
+    }
+    let kept = [
+        "leak",
+        "leaky_malloc",
+        "my_operator newish",
+        "app::Session::open(int)",
+        "Cache<std::string>::put(std::string const&)",
+        "<app::Row as core::clone::Clone>::clone",
+        "(anonymous namespace)::leak(int)",
+        "main.leak",
+        "stdlib_like",
+    ];
+    for name in kept {
+        assert!(!is_wrapper(&named(name)), "{name}");
+    }
+}
+
+#[test]
+fn sources_of_standard_libraries_are_wrappers() {
+    let at = |file: &str| Frame {
+        file: Some(file.to_owned()),
+        ..named("rawAlloc")
+    };
+    assert!(is_wrapper(&at("/opt/zig/lib/std/mem/Allocator.zig")));
+    assert!(is_wrapper(&at("/rustc/5980/library/alloc/src/boxed.rs")));
+    assert!(is_wrapper(&at("/usr/include/c++/12/bits/new_allocator.h")));
+    assert!(is_wrapper(&at(
+        "/usr/include/x86_64-linux-gnu/bits/stdio.h"
+    )));
+    assert!(!is_wrapper(&at("/srv/relay/src/std/alloc.zig")));
+}
+
+#[test]
+fn an_inlined_function_without_a_file_is_what_it_lies_in() {
+    let inlined = Frame {
+        inlined: true,
+        ..named("rawAlloc")
+    };
+    let around = named("mem.Allocator.alloc__anon_5721");
+    assert_eq!(leading(&[inlined.clone(), around, named("openTicket")]), 2);
+    assert_eq!(leading(&[inlined, named("openTicket")]), 0);
+}
+
+#[test]
+fn what_is_inlined_into_an_allocator_is_its_own() {
+    let inlined = Frame {
+        inlined: true,
+        file: Some("/src/jemalloc.c".into()),
+        ..named("imalloc_fastpath")
+    };
+    let stack = [inlined.clone(), named("_rjem_malloc"), named("openTicket")];
+    assert_eq!(leading(&stack), 2);
+    assert_eq!(leading(&[inlined, named("openTicket")]), 0);
+}
+
+#[test]
+fn a_stack_of_nothing_but_wrappers_is_kept() {
+    assert_eq!(leading(&[named("malloc"), named("std::x")]), 0);
+    assert_eq!(leading(&[named("malloc"), named("leak")]), 1);
+}

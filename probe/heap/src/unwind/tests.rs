@@ -1,0 +1,82 @@
+//! Stacks of this process, unwound from here.
+
+use super::*;
+
+fn stack() -> OtherStack {
+    let memory = Box::leak(vec![0u8; crate::layout::STACK_BYTES].into_boxed_slice());
+    unsafe { OtherStack::new(memory.as_mut_ptr(), memory.len()) }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(never)]
+fn trace_here(unwinder: &Unwinder) -> Option<Trace> {
+    let (pc, sp, fp): (u64, u64, u64);
+    // SAFETY: reads registers.
+    unsafe {
+        std::arch::asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) pc, out(reg) sp, out(reg) fp);
+    }
+    let trace = unwinder.trace(Registers { pc, sp, fp, lr: 0 }, &mut |_, _| {});
+    std::hint::black_box(trace)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn the_caller_is_the_first_frame_and_the_stack_goes_to_its_end() {
+    unsafe { modules::prepare() };
+    let unwinder = Unwinder::new((0, 0), None, stack());
+    let thread = std::thread::spawn(move || {
+        trace_here(&unwinder).map(|trace| (trace.frames().to_vec(), trace.flags))
+    });
+    let (frames, flags) = thread.join().unwrap().expect("nobody else is unwinding");
+    assert!(frames.len() >= 4, "{frames:x?}");
+    assert_eq!(flags, 0, "the thread's entry was reached");
+    let last = modules::find(*frames.last().unwrap() - 1).unwrap();
+    let libc_object = modules::find(libc::getpid as *const () as u64).unwrap();
+    assert_eq!(
+        last.start, libc_object.start,
+        "threads begin in the C library"
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn a_second_unwinding_at_the_same_time_is_refused() {
+    unsafe { modules::prepare() };
+    let unwinder = Unwinder::new((0, 0), None, stack());
+    unwinder.busy.store(true, Ordering::Relaxed);
+    assert!(trace_here(&unwinder).is_none());
+    unwinder.after_fork();
+    assert!(
+        trace_here(&unwinder).is_none(),
+        "its lists may be half-changed"
+    );
+}
+
+#[test]
+fn registers_of_nowhere_end_at_once() {
+    unsafe { modules::prepare() };
+    let unwinder = Unwinder::new((0, 0), None, stack());
+    for registers in [
+        Registers {
+            pc: 0,
+            sp: 0,
+            fp: 0,
+            lr: 0,
+        },
+        Registers {
+            pc: 8,
+            sp: 16,
+            fp: 24,
+            lr: 0,
+        },
+        Registers {
+            pc: u64::MAX,
+            sp: u64::MAX - 7,
+            fp: u64::MAX,
+            lr: u64::MAX,
+        },
+    ] {
+        let trace = unwinder.trace(registers, &mut |_, _| {}).unwrap();
+        assert!(trace.frames().len() <= 1, "{:x?}", trace.frames());
+    }
+}
