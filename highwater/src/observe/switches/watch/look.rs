@@ -11,8 +11,8 @@ use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
 const LOOK_AFTER_NS: u64 = 1_500_000;
 /// A condition or an idle wait is looked at this seldom: it tells little that is new.
 const SELDOM_NS: u64 = 200_000_000;
-/// A wait so young that it would be left out is looked at this seldom: what the thread waits for, and where it does so most
-/// often, is learnt from them.
+/// A wait so young that it would be left out is looked at this seldom: what the thread waits for, and where it does
+/// so most often, is learnt from them.
 const YOUNG_NS: u64 = 20_000_000;
 /// Looks of one turn; a turn is ten milliseconds or forty and a look some twenty microseconds.
 const LOOKS_PER_TURN: usize = 16;
