@@ -42,6 +42,19 @@ impl Truth {
             _ => self.grows,
         }
     }
+
+    /// Whether the first `part` alone is growing by the word's own meaning: up by 3 % of the level or more, and in both of
+    /// its last two fifths at nine tenths of its mean pace or faster.
+    pub fn rises_until(&self, part: f64) -> bool {
+        let risen = |x: f64| {
+            let share = (self.growth_so_far)(x * part);
+            share / (1.0 - share).max(0.05)
+        };
+        let pace = |from: f64, to: f64| (risen(to) - risen(from)) / (to - from);
+        let mean = pace(0.0, 1.0);
+        let goes_on = [(0.6, 0.8), (0.8, 1.0)].map(|(from, to)| pace(from, to) >= 0.9 * mean);
+        (self.growth_so_far)(part) >= 0.03 && mean > 0.0 && goes_on == [true, true]
+    }
 }
 
 pub struct Case {

@@ -29,6 +29,8 @@ pub struct Score {
     pub part: f64,
     pub early: f64,
     pub early_wrong: f64,
+    /// Of these, what is wrong by the part that was seen as well.
+    pub early_wrong_seen: f64,
     pub series_early_wrong: f64,
     /// Per tenth of confidence: said, right.
     pub calibration: BTreeMap<u32, (f64, f64)>,
@@ -105,6 +107,8 @@ impl Score {
             self.early += 1.0;
             if truth.wrong_side(*part, v.label) {
                 self.early_wrong += 1.0;
+                let rises = v.label == Label::Growing && truth.rises_until(*part);
+                self.early_wrong_seen += f64::from(u8::from(!rises));
                 any = true;
             }
         }
@@ -128,7 +132,7 @@ impl Score {
         for (mine, theirs) in self.naive.iter_mut().zip(&o.naive) {
             mine.iter_mut().zip(theirs).for_each(|(m, t)| *m += t);
         }
-        let pairs: [(&mut f64, f64); 16] = [
+        let pairs: [(&mut f64, f64); 17] = [
             (&mut self.cases, o.cases),
             (&mut self.right, o.right),
             (&mut self.insufficient, o.insufficient),
@@ -144,6 +148,7 @@ impl Score {
             (&mut self.part, o.part),
             (&mut self.early, o.early),
             (&mut self.early_wrong, o.early_wrong),
+            (&mut self.early_wrong_seen, o.early_wrong_seen),
             (&mut self.series_early_wrong, o.series_early_wrong),
         ];
         for (mine, theirs) in pairs {
@@ -165,13 +170,12 @@ fn share(part: f64, of: f64) -> String {
     }
 }
 
-pub const HEAD: &str =
-    "family                    n  right insuf  side  false missed slope  asym  part  early /series";
+pub const HEAD: &str = "family                    n  right insuf  side  false missed slope  asym  part  early  seen /series";
 
 /// One line of the table.
 pub fn line(name: &str, s: &Score) -> String {
     format!(
-        "{name:22} {:5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5}",
+        "{name:22} {:5} {:>6} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5} {:>5}",
         s.cases,
         share(s.right, s.cases),
         share(s.insufficient, s.cases),
@@ -182,6 +186,7 @@ pub fn line(name: &str, s: &Score) -> String {
         share(s.asymptotes_covered, s.asymptotes),
         share(s.part, s.cases),
         share(s.early_wrong, s.early),
+        share(s.early_wrong_seen, s.early),
         share(s.series_early_wrong, s.cases),
     )
 }
