@@ -148,7 +148,8 @@ def main():
     with contextlib.nullcontext(options.built) if options.built else tempfile.TemporaryDirectory() as folder:
         os.makedirs(folder, exist_ok=True)
         known = places(folder, where.parent / table.get("sources", "."))
-        # Only what the chosen programs need; an extension is found by its own name.
+        # Only what the chosen programs need, and every library, since another's command may link with it; an extension is
+        # found by its own name.
         text = " ".join(row["run"] for row in rows.values())
         commands = {name: command for name, command in table["build"].items() if not wanted or used(command, text)}
         commands = {} if options.built and os.listdir(folder) else commands
@@ -162,7 +163,7 @@ def main():
 def used(command, text):
     made = shlex.split(command.replace("{b}", "B"))
     outputs = [word.split("B/")[-1] for word in made if "B/" in word and "zig" not in word.split("B/")[-1]]
-    return any(f"{{b}}/{name}" in text for name in outputs) or ("hwext" in command and "extension" in text)
+    return any(f"{{b}}/{name}" in text or name.endswith(".so") for name in outputs) or ("hwext" in command and "extension" in text)
 
 
 def one(name, row, known, options):
