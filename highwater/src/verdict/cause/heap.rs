@@ -106,7 +106,7 @@ fn kept(case: &Case, site: &Site) -> &'static str {
         // Blocks of other allocators than glibc cannot all be listed.
         Some(_) => {
             "what look like pointers to it are still there, so it is a cache or a collection that fills, or one that \
-             is never emptied (a pointer that was left over in unused memory would look the same)"
+             is never emptied (a pointer left over in unused memory, or in a lost block, would look the same)"
         }
         None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
     }
