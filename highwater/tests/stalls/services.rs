@@ -135,6 +135,22 @@ fn locks_that_look_like_queues_are_locks() {
     }
 }
 
+/// A program on a tracepoint can take its events from everybody else who reads them.
+#[test]
+fn an_ebpf_watch_leaves_others_their_tracepoints() {
+    let parked = |mode| watch(mode, woven(), &["parked", "hold=150"]);
+    let beside = std::thread::spawn(move || parked(Mode::Ebpf));
+    let Some(seen) = parked(Mode::Tracepoints) else {
+        return;
+    };
+    if beside.join().unwrap().is_none() {
+        return;
+    }
+    // Eight threads at a time: without wakers next to none is known to wait for a lock.
+    let row = seen.row("lock");
+    assert!(row.number("/count") >= 24, "{:#}", row.0);
+}
+
 #[test]
 #[ignore = "six watches of five seconds: make test-long"]
 fn what_looks_like_them_and_is_mended_is_none() {

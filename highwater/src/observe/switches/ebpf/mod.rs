@@ -209,7 +209,7 @@ fn attach(tracing: &Tracing, name: &str, program: &OwnedFd) -> io::Result<[Owned
     let id = tracing.read(&format!("events/sched/{name}/id"))?;
     let id = id.trim().parse().map_err(io::Error::other)?;
     let mut attr = event(perf::PERF_TYPE_TRACEPOINT, id);
-    attr.__bindgen_anon_1.sample_period = 1;
+    // Without a period it counts, and samples nothing.
     let fd = open_event(&mut attr, -1, 0)?;
     // SAFETY: both descriptors live; the ioctls take a descriptor and nothing.
     let results = unsafe {

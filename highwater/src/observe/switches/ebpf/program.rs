@@ -145,7 +145,7 @@ pub fn switch(maps: &Maps, fields: &Fields) -> Vec<u64> {
     code.jump_if_zero(R0, "end");
     code.copy(R9, R0);
     comes(&mut code, maps, fields);
-    end(code)
+    end(code, FOR_OTHERS)
 }
 
 /// The thread that has the CPU leaves it: kept, and told at once where that is wanted.
@@ -262,7 +262,7 @@ pub fn waking(maps: &Maps, fields: &Fields) -> Vec<u64> {
     code.store(Size::B8, R9, kept::WOKEN, R0);
     code.call(Helper::CurrentPidTgid);
     code.store(Size::B8, R9, kept::WAKER, R0);
-    end(code)
+    end(code, FOR_OTHERS)
 }
 
 /// R7: since when the thread R8 waited.
@@ -318,7 +318,7 @@ pub fn ours(maps: &Maps) -> Vec<u64> {
     code.jump_if_less(R0, SAMPLED_AFTER_NS, "end");
     code.set(R0, 1);
     code.exit();
-    end(code)
+    end(code, DROPPED)
 }
 
 /// Of the watched process, and not within some time of the last one that passed, whose time `passed` keeps. Two CPUs
@@ -341,12 +341,18 @@ pub fn some_of_ours(maps: &Maps, passed: &Counter) -> Vec<u64> {
     code.store(Size::B8, R0, 0, R6);
     code.set(R0, 1);
     code.exit();
-    end(code)
+    end(code, DROPPED)
 }
 
-fn end(mut code: Code) -> Vec<u64> {
+/// What a program on a tracepoint gives: with 0 the kernel drops the event for everybody who reads it, `perf` and watches
+/// without eBPF too (trace_call_bpf in kernel/trace/bpf_trace.c).
+const FOR_OTHERS: i32 = 1;
+/// What a program on an event of our own gives for those that are dropped.
+const DROPPED: i32 = 0;
+
+fn end(mut code: Code, gives: i32) -> Vec<u64> {
     code.label("end");
-    code.set(R0, 0);
+    code.set(R0, gives);
     code.exit();
     code.finish()
 }
