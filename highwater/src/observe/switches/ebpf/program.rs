@@ -344,8 +344,8 @@ pub fn some_of_ours(maps: &Maps, passed: &Counter) -> Vec<u64> {
     end(code, DROPPED)
 }
 
-/// What a program on a tracepoint gives: with 0 the kernel drops the event for everybody who reads it, `perf` and watches
-/// without eBPF too (trace_call_bpf in kernel/trace/bpf_trace.c).
+/// What a program on a tracepoint gives: with 0 the kernel drops the event for everybody who reads it, `perf` and
+/// watches without eBPF too (trace_call_bpf in kernel/trace/bpf_trace.c).
 const FOR_OTHERS: i32 = 1;
 /// What a program on an event of our own gives for those that are dropped.
 const DROPPED: i32 = 0;
