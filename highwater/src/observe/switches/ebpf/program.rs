@@ -8,15 +8,15 @@ use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Si
 use super::map::{Counter, Ring, Threads};
 use super::record::{IN, OUT, SHORT_SHIFT, STACK_BYTES, WAKING, at, kept};
 
-/// Threads that may be watched at a time, of a process that has so many now. Each takes 250 bytes from the start, and
-/// clearing those of 32,768 takes 15 ms of a CPU.
+/// Threads that may be watched at a time, of a process that has so many now: one that was just started has few, and may
+/// get ten thousand. Each takes 250 bytes from the start, and clearing those of 32,768 takes 15 ms of a CPU.
 pub fn threads_max(room: Room, now: usize) -> u32 {
-    let most = match room {
-        Room::One => 32_768,
-        Room::Many => 8_192,
+    let (least, most) = match room {
+        Room::One => (12_288, 32_768),
+        Room::Many => (4_096, 8_192),
     };
     let now = u32::try_from(now).unwrap_or(u32::MAX);
-    now.saturating_mul(4).clamp(4_096, most).max(now)
+    now.saturating_mul(4).clamp(least, most).max(now)
 }
 
 /// The ring is drained every 40 ms: 20,000 switches fit, or 10,000 where many processes are watched. Its
@@ -422,6 +422,16 @@ mod tests {
         \tfield:long prev_state;\toffset:32;\tsize:8;\tsigned:1;\n\
         \tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n\
         \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n";
+
+    #[test]
+    fn there_is_room_for_the_threads_that_a_program_will_start() {
+        assert!(threads_max(Room::One, 1) > 10_000);
+        assert_eq!(threads_max(Room::One, 5_000), 20_000);
+        assert_eq!(threads_max(Room::Many, 1), 4_096);
+        for room in [Room::One, Room::Many] {
+            assert_eq!(threads_max(room, 50_000), 50_000, "all that are there");
+        }
+    }
 
     #[test]
     fn fields_are_found_where_the_kernel_says() {

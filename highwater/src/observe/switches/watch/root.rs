@@ -18,9 +18,6 @@ const ASKED_PER_TURN: usize = 256;
 /// A wait that is older than this will be told of whatever the limit.
 const UNTOLD_NS: u64 = 1_500_000;
 
-/// A thread that was away for more than this part of a stretch did not run all of it.
-const AWAY_PART: u64 = 5;
-
 /// Programs that had a CPU of ours and are remembered.
 const PROGRAMS_MAX: usize = 8_192;
 
@@ -182,17 +179,6 @@ impl Watch {
                 process,
                 user,
             } => self.woken(at_ns, tid, (*waker, *process), user.as_deref()),
-        }
-    }
-
-    /// Of a thread that leaves at `at_ns`, and was away for `short_ns` since it came, in absences that were left out:
-    /// with many of them it did not run all the time.
-    pub(super) fn was_away(&mut self, at_ns: u64, tid: u32, short_ns: u64) {
-        let known = self.threads.at(tid);
-        let came_ns = known.came_ns;
-        let ran = known.running_since_ns.is_some();
-        if ran && short_ns * AWAY_PART > at_ns.saturating_sub(came_ns) {
-            self.tell(came_ns + 1, tid, What::Unsure);
         }
     }
 

@@ -1,4 +1,5 @@
-//! Short absences, where every switch is told: with too many of them, those that no stall can be made of are left out.
+//! Short absences: with too many of them, those that no stall can be made of are left out; as root by the kernel
+//! ([`super::super::ebpf`]), else here.
 
 use std::mem::take;
 
@@ -6,7 +7,10 @@ use super::super::pace::OF_DEVICES_NS;
 use super::Watch;
 use super::threads::Known;
 use crate::observe::switches::Table;
-use crate::observe::switches::event::WaitKind;
+use crate::observe::switches::event::{WaitKind, What};
+
+/// A thread that was away for more than this part of a stretch did not run all of it.
+const AWAY_PART: u64 = 5;
 
 /// A switch record of one thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +69,17 @@ impl Watch {
             self.threads.at(tid).away_ns = thread.away_ns;
         }
         switches
+    }
+
+    /// Of a thread that leaves at `at_ns`, and was away for `short_ns` since it came, in absences that were left out:
+    /// with many of them it did not run all the time.
+    pub(super) fn was_away(&mut self, at_ns: u64, tid: u32, short_ns: u64) {
+        let known = self.threads.at(tid);
+        let came_ns = known.came_ns;
+        let ran = known.running_since_ns.is_some();
+        if ran && short_ns * AWAY_PART > at_ns.saturating_sub(came_ns) {
+            self.tell(came_ns + 1, tid, What::Unsure);
+        }
     }
 }
 

@@ -44,11 +44,11 @@ pub struct Known {
     pub found_waiting: Option<u64>,
     /// A runtime put it to sleep: nobody's wait.
     pub parked: bool,
-    /// By every record, those left out too; without eBPF only, as the two below.
+    /// By every record, those left out too; without eBPF only.
     pub at_work: AtWork,
     /// What its last look found it waiting for.
     pub waits_for: Option<WaitKind>,
-    /// How long it was away since it came, in absences that were left out.
+    /// How long it was away since it came, in absences that were left out; without eBPF only.
     pub away_ns: u64,
 }
 
