@@ -2,15 +2,14 @@
 //! its debug information (4 MB packed, where a machine has it) takes 40 ms of a CPU, half of a watch's start.
 
 use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use blazesym::Result;
 use blazesym::symbolize::{
     FindSymOpts, ProcessMemberPath, Reason, ResolvedSym, SrcLang, Symbolize, TranslateFileOffset,
 };
-use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+use blazesym::{Mmap, Result};
+use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
 /// Where distributions put the symbols that they take out of a file, by its build id.
 const DEBUG: &str = "/usr/lib/debug/.build-id";
@@ -44,13 +43,11 @@ impl CLibrary {
     /// The file cannot be opened, or is no library.
     pub fn read(member: &ProcessMemberPath) -> io::Result<CLibrary> {
         // The first leads to the very file, wherever the process has its root, and needs privileges.
-        let opened = File::open(&member.maps_file).or_else(|_| File::open(&member.symbolic_path));
-        let cache = ReadCache::new(opened?);
-        let library = object::File::parse(&cache).map_err(io::Error::other)?;
+        let bytes = mapped(&member.maps_file).or_else(|_| mapped(&member.symbolic_path))?;
+        let library = object::File::parse(&*bytes).map_err(io::Error::other)?;
         let mut functions = functions(&library);
         if let Some(taken) = library.build_id().ok().flatten().and_then(taken_out) {
-            let cache = ReadCache::new(taken);
-            let taken = object::File::parse(&cache).map_err(io::Error::other)?;
+            let taken = object::File::parse(&*taken).map_err(io::Error::other)?;
             functions.extend(self::functions(&taken));
         }
         let segments = library.segments().map(|segment| Segment {
@@ -72,13 +69,18 @@ impl CLibrary {
     }
 }
 
-fn taken_out(build_id: &[u8]) -> Option<File> {
+fn taken_out(build_id: &[u8]) -> Option<Mmap> {
     let digits: String = build_id.iter().map(|byte| format!("{byte:02x}")).collect();
     let (folder, name) = digits.split_at_checked(2)?;
-    File::open(Path::new(DEBUG).join(folder).join(format!("{name}.debug"))).ok()
+    mapped(&Path::new(DEBUG).join(folder).join(format!("{name}.debug"))).ok()
 }
 
-fn functions<'a>(file: &object::File<'a, &'a ReadCache<File>>) -> Vec<Function> {
+/// Ten thousand names are strewn over it: a read for each takes longer than all else here.
+fn mapped(path: &Path) -> io::Result<Mmap> {
+    Mmap::builder().open(path).map_err(io::Error::other)
+}
+
+fn functions(file: &object::File<'_>) -> Vec<Function> {
     let symbols = file.symbols().chain(file.dynamic_symbols());
     let code = symbols.filter(|s| s.kind() == SymbolKind::Text && s.address() != 0 && s.size() > 0);
     let named = code.filter_map(|symbol| {
