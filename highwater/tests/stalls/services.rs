@@ -222,7 +222,7 @@ fn a_slow_calls_time_is_handed_out_whole_and_drawn() {
         "100ms",
         "--folded",
         &folded,
-        "--flame",
+        "--flamegraph",
         &flame,
         "--trace",
         &trace,

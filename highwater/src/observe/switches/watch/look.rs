@@ -4,8 +4,9 @@
 use super::super::places::Frame;
 use super::super::ring::Registers;
 use super::super::waits::parse_syscall;
+use super::short::is_no_device;
 use super::{Source, Watch};
-use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
+use crate::observe::switches::event::{StackId, Tid, Wait, WaitKind, What};
 
 /// A wait shorter than this is not looked at.
 const LOOK_AFTER_NS: u64 = 1_500_000;
@@ -45,8 +46,10 @@ impl Watch {
                 let unlooked_ns = now.saturating_sub(known.last_look_ns);
                 // Without privileges only a look tells what a wait is: young ones are samples.
                 let sample = age_ns >= known.limit_ns(limit_ns) || unlooked_ns >= YOUNG_NS;
-                let long =
-                    age_ns >= LOOK_AFTER_NS || blocked.wait.kind == WaitKind::Unknown && sample;
+                let of_device = blocked.registers.is_some() && !is_no_device(blocked.wait.kind);
+                let long = age_ns >= LOOK_AFTER_NS
+                    || of_device
+                    || blocked.wait.kind == WaitKind::Unknown && sample;
                 let lock = blocked.wait.kind == WaitKind::Lock;
                 let again = lock && unlooked_ns >= LOOK_AFTER_NS;
                 let seldom = matches!(
@@ -116,6 +119,9 @@ impl Watch {
         let (mut wait, stack) = match blocked.registers {
             Some(registers) if !blocked.looked => {
                 let addresses = self.stacks.of_blocked(registers);
+                if self.is_over(tid, blocked.since_ns) {
+                    return;
+                }
                 // Asked anew: at the switch a connection may have been too young for the tables.
                 let wait = match &blocked.call {
                     Some(call) => self.waits.of_call(call, &mut self.places),
@@ -125,7 +131,9 @@ impl Watch {
                     place: blocked.wait.place,
                     ..wait
                 };
-                (wait, self.places.stack(&addresses))
+                let stack = self.places.stack(&addresses);
+                self.keep_place(&wait, stack);
+                (wait, stack)
             }
             Some(_) => (blocked.wait, blocked.wait.stack),
             None => match self.read_wait(tid, blocked.looked.then_some(&blocked.wait)) {
@@ -158,6 +166,37 @@ impl Watch {
         };
         self.tell(at_ns, tid, What::Look(wait));
         groups.extend(self.group(tid, stack));
+    }
+
+    /// Whether a wait ended since it began at `since_ns`, by the kernel's own word: what was read of its stack may be
+    /// the stack of what came after.
+    fn is_over(&self, tid: u32, since_ns: u64) -> bool {
+        match &self.source {
+            Source::Ebpf(ebpf) => ebpf.off_since_ns(tid) != Some(since_ns),
+            Source::Threads => false,
+        }
+    }
+
+    /// Of many short waits for a device one in a hundred is looked at: the others at its place have its stack, unless
+    /// two were seen there.
+    fn keep_place(&mut self, wait: &Wait, stack: StackId) {
+        const PLACES_MAX: usize = 4_096;
+        if stack == 0 || is_no_device(wait.kind) {
+            return;
+        }
+        if self.at_places.len() == PLACES_MAX {
+            self.at_places.clear();
+        }
+        let kept = self.at_places.entry(wait.place).or_insert(Some(stack));
+        if *kept != Some(stack) {
+            *kept = None;
+        }
+    }
+
+    /// The stack of a wait that nobody looked at.
+    pub(super) fn stack_at(&self, wait: &Wait) -> StackId {
+        let kept = self.at_places.get(&wait.place);
+        kept.copied().flatten().unwrap_or(0)
     }
 
     /// What /proc says the thread is in. A wait that was looked at before keeps its stack.

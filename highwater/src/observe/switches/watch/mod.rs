@@ -99,6 +99,8 @@ pub struct Watch {
     stale: bool,
     /// Stacks of wakers by their fingerprints.
     releases: Table<u64, StackId>,
+    /// By the place of a wait for a device, its stack; none where two were seen.
+    at_places: Table<u32, Option<StackId>>,
     /// Room for one turn's records; of a Go program, what came after the last turn's cut.
     records: Vec<Record>,
     probes: Vec<Probe>,
@@ -186,6 +188,7 @@ impl Watch {
             asked: 0,
             stale: true,
             releases: Table::default(),
+            at_places: Table::default(),
             records: Vec::new(),
             probes: Vec::new(),
             calls: Calls::of(pid),

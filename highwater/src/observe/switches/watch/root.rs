@@ -15,8 +15,6 @@ const STATES: u32 = 0xff;
 const GONE: u32 = 0x10 | 0x20;
 /// Threads that are asked in one turn for what they wait in; each costs a system call of half a microsecond.
 const ASKED_PER_TURN: usize = 256;
-/// A wait that is older than this will be told of whatever the limit.
-const UNTOLD_NS: u64 = 1_500_000;
 
 /// Programs that had a CPU of ours and are remembered.
 const PROGRAMS_MAX: usize = 8_192;
@@ -25,6 +23,7 @@ impl Watch {
     /// `cut_ns`: of a Go program, whose records come by two ways, what is newer stays for the next turn.
     pub(super) fn drain_ebpf(&mut self, cut_ns: u64) {
         let mut records = std::mem::take(&mut self.records);
+        let drained_ns = super::now_ns();
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.drain(|record| records.push(record));
         }
@@ -35,7 +34,7 @@ impl Watch {
             lost = ebpf.lost();
         }
         let newest_ns = records.iter().map(|record| record.at_ns).max();
-        self.ask_after_untold(now, &mut records);
+        self.ask_after_untold(drained_ns, &mut records);
         match self.go.take() {
             None => {
                 records.iter().for_each(|record| self.told(record));
@@ -75,8 +74,9 @@ impl Watch {
         }
     }
 
-    /// Waits that last, of which the kernel tells only when they end: asked for, some threads in each turn.
-    fn ask_after_untold(&mut self, now: u64, records: &mut Vec<Record>) {
+    /// Waits that last, of which the kernel tells only when they end: asked for, some threads in each turn. Of waits
+    /// for devices all, for a stall is made of many short ones too, and only a look knows the stack.
+    fn ask_after_untold(&mut self, drained_ns: u64, records: &mut Vec<Record>) {
         let Source::Ebpf(ebpf) = &self.source else {
             return;
         };
@@ -86,10 +86,9 @@ impl Watch {
         let tids: Vec<u32> = tids.collect();
         let turn = self.asked % tids.len().max(1);
         self.asked = turn + ASKED_PER_TURN;
-        let before = now.saturating_sub(UNTOLD_NS);
         let some = tids.iter().cycle().skip(turn);
         let some = some.take(ASKED_PER_TURN.min(tids.len()));
-        records.extend(some.flat_map(|tid| ebpf.untold(*tid, before)).flatten());
+        records.extend(some.flat_map(|tid| ebpf.untold(*tid, drained_ns)).flatten());
     }
 
     /// Which goroutine is on a thread changes all the time: both kinds of records in one order, and of
@@ -225,10 +224,11 @@ impl Watch {
             self.threads.at(tid).parked = true;
             return;
         }
-        let wait = Wait {
+        let mut wait = Wait {
             place: place_of(user.pc, user.sp),
             ..self.waits.of_call(&call, &mut self.places)
         };
+        wait.stack = self.stack_at(&wait);
         self.threads.at(tid).blocked = Some(Blocked {
             since_ns,
             wait,
