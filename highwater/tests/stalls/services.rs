@@ -102,6 +102,9 @@ fn disks_faults_and_chains_are_told_apart() {
                 doings.iter().any(|doing| said.contains(doing)),
                 "{flag}: {row:?}"
             );
+            if flag == "fsync" {
+                assert_eq!(row.text("/culprit/function"), "write_and_sync", "{row:?}");
+            }
         }
     }
 }
