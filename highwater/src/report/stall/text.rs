@@ -5,6 +5,7 @@ use std::fmt::Write;
 use comfy_table::{ContentArrangement, Table};
 
 use super::{Row, SelfChecks};
+use crate::analyse::stall::cause::Cause;
 use crate::units::written::{counted, nanoseconds};
 
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
@@ -69,7 +70,11 @@ fn cells(row: &Row) -> [String; 7] {
 /// "exporter in export_batch: network read from 127.0.0.1:4318"
 fn culprit(row: &Row) -> String {
     let culprit = &row.culprit;
-    let mut words = culprit.thread.clone();
+    // Who ran instead is in the words of what was done.
+    let mut words = match row.cause {
+        Cause::CpuStarvation => String::new(),
+        _ => culprit.thread.clone(),
+    };
     if let Some(function) = &culprit.function {
         let lead = if words.is_empty() { "" } else { " in " };
         let _ = write!(words, "{lead}{function}");
