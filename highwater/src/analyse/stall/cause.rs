@@ -6,6 +6,7 @@ use super::home::Homes;
 use super::quota::Quota;
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::tokens::Tokens;
 use super::turns::Turns;
 use super::walk::{Hop, LeafKind, Share, walk};
 
@@ -138,6 +139,7 @@ pub struct Known<'a> {
     pub homes: &'a Homes,
     pub suspects: &'a Suspects,
     pub turns: &'a Turns,
+    pub tokens: &'a Tokens,
 }
 
 pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
@@ -221,9 +223,11 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let most_ns = STALLED_SHARE * segment.ns() as f64;
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
     let reply = |share: &Share| is_reply(share, tid, known.groups);
+    let token = at_work && known.tokens.is_for_one(&wait);
+    let held = |share: &Share| is_held(share) || token && share.kind != LeafKind::Unseen;
     match kind {
         WaitKind::Queue => {
-            shares.retain(|share| is_stall(share) || reply(share) || at_work && is_held(share));
+            shares.retain(|share| is_stall(share) || reply(share) || at_work && held(share));
         }
         _ => shares.retain(|share| !queues(share)),
     }

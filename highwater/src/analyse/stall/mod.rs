@@ -24,5 +24,6 @@ pub mod stalled;
 pub mod suspect;
 pub mod thread;
 pub mod timeline;
+pub mod tokens;
 pub mod turns;
 pub mod walk;
