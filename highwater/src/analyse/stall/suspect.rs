@@ -89,6 +89,14 @@ impl Suspects {
         self.last = (waiter, span, suspects);
     }
 
+    /// Of the waits for the same, no thread of the program was there at the end of half of them: another process ends
+    /// them. Not known of a word of memory.
+    pub fn is_ended_outside(&self, wait: &Wait) -> bool {
+        let known = self.of.get(&(wait.kind, wait.object));
+        let most = |known: &Evidence| known.against.values().copied().fold(0.0, f64::max);
+        known.is_some_and(|known| most(known) < MOST_TIMES * known.all)
+    }
+
     /// Who most likely ended this wait, by it and by the others for the same thing.
     pub fn pick(
         &self,
