@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::carried::without_lone_ones;
 use super::cause::{Cause, Leaf};
 use super::doing::{Disks, doing_of, doings_with_two_names};
 use super::event::{StackId, TextId, Tid, WaitKind};
@@ -74,7 +75,11 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
         .iter()
         .filter(|stall| all_are || !background.contains(&stall.tid));
     let alone = |tid: Tid| groups.is_alone(tid, &sizes);
-    let felt = without_holders(others_first(felt.collect(), alone));
+    let felt = match groups.carriers {
+        true => without_lone_ones(felt.collect()),
+        false => felt.collect(),
+    };
+    let felt = without_holders(others_first(felt, alone));
     let of_cause = sorted_by_cause(felt).into_iter();
     let mut findings: Vec<Finding> = of_cause
         .map(|((cause, _), stalls)| finding(cause, stalls, groups))

@@ -59,6 +59,8 @@ pub struct Groups {
     habits: Table<GroupId, Habit>,
     rhythm: Table<Tid, Rhythm>,
     library: HashSet<Tid>,
+    /// The threads carry goroutines that nobody sees.
+    pub carriers: bool,
     /// What the user asked for instead of the adapted threshold.
     pub fixed_ns: Option<u64>,
 }

@@ -10,6 +10,7 @@ pub use crate::observe::switches::event;
 pub mod analyser;
 pub mod arm;
 pub mod busy;
+pub mod carried;
 pub mod cause;
 pub mod doing;
 pub mod finding;
