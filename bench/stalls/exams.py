@@ -190,7 +190,7 @@ CASES = [
     Case("apiary", "clover", ("lock",), ("clover_report",)),
     Case("apiary", "clover", ("lock",), ("clover_report",), (), "hogs", 2),
     Case("apiary", "heather", ("lock", "disk"), ("heather_save",)),
-    Case("apiary", "plain", ("cpu-starvation",), (), (), "hogs", 2),
+    Case("apiary", "plain", ("cpu-starvation",), (), ("heavy",), "hogs", 2),
     Case("apiary", "plain", ("cpu-quota",), (), (), "quota"),
     Case("apiary", "plain", ("cpu-quota",), (), (), "nested"),
     Case("apiary", "borage", ("allocator",), ("borage_evict",)),

@@ -15,7 +15,7 @@
 #include <sys/un.h>
 
 enum { THREADS = 7, CLIENTS = 9, LEAVES = 160000, PAGES = 24576, PAGE = 4096, CHUNK = 1 << 18 };
-static int fixed, door, far_fd, comb_fd, token[2];
+static int fixed, heavy, door, far_fd, comb_fd, token[2];
 static char base[4000];
 static const char *kind;
 static pthread_mutex_t hive = PTHREAD_MUTEX_INITIALIZER, cell = PTHREAD_MUTEX_INITIALIZER, again, list = PTHREAD_MUTEX_INITIALIZER;
@@ -230,7 +230,7 @@ static void piped(int me) {
 }
 
 static void request(int me) {
-    work_us(170);
+    work_us(heavy ? 900 : 170);
     if (is("sorrel")) return sorrel_note(me);
     if (is("yarrow")) return yarrow_request(me);
     if (is("fennel")) return fennel_pick();
@@ -302,6 +302,7 @@ int main(int argc, char **argv) {
     pthread_t t;
     kind = argc > 3 ? argv[3] : "plain";
     fixed = flagged(argc, argv, "fixed");
+    heavy = flagged(argc, argv, "heavy");
     snprintf(base, sizeof base, "%s", argv[1]);
     pthread_mutexattr_init(&recursive);
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
