@@ -90,7 +90,7 @@ impl Suspects {
     }
 
     /// Of the waits for the same, no thread of the program was there at the end of half of them: another process ends
-    /// them. Not known of a word of memory.
+    /// them.
     pub fn is_ended_outside(&self, wait: &Wait) -> bool {
         let known = self.of.get(&(wait.kind, wait.object));
         let most = |known: &Evidence| known.against.values().copied().fold(0.0, f64::max);
