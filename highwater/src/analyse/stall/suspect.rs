@@ -211,7 +211,9 @@ fn at_it(
     let (since_ns, idled) = at_it_since(thread, at, came_ns, wait, start_ns);
     let ns = end_ns.saturating_sub(since_ns.max(start_ns)) as f64;
     let part = ns / (end_ns - start_ns) as f64;
-    (part >= AT_IT).then_some(if idled { part * IDLED } else { part })
+    // Of several that have a lock, each for its time, the last one lets go.
+    let long = wait.shared || part >= AT_IT;
+    long.then_some(if idled { part * IDLED } else { part })
 }
 
 /// Since when the thread, which ran from `since_ns` on at position `at`, was at one thing, and whether it idled in it:

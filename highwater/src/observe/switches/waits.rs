@@ -39,6 +39,8 @@ pub struct Waits {
 const WORDS_MAX: usize = 8_192;
 /// `struct __pthread_rwlock_arch_t`: readers wait at its third word, writers at the fourth, and the seventh is the writer.
 const WRITER_BEHIND: [u64; 2] = [16, 12];
+/// What a writer waits with while readers have the lock.
+const WRITER_FOR_READERS: u64 = 2;
 /// Objects from here on are no addresses, and have no owner word.
 const NO_ADDRESS: u64 = 1 << 63;
 
@@ -191,10 +193,11 @@ impl Waits {
         } else if value < 4 && self.counters.contains(&address) {
             kind = WaitKind::Queue;
         }
+        let mut wait = Wait::of(kind, address);
         if kind == WaitKind::Lock && operation & !PRIVATE == REALTIME_BITSET {
             remember(&mut self.rwlocks, address);
+            wait.shared = value == WRITER_FOR_READERS;
         }
-        let mut wait = Wait::of(kind, address);
         wait.timed = timeout != 0;
         if kind == WaitKind::Lock {
             wait.doing = places.text("waiting for a lock");
