@@ -246,8 +246,12 @@ impl Walker<'_> {
             let before = self.lines.before_at(tid, t_ns, near);
             found = before.map(|(_, at)| (tid, at));
             let Some((segment, _)) = before else {
-                self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
-                break;
+                // A hole in what was told of it; what it was in before that is known.
+                let hole_ns = self.lines.known_until(tid, t_ns).max(start_ns);
+                self.leaf(tid, LeafKind::Unseen, None, hole_ns, t_ns);
+                t_ns = hole_ns;
+                waiters.clear();
+                continue;
             };
             let from = segment.start_ns.max(start_ns);
             match segment.state {
