@@ -1,11 +1,12 @@
 //! The cause of one wait, from what it waited for and what filled it.
 
-use super::event::{StackId, TextId, Tid, WaitKind};
+use super::event::{StackId, TextId, Tid, Wait, WaitKind};
 use super::group::Groups;
 use super::home::Homes;
 use super::quota::Quota;
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::tokens::Tokens;
 use super::turns::Turns;
 use super::walk::{Hop, LeafKind, Share, walk};
 
@@ -138,6 +139,7 @@ pub struct Known<'a> {
     pub homes: &'a Homes,
     pub suspects: &'a Suspects,
     pub turns: &'a Turns,
+    pub tokens: &'a Tokens,
 }
 
 pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
@@ -221,9 +223,13 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let most_ns = STALLED_SHARE * segment.ns() as f64;
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
     let reply = |share: &Share| is_reply(share, tid, known.groups);
+    let token = at_work && known.tokens.is_for_one(&wait);
+    let held = |share: &Share| {
+        is_held(share) || token && share.kind != LeafKind::Unseen || is_at_work(share, known.homes)
+    };
     match kind {
         WaitKind::Queue => {
-            shares.retain(|share| is_stall(share) || reply(share) || at_work && is_held(share));
+            shares.retain(|share| is_stall(share) || reply(share) || at_work && held(share));
         }
         _ => shares.retain(|share| !queues(share)),
     }
@@ -300,6 +306,18 @@ fn is_held(share: &Share) -> bool {
         LeafKind::OnCpu | LeafKind::Wait(WaitKind::Network | WaitKind::Sleep)
     );
     busy || answered && share.doing != 0
+}
+
+/// A share in which somebody waited, for a client even, in the middle of his own work.
+fn is_at_work(share: &Share, homes: &Homes) -> bool {
+    let LeafKind::Wait(kind) = share.kind else {
+        return false;
+    };
+    let wait = Wait {
+        place: share.place,
+        ..Wait::of(kind, 0)
+    };
+    is_idle(share.kind) && kind != WaitKind::Unknown && homes.is_rare(share.tid, &wait)
 }
 
 /// The hops past those of the waiter's own kind, who stood in the line before it: each has its own word to wait on in

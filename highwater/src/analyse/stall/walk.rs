@@ -34,6 +34,8 @@ pub struct Share {
     pub kind: LeafKind,
     pub doing: TextId,
     pub stack: StackId,
+    /// Where a leaf that waits does so.
+    pub place: u32,
     pub allocator: bool,
     /// Who had the CPU, for a runnable leaf.
     pub after: TextId,
@@ -44,7 +46,7 @@ pub struct Share {
     /// From the waiter's waker to the leaf: each thread that itself waited, and for what.
     pub hops: Vec<Hop>,
     pub inferred: bool,
-    /// A wait that another process ended.
+    /// A wait that another process ended, or, where nobody saw it, most likely did.
     pub outside: bool,
 }
 
@@ -244,8 +246,12 @@ impl Walker<'_> {
             let before = self.lines.before_at(tid, t_ns, near);
             found = before.map(|(_, at)| (tid, at));
             let Some((segment, _)) = before else {
-                self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
-                break;
+                // A hole in what was told of it; what it was in before that is known.
+                let hole_ns = self.lines.known_until(tid, t_ns).max(start_ns);
+                self.leaf(tid, LeafKind::Unseen, None, hole_ns, t_ns);
+                t_ns = hole_ns;
+                waiters.clear();
+                continue;
             };
             let from = segment.start_ns.max(start_ns);
             match segment.state {
@@ -317,7 +323,10 @@ impl Walker<'_> {
     ) {
         self.leaf(tid, LeafKind::Wait(wait.kind), Some(wait), start_ns, end_ns);
         if let Some(share) = self.shares.last_mut() {
-            share.outside = by == Some(Waker::Outside);
+            share.outside = match by {
+                Some(by) => by == Waker::Outside,
+                None => self.lines.wakers_unseen && self.suspects.is_ended_outside(wait),
+            };
         }
     }
 
@@ -334,6 +343,7 @@ impl Walker<'_> {
             kind,
             doing: wait.map_or(0, |w| w.doing),
             stack: wait.map_or(0, |w| w.stack),
+            place: wait.map_or(0, |w| w.place),
             allocator: wait.is_some_and(|w| w.allocator),
             after: 0,
             release: self.release,

@@ -237,6 +237,11 @@ impl Watch {
         self.mode == Mode::Rootless
     }
 
+    /// The program is in Go, and its threads are all that is seen of it.
+    pub fn goroutines_are_unseen(&self) -> bool {
+        self.waits.futexes_are_the_runtimes && self.go.is_none()
+    }
+
     /// The clock's samples come from within the kernel too, and none is left out. Those of a Go program belong to
     /// goroutines, and its threads' times do not.
     pub fn samples_the_kernel(&self) -> bool {
