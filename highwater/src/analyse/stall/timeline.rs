@@ -155,7 +155,8 @@ impl Timelines {
         thread.before(t_ns, self.newest_ns)
     }
 
-    /// The end of the last that is known of `tid` before `t_ns`, when it is not known what it was in then; 0: nothing is.
+    /// The end of the last that is known of `tid` before `t_ns`, when it is not known what it was in then; 0: nothing
+    /// is.
     pub fn known_until(&self, tid: Tid, t_ns: u64) -> u64 {
         let thread = self.threads.get(&tid);
         thread.map_or(0, |thread| thread.known_until(t_ns))

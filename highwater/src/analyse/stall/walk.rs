@@ -246,10 +246,7 @@ impl Walker<'_> {
             let before = self.lines.before_at(tid, t_ns, near);
             found = before.map(|(_, at)| (tid, at));
             let Some((segment, _)) = before else {
-                // A hole in what was told of it; what it was in before that is known.
-                let hole_ns = self.lines.known_until(tid, t_ns).max(start_ns);
-                self.leaf(tid, LeafKind::Unseen, None, hole_ns, t_ns);
-                t_ns = hole_ns;
+                t_ns = self.hole(tid, start_ns, t_ns);
                 waiters.clear();
                 continue;
             };
@@ -306,6 +303,13 @@ impl Walker<'_> {
             t_ns = from;
             waiters.clear();
         }
+    }
+
+    /// Of what `tid` was in then nothing was told; gives the time until which it is known.
+    fn hole(&mut self, tid: Tid, start_ns: u64, t_ns: u64) -> u64 {
+        let known_ns = self.lines.known_until(tid, t_ns).max(start_ns);
+        self.leaf(tid, LeafKind::Unseen, None, known_ns, t_ns);
+        known_ns
     }
 
     /// On the way to `tid` the walk came by `next`: a guess that leads in a circle.

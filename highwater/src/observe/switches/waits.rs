@@ -37,7 +37,8 @@ pub struct Waits {
 
 /// Words of either kind remembered; past it they are learnt anew.
 const WORDS_MAX: usize = 8_192;
-/// `struct __pthread_rwlock_arch_t`: readers wait at its third word, writers at the fourth, and the seventh is the writer.
+/// `struct __pthread_rwlock_arch_t`: readers wait at its third word, writers at the fourth, and the seventh is the
+/// writer.
 const WRITER_BEHIND: [u64; 2] = [16, 12];
 /// What a writer waits with while readers have the lock.
 const WRITER_FOR_READERS: u64 = 2;
