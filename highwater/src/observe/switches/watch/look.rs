@@ -4,9 +4,8 @@
 use super::super::places::Frame;
 use super::super::ring::Registers;
 use super::super::waits::parse_syscall;
-use super::short::is_no_device;
 use super::{Source, Watch};
-use crate::observe::switches::event::{StackId, Tid, Wait, WaitKind, What};
+use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
 
 /// A wait shorter than this is not looked at.
 const LOOK_AFTER_NS: u64 = 1_500_000;
@@ -16,7 +15,7 @@ const SELDOM_NS: u64 = 200_000_000;
 /// so most often, is learnt from them.
 const YOUNG_NS: u64 = 20_000_000;
 /// Looks of one turn; a turn is ten milliseconds or forty and a look some twenty microseconds.
-const LOOKS_PER_TURN: usize = 16;
+pub(super) const LOOKS_PER_TURN: usize = 16;
 /// Past this time no further look is begun in a turn: the rings are more urgent.
 const LOOKING_NS: u64 = 5_000_000;
 /// A thread that is said to be on a CPU, or to want one, for longer than this is held against /proc.
@@ -46,10 +45,8 @@ impl Watch {
                 let unlooked_ns = now.saturating_sub(known.last_look_ns);
                 // Without privileges only a look tells what a wait is: young ones are samples.
                 let sample = age_ns >= known.limit_ns(limit_ns) || unlooked_ns >= YOUNG_NS;
-                let of_device = blocked.registers.is_some() && !is_no_device(blocked.wait.kind);
-                let long = age_ns >= LOOK_AFTER_NS
-                    || of_device
-                    || blocked.wait.kind == WaitKind::Unknown && sample;
+                let long =
+                    age_ns >= LOOK_AFTER_NS || blocked.wait.kind == WaitKind::Unknown && sample;
                 let lock = blocked.wait.kind == WaitKind::Lock;
                 let again = lock && unlooked_ns >= LOOK_AFTER_NS;
                 let seldom = matches!(
@@ -131,9 +128,7 @@ impl Watch {
                     place: blocked.wait.place,
                     ..wait
                 };
-                let stack = self.places.stack(&addresses);
-                self.keep_place(&wait, stack);
-                (wait, stack)
+                (wait, self.places.stack(&addresses))
             }
             Some(_) => (blocked.wait, blocked.wait.stack),
             None => match self.read_wait(tid, blocked.looked.then_some(&blocked.wait)) {
@@ -170,33 +165,11 @@ impl Watch {
 
     /// Whether a wait ended since it began at `since_ns`, by the kernel's own word: what was read of its stack may be
     /// the stack of what came after.
-    fn is_over(&self, tid: u32, since_ns: u64) -> bool {
+    pub(super) fn is_over(&self, tid: u32, since_ns: u64) -> bool {
         match &self.source {
             Source::Ebpf(ebpf) => ebpf.off_since_ns(tid) != Some(since_ns),
             Source::Threads => false,
         }
-    }
-
-    /// Of many short waits for a device one in a hundred is looked at: the others at its place have its stack, unless
-    /// two were seen there.
-    fn keep_place(&mut self, wait: &Wait, stack: StackId) {
-        const PLACES_MAX: usize = 4_096;
-        if stack == 0 || is_no_device(wait.kind) {
-            return;
-        }
-        if self.at_places.len() == PLACES_MAX {
-            self.at_places.clear();
-        }
-        let kept = self.at_places.entry(wait.place).or_insert(Some(stack));
-        if *kept != Some(stack) {
-            *kept = None;
-        }
-    }
-
-    /// The stack of a wait that nobody looked at.
-    pub(super) fn stack_at(&self, wait: &Wait) -> StackId {
-        let kept = self.at_places.get(&wait.place);
-        kept.copied().flatten().unwrap_or(0)
     }
 
     /// What /proc says the thread is in. A wait that was looked at before keeps its stack.

@@ -44,7 +44,7 @@ impl Known {
     }
 }
 
-pub(super) fn is_no_device(kind: WaitKind) -> bool {
+fn is_no_device(kind: WaitKind) -> bool {
     use WaitKind::{Disk, Fault, Memory, Unknown};
     !matches!(kind, Disk | Fault | Memory | Unknown)
 }
