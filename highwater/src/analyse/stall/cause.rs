@@ -9,6 +9,7 @@ use super::timeline::{Segment, State, Timelines};
 use super::tokens::Tokens;
 use super::turns::Turns;
 use super::walk::{Hop, LeafKind, Share, walk};
+use crate::observe::switches::Table;
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
@@ -351,10 +352,12 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
 /// The share of the thread and kind that filled most. The CPU's shortage is the answer only where
 /// it filled nearly all.
 fn dominant(shares: &[Share]) -> Option<&Share> {
-    let sum = |of: &Share| -> u64 {
-        let alike = |s: &&Share| (s.tid, s.kind) == (of.tid, of.kind);
-        shares.iter().filter(alike).map(Share::ns).sum()
-    };
+    // A convoy of a thousand has as many shares: added up once.
+    let mut sums: Table<(Tid, LeafKind), u64> = Table::default();
+    for share in shares {
+        *sums.entry((share.tid, share.kind)).or_default() += share.ns();
+    }
+    let sum = |of: &Share| sums.get(&(of.tid, of.kind)).copied();
     let known = |share: &&Share| share.kind != LeafKind::Unseen;
     let runnable = |share: &&Share| share.kind == LeafKind::Runnable;
     let all: u64 = shares.iter().map(Share::ns).sum();
