@@ -31,6 +31,8 @@ ARMS = {
     "plain": (None, {}),
     "plain again": (None, {}),
     "probe": ("probe", {}),
+    "256K": ("probe", {"HIGHWATER_PROBE_MEAN": "256K"}),
+    "512K": ("probe", {"HIGHWATER_PROBE_MEAN": "512K"}),
     "shim": ("shim", {}),
     "no samples": ("probe", {"HIGHWATER_PROBE_MEAN": "1024M", "HIGHWATER_PROBE_BYTES": "sampled"}),
     "off": ("probe", {"HIGHWATER_PROBE": "off"}),

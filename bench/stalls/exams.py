@@ -46,6 +46,12 @@ BUILDS = {
     "fuller": ["go", "build", "-o", "{to}", "fuller/main.go"],
     "spinner": ["cargo", "install", "--quiet", "--locked", "--path", "spinner", "--root", "{to}"],
     "carder": ["cp", "carder.py", "{to}"],
+    "apiary": ["cc", "-O2", "-pthread", "-o", "{to}", "apiary.c"],
+    "cooper": ["rustc", "--edition", "2024", "-O", "-o", "{to}", "cooper.rs"],
+    "potter": ["g++", "-std=c++20", "-O2", "-pthread", "-o", "{to}", "potter.cc"],
+    "wright": ["go", "build", "-o", "{to}", "wright/main.go"],
+    "scribe": ["cp", "scribe.py", "{to}"],
+    "tinker": ["cp", "tinker.js", "{to}"],
 }
 
 
@@ -181,9 +187,34 @@ CASES = [
     Case("fuller", "peer", ("lock",), ("main.(*fuller).felterSend",)),
     Case("spinner", "yarn", ("lock", "disk"), ("distaff_wind",)),
     Case("carder", "sort", ("lock", "runtime")),
+    Case("apiary", "clover", ("lock",), ("clover_report",)),
+    Case("apiary", "clover", ("lock",), ("clover_report",), (), "hogs", 2),
+    Case("apiary", "heather", ("lock", "disk"), ("heather_save",)),
+    Case("apiary", "plain", ("cpu-starvation",), (), ("heavy",), "hogs", 2),
+    Case("apiary", "plain", ("cpu-quota",), (), (), "quota"),
+    Case("apiary", "plain", ("cpu-quota",), (), (), "nested"),
+    Case("apiary", "borage", ("allocator",), ("borage_evict",)),
+    Case("apiary", "sorrel", ("disk",), ("sorrel_note",)),
+    Case("apiary", "yarrow", ("disk",), ("yarrow_seal",)),
+    Case("apiary", "fennel", ("page-fault",), ("fennel_pick",)),
+    Case("apiary", "mallow", ("lock",), ("mallow_count",)),
+    Case("apiary", "dock", ("lock",), ("dock_hold",)),
+    Case("apiary", "reed", ("lock",), ("reed_keep",)),
+    Case("apiary", "vetch", ("disk",), ("vetch_scan",)),
+    Case("cooper", "stave", ("lock",), ("larch_report",)),
+    Case("cooper", "hoop", ("lock", "network"), ("willow_make", "hooped")),
+    Case("potter", "kiln", ("lock",), ("ochre_sort",)),
+    Case("wright", "axle", ("lock",), ("main.rowanSum",)),
+    Case("wright", "spoke", ("lock", "disk"), ("main.hollySave",)),
+    Case("wright", "felloe", ("lock",), ("main.yewAsk",)),
+    Case("scribe", "puts", ("lock", "network")),
+    Case("tinker", "syncs", ("disk",)),
     Case("loom", "linen", ()),
     Case("fuller", "nap", ()),
     Case("spinner", "bobbin", ()),
+    Case("apiary", "plain", ()),
+    Case("cooper", "bung", ()),
+    Case("wright", "hub", ()),
 ]
 UNHARMED = ("plain", "none")
 TOTALS = ("watched", "right", "with a function", "named", "on the stack", "rows too many", "rows mended", "of starvation mended")
@@ -214,7 +245,9 @@ def started_as(name, path):
         return ["java", "-cp", path, "Counter"]
     if name in ("smithy", "spinner"):
         return [os.path.join(path, "bin", name)]
-    if name in ("tally", "carder"):
+    if name == "tinker":
+        return ["node", path]
+    if name in ("tally", "carder", "scribe"):
         # Not a shim of the shell's, whose process would be watched instead.
         return [os.path.realpath(sys.executable), path]
     return [path]
@@ -240,6 +273,26 @@ class Quota:
                 return os.rmdir(self.folder)
             except OSError:
                 time.sleep(0.1)
+
+
+class Nested(Quota):
+    """The same quota, of a group above the service's own, which has none."""
+
+    def __init__(self, pid):
+        super().__init__(pid)
+        self.inner = os.path.join(self.folder, "inner")
+        os.mkdir(self.inner)
+        with open(os.path.join(self.inner, "cgroup.procs"), "w", encoding="ascii") as file:
+            file.write(str(pid))
+
+    def end(self):
+        for _ in range(50):
+            try:
+                os.rmdir(self.inner)
+                break
+            except OSError:
+                time.sleep(0.1)
+        super().end()
 
 
 class Memory:
@@ -269,7 +322,7 @@ class Hogs:
             one.wait()
 
 
-AROUND = {"hogs": Hogs, "quota": Quota, "memory": Memory}
+AROUND = {"hogs": Hogs, "quota": Quota, "nested": Nested, "memory": Memory}
 
 
 def longest_ms(log, word, since=0, until=float("inf")):

@@ -120,6 +120,32 @@ fn a_process_in_a_namespace_of_its_own_is_watched_by_its_number_here() {
     }
 }
 
+/// Under its name lies another program since, whose functions are nobody's here.
+#[test]
+fn a_program_that_was_replaced_while_it_runs_goes_by_its_own_functions() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("service");
+    fs::copy(c("exporter"), &program).unwrap();
+    let service = Command::new(&program)
+        .arg(folder.path().join("truth"))
+        .arg("30")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let service = Ended(service);
+    fs::remove_file(&program).unwrap();
+    fs::copy(woven(), &program).unwrap();
+    sleep(Duration::from_millis(1_200));
+    let Some(found) = attached(Mode::Ebpf.word(), service.0.id(), &[]) else {
+        return;
+    };
+    let rows = found["findings"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["cause"] == "lock");
+    let row = row.unwrap_or_else(|| panic!("{found:#}"));
+    let stack = row["culprit"]["stack"].as_array().unwrap();
+    assert!(stack.iter().any(|frame| frame == "ship_batch"), "{row:#}");
+}
+
 /// The watcher is stopped for so long that the rings overflow: what is lost is counted, and nobody is said to have
 /// run, or waited for a CPU, in the time that was not seen.
 #[test]

@@ -102,6 +102,9 @@ fn disks_faults_and_chains_are_told_apart() {
                 doings.iter().any(|doing| said.contains(doing)),
                 "{flag}: {row:?}"
             );
+            if flag == "fsync" {
+                assert_eq!(row.text("/culprit/function"), "write_and_sync", "{row:?}");
+            }
         }
     }
 }
@@ -222,7 +225,7 @@ fn a_slow_calls_time_is_handed_out_whole_and_drawn() {
         "100ms",
         "--folded",
         &folded,
-        "--flame",
+        "--flamegraph",
         &flame,
         "--trace",
         &trace,

@@ -50,6 +50,7 @@ struct Scene {
     groups: Vec<(Tid, u64)>,
     quota: Vec<(u64, u64)>,
     wakers_unseen: bool,
+    carriers: bool,
 }
 
 impl Scene {
@@ -88,6 +89,7 @@ impl Scene {
                 }
             }
             ["nobody", "tells", "wakers"] => self.wakers_unseen = true,
+            ["threads", "carry", "goroutines"] => self.carriers = true,
             ["quota", start, end] => self.quota.push((ns(start, shift_ms), ns(end, shift_ms))),
             [time, thread, ref what @ ..] => {
                 let at_ns = ns(time, shift_ms);
@@ -184,6 +186,7 @@ impl Scene {
         let threads: Vec<Tid> = self.threads();
         let mut analyser = Analyser::new(0, threads.iter().copied());
         analyser.lines.wakers_unseen = self.wakers_unseen;
+        analyser.groups.carriers = self.carriers;
         for (tid, group) in &self.groups {
             analyser.set_group(*tid, *group);
         }

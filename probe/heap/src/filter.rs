@@ -1,10 +1,8 @@
-//! A filter in front of the sample table: one bit tells almost every free that it is not sampled.
+//! A filter in front of the sample table: a bit or two tell almost every free that it is not sampled.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicU8, AtomicU64};
 
-/// With so many, a hundred samples send one free in 650 the slow way.
-const CELLS: usize = 1 << 16;
 const WORD_BITS: usize = u64::BITS as usize;
 
 /// A cell that reaches this count stays there.
@@ -12,35 +10,103 @@ const FULL: u8 = u8::MAX;
 /// The last address of the cell is being taken out.
 const LEAVING: u8 = u8::MAX - 1;
 
-/// Counts of sampled addresses by hash, and a bit for each count that is not 0. A free looks at the bits only: 8 KiB,
-/// which stay in L1. When it looked at the 64 KiB of counts, waiting for one was nine tenths of its time under redis.
+/// Two levels, each by itself never wrong about what it holds. A free looks at the coarse one, whose 512 bytes stay in
+/// L1 beside what the program has there: a pair in random order missed L1 0.54 times more than without the probe
+/// where 8 KiB of bits were alone, and 0.03 times since (cachegrind). Where the coarse one says yes (a hundred samples:
+/// one free in 40), the fine one leaves one in 650.
 #[repr(C, align(64))]
 pub struct Filter {
-    bits: [AtomicU64; CELLS / WORD_BITS],
-    counts: [AtomicU8; CELLS],
+    coarse: Level<64, 4_096>,
+    fine: Level<1_024, 65_536>,
 }
 
 impl Filter {
     /// Nothing sampled.
     pub const fn new() -> Filter {
         Filter {
-            bits: [const { AtomicU64::new(0) }; CELLS / WORD_BITS],
-            counts: [const { AtomicU8::new(0) }; CELLS],
+            coarse: Level::new(),
+            fine: Level::new(),
         }
     }
 
     /// False: the address is certainly not sampled.
     #[inline(always)]
     pub fn may_hold(&self, address: u64) -> bool {
-        let cell = cell(address);
-        self.bits[cell / WORD_BITS].load(Relaxed) >> (cell % WORD_BITS) & 1 != 0
+        let hash = hash(address);
+        self.coarse.may_hold(hash) && self.fine.may_hold(hash)
     }
 
     /// An address is about to be put into the table. False: it must not be, for another thread is taking the last one
     /// out of its cell (in a forked child perhaps for ever).
     #[must_use]
     pub fn add(&self, address: u64) -> bool {
-        let cell = cell(address);
+        let hash = hash(address);
+        if !self.fine.add(hash) {
+            return false;
+        }
+        let added = self.coarse.add(hash);
+        if !added {
+            self.fine.remove(hash);
+        }
+        added
+    }
+
+    /// An address was taken out.
+    pub fn remove(&self, address: u64) {
+        let hash = hash(address);
+        self.coarse.remove(hash);
+        self.fine.remove(hash);
+    }
+
+    /// Makes an address answer yes for ever, past [`Self::clear`].
+    pub fn pin(&self, address: u64) {
+        let hash = hash(address);
+        self.fine.pin(hash);
+        self.coarse.pin(hash);
+    }
+
+    /// Forgets all but what is pinned: no other free takes the slow path any more.
+    pub fn clear(&self) {
+        self.coarse.clear();
+        self.fine.clear();
+    }
+
+    /// Memory of the filter, bytes.
+    pub const fn bytes() -> usize {
+        size_of::<Filter>()
+    }
+}
+
+/// Counts of sampled addresses by hash, and a bit for each count that is not 0: a free looks at the bits only.
+#[repr(C, align(64))]
+struct Level<const WORDS: usize, const CELLS: usize> {
+    bits: [AtomicU64; WORDS],
+    counts: [AtomicU8; CELLS],
+}
+
+impl<const WORDS: usize, const CELLS: usize> Level<WORDS, CELLS> {
+    const fn new() -> Self {
+        const { assert!(CELLS == WORDS * WORD_BITS && CELLS.is_power_of_two()) };
+        Level {
+            bits: [const { AtomicU64::new(0) }; WORDS],
+            counts: [const { AtomicU8::new(0) }; CELLS],
+        }
+    }
+
+    /// The top bits of the hash: always an index.
+    #[inline(always)]
+    fn cell(hash: u64) -> usize {
+        (hash >> (u64::BITS - CELLS.ilog2())) as usize & (CELLS - 1)
+    }
+
+    #[inline(always)]
+    fn may_hold(&self, hash: u64) -> bool {
+        let cell = Self::cell(hash);
+        self.bits[cell / WORD_BITS].load(Relaxed) >> (cell % WORD_BITS) & 1 != 0
+    }
+
+    fn add(&self, hash: u64) -> bool {
+        let cell = Self::cell(hash);
         let more = |count: u8| match count {
             LEAVING => None,
             FULL => Some(FULL),
@@ -56,9 +122,8 @@ impl Filter {
         added
     }
 
-    /// An address was taken out.
-    pub fn remove(&self, address: u64) {
-        let cell = cell(address);
+    fn remove(&self, hash: u64) {
+        let cell = Self::cell(hash);
         let less = |count: u8| match count {
             0 | LEAVING | FULL => None,
             1 => Some(LEAVING),
@@ -75,15 +140,13 @@ impl Filter {
         }
     }
 
-    /// Makes an address answer yes for ever, past [`Self::clear`].
-    pub fn pin(&self, address: u64) {
-        let cell = cell(address);
+    fn pin(&self, hash: u64) {
+        let cell = Self::cell(hash);
         self.counts[cell].store(FULL, Relaxed);
         self.set(cell);
     }
 
-    /// Forgets all but what is pinned: no other free takes the slow path any more.
-    pub fn clear(&self) {
+    fn clear(&self) {
         for (word, counts) in self.bits.iter().zip(self.counts.chunks(WORD_BITS)) {
             let mut full = 0;
             for (at, count) in counts.iter().enumerate() {
@@ -96,20 +159,14 @@ impl Filter {
         }
     }
 
-    /// Memory of the filter, bytes.
-    pub const fn bytes() -> usize {
-        size_of::<Filter>()
-    }
-
     fn set(&self, cell: usize) {
         self.bits[cell / WORD_BITS].fetch_or(bit(cell), AcqRel);
     }
 }
 
-/// The top 16 bits of a multiplicative hash: always an index.
 #[inline(always)]
-fn cell(address: u64) -> usize {
-    (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize & (CELLS - 1)
+fn hash(address: u64) -> u64 {
+    address.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 fn bit(cell: usize) -> u64 {
@@ -148,6 +205,25 @@ mod tests {
             filter.remove(64);
         }
         assert!(filter.may_hold(64));
+    }
+
+    /// In a forked child a cell may be left by a thread that is not there, on one level only.
+    #[test]
+    fn what_one_level_refuses_the_other_forgets() {
+        let filter = Box::new(Filter::new());
+        let cell = Level::<64, 4_096>::cell(hash(64));
+        filter.coarse.counts[cell].store(LEAVING, Relaxed);
+        assert!(!filter.add(64));
+        assert!(!filter.fine.may_hold(hash(64)));
+    }
+
+    #[test]
+    fn most_frees_look_at_one_level() {
+        let filter = Box::new(Filter::new());
+        (0..100u64).for_each(|block| assert!(filter.add(0x7f00_0000_0000 + block * 4_096)));
+        let others = (0..65_536u64).map(|block| hash(0x5600_0000_0000 + block * 48));
+        let coarse = others.filter(|hash| filter.coarse.may_hold(*hash)).count();
+        assert!((600..3_300).contains(&coarse), "{coarse} of 65,536");
     }
 
     #[test]

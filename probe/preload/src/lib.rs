@@ -24,7 +24,7 @@ use std::alloc::{GlobalAlloc, Layout};
 /// never the subject's heap.
 static ARENA: heap::Arena = heap::Arena::new();
 
-/// Every free looks into the 8 KiB of its bits.
+/// Every free looks into the 512 bytes of its coarse bits.
 static FILTER: heap::Filter = heap::Filter::new();
 
 struct OwnMemory;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, judge};
-use super::event::{Event, Tid, WaitKind};
+use super::event::{Event, Tid, WaitKind, Waker};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
@@ -12,6 +12,7 @@ use super::quota::Quota;
 use super::stalled::{Stall, stalls_of};
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::tokens::Tokens;
 use super::turns::Turns;
 use crate::observe::switches::Table;
 
@@ -33,6 +34,7 @@ pub struct Analyser {
     homes: Homes,
     suspects: Suspects,
     turns: Turns,
+    tokens: Tokens,
     pub stalls: Vec<Stall>,
     pub pieces: Pieces,
     /// Stalls past [`STALLS_MAX`].
@@ -127,6 +129,7 @@ impl Analyser {
             homes: &self.homes,
             suspects: &self.suspects,
             turns: &self.turns,
+            tokens: &self.tokens,
         };
         match judge(known, busy.tid, &segment) {
             Judged::Part(part) => busy.parts.push(part),
@@ -144,6 +147,7 @@ impl Analyser {
             homes,
             suspects,
             turns,
+            tokens,
             cursors,
             pieces,
             ..
@@ -165,6 +169,14 @@ impl Analyser {
                 homes.waited(tid, wait);
                 suspects.learn(lines, tid, wait, (segment.start_ns, segment.end_ns));
             }
+            if let State::Blocked {
+                wait,
+                by: Some(Waker::Thread(by)),
+                ..
+            } = &segment.state
+            {
+                tokens.waited(tid, wait, *by);
+            }
             let known = Known {
                 lines,
                 quota,
@@ -172,6 +184,7 @@ impl Analyser {
                 homes,
                 suspects,
                 turns,
+                tokens,
             };
             let judged = judge(known, tid, segment);
             pieces.keep(tid, segment, &judged);

@@ -1,13 +1,15 @@
 //! The cause of one wait, from what it waited for and what filled it.
 
-use super::event::{StackId, TextId, Tid, WaitKind};
+use super::event::{StackId, TextId, Tid, Wait, WaitKind};
 use super::group::Groups;
 use super::home::Homes;
 use super::quota::Quota;
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
+use super::tokens::Tokens;
 use super::turns::Turns;
 use super::walk::{Hop, LeafKind, Share, walk};
+use crate::observe::switches::Table;
 
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
@@ -138,6 +140,7 @@ pub struct Known<'a> {
     pub homes: &'a Homes,
     pub suspects: &'a Suspects,
     pub turns: &'a Turns,
+    pub tokens: &'a Tokens,
 }
 
 pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
@@ -221,9 +224,13 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let most_ns = STALLED_SHARE * segment.ns() as f64;
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
     let reply = |share: &Share| is_reply(share, tid, known.groups);
+    let token = at_work && known.tokens.is_for_one(&wait);
+    let held = |share: &Share| {
+        is_held(share) || token && share.kind != LeafKind::Unseen || is_at_work(share, known.homes)
+    };
     match kind {
         WaitKind::Queue => {
-            shares.retain(|share| is_stall(share) || reply(share) || at_work && is_held(share));
+            shares.retain(|share| is_stall(share) || reply(share) || at_work && held(share));
         }
         _ => shares.retain(|share| !queues(share)),
     }
@@ -302,6 +309,18 @@ fn is_held(share: &Share) -> bool {
     busy || answered && share.doing != 0
 }
 
+/// A share in which somebody waited, for a client even, in the middle of his own work.
+fn is_at_work(share: &Share, homes: &Homes) -> bool {
+    let LeafKind::Wait(kind) = share.kind else {
+        return false;
+    };
+    let wait = Wait {
+        place: share.place,
+        ..Wait::of(kind, 0)
+    };
+    is_idle(share.kind) && kind != WaitKind::Unknown && homes.is_rare(share.tid, &wait)
+}
+
 /// The hops past those of the waiter's own kind, who stood in the line before it: each has its own word to wait on in
 /// some locks, and is no link of a chain.
 fn others(hops: &[Hop], tid: Tid, groups: &Groups) -> Vec<Hop> {
@@ -333,10 +352,12 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
 /// The share of the thread and kind that filled most. The CPU's shortage is the answer only where
 /// it filled nearly all.
 fn dominant(shares: &[Share]) -> Option<&Share> {
-    let sum = |of: &Share| -> u64 {
-        let alike = |s: &&Share| (s.tid, s.kind) == (of.tid, of.kind);
-        shares.iter().filter(alike).map(Share::ns).sum()
-    };
+    // A convoy of a thousand has as many shares: added up once.
+    let mut sums: Table<(Tid, LeafKind), u64> = Table::default();
+    for share in shares {
+        *sums.entry((share.tid, share.kind)).or_default() += share.ns();
+    }
+    let sum = |of: &Share| sums.get(&(of.tid, of.kind)).copied();
     let known = |share: &&Share| share.kind != LeafKind::Unseen;
     let runnable = |share: &&Share| share.kind == LeafKind::Runnable;
     let all: u64 = shares.iter().map(Share::ns).sum();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::carried::without_lone_ones;
 use super::cause::{Cause, Leaf};
 use super::doing::{Disks, doing_of, doings_with_two_names};
 use super::event::{StackId, TextId, Tid, WaitKind};
@@ -74,7 +75,11 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
         .iter()
         .filter(|stall| all_are || !background.contains(&stall.tid));
     let alone = |tid: Tid| groups.is_alone(tid, &sizes);
-    let felt = without_holders(others_first(felt.collect(), alone));
+    let felt = match groups.carriers {
+        true => without_lone_ones(felt.collect()),
+        false => felt.collect(),
+    };
+    let felt = without_holders(others_first(felt, alone));
     let of_cause = sorted_by_cause(felt).into_iter();
     let mut findings: Vec<Finding> = of_cause
         .map(|((cause, _), stalls)| finding(cause, stalls, groups))
@@ -378,22 +383,30 @@ fn culprit_of(stalls: &[&Stall]) -> Culprit {
             .iter()
             .filter(move |s| (s.leaf.tid, s.leaf.kind) == (tid, kind))
     };
+    let most = |of: fn(&Leaf) -> u32| -> u32 {
+        let all = most_first(mine().map(|s| (of(&s.leaf), s.ns)));
+        all.first().map_or(0, |most| most.0)
+    };
+    let doing = most(|leaf| leaf.doing);
     Culprit {
         tid,
         kind,
-        doing: most_first(mine().map(|s| (s.leaf.doing, s.ns)))
-            .first()
-            .map_or(0, |d| d.0),
-        stack: most_first(mine().map(|s| (s.leaf.stack, s.ns)))
-            .first()
-            .map_or(0, |s| s.0),
-        release: most_first(mine().map(|s| (s.leaf.release, s.ns)))
-            .first()
-            .map_or(0, |s| s.0),
-        held: most_first(mine().map(|s| (s.leaf.held, s.ns)))
-            .first()
-            .map_or(0, |s| s.0),
+        doing,
+        stack: match most(|leaf| leaf.stack) {
+            0 => stack_of_another(stalls, kind, doing),
+            own => own,
+        },
+        release: most(|leaf| leaf.release),
+        held: most(|leaf| leaf.held),
     }
+}
+
+/// Of a thread at the same device for itself; few of many short waits are looked at.
+fn stack_of_another(stalls: &[&Stall], kind: LeafKind, doing: TextId) -> StackId {
+    let device = matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault));
+    let alike = |s: &&&Stall| device && (s.leaf.kind, s.leaf.doing) == (kind, doing);
+    let stacks = stalls.iter().filter(alike).map(|s| (s.leaf.stack, s.ns));
+    most_first(stacks).first().map_or(0, |most| most.0)
 }
 
 fn chain_of(stalls: &[&Stall], culprit: &Culprit) -> Vec<Link> {

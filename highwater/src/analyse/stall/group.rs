@@ -59,6 +59,8 @@ pub struct Groups {
     habits: Table<GroupId, Habit>,
     rhythm: Table<Tid, Rhythm>,
     library: HashSet<Tid>,
+    /// The threads carry goroutines that nobody sees.
+    pub carriers: bool,
     /// What the user asked for instead of the adapted threshold.
     pub fixed_ns: Option<u64>,
 }
@@ -164,13 +166,14 @@ impl Groups {
             || by_clock && self.is_beside_a_pool(tid, sizes)
     }
 
-    /// Several threads of another group hand it something, and those serve nobody outside: whoever of them needs
-    /// what it does waits for it.
+    /// Several threads of another group hand it something: whoever of them needs what it does waits for it. Those that
+    /// serve clients may leave the answer to it, and then it hears of clients or hands something on.
     fn is_fed_by_a_pool(&self, tid: Tid) -> bool {
         let rhythm = self.rhythm_of(tid);
         let inside = |by: &Tid| {
             let of = self.rhythm_of(*by);
-            self.of(*by) != self.of(tid) && of.by_clients * 2 < of.begun()
+            let serves = of.by_clients * 2 >= of.begun();
+            self.of(*by) != self.of(tid) && *by != 0 && !(serves && self.hands_on(tid))
         };
         let feeders: Vec<Tid> = rhythm.fed_by.into_iter().filter(inside).collect();
         let alike = |by: &Tid| {
@@ -180,6 +183,12 @@ impl Groups {
                 .count()
         };
         rhythm.by_clients == 0 && feeders.iter().any(|by| alike(by) >= 2)
+    }
+
+    /// It ended idle waits of others.
+    fn hands_on(&self, tid: Tid) -> bool {
+        let mut all = self.rhythm.values();
+        all.any(|rhythm| rhythm.fed_by.contains(&tid))
     }
 
     /// `by` gives it most of what it does.
@@ -296,9 +305,11 @@ mod tests {
         for by in [1, 2, 1, 2, 1, 2] {
             groups.began(by, ByClients, None);
         }
+        assert!(groups.is_background(3, &sizes), "nobody hears of it");
+        groups.began(2, ByClients, Some(3));
         assert!(
             !groups.is_background(3, &sizes),
-            "they serve clients, and may not wait"
+            "they serve clients, and it answers in their stead"
         );
     }
 

@@ -83,7 +83,7 @@ fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
         cause: longest.cause,
         waited_for: longest.waited_for,
         object: longest.object,
-        leaf: longest.leaf.clone(),
+        leaf: leaf_of(longest, parts),
         hops: longest.hops.clone(),
         waiter_stack: longest.waiter_stack,
         did_the_same: matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault))
@@ -92,6 +92,26 @@ fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
         inferred: parts.iter().any(|p| p.inferred),
         open: busy.open && parts.iter().any(|p| p.end_ns == busy.end_ns),
     })
+}
+
+/// That of the longest part; where nobody looked at it, with the stack of one at the same thing.
+fn leaf_of(longest: &Part, parts: &[&Part]) -> Leaf {
+    let mut leaf = longest.leaf.clone();
+    let same = |part: &&&Part| {
+        let other = &part.leaf;
+        (other.tid, other.kind, other.doing) == (leaf.tid, leaf.kind, leaf.doing)
+    };
+    let seen = parts
+        .iter()
+        .filter(same)
+        .filter(|part| part.leaf.stack != 0);
+    let stack = seen
+        .max_by_key(|part| part.ns())
+        .map(|part| part.leaf.stack);
+    if leaf.stack == 0 {
+        leaf.stack = stack.unwrap_or(0);
+    }
+    leaf
 }
 
 /// The thread was slow by itself: far more time on a CPU than its group ever takes, or in the

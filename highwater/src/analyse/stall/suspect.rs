@@ -89,6 +89,14 @@ impl Suspects {
         self.last = (waiter, span, suspects);
     }
 
+    /// Of the waits for the same, no thread of the program was there at the end of half of them: another process ends
+    /// them.
+    pub fn is_ended_outside(&self, wait: &Wait) -> bool {
+        let known = self.of.get(&(wait.kind, wait.object));
+        let most = |known: &Evidence| known.against.values().copied().fold(0.0, f64::max);
+        known.is_some_and(|known| most(known) < MOST_TIMES * known.all)
+    }
+
     /// Who most likely ended this wait, by it and by the others for the same thing.
     pub fn pick(
         &self,
@@ -203,7 +211,9 @@ fn at_it(
     let (since_ns, idled) = at_it_since(thread, at, came_ns, wait, start_ns);
     let ns = end_ns.saturating_sub(since_ns.max(start_ns)) as f64;
     let part = ns / (end_ns - start_ns) as f64;
-    (part >= AT_IT).then_some(if idled { part * IDLED } else { part })
+    // Of several that have a lock, each for its time, the last one lets go.
+    let long = wait.shared || part >= AT_IT;
+    long.then_some(if idled { part * IDLED } else { part })
 }
 
 /// Since when the thread, which ran from `since_ns` on at position `at`, was at one thing, and whether it idled in it:

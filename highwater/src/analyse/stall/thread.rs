@@ -117,6 +117,13 @@ impl Thread {
         (segment.end_ns >= t_ns).then_some((segment, at))
     }
 
+    /// The end of the last segment that is over before `t_ns`; 0: there is none.
+    pub(super) fn known_until(&self, t_ns: u64) -> u64 {
+        let before = self.done.range(..last_before(&self.done, t_ns)).rev();
+        let mut ends = before.map(|segment| segment.end_ns);
+        ends.find(|end_ns| *end_ns < t_ns).unwrap_or(0)
+    }
+
     /// The number of segments added.
     pub(super) fn push(&mut self, at_ns: u64, what: What) -> usize {
         match (what, self.now) {

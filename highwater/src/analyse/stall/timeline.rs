@@ -155,6 +155,13 @@ impl Timelines {
         thread.before(t_ns, self.newest_ns)
     }
 
+    /// The end of the last that is known of `tid` before `t_ns`, when it is not known what it was in then; 0: nothing
+    /// is.
+    pub fn known_until(&self, tid: Tid, t_ns: u64) -> u64 {
+        let thread = self.threads.get(&tid);
+        thread.map_or(0, |thread| thread.known_until(t_ns))
+    }
+
     /// The last time before `t_ns` that a thread let the lock go to one that waited for it.
     pub fn released(&self, lock: u64, t_ns: u64) -> Option<Release> {
         let releases = self.releases.get(&lock)?;

@@ -34,6 +34,8 @@ pub struct Share {
     pub kind: LeafKind,
     pub doing: TextId,
     pub stack: StackId,
+    /// Where a leaf that waits does so.
+    pub place: u32,
     pub allocator: bool,
     /// Who had the CPU, for a runnable leaf.
     pub after: TextId,
@@ -44,7 +46,7 @@ pub struct Share {
     /// From the waiter's waker to the leaf: each thread that itself waited, and for what.
     pub hops: Vec<Hop>,
     pub inferred: bool,
-    /// A wait that another process ended.
+    /// A wait that another process ended, or, where nobody saw it, most likely did.
     pub outside: bool,
 }
 
@@ -244,8 +246,9 @@ impl Walker<'_> {
             let before = self.lines.before_at(tid, t_ns, near);
             found = before.map(|(_, at)| (tid, at));
             let Some((segment, _)) = before else {
-                self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
-                break;
+                t_ns = self.hole(tid, start_ns, t_ns);
+                waiters.clear();
+                continue;
             };
             let from = segment.start_ns.max(start_ns);
             match segment.state {
@@ -302,6 +305,13 @@ impl Walker<'_> {
         }
     }
 
+    /// Of what `tid` was in then nothing was told; gives the time until which it is known.
+    fn hole(&mut self, tid: Tid, start_ns: u64, t_ns: u64) -> u64 {
+        let known_ns = self.lines.known_until(tid, t_ns).max(start_ns);
+        self.leaf(tid, LeafKind::Unseen, None, known_ns, t_ns);
+        known_ns
+    }
+
     /// On the way to `tid` the walk came by `next`: a guess that leads in a circle.
     fn passed(&self, next: Tid, tid: Tid) -> bool {
         next == tid || self.hops.iter().any(|hop| hop.tid == next)
@@ -317,7 +327,10 @@ impl Walker<'_> {
     ) {
         self.leaf(tid, LeafKind::Wait(wait.kind), Some(wait), start_ns, end_ns);
         if let Some(share) = self.shares.last_mut() {
-            share.outside = by == Some(Waker::Outside);
+            share.outside = match by {
+                Some(by) => by == Waker::Outside,
+                None => self.lines.wakers_unseen && self.suspects.is_ended_outside(wait),
+            };
         }
     }
 
@@ -334,6 +347,7 @@ impl Walker<'_> {
             kind,
             doing: wait.map_or(0, |w| w.doing),
             stack: wait.map_or(0, |w| w.stack),
+            place: wait.map_or(0, |w| w.place),
             allocator: wait.is_some_and(|w| w.allocator),
             after: 0,
             release: self.release,

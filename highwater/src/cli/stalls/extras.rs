@@ -32,7 +32,7 @@ pub struct Extras {
     pub folded: Option<PathBuf>,
     /// Write a flame graph of the same, an SVG
     #[arg(long, value_name = "FILE")]
-    pub flame: Option<PathBuf>,
+    pub flamegraph: Option<PathBuf>,
     /// Write the timeline with arrows from waker to waiter, for Perfetto or the Firefox profiler
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -43,13 +43,13 @@ const SLICE_NS: u64 = 100_000;
 
 impl Extras {
     pub fn want_pieces(&self) -> bool {
-        let files = [&self.requests, &self.folded, &self.flame, &self.trace];
+        let files = [&self.requests, &self.folded, &self.flamegraph, &self.trace];
         self.span.is_some() || files.iter().any(|file| file.is_some())
     }
 
     /// Before the watch begins: what cannot be written at its end is said now.
     pub fn check(&self) -> Result<()> {
-        for path in [&self.folded, &self.flame, &self.trace]
+        for path in [&self.folded, &self.flamegraph, &self.trace]
             .into_iter()
             .flatten()
         {
@@ -59,12 +59,12 @@ impl Extras {
     }
 
     pub fn write(&self, analyser: &Analyser, watch: &Watch) -> Result<()> {
-        if self.folded.is_some() || self.flame.is_some() {
+        if self.folded.is_some() || self.flamegraph.is_some() {
             let text = pictures::folded(&off_cpu(analyser, watch));
             if let Some(path) = &self.folded {
                 write(path, text.as_bytes())?;
             }
-            if let Some(path) = &self.flame {
+            if let Some(path) = &self.flamegraph {
                 let title = format!("waits of process {}", watch.pid);
                 match pictures::flame_graph(&text, &title) {
                     Ok(svg) => write(path, &svg)?,

@@ -206,6 +206,7 @@ impl<'a> Session<'a> {
         let mut analyser = Analyser::new(started_ns, living);
         analyser.lines.wakers_unseen = watch.wakers_are_unseen();
         analyser.lines.sampled = watch.samples_the_kernel();
+        analyser.groups.carriers = watch.goroutines_are_unseen();
         analyser.pieces.wanted = args.extras.want_pieces();
         analyser.groups.fixed_ns = args.threshold.map(saturated_ns);
         Session {

@@ -216,6 +216,7 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
     analyser.groups.fixed_ns = Some(PAUSE_NS);
     analyser.lines.wakers_unseen = watch.wakers_are_unseen();
     analyser.lines.sampled = watch.samples_the_kernel();
+    analyser.groups.carriers = watch.goroutines_are_unseen();
     let (mut advanced_ns, mut window_ns) = (started_ns, started_ns);
     loop {
         sleep(watch.rest());

@@ -100,6 +100,8 @@ pub struct Wait {
     pub allocator: bool,
     /// The wait ends by itself after a time that the thread chose.
     pub timed: bool,
+    /// For a lock that several may have at a time, until all of them let go.
+    pub shared: bool,
 }
 
 impl Wait {
@@ -113,6 +115,7 @@ impl Wait {
             place: 0,
             allocator: false,
             timed: false,
+            shared: false,
         }
     }
 
@@ -134,6 +137,7 @@ impl Wait {
             place: or(look.place, self.place),
             allocator: self.allocator || look.allocator,
             timed: self.timed || look.timed,
+            shared: self.shared || look.shared,
         }
     }
 }

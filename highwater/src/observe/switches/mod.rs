@@ -4,6 +4,7 @@
 //! [`event`]s. As root they come from [`ebpf`], without from switch records ([`events`], [`ring`]).
 
 pub mod allowed;
+pub mod c_library;
 pub mod calls;
 pub mod clocks;
 pub mod descriptors;

@@ -3,14 +3,19 @@
 //!
 //! What reads them may stay in one thread only, and so it has one, to which the others send their questions.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use blazesym::symbolize::source::{Process, Source};
-use blazesym::symbolize::{CodeInfo, Input, Symbolized, Symbolizer};
+use blazesym::symbolize::{
+    CodeInfo, Input, ProcessMemberInfo, ProcessMemberType, Resolve, Symbolized, Symbolizer,
+};
 
+use super::c_library::CLibrary;
 use super::stack::Frame;
+use crate::observe::fact::arm::is_system_libc;
 use crate::observe::heap::symbols::in_standard_library;
 
 /// Names with more letters are told without their types.
@@ -74,7 +79,8 @@ impl Names {
 /// Until nobody can ask any more.
 fn answer(asked: &Receiver<Question>) {
     // A program may be built anew under the same path between two arms.
-    let symbolizer = Symbolizer::builder().enable_auto_reload(true).build();
+    let symbolizer = Symbolizer::builder().enable_auto_reload(true);
+    let symbolizer = symbolizer.set_process_dispatcher(c_library).build();
     for question in asked {
         let before_ns = cpu_ns();
         let frames = named(&symbolizer, question.pid, &question.addresses);
@@ -84,16 +90,43 @@ fn answer(asked: &Receiver<Question>) {
     }
 }
 
+/// Its own reader for the C library; the usual one for all else, and where the library's file cannot be read.
+fn c_library(member: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn Resolve>>> {
+    let ProcessMemberType::Path(member) = member.member_entry else {
+        return Ok(None);
+    };
+    if !is_system_libc(&member.symbolic_path.to_string_lossy()) {
+        return Ok(None);
+    }
+    let library = CLibrary::read(member).ok();
+    Ok(library.map(|library| Box::new(library) as Box<dyn Resolve>))
+}
+
 fn named(symbolizer: &Symbolizer, pid: u32, addresses: &[u64]) -> Vec<Vec<Frame>> {
-    let mut process = Process::new(pid.into());
-    process.map_files = false;
-    let input = Input::AbsAddr(addresses);
-    let found = symbolizer.symbolize(&Source::Process(process), input);
-    let Ok(found) = found else {
+    let find = |map_files| {
+        let mut process = Process::new(pid.into());
+        process.map_files = map_files;
+        symbolizer.symbolize(&Source::Process(process), Input::AbsAddr(addresses))
+    };
+    // By a file's name its symbols serve all processes; the mapping itself needs privileges.
+    let itself = is_elsewhere(pid).then(|| find(true).ok()).flatten();
+    let Some(found) = itself.or_else(|| find(false).ok()) else {
         return addresses.iter().map(|at| vec![nameless(*at)]).collect();
     };
     let pairs = addresses.iter().zip(&found);
     pairs.map(|(at, symbol)| frames(*at, symbol)).collect()
+}
+
+/// The names of the process's files are others' here: it has another root, or its program was replaced.
+fn is_elsewhere(pid: u32) -> bool {
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let root = |path: &Path| std::fs::metadata(path).map(|data| (data.dev(), data.ino()));
+    let other = match (root(&process.join("root/")), root(Path::new("/"))) {
+        (Ok(its), Ok(ours)) => its != ours,
+        _ => false,
+    };
+    let program = std::fs::read_link(process.join("exe")).unwrap_or_default();
+    other || program.to_string_lossy().ends_with(" (deleted)")
 }
 
 /// Of the calling thread.

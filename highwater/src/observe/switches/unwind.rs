@@ -79,9 +79,14 @@ impl Stacks {
             let key = (path.clone(), map.address.0);
             if self.modules.len() < MODULES_MAX && !self.modules.contains_key(&key) {
                 self.modules.insert(key, ());
-                let inside = format!("/proc/{pid}/root{path}");
-                let module = module(&inside, map.address.0..map.address.1, map.offset);
-                if let Some(module) = module {
+                let (start, end) = map.address;
+                // The first leads to the very file, replaced by another or not, and needs privileges.
+                let paths = [
+                    format!("/proc/{pid}/map_files/{start:x}-{end:x}"),
+                    format!("/proc/{pid}/root{path}"),
+                ];
+                let read = |path: &String| module(path, start..end, map.offset);
+                if let Some(module) = paths.iter().find_map(read) {
                     self.unwinder.add_module(module);
                 }
             }

@@ -1,6 +1,7 @@
 //! What a blocked thread waits for, from its system call and the arguments.
 
 use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::observe::switches::event::{Wait, WaitKind};
 
@@ -30,10 +31,19 @@ pub struct Waits {
     /// Words that were waited on with a value that no lock has: counters of conditions and semaphores, which
     /// come by the values of locks too.
     counters: HashSet<u64>,
+    /// Words of glibc's read-write locks: those keep their writer elsewhere than a mutex its owner.
+    rwlocks: HashSet<u64>,
 }
 
-/// Counters remembered; past it they are learnt anew.
-const COUNTERS_MAX: usize = 8_192;
+/// Words of either kind remembered; past it they are learnt anew.
+const WORDS_MAX: usize = 8_192;
+/// `struct __pthread_rwlock_arch_t`: readers wait at its third word, writers at the fourth, and the seventh is the
+/// writer.
+const WRITER_BEHIND: [u64; 2] = [16, 12];
+/// What a writer waits with while readers have the lock.
+const WRITER_FOR_READERS: u64 = 2;
+/// Objects from here on are no addresses, and have no owner word.
+const NO_ADDRESS: u64 = 1 << 63;
 
 /// What a call number stands for; the arguments say more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,6 +56,9 @@ enum Sort {
     Poll,
     ManyWaited,
     Sleep,
+    /// A lock of a whole file, or of a part of one with the calls that wait for it.
+    Flock,
+    Fcntl,
     Sync(&'static str),
     File(&'static str),
     Memory(&'static str),
@@ -81,6 +94,8 @@ fn sort(number: i64) -> Sort {
         libc::SYS_ppoll => Sort::Poll,
         libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Sort::ManyWaited,
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Sort::Sleep,
+        libc::SYS_flock => Sort::Flock,
+        libc::SYS_fcntl => Sort::Fcntl,
         libc::SYS_fsync => Sort::Sync("fsync"),
         libc::SYS_fdatasync => Sort::Sync("fdatasync"),
         libc::SYS_sync_file_range => Sort::Sync("sync_file_range"),
@@ -130,6 +145,7 @@ impl Waits {
             descriptors: Descriptors::of(pid),
             futexes_are_the_runtimes: false,
             counters: HashSet::new(),
+            rwlocks: HashSet::new(),
         }
     }
 
@@ -153,6 +169,9 @@ impl Waits {
             Sort::Poll => self.of_poll(&call.args, places),
             Sort::ManyWaited => Wait::of(WaitKind::Inbound, fd as u64),
             Sort::Sleep => told(places, WaitKind::Sleep, 0, "sleep"),
+            Sort::Flock => self.of_file_lock(fd, places),
+            Sort::Fcntl if is_file_lock(call.args[1]) => self.of_file_lock(fd, places),
+            Sort::Fcntl => Wait::of(WaitKind::Other, 0),
             Sort::Sync(name) => {
                 let file = self.descriptors.describe(fd).name;
                 told(places, WaitKind::Disk, fd, &format!("{name} of {file}"))
@@ -171,19 +190,31 @@ impl Waits {
         let [address, operation, value, timeout] = *args;
         let mut kind = futex_kind(operation, value as u32, timeout != 0);
         if kind == WaitKind::Queue && value < 2 {
-            if self.counters.len() == COUNTERS_MAX {
-                self.counters.clear();
-            }
-            self.counters.insert(address);
+            remember(&mut self.counters, address);
         } else if value < 4 && self.counters.contains(&address) {
             kind = WaitKind::Queue;
         }
         let mut wait = Wait::of(kind, address);
+        if kind == WaitKind::Lock && operation & !PRIVATE == REALTIME_BITSET {
+            remember(&mut self.rwlocks, address);
+            wait.shared = value == WRITER_FOR_READERS;
+        }
         wait.timed = timeout != 0;
         if kind == WaitKind::Lock {
             wait.doing = places.text("waiting for a lock");
         }
         wait
+    }
+
+    /// Whoever locks a file opened it anew: the file is what they have in common.
+    fn of_file_lock(&mut self, fd: i32, places: &mut Places) -> Wait {
+        let file = self.descriptors.describe(fd).name;
+        let mut hasher = DefaultHasher::new();
+        file.hash(&mut hasher);
+        Wait {
+            doing: places.text(&format!("waiting for a lock of {file}")),
+            ..Wait::of(WaitKind::Lock, hasher.finish() | NO_ADDRESS)
+        }
     }
 
     /// A transfer on a descriptor that a runtime waits for in the subject's stead.
@@ -240,8 +271,13 @@ impl Waits {
     /// The holder that a lock's memory names; `known` tells a thread of the subject from any other
     /// number.
     pub fn holder(&self, wait: &Wait, known: impl Fn(u64) -> bool) -> Option<u64> {
-        if wait.kind != WaitKind::Lock || wait.object == 0 {
+        if wait.kind != WaitKind::Lock || wait.object == 0 || wait.object >= NO_ADDRESS {
             return None;
+        }
+        if self.rwlocks.contains(&wait.object) {
+            let writers = WRITER_BEHIND.map(|behind| self.memory.word(wait.object + behind));
+            let mut writers = writers.into_iter().flatten().map(u64::from);
+            return writers.find(|tid| *tid > 2 && known(*tid));
         }
         let words = (
             self.memory.word(wait.object),
@@ -249,6 +285,21 @@ impl Waits {
         );
         owner(words, known)
     }
+}
+
+/// What glibc waits for with a clock of its own choice: read-write locks among it.
+const REALTIME_BITSET: u64 = 256 | 9;
+const PRIVATE: u64 = 128;
+
+fn remember(words: &mut HashSet<u64>, address: u64) {
+    if words.len() == WORDS_MAX {
+        words.clear();
+    }
+    words.insert(address);
+}
+
+fn is_file_lock(command: u64) -> bool {
+    [libc::F_SETLKW, libc::F_OFD_SETLKW].contains(&(command as i32))
 }
 
 /// A lock's futex is waited on with the value that says "held, and others wait": 2 for glibc and
@@ -320,91 +371,5 @@ pub fn parse_syscall(line: &str) -> Option<(Call, u64, u64)> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn locks_are_told_from_conditions_by_the_value() {
-        let cases = [
-            (128, 2, false, WaitKind::Lock, "glibc mutex"),
-            (137, 2, false, WaitKind::Lock, "Rust std mutex"),
-            (128, 3, false, WaitKind::Lock, "Zig mutex"),
-            (128, 1 << 31 | 77, false, WaitKind::Lock, "musl mutex"),
-            (6, 0, false, WaitKind::Lock, "priority inheritance"),
-            (393, 3, false, WaitKind::Lock, "glibc rwlock"),
-            (137, 1 << 31 | 5, false, WaitKind::Lock, "Rust rwlock"),
-            (393, 0, false, WaitKind::Queue, "glibc condition"),
-            (137, u32::MAX, false, WaitKind::Queue, "Rust park"),
-            (137, 2, true, WaitKind::Queue, "a condition with a timeout"),
-            (128, 0, false, WaitKind::Queue, "Go's futexsleep"),
-            (128, 1, false, WaitKind::Queue, "parking_lot"),
-        ];
-        for (operation, value, timed, kind, what) in cases {
-            assert_eq!(futex_kind(operation, value, timed), kind, "{what}");
-        }
-    }
-
-    #[test]
-    fn a_counter_that_comes_by_a_locks_value_is_a_counter() {
-        let mut places = Places::new(std::process::id());
-        let mut waits = Waits::of(std::process::id());
-        let mut kind = |value| {
-            let args = [0x7000, 137, value, 0];
-            let number = libc::SYS_futex;
-            waits.of_call(&Call { number, args }, &mut places).kind
-        };
-        assert_eq!(kind(2), WaitKind::Lock);
-        assert_eq!(kind(1), WaitKind::Queue);
-        assert_eq!(kind(2), WaitKind::Queue);
-    }
-
-    #[test]
-    fn a_pipe_is_read_for_work_and_never_written_to_for_it() {
-        use std::os::fd::AsRawFd;
-        let (read, write) = std::io::pipe().unwrap();
-        let mut places = Places::new(std::process::id());
-        let mut waits = Waits::of(std::process::id());
-        let mut kind = |number, fd: i32| {
-            let args = [fd as u64, 0, 0, 0];
-            waits.of_call(&Call { number, args }, &mut places).kind
-        };
-        assert_eq!(kind(libc::SYS_read, read.as_raw_fd()), WaitKind::Queue);
-        assert_eq!(kind(libc::SYS_write, write.as_raw_fd()), WaitKind::Network);
-    }
-
-    #[test]
-    fn owners_are_only_threads_of_the_subject() {
-        let known = |tid| tid == 77;
-        assert_eq!(owner((Some(2), Some(77)), known), Some(77), "glibc");
-        assert_eq!(
-            owner((Some(1 << 31 | 77), Some(0)), known),
-            Some(77),
-            "musl"
-        );
-        assert_eq!(owner((Some(2), Some(78)), known), None);
-        assert_eq!(owner((None, None), known), None);
-        let plain = (Some(1 << 31 | 16), Some(0));
-        assert_eq!(owner(plain, |_| true), None, "musl's plain mutex");
-    }
-
-    #[test]
-    fn syscall_lines_as_linux_6_18_writes_them() {
-        // A thread in futex, one in a fault or interrupted, one on its CPU.
-        let waits = "202 0x55d0c8 0x80 0x2 0x0 0x0 0x0 0x7ffd10 0x7f3b20\n";
-        let (call, sp, pc) = parse_syscall(waits).unwrap();
-        assert_eq!(
-            (call.number, call.args[0], call.args[2]),
-            (202, 0x55d0c8, 2)
-        );
-        assert_eq!((sp, pc), (0x7ffd10, 0x7f3b20));
-        let (call, sp, _) = parse_syscall("-1 0x7ffd10 0x55aa\n").unwrap();
-        assert_eq!((call.number, sp), (-1, 0x7ffd10));
-        assert_eq!(
-            parse_syscall("-1 0x0 0x0\n"),
-            None,
-            "a worker of the kernel's"
-        );
-        assert_eq!(parse_syscall("running\n"), None);
-        assert_eq!(parse_syscall(""), None);
-    }
-}
+#[path = "waits_tests.rs"]
+mod tests;

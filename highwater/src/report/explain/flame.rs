@@ -29,6 +29,7 @@ pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String>
     options.direction = Direction::Inverted;
     options.title = format!("live heap of {}", plain(&explained.command));
     options.count_name = "bytes".to_owned();
+    options.deterministic = true;
     // In the order of the tree: sorted as text, `f.cold` comes between `f` itself and what `f` calls, and tears `f`.
     options.no_sort = true;
     let mut svg = Vec::new();

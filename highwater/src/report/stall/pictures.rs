@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use inferno::flamegraph::{Options, from_lines};
+use inferno::flamegraph::{Direction, Options, from_lines};
 use serde_json::{Value, json};
 
 /// Time behind one stack of waiters. Frames innermost first.
@@ -54,6 +54,8 @@ pub fn flame_graph(folded: &str, title: &str) -> Result<Vec<u8>, String> {
     let mut options = Options::default();
     options.title = plain(title);
     options.count_name = "microseconds".to_owned();
+    options.direction = Direction::Inverted;
+    options.deterministic = true;
     let mut svg = Vec::new();
     from_lines(&mut options, folded.lines(), &mut svg)
         .map_err(|error| format!("no flame graph can be drawn: {error} (nothing waited?)"))?;

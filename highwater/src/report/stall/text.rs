@@ -5,6 +5,7 @@ use std::fmt::Write;
 use comfy_table::{ContentArrangement, Table};
 
 use super::{Row, SelfChecks};
+use crate::analyse::stall::cause::Cause;
 use crate::units::written::{counted, nanoseconds};
 
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
@@ -69,7 +70,11 @@ fn cells(row: &Row) -> [String; 7] {
 /// "exporter in export_batch: network read from 127.0.0.1:4318"
 fn culprit(row: &Row) -> String {
     let culprit = &row.culprit;
-    let mut words = culprit.thread.clone();
+    // Who ran instead is in the words of what was done.
+    let mut words = match row.cause {
+        Cause::CpuStarvation => String::new(),
+        _ => culprit.thread.clone(),
+    };
     if let Some(function) = &culprit.function {
         let lead = if words.is_empty() { "" } else { " in " };
         let _ = write!(words, "{lead}{function}");
@@ -156,6 +161,25 @@ fn losses(checks: &SelfChecks) -> [(u64, &'static str, &'static str, &'static st
     ]
 }
 
+/// `difference`: the kernel's count less ours, as a share of the kernel's. The kernel counts from when a thread is in a
+/// CPU's queue, and we from its waking: on a machine whose CPUs sleep, ours is many times as much.
+fn beside_kernel(difference: f64) -> String {
+    const ALIKE: f64 = 0.5;
+    if difference.abs() <= ALIKE {
+        return format!(
+            "within {:.1} % of the kernel's count",
+            100.0 * difference.abs()
+        );
+    }
+    if difference > 0.0 {
+        return format!("{:.0} % below the kernel's count", 100.0 * difference);
+    }
+    let times = 1.0 - difference;
+    format!(
+        "{times:.1} times the kernel's count, which leaves out how long a sleeping CPU takes to wake"
+    )
+}
+
 fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
     let share = checks.cpu_ns as f64 / checks.watched_ns.max(1) as f64;
     let mut words = format!(
@@ -165,11 +189,7 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
         counted(checks.lost_records, "record", "records"),
     );
     if let Some(difference) = checks.run_delay_difference {
-        let _ = write!(
-            words,
-            "; time without a CPU within {:.1} % of the kernel's count",
-            100.0 * difference.abs()
-        );
+        let _ = write!(words, "; time without a CPU {}", beside_kernel(difference));
     }
     for (count, one, many, became) in losses(checks) {
         if count > 0 {
@@ -198,5 +218,18 @@ fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
             "{}",
             textwrap::fill(&format!("Missing: {missing}."), width)
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_cpu_is_set_beside_the_kernels_count() {
+        assert_eq!(beside_kernel(-0.03), "within 3.0 % of the kernel's count");
+        assert_eq!(beside_kernel(0.8), "80 % below the kernel's count");
+        let more = beside_kernel(-11.6);
+        assert!(more.starts_with("12.6 times the kernel's count"), "{more}");
     }
 }

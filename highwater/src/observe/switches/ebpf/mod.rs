@@ -138,10 +138,11 @@ impl Ebpf {
         self.pace.highest_ns
     }
 
-    /// What `tid` waits in since before `before_ns`, where that was not told; and who woke it, where it was since.
-    pub fn untold(&self, tid: u32, before_ns: u64) -> [Option<Record>; 2] {
+    /// What `tid` waits in, for long or for a device, where that was not told; and who woke it, where it was since.
+    /// `drained_ns`: when the ring was read.
+    pub fn untold(&self, tid: u32, drained_ns: u64) -> [Option<Record>; 2] {
         match self.tids.get(tid) {
-            Some(value) => record::untold(&value, before_ns),
+            Some(value) => record::untold(&value, drained_ns),
             None => [None, None],
         }
     }

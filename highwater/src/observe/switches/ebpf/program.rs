@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::super::watch::Room;
 use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
 use super::map::{Counter, Ring, Threads};
-use super::record::{IN, OUT, SHORT_SHIFT, STACK_BYTES, WAKING, at, kept};
+use super::record::{DEEP, IN, OUT, SHORT_SHIFT, STACK_BYTES, WAKING, at, kept};
 
 /// Threads that may be watched at a time, of a process that has so many now: one that was just started has few, and may
 /// get ten thousand. Each takes 250 bytes from the start, and clearing those of 32,768 takes 15 ms of a CPU.
@@ -36,8 +36,6 @@ const SAMPLED_AFTER_NS: i32 = 1_000_000;
 
 /// The bits of `prev_state` that say what a thread leaves for; none: it wants to run.
 const STATES: i32 = 0xff;
-/// The one for waits that no signal ends: a disk, a page, the address space.
-const DEEP: i32 = 2;
 
 pub struct Maps {
     pub pid: u32,
@@ -292,7 +290,7 @@ fn tells_who(code: &mut Code, maps: &Maps) {
 /// R1: the limit for what the thread of R9 is in. Its place is always there; the kernel wants that checked.
 fn limit(code: &mut Code, maps: &Maps) {
     code.load(Size::B4, R2, R9, kept::RECORD + at::FLAGS);
-    code.and(R2, DEEP);
+    code.and(R2, DEEP as i32);
     code.shift_right(R2, 1);
     code.store(Size::B4, R10, -8, R2);
     code.copy(R2, R10);

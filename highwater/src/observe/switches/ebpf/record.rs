@@ -43,12 +43,18 @@ pub mod kept {
     pub const WHOLE: i16 = BYTES as i16 - RECORD;
 }
 
-/// The leaving that is kept of a thread, when it is off its CPU since before `before_ns` and that was not told; and
-/// its waking, when it only wants a CPU since.
-pub fn untold(value: &[u8; kept::BYTES], before_ns: u64) -> [Option<Record>; 2] {
+/// A wait that is older than this will be told of whatever the limit.
+const UNTOLD_NS: u64 = 1_500_000;
+
+/// The leaving that is kept of a thread, when it is off its CPU for long or waits for a device, and that was not
+/// told; and its waking, when it only wants a CPU since. `drained_ns`: when the ring was read; what began later may
+/// come before something that is still in it.
+pub fn untold(value: &[u8; kept::BYTES], drained_ns: u64) -> [Option<Record>; 2] {
     let word = |at: i16| number(value, at);
     let since = word(kept::SINCE);
-    if since == 0 || since >= before_ns || word(kept::TOLD) != 0 {
+    let age_ns = drained_ns.saturating_sub(since);
+    let lasts = age_ns > UNTOLD_NS || age_ns > 0 && waits_for_device(value);
+    if since == 0 || !lasts || word(kept::TOLD) != 0 {
         return [None, None];
     }
     let leaving = parse(&value[kept::RECORD as usize..kept::WOKEN as usize]);
@@ -67,6 +73,12 @@ pub fn untold(value: &[u8; kept::BYTES], before_ns: u64) -> [Option<Record>; 2] 
     [leaving, tid.filter(|_| woken).map(waking)]
 }
 
+/// In a wait that no signal ends, and nobody woke it yet.
+fn waits_for_device(value: &[u8; kept::BYTES]) -> bool {
+    let state = number(value, kept::RECORD + at::FLAGS) as u32;
+    state & DEEP != 0 && number(value, kept::WOKEN) == 0
+}
+
 fn number(bytes: &[u8], at: i16) -> u64 {
     let at = at as usize;
     let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
@@ -78,6 +90,9 @@ pub fn off_since_ns(value: &[u8; kept::BYTES]) -> Option<u64> {
     let since = number(value, kept::SINCE);
     (since != 0).then_some(since)
 }
+
+/// The bit of `prev_state` for waits that no signal ends: a disk, a page, the address space.
+pub const DEEP: u32 = 2;
 
 /// As much of a waker's stack as fits on a program's own (512 bytes, with the keys).
 pub const STACK_BYTES: usize = 256;
@@ -268,13 +283,33 @@ mod tests {
 
     #[test]
     fn a_wait_that_lasts_is_given_once_it_is_old_and_was_not_told() {
-        let records = untold(&value(1_000, 0), 1_800);
+        let late = 2_000 + UNTOLD_NS;
+        let records = untold(&value(1_000, 0), late);
         let times: Vec<_> = records.iter().flatten().map(|r| (r.at_ns, r.tid)).collect();
         assert_eq!(times, [(1_000, 42), (1_500, 42)]);
         for value in [value(0, 0), value(1_000, 1)] {
-            assert_eq!(untold(&value, 1_800), [None, None]);
+            assert_eq!(untold(&value, late), [None, None]);
         }
-        assert_eq!(untold(&value(1_000, 0), 900), [None, None]);
+        assert_eq!(untold(&value(1_000, 0), 1_800), [None, None]);
+    }
+
+    #[test]
+    fn a_wait_for_a_device_is_given_however_young_it_is() {
+        let mut value = value(1_000, 0);
+        value[(kept::RECORD + at::FLAGS) as usize] = DEEP as u8;
+        assert_eq!(untold(&value, 1_800), [None, None], "it was woken");
+        let woken = kept::WOKEN as usize;
+        value[woken..woken + 8].fill(0);
+        let [leaving, waking] = untold(&value, 1_800);
+        assert_eq!(leaving.map(|record| record.at_ns), Some(1_000));
+        assert_eq!(waking, None);
+        assert_eq!(
+            untold(&value, 900),
+            [None, None],
+            "begun after the ring was read"
+        );
+        value[kept::TOLD as usize] = 1;
+        assert_eq!(untold(&value, 1_800), [None, None]);
     }
 
     #[test]

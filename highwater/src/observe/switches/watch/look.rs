@@ -15,7 +15,7 @@ const SELDOM_NS: u64 = 200_000_000;
 /// so most often, is learnt from them.
 const YOUNG_NS: u64 = 20_000_000;
 /// Looks of one turn; a turn is ten milliseconds or forty and a look some twenty microseconds.
-const LOOKS_PER_TURN: usize = 16;
+pub(super) const LOOKS_PER_TURN: usize = 16;
 /// Past this time no further look is begun in a turn: the rings are more urgent.
 const LOOKING_NS: u64 = 5_000_000;
 /// A thread that is said to be on a CPU, or to want one, for longer than this is held against /proc.
@@ -116,6 +116,9 @@ impl Watch {
         let (mut wait, stack) = match blocked.registers {
             Some(registers) if !blocked.looked => {
                 let addresses = self.stacks.of_blocked(registers);
+                if self.is_over(tid, blocked.since_ns) {
+                    return;
+                }
                 // Asked anew: at the switch a connection may have been too young for the tables.
                 let wait = match &blocked.call {
                     Some(call) => self.waits.of_call(call, &mut self.places),
@@ -158,6 +161,15 @@ impl Watch {
         };
         self.tell(at_ns, tid, What::Look(wait));
         groups.extend(self.group(tid, stack));
+    }
+
+    /// Whether a wait ended since it began at `since_ns`, by the kernel's own word: what was read of its stack may be
+    /// the stack of what came after.
+    pub(super) fn is_over(&self, tid: u32, since_ns: u64) -> bool {
+        match &self.source {
+            Source::Ebpf(ebpf) => ebpf.off_since_ns(tid) != Some(since_ns),
+            Source::Threads => false,
+        }
     }
 
     /// What /proc says the thread is in. A wait that was looked at before keeps its stack.

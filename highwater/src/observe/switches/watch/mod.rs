@@ -99,6 +99,8 @@ pub struct Watch {
     stale: bool,
     /// Stacks of wakers by their fingerprints.
     releases: Table<u64, StackId>,
+    /// By the place of a wait for a device, its stack; none where two were seen.
+    at_places: Table<u32, Option<StackId>>,
     /// Room for one turn's records; of a Go program, what came after the last turn's cut.
     records: Vec<Record>,
     probes: Vec<Probe>,
@@ -186,6 +188,7 @@ impl Watch {
             asked: 0,
             stale: true,
             releases: Table::default(),
+            at_places: Table::default(),
             records: Vec::new(),
             probes: Vec::new(),
             calls: Calls::of(pid),
@@ -232,6 +235,11 @@ impl Watch {
     /// Nobody tells who woke whom.
     pub fn wakers_are_unseen(&self) -> bool {
         self.mode == Mode::Rootless
+    }
+
+    /// The program is in Go, and its threads are all that is seen of it.
+    pub fn goroutines_are_unseen(&self) -> bool {
+        self.waits.futexes_are_the_runtimes && self.go.is_none()
     }
 
     /// The clock's samples come from within the kernel too, and none is left out. Those of a Go program belong to

@@ -1,10 +1,10 @@
 //! Records of the eBPF programs to events.
 
-use super::super::ebpf::record::{Before, Record, Told, User};
+use super::super::ebpf::record::{Before, DEEP, Record, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
-use super::look::{group_of, place_of};
+use super::look::{LOOKS_PER_TURN, group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
 use crate::observe::call_site::Target;
@@ -15,8 +15,6 @@ const STATES: u32 = 0xff;
 const GONE: u32 = 0x10 | 0x20;
 /// Threads that are asked in one turn for what they wait in; each costs a system call of half a microsecond.
 const ASKED_PER_TURN: usize = 256;
-/// A wait that is older than this will be told of whatever the limit.
-const UNTOLD_NS: u64 = 1_500_000;
 
 /// Programs that had a CPU of ours and are remembered.
 const PROGRAMS_MAX: usize = 8_192;
@@ -25,6 +23,7 @@ impl Watch {
     /// `cut_ns`: of a Go program, whose records come by two ways, what is newer stays for the next turn.
     pub(super) fn drain_ebpf(&mut self, cut_ns: u64) {
         let mut records = std::mem::take(&mut self.records);
+        let drained_ns = super::now_ns();
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.drain(|record| records.push(record));
         }
@@ -35,7 +34,7 @@ impl Watch {
             lost = ebpf.lost();
         }
         let newest_ns = records.iter().map(|record| record.at_ns).max();
-        self.ask_after_untold(now, &mut records);
+        self.ask_after_untold(drained_ns, &mut records);
         match self.go.take() {
             None => {
                 records.iter().for_each(|record| self.told(record));
@@ -75,21 +74,60 @@ impl Watch {
         }
     }
 
-    /// Waits that last, of which the kernel tells only when they end: asked for, some threads in each turn.
-    fn ask_after_untold(&mut self, now: u64, records: &mut Vec<Record>) {
-        let Source::Ebpf(ebpf) = &self.source else {
-            return;
-        };
+    /// Waits that last, of which the kernel tells only when they end: asked for, some threads in each turn. Of waits
+    /// for devices all, for a stall is made of many short ones too, and nothing else has their stack.
+    fn ask_after_untold(&mut self, drained_ns: u64, records: &mut Vec<Record>) {
         let may_wait =
             |(_, known): &(&u32, &super::Known)| known.lives && known.on_cpu != Some(false);
         let tids = self.threads.iter().filter(may_wait).map(|(tid, _)| *tid);
         let tids: Vec<u32> = tids.collect();
         let turn = self.asked % tids.len().max(1);
         self.asked = turn + ASKED_PER_TURN;
-        let before = now.saturating_sub(UNTOLD_NS);
         let some = tids.iter().cycle().skip(turn);
-        let some = some.take(ASKED_PER_TURN.min(tids.len()));
-        records.extend(some.flat_map(|tid| ebpf.untold(*tid, before)).flatten());
+        let mut looks = 0;
+        for tid in some.take(ASKED_PER_TURN.min(tids.len())) {
+            let Source::Ebpf(ebpf) = &self.source else {
+                return;
+            };
+            let told = ebpf.untold(*tid, drained_ns);
+            if looks < LOOKS_PER_TURN
+                && let [Some(leaving), None] = &told
+            {
+                looks += usize::from(self.sees_stack(leaving));
+            }
+            records.extend(told.into_iter().flatten());
+        }
+    }
+
+    /// Reads the stack of a thread that waits for a device, at once: such a wait may be over in a tenth of a
+    /// millisecond. Whether it was one.
+    fn sees_stack(&mut self, leaving: &Record) -> bool {
+        let Told::Out { state, user, .. } = &leaving.what else {
+            return false;
+        };
+        if state & DEEP == 0 {
+            return false;
+        }
+        let addresses = self.stacks.of_blocked(registers(user));
+        if !self.is_over(leaving.tid, leaving.at_ns) {
+            let stack = self.places.stack(&addresses);
+            if stack != 0 {
+                self.keep_place(place_of(user.pc, user.sp), stack);
+            }
+        }
+        true
+    }
+
+    /// Of many short waits few are seen: the others at the same place have the same stack, unless two were seen there.
+    fn keep_place(&mut self, place: u32, stack: StackId) {
+        const PLACES_MAX: usize = 4_096;
+        if self.at_places.len() == PLACES_MAX {
+            self.at_places.clear();
+        }
+        let kept = self.at_places.entry(place).or_insert(Some(stack));
+        if *kept != Some(stack) {
+            *kept = None;
+        }
     }
 
     /// Which goroutine is on a thread changes all the time: both kinds of records in one order, and of
@@ -225,10 +263,16 @@ impl Watch {
             self.threads.at(tid).parked = true;
             return;
         }
-        let wait = Wait {
+        let mut wait = Wait {
             place: place_of(user.pc, user.sp),
             ..self.waits.of_call(&call, &mut self.places)
         };
+        wait.stack = self
+            .at_places
+            .get(&wait.place)
+            .copied()
+            .flatten()
+            .unwrap_or(0);
         self.threads.at(tid).blocked = Some(Blocked {
             since_ns,
             wait,
