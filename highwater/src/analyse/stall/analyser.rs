@@ -68,6 +68,11 @@ impl Analyser {
         self.lines.push(event);
     }
 
+    /// What happened until then has been pushed. Where all threads wait nothing happens, and time passes.
+    pub fn told_until(&mut self, at_ns: u64) {
+        self.lines.newest_ns = self.lines.newest_ns.max(at_ns);
+    }
+
     pub fn set_group(&mut self, tid: Tid, group: GroupId) {
         self.groups.set(tid, group);
     }
