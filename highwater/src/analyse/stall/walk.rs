@@ -270,12 +270,7 @@ impl Walker<'_> {
                     };
                     self.leaf(tid, kind, None, from, t_ns);
                 }
-                State::Runnable { after } => {
-                    self.leaf(tid, LeafKind::Runnable, None, from, t_ns);
-                    if let Some(share) = self.shares.last_mut() {
-                        share.after = after;
-                    }
-                }
+                State::Runnable { after } => self.wants_cpu(tid, after, from, t_ns),
                 State::Blocked { wait, by, .. } if self.closes(tid, &wait, by, (from, t_ns)) => {
                     self.deadlock(tid, &wait, (from, t_ns));
                 }
@@ -316,6 +311,13 @@ impl Walker<'_> {
             }
             t_ns = from;
             waiters.clear();
+        }
+    }
+
+    fn wants_cpu(&mut self, tid: Tid, after: TextId, start_ns: u64, end_ns: u64) {
+        self.leaf(tid, LeafKind::Runnable, None, start_ns, end_ns);
+        if let Some(share) = self.shares.last_mut() {
+            share.after = after;
         }
     }
 
