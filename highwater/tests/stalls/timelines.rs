@@ -163,6 +163,7 @@ impl Scene {
                 Some(("place", text)) => wait.place = self.id(text) as u32,
                 Some(("stack", text)) => wait.stack = self.id(text) as u32,
                 _ if *word == "allocator" => wait.allocator = true,
+                _ if *word == "timed" => wait.timed = true,
                 _ => panic!("not a word of a wait: {word}"),
             }
         }

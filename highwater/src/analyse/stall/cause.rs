@@ -3,6 +3,7 @@
 use super::event::{StackId, TextId, Tid, Wait, WaitKind};
 use super::group::Groups;
 use super::home::Homes;
+use super::poll::is_broken_off;
 use super::quota::Quota;
 use super::suspect::Suspects;
 use super::timeline::{Segment, State, Timelines};
@@ -153,6 +154,7 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
             WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
                 Judged::Part(direct(tid, segment))
             }
+            _ if is_broken_off(&wait) => idle(true),
             WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => answered(known, tid, segment),
         },
     }
