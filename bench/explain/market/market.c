@@ -71,7 +71,7 @@ static void almanac(void) {
     char name[] = "/var/tmp/almanacXXXXXX"; int file = mkstemp(name); static char page[1 << 20]; unlink(name);
     memset(page, 6, sizeof page);
     for (int i = 0; i < 200; i++) if (write(file, page, sizeof page) < 0) exit(3);
-    const char *all = mmap(NULL, 200u << 20, PROT_READ, MAP_SHARED, file, 0); unsigned sum = 0;
+    const volatile char *all = mmap(NULL, 200u << 20, PROT_READ, MAP_SHARED, file, 0); unsigned sum = 0;
     for (long at = 0; ; at += 65536) { if (at < 200 << 20) for (int i = 0; i < 65536; i += 4096) sum += all[at + i]; trade(40); rest(25); }
 }
 

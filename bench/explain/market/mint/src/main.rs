@@ -12,12 +12,12 @@ static HEAP: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Default)]
 struct Die {
     neighbours: RefCell<Vec<Rc<Die>>>,
-    steel: Vec<u8>,
+    _steel: Vec<u8>,
 }
 
 #[inline(never)]
 fn pair_dies(n: usize) {
-    let die = || Rc::new(Die { steel: vec![n as u8; 700], ..Die::default() });
+    let die = || Rc::new(Die { _steel: vec![n as u8; 700], ..Die::default() });
     let (left, right) = (die(), die());
     left.neighbours.borrow_mut().push(right.clone());
     right.neighbours.borrow_mut().push(left.clone());
