@@ -2,7 +2,7 @@
 
 use super::bins::Bin;
 use super::incarnation::Fall;
-use super::order::{mean_sd, median};
+use super::order::{mean_sd, median, midmean};
 use super::series::Point;
 use super::student::normal_cdf;
 
@@ -32,6 +32,26 @@ pub fn floors(points: &[Point], falls: &[Fall]) -> Vec<Bin> {
             .map(|f| bin(points[f.after].t_s, points[f.after].value.min(f.floor))),
     );
     out
+}
+
+/// More floors do not sharpen a verdict: what is worked out for each pair of them would not fit into memory.
+pub const FLOORS_MAX: usize = 256;
+
+/// Floors that follow one another in one, so many that [`FLOORS_MAX`] are left; and how many those are.
+pub fn gathered(floors: Vec<Bin>) -> (Vec<Bin>, usize) {
+    let each = floors.len().div_ceil(FLOORS_MAX).max(1);
+    let one = |group: &[Bin]| {
+        let mut values: Vec<f64> = group.iter().map(|floor| floor.value).collect();
+        Bin {
+            value: midmean(&mut values),
+            count: group.len(),
+            ..group[group.len() / 2]
+        }
+    };
+    match each {
+        1 => (floors, 1),
+        _ => (floors.chunks(each).map(one).collect(), each),
+    }
 }
 
 /// Median time between falls, and how uneven it is (deviation over mean).
@@ -136,6 +156,27 @@ pub fn by_threshold(falls: &[Fall], now: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::analyse::incarnation::falls;
+
+    #[test]
+    fn ten_thousand_floors_become_few_and_keep_their_rise() {
+        let floor = |at: usize| Bin {
+            t_s: at as f64,
+            uptime_s: at as f64,
+            value: 100.0 + at as f64,
+            count: 1,
+            incarnation: 0,
+        };
+        let (few, each) = gathered((0..10_000).map(floor).collect());
+        assert_eq!((few.len(), each), (250, 40));
+        assert!(
+            few.iter()
+                .all(|bin| (bin.value - 100.0 - bin.t_s).abs() <= 1.0),
+            "{few:?}"
+        );
+        assert_eq!(few.iter().map(|bin| bin.count).sum::<usize>(), 10_000);
+        let (same, each) = gathered((0..FLOORS_MAX).map(floor).collect());
+        assert_eq!((same.len(), each), (FLOORS_MAX, 1));
+    }
 
     #[test]
     fn dips_are_not_teeth() {

@@ -10,7 +10,7 @@ use crate::analyse::order::{mean_sd, median};
 use crate::analyse::period::{Period, periods};
 use crate::analyse::series::{Point, Series};
 use crate::analyse::teeth::{
-    TEETH_MIN, are_bursts, are_dips, by_threshold, climb_between, floors, rhythm,
+    TEETH_MIN, are_bursts, are_dips, by_threshold, climb_between, floors, gathered, rhythm,
 };
 
 /// An opinion with the way of looking that had the most evidence.
@@ -128,7 +128,15 @@ fn born(series: &Series, points: &[Point], first: usize) -> f64 {
     if start.is_finite() { start } else { t_s }
 }
 
+/// More incarnations than this are not looked at, but the newest: each is a bin at least.
+const LIVES_MAX: usize = 256;
+
 fn lives(series: &Series, points: &[Point], cuts: &[usize], rules: &Rules) -> Option<Looked> {
+    let incarnations = cuts.len() + 1;
+    let older = cuts.len().saturating_sub(LIVES_MAX);
+    let from = older.checked_sub(1).map_or(0, |last| cuts[last]);
+    let cuts: Vec<usize> = cuts[older..].iter().map(|cut| cut - from).collect();
+    let (points, cuts) = (&points[from..], &cuts[..]);
     let (b, width_s) = cut(series, points, cuts);
     let view = View {
         bins: &b,
@@ -140,7 +148,7 @@ fn lives(series: &Series, points: &[Point], cuts: &[usize], rules: &Rules) -> Op
     let opinion = opinion(&view, rules)?;
     Some(Looked {
         opinion,
-        incarnations: cuts.len() + 1,
+        incarnations,
         period_s: None,
         saw: false,
     })
@@ -213,7 +221,7 @@ fn height_now(points: &[Point], sudden: &[Fall]) -> f64 {
 
 /// Many falls: the floors decide whether what the collector cannot free grows.
 fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
-    let low = floors(points, sudden);
+    let (low, each) = gathered(floors(points, sudden));
     let (period_s, _) = rhythm(points, sudden)?;
     let tail = &points[points.len() - points.len().div_ceil(5)..];
     let values: Vec<f64> = tail.iter().map(|p| p.value).collect();
@@ -221,7 +229,7 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
     let view = View {
         bins: &low,
         by_uptime: false,
-        width_s: period_s,
+        width_s: period_s * each as f64,
         level: Some(level),
         few: low.len() < FEW,
         ..View::default()
