@@ -7,6 +7,7 @@ pub mod call_site;
 pub mod cgroup;
 pub mod clock;
 pub mod collector;
+pub mod demangle;
 pub mod fact;
 pub mod heap;
 pub mod host;

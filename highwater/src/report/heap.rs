@@ -31,20 +31,21 @@ pub fn columns(verdict: &RunVerdict, row: &ArmRow) -> Vec<Column> {
         return Vec::new();
     };
     let own = row.heap.as_ref().map(parts);
+    let all = || read().flat_map(parts).map(|(_, part)| part);
+    // One unit for all parts: they are read beside each other.
+    let scale = |of: fn(&HeapPart) -> Option<Estimate>| {
+        ByteScale::of_column(all().filter_map(of).map(|estimate| estimate.value.abs()))
+    };
+    let level = scale(|part| part.level);
+    let slope = scale(|part| part.slope_per_hour);
     let mut columns = Vec::new();
     for (at, (name, _)) in names.iter().enumerate() {
-        let all = || read().map(|heap| parts(heap)[at].1);
-        let scale = |of: fn(&HeapPart) -> Option<Estimate>| {
-            ByteScale::of_column(all().filter_map(of).map(|estimate| estimate.value.abs()))
-        };
-        let level = scale(|part| part.level);
-        let slope = scale(|part| part.slope_per_hour);
         let part = own.map(|parts| parts[at].1);
         let size = part.and_then(|part| part.level);
         let growth = part.and_then(|part| part.slope_per_hour);
         let title = format!("{name} {}", level.word);
         columns.push(Column::estimate(&title, size, level.bytes, written::digits));
-        let title = format!("{}/h", slope.word);
+        let title = format!("{name} {}/h", slope.word);
         columns.push(Column::estimate(
             &title,
             growth,

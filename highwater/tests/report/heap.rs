@@ -56,6 +56,34 @@ fn on_a_terminal() {
 }
 
 #[test]
+fn an_arm_that_grows_for_another_reason_is_told_of() {
+    let heaps = |run: &Run| {
+        let learnings = report(run).verdict.learnings;
+        let heap = |words: &String| words.starts_with("Heap probe in");
+        learnings.into_iter().filter(heap).collect::<Vec<_>>()
+    };
+    let mut run = probed();
+    assert_eq!(heaps(&run).len(), 1, "the control's alone");
+    let other = run.experiment.arms[1].name.clone();
+    for process in run.processes.iter_mut().filter(|p| p.arm == other) {
+        let mut fact = |key: &str, value: &str| {
+            if let Some(told) = process.facts.get_mut(key) {
+                told[0].1 = value.to_string();
+            }
+        };
+        fact("heap.cause", "retention");
+        fact("heap.sentence", "retention: the live heap is flat");
+    }
+    let told = heaps(&run);
+    assert!(
+        told[0].ends_with("The same in 0 of 2 other arms."),
+        "{told:?}"
+    );
+    let words = format!("Heap probe in `{other}`: retention: the live heap is flat.");
+    assert_eq!(told[1..], [words]);
+}
+
+#[test]
 fn in_markdown_and_on_the_page() {
     let page = markdown::render(&report(&probed()));
     let rows: Vec<&str> = page

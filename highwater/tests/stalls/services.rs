@@ -5,11 +5,15 @@
 
 use std::fs;
 use std::process::Command;
+use std::thread::sleep;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use super::skipped::skipped;
-use super::watched::{BOTH, Mode, built, c, go, rust, services, watch, watch_with, woven};
+use super::watched::{
+    BOTH, Ended, Mode, Seen, attached, built, c, go, rust, services, watch, watch_with, woven,
+};
 
 #[test]
 fn an_exporter_that_posts_under_the_mutex_is_named() {
@@ -139,6 +143,34 @@ fn locks_that_look_like_queues_are_locks() {
 }
 
 /// A program on a tracepoint can take its events from everybody else who reads them.
+/// It keeps no log.
+fn circle(mode: Mode) -> Option<Value> {
+    let child = Command::new(c("circle")).args(["-", "12"]).spawn().unwrap();
+    let child = Ended(child);
+    sleep(Duration::from_millis(800));
+    attached(mode.word(), child.0.id(), &[])
+}
+
+/// The deadlock is there 2.6 s after the start, 1.8 s into the watch at the latest; then no thread switches any more.
+#[test]
+fn a_deadlock_is_named_though_nothing_happens_any_more() {
+    for mode in BOTH {
+        let Some(found) = circle(mode) else {
+            continue;
+        };
+        let seen = Seen {
+            found,
+            truth: Vec::new(),
+        };
+        let row = seen.row("lock");
+        let doing = row.text("/culprit/doing");
+        assert!(doing.starts_with("deadlock"), "{:#}", row.0);
+        assert_eq!(row.text("/culprit/function"), "smelt", "{:#}", row.0);
+        assert!(row.number("/longest_ns") > 2_000_000_000, "{:#}", row.0);
+        assert_eq!(row.0["open"], true, "{:#}", row.0);
+    }
+}
+
 #[test]
 fn an_ebpf_watch_leaves_others_their_tracepoints() {
     let parked = |mode| watch(mode, woven(), &["parked", "hold=150"]);

@@ -51,6 +51,8 @@ struct Scene {
     quota: Vec<(u64, u64)>,
     wakers_unseen: bool,
     carriers: bool,
+    /// When all events have been told; 0: with the last.
+    told_ns: u64,
 }
 
 impl Scene {
@@ -90,6 +92,7 @@ impl Scene {
             }
             ["nobody", "tells", "wakers"] => self.wakers_unseen = true,
             ["threads", "carry", "goroutines"] => self.carriers = true,
+            ["told", "until", end] => self.told_ns = ns(end, shift_ms),
             ["quota", start, end] => self.quota.push((ns(start, shift_ms), ns(end, shift_ms))),
             [time, thread, ref what @ ..] => {
                 let at_ns = ns(time, shift_ms);
@@ -160,6 +163,7 @@ impl Scene {
                 Some(("place", text)) => wait.place = self.id(text) as u32,
                 Some(("stack", text)) => wait.stack = self.id(text) as u32,
                 _ if *word == "allocator" => wait.allocator = true,
+                _ if *word == "timed" => wait.timed = true,
                 _ => panic!("not a word of a wait: {word}"),
             }
         }
@@ -200,6 +204,7 @@ impl Scene {
                 analyser.advance(event.at_ns.saturating_sub(200_000_000));
             }
         }
+        analyser.told_until(self.told_ns);
         analyser.finish();
         let findings = summarise(&analyser.stalls, &analyser.groups, &threads);
         findings.iter().map(|f| self.words(f)).collect()

@@ -48,7 +48,8 @@ pub fn shared_with_others(
     let shared = |growth: &SiteGrowth| {
         let own = sites.get(&growth.stack)?.addresses.as_slice();
         let own = (own, frames_of(&growth.stack));
-        let most = back.iter().map(|other| alike(own, *other)).max()?;
+        let others = back.iter().filter_map(|other| parting(own, *other));
+        let most = others.max()?;
         // One that ends within another one was cut short: nothing tells where they part.
         let is_some = most > Shared::default() && most.addresses < own.0.len();
         is_some.then_some((growth.stack, most))
@@ -58,6 +59,18 @@ pub fn shared_with_others(
         .take(COMPARED_MAX)
         .filter_map(shared)
         .collect()
+}
+
+/// What two stacks share, unless they part at one line of one function: a loop that the compiler unrolled has several
+/// calls there, which are one use.
+fn parting(a: (&[u64], &[Frame]), b: (&[u64], &[Frame])) -> Option<Shared> {
+    let shared = alike(a, b);
+    let line = |frames: &[Frame]| {
+        let frame = frame_behind(frames, shared).map(|index| frames[index].clone())?;
+        Some((frame.function?, frame.file?, frame.line?))
+    };
+    let (a, b) = (line(a.1), line(b.1));
+    (a.is_none() || a != b).then_some(shared)
 }
 
 fn alike(a: (&[u64], &[Frame]), b: (&[u64], &[Frame])) -> Shared {
@@ -155,6 +168,28 @@ mod tests {
         assert_eq!(behind(2), Some(3));
         assert_eq!(behind(3), None, "a start is nobody");
         assert_eq!(behind(9), None);
+    }
+
+    #[test]
+    fn calls_of_one_line_are_one_use() {
+        let at = |line| Frame {
+            function: Some("main".into()),
+            file: Some("choir.zig".into()),
+            line: Some(line),
+            ..Frame::default()
+        };
+        let sites = BTreeMap::from([(7, site(&[1, 20, 9], 0)), (8, site(&[1, 30, 9], 95))]);
+        let named = |function: &str| Frame {
+            function: Some(function.into()),
+            ..Frame::default()
+        };
+        let shared = |line| {
+            let stack = |line| vec![named("addVerse"), at(line), named("_start")];
+            let frames = BTreeMap::from([(7, stack(24)), (8, stack(line))]);
+            shared_with_others(&[growing(7)], &sites, &frames).contains_key(&7)
+        };
+        assert!(!shared(24), "a loop that was unrolled");
+        assert!(shared(25));
     }
 
     /// `make` ends in a call of malloc, for one that keeps and one that frees.

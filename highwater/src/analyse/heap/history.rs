@@ -20,6 +20,8 @@ pub struct Moment {
     pub at_s: f64,
     pub time_ns: u64,
     pub account: Account,
+    /// Allocated so far, where that is counted.
+    pub allocated_bytes: Option<u64>,
     pub outstanding: ByStack,
     /// Resident bytes of the program's own mappings, by the stack that made them.
     pub mapped: BTreeMap<u64, f64>,
@@ -56,6 +58,10 @@ impl History {
             at_s,
             time_ns: look.time_ns,
             account,
+            allocated_bytes: look
+                .probe
+                .as_ref()
+                .and_then(|probe| probe.allocated_bytes_exact),
             outstanding: look.probe.as_ref().map(outstanding).unwrap_or_default(),
             mapped: mapped(&self.ranges),
             files: files(look, &self.ranges),
@@ -203,6 +209,18 @@ impl History {
         ends.min(level_growth(&levels))
     }
 
+    /// The most that can have been live at any moment of a window's second half, bytes: what was live at a look with
+    /// all that was allocated until the next one. `None` where that is not counted throughout.
+    pub fn live_at_most(&self, window: Window) -> Option<f64> {
+        let half = window.from + (window.to - window.from) / 2;
+        let between = |pair: &[Moment]| {
+            let (before, after) = (pair[0].allocated_bytes?, pair[1].allocated_bytes?);
+            Some(pair[0].account.live + after.checked_sub(before)? as f64)
+        };
+        let late = self.moments[half..=window.to].windows(2).map(between);
+        late.reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
     /// Growth of sites between two moments of the past: less is known of those than of the last look.
     pub fn heap_sites_between(&self, window: Window) -> Vec<SiteGrowth> {
         let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
@@ -326,6 +344,36 @@ mod tests {
             (120.0, 60.0, 20.0)
         );
         assert_eq!((torn.anonymous, torn.live_by), (50.0, LiveBy::Headers));
+    }
+
+    #[test]
+    fn what_can_have_been_live_between_two_looks_is_what_was_and_what_came() {
+        let moment = |live: f64, allocated_bytes: Option<u64>| Moment {
+            at_s: 0.0,
+            time_ns: 0,
+            account: Account {
+                live,
+                ..Account::default()
+            },
+            allocated_bytes,
+            outstanding: ByStack::default(),
+            mapped: BTreeMap::new(),
+            files: BTreeMap::new(),
+            threads: 1,
+        };
+        let most = |last: Option<u64>| {
+            let early = [moment(5.0, Some(0)), moment(5.0, Some(90))];
+            let late = [moment(5.0, Some(90)), moment(7.0, Some(92))];
+            let moments = [early, late].concat();
+            let history = History {
+                moments: [moments, vec![moment(5.0, last)]].concat(),
+                ..History::default()
+            };
+            history.live_at_most(Window { from: 0, to: 4 })
+        };
+        assert_eq!(most(Some(102)), Some(17.0));
+        assert_eq!(most(None), None, "not counted to the end");
+        assert_eq!(most(Some(80)), None, "counted anew");
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! `p exp(-n/p)` empty. Regular patterns occupy more than that: one block on each page counts as 63 %.
 
 use super::areas::{Class, Range};
+use super::sites::Outstanding;
 use crate::observe::heap::HeapLook;
 use crate::observe::heap::pages::{PAGE_BYTES, PageBits};
 use crate::observe::heap::probe::Block;
@@ -32,6 +33,9 @@ pub struct Occupancy {
     /// Resident bytes of heap about which nothing is known: neither headers nor samples.
     pub unknown_bytes: f64,
 }
+
+/// Standard errors of the samples' sum that doubtful blocks must come to before the sum tells of them.
+const ERRORS_MIN: f64 = 3.0;
 
 /// Counts, or estimates, the occupied pages of all heap ranges. `scale` makes the samples add up to
 /// the exact counter: exact live bytes over the samples' estimate.
@@ -69,13 +73,26 @@ pub fn occupancy(look: &HeapLook, ranges: &[Range], scale: f64) -> Occupancy {
     sum
 }
 
-/// Whether blocks that may be free or in use are in use: the probe's exact counter tells.
+/// Whether blocks that may be free or in use are in use: the exact counter tells, or else the samples do where they
+/// can.
 fn doubtful_are_in_use(look: &HeapLook) -> bool {
-    let counted = look.probe.as_ref().and_then(|probe| probe.live_bytes_exact);
+    let Some(probe) = &look.probe else {
+        return false;
+    };
     let spans = || look.walk.iter().flat_map(|walk| &walk.spans);
     let sure: u64 = spans().map(|span| span.in_use_bytes).sum();
     let doubtful: u64 = spans().map(|span| span.doubtful_bytes).sum();
-    counted.is_some_and(|live| live as f64 > sure as f64 + 0.5 * doubtful as f64)
+    let least = sure as f64 + 0.5 * doubtful as f64;
+    match probe.live_bytes_exact {
+        Some(live) => live as f64 > least,
+        None => {
+            let walked = |block: &&Block| {
+                spans().any(|span| (span.start..span.end).contains(&block.address))
+            };
+            let live = Outstanding::of(probe.blocks.iter().filter(walked));
+            live.bytes > least && doubtful as f64 > ERRORS_MIN * live.variance.sqrt()
+        }
+    }
 }
 
 /// The walked span that covers this range to its end.
@@ -149,6 +166,8 @@ fn window_occupied(present: &PageBits, resident: f64, blocks: &[Block], scale: f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observe::heap::glibc::{Walk, Walked};
+    use crate::observe::heap::probe::ProbeLook;
 
     fn block(address: u64, bytes: u64, weight: f64) -> Block {
         Block {
@@ -189,5 +208,33 @@ mod tests {
         // A block of 2 MiB, half of it beyond its window.
         let occupied = estimate(&present, &range, &[block(512 << 10, 2 << 20, 1.0)], 1.0);
         assert_eq!(occupied, f64::from(2 << 20));
+    }
+
+    /// A leak of blocks that nobody wrote to: in the heap itself they look like those of a thread's list.
+    #[test]
+    fn samples_tell_of_blocks_that_the_heap_itself_does_not() {
+        let span = Walked {
+            end: 64 << 20,
+            in_use_bytes: 1 << 20,
+            doubtful_bytes: 8 << 20,
+            ..Walked::default()
+        };
+        let look = |live: u64, weight: f64| HeapLook {
+            walk: Some(Walk {
+                spans: vec![span.clone()],
+                ..Walk::default()
+            }),
+            probe: Some(ProbeLook {
+                blocks: (0..(live / 4096) / weight as u64)
+                    .map(|at| block(at * 4096, 4096, weight))
+                    .collect(),
+                ..ProbeLook::default()
+            }),
+            ..HeapLook::default()
+        };
+        assert!(doubtful_are_in_use(&look(9 << 20, 16.0)));
+        assert!(!doubtful_are_in_use(&look(1 << 20, 16.0)));
+        let sparse = look(9 << 20, 1024.0);
+        assert!(!doubtful_are_in_use(&sparse), "two samples tell nothing");
     }
 }

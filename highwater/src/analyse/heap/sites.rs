@@ -64,6 +64,14 @@ pub fn outstanding(probe: &ProbeLook) -> ByStack {
     sums
 }
 
+impl Outstanding {
+    pub fn of<'a>(blocks: impl Iterator<Item = &'a Block>) -> Outstanding {
+        let mut sum = Outstanding::default();
+        blocks.for_each(|block| add(&mut sum, block));
+        sum
+    }
+}
+
 fn add(sum: &mut Outstanding, block: &Block) {
     let size = block.usable_bytes as f64;
     sum.bytes += block.weight * size;

@@ -234,8 +234,12 @@ pub fn leading(frames: &[Frame]) -> usize {
     let is_python = |frame: &Frame| frame.module == PYTHON_MODULE;
     let python = frames.iter().position(is_python);
     let python = python.unwrap_or_else(|| extension(frames));
+    let inside_new = inside_operator_new(frames);
     let passes_on = |index: usize| {
         let frame = &frames[index];
+        if index < inside_new {
+            return true;
+        }
         // The interpreter only does what a Python function further out says, or an extension that calls it.
         if index < python && in_interpreter(frame) {
             return true;
@@ -250,6 +254,15 @@ pub fn leading(frames: &[Frame]) -> usize {
     (0..frames.len())
         .find(|&index| !passes_on(index))
         .unwrap_or(0)
+}
+
+/// Frames of what a global operator new calls, whoever wrote it.
+fn inside_operator_new(frames: &[Frame]) -> usize {
+    let is_new = |frame: &Frame| {
+        let name = frame.function.as_deref();
+        name.is_some_and(|name| path_of(name).starts_with("operator new"))
+    };
+    frames.iter().position(is_new).unwrap_or(0)
 }
 
 /// The frame of an extension that had the interpreter allocate; 0 where the interpreter runs Python code in between.

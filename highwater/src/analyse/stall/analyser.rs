@@ -8,6 +8,7 @@ use super::event::{Event, Tid, WaitKind, Waker};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
+use super::poll::Poll;
 use super::quota::Quota;
 use super::stalled::{Stall, stalls_of};
 use super::suspect::Suspects;
@@ -49,6 +50,7 @@ pub struct Analyser {
 struct Cursor {
     next: u64,
     cutter: Cutter,
+    poll: Poll,
 }
 
 /// Threads born within this time of the subject's own start are part of its start.
@@ -66,6 +68,11 @@ impl Analyser {
 
     pub fn push(&mut self, event: &Event) {
         self.lines.push(event);
+    }
+
+    /// What happened until then has been pushed. Where all threads wait nothing happens, and time passes.
+    pub fn told_until(&mut self, at_ns: u64) {
+        self.lines.newest_ns = self.lines.newest_ns.max(at_ns);
     }
 
     pub fn set_group(&mut self, tid: Tid, group: GroupId) {
@@ -161,6 +168,7 @@ impl Analyser {
         let cursor = cursors.entry(tid).or_insert_with(|| Cursor {
             next: 0,
             cutter: Cutter::new(tid, !lines.wakers_unseen),
+            poll: Poll::default(),
         });
         let mut ended = Vec::new();
         for (at, segment) in thread.since(cursor.next) {
@@ -168,17 +176,15 @@ impl Analyser {
                 break;
             }
             cursor.next = at + 1;
-            if let State::Blocked { wait, .. } = &segment.state {
-                homes.waited(tid, wait);
+            let whole = cursor.poll.took_up(segment);
+            if let State::Blocked { wait, by, .. } = &segment.state {
+                if whole.is_none() {
+                    homes.waited(tid, wait);
+                }
                 suspects.learn(lines, tid, wait, (segment.start_ns, segment.end_ns));
-            }
-            if let State::Blocked {
-                wait,
-                by: Some(Waker::Thread(by)),
-                ..
-            } = &segment.state
-            {
-                tokens.waited(tid, wait, *by);
+                if let Some(Waker::Thread(by)) = by {
+                    tokens.waited(tid, wait, *by);
+                }
             }
             let known = Known {
                 lines,
@@ -189,7 +195,7 @@ impl Analyser {
                 turns,
                 tokens,
             };
-            let judged = judge(known, tid, segment);
+            let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
             pieces.keep(tid, segment, &judged);
             if let State::Blocked { wait, by, .. } = &segment.state {
                 if let Some(begun) = begun(wait.kind, &judged) {

@@ -18,6 +18,7 @@ pub mod group;
 pub mod home;
 pub mod own;
 pub mod pieces;
+pub mod poll;
 pub mod quota;
 pub mod recurrence;
 pub mod request;

@@ -5,7 +5,8 @@ mod counted;
 use std::collections::VecDeque;
 
 use self::counted::Count;
-use super::event::{StackId, TextId, Wait, WaitKind, What};
+use super::event::{StackId, TextId, Wait, WaitKind, Waker, What};
+use super::poll;
 use super::timeline::{Sample, Segment, State};
 
 /// Samples of stacks on a CPU kept per thread.
@@ -150,6 +151,9 @@ impl Thread {
                 0
             }
             (What::Woken { by, release }, Some((since, State::Blocked { wait, .. }))) => {
+                if let Waker::Thread(tid) = by {
+                    poll::ended(&mut self.done, &wait, tid);
+                }
                 let by = Some(by);
                 let closed = State::Blocked { wait, by, release };
                 let added = self.close(at_ns, Some((since, closed)));

@@ -14,6 +14,9 @@ use super::timeline::{Release, Segment, State, Taking, Thread, Timelines};
 const STEPS_MAX: u32 = 4_096;
 /// Chains of locks inside locks; a line of waiters that park each on a word of its own is such a chain.
 const DEPTH_MAX: usize = 128;
+/// Holders are read from the locks' own words at looks, each thread's at another time: a circle that lasts for less may
+/// be one of holders that never were at the same time.
+const DEADLOCK_LEAST_NS: u64 = 1_000_000_000;
 
 /// What a thread was in that filled somebody's wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -21,6 +24,8 @@ pub enum LeafKind {
     OnCpu,
     Runnable,
     Wait(WaitKind),
+    /// It waits for a lock whose holder waits, over others or at once, for a lock of its own.
+    Deadlock,
     /// Nothing is known of the thread at that time, or nobody is known to have woken it.
     Unseen,
 }
@@ -72,6 +77,7 @@ pub fn walk(
     segment: &Segment,
 ) -> Vec<Share> {
     let mut walker = Walker {
+        waiter,
         lines,
         suspects,
         shares: Vec::new(),
@@ -87,6 +93,10 @@ pub fn walk(
         Some(taking) => Some((taking.by, true)),
         None => walker.answerer(waiter, wait, by, (start_ns, end_ns)),
     };
+    if walker.closes(waiter, wait, by, (start_ns, end_ns)) {
+        walker.deadlock(waiter, wait, (start_ns, end_ns));
+        return walker.shares;
+    }
     let Some((first, inferred)) = first.filter(|(tid, _)| *tid != waiter) else {
         return Vec::new();
     };
@@ -102,6 +112,7 @@ pub fn walk(
 }
 
 struct Walker<'a> {
+    waiter: Tid,
     lines: &'a Timelines,
     suspects: &'a Suspects,
     shares: Vec<Share>,
@@ -263,11 +274,9 @@ impl Walker<'_> {
                     };
                     self.leaf(tid, kind, None, from, t_ns);
                 }
-                State::Runnable { after } => {
-                    self.leaf(tid, LeafKind::Runnable, None, from, t_ns);
-                    if let Some(share) = self.shares.last_mut() {
-                        share.after = after;
-                    }
+                State::Runnable { after } => self.wants_cpu(tid, after, from, t_ns),
+                State::Blocked { wait, by, .. } if self.closes(tid, &wait, by, (from, t_ns)) => {
+                    self.deadlock(tid, &wait, (from, t_ns));
                 }
                 State::Blocked { wait, by, release } => {
                     let span = (segment.start_ns, segment.end_ns);
@@ -309,6 +318,13 @@ impl Walker<'_> {
         }
     }
 
+    fn wants_cpu(&mut self, tid: Tid, after: TextId, start_ns: u64, end_ns: u64) {
+        self.leaf(tid, LeafKind::Runnable, None, start_ns, end_ns);
+        if let Some(share) = self.shares.last_mut() {
+            share.after = after;
+        }
+    }
+
     /// Of what `tid` was in then nothing was told; gives the time until which it is known.
     fn hole(&mut self, tid: Tid, start_ns: u64, t_ns: u64) -> u64 {
         let known_ns = self.lines.known_until(tid, t_ns).max(start_ns);
@@ -319,6 +335,42 @@ impl Walker<'_> {
     /// On the way to `tid` the walk came by `next`: a guess that leads in a circle.
     fn passed(&self, next: Tid, tid: Tid) -> bool {
         next == tid || self.hops.iter().any(|hop| hop.tid == next)
+    }
+
+    /// `tid` waits still, for a lock that one on the way to it holds, or it itself.
+    fn closes(
+        &self,
+        tid: Tid,
+        wait: &Wait,
+        by: Option<Waker>,
+        (start_ns, t_ns): (u64, u64),
+    ) -> bool {
+        let lasts = by.is_none() && t_ns - start_ns >= DEADLOCK_LEAST_NS;
+        let on_the_way = |holder| holder == self.waiter || self.passed(holder, tid);
+        lasts
+            && !self.inferred
+            && wait.kind == WaitKind::Lock
+            && wait.holder.is_some_and(on_the_way)
+    }
+
+    fn deadlock(&mut self, tid: Tid, wait: &Wait, (start_ns, end_ns): (u64, u64)) {
+        let holder = wait.holder;
+        let from = self.hops.iter().position(|hop| Some(hop.tid) == holder);
+        let mut circle: Vec<Tid> = self.hops[from.unwrap_or(0)..]
+            .iter()
+            .map(|hop| hop.tid)
+            .collect();
+        circle.extend(holder);
+        // One of them stands for all, whoever's wait is asked for: it is one cause.
+        let first = circle.into_iter().chain([tid]).min().unwrap_or(tid);
+        let now = self.lines.thread(first).and_then(Thread::now);
+        let wait = match now.filter(|_| first != tid) {
+            Some((_, State::Blocked { wait, .. })) => wait,
+            _ => *wait,
+        };
+        // What it does is to wait for the lock; that it does so for ever is the news.
+        let wait = Wait { doing: 0, ..wait };
+        self.leaf(first, LeafKind::Deadlock, Some(&wait), start_ns, end_ns);
     }
 
     /// A wait that no other thread of the program answers.

@@ -156,6 +156,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         rss: history.growth(|account| account.rss_bytes),
         heap: history.growth(|account| account.live + account.held + account.fragmentation),
         free: history.growth(|account| account.held + account.fragmentation),
+        live_at_most: history.live_at_most(window),
         files_written: history.growth(|account| account.files_written),
         huge_untouched: history.growth(|account| account.huge_untouched),
         owner,

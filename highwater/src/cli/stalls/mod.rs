@@ -161,6 +161,7 @@ fn mode(args: &StallsArgs) -> Result<Mode> {
 /// What a turn brought, to the analysis.
 fn feed(analyser: &mut Analyser, turn: Turn) {
     turn.events.iter().for_each(|event| analyser.push(event));
+    analyser.told_until(turn.told_ns);
     for stretch in &turn.throttled {
         analyser.quota.throttled(stretch.start_ns, stretch.end_ns);
     }
@@ -325,7 +326,9 @@ impl<'a> Session<'a> {
         for event in self.watch.finish() {
             self.analyser.push(&event);
         }
-        let watched_ns = now_ns() - self.started_ns;
+        let ended_ns = now_ns();
+        self.analyser.told_until(ended_ns);
+        let watched_ns = ended_ns - self.started_ns;
         self.run_delay_ns = start::run_delay_since(self.watch.pid, &self.run_delay_start);
         self.analyser.finish();
         learn_holders(&mut self.watch, &self.analyser.stalls);

@@ -11,6 +11,7 @@ use crate::report::stall::{Culprit, Hop, Row};
 /// Stacks of waiters and names of stalled threads in one row.
 const WAITERS_SHOWN: usize = 4;
 const THREADS_SHOWN: usize = 16;
+const DEADLOCK: &str = "deadlock: waits for a lock that comes free only after this wait";
 
 /// `others`: who used the CPUs meanwhile, where the switches do not tell.
 pub fn row(finding: &Finding, watch: &Watch, others: &[(String, u64)]) -> Row {
@@ -134,6 +135,7 @@ fn doing(finding: &Finding, watch: &Watch, function: Option<&str>) -> String {
         (LeafKind::OnCpu, None) => "on CPU".to_string(),
         (LeafKind::Runnable, _) => "runnable".to_string(),
         (LeafKind::Wait(kind), _) => waited_for(kind, 0),
+        (LeafKind::Deadlock, _) => DEADLOCK.to_string(),
         (LeafKind::Unseen, _) => String::new(),
     }
 }

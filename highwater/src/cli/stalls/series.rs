@@ -226,6 +226,7 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
         feed(&mut analyser, turn);
         if over {
             watch.finish().iter().for_each(|event| analyser.push(event));
+            analyser.told_until(now_ns());
             analyser.finish();
         } else if now - advanced_ns >= ADVANCE_NS {
             advanced_ns = now;

@@ -110,6 +110,8 @@ pub struct ProbeLook {
     pub forks: u32,
     /// Exact usable bytes of live blocks. `None` when only samples tell.
     pub live_bytes_exact: Option<i64>,
+    /// Usable bytes allocated so far, counted wherever the live bytes are.
+    pub allocated_bytes_exact: Option<u64>,
     pub allocs: u64,
     pub frees: u64,
     pub blocks: Vec<Block>,
@@ -184,6 +186,8 @@ pub(super) fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
         .live_bytes_exact
         .zip(b.live_bytes_exact)
         .map(|(a, b)| a.wrapping_add(b));
+    let allocated = a.allocated_bytes_exact.zip(b.allocated_bytes_exact);
+    let allocated = allocated.map(|(a, b)| a.wrapping_add(b));
     let moved = |block: Block| Block {
         role: block.role.saturating_add(ROLES_APART),
         ..block
@@ -204,6 +208,7 @@ pub(super) fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
         started_ns: a.started_ns.min(b.started_ns),
         forks: a.forks.max(b.forks),
         live_bytes_exact: live,
+        allocated_bytes_exact: allocated,
         allocs: a.allocs.wrapping_add(b.allocs),
         frees: a.frees.wrapping_add(b.frees),
         blocks: a
@@ -259,17 +264,20 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
     let hash = |row: u32| hashes.get(&row).copied().unwrap_or(0);
     let off = matches!(snapshot.state(), State::Off).then(|| off_words(header.off_reason));
     let is_meter = header.bytes_mode == bytes_mode::EXACT_BY_LAYOUT;
-    let (mut allocs, mut frees) = (0u64, 0u64);
+    let (mut allocs, mut frees, mut allocated) = (0u64, 0u64, 0u64);
     for (_, thread) in snapshot.threads() {
         allocs = allocs.wrapping_add(thread.allocs);
         frees = frees.wrapping_add(thread.frees);
+        allocated = allocated.wrapping_add(thread.usable_allocated_bytes);
     }
+    let live = exact_live_bytes(snapshot);
     ProbeLook {
         own: vec![(start, start.saturating_add(header.total_bytes))],
         off,
         started_ns: header.started_ns,
         forks: header.forks,
-        live_bytes_exact: exact_live_bytes(snapshot),
+        live_bytes_exact: live,
+        allocated_bytes_exact: live.map(|_| allocated),
         allocs,
         frees,
         blocks: blocks(snapshot, &hash),

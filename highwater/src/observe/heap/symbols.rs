@@ -14,6 +14,7 @@ use super::calls::Calls;
 use super::perf_map::{PerfMap, parse_perf_map};
 use super::probe::LoadedObject;
 use super::smaps::Area;
+use crate::observe::demangle::demangled;
 
 /// Frames that are remembered; the memory is emptied when it is full.
 const KNOWN_MAX: usize = 200_000;
@@ -85,11 +86,14 @@ impl Symbols {
     }
 
     fn with_debug(pid: i32, debug: bool) -> Symbols {
-        let symbolizer = Symbolizer::builder().enable_inlined_fns(debug);
+        let symbolizer = Symbolizer::builder().enable_demangling(false);
         Symbols {
             pid,
             debug,
-            symbolizer: symbolizer.enable_code_info(debug).build(),
+            symbolizer: symbolizer
+                .enable_inlined_fns(debug)
+                .enable_code_info(debug)
+                .build(),
             known: HashMap::new(),
             calls: Calls::default(),
             perf_map: PerfMap::default(),
@@ -310,7 +314,7 @@ fn parse_python(name: &str) -> Option<(String, String)> {
 
 fn named_of(symbol: &Sym<'_>, module: &str, offset: u64) -> Named {
     let frame = |name: &str, code: Option<&CodeInfo<'_>>, inlined| Frame {
-        function: Some(name.to_owned()),
+        function: Some(demangled(name).into_owned()),
         file: code.map(|code| code.to_path().to_string_lossy().into_owned()),
         line: code.and_then(|code| code.line),
         module: module.to_owned(),

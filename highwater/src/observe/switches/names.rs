@@ -15,6 +15,7 @@ use blazesym::symbolize::{
 
 use super::c_library::CLibrary;
 use super::stack::Frame;
+use crate::observe::demangle::demangled;
 use crate::observe::fact::arm::is_system_libc;
 use crate::observe::heap::symbols::in_standard_library;
 
@@ -80,6 +81,7 @@ impl Names {
 fn answer(asked: &Receiver<Question>) {
     // A program may be built anew under the same path between two arms.
     let symbolizer = Symbolizer::builder().enable_auto_reload(true);
+    let symbolizer = symbolizer.enable_demangling(false);
     let symbolizer = symbolizer.set_process_dispatcher(c_library).build();
     for question in asked {
         let before_ns = cpu_ns();
@@ -156,7 +158,7 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let frame = |name: &str, code: Option<&CodeInfo<'_>>| Frame {
-        name: without_types(name),
+        name: without_types(&demangled(name)),
         module: module.clone(),
         start: address - symbol.offset as u64,
         bytes: symbol.size.unwrap_or(0) as u64,

@@ -20,6 +20,8 @@ const POINTS_ALL: usize = 240_000;
 const POINTS_MIN: usize = 200;
 /// Rates and latencies are means over this many stretches of the run: single looks are noise.
 const STRETCHES: usize = 120;
+/// Nor are they ever fewer: one reading that is late by minutes does not take the shape from all lines.
+const STRETCHES_MIN: usize = 12;
 
 /// All charts of a report.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -149,14 +151,22 @@ fn starts(run: &Run, arm: &str, replica: u32) -> Vec<f64> {
         .collect()
 }
 
-/// The probe reads one process a look, so that a stretch is as long as the rarest read process needs for a reading.
+/// The probe reads one process a look, and a large one rarely: a stretch is as long as the longest time between two
+/// readings of a process, so that a line breaks only where readings are missing.
 fn heap_panels(run: &Run) -> Vec<HeapPanel> {
+    let took_s = seconds_between(run.begun, run.last);
+    let longest_s = |replica: &ReplicaSeries| {
+        let between = replica.joined.points.windows(2);
+        between
+            .map(|pair| pair[1].t_s - pair[0].t_s)
+            .reduce(f64::max)
+    };
     let panel = |(id, title, metric): (&'static str, &'static str, metric::Metric)| {
         let arms = arm_series(run, metric.name, Duration::ZERO);
-        let readings = |replica: &ReplicaSeries| replica.joined.points.len();
-        let read = arms.iter().flat_map(|arm| &arm.replicas).map(readings);
-        let least = read.filter(|readings| *readings > 0).min()?;
-        let panel = stretched(run, &arms, 1.0, STRETCHES.min(least));
+        let replicas = arms.iter().flat_map(|arm| &arm.replicas);
+        let longest_s = replicas.filter_map(longest_s).reduce(f64::max)?;
+        let count = (took_s / longest_s) as usize;
+        let panel = stretched(run, &arms, 1.0, count.clamp(STRETCHES_MIN, STRETCHES));
         Some(HeapPanel { id, title, panel })
     };
     HEAP.into_iter().filter_map(panel).collect()

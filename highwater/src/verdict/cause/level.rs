@@ -9,8 +9,8 @@ use crate::units::written::{bytes, percent};
 const HOLDS: f64 = 0.5;
 /// And at least so much.
 const HOLDS_BYTES_MIN: f64 = 8_388_608.0;
-/// The live heap's peak must have been this many times what it reached since half time: what is filled again every
-/// few seconds is in use.
+/// The live heap's peak, or the free heap, must have been this many times what was live since half time: what is filled
+/// again every few seconds is in use.
 const FELL: f64 = 2.0;
 
 pub const HUGE_NEXT: &str = "give the mapping madvise(MADV_NOHUGEPAGE), or set \
@@ -33,7 +33,26 @@ pub fn judge(case: &Case) -> CauseVerdict {
     let (held, torn) = (case.account.held, case.account.fragmentation);
     let live = case.part(Part::LiveHeap);
     if holds(held + torn) && live.peak > FELL * live.peak_late.max(case.account.live) {
-        return kept(case, held, torn, live.peak);
+        let fell = format!(
+            "the live heap fell from {} to {}, and {} of free heap",
+            bytes(live.peak),
+            bytes(case.account.live),
+            bytes(held + torn)
+        );
+        return kept(case, torn > held, &fell);
+    }
+    let unneeded = |most: &f64| held + torn > FELL * most;
+    if let Some(most) = case
+        .live_at_most
+        .filter(unneeded)
+        .filter(|_| holds(held + torn))
+    {
+        let spare = format!(
+            "no more than {} can have been live at any moment since half time, and {} of free heap",
+            bytes(most),
+            bytes(held + torn)
+        );
+        return kept(case, torn > held, &spare);
     }
     flat(case)
 }
@@ -52,18 +71,15 @@ pub fn lazy_free(case: &Case, confidence: f64) -> CauseVerdict {
     verdict(Cause::Lazyfree, confidence, sentence, next)
 }
 
-fn kept(case: &Case, held: f64, torn: f64, peak: f64) -> CauseVerdict {
-    let is_torn = torn > held;
+/// `spare`: what was live, and how much free heap is more than that.
+fn kept(case: &Case, is_torn: bool, spare: &str) -> CauseVerdict {
     let which = if is_torn {
         "fragmentation"
     } else {
         "allocator-held"
     };
     let sentence = format!(
-        "retention: the live heap fell from {} to {}, and {} of free heap ({which}) stays resident{}",
-        bytes(peak),
-        bytes(case.account.live),
-        bytes(held + torn),
+        "retention: {spare} ({which}) stays resident{}",
         survivors(case)
     );
     verdict(Cause::Retention, 0.8, sentence, retention_next(is_torn))

@@ -13,7 +13,7 @@
 //! | thread stacks, file maps, shared memory | *stacks*, *files*, *mapping* |
 //!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
-//! LazyFree pages, untouched huge pages or free heap below an earlier peak of the live heap is named all the same;
+//! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
 //! else it is *flat*.
 
 mod grown;
@@ -160,6 +160,8 @@ pub struct Case {
     /// neither rises evenly.
     pub free: Option<Growth>,
     pub huge_untouched: Option<Growth>,
+    /// The most that can have been live at any moment since half time, bytes.
+    pub live_at_most: Option<f64>,
     /// Of the file maps, what the program wrote for itself.
     pub files_written: Option<Growth>,
     /// Of the live heap.

@@ -178,6 +178,13 @@ fn memory_that_stays_after_a_peak_is_retention() {
     };
     case.growth.insert(Part::LiveHeap, live);
     assert_eq!(judge(&case).cause, Cause::Retention, "the peak was 20 MiB");
+    case.growth.insert(Part::LiveHeap, grown(0.0));
+    case.live_at_most = Some(21.0 * MIB);
+    assert_eq!(judge(&case).cause, Cause::Flat, "it may come between looks");
+    case.live_at_most = Some(19.0 * MIB);
+    assert_eq!(judge(&case).cause, Cause::Retention, "it cannot have come");
+    case.live_at_most = None;
+    case.growth.insert(Part::LiveHeap, live);
     case.account.live = 15.0 * MIB;
     assert_eq!(
         judge(&case).cause,

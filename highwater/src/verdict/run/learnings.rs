@@ -22,7 +22,8 @@ pub fn learnings(all: &[Standing], adopt: Option<&Adopt>) -> Vec<String> {
     sentences.extend(least_memory(all, control));
     sentences.extend(limits(all));
     sentences.extend(control.and_then(|control| probed(control, all)));
-    for standing in all {
+    for (at, standing) in all.iter().enumerate() {
+        sentences.extend(probed_elsewhere(all, at));
         sentences.extend(growth(standing));
         sentences.extend(control.and_then(|control| costlier(standing, control)));
         sentences.extend(shares(standing));
@@ -66,20 +67,39 @@ fn limits(all: &[Standing]) -> Option<String> {
     Some(words + ".")
 }
 
-/// What the heap probe found in most processes of the control, and in how many other arms it found the same.
+/// What the heap probe found in most processes of an arm.
+fn found_in<'a>(standing: &Standing<'a>) -> Option<&'a HeapCause> {
+    standing.row.heap.as_ref()?.causes.first()
+}
+
+fn is_same(one: &HeapCause, other: &HeapCause) -> bool {
+    (&one.cause, &one.place) == (&other.cause, &other.place)
+}
+
+/// What it found in the control, and in how many other arms the same.
 fn probed(control: &Standing, all: &[Standing]) -> Option<String> {
-    let first = |standing: &Standing| standing.row.heap.as_ref()?.causes.first().cloned();
-    let found = first(control)?;
-    let is_same = |one: &HeapCause| (&one.cause, &one.place) == (&found.cause, &found.place);
+    let found = found_in(control)?;
     let others = all.iter().filter(|s| s.change != Change::Control);
-    let told: Vec<HeapCause> = others.filter_map(first).collect();
-    let same = told.iter().filter(|one| is_same(one)).count();
+    let told: Vec<&HeapCause> = others.filter_map(found_in).collect();
+    let same = told.iter().filter(|one| is_same(one, found)).count();
     let beside = match (told.len(), same) {
         (0, _) => String::new(),
         (told, same) => format!(" The same in {same} of {told} other arms."),
     };
     let (control, sentence) = (name(control), &found.sentence);
     Some(format!("Heap probe in {control}: {sentence}.{beside}"))
+}
+
+/// What it found in an arm that grows, where that is another thing than in the control and the arms before.
+fn probed_elsewhere(all: &[Standing], at: usize) -> Option<String> {
+    let found = found_in(&all[at])?;
+    let is_told = |one: &Standing| found_in(one).is_some_and(|one| is_same(one, found));
+    let control = all.iter().filter(|s| s.change == Change::Control);
+    let mut told = control.chain(&all[..at]);
+    let is_one =
+        all[at].class == Class::Growing && !matches!(found.cause.as_str(), "blind" | "flat");
+    (is_one && !told.any(is_told))
+        .then(|| format!("Heap probe in {}: {}.", name(&all[at]), found.sentence))
 }
 
 /// How the arm to adopt came out against `verify`.

@@ -56,6 +56,18 @@ fn a_python_function_stands_before_its_interpreter_and_behind_other_libraries() 
 }
 
 #[test]
+fn what_operator_new_is_made_of_is_passed_over() {
+    let stack = |names: &[&str]| names.iter().map(|name| named(name)).collect::<Vec<_>>();
+    let new = "operator new(unsigned long)";
+    let libcxx = stack(&["operator_new_impl(unsigned long)", new, "spell_name(int)"]);
+    assert_eq!(leading(&libcxx), 2);
+    let pool = stack(&["malloc", "take_slot", new, "spell_name(int)"]);
+    assert_eq!(leading(&pool), 3, "a program's own operator new");
+    let of_a_class = stack(&["Boat::operator new(unsigned long)", "launch()"]);
+    assert_eq!(leading(&of_a_class), 0);
+}
+
+#[test]
 fn wrappers_are_skipped_to_the_caller() {
     let skipped = [
         "malloc",

@@ -29,7 +29,7 @@ use table::{Record, Table};
 
 use super::probe::ProbeLook;
 use crate::observe::clock::read_ns;
-use crate::observe::switches::ebpf::map::{Addresses, Counter, PerCpu, Ring, by_key};
+use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 use crate::observe::switches::unwind::Stacks;
 
 /// Live samples; from three quarters of it on they are thinned.
@@ -120,6 +120,7 @@ impl Linked {
             on: Duration::ZERO,
             has_rested: false,
             since_ns: 0,
+            since: Instant::now(),
             looked_at: 1.0,
             budget: Budget::new(cost, cpu_s(pid)),
             traps: Traps {
@@ -189,7 +190,7 @@ fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
         cpus: PerCpu::create()?,
         draws: Counter::create(DRAWS)?,
         mean: Counter::create(1)?,
-        open: by_key(4, open::BYTES_ALL, OPEN_MAX)?,
+        open: ByThread::create(open::BYTES_ALL, OPEN_MAX)?,
         live: Addresses::create(LIVE_MAX)?,
         ring: Ring::create(RING_BYTES)?,
         lost: Counter::create(1)?,
@@ -219,6 +220,7 @@ struct Watcher {
     has_rested: bool,
     /// When they were put on for the last time, and how much of what happens is looked at since.
     since_ns: i64,
+    since: Instant,
     looked_at: f64,
     budget: Budget,
     traps: Traps,
@@ -264,29 +266,38 @@ impl Watcher {
 
     /// Takes the probes off until there is budget for them again.
     fn rest(&mut self) {
+        // Taking the probes off and putting them on takes the kernel some tens of milliseconds each.
+        let begin = Instant::now();
+        let on = match self.has_rested {
+            true => begin - self.since,
+            false => pace::ON,
+        };
         self.attached = None;
+        // Of a call that was sampled and then ended unseen all later ones would look like part.
+        self.maps.open.clear();
         self.drain();
         if !self.has_rested {
             self.forget_young();
             self.has_rested = true;
             self.tell();
         }
-        let (begin, time) = (Instant::now(), self.budget.rest());
+        let time = self.budget.rest();
         while begin.elapsed() < time && !self.stops() {
             std::thread::sleep(TURN);
             self.tell();
         }
-        let rested = begin.elapsed();
-        self.budget
-            .read(self.counted(), cpu_s(self.pid), rested, false);
-        self.looked_at = self.budget.looked_at(rested);
-        self.tell();
         if !self.stops() {
             self.stacks.reload();
             // The process may have ended.
             self.attached = self.programs.attach(self.pid).ok();
             self.since_ns = read_ns(ClockId::Monotonic);
+            self.since = Instant::now();
         }
+        let rested = begin.elapsed();
+        self.budget
+            .read(self.counted(), cpu_s(self.pid), rested, false);
+        self.looked_at = self.budget.looked_at(on, rested);
+        self.tell();
     }
 
     /// What was allocated just before the probes come off first was not followed.

@@ -119,10 +119,10 @@ impl Budget {
     }
 
     /// Of all that the subject does, how much it does in the part of a time with the probes on that is looked at, each
-    /// such time coming after so long a rest.
-    pub fn looked_at(&self, rested: Duration) -> f64 {
+    /// such time being so long (never less than [`ON`]) and coming after so long a rest.
+    pub fn looked_at(&self, on: Duration, rested: Duration) -> f64 {
         let speed = self.speed_on();
-        let on_s = speed * ON.as_secs_f64();
+        let on_s = speed * on.max(ON).as_secs_f64();
         let looked_at_s = speed * (ON - FOLLOWED).as_secs_f64();
         looked_at_s / (on_s + rested.as_secs_f64())
     }
@@ -216,7 +216,7 @@ mod tests {
                 cpu_s += own_off * SECOND.as_secs_f64();
                 budget.read(counted(hits), cpu_s, SECOND, false);
             }
-            budget.looked_at(SECOND)
+            budget.looked_at(ON, SECOND)
         };
         let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
         assert!(near(looked_at(163_600, 0.1, 1.0, 1.0), 0.01 / 1.02));

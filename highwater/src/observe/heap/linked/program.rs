@@ -5,13 +5,13 @@
 //! sample is dropped: what falls on the outer call is the block's own chance, and none of it counts twice. Only a
 //! sampled call is seen returning (the kernel's session probes; with older ones all are, which costs a second trap).
 
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::functions::{Function, Role};
 use crate::observe::switches::ebpf::insn::{
     Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size,
 };
-use crate::observe::switches::ebpf::map::{Addresses, Counter, PerCpu, Ring};
+use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 
 /// Bytes of stack that come with a sample, as many as there are.
 pub const STACK_BYTES: [i32; 3] = [2048, 512, 128];
@@ -89,7 +89,7 @@ pub struct Maps {
     /// The mean distance of samples, bytes.
     pub mean: Counter,
     /// By thread.
-    pub open: OwnedFd,
+    pub open: ByThread,
     pub live: Addresses,
     pub ring: Ring,
     pub lost: Counter,
@@ -169,7 +169,7 @@ fn is_returning(code: &mut Code, maps: &Maps, on: On) {
         On::Calls => "entry",
         On::Returns => "pass",
     };
-    lookup(code, fd(&maps.open), R7);
+    lookup(code, maps.open.fd(), R7);
     code.jump_if_zero(R0, other);
     code.copy(R9, R0);
     code.load(Size::B8, R1, R6, regs::PC);
@@ -253,7 +253,7 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
     }
     code.store(Size::B8, R10, OPEN + open::PLACE, R1);
     code.store(Size::B4, R10, KEY, R7);
-    code.map(R1, maps.open.as_raw_fd());
+    code.map(R1, maps.open.fd().as_raw_fd());
     keyed(code, KEY);
     code.copy(R3, R10);
     code.add(R3, i32::from(OPEN));
@@ -310,7 +310,7 @@ fn returned(code: &mut Code, maps: &Maps, role: Role) {
         code.store(Size::B8, R10, OPEN + offset, R1);
     }
     code.store(Size::B4, R10, KEY, R7);
-    code.map(R1, maps.open.as_raw_fd());
+    code.map(R1, maps.open.fd().as_raw_fd());
     keyed(code, KEY);
     code.call(Helper::MapDelete);
     code.load(Size::B8, R1, R6, regs::RESULT);
@@ -382,10 +382,6 @@ fn record(code: &mut Code) {
 }
 
 const NO_WAKEUP: i32 = 1;
-
-fn fd(map: &OwnedFd) -> BorrowedFd<'_> {
-    std::os::fd::AsFd::as_fd(map)
-}
 
 /// One more in one of the CPU's numbers, at R8.
 fn one_more(code: &mut Code, number: usize) {

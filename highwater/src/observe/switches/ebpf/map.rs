@@ -11,6 +11,7 @@ const MAP_CREATE: u32 = 0;
 const MAP_LOOKUP: u32 = 1;
 const MAP_UPDATE: u32 = 2;
 const MAP_DELETE: u32 = 3;
+const MAP_NEXT_KEY: u32 = 4;
 const HASH: u32 = 1;
 const ARRAY: u32 = 2;
 const PER_CPU_ARRAY: u32 = 6;
@@ -104,9 +105,32 @@ impl Threads {
     }
 }
 
-/// Values by a key of so many bytes, for the programs alone.
-pub fn by_key(key_bytes: u32, value_bytes: u32, most: u32) -> io::Result<OwnedFd> {
-    create(HASH, key_bytes, value_bytes, most)
+/// What the programs keep of a thread, for themselves alone.
+pub struct ByThread {
+    fd: OwnedFd,
+}
+
+impl ByThread {
+    pub fn create(value_bytes: u32, most: u32) -> io::Result<ByThread> {
+        Ok(ByThread {
+            fd: create(HASH, 4, value_bytes, most)?,
+        })
+    }
+
+    /// Of all threads; no program runs that puts more in.
+    pub fn clear(&self) {
+        // After a key that is not there the first one is next.
+        let (none, mut first) = (u32::MAX, 0u32);
+        while element(MAP_NEXT_KEY, &self.fd, &none, &mut first).is_ok() {
+            if element(MAP_DELETE, &self.fd, &first, std::ptr::null_mut::<u64>()).is_err() {
+                return;
+            }
+        }
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
 }
 
 /// Addresses that the programs put in and take out.

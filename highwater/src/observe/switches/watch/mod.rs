@@ -121,6 +121,8 @@ enum Source {
 #[derive(Debug, Default)]
 pub struct Turn {
     pub events: Vec<Event>,
+    /// All events up to then have been told: since then nothing is known of any thread.
+    pub told_ns: u64,
     pub throttled: Vec<Stretch>,
     /// Threads whose entry function became known: (thread, its hash); `None` is a goroutine that
     /// runs nothing of the program's own.
@@ -322,6 +324,7 @@ impl Watch {
             turn.throttled = self.quotas.poll(now);
         }
         turn.events = self.release(now);
+        turn.told_ns = now.saturating_sub(HOLD_BACK_NS);
         turn
     }
 

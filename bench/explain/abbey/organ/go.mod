@@ -1,0 +1,3 @@
+module organ
+
+go 1.19
