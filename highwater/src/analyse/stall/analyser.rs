@@ -12,7 +12,7 @@ use super::poll::Poll;
 use super::quota::Quota;
 use super::stalled::{Stall, stalls_of};
 use super::suspect::Suspects;
-use super::timeline::{Segment, State, Timelines};
+use super::timeline::{Segment, State, Thread, Timelines};
 use super::tokens::Tokens;
 use super::turns::Turns;
 use crate::observe::switches::Table;
@@ -94,28 +94,31 @@ impl Analyser {
         &self.stalls[from..]
     }
 
-    /// Busy periods that last still and are stalled by now.
-    pub fn open(&self) -> Vec<Stall> {
-        let mut found = Vec::new();
-        for (tid, cursor) in &self.cursors {
-            let Some(thread) = self.lines.thread(*tid) else {
-                continue;
-            };
-            let busy = match (cursor.cutter.open(), thread.now()) {
-                (Some(busy), _) => busy,
-                (None, Some((since, _))) => empty(*tid, since),
-                (None, None) => continue,
-            };
-            let busy = self.with_present(busy, thread.now());
-            found.extend(stalls_of(&busy, &self.groups, &self.lines));
-        }
-        found
+    /// The threads that are busy, or wait, and since when.
+    pub fn busy_since(&self) -> impl Iterator<Item = (Tid, u64)> + '_ {
+        self.cursors.iter().filter_map(|(tid, cursor)| {
+            let now = self.lines.thread(*tid)?.now();
+            let since_ns = cursor.cutter.started_ns();
+            Some((*tid, since_ns.or(now.map(|(since_ns, _)| since_ns))?))
+        })
+    }
+
+    /// What stalls the thread's busy period that lasts still by now. Its wait is walked anew each time that is asked.
+    pub fn open(&self, tid: Tid, since_ns: u64) -> Vec<Stall> {
+        let busy = self.cursors.get(&tid).and_then(|of| of.cutter.open());
+        let busy = busy.unwrap_or_else(|| empty(tid, since_ns));
+        let now = self.lines.thread(tid).and_then(Thread::now);
+        let busy = self.with_present(busy, now);
+        stalls_of(&busy, &self.groups, &self.lines)
     }
 
     /// The rest of the timeline at the end of a watch.
     pub fn finish(&mut self) {
         self.advance(u64::MAX);
-        let open = self.open();
+        let busy = self.busy_since();
+        let open: Vec<_> = busy
+            .flat_map(|(tid, since)| self.open(tid, since))
+            .collect();
         self.stalls.extend(open);
     }
 

@@ -183,6 +183,10 @@ impl Walker<'_> {
             earlier = self.lines.released(wait.object, t_ns);
         }
         match earlier {
+            // More holders than are asked: the newest tell, and who had it before them is not said.
+            Some(last) if last.at_ns > start_ns => {
+                self.leaf(tid, LeafKind::Unseen, None, start_ns, t_ns);
+            }
             Some(last) => self.held_since(&last, tid, wait.object, (start_ns, t_ns)),
             None => self.blame(tid, wait.object, start_ns, t_ns),
         }

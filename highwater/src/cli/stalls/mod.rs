@@ -85,6 +85,8 @@ fn show(line: &str) {
 
 /// Stalls still open are shown when this old, and again each time that long after.
 const OPEN_SHOWN_NS: u64 = 5_000_000_000;
+/// The time for them in each [`ADVANCE_NS`]: thousands that wait for one lock are walked for seconds, and records lost.
+const OPEN_WORK_NS: u64 = 40_000_000;
 
 pub fn run(args: &StallsArgs) -> Result<u8> {
     if args.duration.is_some_and(|duration| duration.is_zero()) {
@@ -191,6 +193,8 @@ struct Session<'a> {
     started_ns: u64,
     advanced_ns: u64,
     open_shown: HashMap<Tid, u64>,
+    /// The last that was asked: the next turn goes on behind it.
+    open_last: Tid,
     run_delay_start: HashMap<u32, u64>,
     run_delay_ns: u64,
     cpu_start: Option<Cpu>,
@@ -220,6 +224,7 @@ impl<'a> Session<'a> {
             started_ns,
             advanced_ns: started_ns,
             open_shown: HashMap::new(),
+            open_last: 0,
             run_delay_ns: 0,
         }
     }
@@ -276,15 +281,7 @@ impl<'a> Session<'a> {
     }
 
     fn show_open(&mut self, now: u64, watched: &[Tid]) {
-        let open = self.analyser.open();
-        let fresh: Vec<_> = open
-            .into_iter()
-            .filter(|stall| stall.open && stall.ns > OPEN_SHOWN_NS / 5)
-            .filter(|stall| {
-                let shown = self.open_shown.get(&stall.tid).copied().unwrap_or(0);
-                now.saturating_sub(shown) >= OPEN_SHOWN_NS
-            })
-            .collect();
+        let fresh = self.fresh_open(now);
         for stall in &fresh {
             self.open_shown.insert(stall.tid, now);
         }
@@ -293,6 +290,29 @@ impl<'a> Session<'a> {
             let line = text::line(now.saturating_sub(self.started_ns), &row);
             show(&line);
         }
+    }
+
+    /// Stalls of threads that have been stalled for long and were not shown lately, as many as the time for it allows:
+    /// the rest comes next time.
+    fn fresh_open(&mut self, now: u64) -> Vec<Stall> {
+        let shown_ns = |tid| self.open_shown.get(&tid).copied().unwrap_or(0);
+        let mut due: Vec<_> = self.analyser.busy_since().collect();
+        due.retain(|(tid, since_ns)| {
+            let long = now.saturating_sub(*since_ns) > OPEN_SHOWN_NS / 5;
+            long && now.saturating_sub(shown_ns(*tid)) >= OPEN_SHOWN_NS
+        });
+        due.sort_unstable_by_key(|(tid, _)| (*tid <= self.open_last, *tid));
+        let until_ns = now_ns() + OPEN_WORK_NS;
+        let mut fresh = Vec::new();
+        for (tid, since_ns) in due {
+            if now_ns() > until_ns {
+                break;
+            }
+            let open = self.analyser.open(tid, since_ns).into_iter();
+            fresh.extend(open.filter(|stall| stall.open && stall.ns > OPEN_SHOWN_NS / 5));
+            self.open_last = tid;
+        }
+        fresh
     }
 
     fn others_since(&self) -> Vec<(String, u64)> {
