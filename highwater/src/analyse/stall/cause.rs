@@ -227,15 +227,8 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
     let reply = |share: &Share| is_reply(share, tid, known.groups);
     let token = at_work && known.tokens.is_for_one(&wait);
-    // Who gives it its work and sleeps has none for it.
-    let no_work = |share: &Share| {
-        share.kind == LeafKind::Wait(WaitKind::Sleep)
-            && share.hops.is_empty()
-            && known.groups.is_fed_by(tid, share.tid)
-    };
     let held = |share: &Share| {
-        let busy = is_held(share) && !no_work(share);
-        busy || token && share.kind != LeafKind::Unseen || is_at_work(share, known.homes)
+        is_held(share) || token && share.kind != LeafKind::Unseen || is_at_work(share, known.homes)
     };
     match kind {
         WaitKind::Queue => {
