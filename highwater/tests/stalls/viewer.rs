@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::Duration;
 
 use highwater::report::stall::pictures::{Slice, trace};
 use serde_json::Value;
@@ -22,6 +24,22 @@ impl Session {
         let mut command = Command::new(&self.program);
         command.args(words).env("HOME", self.home.path());
         command.output().unwrap()
+    }
+
+    /// Its server has half a second to come up, which a busy machine does not always give it: asked again then.
+    fn load(&self, file: &Path) -> Output {
+        let ask = || self.call(&["load", file.to_str().unwrap()]);
+        let is_late =
+            |out: &Output| String::from_utf8_lossy(&out.stderr).contains("did not become ready");
+        for _ in 0..9 {
+            let out = ask();
+            if !is_late(&out) {
+                return out;
+            }
+            self.call(&["stop", "--all"]);
+            sleep(Duration::from_secs(2));
+        }
+        ask()
     }
 
     fn json(&self, words: &[&str]) -> Value {
@@ -77,7 +95,7 @@ fn the_firefox_profiler_reads_the_trace() {
     let written = trace(40, &BTreeMap::from(names), &slices);
     fs::write(&file, written.to_string()).unwrap();
     let session = Session { program, home };
-    let loaded = session.call(&["load", file.to_str().unwrap()]);
+    let loaded = session.load(&file);
     assert!(loaded.status.success(), "{loaded:?}");
     let profile = session.json(&["profile", "info", "--json"]);
     let process = &profile["processes"][0];

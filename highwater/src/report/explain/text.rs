@@ -275,7 +275,7 @@ fn on_traps(traps: &Traps) -> String {
          {:.1} % of a core{watched}",
         traps.functions,
         traps.hits_per_second,
-        traps.cost.hit_ns,
+        traps.hit_ns(),
         traps.samples,
         traps.cost.sample_ns / 1e3,
         100.0 * traps.core_share

@@ -63,7 +63,8 @@ impl Programs {
     /// No right to load programs, or the kernel refuses one.
     pub fn load(maps: &Maps, functions: &[Function], way: Way) -> io::Result<Programs> {
         let mut by_role: Vec<OfRole> = Vec::new();
-        let alike = |a: &Function, b: &Function| a.role == b.role && a.throws == b.throws;
+        let needs = |f: &Function| (f.role, f.throws, f.is_emulated, f.arguments);
+        let alike = |a: &Function, b: &Function| needs(a) == needs(b);
         let attach_type = match way {
             Way::Session => SESSION,
             Way::Events => 0,

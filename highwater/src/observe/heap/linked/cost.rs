@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::time::ClockId;
 
+use super::entry::entry;
 use super::functions::{Function, Role};
 use super::pace::Cost;
 use super::{MEAN_MAX, attach};
@@ -13,6 +14,9 @@ use crate::observe::clock::read_ns;
 /// for the subject does not have the caches to itself either.
 const CALLS: u32 = 200;
 const TIMES: usize = 7;
+
+/// Of a function of our own, enough to tell where it is probed.
+const CODE_BYTES: usize = 12;
 
 /// Nobody's allocator: probed to learn what a trap costs here.
 pub type Probed = extern "C" fn(usize) -> usize;
@@ -29,6 +33,20 @@ pub extern "C" fn emulated(bytes: usize) -> usize {
 #[unsafe(naked)]
 pub extern "C" fn stepped(bytes: usize) -> usize {
     std::arch::naked_asm!("mov rax, rdi", "ret")
+}
+
+/// It is probed behind its first two instructions, where its argument is in another register.
+#[cfg(all(test, target_arch = "x86_64"))]
+#[unsafe(naked)]
+pub extern "C" fn moved(bytes: usize) -> usize {
+    std::arch::naked_asm!(
+        "mov rsi, rdi",
+        "xor edi, edi",
+        "push rbp",
+        "pop rbp",
+        "mov rax, rsi",
+        "ret"
+    )
 }
 
 #[cfg(not(target_arch = "x86_64"))]
@@ -51,19 +69,31 @@ pub fn own_function(probed: Probed) -> io::Result<Function> {
         .iter()
         .find(|map| (map.address.0..map.address.1).contains(&address));
     let map = map.ok_or_else(|| io::Error::other("own code is not mapped"))?;
+    // SAFETY: code is readable, and more of it follows the smallest function.
+    let code = unsafe { std::slice::from_raw_parts(address as *const u8, CODE_BYTES) };
+    let entry = entry(code, 1);
     Ok(Function {
         name: "probed".to_owned(),
         role: Role::Give { bytes: 0 },
         throws: false,
-        file_offset: address - map.address.0 + map.offset,
-        is_emulated: false,
+        file_offset: address - map.address.0 + map.offset + entry.skip,
+        is_emulated: entry.is_emulated,
+        arguments: entry.arguments,
         code: address..address + 1,
     })
 }
 
-/// What traps cost on this machine: where the kernel emulates what is probed, or at most.
+/// What traps cost on this machine; what a step costs is only asked for where the kernel makes some.
 pub fn measure_cost(all_emulated: bool) -> io::Result<Cost> {
-    let probed = if all_emulated { emulated } else { stepped };
+    let cost = cost_of(emulated)?;
+    let step_ns = match all_emulated {
+        true => 0.0,
+        false => (cost_of(stepped)?.hit_ns - cost.hit_ns).max(0.0),
+    };
+    Ok(Cost { step_ns, ..cost })
+}
+
+fn cost_of(probed: Probed) -> io::Result<Cost> {
     let plain_ns = calls_ns(probed);
     let (maps, _programs, _attached) = attach(std::process::id(), &[own_function(probed)?])?;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
@@ -74,6 +104,7 @@ pub fn measure_cost(all_emulated: bool) -> io::Result<Cost> {
     let each = |more: f64, less: f64| (more - less).max(0.0) / f64::from(CALLS);
     Ok(Cost {
         hit_ns: each(hits_ns, plain_ns),
+        step_ns: 0.0,
         sample_ns: each(samples_ns, hits_ns),
     })
 }

@@ -10,7 +10,7 @@ use object::{
     Object, ObjectKind, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind,
 };
 
-use super::entry::{TELLS, entry};
+use super::entry::{ARGUMENTS, TELLS, entry};
 
 /// What a function does; the numbers say which argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -65,9 +65,14 @@ pub struct Function {
     pub file_offset: u64,
     /// A trap there needs no step of the kernel's.
     pub is_emulated: bool,
+    /// Where its arguments are there, in the kernel's `pt_regs`, bytes.
+    pub arguments: [i16; ARGUMENTS],
     /// Where its code lies in the process.
     pub code: Range<u64>,
 }
+
+/// Read of a function whose symbol does not say how long it is.
+const TOLD_AT_LEAST: usize = 64;
 
 /// Beginnings of names under which an allocator's functions are linked in beside the C library's.
 const PREFIXES: [&str; 9] = [
@@ -210,11 +215,13 @@ pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
         if let Role::Again { calls_on, .. } = &mut function.role {
             *calls_on = calls;
         }
-        let mut code = [0; TELLS];
+        let bytes = (function.code.end - function.code.start) as usize;
+        let mut code = vec![0; bytes.clamp(TOLD_AT_LEAST, TELLS)];
         let read = exe.read_at(&mut code, function.file_offset)?;
         let entry = entry(&code[..read], function.role.arguments());
         function.file_offset += entry.skip;
         function.is_emulated = entry.is_emulated;
+        function.arguments = entry.arguments;
         function.code = function.code.start + bias..function.code.end + bias;
         functions.push(function);
     }
@@ -242,6 +249,7 @@ fn named<'a>(file: &object::File<'a, &'a ReadCache<&File>>) -> BTreeMap<u64, (Fu
             throws: may_throw && !name.contains("nothrow"),
             file_offset,
             is_emulated: false,
+            arguments: [0; ARGUMENTS],
             code: symbol.address()..symbol.address() + symbol.size().max(1),
         };
         found

@@ -55,8 +55,10 @@ pub struct Traps {
     /// They were put on when the program began.
     pub at_start: bool,
     pub hits: u64,
+    /// Of them, those for which the kernel made a step of its own.
+    pub stepped: u64,
     pub samples: u64,
-    /// Measured on a function of our own.
+    /// Measured on functions of our own.
     pub cost: Cost,
     /// While the probes were on.
     pub hits_per_second: f64,
@@ -74,6 +76,12 @@ pub struct Traps {
 const UNSEEN_MAX: f64 = 0.02;
 
 impl Traps {
+    /// CPU time of a hit, nanoseconds: their mean.
+    pub fn hit_ns(&self) -> f64 {
+        let stepped = self.stepped as f64 / self.hits.max(1) as f64;
+        self.cost.hit_ns + stepped * self.cost.step_ns
+    }
+
     /// Whether every block's end is seen.
     pub fn sees_all(&self) -> bool {
         self.watched_share >= 1.0 && self.unseen_share <= UNSEEN_MAX
@@ -324,6 +332,7 @@ impl Watcher {
     fn counted(&self) -> Counted {
         Counted {
             hits: self.maps.cpus.sum(cpu::HITS),
+            stepped: self.maps.cpus.sum(cpu::STEPPED),
             samples: self.maps.cpus.sum(cpu::SAMPLES),
         }
     }
@@ -378,7 +387,8 @@ impl Watcher {
         let counted = self.counted();
         let all_s = self.begin.elapsed().as_secs_f64();
         let traps = &mut self.traps;
-        (traps.hits, traps.samples) = (counted.hits, counted.samples);
+        traps.hits = counted.hits;
+        (traps.stepped, traps.samples) = (counted.stepped, counted.samples);
         traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
         traps.core_share = traps.cost.seconds(counted) / all_s;
         if self.has_rested {
@@ -414,48 +424,4 @@ fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::cost::{emulated, own_function};
-    use super::*;
-    use crate::observe::switches::allowed::Allowed;
-
-    /// Every call is a sample: each is counted once, and comes with the byte count that was asked for.
-    #[test]
-    fn calls_are_counted_alike_on_old_kernels_and_new() {
-        let allowed = Allowed::try_all();
-        if allowed.bpf.is_err() || allowed.uprobes.is_err() {
-            eprintln!("SKIPPED: uprobes with programs on them need root");
-            return;
-        }
-        for way in [Way::Session, Way::Events] {
-            let maps = new_maps(Vec::new()).unwrap();
-            maps.mean.write(0, 0);
-            let attached = Programs::load(&maps, &[own_function(emulated).unwrap()], way).and_then(
-                |programs| {
-                    let attached = programs.attach(std::process::id())?;
-                    Ok((programs, attached))
-                },
-            );
-            if way == Way::Session && attached.is_err() {
-                eprintln!("SKIPPED: this kernel has no session probes");
-                continue;
-            }
-            let attached = attached.unwrap();
-            for bytes in 1..=50 {
-                emulated(bytes);
-            }
-            drop(attached);
-            emulated(99);
-            let mut maps = maps;
-            let mut given = Vec::new();
-            maps.ring.drain(|bytes| match table::parse(bytes) {
-                Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),
-                other => panic!("{other:?}"),
-            });
-            let expected: Vec<(u64, u64)> = (1..=50).map(|bytes| (bytes, bytes)).collect();
-            assert_eq!(given, expected, "{way:?}");
-            assert_eq!(maps.cpus.sum(cpu::HITS), 50, "{way:?}");
-            assert_eq!(maps.lost.read(), 0, "{way:?}");
-        }
-    }
-}
+mod tests;

@@ -25,16 +25,18 @@ const FULL: f64 = 0.9;
 const SPEED_MIN: f64 = 0.02;
 const OFF_MAX: Duration = Duration::from_secs(20);
 
-/// CPU time of a trap, and what a sample costs beyond it, nanoseconds.
+/// CPU time of a trap, and what one costs beyond that where the kernel steps what is probed, and where it is a sample,
+/// nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
     pub hit_ns: f64,
+    pub step_ns: f64,
     pub sample_ns: f64,
 }
 
 impl Cost {
     pub fn seconds(&self, counted: Counted) -> f64 {
-        let hits_ns = counted.hits as f64 * self.hit_ns;
+        let hits_ns = counted.hits as f64 * self.hit_ns + counted.stepped as f64 * self.step_ns;
         (hits_ns + counted.samples as f64 * self.sample_ns) / 1e9
     }
 }
@@ -43,6 +45,7 @@ impl Cost {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Counted {
     pub hits: u64,
+    pub stepped: u64,
     pub samples: u64,
 }
 
@@ -156,12 +159,14 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const COST: Cost = Cost {
         hit_ns: 1_000.0,
+        step_ns: 0.0,
         sample_ns: 10_000.0,
     };
 
     fn counted(hits: u64) -> Counted {
         Counted {
             hits,
+            stepped: 0,
             samples: hits / 100,
         }
     }

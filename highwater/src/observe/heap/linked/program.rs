@@ -1,4 +1,4 @@
-//! The eBPF programs on a linked-in allocator's functions, one for each [`Role`].
+//! The eBPF programs on a linked-in allocator's functions, one for each [`Role`] and places of its arguments.
 //!
 //! Each CPU counts down the bytes to its next sample, drawn anew from an exponential distribution, so that a block of
 //! `n` bytes is sampled by the chance `1-exp(-n/mean)`. Where the function was called by another one of the family, the
@@ -50,7 +50,9 @@ pub mod cpu {
     pub const LEFT: i16 = 0;
     pub const HITS: usize = 1;
     pub const SAMPLES: usize = 2;
-    pub const COUNT: usize = 3;
+    /// Of the hits, those for which the kernel made a step.
+    pub const STEPPED: usize = 3;
+    pub const COUNT: usize = 4;
 }
 
 /// What is kept of a sampled call while it lasts.
@@ -66,7 +68,6 @@ pub mod open {
 
 #[cfg(target_arch = "x86_64")]
 mod regs {
-    pub const ARGS: [i16; 4] = [112, 104, 96, 88];
     pub const RESULT: i16 = 80;
     pub const PC: i16 = 128;
     pub const SP: i16 = 152;
@@ -74,7 +75,6 @@ mod regs {
 }
 #[cfg(target_arch = "aarch64")]
 mod regs {
-    pub const ARGS: [i16; 4] = [0, 8, 16, 24];
     pub const RESULT: i16 = 0;
     pub const PC: i16 = 256;
     pub const SP: i16 = 248;
@@ -145,8 +145,11 @@ fn entered(code: &mut Code, maps: &Maps, function: &Function) {
     code.jump_if_zero(R0, "pass");
     code.copy(R8, R0);
     one_more(code, cpu::HITS);
+    if !function.is_emulated {
+        one_more(code, cpu::STEPPED);
+    }
     if let Role::Take { block } | Role::Again { block, .. } = function.role {
-        taken(code, maps, block);
+        taken(code, maps, function.arguments[block]);
     }
     if let Role::Again {
         block,
@@ -154,7 +157,7 @@ fn entered(code: &mut Code, maps: &Maps, function: &Function) {
         ..
     } = function.role
     {
-        code.load(Size::B8, R1, R6, regs::ARGS[block]);
+        code.load(Size::B8, R1, R6, function.arguments[block]);
         code.jump_if_zero(R1, "pass");
     }
     match function.role {
@@ -182,8 +185,8 @@ fn is_returning(code: &mut Code, maps: &Maps, on: On) {
 }
 
 /// A block that was sampled goes.
-fn taken(code: &mut Code, maps: &Maps, block: usize) {
-    code.load(Size::B8, R1, R6, regs::ARGS[block]);
+fn taken(code: &mut Code, maps: &Maps, block: i16) {
+    code.load(Size::B8, R1, R6, block);
     code.jump_if_zero(R1, "not_ours");
     code.store(Size::B8, R10, BLOCK, R1);
     by_block(code, maps, Helper::MapLookup);
@@ -214,9 +217,9 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
         Role::GiveInto { place, bytes } => (None, bytes, Some(place)),
         Role::Take { .. } => return,
     };
-    code.load(Size::B8, R1, R6, regs::ARGS[bytes]);
+    code.load(Size::B8, R1, R6, function.arguments[bytes]);
     if let Some(count) = count {
-        code.load(Size::B8, R2, R6, regs::ARGS[count]);
+        code.load(Size::B8, R2, R6, function.arguments[count]);
         code.multiply(R1, R2);
     }
     code.store(Size::B8, R10, BYTES, R1);
@@ -248,7 +251,7 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
     code.load(Size::B8, R1, R10, BYTES);
     code.store(Size::B8, R10, OPEN + open::BYTES, R1);
     match place {
-        Some(place) => code.load(Size::B8, R1, R6, regs::ARGS[place]),
+        Some(place) => code.load(Size::B8, R1, R6, function.arguments[place]),
         None => code.set(R1, 0),
     }
     code.store(Size::B8, R10, OPEN + open::PLACE, R1);

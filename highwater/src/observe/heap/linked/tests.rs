@@ -1,0 +1,79 @@
+//! Uprobes on functions of our own.
+
+use super::cost::{emulated, own_function};
+use super::*;
+use crate::observe::switches::allowed::Allowed;
+
+/// Every call is a sample: each is counted once, and comes with the byte count that was asked for.
+#[test]
+fn calls_are_counted_alike_on_old_kernels_and_new() {
+    let allowed = Allowed::try_all();
+    if allowed.bpf.is_err() || allowed.uprobes.is_err() {
+        eprintln!("SKIPPED: uprobes with programs on them need root");
+        return;
+    }
+    for way in [Way::Session, Way::Events] {
+        let maps = new_maps(Vec::new()).unwrap();
+        maps.mean.write(0, 0);
+        let attached =
+            Programs::load(&maps, &[own_function(emulated).unwrap()], way).and_then(|programs| {
+                let attached = programs.attach(std::process::id())?;
+                Ok((programs, attached))
+            });
+        if way == Way::Session && attached.is_err() {
+            eprintln!("SKIPPED: this kernel has no session probes");
+            continue;
+        }
+        let attached = attached.unwrap();
+        for bytes in 1..=50 {
+            emulated(bytes);
+        }
+        drop(attached);
+        emulated(99);
+        let mut maps = maps;
+        let mut given = Vec::new();
+        maps.ring.drain(|bytes| match table::parse(bytes) {
+            Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),
+            other => panic!("{other:?}"),
+        });
+        let expected: Vec<(u64, u64)> = (1..=50).map(|bytes| (bytes, bytes)).collect();
+        assert_eq!(given, expected, "{way:?}");
+        assert_eq!(maps.cpus.sum(cpu::HITS), 50, "{way:?}");
+        assert_eq!(maps.lost.read(), 0, "{way:?}");
+    }
+}
+
+/// Two functions of one role, of which one has its argument elsewhere.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn each_function_is_read_where_its_argument_is() {
+    use super::cost::moved;
+    let allowed = Allowed::try_all();
+    if allowed.bpf.is_err() || allowed.uprobes.is_err() {
+        eprintln!("SKIPPED: uprobes with programs on them need root");
+        return;
+    }
+    let functions = [emulated, moved].map(|probed| own_function(probed).unwrap());
+    assert_ne!(functions[0].arguments, functions[1].arguments);
+    let (mut maps, _programs, attached) = attach(std::process::id(), &functions).unwrap();
+    maps.mean.write(0, 0);
+    let called: Vec<u64> = (1..=20)
+        .flat_map(|n| [emulated(n), moved(100 + n)])
+        .map(|n| n as u64)
+        .collect();
+    drop(attached);
+    let mut given = Vec::new();
+    maps.ring.drain(|bytes| match table::parse(bytes) {
+        Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),
+        other => panic!("{other:?}"),
+    });
+    // What a CPU drew before the mean was nothing goes on until it is reached.
+    assert!(given.len() > 4, "{given:?}");
+    assert!(
+        given
+            .iter()
+            .all(|(bytes, block)| bytes == block && called.contains(bytes)),
+        "{given:?}"
+    );
+    assert!(given.iter().any(|(bytes, _)| *bytes > 100), "{given:?}");
+}
