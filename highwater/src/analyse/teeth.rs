@@ -1,6 +1,7 @@
 //! A saw: many sudden falls with climbs between them, as collectors and caches make.
 
 use super::bins::Bin;
+use super::fit::ln_sum;
 use super::incarnation::Fall;
 use super::order::{mean_sd, median, midmean};
 use super::series::Point;
@@ -142,14 +143,16 @@ pub fn by_threshold(falls: &[Fall], now: f64) -> f64 {
         .collect();
     let (mean, sd) = mean_sd(&logs);
     let free = logs.len().saturating_sub(1) as f64;
-    let likely = |spread: f64| {
-        let heights = (-0.5 * free * (sd / spread).powi(2)).exp() / spread.powf(free);
+    // Logarithms: of some hundred heights the likelihoods themselves are no numbers any more.
+    let ln_likely = |spread: f64| {
+        let ln_heights = -0.5 * free * (sd / spread).powi(2) - free * spread.ln();
         let wide = spread * (1.0 + 1.0 / (free + 1.0)).sqrt();
-        heights * normal_cdf((mean - now.max(f64::MIN_POSITIVE).ln()) / wide)
+        let below = normal_cdf((mean - now.max(f64::MIN_POSITIVE).ln()) / wide);
+        ln_heights + below.max(f64::MIN_POSITIVE).ln()
     };
-    let saw = SAW_SPREADS.map(likely).iter().sum::<f64>() / SAW_SPREADS.len() as f64;
-    let odds = SAW_ODDS * saw / likely(LIVES_SPREAD).max(f64::MIN_POSITIVE);
-    odds / (1.0 + odds)
+    let ln_saw = ln_sum(SAW_SPREADS.map(ln_likely).into_iter()) - (SAW_SPREADS.len() as f64).ln();
+    let ln_odds = SAW_ODDS.ln() + ln_saw - ln_likely(LIVES_SPREAD);
+    1.0 / (1.0 + (-ln_odds).exp())
 }
 
 #[cfg(test)]
@@ -176,6 +179,23 @@ mod tests {
         assert_eq!(few.iter().map(|bin| bin.count).sum::<usize>(), 10_000);
         let (same, each) = gathered((0..FLOORS_MAX).map(floor).collect());
         assert_eq!((same.len(), each), (FLOORS_MAX, 1));
+    }
+
+    #[test]
+    fn a_thousand_teeth_of_one_height_are_a_saws_as_ten_are() {
+        let fall = |at: usize| Fall {
+            after: at,
+            peak: 100.0 + (at * 7919 % 7) as f64,
+            floor: 50.0,
+        };
+        let of = |count: usize| by_threshold(&(1..=count).map(fall).collect::<Vec<_>>(), 20.0);
+        assert!(of(10) > 0.9 && of(1_000) > 0.9, "{} {}", of(10), of(1_000));
+        let wild = |at: usize| Fall {
+            peak: 50.0 + f64::from(1 + (at * 7919 % 97) as u32),
+            ..fall(at)
+        };
+        let wild = by_threshold(&(1..=1_000).map(wild).collect::<Vec<_>>(), 20.0);
+        assert!(wild < 0.1, "{wild}");
     }
 
     #[test]
