@@ -142,7 +142,6 @@ fn locks_that_look_like_queues_are_locks() {
     }
 }
 
-/// A program on a tracepoint can take its events from everybody else who reads them.
 /// It keeps no log.
 fn circle(mode: Mode) -> Option<Value> {
     let child = Command::new(c("circle")).args(["-", "12"]).spawn().unwrap();
@@ -171,6 +170,7 @@ fn a_deadlock_is_named_though_nothing_happens_any_more() {
     }
 }
 
+/// A program on a tracepoint can take its events from everybody else who reads them.
 #[test]
 fn an_ebpf_watch_leaves_others_their_tracepoints() {
     let parked = |mode| watch(mode, woven(), &["parked", "hold=150"]);

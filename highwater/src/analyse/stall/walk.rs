@@ -88,15 +88,15 @@ pub fn walk(
         held: 0,
     };
     let (start_ns, mut end_ns) = (segment.start_ns, segment.end_ns);
+    if walker.closes(waiter, wait, by, (start_ns, end_ns)) {
+        walker.deadlock(waiter, wait, (start_ns, end_ns));
+        return walker.shares;
+    }
     let taken = walker.last_taken(waiter, wait, by, (start_ns, end_ns));
     let first = match taken {
         Some(taking) => Some((taking.by, true)),
         None => walker.answerer(waiter, wait, by, (start_ns, end_ns)),
     };
-    if walker.closes(waiter, wait, by, (start_ns, end_ns)) {
-        walker.deadlock(waiter, wait, (start_ns, end_ns));
-        return walker.shares;
-    }
     let Some((first, inferred)) = first.filter(|(tid, _)| *tid != waiter) else {
         return Vec::new();
     };

@@ -32,27 +32,26 @@ pub fn judge(case: &Case) -> CauseVerdict {
     }
     let (held, torn) = (case.account.held, case.account.fragmentation);
     let live = case.part(Part::LiveHeap);
-    if holds(held + torn) && live.peak > FELL * live.peak_late.max(case.account.live) {
+    let (free, is_torn) = (held + torn, torn > held);
+    if !holds(free) {
+        return flat(case);
+    }
+    if live.peak > FELL * live.peak_late.max(case.account.live) {
         let fell = format!(
             "the live heap fell from {} to {}, and {} of free heap",
             bytes(live.peak),
             bytes(case.account.live),
-            bytes(held + torn)
+            bytes(free)
         );
-        return kept(case, torn > held, &fell);
+        return kept(case, is_torn, &fell);
     }
-    let unneeded = |most: &f64| held + torn > FELL * most;
-    if let Some(most) = case
-        .live_at_most
-        .filter(unneeded)
-        .filter(|_| holds(held + torn))
-    {
+    if let Some(most) = case.live_at_most.filter(|most| free > FELL * most) {
         let spare = format!(
             "no more than {} can have been live at any moment since half time, and {} of free heap",
             bytes(most),
-            bytes(held + torn)
+            bytes(free)
         );
-        return kept(case, torn > held, &spare);
+        return kept(case, is_torn, &spare);
     }
     flat(case)
 }
