@@ -167,3 +167,28 @@ fn the_page_shows_the_parts_of_the_heap_that_the_probe_read() {
     }
     assert!(html::render(&report(&run)).contains("id=\"chart-heap-live\""));
 }
+
+/// A large process is read rarely, and the later the more so.
+#[test]
+fn a_line_of_few_readings_has_no_holes() {
+    let mut run = small();
+    let reads = |at: usize| [0, 20, 45, 75, 110, 150].contains(&at);
+    for process in &mut run.processes {
+        let Some(rss) = process.samples.get("rss_bytes").cloned() else {
+            continue;
+        };
+        let all = rss.into_iter().enumerate();
+        let read = all.filter(|(at, _)| reads(*at)).map(|(_, reading)| reading);
+        let live = read.collect();
+        process.samples.insert("live_heap_bytes".into(), live);
+    }
+    for arm in &report(&run).charts.heap[0].panel.arms {
+        let seen: Vec<bool> = arm.mean.iter().map(Option::is_some).collect();
+        let from = seen.iter().position(|seen| *seen).unwrap();
+        let to = seen.iter().rposition(|seen| *seen).unwrap();
+        assert!(
+            to > from && seen[from..=to].iter().all(|seen| *seen),
+            "{seen:?}"
+        );
+    }
+}

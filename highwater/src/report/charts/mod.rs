@@ -20,7 +20,8 @@ const POINTS_ALL: usize = 240_000;
 const POINTS_MIN: usize = 200;
 /// Rates and latencies are means over this many stretches of the run: single looks are noise.
 const STRETCHES: usize = 120;
-/// Nor are they ever fewer: one reading that is late by minutes does not take the shape from all lines.
+/// Nor are they fewer, where there are so many readings: one that is late by minutes does not take the shape from all
+/// lines.
 const STRETCHES_MIN: usize = 12;
 
 /// All charts of a report.
@@ -163,10 +164,17 @@ fn heap_panels(run: &Run) -> Vec<HeapPanel> {
     };
     let panel = |(id, title, metric): (&'static str, &'static str, metric::Metric)| {
         let arms = arm_series(run, metric.name, Duration::ZERO);
-        let replicas = arms.iter().flat_map(|arm| &arm.replicas);
-        let longest_s = replicas.filter_map(longest_s).reduce(f64::max)?;
+        let replicas = || arms.iter().flat_map(|arm| &arm.replicas);
+        let longest_s = replicas().filter_map(longest_s).reduce(f64::max)?;
+        let readings = replicas().map(|replica| replica.joined.points.len());
+        let least = readings.filter(|count| *count > 0).min()?;
         let count = (took_s / longest_s) as usize;
-        let panel = stretched(run, &arms, 1.0, count.clamp(STRETCHES_MIN, STRETCHES));
+        let panel = stretched(
+            run,
+            &arms,
+            1.0,
+            count.clamp(STRETCHES_MIN.min(least), STRETCHES),
+        );
         Some(HeapPanel { id, title, panel })
     };
     HEAP.into_iter().filter_map(panel).collect()
