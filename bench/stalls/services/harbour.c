@@ -93,10 +93,13 @@ __attribute__((noinline)) static void breeze_scan(void) {
     sink++;
 }
 
-/* Fills the arena and empties it, as a cache does whose entries all end at once. */
+/* Fills the arena and empties it, as a cache does whose entries all end at once. A block behind them stays, or free gives the end
+ * of the arena back by itself. */
 static void *crates[BLOCKS];
 __attribute__((noinline)) static void zephyr_expire(void) {
+    static void *anchor;
     for (int i = 0; i < BLOCKS; i++) memset(crates[i] = malloc(600), 1, 600);
+    if (!anchor) anchor = malloc(600);
     for (int i = 0; i < BLOCKS; i++) free(crates[i]);
     if (!fixed) malloc_trim(0);
     sink++;
@@ -156,6 +159,7 @@ static void answer(unsigned *seed, int fd) {
         for (int i = 0; i < 40; i++) {
             char *some = malloc(2000 + (size_t)rand_r(seed) % 5000);
             some[0] = 1;
+            asm volatile("" ::"r"(some) : "memory"); /* Or the compiler leaves the block out. */
             free(some);
         }
     if (!strcmp(kind, "sync")) foehn_append(fd);
@@ -221,6 +225,7 @@ static void prepare(void) {
     }
     /* One arena for all threads, as many services are set up; memory of one purge is not kept. */
     if (!strcmp(kind, "trim")) mallopt(M_ARENA_MAX, 1);
+    if (fixed) mallopt(M_TRIM_THRESHOLD, 1 << 30);
 }
 
 int main(int argc, char **argv) {
