@@ -50,10 +50,47 @@ pub struct Goroutines {
     rings: Vec<(OwnedFd, Ring)>,
     _joined: Vec<OwnedFd>,
     on: HashMap<u32, Carried>,
-    /// Goroutines, and how often they have parked before their group was known.
-    seen: HashMap<Tid, u32>,
+    starts: Starts,
     /// Hits that did not fit their ring.
     pub lost: u64,
+}
+
+/// What a goroutine was started for, as far as its stacks told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Started {
+    Unknown,
+    /// A server's library parks its goroutines where nothing of the program's own is on the stack, a thousand
+    /// times perhaps, until a handler waits for something.
+    ForALibrary,
+    ForTheProgram,
+}
+
+/// Goroutines that were seen.
+#[derive(Debug, Default)]
+struct Starts {
+    of: HashMap<Tid, Started>,
+}
+
+impl Starts {
+    fn saw(&mut self, goroutine: Tid) {
+        if self.of.len() < REMEMBERED_MAX {
+            self.of.entry(goroutine).or_insert(Started::Unknown);
+        }
+    }
+
+    fn is_open(&self, goroutine: Tid) -> bool {
+        let started = self.of.get(&goroutine);
+        started.is_some_and(|started| *started != Started::ForTheProgram)
+    }
+
+    fn learn(&mut self, goroutine: Tid, is_own: bool) -> bool {
+        let now = match is_own {
+            true => Started::ForTheProgram,
+            false => Started::ForALibrary,
+        };
+        let known = self.of.get_mut(&goroutine);
+        known.is_some_and(|known| std::mem::replace(known, now) != now)
+    }
 }
 
 /// Which goroutine a thread carried from when on, newest last. Records of switches may be told later
@@ -105,7 +142,7 @@ impl Goroutines {
             rings,
             _joined: joined,
             on: HashMap::new(),
-            seen: HashMap::new(),
+            starts: Starts::default(),
             lost: 0,
         })
     }
@@ -116,7 +153,12 @@ impl Goroutines {
     }
 
     pub fn seen(&self) -> Vec<Tid> {
-        self.seen.keys().copied().collect()
+        self.starts.of.keys().copied().collect()
+    }
+
+    /// A goroutine parked on a stack that begins in the program's own code, or not: true when that is news.
+    pub fn learns(&mut self, goroutine: Tid, is_own: bool) -> bool {
+        self.starts.learn(goroutine, is_own)
     }
 
     /// Hits since the last call, by time.
@@ -132,7 +174,7 @@ impl Goroutines {
         found
     }
 
-    /// The event that a hit stands for; and the goroutine, when its group is still to be learnt.
+    /// The event that a hit stands for; and the goroutine, when it parked and its group is still to be learnt.
     pub fn event(
         &mut self,
         probe: &Probe,
@@ -147,12 +189,13 @@ impl Goroutines {
             self.carries(probe.tid, at_ns, None);
             self.leaves_its_thread(goroutine, at_ns);
             let wait = self.wait(third as u8, second, stack, waits, places);
-            let grouped = self.is_to_be_grouped(goroutine).then_some(goroutine);
+            self.starts.saw(goroutine);
+            let ungrouped = self.starts.is_open(goroutine).then_some(goroutine);
             let what = What::Blocked(wait);
             let tid = goroutine;
-            return (Some(Event { at_ns, tid, what }), grouped);
+            return (Some(Event { at_ns, tid, what }), ungrouped);
         }
-        self.remember(first);
+        self.starts.saw(first);
         if self.program.is_ready(probe.pc) {
             let on = self.on.get(&probe.tid).and_then(Carried::now);
             let by = on.map_or(Waker::Outside, Waker::Thread);
@@ -177,31 +220,6 @@ impl Goroutines {
 
     fn carries(&mut self, tid: u32, at_ns: u64, goroutine: Option<Tid>) {
         self.on.entry(tid).or_default().becomes(at_ns, goroutine);
-    }
-
-    fn remember(&mut self, goroutine: Tid) {
-        if self.seen.len() < REMEMBERED_MAX {
-            self.seen.entry(goroutine).or_default();
-        }
-    }
-
-    /// Its stack tells what it was started for; a server's library may park it first where nothing of the program's
-    /// own is on it.
-    fn is_to_be_grouped(&mut self, goroutine: Tid) -> bool {
-        const ASKED: u32 = 16;
-        self.remember(goroutine);
-        let Some(parked) = self.seen.get_mut(&goroutine) else {
-            return false;
-        };
-        *parked = parked.saturating_add(1);
-        *parked <= ASKED
-    }
-
-    /// It need not be asked for any more.
-    pub fn is_grouped(&mut self, goroutine: Tid) {
-        if let Some(parked) = self.seen.get_mut(&goroutine) {
-            *parked = u32::MAX;
-        }
     }
 
     fn wait(
@@ -335,6 +353,20 @@ mod tests {
         }
         assert_eq!(carried.since.len(), Carried::KEPT);
         assert_eq!((carried.at(31), carried.now()), (None, Some(999)));
+    }
+
+    #[test]
+    fn a_goroutine_of_a_servers_library_is_the_programs_whenever_it_parks_in_a_handler() {
+        let mut starts = Starts::default();
+        starts.saw(7);
+        assert!(starts.learn(7, false), "nothing was known");
+        for _ in 0..10_000 {
+            assert!(starts.is_open(7));
+            assert!(!starts.learn(7, false));
+        }
+        assert!(starts.learn(7, true));
+        assert!(!starts.is_open(7));
+        assert!(!starts.learn(8, true), "it was never seen");
     }
 
     #[test]

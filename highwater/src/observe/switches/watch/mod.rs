@@ -101,6 +101,8 @@ pub struct Watch {
     releases: Table<u64, StackId>,
     /// By the place of a wait for a device, its stack; none where two were seen.
     at_places: Table<u32, Option<StackId>>,
+    /// The group of goroutines by where their stacks begin.
+    of_stacks: Table<StackId, Option<u64>>,
     /// Room for one turn's records; of a Go program, what came after the last turn's cut.
     records: Vec<Record>,
     probes: Vec<Probe>,
@@ -191,6 +193,7 @@ impl Watch {
             stale: true,
             releases: Table::default(),
             at_places: Table::default(),
+            of_stacks: Table::default(),
             records: Vec::new(),
             probes: Vec::new(),
             calls: Calls::of(pid),

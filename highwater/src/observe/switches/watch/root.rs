@@ -160,16 +160,27 @@ impl Watch {
             true => 0,
             false => self.places.stack(&probe.stack),
         };
-        let (event, grouped) = go.event(probe, stack, &mut self.waits, &mut self.places);
+        let (event, ungrouped) = go.event(probe, stack, &mut self.waits, &mut self.places);
         self.held.extend(event);
-        if let Some(goroutine) = grouped {
-            let beginning = self.places.stack_of(stack).beginning();
-            if beginning.is_some() {
-                go.is_grouped(goroutine);
+        if let Some(goroutine) = ungrouped {
+            let group = self.group_at(stack);
+            if go.learns(goroutine, group.is_some()) {
+                self.groups.push((goroutine, group));
             }
-            self.groups.push((goroutine, beginning.map(group_of)));
         }
         self.go = Some(go);
+    }
+
+    /// By where a goroutine's stack begins; none where that is in a library. Goroutines park at the same places again
+    /// and again, and names are long to compare.
+    fn group_at(&mut self, stack: StackId) -> Option<u64> {
+        const STACKS_MAX: usize = 4_096;
+        if self.of_stacks.len() == STACKS_MAX {
+            self.of_stacks.clear();
+        }
+        let places = &self.places;
+        let group = || places.stack_of(stack).beginning().map(group_of);
+        *self.of_stacks.entry(stack).or_insert_with(group)
     }
 
     pub(super) fn drain_samples(&mut self) {
