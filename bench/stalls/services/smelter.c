@@ -1,4 +1,4 @@
-/* Six threads that make their own requests, in a loop: at rest for 1 to 4 ms between two of them, or ("driven") never at rest. One fault
+/* Six threads that make their own requests, in a loop, at rest for 1 to 4 ms between two; or ("driven") three, never at rest. One fault
  * by flag: ore (a peer asked under a mutex), slag (computing under it), bloom (two mutexes, fdatasync behind the second), flux (blocks
  * freed and the heap trimmed, one arena), sinter (five fdatasync a request), matte (a commit for all who wait), dross (pages dropped from
  * memory), crucible (a mutex shared between processes, which another process holds). gangue has none: a thread that computes beside them.
@@ -227,7 +227,7 @@ int main(int argc, char **argv) {
     pthread_create(&t, NULL, shift, NULL);
     if (is("bloom")) pthread_create(&t, NULL, walker, NULL);
     if (is("matte")) pthread_create(&t, NULL, sealer, NULL);
-    for (intptr_t i = 0; i < THREADS; i++) pthread_create(&t, NULL, hand, (void *)i);
+    for (intptr_t i = 0; i < (driven ? 3 : THREADS); i++) pthread_create(&t, NULL, hand, (void *)i);
     pause_us((long)(seconds * 1e6));
     return 0;
 }
