@@ -217,7 +217,9 @@ CASES = [
     Case("smelter", "ore", ("lock",), ("galena_send",), (), "hogs", 2),
     Case("smelter", "slag", ("lock",), ("pyrite_count",)),
     Case("smelter", "slag", ("lock",), ("pyrite_count",), ("driven",)),
+    Case("smelter", "slag", ("lock",), ("pyrite_count",), ("hired",)),
     Case("smelter", "bloom", ("lock", "disk"), ("barite_write",)),
+    Case("smelter", "bloom", ("lock", "disk"), ("barite_write",), ("hired",)),
     Case("smelter", "flux", ("allocator",), ("cinnabar_drop",)),
     Case("smelter", "flux", ("allocator",), ("cinnabar_drop",), ("driven",)),
     Case("smelter", "sinter", ("disk",), ("quartz_log",)),
@@ -227,7 +229,9 @@ CASES = [
     Case("smelter", "gangue", ("cpu-starvation",), (), (), "hogs", 2),
     Case("smelter", "gangue", ("cpu-quota",), (), (), "quota"),
     Case("sexton", "bell", ("lock",), ("main.marbleToll",)),
+    Case("sexton", "bell", ("lock",), ("main.marbleToll",), ("hired",)),
     Case("sexton", "rope", ("lock",), ("main.graniteCount",)),
+    Case("sexton", "rope", ("lock",), ("main.graniteCount",), ("hired",)),
     Case("sexton", "vault", ("lock", "disk"), ("main.slateBury",)),
     Case("sexton", "crypt", ("network", "lock"), ("main.chalkGather", "main.fetch")),
     Case("farrier", "anvil", ("lock",), ("kestrel_send",)),
@@ -245,7 +249,7 @@ CASES = [
     Case("cooper", "bung", ()),
     Case("wright", "hub", ()),
 ]
-UNHARMED = ("plain", "none")
+UNHARMED = ("plain", "none", "gangue")
 TOTALS = ("watched", "right", "with a function", "named", "on the stack", "rows too many", "rows mended", "of starvation mended")
 
 
@@ -462,7 +466,7 @@ def exam(args, case, path, mode):
     for word, count in zip(TOTALS, (args.times * bool(case.causes), right, args.times * bool(case.function), named, on_stack, beyond, false_rows, starved)):
         total[word] += count
     print(
-        f"| {case.service} {case.kind}{' + ' + case.around if case.around else ''} | {mode} | {right} of {args.times} | {asked} | {beyond} | "
+        f"| {' '.join([case.service, case.kind, *case.flags])}{' + ' + case.around if case.around else ''} | {mode} | {right} of {args.times} | {asked} | {beyond} | "
         f"{false_rows} ({starved}) | {', '.join(lengths)} | {', '.join(errors) or '-'} | {min(costs, default=0):.1f} to {max(costs, default=0):.1f} | {lost} |",
         flush=True,
     )
@@ -489,7 +493,7 @@ def main():
         print("| service | mode | cause right | function named (on the stack) | rows too many | mended: rows (starvation) | longest ms, found/true | error of the wait | own cost, % of a core | lost |")
         print("|---|---|---|---|---|---|---|---|---|---|")
         for case in CASES:
-            words = f"{case.service} {case.kind} {case.around}"
+            words = " ".join([case.service, case.kind, *case.flags, case.around])
             if case.service not in built or args.only and not any(word in words for word in args.only.split(",")):
                 continue
             for mode in args.modes.split(","):

@@ -1,4 +1,5 @@
-/* Six threads that make their own requests, in a loop, at rest for 1 to 4 ms between two; or ("driven") three, never at rest. One fault
+/* Six threads that make their own requests, in a loop, at rest for 1 to 4 ms between two; or ("driven") three, never at rest; or
+ * ("hired") a thread for each request. One fault
  * by flag: ore (a peer asked under a mutex), slag (computing under it), bloom (two mutexes, fdatasync behind the second), flux (blocks
  * freed and the heap trimmed, one arena), sinter (five fdatasync a request), matte (a commit for all who wait), dross (pages dropped from
  * memory), crucible (a mutex shared between processes, which another process holds). gangue has none: a thread that computes beside them.
@@ -12,7 +13,7 @@
 #include <sys/socket.h>
 
 enum { THREADS = 6, BLOCKS = 220000, PAGES = 16384, PAGE = 4096, CHUNK = 1 << 19 };
-static int fixed, driven, peer, heap_fd, seam_fd;
+static int fixed, driven, hired, peer, heap_fd, seam_fd;
 static const char *kind;
 static pthread_mutex_t furnace = PTHREAD_MUTEX_INITIALIZER, ladle = PTHREAD_MUTEX_INITIALIZER, tap = PTHREAD_MUTEX_INITIALIZER, *mould;
 static pthread_cond_t filled = PTHREAD_COND_INITIALIZER, cast = PTHREAD_COND_INITIALIZER;
@@ -178,6 +179,25 @@ static void *hand(void *arg) {
 }
 
 
+static void *hire(void *arg) {
+    unsigned seed = (unsigned)(intptr_t)arg;
+    uint64_t start = now_ns();
+    request((int)seed, &seed);
+    told((int)seed, start, 4000000);
+    return arg;
+}
+
+static void *boss(void *arg) {
+    pthread_attr_t alone;
+    pthread_t t;
+    pthread_attr_init(&alone);
+    pthread_attr_setdetachstate(&alone, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&alone, 1 << 18);
+    for (intptr_t i = 1;; i++, pause_us(1200))
+        if (pthread_create(&t, &alone, hire, (void *)i)) exit(4);
+    return arg;
+}
+
 static int file_of(const char *base, const char *end, size_t bytes) {
     char path[4096];
     snprintf(path, sizeof path, "%s.%s", base, end);
@@ -205,6 +225,7 @@ int main(int argc, char **argv) {
     kind = argc > 3 ? argv[3] : "gangue";
     fixed = flagged(argc, argv, "fixed");
     driven = flagged(argc, argv, "driven");
+    hired = flagged(argc, argv, "hired");
     mould = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pthread_mutexattr_t shared;
     pthread_mutexattr_init(&shared);
@@ -227,7 +248,8 @@ int main(int argc, char **argv) {
     pthread_create(&t, NULL, shift, NULL);
     if (is("bloom")) pthread_create(&t, NULL, walker, NULL);
     if (is("matte")) pthread_create(&t, NULL, sealer, NULL);
-    for (intptr_t i = 0; i < (driven ? 3 : THREADS); i++) pthread_create(&t, NULL, hand, (void *)i);
+    if (hired) pthread_create(&t, NULL, boss, NULL);
+    for (intptr_t i = 0; !hired && i < (driven ? 3 : THREADS); i++) pthread_create(&t, NULL, hand, (void *)i);
     pause_us((long)(seconds * 1e6));
     return 0;
 }

@@ -1,6 +1,7 @@
-// Go: eight goroutines that make their own requests, asleep for 1 to 4 ms between two. One fault by flag: bell (net/http's POST awaited
-// under a Mutex), rope (computing under a RWMutex), vault (a Mutex, a second one behind it, fsync there), crypt (a WaitGroup of three
-// fetches from a slow peer in every fortieth request). belfry has none: a goroutine that computes. "fixed" is the same program mended.
+// Go: eight goroutines that make their own requests, asleep for 1 to 4 ms between two; or ("hired") one for each. One fault by flag:
+// bell (net/http's POST awaited under a Mutex), rope (computing under a RWMutex), vault (a Mutex, a second one behind it, fsync
+// there), crypt (a WaitGroup of three fetches from a slow peer in every fortieth request). belfry has none: a goroutine that
+// computes. "fixed" is the same program mended.
 package main
 
 import (
@@ -11,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,6 +166,18 @@ func rest(me int) {
 	}
 }
 
+// A goroutine for each request.
+func hire() {
+	for me := 1; ; me++ {
+		time.Sleep(time.Millisecond)
+		go func() {
+			start := monotonic()
+			request(me, me)
+			told("stall", me, start, 4_000_000)
+		}()
+	}
+}
+
 // The other process: a collector that takes its time.
 func collector() {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -199,8 +213,12 @@ func main() {
 	if kind == "vault" {
 		go walk()
 	}
-	for me := range 8 {
-		go rest(me)
+	if slices.Contains(os.Args, "hired") {
+		go hire()
+	} else {
+		for me := range 8 {
+			go rest(me)
+		}
 	}
 	time.Sleep(time.Duration(seconds * float64(time.Second)))
 	other.Process.Kill()

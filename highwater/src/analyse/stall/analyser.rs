@@ -1,10 +1,10 @@
 //! The analysis as it runs: events in, stalls out as they end.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, judge};
-use super::event::{Event, Tid, WaitKind, Waker};
+use super::event::{ENDED_KEPT, Event, Tid, WaitKind, Waker};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
@@ -43,6 +43,8 @@ pub struct Analyser {
     /// Threads that lived when the watch began; the first busy period of any other is its start.
     since_start: HashSet<Tid>,
     cursors: Table<Tid, Cursor>,
+    /// Threads that are gone, the newest last.
+    ended: VecDeque<Tid>,
     started_ns: u64,
 }
 
@@ -160,6 +162,7 @@ impl Analyser {
             tokens,
             cursors,
             pieces,
+            since_start,
             ..
         } = self;
         let Some(thread) = lines.thread(tid) else {
@@ -214,6 +217,15 @@ impl Analyser {
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);
         }
+        let is_over = thread.ended_ns.is_some_and(|end_ns| end_ns <= settled_ns);
+        let born_here = !since_start.contains(&tid);
+        if is_over && born_here {
+            groups.was_a_job(tid);
+        }
+        if is_over && let Some(last) = cursor.cutter.end() {
+            let first = last.first && !born_here;
+            ended.push(Busy { first, ..last });
+        }
         ended
     }
 
@@ -250,10 +262,16 @@ impl Analyser {
             lines,
             cursors,
             homes,
+            groups,
+            ended,
             ..
         } = self;
+        let gone = cursors.keys().filter(|tid| lines.thread(**tid).is_none());
+        ended.extend(gone);
         cursors.retain(|tid, _| lines.thread(*tid).is_some());
         homes.forget(|tid| lines.thread(tid).is_some());
+        let too_many = ended.len().saturating_sub(ENDED_KEPT);
+        ended.drain(..too_many).for_each(|tid| groups.forget(tid));
     }
 
     fn locked_since(&self, tid: Tid) -> Option<u64> {

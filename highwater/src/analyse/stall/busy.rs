@@ -80,6 +80,11 @@ impl Cutter {
         cut
     }
 
+    /// The thread ended, and with it its last busy period: of one that never idled, all of its life.
+    pub fn end(&mut self) -> Option<Busy> {
+        self.busy.take()
+    }
+
     pub fn started_ns(&self) -> Option<u64> {
         self.busy.as_ref().map(|busy| busy.start_ns)
     }

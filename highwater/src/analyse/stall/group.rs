@@ -16,6 +16,8 @@ pub struct Sizes {
     members: Table<GroupId, [usize; 2]>,
     /// Busy periods of the busiest thread.
     most_begun: u64,
+    /// Threads that ended idle waits of others.
+    feeders: HashSet<Tid>,
 }
 
 /// How a busy period began.
@@ -59,6 +61,8 @@ pub struct Groups {
     habits: Table<GroupId, Habit>,
     rhythm: Table<Tid, Rhythm>,
     library: HashSet<Tid>,
+    /// Threads that were started and ended while they were watched.
+    jobs: HashSet<Tid>,
     /// The threads carry goroutines that nobody sees.
     pub carriers: bool,
     /// What the user asked for instead of the adapted threshold.
@@ -101,9 +105,22 @@ impl Groups {
         self.library.insert(tid);
     }
 
+    /// It was started for one thing, and is over: its life is a busy period.
+    pub fn was_a_job(&mut self, tid: Tid) {
+        self.jobs.insert(tid);
+    }
+
     pub fn of(&self, tid: Tid) -> GroupId {
-        // A group of its own, past the observer's numbers.
-        self.of.get(&tid).copied().unwrap_or(GroupId::MAX - tid)
+        self.of.get(&tid).copied().unwrap_or(own(tid))
+    }
+
+    /// A thread that is gone.
+    pub fn forget(&mut self, tid: Tid) {
+        self.of.remove(&tid);
+        self.rhythm.remove(&tid);
+        self.library.remove(&tid);
+        self.jobs.remove(&tid);
+        self.habits.remove(&own(tid));
     }
 
     pub fn learn(&mut self, tid: Tid, on_cpu_ns: u64) {
@@ -153,27 +170,31 @@ impl Groups {
         known.then(|| limit.max(self.fixed_ns.unwrap_or(0)))
     }
 
-    /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels.
+    /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels. Of a server
+    /// that starts a thread for each request, or for each piece of it, all are like the others, known or not.
     pub fn is_background(&self, tid: Tid, sizes: &Sizes) -> bool {
         if self.library.contains(&tid) {
             return true;
+        }
+        if self.jobs.contains(&tid) {
+            return self.jobs.len() as u64 * SELDOM <= sizes.most_begun;
         }
         let rhythm = self.rhythm_of(tid);
         let by_clock = rhythm.by_timer >= rhythm.by_others;
         let seldom = rhythm.by_clients == 0 && rhythm.begun() * SELDOM <= sizes.most_begun;
         let alone = self.is_alone(tid, sizes);
-        alone && (by_clock || seldom || self.is_fed_by_a_pool(tid))
+        alone && (by_clock || seldom || self.is_fed_by_a_pool(tid, sizes))
             || by_clock && self.is_beside_a_pool(tid, sizes)
     }
 
     /// Several threads of another group hand it something: whoever of them needs what it does waits for it. Those that
     /// serve clients may leave the answer to it, and then it hears of clients or hands something on.
-    fn is_fed_by_a_pool(&self, tid: Tid) -> bool {
+    fn is_fed_by_a_pool(&self, tid: Tid, sizes: &Sizes) -> bool {
         let rhythm = self.rhythm_of(tid);
         let inside = |by: &Tid| {
             let of = self.rhythm_of(*by);
             let serves = of.by_clients * 2 >= of.begun();
-            self.of(*by) != self.of(tid) && *by != 0 && !(serves && self.hands_on(tid))
+            self.of(*by) != self.of(tid) && *by != 0 && !(serves && sizes.feeders.contains(&tid))
         };
         let feeders: Vec<Tid> = rhythm.fed_by.into_iter().filter(inside).collect();
         let alike = |by: &Tid| {
@@ -183,12 +204,6 @@ impl Groups {
                 .count()
         };
         rhythm.by_clients == 0 && feeders.iter().any(|by| alike(by) >= 2)
-    }
-
-    /// It ended idle waits of others.
-    fn hands_on(&self, tid: Tid) -> bool {
-        let mut all = self.rhythm.values();
-        all.any(|rhythm| rhythm.fed_by.contains(&tid))
     }
 
     /// `by` gives it most of what it does.
@@ -227,7 +242,11 @@ impl Groups {
 
     /// How many of these threads each group has, of either kind.
     pub fn sizes(&self, watched: &[Tid]) -> Sizes {
-        let mut sizes = Sizes::default();
+        let fed_by = self.rhythm.values().flat_map(|rhythm| rhythm.fed_by);
+        let mut sizes = Sizes {
+            feeders: fed_by.filter(|by| *by != 0).collect(),
+            ..Sizes::default()
+        };
         for tid in watched {
             let members = sizes.members.entry(self.of(*tid)).or_default();
             members[usize::from(self.is_timed(*tid))] += 1;
@@ -245,6 +264,11 @@ impl Groups {
     fn rhythm_of(&self, tid: Tid) -> Rhythm {
         self.rhythm.get(&tid).copied().unwrap_or_default()
     }
+}
+
+/// The group of a thread without one, past the observer's numbers.
+fn own(tid: Tid) -> GroupId {
+    GroupId::MAX - tid
 }
 
 fn median(values: &[u64]) -> u64 {
@@ -307,6 +331,7 @@ mod tests {
         }
         assert!(groups.is_background(3, &sizes), "nobody hears of it");
         groups.began(2, ByClients, Some(3));
+        let sizes = groups.sizes(&[1, 2, 3, 4]);
         assert!(
             !groups.is_background(3, &sizes),
             "they serve clients, and it answers in their stead"
@@ -340,6 +365,21 @@ mod tests {
             !asks(&both),
             "two that give it work, and hear when it is done"
         );
+    }
+
+    #[test]
+    fn a_thread_for_each_request_is_none_and_one_that_is_started_now_and_then_is() {
+        let (mut groups, _) = groups(&[(1, 5, false)]);
+        (0..40).for_each(|_| groups.began(1, ByClients, None));
+        let is_background = |groups: &Groups, tid| groups.is_background(tid, &groups.sizes(&[1]));
+        groups.was_a_job(1_000);
+        assert!(is_background(&groups, 1_000));
+        (1_001..1_040).for_each(|tid| groups.was_a_job(tid));
+        assert!(!is_background(&groups, 1_000));
+        groups.is_a_librarys(1_000);
+        assert!(is_background(&groups, 1_000));
+        groups.forget(1_000);
+        assert_eq!(groups.jobs.len(), 39);
     }
 
     #[test]

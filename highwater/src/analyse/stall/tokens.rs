@@ -10,7 +10,7 @@ use super::event::{TextId, Tid, Wait, WaitKind};
 
 /// Queues remembered; past it they are learnt anew.
 const QUEUES_MAX: usize = 4_096;
-/// Threads remembered of one queue.
+/// Threads remembered of one queue, the newest: a goroutine for each request is another each time.
 const WAITERS_MAX: usize = 64;
 /// At a token's queue at least this part of the waits was ended by one that waited there as well; whoever lets a lock
 /// go to a single waiter may have had it without a wait.
@@ -44,7 +44,10 @@ impl Tokens {
         let handed = self.of.entry(key(wait)).or_default();
         handed.all += 1;
         handed.by_waiters += u64::from(handed.waiters.contains(&by));
-        if handed.waiters.len() < WAITERS_MAX && !handed.waiters.contains(&tid) {
+        if !handed.waiters.contains(&tid) {
+            if handed.waiters.len() == WAITERS_MAX {
+                handed.waiters.remove(0);
+            }
             handed.waiters.push(tid);
         }
     }

@@ -3,11 +3,15 @@
 //! Times are CLOCK_MONOTONIC nanoseconds. A thread is a [`Tid`]; a goroutine is one too, with a
 //! number of its own above [`GOROUTINES`].
 
-/// A thread as the kernel numbers it, or a goroutine (its number + [`GOROUTINES`]).
+/// A thread as the kernel numbers it, or a goroutine: the n-th that was seen is [`GOROUTINES`] + n.
 pub type Tid = u64;
 
 /// Kernel thread numbers end at 2^22; goroutines start here.
 pub const GOROUTINES: Tid = 1 << 32;
+
+/// Of threads and goroutines that ended, the newest of which more is remembered than their stalls: a server may start one
+/// for each request.
+pub const ENDED_KEPT: usize = 20_000;
 
 /// An index into the texts that the observer keeps; 0 is none.
 pub type TextId = u32;

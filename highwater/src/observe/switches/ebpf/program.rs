@@ -37,6 +37,9 @@ const SAMPLED_AFTER_NS: i32 = 1_000_000;
 /// The bits of `prev_state` that say what a thread leaves for; none: it wants to run.
 const STATES: i32 = 0xff;
 
+/// Those of one that ends: nobody will wake it, and it never comes back.
+const GONE: i32 = 0x10 | 0x20;
+
 pub struct Maps {
     pub pid: u32,
     pub tids: Threads,
@@ -175,6 +178,13 @@ fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
     code.call(Helper::KtimeNs);
     code.store(Size::B8, R9, kept::RECORD + at::TIME, R0);
     code.store(Size::B8, R9, kept::SINCE, R0);
+    code.load(Size::B4, R1, R9, kept::RECORD + at::FLAGS);
+    code.and(R1, GONE);
+    code.jump_if_zero(R1, "lives");
+    code.store_value(Size::B8, R9, kept::TOLD, 1);
+    output(code, maps, R9, kept::RECORD, at::STACK, "counted_gone");
+    code.jump("next");
+    code.label("lives");
     if maps.at_once {
         limit(code, maps);
         code.jump_if_not_zero(R1, "next");

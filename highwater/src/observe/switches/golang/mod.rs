@@ -1,6 +1,7 @@
-//! Goroutines: threads do not wait in a Go program, goroutines do. Probes on three functions of its
-//! runtime (`gopark`, `ready`, `execute`) tell who parks and why, who makes whom runnable, and
-//! which goroutine is on which thread; the analysis then sees goroutines as it sees threads.
+//! Goroutines: threads do not wait in a Go program, goroutines do. Probes on four functions of its
+//! runtime (`gopark`, `ready`, `execute`, `goexit1`) tell who parks and why, who makes whom runnable,
+//! which goroutine is on which thread, and which one ends; the analysis then sees goroutines as it
+//! sees threads.
 
 mod program;
 
@@ -12,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use perf_event_open_sys::bindings as perf;
 
 pub use self::program::Program;
-use super::event::{Event, StackId, Tid, Wait, WaitKind, Waker, What};
+use super::event::{ENDED_KEPT, Event, GOROUTINES, StackId, Tid, Wait, WaitKind, Waker, What};
 use super::events::online_cpus;
 use super::kernel::{open_event, uprobe};
 use super::places::Places;
@@ -23,8 +24,6 @@ use super::waits::Waits;
 const PAGES: usize = 128;
 /// Frames of a goroutine's stack.
 const FRAMES: u16 = 32;
-/// Goroutines remembered; a server that starts one per request has many.
-const REMEMBERED_MAX: usize = 50_000;
 /// AX, BX, CX, BP, SP, IP, R14: Go's own calling convention since 1.17 has its arguments in the
 /// first three, and the goroutine in the last.
 const REGISTERS: u64 = 0b111 | 0b111 << 6 | 1 << 22;
@@ -50,7 +49,7 @@ pub struct Goroutines {
     rings: Vec<(OwnedFd, Ring)>,
     _joined: Vec<OwnedFd>,
     on: HashMap<u32, Carried>,
-    starts: Starts,
+    lives: Lives,
     /// Hits that did not fit their ring.
     pub lost: u64,
 }
@@ -65,21 +64,39 @@ enum Started {
     ForTheProgram,
 }
 
-/// Goroutines that were seen.
+/// Goroutines that were seen. The runtime uses a goroutine's structure again when it has ended: each life is another
+/// goroutine.
 #[derive(Debug, Default)]
-struct Starts {
-    of: HashMap<Tid, Started>,
+struct Lives {
+    /// By the address of the structure.
+    now: HashMap<u64, Tid>,
+    count: Tid,
+    /// The living, and the newest that ended.
+    started: HashMap<Tid, Started>,
+    ended: VecDeque<Tid>,
 }
 
-impl Starts {
-    fn saw(&mut self, goroutine: Tid) {
-        if self.of.len() < REMEMBERED_MAX {
-            self.of.entry(goroutine).or_insert(Started::Unknown);
+impl Lives {
+    fn of(&mut self, address: u64) -> Tid {
+        *self.now.entry(address).or_insert_with(|| {
+            self.count += 1;
+            let tid = GOROUTINES + self.count;
+            self.started.insert(tid, Started::Unknown);
+            tid
+        })
+    }
+
+    fn end(&mut self, address: u64) {
+        self.ended.extend(self.now.remove(&address));
+        if self.ended.len() > ENDED_KEPT
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.started.remove(&oldest);
         }
     }
 
     fn is_open(&self, goroutine: Tid) -> bool {
-        let started = self.of.get(&goroutine);
+        let started = self.started.get(&goroutine);
         started.is_some_and(|started| *started != Started::ForTheProgram)
     }
 
@@ -88,7 +105,7 @@ impl Starts {
             true => Started::ForTheProgram,
             false => Started::ForALibrary,
         };
-        let known = self.of.get_mut(&goroutine);
+        let known = self.started.get_mut(&goroutine);
         known.is_some_and(|known| std::mem::replace(known, now) != now)
     }
 }
@@ -142,7 +159,7 @@ impl Goroutines {
             rings,
             _joined: joined,
             on: HashMap::new(),
-            starts: Starts::default(),
+            lives: Lives::default(),
             lost: 0,
         })
     }
@@ -153,12 +170,12 @@ impl Goroutines {
     }
 
     pub fn seen(&self) -> Vec<Tid> {
-        self.starts.of.keys().copied().collect()
+        self.lives.started.keys().copied().collect()
     }
 
     /// A goroutine parked on a stack that begins in the program's own code, or not: true when that is news.
     pub fn learns(&mut self, goroutine: Tid, is_own: bool) -> bool {
-        self.starts.learn(goroutine, is_own)
+        self.lives.learn(goroutine, is_own)
     }
 
     /// Hits since the last call, by time.
@@ -185,28 +202,38 @@ impl Goroutines {
         let at_ns = probe.at_ns;
         let [first, second, third] = probe.args;
         if self.program.is_gopark(probe.pc) {
-            let goroutine = probe.goroutine;
-            self.carries(probe.tid, at_ns, None);
-            self.leaves_its_thread(goroutine, at_ns);
+            let tid = self.leaves(probe);
             let wait = self.wait(third as u8, second, stack, waits, places);
-            self.starts.saw(goroutine);
-            let ungrouped = self.starts.is_open(goroutine).then_some(goroutine);
+            let ungrouped = self.lives.is_open(tid).then_some(tid);
             let what = What::Blocked(wait);
-            let tid = goroutine;
             return (Some(Event { at_ns, tid, what }), ungrouped);
         }
-        self.starts.saw(first);
+        if self.program.is_exit(probe.pc) {
+            let tid = self.leaves(probe);
+            self.lives.end(probe.goroutine);
+            let what = What::Exited;
+            return (Some(Event { at_ns, tid, what }), None);
+        }
+        let tid = self.lives.of(first);
         if self.program.is_ready(probe.pc) {
             let on = self.on.get(&probe.tid).and_then(Carried::now);
             let by = on.map_or(Waker::Outside, Waker::Thread);
-            let (tid, release) = (first, stack);
+            let release = stack;
             let what = What::Woken { by, release };
             return (Some(Event { at_ns, tid, what }), None);
         }
-        self.leaves_its_thread(first, at_ns);
-        self.carries(probe.tid, at_ns, Some(first));
-        let (tid, what) = (first, What::In { after: 0 });
+        self.leaves_its_thread(tid, at_ns);
+        self.carries(probe.tid, at_ns, Some(tid));
+        let what = What::In { after: 0 };
         (Some(Event { at_ns, tid, what }), None)
+    }
+
+    /// The goroutine that leaves its thread by itself.
+    fn leaves(&mut self, probe: &Probe) -> Tid {
+        let goroutine = self.lives.of(probe.goroutine);
+        self.carries(probe.tid, probe.at_ns, None);
+        self.leaves_its_thread(goroutine, probe.at_ns);
+        goroutine
     }
 
     /// A thread that came back from a system call without a processor goes to sleep, and another
@@ -357,16 +384,32 @@ mod tests {
 
     #[test]
     fn a_goroutine_of_a_servers_library_is_the_programs_whenever_it_parks_in_a_handler() {
-        let mut starts = Starts::default();
-        starts.saw(7);
-        assert!(starts.learn(7, false), "nothing was known");
+        let mut lives = Lives::default();
+        let seven = lives.of(0x7000);
+        assert!(lives.learn(seven, false), "nothing was known");
         for _ in 0..10_000 {
-            assert!(starts.is_open(7));
-            assert!(!starts.learn(7, false));
+            assert!(lives.is_open(seven));
+            assert!(!lives.learn(seven, false));
         }
-        assert!(starts.learn(7, true));
-        assert!(!starts.is_open(7));
-        assert!(!starts.learn(8, true), "it was never seen");
+        assert!(lives.learn(seven, true));
+        assert!(!lives.is_open(seven));
+    }
+
+    #[test]
+    fn a_structure_that_is_used_again_is_another_goroutine() {
+        let mut lives = Lives::default();
+        let (first, other) = (lives.of(0x7000), lives.of(0x8000));
+        lives.learn(first, true);
+        assert_eq!(lives.of(0x7000), first);
+        lives.end(0x7000);
+        let second = lives.of(0x7000);
+        assert!(![first, other].contains(&second) && lives.is_open(second));
+        assert!(!lives.is_open(first), "what it was is remembered");
+        for _ in 0..2 * ENDED_KEPT {
+            lives.of(0x9000);
+            lives.end(0x9000);
+        }
+        assert_eq!(lives.started.len(), ENDED_KEPT + 2);
     }
 
     #[test]

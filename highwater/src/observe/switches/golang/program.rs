@@ -18,6 +18,7 @@ pub struct Program {
     gopark: Function,
     ready: Function,
     execute: Function,
+    exit: Function,
     reasons: Vec<String>,
 }
 
@@ -59,14 +60,16 @@ impl Program {
                 gopark: function("runtime.gopark")?.moved(bias),
                 ready: function("runtime.ready")?.moved(bias),
                 execute: function("runtime.execute")?.moved(bias),
+                exit: function("runtime.goexit1")?.moved(bias),
                 reasons: read_reasons(Memory { pid }, table + bias, size / 16),
             })
         };
         Some(program())
     }
 
-    pub fn offsets(&self) -> [u64; 3] {
-        [self.gopark.offset, self.ready.offset, self.execute.offset]
+    /// In the program's file; that of gopark first.
+    pub fn offsets(&self) -> [u64; 4] {
+        [&self.gopark, &self.ready, &self.execute, &self.exit].map(|function| function.offset)
     }
 
     pub fn is_gopark(&self, pc: u64) -> bool {
@@ -75,6 +78,11 @@ impl Program {
 
     pub fn is_ready(&self, pc: u64) -> bool {
         pc == self.ready.address
+    }
+
+    /// By the goroutine that ends.
+    pub fn is_exit(&self, pc: u64) -> bool {
+        pc == self.exit.address
     }
 
     pub fn reason(&self, number: u8) -> &str {
