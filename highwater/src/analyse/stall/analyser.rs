@@ -88,9 +88,9 @@ impl Analyser {
         let mut tids: Vec<Tid> = self.lines.tids().collect();
         tids.sort_unstable();
         for tid in tids {
-            for busy in self.cut(tid, settled_ns) {
-                self.take(&busy);
-            }
+            let mut ended = self.cut(tid, settled_ns);
+            ended.extend(self.last(tid, settled_ns));
+            ended.iter().for_each(|busy| self.take(busy));
         }
         self.forget(settled_ns);
         &self.stalls[from..]
@@ -162,7 +162,6 @@ impl Analyser {
             tokens,
             cursors,
             pieces,
-            since_start,
             ..
         } = self;
         let Some(thread) = lines.thread(tid) else {
@@ -217,16 +216,20 @@ impl Analyser {
             let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
             ended.extend(busy);
         }
-        let is_over = thread.ended_ns.is_some_and(|end_ns| end_ns <= settled_ns);
-        let born_here = !since_start.contains(&tid);
-        if is_over && born_here {
-            groups.was_a_job(tid);
-        }
-        if is_over && let Some(last) = cursor.cutter.end() {
-            let first = last.first && !born_here;
-            ended.push(Busy { first, ..last });
-        }
         ended
+    }
+
+    /// What a thread that is over was at to its end. Of one that was started meanwhile and never idled, its life.
+    fn last(&mut self, tid: Tid, settled_ns: u64) -> Option<Busy> {
+        let ended_ns = self.lines.thread(tid)?.ended_ns;
+        ended_ns.filter(|end_ns| *end_ns <= settled_ns)?;
+        let born_here = !self.since_start.contains(&tid);
+        if born_here {
+            self.groups.was_a_job(tid);
+        }
+        let last = self.cursors.get_mut(&tid)?.cutter.end()?;
+        let first = last.first && !born_here;
+        Some(Busy { first, ..last })
     }
 
     fn take(&mut self, busy: &Busy) {

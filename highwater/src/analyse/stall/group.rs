@@ -170,8 +170,8 @@ impl Groups {
         known.then(|| limit.max(self.fixed_ns.unwrap_or(0)))
     }
 
-    /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels. Of a server
-    /// that starts a thread for each request, or for each piece of it, all are like the others, known or not.
+    /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels. Of a
+    /// server that starts a thread for each request, or for each piece of it, all are alike, known or not.
     pub fn is_background(&self, tid: Tid, sizes: &Sizes) -> bool {
         if self.library.contains(&tid) {
             return true;

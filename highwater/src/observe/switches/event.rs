@@ -9,8 +9,8 @@ pub type Tid = u64;
 /// Kernel thread numbers end at 2^22; goroutines start here.
 pub const GOROUTINES: Tid = 1 << 32;
 
-/// Of threads and goroutines that ended, the newest of which more is remembered than their stalls: a server may start one
-/// for each request.
+/// Of threads and goroutines that ended, the newest of which more is remembered than their stalls: a server may start
+/// one for each request.
 pub const ENDED_KEPT: usize = 20_000;
 
 /// An index into the texts that the observer keeps; 0 is none.

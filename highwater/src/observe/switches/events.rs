@@ -260,6 +260,7 @@ fn clock(all: bool) -> perf::perf_event_attr {
 fn switches_and_faults() -> perf::perf_event_attr {
     let mut attr = faults(false);
     attr.set_context_switch(1);
+    attr.set_task(1);
     attr
 }
 

@@ -170,8 +170,8 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
     inlined.chain([outermost]).collect()
 }
 
-/// A source that is no program's own: a standard library's, that of the usual crates for locks, or none at all, as of the
-/// methods that Go makes of those of an embedded lock (`go tool objdump` shows them so).
+/// A source that is no program's own: a standard library's, that of the usual crates for locks, or none at all, as of
+/// the methods that Go makes of those of an embedded lock (`go tool objdump` shows them so).
 fn is_borrowed(file: &str) -> bool {
     let crates = ["/parking_lot-", "/parking_lot_core-", "/lock_api-"];
     in_standard_library(file)

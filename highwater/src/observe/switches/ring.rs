@@ -32,6 +32,11 @@ pub enum Record<'a> {
         tid: u32,
         preempted: bool,
     },
+    /// The thread ended; its leaving the CPU for the last time is not told.
+    Exit {
+        at_ns: u64,
+        tid: u32,
+    },
     Sample(Sample<'a>),
     Lost(u64),
 }
@@ -40,7 +45,9 @@ impl Record<'_> {
     /// When; what is lost has no time.
     pub fn at_ns(&self) -> Option<u64> {
         match self {
-            Record::In { at_ns, .. } | Record::Out { at_ns, .. } => Some(*at_ns),
+            Record::In { at_ns, .. } | Record::Out { at_ns, .. } | Record::Exit { at_ns, .. } => {
+                Some(*at_ns)
+            }
             Record::Sample(sample) => Some(sample.at_ns),
             Record::Lost(_) => None,
         }
@@ -88,6 +95,11 @@ pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
                     preempted: misc & PREEMPT != 0,
                 },
             })
+        }
+        perf::PERF_RECORD_EXIT => {
+            let [_pid, _parent, tid, _by] = [(); 4].map(|()| words.half());
+            let (at_ns, tid) = (words.word()?, tid?);
+            Some(Record::Exit { at_ns, tid })
         }
         perf::PERF_RECORD_LOST => lost(bytes).map(Record::Lost),
         perf::PERF_RECORD_SAMPLE => parse_sample(words).map(Record::Sample),
@@ -324,6 +336,13 @@ mod tests {
         assert_eq!(parse(&out), Some(expected));
         let back = record(14, 0, &[IDS, 1_000, 3]);
         assert_eq!(parse(&back), Some(Record::In { at_ns, tid }));
+        let (process_and_parent, thread_and_parent) = (1 << 32 | 41, 41 << 32 | 42);
+        let exit = record(
+            4,
+            0,
+            &[process_and_parent, thread_and_parent, 1_000, IDS, 3],
+        );
+        assert_eq!(parse(&exit), Some(Record::Exit { at_ns, tid }));
     }
 
     #[test]

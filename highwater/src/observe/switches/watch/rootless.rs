@@ -50,7 +50,7 @@ impl Watch {
         let Some(mut events) = self.samples.take() else {
             return;
         };
-        let (mut switches, mut wakes) = (Vec::new(), Vec::new());
+        let (mut switches, mut wakes, mut exits) = (vec![], vec![], vec![]);
         // What was recorded up to now is read; later records are not, of some CPUs.
         let read_ns = super::now_ns();
         let gap = events.drain(|record| match record {
@@ -75,6 +75,7 @@ impl Watch {
                     away_ns: 0,
                 });
             }
+            Record::Exit { at_ns, tid } => exits.push((at_ns, tid)),
             Record::Sample(sample) => match self.waking_of(&sample) {
                 Some(waking) => wakes.push(waking),
                 None if self.is_worth_unwinding(&sample) => self.sampled(&sample),
@@ -105,6 +106,7 @@ impl Watch {
             self.switched(&switch);
         }
         wakes.for_each(|waking| self.waking(&waking));
+        self.ended(&exits);
         if let Some(gap) = gap {
             self.doubt_since(gap);
         }
@@ -112,6 +114,13 @@ impl Watch {
             self.watch_size(super::now_ns());
         }
         self.sample_who_is_at_work(read_ns);
+    }
+
+    /// Threads, and when they ended.
+    fn ended(&mut self, exits: &[(u64, u32)]) {
+        for (at_ns, tid) in exits {
+            self.tell(*at_ns, *tid, What::Exited);
+        }
     }
 
     /// Who is on a CPU for long is sampled from now on, however often it switches at other times.
