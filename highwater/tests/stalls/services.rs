@@ -170,6 +170,26 @@ fn a_deadlock_is_named_though_nothing_happens_any_more() {
     }
 }
 
+/// Each thread makes one request and ends: nobody idles, and nobody is there twice.
+#[test]
+fn a_server_that_starts_a_thread_for_each_request_is_one_too() {
+    for mode in BOTH {
+        let Some(seen) = watch(mode, c("hired"), &[]) else {
+            continue;
+        };
+        let row = seen.row("lock");
+        assert_eq!(row.text("/culprit/function"), "sort_all", "{:#}", row.0);
+        // Some thirty threads stand in each queue; without privileges not every one is looked at in time.
+        assert!(row.number("/threads") > 30, "{:#}", row.0);
+        assert_eq!(row.number("/threads"), row.number("/count"));
+        assert!(
+            row.number("/longest_ns") < 400_000_000,
+            "it ended with the thread: {:#}",
+            row.0
+        );
+    }
+}
+
 /// A program on a tracepoint can take its events from everybody else who reads them.
 #[test]
 fn an_ebpf_watch_leaves_others_their_tracepoints() {
