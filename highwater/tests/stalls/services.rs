@@ -179,11 +179,18 @@ fn a_server_that_starts_a_thread_for_each_request_is_one_too() {
         };
         let row = seen.row("lock");
         assert_eq!(row.text("/culprit/function"), "sort_all", "{:#}", row.0);
-        // Some thirty threads stand in each queue; without privileges not every one is looked at in time.
-        assert!(row.number("/threads") > 30, "{:#}", row.0);
+        // The log is of the service's whole life, which is longer than the watch; without privileges not every thread is
+        // looked at in time.
+        let part = if mode == Mode::Ebpf { 3 } else { 6 };
+        let stalled = seen.truth.len() as u64;
+        assert!(
+            row.number("/threads") * part > stalled,
+            "of {stalled}: {:#}",
+            row.0
+        );
         assert_eq!(row.number("/threads"), row.number("/count"));
         assert!(
-            row.number("/longest_ns") < 400_000_000,
+            row.number("/longest_ns") < 200_000_000,
             "it ended with the thread: {:#}",
             row.0
         );
