@@ -12,6 +12,10 @@ use super::walk::{Hop, LeafKind};
 const ALLOCATING_LEAST_NS: u64 = 8_000_000;
 const ALLOCATING_SEEN: usize = 2;
 
+/// Of a thread that never idles, short waits of one cause are a stall where they take this part of its time: some there
+/// always are.
+const ENDLESS_PART: u64 = 4;
+
 /// Time on a CPU of which less than this part was in the allocator has nothing to do with it.
 const SOME_OF_IT: usize = 5;
 
@@ -40,24 +44,40 @@ pub struct Stall {
 /// The stalls of a busy period; none of a thread's first when that is its start.
 pub fn stalls_of(busy: &Busy, groups: &Groups, lines: &Timelines) -> Vec<Stall> {
     let threshold_ns = groups.threshold_ns(busy.tid);
-    if busy.endless {
-        let single = |part: &&Part| part.ns() >= threshold_ns;
-        let alone = busy.parts.iter().filter(single);
-        return alone.filter_map(|part| sum(busy, &[part])).collect();
-    }
     let mut found = Vec::new();
     let mut rest: Vec<&Part> = busy.parts.iter().collect();
     while let Some(first) = rest.first().map(|part| key(part)) {
         let (alike, other): (Vec<&Part>, Vec<&Part>) =
             rest.into_iter().partition(|part| key(part) == first);
         rest = other;
-        let total: u64 = alike.iter().map(|part| part.ns()).sum();
-        if total >= threshold_ns {
-            found.extend(sum(busy, &alike));
-        }
+        found.extend(match busy.endless {
+            true => of_endless(busy, &alike, threshold_ns),
+            false if total_ns(&alike) >= threshold_ns => sum(busy, &alike).into_iter().collect(),
+            false => Vec::new(),
+        });
+    }
+    if busy.endless {
+        return found;
     }
     found.extend(on_cpu(busy, groups, lines));
     found
+}
+
+/// Waits of one cause in a stretch of a thread that never idles: the long ones by themselves, or else all of them where
+/// they add up.
+fn of_endless(busy: &Busy, alike: &[&Part], threshold_ns: u64) -> Vec<Stall> {
+    let long = |part: &&&Part| part.ns() >= threshold_ns;
+    let long: Vec<&Part> = alike.iter().filter(long).copied().collect();
+    let all_ns = total_ns(alike);
+    let adds_up = all_ns >= threshold_ns && all_ns * ENDLESS_PART >= busy.end_ns - busy.start_ns;
+    match adds_up && total_ns(&long) * 2 < all_ns {
+        true => sum(busy, alike).into_iter().collect(),
+        false => long.iter().filter_map(|part| sum(busy, &[part])).collect(),
+    }
+}
+
+fn total_ns(parts: &[&Part]) -> u64 {
+    parts.iter().map(|part| part.ns()).sum()
 }
 
 /// Waits of one key are one stall; locks by their address.
@@ -78,7 +98,7 @@ fn sum(busy: &Busy, parts: &[&Part]) -> Option<Stall> {
         tid: busy.tid,
         start_ns: parts.iter().map(|p| p.start_ns).min()?,
         end_ns: parts.iter().map(|p| p.end_ns).max()?,
-        ns: parts.iter().map(|p| p.ns()).sum(),
+        ns: total_ns(parts),
         waits: parts.len() as u32,
         cause: longest.cause,
         waited_for: longest.waited_for,
