@@ -109,7 +109,7 @@ impl Descriptors {
     fn socket(&mut self, target: &str) -> Descriptor {
         let inode = inode_of(target);
         if !self.sockets.contains_key(&inode) && !self.local.contains(&inode) {
-            self.read_sockets();
+            self.read_sockets(inode);
         }
         match self.sockets.get(&inode) {
             None => Descriptor {
@@ -132,8 +132,10 @@ impl Descriptors {
         }
     }
 
-    /// The tables are read at most five hundred times a second, whatever asks for them.
-    fn read_sockets(&mut self) {
+    /// The tables up to the one that has the socket, at most five hundred times a second, whatever asks for them: to read
+    /// one of TCP takes some milliseconds, for the kernel goes through all its places. Who took a connection in listens
+    /// in the same table.
+    fn read_sockets(&mut self, sought: u64) {
         const PAUSE: Duration = Duration::from_millis(2);
         if self.sockets_read.is_some_and(|when| when.elapsed() < PAUSE) {
             return;
@@ -149,6 +151,9 @@ impl Descriptors {
                     self.listening.insert(socket.local_port);
                 }
                 self.sockets.insert(inode, socket);
+            }
+            if self.sockets.contains_key(&sought) {
+                return;
             }
         }
         let text = std::fs::read_to_string(format!("/proc/{}/net/unix", self.pid));
