@@ -206,6 +206,8 @@ impl Thread {
         };
         let added = self.close(at_ns, closed);
         self.now = Some((at_ns, State::Running));
+        // The number of one that ended is used anew.
+        self.ended_ns = None;
         added
     }
 

@@ -75,3 +75,17 @@ fn the_segment_before_a_time_is_found_wherever_it_lies() {
         }
     }
 }
+
+#[test]
+fn a_number_that_is_used_anew_is_not_over() {
+    let come = What::In { after: 0 };
+    let mut lines = Timelines::default();
+    [event(10, come), event(20, What::Exited), event(900, come)]
+        .iter()
+        .for_each(|event| lines.push(event));
+    lines.forget_before(500);
+    assert!(lines.thread(1).is_some());
+    lines.push(&event(950, What::Exited));
+    lines.forget_before(960);
+    assert!(lines.thread(1).is_none());
+}
