@@ -9,6 +9,11 @@ const TURN_NS: u64 = 50_000_000;
 const LIMITS_NS: [u64; 7] = [0, 10_000, 20_000, OF_DEVICES_NS, 80_000, 160_000, 320_000];
 /// The highest limit for a wait that may be one for a device: many of 100 us each are a stall.
 pub const OF_DEVICES_NS: u64 = 40_000;
+/// Its step.
+const OF_DEVICES: usize = 3;
+/// Above it only waits for no device are left out. Where that leaves more than four in five of the records, they are a
+/// device's, a storm of faults, and it is not worth the idle waits that end a request.
+const LEFT: (u64, u64) = (4, 5);
 /// Turns to wait before a lower limit is tried; doubled each time that it proves too low.
 const PATIENCE: u32 = 10;
 const PATIENCE_MAX: u32 = 600;
@@ -21,6 +26,11 @@ pub struct Pace {
     calm: u32,
     patience: u32,
     lowered: bool,
+    /// Records a second as they were at the step of devices.
+    of_devices: u64,
+    /// Turns in which no higher step is tried, and what they will be the next time.
+    held: u32,
+    hold: u32,
     pub highest_ns: u64,
 }
 
@@ -34,6 +44,9 @@ impl Default for Pace {
             calm: 0,
             patience: PATIENCE,
             lowered: false,
+            of_devices: 0,
+            held: 0,
+            hold: PATIENCE,
             highest_ns: 0,
         }
     }
@@ -62,7 +75,15 @@ impl Pace {
             return None;
         }
         let before = self.step;
-        if per_second > RECORDS_PER_SECOND_MAX {
+        if self.step == OF_DEVICES {
+            self.of_devices = per_second;
+        }
+        self.held = self.held.saturating_sub(1);
+        if self.is_in_vain(per_second) {
+            self.step = OF_DEVICES;
+            self.held = self.hold;
+            self.hold = (self.hold * 2).min(PATIENCE_MAX);
+        } else if per_second > RECORDS_PER_SECOND_MAX {
             self.raise(per_second / RECORDS_PER_SECOND_MAX);
         } else if per_second < RECORDS_PER_SECOND_FEW && self.step > 0 {
             self.calm += 1;
@@ -71,6 +92,13 @@ impl Pace {
             }
         }
         (self.step != before).then(|| self.limit_ns())
+    }
+
+    /// The highest limit keeps few records away that the one of devices does not.
+    fn is_in_vain(&self, per_second: u64) -> bool {
+        let (few, of) = LEFT;
+        let too_many = per_second > RECORDS_PER_SECOND_MAX;
+        self.step == LIMITS_NS.len() - 1 && too_many && per_second * of > self.of_devices * few
     }
 
     /// `times` too many: far too many are not borne for a step at a time, but for those after a lower limit was
@@ -82,7 +110,11 @@ impl Pace {
             steps = 1;
         }
         self.calm = 0;
-        self.step = (self.step + steps).min(LIMITS_NS.len() - 1);
+        let most = match self.held {
+            0 => LIMITS_NS.len() - 1,
+            _ => OF_DEVICES.max(self.step),
+        };
+        self.step = (self.step + steps).min(most);
         self.highest_ns = self.highest_ns.max(self.limit_ns());
     }
 }
@@ -111,6 +143,20 @@ mod tests {
         assert_eq!(pace.highest_ns, 40_000);
         let limits = run(&mut pace, 600..4_000, |_| 15);
         assert_eq!(limits.last(), Some(&0), "and given up when it is quiet");
+    }
+
+    #[test]
+    fn a_storm_of_faults_costs_no_idle_waits() {
+        let mut pace = Pace::default();
+        // A sixth of them are no device's, and fall away above it.
+        let storm = |limit| if limit > OF_DEVICES_NS { 1_000 } else { 1_200 };
+        let limits = run(&mut pace, 0..600, storm);
+        let high = limits.iter().filter(|limit| **limit > OF_DEVICES_NS);
+        assert!(high.count() < 40, "{limits:?}");
+        // What a higher limit does keep away goes on being left out.
+        let busy = |limit| if limit > 160_000 { 300 } else { 2_500 };
+        let limits = run(&mut pace, 600..1_900, busy);
+        assert_eq!(limits.last(), Some(&320_000));
     }
 
     #[test]
