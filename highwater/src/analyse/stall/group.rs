@@ -44,6 +44,9 @@ pub const PERIODS_MIN: usize = 5;
 const TIMES_ORDINARY: u64 = 3;
 /// The least stall that is looked at unless the user names another.
 pub const LEAST_NS: u64 = 1_000_000;
+/// From here on a stall is one however long the group ordinarily works: periods that run into each other, or jobs of
+/// seconds, would hide all.
+const MOST_NS: u64 = 100_000_000;
 /// Time on a CPU counts as a stall only this far outside the group's habit.
 const ON_CPU_TIMES: u64 = 10;
 const ON_CPU_LEAST_NS: u64 = 20_000_000;
@@ -159,7 +162,7 @@ impl Groups {
     pub fn threshold_ns(&self, tid: Tid) -> u64 {
         let ordinary = self.habits.get(&self.of(tid)).map_or(0, |h| h.median_ns);
         self.fixed_ns
-            .unwrap_or((ordinary * TIMES_ORDINARY).max(LEAST_NS))
+            .unwrap_or((ordinary * TIMES_ORDINARY).clamp(LEAST_NS, MOST_NS))
     }
 
     /// The least time on a CPU in one busy period that is a stall, once the habit is known.

@@ -53,7 +53,7 @@ pub struct StallsArgs {
     /// How long to watch [default: 30s, or to the end of COMMAND]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub duration: Option<Duration>,
-    /// The least stall to show [default: three times a thread group's ordinary work, at least 1 ms]
+    /// The least stall to show [default: three times a thread group's ordinary work, 1 to 100 ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub threshold: Option<Duration>,
     /// One JSON object at the end (highwater.stalls/1)

@@ -132,9 +132,9 @@ impl Descriptors {
         }
     }
 
-    /// The tables up to the one that has the socket, at most five hundred times a second, whatever asks for them: to read
-    /// one of TCP takes some milliseconds, for the kernel goes through all its places. Who took a connection in listens
-    /// in the same table.
+    /// The tables up to the one that has the socket, at most five hundred times a second, whatever asks for them: to
+    /// read one of TCP takes some milliseconds, for the kernel goes through all its places. Who took a connection in
+    /// listens in the same table.
     fn read_sockets(&mut self, sought: u64) {
         const PAUSE: Duration = Duration::from_millis(2);
         if self.sockets_read.is_some_and(|when| when.elapsed() < PAUSE) {
