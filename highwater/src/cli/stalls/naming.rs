@@ -95,7 +95,9 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
         let others = [stack, held];
         others.into_iter().find_map(Stack::own_function)
     });
-    let function = own.or(stack.function()).map(str::to_string);
+    let purges = finding.cause == Cause::Allocator && stack.allocator;
+    let inner = stack.own_function_within(own).filter(|_| purges);
+    let function = inner.or(own).or(stack.function()).map(str::to_string);
     let shown = [culprit.stack, culprit.held, culprit.release]
         .into_iter()
         .find(|id| watch.places.stack_of(*id).own_function().is_some())

@@ -99,6 +99,14 @@ impl Stack {
         (self.entry() != Some(shared)).then_some(shared.name.as_str())
     }
 
+    /// The innermost function of the program's own, where `outer` had called it: of memory that is given back under a
+    /// lock, who gives it back, and not only who has the lock.
+    pub fn own_function_within(&self, outer: Option<&str>) -> Option<&str> {
+        let calls = |frame: &Frame| Some(frame.name.as_str()) == outer;
+        self.own_function()
+            .filter(|_| self.frames.iter().any(calls))
+    }
+
     /// The outermost function of the program's own: what the thread was started for. A closure
     /// that the compiler put into Rust's start of a thread is told by that start's own copy.
     pub fn entry(&self) -> Option<&Frame> {
@@ -202,6 +210,23 @@ mod tests {
             allocator: false,
             locks: false,
         }
+    }
+
+    #[test]
+    fn who_gives_memory_back_is_within_who_has_the_lock() {
+        let purge = stack(&[
+            ("madvise", "libc.so.6"),
+            ("drop_pages", "service"),
+            ("evict", "service"),
+            ("start_thread", "libc.so.6"),
+        ]);
+        assert_eq!(purge.own_function_within(Some("evict")), Some("drop_pages"));
+        assert_eq!(
+            purge.own_function_within(Some("flush")),
+            None,
+            "seen at another time"
+        );
+        assert_eq!(purge.own_function_within(None), None);
     }
 
     #[test]
