@@ -65,8 +65,12 @@ fn a_mutex_without_an_owner_word_is_walked_or_inferred() {
 #[test]
 fn a_quiet_service_and_a_mended_one_have_no_stalls() {
     for mode in BOTH {
-        for (name, flags) in [("requests", &["quiet"][..]), ("exporter", &["fixed"][..])] {
-            let Some(seen) = watch(mode, c(name), flags) else {
+        for (name, flags) in [
+            ("requests", "quiet"),
+            ("exporter", "fixed"),
+            ("hired", "fixed"),
+        ] {
+            let Some(seen) = watch(mode, c(name), &[flags]) else {
                 continue;
             };
             // The fault's own last 400 ms; on a loaded machine a holder loses its CPU for less.

@@ -56,9 +56,6 @@ pub fn stalls_of(busy: &Busy, groups: &Groups, lines: &Timelines) -> Vec<Stall> 
             false => Vec::new(),
         });
     }
-    if busy.endless {
-        return found;
-    }
     found.extend(on_cpu(busy, groups, lines));
     found
 }
@@ -139,7 +136,7 @@ fn leaf_of(longest: &Part, parts: &[&Part]) -> Leaf {
 fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     let limit_ns = groups.on_cpu_threshold_ns(busy.tid)?;
     let least_ns = groups.threshold_ns(busy.tid).max(ALLOCATING_LEAST_NS);
-    if busy.on_cpu_ns < limit_ns.min(least_ns) || busy.first {
+    if busy.on_cpu_ns < limit_ns.min(least_ns) || busy.first || busy.endless {
         return None;
     }
     let thread = lines.thread(busy.tid)?;

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::super::watch::Room;
 use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
 use super::map::{Counter, Ring, Threads};
-use super::record::{DEEP, IN, OUT, SHORT_SHIFT, STACK_BYTES, WAKING, at, kept};
+use super::record::{DEEP, GONE, IN, OUT, SHORT_SHIFT, STACK_BYTES, STATES, WAKING, at, kept};
 
 /// Threads that may be watched at a time, of a process that has so many now: one that was just started has few, and may
 /// get ten thousand. Each takes 250 bytes from the start, and clearing those of 32,768 takes 15 ms of a CPU.
@@ -33,12 +33,6 @@ const STACK_AFTER_NS: i32 = 1_000_000;
 
 /// Samples of a thread begin when it is at work for this long: what ordinary requests compute is not worth unwinding.
 const SAMPLED_AFTER_NS: i32 = 1_000_000;
-
-/// The bits of `prev_state` that say what a thread leaves for; none: it wants to run.
-const STATES: i32 = 0xff;
-
-/// Those of one that ends: nobody will wake it, and it never comes back.
-const GONE: i32 = 0x10 | 0x20;
 
 pub struct Maps {
     pub pid: u32,
@@ -179,7 +173,7 @@ fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
     code.store(Size::B8, R9, kept::RECORD + at::TIME, R0);
     code.store(Size::B8, R9, kept::SINCE, R0);
     code.load(Size::B4, R1, R9, kept::RECORD + at::FLAGS);
-    code.and(R1, GONE);
+    code.and(R1, GONE as i32);
     code.jump_if_zero(R1, "lives");
     code.store_value(Size::B8, R9, kept::TOLD, 1);
     output(code, maps, R9, kept::RECORD, at::STACK, "counted_gone");
@@ -198,7 +192,7 @@ fn comes(code: &mut Code, maps: &Maps, fields: &Fields) {
     code.call(Helper::KtimeNs);
     code.store(Size::B8, R9, kept::CAME, R0);
     code.load(Size::B4, R1, R9, kept::RECORD + at::FLAGS);
-    code.and(R1, STATES);
+    code.and(R1, STATES as i32);
     code.jump_if_zero(R1, "still_at_work");
     code.store(Size::B8, R9, kept::AT_WORK, R0);
     code.label("still_at_work");

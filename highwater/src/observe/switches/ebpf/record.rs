@@ -1,5 +1,11 @@
 //! One record of the ring: what the programs write, and its reading.
 
+/// The bits of `prev_state` that say what a thread leaves for; none: it wants to run. The bit above all others says
+/// "preempted".
+pub const STATES: u32 = 0xff;
+/// Those of one that ends: nobody will wake it, and it never comes back.
+pub const GONE: u32 = 0x10 | 0x20;
+
 /// Offsets within a record; shared with the programs.
 pub mod at {
     pub const TIME: i16 = 0;

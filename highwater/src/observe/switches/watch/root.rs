@@ -1,6 +1,6 @@
 //! Records of the eBPF programs to events.
 
-use super::super::ebpf::record::{Before, DEEP, Record, Told, User};
+use super::super::ebpf::record::{Before, DEEP, GONE, Record, STATES, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
@@ -10,9 +10,6 @@ use super::{OURSELVES, OWN_THREADS, Source, Watch};
 use crate::observe::call_site::Target;
 use crate::observe::switches::event::{StackId, TextId, Wait, Waker, What};
 
-/// Bits of `prev_state`: 0 wants to run; the bit above all others says "preempted".
-const STATES: u32 = 0xff;
-const GONE: u32 = 0x10 | 0x20;
 /// Threads that are asked in one turn for what they wait in; each costs a system call of half a microsecond.
 const ASKED_PER_TURN: usize = 256;
 
