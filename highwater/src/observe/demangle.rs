@@ -5,9 +5,14 @@
 
 use std::borrow::Cow;
 
-/// Of a symbol: Rust's without its hash, C++'s with its parameters, any other as it is. Sources: the Itanium C++ ABI
-/// (5.1), and Rust's RFC 2603.
+/// What compilers call the copies that they make of a function, each with a number: GCC's of a part of it or of some
+/// arguments, of one translation unit among many, and LLVM's of a local one (`gcc/cgraphclones.cc`, `FunctionImport.cpp`).
+const COPIES: [&str; 5] = ["constprop", "isra", "part", "lto_priv", "llvm"];
+
+/// Of a symbol: Rust's without its hash, C++'s with its parameters, any other as it is, each without the words of a
+/// compiler's copy. Sources: the Itanium C++ ABI (5.1), and Rust's RFC 2603.
 pub fn demangled(symbol: &str) -> Cow<'_, str> {
+    let symbol = original(symbol);
     if !symbol.starts_with("_Z") && !symbol.starts_with("_R") {
         return Cow::Borrowed(symbol);
     }
@@ -17,6 +22,22 @@ pub fn demangled(symbol: &str) -> Cow<'_, str> {
     let name = cpp_demangle::Symbol::new(symbol).ok();
     let name = name.and_then(|name| name.demangle().ok());
     name.map_or(Cow::Borrowed(symbol), Cow::Owned)
+}
+
+/// A symbol without what tells a copy of its function: `sort.part.0.constprop.0.cold` is `sort`'s. A lone `.cold` may be
+/// a function of Go's, `main.cold`, and stays.
+fn original(symbol: &str) -> &str {
+    let hot = symbol.strip_suffix(".cold").unwrap_or(symbol);
+    let Some((copied, number)) = hot.rsplit_once('.') else {
+        return symbol;
+    };
+    let is_number = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    match copied.rsplit_once('.') {
+        Some((function, word)) if is_number && !function.is_empty() && COPIES.contains(&word) => {
+            original(function)
+        }
+        _ => symbol,
+    }
 }
 
 #[cfg(test)]
@@ -38,6 +59,17 @@ mod tests {
             ("Run", "Run"),
             ("_Zone", "_Zone"),
             ("main.(*weir).flush", "main.(*weir).flush"),
+            ("sort_all.constprop.0", "sort_all"),
+            ("sort_all.part.0.isra.12.cold", "sort_all"),
+            (
+                "_ZN6search4nearEPKfm.constprop.0",
+                "search::near(float const*, unsigned long)",
+            ),
+            ("flush.llvm.1234567890123", "flush"),
+            ("main.cold", "main.cold"),
+            ("main.part", "main.part"),
+            ("main.init.0", "main.init.0"),
+            (".part.0", ".part.0"),
         ];
         for (symbol, name) in cases {
             assert_eq!(demangled(symbol), name);

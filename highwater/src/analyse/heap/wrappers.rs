@@ -300,15 +300,6 @@ pub fn is_wrapper(frame: &Frame) -> bool {
     let Some(name) = &frame.function else {
         return false;
     };
-    // gcc's clones: leak.constprop.0, leak.part.1
-    let name = name.split(".constprop").next().unwrap_or(name);
-    let name = name
-        .split(".part.")
-        .next()
-        .unwrap_or(name)
-        .split(".isra")
-        .next()
-        .unwrap_or(name);
     let path = path_of(name);
     // A Rust program's global allocator, whatever its type.
     if path.contains("GlobalAlloc>::") {

@@ -81,7 +81,6 @@ fn wrappers_are_skipped_to_the_caller() {
         "<alloc::vec::Vec<T> as core::clone::Clone>::clone",
         "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
         "mem.Allocator.alloc__anon_1212",
-        "xmalloc.constprop.0",
     ];
     for name in skipped {
         assert!(is_wrapper(&named(name)), "{name}");
