@@ -173,6 +173,12 @@ impl Groups {
         known.then(|| limit.max(self.fixed_ns.unwrap_or(0)))
     }
 
+    /// It was seen to rest between two things that it did, or was started for one. Of any other the time on a CPU from
+    /// one wait to the next says nothing: that is how long it met nobody.
+    pub fn rests(&self, tid: Tid) -> bool {
+        self.jobs.contains(&tid) || self.rhythm_of(tid).begun() > 0
+    }
+
     /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels. Of a
     /// server that starts a thread for each request, or for each piece of it, all are alike, known or not.
     pub fn is_background(&self, tid: Tid, sizes: &Sizes) -> bool {

@@ -136,7 +136,8 @@ fn leaf_of(longest: &Part, parts: &[&Part]) -> Leaf {
 fn on_cpu(busy: &Busy, groups: &Groups, lines: &Timelines) -> Option<Stall> {
     let limit_ns = groups.on_cpu_threshold_ns(busy.tid)?;
     let least_ns = groups.threshold_ns(busy.tid).max(ALLOCATING_LEAST_NS);
-    if busy.on_cpu_ns < limit_ns.min(least_ns) || busy.first || busy.endless {
+    let bounded = groups.rests(busy.tid) && !busy.first && !busy.endless;
+    if busy.on_cpu_ns < limit_ns.min(least_ns) || !bounded {
         return None;
     }
     let thread = lines.thread(busy.tid)?;
