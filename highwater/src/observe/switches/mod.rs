@@ -21,6 +21,7 @@ pub mod places;
 pub mod quota;
 pub mod requests;
 pub mod ring;
+pub mod sockets;
 pub mod spans;
 pub mod stack;
 pub mod tables;

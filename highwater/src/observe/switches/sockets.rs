@@ -1,0 +1,416 @@
+//! The connections of a process: each is asked itself, or read from the kernel's tables.
+//!
+//! To read a table of TCP takes some milliseconds, for the kernel goes through all its places, and has a line for each
+//! connection that ended within the last minute. To have a socket of another process for as long as two questions take
+//! (pidfd_getfd(2), Linux 5.6) takes microseconds. It needs what reading the process's memory needs. Should the process
+//! close the connection just then, its end is sent when we let go of it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, sockopt};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+const KEPT_MAX: usize = 8_192;
+
+/// For a socket that cannot be asked the tables are read again after this many times what the last reading took.
+const PAUSE_TIMES: u32 = 10;
+
+/// And whether somebody listens at the port of one that could.
+const LISTENS_TIMES: u32 = 500;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Socket {
+    pub local_port: u16,
+    pub peer: String,
+    pub peer_port: u16,
+    pub listens: bool,
+}
+
+/// A socket, and whether it listens, or came from one that does.
+pub struct Found<'a> {
+    pub socket: &'a Socket,
+    pub taken_in: bool,
+}
+
+/// What a socket says of itself.
+enum Asked {
+    /// It is between processes of one machine (AF_UNIX), or of no network at all.
+    Local,
+    Stream(Socket),
+    Datagrams(Socket),
+}
+
+pub struct Sockets {
+    pid: u32,
+    /// `None`: its sockets cannot be had, or not without a trace.
+    process: Option<OwnedFd>,
+    known: HashMap<u64, Socket>,
+    listening: HashSet<u16>,
+    /// Streams that were asked since the tables were read, and came from no port that was listened at then.
+    unsure: HashSet<u64>,
+    local: HashSet<u64>,
+    read_at: Option<Instant>,
+    reading_took: Duration,
+}
+
+impl Sockets {
+    pub fn of(pid: u32) -> Sockets {
+        Sockets {
+            pid,
+            process: may_be_had(pid).then(|| opened(pid)).flatten(),
+            known: HashMap::new(),
+            listening: HashSet::new(),
+            unsure: HashSet::new(),
+            local: HashSet::new(),
+            read_at: None,
+            reading_took: Duration::ZERO,
+        }
+    }
+
+    /// Known to be between processes of one machine.
+    pub fn is_local(&self, inode: u64) -> bool {
+        self.local.contains(&inode)
+    }
+
+    /// The socket `inode`, which is the process's descriptor `fd`; `None`: local, or in no table yet.
+    pub fn find(&mut self, fd: i32, inode: u64) -> Option<Found<'_>> {
+        if !self.known.contains_key(&inode) && !self.local.contains(&inode) {
+            match self.process.as_ref().and_then(|from| ask(from, fd, inode)) {
+                Some(told) => self.learn(inode, told),
+                None => self.read(inode, PAUSE_TIMES),
+            }
+        }
+        if self.unsure.contains(&inode) {
+            self.read(inode, LISTENS_TIMES);
+        }
+        let socket = self.known.get(&inode)?;
+        let taken_in = socket.listens || self.listening.contains(&socket.local_port);
+        Some(Found { socket, taken_in })
+    }
+
+    fn learn(&mut self, inode: u64, told: Asked) {
+        if self.known.len() + self.local.len() >= KEPT_MAX {
+            self.known.clear();
+            self.unsure.clear();
+            self.local.clear();
+        }
+        let socket = match told {
+            Asked::Local => {
+                self.local.insert(inode);
+                return;
+            }
+            Asked::Datagrams(socket) => socket,
+            Asked::Stream(socket) => {
+                if socket.listens {
+                    self.listening.insert(socket.local_port);
+                } else if !self.listening.contains(&socket.local_port) {
+                    self.unsure.insert(inode);
+                }
+                socket
+            }
+        };
+        self.known.insert(inode, socket);
+    }
+
+    /// The tables, where the last reading is `times` as long ago as it took.
+    fn read(&mut self, sought: u64, times: u32) {
+        let pause = self.reading_took * times;
+        if self.read_at.is_some_and(|when| when.elapsed() < pause) {
+            return;
+        }
+        let (begun, asked) = (Instant::now(), self.known.remove(&sought));
+        self.read_tables(sought);
+        if let Some(asked) = asked {
+            self.known.entry(sought).or_insert(asked);
+        }
+        self.reading_took = begun.elapsed();
+        self.read_at = Some(Instant::now());
+    }
+
+    /// Up to the one that has the socket. Who took a connection in listens in the same table.
+    fn read_tables(&mut self, sought: u64) {
+        self.known.clear();
+        self.listening.clear();
+        self.unsure.clear();
+        for table in ["tcp", "tcp6", "udp", "udp6"] {
+            let path = format!("/proc/{}/net/{table}", self.pid);
+            let text = fs::read_to_string(path).unwrap_or_default();
+            for (inode, socket) in parse_sockets(&text, table.starts_with("tcp")) {
+                if socket.listens && table.starts_with("tcp") {
+                    self.listening.insert(socket.local_port);
+                }
+                self.known.insert(inode, socket);
+            }
+            if self.known.contains_key(&sought) {
+                return;
+            }
+        }
+        let text = fs::read_to_string(format!("/proc/{}/net/unix", self.pid));
+        self.local = parse_local(&text.unwrap_or_default());
+    }
+}
+
+fn opened(pid: u32) -> Option<OwnedFd> {
+    let pid = Pid::from_raw(i32::try_from(pid).ok()?)?;
+    pidfd_open(pid, PidfdFlags::empty()).ok()
+}
+
+/// Whoever is given a socket gives it the network class and priority of its own control group (`__receive_sock` of
+/// net/core/scm.c): to be let alone where the process has others.
+fn may_be_had(pid: u32) -> bool {
+    let groups = |of: &str| {
+        let text = fs::read_to_string(format!("/proc/{of}/cgroup")).unwrap_or_default();
+        classes(&text).map(str::to_owned).collect::<Vec<_>>()
+    };
+    groups(&pid.to_string()) == groups("self")
+}
+
+/// The lines of a /proc/PID/cgroup that are about network classes and priorities (version 1).
+fn classes(text: &str) -> impl Iterator<Item = &str> {
+    let about = |line: &&str| line.contains("net_cls") || line.contains("net_prio");
+    text.lines().filter(about)
+}
+
+/// `None` where it cannot be had, is another one by now, or only the tables know its peer: while it connects.
+fn ask(process: &OwnedFd, fd: i32, inode: u64) -> Option<Asked> {
+    let socket = pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()?;
+    if rustix::fs::fstat(&socket).ok()?.st_ino != inode {
+        return None;
+    }
+    let family = sockopt::socket_domain(&socket).ok()?;
+    if !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
+        return Some(Asked::Local);
+    }
+    let local = SocketAddr::try_from(getsockname(&socket).ok()?).ok()?;
+    let peer = getpeername(&socket).ok().flatten();
+    let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok());
+    let told = |listens| Socket {
+        local_port: local.port(),
+        peer: peer.map_or_else(|| nobody(local.ip()), |peer| shown(peer.ip())),
+        peer_port: peer.map_or(0, |peer| peer.port()),
+        listens,
+    };
+    match sockopt::socket_type(&socket).ok()? {
+        SocketType::STREAM => {
+            let listens = sockopt::socket_acceptconn(&socket).ok()?;
+            (listens || peer.is_some()).then(|| Asked::Stream(told(listens)))
+        }
+        _ => Some(Asked::Datagrams(told(peer.is_none()))),
+    }
+}
+
+/// As a table has it where nobody is at the other end.
+fn nobody(local: IpAddr) -> String {
+    match local {
+        IpAddr::V4(_) => "0.0.0.0".into(),
+        IpAddr::V6(_) => shown(IpAddr::V6(Ipv6Addr::UNSPECIFIED)),
+    }
+}
+
+/// An address as it stands before a port.
+fn shown(address: IpAddr) -> String {
+    match address.to_canonical() {
+        IpAddr::V4(four) => four.to_string(),
+        IpAddr::V6(six) => format!("[{six}]"),
+    }
+}
+
+/// The inodes of /proc/PID/net/unix: the seventh field of each line.
+pub fn parse_local(text: &str) -> HashSet<u64> {
+    let inode = |line: &str| line.split_whitespace().nth(6)?.parse().ok();
+    text.lines().skip(1).filter_map(inode).collect()
+}
+
+/// A /proc/PID/net table: (inode, socket). Lines that are not such are passed over.
+pub fn parse_sockets(text: &str, stream: bool) -> Vec<(u64, Socket)> {
+    const LISTEN: &str = "0A";
+    let socket = |line: &str| -> Option<(u64, Socket)> {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (_, local_port) = parse_address(fields.get(1)?)?;
+        let (peer, peer_port) = parse_address(fields.get(2)?)?;
+        let listens = match stream {
+            true => *fields.get(3)? == LISTEN,
+            false => peer_port == 0,
+        };
+        let inode = fields.get(9)?.parse().ok()?;
+        Some((
+            inode,
+            Socket {
+                local_port,
+                peer,
+                peer_port,
+                listens,
+            },
+        ))
+    };
+    text.lines().skip(1).filter_map(socket).collect()
+}
+
+/// "0100007F:10DE": the address in the machine's byte order by words, the port as a number.
+fn parse_address(text: &str) -> Option<(String, u16)> {
+    let (address, port) = text.split_once(':')?;
+    let port = u16::from_str_radix(port, 16).ok()?;
+    let words: Option<Vec<u32>> = address
+        .as_bytes()
+        .chunks(8)
+        .map(|word| u32::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok())
+        .collect();
+    let bytes: Vec<u8> = words?.iter().flat_map(|word| word.to_ne_bytes()).collect();
+    let address = match <[u8; 4]>::try_from(&bytes[..]) {
+        Ok(four) => IpAddr::from(four),
+        Err(_) => IpAddr::from(<[u8; 16]>::try_from(&bytes[..]).ok()?),
+    };
+    Some((shown(address), port))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream, UdpSocket};
+    use std::os::fd::{AsFd, AsRawFd};
+    use std::os::unix::net::UnixStream;
+    use std::thread::sleep;
+
+    use super::*;
+
+    fn own() -> Sockets {
+        Sockets::of(std::process::id())
+    }
+
+    /// "OTHER END, whether it was taken in", with the other's port where this process opened it.
+    fn told(sockets: &mut Sockets, of: impl AsFd) -> Option<String> {
+        let inode = rustix::fs::fstat(&of).unwrap().st_ino;
+        let found = sockets.find(of.as_fd().as_raw_fd(), inode)?;
+        let port = if found.taken_in {
+            0
+        } else {
+            found.socket.peer_port
+        };
+        Some(format!("{} {} {}", found.socket.peer, port, found.taken_in))
+    }
+
+    #[test]
+    fn a_socket_that_is_asked_and_the_tables_say_the_same() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let client = TcpStream::connect(("127.0.0.1", port)).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let six = TcpListener::bind("[::1]:0").unwrap();
+        let datagrams = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let connected = UdpSocket::bind("127.0.0.1:0").unwrap();
+        connected.connect(("127.0.0.1", port)).unwrap();
+        let mut asked = own();
+        assert!(asked.process.is_some(), "this kernel has pidfd_getfd");
+        let mut of_tables = own();
+        of_tables.process = None;
+        let mut both = |of: &dyn AsFd| {
+            // The tables are read for each.
+            of_tables.read_at = None;
+            let told = [
+                told(&mut asked, of.as_fd()),
+                told(&mut of_tables, of.as_fd()),
+            ];
+            assert_eq!(told[0], told[1]);
+            told.into_iter().flatten().next().unwrap()
+        };
+        assert_eq!(both(&client), format!("127.0.0.1 {port} false"));
+        assert_eq!(both(&server), "127.0.0.1 0 true");
+        assert_eq!(both(&listener), "0.0.0.0 0 true");
+        assert_eq!(both(&six), "[::] 0 true");
+        assert_eq!(both(&datagrams), "0.0.0.0 0 true");
+        assert_eq!(both(&connected), format!("127.0.0.1 {port} false"));
+    }
+
+    #[test]
+    fn who_listens_is_learnt_of_a_connection_that_stays() {
+        let mut sockets = own();
+        // Read before anybody listens, and not again for a while.
+        sockets.read(0, 0);
+        sockets.reading_took = Duration::from_micros(200);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        told(&mut sockets, &server).unwrap();
+        sleep(Duration::from_millis(110));
+        assert_eq!(told(&mut sockets, &server).unwrap(), "127.0.0.1 0 true");
+    }
+
+    #[test]
+    fn a_local_pair_is_in_no_table_and_no_descriptor_of_ours_stays() {
+        let (left, _right) = UnixStream::pair().unwrap();
+        let mut sockets = own();
+        assert_eq!(told(&mut sockets, &left), None);
+        let inode = rustix::fs::fstat(&left).unwrap().st_ino;
+        assert!(sockets.is_local(inode));
+        assert!(sockets.read_at.is_none(), "nothing was read for it");
+        let same = fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let links = same.filter_map(|entry| fs::read_link(entry.path()).ok());
+        let name = format!("socket:[{inode}]");
+        assert_eq!(links.filter(|link| link.to_str() == Some(&name)).count(), 1);
+    }
+
+    #[test]
+    fn classes_of_the_network_are_told_from_other_groups() {
+        let text = "5:net_cls,net_prio:/shop\n4:memory:/a\n0::/b\n";
+        assert_eq!(
+            classes(text).collect::<Vec<_>>(),
+            ["5:net_cls,net_prio:/shop"]
+        );
+        assert_eq!(classes("0::/user.slice\n").count(), 0);
+    }
+
+    /// /proc/self/net/tcp of Linux 6.18, three lines.
+    const TCP: &str = concat!(
+        "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt  ",
+        " uid  timeout inode\n",
+        "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000    ",
+        " 0        0 7001 1 0 100 0 0 10 0\n",
+        "   1: 0100007F:C350 0100007F:10DE 01 00000000:00000000 00:00000000 00000000    ",
+        " 0        0 7002 1 0 20 4 30 10 -1\n",
+        "   2: broken\n",
+    );
+
+    #[test]
+    fn sockets_are_read_with_peer_and_state() {
+        let found = parse_sockets(TCP, true);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].1.listens);
+        assert_eq!(found[0].1.local_port, 8080);
+        let (inode, client) = &found[1];
+        assert_eq!(*inode, 7002);
+        assert_eq!(
+            (client.peer.as_str(), client.peer_port),
+            ("127.0.0.1", 4318)
+        );
+    }
+
+    #[test]
+    fn a_socket_for_datagrams_without_a_peer_takes_those_of_anybody() {
+        // /proc/self/net/udp of Linux 6.18.
+        let text = "   sl  local_address rem_address   st tx_queue rx_queue\n\
+            1: 0100007F:A1F3 00000000:0000 07 0:0 00:0 0 0 0 8001 2 0 0\n\
+            2: 0100007F:A1F4 0100007F:0035 01 0:0 00:0 0 0 0 8002 2 0 0\n";
+        let found = parse_sockets(text, false);
+        let listens: Vec<bool> = found.iter().map(|(_, socket)| socket.listens).collect();
+        assert_eq!(listens, [true, false]);
+    }
+
+    #[test]
+    fn local_sockets_are_known_by_their_inodes() {
+        // Linux 6.18.
+        let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+            0000000000000000: 00000002 00000000 00010000 0001 01 9578 /run/a.socket\n\
+            0000000000000000: 00000003 00000000 00000000 0001 03 9580\nbroken\n";
+        assert_eq!(parse_local(text), HashSet::from([9578, 9580]));
+    }
+
+    #[test]
+    fn mapped_addresses_read_as_the_four_numbers_they_are() {
+        let six = "0000000000000000FFFF00000100007F:0050";
+        assert_eq!(parse_address(six), Some(("127.0.0.1".into(), 80)));
+        assert_eq!(parse_address("xyz"), None);
+    }
+}
