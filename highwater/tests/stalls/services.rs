@@ -183,18 +183,17 @@ fn a_server_that_starts_a_thread_for_each_request_is_one_too() {
         };
         let row = seen.row("lock");
         assert_eq!(row.text("/culprit/function"), "sort_all", "{:#}", row.0);
-        // The log is of the service's whole life, which is longer than the watch; without privileges not every thread is
-        // looked at in time.
+        // The log is of the service's whole life, which is longer than the watch, and of requests without a CPU as well;
+        // without privileges not every thread is looked at in time.
         let part = if mode == Mode::Ebpf { 3 } else { 6 };
-        let stalled = seen.truth.len() as u64;
-        assert!(
-            row.number("/threads") * part > stalled,
-            "of {stalled}: {:#}",
-            row.0
-        );
+        let rows = seen.found["findings"].as_array().unwrap();
+        let threads = rows.iter().filter_map(|row| row["threads"].as_u64());
+        let (stalled, said) = (seen.truth.len() as u64, threads.sum::<u64>());
+        assert!(said * part > stalled, "{said} of {stalled}: {:#}", row.0);
         assert_eq!(row.number("/threads"), row.number("/count"));
+        let longest_ns = seen.truth.iter().map(|(start, end)| end - start).max();
         assert!(
-            row.number("/longest_ns") < 200_000_000,
+            row.number("/longest_ns") < longest_ns.unwrap() + 30_000_000,
             "it ended with the thread: {:#}",
             row.0
         );
