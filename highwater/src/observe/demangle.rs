@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-/// What compilers call the copies that they make of a function, each with a number: GCC's of a part of it or of some
-/// arguments, of one translation unit among many, and LLVM's of a local one (`gcc/cgraphclones.cc`, `FunctionImport.cpp`).
+/// What compilers call the copies that they make of a function, each with a number: GCC's of a part of it, of some
+/// arguments, of one translation unit among many (`gcc/cgraphclones.cc`), and LLVM's of a local one.
 const COPIES: [&str; 5] = ["constprop", "isra", "part", "lto_priv", "llvm"];
 
 /// Of a symbol: Rust's without its hash, C++'s with its parameters, any other as it is, each without the words of a
@@ -24,8 +24,8 @@ pub fn demangled(symbol: &str) -> Cow<'_, str> {
     name.map_or(Cow::Borrowed(symbol), Cow::Owned)
 }
 
-/// A symbol without what tells a copy of its function: `sort.part.0.constprop.0.cold` is `sort`'s. A lone `.cold` may be
-/// a function of Go's, `main.cold`, and stays.
+/// A symbol without what tells a copy of its function: `sort.part.0.constprop.0.cold` is `sort`'s. A lone `.cold` may
+/// be a function of Go's, `main.cold`, and stays.
 fn original(symbol: &str) -> &str {
     let hot = symbol.strip_suffix(".cold").unwrap_or(symbol);
     let Some((copied, number)) = hot.rsplit_once('.') else {

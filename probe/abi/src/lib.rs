@@ -48,6 +48,6 @@ pub use maps::{
 };
 pub use read::{Error, Frames, Pod, Rows, Snapshot, read, read_header};
 pub use rows::{
-    Class, Flow, Latency, Module, Region, Role, Sample, Stack, Thread, region_flag, sample_check,
-    stack_flag, stack_why, thread_state,
+    Class, Flow, Latency, Module, PYTHON_CODE, Region, Role, Sample, Stack, Thread, region_flag,
+    sample_check, stack_flag, stack_why, thread_state,
 };

@@ -133,6 +133,10 @@ pub struct Stack {
     pub lifetimes: [u32; LIFETIMES],
 }
 
+/// Set in a frame that is no address of code but that of a code object of CPython, 3.11 (`PyCodeObject`): the functions
+/// of Python that the thread was in, innermost first, behind the native frames.
+pub const PYTHON_CODE: u64 = 1 << 63;
+
 /// Bits of [`Stack::flags`].
 pub mod stack_flag {
     /// More frames than [`crate::DEPTH_MAX`]; the outermost are missing.

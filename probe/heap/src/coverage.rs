@@ -76,6 +76,7 @@ impl Harness {
             next: (0, 0),
             filter: Box::leak(Box::new(Filter::new())),
             arena: None,
+            python: None,
             bytes_mode: bytes_mode::SAMPLED,
         };
         let probe = unsafe { crate::start(&settings, home) }.expect("8 MiB");

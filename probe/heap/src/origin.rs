@@ -7,6 +7,7 @@ use abi::{Module, ROLE_NONE, STACK_NONE, SectionKind, Thread, stack_flag, stack_
 
 use crate::clock;
 use crate::guard::Signals;
+use crate::interpreter;
 use crate::modules::Object;
 use crate::probe::Probe;
 use crate::roles;
@@ -19,7 +20,7 @@ impl Probe {
     /// bytes are not lost.
     pub(crate) fn stack(&self, registers: Registers, now_ns: u64) -> (u32, Option<Trace>) {
         let mut on_object = |object, replaced| self.note_object(object, replaced, now_ns);
-        let Some(trace) = self.unwinder.trace(registers, &mut on_object) else {
+        let Some(mut trace) = self.unwinder.trace(registers, &mut on_object) else {
             self.count(counter!(self, stacks_contended));
             return (self.no_stack(stack_why::CONTENDED, now_ns), None);
         };
@@ -28,6 +29,11 @@ impl Probe {
         }
         if trace.frames().is_empty() {
             return (self.no_stack(stack_why::UNREADABLE, now_ns), None);
+        }
+        if let Some(python) = &self.python {
+            let mut functions = [0; interpreter::DEPTH_MAX];
+            let count = python.functions(&mut functions);
+            trace.end_with(&functions[..count]);
         }
         let row = self
             .stacks

@@ -11,6 +11,7 @@ use crate::draw;
 use crate::filter::Filter;
 use crate::flows::{Flows, Weight};
 use crate::guard::Signals;
+use crate::interpreter::Interpreter;
 use crate::pace::{LARGE_BYTES, Pace};
 use crate::regions::{Call, Mapped, Regions};
 use crate::roles::Roles;
@@ -73,6 +74,7 @@ pub struct Probe {
     pub(crate) pace: Pace,
     pub(crate) budget: Budget,
     pub(crate) unwinder: Unwinder,
+    pub(crate) python: Option<Interpreter>,
     /// Code of the allocator behind the probe: (start, end).
     pub(crate) allocator: (u64, u64),
 }

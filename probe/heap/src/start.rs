@@ -7,6 +7,7 @@ use crate::budget::Budget;
 use crate::clock;
 use crate::filter::Filter;
 use crate::flows::Flows;
+use crate::interpreter::Interpreter;
 use crate::layout::{ARENA_BYTES, Plan, STACK_BYTES};
 use crate::memory::Reserved;
 use crate::modules;
@@ -33,6 +34,8 @@ pub struct Home {
     /// The arena that is the library's allocator, to be given its memory here; `None`: the
     /// process's own (tests).
     pub arena: Option<&'static Arena>,
+    /// Of the Python that this process is.
+    pub python: Option<Interpreter>,
     /// How bytes are counted at first, one of [`bytes_mode`].
     pub bytes_mode: u32,
 }
@@ -131,6 +134,7 @@ unsafe fn build(
             pace,
             budget: Budget::new(settings.budget_ppm, now_ns),
             unwinder: Unwinder::new(own, home.arena, stack),
+            python: home.python,
             allocator,
         }
     }

@@ -48,7 +48,7 @@ pub struct Registers {
     pub lr: u64,
 }
 
-/// Return addresses, innermost first.
+/// Return addresses, innermost first; then the functions of an interpreter, if any.
 pub struct Trace {
     frames: [u64; DEPTH_MAX],
     depth: usize,
@@ -64,6 +64,17 @@ impl Trace {
     /// The frames.
     pub fn frames(&self) -> &[u64] {
         &self.frames[..self.depth]
+    }
+
+    /// Puts these at the end, in place of the outermost frames where there is no room.
+    pub fn end_with(&mut self, more: &[u64]) {
+        let room = DEPTH_MAX.saturating_sub(more.len());
+        if self.depth > room {
+            (self.depth, self.flags) = (room, self.flags | stack_flag::DEEPER);
+        }
+        let end = &mut self.frames[self.depth..];
+        end[..more.len()].copy_from_slice(more);
+        self.depth += more.len();
     }
 }
 

@@ -172,6 +172,7 @@ unsafe fn start() -> u32 {
             next: (next().malloc as usize as u64, cpp::find()),
             filter: &FILTER,
             arena: Some(&ARENA),
+            python: next::python(),
             bytes_mode: mode,
         };
         let Some(probe) = heap::start(&settings, home) else {

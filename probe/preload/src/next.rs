@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_int, c_void};
 
+use heap::{Interpreter, PYTHON_VERSION};
+
 pub type Ptr = *mut c_void;
 pub type Malloc = unsafe extern "C" fn(usize) -> Ptr;
 pub type Calloc = unsafe extern "C" fn(usize, usize) -> Ptr;
@@ -132,6 +134,40 @@ pub fn symbol(name: &CStr) -> Option<Ptr> {
         return None;
     }
     Some(found)
+}
+
+/// As [`symbol`], of the whole process: the program itself stands in front of this library.
+fn anywhere(name: &CStr) -> Option<Ptr> {
+    // SAFETY: plain look-up.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    if found.is_null() {
+        // SAFETY: clears the thread's error.
+        unsafe { libc::dlerror() };
+        return None;
+    }
+    Some(found)
+}
+
+/// The Python that this process is, or has loaded from the start, where its frames can be read.
+pub fn python() -> Option<Interpreter> {
+    let version = anywhere(c"Py_Version")?.cast::<u64>();
+    // SAFETY: `const unsigned long` of CPython since 3.11.
+    if unsafe { version.read_unaligned() } >> 16 != PYTHON_VERSION {
+        return None;
+    }
+    let this_thread = anywhere(c"PyGILState_GetThisThreadState")?;
+    let is_initialized = anywhere(c"Py_IsInitialized")?;
+    // SAFETY: of these types in CPython's headers.
+    unsafe {
+        Some(Interpreter {
+            this_thread: std::mem::transmute::<Ptr, unsafe extern "C" fn() -> *const c_void>(
+                this_thread,
+            ),
+            is_initialized: std::mem::transmute::<Ptr, unsafe extern "C" fn() -> c_int>(
+                is_initialized,
+            ),
+        })
+    }
 }
 
 /// Puts the symbol of that name into a place for a function pointer. False when there is none.

@@ -12,6 +12,7 @@ pub mod namer;
 pub mod pages;
 pub mod perf_map;
 pub mod probe;
+mod python;
 pub mod reach;
 pub mod slabs;
 pub mod smaps;

@@ -10,9 +10,12 @@ use std::path::PathBuf;
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 
+use abi::PYTHON_CODE;
+
 use super::calls::Calls;
 use super::perf_map::{PerfMap, parse_perf_map};
 use super::probe::LoadedObject;
+use super::python::PythonFunctions;
 use super::smaps::Area;
 use crate::observe::demangle::demangled;
 
@@ -70,6 +73,7 @@ pub struct Symbols {
     calls: Calls,
     perf_map: PerfMap,
     perf_map_bytes: u64,
+    python: PythonFunctions,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
 }
@@ -98,6 +102,7 @@ impl Symbols {
             calls: Calls::default(),
             perf_map: PerfMap::default(),
             perf_map_bytes: 0,
+            python: PythonFunctions::default(),
             without_symbols: Vec::new(),
         }
     }
@@ -108,6 +113,33 @@ impl Symbols {
     /// `objects`: what the probe saw loaded. Code of a library that was closed since has no area any
     /// more, and is looked up in the file that it came from.
     pub fn frames(
+        &mut self,
+        areas: &[Area],
+        objects: &[LoadedObject],
+        addresses: &[u64],
+        first_returns: bool,
+    ) -> Vec<Frame> {
+        let is_code = |address: &u64| address & PYTHON_CODE == 0;
+        let native = addresses.iter().take_while(|address| is_code(address));
+        let (native, python) = addresses.split_at(native.count());
+        let mut frames = self.native(areas, objects, native, first_returns);
+        let python = python.iter();
+        let python: Vec<Frame> = python
+            .filter_map(|code| self.python.at(self.pid, code & !PYTHON_CODE))
+            .collect();
+        if !python.is_empty() {
+            // The interpreter has all of them in the innermost of its own frames that evaluate.
+            let evaluates = |frame: &Frame| {
+                let name = frame.function.as_deref();
+                name.is_some_and(|name| name.contains("_PyEval_"))
+            };
+            let at = frames.iter().position(evaluates).unwrap_or(frames.len());
+            frames.splice(at..at, python);
+        }
+        frames
+    }
+
+    fn native(
         &mut self,
         areas: &[Area],
         objects: &[LoadedObject],
