@@ -14,8 +14,12 @@ use crate::readable::is_readable;
 /// The version that the offsets are of: major and minor, as the upper half of `Py_Version`.
 pub const VERSION: u64 = 0x030b;
 
-/// Functions that are told of a stack at most, from the innermost.
-pub const DEPTH_MAX: usize = 24;
+/// Functions that are told of a stack at most, from the innermost: with each more there are more different stacks, and
+/// the table of them has a bound.
+pub const DEPTH_MAX: usize = 8;
+
+/// Native frames that stay beside them. Those further out are the interpreter's own.
+pub const NATIVE_MAX: usize = 24;
 
 /// Of a thread's state.
 const CFRAME: u64 = 56;

@@ -33,7 +33,9 @@ impl Probe {
         if let Some(python) = &self.python {
             let mut functions = [0; interpreter::DEPTH_MAX];
             let count = python.functions(&mut functions);
-            trace.end_with(&functions[..count]);
+            if count > 0 {
+                trace.end_with(&functions[..count], interpreter::NATIVE_MAX);
+            }
         }
         let row = self
             .stacks

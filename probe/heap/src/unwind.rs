@@ -66,15 +66,14 @@ impl Trace {
         &self.frames[..self.depth]
     }
 
-    /// Puts these at the end, in place of the outermost frames where there is no room.
-    pub fn end_with(&mut self, more: &[u64]) {
-        let room = DEPTH_MAX.saturating_sub(more.len());
-        if self.depth > room {
-            (self.depth, self.flags) = (room, self.flags | stack_flag::DEEPER);
+    /// Puts these at the end, in place of all frames but the innermost `kept`.
+    pub fn end_with(&mut self, more: &[u64], kept: usize) {
+        if self.depth > kept {
+            (self.depth, self.flags) = (kept, self.flags | stack_flag::DEEPER);
         }
-        let end = &mut self.frames[self.depth..];
-        end[..more.len()].copy_from_slice(more);
-        self.depth += more.len();
+        let end = self.frames[self.depth..].iter_mut();
+        let added = end.zip(more).map(|(frame, one)| *frame = *one).count();
+        self.depth += added;
     }
 }
 

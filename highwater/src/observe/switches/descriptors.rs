@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use super::sockets::{Found, Sockets};
 
-/// A number may be closed and used anew: what was read is believed this long.
-const BELIEVED: Duration = Duration::from_millis(500);
+/// A number may be closed and used anew, by a server of a connection for each request at once: what was read is
+/// believed this long.
+const BELIEVED: Duration = Duration::from_millis(50);
 const KEPT_MAX: usize = 8_192;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

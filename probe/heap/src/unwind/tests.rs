@@ -80,3 +80,26 @@ fn registers_of_nowhere_end_at_once() {
         assert!(trace.frames().len() <= 1, "{:x?}", trace.frames());
     }
 }
+
+#[test]
+fn what_comes_behind_takes_the_place_of_the_outermost() {
+    let mut trace = Trace {
+        frames: std::array::from_fn(|at| at as u64),
+        depth: DEPTH_MAX,
+        flags: 0,
+        root: 0,
+        caller_object: 0,
+    };
+    trace.end_with(&[100, 101], 3);
+    assert_eq!(trace.frames(), [0, 1, 2, 100, 101]);
+    assert_eq!(trace.flags, stack_flag::DEEPER);
+    (trace.depth, trace.flags) = (2, 0);
+    trace.end_with(&[100], 3);
+    assert_eq!((trace.frames(), trace.flags), (&[0, 1, 100][..], 0));
+    trace.end_with(&[7; DEPTH_MAX], DEPTH_MAX);
+    assert_eq!(
+        trace.frames().len(),
+        DEPTH_MAX,
+        "and never more than there is room for"
+    );
+}
