@@ -234,6 +234,7 @@ pub fn leading(frames: &[Frame]) -> usize {
     let is_python = |frame: &Frame| frame.module == PYTHON_MODULE;
     let python = frames.iter().position(is_python);
     let python = python.unwrap_or_else(|| extension(frames));
+    let by_python = is_called_by_python(&frames[..python]);
     let inside_new = inside_operator_new(frames);
     let passes_on = |index: usize| {
         let frame = &frames[index];
@@ -241,7 +242,7 @@ pub fn leading(frames: &[Frame]) -> usize {
             return true;
         }
         // The interpreter only does what a Python function further out says, or an extension that calls it.
-        if index < python && in_interpreter(frame) {
+        if index < python && (by_python || in_interpreter(frame)) {
             return true;
         }
         // Of an inlined function only the short name may be known: then it is what it lies in.
@@ -254,6 +255,14 @@ pub fn leading(frames: &[Frame]) -> usize {
     (0..frames.len())
         .find(|&index| !passes_on(index))
         .unwrap_or(0)
+}
+
+/// Of the frames inside a Python function: it called a module of the standard library, which is in C, and that whatever
+/// library it is made of (`sqlite3`, `zlib`).
+fn is_called_by_python(inside: &[Frame]) -> bool {
+    let mut outer = inside.iter().rev();
+    let called = outer.find(|frame| !in_interpreter(frame));
+    called.is_some_and(|frame| frame.module.contains("/lib-dynload/"))
 }
 
 /// Frames of what a global operator new calls, whoever wrote it.

@@ -47,7 +47,13 @@ fn a_python_function_stands_before_its_interpreter_and_behind_other_libraries() 
     let list = frame("list_resize", "/usr/bin/python3.12");
     assert_eq!(leading(&[list.clone(), eval.clone(), python.clone()]), 2);
     let own = frame("parse_row", "/srv/rows.cpython-312.so");
-    assert_eq!(leading(&[own, eval.clone(), python]), 0);
+    assert_eq!(leading(&[own.clone(), eval.clone(), python.clone()]), 0);
+    let library = frame("sqlite3_step", "/usr/lib/libsqlite3.so.0");
+    let module = frame("stmt_step", "/usr/lib/python3.12/lib-dynload/_sqlite3.so");
+    let standard = [library.clone(), module, eval.clone(), python.clone()];
+    assert_eq!(leading(&standard), 3, "a module of the standard library");
+    assert_eq!(leading(&standard[..3]), 0, "whoever calls it is not known");
+    assert_eq!(leading(&[library, own, eval.clone(), python]), 0);
     assert_eq!(
         leading(&[list, eval]),
         0,
