@@ -4,11 +4,14 @@
 //! calls malloc. Where what one caller gets through them stays and what another one gets through them is freed
 //! again, the functions do their duty: the site is the caller at which the stacks part.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+
+use abi::PYTHON_CODE;
 
 use super::sites::SiteGrowth;
 use crate::observe::heap::probe::Site;
-use crate::observe::heap::symbols::Frame;
+use crate::observe::heap::symbols::{Frame, PYTHON_MODULE};
 
 /// Growing stacks that are compared, those that grew most first.
 const COMPARED_MAX: usize = 256;
@@ -35,10 +38,15 @@ pub fn shared_with_others(
             && site.freed_bytes as f64 >= COMES_BACK * site.allocated_bytes as f64
     };
     let frames_of = |stack: &u64| frames.get(stack).map_or(&[][..], Vec::as_slice);
-    let back: Vec<(&[u64], &[Frame])> = sites
+    let back: Vec<(Cow<'_, [u64]>, &[Frame])> = sites
         .iter()
         .filter(|(_, site)| comes_back(site))
-        .map(|(stack, site)| (site.addresses.as_slice(), frames_of(stack)))
+        .map(|(stack, site)| {
+            (
+                in_order(&site.addresses, frames_of(stack)),
+                frames_of(stack),
+            )
+        })
         .collect();
     let mut growing: Vec<&SiteGrowth> = growths
         .iter()
@@ -46,9 +54,11 @@ pub fn shared_with_others(
         .collect();
     growing.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
     let shared = |growth: &SiteGrowth| {
-        let own = sites.get(&growth.stack)?.addresses.as_slice();
-        let own = (own, frames_of(&growth.stack));
-        let others = back.iter().filter_map(|other| parting(own, *other));
+        let frames = frames_of(&growth.stack);
+        let addresses = in_order(&sites.get(&growth.stack)?.addresses, frames);
+        let own = (&*addresses, frames);
+        let others = back.iter();
+        let others = others.filter_map(|(addresses, frames)| parting(own, (addresses, frames)));
         let most = others.max()?;
         // One that ends within another one was cut short: nothing tells where they part.
         let is_some = most > Shared::default() && most.addresses < own.0.len();
@@ -59,6 +69,24 @@ pub fn shared_with_others(
         .take(COMPARED_MAX)
         .filter_map(shared)
         .collect()
+}
+
+/// The addresses as their frames stand: the functions of Python, which come behind the native ones, in their place
+/// among them. Where not all of these are named, without them and what is further out.
+fn in_order<'a>(addresses: &'a [u64], frames: &[Frame]) -> Cow<'a, [u64]> {
+    let is_native = |address: &&u64| **address & PYTHON_CODE == 0;
+    let (native, python) = addresses.split_at(addresses.iter().take_while(is_native).count());
+    if python.is_empty() {
+        return Cow::Borrowed(addresses);
+    }
+    let is_python = |frame: &&Frame| frame.module == PYTHON_MODULE;
+    let inside = frames.iter().take_while(|frame| !is_python(frame));
+    let inside = inside.filter(|frame| is_end(frame)).count();
+    let (inner, outer) = native.split_at(inside.min(native.len()));
+    match frames.iter().filter(is_python).count() == python.len() {
+        true => Cow::Owned([inner, python, outer].concat()),
+        false => Cow::Borrowed(inner),
+    }
 }
 
 /// What two stacks share, unless they part at one line of one function: a loop that the compiler unrolled has several
@@ -95,9 +123,13 @@ fn end_of(frames: &[Frame], addresses: usize) -> Option<usize> {
     let Some(last) = addresses.checked_sub(1) else {
         return Some(0);
     };
-    let is_end = |frame: &Frame| !frame.inlined && !frame.left;
     let mut ends = frames.iter().enumerate().filter(|(_, f)| is_end(f));
     ends.nth(last).map(|(index, _)| index + 1)
+}
+
+/// The last frame of an address.
+fn is_end(frame: &Frame) -> bool {
+    !frame.inlined && !frame.left
 }
 
 /// The first frame behind what is shared. `None` where no function of the program is left there.
@@ -168,6 +200,45 @@ mod tests {
         assert_eq!(behind(2), Some(3));
         assert_eq!(behind(3), None, "a start is nobody");
         assert_eq!(behind(9), None);
+    }
+
+    #[test]
+    fn functions_of_python_are_compared_where_they_stand() {
+        let frame = |name: &str, module: &str| Frame {
+            function: Some(name.into()),
+            module: module.into(),
+            ..Frame::default()
+        };
+        let stack = |python: &[&str]| {
+            let mut frames = vec![frame("bytearray_init", "python3.11")];
+            frames.extend(python.iter().map(|name| frame(name, PYTHON_MODULE)));
+            frames.extend(["eval", "main", "_start"].map(|name| frame(name, "python3.11")));
+            frames
+        };
+        let words = |python: &[u64]| {
+            let python = python.iter().map(|code| PYTHON_CODE | code);
+            [10, 20, 30, 40]
+                .into_iter()
+                .chain(python)
+                .collect::<Vec<_>>()
+        };
+        // Both make their rows by the same function.
+        let sites = BTreeMap::from([
+            (7, site(&words(&[1, 2, 9]), 0)),
+            (8, site(&words(&[1, 3, 9]), 95)),
+        ]);
+        let blamed = |frames: &BTreeMap<u64, Vec<Frame>>| {
+            let shared = shared_with_others(&[growing(7)], &sites, frames);
+            let at = frame_behind(&frames[&7], *shared.get(&7)?)?;
+            frames[&7][at].function.clone()
+        };
+        let keeps = stack(&["make_row", "keep", "<module>"]);
+        let frees = stack(&["make_row", "free", "<module>"]);
+        let named = BTreeMap::from([(7, keeps.clone()), (8, frees)]);
+        assert_eq!(blamed(&named).as_deref(), Some("keep"));
+        // Of the other one function is gone by the time that it is looked up.
+        let some = BTreeMap::from([(7, keeps), (8, stack(&["free", "<module>"]))]);
+        assert_eq!(blamed(&some).as_deref(), Some("make_row"));
     }
 
     #[test]
