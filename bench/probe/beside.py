@@ -1,15 +1,14 @@
 #!/usr/bin/env python3
 """What the probe costs a server that runs beside its own twins: the same noise for all of them.
 
-    bench/probe/beside.py redis|http|axum [--sets N] [--rounds N] [--turn-ms N] [--arms NAME,...] [--cpus SERVER,CLIENT] [--seed N] [--root FOLDER]
+    bench/probe/beside.py redis|http [--sets N] [--rounds N] [--turn-ms N] [--arms NAME,...] [--cpus SERVER,CLIENT] [--seed N] [--root FOLDER]
 
 Three servers are started on one CPU: two as they are, one with the probe. They are warmed for two seconds each, then
 answer in turns of some milliseconds, in random order within each round, what the client sends from another CPU.
 A ratio is that of one turn to the turn of the first plain server in the same round; the second plain server's ratio
 says what the method makes of no difference. Each set of servers is started anew, since where a process comes to lie in
 memory has a cost of its own: the interval (95 %) is of a bootstrap over sets. As root all of it takes
-precedence over other programs (SCHED_FIFO). http is serve.rs, on the system's allocator; rustc builds it. axum is the treasure
-subject's own HTTP side (axum, hyper, tokio; subjects/treasure/build), asked for its page of figures.
+precedence over other programs (SCHED_FIFO). http is serve.rs, on the system's allocator; rustc builds it.
 """
 import argparse
 import os
@@ -66,12 +65,6 @@ def http_requests(at_once):
     return "".join(text).encode(), 5 * at_once
 
 
-def axum_requests(at_once):
-    text = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nUser-Agent: bench\r\nAccept: */*\r\n\r\n"
-    # How many lines an answer has is asked of the server itself.
-    return (text * at_once).encode(), 0
-
-
 class Server:
     def __init__(self, options, folder, arm):
         self.port, self.at_once = free_port(), options.at_once
@@ -86,19 +79,6 @@ class Server:
         self.process = subprocess.Popen(command(options, folder, self.port), env=environment, **quiet)
         pin(options, self.process.pid, options.cpus[0])
         self.clients = [self.connect() for _ in range(CONNECTIONS)]
-        self.lines = self.lines_of_an_answer() * self.at_once if options.subject == "axum" else None
-
-    def lines_of_an_answer(self):
-        send(self.clients[0], [axum_requests(1)])
-        self.clients[0].settimeout(1)
-        answer = b""
-        try:
-            while part := self.clients[0].recv(1 << 18):
-                answer += part
-        except TimeoutError:
-            self.clients[0].settimeout(None)
-            return answer.count(b"\n")
-        sys.exit("the server has closed the connection")
 
     def connect(self):
         for _ in range(400):
@@ -118,22 +98,18 @@ class Server:
         used, begun = -self.cpu_ns(), time.perf_counter()
         waiting = []
         for client in self.clients:
-            waiting.append(self.ask(client, buffers))
+            waiting.append(send(client, buffers))
         while time.perf_counter() < end:
             for index, client in enumerate(self.clients):
                 receive(client, waiting[index])
                 batches += 1
-                waiting[index] = self.ask(client, buffers)
+                waiting[index] = send(client, buffers)
         for index, client in enumerate(self.clients):
             receive(client, waiting[index])
             batches += 1
         took, used = time.perf_counter() - begun, used + self.cpu_ns()
         requests = batches * self.at_once
         return requests / took, used / requests
-
-    def ask(self, client, buffers):
-        lines = send(client, buffers)
-        return self.lines or lines
 
     def end(self):
         for client in self.clients:
@@ -159,9 +135,6 @@ def receive(client, lines):
 def command(options, folder, port):
     if options.subject == "http":
         return [f"{folder}/serve", str(port)]
-    if options.subject == "axum":
-        treasure = str(PROBE.parent / "treasure")
-        return [treasure, "--port", str(free_port()), "--http", str(port), "--data", tempfile.mkdtemp(dir=folder), "--idle", "1h"]
     binary = f"{options.root}/usr/bin/redis-server" if options.root else "redis-server"
     return [binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""]
 
@@ -218,7 +191,7 @@ def report(options, sets):
 
 def main():
     parse = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parse.add_argument("subject", choices=["redis", "http", "axum"])
+    parse.add_argument("subject", choices=["redis", "http"])
     parse.add_argument("--sets", type=int, default=10)
     parse.add_argument("--rounds", type=int, default=30)
     parse.add_argument("--arms", default="plain,plain again,probe", type=lambda text: text.split(","), help=", ".join(ARMS))
@@ -231,7 +204,7 @@ def main():
     parse.add_argument("--root", help="holds usr/bin/redis-server (dpkg -x of the package), else PATH is searched")
     options = parse.parse_args()
     random.seed(options.seed)
-    buffers = [{"redis": redis_requests, "http": http_requests, "axum": axum_requests}[options.subject](options.at_once) for _ in range(64)]
+    buffers = [{"redis": redis_requests, "http": http_requests}[options.subject](options.at_once) for _ in range(64)]
     pin(options, 0, options.cpus[1])
     sets = []
     with tempfile.TemporaryDirectory() as folder:
