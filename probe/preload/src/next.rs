@@ -126,20 +126,13 @@ pub fn next() -> &'static Next {
 /// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
 /// find.
 pub fn symbol(name: &CStr) -> Option<Ptr> {
-    // SAFETY: plain look-up.
-    let found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-    if found.is_null() {
-        // SAFETY: clears the thread's error.
-        unsafe { libc::dlerror() };
-        return None;
-    }
-    Some(found)
+    symbol_in(libc::RTLD_NEXT, name)
 }
 
-/// As [`symbol`], of the whole process: the program itself stands in front of this library.
-fn anywhere(name: &CStr) -> Option<Ptr> {
+/// The same in `place`, a handle as dlsym takes it.
+fn symbol_in(place: Ptr, name: &CStr) -> Option<Ptr> {
     // SAFETY: plain look-up.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    let found = unsafe { libc::dlsym(place, name.as_ptr()) };
     if found.is_null() {
         // SAFETY: clears the thread's error.
         unsafe { libc::dlerror() };
@@ -150,6 +143,8 @@ fn anywhere(name: &CStr) -> Option<Ptr> {
 
 /// The Python that this process is, or has loaded from the start, where its frames can be read.
 pub fn python() -> Option<Interpreter> {
+    // The program itself stands in front of this library.
+    let anywhere = |name| symbol_in(libc::RTLD_DEFAULT, name);
     let version = anywhere(c"Py_Version")?.cast::<u64>();
     // SAFETY: `const unsigned long` of CPython since 3.11.
     if unsafe { version.read_unaligned() } >> 16 != PYTHON_VERSION {

@@ -4,7 +4,6 @@
 //! calls malloc. Where what one caller gets through them stays and what another one gets through them is freed
 //! again, the functions do their duty: the site is the caller at which the stacks part.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use abi::PYTHON_CODE;
@@ -38,15 +37,10 @@ pub fn shared_with_others(
             && site.freed_bytes as f64 >= COMES_BACK * site.allocated_bytes as f64
     };
     let frames_of = |stack: &u64| frames.get(stack).map_or(&[][..], Vec::as_slice);
-    let back: Vec<(Cow<'_, [u64]>, &[Frame])> = sites
+    let back: Vec<(&[u64], &[Frame])> = sites
         .iter()
         .filter(|(_, site)| comes_back(site))
-        .map(|(stack, site)| {
-            (
-                in_order(&site.addresses, frames_of(stack)),
-                frames_of(stack),
-            )
-        })
+        .map(|(stack, site)| (site.addresses.as_slice(), frames_of(stack)))
         .collect();
     let mut growing: Vec<&SiteGrowth> = growths
         .iter()
@@ -54,11 +48,9 @@ pub fn shared_with_others(
         .collect();
     growing.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
     let shared = |growth: &SiteGrowth| {
-        let frames = frames_of(&growth.stack);
-        let addresses = in_order(&sites.get(&growth.stack)?.addresses, frames);
-        let own = (&*addresses, frames);
-        let others = back.iter();
-        let others = others.filter_map(|(addresses, frames)| parting(own, (addresses, frames)));
+        let own = sites.get(&growth.stack)?.addresses.as_slice();
+        let own = (own, frames_of(&growth.stack));
+        let others = back.iter().filter_map(|other| parting(own, *other));
         let most = others.max()?;
         // One that ends within another one was cut short: nothing tells where they part.
         let is_some = most > Shared::default() && most.addresses < own.0.len();
@@ -69,24 +61,6 @@ pub fn shared_with_others(
         .take(COMPARED_MAX)
         .filter_map(shared)
         .collect()
-}
-
-/// The addresses as their frames stand: the functions of Python, which come behind the native ones, in their place
-/// among them. Where not all of these are named, without them and what is further out.
-fn in_order<'a>(addresses: &'a [u64], frames: &[Frame]) -> Cow<'a, [u64]> {
-    let is_native = |address: &&u64| **address & PYTHON_CODE == 0;
-    let (native, python) = addresses.split_at(addresses.iter().take_while(is_native).count());
-    if python.is_empty() {
-        return Cow::Borrowed(addresses);
-    }
-    let is_python = |frame: &&Frame| frame.module == PYTHON_MODULE;
-    let inside = frames.iter().take_while(|frame| !is_python(frame));
-    let inside = inside.filter(|frame| is_end(frame)).count();
-    let (inner, outer) = native.split_at(inside.min(native.len()));
-    match frames.iter().filter(is_python).count() == python.len() {
-        true => Cow::Owned([inner, python, outer].concat()),
-        false => Cow::Borrowed(inner),
-    }
 }
 
 /// What two stacks share, unless they part at one line of one function: a loop that the compiler unrolled has several
@@ -102,13 +76,41 @@ fn parting(a: (&[u64], &[Frame]), b: (&[u64], &[Frame])) -> Option<Shared> {
 }
 
 fn alike(a: (&[u64], &[Frame]), b: (&[u64], &[Frame])) -> Shared {
-    let same = a.0.iter().zip(b.0).take_while(|(a, b)| a == b);
-    let addresses = same.count();
+    let addresses = same_addresses(a, b.0);
     let left = left_behind(a.1, addresses).zip(left_behind(b.1, addresses));
     Shared {
         addresses,
         left: left.take_while(|(a, b)| a == b).count(),
     }
+}
+
+/// How many, as the frames of the first stand: its functions of Python come behind the native addresses, and stand in the
+/// midst of their frames. The other one need not be named: of a stack whose blocks all came back nobody asks.
+fn same_addresses((own, frames): (&[u64], &[Frame]), other: &[u64]) -> usize {
+    let same = |a: &[u64], b: &[u64]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let (native, python) = apart(own);
+    if python.is_empty() {
+        return same(own, other);
+    }
+    let (others_native, others_python) = apart(other);
+    let is_python = |frame: &&Frame| frame.module == PYTHON_MODULE;
+    let inside = frames.iter().take_while(|frame| !is_python(frame));
+    let inside = inside.filter(|frame| is_end(frame)).count();
+    let shared = same(native, others_native);
+    let are_named = frames.iter().filter(is_python).count() == python.len();
+    if shared < inside || !are_named {
+        return shared.min(inside);
+    }
+    match same(python, others_python) {
+        all if all == python.len() => shared + all,
+        some => inside + some,
+    }
+}
+
+/// The native addresses of a stack, and its functions of Python.
+fn apart(addresses: &[u64]) -> (&[u64], &[u64]) {
+    let is_native = |address: &&u64| **address & PYTHON_CODE == 0;
+    addresses.split_at(addresses.iter().take_while(is_native).count())
 }
 
 /// Functions that left the stack just behind so many addresses.
@@ -236,8 +238,10 @@ mod tests {
         let frees = stack(&["make_row", "free", "<module>"]);
         let named = BTreeMap::from([(7, keeps.clone()), (8, frees)]);
         assert_eq!(blamed(&named).as_deref(), Some("keep"));
-        // Of the other one function is gone by the time that it is looked up.
-        let some = BTreeMap::from([(7, keeps), (8, stack(&["free", "<module>"]))]);
+        let alone = BTreeMap::from([(7, keeps)]);
+        assert_eq!(blamed(&alone).as_deref(), Some("keep"));
+        // One function is gone by the time that it is looked up: which frame is whose is not known.
+        let some = BTreeMap::from([(7, stack(&["make_row", "<module>"]))]);
         assert_eq!(blamed(&some).as_deref(), Some("make_row"));
     }
 
