@@ -84,8 +84,8 @@ fn alike(a: (&[u64], &[Frame]), b: (&[u64], &[Frame])) -> Shared {
     }
 }
 
-/// How many, as the frames of the first stand: its functions of Python come behind the native addresses, and stand in the
-/// midst of their frames. The other one need not be named: of a stack whose blocks all came back nobody asks.
+/// How many, as the frames of the first stand: its functions of Python come behind the native addresses, and stand in
+/// the midst of their frames. The other one need not be named: of a stack whose blocks all came back nobody asks.
 fn same_addresses((own, frames): (&[u64], &[Frame]), other: &[u64]) -> usize {
     let same = |a: &[u64], b: &[u64]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let (native, python) = apart(own);

@@ -5,7 +5,7 @@
 //! program's own function is never skipped for merely containing `malloc` in its name.
 
 use crate::observe::heap::linked::functions::is_family;
-use crate::observe::heap::symbols::{Frame, PYTHON_MODULE, in_standard_library};
+use crate::observe::heap::symbols::{Frame, PYTHON_MODULE, evaluates, in_standard_library};
 
 /// Whole names, in C.
 const NAMES: &[&str] = &[
@@ -276,14 +276,11 @@ fn inside_operator_new(frames: &[Frame]) -> usize {
 
 /// The frame of an extension that had the interpreter allocate; 0 where the interpreter runs Python code in between.
 fn extension(frames: &[Frame]) -> usize {
-    let evaluates = |frame: &Frame| {
-        let name = frame.function.as_deref().unwrap_or_default();
-        in_interpreter(frame) && name.contains("PyEval_")
-    };
+    let runs_python = |frame: &Frame| in_interpreter(frame) && evaluates(frame);
     let mut outer = frames.iter().enumerate();
     let is_other = |frame: &Frame| !in_interpreter(frame) && !is_wrapper(frame);
-    let first = outer.find(|(_, frame)| is_other(frame) || evaluates(frame));
-    let extension = first.filter(|(_, frame)| !evaluates(frame));
+    let first = outer.find(|(_, frame)| is_other(frame) || runs_python(frame));
+    let extension = first.filter(|(_, frame)| !runs_python(frame));
     extension.map_or(0, |(index, _)| index)
 }
 

@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
+use abi::PYTHON_CODE;
+
 use super::probe::LoadedObject;
 use super::smaps::Area;
 use super::symbols::{Frame, Symbols, nameless};
@@ -139,8 +141,11 @@ fn name_stacks(
 
 /// Module and offset of every frame, for a stack that was not named in time.
 pub fn unnamed(areas: &[Area], addresses: &[u64]) -> Vec<Frame> {
+    let native = addresses
+        .iter()
+        .filter(|address| **address & PYTHON_CODE == 0);
     let frame = |address: &u64| nameless(areas, address.wrapping_sub(1));
-    addresses.iter().map(frame).collect()
+    native.map(frame).collect()
 }
 
 #[cfg(test)]

@@ -129,10 +129,6 @@ impl Symbols {
             .collect();
         if !python.is_empty() {
             // The interpreter has all of them in the innermost of its own frames that evaluate.
-            let evaluates = |frame: &Frame| {
-                let name = frame.function.as_deref();
-                name.is_some_and(|name| name.contains("_PyEval_"))
-            };
             let at = frames.iter().position(evaluates).unwrap_or(frames.len());
             frames.splice(at..at, python);
         }
@@ -308,6 +304,12 @@ impl Symbols {
             ..Frame::default()
         }
     }
+}
+
+/// CPython's own function that runs code of Python, by its name.
+pub fn evaluates(frame: &Frame) -> bool {
+    let name = frame.function.as_deref();
+    name.is_some_and(|name| name.contains("PyEval_"))
 }
 
 fn area_of(areas: &[Area], address: u64) -> Option<&Area> {
