@@ -68,6 +68,16 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
+/// The same on a command line, where a bare number is seconds, as it is to `sleep` and `timeout`. A file is read by
+/// others later, and says its unit.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    match text.trim().parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds)
+            .map_err(|_| format!("{} is not a duration; write 90s, 4m or 1h30m", quoted(text))),
+        Err(_) => parse_duration(text),
+    }
+}
+
 /// "80 KiB/s", "290MiB/h" to bytes per second.
 pub fn parse_bytes_per_second(text: &str) -> Result<f64, String> {
     let text = text.trim();
@@ -236,6 +246,17 @@ mod tests {
                 .unwrap_err()
                 .contains("too long")
         );
+    }
+
+    #[test]
+    fn a_bare_number_on_a_command_line_is_seconds() {
+        assert_eq!(parse_seconds("60"), Ok(Duration::from_secs(60)));
+        assert_eq!(parse_seconds(" 0.25 "), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_seconds("4m"), Ok(Duration::from_secs(240)));
+        for text in ["-5", "nan", "inf", "1e300", "soon"] {
+            let words = format!("`{text}` is not a duration; write 90s, 4m or 1h30m");
+            assert_eq!(parse_seconds(text), Err(words));
+        }
     }
 
     #[test]

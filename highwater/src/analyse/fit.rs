@@ -74,8 +74,11 @@ impl Candidate {
 const NOT_LATE: f64 = 1.3;
 /// A broken line rose before its bend when its first slope is this share of its second.
 const ROSE_BEFORE: f64 = 0.2;
-/// Steps are alike when none is smaller than this share of the highest.
+/// Steps are alike when none is smaller than this share of the highest ...
 const ALIKE: f64 = 0.2;
+/// ... and three of them, which have but one distance to compare with another, when none is smaller than this, nor
+/// one distance than this share of the other.
+const THREE_ALIKE: f64 = 0.5;
 /// A step in this last share of the window may be an accident of the last readings.
 const JUST: f64 = 0.03;
 
@@ -92,9 +95,20 @@ impl Candidate {
             return false;
         };
         let highest = self.steps.iter().map(|s| s.1).fold(0.0, f64::max);
-        let up = self.steps.iter().all(|s| s.1 > ALIKE * highest);
+        let three = self.steps.len() == 3;
+        let alike = if three { THREE_ALIKE } else { ALIKE };
+        let up = self.steps.iter().all(|s| s.1 > alike * highest);
         let gap = (last.0 - first.0) / (self.steps.len() as f64 - 1.0).max(1.0);
-        self.family == Family::Steps && self.steps.len() > 2 && up && 1.0 - last.0 < NOT_LATE * gap
+        let even = || {
+            self.steps
+                .windows(2)
+                .all(|s| s[1].0 - s[0].0 > THREE_ALIKE * gap)
+        };
+        self.family == Family::Steps
+            && self.steps.len() > 2
+            && up
+            && (!three || even())
+            && 1.0 - last.0 < NOT_LATE * gap
     }
 
     /// Share of the window since what rises without bound began to. A line that bends has risen all along.

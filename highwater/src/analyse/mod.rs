@@ -27,6 +27,7 @@ pub mod shapes;
 pub mod shares;
 mod sloped;
 pub mod solve;
+pub mod square;
 pub mod staircase;
 pub mod stairs;
 pub mod stall;

@@ -4,6 +4,7 @@ use crate::analyse::bins::Bin;
 use crate::analyse::fit::{Fit, Window};
 use crate::analyse::order::median;
 use crate::analyse::shapes::{Shapes, shapes, simple_shapes};
+use crate::analyse::square::Square;
 use crate::analyse::study::Study;
 
 /// A day, for the cycle that nearly every service has.
@@ -12,14 +13,31 @@ pub const DAY_S: f64 = 86_400.0;
 /// A step of fewer grains than this is what a slow drift looks like in coarse readings.
 pub const GRAINS: f64 = 1.5;
 
+/// A cycle of the load, which is nuisance.
+#[derive(Debug, Clone, Copy)]
+pub enum Cycle {
+    /// The first two harmonics of a period in seconds.
+    Waves(f64),
+    /// Two levels by turns.
+    Square(Square),
+}
+
+impl Cycle {
+    pub fn length_s(&self) -> f64 {
+        match self {
+            Cycle::Waves(length_s) => *length_s,
+            Cycle::Square(square) => square.length_s,
+        }
+    }
+}
+
 /// How the bins are to be looked at.
 #[derive(Debug, Clone, Default)]
 pub struct View<'a> {
     pub bins: &'a [Bin],
     /// Judge every incarnation on its own uptime, or all on one clock.
     pub by_uptime: bool,
-    /// Periods (seconds) whose first two harmonics are nuisance.
-    pub periods_s: &'a [f64],
+    pub cycles: &'a [Cycle],
     /// Length of one bin, seconds.
     pub width_s: f64,
     /// The level that shares are taken of, when it is not that of the bins (the floors of a saw).
@@ -55,7 +73,7 @@ pub struct Glance {
 
 impl Glance {
     /// Takes it; `None` when there are too few bins, or no time passes. `like` is a look at the same bins
-    /// with other periods, of which the columns are the same.
+    /// with other cycles, of which the columns are the same.
     pub fn at(view: &View, like: Option<&Glance>) -> Option<Glance> {
         let (scaled, window) = scale(view)?;
         let shapes = candidates(view, &window, scaled.span_s);
@@ -107,7 +125,7 @@ fn candidates(view: &View, window: &Window, span_s: f64) -> Shapes {
         Vec::new()
     };
     let day = DAY_S / span_s;
-    let half_a_day = (0.4..2.4).contains(&day) && view.periods_s.is_empty();
+    let half_a_day = (0.4..2.4).contains(&day) && view.cycles.is_empty();
     shapes(&steps_at, half_a_day.then_some(day))
 }
 
@@ -146,7 +164,7 @@ fn scale(view: &View) -> Option<(Scaled, Window)> {
         y: values.iter().map(|v| (v - low) / scale).collect(),
         gap: (0..bins.len()).map(gap).collect(),
         thin: bins.iter().map(|b| usual / b.count as f64).collect(),
-        nuisance: harmonics(view),
+        nuisance: turns(view),
         now: (clock(last) / span_s).clamp(0.3, 1.0),
         floor: floor_of(view.grain, scale, level),
         reach: 1.0,
@@ -178,17 +196,28 @@ fn floor_of(grain: f64, scale: f64, level: f64) -> f64 {
         / scale
 }
 
-fn harmonics(view: &View) -> Vec<Vec<f64>> {
+/// The columns of the cycles.
+fn turns(view: &View) -> Vec<Vec<f64>> {
     let mut columns = Vec::new();
-    for period in view.periods_s {
-        for harmonic in [1.0, 2.0] {
-            let omega = harmonic * std::f64::consts::TAU / period;
-            if period / harmonic < 2.2 * view.width_s {
-                continue;
+    for cycle in view.cycles {
+        match cycle {
+            Cycle::Waves(period_s) => columns.extend(harmonics(view, *period_s)),
+            Cycle::Square(square) => {
+                let at = |b: &Bin| square.at(b.uptime_s);
+                columns.push(view.bins.iter().map(at).collect());
             }
-            columns.push(view.bins.iter().map(|b| (omega * b.t_s).sin()).collect());
-            columns.push(view.bins.iter().map(|b| (omega * b.t_s).cos()).collect());
         }
+    }
+    columns
+}
+
+fn harmonics(view: &View, period_s: f64) -> Vec<Vec<f64>> {
+    let told = |harmonic: &f64| period_s / harmonic >= 2.2 * view.width_s;
+    let mut columns = Vec::new();
+    for harmonic in [1.0, 2.0].iter().filter(|h| told(h)) {
+        let omega = harmonic * std::f64::consts::TAU / period_s;
+        columns.push(view.bins.iter().map(|b| (omega * b.t_s).sin()).collect());
+        columns.push(view.bins.iter().map(|b| (omega * b.t_s).cos()).collect());
     }
     columns
 }

@@ -7,6 +7,7 @@ pub mod audit;
 pub mod cause;
 pub mod check;
 mod curve;
+mod cycles;
 mod glance;
 mod label;
 pub mod pair;

@@ -2,12 +2,12 @@
 
 use super::Rules;
 use super::curve::{Opinion, Weights, conclude, opinion};
-use super::glance::{Glance, View};
+use super::cycles::Cycles;
+use super::glance::{Cycle, View};
 use crate::analyse::bins::{Bin, bins, grain, width_for};
 use crate::analyse::incarnation::{Fall, climbs_around, cuts_at, falls};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::order::{mean_sd, median};
-use crate::analyse::period::{Period, periods};
 use crate::analyse::series::{Point, Series};
 use crate::analyse::teeth::{
     TEETH_MIN, are_bursts, are_dips, by_threshold, climb_between, floors, gathered, rhythm,
@@ -21,17 +21,6 @@ pub struct Looked {
     /// Periodic enough, and wide enough, to be called a sawtooth when it does not grow.
     pub saw: bool,
 }
-
-/// A period must explain this share of the detrended variance to be tried at all.
-const PERIOD_SHARE_MIN: f64 = 0.2;
-/// Evidence that a period must bring: the price of the best of some hundred frequencies.
-const PERIOD_LN: f64 = 4.0;
-
-/// A cycle shorter than this many bins is not fitted.
-const FAST_BINS: f64 = 4.4;
-/// Share that a cycle too fast for the bins must explain: noise with a memory explains less at one high
-/// frequency.
-const FAST_SHARE: f64 = 0.5;
 
 /// Evidence that restarts nobody told of must bring: they are rarer than steps.
 const UNANNOUNCED_LN: f64 = 3.0;
@@ -284,23 +273,22 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     let grain = grain(points);
     let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let b = bins(points, &[], &[points.first()?.t_s], width_s);
-    let (periods_s, swing, glance) = cycles(&periods(points, 2), &b, width_s, grain);
+    let found = Cycles::of(points, &b, width_s, grain);
     let view = View {
         bins: &b,
         by_uptime: true,
         width_s,
-        periods_s: &periods_s,
+        cycles: &found.taken,
         grain,
         ..View::default()
     };
-    let opinion = conclude(glance?, &view, rules)?;
+    let opinion = conclude(found.glance?, &view, rules)?;
     let opinion = calmed(opinion, &view, rules);
-    let saw = !periods_s.is_empty() && swing >= rules.swing_share * level;
     Some(Looked {
         opinion,
         incarnations: 1,
-        period_s: periods_s.first().copied(),
-        saw,
+        period_s: found.taken.first().map(Cycle::length_s),
+        saw: !found.taken.is_empty() && found.swing >= rules.swing_share * level,
     })
 }
 
@@ -333,50 +321,4 @@ fn calmed(mut opinion: Opinion, view: &View, rules: &Rules) -> Opinion {
         opinion = calmer;
     }
     opinion
-}
-
-/// The periods that the evidence wants, with the widest swing of one, and the first look with them.
-fn cycles(
-    found: &[Period],
-    b: &[Bin],
-    width_s: f64,
-    grain: f64,
-) -> (Vec<f64>, f64, Option<Glance>) {
-    let (mut taken, mut swing): (Vec<f64>, f64) = (Vec::new(), 0.0);
-    let look = |periods_s: &[f64], like: Option<&Glance>| {
-        let view = View {
-            bins: b,
-            by_uptime: true,
-            width_s,
-            periods_s,
-            grain,
-            ..View::default()
-        };
-        Glance::at(&view, like)
-    };
-    let nothing = f64::NEG_INFINITY;
-    let evidence = |glance: &Option<Glance>| glance.as_ref().map_or(nothing, Glance::ln_evidence);
-    let mut best = look(&[], None);
-    let mut ahead = evidence(&best);
-    if found.first().is_none_or(|p| p.share < PERIOD_SHARE_MIN) {
-        return (taken, swing, best);
-    }
-    for period in found {
-        let mut with = taken.clone();
-        with.push(period.length_s);
-        // Medians over a whole cycle have taken a fast one away; its share alone speaks for it.
-        let fast = period.length_s < FAST_BINS * width_s;
-        if fast && period.share <= FAST_SHARE {
-            continue;
-        }
-        let here = look(&with, best.as_ref());
-        if fast || evidence(&here) > ahead + PERIOD_LN {
-            if !fast {
-                ahead = evidence(&here);
-            }
-            (taken, best) = (with, here);
-            swing = swing.max(period.swing);
-        }
-    }
-    (taken, swing, best)
 }

@@ -16,7 +16,7 @@ use crate::rollout::health::Health;
 use crate::rollout::plan::Timing;
 use crate::rollout::shelf::Shelf;
 use crate::rollout::systemd::Host;
-use crate::units::parse_duration;
+use crate::units::parse_seconds;
 
 /// Schema of everything that `--json` prints.
 pub const SCHEMA: &str = "highwater.adopt/1";
@@ -118,7 +118,7 @@ pub fn run(args: &AdoptArgs) -> anyhow::Result<ExitCode> {
 impl AdoptArgs {
     fn timing(&self) -> anyhow::Result<Timing> {
         let seconds = |name: &str, text: &str| {
-            let parsed = parse_duration(text).map(|duration| duration.as_secs_f64());
+            let parsed = parse_seconds(text).map(|duration| duration.as_secs_f64());
             parsed.map_err(|why| Usage(format!("--{name}: {why}")))
         };
         Ok(Timing {

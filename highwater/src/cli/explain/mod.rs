@@ -44,11 +44,11 @@ pub struct ExplainArgs {
     pub pid: Option<i32>,
 
     /// How long to observe; Ctrl-C ends early with what is known.
-    #[arg(long, default_value = "60s", value_parser = units::parse_duration)]
+    #[arg(long, default_value = "60s", value_parser = units::parse_seconds)]
     pub duration: Duration,
 
     /// From one look to the next; a sixtieth of the duration unless given.
-    #[arg(long, value_parser = units::parse_duration)]
+    #[arg(long, value_parser = units::parse_seconds)]
     pub every: Option<Duration>,
 
     /// Print JSON (highwater.explain/1) instead of text.
@@ -90,7 +90,7 @@ Exit codes: 0 explained, 2 usage, 3 too little was seen to judge, 4 could not ru
 fn parse_moments(text: &str) -> Result<(f64, f64), String> {
     let wrong = || "two moments are written FROM,TO, such as 20s,50s".to_owned();
     let (from, to) = text.split_once(',').ok_or_else(wrong)?;
-    let seconds = |text: &str| units::parse_duration(text).map(|moment| moment.as_secs_f64());
+    let seconds = |text: &str| units::parse_seconds(text).map(|moment| moment.as_secs_f64());
     let (from, to) = (seconds(from)?, seconds(to)?);
     if from < to {
         Ok((from, to))

@@ -19,7 +19,7 @@ use self::looker::Looker;
 use super::exit::{self, Usage};
 use super::out::{print, say};
 use crate::report::openmetrics::{self, Form};
-use crate::units::parse_duration;
+use crate::units::parse_seconds;
 
 /// Where it listens unless it is told: this machine only.
 const LISTEN: &str = "127.0.0.1:9842";
@@ -50,7 +50,7 @@ pub struct ObserveArgs {
     #[arg(long, value_name = "RUN", conflicts_with_all = ["pid", "exe", "args", "unit", "arm"])]
     pub run: Option<PathBuf>,
     /// At most one look in this time, however often it is scraped
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = parse_seconds)]
     pub interval: Duration,
     /// The label `host`; without it the name of this machine
     #[arg(long, value_name = "NAME")]

@@ -56,7 +56,7 @@ pub struct RunArgs {
     pub until_decided: bool,
     /// The longest that a run until decided may take; without it the duration of the file
     #[arg(long, value_name = "TIME", requires = "until_decided", conflicts_with = "resume",
-          value_parser = crate::units::parse_duration)]
+          value_parser = crate::units::parse_seconds)]
     pub at_most: Option<Duration>,
     /// Print the plan with every command and environment, and run nothing
     #[arg(long)]

@@ -27,7 +27,7 @@ use crate::observe::proc::ProcRoot;
 use crate::observe::switches::allowed::{Allowed, Mode};
 use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
 use crate::report::stall::{Row, SelfChecks, json, requests, text};
-use crate::units::parse_duration;
+use crate::units::{parse_duration, parse_seconds};
 use crate::verdict::stall::{is_worth_a_row, worth_a_row};
 
 /// Show why requests stall: who held it, and what they were doing
@@ -51,7 +51,7 @@ pub struct StallsArgs {
     )]
     pub pid: Option<u32>,
     /// How long to watch [default: 30s, or to the end of COMMAND]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = parse_seconds)]
     pub duration: Option<Duration>,
     /// The least stall to show [default: three times a thread group's ordinary work, 1 to 100 ms]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]

@@ -17,7 +17,7 @@ use crate::observe::import::prometheus::client::Client;
 use crate::observe::import::prometheus::selector::{Selector, parse_match, parse_selector};
 use crate::observe::import::prometheus::{self, Asked, FleetSeries, Found, names};
 use crate::observe::import::time::parse_instant;
-use crate::units::parse_duration;
+use crate::units::parse_seconds;
 use crate::wording::nearest;
 
 /// Metrics of resident memory, tried in this order when none is named: of `highwater observe`, of client
@@ -77,7 +77,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "TIME", requires = "prometheus")]
     pub step: Option<String>,
     /// Longest wait for one answer
-    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = parse_seconds)]
     pub timeout: Duration,
     /// Sent with every request: 'Authorization: Bearer TOKEN'; may be repeated
     #[arg(long, value_name = "NAME: VALUE", requires = "prometheus")]
@@ -145,7 +145,7 @@ fn parse_when(text: &str, now_s: f64) -> Option<f64> {
         return text.starts_with("now").then_some(now_s);
     }
     if let Some(ago) = ago.strip_prefix('-').map(str::trim)
-        && let Ok(ago) = parse_duration(ago)
+        && let Ok(ago) = parse_seconds(ago)
     {
         return Some(now_s - ago.as_secs_f64());
     }
@@ -157,11 +157,10 @@ fn is_selector(query: &str) -> bool {
 }
 
 fn step_of(text: &str) -> Result<i64> {
-    let seconds = match text.parse::<f64>() {
-        Ok(seconds) => Some(seconds),
-        Err(_) => parse_duration(text).ok().map(|d| d.as_secs_f64()),
-    };
-    let ms = seconds.map(|s| (s * 1000.0) as i64).filter(|ms| *ms >= 1);
+    let step = parse_seconds(text).ok();
+    let ms = step
+        .map(|step| step.as_millis() as i64)
+        .filter(|ms| *ms >= 1);
     ms.ok_or_else(|| Usage(format!("--step {text}: write seconds, or 30s, 5m")).into())
 }
 
