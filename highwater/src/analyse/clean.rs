@@ -1,5 +1,7 @@
 //! The first step: readings as they came become a series that can be judged, and what was dropped is counted.
 
+use std::ops::Range;
+
 use super::order::{mad, median, nth, quantile};
 use super::series::{Point, Series};
 
@@ -143,9 +145,14 @@ fn is_spike(points: &[Point], i: usize, typical: f64) -> bool {
 /// Marks bursts and dips: a sudden move of [`SPIKE_DEVIATIONS`] typical ones, undone as suddenly within a few readings.
 fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
     let span_s = points[points.len() - 1].t_s - points[0].t_s;
+    let mut long: Vec<Range<usize>> = Vec::new();
     let mut i = 1;
     while i + 1 < points.len() {
         match burst(points, i, typical, BURST_SHARE * span_s) {
+            Some(end) if end - i > BURST_MAX => {
+                long.push(i..end);
+                i = end + 1;
+            }
             Some(end) => {
                 spikes[i..end].fill(true);
                 i = end + 1;
@@ -153,6 +160,35 @@ fn mark_bursts(points: &[Point], typical: f64, spikes: &mut [bool]) {
             None => i += 1,
         }
     }
+    if !is_one_more_under_way(points, &long) {
+        long.into_iter().for_each(|burst| spikes[burst].fill(true));
+    }
+}
+
+/// Bursts are alike when none is lower than this share of the highest.
+const BURSTS_ALIKE: f64 = 0.6;
+
+/// Whether the readings begin or end in the midst of one more of two or more like bursts: weekends, say. Without the
+/// whole ones, that part would be a step.
+fn is_one_more_under_way(points: &[Point], bursts: &[Range<usize>]) -> bool {
+    let level = |of: Range<usize>| median(&points[of].iter().map(|p| p.value).collect::<Vec<_>>());
+    let height = |burst: &Range<usize>| level(burst.clone()) - points[burst.start - 1].value;
+    let heights: Vec<f64> = bursts.iter().map(height).collect();
+    let Some(highest) = heights
+        .iter()
+        .copied()
+        .max_by(|a, b| a.abs().total_cmp(&b.abs()))
+    else {
+        return false;
+    };
+    let like = |height: f64| height / highest > BURSTS_ALIKE;
+    let n = points.len();
+    let (first, last) = (&bursts[0], &bursts[bursts.len() - 1]);
+    let ends = [
+        level(n - BURST_MAX..n) - points[last.end].value,
+        level(0..BURST_MAX) - points[first.start - 1].value,
+    ];
+    bursts.len() >= 2 && heights.iter().all(|h| like(*h)) && ends.into_iter().any(like)
 }
 
 /// The first reading after the burst that begins at `i`.
@@ -262,6 +298,23 @@ mod tests {
         // Two readings at the end are a step that has just happened.
         v[198].1 *= 100.0;
         assert_eq!(clean(&series(&v)).spikes, 14);
+    }
+
+    #[test]
+    fn bursts_that_recur_stay_when_one_more_is_under_way() {
+        let dips = |end: u32| {
+            let at = |i: u32| {
+                let low = (40..55).contains(&(i % 80));
+                (
+                    f64::from(i),
+                    1000.0 + f64::from(i * 7919 % 17) - 300.0 * f64::from(u8::from(low)),
+                )
+            };
+            clean(&series(&(0..end).map(at).collect::<Vec<_>>())).spikes
+        };
+        assert_eq!(dips(240), 45, "three, all of them over");
+        assert_eq!(dips(290), 0, "the fourth goes on");
+        assert_eq!(dips(120), 0, "one, and too long for so short a window");
     }
 
     #[test]

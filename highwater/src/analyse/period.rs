@@ -64,7 +64,7 @@ pub fn periods(points: &[Point], count: usize) -> Vec<Period> {
 }
 
 /// Medians on a grid of at most [`GRID`] cells; time in windows.
-pub(super) fn grid(points: &[Point], span: f64) -> (Vec<f64>, Vec<f64>) {
+fn grid(points: &[Point], span: f64) -> (Vec<f64>, Vec<f64>) {
     let cells = points.len().min(GRID) as f64;
     let start = points[0].t_s;
     let cell = |p: &Point| (((p.t_s - start) / span * cells) as usize).min(cells as usize - 1);
@@ -95,7 +95,7 @@ fn detrend(t: &[f64], y: &mut [f64]) {
     }
 }
 
-pub(super) fn project(from: &mut [f64], q: &[f64]) {
+fn project(from: &mut [f64], q: &[f64]) {
     let times: f64 = from.iter().zip(q).map(|(a, b)| a * b).sum();
     from.iter_mut().zip(q).for_each(|(v, q)| *v -= times * q);
 }

@@ -1,7 +1,6 @@
 //! Which cycles of the load the readings have: the evidence decides.
 
 use super::glance::{Cycle, DAY_S, Glance, View};
-use crate::analyse::bins::Bin;
 use crate::analyse::period::{Period, periods};
 use crate::analyse::series::Point;
 use crate::analyse::square::{Square, square};
@@ -39,33 +38,42 @@ pub struct Cycles {
 }
 
 impl Cycles {
-    /// Of bins of one life.
-    pub fn of(points: &[Point], bins: &[Bin], width_s: f64, grain: f64) -> Cycles {
-        let view = View {
-            bins,
-            by_uptime: true,
-            width_s,
-            grain,
-            ..View::default()
-        };
-        let glance = Glance::at(&view, None);
-        let mut all = Cycles {
+    /// Of what is one life: waves, and two levels by turns.
+    pub fn of(points: &[Point], view: &View) -> Cycles {
+        let found = periods(points, 2);
+        let mut all = Cycles::none(view);
+        if found.first().is_some_and(|p| p.share >= PERIOD_SHARE_MIN) {
+            found.iter().for_each(|period| all.try_waves(period, view));
+        }
+        all.try_squares(&found, points, view);
+        all
+    }
+
+    /// Of what falls suddenly, which waves do not: two levels by turns.
+    pub fn square(points: &[Point], view: &View) -> Cycles {
+        let mut all = Cycles::none(view);
+        all.try_squares(&periods(points, 2), points, view);
+        all
+    }
+
+    fn none(view: &View) -> Cycles {
+        let glance = Glance::at(view, None);
+        Cycles {
             ahead: evidence(&glance),
             glance,
             taken: Vec::new(),
             swing: 0.0,
-        };
-        let found = periods(points, 2);
-        if found.first().is_some_and(|p| p.share >= PERIOD_SHARE_MIN) {
-            found.iter().for_each(|period| all.try_waves(period, &view));
         }
-        for length_s in lengths(&found, points) {
-            let fits = length_s >= SQUARE_BINS_MIN * width_s;
-            if let Some(square) = fits.then(|| square(points, length_s)).flatten() {
-                all.try_square(square, &view);
+    }
+
+    fn try_squares(&mut self, found: &[Period], points: &[Point], view: &View) {
+        for (length_s, known) in lengths(found, points) {
+            let fits = length_s >= SQUARE_BINS_MIN * view.width_s;
+            let best = fits.then(|| square(view.bins, length_s, known)).flatten();
+            if let Some(square) = best {
+                self.try_square(square, view);
             }
         }
-        all
     }
 
     fn look(&self, taken: &[Cycle], view: &View) -> Option<Glance> {
@@ -121,18 +129,18 @@ fn near(a: f64, b: f64) -> bool {
     (a / b - 1.0).abs() < NEAR
 }
 
-/// How long a turn of two levels may be: as the periods that were found, and a week.
-fn lengths(found: &[Period], points: &[Point]) -> Vec<f64> {
+/// How long a turn of two levels may be: about as the periods that were found, or just a day or a week.
+fn lengths(found: &[Period], points: &[Point]) -> Vec<(f64, bool)> {
     let known = |length_s: f64| {
         let calendar = [DAY_S, WEEK_S].into_iter().find(|c| near(length_s, *c));
-        calendar.unwrap_or(length_s)
+        calendar.map_or((length_s, false), |c| (c, true))
     };
     let strong = found.iter().filter(|p| p.share >= PERIOD_SHARE_MIN);
-    let mut lengths: Vec<f64> = strong.map(|p| known(p.length_s)).collect();
+    let mut lengths: Vec<(f64, bool)> = strong.map(|p| known(p.length_s)).collect();
     let ends = points.first().zip(points.last());
     let span_s = ends.map_or(0.0, |(first, last)| last.t_s - first.t_s);
-    if span_s >= WEEKS_MIN * WEEK_S && !lengths.contains(&WEEK_S) {
-        lengths.push(WEEK_S);
+    if span_s >= WEEKS_MIN * WEEK_S && !lengths.contains(&(WEEK_S, true)) {
+        lengths.push((WEEK_S, true));
     }
     lengths
 }

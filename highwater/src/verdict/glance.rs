@@ -203,7 +203,7 @@ fn turns(view: &View) -> Vec<Vec<f64>> {
         match cycle {
             Cycle::Waves(period_s) => columns.extend(harmonics(view, *period_s)),
             Cycle::Square(square) => {
-                let at = |b: &Bin| square.at(b.uptime_s);
+                let at = |b: &Bin| square.at(b.t_s);
                 columns.push(view.bins.iter().map(at).collect());
             }
         }

@@ -10,6 +10,8 @@ mod curve;
 mod cycles;
 mod glance;
 mod label;
+#[cfg(test)]
+mod long_runs;
 pub mod pair;
 mod rules;
 pub mod run;

@@ -159,7 +159,16 @@ fn restarts_or_not(
         grain: grain(points),
         ..View::default()
     };
-    let (split, whole) = (opinion(&view(true), rules)?, opinion(&view(false), rules)?);
+    let whole = view(false);
+    let split = opinion(&view(true), rules)?;
+    let square = Cycles::square(points, &whole);
+    if !square.taken.is_empty()
+        && let Some(looked) = with_cycles(points, square, &whole, rules)
+        && looked.opinion.ln_evidence > split.ln_evidence - UNANNOUNCED_LN
+    {
+        return Some(looked);
+    }
+    let whole = opinion(&whole, rules)?;
     let by_uptime = split.ln_evidence - UNANNOUNCED_LN >= whole.ln_evidence;
     let mut said = if by_uptime { split } else { whole };
     if by_uptime {
@@ -270,25 +279,29 @@ fn unless_restarted(
 /// No falls: one clock, perhaps with a cycle or two.
 fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     let width_s = width_for(points, &[]);
-    let grain = grain(points);
-    let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
-    let b = bins(points, &[], &[points.first()?.t_s], width_s);
-    let found = Cycles::of(points, &b, width_s, grain);
     let view = View {
-        bins: &b,
+        bins: &bins(points, &[], &[points.first()?.t_s], width_s),
         by_uptime: true,
         width_s,
-        cycles: &found.taken,
-        grain,
+        grain: grain(points),
         ..View::default()
     };
+    with_cycles(points, Cycles::of(points, &view), &view, rules)
+}
+
+fn with_cycles(points: &[Point], found: Cycles, view: &View, rules: &Rules) -> Option<Looked> {
+    let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
+    let (swing, period_s) = (found.swing, found.taken.first().map(Cycle::length_s));
+    let view = View {
+        cycles: &found.taken,
+        ..view.clone()
+    };
     let opinion = conclude(found.glance?, &view, rules)?;
-    let opinion = calmed(opinion, &view, rules);
     Some(Looked {
-        opinion,
+        opinion: calmed(opinion, &view, rules),
         incarnations: 1,
-        period_s: found.taken.first().map(Cycle::length_s),
-        saw: !found.taken.is_empty() && found.swing >= rules.swing_share * level,
+        period_s,
+        saw: period_s.is_some() && swing >= rules.swing_share * level,
     })
 }
 

@@ -220,13 +220,16 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
         WaitKind::Lock if known.turns.are_taken_at(wait.object) => WaitKind::Queue,
         kind => kind,
     };
-    let at_work = wait.kind == WaitKind::Queue && known.homes.is_rare(tid, &wait);
+    let for_one = known.tokens.is_for_one(&wait);
+    // An interpreter waits for all it ever waits for at one place of its code; what is waited for tells them apart.
+    let seldom = || for_one && known.homes.are_rare(tid, known.tokens.times(tid, &wait));
+    let at_work = wait.kind == WaitKind::Queue && (known.homes.is_rare(tid, &wait) || seldom());
     let queues = |share: &Share| queues_for_work(share, tid, known.groups);
     let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
     let most_ns = STALLED_SHARE * segment.ns() as f64;
     let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
     let reply = |share: &Share| is_reply(share, tid, known.groups);
-    let token = at_work && known.tokens.is_for_one(&wait);
+    let token = at_work && for_one;
     let held = |share: &Share| {
         is_held(share) || token && share.kind != LeafKind::Unseen || is_at_work(share, known.homes)
     };

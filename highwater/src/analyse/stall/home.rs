@@ -43,9 +43,15 @@ impl Homes {
         let Some(places) = self.of.get(&tid).filter(|_| wait.place != 0) else {
             return false;
         };
-        let most = places.iter().map(|(_, times)| *times).max().unwrap_or(0);
         let here = places.iter().find(|(place, _)| *place == wait.place);
-        most >= KNOWN_FROM && here.is_none_or(|(_, times)| times.saturating_mul(RARE) < most)
+        self.are_rare(tid, here.map_or(0, |(_, times)| *times))
+    }
+
+    /// So many waits are few beside those at the thread's commonest place.
+    pub fn are_rare(&self, tid: Tid, times: u32) -> bool {
+        let places = self.of.get(&tid).into_iter().flatten();
+        let most = places.map(|(_, times)| *times).max().unwrap_or(0);
+        most >= KNOWN_FROM && times.saturating_mul(RARE) < most
     }
 
     pub fn forget(&mut self, keep: impl Fn(Tid) -> bool) {
@@ -79,6 +85,7 @@ mod tests {
         }
         assert!(homes.is_rare(1, &at(7)));
         assert!(!homes.is_rare(1, &at(9)));
+        assert!(homes.are_rare(1, 4) && !homes.are_rare(1, 5) && !homes.are_rare(2, 0));
         assert!(!homes.is_rare(1, &at(0)), "a place that is not known");
         assert!(!homes.is_rare(2, &at(7)), "another thread");
     }

@@ -26,7 +26,8 @@ pub struct Tokens {
 
 #[derive(Debug, Default)]
 struct Handed {
-    waiters: Vec<Tid>,
+    /// Each with how often it waited here.
+    waiters: Vec<(Tid, u32)>,
     /// Waits that ended, and those that a waiter ended.
     all: u64,
     by_waiters: u64,
@@ -43,19 +44,34 @@ impl Tokens {
         }
         let handed = self.of.entry(key(wait)).or_default();
         handed.all += 1;
-        handed.by_waiters += u64::from(handed.waiters.contains(&by));
-        if !handed.waiters.contains(&tid) {
-            if handed.waiters.len() == WAITERS_MAX {
-                handed.waiters.remove(0);
-            }
-            handed.waiters.push(tid);
+        handed.by_waiters += u64::from(handed.times(by) > 0);
+        if let Some((_, times)) = handed.waiters.iter_mut().find(|(of, _)| *of == tid) {
+            *times = times.saturating_add(1);
+            return;
         }
+        if handed.waiters.len() == WAITERS_MAX {
+            handed.waiters.remove(0);
+        }
+        handed.waiters.push((tid, 1));
+    }
+
+    /// How often the thread waited like this for the same.
+    pub fn times(&self, tid: Tid, wait: &Wait) -> u32 {
+        let handed = self.of.get(&key(wait)).filter(|_| wait.object != 0);
+        handed.map_or(0, |handed| handed.times(tid))
     }
 
     /// Whoever ends a wait like this one had a token until then.
     pub fn is_for_one(&self, wait: &Wait) -> bool {
         let handed = self.of.get(&key(wait)).filter(|_| wait.object != 0);
         handed.is_some_and(|handed| handed.by_waiters * HANDED_ON >= handed.all.max(HANDED_ON))
+    }
+}
+
+impl Handed {
+    fn times(&self, tid: Tid) -> u32 {
+        let of = self.waiters.iter().find(|(waiter, _)| *waiter == tid);
+        of.map_or(0, |(_, times)| *times)
     }
 }
 
@@ -83,6 +99,10 @@ mod tests {
         tokens.waited(2, &channel, 1);
         tokens.waited(3, &channel, 2);
         assert!(tokens.is_for_one(&channel));
+        assert_eq!(
+            (tokens.times(1, &channel), tokens.times(9, &channel)),
+            (1, 0)
+        );
         assert!(!tokens.is_for_one(&at(7, 2)), "who waits the other way");
     }
 

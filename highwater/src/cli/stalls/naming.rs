@@ -86,8 +86,8 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
     let held = watch.places.stack_of(culprit.held);
     let took = || took(finding, watch);
     let let_go = || {
-        let under = release.own_function_under(stack);
-        under.or(release.own_function()).or_else(took)
+        let held = release.held_in(stack);
+        held.or(release.own_function()).or_else(took)
     };
     // Who waits for a reply that another thread asks for waits for nothing that is held.
     let holds = finding.cause != Cause::Network;

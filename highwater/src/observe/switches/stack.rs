@@ -91,12 +91,18 @@ impl Stack {
         own.map(|frame| frame.name.as_str())
     }
 
-    /// The innermost function of the program's own that was also there in `during`: who let go is in a wrapper of
-    /// the program's own lock at times, and who held is below it. None when all they share is the thread's entry.
-    pub fn own_function_under(&self, during: &Stack) -> Option<&str> {
+    /// The function that held, of a thread that let go with this stack and had the stack `during` before: the innermost
+    /// of the program's own that is in both, for who lets go is in a wrapper of the program's own lock at times. Where
+    /// that is the thread's entry, which says no more than that it is this thread, what the entry had called.
+    pub fn held_in<'a>(&'a self, during: &'a Stack) -> Option<&'a str> {
         let there = |frame: &&Frame| during.frames.contains(frame);
         let shared = self.frames.iter().filter(|f| f.is_own()).find(there)?;
-        (self.entry() != Some(shared)).then_some(shared.name.as_str())
+        if self.entry() != Some(shared) {
+            return Some(&shared.name);
+        }
+        let at = during.frames.iter().position(|frame| frame == shared)?;
+        let called = during.frames[..at].iter().rfind(|f| f.is_own());
+        called.map(|frame| frame.name.as_str())
     }
 
     /// The innermost function of the program's own, where `outer` had called it: of memory that is given back under a
@@ -259,9 +265,11 @@ mod tests {
         };
         let release = stack(&names(&["own_unlock", "flush", "main_loop"]));
         let during = stack(&names(&["recv", "ask", "flush", "main_loop"]));
-        assert_eq!(release.own_function_under(&during), Some("flush"));
-        let elsewhere = stack(&names(&["recv", "ask", "main_loop"]));
-        assert_eq!(release.own_function_under(&elsewhere), None);
+        assert_eq!(release.held_in(&during), Some("flush"));
+        let by_the_loop = stack(&names(&["recv", "read_all", "ask", "main_loop"]));
+        assert_eq!(release.held_in(&by_the_loop), Some("ask"));
+        assert_eq!(release.held_in(&stack(&names(&["main_loop"]))), None);
+        assert_eq!(release.held_in(&stack(&names(&["other_loop"]))), None);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use super::super::places::Frame;
 use super::super::ring::Registers;
 use super::super::waits::parse_syscall;
+use super::threads::Known;
 use super::{Source, Watch};
 use crate::observe::switches::event::{Tid, Wait, WaitKind, What};
 
@@ -14,6 +15,9 @@ const SELDOM_NS: u64 = 200_000_000;
 /// A wait so young that it would be left out is looked at this seldom: what the thread waits for, and where it does
 /// so most often, is learnt from them.
 const YOUNG_NS: u64 = 20_000_000;
+/// Of young waits for a device whose call the switch told, so many are looked at in a turn, of each thread as seldom:
+/// an fsync of a millisecond, many times under a lock, has its function from one of them.
+const YOUNG_PER_TURN: usize = 2;
 /// Looks of one turn; a turn is ten milliseconds or forty and a look some twenty microseconds.
 pub(super) const LOOKS_PER_TURN: usize = 16;
 /// Past this time no further look is begun in a turn: the rings are more urgent.
@@ -34,44 +38,50 @@ impl Watch {
     /// changes, so locks are looked at in every turn.
     pub(super) fn look(&mut self, now: u64, groups: &mut Vec<(Tid, Option<u64>)>) {
         self.read_counts(now);
-        let limit_ns = self.pace.limit_ns();
-        let mut due: Vec<(u64, u32)> = self
-            .threads
-            .iter()
-            .filter(|(_, known)| known.lives)
-            .filter_map(|(tid, known)| {
-                let blocked = known.blocked?;
-                let age_ns = now.saturating_sub(blocked.since_ns);
-                let unlooked_ns = now.saturating_sub(known.last_look_ns);
-                // Without privileges only a look tells what a wait is: young ones are samples.
-                let sample = age_ns >= known.limit_ns(limit_ns) || unlooked_ns >= YOUNG_NS;
-                let long =
-                    age_ns >= LOOK_AFTER_NS || blocked.wait.kind == WaitKind::Unknown && sample;
-                let lock = blocked.wait.kind == WaitKind::Lock;
-                let again = lock && unlooked_ns >= LOOK_AFTER_NS;
-                let seldom = matches!(
-                    blocked.wait.kind,
-                    WaitKind::Inbound | WaitKind::Sleep | WaitKind::Queue | WaitKind::Other
-                );
-                let pause = if seldom && known.grouped {
-                    SELDOM_NS
-                } else {
-                    0
-                };
-                (long && unlooked_ns >= pause && (!blocked.looked || again))
-                    .then_some((known.last_look_ns, *tid))
-            })
-            .collect();
+        let mut due = self.due(now);
         // Those not looked at for longest go first.
         due.sort_unstable();
+        let mut young_so_far = 0;
+        due.retain(|(_, _, young)| {
+            young_so_far += usize::from(*young);
+            !young || young_so_far <= YOUNG_PER_TURN
+        });
         // The rings were read since `now`.
         let begun_ns = super::now_ns();
-        for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
+        for (_, tid, _) in due.into_iter().take(LOOKS_PER_TURN) {
             self.look_at(now, tid, groups);
             if super::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
                 break;
             }
         }
+    }
+
+    /// When each thread that is to be looked at was looked at last, and whether it waits for a device and not long yet.
+    fn due(&mut self, now: u64) -> Vec<(u64, u32, bool)> {
+        let limit_ns = self.pace.limit_ns();
+        let due = |(tid, known): (&u32, &Known)| {
+            let blocked = known.blocked.filter(|_| known.lives)?;
+            let age_ns = now.saturating_sub(blocked.since_ns);
+            let unlooked_ns = now.saturating_sub(known.last_look_ns);
+            let kind = blocked.wait.kind;
+            // Without privileges only a look tells what a wait is: young ones are samples.
+            let sample = age_ns >= known.limit_ns(limit_ns) || unlooked_ns >= YOUNG_NS;
+            let long = age_ns >= LOOK_AFTER_NS || kind == WaitKind::Unknown && sample;
+            let device = matches!(kind, WaitKind::Disk | WaitKind::Fault);
+            let young = !long && device && unlooked_ns >= YOUNG_NS;
+            let again = kind == WaitKind::Lock && unlooked_ns >= LOOK_AFTER_NS;
+            let seldom = matches!(
+                kind,
+                WaitKind::Inbound | WaitKind::Sleep | WaitKind::Queue | WaitKind::Other
+            );
+            let rested = unlooked_ns >= SELDOM_NS || !(seldom && known.grouped);
+            ((long || young) && rested && (!blocked.looked || again)).then_some((
+                known.last_look_ns,
+                *tid,
+                young,
+            ))
+        };
+        self.threads.iter().filter_map(due).collect()
     }
 
     /// Records that were lost leave a thread running, or wanting to, for as long as it really waits: seconds of an
