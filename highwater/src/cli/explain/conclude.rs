@@ -273,7 +273,7 @@ fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
         let area = tracked.look.areas.iter().find(|area| area.holds(address))?;
         Some(area.name.trim_end_matches(" (deleted)"))
     };
-    let has_traps = probe.is_some_and(|probe| probe.traps.is_some());
+    let traps = probe.and_then(|probe| probe.traps);
     let answers = probe.and_then(|probe| file_of(probe.next_malloc));
     let metered = probe.and_then(|probe| file_of(probe.metered));
     let all = tracked.inhabitants.allocators.iter();
@@ -287,7 +287,11 @@ fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
         } else {
             answers
         };
-        let is_probed = allocator.inside_program && has_traps;
+        let on_libc = !allocator.inside_program && allocator.how == How::Libc;
+        let is_probed = traps.is_some_and(|traps| match traps.on_libc {
+            true => on_libc,
+            false => allocator.inside_program,
+        });
         (
             allocator.clone(),
             is_probed || by == Some(allocator.path.as_str()),

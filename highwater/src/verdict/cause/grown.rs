@@ -116,8 +116,12 @@ pub fn unwatched(case: &Case) -> Option<CauseVerdict> {
 const STATIC_NEXT: &str = "link the program dynamically for a test and explain that, or meter its \
     allocator from inside (the crate highwater-alloc for Rust)";
 
+const MUSL_NEXT: &str = "build the program for glibc for a test and explain that, or meter its \
+    allocator from inside (the crate highwater-alloc for Rust)";
+
 fn static_next(case: &Case) -> String {
-    opened(case, STATIC_NEXT)
+    let is_dynamic = !case.inhabitants.is_static && case.inhabitants.is_musl;
+    opened(case, if is_dynamic { MUSL_NEXT } else { STATIC_NEXT })
 }
 
 /// What would open it without building anything anew comes first.
@@ -236,17 +240,7 @@ fn anonymous(case: &Case, growth: &Growth) -> CauseVerdict {
 }
 
 fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
-    if case.inhabitants.is_static || case.sight == Sight::SeesNothing {
-        let libc = if case.inhabitants.is_musl {
-            "static, on musl"
-        } else {
-            "static"
-        };
-        let why = if case.inhabitants.is_static {
-            format!("the program is {libc}: no library can be put before its allocator")
-        } else {
-            "no allocation of this program reaches the probe: its allocator is inside it".to_owned()
-        };
+    if let Some(why) = out_of_sight(case) {
         let sentence = format!("anonymous memory grows by {rate}, and {why}");
         return verdict(Cause::Blind, 0.85, sentence, &static_next(case));
     }
@@ -268,6 +262,28 @@ fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
         format!("anonymous mappings outside of any heap grow by {rate}; their caller is not known");
     let next = "trace the mmap calls (perf trace -e mmap -p PID), or restart it with the probe";
     verdict(Cause::Mapping, 0.6, sentence, next)
+}
+
+/// Why the probe cannot see the allocator of a program that has no runtime and no allocator of a known name in it.
+fn out_of_sight(case: &Case) -> Option<&'static str> {
+    let who = &case.inhabitants;
+    match case.sight {
+        _ if who.is_static && who.is_musl => {
+            Some("the program is static, on musl: no library can be put before its allocator")
+        }
+        _ if who.is_static => {
+            Some("the program is static: no library can be put before its allocator")
+        }
+        Sight::Sees => None,
+        _ if who.is_musl => Some(
+            "the program runs on musl, whose malloc may well hold it: the probe is built for glibc and cannot be put \
+             before it",
+        ),
+        Sight::SeesNothing => {
+            Some("no allocation of this program reaches the probe: its allocator is inside it")
+        }
+        _ => None,
+    }
 }
 
 fn blind_linked(case: &Case, name: &str, rate: &str) -> CauseVerdict {

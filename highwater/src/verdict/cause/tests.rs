@@ -283,6 +283,20 @@ fn what_rises_while_nobody_watches_is_not_flat() {
 }
 
 #[test]
+fn what_grows_on_musl_unseen_is_blind() {
+    let mut case = case(&[(Part::AnonymousMappings, 9.0)]);
+    case.inhabitants.is_musl = true;
+    case.no_uprobes = Some("run explain as root".to_owned());
+    case.sight = Sight::Absent("it runs on musl".to_owned());
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Blind);
+    assert!(verdict.sentence.contains("musl"), "{verdict:?}");
+    assert!(verdict.next_step.contains("as root"), "{verdict:?}");
+    case.sight = Sight::Sees;
+    assert_eq!(judge(&case).cause, Cause::Mapping);
+}
+
+#[test]
 fn a_vector_that_doubles_has_not_turned_over() {
     let mut crew = case(&[(Part::LiveHeap, 5.0)]);
     crew.sites = vec![site("enter_order", 0.55, Some((0, 48)))];
