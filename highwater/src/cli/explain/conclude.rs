@@ -13,8 +13,9 @@ use super::notes::notes;
 use crate::analyse::heap::account::Part;
 use crate::analyse::heap::blame::{Shared, shared_with_others};
 use crate::analyse::heap::brief::brief;
-use crate::analyse::heap::growth::LOOKS_MIN;
+use crate::analyse::heap::growth::{Growth, LOOKS_MIN};
 use crate::analyse::heap::history::Window;
+use crate::analyse::heap::lasting::lasting;
 use crate::analyse::heap::owned::give_to_owners;
 use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
@@ -157,6 +158,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         heap: history.growth(|account| account.live + account.held + account.fragmentation),
         free: history.growth(|account| account.held + account.fragmentation),
         live_at_most: history.live_at_most(window),
+        lasting: lasting_of(tracked, window),
         files_written: history.growth(|account| account.files_written),
         huge_untouched: history.growth(|account| account.huge_untouched),
         owner,
@@ -173,6 +175,12 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         mapping_sites,
         account,
     }
+}
+
+fn lasting_of(tracked: &Tracked, window: Window) -> Option<Growth> {
+    let moments = &tracked.history.moments;
+    let window_s = moments[window.to].at_s - moments[window.from].at_s;
+    lasting(moments, window_s, tracked.look.probe.as_ref()?)
 }
 
 /// The sites of the program's own mappings, and who owns those that grow. `anonymous`: growth of all of them.
