@@ -88,9 +88,7 @@ fn functions_of_python_are_named() {
     if !has("python3") {
         return;
     }
-    let version = "import sys; sys.exit(sys.version_info < (3, 11))";
-    let is_new = Command::new("python3").args(["-c", version]).status();
-    if !is_new.is_ok_and(|status| status.success()) {
+    if !python_runs("import sys; sys.exit(sys.version_info < (3, 11))") {
         return skipped("this Python is older than 3.11");
     }
     let script = source("objects.py");
@@ -102,6 +100,29 @@ fn functions_of_python_are_named() {
     assert!(frame["file"].as_str().unwrap().ends_with("objects.py"));
     let called_by = &json["sites"][0]["frames"][1]["function"];
     assert_eq!(called_by, "<module>", "{json:#}");
+}
+
+fn python_runs(code: &str) -> bool {
+    let status = Command::new("python3").args(["-c", code]).status();
+    status.is_ok_and(|status| status.success())
+}
+
+/// The interpreter and its module of foreign functions only do what the caller says; the library is somebody's.
+#[test]
+fn a_library_that_python_calls_is_named_itself() {
+    if !has("python3") {
+        return;
+    }
+    let script = source("objects.py");
+    let library = compile("gcc", "rows.c", &["-shared", "-fPIC"], "librows.so");
+    let (script, library) = (script.to_str().unwrap(), library.to_str().unwrap());
+    for by in ["ctypes", "cffi"] {
+        if !python_runs(&format!("import {by}")) {
+            skipped(&format!("this Python has no {by}"));
+            continue;
+        }
+        check(&["python3", script, by, library], "leak", "keep_row");
+    }
 }
 
 #[test]

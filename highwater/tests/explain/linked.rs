@@ -1,4 +1,6 @@
-//! Allocators that are linked into the program: as root, uprobes on their functions tell where the memory goes.
+//! Allocators that are linked into the program, and musl's: as root, uprobes on their functions tell where the memory goes.
+
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -44,6 +46,28 @@ fn a_leak_in_a_static_program_is_named() {
     assert!(json["coverage"].as_f64() > Some(0.5), "{json:#}");
 }
 
+/// A glibc probe would keep it from starting.
+#[test]
+fn a_leak_of_a_program_on_musl_is_named() {
+    if Command::new("musl-gcc").arg("--version").output().is_err() {
+        return skipped("musl-gcc is missing");
+    }
+    let desk = compile("musl-gcc", DESK, &[], "desk-musl");
+    let Some(json) = probed(&["--", desk.to_str().unwrap(), "leak"]) else {
+        return;
+    };
+    assert_eq!(
+        (cause(&json), top_function(&json)),
+        ("leak", "forget_slip"),
+        "{json:#}"
+    );
+    let allocator = &json["allocators"][0];
+    assert_eq!(
+        (&allocator["name"], &allocator["seen"]),
+        (&"musl".into(), &true.into())
+    );
+}
+
 #[test]
 fn what_a_malloc_of_its_own_keeps_is_filling() {
     let own = ["-DOWN", "-fno-builtin-malloc", "-fno-builtin-calloc"];
@@ -61,7 +85,7 @@ fn what_a_malloc_of_its_own_keeps_is_filling() {
 #[test]
 fn a_bounded_list_is_flat_though_its_old_blocks_were_never_seen() {
     let desk = static_desk(&[], "desk-last");
-    let running = Running::start(std::process::Command::new(&desk).arg("last"));
+    let running = Running::start(Command::new(&desk).arg("last"));
     let Some(json) = probed(&["--pid", &running.pid()]) else {
         return;
     };

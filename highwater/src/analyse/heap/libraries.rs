@@ -5,7 +5,8 @@
 //! are said as the way. Not so for `main`: of a program that is little else, the library is what matters.
 
 use super::blame::is_start;
-use crate::observe::heap::symbols::Frame;
+use super::wrappers::leading;
+use crate::observe::heap::symbols::{Frame, PYTHON_MODULE};
 
 /// Folders of libraries, and parents of folders that are named after a machine (`x86_64-linux-gnu`). What lies
 /// deeper is a plugin of somebody.
@@ -27,19 +28,23 @@ pub fn behind_libraries(frames: &[Frame], own: usize) -> usize {
     let count = of_libraries
         .take_while(|frame| is_system(&frame.module))
         .count();
-    let user = frames.get(own + count);
+    let user = own + count;
+    // A function of Python calls a library by way of ctypes and the interpreter.
+    let user = user + frames.get(user..).map_or(0, leading);
     let is_own = |frame: &Frame| {
         let name = frame.function.as_deref();
-        frame.module.starts_with('/') && name.is_some_and(|name| !is_main(name) && !is_start(name))
+        let has_file = frame.module.starts_with('/') || frame.module == PYTHON_MODULE;
+        has_file && name.is_some_and(|name| !is_main(name) && !is_start(name))
     };
-    match (1..=FRAMES_MAX).contains(&count) && user.is_some_and(is_own) {
-        true => own + count,
+    match (1..=FRAMES_MAX).contains(&count) && frames.get(user).is_some_and(is_own) {
+        true => user,
         false => own,
     }
 }
 
 fn is_main(name: &str) -> bool {
-    name == "main" || name.ends_with("::main") || name.ends_with(".main")
+    // What a script of Python does by itself is `<module>`.
+    matches!(name, "main" | "<module>") || name.ends_with("::main") || name.ends_with(".main")
 }
 
 fn is_system(module: &str) -> bool {
@@ -90,6 +95,25 @@ mod tests {
         let deep = vec![frame("f", ZLIB); 7];
         let deep = [deep, vec![frame("open", "/srv/app")]].concat();
         assert_eq!(behind_libraries(&deep, 0), 0, "a framework");
+    }
+
+    #[test]
+    fn a_function_of_python_is_named_for_what_a_library_of_the_system_made_for_it() {
+        let stack = |user: &str| {
+            [
+                frame("deflateInit2_", ZLIB),
+                frame("ffi_call", "/usr/lib/x86_64-linux-gnu/libffi.so.8.1.2"),
+                frame(
+                    "_call_function_pointer",
+                    "/usr/lib/python3.11/lib-dynload/_ctypes.so",
+                ),
+                frame("_PyObject_MakeTpCall", "/usr/bin/python3.11"),
+                frame(user, PYTHON_MODULE),
+                frame("_start", "/usr/bin/python3.11"),
+            ]
+        };
+        assert_eq!(behind_libraries(&stack("compress_page"), 0), 4);
+        assert_eq!(behind_libraries(&stack("<module>"), 0), 0);
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod blame;
 pub mod brief;
 pub mod growth;
 pub mod history;
+pub mod lasting;
 pub mod libraries;
 pub mod lost;
 pub mod occupancy;

@@ -225,9 +225,14 @@ const LIBRARIES: &[&str] = &[
     "libsnmalloc",
     "librpmalloc",
     "ld-musl",
-    "libffi.so",
+    "libffi",
     "_ctypes.",
+    "_cffi_backend.",
 ];
+
+/// Modules of Python's own standard library that call whatever library the program names: its functions are nobody's
+/// of Python.
+const CALL_ANY: &[&str] = &["_ctypes."];
 
 /// How many frames in front only pass the allocation on; 0 when all of them would.
 pub fn leading(frames: &[Frame]) -> usize {
@@ -258,11 +263,14 @@ pub fn leading(frames: &[Frame]) -> usize {
 }
 
 /// Of the frames inside a Python function: it called a module of the standard library, which is in C, and that whatever
-/// library it is made of (`sqlite3`, `zlib`).
+/// library it is made of (`sqlite3`, `zlib`). What `ctypes` calls is somebody else's.
 fn is_called_by_python(inside: &[Frame]) -> bool {
     let mut outer = inside.iter().rev();
     let called = outer.find(|frame| !in_interpreter(frame));
-    called.is_some_and(|frame| frame.module.contains("/lib-dynload/"))
+    called.is_some_and(|frame| {
+        let calls_any = |name: &&str| file_of(frame).starts_with(*name);
+        frame.module.contains("/lib-dynload/") && !CALL_ANY.iter().any(calls_any)
+    })
 }
 
 /// Frames of what a global operator new calls, whoever wrote it.
@@ -289,14 +297,19 @@ fn is_allocators(frame: &Frame) -> bool {
     name.is_some_and(|name| is_family(path_of(name)))
 }
 
+/// File name of its module.
+fn file_of(frame: &Frame) -> &str {
+    frame.module.rsplit('/').next().unwrap_or("")
+}
+
 fn in_interpreter(frame: &Frame) -> bool {
-    let file = frame.module.rsplit('/').next().unwrap_or("");
+    let file = file_of(frame);
     file.starts_with("libpython") || (file.starts_with("python") && file != PYTHON_MODULE)
 }
 
 /// Whether a frame only passes an allocation on.
 pub fn is_wrapper(frame: &Frame) -> bool {
-    let library = frame.module.rsplit('/').next().unwrap_or("");
+    let library = file_of(frame);
     if LIBRARIES.iter().any(|known| library.starts_with(known)) {
         return true;
     }

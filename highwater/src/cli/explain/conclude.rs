@@ -13,8 +13,9 @@ use super::notes::notes;
 use crate::analyse::heap::account::Part;
 use crate::analyse::heap::blame::{Shared, shared_with_others};
 use crate::analyse::heap::brief::brief;
-use crate::analyse::heap::growth::LOOKS_MIN;
+use crate::analyse::heap::growth::{Growth, LOOKS_MIN};
 use crate::analyse::heap::history::Window;
+use crate::analyse::heap::lasting::lasting;
 use crate::analyse::heap::owned::give_to_owners;
 use crate::analyse::heap::rank::{Named, Site, rank};
 use crate::analyse::heap::sites::SiteGrowth;
@@ -157,6 +158,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         heap: history.growth(|account| account.live + account.held + account.fragmentation),
         free: history.growth(|account| account.held + account.fragmentation),
         live_at_most: history.live_at_most(window),
+        lasting: lasting_of(tracked, window),
         files_written: history.growth(|account| account.files_written),
         huge_untouched: history.growth(|account| account.huge_untouched),
         owner,
@@ -173,6 +175,12 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         mapping_sites,
         account,
     }
+}
+
+fn lasting_of(tracked: &Tracked, window: Window) -> Option<Growth> {
+    let moments = &tracked.history.moments;
+    let window_s = moments[window.to].at_s - moments[window.from].at_s;
+    lasting(moments, window_s, tracked.look.probe.as_ref()?)
 }
 
 /// The sites of the program's own mappings, and who owns those that grow. `anonymous`: growth of all of them.
@@ -273,7 +281,7 @@ fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
         let area = tracked.look.areas.iter().find(|area| area.holds(address))?;
         Some(area.name.trim_end_matches(" (deleted)"))
     };
-    let has_traps = probe.is_some_and(|probe| probe.traps.is_some());
+    let traps = probe.and_then(|probe| probe.traps);
     let answers = probe.and_then(|probe| file_of(probe.next_malloc));
     let metered = probe.and_then(|probe| file_of(probe.metered));
     let all = tracked.inhabitants.allocators.iter();
@@ -287,7 +295,11 @@ fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
         } else {
             answers
         };
-        let is_probed = allocator.inside_program && has_traps;
+        let on_libc = !allocator.inside_program && allocator.how == How::Libc;
+        let is_probed = traps.is_some_and(|traps| match traps.on_libc {
+            true => on_libc,
+            false => allocator.inside_program,
+        });
         (
             allocator.clone(),
             is_probed || by == Some(allocator.path.as_str()),

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
-use crate::observe::fact::program::{Program, preload_problem, read_program};
+use crate::observe::fact::program::{Libc, Program, preload_problem, read_program};
 use crate::observe::heap::family::{descendants, read_everyone};
 use crate::observe::proc::ProcRoot;
 use crate::subject::service::end_with;
@@ -191,6 +191,9 @@ fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> 
 fn refused(program: &Program) -> Option<&'static str> {
     if program.interpreter.is_none() {
         return Some("the program is static: no library can be put before its allocator");
+    }
+    if program.libc == Libc::Musl {
+        return Some("the program runs on musl, and the probe is built for glibc");
     }
     program.gains_rights.then_some(
         "the program gains rights at its start (set-uid, or file capabilities), so the dynamic \

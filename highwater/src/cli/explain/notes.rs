@@ -54,8 +54,12 @@ fn on_traps(tracked: &Tracked) -> Option<String> {
         }
         false => "",
     };
+    let whose = match traps.on_libc {
+        true => "musl's allocator",
+        false => "Its linked-in allocator",
+    };
     Some(format!(
-        "Its linked-in allocator is seen by uprobes, from when they were put on{cut}; their cost is in its \
+        "{whose} is seen by uprobes, from when they were put on{cut}; their cost is in its \
          own CPU time."
     ))
 }

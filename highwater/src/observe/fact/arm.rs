@@ -132,11 +132,12 @@ fn named(path: &str, identity: Option<&Identity>) -> String {
     }
 }
 
-/// glibc's or musl's C library, by the name that each gives itself.
+/// glibc's or musl's C library, by the name that each gives itself; `libc.so` is the file of musl's on Debian (glibc's
+/// file of that name is a text for the linker).
 pub fn is_system_libc(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     let glibc = name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
-    glibc || name.starts_with("ld-musl-") || name.starts_with("libc.musl-")
+    glibc || name == "libc.so" || name.starts_with("ld-musl-") || name.starts_with("libc.musl-")
 }
 
 #[cfg(test)]
@@ -149,6 +150,7 @@ mod tests {
             "/usr/lib/libc.so.6",
             "/lib/libc-2.31.so",
             "/lib/ld-musl-x86_64.so.1",
+            "/usr/lib/x86_64-linux-musl/libc.so",
         ] {
             assert!(is_system_libc(libc), "{libc}");
         }

@@ -148,7 +148,7 @@ pub fn read_inhabitants(
         found.runtimes.extend(runtime_of(path));
         found
             .allocators
-            .extend(read_library(subject, path, libraries));
+            .extend(read_library(subject, path, found.is_musl, libraries));
     }
     found
         .allocators
@@ -172,7 +172,12 @@ pub fn read_preloads(process: &Path) -> Vec<String> {
         .collect()
 }
 
-fn read_library(subject: &Subject<'_>, path: &str, libraries: &mut Libraries) -> Option<Allocator> {
+fn read_library(
+    subject: &Subject<'_>,
+    path: &str,
+    is_musl: bool,
+    libraries: &mut Libraries,
+) -> Option<Allocator> {
     if path.contains("libhighwater_probe") {
         return None;
     }
@@ -185,7 +190,9 @@ fn read_library(subject: &Subject<'_>, path: &str, libraries: &mut Libraries) ->
         .ok()?;
     let key = file_key(&file)?;
     // Who a file is costs a hash of it all: only of allocators.
-    let name = family_of(&file)?;
+    let libc = is_system_libc(path);
+    // musl exports nothing that only it has.
+    let name = family_of(&file).or((is_musl && libc).then_some("musl"))?;
     let identity = libraries.identity(key, &file);
     let file_name = path.rsplit('/').next().unwrap_or(path);
     let preloaded = subject
@@ -193,7 +200,7 @@ fn read_library(subject: &Subject<'_>, path: &str, libraries: &mut Libraries) ->
         .iter()
         .any(|preload| preload == path || preload.rsplit('/').next() == Some(file_name));
     let how = match () {
-        () if is_system_libc(path) => How::Libc,
+        () if libc => How::Libc,
         () if preloaded => How::Preloaded,
         () => How::Linked,
     };

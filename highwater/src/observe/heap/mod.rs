@@ -35,6 +35,7 @@ use family::Member;
 use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use kernel::{Searched, read_kernel_held};
 use linked::Linked;
+use linked::place::{Place, places};
 use pages::PageBits;
 use probe::ProbeLook;
 use smaps::Area;
@@ -100,7 +101,7 @@ pub struct HeapReader {
     folder: Folder,
     stacks: Stacks,
     torn_in_a_row: usize,
-    /// On an allocator that is linked into the program.
+    /// On an allocator that is linked into the program, or musl's.
     pub uprobes: Uprobes,
     /// When searches for pointers end, whatever they have found by then.
     pub search_until: Option<Instant>,
@@ -183,13 +184,16 @@ impl HeapReader {
     /// Adds what uprobes tell of a linked-in allocator; puts them on where they are wanted.
     fn add_linked(&mut self, areas: &[Area], look: &mut HeapLook) {
         if let Uprobes::Wanted { at_start } = self.uprobes {
-            let exe = std::fs::read_link(self.path.join("exe")).unwrap_or_default();
-            let of_exe = |area: &&Area| Path::new(area.name.trim_end_matches(" (deleted)")) == exe;
-            let base = areas.iter().find(of_exe).map_or(0, |area| area.start);
-            self.uprobes = match Linked::open(self.member.pid as u32, base, at_start) {
-                Ok(Some(linked)) => Uprobes::On(linked),
-                Ok(None) => Uprobes::NoFunctions,
-                Err(error) => Uprobes::Refused(error.to_string()),
+            let open = |place: &Place| Linked::open(self.member.pid as u32, place, at_start);
+            let mut opened = places(&self.path, areas)
+                .into_iter()
+                .map(|place| open(&place));
+            // What the first does not have the second may; an error ends it.
+            let found = opened.find(|opened| !matches!(opened, Ok(None)));
+            self.uprobes = match found {
+                Some(Ok(Some(linked))) => Uprobes::On(linked),
+                Some(Err(error)) => Uprobes::Refused(error.to_string()),
+                _ => Uprobes::NoFunctions,
             };
         }
         if let Uprobes::On(linked) = &self.uprobes {

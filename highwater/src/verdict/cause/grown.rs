@@ -1,6 +1,6 @@
 //! The cause when something grows.
 
-use super::{Case, Cause, CauseVerdict, Owner, Sight, heap};
+use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, managed};
 use crate::analyse::heap::account::{LiveBy, Part};
 use crate::analyse::heap::growth::Growth;
 use crate::observe::heap::inhabitants::How;
@@ -13,6 +13,8 @@ const MOST: f64 = 0.5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Group {
     Live,
+    /// The live heap beneath its traffic.
+    Lasting,
     Retained,
     Stacks,
     Anonymous,
@@ -22,6 +24,22 @@ enum Group {
 
 /// `None` when nothing grows.
 pub fn judge(case: &Case) -> Option<CauseVerdict> {
+    let growing = growing(case);
+    let largest = |a: &&(Group, Growth), b: &&(Group, Growth)| a.1.bytes.total_cmp(&b.1.bytes);
+    let (group, growth) = *growing.iter().max_by(largest)?;
+    Some(match group {
+        Group::Live | Group::Lasting => live(case, &growth, group),
+        Group::Retained => special(case, &growth).unwrap_or_else(|| retention(case, &growth)),
+        Group::Anonymous => {
+            special(case, &growth).unwrap_or_else(|| anonymous(case, &growth, &growing))
+        }
+        Group::Stacks => stacks(case, &growth),
+        Group::Files => files(case, &growth),
+        Group::Shared => shared(case, &growth),
+    })
+}
+
+fn growing(case: &Case) -> Vec<(Group, Growth)> {
     let groups = [
         (Group::Live, case.part(Part::LiveHeap)),
         (Group::Retained, case.retained()),
@@ -30,7 +48,7 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         (Group::Files, case.part(Part::FileMaps)),
         (Group::Shared, case.part(Part::SharedMemory)),
     ];
-    let growing = groups.into_iter().filter(|(group, growth)| match group {
+    let of_parts = groups.into_iter().filter(|(group, growth)| match group {
         Group::Live => {
             let grows = case.grows(growth) || case.fills(growth);
             grows && !case.fell(growth) && case.is_backed(growth)
@@ -42,15 +60,12 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         }
         _ => case.grows(growth),
     });
-    let (group, growth) = growing.max_by(|a, b| a.1.bytes.total_cmp(&b.1.bytes))?;
-    Some(match group {
-        Group::Live => live(case, &growth),
-        Group::Retained => special(case, &growth).unwrap_or_else(|| retention(case, &growth)),
-        Group::Anonymous => special(case, &growth).unwrap_or_else(|| anonymous(case, &growth)),
-        Group::Stacks => stacks(case, &growth),
-        Group::Files => files(case, &growth),
-        Group::Shared => shared(case, &growth),
-    })
+    let mut growing: Vec<(Group, Growth)> = of_parts.collect();
+    if !growing.iter().any(|(group, _)| *group == Group::Live) {
+        let lasting = case.beneath_traffic();
+        growing.extend(lasting.map(|growth| (Group::Lasting, growth)));
+    }
+    growing
 }
 
 pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str) -> CauseVerdict {
@@ -74,9 +89,13 @@ pub fn rate(growth: &Growth) -> String {
     )
 }
 
-fn live(case: &Case, growth: &Growth) -> CauseVerdict {
+fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
     if case.account.live_by != LiveBy::Headers {
-        return heap::judge(case, growth);
+        let beneath = match group {
+            Group::Lasting => "beneath traffic that swings, ",
+            _ => "",
+        };
+        return heap::judge(case, growth, beneath);
     }
     let mut sentence = format!(
         "the live heap grows by {}, by glibc's own headers; without the probe nothing tells at \
@@ -116,8 +135,12 @@ pub fn unwatched(case: &Case) -> Option<CauseVerdict> {
 const STATIC_NEXT: &str = "link the program dynamically for a test and explain that, or meter its \
     allocator from inside (the crate highwater-alloc for Rust)";
 
+const MUSL_NEXT: &str = "build the program for glibc for a test and explain that, or meter its \
+    allocator from inside (the crate highwater-alloc for Rust)";
+
 fn static_next(case: &Case) -> String {
-    opened(case, STATIC_NEXT)
+    let is_dynamic = !case.inhabitants.is_static && case.inhabitants.is_musl;
+    opened(case, if is_dynamic { MUSL_NEXT } else { STATIC_NEXT })
 }
 
 /// What would open it without building anything anew comes first.
@@ -210,16 +233,14 @@ fn moved(growth: &Growth) -> String {
     }
 }
 
-fn anonymous(case: &Case, growth: &Growth) -> CauseVerdict {
+fn anonymous(case: &Case, growth: &Growth, growing: &[(Group, Growth)]) -> CauseVerdict {
     let rate = rate(growth);
     match &case.owner {
         Owner::Runtime(runtime) => {
-            let word = runtime.word();
-            let sentence = format!(
-                "the {word} runtime's own heap grows by {rate}; the probe sees mappings and native \
-                 allocations, not the objects in it"
-            );
-            verdict(Cause::Managed, 0.9, sentence, managed_next(*runtime))
+            let is_live = |(group, _): &&(Group, Growth)| *group == Group::Live;
+            let live = growing.iter().find(is_live).map(|(_, growth)| *growth);
+            let all: f64 = growing.iter().map(|(_, growth)| growth.bytes).sum();
+            managed::judge(case, *runtime, growth, live, all)
         }
         Owner::Linked(name) => blind_linked(case, name, &rate),
         Owner::Program => {
@@ -236,17 +257,7 @@ fn anonymous(case: &Case, growth: &Growth) -> CauseVerdict {
 }
 
 fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
-    if case.inhabitants.is_static || case.sight == Sight::SeesNothing {
-        let libc = if case.inhabitants.is_musl {
-            "static, on musl"
-        } else {
-            "static"
-        };
-        let why = if case.inhabitants.is_static {
-            format!("the program is {libc}: no library can be put before its allocator")
-        } else {
-            "no allocation of this program reaches the probe: its allocator is inside it".to_owned()
-        };
+    if let Some(why) = out_of_sight(case) {
         let sentence = format!("anonymous memory grows by {rate}, and {why}");
         return verdict(Cause::Blind, 0.85, sentence, &static_next(case));
     }
@@ -270,6 +281,28 @@ fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
     verdict(Cause::Mapping, 0.6, sentence, next)
 }
 
+/// Why the probe cannot see the allocator of a program that has no runtime and no allocator of a known name in it.
+fn out_of_sight(case: &Case) -> Option<&'static str> {
+    let who = &case.inhabitants;
+    match case.sight {
+        _ if who.is_static && who.is_musl => {
+            Some("the program is static, on musl: no library can be put before its allocator")
+        }
+        _ if who.is_static => {
+            Some("the program is static: no library can be put before its allocator")
+        }
+        Sight::Sees => None,
+        _ if who.is_musl => Some(
+            "the program runs on musl, whose malloc may well hold it: the probe is built for glibc and cannot be put \
+             before it",
+        ),
+        Sight::SeesNothing => {
+            Some("no allocation of this program reaches the probe: its allocator is inside it")
+        }
+        _ => None,
+    }
+}
+
 fn blind_linked(case: &Case, name: &str, rate: &str) -> CauseVerdict {
     let seen = if case.account.live > 0.0 && case.sight == Sight::Sees {
         format!(
@@ -288,23 +321,6 @@ fn blind_linked(case: &Case, name: &str, rate: &str) -> CauseVerdict {
          crate highwater-alloc for Rust; its own statistics otherwise)"
     );
     verdict(Cause::Blind, 0.9, sentence, &opened(case, &next))
-}
-
-fn managed_next(runtime: crate::observe::heap::inhabitants::Runtime) -> &'static str {
-    use crate::observe::heap::inhabitants::Runtime::*;
-    match runtime {
-        Go => "take two heap profiles with net/http/pprof and compare them: go tool pprof -base",
-        Jvm => "jcmd PID GC.heap_info, then jcmd PID GC.class_histogram twice; NMT for the rest",
-        Node => {
-            "take two heap snapshots (node --inspect, or v8.writeHeapSnapshot) and compare them"
-        }
-        Python => {
-            "tracemalloc in the program, or start it with PYTHONMALLOC=malloc under explain so \
-            that every object is seen"
-        }
-        Dotnet => "dotnet-gcdump collect -p PID twice, and compare",
-        Ruby => "ObjectSpace.dump_all twice, and compare",
-    }
 }
 
 fn stacks(case: &Case, growth: &Growth) -> CauseVerdict {

@@ -34,8 +34,8 @@ const SLOW_CHANCE: f64 = LOST_CHANCE / 8.0;
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
 
-/// Judges the growth of the live heap.
-pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
+/// Judges the growth of the live heap. `beneath`: what it grows beneath, in words.
+pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
     let Some(site) = case.sites.first().filter(|site| site.share_of_growth > 0.0) else {
         return nameless(case, growth);
     };
@@ -46,7 +46,7 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     if is_lost(site) {
         let (lost, asked) = site.lost.unwrap_or_default();
         let sentence = format!(
-            "leak at {place}: the live heap grows by {rate}, {share} of it there, and the \
+            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there, and the \
              program can no longer reach {lost} of {asked} of its older blocks{others}"
         );
         return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
@@ -55,7 +55,7 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
     let outlives = has_turned_over(site) && site.growth.outlives_its_turnover();
     if case.is_followed() && outlives && !is_larger {
         let sentence = format!(
-            "leak at {place}: the live heap grows by {rate}, {share} of it there; {} of what it \
+            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there; {} of what it \
              allocated was freed again, most of that within {}, and what stays still grows (half of it is \
              older than {:.0} s){others}",
             percent(site.growth.freed_share()),
@@ -70,8 +70,9 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         }
         0 => "nothing from there has been freed yet".to_owned(),
         _ if has_turned_over(site) => format!(
-            "{} of it was freed, but what is live is no older than that became",
-            percent(site.growth.freed_share())
+            "{} of it was freed, most of that within {}, but half of what is live is no older",
+            percent(site.growth.freed_share()),
+            nanoseconds(1e9 * site.growth.turnover_s)
         ),
         _ => format!(
             "only {} of it has been freed",
@@ -87,7 +88,8 @@ pub fn judge(case: &Case, growth: &Growth) -> CauseVerdict {
         None => String::new(),
     };
     let sentence = format!(
-        "{place} fills: the live heap grows by {rate}, {share} of it there, and {freed}; {kept}{collected}{others}"
+        "{place} fills: {beneath}the live heap grows by {rate}, {share} of it there, and {freed}; \
+         {kept}{collected}{others}"
     );
     let next = format!(
         "look at what keeps the blocks of {}: a bound or an expiry means it will level off, and a \
@@ -142,6 +144,12 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
         sentence,
         &leak_next(site),
     ))
+}
+
+/// Whether blocks of the site that grew most are lost.
+pub fn loses(case: &Case) -> bool {
+    let site = case.sites.first();
+    site.is_some_and(|site| site.share_of_growth > 0.0 && is_lost(site))
 }
 
 /// Few blocks to ask after must all be lost, and there must have been no more.

@@ -7,10 +7,13 @@
 //!
 //! | grows | cause |
 //! |---|---|
-//! | live heap | *leak* or *filling*, by the site that grew most ([`heap`]) |
+//! | live heap, with or without the traffic in it | *leak* or *filling*, by the site that grew most ([`heap`]) |
 //! | allocator-held or fragmentation | *retention*; *lazyfree* or *hugepages* when those are half of it |
 //! | anonymous mappings | *mapping*; *managed* or *blind* when a runtime or a linked-in allocator owns them |
 //! | thread stacks, file maps, shared memory | *stacks*, *files*, *mapping* |
+//!
+//! A block that is out of reach is a fact, and what a collector has not collected yet is none: where blocks of the site
+//! that grew most are lost, and that is a fifth of all growth, it is *leak* before *managed*.
 //!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
@@ -19,6 +22,7 @@
 mod grown;
 mod heap;
 mod level;
+mod managed;
 pub mod owner;
 
 use std::collections::BTreeMap;
@@ -45,6 +49,10 @@ const RETAINED_BYTES_MIN: f64 = 1_048_576.0;
 const RETAINED_HUGE_BYTES_MIN: f64 = 2.0 * 2_097_152.0;
 /// Growth at no certain site below this share of the largest fall is none.
 const TOOTH_SHARE: f64 = 0.5;
+/// Of what grows beneath traffic, or by little of RSS, what sites that only add must tell of, within standard errors
+/// of their samples: 96 KiB by four samples explain no 562 KiB of a cache that swings.
+const TOLD_SHARE: f64 = 0.5;
+const TOLD_ERRORS: f64 = 2.0;
 /// Growth below this many scatters is none.
 const GROWN_NOISES: f64 = 6.0;
 
@@ -162,6 +170,8 @@ pub struct Case {
     pub huge_untouched: Option<Growth>,
     /// The most that can have been live at any moment since half time, bytes.
     pub live_at_most: Option<f64>,
+    /// The live heap without the traffic in it, where there is some ([`crate::analyse::heap::lasting`]).
+    pub lasting: Option<Growth>,
     /// Of the file maps, what the program wrote for itself.
     pub files_written: Option<Growth>,
     /// Of the live heap.
@@ -235,9 +245,30 @@ impl Case {
     /// Whether the live heap grows though that is little of RSS: a large process, and a site that only adds, evenly.
     fn fills(&self, growth: &Growth) -> bool {
         let least = GROWN_BYTES_MIN.max(GROWN_NOISES * growth.noise);
-        let site = self.sites.first().filter(|site| site.share_of_growth > 0.0);
-        let adds = |site: &Site| site.growth.goes_on(self.observed_s) && site.growth.stays();
-        growth.still && growth.bytes > least && site.is_some_and(adds)
+        growth.still && growth.bytes > least && self.added_bytes() > TOLD_SHARE * growth.bytes
+    }
+
+    /// What sites that only add may have grown by, as far as samples tell; none where the first of all is no such site.
+    fn added_bytes(&self) -> f64 {
+        let adds = |site: &&Site| {
+            let goes_on = site.growth.goes_on(self.observed_s);
+            site.share_of_growth > 0.0 && goes_on && site.growth.stays()
+        };
+        if !self.sites.first().is_some_and(|site| adds(&site)) {
+            return 0.0;
+        }
+        let adding = || self.sites.iter().filter(adds);
+        let grown: f64 = adding().map(|site| site.growth.grown_bytes).sum();
+        let variance: f64 = adding().map(|site| site.growth.grown_error.powi(2)).sum();
+        grown + TOLD_ERRORS * variance.sqrt()
+    }
+
+    /// What of the live heap grows beneath traffic that swings: by sites that only add, which tell of most of it.
+    fn beneath_traffic(&self) -> Option<Growth> {
+        let lasting = self.lasting.filter(|growth| self.grows(growth))?;
+        let is_told = self.added_bytes() > TOLD_SHARE * lasting.bytes;
+        let is_tooth = lasting.bytes < TOOTH_SHARE * lasting.fall;
+        (is_told && !is_tooth).then_some(lasting)
     }
 
     /// Whether what the live heap grew by is a tooth of a slow saw: it is below where it began by now, or it grows

@@ -283,6 +283,98 @@ fn what_rises_while_nobody_watches_is_not_flat() {
 }
 
 #[test]
+fn a_site_that_adds_beneath_traffic_that_swings_fills() {
+    let mut case = case(&[(Part::LiveHeap, -2.0)]);
+    case.sites = vec![site("listen", 0.2, Some((0, 96)))];
+    case.sites[0].growth.grown_bytes = 18.0 * MIB;
+    assert_eq!(judge(&case).cause, Cause::Flat);
+    case.lasting = Some(grown(20.0));
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Filling);
+    assert!(verdict.sentence.contains("beneath traffic"), "{verdict:?}");
+    let cause = |change: fn(&mut Case)| {
+        let mut case = case.clone();
+        change(&mut case);
+        judge(&case).cause
+    };
+    assert_eq!(
+        cause(|case| case.sites[0].lost = Some((40, 48))),
+        Cause::Leak
+    );
+    let is_full = |case: &mut Case| case.sites[0].growth.ages.median_s = 50.0;
+    assert_eq!(cause(is_full), Cause::Flat, "it came at the start");
+    let turns = |case: &mut Case| case.sites[0].growth.freed_bytes = 60.0;
+    assert_eq!(cause(turns), Cause::Flat, "a cache that turns over");
+    let few = |case: &mut Case| case.sites[0].growth.grown_bytes = 5.0 * MIB;
+    assert_eq!(
+        cause(few),
+        Cause::Flat,
+        "nobody tells where the most of it is"
+    );
+    let uncertain = |case: &mut Case| case.sites[0].share_of_growth = 0.0;
+    assert_eq!(cause(uncertain), Cause::Flat);
+    let tooth = |case: &mut Case| case.lasting.as_mut().unwrap().fall = 50.0 * MIB;
+    assert_eq!(cause(tooth), Cause::Flat);
+}
+
+#[test]
+fn little_growth_of_a_large_process_counts_where_sites_tell_of_it() {
+    let said = |grown_kib: f64, error_kib: f64| {
+        let mut case = case(&[(Part::LiveHeap, 0.55)]);
+        case.account.rss_bytes = 120.0 * MIB;
+        case.sites = vec![site("file_report", 0.3, Some((0, 4)))];
+        case.sites[0].growth.grown_bytes = grown_kib * 1024.0;
+        case.sites[0].growth.grown_error = error_kib * 1024.0;
+        judge(&case).cause
+    };
+    assert_eq!(said(540.0, 20.0), Cause::Filling);
+    assert_eq!(said(200.0, 60.0), Cause::Filling, "few samples");
+    assert_eq!(said(94.0, 46.0), Cause::Flat, "most of it is elsewhere");
+}
+
+#[test]
+fn lost_native_blocks_come_before_a_heap_that_is_collected() {
+    let said = |native_mib: f64, runtime: Runtime, lost: (usize, usize)| {
+        let mut case = case(&[
+            (Part::AnonymousMappings, 20.0),
+            (Part::LiveHeap, native_mib),
+        ]);
+        case.owner = Owner::Runtime(runtime);
+        case.sites = vec![site("push_token", 0.0, Some(lost))];
+        judge(&case)
+    };
+    let leak = said(8.0, Runtime::Node, (93, 96));
+    assert_eq!(leak.cause, Cause::Leak);
+    assert!(
+        leak.sentence.contains("the Node runtime's own heap"),
+        "{leak:?}"
+    );
+    assert!(leak.next_step.contains("heap snapshots"), "{leak:?}");
+    let little = said(2.0, Runtime::Node, (93, 96));
+    assert_eq!(little.cause, Cause::Managed);
+    assert!(little.sentence.contains("lost at push_token"), "{little:?}");
+    let held = said(8.0, Runtime::Node, (0, 96));
+    assert_eq!(held.cause, Cause::Managed);
+    assert!(!held.sentence.contains("push_token"), "{held:?}");
+    let counted = said(8.0, Runtime::Python, (93, 96));
+    assert_eq!(counted.cause, Cause::Managed, "its heap's growth lasts");
+}
+
+#[test]
+fn what_grows_on_musl_unseen_is_blind() {
+    let mut case = case(&[(Part::AnonymousMappings, 9.0)]);
+    case.inhabitants.is_musl = true;
+    case.no_uprobes = Some("run explain as root".to_owned());
+    case.sight = Sight::Absent("it runs on musl".to_owned());
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Blind);
+    assert!(verdict.sentence.contains("musl"), "{verdict:?}");
+    assert!(verdict.next_step.contains("as root"), "{verdict:?}");
+    case.sight = Sight::Sees;
+    assert_eq!(judge(&case).cause, Cause::Mapping);
+}
+
+#[test]
 fn a_vector_that_doubles_has_not_turned_over() {
     let mut crew = case(&[(Part::LiveHeap, 5.0)]);
     crew.sites = vec![site("enter_order", 0.55, Some((0, 48)))];

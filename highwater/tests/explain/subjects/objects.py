@@ -1,4 +1,5 @@
-"""CPython: large buffers (malloc) or small objects (the interpreter's arenas) that are kept for ever."""
+"""CPython: large buffers (malloc) or small objects (the interpreter's arenas) that are kept for ever; rows that a C
+library forgets, called by way of ctypes or cffi."""
 import sys
 import time
 
@@ -17,7 +18,22 @@ def churn():
     return [str(i) * 3 for i in range(500)]
 
 
+def by_ctypes(path):
+    import ctypes
+
+    return ctypes.CDLL(path).feed_rows
+
+
+def by_cffi(path):
+    import cffi
+
+    ffi = cffi.FFI()
+    ffi.cdef("int feed_rows(int bytes);")
+    return ffi.dlopen(path).feed_rows
+
+
 which = sys.argv[1] if len(sys.argv) > 1 else "buffers"
+feed_rows = {"ctypes": by_ctypes, "cffi": by_cffi}.get(which, lambda path: None)(sys.argv[-1])
 number = 0
 while True:
     churn()
@@ -28,4 +44,6 @@ while True:
         elif which == "records":
             for each in range(10):
                 keep_record(number * 10 + each)
+        else:
+            feed_rows(1500 + number % 1000)
     time.sleep(0.02)

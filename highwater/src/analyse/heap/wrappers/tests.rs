@@ -61,6 +61,37 @@ fn a_python_function_stands_before_its_interpreter_and_behind_other_libraries() 
     );
 }
 
+/// Whoever calls a library by way of `ctypes` or `cffi`: its functions are named, and what the caller makes for itself
+/// is the Python function's.
+#[test]
+fn a_library_that_python_calls_is_named_itself() {
+    let frame = |function: &str, module: &str| Frame {
+        module: module.into(),
+        ..named(function)
+    };
+    let native = |name: &str, module: &str| frame(name, module);
+    let call = native("_PyObject_MakeTpCall", "/usr/bin/python3.11");
+    let ffi = native("ffi_call", "/usr/lib/x86_64-linux-gnu/libffi.so.8.1.2");
+    let row = native("keep_row", "/srv/librows.so");
+    let python = frame("read_rows", PYTHON_MODULE);
+    let dynload = "/usr/lib/python3.11/lib-dynload/_ctypes.cpython-311-x86_64-linux-gnu.so";
+    let cffi = "/srv/venv/lib/_cffi_backend.cpython-311-x86_64-linux-gnu.so";
+    for (module, caller) in [(dynload, "_call_function_pointer"), (cffi, "cdata_call")] {
+        let caller = native(caller, module);
+        let outer = [ffi.clone(), caller.clone(), call.clone(), python.clone()];
+        let called = [&[native("malloc", "libc.so.6"), row.clone()], &outer[..]].concat();
+        assert_eq!(leading(&called), 1, "{module}");
+        let duplicated = [&[native("strdup", "libc.so.6")], &outer[..]].concat();
+        assert_eq!(leading(&duplicated), 4, "{module}: the C library's");
+        let malloc = native("PyMem_Malloc", "/usr/bin/python3.11");
+        let made = [malloc, caller, call.clone(), python.clone()];
+        assert_eq!(leading(&made), 3, "{module}: its own buffer");
+    }
+    // What is called back is Python's, and what that calls is judged anew.
+    let back = [native("list_resize", "/usr/bin/python3.11"), python, row];
+    assert_eq!(leading(&back), 1);
+}
+
 #[test]
 fn what_operator_new_is_made_of_is_passed_over() {
     let stack = |names: &[&str]| names.iter().map(|name| named(name)).collect::<Vec<_>>();

@@ -4,6 +4,8 @@
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use super::functions::{Function, Role};
 use super::program::{Maps, On, program};
@@ -22,6 +24,27 @@ pub enum Way {
     Session,
     /// Every call is: two events a function.
     Events,
+}
+
+/// The functions of one file, in one process.
+#[derive(Debug, Clone)]
+pub struct Target {
+    pub pid: u32,
+    pub file: PathBuf,
+}
+
+impl Target {
+    pub fn new(pid: u32, file: &Path) -> Target {
+        Target {
+            pid,
+            file: file.to_path_buf(),
+        }
+    }
+
+    /// Highwater itself, whose functions tell what a trap costs.
+    pub fn own() -> Target {
+        Target::new(std::process::id(), Path::new("/proc/self/exe"))
+    }
 }
 
 /// Programs, loaded once, and the functions they belong on.
@@ -94,8 +117,11 @@ impl Programs {
 
     /// # Errors
     /// The kernel refuses: too old for this way, no such process, or no right.
-    pub fn attach(&self, pid: u32) -> io::Result<Attached> {
-        let path = CString::new(format!("/proc/{pid}/exe"))?;
+    pub fn attach(&self, target: &Target) -> io::Result<Attached> {
+        let (path, pid) = (
+            CString::new(target.file.as_os_str().as_bytes())?,
+            target.pid,
+        );
         let mut held = Vec::new();
         for of in &self.by_role {
             match self.way {

@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::time::ClockId;
 
+use super::attach::Target;
 use super::entry::entry;
 use super::functions::{Function, Role};
 use super::pace::Cost;
@@ -95,7 +96,7 @@ pub fn measure_cost(all_emulated: bool) -> io::Result<Cost> {
 
 fn cost_of(probed: Probed) -> io::Result<Cost> {
     let plain_ns = calls_ns(probed);
-    let (maps, _programs, _attached) = attach(std::process::id(), &[own_function(probed)?])?;
+    let (maps, _programs, _attached) = attach(&Target::own(), &[own_function(probed)?])?;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
     maps.mean.write(0, 0);
     let samples_ns = calls_ns(probed);

@@ -1,4 +1,4 @@
-//! A sampled account of an allocator that is linked into the program: uprobes on its functions, as root.
+//! A sampled account of an allocator that is linked into the program, or of musl's: uprobes on its functions, as root.
 //!
 //! Nothing of it is in the process but the kernel's breakpoints, in no other process and only while this runs. What was
 //! allocated before is not known, and what it was freed of is not seen either.
@@ -8,6 +8,7 @@ mod cost;
 mod entry;
 pub mod functions;
 pub mod pace;
+pub mod place;
 mod program;
 mod table;
 
@@ -20,10 +21,11 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
-use attach::{Attached, Programs, Way};
+use attach::{Attached, Programs, Target, Way};
 use cost::measure_cost;
 use functions::{Function, read_functions};
 use pace::{Budget, Cost, Counted};
+use place::Place;
 use program::{DRAW_BITS, DRAWS, Maps, cpu, open};
 use table::{Record, Table};
 
@@ -54,6 +56,8 @@ pub struct Traps {
     pub functions: usize,
     /// They were put on when the program began.
     pub at_start: bool,
+    /// They are on musl's own allocator, and not on one in the program.
+    pub on_libc: bool,
     pub hits: u64,
     /// Of them, those for which the kernel made a step of its own.
     pub stepped: u64,
@@ -103,22 +107,22 @@ struct Shared {
 }
 
 impl Linked {
-    /// Probes the program of `pid`, mapped from `base` on, which has just started or not. `None`: it has no allocator
-    /// of its own that symbols tell of.
+    /// Probes a file of `pid`, which has just started or not. `None`: there is no allocator in it that symbols tell of.
     ///
     /// # Errors
     /// No right, or a kernel that cannot.
-    pub fn open(pid: u32, base: u64, at_start: bool) -> io::Result<Option<Linked>> {
-        let functions = read_functions(&File::open(format!("/proc/{pid}/exe"))?, base)?;
+    pub fn open(pid: u32, place: &Place, at_start: bool) -> io::Result<Option<Linked>> {
+        let functions = read_functions(&File::open(&place.file)?, place.base)?;
         if functions.is_empty() {
             return Ok(None);
         }
         let all_emulated = functions.iter().all(|function| function.is_emulated);
         let cost = measure_cost(all_emulated)?;
-        let (maps, programs, attached) = attach(pid, &functions)?;
+        let target = Target::new(pid, &place.file);
+        let (maps, programs, attached) = attach(&target, &functions)?;
         let shared = Arc::new(Shared::default());
         let mut watcher = Watcher {
-            pid,
+            target,
             stacks: Stacks::new(pid),
             shared: shared.clone(),
             maps,
@@ -134,6 +138,7 @@ impl Linked {
             traps: Traps {
                 functions: functions.len(),
                 at_start,
+                on_libc: place.is_libc,
                 cost,
                 watched_share: 1.0,
                 ..Traps::default()
@@ -178,16 +183,16 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// On a kernel without session probes by events.
-fn attach(pid: u32, functions: &[Function]) -> io::Result<(Maps, Programs, Attached)> {
+fn attach(target: &Target, functions: &[Function]) -> io::Result<(Maps, Programs, Attached)> {
     let family = functions.iter().map(|function| function.code.clone());
     let maps = new_maps(family.collect())?;
     let tried = Programs::load(&maps, functions, Way::Session)
-        .and_then(|programs| Ok((programs.attach(pid)?, programs)));
+        .and_then(|programs| Ok((programs.attach(target)?, programs)));
     let (attached, programs) = match tried {
         Ok(found) => found,
         Err(_) => {
             let programs = Programs::load(&maps, functions, Way::Events)?;
-            (programs.attach(pid)?, programs)
+            (programs.attach(target)?, programs)
         }
     };
     Ok((maps, programs, attached))
@@ -215,7 +220,7 @@ fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
 
 /// Reads the ring until it is told to stop.
 struct Watcher {
-    pid: u32,
+    target: Target,
     stacks: Stacks,
     shared: Arc<Shared>,
     maps: Maps,
@@ -265,9 +270,9 @@ impl Watcher {
             }
             self.adapt((self.samples() - samples) as f64 / turn.elapsed().as_secs_f64());
             self.on += turn.elapsed();
-            self.budget.cores = cores(self.pid);
+            self.budget.cores = cores(self.target.pid);
             self.budget
-                .read(self.counted(), cpu_s(self.pid), turn.elapsed(), true);
+                .read(self.counted(), cpu_s(self.target.pid), turn.elapsed(), true);
             self.tell();
         }
     }
@@ -297,13 +302,13 @@ impl Watcher {
         if !self.stops() {
             self.stacks.reload();
             // The process may have ended.
-            self.attached = self.programs.attach(self.pid).ok();
+            self.attached = self.programs.attach(&self.target).ok();
             self.since_ns = read_ns(ClockId::Monotonic);
             self.since = Instant::now();
         }
         let rested = begin.elapsed();
         self.budget
-            .read(self.counted(), cpu_s(self.pid), rested, false);
+            .read(self.counted(), cpu_s(self.target.pid), rested, false);
         self.looked_at = self.budget.looked_at(on, rested);
         self.tell();
     }

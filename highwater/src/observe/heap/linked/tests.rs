@@ -17,7 +17,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         maps.mean.write(0, 0);
         let attached =
             Programs::load(&maps, &[own_function(emulated).unwrap()], way).and_then(|programs| {
-                let attached = programs.attach(std::process::id())?;
+                let attached = programs.attach(&Target::own())?;
                 Ok((programs, attached))
             });
         if way == Way::Session && attached.is_err() {
@@ -55,7 +55,7 @@ fn each_function_is_read_where_its_argument_is() {
     }
     let functions = [emulated, moved].map(|probed| own_function(probed).unwrap());
     assert_ne!(functions[0].arguments, functions[1].arguments);
-    let (mut maps, _programs, attached) = attach(std::process::id(), &functions).unwrap();
+    let (mut maps, _programs, attached) = attach(&Target::own(), &functions).unwrap();
     maps.mean.write(0, 0);
     let called: Vec<u64> = (1..=20)
         .flat_map(|n| [emulated(n), moved(100 + n)])
