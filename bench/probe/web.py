@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What the probe costs an ordinary Rust service under load: web/ (axum, hyper, tokio) and wrk.
 
-    bench/probe/web.py [--arms NAME,...] [--sets N] [--rounds N] [--turn-s S] [--connections N] [--cpus SERVER,CLIENT] [--seed N]
+    bench/probe/web.py [--arms NAME,...] [--sets N] [--rounds N] [--turn-s S] [--connections N] [--path PATH] [--cpus SERVER,CLIENT] [--seed N]
 
 Servers live side by side on one CPU: two as they are, one with the probe as it comes, which follows the load by
 itself. In each round, in random order, wrk keeps 32 connections of one of them busy for a turn from another CPU; a ratio
@@ -52,7 +52,7 @@ class Server:
 
     def turn(self, options, seconds):
         """(requests per second, CPU nanoseconds per request)"""
-        url = f"http://127.0.0.1:{self.port}/items/4200?user=u77&page=2"
+        url = f"http://127.0.0.1:{self.port}{options.path}"
         wrk = ["wrk", "-t1", f"-c{options.connections}", f"-d{seconds:g}s", url]
         before = self.cpu_ns()
         said = subprocess.run(["taskset", "-c", str(options.cpus[1]), *wrk], capture_output=True, text=True, check=True).stdout
@@ -85,6 +85,7 @@ def main():
     parse.add_argument("--rounds", type=int, default=8)
     parse.add_argument("--turn-s", type=int, default=1)
     parse.add_argument("--connections", type=int, default=32)
+    parse.add_argument("--path", default="/items/4200?user=u77&page=2", help="`/` is a request that allocates little")
     parse.add_argument("--cpus", default="0,1", type=lambda text: [int(cpu) for cpu in text.split(",")])
     parse.add_argument("--seed", type=int, default=1)
     options = parse.parse_args()
@@ -92,7 +93,7 @@ def main():
     build = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", HERE / "web/Cargo.toml", "--target-dir", TARGET / "web"]
     subprocess.run(build, check=True)
     sets = [one_set(options) for _ in range(options.sets)]
-    print(f"{options.sets} sets of {options.rounds} rounds of {options.turn_s} s, {options.connections} connections, seed {options.seed}, load average {os.getloadavg()[0]:.0f}")
+    print(f"{options.sets} sets of {options.rounds} rounds of {options.turn_s} s, {options.connections} connections, {options.path}, seed {options.seed}, load average {os.getloadavg()[0]:.0f}")
     for arm in options.arms[1:]:
         cells = []
         for at in (0, 1):

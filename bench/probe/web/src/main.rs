@@ -1,5 +1,5 @@
 //! `web PORT`: an ordinary JSON service on axum, hyper and tokio, one thread, the system's allocator. A request reads a
-//! query, builds a page of twenty items with their strings, and answers 2 KiB of JSON.
+//! query, builds a page of twenty items with their strings, and answers 2 KiB of JSON; `/` answers six bytes.
 
 use axum::extract::{Path, Query};
 use axum::routing::get;
@@ -36,7 +36,11 @@ async fn page(Path(from): Path<u32>, Query(asked): Query<Asked>) -> Json<Page> {
     };
     Json(Page {
         items: (0..20).map(item).collect(),
-        next: Some(format!("/items/{from}?user={}&page={}", asked.user, page + 1)),
+        next: Some(format!(
+            "/items/{from}?user={}&page={}",
+            asked.user,
+            page + 1
+        )),
     })
 }
 
@@ -44,5 +48,8 @@ async fn page(Path(from): Path<u32>, Query(asked): Query<Asked>) -> Json<Page> {
 async fn main() -> std::io::Result<()> {
     let port = std::env::args().nth(1).unwrap_or_else(|| "8080".into());
     let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
-    axum::serve(listener, Router::new().route("/items/{from}", get(page))).await
+    let routes = Router::new()
+        .route("/items/{from}", get(page))
+        .route("/", get(|| async { "ready\n" }));
+    axum::serve(listener, routes).await
 }
