@@ -162,13 +162,15 @@ fn restarts_or_not(
     let whole = view(false);
     let split = opinion(&view(true), rules)?;
     let square = Cycles::square(points, &whole);
-    if !square.taken.is_empty()
-        && let Some(looked) = with_cycles(points, square, &whole, rules)
-        && looked.opinion.ln_evidence > split.ln_evidence - UNANNOUNCED_LN
-    {
-        return Some(looked);
-    }
-    let whole = opinion(&whole, rules)?;
+    let whole = if square.taken.is_empty() {
+        conclude(square.glance?, &whole, rules)?
+    } else {
+        let looked = with_cycles(points, square, &whole, rules)?;
+        if looked.opinion.ln_evidence > split.ln_evidence - UNANNOUNCED_LN {
+            return Some(looked);
+        }
+        opinion(&whole, rules)?
+    };
     let by_uptime = split.ln_evidence - UNANNOUNCED_LN >= whole.ln_evidence;
     let mut said = if by_uptime { split } else { whole };
     if by_uptime {

@@ -46,7 +46,7 @@ fn calls_that_mean_nothing() {
             4,
             "there is no run `nope`",
         ),
-        (with_unit(&["bump", "--pause", "10"]), 2, "--pause:"),
+        (with_unit(&["bump", "--pause", "soon"]), 2, "--pause:"),
         (
             with_unit(&["bump", "--health", "ping"]),
             2,

@@ -1,0 +1,2 @@
+module gogrow
+go 1.21

@@ -1,0 +1,2 @@
+module outside
+go 1.22
