@@ -87,7 +87,7 @@ fn best_part(bins: &[Bin], spots: &[Spot], length_s: f64) -> Option<Square> {
     let total: f64 = turn.iter().map(|s| s.rest * s.rest).sum();
     // Where one could begin: midway to the one before.
     let edge = |i: usize| {
-        let before = turn[(i + n - 1) % n].phase - f64::from(u8::from(i % n == 0));
+        let before = turn[(i + n - 1) % n].phase - f64::from(u8::from(i.is_multiple_of(n)));
         0.5 * (turn[i % n].phase + before) + (i / n) as f64
     };
     let mut best = (0.0, None);
