@@ -4,6 +4,7 @@
 
 pub mod insn;
 pub mod map;
+mod place;
 pub mod program;
 pub mod record;
 
@@ -73,6 +74,7 @@ impl Ebpf {
             ring: Ring::create(program::ring_bytes(room))?,
             lost: Counter::create(1)?,
             limits: Counter::create(2)?,
+            places: Counter::create(place::PLACES)?,
             at_once,
         };
         for tid in tids {
@@ -138,7 +140,7 @@ impl Ebpf {
         self.pace.highest_ns
     }
 
-    /// What `tid` waits in, for long or for a device, where that was not told; and who woke it, where it was since.
+    /// What `tid` waits in for long, where that was not told; and who woke it, where it was since.
     /// `drained_ns`: when the ring was read.
     pub fn untold(&self, tid: u32, drained_ns: u64) -> [Option<Record>; 2] {
         match self.tids.get(tid) {

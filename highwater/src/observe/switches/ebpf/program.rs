@@ -6,6 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use super::super::watch::Room;
 use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
 use super::map::{Counter, Ring, Threads};
+use super::place;
 use super::record::{DEEP, GONE, IN, OUT, SHORT_SHIFT, STACK_BYTES, STATES, WAKING, at, kept};
 
 /// Threads that may be watched at a time, of a process that has so many now: one that was just started has few, and may
@@ -41,6 +42,8 @@ pub struct Maps {
     pub lost: Counter,
     /// Nanoseconds; who is off its CPU for less is not told of. The second is for waits for devices.
     pub limits: Counter,
+    /// When each place was told last.
+    pub places: Counter,
     /// A leaving is told when it happens, and not with the coming back; while there is no limit.
     pub at_once: bool,
 }
@@ -179,6 +182,7 @@ fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
     output(code, maps, R9, kept::RECORD, at::STACK, "counted_gone");
     code.jump("next");
     code.label("lives");
+    place::tell(code, maps);
     if maps.at_once {
         limit(code, maps);
         code.jump_if_not_zero(R1, "next");
@@ -360,7 +364,7 @@ fn end(mut code: Code, gives: i32) -> Vec<u64> {
 }
 
 /// R0: where a map keeps the value of `key`, or 0. The key's register must not be R1 to R5.
-fn lookup(code: &mut Code, map: BorrowedFd, key: Reg) {
+pub(super) fn lookup(code: &mut Code, map: BorrowedFd, key: Reg) {
     code.store(Size::B4, R10, -8, key);
     code.copy(R2, R10);
     code.add(R2, -8);
@@ -389,9 +393,11 @@ fn user_registers(code: &mut Code, into: Reg, offset: i16) {
     }
 }
 
-/// Into the ring; what does not fit is counted. The reader polls, so nobody is woken.
+/// The reader polls, so nobody is woken.
+pub(super) const NO_WAKEUP: i32 = 1;
+
+/// Into the ring; what does not fit is counted.
 fn output(code: &mut Code, maps: &Maps, from: Reg, offset: i16, bytes: i16, counted: &'static str) {
-    const NO_WAKEUP: i32 = 1;
     code.map(R1, maps.ring.fd().as_raw_fd());
     code.copy(R2, from);
     code.add(R2, i32::from(offset));

@@ -27,6 +27,14 @@ pub mod at {
     pub const HEAD: i16 = 96 + super::STACK_BYTES as i16;
 }
 
+/// The record of a place where a thread begins to wait for a device: that of its leaving, and its stack.
+pub mod place {
+    /// Bytes of the stack that could be read.
+    pub const COPIED: i16 = super::at::FLAGS;
+    pub const STACK_BYTES: i16 = 2048;
+    pub const WHOLE: i16 = super::at::STACK + STACK_BYTES;
+}
+
 /// Offsets within what the kernel keeps of each thread; shared with the programs.
 pub mod kept {
     /// Since when the thread is off its CPU; 0 while it is on one.
@@ -52,14 +60,12 @@ pub mod kept {
 /// A wait that is older than this will be told of whatever the limit.
 const UNTOLD_NS: u64 = 1_500_000;
 
-/// The leaving that is kept of a thread, when it is off its CPU for long or waits for a device, and that was not
-/// told; and its waking, when it only wants a CPU since. `drained_ns`: when the ring was read; what began later may
-/// come before something that is still in it.
+/// The leaving that is kept of a thread, when it is off its CPU for long and that was not told; and its waking, when
+/// it only wants a CPU since. `drained_ns`: when the ring was read.
 pub fn untold(value: &[u8; kept::BYTES], drained_ns: u64) -> [Option<Record>; 2] {
     let word = |at: i16| number(value, at);
     let since = word(kept::SINCE);
-    let age_ns = drained_ns.saturating_sub(since);
-    let lasts = age_ns > UNTOLD_NS || age_ns > 0 && waits_for_device(value);
+    let lasts = drained_ns.saturating_sub(since) > UNTOLD_NS;
     if since == 0 || !lasts || word(kept::TOLD) != 0 {
         return [None, None];
     }
@@ -77,12 +83,6 @@ pub fn untold(value: &[u8; kept::BYTES], drained_ns: u64) -> [Option<Record>; 2]
     let woken = word(kept::WOKEN) != 0;
     let tid = leaving.as_ref().map(|leaving| leaving.tid);
     [leaving, tid.filter(|_| woken).map(waking)]
-}
-
-/// In a wait that no signal ends, and nobody woke it yet.
-fn waits_for_device(value: &[u8; kept::BYTES]) -> bool {
-    let state = number(value, kept::RECORD + at::FLAGS) as u32;
-    state & DEEP != 0 && number(value, kept::WOKEN) == 0
 }
 
 fn number(bytes: &[u8], at: i16) -> u64 {
@@ -109,6 +109,7 @@ pub const SHORT_SHIFT: i32 = 10;
 pub const OUT: i32 = 1;
 pub const IN: i32 = 2;
 pub const WAKING: i32 = 3;
+pub const PLACE: i32 = 4;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -144,6 +145,11 @@ pub enum Told {
         waker: u32,
         process: u32,
         user: Option<Box<(User, [u8; STACK_BYTES])>>,
+    },
+    /// Where it begins to wait for a device; `stack` is the lower end of its stack. Its leaving is told besides.
+    Place {
+        user: User,
+        stack: Vec<u8>,
     },
 }
 
@@ -205,6 +211,12 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
             user: bytes
                 .get(at::STACK as usize..at::HEAD as usize)
                 .and_then(|stack| Some(Box::new((user(), stack.try_into().ok()?)))),
+        },
+        PLACE => Told::Place {
+            user: user(),
+            stack: bytes[at::STACK as usize..]
+                .get(..half(place::COPIED) as usize)?
+                .to_vec(),
         },
         _ => return None,
     };
@@ -300,22 +312,19 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_for_a_device_is_given_however_young_it_is() {
-        let mut value = value(1_000, 0);
-        value[(kept::RECORD + at::FLAGS) as usize] = DEEP as u8;
-        assert_eq!(untold(&value, 1_800), [None, None], "it was woken");
-        let woken = kept::WOKEN as usize;
-        value[woken..woken + 8].fill(0);
-        let [leaving, waking] = untold(&value, 1_800);
-        assert_eq!(leaving.map(|record| record.at_ns), Some(1_000));
-        assert_eq!(waking, None);
-        assert_eq!(
-            untold(&value, 900),
-            [None, None],
-            "begun after the ring was read"
-        );
-        value[kept::TOLD as usize] = 1;
-        assert_eq!(untold(&value, 1_800), [None, None]);
+    fn the_stack_of_a_place_is_as_long_as_could_be_read() {
+        let mut bytes = [7; place::WHOLE as usize];
+        let mut put = |at: i16, half: u32| {
+            bytes[at as usize..at as usize + 4].copy_from_slice(&half.to_ne_bytes());
+        };
+        put(at::KIND, PLACE as u32);
+        put(place::COPIED, 512);
+        let Told::Place { stack, .. } = parse(&bytes).unwrap().what else {
+            panic!("another kind");
+        };
+        assert_eq!(stack, [7; 512]);
+        bytes[place::COPIED as usize + 3] = 1;
+        assert_eq!(parse(&bytes), None, "longer than the record");
     }
 
     #[test]

@@ -15,11 +15,8 @@ const SELDOM_NS: u64 = 200_000_000;
 /// A wait so young that it would be left out is looked at this seldom: what the thread waits for, and where it does
 /// so most often, is learnt from them.
 const YOUNG_NS: u64 = 20_000_000;
-/// Of young waits for a device whose call the switch told, so many are looked at in a turn, of each thread as seldom:
-/// an fsync of a millisecond, many times under a lock, has its function from one of them.
-const YOUNG_PER_TURN: usize = 2;
 /// Looks of one turn; a turn is ten milliseconds or forty and a look some twenty microseconds.
-pub(super) const LOOKS_PER_TURN: usize = 16;
+const LOOKS_PER_TURN: usize = 16;
 /// Past this time no further look is begun in a turn: the rings are more urgent.
 const LOOKING_NS: u64 = 5_000_000;
 /// A thread that is said to be on a CPU, or to want one, for longer than this is held against /proc.
@@ -41,14 +38,9 @@ impl Watch {
         let mut due = self.due(now);
         // Those not looked at for longest go first.
         due.sort_unstable();
-        let mut young_so_far = 0;
-        due.retain(|(_, _, young)| {
-            young_so_far += usize::from(*young);
-            !young || young_so_far <= YOUNG_PER_TURN
-        });
         // The rings were read since `now`.
         let begun_ns = super::now_ns();
-        for (_, tid, _) in due.into_iter().take(LOOKS_PER_TURN) {
+        for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
             self.look_at(now, tid, groups);
             if super::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
                 break;
@@ -56,8 +48,8 @@ impl Watch {
         }
     }
 
-    /// When each thread that is to be looked at was looked at last, and whether it waits for a device and not long yet.
-    fn due(&mut self, now: u64) -> Vec<(u64, u32, bool)> {
+    /// When each thread that is to be looked at was looked at last.
+    fn due(&mut self, now: u64) -> Vec<(u64, u32)> {
         let limit_ns = self.pace.limit_ns();
         let due = |(tid, known): (&u32, &Known)| {
             let blocked = known.blocked.filter(|_| known.lives)?;
@@ -67,19 +59,13 @@ impl Watch {
             // Without privileges only a look tells what a wait is: young ones are samples.
             let sample = age_ns >= known.limit_ns(limit_ns) || unlooked_ns >= YOUNG_NS;
             let long = age_ns >= LOOK_AFTER_NS || kind == WaitKind::Unknown && sample;
-            let device = matches!(kind, WaitKind::Disk | WaitKind::Fault);
-            let young = !long && device && unlooked_ns >= YOUNG_NS;
             let again = kind == WaitKind::Lock && unlooked_ns >= LOOK_AFTER_NS;
             let seldom = matches!(
                 kind,
                 WaitKind::Inbound | WaitKind::Sleep | WaitKind::Queue | WaitKind::Other
             );
             let rested = unlooked_ns >= SELDOM_NS || !(seldom && known.grouped);
-            ((long || young) && rested && (!blocked.looked || again)).then_some((
-                known.last_look_ns,
-                *tid,
-                young,
-            ))
+            (long && rested && (!blocked.looked || again)).then_some((known.last_look_ns, *tid))
         };
         self.threads.iter().filter_map(due).collect()
     }
@@ -175,7 +161,7 @@ impl Watch {
 
     /// Whether a wait ended since it began at `since_ns`, by the kernel's own word: what was read of its stack may be
     /// the stack of what came after.
-    pub(super) fn is_over(&self, tid: u32, since_ns: u64) -> bool {
+    fn is_over(&self, tid: u32, since_ns: u64) -> bool {
         match &self.source {
             Source::Ebpf(ebpf) => ebpf.off_since_ns(tid) != Some(since_ns),
             Source::Threads => false,
@@ -238,7 +224,7 @@ impl Watch {
     }
 
     /// The group of a thread is the outermost function of the program's own on its stack.
-    fn group(&mut self, tid: u32, stack: u32) -> Option<(Tid, Option<u64>)> {
+    pub(super) fn group(&mut self, tid: u32, stack: u32) -> Option<(Tid, Option<u64>)> {
         let group = group_of(self.places.stack_of(stack).beginning()?);
         let known = self.threads.get(tid)?;
         if known.grouped {

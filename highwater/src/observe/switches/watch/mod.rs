@@ -1,5 +1,6 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
+mod at_place;
 mod files;
 mod holder;
 mod look;
@@ -97,8 +98,8 @@ pub struct Watch {
     asked: usize,
     /// Code was seen that is in no known mapping.
     stale: bool,
-    /// Stacks of wakers by their fingerprints.
-    releases: Table<u64, StackId>,
+    /// Stacks of wakers and of waits for devices, by their fingerprints.
+    copies: Table<u64, StackId>,
     /// By the place of a wait for a device, its stack; none where two were seen.
     at_places: Table<u32, Option<StackId>>,
     /// The group of goroutines by where their stacks begin.
@@ -191,7 +192,7 @@ impl Watch {
             size: (0, 0),
             asked: 0,
             stale: true,
-            releases: Table::default(),
+            copies: Table::default(),
             at_places: Table::default(),
             of_stacks: Table::default(),
             records: Vec::new(),
@@ -450,7 +451,7 @@ impl Watch {
         if self.threads.len() != before || std::mem::take(&mut self.stale) {
             self.stacks.reload();
             // What had no name may have one now.
-            self.releases.clear();
+            self.copies.clear();
         }
         !tids.is_empty()
     }

@@ -1,10 +1,10 @@
 //! Records of the eBPF programs to events.
 
-use super::super::ebpf::record::{Before, DEEP, GONE, Record, STATES, Told, User};
+use super::super::ebpf::record::{Before, GONE, Record, STATES, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
-use super::look::{LOOKS_PER_TURN, group_of, place_of};
+use super::look::{group_of, place_of};
 use super::threads::Blocked;
 use super::{OURSELVES, OWN_THREADS, Source, Watch};
 use crate::observe::call_site::Target;
@@ -71,9 +71,11 @@ impl Watch {
         }
     }
 
-    /// Waits that last, of which the kernel tells only when they end: asked for, some threads in each turn. Of waits
-    /// for devices all, for a stall is made of many short ones too, and nothing else has their stack.
+    /// Waits that last, of which the kernel tells only when they end: asked for, some threads in each turn.
     fn ask_after_untold(&mut self, drained_ns: u64, records: &mut Vec<Record>) {
+        let Source::Ebpf(ebpf) = &self.source else {
+            return;
+        };
         let may_wait =
             |(_, known): &(&u32, &super::Known)| known.lives && known.on_cpu != Some(false);
         let tids = self.threads.iter().filter(may_wait).map(|(tid, _)| *tid);
@@ -81,49 +83,8 @@ impl Watch {
         let turn = self.asked % tids.len().max(1);
         self.asked = turn + ASKED_PER_TURN;
         let some = tids.iter().cycle().skip(turn);
-        let mut looks = 0;
         for tid in some.take(ASKED_PER_TURN.min(tids.len())) {
-            let Source::Ebpf(ebpf) = &self.source else {
-                return;
-            };
-            let told = ebpf.untold(*tid, drained_ns);
-            if looks < LOOKS_PER_TURN
-                && let [Some(leaving), None] = &told
-            {
-                looks += usize::from(self.sees_stack(leaving));
-            }
-            records.extend(told.into_iter().flatten());
-        }
-    }
-
-    /// Reads the stack of a thread that waits for a device, at once: such a wait may be over in a tenth of a
-    /// millisecond. Whether it was one.
-    fn sees_stack(&mut self, leaving: &Record) -> bool {
-        let Told::Out { state, user, .. } = &leaving.what else {
-            return false;
-        };
-        if state & DEEP == 0 {
-            return false;
-        }
-        let addresses = self.stacks.of_blocked(registers(user));
-        if !self.is_over(leaving.tid, leaving.at_ns) {
-            let stack = self.places.stack(&addresses);
-            if stack != 0 {
-                self.keep_place(place_of(user.pc, user.sp), stack);
-            }
-        }
-        true
-    }
-
-    /// Of many short waits few are seen: the others at the same place have the same stack, unless two were seen there.
-    fn keep_place(&mut self, place: u32, stack: StackId) {
-        const PLACES_MAX: usize = 4_096;
-        if self.at_places.len() == PLACES_MAX {
-            self.at_places.clear();
-        }
-        let kept = self.at_places.entry(place).or_insert(Some(stack));
-        if *kept != Some(stack) {
-            *kept = None;
+            records.extend(ebpf.untold(*tid, drained_ns).into_iter().flatten());
         }
     }
 
@@ -225,6 +186,7 @@ impl Watch {
                 process,
                 user,
             } => self.woken(at_ns, tid, (*waker, *process), user.as_deref()),
+            Told::Place { user, stack } => self.placed(at_ns, tid, registers(user), stack),
         }
     }
 
@@ -275,12 +237,8 @@ impl Watch {
             place: place_of(user.pc, user.sp),
             ..self.waits.of_call(&call, &mut self.places)
         };
-        wait.stack = self
-            .at_places
-            .get(&wait.place)
-            .copied()
-            .flatten()
-            .unwrap_or(0);
+        wait.stack = self.stack_of_place(since_ns, tid, wait.place);
+        wait.allocator |= self.places.stack_of(wait.stack).allocator;
         self.threads.at(tid).blocked = Some(Blocked {
             since_ns,
             wait,
@@ -305,24 +263,24 @@ impl Watch {
             true => Waker::Thread(u64::from(waker)),
             false => Waker::Outside,
         };
-        let release = user.map_or(0, |(user, stack)| self.release_of(registers(user), stack));
+        let release = user.map_or(0, |(user, stack)| self.copied(registers(user), stack));
         self.tell(at_ns, tid, What::Woken { by, release });
     }
 
-    /// The waker's stack. The same few come thousands of times: each is unwound once.
-    fn release_of(&mut self, at: Registers, stack: &[u8]) -> StackId {
+    /// A stack whose lower end was copied. The same few come thousands of times: each is unwound once.
+    pub(super) fn copied(&mut self, at: Registers, stack: &[u8]) -> StackId {
         const KEPT_MAX: usize = 4_096;
         let print = self.stacks.fingerprint(at, stack);
-        if let Some(known) = self.releases.get(&print) {
+        if let Some(known) = self.copies.get(&print) {
             return *known;
         }
         let mut addresses = self.stacks.of_bytes(at, stack);
         self.insert_tail_call(&mut addresses);
         let id = self.places.stack(&addresses);
-        if self.releases.len() == KEPT_MAX {
-            self.releases.clear();
+        if self.copies.len() == KEPT_MAX {
+            self.copies.clear();
         }
-        self.releases.insert(print, id);
+        self.copies.insert(print, id);
         id
     }
 

@@ -31,6 +31,8 @@ pub struct Known {
     pub grouped: bool,
     /// Where its stack ended when it was last looked at, and that stack; without privileges only.
     pub seen: Option<(u64, StackId)>,
+    /// The beginning of the last wait for a device whose stack was told, and that stack; as root only.
+    pub placed: (u64, StackId),
     /// The kernel's counts at the last reading.
     pub counts: Option<Counts>,
     pub switched: bool,
