@@ -26,6 +26,7 @@ from ports import free_port  # noqa: E402
 
 TARGET = HERE.parents[1] / "target"
 PROBE = TARGET / "release/libhighwater_probe.so"
+SHIM = TARGET / "web/shim.so"
 # What is in front, and its variables; the first is what the others are compared with.
 ARMS = {
     "plain": (None, {}),
@@ -34,6 +35,7 @@ ARMS = {
     "no exact bytes": (PROBE, {"HIGHWATER_PROBE_BYTES": "sampled"}),
     "no samples": (PROBE, {"HIGHWATER_PROBE_MEAN": "1024M", "HIGHWATER_PROBE_BYTES": "sampled"}),
     "off": (PROBE, {"HIGHWATER_PROBE": "off"}),
+    "shim": (SHIM, {}),
 }
 WARM_S = 3.0
 
@@ -92,6 +94,7 @@ def main():
     random.seed(options.seed)
     build = ["cargo", "build", "--release", "--locked", "--quiet", "--manifest-path", HERE / "web/Cargo.toml", "--target-dir", TARGET / "web"]
     subprocess.run(build, check=True)
+    subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", SHIM, HERE / "shim.c", "-ldl"], check=True)
     sets = [one_set(options) for _ in range(options.sets)]
     print(f"{options.sets} sets of {options.rounds} rounds of {options.turn_s} s, {options.connections} connections, {options.path}, seed {options.seed}, load average {os.getloadavg()[0]:.0f}")
     for arm in options.arms[1:]:

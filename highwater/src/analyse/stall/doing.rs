@@ -37,6 +37,31 @@ pub fn doings_with_two_names(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
         .collect()
 }
 
+/// What one thread did while others waited for locks of its, for longer than for it in any other way.
+pub fn doings_under_locks(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
+    let mut sums: BTreeMap<(Tid, LeafKind), (u64, u64)> = BTreeMap::new();
+    for stall in stalls.iter().filter(|s| s.leaf.tid != s.tid) {
+        let (locked, plain) = sums.entry(doing_of(&stall.leaf)).or_default();
+        match stall.cause {
+            Cause::Lock => *locked += stall.ns,
+            _ => *plain += stall.ns,
+        }
+    }
+    let mostly = |(_, (locked, plain)): &(_, (u64, u64))| locked > plain;
+    sums.into_iter()
+        .filter(mostly)
+        .map(|(doing, _)| doing)
+        .collect()
+}
+
+/// A wait for another thread of which nobody saw whether it was for a lock: a lock that parks each waiter on a word of
+/// its own is told by the waiter's stack alone.
+pub fn may_be_for_a_lock(stall: &Stall) -> bool {
+    let did = matches!(stall.leaf.kind, LeafKind::OnCpu | LeafKind::Wait(_));
+    let queued = stall.waited_for == WaitKind::Queue && stall.waiter_stack == 0;
+    queued && did && stall.leaf.tid != stall.tid && stall.cause != Cause::Allocator
+}
+
 /// Threads that were at a disk, or in faults, while others waited for them and not for a lock.
 pub struct Disks {
     of: HashMap<Tid, AtDisk>,

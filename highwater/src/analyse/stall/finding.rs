@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::carried::without_lone_ones;
 use super::cause::{Cause, Leaf};
-use super::doing::{Disks, doing_of, doings_with_two_names};
+use super::doing::{
+    Disks, doing_of, doings_under_locks, doings_with_two_names, may_be_for_a_lock,
+};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::own::without_holders;
@@ -121,6 +123,7 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
     let peers = Peers::of_all(&stalls);
     let own_purges = own_time_is_the_allocators(&stalls);
     let through_both = doings_with_two_names(&stalls);
+    let under_locks = doings_under_locks(&stalls);
     let at_disk = Disks::of_all(&stalls);
     let mut found: BTreeMap<Key, Vec<&Stall>> = BTreeMap::new();
     for stall in stalls {
@@ -138,6 +141,12 @@ fn sorted_by_cause(stalls: Vec<&Stall>) -> BTreeMap<Key, Vec<&Stall>> {
                 Some(cause) => (cause, 0),
                 None => (Cause::Lock, locks.of(stall)),
             },
+            _ if under_locks.contains(&doing_of(&stall.leaf)) && may_be_for_a_lock(stall) => {
+                match locks.of_doing(&stall.leaf) {
+                    Some(lock) => (Cause::Lock, lock),
+                    None => (stall.cause, 0),
+                }
+            }
             (Cause::Network, _) => (Cause::Network, peers.of(stall)),
             (Cause::OnCpu, _) if own_purges && may_be_the_allocators(&stall.leaf) => {
                 (Cause::Allocator, 0)
@@ -250,12 +259,16 @@ struct Joined {
 
 impl Joined {
     fn of(&self, stall: &Stall) -> u64 {
-        let leaf = (stall.leaf.tid, stall.leaf.kind);
-        let lock = match stall.object {
-            0 => self.of_leaf.get(&leaf).copied().unwrap_or(0),
-            object => object,
-        };
-        self.of_lock.get(&lock).copied().unwrap_or(lock)
+        match stall.object {
+            0 => self.of_doing(&stall.leaf).unwrap_or(0),
+            lock => self.of_lock.get(&lock).copied().unwrap_or(lock),
+        }
+    }
+
+    /// The lock that most waited for meanwhile.
+    fn of_doing(&self, leaf: &Leaf) -> Option<u64> {
+        let lock = *self.of_leaf.get(&doing_of(leaf))?;
+        Some(self.of_lock.get(&lock).copied().unwrap_or(lock))
     }
 }
 

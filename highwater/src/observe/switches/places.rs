@@ -21,6 +21,8 @@ pub struct Places {
     names: HashMap<u64, Vec<Frame>>,
     stacks: Vec<Stack>,
     stack_ids: HashMap<Rc<[u64]>, StackId>,
+    /// Stacks without names as yet.
+    unnamed: Vec<StackId>,
     texts: Vec<String>,
     text_ids: HashMap<String, TextId>,
     /// Stacks of which no frame has a name.
@@ -37,6 +39,7 @@ impl Places {
             names: HashMap::new(),
             stacks: vec![Stack::default()],
             stack_ids: HashMap::new(),
+            unnamed: Vec::new(),
             texts: vec![String::new()],
             text_ids: HashMap::new(),
             unresolved: 0,
@@ -67,6 +70,16 @@ impl Places {
 
     /// The number of a stack, its addresses named at once: later the process may be gone.
     pub fn stack(&mut self, addresses: &[u64]) -> StackId {
+        let id = self.stack_unnamed(addresses);
+        if let Some(at) = self.unnamed.iter().position(|unnamed| *unnamed == id) {
+            self.unnamed.swap_remove(at);
+            self.name_stack(id);
+        }
+        id
+    }
+
+    /// As [`Places::stack`], its names later ([`Places::name_one`]): the first of a library take tens of milliseconds.
+    pub fn stack_unnamed(&mut self, addresses: &[u64]) -> StackId {
         if addresses.is_empty() {
             return 0;
         }
@@ -77,7 +90,29 @@ impl Places {
             self.refused += 1;
             return 0;
         }
-        self.name(addresses);
+        let id = self.stacks.len() as StackId;
+        let addresses: Rc<[u64]> = Rc::from(addresses);
+        self.stacks.push(Stack {
+            addresses: addresses.clone(),
+            ..Stack::default()
+        });
+        self.stack_ids.insert(addresses, id);
+        self.unnamed.push(id);
+        id
+    }
+
+    /// Names one of the stacks that have none; whether there was one.
+    pub fn name_one(&mut self) -> bool {
+        let next = self.unnamed.pop();
+        if let Some(id) = next {
+            self.name_stack(id);
+        }
+        next.is_some()
+    }
+
+    fn name_stack(&mut self, id: StackId) {
+        let addresses = self.stacks[id as usize].addresses.clone();
+        self.name(&addresses);
         let frames: Vec<Frame> = addresses
             .iter()
             .flat_map(|address| self.names.get(address).cloned().unwrap_or_default())
@@ -85,16 +120,12 @@ impl Places {
         if frames.iter().all(|frame| frame.name.starts_with("0x")) {
             self.unresolved += 1;
         }
-        let id = self.stacks.len() as StackId;
-        let addresses: Rc<[u64]> = Rc::from(addresses);
-        self.stacks.push(Stack {
-            addresses: addresses.clone(),
+        self.stacks[id as usize] = Stack {
+            addresses,
             allocator: frames.iter().any(|frame| is_allocation(&frame.name)),
             locks: is_locking(&frames),
             frames,
-        });
-        self.stack_ids.insert(addresses, id);
-        id
+        };
     }
 
     pub fn addresses(&self, id: StackId) -> &[u64] {

@@ -11,7 +11,7 @@ use super::record::{DEEP, PLACE, at, kept, place};
 pub const PLACES: u32 = 1 << PLACES_BITS;
 const PLACES_BITS: i32 = 10;
 /// A place is told this seldom: its stack is unwound each time that it is another.
-const APART_NS: i32 = 100_000_000;
+const APART_NS: i32 = 200_000_000;
 /// Read in pieces: of a stack that ends within one, those before it are there.
 const PIECE_BYTES: i16 = 256;
 

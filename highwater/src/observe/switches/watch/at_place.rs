@@ -9,7 +9,7 @@ use crate::observe::switches::ring::Registers;
 /// Places that are kept; each is a few words.
 const PLACES_MAX: usize = 4_096;
 /// Of the stacks that are unwound in one turn, so many may be these; the rest is for samples.
-const UNWOUND_PER_TURN: u32 = super::UNWOUND_PER_TURN / 2;
+const UNWOUND_PER_TURN: u32 = super::UNWOUND_PER_TURN / 4;
 
 impl Watch {
     /// `stack` is the lower end of the stack with which a wait for a device began at `at_ns`.
@@ -18,7 +18,8 @@ impl Watch {
             return;
         }
         self.unwound += 1;
-        let stack = self.copied(at, stack);
+        let addresses = self.stacks.of_bytes(at, stack);
+        let stack = self.places.stack_unnamed(&addresses);
         if stack == 0 {
             return;
         }
@@ -31,8 +32,6 @@ impl Watch {
         if *kept != Some(stack) {
             *kept = None;
         }
-        let group = self.group(tid, stack);
-        self.groups.extend(group);
     }
 
     /// The stack of a wait that began at `since_ns`: its own, where that was told, or that of all others there; 0: not

@@ -30,6 +30,17 @@ const COUNTED_PER_TURN: usize = 8;
 /// Who has a CPU of a virtual machine that its host gave away.
 const THE_HOST: &str = "another guest of this machine's host";
 
+/// What a look found, before its stack has names.
+struct Seen {
+    tid: u32,
+    at_ns: u64,
+    wait: Wait,
+    /// None: the wait has its stack already.
+    addresses: Vec<u64>,
+    /// Where the stack ends, without privileges.
+    sp: Option<u64>,
+}
+
 impl Watch {
     /// Looks at those that wait long enough and were not looked at in this wait; a lock's holder
     /// changes, so locks are looked at in every turn.
@@ -40,11 +51,16 @@ impl Watch {
         due.sort_unstable();
         // The rings were read since `now`.
         let begun_ns = super::now_ns();
+        let mut seen = Vec::new();
         for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
-            self.look_at(now, tid, groups);
+            seen.extend(self.look_at(now, tid));
             if super::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
                 break;
             }
+        }
+        // The first name of a library takes tens of milliseconds, in which the others' waits would end.
+        for seen in seen {
+            self.tell_look(seen, groups);
         }
     }
 
@@ -100,20 +116,16 @@ impl Watch {
         }
     }
 
-    fn look_at(&mut self, now: u64, tid: u32, groups: &mut Vec<(Tid, Option<u64>)>) {
+    fn look_at(&mut self, now: u64, tid: u32) -> Option<Seen> {
         self.looks += 1;
-        let Some(known) = self.threads.get(tid) else {
-            return;
-        };
+        let known = self.threads.get(tid)?;
         known.last_look_ns = now;
-        let Some(blocked) = known.blocked else {
-            return;
-        };
-        let (mut wait, stack) = match blocked.registers {
+        let blocked = known.blocked?;
+        let (mut wait, addresses, sp) = match blocked.registers {
             Some(registers) if !blocked.looked => {
                 let addresses = self.stacks.of_blocked(registers);
                 if self.is_over(tid, blocked.since_ns) {
-                    return;
+                    return None;
                 }
                 // Asked anew: at the switch a connection may have been too young for the tables.
                 let wait = match &blocked.call {
@@ -124,39 +136,57 @@ impl Watch {
                     place: blocked.wait.place,
                     ..wait
                 };
-                (wait, self.places.stack(&addresses))
+                (wait, addresses, None)
             }
-            Some(_) => (blocked.wait, blocked.wait.stack),
-            None => match self.read_wait(tid, blocked.looked.then_some(&blocked.wait)) {
-                Some(read) => read,
-                None => return,
-            },
+            Some(_) => (blocked.wait, Vec::new(), None),
+            None => self.read_wait(tid, blocked.looked.then_some(&blocked.wait))?,
         };
-        wait.stack = stack;
-        wait.allocator |= self.places.stack_of(stack).allocator;
-        if wait.kind == WaitKind::Queue && self.places.stack_of(stack).locks {
-            wait.kind = WaitKind::Lock;
-            // Its word is the waiter's own, and no lock's.
-            wait.object = 0;
-        }
         let threads = &self.threads;
         let named = self.waits.holder(&wait, |tid| threads.outer(tid).is_some());
         wait.holder = named.and_then(|tid| threads.outer(tid));
-        if let Some(known) = self.threads.get(tid)
-            && let Some(blocked) = &mut known.blocked
-        {
-            blocked.looked = true;
-            blocked.wait = wait;
-            known.waits_for = Some(wait.kind);
-        }
         // What the switch itself told holds from the wait's beginning. What /proc told holds now:
         // a switch that is still in the ring may have come before, and this may be another wait.
         let at_ns = match blocked.registers {
             Some(_) => blocked.since_ns + 1,
             None => super::now_ns(),
         };
+        Some(Seen {
+            tid,
+            at_ns,
+            wait,
+            addresses,
+            sp,
+        })
+    }
+
+    fn tell_look(&mut self, seen: Seen, groups: &mut Vec<(Tid, Option<u64>)>) {
+        let Seen {
+            tid,
+            at_ns,
+            mut wait,
+            addresses,
+            sp,
+        } = seen;
+        if !addresses.is_empty() {
+            wait.stack = self.places.stack(&addresses);
+        }
+        let stack = self.places.stack_of(wait.stack);
+        wait.allocator |= stack.allocator;
+        if wait.kind == WaitKind::Queue && stack.locks {
+            wait.kind = WaitKind::Lock;
+            // Its word is the waiter's own, and no lock's.
+            (wait.object, wait.holder) = (0, None);
+        }
+        if let Some(known) = self.threads.get(tid)
+            && let Some(blocked) = &mut known.blocked
+        {
+            blocked.looked = true;
+            blocked.wait = wait;
+            known.waits_for = Some(wait.kind);
+            known.seen = sp.map(|sp| (sp, wait.stack)).or(known.seen);
+        }
         self.tell(at_ns, tid, What::Look(wait));
-        groups.extend(self.group(tid, stack));
+        groups.extend(self.group(tid, wait.stack));
     }
 
     /// Whether a wait ended since it began at `since_ns`, by the kernel's own word: what was read of its stack may be
@@ -168,20 +198,22 @@ impl Watch {
         }
     }
 
-    /// What /proc says the thread is in. A wait that was looked at before keeps its stack.
-    fn read_wait(&mut self, tid: u32, before: Option<&Wait>) -> Option<(Wait, u32)> {
+    /// What /proc says the thread is in, with its stack and where that ends. A wait that was looked at before keeps its
+    /// stack.
+    fn read_wait(
+        &mut self,
+        tid: u32,
+        before: Option<&Wait>,
+    ) -> Option<(Wait, Vec<u64>, Option<u64>)> {
         let (wait, registers) = self.read_call(tid)?;
         if let Some(before) = before
             && before.object == wait.object
         {
-            return Some((wait, before.stack));
+            let stack = before.stack;
+            return Some((Wait { stack, ..wait }, Vec::new(), None));
         }
         let addresses = self.stacks.of_blocked_without_fp(registers);
-        let stack = self.places.stack(&addresses);
-        if let Some(known) = self.threads.get(tid) {
-            known.seen = Some((registers.sp, stack));
-        }
-        Some((wait, stack))
+        Some((wait, addresses, Some(registers.sp)))
     }
 
     fn read_call(&mut self, tid: u32) -> Option<(Wait, Registers)> {
@@ -203,14 +235,15 @@ impl Watch {
     pub(super) fn look_first(&mut self, tid: u32) {
         let read = match self.threads.len() <= STACKS_AT_FIRST {
             true => self.read_wait(tid, None),
-            false => self.read_call(tid).map(|(wait, _)| (wait, 0)),
+            false => self.read_call(tid).map(|(wait, _)| (wait, Vec::new(), None)),
         };
-        let Some((wait, stack)) = read else {
+        let Some((mut wait, addresses, sp)) = read else {
             return;
         };
-        let wait = Wait { stack, ..wait };
+        wait.stack = self.places.stack(&addresses);
         let now = super::now_ns();
         if let Some(known) = self.threads.get(tid) {
+            known.seen = sp.map(|sp| (sp, wait.stack));
             known.off_since_ns = now;
             known.blocked = Some(super::threads::Blocked {
                 since_ns: now,

@@ -48,6 +48,8 @@ const RESCAN_NS: u64 = 100_000_000;
 const RESCAN_EACH_NS: u64 = 100_000;
 /// Samples whose stack is unwound in one turn.
 const UNWOUND_PER_TURN: u32 = 64;
+/// Past this time no further stack gets its names in a turn.
+const NAMING_NS: u64 = 5_000_000;
 /// `cpu.stat` is read this often.
 const QUOTA_NS: u64 = 20_000_000;
 
@@ -98,8 +100,8 @@ pub struct Watch {
     asked: usize,
     /// Code was seen that is in no known mapping.
     stale: bool,
-    /// Stacks of wakers and of waits for devices, by their fingerprints.
-    copies: Table<u64, StackId>,
+    /// Stacks of wakers by their fingerprints.
+    releases: Table<u64, StackId>,
     /// By the place of a wait for a device, its stack; none where two were seen.
     at_places: Table<u32, Option<StackId>>,
     /// The group of goroutines by where their stacks begin.
@@ -192,7 +194,7 @@ impl Watch {
             size: (0, 0),
             asked: 0,
             stale: true,
-            copies: Table::default(),
+            releases: Table::default(),
             at_places: Table::default(),
             of_stacks: Table::default(),
             records: Vec::new(),
@@ -322,6 +324,7 @@ impl Watch {
         self.drain(now.saturating_sub(IN_FLIGHT_NS));
         turn.groups = std::mem::take(&mut self.groups);
         self.look(now, &mut turn.groups);
+        self.name_stacks();
         self.doubt(now);
         if now - self.quota_ns >= QUOTA_NS {
             self.quota_ns = now;
@@ -332,6 +335,12 @@ impl Watch {
         turn
     }
 
+    /// Of stacks whose names could wait.
+    fn name_stacks(&mut self) {
+        let begun_ns = now_ns();
+        while self.places.name_one() && now_ns() - begun_ns < NAMING_NS {}
+    }
+
     /// What looking up names for this watch cost; the thread that does it is everybody's.
     pub fn named_cpu_ns(&self) -> u64 {
         self.places.named_cpu_ns
@@ -340,6 +349,7 @@ impl Watch {
     /// What was held back; the watch is over.
     pub fn finish(&mut self) -> Vec<Event> {
         self.drain(u64::MAX);
+        while self.places.name_one() {}
         self.release(u64::MAX)
     }
 
@@ -451,7 +461,7 @@ impl Watch {
         if self.threads.len() != before || std::mem::take(&mut self.stale) {
             self.stacks.reload();
             // What had no name may have one now.
-            self.copies.clear();
+            self.releases.clear();
         }
         !tids.is_empty()
     }

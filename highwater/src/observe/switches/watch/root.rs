@@ -263,24 +263,24 @@ impl Watch {
             true => Waker::Thread(u64::from(waker)),
             false => Waker::Outside,
         };
-        let release = user.map_or(0, |(user, stack)| self.copied(registers(user), stack));
+        let release = user.map_or(0, |(user, stack)| self.release_of(registers(user), stack));
         self.tell(at_ns, tid, What::Woken { by, release });
     }
 
-    /// A stack whose lower end was copied. The same few come thousands of times: each is unwound once.
-    pub(super) fn copied(&mut self, at: Registers, stack: &[u8]) -> StackId {
+    /// The waker's stack. The same few come thousands of times: each is unwound once.
+    fn release_of(&mut self, at: Registers, stack: &[u8]) -> StackId {
         const KEPT_MAX: usize = 4_096;
         let print = self.stacks.fingerprint(at, stack);
-        if let Some(known) = self.copies.get(&print) {
+        if let Some(known) = self.releases.get(&print) {
             return *known;
         }
         let mut addresses = self.stacks.of_bytes(at, stack);
         self.insert_tail_call(&mut addresses);
         let id = self.places.stack(&addresses);
-        if self.copies.len() == KEPT_MAX {
-            self.copies.clear();
+        if self.releases.len() == KEPT_MAX {
+            self.releases.clear();
         }
-        self.copies.insert(print, id);
+        self.releases.insert(print, id);
         id
     }
 
