@@ -100,6 +100,9 @@ pub struct Account {
     pub live_by: LiveBy,
     /// Live bytes by the second witness, glibc's headers, when the probe is the first.
     pub witness: Option<f64>,
+    /// In use by glibc's headers, and not counted by the probe; negative where it is the other way round. `None`: not all
+    /// of the heap could be walked.
+    pub uncounted: Option<f64>,
     pub swap: f64,
 }
 
@@ -188,16 +191,17 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     let total = sees.map_or(0.0, |probe| probe.live_bytes());
     let scale = if sampled > 0.0 { total / sampled } else { 1.0 };
     let pages = occupancy(look, ranges, scale);
+    let in_use = witness(look, &pages);
+    let counted = total - absent(look, ranges);
+    account.uncounted = sees.and(in_use).map(|in_use| in_use - counted);
     account.anonymous += pages.unknown_bytes;
     account.undivided = pages.unknown_bytes;
     let known = pages.resident_bytes - pages.unknown_bytes;
     (account.live, account.live_by) = match sees {
-        Some(probe) if probe.live_bytes_exact.is_some() => {
-            (total - absent(look, ranges), LiveBy::ProbeExact)
-        }
-        Some(_) => match witness(look, &pages) {
-            Some(counted) => (counted, LiveBy::HeadersBesideProbe),
-            None => (total - absent(look, ranges), LiveBy::ProbeSampled),
+        Some(probe) if probe.live_bytes_exact.is_some() => (counted, LiveBy::ProbeExact),
+        Some(_) => match in_use {
+            Some(in_use) => (in_use, LiveBy::HeadersBesideProbe),
+            None => (counted, LiveBy::ProbeSampled),
         },
         None if known > 0.0 => (pages.in_use_bytes, LiveBy::Headers),
         None => (0.0, LiveBy::Nobody),
@@ -214,7 +218,7 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     account.fragmentation = (occupied - account.live).max(0.0);
     account.held = known - occupied;
     let is_own = account.live_by == LiveBy::HeadersBesideProbe;
-    account.witness = sees.filter(|_| !is_own).and(witness(look, &pages));
+    account.witness = sees.filter(|_| !is_own).and(in_use);
 }
 
 /// Bytes of live blocks on pages that are not in RAM, by the samples: never touched, or swapped out.

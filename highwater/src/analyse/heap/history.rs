@@ -159,6 +159,15 @@ impl History {
         growth(&points)
     }
 
+    /// Growth of what is in use and was not counted by the probe, over the moments at which that is known.
+    pub fn uncounted_growth(&self) -> Option<Growth> {
+        let moments = self.moments.iter();
+        let points: Vec<(f64, f64)> = moments
+            .filter_map(|moment| Some((moment.at_s, moment.account.uncounted?)))
+            .collect();
+        growth(&points)
+    }
+
     pub fn part_growths(&self) -> BTreeMap<Part, Growth> {
         let parts = Part::SUM.iter().chain(&Part::OF_WHICH);
         parts

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::carried::without_lone_ones;
 use super::cause::{Cause, Leaf};
-use super::doing::{
-    Disks, doing_of, doings_under_locks, doings_with_two_names, may_be_for_a_lock,
-};
+use super::doing::{Disks, doing_of, doings_under_locks, doings_with_two_names, may_be_for_a_lock};
 use super::event::{StackId, TextId, Tid, WaitKind};
 use super::group::Groups;
 use super::own::without_holders;

@@ -147,6 +147,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         .get(&Part::AnonymousMappings)
         .map_or(0.0, |growth| growth.bytes);
     let (mapping_sites, owner) = mappings(tracked, window, anonymous);
+    let uncounted = history.uncounted_growth().filter(|growth| growth.still);
     Case {
         observed_s: moments
             .last()
@@ -160,6 +161,8 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         live_at_most: history.live_at_most(window),
         lasting: lasting_of(tracked, window),
         files_written: history.growth(|account| account.files_written),
+        past_the_probe: uncounted.map_or(Vec::new(), |_| tracked.reader.past_the_probe()),
+        uncounted,
         huge_untouched: history.growth(|account| account.huge_untouched),
         owner,
         sites,

@@ -343,7 +343,7 @@ fn path_of(object: &Object<'_>) -> String {
 }
 
 /// highwater's own heap probe.
-fn is_probe(path: &str) -> bool {
+pub fn is_probe(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.starts_with("libhighwater_probe")
 }

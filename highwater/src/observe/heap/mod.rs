@@ -10,6 +10,7 @@ pub mod kernel;
 pub mod linked;
 pub mod namer;
 pub mod pages;
+mod past;
 pub mod perf_map;
 pub mod probe;
 mod python;
@@ -28,6 +29,7 @@ use rustix::time::ClockId;
 
 use super::clock::read_ns;
 use super::fact::library::Libraries;
+use super::fact::maps::Maps;
 use super::fact::memory::{Memory, ProcessMemory};
 use super::proc::ProcRoot;
 use super::proc::open::{Folder, Lost};
@@ -266,6 +268,20 @@ impl HeapReader {
         let (memory, runs) = self.searched(look)?;
         let scope = scope(&memory, runs, look)?;
         graph::reached(&memory, scope, before, &self.scan_time())
+    }
+
+    /// Libraries that call the C library's malloc past the probe.
+    pub fn past_the_probe(&self) -> Vec<String> {
+        let (mut auxv, mut text) = (Vec::new(), Vec::new());
+        let read = self.folder.read("auxv", &mut auxv);
+        let read = read.and_then(|_| self.folder.read_long("maps", &mut text));
+        let (Ok(_), Ok(maps)) = (read, Maps::parse(&text)) else {
+            return Vec::new();
+        };
+        let memory = self.open_memory();
+        memory.map_or(Vec::new(), |memory| {
+            past::past_the_probe(&memory, &auxv, &maps)
+        })
     }
 
     /// Whether pointers may be with an io_uring, where they cannot be seen.

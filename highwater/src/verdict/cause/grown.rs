@@ -29,7 +29,9 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
     let (group, growth) = *growing.iter().max_by(largest)?;
     Some(match group {
         Group::Live | Group::Lasting => live(case, &growth, group),
-        Group::Retained => special(case, &growth).unwrap_or_else(|| retention(case, &growth)),
+        Group::Retained => special(case, &growth)
+            .or_else(|| past_the_probe(case, &growth))
+            .unwrap_or_else(|| retention(case, &growth)),
         Group::Anonymous => {
             special(case, &growth).unwrap_or_else(|| anonymous(case, &growth, &growing))
         }
@@ -90,6 +92,9 @@ pub fn rate(growth: &Growth) -> String {
 }
 
 fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
+    if let Some(verdict) = past_the_probe(case, growth) {
+        return verdict;
+    }
     if case.account.live_by != LiveBy::Headers {
         let beneath = match group {
             Group::Lasting => "beneath traffic that swings, ",
@@ -172,6 +177,41 @@ fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
         sentence,
         super::level::HUGE_NEXT,
     ))
+}
+
+/// What grows is in use, by the headers in front of each block, and the probe has not counted it.
+fn past_the_probe(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
+    // Uprobes miss what happens while they are off.
+    let counts_all = case.traps.is_none();
+    let grows = |uncounted: &Growth| counts_all && case.grows(uncounted);
+    let uncounted = case.uncounted.filter(grows)?;
+    if uncounted.bytes < MOST * growth.bytes {
+        return None;
+    }
+    let grown = format!(
+        "the heap grows by {}, and by glibc's own headers {} of it is in use by blocks that never came by the probe",
+        rate(growth),
+        percent((uncounted.bytes / growth.bytes).min(1.0))
+    );
+    let (sentence, next) = match case.past_the_probe.as_slice() {
+        [] => (
+            format!("{grown}: a leak or a cache, in a library that is bound past it"),
+            "look for dlopen with RTLD_DEEPBIND and for dlmopen, leave them out for a test, and explain that".to_owned(),
+        ),
+        libraries => {
+            let names = libraries.join(", ");
+            (
+                format!("{grown}: a leak or a cache in {names}, which calls the C library's malloc past it"),
+                format!("open {names} without RTLD_DEEPBIND for a test, and explain that"),
+            )
+        }
+    };
+    let confidence = if case.past_the_probe.is_empty() {
+        0.7
+    } else {
+        0.85
+    };
+    Some(verdict(Cause::Blind, confidence, sentence, &next))
 }
 
 fn retention(case: &Case, growth: &Growth) -> CauseVerdict {

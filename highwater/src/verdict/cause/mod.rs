@@ -168,6 +168,10 @@ pub struct Case {
     /// neither rises evenly.
     pub free: Option<Growth>,
     pub huge_untouched: Option<Growth>,
+    /// What is in use by glibc's headers and was not counted by the probe, where that goes on growing.
+    pub uncounted: Option<Growth>,
+    /// Libraries that call malloc past the probe.
+    pub past_the_probe: Vec<String>,
     /// The most that can have been live at any moment since half time, bytes.
     pub live_at_most: Option<f64>,
     /// The live heap without the traffic in it, where there is some ([`crate::analyse::heap::lasting`]).

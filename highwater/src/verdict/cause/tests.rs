@@ -139,6 +139,32 @@ fn the_part_that_grew_most_decides() {
 }
 
 #[test]
+fn what_is_in_use_and_was_never_counted_went_past_the_probe() {
+    let mut past = case(&[(Part::Fragmentation, 9.0)]);
+    past.uncounted = Some(grown(8.5));
+    past.past_the_probe = vec!["plugin.so".into()];
+    let verdict = judge(&past);
+    assert_eq!(verdict.cause, Cause::Blind);
+    assert!(
+        verdict.sentence.contains("in plugin.so, which"),
+        "{}",
+        verdict.sentence
+    );
+    past.past_the_probe.clear();
+    assert_eq!(judge(&past).cause, Cause::Blind);
+    past.uncounted = Some(grown(3.0));
+    assert_eq!(
+        judge(&past).cause,
+        Cause::Retention,
+        "the smaller part of it"
+    );
+    past.growth = [(Part::LiveHeap, grown(9.0))].into();
+    past.uncounted = Some(grown(8.5));
+    past.account.live_by = LiveBy::HeadersBesideProbe;
+    assert_eq!(judge(&past).cause, Cause::Blind);
+}
+
+#[test]
 fn shares_of_a_growth_are_its_cause_when_they_are_most_of_it() {
     let lazy = case(&[(Part::AnonymousMappings, 9.0), (Part::LazyFree, 8.0)]);
     assert_eq!(judge(&lazy).cause, Cause::Lazyfree);

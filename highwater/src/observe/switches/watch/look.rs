@@ -235,7 +235,9 @@ impl Watch {
     pub(super) fn look_first(&mut self, tid: u32) {
         let read = match self.threads.len() <= STACKS_AT_FIRST {
             true => self.read_wait(tid, None),
-            false => self.read_call(tid).map(|(wait, _)| (wait, Vec::new(), None)),
+            false => self
+                .read_call(tid)
+                .map(|(wait, _)| (wait, Vec::new(), None)),
         };
         let Some((mut wait, addresses, sp)) = read else {
             return;
