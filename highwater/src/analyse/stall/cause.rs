@@ -150,8 +150,8 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
         State::Runnable { after } => Judged::Part(runnable(known.quota, tid, segment, after)),
         State::Blocked { wait, .. } => match wait.kind {
             WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => idle(false),
-            WaitKind::Sleep => idle(true),
-            WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
+            WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),
+            WaitKind::Sleep | WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
                 Judged::Part(direct(tid, segment))
             }
             _ if is_broken_off(&wait) => idle(true),
@@ -182,7 +182,7 @@ fn cpu_cause(quota: &Quota, start_ns: u64, end_ns: u64) -> Cause {
     }
 }
 
-/// The thread's own wait for a device, a peer or a page.
+/// The thread's own wait for a device, a peer, a page or the clock.
 fn direct(tid: Tid, segment: &Segment) -> Part {
     let State::Blocked { wait, .. } = segment.state else {
         unreachable!("only a blocked segment is judged here");
@@ -195,6 +195,7 @@ fn direct(tid: Tid, segment: &Segment) -> Part {
     };
     let cause = match of_leaf(&leaf) {
         Some(cause) => cause,
+        None if wait.kind == WaitKind::Sleep => Cause::Sleep,
         None => Cause::Disk,
     };
     Part {
@@ -235,7 +236,10 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     };
     match kind {
         WaitKind::Queue => {
-            shares.retain(|share| is_stall(share) || reply(share) || at_work && held(share));
+            let at_rest = |share: &Share| rests_in_a_pool(share, tid, known.groups, known.homes);
+            shares.retain(|share| {
+                is_stall(share) && !at_rest(share) || reply(share) || at_work && held(share)
+            });
         }
         _ => shares.retain(|share| !queues(share)),
     }
@@ -324,6 +328,13 @@ fn is_at_work(share: &Share, homes: &Homes) -> bool {
         ..Wait::of(kind, 0)
     };
     is_idle(share.kind) && kind != WaitKind::Unknown && homes.is_rare(share.tid, &wait)
+}
+
+/// One of the waiter's own kind that waits for work: of a pool that hands the waiting from one to the other (an async
+/// runtime's workers take turns at the clients), through whatever lock, all are idle.
+fn rests_in_a_pool(share: &Share, tid: Tid, groups: &Groups, homes: &Homes) -> bool {
+    let kin = share.tid != tid && groups.of(share.tid) == groups.of(tid);
+    kin && is_idle(share.kind) && !is_at_work(share, homes)
 }
 
 /// The hops past those of the waiter's own kind, who stood in the line before it: each has its own word to wait on in

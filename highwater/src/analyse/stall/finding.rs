@@ -101,15 +101,25 @@ fn sort(findings: &mut [Finding]) {
     });
 }
 
-/// A lone thread that others wait for is a culprit; what it waits for itself is part of their rows.
+/// A lone thread that others wait for is a culprit; what it waits for itself is part of their rows, unless that is far
+/// more than they do: an event loop serves clients itself, and a helper waits for it once.
 fn others_first(stalls: Vec<&Stall>, alone: impl Fn(Tid) -> bool) -> Vec<&Stall> {
-    let answers: BTreeSet<Tid> = stalls
-        .iter()
-        .filter(|s| s.leaf.tid != s.tid && alone(s.leaf.tid))
-        .map(|s| s.leaf.tid)
-        .collect();
-    let own = |s: &&Stall| s.leaf.tid == s.tid && answers.contains(&s.tid);
-    stalls.into_iter().filter(|s| !own(s)).collect()
+    let mut waited: BTreeMap<Tid, u64> = BTreeMap::new();
+    let mut own: BTreeMap<Tid, u64> = BTreeMap::new();
+    for stall in stalls.iter().filter(|s| alone(s.leaf.tid)) {
+        let sums = if stall.leaf.tid == stall.tid {
+            &mut own
+        } else {
+            &mut waited
+        };
+        *sums.entry(stall.leaf.tid).or_default() += stall.ns;
+    }
+    let is_told = |tid: Tid| {
+        let waited_ns = waited.get(&tid).copied().unwrap_or(0);
+        waited_ns > 0 && waited_ns * SHADOW >= own.get(&tid).copied().unwrap_or(0)
+    };
+    let told = |s: &&Stall| s.leaf.tid == s.tid && is_told(s.tid);
+    stalls.into_iter().filter(|s| !told(s)).collect()
 }
 
 type Key = (Cause, u64);

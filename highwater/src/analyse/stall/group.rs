@@ -179,7 +179,8 @@ impl Groups {
         self.jobs.contains(&tid) || self.rhythm_of(tid).begun() > 0
     }
 
-    /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels. Of a
+    /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels; so are
+    /// several of one entry that a clock begins seldom. Of a
     /// server that starts a thread for each request, or for each piece of it, all are alike, known or not.
     pub fn is_background(&self, tid: Tid, sizes: &Sizes) -> bool {
         if self.library.contains(&tid) {
@@ -193,7 +194,7 @@ impl Groups {
         let seldom = rhythm.by_clients == 0 && rhythm.begun() * SELDOM <= sizes.most_begun;
         let alone = self.is_alone(tid, sizes);
         alone && (by_clock || seldom || self.is_fed_by_a_pool(tid, sizes))
-            || by_clock && self.is_beside_a_pool(tid, sizes)
+            || self.is_timed(tid) && (seldom || self.is_beside_a_pool(tid, sizes))
     }
 
     /// Several threads of another group hand it something: whoever of them needs what it does waits for it. Those that
@@ -311,6 +312,17 @@ mod tests {
         let (groups, sizes) = groups(&[pool, timers.to_vec()].concat());
         assert!(groups.is_background(20, &sizes) && groups.is_background(21, &sizes));
         assert!(!groups.is_background(1, &sizes));
+    }
+
+    #[test]
+    fn several_timers_of_one_entry_are_background_beside_a_busy_pool() {
+        let (mut groups, _) = groups(&[(1, 5, true), (2, 5, true), (7, 6, false), (8, 6, false)]);
+        for _ in 0..SELDOM {
+            groups.began(7, ByClients, None);
+        }
+        let sizes = groups.sizes(&[1, 2, 7, 8]);
+        assert!(groups.is_background(1, &sizes) && groups.is_background(2, &sizes));
+        assert!(!groups.is_background(7, &sizes) && !groups.is_background(8, &sizes));
     }
 
     #[test]

@@ -17,7 +17,19 @@ const RARE: u32 = 8;
 
 #[derive(Debug, Default)]
 pub struct Homes {
-    of: Table<Tid, Vec<(u32, u32)>>,
+    of: Table<Tid, Vec<Home>>,
+    /// Where each thread waited last.
+    last: Table<Tid, u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Home {
+    place: u32,
+    times: u32,
+    /// As many as `times`, but that of waits one after another here only the first counts.
+    rounds: u32,
+    /// It sleeps there.
+    sleeps: bool,
 }
 
 impl Homes {
@@ -26,36 +38,59 @@ impl Homes {
         if wait.place == 0 || !may_idle(wait.kind) {
             return;
         }
+        let sleeps = wait.kind == WaitKind::Sleep;
+        let again = self.last.insert(tid, wait.place) == Some(wait.place);
         let places = self.of.entry(tid).or_default();
-        if let Some((_, times)) = places.iter_mut().find(|(place, _)| *place == wait.place) {
-            *times = times.saturating_add(1);
+        if let Some(home) = places.iter_mut().find(|home| home.place == wait.place) {
+            home.times = home.times.saturating_add(1);
+            home.rounds = home.rounds.saturating_add(u32::from(!again));
             return;
         }
         if places.len() == PLACES_MAX {
-            let rarest = (0..places.len()).min_by_key(|at| places[*at].1);
+            let rarest = (0..places.len()).min_by_key(|at| places[*at].times);
             places.swap_remove(rarest.unwrap_or(0));
         }
-        places.push((wait.place, 1));
+        places.push(Home {
+            place: wait.place,
+            times: 1,
+            rounds: 1,
+            sleeps,
+        });
     }
 
     /// The thread seldom waits here: it was at work, and not at the head of its loop.
     pub fn is_rare(&self, tid: Tid, wait: &Wait) -> bool {
-        let Some(places) = self.of.get(&tid).filter(|_| wait.place != 0) else {
-            return false;
-        };
-        let here = places.iter().find(|(place, _)| *place == wait.place);
-        self.are_rare(tid, here.map_or(0, |(_, times)| *times))
+        self.is_seldom(tid, wait, |home| home.times)
     }
 
     /// So many waits are few beside those at the thread's commonest place.
     pub fn are_rare(&self, tid: Tid, times: u32) -> bool {
-        let places = self.of.get(&tid).into_iter().flatten();
-        let most = places.map(|(_, times)| *times).max().unwrap_or(0);
+        let most = self.commonest(tid).map_or(0, |home| home.times);
         most >= KNOWN_FROM && times.saturating_mul(RARE) < most
+    }
+
+    /// The thread sleeps here in the midst of its work: seldom, however often in a row to look for something, and it is
+    /// no clock that begins its work.
+    pub fn sleeps_at_work(&self, tid: Tid, wait: &Wait) -> bool {
+        let by_clock = self.commonest(tid).is_none_or(|home| home.sleeps);
+        !by_clock && self.is_seldom(tid, wait, |home| home.rounds)
+    }
+
+    fn is_seldom(&self, tid: Tid, wait: &Wait, times: fn(&Home) -> u32) -> bool {
+        let Some(places) = self.of.get(&tid).filter(|_| wait.place != 0) else {
+            return false;
+        };
+        let here = places.iter().find(|home| home.place == wait.place);
+        self.are_rare(tid, here.map_or(0, times))
+    }
+
+    fn commonest(&self, tid: Tid) -> Option<&Home> {
+        self.of.get(&tid)?.iter().max_by_key(|home| home.times)
     }
 
     pub fn forget(&mut self, keep: impl Fn(Tid) -> bool) {
         self.of.retain(|tid, _| keep(*tid));
+        self.last.retain(|tid, _| keep(*tid));
     }
 }
 
@@ -102,6 +137,41 @@ mod tests {
             homes.waited(1, &at(7));
         }
         assert!(!homes.is_rare(1, &at(7)));
+    }
+
+    #[test]
+    fn who_sleeps_now_and_then_between_requests_is_at_work() {
+        let mut homes = Homes::default();
+        let sleep = Wait {
+            place: 3,
+            ..Wait::of(WaitKind::Sleep, 0)
+        };
+        for _ in 0..3 {
+            (0..20).for_each(|_| homes.waited(1, &at(7)));
+            // Some looks for a lock in one request, by the clock.
+            (0..9).for_each(|_| homes.waited(1, &sleep));
+        }
+        assert!(homes.sleeps_at_work(1, &sleep));
+        (0..40).for_each(|_| {
+            homes.waited(3, &sleep);
+            homes.waited(3, &at(7));
+        });
+        assert!(!homes.sleeps_at_work(3, &sleep), "each time round");
+    }
+
+    #[test]
+    fn a_clocks_thread_that_sleeps_elsewhere_too_is_not_at_work() {
+        let mut homes = Homes::default();
+        let sleep = |place| Wait {
+            place,
+            ..Wait::of(WaitKind::Sleep, 0)
+        };
+        for _ in 0..40 {
+            homes.waited(1, &sleep(3));
+            homes.waited(1, &sleep(4));
+        }
+        assert!(homes.is_rare(1, &sleep(5)));
+        assert!(!homes.sleeps_at_work(1, &sleep(5)));
     }
 
     #[test]

@@ -1,0 +1,3 @@
+module gocstr
+
+go 1.21

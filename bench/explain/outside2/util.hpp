@@ -1,0 +1,11 @@
+#pragma once
+#include "util.h"
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>

@@ -1,0 +1,2 @@
+module outside2
+go 1.22
