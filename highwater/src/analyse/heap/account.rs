@@ -100,8 +100,8 @@ pub struct Account {
     pub live_by: LiveBy,
     /// Live bytes by the second witness, glibc's headers, when the probe is the first.
     pub witness: Option<f64>,
-    /// In use by glibc's headers, and not counted by the probe; negative where it is the other way round. `None`: not all
-    /// of the heap could be walked.
+    /// In use by glibc's headers, and not counted by the probe; negative where it is the other way round. `None`: not
+    /// all of the heap could be walked.
     pub uncounted: Option<f64>,
     pub swap: f64,
 }

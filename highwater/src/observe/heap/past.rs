@@ -1,5 +1,5 @@
-//! Libraries whose calls of malloc do not come by the probe: opened with RTLD_DEEPBIND, they are bound to the C library's
-//! own (dlopen(3)).
+//! Libraries whose calls of malloc do not come by the probe: opened with RTLD_DEEPBIND, they are bound to the C
+//! library's own (dlopen(3)).
 
 use crate::observe::fact::image::Image;
 use crate::observe::fact::linker::{Loaded, Walk, read_loaded};

@@ -110,6 +110,10 @@ impl Places {
         next.is_some()
     }
 
+    pub fn name_all(&mut self) {
+        while self.name_one() {}
+    }
+
     fn name_stack(&mut self, id: StackId) {
         let addresses = self.stacks[id as usize].addresses.clone();
         self.name(&addresses);

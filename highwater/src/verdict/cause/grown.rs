@@ -196,12 +196,15 @@ fn past_the_probe(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
     let (sentence, next) = match case.past_the_probe.as_slice() {
         [] => (
             format!("{grown}: a leak or a cache, in a library that is bound past it"),
-            "look for dlopen with RTLD_DEEPBIND and for dlmopen, leave them out for a test, and explain that".to_owned(),
+            "leave dlopen with RTLD_DEEPBIND and dlmopen out for a test, and explain that"
+                .to_owned(),
         ),
         libraries => {
             let names = libraries.join(", ");
             (
-                format!("{grown}: a leak or a cache in {names}, which calls the C library's malloc past it"),
+                format!(
+                    "{grown}: a leak or a cache in {names}, which calls the C library's malloc past it"
+                ),
                 format!("open {names} without RTLD_DEEPBIND for a test, and explain that"),
             )
         }

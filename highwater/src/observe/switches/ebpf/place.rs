@@ -1,5 +1,5 @@
-//! Of threads that begin to wait for a device, the stack, now and then at each place of the code: such a wait may be over
-//! in a tenth of a millisecond, and a stall is made of many. Whoever reads the ring comes too late to see one.
+//! Of threads that begin to wait for a device, the stack, now and then at each place of the code: such a wait may be
+//! over in a tenth of a millisecond, and a stall is made of many. Whoever reads the ring comes too late to see one.
 
 use std::os::fd::AsRawFd;
 

@@ -11,6 +11,9 @@ const PLACES_MAX: usize = 4_096;
 /// Of the stacks that are unwound in one turn, so many may be these; the rest is for samples.
 const UNWOUND_PER_TURN: u32 = super::UNWOUND_PER_TURN / 4;
 
+/// Past this time no further stack gets its names in a turn.
+const NAMING_NS: u64 = 5_000_000;
+
 impl Watch {
     /// `stack` is the lower end of the stack with which a wait for a device began at `at_ns`.
     pub(super) fn placed(&mut self, at_ns: u64, tid: u32, at: Registers, stack: &[u8]) {
@@ -42,5 +45,16 @@ impl Watch {
             return own;
         }
         self.at_places.get(&place).copied().flatten().unwrap_or(0)
+    }
+
+    /// Of stacks whose names could wait.
+    pub(super) fn name_stacks(&mut self) {
+        let begun_ns = super::now_ns();
+        while self.places.name_one() && super::now_ns() - begun_ns < NAMING_NS {}
+    }
+
+    /// What looking up names for this watch cost; the thread that does it is everybody's.
+    pub fn named_cpu_ns(&self) -> u64 {
+        self.places.named_cpu_ns
     }
 }

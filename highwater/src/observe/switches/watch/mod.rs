@@ -48,8 +48,6 @@ const RESCAN_NS: u64 = 100_000_000;
 const RESCAN_EACH_NS: u64 = 100_000;
 /// Samples whose stack is unwound in one turn.
 const UNWOUND_PER_TURN: u32 = 64;
-/// Past this time no further stack gets its names in a turn.
-const NAMING_NS: u64 = 5_000_000;
 /// `cpu.stat` is read this often.
 const QUOTA_NS: u64 = 20_000_000;
 
@@ -335,21 +333,10 @@ impl Watch {
         turn
     }
 
-    /// Of stacks whose names could wait.
-    fn name_stacks(&mut self) {
-        let begun_ns = now_ns();
-        while self.places.name_one() && now_ns() - begun_ns < NAMING_NS {}
-    }
-
-    /// What looking up names for this watch cost; the thread that does it is everybody's.
-    pub fn named_cpu_ns(&self) -> u64 {
-        self.places.named_cpu_ns
-    }
-
     /// What was held back; the watch is over.
     pub fn finish(&mut self) -> Vec<Event> {
         self.drain(u64::MAX);
-        while self.places.name_one() {}
+        self.places.name_all();
         self.release(u64::MAX)
     }
 
