@@ -2,15 +2,16 @@
 //!
 //! Each goes to the same form of the next library. Where that form itself calls malloc (libstdc++'s
 //! do, most allocators' do not) it is only forwarded, and counted in malloc: which it is, is tried
-//! once for each form at the start. Without any next library (libstdc++ opened later, out of reach)
-//! they are malloc and free.
+//! once for each form at the start. Where the program has operators of its own, which stand in
+//! front of ours, the allocator's forms alone are tried, and all others forwarded. Without any next
+//! library (libstdc++ opened later, out of reach) they are malloc and free.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 use crate::c;
 use crate::calls::{hand_out, take_back};
-use crate::next::{Ptr, symbol};
+use crate::next::{Ptr, comes_to_us, library_of, next, symbol};
 use crate::thread::{self, flag};
 
 /// One form: the next library's function, and whether it comes back to our malloc or free by
@@ -104,13 +105,53 @@ pub unsafe fn find() -> u64 {
         (&DELETE_ALIGNED_NOTHROW, ALIGN, nothrow),
         (&DELETE_ARRAY_ALIGNED_NOTHROW, ALIGN, nothrow),
     ];
+    let news = plain.iter().chain(&aligned).map(|(form, _)| *form);
+    let deletes = plain_deletes.iter().chain(&aligned_deletes);
+    let all = || news.clone().chain(deletes.clone().map(|(form, ..)| *form));
+    let may_be_tried = Allowed::of(all());
+    if may_be_tried != Allowed::All {
+        all().for_each(|form| form.comes_back.store(true, Relaxed));
+    }
     unsafe {
-        try_all(&plain, &plain_deletes, |new, last| new(BYTES, last, 0));
-        try_all(&aligned, &aligned_deletes, |new, last| {
+        try_all(&plain, &plain_deletes, may_be_tried, |new, last| {
+            new(BYTES, last, 0)
+        });
+        try_all(&aligned, &aligned_deletes, may_be_tried, |new, last| {
             new(BYTES, ALIGN, last)
         });
     }
     NEW.next() as u64
+}
+
+/// Which forms are tried. Where the program has some of its own, forms of the libraries come to those: a block of one
+/// library's would be another's to free.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Allowed {
+    All,
+    /// The allocator's own, which ask nobody but it: the library at this address.
+    OfLibrary(usize),
+    None,
+}
+
+impl Allowed {
+    fn of<'a>(mut all: impl Iterator<Item = &'a Form>) -> Allowed {
+        if all.all(|form| comes_to_us(form.name)) {
+            return Allowed::All;
+        }
+        let allocator = library_of(next().malloc as usize as Ptr);
+        match allocator.filter(|_| comes_to_us(c"malloc") && comes_to_us(c"free")) {
+            Some(library) => Allowed::OfLibrary(library),
+            None => Allowed::None,
+        }
+    }
+
+    fn has(self, form: &Form) -> bool {
+        match self {
+            Allowed::All => true,
+            Allowed::OfLibrary(library) => library_of(form.next()) == Some(library),
+            Allowed::None => false,
+        }
+    }
 }
 
 /// Tries forms of new with the first delete, and forms of delete with the first new. Surplus
@@ -118,6 +159,7 @@ pub unsafe fn find() -> u64 {
 unsafe fn try_all(
     news: &[(&Form, usize)],
     deletes: &[(&Form, usize, usize)],
+    may_be_tried: Allowed,
     make: impl Fn(New, usize) -> Ptr,
 ) {
     news.iter().for_each(|(form, _)| form.find());
@@ -125,9 +167,14 @@ unsafe fn try_all(
     let new_of = |form: &Form| -> Option<New> { unsafe { std::mem::transmute(form.next()) } };
     let delete_of = |form: &Form| -> Option<Delete> { unsafe { std::mem::transmute(form.next()) } };
     let (first_delete, second, third) = deletes[0];
+    if !may_be_tried.has(first_delete) || !may_be_tried.has(news[0].0) {
+        return;
+    }
+    let tried_news = news.iter().filter(|(form, _)| may_be_tried.has(form));
+    let tried_deletes = deletes.iter().filter(|(form, ..)| may_be_tried.has(form));
     // Twice each: an allocator's first call may set up something by malloc (snmalloc does), and
     // only the second counts.
-    for (form, last) in news.iter().chain(news) {
+    for (form, last) in tried_news.clone().chain(tried_news) {
         if let (Some(new), Some(delete)) = (new_of(form), delete_of(first_delete)) {
             unsafe {
                 let block = form.try_out(|| make(new, *last));
@@ -135,7 +182,7 @@ unsafe fn try_all(
             }
         }
     }
-    for (form, second, third) in deletes.iter().chain(deletes) {
+    for (form, second, third) in tried_deletes.clone().chain(tried_deletes) {
         if let (Some(new), Some(delete)) = (new_of(news[0].0), delete_of(form)) {
             unsafe {
                 let block = make(new, news[0].1);

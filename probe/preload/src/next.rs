@@ -141,6 +141,35 @@ fn symbol_in(place: Ptr, name: &CStr) -> Option<Ptr> {
     Some(found)
 }
 
+/// Whether the process's own look-up of a name, in all its objects from the program on, ends at this library.
+pub fn comes_to_us(name: &CStr) -> bool {
+    // RTLD_DEFAULT would begin with this library, for it is linked to find its own first (DT_SYMBOLIC).
+    // SAFETY: the program is loaded; nothing is opened.
+    let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    if program.is_null() {
+        return false;
+    }
+    let found = symbol_in(program, name);
+    // SAFETY: gives back what was just taken; the program stays.
+    unsafe { libc::dlclose(program) };
+    let Some(found) = found else {
+        return false;
+    };
+    library_of(found) == library_of((&raw const OURS).cast_mut().cast())
+}
+
+/// Where the library begins that has this address; `None`: none has.
+pub fn library_of(address: Ptr) -> Option<usize> {
+    // SAFETY: fills one record.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        (libc::dladdr(address, &mut info) != 0).then_some(info.dli_fbase as usize)
+    }
+}
+
+/// Something of this library's alone.
+static OURS: u8 = 0;
+
 /// The Python that this process is, or has loaded from the start, where its frames can be read.
 pub fn python() -> Option<Interpreter> {
     // The program itself stands in front of this library.

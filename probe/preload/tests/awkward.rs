@@ -117,6 +117,12 @@ fn every_operator() {
 }
 
 #[test]
+fn a_program_with_operators_of_its_own() {
+    agrees("own_operators.cpp", &[], &[]);
+    agrees("own_operators.cpp", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
+}
+
+#[test]
 fn what_cannot_be_had() {
     agrees("refuses.c", &[], &[]);
     agrees("refuses.c", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);

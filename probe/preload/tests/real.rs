@@ -164,6 +164,40 @@ fn redis_under_load_with_bgsave() {
     }
 }
 
+/// What a page says after its script ran, in a headless Chromium over `preload`.
+fn page_in_chromium(preload: &std::ffi::OsStr) -> Option<String> {
+    const PAGE: &str = "data:text/html,<h1 id=a></h1><script>let sum=0;const all=[];\
+        for(let i=0;i<200000;i++){all.push({i});sum+=i}\
+        document.getElementById('a').textContent='sum '+sum;</script>";
+    let profile = tempfile::tempdir().unwrap();
+    let mut command = Command::new("chromium");
+    command.args(["--headless", "--no-sandbox", "--disable-gpu", "--dump-dom"]);
+    command.arg(format!("--user-data-dir={}", profile.path().display()));
+    let out = command.arg(PAGE).env("LD_PRELOAD", preload).output().ok()?;
+    Some(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// It has operators new and delete of its own in front of everybody's.
+#[test]
+#[ignore = "some seconds, and Chromium"]
+fn chromium_opens_a_page() {
+    let shows =
+        |preload| page_in_chromium(preload).is_some_and(|page| page.contains(">sum 19999900000<"));
+    for (name, file) in three() {
+        let alone = file.clone().unwrap_or_default();
+        if !shows(alone.as_os_str()) {
+            skipped(&format!(
+                "chromium over {name}: it is not there, or fails without the probe too"
+            ));
+            continue;
+        }
+        assert!(
+            shows(&preload(&file)),
+            "{name}: the page is not what it is without the probe"
+        );
+    }
+}
+
 #[test]
 #[ignore = "half an hour: a part of CPython's own test suite, with and without"]
 fn cpython_s_own_tests_end_the_same() {
