@@ -181,8 +181,10 @@ fn page_in_chromium(preload: &std::ffi::OsStr) -> Option<String> {
 #[test]
 #[ignore = "some seconds, and Chromium"]
 fn chromium_opens_a_page() {
-    let shows =
-        |preload| page_in_chromium(preload).is_some_and(|page| page.contains(">sum 19999900000<"));
+    let shows = |preload: &std::ffi::OsStr| {
+        let page = page_in_chromium(preload);
+        page.is_some_and(|page| page.contains(">sum 19999900000<"))
+    };
     for (name, file) in three() {
         let alone = file.clone().unwrap_or_default();
         if !shows(alone.as_os_str()) {
