@@ -134,8 +134,11 @@ fn symbol_in(place: Ptr, name: &CStr) -> Option<Ptr> {
     // SAFETY: plain look-up.
     let found = unsafe { libc::dlsym(place, name.as_ptr()) };
     if found.is_null() {
-        // SAFETY: clears the thread's error.
-        unsafe { libc::dlerror() };
+        // The next look-up that succeeds clears the thread's error (_dlerror_run in glibc's dlfcn/dlerror.c). dlerror()
+        // itself would translate it, under the lock that setlocale and newlocale hold when they call the malloc in
+        // which we start: it unlocked that lock, and the program's next setlocale waited for ever.
+        // SAFETY: plain look-up.
+        unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"malloc".as_ptr()) };
         return None;
     }
     Some(found)

@@ -221,6 +221,17 @@ fn blocks_that_grow_and_are_written_to_the_end() {
 }
 
 #[test]
+fn a_first_malloc_under_the_lock_of_locales() {
+    let Some(library) = compile("locale_library.c", &["-shared", "-fPIC"]) else {
+        return;
+    };
+    // Compiled once, and from now on found by its name.
+    let library = format!("-Wl,--no-as-needed,{}", library.display());
+    assert!(compile("locale.c", &[&library]).is_some());
+    agrees("locale.c", &[], &[]);
+}
+
+#[test]
 fn libraries_that_come_and_go() {
     let Some(plugin) = compile("plugin.c", &["-shared", "-fPIC"]) else {
         return;
