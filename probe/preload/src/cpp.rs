@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 use crate::c;
 use crate::calls::{hand_out, take_back};
-use crate::next::{Ptr, comes_to_us, library_of, next, symbol};
+use crate::next::{Ptr, comes_to_us, gives_blocks, library_of, next, symbol};
 use crate::thread::{self, flag};
 
 /// One form: the next library's function, and whether it comes back to our malloc or free by
@@ -135,14 +135,13 @@ enum Allowed {
 
 impl Allowed {
     fn of<'a>(mut all: impl Iterator<Item = &'a Form>) -> Allowed {
+        if !gives_blocks() {
+            return Allowed::None;
+        }
         if all.all(|form| comes_to_us(form.name)) {
             return Allowed::All;
         }
-        let allocator = library_of(next().malloc as usize as Ptr);
-        match allocator.filter(|_| comes_to_us(c"malloc") && comes_to_us(c"free")) {
-            Some(library) => Allowed::OfLibrary(library),
-            None => Allowed::None,
-        }
+        library_of(next().malloc as usize as Ptr).map_or(Allowed::None, Allowed::OfLibrary)
     }
 
     fn has(self, form: &Form) -> bool {

@@ -162,7 +162,10 @@ unsafe fn start() -> u32 {
         if !settings.on {
             return off_reason::REQUESTED;
         }
-        let mode = if settings.bytes == Bytes::Sampled {
+        // A program with a malloc of its own never calls ours, and may answer for what the next library asks of itself:
+        // nothing is tried there.
+        let is_asked = next::gives_blocks();
+        let mode = if settings.bytes == Bytes::Sampled || !is_asked {
             bytes_mode::SAMPLED
         } else {
             usable::best_mode()
@@ -183,7 +186,7 @@ unsafe fn start() -> u32 {
         // A free of null is told from others where a sampled one is.
         FILTER.pin(0);
         take_over_early(probe);
-        measure::pairs(probe, settings.bytes == Bytes::Exact);
+        measure::pairs(probe, settings.bytes == Bytes::Exact || !is_asked);
         anchor::point(probe.header());
         off_reason::NONE
     }

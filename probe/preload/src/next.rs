@@ -161,6 +161,11 @@ pub fn comes_to_us(name: &CStr) -> bool {
     library_of(found) == library_of((&raw const OURS).cast_mut().cast())
 }
 
+/// Whether the process's calls of malloc and free come to this library.
+pub fn gives_blocks() -> bool {
+    comes_to_us(c"malloc") && comes_to_us(c"free")
+}
+
 /// Where the library begins that has this address; `None`: none has.
 pub fn library_of(address: Ptr) -> Option<usize> {
     // SAFETY: fills one record.
