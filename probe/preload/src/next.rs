@@ -158,7 +158,25 @@ pub fn comes_to_us(name: &CStr) -> bool {
     let Some(found) = found else {
         return false;
     };
-    library_of(found) == library_of((&raw const OURS).cast_mut().cast())
+    let ours = library_of((&raw const OURS).cast_mut().cast());
+    library_of(found) == ours || is_stub(found)
+}
+
+/// Whether a program at a fixed address has only a stub there, whose address it took: what it calls is looked up behind it.
+fn is_stub(address: Ptr) -> bool {
+    const SYMBOL: c_int = 1;
+    unsafe extern "C" {
+        /// glibc's <dlfcn.h>; with RTLD_DL_SYMENT, 1, `extra` is the symbol's entry.
+        fn dladdr1(address: Ptr, info: *mut libc::Dl_info, extra: *mut Ptr, flags: c_int) -> c_int;
+    }
+    // SAFETY: fills one record and one pointer, which lasts as long as the program.
+    unsafe {
+        let mut info: libc::Dl_info = std::mem::zeroed();
+        let mut entry: Ptr = std::ptr::null_mut();
+        let found = dladdr1(address, &mut info, &mut entry, SYMBOL) != 0;
+        let entry = entry.cast::<libc::Elf64_Sym>();
+        found && !entry.is_null() && (*entry).st_shndx == 0
+    }
 }
 
 /// Whether the process's calls of malloc and free come to this library.

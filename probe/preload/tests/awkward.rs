@@ -123,6 +123,14 @@ fn a_program_with_operators_of_its_own() {
 }
 
 #[test]
+fn a_program_at_a_fixed_address() {
+    // Compiled once, and from now on found by its name.
+    if compile("fixed.cpp", &["-no-pie", "-fno-pie"]).is_some() {
+        agrees("fixed.cpp", &[], &[]);
+    }
+}
+
+#[test]
 fn what_cannot_be_had() {
     agrees("refuses.c", &[], &[]);
     agrees("refuses.c", &[], &[("HIGHWATER_PROBE_MEAN", "1")]);
