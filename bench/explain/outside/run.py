@@ -1,25 +1,28 @@
 #!/usr/bin/env python3
-"""run.py TOOL [names...] [--parallel N] [--out DIR] [--show]
-runs each case of cases.csv as: env ENV TOOL explain --duration WATCH --json -- COMMAND  (cwd = target/explain-outside). Programs and truths were
-written by somebody who had read the meanings of the causes and nothing else; `build` builds them."""
+"""run.py TOOL [names...] [--set ../outside2] [--parallel N] [--out DIR] [--show]
+runs each case of cases.csv as: env ENV TOOL explain --duration WATCH --json -- COMMAND  (cwd = target/explain-SET). Programs and truths were
+written by somebody who had read the meanings of the causes and nothing else; `build` in the set's folder builds them."""
 
 import csv, json, os, subprocess, sys, threading, queue, time, argparse, glob, signal, shlex
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-# Where `build` puts the programs, and where they run.
-H = os.path.abspath(os.path.join(HERE, "../../../target/explain-outside"))
 ap = argparse.ArgumentParser()
 ap.add_argument("tool")
 ap.add_argument("names", nargs="*")
 ap.add_argument("--parallel", type=int, default=1)
-ap.add_argument("--out", default=os.path.join(H, "out"))
+ap.add_argument("--set", default=".", help="folder of the cases, from this one")
+ap.add_argument("--out")
 ap.add_argument("--reread", action="store_true", help="only judge the outputs saved before")
 a = ap.parse_args()
+SET = os.path.normpath(os.path.join(HERE, a.set))
+# Where `build` puts the programs, and where they run.
+H = os.path.abspath(os.path.join(HERE, "../../../target", "explain-" + os.path.basename(SET)))
+a.out = a.out or os.path.join(H, "out")
 a.tool = os.path.abspath(a.tool)
 a.out = os.path.abspath(a.out)
 os.makedirs(a.out, exist_ok=True)
 os.makedirs(os.path.join(H, "scratch"), exist_ok=True)
-cases = [c for c in csv.DictReader(open(os.path.join(HERE, "cases.csv"))) if not a.names or c["name"] in a.names]
+cases = [c for c in csv.DictReader(open(os.path.join(SET, "cases.csv"))) if not a.names or c["name"] in a.names]
 for n in a.names:
     if n not in {c["name"] for c in cases}:
         print("unknown case", n, file=sys.stderr)
@@ -111,7 +114,7 @@ def run(c):
             ["env"]
             + c["env"].split()
             + [a.tool, "explain", "--duration", c["watch_s"] + "s", "--json", "--"]
-            + shlex.split(c["command"].replace("src/", HERE + "/"))
+            + shlex.split(c["command"].replace("src/", SET + "/"))
         )
         with open(b + ".stdout", "w") as so, open(b + ".stderr", "w") as se:
             p = subprocess.Popen(cmd, cwd=H, stdout=so, stderr=se, stdin=subprocess.DEVNULL, start_new_session=True)

@@ -19,26 +19,20 @@ pub fn doing_of(leaf: &Leaf) -> (Tid, LeafKind) {
 /// that goes with the condition: one cause, the disk.
 pub fn doings_with_two_names(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
     let at_disk = |kind| matches!(kind, LeafKind::Wait(WaitKind::Disk | WaitKind::Fault));
-    let mut sums: BTreeMap<(Tid, LeafKind), (u64, u64)> = BTreeMap::new();
-    for stall in stalls
-        .iter()
-        .filter(|s| s.leaf.tid != s.tid && at_disk(s.leaf.kind))
-    {
-        let (locked, plain) = sums.entry(doing_of(&stall.leaf)).or_default();
-        match stall.cause {
-            Cause::Lock => *locked += stall.ns,
-            _ => *plain += stall.ns,
-        }
-    }
-    let both = |(_, (locked, plain)): &(_, (u64, u64))| *locked > 0 && plain > locked;
-    sums.into_iter()
-        .filter(both)
-        .map(|(doing, _)| doing)
-        .collect()
+    let both = |kind, locked, plain| at_disk(kind) && locked > 0 && plain > locked;
+    doings(stalls, both)
 }
 
 /// What one thread did while others waited for locks of its, for longer than for it in any other way.
 pub fn doings_under_locks(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
+    doings(stalls, |_, locked, plain| locked > plain)
+}
+
+/// What threads did while others waited for them, chosen by how long these waited for locks and otherwise, nanoseconds.
+fn doings(
+    stalls: &[&Stall],
+    chosen: impl Fn(LeafKind, u64, u64) -> bool,
+) -> BTreeSet<(Tid, LeafKind)> {
     let mut sums: BTreeMap<(Tid, LeafKind), (u64, u64)> = BTreeMap::new();
     for stall in stalls.iter().filter(|s| s.leaf.tid != s.tid) {
         let (locked, plain) = sums.entry(doing_of(&stall.leaf)).or_default();
@@ -47,9 +41,8 @@ pub fn doings_under_locks(stalls: &[&Stall]) -> BTreeSet<(Tid, LeafKind)> {
             _ => *plain += stall.ns,
         }
     }
-    let mostly = |(_, (locked, plain)): &(_, (u64, u64))| locked > plain;
-    sums.into_iter()
-        .filter(mostly)
+    let sums = sums.into_iter();
+    sums.filter(|((_, kind), (locked, plain))| chosen(*kind, *locked, *plain))
         .map(|(doing, _)| doing)
         .collect()
 }
