@@ -162,7 +162,8 @@ pub fn comes_to_us(name: &CStr) -> bool {
     library_of(found) == ours || is_stub(found)
 }
 
-/// Whether a program at a fixed address has only a stub there, whose address it took: what it calls is looked up behind it.
+/// Whether a program at a fixed address has only a stub there, whose address it took: what that calls is looked up
+/// behind it.
 fn is_stub(address: Ptr) -> bool {
     const SYMBOL: c_int = 1;
     unsafe extern "C" {

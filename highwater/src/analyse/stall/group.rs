@@ -180,8 +180,8 @@ impl Groups {
     }
 
     /// Alone in its group, and begun by a clock or seldom: a background thread, whose own waits nobody feels; so are
-    /// several of one entry that a clock begins seldom. Of a
-    /// server that starts a thread for each request, or for each piece of it, all are alike, known or not.
+    /// several of one entry that a clock begins seldom. Of a server that starts a thread for each request, or for each
+    /// piece of it, all are alike, known or not.
     pub fn is_background(&self, tid: Tid, sizes: &Sizes) -> bool {
         if self.library.contains(&tid) {
             return true;
