@@ -22,19 +22,8 @@ const STYLE: &str = "body { font: 16px/1.4 sans-serif; margin: 1.5rem; } svg { w
 
 /// An SVG file, or with `html` a page around it. An error when there is nothing to draw.
 pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String> {
-    let lines = lines(&explained.stacks);
-    let mut options = Options::default();
-    options.text_truncate_direction = TextTruncateDirection::Right;
-    // The outermost frames above: a picture higher than the window begins with those that are wide.
-    options.direction = Direction::Inverted;
-    options.title = format!("live heap of {}", plain(&explained.command));
-    options.count_name = "bytes".to_owned();
-    options.deterministic = true;
-    // In the order of the tree: sorted as text, `f.cold` comes between `f` itself and what `f` calls, and tears `f`.
-    options.no_sort = true;
-    let mut svg = Vec::new();
-    from_lines(&mut options, lines.iter().map(String::as_str), &mut svg)
-        .map_err(|error| format!("no flame graph can be drawn: {error} (no live samples?)"))?;
+    let title = format!("live heap of {}", plain(&explained.command));
+    let svg = draw(&lines(&explained.stacks), &title)?;
     if !html {
         return Ok(svg);
     }
@@ -46,7 +35,7 @@ pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String>
         html {
             head {
                 meta charset="utf-8";
-                title { (options.title) }
+                title { (title) }
                 style { (maud::PreEscaped(STYLE)) }
             }
             body {
@@ -58,6 +47,28 @@ pub fn flame_graph(explained: &Explained, html: bool) -> Result<Vec<u8>, String>
         }
     };
     Ok(page.into_string().into_bytes())
+}
+
+/// The lines as an SVG, side by side in their order.
+fn draw(lines: &[String], title: &str) -> Result<Vec<u8>, String> {
+    let mut options = Options::default();
+    options.text_truncate_direction = TextTruncateDirection::Right;
+    // The outermost frames above: a picture higher than the window begins with those that are wide.
+    options.direction = Direction::Inverted;
+    options.title = title.to_owned();
+    options.count_name = "bytes".to_owned();
+    options.deterministic = true;
+    // In the order of the tree: sorted as text, `f.cold` comes between `f` itself and what `f` calls, and tears `f`.
+    // Of a chart alone the order may be any; it is read from the end.
+    options.flame_chart = true;
+    let mut svg = Vec::new();
+    from_lines(
+        &mut options,
+        lines.iter().rev().map(String::as_str),
+        &mut svg,
+    )
+    .map_err(|error| format!("no flame graph can be drawn: {error} (no live samples?)"))?;
+    Ok(svg)
 }
 
 /// A frame, with what was allocated in it and in what it called.
@@ -169,5 +180,19 @@ mod tests {
                 "main;eval.cold 5000"
             ]
         );
+        let svg = String::from_utf8(draw(&lines, "heap").unwrap()).unwrap();
+        let pieces = |name: &str| svg.matches(&format!("<title>{name} (")).count();
+        assert_eq!(
+            (pieces("eval"), pieces("eval.cold"), pieces("call")),
+            (1, 1, 1)
+        );
+    }
+
+    #[test]
+    fn what_is_narrow_is_drawn_after_what_is_wide() {
+        let lines = ["main;work 9000", "main;(narrower) 100"].map(str::to_owned);
+        let svg = String::from_utf8(draw(&lines, "heap").unwrap()).unwrap();
+        let at = |name: &str| svg.find(&format!("<title>{name} (")).unwrap();
+        assert!(at("work") < at("(narrower)"));
     }
 }
