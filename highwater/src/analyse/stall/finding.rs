@@ -79,7 +79,7 @@ pub fn summarise(stalls: &[Stall], groups: &Groups, watched: &[Tid]) -> Vec<Find
         true => without_lone_ones(felt.collect()),
         false => felt.collect(),
     };
-    let felt = without_holders(others_first(felt, alone));
+    let felt = without_holders(others_first(felt, alone, |tid| groups.serves_clients(tid)));
     let of_cause = sorted_by_cause(felt).into_iter();
     let mut findings: Vec<Finding> = of_cause
         .map(|((cause, _), stalls)| finding(cause, stalls, groups))
@@ -102,14 +102,20 @@ fn sort(findings: &mut [Finding]) {
 }
 
 /// A lone thread that others wait for is a culprit; what it waits for itself is part of their rows, unless that is far
-/// more than they do: an event loop serves clients itself, and a helper waits for it once.
-fn others_first(stalls: Vec<&Stall>, alone: impl Fn(Tid) -> bool) -> Vec<&Stall> {
+/// more than they do, or the same for the clients that it serves: an event loop, and a helper waits for it once.
+fn others_first(
+    stalls: Vec<&Stall>,
+    alone: impl Fn(Tid) -> bool,
+    serves: impl Fn(Tid) -> bool,
+) -> Vec<&Stall> {
+    let mut causes: BTreeSet<(Tid, Cause)> = BTreeSet::new();
     let mut waited: BTreeMap<Tid, u64> = BTreeMap::new();
     let mut own: BTreeMap<Tid, u64> = BTreeMap::new();
     for stall in stalls.iter().filter(|s| alone(s.leaf.tid)) {
         let sums = if stall.leaf.tid == stall.tid {
             &mut own
         } else {
+            causes.insert((stall.leaf.tid, stall.cause));
             &mut waited
         };
         *sums.entry(stall.leaf.tid).or_default() += stall.ns;
@@ -118,7 +124,8 @@ fn others_first(stalls: Vec<&Stall>, alone: impl Fn(Tid) -> bool) -> Vec<&Stall>
         let waited_ns = waited.get(&tid).copied().unwrap_or(0);
         waited_ns > 0 && waited_ns * SHADOW >= own.get(&tid).copied().unwrap_or(0)
     };
-    let told = |s: &&Stall| s.leaf.tid == s.tid && is_told(s.tid);
+    let same_for_clients = |s: &Stall| serves(s.tid) && causes.contains(&(s.tid, s.cause));
+    let told = |s: &&Stall| s.leaf.tid == s.tid && is_told(s.tid) && !same_for_clients(s);
     stalls.into_iter().filter(|s| !told(s)).collect()
 }
 

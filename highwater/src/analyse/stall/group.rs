@@ -95,6 +95,10 @@ impl Rhythm {
     fn begun(self) -> u64 {
         self.by_timer + self.by_others
     }
+
+    fn serves_clients(self) -> bool {
+        self.by_clients * CLIENTS_PART >= self.begun().max(1)
+    }
 }
 
 impl Groups {
@@ -190,11 +194,21 @@ impl Groups {
             return self.jobs.len() as u64 * SELDOM <= sizes.most_begun;
         }
         let rhythm = self.rhythm_of(tid);
-        let by_clock = rhythm.by_timer >= rhythm.by_others;
-        let seldom = rhythm.by_clients == 0 && rhythm.begun() * SELDOM <= sizes.most_begun;
+        let answered = if rhythm.by_timer > 0 {
+            self.answered(tid)
+        } else {
+            0
+        };
+        let by_clock = rhythm.by_timer + answered >= rhythm.by_others;
+        let seldom = !rhythm.serves_clients() && rhythm.begun() * SELDOM <= sizes.most_begun;
         let alone = self.is_alone(tid, sizes);
         alone && (by_clock || seldom || self.is_fed_by_a_pool(tid, sizes))
             || self.is_timed(tid) && (seldom || self.is_beside_a_pool(tid, sizes))
+    }
+
+    /// Of what it begins, a good part is for clients.
+    pub fn serves_clients(&self, tid: Tid) -> bool {
+        self.rhythm_of(tid).serves_clients()
     }
 
     /// Several threads of another group hand it something: whoever of them needs what it does waits for it. Those that
@@ -223,6 +237,14 @@ impl Groups {
         at.is_some_and(|at| rhythm.fed[at] * 2 > rhythm.by_others)
     }
 
+    /// How often it was begun by helpers that have most of their work from itself: an answer begins nothing new.
+    fn answered(&self, tid: Tid) -> u64 {
+        let rhythm = self.rhythm_of(tid);
+        let feeders = rhythm.fed_by.into_iter().zip(rhythm.fed);
+        let helpers = feeders.filter(|(by, _)| *by != 0 && self.is_fed_by(*by, tid));
+        helpers.map(|(_, times)| times).sum()
+    }
+
     /// `tid` waits for the answer when it waits for `other`: its pool hands that one things, and has its own work from
     /// elsewhere, from clients or from a thread that it hands nothing to.
     pub fn asks(&self, tid: Tid, other: Tid) -> bool {
@@ -232,7 +254,7 @@ impl Groups {
             by.any(|by| by != 0 && self.of(by) == pool)
         };
         let own = self.rhythm_of(tid);
-        let serves = own.by_clients * CLIENTS_PART >= own.begun().max(1);
+        let serves = own.serves_clients();
         let elsewhere = |by: Tid| by != 0 && by != other && self.of(by) != pool && !hands_to(by);
         self.of(other) != pool
             && hands_to(other)
@@ -335,6 +357,23 @@ mod tests {
     fn a_lone_thread_that_a_clock_wakes_is_background() {
         let (groups, sizes) = groups(&[(1, 5, true), (2, 6, false)]);
         assert!(groups.is_background(1, &sizes) && !groups.is_background(2, &sizes));
+    }
+
+    #[test]
+    fn what_a_clocks_thread_hears_from_its_helpers_begins_nothing() {
+        let (mut groups, _) = groups(&[(1, 5, true), (2, 6, false), (3, 7, false), (4, 8, false)]);
+        for _ in 0..2 {
+            groups.began(2, ByOthers, Some(1));
+            groups.began(1, ByOthers, Some(2));
+        }
+        let sizes = groups.sizes(&[1, 2, 3, 4]);
+        assert!(groups.is_background(1, &sizes));
+        assert!(!groups.is_background(2, &sizes), "no clock begins it");
+        (0..4).for_each(|_| groups.began(2, ByOthers, Some(3)));
+        assert!(
+            !groups.is_background(1, &sizes),
+            "what another hands on is work"
+        );
     }
 
     #[test]

@@ -85,9 +85,13 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
     // (a library's goroutine that reads for another) stands for the one that waited for it.
     let held = watch.places.stack_of(culprit.held);
     let took = || took(finding, watch);
+    // Who was seen at a device is named by that: what it let go of afterwards may be anything.
+    let device = matches!(finding.cause, Cause::Disk | Cause::PageFault);
+    let at_device = device && stack.own_function().is_some();
     let let_go = || {
         let held = release.held_in(stack);
-        held.or(release.own_function()).or_else(took)
+        let after = release.own_function().filter(|_| !at_device);
+        held.or(after).or_else(took)
     };
     // Who waits for a reply that another thread asks for waits for nothing that is held.
     let holds = finding.cause != Cause::Network;

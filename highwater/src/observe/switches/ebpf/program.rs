@@ -134,6 +134,7 @@ pub fn switch(maps: &Maps, fields: &Fields) -> Vec<u64> {
     code.copy(R6, R1);
     code.call(Helper::CurrentPidTgid);
     code.copy(R7, R0);
+    code.store_value(Size::B8, R10, TIME, 0);
     code.shift_right(R0, 32);
     code.jump_unless_equal(R0, maps.pid as i32, "next");
     leaves(&mut code, maps, fields);
@@ -173,6 +174,7 @@ fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
     code.store_value(Size::B8, R9, kept::WOKEN, 0);
     code.store_value(Size::B8, R9, kept::TOLD, 0);
     code.call(Helper::KtimeNs);
+    code.store(Size::B8, R10, TIME, R0);
     code.store(Size::B8, R9, kept::RECORD + at::TIME, R0);
     code.store(Size::B8, R9, kept::SINCE, R0);
     code.load(Size::B4, R1, R9, kept::RECORD + at::FLAGS);
@@ -193,7 +195,11 @@ fn leaves(code: &mut Code, maps: &Maps, fields: &Fields) {
 
 /// The thread of R9 comes to a CPU. Its leaving was told already, or is now, unless that was just before.
 fn comes(code: &mut Code, maps: &Maps, fields: &Fields) {
+    // The clock was read, where the one that leaves is watched too.
+    code.load(Size::B8, R0, R10, TIME);
+    code.jump_if_not_zero(R0, "read");
     code.call(Helper::KtimeNs);
+    code.label("read");
     code.store(Size::B8, R9, kept::CAME, R0);
     code.load(Size::B4, R1, R9, kept::RECORD + at::FLAGS);
     code.and(R1, STATES as i32);
@@ -216,17 +222,34 @@ fn comes(code: &mut Code, maps: &Maps, fields: &Fields) {
         code.store(Size::B8, R9, kept::COMM + half, R1);
     }
     output(code, maps, R9, kept::RECORD, kept::WHOLE, "counted_whole");
-    code.store_value(Size::B4, R9, kept::RECORD + at::SHORT, 0);
+    no_short(code);
     code.jump("end");
     code.label("short");
     code.shift_right(R2, SHORT_SHIFT);
-    code.load(Size::B4, R1, R9, kept::RECORD + at::SHORT);
-    code.add_register(R1, R2);
-    code.store(Size::B4, R9, kept::RECORD + at::SHORT, R1);
+    code.load(Size::B4, R1, R9, kept::RECORD + at::FLAGS);
+    code.and(R1, DEEP as i32);
+    code.jump_if_not_zero(R1, "deep");
+    add_short(code, at::SHORT);
+    code.jump("end");
+    code.label("deep");
+    add_short(code, at::SHORT_DEEP);
     code.jump("end");
     code.label("told");
-    code.store_value(Size::B4, R9, kept::RECORD + at::SHORT, 0);
+    no_short(code);
     came(code, maps, fields);
+}
+
+/// R2 more.
+fn add_short(code: &mut Code, to: i16) {
+    code.load(Size::B4, R1, R9, kept::RECORD + to);
+    code.add_register(R1, R2);
+    code.store(Size::B4, R9, kept::RECORD + to, R1);
+}
+
+fn no_short(code: &mut Code) {
+    for sum in [at::SHORT, at::SHORT_DEEP] {
+        code.store_value(Size::B4, R9, kept::RECORD + sum, 0);
+    }
 }
 
 /// The coming alone.

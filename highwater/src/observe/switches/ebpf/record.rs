@@ -12,8 +12,10 @@ pub mod at {
     pub const KIND: i16 = 8;
     pub const TID: i16 = 12;
     pub const OTHER: i16 = 16;
-    /// Of a leaving: for how long it was away since it last came, in absences too short to be told.
+    /// Of a leaving: for how long it was away since it last came, in absences too short to be told; those that were
+    /// waits for devices have a sum of their own.
     pub const SHORT: i16 = 16;
+    pub const SHORT_DEEP: i16 = 92;
     pub const FLAGS: i16 = 20;
     pub const NUMBER: i16 = 24;
     pub const COMM: i16 = 24;
@@ -125,8 +127,7 @@ pub enum Told {
     Whole {
         since_ns: u64,
         state: u32,
-        /// It was away for this long since it came before, in absences too short to be told.
-        short_ns: u64,
+        short: Short,
         user: User,
         woken: Option<(u64, u32, u32)>,
         after: Before,
@@ -134,7 +135,7 @@ pub enum Told {
     /// `state` as `prev_state` has it: 0 is preempted.
     Out {
         state: u32,
-        short_ns: u64,
+        short: Short,
         user: User,
     },
     In {
@@ -151,6 +152,14 @@ pub enum Told {
         user: User,
         stack: Vec<u8>,
     },
+}
+
+/// How long a thread was away since it came before, in absences too short to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Short {
+    /// In waits for devices.
+    pub deep_ns: u64,
+    pub other_ns: u64,
 }
 
 /// Who had the CPU until then.
@@ -195,7 +204,7 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
     let what = match half(at::KIND) as i32 {
         OUT => Told::Out {
             state: half(at::FLAGS),
-            short_ns: u64::from(half(at::SHORT)) << SHORT_SHIFT,
+            short: short(&half),
             user: user(),
         },
         IN => Told::In {
@@ -227,6 +236,14 @@ pub fn parse(bytes: &[u8]) -> Option<Record> {
     })
 }
 
+fn short(half: &impl Fn(i16) -> u32) -> Short {
+    let ns = |at| u64::from(half(at)) << SHORT_SHIFT;
+    Short {
+        deep_ns: ns(at::SHORT_DEEP),
+        other_ns: ns(at::SHORT),
+    }
+}
+
 fn whole(bytes: &[u8], half: impl Fn(i16) -> u32, user: User) -> Record {
     let word = |kept: i16| number(bytes, kept - kept::RECORD);
     let (woken_ns, waker, before) = (word(kept::WOKEN), word(kept::WAKER), word(kept::BEFORE));
@@ -236,7 +253,7 @@ fn whole(bytes: &[u8], half: impl Fn(i16) -> u32, user: User) -> Record {
         what: Told::Whole {
             since_ns: number(bytes, at::TIME),
             state: half(at::FLAGS),
-            short_ns: u64::from(half(at::SHORT)) << SHORT_SHIFT,
+            short: short(&half),
             user,
             woken: (woken_ns != 0).then_some((woken_ns, waker as u32, (waker >> 32) as u32)),
             after: Before {
@@ -269,6 +286,7 @@ mod tests {
         put(kept::RECORD + at::TIME, 1_000);
         put(kept::RECORD + at::KIND, 42 << 32 | OUT as u64);
         put(kept::RECORD + at::SHORT, 1 << 32 | 3);
+        put(kept::RECORD + at::SHORT_DEEP - 4, 5 << 32);
         put(kept::RECORD + at::NUMBER, 202);
         put(kept::WOKEN, 1_500);
         put(kept::WAKER, 5 << 32 | 7);
@@ -285,7 +303,7 @@ mod tests {
         let Told::Whole {
             since_ns,
             state,
-            short_ns,
+            short,
             user,
             woken,
             after,
@@ -294,7 +312,10 @@ mod tests {
             panic!("{record:?}");
         };
         assert_eq!((since_ns, state, user.number), (1_000, 1, 202));
-        assert_eq!(short_ns, 3 << SHORT_SHIFT);
+        assert_eq!(
+            (short.deep_ns, short.other_ns),
+            (5 << SHORT_SHIFT, 3 << SHORT_SHIFT)
+        );
         assert_eq!(woken, Some((1_500, 7, 5)));
         assert_eq!((after.tid, after.process), (9, 8));
     }

@@ -1,6 +1,6 @@
 //! Records of the eBPF programs to events.
 
-use super::super::ebpf::record::{Before, GONE, Record, STATES, Told, User};
+use super::super::ebpf::record::{Before, GONE, Record, STATES, Short, Told, User};
 use super::super::golang::{Goroutines, Probe};
 use super::super::ring::{self, Registers};
 use super::super::waits::Call;
@@ -160,24 +160,20 @@ impl Watch {
             Told::Whole {
                 since_ns,
                 state,
-                short_ns,
+                short,
                 user,
                 woken,
                 after,
             } => {
-                self.was_away(*since_ns, tid, *short_ns);
+                self.was_away_shortly(*since_ns, tid, short);
                 self.went_off(*since_ns, tid, *state, user);
                 if let Some((woken_ns, waker, process)) = *woken {
                     self.woken(woken_ns, tid, (waker, process), None);
                 }
                 self.came_after(at_ns, tid, after);
             }
-            Told::Out {
-                state,
-                short_ns,
-                user,
-            } => {
-                self.was_away(at_ns, tid, *short_ns);
+            Told::Out { state, short, user } => {
+                self.was_away_shortly(at_ns, tid, short);
                 self.went_off(at_ns, tid, *state, user);
             }
             Told::In { after } => self.came_after(at_ns, tid, after),
@@ -186,7 +182,16 @@ impl Watch {
                 process,
                 user,
             } => self.woken(at_ns, tid, (*waker, *process), user.as_deref()),
-            Told::Place { user, stack } => self.placed(at_ns, tid, registers(user), stack),
+            Told::Place { user, stack } => {
+                self.placed(at_ns, tid, (call(user), registers(user)), stack);
+            }
+        }
+    }
+
+    fn was_away_shortly(&mut self, at_ns: u64, tid: u32, short: &Short) {
+        let devices = short.deep_ns > short.other_ns;
+        if !(devices && self.waited_for_devices(at_ns, tid, short.deep_ns)) {
+            self.was_away(at_ns, tid, short.other_ns + short.deep_ns);
         }
     }
 
@@ -224,10 +229,7 @@ impl Watch {
     }
 
     fn blocked(&mut self, since_ns: u64, tid: u32, user: &User) {
-        let call = Call {
-            number: user.number,
-            args: user.args,
-        };
+        let call = call(user);
         if self.go.is_some() && call.is_futex() {
             // The runtime parks its thread, and not the goroutine that it carried last.
             self.threads.at(tid).parked = true;
@@ -323,6 +325,13 @@ impl Watch {
             self.programs.insert((process, comm), words);
         }
         words
+    }
+}
+
+fn call(user: &User) -> Call {
+    Call {
+        number: user.number,
+        args: user.args,
     }
 }
 

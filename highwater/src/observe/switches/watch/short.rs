@@ -10,7 +10,7 @@ use crate::observe::switches::Table;
 use crate::observe::switches::event::{WaitKind, What};
 
 /// A thread that was away for more than this part of a stretch did not run all of it.
-const AWAY_PART: u64 = 5;
+pub(super) const AWAY_PART: u64 = 5;
 
 /// A switch record of one thread.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

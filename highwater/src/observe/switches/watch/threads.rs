@@ -7,6 +7,7 @@ use std::io;
 
 use super::super::ring::Registers;
 use super::super::waits::Call;
+use super::at_place::Placed;
 use super::look::Counts;
 use super::rootless::AtWork;
 use crate::observe::switches::Table;
@@ -31,8 +32,8 @@ pub struct Known {
     pub grouped: bool,
     /// Where its stack ended when it was last looked at, and that stack; without privileges only.
     pub seen: Option<(u64, StackId)>,
-    /// The beginning of the last wait for a device whose stack was told, and that stack; as root only.
-    pub placed: (u64, StackId),
+    /// The last wait for a device whose stack was told; as root only.
+    pub placed: Option<Placed>,
     /// The kernel's counts at the last reading.
     pub counts: Option<Counts>,
     pub switched: bool,
