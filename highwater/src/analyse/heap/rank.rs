@@ -37,12 +37,13 @@ impl Site {
     }
 }
 
-/// `function`, or `module+0x1f` where there is no symbol.
+/// `function`, or `libz.so.1+0x1f` where there is no symbol.
 pub fn frame_name(frame: &Frame) -> String {
+    let file = frame.module.rsplit('/').next().unwrap_or_default();
     match &frame.function {
         Some(function) => function.clone(),
-        None if frame.module.is_empty() => format!("{:#x}", frame.offset),
-        None => format!("{}+{:#x}", frame.module, frame.offset),
+        None if file.is_empty() => format!("{:#x}", frame.offset),
+        None => format!("{file}+{:#x}", frame.offset),
     }
 }
 

@@ -207,6 +207,7 @@ impl Analyser {
                         None => suspects.pick(lines, tid, wait, span),
                     };
                     groups.began(tid, begun, by);
+                    groups.rested(tid, wait.stack);
                 }
                 if wait.kind == WaitKind::Lock && wait.object != 0 {
                     let for_work = matches!(judged, Judged::Idle { behind: true, .. });

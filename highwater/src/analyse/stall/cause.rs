@@ -150,6 +150,8 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
         State::Runnable { after } => Judged::Part(runnable(known.quota, tid, segment, after)),
         State::Blocked { wait, .. } => match wait.kind {
             WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => idle(false),
+            // A goroutine that sleeps gives its thread to another: a thread that does is the runtime's own.
+            WaitKind::Sleep if known.groups.carriers => idle(true),
             WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),
             WaitKind::Sleep | WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
                 Judged::Part(direct(tid, segment))

@@ -59,6 +59,8 @@ pub struct Culprit {
     pub release: StackId,
     /// That of whoever ended the waiters' own waits, for a culprit at the end of a chain.
     pub held: StackId,
+    /// Those with which it waits for its next work, and nobody for it.
+    pub rests: Vec<StackId>,
 }
 
 /// Sums the stalls up: one finding per cause, most time first. Stalls of background threads,
@@ -322,7 +324,7 @@ fn join_locks(stalls: &[&Stall]) -> Joined {
 }
 
 fn finding(cause: Cause, stalls: Vec<&Stall>, groups: &Groups) -> Finding {
-    let culprit = culprit_of(&stalls);
+    let culprit = culprit_of(&stalls, groups);
     let merged = episodes(stalls.iter().map(|s| (s.start_ns, s.end_ns)));
     let unsure = stalls.iter().filter(|s| unsure(s)).count() * 2 > stalls.len();
     // Short ones, in between, are anybody's: a guess is held against the long ones.
@@ -391,7 +393,7 @@ fn agrees(
 /// The part of the time of the one before it that makes a culprit of somebody who did something.
 const DID_SOMETHING: u64 = 5;
 
-fn culprit_of(stalls: &[&Stall]) -> Culprit {
+fn culprit_of(stalls: &[&Stall], groups: &Groups) -> Culprit {
     let leaves = stalls.iter().map(|s| ((s.leaf.tid, s.leaf.kind), s.ns));
     let ranked = ranked(leaves);
     let seen = |(leaf, _): &&((Tid, LeafKind), u64)| leaf.1 != LeafKind::Unseen;
@@ -426,6 +428,10 @@ fn culprit_of(stalls: &[&Stall]) -> Culprit {
         },
         release: most(|leaf| leaf.release),
         held: most(|leaf| leaf.held),
+        rests: groups
+            .rests_of(tid)
+            .filter(|stack| mine().all(|stall| stall.leaf.stack != *stack))
+            .collect(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::event::Tid;
+use super::event::{StackId, Tid};
 use crate::observe::switches::Table;
 
 /// Threads with the same entry function, by a number that the observer gives.
@@ -79,7 +79,10 @@ const CLIENTS_PART: u64 = 4;
 /// Of the threads that hand something to one.
 const FEEDERS_KEPT: usize = 4;
 
-/// How a thread's busy periods begin.
+/// Stacks with which a thread rested.
+const RESTS_KEPT: usize = 4;
+
+/// How a thread's busy periods begin, and where it rests until then.
 #[derive(Debug, Default, Clone, Copy)]
 struct Rhythm {
     by_timer: u64,
@@ -89,6 +92,7 @@ struct Rhythm {
     /// Some threads that ended its idle waits; 0: none yet. And how often each did.
     fed_by: [Tid; FEEDERS_KEPT],
     fed: [u64; FEEDERS_KEPT],
+    rests: [StackId; RESTS_KEPT],
 }
 
 impl Rhythm {
@@ -160,6 +164,23 @@ impl Groups {
             _ => rhythm.by_others += 1,
         }
         rhythm.by_clients += u64::from(begun == Begun::ByClients);
+    }
+
+    /// An idle wait of `tid` was looked at.
+    pub fn rested(&mut self, tid: Tid, stack: StackId) {
+        let rests = &mut self.rhythm.entry(tid).or_default().rests;
+        let place = rests
+            .iter()
+            .position(|known| *known == stack || *known == 0);
+        if let Some(place) = place {
+            rests[place] = stack;
+        }
+    }
+
+    /// The stacks of some of its idle waits.
+    pub fn rests_of(&self, tid: Tid) -> impl Iterator<Item = StackId> {
+        let rests = self.rhythm_of(tid).rests.into_iter();
+        rests.filter(|stack| *stack != 0)
     }
 
     /// The least stall worth a row, for this thread.

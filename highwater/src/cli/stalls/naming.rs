@@ -89,7 +89,8 @@ fn culprit(finding: &Finding, watch: &Watch, ran_instead: &[(String, u64)]) -> C
     let device = matches!(finding.cause, Cause::Disk | Cause::PageFault);
     let at_device = device && stack.own_function().is_some();
     let let_go = || {
-        let held = release.held_in(stack);
+        let rests = culprit.rests.iter().map(|id| watch.places.stack_of(*id));
+        let held = release.held_in(stack, &rests.collect::<Vec<_>>());
         let after = release.own_function().filter(|_| !at_device);
         held.or(after).or_else(took)
     };

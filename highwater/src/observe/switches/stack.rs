@@ -93,11 +93,13 @@ impl Stack {
 
     /// The function that held, of a thread that let go with this stack and had the stack `during` before: the innermost
     /// of the program's own that is in both, for who lets go is in a wrapper of the program's own lock at times. Where
-    /// that is the thread's entry, which says no more than that it is this thread, what the entry had called.
-    pub fn held_in<'a>(&'a self, during: &'a Stack) -> Option<&'a str> {
+    /// that is the thread's entry or its loop, in which it rests too (`rests`), it says no more than that it is this
+    /// thread: what it had called.
+    pub fn held_in<'a>(&'a self, during: &'a Stack, rests: &[&Stack]) -> Option<&'a str> {
         let there = |frame: &&Frame| during.frames.contains(frame);
         let shared = self.frames.iter().filter(|f| f.is_own()).find(there)?;
-        if self.entry() != Some(shared) {
+        let is_a_loop = rests.iter().any(|rest| rest.frames.contains(shared));
+        if self.entry() != Some(shared) && !is_a_loop {
             return Some(&shared.name);
         }
         let at = during.frames.iter().position(|frame| frame == shared)?;
@@ -265,11 +267,14 @@ mod tests {
         };
         let release = stack(&names(&["own_unlock", "flush", "main_loop"]));
         let during = stack(&names(&["recv", "ask", "flush", "main_loop"]));
-        assert_eq!(release.held_in(&during), Some("flush"));
+        assert_eq!(release.held_in(&during, &[]), Some("flush"));
         let by_the_loop = stack(&names(&["recv", "read_all", "ask", "main_loop"]));
-        assert_eq!(release.held_in(&by_the_loop), Some("ask"));
-        assert_eq!(release.held_in(&stack(&names(&["main_loop"]))), None);
-        assert_eq!(release.held_in(&stack(&names(&["other_loop"]))), None);
+        assert_eq!(release.held_in(&by_the_loop, &[]), Some("ask"));
+        for nothing in ["main_loop", "other_loop"] {
+            assert_eq!(release.held_in(&stack(&names(&[nothing])), &[]), None);
+        }
+        let rest = stack(&names(&["sleep", "flush", "main_loop"]));
+        assert_eq!(release.held_in(&during, &[&rest]), Some("ask"));
     }
 
     #[test]

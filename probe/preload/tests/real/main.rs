@@ -1,13 +1,16 @@
 //! Real programs under the probe, over three allocators. Long, and they fetch what is not installed: `make test-long`.
 
-#[path = "../../../highwater/tests/free_port/mod.rs"]
+#[path = "../../../../highwater/tests/free_port/mod.rs"]
 mod free_port;
+mod nginx;
+mod postgres;
+mod redis;
+#[path = "../subject/mod.rs"]
 mod subject;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use free_port::free_port;
 use subject::{allocators, library, look, skipped, totals};
 
 /// A Debian package and those it needs, unpacked into a folder of its own; `None` (and a line) when it cannot be had.
@@ -67,103 +70,6 @@ fn wait_for_port(port: &str) {
     panic!("nobody listens on {port}");
 }
 
-/// A redis-server of an unpacked package, and its tools.
-struct Redis {
-    server: Server,
-    bin: PathBuf,
-    libraries: PathBuf,
-    port: String,
-    _data: tempfile::TempDir,
-}
-
-impl Redis {
-    fn start(root: &Path, file: &Option<PathBuf>) -> Redis {
-        let (bin, libraries) = (root.join("usr/bin"), root.join("usr/lib/x86_64-linux-gnu"));
-        let (port, data) = (free_port().to_string(), tempfile::tempdir().unwrap());
-        let mut command = Command::new(bin.join("redis-server"));
-        command.args([
-            "--port",
-            &port,
-            "--bind",
-            "127.0.0.1",
-            "--save",
-            "",
-            "--io-threads",
-            "3",
-        ]);
-        command.arg("--dir").arg(data.path()).stdout(Stdio::null());
-        command
-            .env("LD_LIBRARY_PATH", &libraries)
-            .env("LD_PRELOAD", preload(file));
-        let server = Server(command.spawn().unwrap());
-        wait_for_port(&port);
-        Redis {
-            server,
-            bin,
-            libraries,
-            port,
-            _data: data,
-        }
-    }
-
-    fn tool(&self, program: &str, arguments: &str) -> String {
-        let mut command = Command::new(self.bin.join(program));
-        command
-            .args(["-p", &self.port])
-            .args(arguments.split_whitespace());
-        let out = command
-            .env("LD_LIBRARY_PATH", &self.libraries)
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&out.stderr);
-        assert!(
-            out.status.success() || arguments.starts_with("shutdown"),
-            "{program}: {errors}"
-        );
-        String::from_utf8_lossy(&out.stdout).into_owned()
-    }
-
-    fn saves(&self) -> bool {
-        (0..100).any(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(200));
-            let state = self.tool("redis-cli", "info persistence");
-            let ended = state.contains("rdb_bgsave_in_progress:0");
-            ended && state.contains("rdb_last_bgsave_status:ok")
-        })
-    }
-}
-
-#[test]
-#[ignore = "a minute, and fetches redis"]
-fn redis_under_load_with_bgsave() {
-    let packages = [
-        "redis-server",
-        "redis-tools",
-        "liblzf1",
-        "liblua5.1-0",
-        "lua-bitop",
-        "lua-cjson",
-        "libjemalloc2",
-    ];
-    let Some(folder) = unpacked(&packages) else {
-        return;
-    };
-    for (name, file) in three() {
-        let mut redis = Redis::start(&folder.path().join("root"), &file);
-        let load = "-q -t set,get,lpush,lrange_100,mset -n 30000 -r 20000 -d 300";
-        redis.tool("redis-benchmark", load);
-        redis.tool("redis-cli", "bgsave");
-        redis.tool("redis-benchmark", "-q -t set -n 30000 -r 20000 -d 300");
-        assert!(redis.saves(), "{name}: BGSAVE did not end well");
-        let copy = look(redis.server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
-        let snapshot = abi::read(&copy).unwrap();
-        assert!(totals(&snapshot).live_blocks > 20_000, "{name}");
-        assert!(snapshot.header.counters.samples_taken > 1_000, "{name}");
-        redis.tool("redis-cli", "shutdown nosave");
-        assert!(redis.server.0.wait().unwrap().success(), "{name}");
-    }
-}
-
 /// What a page says after its script ran, in a headless Chromium over `preload`.
 fn page_in_chromium(preload: &std::ffi::OsStr) -> Option<String> {
     const PAGE: &str = "data:text/html,<h1 id=a></h1><script>let sum=0;const all=[];\
@@ -196,6 +102,57 @@ fn chromium_opens_a_page() {
         assert!(
             shows(&preload(&file)),
             "{name}: the page is not what it is without the probe"
+        );
+    }
+}
+
+/// Functions of many types: the compiler's own threads, LLVM, and the linker as a child.
+fn a_rust_program() -> String {
+    let mut text = String::from("use std::collections::*;\n");
+    for n in 0..200 {
+        text += &format!(
+            "#[derive(Debug, Clone, Default)] struct T{n} {{ a: Vec<[u8; {n}]>, b: BTreeMap<String, u{}> }}\n",
+            8 << (n % 4)
+        );
+        text += &format!(
+            "fn f{n}(x: usize) -> usize {{ let t = T{n} {{ a: vec![[1; {n}]; x], ..T{n}::default() }}; \
+             format!(\"{{t:?}}\").len() + t.a.len() + t.b.len() }}\n"
+        );
+    }
+    let calls = (0..200).map(|n| format!("f{n}(1)"));
+    let sum = calls.collect::<Vec<_>>().join(" + ");
+    text + &format!("fn main() {{ println!(\"{{}}\", {sum}); }}\n")
+}
+
+/// What the program says that a compiler over `preload` made; `None`: the compiler failed.
+fn compiled_over(preload: &std::ffi::OsStr, source: &std::path::Path) -> Option<String> {
+    let program = source.with_extension("");
+    let mut command = Command::new("rustc");
+    command.args(["--edition=2021", "-Copt-level=1", "-o"]);
+    command.arg(&program).arg(source).env("LD_PRELOAD", preload);
+    let made = command.output().ok()?.status.success();
+    let out = made.then(|| Command::new(program).output())?.ok()?;
+    Some(String::from_utf8_lossy(&out.stdout).into_owned())
+}
+
+/// It has a malloc of its own, of jemalloc, within the program.
+#[test]
+#[ignore = "a minute"]
+fn a_rust_build_ends_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("types.rs");
+    std::fs::write(&source, a_rust_program()).unwrap();
+    for (name, file) in three() {
+        let alone = file.clone().unwrap_or_default();
+        let Some(without) = compiled_over(alone.as_os_str(), &source) else {
+            skipped(&format!("rustc over {name} fails without the probe too"));
+            continue;
+        };
+        assert!(without.trim().parse::<u64>().is_ok(), "{name}: {without}");
+        assert_eq!(
+            compiled_over(&preload(&file), &source),
+            Some(without),
+            "{name}"
         );
     }
 }
@@ -252,66 +209,6 @@ fn cpython_s_own_tests_end_the_same() {
             assert_eq!(run(Some(preload(&file))), without, "{test} over {name}");
         }
     }
-}
-
-#[test]
-#[ignore = "a minute, and fetches nginx"]
-fn nginx_serves_and_reloads() {
-    let Some(folder) = unpacked(&["nginx"]) else {
-        return;
-    };
-    let nginx = folder.path().join("root/usr/sbin/nginx");
-    for (name, file) in three() {
-        let (port, site) = (free_port().to_string(), tempfile::tempdir().unwrap());
-        let at = |part: &str| site.path().join(part).display().to_string();
-        std::fs::write(site.path().join("page.html"), "x".repeat(20_000)).unwrap();
-        let configuration = format!(
-            "worker_processes 2; daemon off; pid {}; error_log {}; events {{}} http {{ access_log off; gzip on;
-             gzip_types *; client_body_temp_path {}; proxy_temp_path {}; fastcgi_temp_path {}; uwsgi_temp_path {};
-             scgi_temp_path {}; server {{ listen 127.0.0.1:{port}; root {}; }} }}",
-            at("pid"), at("errors"), at("a"), at("b"), at("c"), at("d"), at("e"), site.path().display()
-        );
-        std::fs::write(site.path().join("nginx.conf"), configuration).unwrap();
-        let mut command = Command::new(&nginx);
-        command
-            .args(["-c", &at("nginx.conf"), "-e", &at("errors")])
-            .env("LD_PRELOAD", preload(&file));
-        let mut server = Server(command.spawn().unwrap());
-        wait_for_port(&port);
-        for round in 0..300 {
-            get(&port, "/page.html");
-            if round % 100 == 50 {
-                // New workers are forked, the old ones leave.
-                unsafe { libc::kill(server.0.id() as i32, libc::SIGHUP) };
-            }
-        }
-        let copy = look(server.0.id()).unwrap_or_else(|anchor| panic!("{name}: {anchor:?}"));
-        assert!(
-            abi::read(&copy).unwrap().header.counters.forks_seen >= 2,
-            "{name}"
-        );
-        unsafe { libc::kill(server.0.id() as i32, libc::SIGQUIT) };
-        assert!(server.0.wait().unwrap().success(), "{name}");
-        let errors = std::fs::read_to_string(Path::new(&at("errors"))).unwrap_or_default();
-        assert!(!errors.contains("exited on signal"), "{name}: {errors}");
-    }
-}
-
-fn get(port: &str, path: &str) {
-    use std::io::{Read, Write};
-    let mut stream = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nHost: a\r\nAccept-Encoding: gzip\r\n\r\n"
-    )
-    .unwrap();
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).unwrap();
-    assert!(
-        answer.starts_with(b"HTTP/1.1 200"),
-        "{}",
-        String::from_utf8_lossy(&answer)
-    );
 }
 
 #[test]
