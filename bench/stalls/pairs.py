@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What watching costs a service, and the watcher: the median of a request without and with, in pairs, one after the other.
 
-usage: pairs.py HIGHWATER [--pairs N] [--seconds S] [--offcputime FILE] [--perf] [--search FOLDER --rate N] [FLAG...]
+usage: pairs.py HIGHWATER [--pairs N] [--seconds S] [--offcputime FILE] [--perf] [--only NAME] [--search FOLDER --rate N] [FLAG...]
 The service is services/mill.c (FLAGs: plain, clients=N, gap=US, threads=N), or that of subjects/search, built in FOLDER, with
 everything mended and N requests a second (FLAGs: its own); needs root. Each watcher's run is set against the run without any
 just before it."""
@@ -103,6 +103,7 @@ def main():
     parser.add_argument("--seconds", type=int, default=4)
     parser.add_argument("--offcputime", type=os.path.abspath)
     parser.add_argument("--perf", action="store_true")
+    parser.add_argument("--only", help="of the watchers")
     parser.add_argument("--search", type=os.path.abspath)
     parser.add_argument("--rate", type=int, default=100)
     parser.add_argument("flags", nargs="*")
@@ -113,6 +114,8 @@ def main():
         watchers["offcputime"] = [args.offcputime, "-p", "{pid}", "{seconds}"]
     if args.perf:
         watchers["perf sched record"] = ["perf", "sched", "record", "-o", "{folder}/perf.data", "--", "sleep", "{seconds}"]
+    if args.only:
+        watchers = {args.only: watchers[args.only]}
     folder = tempfile.mkdtemp()
     if args.search:
         search = Search(args.search, folder, args.rate, args.flags)
@@ -137,9 +140,9 @@ def main():
     if args.search:
         search.process.terminate()
         search.process.wait()
+    what = f"search at {args.rate} requests a second" if args.search else " ".join(args.flags or ["plain"])
     with open("/proc/loadavg", encoding="ascii") as load:
-        what = f"search at {args.rate} requests a second" if args.search else " ".join(args.flags or ["plain"])
-    print(f"load average {load.read().split()[0]}; {args.pairs} pairs of {args.seconds} s; {what}\n")
+        print(f"load average {load.read().split()[0]}; {args.pairs} pairs of {args.seconds} s; {what}\n")
     print("| watcher | switches a second | p50 without, us | p50 with/without: median (range) | p99 with/without | own, % of a core | lost |")
     print("|---|---|---|---|---|---|---|")
     spread = lambda values, digits: f"{statistics.median(values):.{digits}f} ({min(values):.{digits}f} to {max(values):.{digits}f})"
