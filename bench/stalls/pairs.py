@@ -2,7 +2,7 @@
 """What watching costs a service, and the watcher: the median of a request without and with, in pairs, one after the other.
 
 usage: pairs.py HIGHWATER [--pairs N] [--seconds S] [--offcputime FILE] [--perf] [--only NAME] [--search FOLDER --rate N] [FLAG...]
-The service is services/mill.c (FLAGs: plain, clients=N, gap=US, threads=N), or that of subjects/search, built in FOLDER, with
+The service is services/mill.c (FLAGs: plain, clients=N, gap=US, work=US, threads=N), or that of subjects/search, built in FOLDER, with
 everything mended and N requests a second (FLAGs: its own); needs root. Each watcher's run is set against the run without any
 just before it."""
 

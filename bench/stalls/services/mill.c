@@ -1,6 +1,6 @@
 /* A server over epoll: one front thread takes what clients of another process send and hands it, through a queue, to a
  * pool that answers. One fault by flag: adaptive, helper, chain, purge, fsyncs, leader, faults, plain (with hogs or a quota from
- * outside). "fixed" is the same program mended. "threads=N", "every=MS", "hold=MS", "clients=N", "gap=US" vary it. */
+ * outside). "fixed" is the same program mended. "threads=N", "every=MS", "hold=MS", "clients=N", "gap=US", "work=US" vary it. */
 #include "../../../highwater/tests/stalls/services/truth.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 enum { CONNECTIONS = 64, WAITING = 1024, LONGEST_US = 20000 };
 static int fixed;
 static const char *kind, *folder;
-static long hold_ms = 60, every_ms = 600, crew = 6, clients = 12, gap_us = 6000;
+static long hold_ms = 60, every_ms = 600, crew = 6, clients = 12, gap_us = 6000, busy_us = 120;
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER, outer_lock, inner_lock;
 static pthread_cond_t queue_filled = PTHREAD_COND_INITIALIZER;
 static struct item { int fd; uint64_t came_ns; } items[WAITING];
@@ -168,7 +168,7 @@ static void *driven_out(void *arg) {
 }
 
 static void serve(unsigned *seed, int fd) {
-    work_us(120);
+    work_us(busy_us);
     if (!strcmp(kind, "adaptive") || !strcmp(kind, "helper") || !strcmp(kind, "chain") || !strcmp(kind, "purge")) {
         pthread_mutex_lock(&outer_lock);
         work_us(4);
@@ -286,6 +286,7 @@ int main(int argc, char **argv) {
         sscanf(argv[i], "threads=%ld", &crew);
         sscanf(argv[i], "clients=%ld", &clients);
         sscanf(argv[i], "gap=%ld", &gap_us);
+        sscanf(argv[i], "work=%ld", &busy_us);
     }
     prepare();
     if (!strcmp(kind, "helper")) pthread_create(&t, NULL, tench_helper, NULL);
