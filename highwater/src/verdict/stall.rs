@@ -128,6 +128,7 @@ mod tests {
                 stack: 0,
                 release: 0,
                 held: 0,
+                rests: Vec::new(),
             },
             chain: Vec::new(),
             ran_instead: Vec::new(),
