@@ -215,12 +215,7 @@ impl Groups {
             return self.jobs.len() as u64 * SELDOM <= sizes.most_begun;
         }
         let rhythm = self.rhythm_of(tid);
-        let answered = if rhythm.by_timer > 0 {
-            self.answered(tid)
-        } else {
-            0
-        };
-        let by_clock = rhythm.by_timer + answered >= rhythm.by_others;
+        let by_clock = rhythm.by_timer + self.answered(tid) >= rhythm.by_others;
         let seldom = !rhythm.serves_clients() && rhythm.begun() * SELDOM <= sizes.most_begun;
         let alone = self.is_alone(tid, sizes);
         alone && (by_clock || seldom || self.is_fed_by_a_pool(tid, sizes))
@@ -258,9 +253,13 @@ impl Groups {
         at.is_some_and(|at| rhythm.fed[at] * 2 > rhythm.by_others)
     }
 
-    /// How often it was begun by helpers that have most of their work from itself: an answer begins nothing new.
+    /// How often a thread that a clock begins was begun by helpers that have most of their work from itself: an answer
+    /// begins nothing new.
     fn answered(&self, tid: Tid) -> u64 {
         let rhythm = self.rhythm_of(tid);
+        if rhythm.by_timer == 0 {
+            return 0;
+        }
         let feeders = rhythm.fed_by.into_iter().zip(rhythm.fed);
         let helpers = feeders.filter(|(by, _)| *by != 0 && self.is_fed_by(*by, tid));
         helpers.map(|(_, times)| times).sum()
