@@ -139,7 +139,10 @@ roll_back() { # why
     exit 1
 }
 
-reversed() { awk '{line[NR] = $0} END {for (n = NR; n > 0; n--) print line[n]}' "$journal"; }
+# The last step first. Without a journal nothing was changed: a kill came right after the state's folder was made.
+reversed() {
+    [ ! -e "$journal" ] || awk '{line[NR] = $0} END {for (n = NR; n > 0; n--) print line[n]}' "$journal"
+}
 
 revert() {
     [ -e "$state" ] || refuse 'nothing was adopted by this file here'

@@ -157,6 +157,24 @@ fn a_killed_script_is_taken_back() {
 }
 
 #[test]
+fn a_script_killed_before_its_first_note_is_taken_back() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new(1);
+    let before = stage.tree();
+    let run = script(&stage, &[]);
+    let text = fs::read_to_string(stage.path("adopt.sh")).unwrap();
+    let state = text.lines().find_map(|line| line.strip_prefix("state=$root/"));
+    let state = stage.path(state.expect("the script has a state"));
+    fs::create_dir_all(&state).unwrap();
+    let back = run(&["revert"]);
+    assert_eq!(back.code, 0, "{back:?}");
+    assert!(!state.exists() && stage.all_run());
+    assert_eq!(stage.tree(), before);
+}
+
+#[test]
 fn the_script_is_plain_posix_shell() {
     let stage = Stage::new(1);
     let _ = script(&stage, &["--health", "tcp:127.0.0.1:{instance}"]);
