@@ -39,6 +39,8 @@ pub struct Growth {
     /// The largest fall within the window, from a peak to what came after it; of medians of five looks, so that
     /// it is a tooth and no flicker.
     pub fall: f64,
+    /// From the window's first peak to its last, where peaks rise from one to the next; else 0.
+    pub peaks_rise: f64,
     /// Scatter within a quarter, bytes.
     pub noise: f64,
 }
@@ -81,6 +83,7 @@ pub fn growth(points: &Points) -> Option<Growth> {
         peak: highest(points),
         peak_late: highest(&window[window.len() / 2..]),
         fall: largest_fall(&window),
+        peaks_rise: peaks_rise(&window),
         noise: noise(&window),
     })
 }
@@ -99,6 +102,44 @@ fn largest_fall(points: &Points) -> f64 {
         fall = fall.max(peak - value);
     }
     fall
+}
+
+/// Of all pairs of at least `PEAKS_MIN` peaks nearly all must rise: four of one height and their own scatter do so once
+/// in 24.
+const PEAKS_MIN: usize = 4;
+const RISING_PAIRS: f64 = 0.9;
+/// What a peak must rise by, of all that the values range over, before it falls again by half of that.
+const PEAK_SHARE: f64 = 0.2;
+
+fn peaks_rise(points: &Points) -> f64 {
+    let peaks = peaks(points);
+    let (Some(first), Some(last)) = (peaks.first(), peaks.last()) else {
+        return 0.0;
+    };
+    let pairs = || (0..peaks.len()).flat_map(|a| (a + 1..peaks.len()).map(move |b| (a, b)));
+    let rising = pairs().filter(|&(a, b)| peaks[b] > peaks[a]).count();
+    let is_rising = rising as f64 >= RISING_PAIRS * pairs().count() as f64;
+    match peaks.len() >= PEAKS_MIN && is_rising {
+        true => last - first,
+        false => 0.0,
+    }
+}
+
+/// What the values reached before each time that they fell again.
+fn peaks(points: &Points) -> Vec<f64> {
+    let values = || points.iter().map(|(_, value)| *value);
+    let least = PEAK_SHARE * (highest(points) - values().fold(f64::MAX, f64::min));
+    let (mut low, mut high, mut peaks) = (f64::MAX, f64::MIN, Vec::new());
+    for value in values() {
+        high = high.max(value);
+        if high - low > least && value < (low + high) / 2.0 {
+            peaks.push(high);
+            (low, high) = (value, value);
+        } else if value < low {
+            (low, high) = (value, value);
+        }
+    }
+    peaks
 }
 
 /// Median of the slopes between all pairs of points, at most about 120 points.
@@ -169,6 +210,22 @@ mod tests {
         let level = |t: f64| [0.0, 9.0, 6.0, 10.0][((t - 8.0).max(0.0) / 13.0) as usize];
         let dip = growth(&series(|t| 1e6 + 1e5 * level(t))).unwrap();
         assert!(!dip.still, "a dip made good: {dip:?}");
+    }
+
+    #[test]
+    fn peaks_rise_or_are_those_of_a_saw() {
+        // Five seconds of every seven at the base.
+        let campaigns = |height: fn(f64) -> f64| {
+            let live = move |t: f64| 6e6 + f64::from(t % 7.0 >= 5.0) * height((t / 7.0).floor());
+            growth(&series(live)).unwrap().peaks_rise
+        };
+        assert_eq!(campaigns(|nth| 1e7 + 1e7 * nth), 6e7);
+        assert_eq!(campaigns(|_| 4e7), 0.0);
+        assert_eq!(campaigns(|nth| 4e7 + 1e7 * (nth % 3.0)), 0.0, "they vary");
+        let line = growth(&series(|t| 1e6 + 1e5 * t)).unwrap();
+        assert_eq!(line.peaks_rise, 0.0);
+        let tooth = growth(&series(|t| 1e6 + 1e5 * (t % 55.0))).unwrap();
+        assert_eq!(tooth.peaks_rise, 0.0, "one peak tells nothing");
     }
 
     #[test]

@@ -135,6 +135,7 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
             .push(placed);
     }
     let mut sites: Vec<Site> = by_name.into_values().map(join).collect();
+    correct(&mut sites, total_growth);
     let turning = sites.iter().filter(|site| site.growth.turns_over()).count();
     let is_certain = |site: &Site| site.growth.grows_among(turning);
     // When none grows for certain, and the counters say that there is growth, the likely ones have it.
@@ -159,6 +160,27 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
             .unwrap_or(std::cmp::Ordering::Equal)
     });
     sites
+}
+
+/// Takes from sites at which most comes and goes what they grew beyond what was counted, each by its variance: the
+/// estimates that are likeliest given their sum. Of a cache that was filled in the first moment, when a sample stood
+/// for much, the first level may be 25 % too low: its "growth" was 49 MB of 28 that were counted.
+fn correct(sites: &mut [Site], counted: f64) {
+    let variance_of = |site: &Site| site.growth.grown_error.powi(2);
+    let variance: f64 = sites.iter().map(variance_of).sum();
+    let beyond = sites
+        .iter()
+        .map(|site| site.growth.grown_bytes)
+        .sum::<f64>()
+        - counted;
+    if variance <= 0.0 || beyond <= 0.0 {
+        return;
+    }
+    for site in sites.iter_mut().filter(|site| site.growth.turns_over()) {
+        let part = variance_of(site) / variance;
+        site.growth.grown_bytes -= part * beyond;
+        site.growth.grown_error *= (1.0 - part).sqrt();
+    }
 }
 
 /// What the shares are of: the growth of the sites that grow for certain, unless the counters know of more than
@@ -307,6 +329,20 @@ mod tests {
             rank(&growths, &named(&[(1, 3), (2, 3)]), 120.0)[0].name(),
             "fern"
         );
+    }
+
+    #[test]
+    fn what_was_not_counted_is_taken_from_what_comes_and_goes() {
+        let mut cache = grown(1, 50.0);
+        cache.grown_error = 30.0;
+        (cache.allocated_bytes, cache.freed_bytes) = (1e3, 9e2);
+        let leak = grown(2, 40.0);
+        let sites = rank(&[cache, leak], &Named::default(), 30.0);
+        let grown = |stack| {
+            let site = sites.iter().find(|site| site.growth.stack == stack);
+            site.unwrap().growth.grown_bytes
+        };
+        assert!(grown(1) < 0.0 && grown(2) == 40.0, "{sites:?}");
     }
 
     #[test]

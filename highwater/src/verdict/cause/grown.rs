@@ -229,8 +229,15 @@ fn retention(case: &Case, growth: &Growth) -> CauseVerdict {
     } else {
         "in free pages that the allocator keeps (allocator-held)"
     };
+    let peaks = match live.peaks_rise > live.bytes.max(0.0) {
+        true => format!(
+            " between peaks that rise by {}, the highest of which the heap stays at",
+            bytes(live.peaks_rise)
+        ),
+        false => String::new(),
+    };
     let sentence = format!(
-        "retention: free heap grows by {}, most of it {which}, while the live heap {}{}",
+        "retention: free heap grows by {}, most of it {which}, while the live heap {}{peaks}{}",
         rate(growth),
         moved(&live),
         survivors(case)

@@ -1,4 +1,5 @@
-//! Leak, or a cache that fills: the site that grew most decides.
+//! Leak, or a cache that fills: the site that grew most decides, or one with a fifth of the growth whose blocks are
+//! lost: what a cache beside it does is another matter.
 //!
 //! *Leak* when more of its older blocks are out of the program's reach than chance makes of a collection that is held
 //! ([`crate::analyse::heap::lost`]); or
@@ -20,6 +21,8 @@ use crate::units::written::{bytes, bytes_per_hour, nanoseconds, percent};
 
 /// The chance below which so many lost blocks are none of a collection that is held.
 const LOST_CHANCE: f64 = 1e-3;
+/// Of all growth, what a site that grew less than another one must have for its lost blocks to decide.
+const LOST_SHARE: f64 = 0.2;
 /// Freed share from which a site has turned over: half as much again was freed as is outstanding. A vector that doubles
 /// frees as much as it keeps while it is filled (up to 55 %, for its first sizes are rounded up), and nothing of it has
 /// turned over.
@@ -36,13 +39,13 @@ const CALLERS: usize = 2;
 
 /// Judges the growth of the live heap. `beneath`: what it grows beneath, in words.
 pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
-    let Some(site) = case.sites.first().filter(|site| site.share_of_growth > 0.0) else {
+    let Some(site) = deciding(case) else {
         return nameless(case, growth);
     };
     let rate = rate(growth);
     let place = placed(site);
     let share = percent(site.share_of_growth.min(1.0));
-    let others = others(case);
+    let others = others(case, site);
     if is_lost(site) {
         let (lost, asked) = site.lost.unwrap_or_default();
         let sentence = format!(
@@ -146,10 +149,16 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
     ))
 }
 
-/// Whether blocks of the site that grew most are lost.
+/// The site that the verdict is about.
+fn deciding(case: &Case) -> Option<&Site> {
+    let growing = || case.sites.iter().filter(|site| site.share_of_growth > 0.0);
+    let loses = |site: &&Site| site.share_of_growth >= LOST_SHARE && is_lost(site);
+    growing().find(loses).or_else(|| growing().next())
+}
+
+/// Whether blocks of the site that decides are lost.
 pub fn loses(case: &Case) -> bool {
-    let site = case.sites.first();
-    site.is_some_and(|site| site.share_of_growth > 0.0 && is_lost(site))
+    deciding(case).is_some_and(is_lost)
 }
 
 /// Few blocks to ask after must all be lost, and there must have been no more.
@@ -169,11 +178,17 @@ fn sure(site: &Site, most: f64) -> f64 {
     most * (1.0 - 1.0 / (1.0 + samples / 3.0)).max(0.4)
 }
 
-fn others(case: &Case) -> String {
-    let next = case.sites.get(1).filter(|site| site.share_of_growth > 0.05);
+/// The largest but that one.
+fn others(case: &Case, named_site: &Site) -> String {
+    let others = || case.sites.iter().filter(|site| *site != named_site);
+    let next = others().find(|site| site.share_of_growth > 0.05);
     next.map_or_else(String::new, |site| {
+        let word = match site.share_of_growth > named_site.share_of_growth {
+            true => "most of all grows",
+            false => "next is",
+        };
         format!(
-            "; next is {} with {}",
+            "; {word} {} with {}",
             named(site),
             percent(site.share_of_growth)
         )

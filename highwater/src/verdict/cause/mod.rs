@@ -13,7 +13,7 @@
 //! | thread stacks, file maps, shared memory | *stacks*, *files*, *mapping* |
 //!
 //! A block that is out of reach is a fact, and what a collector has not collected yet is none: where blocks of the site
-//! that grew most are lost, and that is a fifth of all growth, it is *leak* before *managed*.
+//! that decides are lost, and that is a fifth of all growth, it is *leak* before *managed*.
 //!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
@@ -205,12 +205,15 @@ impl Case {
     }
 
     /// Whether free heap grows, and the heap with it, past what was live at once: what the live heap leaves
-    /// between two of its own peaks (a runtime collects after a minute) comes back.
+    /// between two of its own peaks (a runtime collects after a minute) comes back. Where the peaks rise from one to
+    /// the next, and the level between them does not, the heap goes up with them and never down.
     fn retains(&self, growth: &Growth) -> bool {
         let part = HEAP_SHARE * growth.bytes;
         let live = self.part(Part::LiveHeap);
+        let past_peaks = |heap: Growth| heap.level - live.peak > part;
+        let by_peaks = live.peaks_rise - live.bytes.max(0.0) > part;
         let goes_along =
-            |heap: Growth| heap.still && heap.bytes > part && heap.level - live.peak > part;
+            |heap: Growth| heap.still && heap.bytes > part && (past_peaks(heap) || by_peaks);
         // What fills leaves gaps as it fills.
         let is_most = growth.bytes > live.bytes;
         growth.bytes > self.retained_least() && is_most && self.heap.is_none_or(goes_along)
@@ -304,6 +307,7 @@ impl Case {
             peak: held.peak.max(torn.peak),
             peak_late: held.peak_late.max(torn.peak_late),
             fall: held.fall.max(torn.fall),
+            peaks_rise: 0.0,
             noise: held.noise.min(torn.noise),
         }
     }

@@ -17,6 +17,7 @@ fn grown(mib: f64) -> Growth {
         peak: 20.0 * MIB,
         peak_late: 20.0 * MIB,
         fall: 0.0,
+        peaks_rise: 0.0,
         noise: 1000.0,
     }
 }
@@ -190,6 +191,40 @@ fn owners_of_anonymous_memory() {
     case.owner = Owner::Unknown;
     case.inhabitants.is_static = true;
     assert_eq!(judge(&case).cause, Cause::Blind);
+}
+
+#[test]
+fn a_heap_that_stays_at_rising_peaks_is_retention() {
+    let mut case = case(&[(Part::LiveHeap, 0.0), (Part::AllocatorHeld, 40.0)]);
+    case.heap = Some(grown(40.0));
+    let cause = |case: &Case| judge(case).cause;
+    assert_eq!(cause(&case), Cause::Flat, "the heap was live at its peak");
+    let live = Growth {
+        peaks_rise: 30.0 * MIB,
+        ..grown(0.0)
+    };
+    case.growth.insert(Part::LiveHeap, live);
+    assert_eq!(cause(&case), Cause::Retention);
+    assert!(judge(&case).sentence.contains("peaks that rise by 30"));
+}
+
+#[test]
+fn a_lost_site_decides_beside_a_cache_that_grows_more() {
+    let mut case = case(&[(Part::LiveHeap, 30.0)]);
+    case.sites = vec![
+        site("fill", 0.0, Some((0, 40))),
+        site("drop", 0.6, Some((48, 48))),
+    ];
+    (case.sites[0].share_of_growth, case.sites[1].share_of_growth) = (0.6, 0.4);
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Leak);
+    assert!(verdict.sentence.starts_with("leak at drop"), "{verdict:?}");
+    assert!(
+        verdict.sentence.contains("most of all grows fill"),
+        "{verdict:?}"
+    );
+    (case.sites[0].share_of_growth, case.sites[1].share_of_growth) = (0.9, 0.1);
+    assert_eq!(judge(&case).cause, Cause::Filling);
 }
 
 #[test]

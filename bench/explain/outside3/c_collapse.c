@@ -1,0 +1,34 @@
+// column store: 240 segments of 2 MB reserved at the start with a few used pages in each; an optimiser asks the kernel to collapse one
+// after the other into huge pages (MADV_COLLAPSE): nothing is allocated, the unused rest becomes resident
+#define _GNU_SOURCE
+#include "work.h"
+#include <sys/mman.h>
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
+enum { N = 240 };
+static const size_t huge = 2 << 20;
+int main(void) {
+    char *base = mmap(0, (N + 1) * huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    base = (char *)(((uintptr_t)base + huge - 1) & ~(huge - 1));
+    madvise(base, N * huge, MADV_NOHUGEPAGE);
+    for (int s = 0; s < N; s++)
+        for (int k = 0; k < 5; k++)
+            base[s * huge + (rnd() % 512) * 4096] = 1;
+    madvise(base, N * huge, MADV_HUGEPAGE);
+    double t0 = now(), next = 1;
+    int s = 0, sum = 0;
+    while (now() - t0 < RUN_LIMIT) {
+        if (now() - t0 > next && s < N) {
+            if (madvise(base + s++ * huge, huge, MADV_COLLAPSE))
+                perror("MADV_COLLAPSE");
+            next += 0.9;
+        }
+        for (int i = 0; i < 20; i++)
+            sum += base[(rnd() % N) * huge + 8];
+        bystanders(50);
+        truth();
+        nap(10);
+    }
+    return sum == 1;
+}

@@ -1,0 +1,3 @@
+module gostream
+
+go 1.21

@@ -1,0 +1,3 @@
+module gotimers
+
+go 1.21
