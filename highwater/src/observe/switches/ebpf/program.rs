@@ -10,7 +10,7 @@ use super::place;
 use super::record::{DEEP, GONE, IN, OUT, SHORT_SHIFT, STACK_BYTES, STATES, WAKING, at, kept};
 
 /// Threads that may be watched at a time, of a process that has so many now: one that was just started has few, and may
-/// get ten thousand. Each takes 250 bytes from the start, and clearing those of 32,768 takes 15 ms of a CPU.
+/// get ten thousand. Each takes 256 bytes from the start, and clearing those of 32,768 takes 15 ms of a CPU.
 pub fn threads_max(room: Room, now: usize) -> u32 {
     let (least, most) = match room {
         Room::One => (12_288, 32_768),
@@ -140,6 +140,8 @@ pub fn switch(maps: &Maps, fields: &Fields) -> Vec<u64> {
     leaves(&mut code, maps, fields);
     code.label("next");
     code.load(Size::B4, R8, R6, fields.other);
+    // The idle task, every other time on a machine with CPUs to spare.
+    code.jump_if_zero(R8, "end");
     lookup(&mut code, maps.tids.fd(), R8);
     code.jump_if_zero(R0, "end");
     code.copy(R9, R0);

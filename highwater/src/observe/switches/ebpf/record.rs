@@ -39,24 +39,27 @@ pub mod place {
 
 /// Offsets within what the kernel keeps of each thread; shared with the programs.
 pub mod kept {
-    /// Since when the thread is off its CPU; 0 while it is on one.
-    pub const SINCE: i16 = 0;
-    /// Not 0: its leaving was told.
-    pub const TOLD: i16 = 8;
-    /// Since when it is at work: it came to a CPU, and at most was taken off it in between.
-    pub const AT_WORK: i16 = 16;
-    /// The record of its leaving; a whole wait is told from here on to the end.
-    pub const RECORD: i16 = 24;
+    /// The record of its leaving; a whole wait is told from here on.
+    pub const RECORD: i16 = 0;
     /// When and by whom (thread, then process) it was made runnable, where that was not told.
     pub const WOKEN: i16 = RECORD + super::at::STACK;
     pub const WAKER: i16 = WOKEN + 8;
+    /// Since when the thread is off its CPU; 0 while it is on one.
+    pub const SINCE: i16 = WOKEN + 16;
+    /// Not 0: its leaving was told.
+    pub const TOLD: i16 = WOKEN + 24;
+    /// Since when it is at work: it came to a CPU, and at most was taken off it in between.
+    pub const AT_WORK: i16 = WOKEN + 32;
     /// When it last came to a CPU, and who had that before (thread, process, name).
-    pub const CAME: i16 = WOKEN + 16;
-    pub const BEFORE: i16 = WOKEN + 24;
-    pub const COMM: i16 = WOKEN + 32;
-    pub const BYTES: usize = COMM as usize + 16;
+    pub const CAME: i16 = WOKEN + 40;
+    pub const BEFORE: i16 = WOKEN + 48;
+    pub const COMM: i16 = WOKEN + 56;
     /// A whole wait: from leaving to coming back.
-    pub const WHOLE: i16 = BYTES as i16 - RECORD;
+    pub const WHOLE: i16 = COMM + 16 - RECORD;
+    /// With the 56 bytes that the kernel keeps before it (struct htab_elem of kernel/bpf/hashtab.c and the key) four
+    /// cache lines, none of them shared with another thread, which may run on another CPU. What a waker there meets,
+    /// from `WOKEN` to `AT_WORK`, is in one.
+    pub const BYTES: usize = 200;
 }
 
 /// A wait that is older than this will be told of whatever the limit.
