@@ -215,8 +215,15 @@ impl Groups {
             return self.jobs.len() as u64 * SELDOM <= sizes.most_begun;
         }
         let rhythm = self.rhythm_of(tid);
-        let by_clock = rhythm.by_timer + self.answered(tid) >= rhythm.by_others;
-        let seldom = !rhythm.serves_clients() && rhythm.begun() * SELDOM <= sizes.most_begun;
+        let answered = self.answered(tid);
+        let by_clock = match rhythm.by_timer {
+            0 => rhythm.by_others == 0,
+            times => times + answered >= rhythm.by_others,
+        };
+        // Of one whom nobody else begins, it is its helpers that give it work.
+        let others = rhythm.begun().saturating_sub(answered);
+        let begun = if others == 0 { rhythm.begun() } else { others };
+        let seldom = !rhythm.serves_clients() && begun * SELDOM <= sizes.most_begun;
         let alone = self.is_alone(tid, sizes);
         alone && (by_clock || seldom || self.is_fed_by_a_pool(tid, sizes))
             || self.is_timed(tid) && (seldom || self.is_beside_a_pool(tid, sizes))
@@ -253,13 +260,9 @@ impl Groups {
         at.is_some_and(|at| rhythm.fed[at] * 2 > rhythm.by_others)
     }
 
-    /// How often a thread that a clock begins was begun by helpers that have most of their work from itself: an answer
-    /// begins nothing new.
+    /// How often it was begun by helpers that have most of their work from itself: an answer begins nothing new.
     fn answered(&self, tid: Tid) -> u64 {
         let rhythm = self.rhythm_of(tid);
-        if rhythm.by_timer == 0 {
-            return 0;
-        }
         let feeders = rhythm.fed_by.into_iter().zip(rhythm.fed);
         let helpers = feeders.filter(|(by, _)| *by != 0 && self.is_fed_by(*by, tid));
         helpers.map(|(_, times)| times).sum()
@@ -394,6 +397,23 @@ mod tests {
             !groups.is_background(1, &sizes),
             "what another hands on is work"
         );
+    }
+
+    #[test]
+    fn answers_of_its_own_helpers_make_no_busy_thread() {
+        let (mut groups, _) = groups(&[(1, 5, false), (2, 6, false), (3, 7, false), (4, 7, false)]);
+        for _ in 0..3 {
+            groups.began(2, ByOthers, Some(1));
+            groups.began(1, ByOthers, Some(2));
+        }
+        (0..4 * SELDOM).for_each(|_| groups.began(3, ByClients, None));
+        let sizes = groups.sizes(&[1, 2, 3, 4]);
+        assert!(
+            groups.is_background(1, &sizes),
+            "7 times, 3 of them answers"
+        );
+        (0..4).for_each(|_| groups.began(1, ByOthers, Some(3)));
+        assert!(!groups.is_background(1, &groups.sizes(&[1, 2, 3, 4])));
     }
 
     #[test]
