@@ -165,7 +165,9 @@ fn a_script_killed_before_its_first_note_is_taken_back() {
     let before = stage.tree();
     let run = script(&stage, &[]);
     let text = fs::read_to_string(stage.path("adopt.sh")).unwrap();
-    let state = text.lines().find_map(|line| line.strip_prefix("state=$root/"));
+    let state = text
+        .lines()
+        .find_map(|line| line.strip_prefix("state=$root/"));
     let state = stage.path(state.expect("the script has a state"));
     fs::create_dir_all(&state).unwrap();
     let back = run(&["revert"]);
