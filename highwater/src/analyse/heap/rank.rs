@@ -337,7 +337,16 @@ mod tests {
         cache.grown_error = 30.0;
         (cache.allocated_bytes, cache.freed_bytes) = (1e3, 9e2);
         let leak = grown(2, 40.0);
-        let sites = rank(&[cache, leak], &Named::default(), 30.0);
+        let frame = |name: &str| Frame {
+            function: Some(name.into()),
+            ..Frame::default()
+        };
+        let frames = BTreeMap::from([(1, vec![frame("fetch")]), (2, vec![frame("note")])]);
+        let named = Named {
+            frames: Some(&frames),
+            ..Named::default()
+        };
+        let sites = rank(&[cache, leak], &named, 30.0);
         let grown = |stack| {
             let site = sites.iter().find(|site| site.growth.stack == stack);
             site.unwrap().growth.grown_bytes

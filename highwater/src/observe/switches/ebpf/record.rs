@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn a_whole_wait_is_one_record() {
         let value = value(0, 0);
-        let record = parse(&value[kept::RECORD as usize..]).unwrap();
+        let record = parse(&value[..kept::WHOLE as usize]).unwrap();
         assert_eq!((record.at_ns, record.tid), (2_000, 42));
         let Told::Whole {
             since_ns,
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn a_record_cut_anywhere_is_none() {
         let value = value(0, 0);
-        let record = &value[kept::RECORD as usize..];
+        let record = &value[..kept::WHOLE as usize];
         for length in 0..at::STACK as usize {
             assert_eq!(parse(&record[..length]), None, "{length} bytes");
         }
