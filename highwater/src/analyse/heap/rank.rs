@@ -164,7 +164,8 @@ pub fn rank(growths: &[SiteGrowth], named: &Named, total_growth: f64) -> Vec<Sit
 
 /// Takes from sites at which most comes and goes what they grew beyond what was counted, each by its variance: the
 /// estimates that are likeliest given their sum. Of a cache that was filled in the first moment, when a sample stood
-/// for much, the first level may be 25 % too low: its "growth" was 49 MB of 28 that were counted.
+/// for much, the first level may be 25 % too low: its "growth" was 49 MB of 28 that were counted. Their errors
+/// stay: the count is exact, but it swings with them.
 fn correct(sites: &mut [Site], counted: f64) {
     let variance_of = |site: &Site| site.growth.grown_error.powi(2);
     let variance: f64 = sites.iter().map(variance_of).sum();
@@ -177,9 +178,7 @@ fn correct(sites: &mut [Site], counted: f64) {
         return;
     }
     for site in sites.iter_mut().filter(|site| site.growth.turns_over()) {
-        let part = variance_of(site) / variance;
-        site.growth.grown_bytes -= part * beyond;
-        site.growth.grown_error *= (1.0 - part).sqrt();
+        site.growth.grown_bytes -= beyond * variance_of(site) / variance;
     }
 }
 

@@ -229,7 +229,7 @@ fn retention(case: &Case, growth: &Growth) -> CauseVerdict {
     } else {
         "in free pages that the allocator keeps (allocator-held)"
     };
-    let peaks = match live.peaks_rise > live.bytes.max(0.0) {
+    let peaks = match case.follows_peaks(growth) {
         true => format!(
             " between peaks that rise by {}, the highest of which the heap stays at",
             bytes(live.peaks_rise)

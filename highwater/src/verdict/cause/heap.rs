@@ -156,9 +156,9 @@ fn deciding(case: &Case) -> Option<&Site> {
     growing().find(loses).or_else(|| growing().next())
 }
 
-/// Whether blocks of the site that decides are lost.
-pub fn loses(case: &Case) -> bool {
-    deciding(case).is_some_and(is_lost)
+/// The site that decides, where its blocks are lost.
+pub fn losing(case: &Case) -> Option<&Site> {
+    deciding(case).filter(|site| is_lost(site))
 }
 
 /// Few blocks to ask after must all be lost, and there must have been no more.

@@ -18,8 +18,9 @@ pub fn judge(
     all: f64,
 ) -> CauseVerdict {
     let (word, managed) = (runtime.word(), rate(growth));
-    let lost = live.filter(|_| heap::loses(case));
-    if let Some(live) = lost.filter(|live| runtime.collects() && live.bytes > NATIVE_SHARE * all) {
+    let lost = live.zip(heap::losing(case));
+    let is_named = |live: &Growth| runtime.collects() && live.bytes > NATIVE_SHARE * all;
+    if let Some((live, _)) = lost.filter(|(live, _)| is_named(live)) {
         let mut leak = heap::judge(case, &live, "");
         leak.sentence.push_str(&format!(
             "; the {word} runtime's own heap grows by {managed}, of which its next collection may take back much"
@@ -33,8 +34,8 @@ pub fn judge(
          allocations, not the objects in it"
     );
     let mut next = next(runtime).to_owned();
-    if let Some(live) = lost {
-        let site = case.sites.first().map(heap::named).unwrap_or_default();
+    if let Some((live, site)) = lost {
+        let site = heap::named(site);
         let rate = rate(&live);
         sentence.push_str(&format!(
             "; beside it native blocks are lost at {site}, where the live heap grows by {rate}"

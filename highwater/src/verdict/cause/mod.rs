@@ -211,12 +211,18 @@ impl Case {
         let part = HEAP_SHARE * growth.bytes;
         let live = self.part(Part::LiveHeap);
         let past_peaks = |heap: Growth| heap.level - live.peak > part;
-        let by_peaks = live.peaks_rise - live.bytes.max(0.0) > part;
-        let goes_along =
-            |heap: Growth| heap.still && heap.bytes > part && (past_peaks(heap) || by_peaks);
+        let goes_along = |heap: Growth| {
+            heap.still && heap.bytes > part && (past_peaks(heap) || self.follows_peaks(growth))
+        };
         // What fills leaves gaps as it fills.
         let is_most = growth.bytes > live.bytes;
         growth.bytes > self.retained_least() && is_most && self.heap.is_none_or(goes_along)
+    }
+
+    /// Whether most of what free heap grows by is what the live heap's peaks rise by, beyond the level between them.
+    fn follows_peaks(&self, growth: &Growth) -> bool {
+        let live = self.part(Part::LiveHeap);
+        live.peaks_rise - live.bytes.max(0.0) > HEAP_SHARE * growth.bytes
     }
 
     /// What uprobes see may begin in the midst: blocks from before go unseen while others come. Then memory itself

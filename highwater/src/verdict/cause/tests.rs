@@ -223,6 +223,12 @@ fn a_lost_site_decides_beside_a_cache_that_grows_more() {
         verdict.sentence.contains("most of all grows fill"),
         "{verdict:?}"
     );
+    case.growth.insert(Part::AnonymousMappings, grown(300.0));
+    case.owner = Owner::Runtime(Runtime::Go);
+    let managed = judge(&case);
+    assert_eq!(managed.cause, Cause::Managed);
+    assert!(managed.sentence.contains("lost at drop"), "{managed:?}");
+    case.growth.remove(&Part::AnonymousMappings);
     (case.sites[0].share_of_growth, case.sites[1].share_of_growth) = (0.9, 0.1);
     assert_eq!(judge(&case).cause, Cause::Filling);
 }
