@@ -13,7 +13,7 @@ const START_S_MAX: f64 = 10.0;
 /// Looks that a window needs.
 pub const LOOKS_MIN: usize = 8;
 
-/// The last quarter's rise must be this share of an even one.
+/// A quarter's rise must be this share of an even one.
 const STILL_SHARE: f64 = 0.25;
 
 /// (seconds, bytes), ordered by time.
@@ -30,6 +30,8 @@ pub struct Growth {
     pub slope_per_hour: f64,
     /// It rose in the second half too, and in the last quarter.
     pub still: bool,
+    /// It rose in every quarter.
+    pub even: bool,
     /// Level at the end: median of the last quarter.
     pub level: f64,
     /// Highest value of the whole observation.
@@ -39,8 +41,6 @@ pub struct Growth {
     /// The largest fall within the window, from a peak to what came after it; of medians of five looks, so that
     /// it is a tooth and no flicker.
     pub fall: f64,
-    /// From the window's first peak to its last, where peaks rise from one to the next; else 0.
-    pub peaks_rise: f64,
     /// Scatter within a quarter, bytes.
     pub noise: f64,
 }
@@ -70,20 +70,20 @@ pub fn growth(points: &Points) -> Option<Growth> {
     let levels: Vec<f64> = (0..4).map(|index| median(&quarter(index))).collect();
     let bytes = levels[3] - levels[0];
     let middle = |index: usize| window[(2 * index + 1) * window.len() / 8].0;
-    let even = bytes / 3.0;
-    let still = bytes > 0.0
-        && levels[3] - levels[2] > STILL_SHARE * even
-        && levels[3] - levels[1] > STILL_SHARE * 2.0 * even;
+    let least = STILL_SHARE * bytes / 3.0;
+    let still = bytes > 0.0 && levels[3] - levels[2] > least && levels[3] - levels[1] > 2.0 * least;
+    let rises = |pair: &[f64]| pair[1] - pair[0] > least;
+    let even = bytes > 0.0 && levels.windows(2).all(rises);
     Some(Growth {
         bytes,
         over_s: middle(3) - middle(0),
         slope_per_hour: theil_sen(&window) * 3600.0,
         still,
+        even,
         level: levels[3],
         peak: highest(points),
         peak_late: highest(&window[window.len() / 2..]),
         fall: largest_fall(&window),
-        peaks_rise: peaks_rise(&window),
         noise: noise(&window),
     })
 }
@@ -102,44 +102,6 @@ fn largest_fall(points: &Points) -> f64 {
         fall = fall.max(peak - value);
     }
     fall
-}
-
-/// Of all pairs of at least `PEAKS_MIN` peaks nearly all must rise: four of one height and their own scatter do so once
-/// in 24.
-const PEAKS_MIN: usize = 4;
-const RISING_PAIRS: f64 = 0.9;
-/// What a peak must rise by, of all that the values range over, before it falls again by half of that.
-const PEAK_SHARE: f64 = 0.2;
-
-fn peaks_rise(points: &Points) -> f64 {
-    let peaks = peaks(points);
-    let (Some(first), Some(last)) = (peaks.first(), peaks.last()) else {
-        return 0.0;
-    };
-    let pairs = || (0..peaks.len()).flat_map(|a| (a + 1..peaks.len()).map(move |b| (a, b)));
-    let rising = pairs().filter(|&(a, b)| peaks[b] > peaks[a]).count();
-    let is_rising = rising as f64 >= RISING_PAIRS * pairs().count() as f64;
-    match peaks.len() >= PEAKS_MIN && is_rising {
-        true => last - first,
-        false => 0.0,
-    }
-}
-
-/// What the values reached before each time that they fell again.
-fn peaks(points: &Points) -> Vec<f64> {
-    let values = || points.iter().map(|(_, value)| *value);
-    let least = PEAK_SHARE * (highest(points) - values().fold(f64::MAX, f64::min));
-    let (mut low, mut high, mut peaks) = (f64::MAX, f64::MIN, Vec::new());
-    for value in values() {
-        high = high.max(value);
-        if high - low > least && value < (low + high) / 2.0 {
-            peaks.push(high);
-            (low, high) = (value, value);
-        } else if value < low {
-            (low, high) = (value, value);
-        }
-    }
-    peaks
 }
 
 /// Median of the slopes between all pairs of points, at most about 120 points.
@@ -213,19 +175,13 @@ mod tests {
     }
 
     #[test]
-    fn peaks_rise_or_are_those_of_a_saw() {
-        // Five seconds of every seven at the base.
-        let campaigns = |height: fn(f64) -> f64| {
-            let live = move |t: f64| 6e6 + f64::from(t % 7.0 >= 5.0) * height((t / 7.0).floor());
-            growth(&series(live)).unwrap().peaks_rise
-        };
-        assert_eq!(campaigns(|nth| 1e7 + 1e7 * nth), 6e7);
-        assert_eq!(campaigns(|_| 4e7), 0.0);
-        assert_eq!(campaigns(|nth| 4e7 + 1e7 * (nth % 3.0)), 0.0, "they vary");
-        let line = growth(&series(|t| 1e6 + 1e5 * t)).unwrap();
-        assert_eq!(line.peaks_rise, 0.0);
-        let tooth = growth(&series(|t| 1e6 + 1e5 * (t % 55.0))).unwrap();
-        assert_eq!(tooth.peaks_rise, 0.0, "one peak tells nothing");
+    fn even_is_a_rise_in_every_quarter() {
+        let even = |value: fn(f64) -> f64| growth(&series(value)).unwrap().even;
+        assert!(even(|t| 1e6 + 1e5 * t));
+        assert!(even(|t| 1e6 + 1e6 * (t / 7.0).floor()), "by steps");
+        assert!(!even(|t| 1e6 + 1e6 * (t / 5.0).min(5.0)), "then full");
+        assert!(!even(|t| 1e6 + 1e5 * (t - 25.0).max(0.0)), "begins late");
+        assert!(!even(|_| 1e6));
     }
 
     #[test]

@@ -229,15 +229,8 @@ fn retention(case: &Case, growth: &Growth) -> CauseVerdict {
     } else {
         "in free pages that the allocator keeps (allocator-held)"
     };
-    let peaks = match case.follows_peaks(growth) {
-        true => format!(
-            " between peaks that rise by {}, the highest of which the heap stays at",
-            bytes(live.peaks_rise)
-        ),
-        false => String::new(),
-    };
     let sentence = format!(
-        "retention: free heap grows by {}, most of it {which}, while the live heap {}{peaks}{}",
+        "retention: free heap grows by {}, most of it {which}, while the live heap {}{}",
         rate(growth),
         moved(&live),
         survivors(case)

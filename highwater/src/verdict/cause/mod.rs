@@ -205,24 +205,18 @@ impl Case {
     }
 
     /// Whether free heap grows, and the heap with it, past what was live at once: what the live heap leaves
-    /// between two of its own peaks (a runtime collects after a minute) comes back. Where the peaks rise from one to
-    /// the next, and the level between them does not, the heap goes up with them and never down.
+    /// between two of its own peaks (a runtime collects after a minute) comes back. A heap that
+    /// rises in every quarter, above a live heap that does not, stays at ever higher peaks: its next one is no more seen
+    /// than by chance, the heap always is.
     fn retains(&self, growth: &Growth) -> bool {
         let part = HEAP_SHARE * growth.bytes;
         let live = self.part(Part::LiveHeap);
-        let past_peaks = |heap: Growth| heap.level - live.peak > part;
-        let goes_along = |heap: Growth| {
-            heap.still && heap.bytes > part && (past_peaks(heap) || self.follows_peaks(growth))
-        };
+        let past_peaks =
+            |heap: Growth| heap.level - live.peak > part || heap.even && live.bytes < part;
+        let goes_along = |heap: Growth| heap.still && heap.bytes > part && past_peaks(heap);
         // What fills leaves gaps as it fills.
         let is_most = growth.bytes > live.bytes;
         growth.bytes > self.retained_least() && is_most && self.heap.is_none_or(goes_along)
-    }
-
-    /// Whether most of what free heap grows by is what the live heap's peaks rise by, beyond the level between them.
-    fn follows_peaks(&self, growth: &Growth) -> bool {
-        let live = self.part(Part::LiveHeap);
-        live.peaks_rise - live.bytes.max(0.0) > HEAP_SHARE * growth.bytes
     }
 
     /// What uprobes see may begin in the midst: blocks from before go unseen while others come. Then memory itself
@@ -313,7 +307,7 @@ impl Case {
             peak: held.peak.max(torn.peak),
             peak_late: held.peak_late.max(torn.peak_late),
             fall: held.fall.max(torn.fall),
-            peaks_rise: 0.0,
+            even: held.even && torn.even,
             noise: held.noise.min(torn.noise),
         }
     }
