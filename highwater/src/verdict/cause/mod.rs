@@ -205,9 +205,9 @@ impl Case {
     }
 
     /// Whether free heap grows, and the heap with it, past what was live at once: what the live heap leaves
-    /// between two of its own peaks (a runtime collects after a minute) comes back. A heap that
-    /// rises in every quarter, above a live heap that does not, stays at ever higher peaks: its next one is no more seen
-    /// than by chance, the heap always is.
+    /// between two of its own peaks (a runtime collects after a minute) comes back. A heap that rises in
+    /// every quarter, above a live heap that does not, stays at ever higher peaks: those are seen by chance, the heap
+    /// always is.
     fn retains(&self, growth: &Growth) -> bool {
         let part = HEAP_SHARE * growth.bytes;
         let live = self.part(Part::LiveHeap);
