@@ -23,6 +23,7 @@ func (p *Pool) cold(ctx context.Context, op string, length int) (*extent, error)
 	e, reused, err := p.carve(length)
 	p.budget.reserved -= need
 	if err != nil {
+		p.enforce()
 		p.admit()
 		return nil, err
 	}
@@ -41,11 +42,10 @@ func (p *Pool) claim(e *extent, reused int) {
 	}
 	e.account = reused + grow
 	b.freeDirty -= int64(reused)
-	if grow > 0 {
-		peak := max(b.peak(), b.inUse+int64(e.account))
-		p.purge(b.inUse + int64(e.account) + b.freeDirty - peak)
-		p.count.grow += int64(grow)
-	}
+	// Also when nothing new is cut: the peak may have fallen since the clock was read last.
+	peak := max(b.peak(), b.inUse+int64(e.account))
+	p.purge(b.inUse + int64(e.account) + b.freeDirty - peak)
+	p.count.grow += int64(grow)
 	b.inUse += int64(e.account)
 	b.note()
 	if grow > 0 {

@@ -74,11 +74,13 @@ func (p *Pool) reserveFor(length int) (*extent, error) {
 	p.budget.advance(p.clock())
 	e, reused, err := p.carve(length)
 	if err != nil {
+		p.enforce()
 		return nil, err
 	}
 	p.count.misses++
 	e.account = reused
 	p.budget.reuse(reused)
+	p.enforce()
 	return e, nil
 }
 
