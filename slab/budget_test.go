@@ -71,6 +71,19 @@ func TestWindow(t *testing.T) {
 	checkResident(t, p, 0)
 }
 
+// A peak that ran out while the timer was late binds a Get that reuses warm memory only.
+func TestReuseAfterALateTick(t *testing.T) {
+	const mib = 1 << 20
+	now := time.Duration(0)
+	p := newPool(t, Options{clock: func() time.Duration { return now }, alarm: noAlarm{}})
+	mustClose(t, touch(get(t, p, 1, 4*mib)))
+	now += 2 * DefaultWindow
+	l := touch(get(t, p, 1, mib))
+	check(t, p)
+	wantStats(t, p, mib, 0, mib)
+	mustClose(t, l)
+}
+
 // Growth is what is missing, whatever sizes went before.
 func TestGrowthIsTheDeficit(t *testing.T) {
 	const mib = 1 << 20
