@@ -19,6 +19,17 @@ pub fn process_cpu_ns() -> u64 {
     read(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
+/// Sleeps for so long or less. Not the C library's nanosleep, at which a thread can be cancelled.
+pub fn pause(ns: i64) {
+    let time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: ns,
+    };
+    let none: *mut libc::timespec = std::ptr::null_mut();
+    // SAFETY: reads one timespec.
+    unsafe { libc::syscall(libc::SYS_nanosleep, &raw const time, none) };
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec {
         tv_sec: 0,

@@ -12,6 +12,9 @@ use crate::readable::{is_range_readable, is_readable};
 /// Objects of the start that are kept for old C libraries.
 const LISTED_MAX: usize = 256;
 
+/// Words of an unwind table that are part of its object's fingerprint.
+const FINGERPRINT_WORDS: usize = 8;
+
 /// A loaded object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Object {
@@ -191,6 +194,61 @@ impl Object {
             eh_frame: (eh_frame, end - eh_frame),
             text: (text.0, text.1.saturating_sub(text.0)),
         })
+    }
+
+    /// What tells it from another object at the same addresses: a hash of its program headers and of the start of its
+    /// unwind table. 0 when they cannot be read.
+    pub fn fingerprint(&self) -> u64 {
+        let Some(headers) = self.program_headers() else {
+            return 0;
+        };
+        // SAFETY: the bytes of what was just found readable; plain integers.
+        let headers = unsafe {
+            std::slice::from_raw_parts(headers.as_ptr().cast::<u64>(), size_of_val(headers) / 8)
+        };
+        let mix = |hash: u64, word: &u64| {
+            (hash ^ word)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        };
+        let hash = headers.iter().fold(1, mix);
+        let table = (
+            self.eh_frame_hdr.next_multiple_of(8),
+            FINGERPRINT_WORDS as u64 * 8,
+        );
+        if !(self.start..self.end).contains(&table.0) || !is_range_readable(table.0, table.1) {
+            return hash;
+        }
+        // SAFETY: aligned, and just found readable.
+        let table = unsafe { std::slice::from_raw_parts(table.0 as *const u64, FINGERPRINT_WORDS) };
+        table.iter().fold(hash, mix)
+    }
+
+    /// Whether Go's linker made it: it has a note of Go's with its build id.
+    pub fn is_go(&self) -> bool {
+        let Some(headers) = self.program_headers() else {
+            return false;
+        };
+        let lowest = headers.iter().find(|header| header.p_type == libc::PT_LOAD);
+        let bias = self
+            .start
+            .wrapping_sub(lowest.map_or(0, |load| load.p_vaddr & !0xfff));
+        let notes = headers
+            .iter()
+            .filter(|header| header.p_type == libc::PT_NOTE);
+        notes
+            .map(|note| bias.wrapping_add(note.p_vaddr))
+            .any(|note| {
+                let inside = note >= self.start && note.saturating_add(16) <= self.end;
+                // SAFETY: 16 bytes inside the object, just found readable: the sizes of name and contents, the kind, the name.
+                inside
+                    && is_range_readable(note, 16)
+                    && unsafe {
+                        let words = note as *const [u32; 4];
+                        let [name_bytes, _, _, name] = words.read_unaligned();
+                        name_bytes == 4 && name.to_ne_bytes() == *b"Go\0\0"
+                    }
+            })
     }
 
     fn program_headers(&self) -> Option<&'static [libc::Elf64_Phdr]> {

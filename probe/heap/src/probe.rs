@@ -19,7 +19,7 @@ use crate::samples::{Inserted, Samples};
 use crate::stacks::Stacks;
 use crate::tally::counter;
 use crate::threads::Threads;
-use crate::unwind::{Registers, Unwinder};
+use crate::unwind::{Closing, Registers, Unwinder};
 use crate::word::{atomic, atomic32};
 
 /// Anonymous mappings below this get a stack only at a limited rate: they may come by the thousand.
@@ -299,6 +299,11 @@ impl Probe {
     /// Direct calls that unmap, move or move the break.
     pub fn regions(&self) -> &Regions {
         &self.regions
+    }
+
+    /// Holds unwinding up while an object is closed.
+    pub fn closing(&self) -> Closing<'_> {
+        self.unwinder.closing()
     }
 
     /// Counts a sample that was lost because the thread was already inside the probe.

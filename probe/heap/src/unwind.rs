@@ -10,21 +10,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use abi::{DEPTH_MAX, stack_flag};
 use framehop::{
-    CacheNative, ExplicitModuleSectionInfo, FrameAddress, Module, MustNotAllocateDuringUnwind,
-    UnwindRegsNative, Unwinder as _, UnwinderNative,
+    CacheNative, FrameAddress, MustNotAllocateDuringUnwind, UnwindRegsNative, Unwinder as _,
 };
 
 use crate::arena::Arena;
-use crate::modules::{self, Object, Tables};
+use crate::clock;
+use crate::modules::{self, Object};
+use crate::objects::{ARENA_RESERVE_BYTES, Objects};
 use crate::other_stack::OtherStack;
 use crate::readable::StackReader;
 
-/// Objects known at a time. A further one takes the place of another.
-const KNOWN_MAX: usize = 256;
-/// Places looked at for an object.
-const PROBES: usize = 8;
-/// What the arena must have left before an object is added: framehop's list doubles.
-const ARENA_RESERVE_BYTES: usize = 96 << 10;
 /// Panics after which unwinding stays off. None is known.
 const PANICS_MAX: u32 = 3;
 /// A frame pointer this far above the stack pointer lies on another stack.
@@ -32,6 +27,9 @@ const PANICS_MAX: u32 = 3;
 const SAME_STACK_BYTES: u64 = 8 << 20;
 /// Changes of the stack within one trace.
 const SWITCHES_MAX: u32 = 4;
+/// How often and how long dlclose waits for a trace: one second in all. A trace takes microseconds.
+const CLOSING_TRIES: u32 = 20_000;
+const CLOSING_PAUSE_NS: i64 = 50_000;
 /// Frames of the probe itself at the inner end, at most.
 const OWN_MAX: usize = 16;
 
@@ -77,23 +75,16 @@ impl Trace {
     }
 }
 
-/// An object that framehop knows.
-#[derive(Clone, Copy)]
-struct Known {
-    object: Object,
-    tables: Option<Tables>,
-    is_cpp_library: bool,
-}
-
 struct Inner {
-    unwinder: UnwinderNative<&'static [u8], MustNotAllocateDuringUnwind>,
+    objects: Objects,
     cache: CacheNative<MustNotAllocateDuringUnwind>,
-    known: [Option<Known>; KNOWN_MAX],
 }
 
 /// The unwinder of a process.
 pub struct Unwinder {
     busy: AtomicBool,
+    /// Threads that are closing an object.
+    closing: AtomicU32,
     inner: UnsafeCell<Option<Box<Inner>>>,
     panics: AtomicU32,
     arena: Option<&'static Arena>,
@@ -116,6 +107,7 @@ impl Unwinder {
         let inner = new_inner(arena);
         Unwinder {
             busy: AtomicBool::new(false),
+            closing: AtomicU32::new(0),
             inner: UnsafeCell::new(inner),
             panics: AtomicU32::new(0),
             arena,
@@ -124,12 +116,17 @@ impl Unwinder {
         }
     }
 
-    /// The stack from `registers` outwards, or `None` when another thread is unwinding (or it is
-    /// given up).
+    /// The stack from `registers` outwards, or `None` when another thread is unwinding or closing an
+    /// object (or it is given up).
     pub fn trace(&self, registers: Registers, on_object: OnObject) -> Option<Trace> {
         if self.panics.load(Ordering::Relaxed) >= PANICS_MAX
-            || self.busy.swap(true, Ordering::Acquire)
+            || self.busy.swap(true, Ordering::SeqCst)
         {
+            return None;
+        }
+        // Either this sees the closing thread, or that one sees `busy` and waits.
+        if self.closing.load(Ordering::SeqCst) > 0 {
+            self.busy.store(false, Ordering::Release);
             return None;
         }
         let mut trace = None;
@@ -165,12 +162,46 @@ impl Unwinder {
         self.arena.map_or((0, 0), of)
     }
 
+    /// Keeps objects in memory while they are read: from now until the guard goes no trace begins, and the one under
+    /// way has ended. That takes some microseconds, or until its thread is scheduled again. After [`CLOSING_TRIES`]
+    /// unwinding is given up for good and the caller goes on: it never waits without a bound.
+    pub fn closing(&self) -> Closing<'_> {
+        self.closing.fetch_add(1, Ordering::SeqCst);
+        let is_over = |_| {
+            let is_over = !self.busy.load(Ordering::SeqCst);
+            if !is_over {
+                // A thread of a lower real-time priority may need this CPU.
+                clock::pause(CLOSING_PAUSE_NS);
+            }
+            is_over
+        };
+        if !(0..CLOSING_TRIES).any(is_over) {
+            self.panics.store(PANICS_MAX, Ordering::Relaxed);
+        }
+        Closing(self)
+    }
+
     /// In a forked child: if another thread was unwinding at the fork, its lists may be
-    /// half-changed, and stacks stay off.
+    /// half-changed, and stacks stay off. Threads that were closing something are not there any more.
     pub fn after_fork(&self) {
+        self.closing.store(0, Ordering::Relaxed);
         if self.busy.swap(false, Ordering::Relaxed) {
             self.panics.store(PANICS_MAX, Ordering::Relaxed);
         }
+    }
+}
+
+/// While it lasts no object is read. See [`Unwinder::closing`].
+pub struct Closing<'a>(&'a Unwinder);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        let one_less = |count: u32| Some(count.saturating_sub(1));
+        // A child forked meanwhile has set it to 0.
+        let _ = self
+            .0
+            .closing
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less);
     }
 }
 
@@ -181,9 +212,8 @@ fn new_inner(arena: Option<&'static Arena>) -> Option<Box<Inner>> {
         return None;
     }
     Some(Box::new(Inner {
-        unwinder: UnwinderNative::new(),
+        objects: Objects::new(),
         cache: CacheNative::new_in(),
-        known: [None; KNOWN_MAX],
     }))
 }
 
@@ -209,10 +239,11 @@ impl Walk<'_> {
         let mut registers = native(from);
         let mut switches = 0;
         let mut address = FrameAddress::from_instruction_pointer(from.pc);
-        self.known(address.address_for_lookup());
+        self.inner.objects.begin_trace();
+        let mut at = self.current(address);
         for _ in 0..DEPTH_MAX + OWN_MAX {
             let mut read = |word: u64| stack.word(word);
-            let step = self.inner.unwinder.unwind_frame(
+            let step = self.inner.objects.unwinder.unwind_frame(
                 address,
                 &mut registers,
                 &mut self.inner.cache,
@@ -222,7 +253,12 @@ impl Walk<'_> {
                 Ok(Some(next)) => FrameAddress::from_return_address(next),
                 Ok(None) | Err(_) if switches < SWITCHES_MAX => {
                     switches += 1;
-                    let next = switched(address, &mut registers, &mut stack);
+                    let is_go = at
+                        .and_then(|at| self.inner.objects.at(at as u16))
+                        .is_some_and(|known| known.is_go);
+                    let next = is_go
+                        .then(|| switched(address, &mut registers, &mut stack))
+                        .flatten();
                     trace.flags |= if step.is_err() && next.is_none() {
                         stack_flag::BROKEN
                     } else {
@@ -240,7 +276,7 @@ impl Walk<'_> {
                 break;
             };
             address = next;
-            let at = self.known(address.address_for_lookup());
+            at = self.current(address);
             if self.is_own(address.address()) && trace.depth == 0 {
                 continue;
             }
@@ -264,7 +300,7 @@ impl Walk<'_> {
     }
 
     fn start_of(&self, known: u16) -> u64 {
-        let known = self.inner.known.get(known as usize).copied().flatten();
+        let known = self.inner.objects.at(known);
         known.map_or(0, |known| known.object.start)
     }
 
@@ -274,7 +310,7 @@ impl Walk<'_> {
         let outermost = objects.last().copied().unwrap_or(u16::MAX);
         let pairs = frames.iter().zip(objects).rev();
         for (frame, at) in pairs.filter(|(_, at)| **at != outermost) {
-            let Some(known) = self.inner.known.get(*at as usize).copied().flatten() else {
+            let Some(known) = self.inner.objects.at(*at) else {
                 continue;
             };
             if !known.is_cpp_library {
@@ -287,53 +323,12 @@ impl Walk<'_> {
         0
     }
 
-    /// Makes sure that framehop knows the object of an address as it is now; its place in the list.
-    fn known(&mut self, address: u64) -> Option<usize> {
-        let object = modules::find(address)?;
-        let first = (object.start >> 12) as usize;
-        let places = (0..PROBES).map(|step| (first + step) % KNOWN_MAX);
-        let mut place = None;
-        for at in places {
-            match self.inner.known[at] {
-                Some(known) if known.object == object => return Some(at),
-                // The same address, another object: it was closed and another opened there.
-                Some(known) if known.object.start == object.start => {
-                    place = Some(at);
-                    break;
-                }
-                None => place = place.or(Some(at)),
-                Some(_) => {}
-            }
-        }
-        self.add(place.unwrap_or(first % KNOWN_MAX), object)
-    }
-
-    fn add(&mut self, at: usize, object: Object) -> Option<usize> {
-        if self
-            .arena
-            .is_some_and(|arena| arena.untouched_bytes() < ARENA_RESERVE_BYTES)
-        {
-            return None;
-        }
-        let replaced = self.inner.known[at].take().map(|known| known.object);
-        if let Some(replaced) = replaced {
-            self.inner.unwinder.remove_module(replaced.start);
-        }
-        let tables = object.tables();
-        if let Some(tables) = tables {
-            self.inner.unwinder.add_module(module(object, tables));
-        }
-        let mut path = [0; 64];
-        let (bytes, _) = object.name_and_bias(&mut path);
-        let has = |name: &[u8]| path[..bytes].windows(name.len()).any(|part| part == name);
-        let is_cpp_library = has(b"libstdc++.so") || has(b"libc++.so");
-        self.inner.known[at] = Some(Known {
-            object,
-            tables,
-            is_cpp_library,
-        });
-        (self.on_object)(object, replaced);
-        Some(at)
+    /// What the loader has at an address now; its slot.
+    fn current(&mut self, address: FrameAddress) -> Option<usize> {
+        let address = address.address_for_lookup();
+        self.inner
+            .objects
+            .current(address, self.arena, self.on_object)
     }
 }
 
@@ -374,30 +369,6 @@ fn switched(
     _: &mut StackReader,
 ) -> Option<FrameAddress> {
     None
-}
-
-fn module(object: Object, tables: Tables) -> Module<&'static [u8]> {
-    let range = |(start, bytes): (u64, u64)| start..start + bytes;
-    // SAFETY: `tables` found them inside the object's segments; they stay as long as its code can
-    // be on a stack.
-    let bytes = |(start, bytes): (u64, u64)| unsafe {
-        std::slice::from_raw_parts(start as *const u8, bytes as usize)
-    };
-    let sections = ExplicitModuleSectionInfo {
-        base_svma: object.start,
-        text_svma: Some(range(tables.text)),
-        eh_frame_svma: Some(range(tables.eh_frame)),
-        eh_frame: Some(bytes(tables.eh_frame)),
-        eh_frame_hdr_svma: Some(range(tables.eh_frame_hdr)),
-        eh_frame_hdr: Some(bytes(tables.eh_frame_hdr)),
-        ..ExplicitModuleSectionInfo::default()
-    };
-    Module::new(
-        String::new(),
-        object.start..object.end,
-        object.start,
-        sections,
-    )
 }
 
 #[cfg(target_arch = "x86_64")]

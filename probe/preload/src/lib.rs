@@ -14,6 +14,7 @@ mod life;
 mod mappings;
 mod measure;
 mod next;
+mod objects;
 mod slow;
 mod thread;
 mod usable;

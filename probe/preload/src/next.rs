@@ -16,6 +16,7 @@ pub type Mmap = unsafe extern "C" fn(Ptr, usize, c_int, c_int, c_int, i64) -> Pt
 pub type Munmap = unsafe extern "C" fn(Ptr, usize) -> c_int;
 pub type Mremap = unsafe extern "C" fn(Ptr, usize, usize, c_int, Ptr) -> Ptr;
 pub type Brk = unsafe extern "C" fn(Ptr) -> c_int;
+pub type Dlclose = unsafe extern "C-unwind" fn(Ptr) -> c_int;
 pub type Sbrk = unsafe extern "C" fn(isize) -> Ptr;
 
 /// Functions of the C library and the allocator; where one is missing, or not looked for yet, one
@@ -37,6 +38,7 @@ pub struct Next {
     pub mremap: Mremap,
     pub brk: Brk,
     pub sbrk: Sbrk,
+    pub dlclose: Dlclose,
 }
 
 static mut NEXT: Next = Next {
@@ -55,6 +57,7 @@ static mut NEXT: Next = Next {
     mremap: kernel_mremap,
     brk: no_brk,
     sbrk: no_sbrk,
+    dlclose: no_dlclose,
 };
 
 unsafe extern "C" fn no_block(_bytes: usize) -> Ptr {
@@ -114,6 +117,10 @@ unsafe extern "C" fn no_sbrk(_by: isize) -> Ptr {
     // SAFETY: this thread's errno.
     unsafe { *libc::__errno_location() = libc::ENOMEM };
     libc::MAP_FAILED
+}
+
+unsafe extern "C-unwind" fn no_dlclose(_handle: Ptr) -> c_int {
+    -1
 }
 
 /// The functions; before [`find`] all refuse.
@@ -260,6 +267,7 @@ pub unsafe fn find() -> bool {
         put(&mut found.mremap, c"mremap");
         put(&mut found.brk, c"brk");
         put(&mut found.sbrk, c"sbrk");
+        put(&mut found.dlclose, c"dlclose");
         (&raw mut NEXT).write(found);
         core.iter().all(|is_there| *is_there)
     }

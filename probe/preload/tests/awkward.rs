@@ -252,3 +252,36 @@ fn libraries_that_come_and_go() {
     let mean = [("HIGHWATER_PROBE_MEAN", "1000")];
     agrees_within("dlopen.c", &[plugin.to_str().unwrap()], &mean, slack);
 }
+
+#[test]
+fn code_at_the_addresses_of_a_closed_library() {
+    let shared = ["-shared", "-fPIC"];
+    let plugins = ["large_plugin.c", "larger_plugin.c"].map(|source| compile(source, &shared));
+    let [Some(plugin), Some(larger)] = plugins else {
+        return;
+    };
+    let Some(program) = compile("closed_code.c", &[]) else {
+        return;
+    };
+    for allocator in allocators() {
+        for mappings in 0..9 {
+            let run = |preload: Option<std::ffi::OsString>| {
+                let mut command = std::process::Command::new(&program);
+                command.arg(&plugin).arg(&larger).arg(mappings.to_string());
+                if let Some(preload) = preload {
+                    command.env("LD_PRELOAD", preload);
+                }
+                let out = command.output().unwrap();
+                (out.status, out.stdout)
+            };
+            let alone = allocator.1.clone().map(Into::into);
+            let mut with_probe = subject::library().into_os_string();
+            if let Some(file) = &allocator.1 {
+                with_probe.push(":");
+                with_probe.push(file);
+            }
+            let name = format!("{}, {mappings} mappings", allocator.0);
+            assert_eq!(run(Some(with_probe)), run(alone), "{name}");
+        }
+    }
+}
