@@ -240,7 +240,8 @@ impl Object {
             .map(|note| bias.wrapping_add(note.p_vaddr))
             .any(|note| {
                 let inside = note >= self.start && note.saturating_add(16) <= self.end;
-                // SAFETY: 16 bytes inside the object, just found readable: the sizes of name and contents, the kind, the name.
+                // SAFETY: 16 bytes inside the object, just found readable: the sizes of name and
+                // contents, the kind, the name.
                 inside
                     && is_range_readable(note, 16)
                     && unsafe {
