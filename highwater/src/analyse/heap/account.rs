@@ -1,9 +1,11 @@
 //! The account of resident memory: parts that are each measured by themselves, and what is left.
 
 use super::areas::{Class, Range, Remembered, class_areas};
+use super::limit::{Counted, Overcount, overcount};
 use super::occupancy::{Occupancy, occupancy};
 use crate::observe::heap::HeapLook;
 use crate::observe::heap::pages::PAGE_BYTES;
+use crate::observe::heap::probe::Block;
 
 /// The parts, in the order in which they are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,6 +69,9 @@ pub enum LiveBy {
     /// glibc's own headers, beside a probe that gave up its exact counters for their cost: a count is better
     /// than its samples' estimate, which still names the sites.
     HeadersBesideProbe,
+    /// The resident heap is the most that can be live: the probe counts more than that, and no headers say how much
+    /// of it is live.
+    ResidentHeap,
     /// Nobody: the heap cannot be divided.
     #[default]
     Nobody,
@@ -103,6 +108,8 @@ pub struct Account {
     /// In use by glibc's headers, and not counted by the probe; negative where it is the other way round. `None`: not
     /// all of the heap could be walked.
     pub uncounted: Option<f64>,
+    /// The probe counts more live bytes than there can be.
+    pub overcount: Option<Overcount>,
     pub swap: f64,
 }
 
@@ -192,12 +199,34 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     let scale = if sampled > 0.0 { total / sampled } else { 1.0 };
     let pages = occupancy(look, ranges, scale);
     let in_use = witness(look, &pages);
-    let counted = total - absent(look, ranges);
+    let large = absent(look, ranges, |block| block.usable_bytes >= PAGE_BYTES);
+    let small = absent(look, ranges, |block| block.usable_bytes < PAGE_BYTES);
+    let counted = total - large.bytes;
+    account.overcount = sees.and_then(|probe| {
+        let is_exact = probe.live_bytes_exact.is_some();
+        let sampled = if is_exact {
+            0.0
+        } else {
+            sampling_variance(&probe.blocks)
+        };
+        let counted = Counted {
+            bytes: counted - small.bytes,
+            error: (large.variance + small.variance + sampled).sqrt(),
+        };
+        // Uprobes watch an allocator that glibc's headers say nothing about.
+        let in_use = in_use.filter(|_| probe.traps.is_none());
+        overcount(counted, account.rss_bytes + account.swap, in_use)
+    });
     account.uncounted = sees.and(in_use).map(|in_use| in_use - counted);
     account.anonymous += pages.unknown_bytes;
     account.undivided = pages.unknown_bytes;
     let known = pages.resident_bytes - pages.unknown_bytes;
+    let is_over = account.overcount.is_some();
     (account.live, account.live_by) = match sees {
+        Some(_) if is_over => match in_use {
+            Some(in_use) => (in_use, LiveBy::HeadersBesideProbe),
+            None => (counted.min(known), LiveBy::ResidentHeap),
+        },
         Some(probe) if probe.live_bytes_exact.is_some() => (counted, LiveBy::ProbeExact),
         Some(_) => match in_use {
             Some(in_use) => (in_use, LiveBy::HeadersBesideProbe),
@@ -221,30 +250,51 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     account.witness = sees.filter(|_| !is_own).and(in_use);
 }
 
+/// An estimate from samples.
+struct Estimate {
+    bytes: f64,
+    variance: f64,
+}
+
 /// Bytes of live blocks on pages that are not in RAM, by the samples: never touched, or swapped out.
-fn absent(look: &HeapLook, ranges: &[Range]) -> f64 {
-    let Some(probe) = &look.probe else { return 0.0 };
-    let large = probe
-        .blocks
-        .iter()
-        .filter(|block| block.usable_bytes >= PAGE_BYTES);
-    large
-        .map(|block| {
-            let index = ranges.partition_point(|range| range.end <= block.address);
-            let range = ranges
-                .get(index)
-                .filter(|range| range.start <= block.address);
-            let bits = range.and_then(|range| look.present.get(&range.area));
-            let end = block.address + block.usable_bytes;
-            let present = match (range, bits) {
-                (Some(_), Some(bits)) => bits.bytes_in(block.address, end),
-                // In no resident range at all.
-                (None, _) => 0,
-                (Some(_), None) => block.usable_bytes,
-            };
-            block.weight * (block.usable_bytes.saturating_sub(present)) as f64
-        })
-        .sum()
+fn absent(look: &HeapLook, ranges: &[Range], is_asked: fn(&&Block) -> bool) -> Estimate {
+    let blocks = look.probe.iter().flat_map(|probe| &probe.blocks);
+    let of_blocks = blocks.filter(is_asked).map(|block| {
+        let index = ranges.partition_point(|range| range.end <= block.address);
+        let range = ranges
+            .get(index)
+            .filter(|range| range.start <= block.address);
+        let bits = range.and_then(|range| look.present.get(&range.area));
+        let end = block.address + block.usable_bytes;
+        let present = match (range, bits) {
+            (Some(_), Some(bits)) => bits.bytes_in(block.address, end),
+            // In no resident range at all.
+            (None, _) => 0,
+            (Some(_), None) => block.usable_bytes,
+        };
+        (
+            block.weight,
+            block.usable_bytes.saturating_sub(present) as f64,
+        )
+    });
+    let none = Estimate {
+        bytes: 0.0,
+        variance: 0.0,
+    };
+    of_blocks.fold(none, |sum, (weight, bytes)| Estimate {
+        bytes: sum.bytes + weight * bytes,
+        variance: sum.variance + variance(weight, bytes),
+    })
+}
+
+/// Of a block that was sampled with probability 1 / `weight`.
+fn variance(weight: f64, bytes: f64) -> f64 {
+    weight * (weight - 1.0).max(0.0) * bytes * bytes
+}
+
+fn sampling_variance(blocks: &[Block]) -> f64 {
+    let of_block = |block: &Block| variance(block.weight, block.usable_bytes as f64);
+    blocks.iter().map(of_block).sum()
 }
 
 /// glibc's figure, when all heap was walked to its end.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::account::{Account, LiveBy, Part, account};
 use super::areas::{Class, Range, Remembered};
 use super::growth::{Growth, growth, window_start};
+use super::limit::Overcount;
 use super::sites::{
     ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
 };
@@ -166,6 +167,17 @@ impl History {
             .filter_map(|moment| Some((moment.at_s, moment.account.uncounted?)))
             .collect();
         growth(&points)
+    }
+
+    /// The last moment's, where the probe counts more than there can be at most moments of the second half: one alone
+    /// may lie between two readings.
+    pub fn overcount(&self) -> Option<Overcount> {
+        let late = &self.moments[self.moments.len() / 2..];
+        let over = late
+            .iter()
+            .filter(|moment| moment.account.overcount.is_some());
+        let is_most = 2 * over.count() > late.len();
+        late.last()?.account.overcount.filter(|_| is_most)
     }
 
     pub fn part_growths(&self) -> BTreeMap<Part, Growth> {

@@ -8,6 +8,7 @@ pub mod growth;
 pub mod history;
 pub mod lasting;
 pub mod libraries;
+pub mod limit;
 pub mod lost;
 pub mod occupancy;
 pub mod owned;

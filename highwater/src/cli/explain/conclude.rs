@@ -130,12 +130,17 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         shared: shared(tracked, &growths),
     };
     let mut sites = rank(&growths, &named, history.live_growth(window));
+    let overcount = history.overcount();
     let traps = tracked.look.probe.as_ref().and_then(|probe| probe.traps);
     // What was freed while nobody looked would look lost.
-    if traps.is_none_or(|traps| traps.sees_all()) {
+    if overcount.is_none() && traps.is_none_or(|traps| traps.sees_all()) {
         for site in &mut sites {
             site.lost = lost(site, &tracked.lost, &growths);
         }
+    }
+    // Samples of blocks that were freed past the probe are no growth.
+    if overcount.is_some() {
+        sites.iter_mut().for_each(|site| site.share_of_growth = 0.0);
     }
     give_to_owners(&mut sites, &tracked.pointed);
     // Where no site's growth is certain, what was lost comes first.
@@ -161,7 +166,9 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         live_at_most: history.live_at_most(window),
         lasting: lasting_of(tracked, window),
         files_written: history.growth(|account| account.files_written),
-        past_the_probe: uncounted.map_or(Vec::new(), |_| tracked.reader.past_the_probe()),
+        past_the_probe: uncounted.map_or(Vec::new(), |_| tracked.reader.allocates_past()),
+        freed_past: overcount.map_or(Vec::new(), |_| tracked.reader.frees_past()),
+        overcount,
         uncounted,
         huge_untouched: history.growth(|account| account.huge_untouched),
         owner,

@@ -271,7 +271,16 @@ impl HeapReader {
     }
 
     /// Libraries that call the C library's malloc past the probe.
-    pub fn past_the_probe(&self) -> Vec<String> {
+    pub fn allocates_past(&self) -> Vec<String> {
+        self.past_the_probe(past::ALLOCATES)
+    }
+
+    /// Libraries that call the C library's free past the probe.
+    pub fn frees_past(&self) -> Vec<String> {
+        self.past_the_probe(past::FREES)
+    }
+
+    fn past_the_probe(&self, family: &[&str]) -> Vec<String> {
         let (mut auxv, mut text) = (Vec::new(), Vec::new());
         let read = self.folder.read("auxv", &mut auxv);
         let read = read.and_then(|_| self.folder.read_long("maps", &mut text));
@@ -280,7 +289,7 @@ impl HeapReader {
         };
         let memory = self.open_memory();
         memory.map_or(Vec::new(), |memory| {
-            past::past_the_probe(&memory, &auxv, &maps)
+            past::past_the_probe(&memory, &auxv, &maps, family)
         })
     }
 

@@ -1,4 +1,4 @@
-//! Libraries whose calls of malloc do not come by the probe: opened with RTLD_DEEPBIND, they are bound to the C
+//! Libraries whose calls of malloc or free do not come by the probe: opened with RTLD_DEEPBIND, they are bound to the C
 //! library's own (dlopen(3)).
 
 use crate::observe::fact::image::Image;
@@ -8,16 +8,30 @@ use crate::observe::fact::memory::Memory;
 use crate::observe::fact::proof::is_probe;
 
 /// Whoever allocates calls one of them.
-const FAMILY: [&str; 4] = ["malloc", "calloc", "realloc", "posix_memalign"];
+pub const ALLOCATES: &[&str] = &["malloc", "calloc", "realloc", "posix_memalign"];
+/// And whoever frees one of these.
+pub const FREES: &[&str] = &[
+    "free",
+    "realloc",
+    "reallocarray",
+    "_ZdlPv",
+    "_ZdaPv",
+    "_ZdlPvm",
+];
 
-/// Names of their files. `auxv`: of /proc/PID/auxv.
-pub fn past_the_probe(memory: &dyn Memory, auxv: &[u8], maps: &Maps) -> Vec<String> {
+/// Names of the files of libraries whose calls of `family` lead past the probe. `auxv`: of /proc/PID/auxv.
+pub fn past_the_probe(
+    memory: &dyn Memory,
+    auxv: &[u8],
+    maps: &Maps,
+    family: &[&str],
+) -> Vec<String> {
     let Ok(Walk::Objects(objects)) = read_loaded(memory, auxv) else {
         return Vec::new();
     };
     let mut past: Vec<String> = objects
         .iter()
-        .filter_map(|loaded| goes_past(memory, maps, loaded))
+        .filter_map(|loaded| goes_past(memory, maps, loaded, family))
         .map(|path| path.rsplit('/').next().unwrap_or(path).to_owned())
         .collect();
     past.sort();
@@ -27,14 +41,19 @@ pub fn past_the_probe(memory: &dyn Memory, auxv: &[u8], maps: &Maps) -> Vec<Stri
 
 /// The object's path, where one of its slots holds a function of another library that is not the probe. The program
 /// itself is always looked up behind what is preloaded; its stubs are what the libraries' slots lead to at times.
-fn goes_past<'m>(memory: &dyn Memory, maps: &'m Maps, loaded: &Loaded) -> Option<&'m str> {
+fn goes_past<'m>(
+    memory: &dyn Memory,
+    maps: &'m Maps,
+    loaded: &Loaded,
+    family: &[&str],
+) -> Option<&'m str> {
     let own = &maps.at(loaded.dynamic)?.path;
     let image = Image::read(memory, loaded.bias, loaded.dynamic)?;
-    let is_allocator = image.export(FAMILY[0]).is_some();
+    let is_allocator = image.export("malloc").is_some();
     if loaded.name.is_empty() || is_probe(own) || is_allocator {
         return None;
     }
-    let mut slots = FAMILY.iter().flat_map(|name| image.call_slots(name));
+    let mut slots = family.iter().flat_map(|name| image.call_slots(name));
     let leads_past = |slot: u64| {
         let address = memory.u64(loaded.bias.wrapping_add(slot)).unwrap_or(0);
         let target = maps.at(address).map(|file| file.path.as_str());

@@ -167,6 +167,7 @@ fn live_by(by: LiveBy) -> &'static str {
         LiveBy::ProbeExact => "probe_exact",
         LiveBy::ProbeSampled => "probe_sampled",
         LiveBy::Headers | LiveBy::HeadersBesideProbe => "glibc_headers",
+        LiveBy::ResidentHeap => "resident_heap",
         LiveBy::Nobody => "nobody",
     }
 }

@@ -22,7 +22,11 @@ pub fn text(explained: &Explained) -> String {
     let mut out = String::new();
     head(explained, &mut out);
     account(explained, &mut out);
-    sites("sites of the live heap", &explained.case.sites, &mut out);
+    let title = match explained.case.overcount {
+        None => "sites of the live heap",
+        Some(_) => "sites of blocks that were not seen to be freed",
+    };
+    sites(title, &explained.case.sites, &mut out);
     sites("sites of mappings", &explained.case.mapping_sites, &mut out);
     diff(explained, &mut out);
     foot(explained, &mut out);
@@ -116,6 +120,7 @@ fn live_by(by: LiveBy) -> &'static str {
         LiveBy::ProbeExact => "the probe's exact counters (usable bytes)",
         LiveBy::ProbeSampled => "the probe's samples (usable bytes)",
         LiveBy::Headers | LiveBy::HeadersBesideProbe => "glibc's own headers",
+        LiveBy::ResidentHeap => "the resident heap, the most that can be live",
         LiveBy::Nobody => "nobody",
     }
 }

@@ -1,6 +1,6 @@
 //! The cause when something grows.
 
-use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, managed};
+use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, managed, overcounted};
 use crate::analyse::heap::account::{LiveBy, Part};
 use crate::analyse::heap::growth::Growth;
 use crate::observe::heap::inhabitants::How;
@@ -30,6 +30,7 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
     Some(match group {
         Group::Live | Group::Lasting => live(case, &growth, group),
         Group::Retained => special(case, &growth)
+            .or_else(|| freed_past(case, &growth))
             .or_else(|| past_the_probe(case, &growth))
             .unwrap_or_else(|| retention(case, &growth)),
         Group::Anonymous => {
@@ -92,7 +93,8 @@ pub fn rate(growth: &Growth) -> String {
 }
 
 fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
-    if let Some(verdict) = past_the_probe(case, growth) {
+    let past = freed_past(case, growth).or_else(|| past_the_probe(case, growth));
+    if let Some(verdict) = past {
         return verdict;
     }
     if case.account.live_by != LiveBy::Headers {
@@ -177,6 +179,30 @@ fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
         sentence,
         super::level::HUGE_NEXT,
     ))
+}
+
+/// The heap grows, and the probe counts more than can be live: at which sites cannot be told.
+fn freed_past(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
+    let over = case.overcount?;
+    let sentence = format!(
+        "the heap grows by {}, at sites that cannot be told: {}",
+        rate(growth),
+        overcounted(case, &over)
+    );
+    let next = match case.freed_past.as_slice() {
+        [] => "leave dlopen with RTLD_DEEPBIND and dlmopen out for a test, and explain that"
+            .to_owned(),
+        libraries => {
+            let names = libraries.join(", ");
+            format!("open {names} without RTLD_DEEPBIND for a test, and explain that")
+        }
+    };
+    let confidence = if case.freed_past.is_empty() {
+        0.7
+    } else {
+        0.85
+    };
+    Some(verdict(Cause::Blind, confidence, sentence, &next))
 }
 
 /// What grows is in use, by the headers in front of each block, and the probe has not counted it.

@@ -121,6 +121,10 @@ fn kept(case: &Case, site: &Site) -> &'static str {
 /// which goes on allocating, and nearly all of whose older blocks are out of reach. Samples of such a site only
 /// add up, so that traffic elsewhere does not blur it.
 pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
+    // Blocks that were freed unseen would look lost.
+    if case.overcount.is_some() {
+        return None;
+    }
     let is_slow_leak = |site: &&Site| {
         let (lost, asked) = site.lost.unwrap_or_default();
         let growth = &site.growth;
@@ -158,7 +162,8 @@ fn deciding(case: &Case) -> Option<&Site> {
 
 /// The site that decides, where its blocks are lost.
 pub fn losing(case: &Case) -> Option<&Site> {
-    deciding(case).filter(|site| is_lost(site))
+    let is_counted = case.overcount.is_none();
+    deciding(case).filter(|site| is_counted && is_lost(site))
 }
 
 /// Few blocks to ask after must all be lost, and there must have been no more.

@@ -15,6 +15,9 @@
 //! A block that is out of reach is a fact, and what a collector has not collected yet is none: where blocks of the site
 //! that decides are lost, and that is a fifth of all growth, it is *leak* before *managed*.
 //!
+//! Where the probe counts more live bytes than are resident, or than glibc's headers show, it misses frees
+//! ([`crate::analyse::heap::limit`]): a heap that grows is *blind* then, and no site is named.
+//!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
 //! else it is *flat*.
@@ -31,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::analyse::heap::account::{Account, Part};
 use crate::analyse::heap::growth::Growth;
+use crate::analyse::heap::limit::Overcount;
 use crate::analyse::heap::rank::Site;
 use crate::observe::heap::inhabitants::{Allocator, Inhabitants, Runtime};
 use crate::observe::heap::linked::Traps;
@@ -172,6 +176,10 @@ pub struct Case {
     pub uncounted: Option<Growth>,
     /// Libraries that call malloc past the probe.
     pub past_the_probe: Vec<String>,
+    /// The probe goes on counting more live bytes than there can be: it misses frees.
+    pub overcount: Option<Overcount>,
+    /// Libraries that call free past the probe, where it does.
+    pub freed_past: Vec<String>,
     /// The most that can have been live at any moment since half time, bytes.
     pub live_at_most: Option<f64>,
     /// The live heap without the traffic in it, where there is some ([`crate::analyse::heap::lasting`]).
@@ -272,7 +280,10 @@ impl Case {
 
     /// What of the live heap grows beneath traffic that swings: by sites that only add, which tell of most of it.
     fn beneath_traffic(&self) -> Option<Growth> {
-        let lasting = self.lasting.filter(|growth| self.grows(growth))?;
+        let is_counted = self.overcount.is_none();
+        let lasting = self
+            .lasting
+            .filter(|growth| is_counted && self.grows(growth))?;
         let is_told = self.added_bytes() > TOLD_SHARE * lasting.bytes;
         let is_tooth = lasting.bytes < TOOTH_SHARE * lasting.fall;
         (is_told && !is_tooth).then_some(lasting)
@@ -331,8 +342,31 @@ pub fn judge(case: &Case) -> CauseVerdict {
         .or_else(|| heap::slow_leak(case))
         .or_else(|| grown::unwatched(case))
         .unwrap_or_else(|| level::judge(case));
+    if verdict.cause != Cause::Blind {
+        verdict
+            .doubts
+            .extend(case.overcount.map(|over| overcounted(case, &over)));
+    }
     verdict.doubts.extend(doubts(case));
     verdict
+}
+
+/// What the probe counts too much, and why.
+fn overcounted(case: &Case, over: &Overcount) -> String {
+    use crate::units::written::bytes;
+    let most = match over.by_headers {
+        true => "glibc's own headers show",
+        false => "RSS and swap are",
+    };
+    let why = match case.freed_past.as_slice() {
+        [] => "a library that is bound past the probe frees blocks unseen".to_owned(),
+        libraries => format!(
+            "{} calls the C library's free past the probe",
+            libraries.join(", ")
+        ),
+    };
+    let (counted, at_most) = (bytes(over.counted), bytes(over.most));
+    format!("the probe counts {counted} live where {most} {at_most}: {why}")
 }
 
 fn doubts(case: &Case) -> Vec<String> {
@@ -350,7 +384,10 @@ fn doubts(case: &Case) -> Vec<String> {
         }
     }
     let unexplained = case.account.unexplained() / case.account.rss_bytes.max(1.0);
-    if unexplained.abs() > 0.05 {
+    if unexplained < -1.0 {
+        let beyond = bytes(-case.account.unexplained());
+        doubts.push(format!("the parts claim {beyond} more than is resident"));
+    } else if unexplained.abs() > 0.05 {
         let share = percent(unexplained);
         doubts.push(format!(
             "{share} of RSS is unexplained: the parts do not add up"
