@@ -1,4 +1,5 @@
 //! Cases with a known cause, part by part.
+// Long because each cause has a test of its own, and all share the builders at the top.
 
 use super::*;
 use crate::analyse::heap::account::LiveBy;
