@@ -1,0 +1,32 @@
+// What every fragment may use. A fragment is one thing that real programs do; it prints what it observed by `say`,
+// never an address, a process id or a time.
+#ifndef GUEST_H
+#define GUEST_H
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef void (*body)(void);
+
+// Writes one line to standard output by one write(2), without memory of the heap.
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Allocates `count` blocks of `bytes`, checks that no two overlap and errno stays, frees them. The number of faults.
+long churn(long count, long bytes);
+// Prints how a child ended.
+void say_end(const char *name, int child);
+// A file in the folder of the plugins.
+const char *plugin_path(long kind, char *room, size_t bytes);
+// What the process has left at its end: descriptors, threads, children, mappings, signals.
+void finish(void);
+// What the program does when it is started again by exec.
+int started_again(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,76 @@
+//! What is printed, and what is kept of a failing program.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::arms::Outcome;
+use crate::compare::Difference;
+use crate::program::Program;
+use crate::workshop;
+
+#[derive(Default)]
+pub struct Counts {
+    pub programs: u64,
+    pub differences: u64,
+    pub skipped: u64,
+}
+
+impl Counts {
+    /// The closing lines; the second is for programs that count tests.
+    pub fn print(&self, seconds: f64) {
+        let passed = self.programs - self.differences - self.skipped;
+        println!(
+            "{} programs, {} differences, {} skipped ({:.1} programs a second)",
+            self.programs,
+            self.differences,
+            self.skipped,
+            self.programs as f64 / seconds.max(0.001)
+        );
+        println!("{passed} passed, {} failed", self.differences);
+    }
+}
+
+/// Writes a failing program with all that its build needs, and both outcomes.
+pub fn keep(folder: &Path, program: &Program, difference: &Difference) -> Result<PathBuf> {
+    let case = folder.join(format!("seed{}", program.seed));
+    std::fs::create_dir_all(&case).with_context(|| format!("making {}", case.display()))?;
+    let write = |name: &str, text: &[u8]| {
+        std::fs::write(case.join(name), text).with_context(|| format!("writing {name}"))
+    };
+    write("program.c", program.source().as_bytes())?;
+    let used = program.files();
+    for (file, text) in workshop::all_files() {
+        let is_used = used.contains(file)
+            || ["guest.h", "trace.c", "plugin.c", "chain.c"].contains(&file)
+            || (program.has_own_operators && file == "own_operators.cpp");
+        if is_used {
+            write(file, text.as_bytes())?;
+        }
+    }
+    write("build.sh", workshop::build_script(program).as_bytes())?;
+    write("plain.txt", outcome(&difference.plain).as_bytes())?;
+    write("watched.txt", outcome(&difference.watched).as_bytes())?;
+    let text = format!(
+        "{}\n\nArm: {}\nDifference: {}\nSeed: {}\nPreloaded beside the probe: {:?}\n\n\
+         Build: sh build.sh\nRun: GUEST_PLUGINS=$PWD LD_PRELOAD=libhighwater_probe.so ./program\n\
+         In the arm of every block with HIGHWATER_PROBE_MEAN=1.\n",
+        program.outline(),
+        difference.arm.name,
+        difference.plain.difference(&difference.watched),
+        program.seed,
+        program.chain
+    );
+    write("README", text.as_bytes())?;
+    Ok(case)
+}
+
+fn outcome(outcome: &Outcome) -> String {
+    format!(
+        "{}\n{}--- standard error\n{}--- {}\n",
+        String::from_utf8_lossy(&outcome.stdout),
+        if outcome.has_left_processes { "processes left\n" } else { "" },
+        String::from_utf8_lossy(&outcome.stderr),
+        outcome.end
+    )
+}
