@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz lint check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests lint check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -11,6 +11,7 @@ help:
 	@echo 'make test-long  real programs, soaks, slow allocators'
 	@echo 'make bench      benchmarks against peers'
 	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
+	@echo 'make fuzz-guests  generated programs with the probe and without, GUEST_SECONDS long'
 	@echo 'make lint       rustfmt and clippy'
 	@echo 'make check-aarch64  type check for aarch64'
 
@@ -56,6 +57,7 @@ test-long: build test
 		$(CARGO) test -p highwater-alloc --features $$allocator,meter --locked --no-fail-fast || exit 1; \
 	done
 	slab/check long
+	$(MAKE) --no-print-directory fuzz-guests GUEST_SECONDS=7200
 
 bench: build subjects
 	$(CARGO) bench --workspace --locked
@@ -79,6 +81,16 @@ fuzz:
 		cargo fuzz run --sanitizer none --target-dir ../target/fuzz $$target ../target/fuzz-corpus/$$target -- \
 			-max_total_time=$(FUZZ_SECONDS) -timeout=30 -rss_limit_mb=2048 || exit 1; \
 	done
+
+# Generated C and C++ programs must do the same with the probe as without. A failing one is kept in target/guests.
+# GUEST_SEED is the first seed; a failing program's own seed with --programs 1 repeats it.
+GUEST_SECONDS ?= 60
+GUEST_SEED ?= 1
+GUEST_FLAGS ?=
+fuzz-guests:
+	$(CARGO) build --release --locked -p highwater-probe -p highwater-guests
+	target/release/highwater-guests --seed $(GUEST_SEED) --seconds $(GUEST_SECONDS) \
+		--probe target/release/libhighwater_probe.so --keep target/guests $(GUEST_FLAGS)
 
 lint:
 	$(CARGO) fmt --all --check

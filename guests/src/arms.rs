@@ -39,7 +39,10 @@ pub struct Group {
 /// The arms over one allocator; `None` is the C library's.
 pub fn all(probe: &Path, allocator: Option<&Path>) -> Group {
     let over = allocator.map_or("glibc".into(), |file| {
-        file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        file.file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned()
     });
     let arm = |name: &str, probe: Option<&Path>, env: &[(&'static str, &'static str)]| Arm {
         name: format!("{name} over {over}"),
@@ -84,11 +87,18 @@ impl Outcome {
         } else {
             ("output", &self.stdout, &other.stdout)
         };
-        let (ours, theirs) = (String::from_utf8_lossy(ours), String::from_utf8_lossy(theirs));
+        let (ours, theirs) = (
+            String::from_utf8_lossy(ours),
+            String::from_utf8_lossy(theirs),
+        );
         let mut pairs = ours.lines().zip(theirs.lines());
         match pairs.find(|(our, their)| our != their) {
             Some((our, their)) => format!("{name}: {their:?} instead of {our:?}"),
-            None => format!("{name}: {} lines instead of {}", theirs.lines().count(), ours.lines().count()),
+            None => format!(
+                "{name}: {} lines instead of {}",
+                theirs.lines().count(),
+                ours.lines().count()
+            ),
         }
     }
 }
@@ -133,7 +143,10 @@ impl Arm {
         // SAFETY: setrlimit is async-signal-safe, and nothing else runs between fork and exec.
         unsafe {
             command.pre_exec(|| {
-                let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+                let none = libc::rlimit {
+                    rlim_cur: 0,
+                    rlim_max: 0,
+                };
                 libc::setrlimit(libc::RLIMIT_CORE, &none);
                 Ok(())
             });

@@ -12,10 +12,7 @@ pub const SOURCES: [(&str, &str); 10] = [
     ("libraries.c", include_str!("../fragments/libraries.c")),
     ("contexts.c", include_str!("../fragments/contexts.c")),
     ("memory.c", include_str!("../fragments/memory.c")),
-    (
-        "confinement.c",
-        include_str!("../fragments/confinement.c"),
-    ),
+    ("confinement.c", include_str!("../fragments/confinement.c")),
     ("ends.c", include_str!("../fragments/ends.c")),
     (
         "exceptions.cpp",
@@ -79,7 +76,10 @@ fn parse(file: &'static str, kind: Kind, line: &'static str) -> Result<Fragment>
     let mut parameters = Vec::new();
     for parameter in inside.split(", ") {
         let (_, values) = parameter.split_once(": ").context("no values")?;
-        let values: Vec<i64> = values.split(' ').map(str::parse).collect::<Result<_, _>>()?;
+        let values: Vec<i64> = values
+            .split(' ')
+            .map(str::parse)
+            .collect::<Result<_, _>>()?;
         if values.is_empty() {
             bail!("a parameter without values");
         }
@@ -107,7 +107,10 @@ mod tests {
         let all = read().unwrap();
         assert!(all.len() > 60, "{}", all.len());
         for fragment in all {
-            let (_, text) = SOURCES.iter().find(|(file, _)| *file == fragment.file).unwrap();
+            let (_, text) = SOURCES
+                .iter()
+                .find(|(file, _)| *file == fragment.file)
+                .unwrap();
             assert!(
                 text.contains(&format!("\nvoid {}(", fragment.name)),
                 "{}",

@@ -31,7 +31,9 @@ pub fn compare(workshop: &Workshop, program: &Program, group: &Group) -> Result<
     let run = |arm: &Arm| arm.run(workshop, &file, program.chain);
     let plain = run(&group.control)?;
     if plain.end == "timeout" {
-        return Ok(Verdict::Skipped("the plain program takes too long".to_owned()));
+        return Ok(Verdict::Skipped(
+            "the plain program takes too long".to_owned(),
+        ));
     }
     for _ in 1..PLAIN_RUNS {
         let again = run(&group.control)?;

@@ -36,7 +36,11 @@ struct Arguments {
     #[arg(long, value_name = "PATH")]
     allocator: Vec<PathBuf>,
     /// The probe's library
-    #[arg(long, value_name = "PATH", default_value = "target/release/libhighwater_probe.so")]
+    #[arg(
+        long,
+        value_name = "PATH",
+        default_value = "target/release/libhighwater_probe.so"
+    )]
     probe: PathBuf,
     /// Where failing programs are kept, shrunk
     #[arg(long, value_name = "FOLDER", default_value = "target/guests")]
@@ -44,6 +48,9 @@ struct Arguments {
     /// Keep failing programs as they are
     #[arg(long)]
     no_shrink: bool,
+    /// Leave this fragment out of every program, or `chain`: for a fault that is known (may be given several times)
+    #[arg(long, value_name = "NAME")]
+    without: Vec<String>,
     /// Print the program of the first seed and run nothing
     #[arg(long)]
     print: bool,
@@ -53,13 +60,17 @@ fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let fragments = catalogue::read()?;
     if arguments.print {
-        print!("{}", program::generate(&fragments, arguments.seed).source());
+        let mut program = program::generate(&fragments, arguments.seed);
+        program.leave_out(&arguments.without);
+        print!("{}", program.source());
         return Ok(ExitCode::SUCCESS);
     }
-    let probe = arguments
-        .probe
-        .canonicalize()
-        .with_context(|| format!("no probe at {}: build it, or name it by --probe", arguments.probe.display()))?;
+    let probe = arguments.probe.canonicalize().with_context(|| {
+        format!(
+            "no probe at {}: build it, or name it by --probe",
+            arguments.probe.display()
+        )
+    })?;
     let mut groups = vec![arms::all(&probe, None)];
     for allocator in &arguments.allocator {
         groups.push(arms::all(&probe, Some(&allocator.canonicalize()?)));
@@ -83,9 +94,12 @@ fn run(
     let started = Instant::now();
     let seconds_max = arguments.seconds.map(Duration::from_secs);
     let mut counts = Counts::default();
-    while counts.programs < arguments.programs && seconds_max.is_none_or(|max| started.elapsed() < max) {
+    while counts.programs < arguments.programs
+        && seconds_max.is_none_or(|max| started.elapsed() < max)
+    {
         let seed = arguments.seed + counts.programs;
-        let program = program::generate(fragments, seed);
+        let mut program = program::generate(fragments, seed);
+        program.leave_out(&arguments.without);
         counts.programs += 1;
         // One difference of a program is enough: the next allocator shows the same mostly.
         for group in groups {

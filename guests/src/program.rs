@@ -73,14 +73,20 @@ fn step<'a>(
         _ => Kind::Step,
     };
     let mut step = one_of(fragments, random, kind);
-    if step.fragment.not_in.iter().any(|name| around.contains(name)) {
+    if step
+        .fragment
+        .not_in
+        .iter()
+        .any(|name| around.contains(name))
+    {
         return None;
     }
     *left = left.saturating_sub(1);
     if kind == Kind::Around {
         around.push(step.fragment.name);
         for _ in 0..random.usize(1..=4) {
-            step.body.extend(self::step(fragments, random, around, left));
+            step.body
+                .extend(self::step(fragments, random, around, left));
         }
         around.pop();
     }
@@ -116,9 +122,26 @@ impl<'a> Program<'a> {
         all
     }
 
+    /// Removes the steps of these names. The others stay as the seed made them.
+    pub fn leave_out(&mut self, names: &[String]) {
+        fn retain(steps: &mut Vec<Step>, names: &[String]) {
+            steps.retain(|step| !names.iter().any(|name| name == step.fragment.name));
+            for step in steps {
+                retain(&mut step.body, names);
+            }
+        }
+        retain(&mut self.steps, names);
+        if names.iter().any(|name| name == "chain") {
+            self.chain = Chain::None;
+        }
+    }
+
     /// The fragment files that it needs.
     pub fn files(&self) -> BTreeSet<&'static str> {
-        self.all_steps().iter().map(|step| step.fragment.file).collect()
+        self.all_steps()
+            .iter()
+            .map(|step| step.fragment.file)
+            .collect()
     }
 
     pub fn is_cpp(&self) -> bool {
@@ -136,9 +159,16 @@ impl<'a> Program<'a> {
                 Chain::After => "chain.so, after it",
             }
         );
-        let used: BTreeSet<&str> = self.all_steps().iter().map(|step| step.fragment.name).collect();
+        let used: BTreeSet<&str> = self
+            .all_steps()
+            .iter()
+            .map(|step| step.fragment.name)
+            .collect();
         for name in used {
-            let step = self.all_steps().into_iter().find(|step| step.fragment.name == name);
+            let step = self
+                .all_steps()
+                .into_iter()
+                .find(|step| step.fragment.name == name);
             let Some(step) = step else { continue };
             let mut parameters = vec!["long"; step.fragment.parameters.len()];
             if step.fragment.kind == Kind::Around {
@@ -162,7 +192,12 @@ impl<'a> Program<'a> {
             for (index, step) in steps.iter().enumerate() {
                 let arguments: Vec<String> = step.arguments.iter().map(i64::to_string).collect();
                 let space = if index == 0 { "" } else { " " };
-                let _ = write!(text, "{space}{}({})", step.fragment.name, arguments.join(","));
+                let _ = write!(
+                    text,
+                    "{space}{}({})",
+                    step.fragment.name,
+                    arguments.join(",")
+                );
                 if !step.body.is_empty() {
                     text.push('{');
                     add(&step.body, text);
@@ -183,10 +218,18 @@ fn calls(steps: &[Step], functions: &mut usize, text: &mut String) -> String {
         if step.fragment.kind == Kind::Around {
             let inside = calls(&step.body, functions, text);
             *functions += 1;
-            let _ = write!(text, "\nstatic void body_{functions}(void) {{\n{inside}}}\n");
+            let _ = write!(
+                text,
+                "\nstatic void body_{functions}(void) {{\n{inside}}}\n"
+            );
             arguments.insert(0, format!("body_{functions}"));
         }
-        let _ = writeln!(lines, "    {}({});", step.fragment.name, arguments.join(", "));
+        let _ = writeln!(
+            lines,
+            "    {}({});",
+            step.fragment.name,
+            arguments.join(", ")
+        );
     }
     lines
 }

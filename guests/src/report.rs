@@ -67,9 +67,13 @@ pub fn keep(folder: &Path, program: &Program, difference: &Difference) -> Result
 
 fn outcome(outcome: &Outcome) -> String {
     format!(
-        "{}\n{}--- standard error\n{}--- {}\n",
+        "{}{}--- standard error\n{}--- {}\n",
         String::from_utf8_lossy(&outcome.stdout),
-        if outcome.has_left_processes { "processes left\n" } else { "" },
+        if outcome.has_left_processes {
+            "processes left\n"
+        } else {
+            ""
+        },
         String::from_utf8_lossy(&outcome.stderr),
         outcome.end
     )
