@@ -57,7 +57,8 @@ static void *last(void *unused) {
     return NULL;
 }
 
-// end leaves_threads(unused: 0) not in in_thread in_thread_on_own_stack among_threads
+// pthread_exit opens libgcc_s.so.1, as a cancellation does.
+// end leaves_threads(unused: 0) not in in_thread in_thread_on_own_stack among_threads in_root filtered
 void leaves_threads(long unused) {
     (void)unused;
     pthread_t made;
