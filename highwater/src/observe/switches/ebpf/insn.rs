@@ -1,5 +1,7 @@
 //! eBPF instructions by name, with labels for jumps. The encoding is the kernel's
 //! Documentation/bpf/standardization/instruction-set.rst.
+//!
+//! SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only
 
 use std::collections::HashMap;
 

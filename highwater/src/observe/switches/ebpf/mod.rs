@@ -8,6 +8,7 @@ mod place;
 pub mod program;
 pub mod record;
 
+use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -26,6 +27,9 @@ const PROG_TYPE_PERF_EVENT: u32 = 7;
 const AT_FIRST_NS: u64 = 1_000_000;
 /// The verifier's words about a program it refuses.
 const LOG_BYTES: usize = 64 * 1024;
+/// Some helpers are only for programs with a GPL-compatible licence. This is one of the strings that the kernel accepts
+/// (include/linux/license.h); `REUSE.toml` puts the programs' sources under these licences.
+const LICENSE: &CStr = c"Dual MIT/GPL";
 
 pub struct Ebpf {
     ring: Ring,
@@ -184,7 +188,7 @@ pub fn load_for(name: &str, kind: (u32, u32), code: &[u64]) -> io::Result<OwnedF
         prog_type: kind.0,
         insn_cnt: code.len() as u32,
         insns: code.as_ptr() as u64,
-        license: c"Dual MIT/GPL".as_ptr() as u64,
+        license: LICENSE.as_ptr() as u64,
         log_level: 0,
         log_size: 0,
         log_buf: 0,

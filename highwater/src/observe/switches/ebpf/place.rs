@@ -1,5 +1,7 @@
 //! Of threads that begin to wait for a device, the stack, now and then at each place of the code: such a wait may be
 //! over in a tenth of a millisecond, and a stall is made of many. Whoever reads the ring comes too late to see one.
+//!
+//! SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only
 
 use std::os::fd::AsRawFd;
 

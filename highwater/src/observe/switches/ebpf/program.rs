@@ -1,4 +1,6 @@
 //! The two programs. What they tell is [`super::record::Record`].
+//!
+//! SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
