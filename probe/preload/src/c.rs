@@ -149,6 +149,8 @@ unsafe fn resize(probe: &Probe, block: Ptr, bytes: usize, call: impl FnOnce() ->
                 .for_each(|removed| probe.put_back(removed));
             return moved;
         }
+        // A realloc that succeeds leaves errno alone; a stack's reads set it.
+        let _errno = Errno::save();
         let row = match slow::join(probe) {
             slow::Row::Own(row) => row,
             slow::Row::Shared => probe.overflow(),
