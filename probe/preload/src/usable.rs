@@ -52,15 +52,14 @@ unsafe fn by_header(block: Ptr) -> u64 {
 }
 
 /// The best mode for the allocator behind the probe: the header only if it agrees with
-/// malloc_usable_size on blocks of many sizes, small and mapped, and the allocator is the C
+/// malloc_usable_size on blocks of many sizes, and the allocator is the C
 /// library's.
 ///
 /// # Safety
 /// [`crate::next::find`] has succeeded.
 pub unsafe fn best_mode() -> u32 {
-    const SIZES: [usize; 12] = [
-        0, 1, 24, 25, 100, 1000, 1032, 5000, 70_000, 140_000, 300_000, 5_000_000,
-    ];
+    // None of those that glibc maps alone: freeing one raises its mmap and trim thresholds for good (mallopt(3)).
+    const SIZES: [usize; 9] = [0, 1, 24, 25, 100, 1000, 1032, 5000, 70_000];
     let next = next();
     if !next.tells_usable() {
         return bytes_mode::SAMPLED;
