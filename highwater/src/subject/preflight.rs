@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use procfs::net::{TcpNetEntry, TcpState};
 
 use super::attach::Attached;
-use super::experiment::{BackingPlan, Condition, Experiment, LoadPer, Ready, SubjectKind};
+use super::experiment::{Arm, BackingPlan, Condition, Experiment, LoadPer, Ready, SubjectKind};
 use super::fake::Fake;
 use super::placeholder::{PORTS_PER_PROCESS_MAX, Values, expand, ports_wanted};
 use super::service::cgroup::Hierarchy;
@@ -53,6 +53,13 @@ pub fn preflight(plan: &Experiment, setup: &Setup, preload_problem: PreloadProbl
         SubjectKind::Fake => findings.problems.extend(Fake::new(plan, &setup.run).err()),
     }
     findings
+}
+
+/// The program that an arm's processes run, where it can be found.
+pub fn program_of(plan: &Experiment, arm: &Arm) -> Option<PathBuf> {
+    let values = example_values(plan, false);
+    let launch = Launch::of_subject(plan, arm, &Preload::default(), &values).ok()?;
+    launch.program().ok()
 }
 
 fn check_service(

@@ -12,6 +12,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
 use crate::observe::fact::program::{Libc, Program, preload_problem, read_program};
+use crate::observe::fact::sanitizer::Sanitizer;
 use crate::observe::heap::family::{descendants, read_everyone};
 use crate::observe::proc::ProcRoot;
 use crate::subject::service::end_with;
@@ -176,7 +177,7 @@ pub fn find_library() -> Option<PathBuf> {
 fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> {
     let refused = program.and_then(refused);
     if refused.is_some() {
-        return refused.map(str::to_owned);
+        return refused;
     }
     let Some(library) = library else {
         return Some(format!(
@@ -188,17 +189,21 @@ fn problem(program: Option<&Program>, library: Option<&Path>) -> Option<String> 
 }
 
 /// Why nothing can be preloaded into such a program.
-fn refused(program: &Program) -> Option<&'static str> {
+fn refused(program: &Program) -> Option<String> {
     if program.interpreter.is_none() {
-        return Some("the program is static: no library can be put before its allocator");
+        let why = "the program is static: no library can be put before its allocator";
+        return Some(why.to_owned());
     }
     if program.libc == Libc::Musl {
-        return Some("the program runs on musl, and the probe is built for glibc");
+        let why = "the program runs on musl, and the probe is built for glibc";
+        return Some(why.to_owned());
     }
-    program.gains_rights.then_some(
-        "the program gains rights at its start (set-uid, or file capabilities), so the dynamic \
-         linker ignores LD_PRELOAD",
-    )
+    if program.gains_rights {
+        let why = "the program gains rights at its start (set-uid, or file capabilities), so the dynamic \
+                   linker ignores LD_PRELOAD";
+        return Some(why.to_owned());
+    }
+    program.sanitizer().map(Sanitizer::problem)
 }
 
 /// By its path, or in PATH.

@@ -11,8 +11,11 @@ use crate::cli::chain;
 use crate::cli::exit::Usage;
 use crate::cli::explain::launch::find_library;
 use crate::cli::out::say;
+use crate::observe::fact::program::read_program;
+use crate::observe::fact::sanitizer::Sanitizer;
 use crate::subject::allocator::{self, Advice, Library, Severity, Spec};
-use crate::subject::experiment::{Arm, Experiment, read_experiment};
+use crate::subject::experiment::{Arm, Experiment, SubjectKind, read_experiment};
+use crate::subject::preflight::program_of;
 use crate::subject::service::Preload;
 
 /// A plan whose allocators are there.
@@ -128,12 +131,33 @@ impl Prepared {
             .map(|(arm, library)| (arm.clone(), preload(library)))
             .collect();
         let probe = find_library().filter(|_| self.experiment.probe);
-        for arm in self.experiment.arms.iter().filter(|_| probe.is_some()) {
+        let arms = self.experiment.arms.iter().filter(|_| probe.is_some());
+        for arm in arms.filter(|arm| self.sanitizer(arm).is_none()) {
             let preload = preloads.entry(arm.name.clone()).or_default();
             // The probe sees only calls that meet it before the allocator.
             preload.companions.splice(0..0, probe.clone());
         }
         preloads
+    }
+
+    /// A line for each arm whose program the probe would keep from starting.
+    pub fn without_probe(&self) -> Vec<String> {
+        let arms = self
+            .experiment
+            .arms
+            .iter()
+            .filter(|_| self.experiment.probe);
+        let line = |arm: &Arm| {
+            let why = self.sanitizer(arm)?.problem();
+            Some(format!("arm {} runs without the probe: {why}", arm.name))
+        };
+        arms.filter_map(line).collect()
+    }
+
+    fn sanitizer(&self, arm: &Arm) -> Option<Sanitizer> {
+        let is_started = self.experiment.subject.kind == SubjectKind::Service;
+        let path = program_of(&self.experiment, arm).filter(|_| is_started)?;
+        read_program(&path).ok()?.sanitizer()
     }
 }
 

@@ -438,5 +438,7 @@ pub fn examine(prepared: &Prepared) -> preflight::Findings {
             .ok()
             .and_then(|program| preload_problem(&program, library))
     };
-    preflight::preflight(&prepared.experiment, &nowhere, &misfit)
+    let mut found = preflight::preflight(&prepared.experiment, &nowhere, &misfit);
+    found.warnings.extend(prepared.without_probe());
+    found
 }

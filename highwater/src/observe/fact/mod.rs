@@ -30,6 +30,7 @@ pub mod memory;
 pub mod program;
 pub mod proof;
 pub mod prover;
+pub mod sanitizer;
 
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt;

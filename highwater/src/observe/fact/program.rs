@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 
 use super::image::Image;
 use super::memory::{FileMemory, Memory, PT_DYNAMIC, PT_INTERP};
+use super::sanitizer::{Sanitizer, read_sanitizer};
 
 /// Interpreters of interpreters that are followed, as the kernel does.
 const SCRIPTS_MAX: usize = 4;
@@ -42,6 +43,15 @@ pub struct Program {
     pub gains_rights: bool,
     /// It exports malloc itself, so that a preload comes after it in lookup order.
     pub exports_malloc: bool,
+    /// Libraries that it asks for by name.
+    needed: Vec<String>,
+}
+
+impl Program {
+    /// Reads the program's symbols, which takes a while where they are many.
+    pub fn sanitizer(&self) -> Option<Sanitizer> {
+        read_sanitizer(&self.path, &self.needed)
+    }
 }
 
 /// Reads the program that `path` would run; a script is followed to its interpreter.
@@ -85,7 +95,10 @@ fn read_elf(path: &Path, script: Option<PathBuf>) -> Result<Program> {
         libc,
         machine: memory.elf.machine,
         gains_rights: gains_rights(path, data.mode(), data.uid(), data.gid()),
-        exports_malloc: image.is_some_and(|image| image.export("malloc").is_some()),
+        exports_malloc: image
+            .as_ref()
+            .is_some_and(|image| image.export("malloc").is_some()),
+        needed: image.map_or(Vec::new(), |image| image.needed()),
     })
 }
 
@@ -105,6 +118,9 @@ pub fn preload_problem(program: &Program, library: &Path) -> Option<String> {
             "{name} gains rights when it starts (setuid, setgid or file capabilities): the dynamic \
              linker ignores LD_PRELOAD then. Use a copy without them"
         ));
+    }
+    if let Some(sanitizer) = program.sanitizer() {
+        return Some(sanitizer.problem());
     }
     let memory = match super::open_file(library).map_err(|error| error.to_string()) {
         Ok(file) => FileMemory::open(file),

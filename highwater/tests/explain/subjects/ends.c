@@ -1,0 +1,18 @@
+/* Keeps blocks for some seconds and ends with status 7. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCKS 3000
+
+static void *kept[BLOCKS];
+
+int main(void)
+{
+    for (int block = 0; block < BLOCKS; block++) {
+        kept[block] = malloc(1000);
+        memset(kept[block], 1, 1000);
+        usleep(1000);
+    }
+    return 7;
+}
