@@ -56,6 +56,7 @@ fn check(sanitizer: &str, name: &str) {
     assert!(notes.contains(name), "{json:#}");
     let instead = format!("without -fsanitize={sanitizer}");
     assert!(notes.contains(&instead), "{json:#}");
+    assert_ne!(cause(&json), "mapping", "{json:#}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub struct Program {
     /// It exports malloc itself, so that a preload comes after it in lookup order.
     pub exports_malloc: bool,
     /// Libraries that it asks for by name.
-    needed: Vec<String>,
+    pub needed: Vec<String>,
 }
 
 impl Program {

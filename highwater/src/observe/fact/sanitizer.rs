@@ -34,7 +34,7 @@ const MARKS: [(&str, &str, Sanitizer); 5] = [
 ];
 
 impl Sanitizer {
-    fn word(self) -> &'static str {
+    pub fn word(self) -> &'static str {
         match self {
             Sanitizer::Address => "AddressSanitizer",
             Sanitizer::HwAddress => "HWAddressSanitizer",
@@ -45,7 +45,7 @@ impl Sanitizer {
     }
 
     /// The compiler's word for it.
-    fn flag(self) -> &'static str {
+    pub fn flag(self) -> &'static str {
         match self {
             Sanitizer::Address => "address",
             Sanitizer::HwAddress => "hwaddress",
@@ -86,7 +86,8 @@ pub fn read_sanitizer(path: &Path, needed: &[String]) -> Option<Sanitizer> {
     })
 }
 
-fn by_library(name: &str) -> Option<Sanitizer> {
+/// By the name of a library that a program needs.
+pub fn by_library(name: &str) -> Option<Sanitizer> {
     let file = name.rsplit('/').next()?;
     let rest = file
         .strip_prefix("libclang_rt.")
@@ -96,7 +97,8 @@ fn by_library(name: &str) -> Option<Sanitizer> {
     found.map(|(.., sanitizer)| *sanitizer)
 }
 
-fn by_function(name: &str) -> Option<Sanitizer> {
+/// By the name of a function that a program defines.
+pub fn by_function(name: &str) -> Option<Sanitizer> {
     let found = MARKS.iter().find(|(_, function, _)| *function == name);
     found.map(|(.., sanitizer)| *sanitizer)
 }

@@ -11,6 +11,7 @@ use crate::observe::fact::arm::is_system_libc;
 use crate::observe::fact::library::{Libraries, family_of, file_key, find_version};
 use crate::observe::fact::open_file;
 use crate::observe::fact::program::{Libc, read_program};
+use crate::observe::fact::sanitizer::{Sanitizer, by_function, by_library};
 
 /// Symbols looked at in the program; a large service has some 300,000.
 const SYMBOLS_MAX: usize = 4_000_000;
@@ -78,6 +79,8 @@ pub struct Inhabitants {
     pub is_musl: bool,
     /// The dynamic linker ignores LD_PRELOAD: it gains rights at its start.
     pub gains_rights: bool,
+    /// Its runtime is the allocator, in mappings of its own, beside shadow memory.
+    pub sanitizer: Option<Sanitizer>,
     /// The program has no symbol table.
     pub is_stripped: bool,
 }
@@ -226,6 +229,7 @@ fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
         found.is_static = program.interpreter.is_none();
         found.is_musl = program.libc == Libc::Musl;
         found.gains_rights = program.gains_rights;
+        found.sanitizer = program.needed.iter().find_map(|name| by_library(name));
     }
     let Ok(file) = open_file(&link) else { return };
     let cache = object::ReadCache::new(BufReader::new(&file));
@@ -244,7 +248,10 @@ fn read_exe(subject: &Subject<'_>, found: &mut Inhabitants) {
         }
         match symbol.name() {
             Ok("_PyRuntime") => found.runtimes.push(Runtime::Python),
-            Ok(name) => names.extend(mark_of(name)),
+            Ok(name) => {
+                names.extend(mark_of(name));
+                found.sanitizer = found.sanitizer.or_else(|| by_function(name));
+            }
             Err(_) => {}
         }
     }

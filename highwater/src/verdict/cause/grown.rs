@@ -326,6 +326,18 @@ fn anonymous(case: &Case, growth: &Growth, growing: &[(Group, Growth)]) -> Cause
 }
 
 fn anonymous_unknown(case: &Case, rate: &str) -> CauseVerdict {
+    if let Some(sanitizer) = case.inhabitants.sanitizer {
+        let sentence = format!(
+            "anonymous memory grows by {rate}: the heap and the shadow memory of {} lie there, and the probe cannot be \
+             put before its malloc",
+            sanitizer.word()
+        );
+        let next = format!(
+            "build the program without -fsanitize={}, and explain that",
+            sanitizer.flag()
+        );
+        return verdict(Cause::Blind, 0.85, sentence, &next);
+    }
     if let Some(why) = out_of_sight(case) {
         let sentence = format!("anonymous memory grows by {rate}, and {why}");
         return verdict(Cause::Blind, 0.85, sentence, &static_next(case));

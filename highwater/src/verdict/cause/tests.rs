@@ -4,6 +4,7 @@
 use super::*;
 use crate::analyse::heap::account::LiveBy;
 use crate::analyse::heap::sites::{Ages, Outstanding, SiteGrowth};
+use crate::observe::fact::sanitizer::Sanitizer;
 use crate::observe::heap::symbols::Frame;
 
 const MIB: f64 = 1_048_576.0;
@@ -243,6 +244,16 @@ fn owners_of_anonymous_memory() {
     case.owner = Owner::Unknown;
     case.inhabitants.is_static = true;
     assert_eq!(judge(&case).cause, Cause::Blind);
+    case.inhabitants = Inhabitants {
+        sanitizer: Some(Sanitizer::Thread),
+        ..Inhabitants::default()
+    };
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Blind);
+    assert!(
+        verdict.next_step.contains("-fsanitize=thread"),
+        "{verdict:?}"
+    );
 }
 
 #[test]
