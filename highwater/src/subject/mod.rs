@@ -19,6 +19,7 @@ pub mod preflight;
 pub mod remote;
 pub mod restart;
 pub mod service;
+pub mod writable;
 
 use std::time::Duration;
 

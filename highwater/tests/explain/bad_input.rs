@@ -33,6 +33,28 @@ fn mistakes_are_usage() {
     );
 }
 
+/// What stands there would run with the rights of the program.
+#[test]
+fn a_probe_that_others_can_replace_is_refused() {
+    use std::fs::{Permissions, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libhighwater_probe.so");
+    std::fs::write(&library, "").unwrap();
+    set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_highwater"))
+        .args(["explain", "--duration", "1s", "--", "sleep", "9"])
+        .env("HIGHWATER_PROBE_LIBRARY", &library)
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_ne!(output.status.code(), Some(0), "{err}");
+    for part in ["another user could replace it", "mode 777", "chmod go-w"] {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+}
+
 #[test]
 fn programs_and_pids_that_are_not_there() {
     refused(&["--", "/nowhere/at-all"], 4, "no such file");

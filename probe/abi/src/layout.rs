@@ -19,6 +19,8 @@ pub const MODULE_PATH_BYTES: usize = 208;
 pub const STACK_NONE: u32 = u32::MAX;
 /// `role` of a thread that has not been sampled yet.
 pub const ROLE_NONE: u16 = u16::MAX;
+/// Largest [`Header::total_bytes`] of any probe, whatever its cap. A reader refuses a larger mapping: no probe made it.
+pub const TOTAL_BYTES_MAX: u64 = 32 << 20;
 /// Row of the threads section that all threads beyond its capacity share.
 pub const OVERFLOW_THREAD: usize = 0;
 
@@ -189,6 +191,24 @@ pub enum SectionKind {
     Modules = 9,
     /// [`Region`] rows.
     Regions = 10,
+}
+
+impl SectionKind {
+    /// Most rows that any probe gives the section, whatever its cap. A reader refuses more.
+    pub const fn rows_max(self) -> u32 {
+        match self {
+            SectionKind::Threads => 32_768,
+            SectionKind::SampleKeys | SectionKind::Samples => 131_072,
+            SectionKind::Stacks => 65_536,
+            SectionKind::Frames => 1_048_576,
+            SectionKind::Roles => ROLES as u32,
+            SectionKind::Matrix => (ROLES * ROLES) as u32,
+            SectionKind::Classes => crate::CLASSES as u32,
+            SectionKind::Latencies => crate::LATENCIES as u32,
+            SectionKind::Modules => 512,
+            SectionKind::Regions => 2_048,
+        }
+    }
 }
 
 /// What the probe did, lost and cost. All since the start (a child goes on from its parent's).

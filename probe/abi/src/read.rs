@@ -4,7 +4,9 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use crate::layout::{DEPTH_MAX, HEADER_BYTES, Header, MAGIC, Section, SectionKind, State, VERSION};
+use crate::layout::{
+    DEPTH_MAX, HEADER_BYTES, Header, MAGIC, Section, SectionKind, State, TOTAL_BYTES_MAX, VERSION,
+};
 use crate::rows::{
     Class, Flow, Latency, Module, Region, Role, Sample, Stack, Thread, sample_check, stack_flag,
 };
@@ -35,7 +37,13 @@ pub enum Error {
         /// Its version; this reader's is [`VERSION`].
         found: u32,
     },
-    /// A section does not lie inside the mapping, or its rows have another size.
+    /// Larger than any probe makes it.
+    TooLarge {
+        /// Bytes that the header claims; [`TOTAL_BYTES_MAX`] is the most.
+        bytes: u64,
+    },
+    /// A section does not lie inside the mapping, its rows have another size, or there are more of them than
+    /// any probe makes.
     Section {
         /// Which ([`SectionKind`] as a number).
         kind: u32,
@@ -60,6 +68,11 @@ impl fmt::Display for Error {
                 "the probe has layout version {found}, this highwater reads version {VERSION}: \
                  restart the program with the probe of this highwater"
             ),
+            Error::TooLarge { bytes } => write!(
+                out,
+                "the probe's memory claims {bytes} bytes, and no probe has more than \
+                 {TOTAL_BYTES_MAX}: the program wrote over it, or imitates a probe"
+            ),
             Error::Section { kind } => write!(
                 out,
                 "section {kind} of the probe's memory does not fit: the program wrote over it"
@@ -79,7 +92,7 @@ pub(crate) fn pod_at<T: Pod>(bytes: &[u8], at: u64) -> Option<T> {
     Some(unsafe { source.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// The header alone, from the first page: says how much more to copy. Checks magic and version.
+/// The header alone, from the first page: says how much more to copy. Checks magic, version and length.
 pub fn read_header(bytes: &[u8]) -> Result<Header, Error> {
     let header: Header = pod_at(bytes, 0).ok_or(Error::Truncated {
         have: bytes.len() as u64,
@@ -91,6 +104,11 @@ pub fn read_header(bytes: &[u8]) -> Result<Header, Error> {
     if header.version != VERSION || header.header_bytes as usize != HEADER_BYTES {
         return Err(Error::Version {
             found: header.version,
+        });
+    }
+    if header.total_bytes > TOTAL_BYTES_MAX {
+        return Err(Error::TooLarge {
+            bytes: header.total_bytes,
         });
     }
     Ok(header)
@@ -257,7 +275,8 @@ impl<'a> Snapshot<'a> {
             let end = section.offset.checked_add(length);
             let inside = end.is_some_and(|end| end <= self.header.total_bytes);
             let behind = section.offset >= HEADER_BYTES as u64;
-            if section.stride as usize != stride || !inside || !behind {
+            let possible = section.capacity <= kind.rows_max();
+            if section.stride as usize != stride || !inside || !behind || !possible {
                 return Err(Error::Section { kind: kind as u32 });
             }
         }

@@ -166,6 +166,30 @@ mod tests {
         }
     }
 
+    /// The reader refuses what no plan can be.
+    #[test]
+    fn the_largest_plan_is_what_the_reader_takes_for_the_largest() {
+        let plan = Plan::within(1 << 30);
+        assert!(plan.total_bytes as u64 <= abi::TOTAL_BYTES_MAX, "{plan:?}");
+        assert!(plan.total_bytes as u64 > abi::TOTAL_BYTES_MAX / 2);
+        for kind in [
+            SectionKind::Threads,
+            SectionKind::SampleKeys,
+            SectionKind::Samples,
+            SectionKind::Stacks,
+            SectionKind::Frames,
+            SectionKind::Roles,
+            SectionKind::Matrix,
+            SectionKind::Classes,
+            SectionKind::Latencies,
+            SectionKind::Modules,
+            SectionKind::Regions,
+        ] {
+            let capacity = plan.capacity(kind) as u32;
+            assert_eq!(capacity, kind.rows_max(), "{kind:?}");
+        }
+    }
+
     #[test]
     fn the_default_cap_holds_what_its_comment_says() {
         let plan = Plan::within(8 << 20);

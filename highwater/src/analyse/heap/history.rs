@@ -14,6 +14,11 @@ use crate::observe::heap::HeapLook;
 /// Moments that are kept; when there are more, every other one goes.
 const MOMENTS_MAX: usize = 512;
 
+/// Stacks of all moments together, about 100 bytes each; when there are more, every other moment goes as well, unless
+/// only `MOMENTS_MIN` are left. A program with the probe's default of 16,384 stacks keeps 120 moments at least.
+const STACKS_MAX: usize = 2_000_000;
+const MOMENTS_MIN: usize = 32;
+
 /// One look, reduced to what growth is judged from.
 #[derive(Debug, Clone)]
 pub struct Moment {
@@ -75,7 +80,7 @@ impl History {
             self.moments.pop();
         }
         self.moments.push(moment);
-        if self.moments.len() > MOMENTS_MAX {
+        if self.moments.len() > MOMENTS_MAX || self.has_too_many_stacks() {
             let mut index = 0;
             self.moments.retain(|_| {
                 index += 1;
@@ -83,6 +88,12 @@ impl History {
             });
             self.stride = self.stride.max(1) * 2;
         }
+    }
+
+    fn has_too_many_stacks(&self) -> bool {
+        let stacks = |moment: &Moment| moment.outstanding.len() + moment.mapped.len();
+        let all: usize = self.moments.iter().map(stacks).sum();
+        all > STACKS_MAX && self.moments.len() > MOMENTS_MIN
     }
 
     /// Drops the moments before one, unless fewer than `enough` would be left.

@@ -16,6 +16,7 @@ use crate::observe::fact::sanitizer::Sanitizer;
 use crate::observe::heap::family::{descendants, read_everyone};
 use crate::observe::proc::ProcRoot;
 use crate::subject::service::end_with;
+use crate::subject::writable::writable_by_others;
 
 /// File name of the probe's library.
 pub const LIBRARY: &str = "libhighwater_probe.so";
@@ -41,7 +42,7 @@ impl Launched {
         let (name, arguments) = command.split_first().context("no command was given")?;
         let path = find_program(name)?;
         let program = read_program(&path).ok();
-        let library = find_library();
+        let library = find_library()?;
         let without_probe = problem(program.as_ref(), library.as_deref());
         // Processes that the program leaves behind come to us, and so can be followed and ended.
         let _ = set_child_subreaper(Some(rustix::process::getpid()));
@@ -157,7 +158,25 @@ pub fn preload(library: &Path, own: Option<OsString>) -> OsString {
 }
 
 /// The probe's library: beside this program, or where `HIGHWATER_PROBE_LIBRARY` says.
-pub fn find_library() -> Option<PathBuf> {
+///
+/// # Errors
+/// Another user can replace it: it would run with the rights of the program that it is loaded into.
+pub fn find_library() -> anyhow::Result<Option<PathBuf>> {
+    let Some(library) = library_path() else {
+        return Ok(None);
+    };
+    if let Some(writable) = writable_by_others(&library) {
+        bail!(
+            "the probe {} is not loaded: {writable}, so another user could replace it. Install highwater in a folder \
+             that only root or you can write, or remove that right (chmod go-w), or name another copy in \
+             HIGHWATER_PROBE_LIBRARY",
+            library.display(),
+        );
+    }
+    Ok(Some(library))
+}
+
+fn library_path() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os("HIGHWATER_PROBE_LIBRARY") {
         return Some(PathBuf::from(path)).filter(|path| path.is_file());
     }

@@ -19,6 +19,7 @@ pub fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> V
     notes.extend(on_end(tracked, launched));
     notes.extend(on_search(tracked));
     notes.extend(on_names(tracked));
+    notes.extend(on_limits(tracked));
     if !follower.denied.is_empty() {
         let pids: Vec<String> = follower.denied.iter().map(i32::to_string).collect();
         notes.push(format!("Not readable, left out: pid {}.", pids.join(", ")));
@@ -104,6 +105,35 @@ fn on_search(tracked: &Tracked) -> Option<String> {
          for that cannot be read."
             .to_owned()
     })
+}
+
+/// What was left out because the process has more of it than a real one.
+fn on_limits(tracked: &Tracked) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(probe) = &tracked.look.probe {
+        if probe.unread_mappings > 0 {
+            notes.push(format!(
+                "{} mappings with the probe's name were not read: a process has one or two. It imitates the probe, \
+                 or its memory is corrupt: do not rely on the sites.",
+                probe.unread_mappings
+            ));
+        }
+        if probe.unread_stacks > 0 {
+            notes.push(format!(
+                "{} stacks of the probe were not read: their frames overlap, so its memory is corrupt.",
+                probe.unread_stacks
+            ));
+        }
+    }
+    if tracked.namer.left_out > 0 {
+        notes.push(format!(
+            "{} stacks were not named: more than the limit for one process.",
+            tracked.namer.left_out
+        ));
+    }
+    let ignored = tracked.namer.ignored_perf_map.iter();
+    notes.extend(ignored.map(|ignored| format!("{ignored}.")));
+    notes
 }
 
 fn on_names(tracked: &Tracked) -> Option<String> {

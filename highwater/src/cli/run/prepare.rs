@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -24,6 +24,8 @@ pub struct Prepared {
     pub experiment: Experiment,
     /// By arm. An arm that names no allocator has none.
     pub libraries: BTreeMap<String, Library>,
+    /// The probe's library, where the plan asks for it and it is there.
+    pub probe: Option<PathBuf>,
     /// Worth a line in the report: tunables that do nothing here, known defects of allocators.
     pub warnings: Vec<String>,
 }
@@ -44,7 +46,8 @@ pub fn read(file: &Path, overrides: &[String]) -> anyhow::Result<Experiment> {
 /// Makes every allocator ready, adding those that are not installed yet.
 ///
 /// # Errors
-/// A misspelt tunable ([`Usage`]), or an allocator that cannot be added, with what to do next.
+/// A misspelt tunable ([`Usage`]), an allocator that cannot be added, or a probe that another user could replace: with
+/// what to do next.
 pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> {
     let mut warnings = tunables(&experiment)?;
     let mut libraries = BTreeMap::new();
@@ -53,6 +56,7 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         return Ok(Prepared {
             experiment,
             libraries,
+            probe: None,
             warnings,
         });
     }
@@ -68,6 +72,7 @@ pub fn prepare(experiment: Experiment, quiet: bool) -> anyhow::Result<Prepared> 
         libraries.insert(arm.name.clone(), library);
     }
     Ok(Prepared {
+        probe: find_probe(&experiment)?,
         experiment,
         libraries,
         warnings,
@@ -83,9 +88,14 @@ pub fn prepare_nothing(experiment: Experiment) -> anyhow::Result<(Prepared, Vec<
     let mut prepared = Prepared {
         warnings: tunables(&experiment)?,
         libraries: BTreeMap::new(),
+        probe: None,
         experiment,
     };
     let mut problems = Vec::new();
+    match find_probe(&prepared.experiment) {
+        Ok(probe) => prepared.probe = probe,
+        Err(error) => problems.push(error.to_string()),
+    }
     for arm in prepared
         .experiment
         .arms
@@ -106,6 +116,13 @@ pub fn prepare_nothing(experiment: Experiment) -> anyhow::Result<(Prepared, Vec<
         }
     }
     Ok((prepared, problems))
+}
+
+fn find_probe(experiment: &Experiment) -> anyhow::Result<Option<PathBuf>> {
+    match experiment.probe {
+        true => find_library(),
+        false => Ok(None),
+    }
 }
 
 /// A line for each known defect of an arm's allocator.
@@ -130,12 +147,12 @@ impl Prepared {
             .iter()
             .map(|(arm, library)| (arm.clone(), preload(library)))
             .collect();
-        let probe = find_library().filter(|_| self.experiment.probe);
+        let probe = self.probe.as_ref();
         let arms = self.experiment.arms.iter().filter(|_| probe.is_some());
         for arm in arms.filter(|arm| self.sanitizer(arm).is_none()) {
             let preload = preloads.entry(arm.name.clone()).or_default();
             // The probe sees only calls that meet it before the allocator.
-            preload.companions.splice(0..0, probe.clone());
+            preload.companions.splice(0..0, probe.cloned());
         }
         preloads
     }

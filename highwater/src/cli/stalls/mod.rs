@@ -386,7 +386,7 @@ impl<'a> Session<'a> {
                 .zip(read_cpu(&ProcRoot::default()))
                 .and_then(|(before, now)| now.stolen_share_since(&before)),
             cpu_ns: start::own_cpu_ns(),
-            missing: self.watch.missing.clone(),
+            missing: self.watch.all_missing(),
         }
     }
 }

@@ -32,15 +32,4 @@ pub mod proof;
 pub mod prover;
 pub mod sanitizer;
 
-use std::fs::File;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
-
-/// Opens a file for reading without waiting, should it be a pipe or a device.
-pub fn open_file(path: &Path) -> std::io::Result<File> {
-    let flags = rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
-    File::options()
-        .read(true)
-        .custom_flags(flags.bits() as i32)
-        .open(path)
-}
+pub use super::foreign::open_file;

@@ -22,8 +22,8 @@ impl Calls {
     /// Where the direct call goes that returns to `address`, in `area`; `paths`: where the area's file may be read.
     pub fn target(&mut self, area: &Area, address: u64, paths: &[PathBuf]) -> Option<u64> {
         let file = self.files.entry(area.name.clone()).or_insert_with(|| {
-            let files = paths.iter().filter(|path| path.is_file());
-            files.filter_map(|path| open_file(path).ok()).next()
+            let mut files = paths.iter().filter_map(|path| open_file(path).ok());
+            files.next()
         });
         let from = address
             .checked_sub(CALL_BYTES as u64)

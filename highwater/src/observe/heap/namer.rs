@@ -11,12 +11,16 @@ use std::time::Instant;
 
 use abi::PYTHON_CODE;
 
+use super::perf_map::Ignored;
 use super::probe::LoadedObject;
 use super::smaps::Area;
 use super::symbols::{Frame, Symbols, nameless};
 
 /// Stacks that are named from the symbol tables first.
 const QUICK_MAX: usize = 256;
+
+/// Stacks of one process that are named: all of a probe with the default cap of 8 MiB.
+const STACKS_MAX: usize = 16_384;
 
 /// Stacks to name, the most important first.
 pub struct Request {
@@ -28,8 +32,11 @@ pub struct Request {
 
 enum Answer {
     Named(u64, Vec<Frame>),
-    /// The end of a request, and the modules of which nothing could be read so far.
-    Done(Vec<String>),
+    /// The end of a request.
+    Done {
+        without_symbols: Vec<String>,
+        ignored_perf_map: Option<Ignored>,
+    },
 }
 
 /// Names the stacks of one process.
@@ -42,6 +49,10 @@ pub struct Namer {
     open: usize,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
+    /// Why the perf map of the process is not used.
+    pub ignored_perf_map: Option<Ignored>,
+    /// Stacks of the last request that were left out, [`STACKS_MAX`] being named already.
+    pub left_out: usize,
 }
 
 impl Namer {
@@ -52,6 +63,8 @@ impl Namer {
             asked: HashSet::new(),
             open: 0,
             without_symbols: Vec::new(),
+            ignored_perf_map: None,
+            left_out: 0,
         }
     }
 
@@ -65,12 +78,19 @@ impl Namer {
     }
 
     /// Asks; the answers come with [`Namer::collect`].
-    pub fn ask(&mut self, request: Request) {
+    pub fn ask(&mut self, mut request: Request) {
+        self.left_out = 0;
+        request.stacks.retain(|(stack, _)| {
+            let is_taken = self.asked.contains(stack) || self.asked.len() < STACKS_MAX;
+            match is_taken {
+                true => _ = self.asked.insert(*stack),
+                false => self.left_out += 1,
+            }
+            is_taken
+        });
         if request.stacks.is_empty() {
             return;
         }
-        self.asked
-            .extend(request.stacks.iter().map(|(stack, _)| stack));
         let pid = self.pid;
         let (requests, _) = self.thread.get_or_insert_with(|| start(pid));
         self.open += usize::from(requests.send(request).is_ok());
@@ -87,9 +107,13 @@ impl Namer {
                 Ok(Answer::Named(stack, named)) => {
                     frames.insert(stack, named);
                 }
-                Ok(Answer::Done(without)) => {
+                Ok(Answer::Done {
+                    without_symbols,
+                    ignored_perf_map,
+                }) => {
                     self.open -= 1;
-                    self.without_symbols = without;
+                    self.without_symbols = without_symbols;
+                    self.ignored_perf_map = ignored_perf_map;
                 }
                 // Too late, or the thread came to an end.
                 Err(_) => return,
@@ -113,10 +137,11 @@ fn start(pid: i32) -> (Sender<Request>, Receiver<Answer>) {
             {
                 return;
             }
-            if told
-                .send(Answer::Done(full.without_symbols.clone()))
-                .is_err()
-            {
+            let done = Answer::Done {
+                without_symbols: full.without_symbols.clone(),
+                ignored_perf_map: full.perf_map.ignored.clone(),
+            };
+            if told.send(done).is_err() {
                 return;
             }
         }
@@ -185,12 +210,7 @@ mod tests {
         assert!(namer.has_asked(7) && !namer.has_asked(8) && !namer.is_behind());
     }
 
-    /// The file that an address belongs to is a pipe that nobody writes: whoever opens it waits for ever.
-    #[test]
-    fn a_file_that_never_answers_is_waited_for_so_long_and_no_longer() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("pipe.so");
-        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+    fn named_in(path: &std::path::Path) -> (BTreeMap<u64, Vec<Frame>>, Namer) {
         let object = LoadedObject {
             start: 0x1000,
             end: 0x2000,
@@ -204,8 +224,37 @@ mod tests {
             stacks: vec![(7, vec![0x1010])],
         });
         let mut frames = BTreeMap::new();
-        namer.collect(Instant::now() + Duration::from_millis(100), &mut frames);
-        assert!(frames.is_empty() && namer.is_behind());
+        namer.collect(Instant::now() + Duration::from_secs(60), &mut frames);
+        (frames, namer)
+    }
+
+    /// A program that opens a pipe that nobody writes waits for ever.
+    #[test]
+    fn a_pipe_in_the_place_of_a_library_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe.so");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+        let (frames, namer) = named_in(&path);
+        assert!(!namer.is_behind(), "it waits for the pipe");
+        assert_eq!(frames[&7][0].function, None);
+        assert!(frames[&7][0].module.ends_with("pipe.so"), "{frames:?}");
+    }
+
+    #[test]
+    fn so_many_stacks_are_named_and_no_more() {
+        let mut namer = Namer::new(std::process::id() as i32);
+        let request = |from: u64, count: u64| Request {
+            areas: Vec::new(),
+            objects: Vec::new(),
+            stacks: (from..from + count).map(|key| (key, Vec::new())).collect(),
+        };
+        namer.ask(request(0, STACKS_MAX as u64));
+        assert_eq!(namer.left_out, 0);
+        namer.ask(request(1 << 20, 3));
+        assert_eq!(namer.left_out, 3);
+        assert!(!namer.has_asked(1 << 20) && namer.has_asked(5));
+        namer.ask(request(5, 1));
+        assert_eq!(namer.left_out, 0, "what was named is named again");
     }
 
     #[test]

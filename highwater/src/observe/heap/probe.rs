@@ -6,16 +6,24 @@
 
 use std::collections::BTreeMap;
 
-use abi::{Anchor, Snapshot, State, bytes_mode, off_reason, region_flag, stack_flag, stack_why};
+use abi::{
+    Anchor, SectionKind, Snapshot, State, bytes_mode, off_reason, region_flag, stack_flag,
+    stack_why,
+};
 
 use super::linked::Traps;
 use crate::observe::fact::memory::Memory;
 
-/// Largest mapping that is copied; the probe's own cap is 8 MiB unless the user raised it.
-const MAPPING_BYTES_MAX: u64 = 256 << 20;
+/// Mappings with the probe's name that are read: a preloaded probe and a meter are two. More only come from a program
+/// that imitates the probe.
+const MAPPINGS_MAX: usize = 4;
 
-/// Bytes of a library's data that are searched for the anchor.
+/// Bytes copied from all of them: the largest probe there is, and a meter with the default cap of 8 MiB or two.
+const COPIED_BYTES_MAX: u64 = abi::TOTAL_BYTES_MAX + (16 << 20);
+
+/// Bytes of a library's data that are searched for the anchor, and mappings that are.
 const ANCHOR_BYTES_MAX: u64 = 16 << 20;
+const ANCHOR_MAPPINGS_MAX: usize = 8;
 
 /// A live block that was sampled; it stands for `weight` blocks of its size.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -127,6 +135,10 @@ pub struct ProbeLook {
     pub metered: u64,
     pub samples: u64,
     pub dropped: u64,
+    /// Mappings with the probe's name that were not read: more than [`MAPPINGS_MAX`], or than [`COPIED_BYTES_MAX`].
+    pub unread_mappings: usize,
+    /// Stacks without addresses: all together had more frames than the table of frames holds.
+    pub unread_stacks: usize,
     /// Mappings that did not fit into its table: of what grows, the table shows the beginning only.
     pub regions_dropped: u64,
     pub pair_ps: u64,
@@ -154,27 +166,48 @@ impl ProbeLook {
 pub fn read_probe(memory: &dyn Memory, maps: &[u8]) -> Result<Option<ProbeLook>, String> {
     let maps = String::from_utf8_lossy(maps);
     let mut found: Option<ProbeLook> = None;
-    for at in find(memory, &maps)? {
-        let look = read_at(memory, at)?;
+    let (mut left_bytes, mut unread) = (COPIED_BYTES_MAX, 0);
+    for (index, at) in find(memory, &maps)?.into_iter().enumerate() {
+        let read = match index < MAPPINGS_MAX {
+            true => read_at(memory, at, &mut left_bytes)?,
+            false => None,
+        };
+        let Some(look) = read else {
+            unread += 1;
+            continue;
+        };
         found = Some(match found {
             Some(other) => joined(other, look),
             None => look,
         });
     }
-    Ok(found)
+    Ok(found.map(|look| ProbeLook {
+        unread_mappings: unread,
+        ..look
+    }))
 }
 
-fn read_at(memory: &dyn Memory, at: u64) -> Result<ProbeLook, String> {
-    let first = memory.bytes(at, abi::HEADER_BYTES as u64, MAPPING_BYTES_MAX);
+/// `None` when it has more than `left_bytes`, from which it is taken otherwise.
+fn read_at(
+    memory: &dyn Memory,
+    at: u64,
+    left_bytes: &mut u64,
+) -> Result<Option<ProbeLook>, String> {
+    let header_bytes = abi::HEADER_BYTES as u64;
+    let first = memory.bytes(at, header_bytes, header_bytes);
     let first = first.ok_or("the probe's memory cannot be read")?;
     let header = abi::read_header(&first).map_err(|error| error.to_string())?;
-    let all = memory.bytes(at, header.total_bytes, MAPPING_BYTES_MAX);
+    let Some(left) = left_bytes.checked_sub(header.total_bytes) else {
+        return Ok(None);
+    };
+    *left_bytes = left;
+    let all = memory.bytes(at, header.total_bytes, abi::TOTAL_BYTES_MAX);
     let all = all.ok_or_else(|| {
         let bytes = header.total_bytes;
         format!("the probe's memory claims {bytes} bytes, which are not there: it was written over")
     })?;
     let snapshot = abi::read(&all).map_err(|error| error.to_string())?;
-    Ok(owned(at, &snapshot))
+    Ok(Some(owned(at, &snapshot)))
 }
 
 /// Roles are numbered from 0 in each account: those of the second come behind.
@@ -224,6 +257,8 @@ pub(super) fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
         metered: a.metered.max(b.metered),
         samples: a.samples.saturating_add(b.samples),
         dropped: a.dropped.saturating_add(b.dropped),
+        unread_mappings: a.unread_mappings.saturating_add(b.unread_mappings),
+        unread_stacks: a.unread_stacks.saturating_add(b.unread_stacks),
         regions_dropped: a.regions_dropped.max(b.regions_dropped),
         pair_ps: a.pair_ps.max(b.pair_ps),
         slow_ns: a.slow_ns.saturating_add(b.slow_ns),
@@ -237,7 +272,7 @@ fn find(memory: &dyn Memory, maps: &str) -> Result<Vec<u64>, String> {
     if !named.is_empty() {
         return Ok(named);
     }
-    for range in abi::anchor_candidates(maps) {
+    for range in abi::anchor_candidates(maps).take(ANCHOR_MAPPINGS_MAX) {
         let bytes = memory.bytes(range.start, range.end - range.start, ANCHOR_BYTES_MAX);
         let Some(anchor) = bytes.and_then(|bytes| Anchor::find(&bytes)) else {
             continue;
@@ -271,6 +306,7 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
         allocated = allocated.wrapping_add(thread.usable_allocated_bytes);
     }
     let live = exact_live_bytes(snapshot);
+    let (stacks, unread_stacks) = sites(snapshot);
     ProbeLook {
         own: vec![(start, start.saturating_add(header.total_bytes))],
         off,
@@ -281,10 +317,7 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
         allocs,
         frees,
         blocks: blocks(snapshot, &hash),
-        stacks: snapshot
-            .stacks()
-            .map(|(_, stack)| (stack.hash, site(snapshot, &stack)))
-            .collect(),
+        stacks,
         regions: regions(snapshot, &hash),
         objects: objects(snapshot),
         roles: snapshot
@@ -297,6 +330,8 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
         dropped: counters
             .samples_dropped_full
             .saturating_add(counters.samples_dropped_nested),
+        unread_mappings: 0,
+        unread_stacks,
         regions_dropped: counters.regions_dropped,
         pair_ps: counters.pair_ps,
         slow_ns: counters.slow_ns,
@@ -332,6 +367,27 @@ fn blocks(snapshot: &Snapshot<'_>, hash: &dyn Fn(u32) -> u64) -> Vec<Block> {
         }
     };
     snapshot.samples().map(block).collect()
+}
+
+/// By the hash of the stack, and how many have no addresses for the limit. The probe writes the frames of each stack
+/// once, so that all together have no more than their table has rows; stacks that share frames are made up.
+fn sites(snapshot: &Snapshot<'_>) -> (BTreeMap<u64, Site>, usize) {
+    let mut left = SectionKind::Frames.rows_max() as usize;
+    let mut unread = 0;
+    let mut sites = BTreeMap::new();
+    for (_, stack) in snapshot.stacks() {
+        let mut site = site(snapshot, &stack);
+        match left.checked_sub(site.addresses.len()) {
+            Some(rest) => left = rest,
+            None => {
+                unread += 1;
+                site.addresses = Vec::new();
+                site.why = Some("all stacks together have more frames than the probe's table");
+            }
+        }
+        sites.insert(stack.hash, site);
+    }
+    (sites, unread)
 }
 
 fn site(snapshot: &Snapshot<'_>, stack: &abi::Stack) -> Site {

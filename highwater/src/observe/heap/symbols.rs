@@ -5,7 +5,7 @@
 //! CPython's trampoline, the JVM and Node write when asked to.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
@@ -13,17 +13,21 @@ use blazesym::symbolize::{CodeInfo, Input, Sym, Symbolized, Symbolizer};
 use abi::PYTHON_CODE;
 
 use super::calls::Calls;
-use super::perf_map::{PerfMap, parse_perf_map};
+use super::perf_map::PerfMapFile;
 use super::probe::LoadedObject;
 use super::python::PythonFunctions;
 use super::smaps::Area;
+use crate::observe::debug_files::{Readable, readable};
 use crate::observe::demangle::demangled;
 
 /// Frames that are remembered; the memory is emptied when it is full.
 const KNOWN_MAX: usize = 200_000;
 
-/// Largest perf map that is read.
-const MAP_BYTES_MAX: u64 = 64 << 20;
+/// Files of which is remembered what may be read; the memory is emptied when it is full.
+const FILES_MAX: usize = 4096;
+
+/// Modules without symbols that are listed.
+const WITHOUT_SYMBOLS_MAX: usize = 64;
 
 /// What stands as module of a Python function.
 pub const PYTHON_MODULE: &str = "python";
@@ -71,8 +75,8 @@ pub struct Symbols {
     symbolizer: Symbolizer,
     known: HashMap<(String, u64), Named>,
     calls: Calls,
-    perf_map: PerfMap,
-    perf_map_bytes: u64,
+    pub perf_map: PerfMapFile,
+    files: HashMap<PathBuf, Readable>,
     python: PythonFunctions,
     /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
     pub without_symbols: Vec<String>,
@@ -100,8 +104,8 @@ impl Symbols {
                 .build(),
             known: HashMap::new(),
             calls: Calls::default(),
-            perf_map: PerfMap::default(),
-            perf_map_bytes: 0,
+            perf_map: PerfMapFile::of(pid),
+            files: HashMap::new(),
             python: PythonFunctions::default(),
             without_symbols: Vec::new(),
         }
@@ -183,21 +187,24 @@ impl Symbols {
         is_known.then_some(frame)
     }
 
-    /// Again when it has become longer: code is written while the program runs.
-    fn read_perf_map(&mut self) {
-        let path = format!("/proc/{0}/root/tmp/perf-{0}.map", self.pid);
-        let data = std::fs::metadata(&path).ok().filter(|data| data.is_file());
-        let length = data.map_or(0, |data| data.len());
-        if length != self.perf_map_bytes && length <= MAP_BYTES_MAX {
-            self.perf_map_bytes = length;
-            self.perf_map = parse_perf_map(&std::fs::read_to_string(path).unwrap_or_default());
+    /// What the symboliser may open: `None` for what is no regular file, or too large.
+    fn source(&mut self, path: &Path) -> Option<Source<'static>> {
+        if self.files.len() >= FILES_MAX {
+            self.files.clear();
         }
+        let known = self.files.get(path).copied();
+        let readable = known.unwrap_or_else(|| readable(path));
+        self.files.insert(path.to_owned(), readable);
+        let mut elf = Elf::new(path);
+        elf.debug_syms = self.debug && readable == Readable::All;
+        (readable != Readable::Nothing).then_some(Source::Elf(elf))
     }
 
-    fn source(&self, path: impl Into<PathBuf>) -> Source<'static> {
-        let mut elf = Elf::new(path);
-        elf.debug_syms = self.debug;
-        Source::Elf(elf)
+    fn remember(&mut self, key: (String, u64), named: &Named) {
+        if self.known.len() >= KNOWN_MAX {
+            self.known.clear();
+        }
+        self.known.insert(key, named.clone());
     }
 
     fn in_closed(&mut self, object: &LoadedObject, address: u64) -> Named {
@@ -211,9 +218,10 @@ impl Symbols {
             object.path.clone(),
         ];
         let found = paths.iter().find_map(|path| {
+            let source = self.source(path.as_ref())?;
             let found = self
                 .symbolizer
-                .symbolize_single(&self.source(path), Input::VirtOffset(offset));
+                .symbolize_single(&source, Input::VirtOffset(offset));
             let Ok(Symbolized::Sym(symbol)) = found else {
                 return None;
             };
@@ -225,7 +233,7 @@ impl Symbols {
             ..Frame::default()
         };
         let found = found.unwrap_or_else(|| nameless.into());
-        self.known.insert(key, found.clone());
+        self.remember(key, &found);
         found
     }
 
@@ -242,26 +250,27 @@ impl Symbols {
             return known.clone();
         }
         let found = self.in_file(area, offset);
-        if self.known.len() >= KNOWN_MAX {
-            self.known.clear();
-        }
-        self.known.insert(key, found.clone());
+        self.remember(key, &found);
         found
     }
 
     fn in_file(&mut self, area: &Area, offset: u64) -> Named {
         let module = area.name.trim_end_matches(" (deleted)").to_owned();
         for path in self.paths(area) {
+            let Some(source) = self.source(&path) else {
+                continue;
+            };
             let found = self
                 .symbolizer
-                .symbolize_single(&self.source(path), Input::FileOffset(offset));
+                .symbolize_single(&source, Input::FileOffset(offset));
             match found {
                 Ok(Symbolized::Sym(symbol)) => return named_of(&symbol, &module, offset),
                 Ok(Symbolized::Unknown(_)) => break,
                 Err(_) => {}
             }
         }
-        if !self.without_symbols.contains(&module) {
+        let is_full = self.without_symbols.len() >= WITHOUT_SYMBOLS_MAX;
+        if !is_full && !self.without_symbols.contains(&module) {
             self.without_symbols.push(module.clone());
         }
         let nameless = Frame {
@@ -285,7 +294,6 @@ impl Symbols {
     }
 
     fn in_perf_map(&mut self, address: u64, area: &Area) -> Frame {
-        self.read_perf_map();
         let function = self.perf_map.find(address).map(str::to_owned);
         if let Some((function, file)) = function.as_deref().and_then(parse_python) {
             return Frame {

@@ -4,7 +4,6 @@
 //! [`event`]s. As root they come from [`ebpf`], without from switch records ([`events`], [`ring`]).
 
 pub mod allowed;
-pub mod c_library;
 pub mod calls;
 pub mod clocks;
 pub mod descriptors;
@@ -24,6 +23,7 @@ pub mod ring;
 pub mod sockets;
 pub mod spans;
 pub mod stack;
+pub mod symbol_table;
 pub mod tables;
 pub mod unwind;
 pub mod waits;

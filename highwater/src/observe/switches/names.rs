@@ -13,10 +13,12 @@ use blazesym::symbolize::{
     CodeInfo, Input, ProcessMemberInfo, ProcessMemberType, Resolve, Symbolized, Symbolizer,
 };
 
-use super::c_library::CLibrary;
 use super::stack::Frame;
+use super::symbol_table::SymbolTable;
+use crate::observe::debug_files::{Readable, readable};
 use crate::observe::demangle::demangled;
 use crate::observe::fact::arm::is_system_libc;
+use crate::observe::heap::perf_map::{Ignored, open_perf_map};
 use crate::observe::heap::symbols::in_standard_library;
 
 /// Names with more letters are told without their types.
@@ -36,6 +38,8 @@ struct Question {
 pub struct Answer {
     pub frames: Vec<Vec<Frame>>,
     pub cpu_ns: u64,
+    /// Why the process's perf map is not used.
+    pub ignored_perf_map: Option<Ignored>,
 }
 
 impl Names {
@@ -73,6 +77,7 @@ impl Names {
         answer.unwrap_or_else(|| Answer {
             frames: addresses.iter().map(|at| vec![nameless(*at)]).collect(),
             cpu_ns: 0,
+            ignored_perf_map: None,
         })
     }
 }
@@ -82,32 +87,47 @@ fn answer(asked: &Receiver<Question>) {
     // A program may be built anew under the same path between two arms.
     let symbolizer = Symbolizer::builder().enable_auto_reload(true);
     let symbolizer = symbolizer.enable_demangling(false);
-    let symbolizer = symbolizer.set_process_dispatcher(c_library).build();
+    let symbolizer = symbolizer.set_process_dispatcher(reader_of).build();
     for question in asked {
         let before_ns = cpu_ns();
-        let frames = named(&symbolizer, question.pid, &question.addresses);
-        let cpu_ns = cpu_ns() - before_ns;
-        // Whoever asked may be gone.
-        let _ = question.answer.send(Answer { frames, cpu_ns });
+        let perf_map = open_perf_map(format!("/proc/{}", question.pid).as_ref());
+        let use_perf_map = matches!(perf_map, Ok(Some(_)));
+        let frames = named(&symbolizer, &question, use_perf_map);
+        // The one that asked may be gone.
+        let _ = question.answer.send(Answer {
+            frames,
+            cpu_ns: cpu_ns() - before_ns,
+            ignored_perf_map: perf_map.err(),
+        });
     }
 }
 
-/// Its own reader for the C library; the usual one for all else, and where the library's file cannot be read.
-fn c_library(member: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn Resolve>>> {
+/// Symbols alone for the C library, and for a file whose debug information may not be read; none for one that may not be
+/// opened. The usual reader for all else, and where the C library's file cannot be read.
+fn reader_of(member: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn Resolve>>> {
     let ProcessMemberType::Path(member) = member.member_entry else {
         return Ok(None);
     };
-    if !is_system_libc(&member.symbolic_path.to_string_lossy()) {
+    let is_libc = is_system_libc(&member.symbolic_path.to_string_lossy());
+    // The usual reader opens one of the two; a path that leads nowhere harms no more than an error.
+    let paths = [&member.maps_file, &member.symbolic_path];
+    let mut found = paths.into_iter().filter(|path| path.exists());
+    let is_whole = found.all(|path| readable(path) == Readable::All);
+    if is_whole && !is_libc {
         return Ok(None);
     }
-    let library = CLibrary::read(member).ok();
+    let library = SymbolTable::read(member).ok();
+    let library = library.or_else(|| (!is_whole).then(SymbolTable::default));
     Ok(library.map(|library| Box::new(library) as Box<dyn Resolve>))
 }
 
-fn named(symbolizer: &Symbolizer, pid: u32, addresses: &[u64]) -> Vec<Vec<Frame>> {
+fn named(symbolizer: &Symbolizer, question: &Question, use_perf_map: bool) -> Vec<Vec<Frame>> {
+    let (pid, addresses) = (question.pid, &question.addresses);
     let find = |map_files| {
         let mut process = Process::new(pid.into());
         process.map_files = map_files;
+        // The symboliser opens it again by its name.
+        process.perf_map = use_perf_map;
         symbolizer.symbolize(&Source::Process(process), Input::AbsAddr(addresses))
     };
     // By a file's name its symbols serve all processes; the mapping itself needs privileges.

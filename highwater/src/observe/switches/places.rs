@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::names::Names;
+use crate::observe::heap::perf_map::Ignored;
 use crate::observe::switches::event::{StackId, TextId};
 pub use crate::observe::switches::stack::{Frame, Stack};
 use crate::observe::switches::stack::{is_allocation, is_locking};
@@ -18,6 +19,8 @@ pub struct Places {
     shared: Arc<Names>,
     /// What the names cost so far; another thread looked them up.
     pub named_cpu_ns: u64,
+    /// Why the process's perf map is not used.
+    pub ignored_perf_map: Option<Ignored>,
     names: HashMap<u64, Vec<Frame>>,
     stacks: Vec<Stack>,
     stack_ids: HashMap<Rc<[u64]>, StackId>,
@@ -36,6 +39,7 @@ impl Places {
             pid,
             shared: Names::shared(),
             named_cpu_ns: 0,
+            ignored_perf_map: None,
             names: HashMap::new(),
             stacks: vec![Stack::default()],
             stack_ids: HashMap::new(),
@@ -177,6 +181,7 @@ impl Places {
         }
         let answer = self.shared.of(self.pid, &fresh);
         self.named_cpu_ns += answer.cpu_ns;
+        self.ignored_perf_map = answer.ignored_perf_map;
         self.names.extend(fresh.into_iter().zip(answer.frames));
     }
 }

@@ -14,6 +14,7 @@ use super::events::online_cpus;
 use super::kernel::{open_event, uprobe};
 use super::requests::Request;
 use super::ring::{Ring, Words};
+use crate::observe::foreign::open_file;
 
 /// Pages of a ring: 128 KiB, some 3,000 calls between two turns.
 const PAGES: usize = 32;
@@ -95,7 +96,7 @@ impl Spans {
 /// Where the function's code lies in the program's file: by its name, or by the parts of a path
 /// (`search::serve`) in a mangled one.
 fn offset_of(pid: u32, function: &str) -> io::Result<u64> {
-    let cache = ReadCache::new(File::open(format!("/proc/{pid}/exe"))?);
+    let cache = ReadCache::new(open_file(format!("/proc/{pid}/exe").as_ref())?);
     let file = object::File::parse(&cache).map_err(io::Error::other)?;
     if file.section_by_name(".go.buildinfo").is_some() {
         return Err(io::Error::other(

@@ -12,7 +12,6 @@ pub mod place;
 mod program;
 mod table;
 
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +30,7 @@ use table::{Record, Table};
 
 use super::probe::ProbeLook;
 use crate::observe::clock::read_ns;
+use crate::observe::foreign::open_file;
 use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 use crate::observe::switches::unwind::Stacks;
 
@@ -112,7 +112,7 @@ impl Linked {
     /// # Errors
     /// No right, or a kernel that cannot.
     pub fn open(pid: u32, place: &Place, at_start: bool) -> io::Result<Option<Linked>> {
-        let functions = read_functions(&File::open(&place.file)?, place.base)?;
+        let functions = read_functions(&open_file(&place.file)?, place.base)?;
         if functions.is_empty() {
             return Ok(None);
         }

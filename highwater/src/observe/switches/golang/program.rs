@@ -5,6 +5,7 @@ use std::io;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
 
+use crate::observe::foreign::open_file;
 use crate::observe::switches::memory::Memory;
 
 /// More reasons than any version has.
@@ -31,7 +32,7 @@ struct Function {
 impl Program {
     /// `None` when the process is no Go program; an error when it is one that cannot be probed.
     pub fn of(pid: u32) -> Option<io::Result<Program>> {
-        let cache = ReadCache::new(File::open(format!("/proc/{pid}/exe")).ok()?);
+        let cache = ReadCache::new(open_file(format!("/proc/{pid}/exe").as_ref()).ok()?);
         let file = object::File::parse(&cache).ok()?;
         file.section_by_name(".go.buildinfo")?;
         if !cfg!(target_arch = "x86_64") {

@@ -102,4 +102,11 @@ impl Watch {
     pub fn named_cpu_ns(&self) -> u64 {
         self.places.named_cpu_ns
     }
+
+    /// What the watch does without, in words.
+    pub fn all_missing(&self) -> Vec<String> {
+        let ignored = self.places.ignored_perf_map.iter();
+        let ignored = ignored.map(ToString::to_string);
+        self.missing.iter().cloned().chain(ignored).collect()
+    }
 }

@@ -1,5 +1,7 @@
-//! The C library's functions by its symbols alone. It is on every stack, and its lines are nobody's fault: unpacking
-//! its debug information (4 MB packed, where a machine has it) takes 40 ms of a CPU, half of a watch's start.
+//! The functions of a file by its symbols alone: of the C library, and of files whose debug information may not be read.
+//!
+//! The C library is on every stack, and its lines explain nothing: unpacking its debug information (4 MB packed, where a
+//! machine has it) takes 40 ms of a CPU, half of a watch's start.
 
 use std::ffi::OsStr;
 use std::io;
@@ -11,11 +13,14 @@ use blazesym::symbolize::{
 use blazesym::{Mmap, Result};
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
+use crate::observe::debug_files::{Readable, SYMBOLISED_BYTES_MAX, readable};
+use crate::observe::foreign::{open_file_within, path_of};
+
 /// Where distributions put the symbols that they take out of a file, by its build id.
 const DEBUG: &str = "/usr/lib/debug/.build-id";
 
-#[derive(Debug)]
-pub struct CLibrary {
+#[derive(Debug, Default)]
+pub struct SymbolTable {
     path: PathBuf,
     /// By address; none lies within another.
     functions: Vec<Function>,
@@ -38,10 +43,10 @@ struct Segment {
     address: u64,
 }
 
-impl CLibrary {
+impl SymbolTable {
     /// # Errors
     /// The file cannot be opened, or is no library.
-    pub fn read(member: &ProcessMemberPath) -> io::Result<CLibrary> {
+    pub fn read(member: &ProcessMemberPath) -> io::Result<SymbolTable> {
         // The first leads to the very file, wherever the process has its root, and needs privileges.
         let bytes = mapped(&member.maps_file).or_else(|_| mapped(&member.symbolic_path))?;
         let library = object::File::parse(&*bytes).map_err(io::Error::other)?;
@@ -55,7 +60,7 @@ impl CLibrary {
             bytes: segment.file_range().1,
             address: segment.address(),
         });
-        Ok(CLibrary {
+        Ok(SymbolTable {
             path: member.symbolic_path.clone(),
             functions: sorted(functions),
             segments: segments.collect(),
@@ -77,7 +82,12 @@ fn taken_out(build_id: &[u8]) -> Option<Mmap> {
 
 /// Ten thousand names are strewn over it: a read for each takes longer than all else here.
 fn mapped(path: &Path) -> io::Result<Mmap> {
-    Mmap::builder().open(path).map_err(io::Error::other)
+    if readable(path) == Readable::Nothing {
+        return Err(io::Error::other("it may not be read"));
+    }
+    let file = open_file_within(path, SYMBOLISED_BYTES_MAX)?;
+    let mapped = Mmap::builder().open(path_of(&file));
+    mapped.map_err(io::Error::other)
 }
 
 fn functions(file: &object::File<'_>) -> Vec<Function> {
@@ -104,7 +114,7 @@ fn sorted(mut functions: Vec<Function>) -> Vec<Function> {
     functions
 }
 
-impl Symbolize for CLibrary {
+impl Symbolize for SymbolTable {
     fn find_sym(
         &self,
         address: u64,
@@ -126,7 +136,7 @@ impl Symbolize for CLibrary {
     }
 }
 
-impl TranslateFileOffset for CLibrary {
+impl TranslateFileOffset for SymbolTable {
     fn file_offset_to_virt_offset(&self, offset: u64) -> Result<Option<u64>> {
         let holds = |s: &&Segment| (s.start..s.start + s.bytes).contains(&offset);
         let segment = self.segments.iter().find(holds);
@@ -161,7 +171,7 @@ mod tests {
 
     #[test]
     fn between_two_functions_is_neither() {
-        let library = CLibrary {
+        let library = SymbolTable {
             path: PathBuf::new(),
             functions: vec![function(16, 32, "start_thread"), function(64, 16, "free")],
             segments: Vec::new(),
