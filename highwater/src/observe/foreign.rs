@@ -1,7 +1,7 @@
 //! Files whose names come from a process under observation: it may name a pipe, a device, or a file of any size.
 //!
-//! All of them are opened here. A library that opens paths by itself is given a path only after [`open_file_within`] has
-//! opened it, or a path below `/proc/self/fd`. Between the check and the library's own open the process may still
+//! All of them are opened here. A library that opens paths by itself gets a path only after [`open_file_within`] has
+//! opened it, or one below `/proc/self/fd`. Between the check and the library's own open the process may still
 //! exchange the file.
 
 use std::fs::File;

@@ -102,8 +102,8 @@ fn answer(asked: &Receiver<Question>) {
     }
 }
 
-/// Symbols alone for the C library, and for a file whose debug information may not be read; none for one that may not be
-/// opened. The usual reader for all else, and where the C library's file cannot be read.
+/// Symbols alone for the C library, and for a file whose debug information may not be read; none for one that may not
+/// be opened. The usual reader for all else, and where the C library's file cannot be read.
 fn reader_of(member: ProcessMemberInfo<'_>) -> blazesym::Result<Option<Box<dyn Resolve>>> {
     let ProcessMemberType::Path(member) = member.member_entry else {
         return Ok(None);

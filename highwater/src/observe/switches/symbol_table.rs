@@ -1,7 +1,8 @@
-//! The functions of a file by its symbols alone: of the C library, and of files whose debug information may not be read.
+//! The functions of a file by its symbols alone: of the C library, and of files whose debug information may not be
+//! read.
 //!
-//! The C library is on every stack, and its lines explain nothing: unpacking its debug information (4 MB packed, where a
-//! machine has it) takes 40 ms of a CPU, half of a watch's start.
+//! The C library is on every stack, and its lines explain nothing: unpacking its debug information (4 MB packed, where
+//! a machine has it) takes 40 ms of a CPU, half of a watch's start.
 
 use std::ffi::OsStr;
 use std::io;
