@@ -16,3 +16,8 @@ pub mod subject;
 pub mod units;
 pub mod verdict;
 pub mod wording;
+
+/// Unit tests print their skips as the tests of `highwater/tests` do.
+#[cfg(test)]
+#[path = "../tests/skipped/mod.rs"]
+mod skipped;

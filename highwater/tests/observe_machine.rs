@@ -1,6 +1,7 @@
 //! Cgroups, pressure and the machine: from captured text, and for real where this machine can.
 
 mod observed;
+mod skipped;
 
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,7 @@ use highwater::observe::pressure::{Pressure, parse_pressure};
 use highwater::observe::proc::ProcRoot;
 use observed::{SECOND, fact, fixture_root, fixtures, spawn, spawn_c, target, value};
 use proptest::prelude::*;
+use skipped::skipped;
 
 fn cgroup(path: &str) -> Cgroup {
     let folders = find_folders(&fixtures().join("cgroup").join(path)).unwrap();
@@ -131,7 +133,7 @@ impl Drop for Group {
 #[test]
 fn an_oom_kill_is_an_event() {
     let Some(group) = Group::new() else {
-        eprintln!("not run: no cgroup v1 memory controller that this user may write to");
+        skipped("no cgroup v1 memory controller that this user may write to");
         return;
     };
     let child = spawn_c("grow.c", &[]);

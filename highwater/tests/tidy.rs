@@ -152,6 +152,34 @@ fn no_folder_is_a_drawer() {
     assert!(faults.is_empty(), "{faults:?}");
 }
 
+/// libtest shows what a passing test prints only with `--nocapture`: a skip that goes through `println!` is never
+/// counted. `skipped` of `highwater/tests/skipped` writes past the capture.
+#[test]
+fn no_skip_is_swallowed() {
+    let mut files = sources();
+    for folder in ["highwater/tests", "alloc", "load/tests"] {
+        walk(&root().join(folder), &mut files);
+    }
+    let starts = ["\"SKIP", "\"skip", "\"not run", "\"needs root"];
+    let swallowed = |line: &str| {
+        let printed = line.split_once("println!(").map(|(_, printed)| printed);
+        printed.is_some_and(|printed| starts.iter().any(|start| printed.starts_with(start)))
+    };
+    let mut faults = Vec::new();
+    for file in files {
+        for (at, line) in fs::read_to_string(&file).unwrap().lines().enumerate() {
+            if swallowed(line) {
+                faults.push(format!("{}:{}: {}", file.display(), at + 1, line.trim()));
+            }
+        }
+    }
+    assert!(
+        faults.is_empty(),
+        "print it with skipped():\n{}",
+        faults.join("\n")
+    );
+}
+
 /// analyse/cost speaks in the verdict's `Estimate`: the one word the two share.
 fn allowed(stage: &str, later: &str) -> bool {
     (stage, later) == ("analyse", "verdict")

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use crate::stage::{
-    Said, Stage, adopt_words, compile, highwater, is_root, is_there, measured, odd_run,
+    Said, Stage, adopt_words, compile, has_tool, highwater, is_root, measured, odd_run,
 };
 
 /// The call is refused, says these words, and leaves everything as it was.
@@ -244,7 +244,7 @@ fn a_systemd_that_does_not_reload_leaves_everything_as_it_was() {
 fn without_systemd_or_root_it_says_so() {
     let stage = Stage::new(1);
     let words = adopt_words(&["--yes"]);
-    if rustix::process::geteuid().is_root() && is_there("setpriv") {
+    if rustix::process::geteuid().is_root() && has_tool("setpriv") {
         let mut command = Command::new("setpriv");
         command
             .args([

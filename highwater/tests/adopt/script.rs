@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::stage::{Said, Stage, adopt_call, is_root, is_there};
+use crate::stage::{Said, Stage, adopt_call, has_tool, is_root};
 
 /// Writes the script and gives a call of it.
 fn script(stage: &Stage, more: &[&str]) -> impl Fn(&[&str]) -> Said + use<> {
@@ -116,7 +116,7 @@ fn the_script_refuses_what_it_does_not_know() {
 
 #[test]
 fn a_killed_script_is_taken_back() {
-    if !is_root() || !is_there("timeout") {
+    if !is_root() || !has_tool("timeout") {
         return;
     }
     let stage = Stage::new(2);
@@ -185,7 +185,7 @@ fn the_script_is_plain_posix_shell() {
         .arg(stage.path("adopt.sh"))
         .status();
     assert!(checked.unwrap().success());
-    if is_there("shellcheck") {
+    if has_tool("shellcheck") {
         let output = Command::new("shellcheck")
             .args(["-s", "sh", "-S", "error"])
             .arg(stage.path("adopt.sh"))

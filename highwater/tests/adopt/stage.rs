@@ -324,6 +324,15 @@ pub fn is_root() -> bool {
     root
 }
 
+/// Whether a program that a test needs is installed; prints the skip where it is not.
+pub fn has_tool(program: &str) -> bool {
+    let has_it = is_there(program);
+    if !has_it {
+        crate::skipped::skipped(&format!("needs {program}"));
+    }
+    has_it
+}
+
 pub fn is_there(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())

@@ -127,13 +127,14 @@ fn calls_ns(probed: Probed) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::skipped::skipped;
 
     #[test]
     fn a_trap_costs_something_however_it_is_made() {
         for all_emulated in [true, false] {
             match measure_cost(all_emulated) {
                 Ok(cost) => assert!(cost.hit_ns > 0.0, "{cost:?}"),
-                Err(error) => eprintln!("SKIPPED: uprobes cannot be tried: {error}"),
+                Err(error) => skipped(&format!("uprobes cannot be tried: {error}")),
             }
         }
     }

@@ -3,13 +3,14 @@
 use super::cost::{emulated, own_function};
 use super::*;
 use crate::observe::switches::allowed::Allowed;
+use crate::skipped::skipped;
 
 /// Every call is a sample: each is counted once, and comes with the byte count that was asked for.
 #[test]
 fn calls_are_counted_alike_on_old_kernels_and_new() {
     let allowed = Allowed::try_all();
     if allowed.bpf.is_err() || allowed.uprobes.is_err() {
-        eprintln!("SKIPPED: uprobes with programs on them need root");
+        skipped("uprobes with programs on them need root");
         return;
     }
     for way in [Way::Session, Way::Events] {
@@ -21,7 +22,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
                 Ok((programs, attached))
             });
         if way == Way::Session && attached.is_err() {
-            eprintln!("SKIPPED: this kernel has no session probes");
+            skipped("this kernel has no session probes");
             continue;
         }
         let attached = attached.unwrap();
@@ -50,7 +51,7 @@ fn each_function_is_read_where_its_argument_is() {
     use super::cost::moved;
     let allowed = Allowed::try_all();
     if allowed.bpf.is_err() || allowed.uprobes.is_err() {
-        eprintln!("SKIPPED: uprobes with programs on them need root");
+        skipped("uprobes with programs on them need root");
         return;
     }
     let functions = [emulated, moved].map(|probed| own_function(probed).unwrap());
