@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests lint check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -13,6 +13,7 @@ help:
 	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make fuzz-guests  generated programs with the probe and without, GUEST_SECONDS long'
 	@echo 'make lint       rustfmt and clippy'
+	@echo 'make deny       cargo-deny: licences, advisories, duplicates, sources'
 	@echo 'make check-aarch64  type check for aarch64'
 
 # The tool, the relay's load program, the relay itself.
@@ -50,7 +51,7 @@ go-tests:
 	slab/check short
 
 # What CI leaves out: tests that are ignored for their length.
-test-long: build test
+test-long: build test deny
 	$(CARGO) test --workspace --locked --no-fail-fast -- --ignored
 	for allocator in jemalloc mimalloc2 mimalloc3 snmalloc rpmalloc; do \
 		$(CARGO) test -p highwater-alloc --features $$allocator --locked --no-fail-fast && \
@@ -95,6 +96,10 @@ fuzz-guests:
 lint:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+# CI checks all but advisories by highwater/tests/licences instead, with nothing to install.
+deny:
+	.ci/deny
 
 # The bundled C (SQLite, ring) wants a compiler for the target even for a check.
 check-aarch64: subjects
