@@ -6,5 +6,7 @@ use std::io::Write;
 pub fn skipped(why: &str) {
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
-    let _ = writeln!(std::io::stderr(), "\nSKIPPED {test}: {}", why.trim());
+    // In one write: in pieces, other tests' lines come in between, and the count loses test and reason.
+    let line = format!("\nSKIPPED {test}: {}\n", why.trim());
+    let _ = std::io::stderr().write_all(line.as_bytes());
 }
