@@ -9,6 +9,7 @@ pub mod clock;
 pub mod collector;
 pub mod debug_files;
 pub mod demangle;
+pub mod exits;
 pub mod fact;
 pub mod foreign;
 pub mod heap;

@@ -1,6 +1,6 @@
 //! Allocators that are linked into the program, and musl's: as root, uprobes on their functions tell where the memory goes.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -90,4 +90,46 @@ fn a_bounded_list_is_flat_though_its_old_blocks_were_never_seen() {
         return;
     };
     assert_eq!(cause(&json), "flat", "{json:#}");
+}
+
+/// What `left.cpp` ends with, and what it prints.
+fn ends(mut program: Command, watch: bool) -> (String, Option<Value>) {
+    let child = program.stdout(Stdio::piped()).spawn().unwrap();
+    let pid = child.id().to_string();
+    let json = watch.then(|| {
+        let options = ["--json", "--quiet", "--duration", "6s", "--every", "300ms"];
+        parsed(&explain(&[&options[..], &["--pid", &pid]].concat()))
+    });
+    let output = child.wait_with_output().unwrap();
+    let printed = String::from_utf8_lossy(&output.stdout);
+    (format!("{}: {printed}", output.status), json)
+}
+
+/// A return probe would end them: it changes the return address on the stack.
+#[test]
+fn a_program_whose_allocator_is_left_by_a_throw_a_jump_or_a_switch_ends_as_without_explain() {
+    if Command::new("g++").arg("--version").output().is_err() {
+        return skipped("g++ is missing");
+    }
+    let program = compile("g++", "left.cpp", &[], "left");
+    for way in ["throw", "jump", "switch"] {
+        let started = || {
+            let mut command = Command::new(&program);
+            command.args([way, "3000"]);
+            command
+        };
+        let (alone, _) = ends(started(), false);
+        assert!(alone.contains("caught"), "{alone}");
+        let (watched, json) = ends(started(), true);
+        assert_eq!(watched, alone, "{way}");
+        let json = json.unwrap_or_default();
+        let traps = &json["uprobes"];
+        if traps.is_null() {
+            assert!(!rustix::process::geteuid().is_root(), "{json:#}");
+            return skipped("uprobes need root");
+        }
+        let samples = traps["samples"].as_u64().unwrap();
+        let unknown = traps["samples_without_result"].as_u64().unwrap();
+        assert!(samples > 100 && unknown < samples / 2, "{way}: {traps}");
+    }
 }

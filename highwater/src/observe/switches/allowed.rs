@@ -205,7 +205,7 @@ fn try_cpu_samples() -> io::Result<()> {
 }
 
 fn try_uprobes() -> io::Result<()> {
-    let mut attr = uprobe(c"/proc/self/exe", 0, false)?;
+    let mut attr = uprobe(c"/proc/self/exe", 0)?;
     attr.set_disabled(1);
     match open_event(&mut attr, -1, 0) {
         // The start of the file is no code: an error about the place is leave to probe.

@@ -76,6 +76,7 @@ fn traps_json(traps: Traps) -> Value {
         "hits": traps.hits,
         "hits_per_second": round(traps.hits_per_second, 0),
         "samples": traps.samples,
+        "samples_without_result": traps.without_result,
         "ns_per_hit": round(traps.hit_ns(), 0),
         "ns_per_sample": round(traps.cost.sample_ns, 0),
         "at_start": traps.at_start,

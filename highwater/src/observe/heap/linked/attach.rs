@@ -1,28 +1,30 @@
 //! Puts programs on functions of one process and takes them off again: they hang on descriptors, so that a highwater
 //! that is killed leaves nothing behind.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::functions::{Function, Role};
-use super::program::{Maps, On, program};
+use super::functions::Function;
+use super::program::{Maps, entry_program, exit_program};
+use crate::observe::exits::Exit;
 use crate::observe::switches::ebpf::load_for;
 use crate::observe::switches::kernel::{bpf, open_event, uprobe};
 
 const LINK_CREATE: u32 = 28;
 const PROG_TYPE_KPROBE: u32 = 2;
-/// BPF_TRACE_UPROBE_SESSION: a program on entry and return, the latter where the former says so. From Linux 6.13 on.
-const SESSION: u32 = 57;
+/// BPF_TRACE_UPROBE_MULTI.
+const MULTI: u32 = 48;
 
-/// How functions are probed.
+/// How functions are probed. No way has return probes: they change return addresses on the subject's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
-    /// Only sampled calls are seen returning.
-    Session,
-    /// Every call is: two events a function.
+    /// All places of a program at once, which is put on and taken off much faster.
+    Multi,
+    /// An event for each place.
     Events,
 }
 
@@ -47,17 +49,17 @@ impl Target {
     }
 }
 
-/// Programs, loaded once, and the functions they belong on.
+/// Programs, loaded once, and the places they belong on.
 pub struct Programs {
     way: Way,
-    by_role: Vec<OfRole>,
+    entries: Vec<Placed>,
+    exits: Vec<Placed>,
 }
 
-struct OfRole {
-    on_calls: OwnedFd,
-    /// Of its own where the kernel does not leave out returns.
-    on_returns: Option<OwnedFd>,
-    functions: Vec<Function>,
+struct Placed {
+    program: OwnedFd,
+    /// Offsets in the file.
+    places: Vec<u64>,
 }
 
 /// While it lives, the functions are probed.
@@ -83,68 +85,107 @@ struct Link {
 
 impl Programs {
     /// # Errors
-    /// No right to load programs, or the kernel refuses one.
+    /// No right to load programs, the kernel refuses one, or it is too old for this way.
     pub fn load(maps: &Maps, functions: &[Function], way: Way) -> io::Result<Programs> {
-        let mut by_role: Vec<OfRole> = Vec::new();
-        let needs = |f: &Function| (f.role, f.throws, f.is_emulated, f.arguments);
-        let alike = |a: &Function, b: &Function| needs(a) == needs(b);
-        let attach_type = match way {
-            Way::Session => SESSION,
-            Way::Events => 0,
+        if way == Way::Multi && !filters_processes() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let load = |name: &str, code: &[u64]| {
+            let attach_type = if way == Way::Multi { MULTI } else { 0 };
+            load_for(name, (PROG_TYPE_KPROBE, attach_type), code)
         };
-        for function in functions {
-            let known = by_role
-                .iter_mut()
-                .find(|of| alike(&of.functions[0], function));
-            if let Some(of) = known {
-                of.functions.push(function.clone());
-                continue;
-            }
-            let load = |on| {
-                let kind = (PROG_TYPE_KPROBE, attach_type);
-                load_for(&function.name, kind, &program(maps, function, on))
-            };
-            let gives = !matches!(function.role, Role::Take { .. });
-            let on_returns = (way == Way::Events && gives).then(|| load(On::Returns));
-            by_role.push(OfRole {
-                on_calls: load(On::Calls)?,
-                on_returns: on_returns.transpose()?,
-                functions: vec![function.clone()],
+        let needs = |f: &Function| (f.role, f.is_emulated, f.arguments);
+        let mut entries = Vec::new();
+        for alike in groups(functions, needs) {
+            entries.push(Placed {
+                program: load(&alike[0].name, &entry_program(maps, alike[0]))?,
+                places: alike.iter().map(|function| function.file_offset).collect(),
             });
         }
-        Ok(Programs { way, by_role })
+        // Functions may end in the same code.
+        let all: BTreeSet<Exit> = functions.iter().flat_map(|f| f.exits.clone()).collect();
+        let all: Vec<Exit> = all.into_iter().collect();
+        let mut exits = Vec::new();
+        for alike in groups(&all, |exit| (exit.result, exit.is_emulated)) {
+            exits.push(Placed {
+                program: load("exit", &exit_program(maps, *alike[0]))?,
+                places: alike.iter().map(|exit| exit.at).collect(),
+            });
+        }
+        Ok(Programs {
+            way,
+            entries,
+            exits,
+        })
     }
 
+    /// An exit that the kernel refuses goes without a probe: the results there stay unknown.
+    ///
     /// # Errors
-    /// The kernel refuses: too old for this way, no such process, or no right.
+    /// The kernel refuses an entry: no such process, or no right.
     pub fn attach(&self, target: &Target) -> io::Result<Attached> {
         let (path, pid) = (
             CString::new(target.file.as_os_str().as_bytes())?,
             target.pid,
         );
+        let put = |placed: &Placed, places: &[u64]| match self.way {
+            Way::Multi => Ok(vec![multi(&placed.program, places, &path, pid)?]),
+            Way::Events => events(&placed.program, places, &path, pid),
+        };
         let mut held = Vec::new();
-        for of in &self.by_role {
-            match self.way {
-                Way::Session => held.push(session(of, &path, pid)?),
-                Way::Events => held.extend(events(of, &path, pid)?),
+        // Exits first: a call that is sampled has them.
+        for placed in &self.exits {
+            match put(placed, &placed.places) {
+                Ok(all) => held.extend(all),
+                Err(_) => {
+                    let single = placed.places.chunks(1);
+                    held.extend(single.filter_map(|place| put(placed, place).ok()).flatten());
+                }
             }
+        }
+        for placed in &self.entries {
+            held.extend(put(placed, &placed.places)?);
         }
         Ok(Attached { _held: held })
     }
 }
 
-fn session(of: &OfRole, path: &CString, pid: u32) -> io::Result<OwnedFd> {
-    let offsets: Vec<u64> = of.functions.iter().map(|f| f.file_offset).collect();
+/// Those that need the same, in the order of the first of each.
+fn groups<T, K: PartialEq>(all: &[T], needs: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
+    let mut groups: Vec<Vec<&T>> = Vec::new();
+    for one in all {
+        match groups
+            .iter_mut()
+            .find(|group| needs(group[0]) == needs(one))
+        {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
+        }
+    }
+    groups
+}
+
+/// Early probes on many places at once (from Linux 6.6 on) see one thread of a process alone. 6.13 is past all of these.
+fn filters_processes() -> bool {
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|part| part.parse().ok());
+    (numbers.next(), numbers.next()) >= (Some(6u32), Some(13u32))
+}
+
+fn multi(program: &OwnedFd, places: &[u64], path: &CString, pid: u32) -> io::Result<OwnedFd> {
     let link = Link {
-        prog_fd: of.on_calls.as_raw_fd() as u32,
+        prog_fd: program.as_raw_fd() as u32,
         target_fd: 0,
-        attach_type: SESSION,
+        attach_type: MULTI,
         flags: 0,
         path: path.as_ptr() as u64,
-        offsets: offsets.as_ptr() as u64,
+        offsets: places.as_ptr() as u64,
         ref_ctr_offsets: 0,
         cookies: 0,
-        count: offsets.len() as u32,
+        count: places.len() as u32,
         multi_flags: 0,
         pid,
         padding: 0,
@@ -152,23 +193,19 @@ fn session(of: &OfRole, path: &CString, pid: u32) -> io::Result<OwnedFd> {
     bpf(LINK_CREATE, &link)
 }
 
-fn events(of: &OfRole, path: &CString, pid: u32) -> io::Result<Vec<OwnedFd>> {
-    let on_calls = (&of.on_calls, false);
-    let on_returns = of.on_returns.as_ref().map(|program| (program, true));
+fn events(program: &OwnedFd, places: &[u64], path: &CString, pid: u32) -> io::Result<Vec<OwnedFd>> {
     let mut held = Vec::new();
-    for function in &of.functions {
-        for (program, on_return) in [Some(on_calls), on_returns].into_iter().flatten() {
-            let mut attr = uprobe(path, function.file_offset, on_return)?;
-            let event = open_event(&mut attr, pid as i32, -1)?;
-            // SAFETY: both descriptors live; the ioctl takes a descriptor.
-            let result = unsafe {
-                perf_event_open_sys::ioctls::SET_BPF(event.as_raw_fd(), program.as_raw_fd() as u32)
-            };
-            if result != 0 {
-                return Err(io::Error::last_os_error());
-            }
-            held.push(event);
+    for place in places {
+        let mut attr = uprobe(path, *place)?;
+        let event = open_event(&mut attr, pid as i32, -1)?;
+        // SAFETY: both descriptors live; the ioctl takes a descriptor.
+        let result = unsafe {
+            perf_event_open_sys::ioctls::SET_BPF(event.as_raw_fd(), program.as_raw_fd() as u32)
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
         }
+        held.push(event);
     }
     Ok(held)
 }

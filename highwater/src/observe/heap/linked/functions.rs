@@ -1,16 +1,16 @@
 //! Which functions of a program allocate and free, by their names in its symbol tables.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
-use object::{
-    Object, ObjectKind, ObjectSection, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind,
-};
+use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
 
 use super::entry::{ARGUMENTS, TELLS, entry};
+use crate::observe::exits::text::FileText;
+use crate::observe::exits::{Exit, exits};
 
 /// What a function does; the numbers say which argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,8 +59,6 @@ impl Role {
 pub struct Function {
     pub name: String,
     pub role: Role,
-    /// May end in a C++ exception.
-    pub throws: bool,
     /// Where it is probed, in the file.
     pub file_offset: u64,
     /// A trap there needs no step of the kernel's.
@@ -69,6 +67,14 @@ pub struct Function {
     pub arguments: [i16; ARGUMENTS],
     /// Where its code lies in the process.
     pub code: Range<u64>,
+    /// Where it returns, in the file; nothing of one that frees.
+    pub exits: Vec<Exit>,
+}
+
+impl Function {
+    pub fn gives(&self) -> bool {
+        !matches!(self.role, Role::Take { .. })
+    }
 }
 
 /// Read of a function whose symbol does not say how long it is.
@@ -204,6 +210,9 @@ pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
         _ => 0,
     };
     let named = named(&file);
+    let frees = named.iter().filter(|(_, (function, _))| !function.gives());
+    let frees: BTreeSet<u64> = frees.map(|(address, _)| *address).collect();
+    let text = FileText::new(exe, &file, frees);
     let starts: Vec<u64> = named.keys().copied().collect();
     let has_family = named.values().any(|(_, is_operator)| !is_operator);
     let mut functions = Vec::new();
@@ -215,6 +224,11 @@ pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
         if let Role::Again { calls_on, .. } = &mut function.role {
             *calls_on = calls;
         }
+        let Some(file_offset) = text.offset_of(function.code.start) else {
+            continue;
+        };
+        function.file_offset = file_offset;
+        function.exits = exits_of(&text, &function);
         let bytes = (function.code.end - function.code.start) as usize;
         let mut code = vec![0; bytes.clamp(TOLD_AT_LEAST, TELLS)];
         let read = exe.read_at(&mut code, function.file_offset)?;
@@ -225,9 +239,21 @@ pub fn read_functions(exe: &File, base: u64) -> io::Result<Vec<Function>> {
         function.code = function.code.start + bias..function.code.end + bias;
         functions.push(function);
     }
-    let takes = |function: &Function| matches!(function.role, Role::Take { .. });
-    let is_whole = functions.iter().any(takes) && !functions.iter().all(takes);
+    let is_whole = functions.iter().any(Function::gives) && !functions.iter().all(Function::gives);
     Ok(if is_whole { functions } else { Vec::new() })
+}
+
+/// In the file.
+fn exits_of(text: &FileText<'_>, function: &Function) -> Vec<Exit> {
+    if !function.gives() {
+        return Vec::new();
+    }
+    let found = exits(text, function.code.start).into_iter();
+    let found = found.filter_map(|exit| {
+        let at = text.offset_of(exit.at)?;
+        Some(Exit { at, ..exit })
+    });
+    found.collect()
 }
 
 /// By address, with whether it is an operator.
@@ -238,33 +264,23 @@ fn named<'a>(file: &object::File<'a, &'a ReadCache<&File>>) -> BTreeMap<u64, (Fu
         let name = symbol.name().unwrap_or_default();
         let known = role_of(name).or_else(|| role_of_part(name));
         let known = known.filter(|_| is_code);
-        let at = offset_of(file, symbol.address());
-        let (Some((role, is_operator)), Some(file_offset)) = (known, at) else {
+        let Some((role, is_operator)) = known else {
             continue;
         };
-        let may_throw = name.starts_with("_Zn") || name == "tc_new" || name == "tc_newarray";
         let function = Function {
             name: name.to_owned(),
             role,
-            throws: may_throw && !name.contains("nothrow"),
-            file_offset,
+            file_offset: 0,
             is_emulated: false,
             arguments: [0; ARGUMENTS],
             code: symbol.address()..symbol.address() + symbol.size().max(1),
+            exits: Vec::new(),
         };
         found
             .entry(symbol.address())
             .or_insert((function, is_operator));
     }
     found
-}
-
-fn offset_of<'a>(file: &object::File<'a, &'a ReadCache<&File>>, address: u64) -> Option<u64> {
-    let holds = |start: u64, size: u64| (start..start + size).contains(&address);
-    let segment = file
-        .segments()
-        .find(|segment| holds(segment.address(), segment.size()))?;
-    Some(address - segment.address() + segment.file_range().0)
 }
 
 /// Whether a function calls, or ends in, another one of these: by direct calls and jumps, whose bytes mean something

@@ -62,6 +62,8 @@ pub struct Traps {
     /// Of them, those for which the kernel made a step of its own.
     pub stepped: u64,
     pub samples: u64,
+    /// Of them, those whose result is not known: left by an exception or a `longjmp`, or by an exit without a probe.
+    pub without_result: u64,
     /// Measured on functions of our own.
     pub cost: Cost,
     /// While the probes were on.
@@ -116,8 +118,7 @@ impl Linked {
         if functions.is_empty() {
             return Ok(None);
         }
-        let all_emulated = functions.iter().all(|function| function.is_emulated);
-        let cost = measure_cost(all_emulated)?;
+        let cost = measure_cost()?;
         let target = Target::new(pid, &place.file);
         let (maps, programs, attached) = attach(&target, &functions)?;
         let shared = Arc::new(Shared::default());
@@ -182,11 +183,11 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// On a kernel without session probes by events.
+/// By events where many probes at once cannot be.
 fn attach(target: &Target, functions: &[Function]) -> io::Result<(Maps, Programs, Attached)> {
     let family = functions.iter().map(|function| function.code.clone());
     let maps = new_maps(family.collect())?;
-    let tried = Programs::load(&maps, functions, Way::Session)
+    let tried = Programs::load(&maps, functions, Way::Multi)
         .and_then(|programs| Ok((programs.attach(target)?, programs)));
     let (attached, programs) = match tried {
         Ok(found) => found,
@@ -275,6 +276,8 @@ impl Watcher {
                 .read(self.counted(), cpu_s(self.target.pid), turn.elapsed(), true);
             self.tell();
         }
+        // Of threads that ended, or whose call was left for a deeper place of the stack.
+        self.maps.open.clear();
     }
 
     /// Takes the probes off until there is budget for them again.
@@ -394,6 +397,8 @@ impl Watcher {
         let traps = &mut self.traps;
         traps.hits = counted.hits;
         (traps.stepped, traps.samples) = (counted.stepped, counted.samples);
+        let returned = self.maps.cpus.sum(cpu::RETURNED);
+        traps.without_result = counted.samples.saturating_sub(returned);
         traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
         traps.core_share = traps.cost.seconds(counted) / all_s;
         if self.has_rested {

@@ -2,12 +2,16 @@
 //!
 //! Each CPU counts down the bytes to its next sample, drawn anew from an exponential distribution, so that a block of
 //! `n` bytes is sampled by the chance `1-exp(-n/mean)`. Where the function was called by another one of the family, the
-//! sample is dropped: what falls on the outer call is the block's own chance, and none of it counts twice. Only a
-//! sampled call is seen returning (the kernel's session probes; with older ones all are, which costs a second trap).
+//! sample is dropped: what falls on the outer call is the block's own chance, and none of it counts twice.
+//!
+//! A sampled call is kept by its thread until an exit with the same stack pointer and return address gives its result.
+//! One that an exception or a `longjmp` left has no exit: the thread's next call from no deeper in the stack drops it.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
 
+use super::entry::FIRST_ARGUMENT;
 use super::functions::{Function, Role};
+use crate::observe::exits::{Exit, ResultIn};
 use crate::observe::switches::ebpf::insn::{
     Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size,
 };
@@ -15,9 +19,6 @@ use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, 
 
 /// Bytes of stack that come with a sample, as many as there are.
 pub const STACK_BYTES: [i32; 3] = [2048, 512, 128];
-/// Of a function that may throw, a request as large as this is not sampled: it may fail, and an exception does not
-/// find its way past the kernel's return address.
-const THROWN_FROM: i32 = 64 << 20;
 /// Draws from which the distance to the next sample is taken.
 pub const DRAWS: u32 = 4096;
 /// Bits behind the point of a draw, in units of the mean.
@@ -52,7 +53,9 @@ pub mod cpu {
     pub const SAMPLES: usize = 2;
     /// Of the hits, those for which the kernel made a step.
     pub const STEPPED: usize = 3;
-    pub const COUNT: usize = 4;
+    /// Of the samples, those whose exit was seen.
+    pub const RETURNED: usize = 4;
+    pub const COUNT: usize = 5;
 }
 
 /// What is kept of a sampled call while it lasts.
@@ -72,6 +75,8 @@ mod regs {
     pub const PC: i16 = 128;
     pub const SP: i16 = 152;
     pub const FP: i16 = 32;
+    /// Bytes of the return address on the stack, which the caller does not see.
+    pub const RETURN_BYTES: i32 = 8;
 }
 #[cfg(target_arch = "aarch64")]
 mod regs {
@@ -80,6 +85,7 @@ mod regs {
     pub const SP: i16 = 248;
     pub const FP: i16 = 232;
     pub const LINK: i16 = 240;
+    pub const RETURN_BYTES: i32 = 0;
 }
 
 pub struct Maps {
@@ -105,48 +111,54 @@ const BLOCK: i16 = -32;
 const OPEN: i16 = -80;
 const ENDED: i16 = -104;
 
-/// What the kernel runs it on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum On {
-    /// Entries, and the returns of those for which it gave 0.
-    Calls,
-    /// Returns alone, of all calls.
-    Returns,
+/// The program for the entry of one function.
+pub fn entry_program(maps: &Maps, function: &Function) -> Vec<u64> {
+    let mut code = hit(maps, function.is_emulated);
+    entered(&mut code, maps, function);
+    passed(code)
 }
 
-/// The program for one function.
-pub fn program(maps: &Maps, function: &Function, on: On) -> Vec<u64> {
+/// The program for exits like this one.
+pub fn exit_program(maps: &Maps, exit: Exit) -> Vec<u64> {
+    let mut code = hit(maps, exit.is_emulated);
+    is_exit(&mut code, maps);
+    let result = match exit.result {
+        ResultIn::ReturnRegister => regs::RESULT,
+        ResultIn::FirstArgument => FIRST_ARGUMENT,
+    };
+    returned(&mut code, maps, result);
+    passed(code)
+}
+
+/// R6: the registers; R7: the thread; R8: the CPU's numbers.
+fn hit(maps: &Maps, is_emulated: bool) -> Code {
     let mut code = Code::default();
     code.copy(R6, R1);
     code.call(Helper::CurrentPidTgid);
     code.copy(R7, R0);
-    let gives = !matches!(function.role, Role::Take { .. });
-    if gives {
-        is_returning(&mut code, maps, on);
+    code.set(R1, 0);
+    lookup(&mut code, maps.cpus.fd(), R1);
+    code.jump_if_zero(R0, "pass");
+    code.copy(R8, R0);
+    one_more(&mut code, cpu::HITS);
+    if !is_emulated {
+        one_more(&mut code, cpu::STEPPED);
     }
-    if on == On::Calls {
-        entered(&mut code, maps, function);
-    }
-    if gives {
-        code.label("returned");
-        returned(&mut code, maps, function.role);
-    }
+    code
+}
+
+/// Before Linux 6.13 a 1 would take the probe away.
+fn passed(mut code: Code) -> Vec<u64> {
     code.label("pass");
-    code.set(R0, 1);
+    code.set(R0, 0);
     code.exit();
     code.finish()
 }
 
 /// A call begins.
 fn entered(code: &mut Code, maps: &Maps, function: &Function) {
-    code.label("entry");
-    code.set(R1, 0);
-    lookup(code, maps.cpus.fd(), R1);
-    code.jump_if_zero(R0, "pass");
-    code.copy(R8, R0);
-    one_more(code, cpu::HITS);
-    if !function.is_emulated {
-        one_more(code, cpu::STEPPED);
+    if function.gives() {
+        is_over(code, maps);
     }
     if let Role::Take { block } | Role::Again { block, .. } = function.role {
         taken(code, maps, function.arguments[block]);
@@ -166,22 +178,50 @@ fn entered(code: &mut Code, maps: &Maps, function: &Function) {
     }
 }
 
-/// Of a thread with a sampled call: that call's return, or one from within it.
-fn is_returning(code: &mut Code, maps: &Maps, on: On) {
-    let other = match on {
-        On::Calls => "entry",
-        On::Returns => "pass",
-    };
+/// Drops the thread's sampled call if it is over: this one is from no deeper in the stack. Where another function of
+/// the family ends in this one by a jump, it is the same call still.
+fn is_over(code: &mut Code, maps: &Maps) {
     lookup(code, maps.open.fd(), R7);
-    code.jump_if_zero(R0, other);
+    code.jump_if_zero(R0, "none_open");
     code.copy(R9, R0);
-    code.load(Size::B8, R1, R6, regs::PC);
-    code.load(Size::B8, R2, R9, open::RETURN);
-    code.jump_if_same(R1, R2, "returned");
     code.load(Size::B8, R1, R6, regs::SP);
     code.load(Size::B8, R2, R9, open::SP);
-    code.jump_if_below(R2, R1, other);
+    code.jump_if_below(R1, R2, "none_open");
+    code.jump_if_same(R1, R2, "same_depth");
+    code.jump("over");
+    code.label("same_depth");
+    return_address(code);
+    code.load(Size::B8, R1, R10, RETURN);
+    code.load(Size::B8, R2, R9, open::RETURN);
+    code.jump_if_same(R1, R2, "same_caller");
+    code.jump("over");
+    code.label("same_caller");
+    code.load(Size::B8, R1, R6, regs::PC);
+    code.load(Size::B8, R2, R9, open::FUNCTION);
+    code.jump_if_same(R1, R2, "over");
     code.jump("pass");
+    code.label("over");
+    by_thread(code, maps, Helper::MapDelete);
+    code.label("none_open");
+}
+
+/// Whether this exit is that of the thread's sampled call, which is then at R9.
+fn is_exit(code: &mut Code, maps: &Maps) {
+    lookup(code, maps.open.fd(), R7);
+    code.jump_if_zero(R0, "pass");
+    code.copy(R9, R0);
+    code.load(Size::B8, R1, R6, regs::SP);
+    code.load(Size::B8, R2, R9, open::SP);
+    code.jump_if_same(R1, R2, "same_depth");
+    code.jump("pass");
+    code.label("same_depth");
+    return_address(code);
+    code.load(Size::B8, R1, R10, RETURN);
+    code.load(Size::B8, R2, R9, open::RETURN);
+    code.jump_if_same(R1, R2, "returned");
+    code.jump("pass");
+    code.label("returned");
+    one_more(code, cpu::RETURNED);
 }
 
 /// A block that was sampled goes.
@@ -228,12 +268,6 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
     code.store(Size::B8, R8, cpu::LEFT, R2);
     code.jump_unless_negative(R2, "pass");
     draw(code, maps);
-    if function.throws {
-        code.load(Size::B8, R1, R10, BYTES);
-        code.jump_if_less(R1, THROWN_FROM, "may_be");
-        code.jump("pass");
-        code.label("may_be");
-    }
     return_address(code);
     code.load(Size::B8, R1, R10, RETURN);
     for range in &maps.family {
@@ -262,9 +296,6 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
     code.add(R3, i32::from(OPEN));
     code.set(R4, 0);
     code.call(Helper::MapUpdate);
-    code.jump_if_not_zero(R0, "pass");
-    code.set(R0, 0);
-    code.exit();
 }
 
 /// How far it is to the next sample; what the mean was stays with this one.
@@ -307,23 +338,20 @@ fn read_user(code: &mut Code, into: i16) {
 }
 
 /// A sampled call (R9) ends: its block, with the caller's stack.
-fn returned(code: &mut Code, maps: &Maps, role: Role) {
+fn returned(code: &mut Code, maps: &Maps, result: i16) {
     for offset in (0..open::BYTES_ALL as i16).step_by(8) {
         code.load(Size::B8, R1, R9, offset);
         code.store(Size::B8, R10, OPEN + offset, R1);
     }
-    code.store(Size::B4, R10, KEY, R7);
-    code.map(R1, maps.open.fd().as_raw_fd());
-    keyed(code, KEY);
-    code.call(Helper::MapDelete);
-    code.load(Size::B8, R1, R6, regs::RESULT);
-    if matches!(role, Role::GiveInto { .. }) {
-        code.jump_if_not_zero(R1, "pass");
-        code.load(Size::B8, R3, R10, OPEN + open::PLACE);
-        read_user(code, BLOCK);
-        code.jump_if_not_zero(R0, "pass");
-        code.load(Size::B8, R1, R10, BLOCK);
-    }
+    by_thread(code, maps, Helper::MapDelete);
+    code.load(Size::B8, R1, R6, result);
+    code.load(Size::B8, R3, R10, OPEN + open::PLACE);
+    code.jump_if_zero(R3, "is_block");
+    code.jump_if_not_zero(R1, "pass");
+    read_user(code, BLOCK);
+    code.jump_if_not_zero(R0, "pass");
+    code.load(Size::B8, R1, R10, BLOCK);
+    code.label("is_block");
     code.jump_if_zero(R1, "pass");
     code.store(Size::B8, R10, BLOCK, R1);
     code.map(R1, maps.live.fd().as_raw_fd());
@@ -362,19 +390,20 @@ fn record(code: &mut Code) {
         (OPEN + open::BYTES, at::BYTES),
         (OPEN + open::MEAN, at::MEAN),
         (OPEN + open::FUNCTION, at::FUNCTION),
+        (OPEN + open::RETURN, at::PC),
     ] {
         code.load(Size::B8, R1, R10, from);
         code.store(Size::B8, R8, to, R1);
     }
-    for (from, to) in [(regs::PC, at::PC), (regs::SP, at::SP), (regs::FP, at::FP)] {
-        code.load(Size::B8, R1, R6, from);
-        code.store(Size::B8, R8, to, R1);
-    }
+    code.load(Size::B8, R1, R6, regs::FP);
+    code.store(Size::B8, R8, at::FP, R1);
+    callers_stack(code, R1);
+    code.store(Size::B8, R8, at::SP, R1);
     for bytes in STACK_BYTES {
         code.copy(R1, R8);
         code.add(R1, i32::from(at::STACK));
         code.set(R2, bytes);
-        code.load(Size::B8, R3, R6, regs::SP);
+        callers_stack(code, R3);
         code.call(Helper::ProbeReadUser);
         code.set(R1, bytes);
         code.store(Size::B8, R8, at::COPIED, R1);
@@ -382,6 +411,12 @@ fn record(code: &mut Code) {
     }
     code.store_value(Size::B8, R8, at::COPIED, 0);
     code.label("copied");
+}
+
+/// The stack pointer as it will be in the caller.
+fn callers_stack(code: &mut Code, into: Reg) {
+    code.load(Size::B8, into, R6, regs::SP);
+    code.add(into, regs::RETURN_BYTES);
 }
 
 const NO_WAKEUP: i32 = 1;
@@ -404,6 +439,13 @@ fn lost(code: &mut Code, maps: &Maps, end: &'static str) {
 fn by_block(code: &mut Code, maps: &Maps, helper: Helper) {
     code.map(R1, maps.live.fd().as_raw_fd());
     keyed(code, BLOCK);
+    code.call(helper);
+}
+
+fn by_thread(code: &mut Code, maps: &Maps, helper: Helper) {
+    code.store(Size::B4, R10, KEY, R7);
+    code.map(R1, maps.open.fd().as_raw_fd());
+    keyed(code, KEY);
     code.call(helper);
 }
 

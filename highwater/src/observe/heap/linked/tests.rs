@@ -1,28 +1,35 @@
 //! Uprobes on functions of our own.
 
-use super::cost::{emulated, own_function};
+use super::cost::{GIVE, emulated, own_function};
 use super::*;
 use crate::observe::switches::allowed::Allowed;
 use crate::skipped::skipped;
 
+/// Tests share the functions that they probe: one runs at a time.
+pub fn alone() -> std::sync::MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    lock(&ONE)
+}
+
 /// Every call is a sample: each is counted once, and comes with the byte count that was asked for.
 #[test]
 fn calls_are_counted_alike_on_old_kernels_and_new() {
+    let _alone = alone();
     let allowed = Allowed::try_all();
     if allowed.bpf.is_err() || allowed.uprobes.is_err() {
         skipped("uprobes with programs on them need root");
         return;
     }
-    for way in [Way::Session, Way::Events] {
+    for way in [Way::Multi, Way::Events] {
         let maps = new_maps(Vec::new()).unwrap();
         maps.mean.write(0, 0);
-        let attached =
-            Programs::load(&maps, &[own_function(emulated).unwrap()], way).and_then(|programs| {
+        let attached = Programs::load(&maps, &[own_function(emulated, GIVE).unwrap()], way)
+            .and_then(|programs| {
                 let attached = programs.attach(&Target::own())?;
                 Ok((programs, attached))
             });
-        if way == Way::Session && attached.is_err() {
-            skipped("this kernel has no session probes");
+        if way == Way::Multi && attached.is_err() {
+            skipped("this kernel has no probes on many places at once");
             continue;
         }
         let attached = attached.unwrap();
@@ -39,7 +46,8 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         });
         let expected: Vec<(u64, u64)> = (1..=50).map(|bytes| (bytes, bytes)).collect();
         assert_eq!(given, expected, "{way:?}");
-        assert_eq!(maps.cpus.sum(cpu::HITS), 50, "{way:?}");
+        assert_eq!(maps.cpus.sum(cpu::HITS), 100, "entries and exits, {way:?}");
+        assert_eq!(maps.cpus.sum(cpu::RETURNED), 50, "{way:?}");
         assert_eq!(maps.lost.read(), 0, "{way:?}");
     }
 }
@@ -49,12 +57,13 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
 #[cfg(target_arch = "x86_64")]
 fn each_function_is_read_where_its_argument_is() {
     use super::cost::moved;
+    let _alone = alone();
     let allowed = Allowed::try_all();
     if allowed.bpf.is_err() || allowed.uprobes.is_err() {
         skipped("uprobes with programs on them need root");
         return;
     }
-    let functions = [emulated, moved].map(|probed| own_function(probed).unwrap());
+    let functions = [emulated, moved].map(|probed| own_function(probed, GIVE).unwrap());
     assert_ne!(functions[0].arguments, functions[1].arguments);
     let (mut maps, _programs, attached) = attach(&Target::own(), &functions).unwrap();
     maps.mean.write(0, 0);

@@ -306,7 +306,7 @@ fn kind_of(reason: &str) -> WaitKind {
 }
 
 fn open_probe(path: &CStr, offset: u64, cpu: i32) -> io::Result<OwnedFd> {
-    let mut attr = uprobe(path, offset, false)?;
+    let mut attr = uprobe(path, offset)?;
     probed(&mut attr);
     open_event(&mut attr, -1, cpu)
 }

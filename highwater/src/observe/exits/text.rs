@@ -1,0 +1,145 @@
+//! The code of a program's file, and what its symbols and relocations say of jumps out of a function.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use object::{
+    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, ReadCache, SymbolIndex,
+    SymbolKind,
+};
+
+use super::{Leads, Step, Text, decode};
+
+type Elf<'a> = object::File<'a, &'a ReadCache<&'a File>>;
+
+/// Sections whose relocations fill the pointers that jumps go through.
+const RELOCATIONS: [&str; 3] = [".rela.plt", ".rela.iplt", ".rela.dyn"];
+/// An Elf64_Rela: where, which symbol and kind, what is added.
+const RELA_BYTES: usize = 24;
+
+pub struct FileText<'a> {
+    exe: &'a File,
+    /// Addresses, with their offsets in the file.
+    segments: Vec<(Range<u64>, u64)>,
+    starts: BTreeSet<u64>,
+    /// `memset` and its like.
+    first_argument: BTreeSet<u64>,
+    pointers: BTreeSet<u64>,
+    /// Functions of an allocator that return nothing.
+    frees: BTreeSet<u64>,
+}
+
+impl<'a> FileText<'a> {
+    pub fn new(exe: &'a File, file: &Elf<'a>, frees: BTreeSet<u64>) -> FileText<'a> {
+        let (mut starts, mut first_argument) = (BTreeSet::new(), BTreeSet::new());
+        for symbol in file.symbols().chain(file.dynamic_symbols()) {
+            if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
+                starts.insert(symbol.address());
+                if returns_first(symbol.name().unwrap_or_default()) {
+                    first_argument.insert(symbol.address());
+                }
+            }
+        }
+        let pointers = pointers(file, &first_argument);
+        let segments = file.segments().map(|segment| {
+            let (offset, bytes) = segment.file_range();
+            (segment.address()..segment.address() + bytes, offset)
+        });
+        FileText {
+            exe,
+            segments: segments.collect(),
+            starts,
+            first_argument,
+            pointers,
+            frees,
+        }
+    }
+
+    pub fn offset_of(&self, address: u64) -> Option<u64> {
+        let holds = |(range, _): &&(Range<u64>, u64)| range.contains(&address);
+        let (range, offset) = self.segments.iter().find(holds)?;
+        Some(address - range.start + offset)
+    }
+
+    /// Of an entry of the procedure linkage table: a jump through a pointer, perhaps behind an `endbr64`.
+    fn pointer_of_stub(&self, at: u64) -> Option<Option<u64>> {
+        const ENDBR64: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
+        let mut first = ENDBR64.map(|_| 0);
+        self.read(at, &mut first);
+        let at = if first == ENDBR64 { at + 4 } else { at };
+        match decode(self, at)?.1 {
+            Step::JumpBy(pointer) => Some(pointer),
+            _ => None,
+        }
+    }
+}
+
+impl Text for FileText<'_> {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let Some(offset) = self.offset_of(address) else {
+            return 0;
+        };
+        self.exe.read_at(into, offset).unwrap_or(0)
+    }
+
+    fn leads(&self, target: u64) -> Leads {
+        if self.first_argument.contains(&target) {
+            return Leads::ToFirstArgument;
+        }
+        if self.frees.contains(&target) {
+            return Leads::Unknown;
+        }
+        match self.pointer_of_stub(target) {
+            Some(pointer) => pointer.map_or(Leads::Unknown, |at| self.leads_by(at)),
+            None => Leads::Code,
+        }
+    }
+
+    fn leads_by(&self, pointer: u64) -> Leads {
+        match self.pointers.contains(&pointer) {
+            true => Leads::ToFirstArgument,
+            false => Leads::Unknown,
+        }
+    }
+
+    fn is_start(&self, address: u64) -> bool {
+        self.starts.contains(&address)
+    }
+}
+
+fn returns_first(name: &str) -> bool {
+    let bare = name.trim_start_matches('_');
+    matches!(
+        bare,
+        "memset" | "memcpy" | "memmove" | "memset_chk" | "memcpy_chk" | "memmove_chk"
+    )
+}
+
+/// Pointers to such functions: by name, or in a static program by the address of what chooses among its variants.
+fn pointers(file: &Elf<'_>, known: &BTreeSet<u64>) -> BTreeSet<u64> {
+    let symbols = file.dynamic_symbol_table();
+    let is_known = |info: u64, addend: u64| match info >> 32 {
+        0 => known.contains(&addend),
+        symbol => {
+            let named = symbols
+                .as_ref()
+                .and_then(|of| of.symbol_by_index(SymbolIndex(symbol as usize)).ok());
+            named.is_some_and(|symbol| returns_first(symbol.name().unwrap_or_default()))
+        }
+    };
+    let sections = RELOCATIONS
+        .iter()
+        .filter_map(|name| file.section_by_name(name));
+    let mut found = BTreeSet::new();
+    for section in sections {
+        for entry in section.data().unwrap_or_default().chunks_exact(RELA_BYTES) {
+            let word = |at: usize| entry[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
+            if is_known(word(8), word(16)) {
+                found.insert(word(0));
+            }
+        }
+    }
+    found
+}
