@@ -122,15 +122,15 @@ impl<T: Text> Walk<'_, T> {
     /// The instruction that follows; `None`: the path ends.
     fn step(&mut self, at: u64, length: u64, step: Step) -> Option<u64> {
         let next = at + length;
+        // Behind a call that does not return, another function may start.
+        let on = (!self.text.is_start(next)).then_some(next);
         match step {
-            Step::Next => Some(next),
-            // Behind a call that does not return, another function may start.
-            Step::Call => (!self.text.is_start(next)).then_some(next),
+            Step::Next | Step::Call => on,
             Step::Branch(target) => {
                 if self.text.leads(target) == Leads::Code {
                     self.queue.push(target);
                 }
-                Some(next)
+                on
             }
             Step::Jump(target) => match self.text.leads(target) {
                 Leads::Code => Some(target),

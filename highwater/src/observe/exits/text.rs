@@ -37,9 +37,10 @@ impl<'a> FileText<'a> {
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
                 starts.insert(symbol.address());
-                if returns_first(symbol.name().unwrap_or_default()) {
-                    first_argument.insert(symbol.address());
-                }
+            }
+            // In a static program what chooses among its variants has the name (STT_GNU_IFUNC).
+            if symbol.address() != 0 && returns_first(symbol.name().unwrap_or_default()) {
+                first_argument.insert(symbol.address());
             }
         }
         let pointers = pointers(file, &first_argument);
