@@ -24,8 +24,8 @@ pub fn open_event(attr: &mut perf_event_attr, pid: i32, cpu: i32) -> io::Result<
     owned(fd as libc::c_long)
 }
 
-/// A probe on a place of a file's code. There is none on returns (uretprobe): it replaces a return address on the stack,
-/// and an exception or a switch of stacks then ends the process.
+/// A probe on a place of a file's code. There is none on returns (uretprobe): it replaces a return address on the
+/// stack, and an exception or a switch of stacks then ends the process.
 pub fn uprobe(path: &CStr, offset: u64) -> io::Result<perf_event_attr> {
     let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
     let kind = kind.trim().parse().map_err(io::Error::other)?;

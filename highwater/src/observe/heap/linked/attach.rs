@@ -146,6 +146,8 @@ impl Programs {
         for placed in &self.entries {
             held.extend(put(placed, &placed.places)?);
         }
+        // They come off in this order: a call that is sampled last has its exits still.
+        held.reverse();
         Ok(Attached { _held: held })
     }
 }
@@ -165,7 +167,8 @@ fn groups<T, K: PartialEq>(all: &[T], needs: impl Fn(&T) -> K) -> Vec<Vec<&T>> {
     groups
 }
 
-/// Early probes on many places at once (from Linux 6.6 on) see one thread of a process alone. 6.13 is past all of these.
+/// Early probes on many places at once (from Linux 6.6 on) see one thread of a process alone. 6.13 is past all of
+/// these.
 fn filters_processes() -> bool {
     let release = rustix::system::uname();
     let release = release.release().to_string_lossy();
