@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use object::{
-    Object, ObjectSection, ObjectSegment, ObjectSymbol, ObjectSymbolTable, ReadCache, SymbolIndex,
+    Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, ReadCache, SectionKind, SymbolIndex,
     SymbolKind,
 };
 
@@ -21,8 +21,8 @@ const RELA_BYTES: usize = 24;
 
 pub struct FileText<'a> {
     exe: &'a File,
-    /// Addresses, with their offsets in the file.
-    segments: Vec<(Range<u64>, u64)>,
+    /// Addresses of sections of code, with their offsets in the file.
+    sections: Vec<(Range<u64>, u64)>,
     starts: BTreeSet<u64>,
     /// `memset` and its like.
     first_argument: BTreeSet<u64>,
@@ -44,13 +44,14 @@ impl<'a> FileText<'a> {
             }
         }
         let pointers = pointers(file, &first_argument);
-        let segments = file.segments().map(|segment| {
-            let (offset, bytes) = segment.file_range();
-            (segment.address()..segment.address() + bytes, offset)
+        let sections = file.sections().filter(|of| of.kind() == SectionKind::Text);
+        let sections = sections.filter_map(|section| {
+            let (offset, bytes) = section.file_range()?;
+            Some((section.address()..section.address() + bytes, offset))
         });
         FileText {
             exe,
-            segments: segments.collect(),
+            sections: sections.collect(),
             starts,
             first_argument,
             pointers,
@@ -60,7 +61,7 @@ impl<'a> FileText<'a> {
 
     pub fn offset_of(&self, address: u64) -> Option<u64> {
         let holds = |(range, _): &&(Range<u64>, u64)| range.contains(&address);
-        let (range, offset) = self.segments.iter().find(holds)?;
+        let (range, offset) = self.sections.iter().find(holds)?;
         Some(address - range.start + offset)
     }
 
