@@ -65,6 +65,8 @@ pub mod off_reason {
     pub const REQUESTED: u32 = 4;
     /// No allocator behind the probe could be found.
     pub const NO_ALLOCATOR: u32 = 5;
+    /// The program confined itself (seccomp) so that a system call of the probe's would have ended it.
+    pub const SECCOMP: u32 = 6;
 }
 
 /// How live bytes are counted.

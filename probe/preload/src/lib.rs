@@ -15,6 +15,7 @@ mod mappings;
 mod measure;
 mod next;
 mod objects;
+mod seccomp;
 mod slow;
 mod thread;
 mod usable;

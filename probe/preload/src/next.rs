@@ -1,6 +1,6 @@
 //! The functions behind the probe, found once by dlsym(RTLD_NEXT).
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_int, c_ulong, c_void};
 
 use heap::{Interpreter, PYTHON_VERSION};
 
@@ -16,6 +16,7 @@ pub type Mmap = unsafe extern "C" fn(Ptr, usize, c_int, c_int, c_int, i64) -> Pt
 pub type Munmap = unsafe extern "C" fn(Ptr, usize) -> c_int;
 pub type Mremap = unsafe extern "C" fn(Ptr, usize, usize, c_int, Ptr) -> Ptr;
 pub type Brk = unsafe extern "C" fn(Ptr) -> c_int;
+pub type Prctl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
 pub type Dlclose = unsafe extern "C-unwind" fn(Ptr) -> c_int;
 pub type Sbrk = unsafe extern "C" fn(isize) -> Ptr;
 
@@ -39,6 +40,7 @@ pub struct Next {
     pub brk: Brk,
     pub sbrk: Sbrk,
     pub dlclose: Dlclose,
+    pub prctl: Prctl,
 }
 
 static mut NEXT: Next = Next {
@@ -58,6 +60,7 @@ static mut NEXT: Next = Next {
     brk: no_brk,
     sbrk: no_sbrk,
     dlclose: no_dlclose,
+    prctl: kernel_prctl,
 };
 
 unsafe extern "C" fn no_block(_bytes: usize) -> Ptr {
@@ -119,6 +122,16 @@ unsafe extern "C" fn no_sbrk(_by: isize) -> Ptr {
     libc::MAP_FAILED
 }
 
+unsafe extern "C" fn kernel_prctl(
+    option: c_int,
+    second: c_ulong,
+    third: c_ulong,
+    fourth: c_ulong,
+    fifth: c_ulong,
+) -> c_int {
+    unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) as c_int }
+}
+
 unsafe extern "C-unwind" fn no_dlclose(_handle: Ptr) -> c_int {
     -1
 }
@@ -151,18 +164,23 @@ fn symbol_in(place: Ptr, name: &CStr) -> Option<Ptr> {
     Some(found)
 }
 
-/// Whether the process's own look-up of a name, in all its objects from the program on, ends at this library.
-pub fn comes_to_us(name: &CStr) -> bool {
+/// What the process's own look-up of a name finds, in all its objects from the program on.
+fn of_program(name: &CStr) -> Option<Ptr> {
     // RTLD_DEFAULT would begin with this library, for it is linked to find its own first (DT_SYMBOLIC).
     // SAFETY: the program is loaded; nothing is opened.
     let program = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
     if program.is_null() {
-        return false;
+        return None;
     }
     let found = symbol_in(program, name);
     // SAFETY: gives back what was just taken; the program stays.
     unsafe { libc::dlclose(program) };
-    let Some(found) = found else {
+    found
+}
+
+/// Whether the process's own look-up of a name ends at this library.
+pub fn comes_to_us(name: &CStr) -> bool {
+    let Some(found) = of_program(name) else {
         return false;
     };
     let ours = library_of((&raw const OURS).cast_mut().cast());
@@ -242,6 +260,21 @@ unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
     true
 }
 
+/// Gives other preloaded layers over malloc the occasion to look their next `free` up. They often do so in their first
+/// free, by dlsym; with an error of a look-up of ours pending, dlsym frees its text first, and that comes back to them
+/// without an end.
+unsafe fn let_others_look_up(behind: Free) {
+    // SAFETY: the free that the process uses; nothing is freed.
+    unsafe {
+        behind(std::ptr::null_mut());
+        if let Some(free) = of_program(c"free")
+            && library_of(free) != library_of((&raw const OURS).cast_mut().cast())
+        {
+            std::mem::transmute::<Ptr, Free>(free)(std::ptr::null_mut());
+        }
+    }
+}
+
 /// Finds them all. False when there is no allocator behind the probe.
 ///
 /// # Safety
@@ -256,6 +289,9 @@ pub unsafe fn find() -> bool {
             put(&mut found.realloc, c"realloc"),
             put(&mut found.free, c"free"),
         ];
+        if core.iter().all(|is_there| *is_there) {
+            let_others_look_up(found.free);
+        }
         put(&mut found.memalign, c"memalign");
         put(&mut found.aligned_alloc, c"aligned_alloc");
         put(&mut found.posix_memalign, c"posix_memalign");
@@ -268,6 +304,8 @@ pub unsafe fn find() -> bool {
         put(&mut found.brk, c"brk");
         put(&mut found.sbrk, c"sbrk");
         put(&mut found.dlclose, c"dlclose");
+        put(&mut found.prctl, c"prctl");
+        crate::seccomp::find();
         (&raw mut NEXT).write(found);
         core.iter().all(|is_there| *is_there)
     }

@@ -265,23 +265,42 @@ fn code_at_the_addresses_of_a_closed_library() {
     };
     for allocator in allocators() {
         for mappings in 0..9 {
-            let run = |preload: Option<std::ffi::OsString>| {
-                let mut command = std::process::Command::new(&program);
-                command.arg(&plugin).arg(&larger).arg(mappings.to_string());
-                if let Some(preload) = preload {
-                    command.env("LD_PRELOAD", preload);
-                }
-                let out = command.output().unwrap();
-                (out.status, out.stdout)
-            };
-            let alone = allocator.1.clone().map(Into::into);
-            let mut with_probe = subject::library().into_os_string();
-            if let Some(file) = &allocator.1 {
-                with_probe.push(":");
-                with_probe.push(file);
-            }
-            let name = format!("{}, {mappings} mappings", allocator.0);
-            assert_eq!(run(Some(with_probe)), run(alone), "{name}");
+            let arguments = [plugin.clone(), larger.clone(), mappings.to_string().into()];
+            ends_the_same(&program, &arguments, &allocator);
         }
     }
+}
+
+#[test]
+fn programs_that_confine_themselves() {
+    let Some(program) = compile("confined.c", &[]) else {
+        return;
+    };
+    for allocator in allocators() {
+        for how in ["strict", "kill", "thread"] {
+            ends_the_same(&program, &[how.into()], &allocator);
+        }
+    }
+}
+
+/// The program's end and output are with the probe what they are without.
+fn ends_the_same(
+    program: &std::path::Path,
+    arguments: &[std::path::PathBuf],
+    (name, file): &(String, Option<std::path::PathBuf>),
+) {
+    let run = |preload: std::ffi::OsString| {
+        let mut command = std::process::Command::new(program);
+        // Every block is a sample.
+        command.args(arguments).env("HIGHWATER_PROBE_MEAN", "1");
+        let out = command.env("LD_PRELOAD", preload).output().unwrap();
+        (out.status, out.stdout)
+    };
+    let alone = file.clone().unwrap_or_default().into_os_string();
+    let mut with_probe = subject::library().into_os_string();
+    if !alone.is_empty() {
+        with_probe.push(":");
+        with_probe.push(&alone);
+    }
+    assert_eq!(run(with_probe), run(alone), "{name}, {arguments:?}");
 }

@@ -462,6 +462,9 @@ fn off_words(reason: u32) -> &'static str {
         off_reason::SECURE => "the program was started with more rights than its caller (set-uid)",
         off_reason::NO_MEMORY => "the kernel gave it no memory",
         off_reason::REQUESTED => "HIGHWATER_PROBE=off is in the environment",
+        off_reason::SECCOMP => {
+            "the program confined itself with seccomp, and a system call of the probe's would have ended it"
+        }
         off_reason::NO_ALLOCATOR => "no allocator was found behind it",
         _ => "it does not say why",
     }
