@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use free_port::free_port;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
@@ -69,6 +71,62 @@ fn answer_never(stream: TcpStream, _: &str) {
 fn answer_for_ever(mut stream: TcpStream, _: &str) {
     let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n");
     while stream.write_all(&[b'#'; 65536]).is_ok() {}
+}
+
+/// 1 GiB of empty lines: a mebibyte of them in gzip, 1024 times over.
+fn answer_with_a_bomb(mut stream: TcpStream, _: &str) {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
+    gzip.write_all(&vec![b'\n'; 1 << 20]).unwrap();
+    let body = gzip.finish().unwrap().repeat(1024);
+    let _ = stream.read(&mut [0; 1024]);
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n"
+    );
+    let _ = stream
+        .write_all(head.as_bytes())
+        .and_then(|()| stream.write_all(&body));
+}
+
+/// The largest resident set of this process since it was asked for last.
+fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.unwrap().trim().trim_end_matches(" kB");
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    kib.parse::<u64>().unwrap() << 10
+}
+
+#[test]
+fn a_gzip_bomb_is_refused_and_not_held() {
+    let bomb = endpoint(1, answer_with_a_bomb);
+    peak_bytes();
+    let look = observer(5_000).look(TimeNs(SECOND), std::slice::from_ref(&bomb.target));
+    let peak = peak_bytes();
+    eprintln!("peak: {} MiB", peak >> 20);
+    let words: Vec<&str> = look.events.iter().map(|e| e.words.as_str()).collect();
+    let named = |words: &&&str| {
+        words.contains(&bomb.server.url) && words.contains("larger than 8 MiB after decompression")
+    };
+    assert_eq!(words.iter().filter(named).count(), 1, "{words:?}");
+    assert!(peak < 300 << 20, "{peak}");
+}
+
+#[test]
+fn what_takes_more_memory_than_its_text_has_limits() {
+    let labels = format!("a{{{}}} 1\n", "l=\"\",".repeat(1000)).repeat(1000);
+    let page = parse_exposition(&labels);
+    assert_eq!((page.series.len(), page.beyond), (500, 500));
+    assert!(page.limit.unwrap().contains("500000 labels"));
+    let types: String = (0..200_001)
+        .map(|n| format!("# TYPE a{n} gauge\n"))
+        .collect();
+    let page = parse_exposition(&types);
+    assert_eq!((page.types.len(), page.beyond), (200_000, 1));
+    assert!(page.limit.unwrap().contains("200000 lines"));
+    let page = parse_exposition(&format!("a{{l=\"{}\"}} 1\nb 2\n", "x".repeat(20_000)));
+    assert_eq!((page.series.len(), page.beyond, page.bad_lines), (1, 1, 0));
+    assert!(page.limit.unwrap().contains("longer than 16384 bytes"));
 }
 
 struct Endpoint {

@@ -3,6 +3,7 @@
 //! Reading is not parsing: `read_*` touches the system, `parse_*` is pure. [`collector::Observer`]
 //! is the door: one call, one [`look::Look`].
 
+pub mod body;
 pub mod call_site;
 pub mod cgroup;
 pub mod clock;

@@ -1,6 +1,7 @@
 //! `highwater verdict` as its users meet it: on runs, on files, on servers that answer well, badly or not at
 //! all, and on a real Prometheus and a real VictoriaMetrics.
 
+mod bombs;
 mod fleet;
 #[path = "../free_port/mod.rs"]
 mod free_port;

@@ -1,5 +1,7 @@
 //! The store of a run with remote arms, and what is asked of it.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
@@ -15,6 +17,9 @@ use crate::subject::experiment::Remote;
 
 /// Longest wait for one answer: the end of a run must not hang on a store that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(4);
+
+/// Of a file of headers, so much is read.
+const HEADERS_BYTES_MAX: u64 = 1 << 20;
 
 /// A store, with the selector of each arm.
 pub struct Store {
@@ -88,8 +93,18 @@ impl Store {
 }
 
 fn read_headers(path: &Path) -> Result<Vec<String>> {
-    let text = std::fs::read_to_string(path)
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(HEADERS_BYTES_MAX + 1).read_to_string(&mut text))
         .with_context(|| format!("headers: reading {}", path.display()))?;
+    if text.len() as u64 > HEADERS_BYTES_MAX {
+        return Err(Usage(format!(
+            "{}: larger than {} KiB; is this the file with a header a line?",
+            path.display(),
+            HEADERS_BYTES_MAX >> 10
+        ))
+        .into());
+    }
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let lines: Vec<String> = lines.map(str::to_owned).collect();
     match lines.iter().find(|line| !line.contains(':')) {

@@ -2,6 +2,8 @@
 //! a timeline.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -16,6 +18,9 @@ use crate::observe::switches::requests::parse_requests;
 use crate::observe::switches::watch::{Watch, now_ns};
 use crate::report::stall::pictures::{self, OffCpu, Slice};
 use crate::report::stall::requests::{Requests, Slow};
+
+/// Largest file of requests: JSON takes ten times the memory of its text.
+const REQUESTS_BYTES_MAX: u64 = 128 << 20;
 
 /// Where to write what, and from what.
 #[derive(Debug, Clone, Default, clap::Args)]
@@ -107,8 +112,16 @@ impl Extras {
 }
 
 fn read(path: &Path) -> Result<Vec<Request>> {
-    let text =
-        std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let mut text = String::new();
+    File::open(path)
+        .and_then(|file| file.take(REQUESTS_BYTES_MAX + 1).read_to_string(&mut text))
+        .with_context(|| format!("reading {}", path.display()))?;
+    anyhow::ensure!(
+        text.len() as u64 <= REQUESTS_BYTES_MAX,
+        "{}: larger than {} MiB; cut it to the time that is watched",
+        path.display(),
+        REQUESTS_BYTES_MAX >> 20
+    );
     let day = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
     let day_ns = day.tv_sec as u64 * 1_000_000_000 + day.tv_nsec as u64;
     parse_requests(&text, day_ns.saturating_sub(now_ns()))

@@ -33,6 +33,8 @@ const TOGETHER_READINGS: usize = 1 << 22;
 const HELD_USUAL: usize = 1 << 23;
 /// ... and for many short series there is room for half a gigabyte.
 const HELD_MAX: usize = 1 << 25;
+/// Series held at once, about 700 bytes each besides their readings: as many as one query of Prometheus may give.
+const HELD_SERIES_MAX: usize = 200_000;
 
 /// Where verdicts on series go as they are ready: lines at once, or a pile for a table.
 pub struct Sink<'a, W> {
@@ -269,6 +271,11 @@ impl<'a> Reading<'a> {
             let what =
                 format!("the readings of {key} do not stand together, though those before did");
             return Err(ImportError::new(line, 0, what, "sort the file by id, or by time").into());
+        }
+        if known.is_none() && self.held.len() == HELD_SERIES_MAX {
+            let what = format!("more than {HELD_SERIES_MAX} series that do not stand together");
+            let next = "sort the file by id, or name some series with --only";
+            return Err(ImportError::new(line, 0, what, next).into());
         }
         let at = known.unwrap_or_else(|| self.open(key.clone(), row));
         self.together &= at == self.last || at + 1 == self.held.len() + self.judged;

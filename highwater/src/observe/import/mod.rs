@@ -20,7 +20,12 @@ pub mod rows;
 mod text;
 pub mod time;
 
+use std::io::{self, Read};
+
 use thiserror::Error;
+
+/// Largest file beside a series, after decompression: 100 bytes for each of 300,000 series.
+const SIDE_BYTES_MAX: usize = 32 << 20;
 
 /// What went wrong in a foreign file, where, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -48,12 +53,12 @@ impl ImportError {
 /// Fields of a file beside the readings, as people write them: blanks around values, lines of different length,
 /// semicolons, any coding; the header first.
 struct SideFile<'a> {
-    reader: csv::Reader<text::Whole<'a>>,
+    reader: csv::Reader<Small<'a>>,
     header: Vec<String>,
 }
 
 impl<'a> SideFile<'a> {
-    fn open(input: impl std::io::Read + 'a) -> Result<SideFile<'a>, ImportError> {
+    fn open(input: impl Read + 'a) -> Result<SideFile<'a>, ImportError> {
         let text = text::open(input)?;
         let head = String::from_utf8_lossy(&text.head).into_owned();
         let line = head
@@ -68,7 +73,10 @@ impl<'a> SideFile<'a> {
             .flexible(true)
             .comment(Some(b'#'))
             .delimiter(separator)
-            .from_reader(text.from(0));
+            .from_reader(Small {
+                input: text.from(0),
+                read: 0,
+            });
         let header = reader
             .headers()
             .map_err(broken)?
@@ -92,9 +100,36 @@ impl<'a> SideFile<'a> {
     }
 }
 
+/// Ends a file beside a series that is larger than one can be.
+struct Small<'a> {
+    input: text::Whole<'a>,
+    read: usize,
+}
+
+#[derive(Debug, Error)]
+#[error("it is larger than {} MiB after decompression", SIDE_BYTES_MAX >> 20)]
+struct TooLarge;
+
+impl Read for Small<'_> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.read > SIDE_BYTES_MAX {
+            return Err(io::Error::other(TooLarge));
+        }
+        let read = self.input.read(into)?;
+        self.read += read;
+        Ok(read)
+    }
+}
+
 /// A line of it that cannot be read.
 fn broken(error: csv::Error) -> ImportError {
     let line = error.position().map_or(1, csv::Position::line);
+    if let csv::ErrorKind::Io(io) = error.kind()
+        && io.get_ref().is_some_and(|inner| inner.is::<TooLarge>())
+    {
+        let next = "is this the file with a line for each series?";
+        return ImportError::new(line, 0, TooLarge.to_string(), next);
+    }
     ImportError::new(line, 0, error.to_string(), "correct the line")
 }
 

@@ -1,16 +1,20 @@
 //! Fetching endpoints beside the look: a slow or dead one costs only itself.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::observe::body::read_body;
 use crate::observe::look::{ProcessId, TimeNs};
 
 /// Threads that fetch. More than one endpoint that never answers must not hold up the others.
 const THREADS: usize = 8;
-/// Largest page; a large service's has about 1 MB.
+/// Largest page after decompression; a large service's has about 1 MB.
 const PAGE_BYTES_MAX: u64 = 8 << 20;
+/// Pages of all endpoints that are fetched and not yet parsed.
+const HELD_BYTES_MAX: u64 = 128 << 20;
 /// An endpoint that failed is left alone for 1, 2, 4 ... of this, up to 64.
 const BACKOFF_NS: i64 = 1_000_000_000;
 const BACKOFF_DOUBLINGS_MAX: u32 = 6;
@@ -37,6 +41,7 @@ pub struct Fetcher {
     jobs: Sender<Job>,
     done: Receiver<Fetched>,
     look: u64,
+    held_bytes: Arc<AtomicU64>,
     /// The look for which each endpoint is being fetched now.
     under_way: HashMap<ProcessId, u64>,
     resting: HashMap<ProcessId, Rest>,
@@ -55,16 +60,19 @@ impl Fetcher {
         let (report, done) = channel();
         let queue = Arc::new(Mutex::new(queue));
         let agent = agent(timeout);
+        let held_bytes = Arc::new(AtomicU64::new(0));
         for index in 0..THREADS {
             let (queue, report, agent) = (queue.clone(), report.clone(), agent.clone());
+            let held_bytes = held_bytes.clone();
             std::thread::Builder::new()
                 .name(format!("fetch-{index}"))
-                .spawn(move || work(&queue, &report, &agent))?;
+                .spawn(move || work(&queue, &report, &agent, &held_bytes))?;
         }
         Ok(Fetcher {
             jobs,
             done,
             look: 0,
+            held_bytes,
             under_way: HashMap::new(),
             resting: HashMap::new(),
         })
@@ -128,7 +136,11 @@ impl Fetcher {
     fn book(&mut self, fetched: Fetched, now: TimeNs) -> Option<Fetched> {
         self.under_way.remove(&fetched.process);
         match &fetched.page {
-            Ok(_) => drop(self.resting.remove(&fetched.process)),
+            Ok(page) => {
+                self.held_bytes
+                    .fetch_sub(page.len() as u64, Ordering::Relaxed);
+                self.resting.remove(&fetched.process);
+            }
             Err(_) => {
                 let known = self
                     .resting
@@ -160,14 +172,19 @@ fn agent(timeout: Duration) -> ureq::Agent {
     ureq::Agent::new_with_config(config)
 }
 
-fn work(queue: &Mutex<Receiver<Job>>, report: &Sender<Fetched>, agent: &ureq::Agent) {
+fn work(
+    queue: &Mutex<Receiver<Job>>,
+    report: &Sender<Fetched>,
+    agent: &ureq::Agent,
+    held_bytes: &AtomicU64,
+) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { process, look, url }) = job else {
             return;
         };
         let begin = Instant::now();
-        let page = fetch(agent, &url);
+        let page = fetch(agent, &url).and_then(|page| hold(page, &url, held_bytes));
         if report
             .send(Fetched {
                 process,
@@ -190,10 +207,28 @@ fn fetch(agent: &ureq::Agent, url: &str) -> Result<String, String> {
         .header("Accept", accept)
         .call()
         .map_err(words)?;
-    let bytes = response
-        .body_mut()
-        .with_config()
-        .limit(PAGE_BYTES_MAX)
-        .read_to_vec();
-    Ok(String::from_utf8_lossy(&bytes.map_err(words)?).into_owned())
+    let bytes = read_body(response.body_mut(), PAGE_BYTES_MAX).map_err(|error| match error {
+        ureq::Error::BodyExceedsLimit(_) => format!(
+            "{url}: its page is larger than {} MiB after decompression, and none of it is read; let it export fewer \
+             series, or name an endpoint that does",
+            PAGE_BYTES_MAX >> 20
+        ),
+        other => words(other),
+    })?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|broken| String::from_utf8_lossy(broken.as_bytes()).into_owned()))
+}
+
+/// Counts a page among those that wait to be parsed, if there is room for it.
+fn hold(page: String, url: &str, held_bytes: &AtomicU64) -> Result<String, String> {
+    let bytes = page.len() as u64;
+    let room = |held: u64| (held + bytes <= HELD_BYTES_MAX).then_some(held + bytes);
+    match held_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room) {
+        Ok(_) => Ok(page),
+        Err(_) => Err(format!(
+            "{url}: the pages of all endpoints together are larger than {} MiB, and this one is not read; let them \
+             export fewer series",
+            HELD_BYTES_MAX >> 20
+        )),
+    }
 }

@@ -6,8 +6,12 @@
 
 use std::collections::HashMap;
 
-/// Lines that are looked at; more are counted as bad.
+/// Lines of a page that are read.
 const LINES_MAX: usize = 200_000;
+/// Longest line. The name of a series in the record is shorter (`series::NAME_BYTES_MAX`).
+const LINE_BYTES_MAX: usize = 16 << 10;
+/// Labels of all series of a page: each takes ten times the memory of its text.
+const LABELS_MAX: usize = 500_000;
 
 /// Labels of one series, ordered by name.
 pub type Labels = Vec<(String, String)>;
@@ -30,13 +34,23 @@ pub struct Exposition {
     pub bad_lines: usize,
     /// The first of them, for the message.
     pub first_bad: Option<String>,
+    /// Lines beyond a limit, which are not read.
+    pub beyond: usize,
+    /// The limit that the first of them met.
+    pub limit: Option<String>,
 }
 
 /// Reads as much as can be read; a bad line costs only itself.
 pub fn parse_exposition(text: &str) -> Exposition {
     let mut page = Exposition::default();
+    let mut labels = 0;
     for (index, line) in text.lines().enumerate() {
         let line = line.trim();
+        if let Some(limit) = limit_met(index, line, labels) {
+            page.beyond += usize::from(!line.is_empty());
+            page.limit.get_or_insert(limit);
+            continue;
+        }
         if line.is_empty() {
             continue;
         }
@@ -50,8 +64,11 @@ pub fn parse_exposition(text: &str) -> Exposition {
             }
             continue;
         }
-        match parse_series(line).filter(|_| index < LINES_MAX) {
-            Some(series) => page.series.push(series),
+        match parse_series(line) {
+            Some(series) => {
+                labels += series.labels.len();
+                page.series.push(series);
+            }
             None => {
                 page.bad_lines += 1;
                 page.first_bad
@@ -60,6 +77,19 @@ pub fn parse_exposition(text: &str) -> Exposition {
         }
     }
     page
+}
+
+/// The limit that a line is beyond: memory is bounded by these, not by the page alone.
+fn limit_met(index: usize, line: &str, labels: usize) -> Option<String> {
+    if index >= LINES_MAX {
+        Some(format!("it has more than {LINES_MAX} lines"))
+    } else if line.len() > LINE_BYTES_MAX {
+        Some(format!("a line is longer than {LINE_BYTES_MAX} bytes"))
+    } else if labels >= LABELS_MAX {
+        Some(format!("its series have more than {LABELS_MAX} labels"))
+    } else {
+        None
+    }
 }
 
 /// `name{label="value"} 1.5 [timestamp] [# exemplar]`, or `{"name",label="value"} 1.5`.

@@ -33,7 +33,17 @@ impl Metrics {
                 why,
             });
         }
-        let mut left_out = exposition.bad_lines;
+        if let Some(limit) = &exposition.limit {
+            let why = format!(
+                "{limit}; {} lines are not read: let it export fewer series",
+                exposition.beyond
+            );
+            losses.push(Loss {
+                what: "lines of the metrics endpoint beyond a limit",
+                why,
+            });
+        }
+        let mut left_out = exposition.bad_lines + exposition.beyond;
         for series in &exposition.series {
             let is_bucket = series.name.ends_with("_bucket")
                 && series.labels.iter().any(|(key, _)| key == "le");

@@ -1,11 +1,24 @@
 //! Answers of the HTTP API, parsed. All pure; the client only carries bytes.
 
 use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::Labels;
+use super::{Labels, SERIES_MAX};
+
+/// Readings of one answer; a page should hold a tenth.
+const READINGS_MAX: usize = 10_000_000;
+/// Labels of one series.
+const LABELS_EACH_MAX: usize = 512;
+/// Labels of all series of one answer: each takes ten times the memory of its text.
+const LABELS_MAX: usize = 4_000_000;
+/// Warnings kept of one answer.
+const WARNINGS_MAX: usize = 100;
+/// Names of metrics; a large server has some 10,000.
+const NAMES_MAX: usize = 1_000_000;
 
 /// Parts of a server's message that mean: ask for less at a time. Prometheus, then VictoriaMetrics.
 const TOO_MUCH: &[&str] = &[
@@ -28,12 +41,15 @@ pub enum Trouble {
     TooMuch(String),
     #[error("{0}")]
     Refused(String),
+    /// The answer holds more than this limit.
+    #[error("the answer holds more than {0}; ask for less")]
+    Beyond(String),
 }
 
 /// One series of an answer.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub struct Raw {
-    #[serde(default, rename = "metric")]
+    #[serde(default, rename = "metric", deserialize_with = "labels")]
     pub labels: Labels,
     #[serde(default, rename = "values")]
     pub readings: Vec<Reading>,
@@ -72,14 +88,124 @@ struct Envelope<T> {
     #[serde(default)]
     error: String,
     #[serde(default)]
-    warnings: Vec<String>,
+    warnings: Bounded<String>,
+}
+
+/// A list of which no more than a limit is held; what follows is passed over.
+struct Bounded<T> {
+    items: Vec<T>,
+    beyond: Option<String>,
+}
+
+impl<T> Default for Bounded<T> {
+    fn default() -> Bounded<T> {
+        Bounded {
+            items: Vec::new(),
+            beyond: None,
+        }
+    }
+}
+
+impl<T> Bounded<T> {
+    fn all(self) -> Result<Vec<T>, Trouble> {
+        match self.beyond {
+            None => Ok(self.items),
+            Some(limit) => Err(Trouble::Beyond(limit)),
+        }
+    }
+}
+
+/// How an item counts against the limits of its list.
+trait Counted {
+    /// The limit that the list exceeds with this item; `counts` is of the items before.
+    fn beyond(&self, counts: &mut [usize; 3]) -> Option<String>;
+}
+
+impl Counted for String {
+    fn beyond(&self, counts: &mut [usize; 3]) -> Option<String> {
+        counts[0] += 1;
+        (counts[0] > NAMES_MAX).then(|| format!("{NAMES_MAX} names"))
+    }
+}
+
+impl Counted for Raw {
+    fn beyond(&self, counts: &mut [usize; 3]) -> Option<String> {
+        let own = [1, self.labels.len(), self.readings.len()];
+        counts
+            .iter_mut()
+            .zip(own)
+            .for_each(|(all, own)| *all += own);
+        let limits = [
+            (own[1], LABELS_EACH_MAX, "labels of one series"),
+            (counts[0], SERIES_MAX, "series"),
+            (counts[1], LABELS_MAX, "labels"),
+            (counts[2], READINGS_MAX, "readings"),
+        ];
+        let met = limits.iter().find(|(count, limit, _)| count > limit);
+        met.map(|(_, limit, of)| format!("{limit} {of}"))
+    }
+}
+
+impl<'de, T: Deserialize<'de> + Counted> Deserialize<'de> for Bounded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Bounded<T>, D::Error> {
+        deserializer.deserialize_seq(List(PhantomData))
+    }
+}
+
+struct List<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de> + Counted> Visitor<'de> for List<T> {
+    type Value = Bounded<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Bounded<T>, A::Error> {
+        let (mut held, mut counts) = (Bounded::default(), [0; 3]);
+        while let Some(item) = list.next_element::<T>()? {
+            held.beyond = item.beyond(&mut counts);
+            if held.beyond.is_some() {
+                held.items = Vec::new();
+                while list.next_element::<IgnoredAny>()?.is_some() {}
+                break;
+            }
+            held.items.push(item);
+        }
+        Ok(held)
+    }
+}
+
+/// Labels, one more than the limit at most.
+fn labels<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Labels, D::Error> {
+    struct Map;
+    impl<'de> Visitor<'de> for Map {
+        type Value = Labels;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("labels")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+            let mut labels = Labels::new();
+            while labels.len() <= LABELS_EACH_MAX {
+                let Some((name, value)) = map.next_entry()? else {
+                    return Ok(labels);
+                };
+                labels.insert(name, value);
+            }
+            while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+            Ok(labels)
+        }
+    }
+    deserializer.deserialize_map(Map)
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Data {
     result_type: String,
-    result: Vec<Raw>,
+    result: Bounded<Raw>,
 }
 
 /// Series out of the body of an answer with this HTTP status.
@@ -91,17 +217,18 @@ pub fn parse_series(status: u16, body: &[u8]) -> Result<Answer, Trouble> {
     if data.result_type != "matrix" {
         return Err(kind_refused(&data.result_type));
     }
+    let mut warnings = envelope.warnings.items;
+    warnings.truncate(WARNINGS_MAX);
     Ok(Answer {
-        series: data.result,
-        warnings: envelope.warnings,
+        series: data.result.all()?,
+        warnings,
     })
 }
 
 /// A list of names out of the body of an answer.
 pub fn parse_names(status: u16, body: &[u8]) -> Result<Vec<String>, Trouble> {
-    Ok(envelope::<Vec<String>>(status, body)?
-        .data
-        .unwrap_or_default())
+    let data = envelope::<Bounded<String>>(status, body)?.data;
+    data.unwrap_or_default().all()
 }
 
 fn kind_refused(kind: &str) -> Trouble {

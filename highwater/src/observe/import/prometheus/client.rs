@@ -4,8 +4,9 @@ use std::io;
 use std::time::Duration;
 
 use super::answer::{self, Answer, Trouble};
+use crate::observe::body::read_body;
 
-/// Largest answer taken. Asked for less when it is exceeded.
+/// Largest answer taken, after decompression. Asked for less when it is exceeded.
 const BODY_BYTES_MAX: u64 = 256 << 20;
 
 /// A server that answers queries.
@@ -48,7 +49,7 @@ impl Client {
     /// Asks `query` or `query_range` with these parameters.
     pub fn series(&self, path: &str, form: &[(&str, String)]) -> Result<Answer, Trouble> {
         let (status, body) = self.post(path, form)?;
-        answer::parse_series(status, &body)
+        answer::parse_series(status, &body).map_err(|trouble| self.named(trouble))
     }
 
     /// Names of all metrics.
@@ -59,7 +60,7 @@ impl Client {
             request = request.header(name, value);
         }
         let (status, body) = self.read(request.call())?;
-        answer::parse_names(status, &body)
+        answer::parse_names(status, &body).map_err(|trouble| self.named(trouble))
     }
 
     /// A form in the body, because a matcher may be longer than a URL can be.
@@ -77,18 +78,32 @@ impl Client {
         response: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
     ) -> Result<(u16, Vec<u8>), Trouble> {
         let mut response = response.map_err(|error| self.trouble(&error))?;
-        let body = response.body_mut().with_config().limit(BODY_BYTES_MAX);
-        let body = body.read_to_vec().map_err(|error| self.trouble(&error))?;
+        let body = read_body(response.body_mut(), BODY_BYTES_MAX);
+        let body = body.map_err(|error| self.trouble(&error))?;
         Ok((response.status().as_u16(), body))
+    }
+
+    /// A limit that an answer exceeds, with the server that gave it.
+    fn named(&self, trouble: Trouble) -> Trouble {
+        match trouble {
+            Trouble::Beyond(limit) => Trouble::TooMuch(format!(
+                "one answer of {} holds more than {limit}; ask for less (a shorter window, a larger --step, more \
+                 --match)",
+                self.base
+            )),
+            other => other,
+        }
     }
 
     fn trouble(&self, error: &ureq::Error) -> Trouble {
         let base = &self.base;
         let refused = |words: String| Trouble::Refused(words);
         match error {
-            ureq::Error::BodyExceedsLimit(_) => {
-                Trouble::TooMuch(format!("one answer of {base} is larger than 256 MiB"))
-            }
+            ureq::Error::BodyExceedsLimit(limit) => Trouble::TooMuch(format!(
+                "one answer of {base} is larger than {} MiB after decompression; ask for less (a shorter window, a \
+                 larger --step, more --match)",
+                limit >> 20
+            )),
             ureq::Error::Timeout(_) => Trouble::TooMuch(format!(
                 "{base} did not answer within {} s; ask for less (a shorter window, a larger --step, \
                  more --match), or wait longer with --timeout",
