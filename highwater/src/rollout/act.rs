@@ -214,7 +214,13 @@ pub(super) fn wait_until_well(
     let mut other_since: Option<Instant> = None;
     loop {
         let unit = means.host.unit(&instance.unit)?;
-        let last = match is_well(means, plan, &unit, environment) {
+        let last = match is_well(
+            means,
+            plan,
+            &unit,
+            environment,
+            limit.saturating_sub(begun.elapsed()),
+        ) {
             Ok(proof) => return Ok((unit, proof)),
             Err(Unwell::Failed(why)) => return Err(why),
             Err(Unwell::Other(why)) => {
@@ -251,6 +257,7 @@ fn is_well(
     plan: &Plan,
     unit: &Unit,
     environment: Option<&std::collections::BTreeMap<String, String>>,
+    left: Duration,
 ) -> Result<String, Unwell> {
     if unit.active == "failed" {
         return Err(Unwell::Failed(format!(
@@ -272,7 +279,7 @@ fn is_well(
             Seen::Unknown(why) => return Err(Unwell::NotYet(why)),
         },
     };
-    let asked = plan.health.ask(&unit.name, unit.main_pid);
+    let asked = plan.health.ask(&unit.name, unit.main_pid, left);
     asked.map_err(Unwell::NotYet)?;
     Ok(proof)
 }

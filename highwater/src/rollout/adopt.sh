@@ -14,6 +14,7 @@ state=$root/var/lib/highwater/script-@ID@
 journal=$state/journal
 drop_in_sha256=@TEXT_SHA256@
 health_s=@HEALTH_S@
+try_max_s=@TRY_MAX_S@
 settle_s=@SETTLE_S@
 pause_s=@PAUSE_S@
 
@@ -39,6 +40,20 @@ owner() {
 @OWNER@
 }
 
+# Seconds since boot: nobody sets this clock.
+now() { cut -d . -f 1 /proc/uptime; }
+
+# Ends a check that hangs, and all that it started.
+within() { # command
+    code=0
+    timeout -k 1 "$try_s" "$@" </dev/null || code=$?
+    case $code in
+    124 | 137) why=", its health check did not end within $try_s s and was killed" ;;
+    *) why=", its health check ended with $code" ;;
+    esac
+    return "$code"
+}
+
 is_healthy() { # unit, main process
     unit=$1 pid=$2 instance=
     case $unit in *@*) instance=${unit#*@} instance=${instance%.service} ;; esac
@@ -50,18 +65,23 @@ runs_arm() { # main process
 }
 
 is_well() { # unit
+    why=
     [ "$(value "$1" ActiveState)" = active ] || return 1
     well_pid=$(value "$1" MainPID)
     [ "$well_pid" -gt 0 ] && runs_arm "$well_pid" && is_healthy "$1" "$well_pid"
 }
 
 wait_until_well() { # unit
-    seconds=0
-    until is_well "$1"; do
-        [ "$(value "$1" ActiveState)" != failed ] && [ "$seconds" -lt "$health_s" ] || return 1
+    end=$(($(now) + health_s))
+    while :; do
+        try_s=$((end - $(now)))
+        [ "$try_s" -ge 1 ] || try_s=1
+        [ "$try_s" -le "$try_max_s" ] || try_s=$try_max_s
+        ! is_well "$1" || break
+        [ "$(value "$1" ActiveState)" != failed ] && [ "$(now)" -lt "$end" ] || return 1
         sleep 1
-        seconds=$((seconds + 1))
     done
+    try_s=$try_max_s
 }
 
 put() { # from, to, mode
@@ -82,6 +102,7 @@ folder() {
 check() {
     [ -n "$root" ] || [ "$(id -u)" = 0 ] || refuse 'only root may write units and restart them'
     command -v systemctl >/dev/null || refuse 'there is no systemctl here'
+    command -v timeout >/dev/null || refuse 'there is no timeout (of coreutils or busybox) here'
     [ ! -e "$state" ] || refuse "$state is there: this was begun before; 'sh $0 revert' takes it back"
     all=$(units)
     [ -n "$all" ] || refuse 'no unit that matches' @PATTERNS@ 'runs'
@@ -125,10 +146,10 @@ forward() {
         first=no
         say "restarting $unit"
         systemctl restart -- "$unit" || { say "$unit did not start"; return 1; }
-        wait_until_well "$unit" || { say "$unit did not become well within $health_s s"; return 1; }
+        wait_until_well "$unit" || { say "$unit did not become well within $health_s s$why"; return 1; }
         before=$well_pid
         sleep "$settle_s"
-        is_well "$unit" && [ "$well_pid" = "$before" ] || { say "$unit did not stay well"; return 1; }
+        is_well "$unit" && [ "$well_pid" = "$before" ] || { say "$unit did not stay well$why"; return 1; }
     done
 }
 

@@ -11,7 +11,9 @@ use super::systemd::{Trouble, run_bounded};
 use crate::subject::service::Question;
 
 /// One try of a command takes no longer.
-const COMMAND_MAX: Duration = Duration::from_secs(10);
+pub const COMMAND_MAX: Duration = Duration::from_secs(10);
+/// Nor is it ended sooner, however little time is left.
+const COMMAND_MIN: Duration = Duration::from_secs(1);
 /// How much of what a failing command says is repeated.
 const SAID_CHARS_MAX: usize = 200;
 
@@ -68,11 +70,12 @@ impl Health {
         }
     }
 
-    /// Asks once.
+    /// Asks once. A command that does not end is killed, with its process group, when `left` is over or after
+    /// [`COMMAND_MAX`].
     ///
     /// # Errors
     /// What was answered instead.
-    pub fn ask(&self, unit: &str, pid: i32) -> Result<(), String> {
+    pub fn ask(&self, unit: &str, pid: i32, left: Duration) -> Result<(), String> {
         let filled = |text: &str| fill(text, unit, pid);
         match self {
             Health::None => Ok(()),
@@ -94,17 +97,17 @@ impl Health {
             Health::Command(words) => {
                 let words: Vec<String> =
                     words.iter().map(|w| filled(w)).collect::<Result<_, _>>()?;
-                ask_command(&words)
+                ask_command(&words, left.clamp(COMMAND_MIN, COMMAND_MAX))
             }
         }
     }
 }
 
-fn ask_command(words: &[String]) -> Result<(), String> {
+fn ask_command(words: &[String], limit: Duration) -> Result<(), String> {
     let (program, arguments) = words.split_first().ok_or("the health command is empty")?;
     let mut command = Command::new(program);
     command.args(arguments);
-    match run_bounded(command, COMMAND_MAX) {
+    match run_bounded(command, limit) {
         Ok((true, ..)) => Ok(()),
         Ok((false, out, err)) => {
             let said = if err.trim().is_empty() { out } else { err };
@@ -116,8 +119,8 @@ fn ask_command(words: &[String]) -> Result<(), String> {
         }
         Err(Trouble::Missing) => Err(format!("there is no program {program}")),
         Err(Trouble::Late) => Err(format!(
-            "{program} did not end within {} s",
-            COMMAND_MAX.as_secs()
+            "{program} did not end within {:.0} s and was killed",
+            limit.as_secs_f64()
         )),
         Err(Trouble::Io(error)) => Err(format!("{program}: {error}")),
     }
@@ -209,7 +212,11 @@ mod tests {
 
     #[test]
     fn a_command_says_why() {
-        let health = |text: &str| Health::parse(text).unwrap().ask("a@b.service", 7);
+        let health = |text: &str| {
+            Health::parse(text)
+                .unwrap()
+                .ask("a@b.service", 7, COMMAND_MAX)
+        };
         assert_eq!(health("command:test b = {instance}"), Ok(()));
         let why = health("command:sh -c 'echo no route >&2; exit 1'").unwrap_err();
         assert_eq!(why, "sh failed: no route");
@@ -218,5 +225,20 @@ mod tests {
                 .unwrap_err()
                 .contains("no program")
         );
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_killed() {
+        let begun = std::time::Instant::now();
+        let ask = |text: &str| {
+            let health = Health::parse(text).unwrap();
+            health.ask("a.service", 7, Duration::from_secs(1))
+        };
+        let killed = Err("sh did not end within 1 s and was killed".to_owned());
+        assert_eq!(ask("command:sh -c 'trap \"\" TERM; sleep 30; :'"), killed);
+        // What leaves the process group holds our pipes open: it is not waited for.
+        assert_eq!(ask("command:sh -c 'setsid sleep 30; :'"), killed);
+        assert_eq!(ask("command:sh -c 'sleep 30 &'"), Ok(()));
+        assert!(begun.elapsed() < Duration::from_secs(20));
     }
 }

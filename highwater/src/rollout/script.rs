@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::dropin::{self, PRELOAD};
 use super::files::sha256;
-use super::health::Health;
+use super::health::{COMMAND_MAX, Health};
 use super::pattern::{is_template, template_prefix};
 use super::plan::Request;
 
@@ -50,6 +50,7 @@ pub fn render(request: &Request, id: &str) -> Result<String, String> {
         ("@TEXT_SHA256@", sha256(text.as_bytes())),
         ("@TEXT@", text),
         ("@HEALTH_S@", whole(request.timing.health_s)),
+        ("@TRY_MAX_S@", COMMAND_MAX.as_secs().to_string()),
         ("@SETTLE_S@", whole(request.timing.settle_s)),
         ("@PAUSE_S@", whole(request.timing.pause_s)),
         ("@PATTERNS@", patterns(&request.patterns)),
@@ -155,14 +156,14 @@ fn health(health: &Health) -> String {
             let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
             let (host, port) = (host.trim_matches(['[', ']']), port);
             format!(
-                "    nc -z -w 2 {} {}",
+                "    within nc -z -w 2 {} {}",
                 with_variables(host),
                 with_variables(port)
             )
         }
         Health::Command(words) => {
             let words: Vec<String> = words.iter().map(|word| with_variables(word)).collect();
-            format!("    {}", words.join(" "))
+            format!("    within {}", words.join(" "))
         }
     }
 }

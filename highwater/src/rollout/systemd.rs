@@ -4,6 +4,8 @@ use std::io::Read;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -16,8 +18,10 @@ const ASK_MAX: Duration = Duration::from_secs(60);
 pub const RESTART_MAX: Duration = Duration::from_secs(600);
 /// From one look at a child to the next.
 const POLL: Duration = Duration::from_millis(10);
+/// The output of a command that has ended is waited for no longer.
+const PIPES_MAX: Duration = Duration::from_secs(1);
 /// What one command may print; two hundred units are 200 KiB.
-const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+const OUTPUT_BYTES_MAX: usize = 64 << 20;
 
 /// Where the files are, and who answers for the units. Another root is for tests.
 #[derive(Debug, Clone)]
@@ -170,20 +174,52 @@ pub fn run_bounded(
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = child.wait();
     }
-    let [out, err] = readers.map(|reader| {
-        reader
-            .and_then(|thread| thread.join().ok())
-            .unwrap_or_default()
-    });
+    let end = Instant::now() + PIPES_MAX;
+    let [out, err] = readers.map(|reader| reader.map(|r| r.text(end)).unwrap_or_default());
     ended.map(|success| (success, out, err))
 }
 
-fn reader<R: Read + Send + 'static>(from: R) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let _ = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+/// What a command writes into one of its pipes.
+struct Reader {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    /// Disconnected when the pipe is closed.
+    ended: Receiver<()>,
+}
+
+impl Reader {
+    /// What was written until the pipe is closed, or until `end`: a process that the command left behind may hold it
+    /// open for ever.
+    fn text(&self, end: Instant) -> String {
+        let _ = self
+            .ended
+            .recv_timeout(end.saturating_duration_since(Instant::now()));
+        let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&bytes).into_owned()
-    })
+    }
+}
+
+fn reader<R: Read + Send + 'static>(mut from: R) -> Reader {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let (open, ended) = channel::<()>();
+    let into = bytes.clone();
+    thread::spawn(move || {
+        let _open = open;
+        let mut chunk = [0; 4096];
+        loop {
+            let read = match from.read(&mut chunk) {
+                Ok(read @ 1..) => read,
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+                _ => return,
+            };
+            let mut bytes = into.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = OUTPUT_BYTES_MAX.saturating_sub(bytes.len());
+            bytes.extend(&chunk[..read.min(room)]);
+            if room <= read {
+                return;
+            }
+        }
+    });
+    Reader { bytes, ended }
 }
 
 fn wait(child: &mut Child, limit: Duration) -> Result<bool, Trouble> {

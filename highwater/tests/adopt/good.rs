@@ -1,8 +1,9 @@
 //! What should happen, happens: the plan, the adoption, the judgement, the way back.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
-use crate::stage::{Stage, adopt_call, is_root, measured};
+use crate::stage::{Stage, adopt_call, hanging, is_root, left_behind, measured};
 
 #[test]
 fn a_dry_run_prints_everything_and_changes_nothing() {
@@ -133,6 +134,28 @@ fn an_instance_that_is_never_well_takes_all_of_them_back() {
         untouched,
         "it was never touched"
     );
+}
+
+#[test]
+fn a_check_that_hangs_is_killed_and_all_is_taken_back() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new(2);
+    let before = stage.tree();
+    let pids = stage.path("pids");
+    let untouched = stage.pid("svc@2.service");
+    let begun = Instant::now();
+    let said = stage.adopt(&["--yes", "--health", &hanging(&pids)]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let words = "Not adopted: svc@1.service: not well within 2 s: sh did not end within";
+    assert!(said.out.contains(words), "{said:?}");
+    // Two instances' checks of 2 s each, with and without the arm.
+    assert!(begun.elapsed() < Duration::from_secs(12), "{begun:?}");
+    assert_eq!(left_behind(&pids), [""; 0]);
+    assert_eq!(stage.tree(), before);
+    assert!(stage.running_bump().is_empty() && stage.all_run());
+    assert_eq!(stage.pid("svc@2.service"), untouched);
 }
 
 #[test]

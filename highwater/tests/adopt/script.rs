@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use crate::stage::{Said, Stage, adopt_call, has_tool, is_root};
+use crate::stage::{Said, Stage, adopt_call, hanging, has_tool, is_root, is_there, left_behind};
 
 /// Writes the script and gives a call of it.
 fn script(stage: &Stage, more: &[&str]) -> impl Fn(&[&str]) -> Said + use<> {
@@ -83,6 +84,29 @@ fn the_script_takes_all_back_at_the_first_failure() {
     assert_eq!(stage.tree(), before);
     assert!(stage.running_bump().is_empty() && stage.all_run());
     assert_eq!(stage.pid("svc@3.service"), untouched);
+}
+
+#[test]
+fn the_script_kills_a_check_that_hangs_and_takes_all_back() {
+    if !is_root() {
+        return;
+    }
+    let stage = Stage::new(2);
+    let before = stage.tree();
+    let pids = stage.path("pids");
+    let run = script(&stage, &["--health", &hanging(&pids)]);
+    let untouched = stage.pid("svc@2.service");
+    let begun = Instant::now();
+    let said = run(&["adopt"]);
+    assert_eq!(said.code, 1, "{said:?}");
+    let words = "svc@1.service did not become well within 2 s, its health check did not end within";
+    assert!(said.out.contains(words), "{said:?}");
+    assert!(said.out.contains("s and was killed"), "{said:?}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{begun:?}");
+    assert_eq!(left_behind(&pids), [""; 0]);
+    assert_eq!(stage.tree(), before);
+    assert!(stage.running_bump().is_empty() && stage.all_run());
+    assert_eq!(stage.pid("svc@2.service"), untouched);
 }
 
 #[test]

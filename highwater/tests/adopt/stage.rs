@@ -337,3 +337,24 @@ pub fn is_there(program: &str) -> bool {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
+
+/// A health check that hangs, ignores SIGTERM and starts another process that hangs; it notes both pids.
+pub fn hanging(pids: &Path) -> String {
+    format!(
+        "command:sh -c 'trap \"\" TERM; sleep 60 & echo $$ $! >>{}; wait; sleep 60'",
+        pids.display()
+    )
+}
+
+/// The noted processes that still run.
+pub fn left_behind(pids: &Path) -> Vec<String> {
+    let text = fs::read_to_string(pids).expect("the check ran");
+    let runs = |pid: &String| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !stat.is_empty() && !stat.contains(") Z ")
+    };
+    text.split_whitespace()
+        .map(str::to_owned)
+        .filter(runs)
+        .collect()
+}
