@@ -14,6 +14,7 @@ state=$root/var/lib/highwater/script-@ID@
 journal=$state/journal
 drop_in_sha256=@TEXT_SHA256@
 health_s=@HEALTH_S@
+try_min_s=@TRY_MIN_S@
 try_max_s=@TRY_MAX_S@
 settle_s=@SETTLE_S@
 pause_s=@PAUSE_S@
@@ -75,7 +76,7 @@ wait_until_well() { # unit
     end=$(($(now) + health_s))
     while :; do
         try_s=$((end - $(now)))
-        [ "$try_s" -ge 1 ] || try_s=1
+        [ "$try_s" -ge "$try_min_s" ] || try_s=$try_min_s
         [ "$try_s" -le "$try_max_s" ] || try_s=$try_max_s
         ! is_well "$1" || break
         [ "$(value "$1" ActiveState)" != failed ] && [ "$(now)" -lt "$end" ] || return 1

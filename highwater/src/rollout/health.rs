@@ -12,8 +12,8 @@ use crate::subject::service::Question;
 
 /// One try of a command takes no longer.
 pub const COMMAND_MAX: Duration = Duration::from_secs(10);
-/// Nor is it ended sooner, however little time is left.
-const COMMAND_MIN: Duration = Duration::from_secs(1);
+/// Nor is it ended sooner, however little time is left: a slow check is no failed one.
+pub const COMMAND_MIN: Duration = Duration::from_secs(5);
 /// How much of what a failing command says is repeated.
 const SAID_CHARS_MAX: usize = 200;
 
@@ -70,8 +70,8 @@ impl Health {
         }
     }
 
-    /// Asks once. A command that does not end is killed, with its process group, when `left` is over or after
-    /// [`COMMAND_MAX`].
+    /// Asks once. A command that does not end is killed, with its process group, when `left` is over, but not
+    /// before [`COMMAND_MIN`] nor after [`COMMAND_MAX`].
     ///
     /// # Errors
     /// What was answered instead.
@@ -231,8 +231,10 @@ mod tests {
     fn a_command_that_hangs_is_killed() {
         let begun = std::time::Instant::now();
         let ask = |text: &str| {
-            let health = Health::parse(text).unwrap();
-            health.ask("a.service", 7, Duration::from_secs(1))
+            let Ok(Health::Command(words)) = Health::parse(text) else {
+                panic!("{text}");
+            };
+            ask_command(&words, Duration::from_secs(1))
         };
         let killed = Err("sh did not end within 1 s and was killed".to_owned());
         assert_eq!(ask("command:sh -c 'trap \"\" TERM; sleep 30; :'"), killed);

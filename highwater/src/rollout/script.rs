@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::dropin::{self, PRELOAD};
 use super::files::sha256;
-use super::health::{COMMAND_MAX, Health};
+use super::health::{COMMAND_MAX, COMMAND_MIN, Health};
 use super::pattern::{is_template, template_prefix};
 use super::plan::Request;
 
@@ -50,6 +50,7 @@ pub fn render(request: &Request, id: &str) -> Result<String, String> {
         ("@TEXT_SHA256@", sha256(text.as_bytes())),
         ("@TEXT@", text),
         ("@HEALTH_S@", whole(request.timing.health_s)),
+        ("@TRY_MIN_S@", COMMAND_MIN.as_secs().to_string()),
         ("@TRY_MAX_S@", COMMAND_MAX.as_secs().to_string()),
         ("@SETTLE_S@", whole(request.timing.settle_s)),
         ("@PAUSE_S@", whole(request.timing.pause_s)),

@@ -150,8 +150,8 @@ fn a_check_that_hangs_is_killed_and_all_is_taken_back() {
     assert_eq!(said.code, 1, "{said:?}");
     let words = "Not adopted: svc@1.service: not well within 2 s: sh did not end within";
     assert!(said.out.contains(words), "{said:?}");
-    // Two instances' checks of 2 s each, with and without the arm.
-    assert!(begun.elapsed() < Duration::from_secs(12), "{begun:?}");
+    // A try of 5 s with the arm, and one without.
+    assert!(begun.elapsed() < Duration::from_secs(30), "{begun:?}");
     assert_eq!(left_behind(&pids), [""; 0]);
     assert_eq!(stage.tree(), before);
     assert!(stage.running_bump().is_empty() && stage.all_run());
