@@ -128,7 +128,7 @@ fn two_hosts_are_one_experiment(package_name: &str, store_at: StoreAt, net: u8) 
     std::thread::sleep(Duration::from_secs(12));
     store = Some(start());
     let ended = said(child.wait_with_output().expect("its end"));
-    assert!(matches!(ended.code, 0 | 3), "{ended:?}");
+    assert_eq!(ended.code, scene.verdict_code(), "{ended:?}");
     let run = scene.record();
     let told = |words: &str| run.events.iter().any(|e| e.words.contains(words));
     for words in ["does not answer", "answers again", "looks are missing"] {

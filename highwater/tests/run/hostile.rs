@@ -122,7 +122,7 @@ fn a_closed_terminal_ends_a_run_in_order() {
     });
     rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("a signal");
     let ended = child.wait().expect("it ends");
-    assert!(matches!(ended.code(), Some(0 | 3)), "{ended:?}");
+    assert_eq!(ended.code(), Some(scene.verdict_code()), "{ended:?}");
     let end = scene.record().end.expect("an end").words;
     assert_eq!(end, "interrupted");
     let said = scene.highwater(&["report", "latest"]);

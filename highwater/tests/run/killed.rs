@@ -82,7 +82,7 @@ fn a_killed_collector_is_started_again_and_loses_at_most_a_look() {
     // However slow the machine: three deaths later the looks go on.
     wait("looks", || (looks(&scene.record()) > 30).then_some(()));
     let said = interrupt(child);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
     let restarts = run
         .events
@@ -131,7 +131,7 @@ fn a_killed_collector_records_no_interval_twice() {
         (intervals(&scene.record()) > 20).then_some(())
     });
     let said = interrupt(child);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
     let loads: Vec<_> = run
         .processes
@@ -172,8 +172,9 @@ fn a_killed_supervisor_takes_its_subjects_along() {
         );
         let id = scene.run_folder().id();
         let report = scene.highwater(&["report", &id]);
-        assert!(
-            report.code == 0 || report.code == 3,
+        assert_eq!(
+            report.code,
+            scene.verdict_code(),
             "round {round}: {report:?}"
         );
     }
@@ -241,7 +242,7 @@ fn kept_subjects_live_on_and_resume_finds_them() {
     );
     let id = scene.run_folder().id();
     let said = scene.highwater(&["run", "--resume", &id]);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let after = scene.record();
     for old in &subjects {
         let now = after
@@ -304,7 +305,7 @@ fn ctrl_c_ends_the_run_in_order_with_what_is_known() {
     // SAFETY: as in `kill`.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     let said = said(child.wait_with_output().expect("it ends"));
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     assert!(said.out.contains("report"), "{said:?}");
     let run = scene.record();
     assert_eq!(
@@ -331,16 +332,14 @@ fn a_full_disk_costs_looks_and_not_the_run() {
     }
     let said = scene.run(&plan("").replace("100ms", "10ms"), &[]);
     let report = scene.highwater(&["report", &scene.run_folder().id()]);
+    let code = scene.verdict_code();
     let unmounted = std::process::Command::new("umount")
         .arg("-l")
         .arg(&runs)
         .status();
     assert!(unmounted.expect("umount runs").success());
     assert!(said.err.contains("disk is full"), "{said:?}");
-    assert!(
-        said.code == 0 || said.code == 3,
-        "judged on what is known: {said:?}"
-    );
+    assert_eq!(said.code, code, "judged on what is known: {said:?}");
     assert!(
         report.out.contains("RSS"),
         "what was recorded can be read: {report:?}"

@@ -53,7 +53,7 @@ fn words(run: &Run, kind: EventKind) -> Vec<String> {
 
 /// Arm b was stopped for this reason, a was looked at to the end, and everything says so.
 fn b_is_stopped(scene: &Scene, said: &Said, why: &str) -> Run {
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
     let aborted = words(&run, EventKind::Aborted);
     assert_eq!(aborted.len(), 1, "{aborted:?}");

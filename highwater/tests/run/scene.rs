@@ -100,6 +100,20 @@ impl Scene {
         })
     }
 
+    /// The code that the verdict of the only run asks for: 0 when it is decided, else 3. How many readings a short run
+    /// of real processes gets depends on the machine, and so does which of the two.
+    pub fn verdict_code(&self) -> i32 {
+        let report = self.highwater(&["report", &self.run_folder().id(), "--json"]);
+        let json: serde_json::Value =
+            serde_json::from_str(&report.out).unwrap_or_else(|error| panic!("{error}: {report:?}"));
+        let code = match json["decided"].as_bool().expect("decided or not") {
+            true => 0,
+            false => 3,
+        };
+        assert_eq!(report.code, code, "{report:?}");
+        code
+    }
+
     pub fn record(&self) -> Run {
         Reader::read(&self.run_folder(), &ReadOptions::default()).expect("the record reads")
     }

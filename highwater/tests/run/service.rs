@@ -85,7 +85,7 @@ fn one_that_dies_at_once_is_an_outcome_with_its_code() {
     let arms =
         format!("[[arms]]\nname = \"a\"\n[[arms]]\nname = \"b\"\ncommand = [{dies:?}, \"code\"]\n");
     let said = scene.run(&plan(&[&program("flat")], &arms, ""), &[]);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let crashed = kinds(&scene.record(), EventKind::Crashed);
     assert_eq!(crashed.len(), 2, "{crashed:?}");
     assert!(crashed[0].contains("code 3"), "{crashed:?}");
@@ -124,7 +124,7 @@ fn children_that_spin_and_ignore_sigterm_are_gone_afterwards() {
     let forks = program("forks");
     let text = plan(&[&forks, "group"], "[[arms]]\nname = \"a\"\n", "");
     let said = scene.run(&text, &[]);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let logs = scene.run_folder().path().join("logs");
     let mut children = 0;
     for entry in std::fs::read_dir(logs).expect("logs").flatten() {
@@ -148,7 +148,7 @@ fn one_that_ignores_sigterm_is_ended_after_its_grace() {
     let scene = Scene::new();
     let text = plan(&[&program("stubborn")], "[[arms]]\nname = \"a\"\n", "");
     let said = scene.run(&text, &[]);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
     assert_eq!(kinds(&run, EventKind::StopForced).len(), 2);
     nothing_is_left(&run);
@@ -163,7 +163,7 @@ fn a_hostile_name_is_text_in_every_format() {
         "why = \"<script>alert(1)</script>\"",
     );
     let said = scene.run(&text, &[]);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let folder = scene.run_folder();
     let page = std::fs::read_to_string(folder.path().join("report.html")).expect("the page");
     assert!(
@@ -218,7 +218,7 @@ fn an_arm_that_keeps_its_preload_is_proved() {
         "[[arms]]\nname = \"a\"\nallocator = \"glibc\"\n[[arms]]\nname = \"b\"\nallocator = {library:?}\n"
     );
     let said = scene.run(&plan(&[&program("flat")], &arms, ""), &[]);
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
     assert_eq!(kinds(&run, EventKind::NotTheArm), Vec::<String>::new());
     for process in run.processes.iter().filter(|p| p.role == Role::Subject) {
@@ -266,7 +266,7 @@ fn attached_processes_are_watched_and_never_signalled() {
     child.kill().expect("it is ours");
     child.wait().expect("it ends");
     assert!(alive, "an attached process was ended: {said:?}");
-    assert!(said.code == 0 || said.code == 3, "{said:?}");
+    assert_eq!(said.code, scene.verdict_code(), "{said:?}");
     let run = scene.record();
     let watched = run
         .processes
