@@ -345,7 +345,7 @@ pub fn is_there(program: &str) -> bool {
 /// A health check that hangs, ignores SIGTERM and starts another process that hangs; it notes both pids.
 pub fn hanging(pids: &Path) -> String {
     format!(
-        "command:sh -c 'trap \"\" TERM; sleep 60 & echo $$ $! >>{}; wait; sleep 60'",
+        "command:sh -c 'trap \"\" TERM; sleep 20 & echo $$ $! >>{}; wait'",
         pids.display()
     )
 }
