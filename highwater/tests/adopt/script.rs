@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::stage::{Said, Stage, adopt_call, hanging, has_tool, is_root, is_there, left_behind};
+use crate::stage::{Said, Stage, adopt_call, hanging, has_tool, is_root, left_behind};
 
 /// Writes the script and gives a call of it.
 fn script(stage: &Stage, more: &[&str]) -> impl Fn(&[&str]) -> Said + use<> {
