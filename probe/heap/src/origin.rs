@@ -15,15 +15,39 @@ use crate::tally::counter;
 use crate::unwind::{Registers, Trace};
 use crate::word::{atomic, atomic32};
 
+/// What a trace says of its thread and its caller.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// Start of the outermost function outside the C library, or 0.
+    root: u64,
+    /// Start of the object of the innermost frame, or 0.
+    pub(crate) caller_object: u64,
+}
+
+impl Origin {
+    fn of(trace: &Trace) -> Origin {
+        Origin {
+            root: trace.root,
+            caller_object: trace.caller_object,
+        }
+    }
+}
+
 impl Probe {
     /// The row of the stack from `registers`; a stack that cannot be had is a row too, so that its
     /// bytes are not lost.
-    pub(crate) fn stack(&self, registers: Registers, now_ns: u64) -> (u32, Option<Trace>) {
+    pub(crate) fn stack(&self, registers: Registers, now_ns: u64) -> (u32, Option<Origin>) {
         let mut on_object = |object, replaced| self.note_object(object, replaced, now_ns);
-        let Some(mut trace) = self.unwinder.trace(registers, &mut on_object) else {
+        let traced = self.unwinder.trace(registers, &mut on_object, |trace| {
+            self.row_of(trace, now_ns)
+        });
+        traced.unwrap_or_else(|| {
             self.count(counter!(self, stacks_contended));
-            return (self.no_stack(stack_why::CONTENDED, now_ns), None);
-        };
+            (self.no_stack(stack_why::CONTENDED, now_ns), None)
+        })
+    }
+
+    fn row_of(&self, trace: &mut Trace, now_ns: u64) -> (u32, Option<Origin>) {
         if trace.flags & stack_flag::BROKEN != 0 {
             self.count(counter!(self, stacks_broken));
         }
@@ -44,7 +68,7 @@ impl Probe {
                 self.count(counter!(self, stacks_dropped));
                 self.no_stack(stack_why::TABLE_FULL, now_ns)
             });
-        (row, Some(trace))
+        (row, Some(Origin::of(trace)))
     }
 
     pub(crate) fn no_stack(&self, why: u64, now_ns: u64) -> u32 {
@@ -54,7 +78,7 @@ impl Probe {
     }
 
     /// The role of a thread, found at its first sample.
-    pub(crate) unsafe fn role(&self, row: *mut Thread, trace: Option<&Trace>) -> u16 {
+    pub(crate) unsafe fn role(&self, row: *mut Thread, origin: Option<Origin>) -> u16 {
         unsafe {
             if row == self.overflow() {
                 return roles::OTHER;
@@ -64,7 +88,7 @@ impl Probe {
                     self.roles.join(roles::MAIN)
                 } else {
                     self.roles
-                        .find(thread_name(), trace.map_or(0, |trace| trace.root))
+                        .find(thread_name(), origin.map_or(0, |origin| origin.root))
                 };
             }
             (*row).role
@@ -80,10 +104,11 @@ impl Probe {
             }
             let _signals = Signals::block();
             let now = clock::monotonic_ns();
-            let trace = self.unwinder.trace(registers, &mut |object, replaced| {
-                self.note_object(object, replaced, now)
-            });
-            self.role(row, trace.as_ref())
+            let mut on_object = |object, replaced| self.note_object(object, replaced, now);
+            let origin = self
+                .unwinder
+                .trace(registers, &mut on_object, |trace| Origin::of(trace));
+            self.role(row, origin)
         }
     }
 

@@ -184,8 +184,8 @@ impl Probe {
     pub unsafe fn allocated(&self, row: *mut Thread, block: Block, registers: Registers) {
         let begun = clock::monotonic_ns();
         let _signals = Signals::block();
-        let (stack, trace) = self.stack(registers, begun);
-        let role = unsafe { self.role(row, trace.as_ref()) };
+        let (stack, origin) = self.stack(registers, begun);
+        let role = unsafe { self.role(row, origin) };
         let sample = Sample {
             requested_bytes: block.requested_bytes,
             usable_bytes: block.usable_bytes,
@@ -271,8 +271,8 @@ impl Probe {
         let anonymous = flags & region_flag::ANONYMOUS != 0;
         if anonymous && (bytes >= REGION_STACK_BYTES_MIN || self.pace.takes_small_mapping(begun)) {
             let _signals = Signals::block();
-            let (row, trace) = self.stack(registers, begun);
-            let caller = trace.map_or(0, |trace| trace.caller_object);
+            let (row, origin) = self.stack(registers, begun);
+            let caller = origin.map_or(0, |origin| origin.caller_object);
             stack = row;
             if caller != 0 && caller == self.allocator.0 {
                 by = Call::Allocator;

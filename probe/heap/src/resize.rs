@@ -44,9 +44,9 @@ impl Probe {
     fn grower(&self, registers: Registers) -> Option<(u32, u64)> {
         let begun = clock::monotonic_ns();
         let _signals = Signals::block();
-        let (stack, trace) = self.stack(registers, begun);
+        let (stack, origin) = self.stack(registers, begun);
         self.close(begun);
-        trace.map(|_| (stack, begun))
+        origin.map(|_| (stack, begun))
     }
 }
 

@@ -47,6 +47,7 @@ pub struct Registers {
 }
 
 /// Return addresses, innermost first; then the functions of an interpreter, if any.
+#[derive(Clone, Copy)]
 pub struct Trace {
     frames: [u64; DEPTH_MAX],
     depth: usize,
@@ -116,9 +117,15 @@ impl Unwinder {
         }
     }
 
-    /// The stack from `registers` outwards, or `None` when another thread is unwinding or closing an
-    /// object (or it is given up).
-    pub fn trace(&self, registers: Registers, on_object: OnObject) -> Option<Trace> {
+    /// What `done` makes of the stack from `registers` outwards, or `None` when another thread is unwinding or closing
+    /// an object (or it is given up). Both run on the unwinder's own stack, so that the caller's need not hold a trace
+    /// of 600 bytes.
+    pub fn trace<R>(
+        &self,
+        registers: Registers,
+        on_object: OnObject,
+        done: impl FnOnce(&mut Trace) -> R,
+    ) -> Option<R> {
         if self.panics.load(Ordering::Relaxed) >= PANICS_MAX
             || self.busy.swap(true, Ordering::SeqCst)
         {
@@ -129,18 +136,23 @@ impl Unwinder {
             self.busy.store(false, Ordering::Release);
             return None;
         }
-        let mut trace = None;
+        let mut result = None;
         // SAFETY: we hold `busy`, so the stack is ours; the caller has blocked signals; a panic
         // ends inside.
         unsafe {
             self.stack
-                .run(|| trace = self.trace_alone(registers, on_object))
+                .run(|| result = self.trace_alone(registers, on_object, done))
         };
         self.busy.store(false, Ordering::Release);
-        trace
+        result
     }
 
-    fn trace_alone(&self, registers: Registers, on_object: OnObject) -> Option<Trace> {
+    fn trace_alone<R>(
+        &self,
+        registers: Registers,
+        on_object: OnObject,
+        done: impl FnOnce(&mut Trace) -> R,
+    ) -> Option<R> {
         // SAFETY: the caller holds `busy`.
         let inner = unsafe { &mut *self.inner.get() }.as_deref_mut()?;
         let mut walk = Walk {
@@ -149,7 +161,7 @@ impl Unwinder {
             own: self.own,
             on_object,
         };
-        let traced = catch_unwind(AssertUnwindSafe(|| walk.run(registers)));
+        let traced = catch_unwind(AssertUnwindSafe(|| done(&mut walk.run(registers))));
         if traced.is_err() {
             self.panics.fetch_add(1, Ordering::Relaxed);
         }

@@ -281,3 +281,28 @@ fn it_shows_nothing_but_what_it_interposes() {
     assert!(family.iter().all(|name| shown.contains(name)), "{shown:?}");
     assert_eq!(shown.iter().filter(|name| is_operator(name)).count(), 20);
 }
+
+/// Small stacks are the program's: a coroutine's, a signal handler's.
+#[test]
+fn a_sample_takes_little_of_the_callers_stack() {
+    let Some(program) = compile("stack_use.c", &[]) else {
+        return;
+    };
+    let used = |preload: &std::path::Path| -> u64 {
+        let mut command = Command::new(&program);
+        command.env("LD_PRELOAD", preload);
+        // Every block is a sample, at any cost.
+        command.env("HIGHWATER_PROBE_MEAN", "1");
+        command.env("HIGHWATER_PROBE_BUDGET", "0");
+        let out = command.output().unwrap();
+        String::from_utf8_lossy(&out.stdout).trim().parse().unwrap()
+    };
+    let (without, with) = (used("".as_ref()), used(&library()));
+    assert!(
+        with > without,
+        "nothing was sampled: {with} bytes, {without} without"
+    );
+    // Measured 1.2 KiB with optimisation (docs/safety.md), 3.2 KiB without.
+    let limit = if cfg!(debug_assertions) { 4096 } else { 1536 };
+    assert!(with <= limit, "{with} bytes, {without} without");
+}

@@ -15,7 +15,9 @@ fn trace_here(unwinder: &Unwinder) -> Option<Trace> {
     unsafe {
         std::arch::asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) pc, out(reg) sp, out(reg) fp);
     }
-    let trace = unwinder.trace(Registers { pc, sp, fp, lr: 0 }, &mut |_, _| {});
+    let trace = unwinder.trace(Registers { pc, sp, fp, lr: 0 }, &mut |_, _| {}, |trace| {
+        *trace
+    });
     std::hint::black_box(trace)
 }
 
@@ -76,7 +78,9 @@ fn registers_of_nowhere_end_at_once() {
             lr: u64::MAX,
         },
     ] {
-        let trace = unwinder.trace(registers, &mut |_, _| {}).unwrap();
+        let trace = unwinder
+            .trace(registers, &mut |_, _| {}, |trace| *trace)
+            .unwrap();
         assert!(trace.frames().len() <= 1, "{:x?}", trace.frames());
     }
 }
