@@ -1,6 +1,6 @@
 //! Small answers and files that become large in memory: each is refused by a limit, and the memory stays bounded.
 
-use std::io::{Read, Seek, Write};
+use std::io::{BufReader, Read, Seek, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Output, Stdio};
@@ -9,6 +9,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::scene::{Said, Scene, said};
+use super::served::read_request;
 
 const MIB: u64 = 1 << 20;
 
@@ -27,8 +28,11 @@ fn packed(text: &str) -> Vec<u8> {
 fn serve(body: Vec<u8>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let answer = move |mut stream: TcpStream| {
-        let _ = stream.read(&mut [0; 4096]);
+    let answer = move |stream: TcpStream| {
+        // To its end: what is left unread when the connection is closed resets it, and the answer is lost.
+        let mut reader = BufReader::new(stream);
+        read_request(&mut reader);
+        let mut stream = reader.into_inner();
         let head = format!(
             "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
             body.len()

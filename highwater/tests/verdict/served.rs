@@ -34,7 +34,7 @@ fn serve(answers: Vec<String>) -> (String, Seen) {
     (address, seen)
 }
 
-fn read_request(reader: &mut impl BufRead) -> String {
+pub fn read_request(reader: &mut impl BufRead) -> String {
     let (mut head, mut length) = (String::new(), 0);
     loop {
         let mut line = String::new();
