@@ -33,7 +33,8 @@ const ARCHITECTURE: u32 = 0xc000_00b7;
 const SET_BYTES: u64 = 8;
 
 /// True when this thread has a filter from before its program began, as in a container or a systemd unit: field
-/// `Seccomp` of proc(5). What the filter allows is not to be read. Opens, reads and closes a file, as the loader just did.
+/// `Seccomp` of proc(5). What the filter allows cannot be read. Opens, reads and closes a file, as the loader just
+/// did.
 pub fn is_confined() -> bool {
     let mut status = [0u8; 2048];
     // SAFETY: a path that ends with NUL, and a buffer of that length.

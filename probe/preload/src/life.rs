@@ -270,8 +270,8 @@ pub fn went_off(probe: &Probe) {
     STAGE.store(OFF, Ordering::Release);
 }
 
-/// Goes off for good, in whatever stage: no system call of the probe's is made after this but by threads that are in the
-/// middle of a sample.
+/// Goes off for good, in whatever stage: no system call of the probe's is made after this but by threads that are in
+/// the middle of a sample.
 pub fn end(reason: u32) {
     // The stage may be one that is still to find the next functions: without them there is no other way out.
     if let Stage::On(probe) = stage() {
