@@ -1,36 +1,17 @@
 //! A short run of the generated programs: each does the same with the probe as without.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[path = "../../highwater/tests/skipped/mod.rs"]
 mod skipped;
 use skipped::skipped;
+#[path = "../../probe/preload/tests/library/mod.rs"]
+mod library;
+use library::library;
 
 const PROGRAMS: &str = "60";
 /// The run stops here on a slow machine, with fewer programs.
 const SECONDS_MAX: &str = "60";
-
-/// The probe, built now in this test's own profile; or the one that `HIGHWATER_PROBE_LIBRARY` names.
-fn probe() -> PathBuf {
-    if let Some(named) = std::env::var_os("HIGHWATER_PROBE_LIBRARY") {
-        return named.into();
-    }
-    let here = std::env::current_exe().unwrap();
-    let folder = here.parent().and_then(Path::parent).unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--locked", "--lib", "--package", "highwater-probe"]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let done = cargo.output().unwrap();
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    folder.join("libhighwater_probe.so")
-}
 
 #[test]
 fn programs_do_the_same_with_the_probe() {
@@ -51,7 +32,7 @@ fn programs_do_the_same_with_the_probe() {
             SECONDS_MAX,
         ])
         .arg("--probe")
-        .arg(probe())
+        .arg(library())
         .arg("--keep")
         .arg(keep.path())
         .output()

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     }
 
-    /// A pipe without a writer would block whoever opens it for reading.
+    /// Opening a pipe without a writer for reading blocks.
     #[test]
     fn pipes_devices_folders_and_sockets_are_not_opened() {
         let folder = tempfile::tempdir().unwrap();

@@ -54,7 +54,7 @@ pub fn writable_by_others(file: &Path) -> Option<Writable> {
     };
     let paths = named.ancestors().chain(resolved.ancestors());
     for path in paths {
-        // Whoever owns a link can point it elsewhere; its mode says nothing.
+        // The owner of a link can point it elsewhere; its mode says nothing.
         let Ok(data) = path.symlink_metadata() else {
             return Some(unreadable(path));
         };

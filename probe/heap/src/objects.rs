@@ -11,7 +11,7 @@ use framehop::{
 
 use crate::arena::Arena;
 use crate::modules::{self, Object, Tables};
-use crate::unwind::OnObject;
+use crate::unwind::OnChange;
 
 /// Objects known at a time. A further one takes the place of another.
 const KNOWN_MAX: usize = 256;
@@ -19,6 +19,15 @@ const KNOWN_MAX: usize = 256;
 const PROBES: usize = 8;
 /// What the arena must have left before an object is added: framehop's list doubles.
 pub const ARENA_RESERVE_BYTES: usize = 96 << 10;
+
+/// What the unwinder learned of the loader's objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An object is there.
+    There(Object),
+    /// An object is no longer there: its addresses are another's, or nobody's.
+    Gone(Object),
+}
 
 /// An object that framehop knows.
 #[derive(Clone, Copy)]
@@ -68,10 +77,10 @@ impl Objects {
         &mut self,
         address: u64,
         arena: Option<&'static Arena>,
-        on_object: OnObject,
+        on_change: OnChange,
     ) -> Option<usize> {
         let Some(object) = modules::find(address) else {
-            self.forget(address, address.saturating_add(1));
+            self.forget(address, address.saturating_add(1), on_change);
             return None;
         };
         let first = (object.start >> 12) as usize;
@@ -82,16 +91,15 @@ impl Objects {
         {
             return Some(slot);
         }
-        let replaced = self.forget(object.start, object.end);
+        self.forget(object.start, object.end, on_change);
         let free = slots().find(|slot| self.known[*slot].is_none());
         let slot = free.unwrap_or(first % KNOWN_MAX);
-        let evicted = self.known[slot].map(|known| known.object);
         self.remove(slot);
         if arena.is_some_and(|arena| arena.untouched_bytes() < ARENA_RESERVE_BYTES) {
             return None;
         }
         self.add(slot, object);
-        on_object(object, replaced.or(evicted));
+        on_change(Change::There(object));
         Some(slot)
     }
 
@@ -107,17 +115,18 @@ impl Objects {
         same
     }
 
-    /// Forgets every object that has an address in `[start, end)`; the last of them.
-    fn forget(&mut self, start: u64, end: u64) -> Option<Object> {
-        let mut last = None;
+    /// Forgets every object that has an address in `[start, end)`.
+    fn forget(&mut self, start: u64, end: u64, on_change: OnChange) {
         for slot in 0..KNOWN_MAX {
             let (from, to) = self.ranges[slot];
-            if from < end && start < to {
-                last = self.known[slot].map(|known| known.object);
+            if from < end
+                && start < to
+                && let Some(known) = self.known[slot]
+            {
                 self.remove(slot);
+                on_change(Change::Gone(known.object));
             }
         }
-        last
     }
 
     fn remove(&mut self, slot: usize) {

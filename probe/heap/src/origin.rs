@@ -3,12 +3,15 @@
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use abi::{Module, ROLE_NONE, STACK_NONE, SectionKind, Thread, stack_flag, stack_why};
+use abi::{
+    MODULE_PATH_BYTES, Module, ROLE_NONE, STACK_NONE, SectionKind, Thread, stack_flag, stack_why,
+};
 
 use crate::clock;
 use crate::guard::Signals;
 use crate::interpreter;
 use crate::modules::Object;
+use crate::objects::Change;
 use crate::probe::Probe;
 use crate::roles;
 use crate::tally::counter;
@@ -37,8 +40,8 @@ impl Probe {
     /// The row of the stack from `registers`; a stack that cannot be had is a row too, so that its
     /// bytes are not lost.
     pub(crate) fn stack(&self, registers: Registers, now_ns: u64) -> (u32, Option<Origin>) {
-        let mut on_object = |object, replaced| self.note_object(object, replaced, now_ns);
-        let traced = self.unwinder.trace(registers, &mut on_object, |trace| {
+        let mut on_change = |change| self.note(change, now_ns);
+        let traced = self.unwinder.trace(registers, &mut on_change, |trace| {
             self.row_of(trace, now_ns)
         });
         traced.unwrap_or_else(|| {
@@ -104,16 +107,16 @@ impl Probe {
             }
             let _signals = Signals::block();
             let now = clock::monotonic_ns();
-            let mut on_object = |object, replaced| self.note_object(object, replaced, now);
+            let mut on_change = |change| self.note(change, now);
             let origin = self
                 .unwinder
-                .trace(registers, &mut on_object, |trace| Origin::of(trace));
+                .trace(registers, &mut on_change, |trace| Origin::of(trace));
             self.role(row, origin)
         }
     }
 
-    /// One more row of the modules section.
-    pub(crate) fn note_object(&self, object: Object, replaced: Option<Object>, now_ns: u64) {
+    /// Keeps the modules section as the loader's objects are: a row for each object, and when it went.
+    pub(crate) fn note(&self, change: Change, now_ns: u64) {
         // SAFETY: the unwinder's lock makes this the only writer of the section.
         unsafe {
             let (bytes, refused) = self.unwinder.memory();
@@ -123,25 +126,63 @@ impl Probe {
             // The program may have written over it.
             *used = (*used).min(self.modules_capacity);
             let rows = std::slice::from_raw_parts_mut(self.modules, *used as usize);
-            let there = |row: &&mut Module| row.gone_ns == 0 && row.start == object.start;
-            if let Some(row) = rows.iter_mut().rev().find(there) {
-                // Known before, and only forgotten by the unwinder to make room for another?
-                let same = replaced.is_none_or(|old| old.start != object.start);
-                if same && row.end == object.end {
-                    return;
+            match change {
+                Change::Gone(object) => rows
+                    .iter_mut()
+                    .filter(|row| (row.start, row.end) == (object.start, object.end))
+                    .filter(|row| row.gone_ns == 0)
+                    .for_each(|row| row.gone_ns = now_ns),
+                Change::There(object) => {
+                    let new = row_of_object(object, now_ns);
+                    let mut is_back = false;
+                    for row in rows {
+                        let is_same =
+                            (row.start, row.end, row.path) == (object.start, object.end, new.path);
+                        if is_same {
+                            (row.gone_ns, is_back) = (0, true);
+                        } else if row.gone_ns == 0
+                            && row.start < object.end
+                            && object.start < row.end
+                        {
+                            row.gone_ns = now_ns;
+                        }
+                    }
+                    if !is_back {
+                        self.add_module(used, new, object.end);
+                    }
                 }
-                row.gone_ns = now_ns;
             }
+        }
+    }
+
+    /// One more row; its end, which says that it is whole, comes last.
+    unsafe fn add_module(&self, used: *mut u32, new: Module, end: u64) {
+        // SAFETY: by the caller, which alone writes the section.
+        unsafe {
             if *used >= self.modules_capacity {
                 return self.count(counter!(self, modules_dropped));
             }
             let row = self.modules.add(*used as usize);
-            (*row).start = object.start;
-            let (bytes, bias) = object.name_and_bias(&mut (*row).path);
-            ((*row).path_bytes, (*row).bias, (*row).first_ns) = (bytes as u32, bias, now_ns);
-            atomic(&raw mut (*row).end).store(object.end, Release);
+            row.write(new);
+            atomic(&raw mut (*row).end).store(end, Release);
             atomic32(used).fetch_add(1, Relaxed);
         }
+    }
+}
+
+/// The row of an object, its end left out.
+fn row_of_object(object: Object, now_ns: u64) -> Module {
+    let mut path = [0; MODULE_PATH_BYTES];
+    let (bytes, bias) = object.name_and_bias(&mut path);
+    Module {
+        start: object.start,
+        end: 0,
+        bias,
+        first_ns: now_ns,
+        gone_ns: 0,
+        path_bytes: bytes as u32,
+        reserved: 0,
+        path,
     }
 }
 
@@ -151,4 +192,38 @@ fn thread_name() -> [u8; 16] {
     // SAFETY: writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::coverage::Harness;
+
+    #[test]
+    fn a_module_is_gone_when_another_has_its_addresses_and_there_again_when_it_is_back() {
+        let harness = Harness::new(1, 8 << 20, None);
+        let probe = &harness.probe;
+        let object = |start, end| Object {
+            start,
+            end,
+            ..Object::default()
+        };
+        let (first, larger) = (object(0x1000, 0x3000), object(0x2000, 0x6000));
+        // SAFETY: this thread alone writes the section.
+        let rows = || unsafe {
+            let used = (*probe.header).sections[SectionKind::Modules as usize].used as usize;
+            let rows = std::slice::from_raw_parts(probe.modules, used);
+            rows.iter()
+                .map(|row| (row.start, row.gone_ns))
+                .collect::<Vec<_>>()
+        };
+        probe.note(Change::There(first), 5);
+        probe.note(Change::There(larger), 6);
+        assert_eq!(rows(), [(0x1000, 6), (0x2000, 0)]);
+        // No third row: a program that opens two in turn would use them all.
+        probe.note(Change::There(first), 7);
+        assert_eq!(rows(), [(0x1000, 0), (0x2000, 7)]);
+        probe.note(Change::Gone(first), 8);
+        assert_eq!(rows(), [(0x1000, 8), (0x2000, 7)]);
+    }
 }

@@ -36,7 +36,7 @@ const SET_BYTES: u64 = 8;
 /// `Seccomp` of proc(5). What the filter allows cannot be read. Opens, reads and closes a file, as the loader just
 /// did.
 pub fn is_confined() -> bool {
-    let mut status = [0u8; 2048];
+    let mut status = [0u8; 4096];
     // SAFETY: a path that ends with NUL, and a buffer of that length.
     let bytes = unsafe {
         let file = libc::open(

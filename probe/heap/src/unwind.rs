@@ -15,8 +15,8 @@ use framehop::{
 
 use crate::arena::Arena;
 use crate::clock;
-use crate::modules::{self, Object};
-use crate::objects::{ARENA_RESERVE_BYTES, Objects};
+use crate::modules;
+use crate::objects::{ARENA_RESERVE_BYTES, Change, Objects};
 use crate::other_stack::OtherStack;
 use crate::readable::StackReader;
 
@@ -98,8 +98,8 @@ unsafe impl Sync for Unwinder {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Unwinder {}
 
-/// What a new object is told to: (object, what it replaced).
-pub type OnObject<'a> = &'a mut dyn FnMut(Object, Option<Object>);
+/// Called for each change of the loaded objects.
+pub type OnChange<'a> = &'a mut dyn FnMut(Change);
 
 impl Unwinder {
     /// Over modules found by [`modules::find`]. `own` is the probe's code, whose frames are left
@@ -123,7 +123,7 @@ impl Unwinder {
     pub fn trace<R>(
         &self,
         registers: Registers,
-        on_object: OnObject,
+        on_change: OnChange,
         done: impl FnOnce(&mut Trace) -> R,
     ) -> Option<R> {
         if self.panics.load(Ordering::Relaxed) >= PANICS_MAX
@@ -141,7 +141,7 @@ impl Unwinder {
         // ends inside.
         unsafe {
             self.stack
-                .run(|| result = self.trace_alone(registers, on_object, done))
+                .run(|| result = self.trace_alone(registers, on_change, done))
         };
         self.busy.store(false, Ordering::Release);
         result
@@ -150,7 +150,7 @@ impl Unwinder {
     fn trace_alone<R>(
         &self,
         registers: Registers,
-        on_object: OnObject,
+        on_change: OnChange,
         done: impl FnOnce(&mut Trace) -> R,
     ) -> Option<R> {
         // SAFETY: the caller holds `busy`.
@@ -159,7 +159,7 @@ impl Unwinder {
             inner,
             arena: self.arena,
             own: self.own,
-            on_object,
+            on_change,
         };
         let traced = catch_unwind(AssertUnwindSafe(|| done(&mut walk.run(registers))));
         if traced.is_err() {
@@ -234,7 +234,7 @@ struct Walk<'a> {
     inner: &'a mut Inner,
     arena: Option<&'static Arena>,
     own: (u64, u64),
-    on_object: OnObject<'a>,
+    on_change: OnChange<'a>,
 }
 
 impl Walk<'_> {
@@ -340,7 +340,7 @@ impl Walk<'_> {
         let address = address.address_for_lookup();
         self.inner
             .objects
-            .current(address, self.arena, self.on_object)
+            .current(address, self.arena, self.on_change)
     }
 }
 

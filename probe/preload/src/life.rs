@@ -162,6 +162,7 @@ unsafe fn start() -> u32 {
         if !settings.on {
             return off_reason::REQUESTED;
         }
+        next::let_others_look_up();
         // A program with a malloc of its own never calls ours, and may answer for what the next library asks of itself:
         // nothing is tried there.
         let is_asked = next::gives_blocks();
@@ -273,9 +274,11 @@ pub fn went_off(probe: &Probe) {
 /// Goes off for good, in whatever stage: no system call of the probe's is made after this but by threads that are in
 /// the middle of a sample.
 pub fn end(reason: u32) {
-    // The stage may be one that is still to find the next functions: without them there is no other way out.
-    if let Stage::On(probe) = stage() {
-        probe.switch_off(reason);
+    match stage() {
+        Stage::On(probe) => probe.switch_off(reason),
+        // Nothing is behind the probe: it makes no samples, and its early buffer is all there is.
+        Stage::Looking => return,
+        Stage::Early | Stage::Off => {}
     }
     anchor::off(reason);
     usable::set_mode(bytes_mode::SAMPLED);

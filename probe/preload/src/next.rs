@@ -164,7 +164,7 @@ fn symbol_in(place: Ptr, name: &CStr) -> Option<Ptr> {
     Some(found)
 }
 
-/// What the process's own look-up of a name finds, in all its objects from the program on.
+/// What the process's own symbol look-up finds for a name, in all its objects from the program on.
 fn of_program(name: &CStr) -> Option<Ptr> {
     // RTLD_DEFAULT would begin with this library, for it is linked to find its own first (DT_SYMBOLIC).
     // SAFETY: the program is loaded; nothing is opened.
@@ -260,16 +260,22 @@ unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
     true
 }
 
-/// Gives other preloaded layers over malloc the occasion to look their next `free` up. They often do so in their first
-/// free, by dlsym; with an error of a look-up of ours pending, dlsym frees its text first, and that comes back to them
-/// without an end.
-unsafe fn let_others_look_up(behind: Free) {
-    // SAFETY: the free that the process uses; nothing is freed.
+/// Lets other layers over malloc, preloaded before or after this one, find their next `free`, by a free of null. They
+/// often call dlsym in their first free. While the error of a failed dlsym of ours is pending, dlsym frees its text
+/// first, and that free comes back to them without an end. The program's own `free`, if it has one, is left alone.
+///
+/// # Safety
+/// [`find`] has succeeded; the C library has its environment: dlopen may not be called earlier.
+pub unsafe fn let_others_look_up() {
+    let ours = library_of((&raw const OURS).cast_mut().cast());
+    // SAFETY: reads the auxiliary vector.
+    let program = library_of(unsafe { libc::getauxval(libc::AT_ENTRY) } as Ptr);
+    let layer = of_program(c"free")
+        .filter(|free| library_of(*free) != ours && library_of(*free) != program);
+    // SAFETY: functions of the type of free; nothing is freed.
     unsafe {
-        behind(std::ptr::null_mut());
-        if let Some(free) = of_program(c"free")
-            && library_of(free) != library_of((&raw const OURS).cast_mut().cast())
-        {
+        (next().free)(std::ptr::null_mut());
+        if let Some(free) = layer {
             std::mem::transmute::<Ptr, Free>(free)(std::ptr::null_mut());
         }
     }
@@ -289,9 +295,6 @@ pub unsafe fn find() -> bool {
             put(&mut found.realloc, c"realloc"),
             put(&mut found.free, c"free"),
         ];
-        if core.iter().all(|is_there| *is_there) {
-            let_others_look_up(found.free);
-        }
         put(&mut found.memalign, c"memalign");
         put(&mut found.aligned_alloc, c"aligned_alloc");
         put(&mut found.posix_memalign, c"posix_memalign");

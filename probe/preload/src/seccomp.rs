@@ -2,7 +2,8 @@
 //! call of the probe's, the probe goes off for good.
 //!
 //! Strict mode forbids nearly all, the clock's vDSO included. A filter is run here first. A program that makes the call
-//! by an instruction of its own is not seen.
+//! by an instruction of its own is not seen. A child of vfork shares the parent's memory: it switches the parent's probe
+//! off too.
 
 use std::ffi::{c_int, c_long, c_ulong};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -90,7 +91,7 @@ unsafe extern "C" fn called(number: c_long, first: c_ulong, second: c_ulong, thi
     }
 }
 
-/// Looks the next `syscall` up.
+/// Finds the next `syscall`.
 ///
 /// # Safety
 /// Once, while there is one thread.

@@ -9,7 +9,7 @@ use crate::observe::fact::proof::is_probe;
 
 /// Whoever allocates calls one of them.
 pub const ALLOCATES: &[&str] = &["malloc", "calloc", "realloc", "posix_memalign"];
-/// And whoever frees one of these.
+/// The functions that free one of these.
 pub const FREES: &[&str] = &[
     "free",
     "realloc",

@@ -126,7 +126,7 @@ pub struct ProbeLook {
     /// By the hash of the stack.
     pub stacks: BTreeMap<u64, Site>,
     pub regions: Vec<Region>,
-    /// In the order in which they were first seen.
+    /// In the order in which they went; those that are loaded come last.
     pub objects: Vec<LoadedObject>,
     pub roles: BTreeMap<u16, String>,
     /// Address of the `malloc` it forwards to; 0 when there is only a meter.
@@ -431,7 +431,9 @@ fn regions(snapshot: &Snapshot<'_>, hash: &dyn Fn(u32) -> u64) -> Vec<Region> {
 
 fn objects(snapshot: &Snapshot<'_>) -> Vec<LoadedObject> {
     let mut modules: Vec<_> = snapshot.modules().collect();
-    modules.sort_by_key(|module| module.first_ns);
+    // Where several had an address, the one that had it last counts.
+    let last_ns = |gone_ns| if gone_ns == 0 { u64::MAX } else { gone_ns };
+    modules.sort_by_key(|module| (last_ns(module.gone_ns), module.first_ns));
     let object = |module: abi::Module| {
         let length = (module.path_bytes as usize).min(module.path.len());
         let path = String::from_utf8_lossy(&module.path[..length]).into_owned();

@@ -121,7 +121,7 @@ fn kept(case: &Case, site: &Site) -> &'static str {
 /// which goes on allocating, and nearly all of whose older blocks are out of reach. Samples of such a site only
 /// add up, so that traffic elsewhere does not blur it.
 pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
-    // Blocks that were freed unseen would look lost.
+    // A block whose free was not seen would count as unreachable.
     if case.overcount.is_some() {
         return None;
     }

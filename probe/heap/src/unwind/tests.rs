@@ -15,9 +15,7 @@ fn trace_here(unwinder: &Unwinder) -> Option<Trace> {
     unsafe {
         std::arch::asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) pc, out(reg) sp, out(reg) fp);
     }
-    let trace = unwinder.trace(Registers { pc, sp, fp, lr: 0 }, &mut |_, _| {}, |trace| {
-        *trace
-    });
+    let trace = unwinder.trace(Registers { pc, sp, fp, lr: 0 }, &mut |_| {}, |trace| *trace);
     std::hint::black_box(trace)
 }
 
@@ -79,7 +77,7 @@ fn registers_of_nowhere_end_at_once() {
         },
     ] {
         let trace = unwinder
-            .trace(registers, &mut |_, _| {}, |trace| *trace)
+            .trace(registers, &mut |_| {}, |trace| *trace)
             .unwrap();
         assert!(trace.frames().len() <= 1, "{:x?}", trace.frames());
     }

@@ -6,50 +6,19 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, OnceLock};
+use std::sync::Mutex;
 
 use abi::Snapshot;
 
 #[path = "../../../../highwater/tests/skipped/mod.rs"]
 mod skipped;
 pub use skipped::skipped;
+#[path = "../library/mod.rs"]
+mod library;
+pub use library::library;
 
 /// Longest that a program may take between two marks.
 const SECONDS_MAX: u64 = 120;
-
-/// The probe, built now in this test's own profile (cargo builds no cdylib for a test); or the one
-/// that `HIGHWATER_PROBE_LIBRARY` names.
-pub fn library() -> PathBuf {
-    static BUILT: OnceLock<PathBuf> = OnceLock::new();
-    BUILT
-        .get_or_init(|| {
-            std::env::var_os("HIGHWATER_PROBE_LIBRARY").map_or_else(build, PathBuf::from)
-        })
-        .clone()
-}
-
-fn build() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    let folder = here.parent().and_then(Path::parent).unwrap();
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args([
-        "build",
-        "--locked",
-        "--lib",
-        "--package",
-        env!("CARGO_PKG_NAME"),
-    ]);
-    if !cfg!(debug_assertions) {
-        cargo.arg("--release");
-    }
-    let done = cargo.output().unwrap();
-    assert!(
-        done.status.success(),
-        "{}",
-        String::from_utf8_lossy(&done.stderr)
-    );
-    folder.join("libhighwater_probe.so")
-}
 
 /// The allocators of this machine: glibc, and one of each family in highwater's cache.
 pub fn allocators() -> Vec<(String, Option<PathBuf>)> {
