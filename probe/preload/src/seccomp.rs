@@ -2,8 +2,8 @@
 //! call of the probe's, the probe goes off for good.
 //!
 //! Strict mode forbids nearly all, the clock's vDSO included. A filter is run here first. A program that makes the call
-//! by an instruction of its own is not seen. A child of vfork shares the parent's memory: it switches the parent's probe
-//! off too.
+//! by an instruction of its own is not seen. A child of vfork shares the parent's memory: it switches the parent's
+//! probe off too.
 
 use std::ffi::{c_int, c_long, c_ulong};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

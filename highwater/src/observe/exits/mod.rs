@@ -49,8 +49,8 @@ pub trait Text {
     fn leads(&self, target: u64) -> Leads;
     /// Of a jump through a pointer in memory.
     fn leads_by(&self, pointer: u64) -> Leads;
-    /// Whether a function starts there.
-    fn is_start(&self, address: u64) -> bool;
+    /// Whether a function starts or ends there.
+    fn is_bound(&self, address: u64) -> bool;
 }
 
 /// How one instruction goes on.
@@ -122,8 +122,8 @@ impl<T: Text> Walk<'_, T> {
     /// The instruction that follows; `None`: the path ends.
     fn step(&mut self, at: u64, length: u64, step: Step) -> Option<u64> {
         let next = at + length;
-        // Behind a call that does not return, another function may start.
-        let on = (!self.text.is_start(next)).then_some(next);
+        // After a call that does not return, another function may start, or data: a breakpoint there would change it.
+        let on = (!self.text.is_bound(next)).then_some(next);
         match step {
             Step::Next | Step::Call => on,
             Step::Branch(target) => {
@@ -264,7 +264,7 @@ mod tests {
         fn leads_by(&self, pointer: u64) -> Leads {
             self.leads(if pointer == 0x4000 { 0x2000 } else { 0x3000 })
         }
-        fn is_start(&self, address: u64) -> bool {
+        fn is_bound(&self, address: u64) -> bool {
             address == 0x1010
         }
     }

@@ -23,7 +23,8 @@ pub struct FileText<'a> {
     exe: &'a File,
     /// Addresses of sections of code, with their offsets in the file.
     sections: Vec<(Range<u64>, u64)>,
-    starts: BTreeSet<u64>,
+    /// Where functions start and end.
+    bounds: BTreeSet<u64>,
     /// `memset` and its like.
     first_argument: BTreeSet<u64>,
     pointers: BTreeSet<u64>,
@@ -33,10 +34,13 @@ pub struct FileText<'a> {
 
 impl<'a> FileText<'a> {
     pub fn new(exe: &'a File, file: &Elf<'a>, frees: BTreeSet<u64>) -> FileText<'a> {
-        let (mut starts, mut first_argument) = (BTreeSet::new(), BTreeSet::new());
+        let (mut bounds, mut first_argument) = (BTreeSet::new(), BTreeSet::new());
         for symbol in file.symbols().chain(file.dynamic_symbols()) {
             if symbol.kind() == SymbolKind::Text && symbol.is_definition() {
-                starts.insert(symbol.address());
+                bounds.extend([
+                    symbol.address(),
+                    symbol.address().saturating_add(symbol.size()),
+                ]);
             }
             // In a static program what chooses among its variants has the name (STT_GNU_IFUNC).
             if symbol.address() != 0 && returns_first(symbol.name().unwrap_or_default()) {
@@ -52,7 +56,7 @@ impl<'a> FileText<'a> {
         FileText {
             exe,
             sections: sections.collect(),
-            starts,
+            bounds,
             first_argument,
             pointers,
             frees,
@@ -106,8 +110,8 @@ impl Text for FileText<'_> {
         }
     }
 
-    fn is_start(&self, address: u64) -> bool {
-        self.starts.contains(&address)
+    fn is_bound(&self, address: u64) -> bool {
+        self.bounds.contains(&address)
     }
 }
 

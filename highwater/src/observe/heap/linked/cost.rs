@@ -39,7 +39,7 @@ impl Text for OwnText {
     fn leads_by(&self, _: u64) -> Leads {
         Leads::Unknown
     }
-    fn is_start(&self, _: u64) -> bool {
+    fn is_bound(&self, _: u64) -> bool {
         false
     }
 }
