@@ -82,6 +82,7 @@ fn traps_json(traps: Traps) -> Value {
         "at_start": traps.at_start,
         "core_share": round(traps.core_share, 4),
         "watched_share": round(traps.watched_share, 3),
+        "sees_all_frees": traps.sees_all(),
         "unseen_share": round(traps.unseen_share, 4),
     })
 }

@@ -272,6 +272,12 @@ fn foot(explained: &Explained, out: &mut String) {
 
 fn on_traps(traps: &Traps) -> String {
     let watched = match traps.watched_share < 1.0 {
+        true if traps.sees_frees => {
+            format!(
+                ", allocations sampled for {} of the time",
+                percent(traps.watched_share)
+            )
+        }
         true => format!(", on for {} of the time", percent(traps.watched_share)),
         false => String::new(),
     };

@@ -1,9 +1,12 @@
 //! How much of the subject's time the probes take, and when they rest.
 //!
-//! A trap on every call cannot be sampled away. Where the traps take more than their budget, the probes are on for
-//! [`ON`] at a time only, and what is allocated in the first half of such a time is followed to its end: what lives
-//! shorter is out of the account, what lives longer counts for what was not looked at. How much that is goes by the
-//! subject's own CPU time, for what waits on traps does less in the same time.
+//! A trap on every call cannot be sampled away. Where the traps take more than their budget, allocations are probed for
+//! [`ON`] at a time only, and a block that was sampled then counts for those that were not. How many those are goes by
+//! the subject's own CPU time, for what waits on traps does less in the same time.
+//!
+//! Frees stay probed, and are seen to the end. Where they alone leave too little of the budget, all probes come off in
+//! between, and what is allocated in the first half of a time with probes is followed to its end: what lives shorter is
+//! out of the account, what lives longer counts though its end may go unseen.
 
 use std::time::Duration;
 
@@ -15,7 +18,8 @@ const SHARE_OF_CORE: f64 = 0.05;
 const AT_ONCE_S: f64 = 0.3;
 /// How long the probes are on at a time.
 pub const ON: Duration = Duration::from_millis(200);
-/// What is allocated in the rest of that time is not looked at: it could not be followed for so long.
+/// Without probes in between, what is allocated in the rest of that time is not looked at: it could not be followed for
+/// so long.
 pub const FOLLOWED: Duration = Duration::from_millis(100);
 /// Own CPU time that tells how fast the subject is when it is left alone, seconds: five ticks of what the kernel says.
 const TOLD_S: f64 = 0.05;
@@ -23,7 +27,18 @@ const TOLD_S: f64 = 0.05;
 const FULL: f64 = 0.9;
 /// It does some work while it is watched, however little its CPU time less that of the traps comes to.
 const SPEED_MIN: f64 = 0.02;
+/// A longer rest would leave too few samples.
 const OFF_MAX: Duration = Duration::from_secs(20);
+/// Time with the frees probed alone that tells what they cost, seconds.
+const FREES_TOLD_S: f64 = 0.5;
+/// The golden ratio: its multiples fall evenly between whole numbers.
+const EVEN: f64 = 0.618_033_988_749_895;
+
+/// Of the budget for a time with all probes, how much is saved for the next one. The mean is 1; it differs from time to
+/// time, so that these times do not fall in step with something that the subject does once a second.
+pub fn part(rest: u32) -> f64 {
+    0.5 + (f64::from(rest) * EVEN).fract()
+}
 
 /// CPU time of a trap, and what one costs beyond that where the kernel steps what is probed, and where it is a sample,
 /// nanoseconds.
@@ -61,9 +76,12 @@ pub struct Budget {
     cpu_s: f64,
     /// CPUs that it can use at once.
     pub cores: f64,
-    /// With the probes on, and off.
+    /// While allocations are sampled, and in between.
     on: Work,
     off: Work,
+    /// In between, what could be saved and what the probes of frees took of it.
+    allowed_s: f64,
+    frees_s: f64,
 }
 
 /// What the subject did by itself.
@@ -100,6 +118,8 @@ impl Budget {
             cores: 1.0,
             on: Work::default(),
             off: Work::default(),
+            allowed_s: 0.0,
+            frees_s: 0.0,
         }
     }
 
@@ -115,19 +135,22 @@ impl Budget {
         if on && over_s > 0.0 {
             self.rate = spent_s / over_s;
         }
+        if !on {
+            self.allowed_s += allowed_s;
+            self.frees_s += spent_s;
+        }
         // Below zero here and there: a tick is 10 ms, and only sums of many are exact.
         let work = if on { &mut self.on } else { &mut self.off };
         work.add(unspent_s, spent_s, over_s, self.cores);
         (self.all_s, self.cpu_s) = (all_s, cpu_s);
     }
 
-    /// Of all that the subject does, how much it does in the part of a time with the probes on that is looked at, each
-    /// such time being so long (never less than [`ON`]) and coming after so long a rest.
-    pub fn looked_at(&self, on: Duration, rested: Duration) -> f64 {
+    /// Of all that the subject does, how much it does while what it allocates is sampled: for `sampled` of each time
+    /// with the probes on, which is so long (never less than [`ON`]) and comes after so long a rest.
+    pub fn looked_at(&self, on: Duration, rested: Duration, sampled: Duration) -> f64 {
         let speed = self.speed_on();
         let on_s = speed * on.max(ON).as_secs_f64();
-        let looked_at_s = speed * (ON - FOLLOWED).as_secs_f64();
-        looked_at_s / (on_s + rested.as_secs_f64())
+        speed * sampled.as_secs_f64() / (on_s + rested.as_secs_f64())
     }
 
     /// How fast it is with the probes on, of what it is without; 1 where that is not told yet, and where it waits in
@@ -144,11 +167,22 @@ impl Budget {
         self.saved_s < 0.0
     }
 
-    /// Until there is enough for another time with the probes on, by what an idle subject saves.
-    pub fn rest(&self) -> Duration {
-        let wanted_s = (self.rate * ON.as_secs_f64()).min(AT_ONCE_S);
-        let missing_s = (wanted_s - self.saved_s).max(0.0);
+    /// Until there is enough for another time with the probes on, or for so much of it, by what an idle subject saves.
+    pub fn rest(&self, part: f64) -> Duration {
+        let missing_s = ((part * self.wanted_s()).min(AT_ONCE_S) - self.saved_s).max(0.0);
         Duration::from_secs_f64(missing_s / SHARE_OF_CORE).min(OFF_MAX)
+    }
+
+    /// What a time with all probes takes.
+    fn wanted_s(&self) -> f64 {
+        (self.rate * ON.as_secs_f64()).min(AT_ONCE_S)
+    }
+
+    /// Whether the probes of frees leave so little that the next time with all probes would be too far away.
+    pub fn are_frees_too_dear(&self) -> bool {
+        let over_s = self.off.over_s;
+        let saves = (self.allowed_s - self.frees_s) / over_s.max(1e-9);
+        over_s >= FREES_TOLD_S && self.wanted_s() > saves * OFF_MAX.as_secs_f64()
     }
 }
 
@@ -193,7 +227,7 @@ mod tests {
             hits += 400_000 / 5;
             budget.read(counted(hits), 0.0, ON, true);
             let rest = if budget.is_spent() {
-                budget.rest()
+                budget.rest(1.0)
             } else {
                 Duration::ZERO
             };
@@ -203,6 +237,37 @@ mod tests {
         }
         let share = on_s * 0.44 / all_s;
         assert!((0.04..0.06).contains(&share), "{share} of a core");
+    }
+
+    /// A free costs 1.1 us here.
+    #[test]
+    fn frees_are_probed_in_between_as_long_as_they_leave_something() {
+        let too_dear = |frees_per_second: u64| {
+            let mut budget = Budget::new(COST, 0.0);
+            budget.read(counted(400_000 / 5), 0.0, ON, true);
+            budget.read(counted(400_000 / 5 + frees_per_second), 0.0, SECOND, false);
+            budget.are_frees_too_dear()
+        };
+        assert!(!too_dear(30_000), "3.3 % of a core, of 5 %");
+        assert!(
+            too_dear(44_000),
+            "4.8 %: the rest of the budget fills in half a minute"
+        );
+        assert!(too_dear(1_000_000));
+    }
+
+    #[test]
+    fn rests_differ_and_their_mean_is_one() {
+        let parts: Vec<f64> = (1..=100).map(part).collect();
+        let mean = parts.iter().sum::<f64>() / 100.0;
+        assert!((mean - 1.0).abs() < 0.02, "{mean}");
+        let near = |of: f64| {
+            parts
+                .iter()
+                .filter(|part| (*part - of).abs() < 0.05)
+                .count()
+        };
+        assert!((6..=14).contains(&near(0.75)) && (6..=14).contains(&near(1.25)));
     }
 
     /// One that never pauses does a tenth of its work while a trap takes nine tenths of its time; one that waits for
@@ -221,7 +286,7 @@ mod tests {
                 cpu_s += own_off * SECOND.as_secs_f64();
                 budget.read(counted(hits), cpu_s, SECOND, false);
             }
-            budget.looked_at(ON, SECOND)
+            budget.looked_at(ON, SECOND, ON - FOLLOWED)
         };
         let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
         assert!(near(looked_at(163_600, 0.1, 1.0, 1.0), 0.01 / 1.02));
