@@ -1,7 +1,8 @@
 //! A filter in front of the sample table: a bit or two tell almost every free that it is not sampled.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use core::sync::atomic::{AtomicU8, AtomicU64};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
@@ -179,7 +180,7 @@ impl Default for Filter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

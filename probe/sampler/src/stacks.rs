@@ -1,12 +1,12 @@
 //! Distinct stacks: an open-addressed table of rows, their frames one after another in a section of
 //! their own.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use abi::{Header, SectionKind, Stack, lifetime_of, stack_flag};
 
 use crate::flows::Weight;
-use crate::word::{add, atomic, atomic32, raise};
+use crate::word::{AtomicU64, add, atomic, atomic32, raise};
 
 const FREE: u64 = 0;
 const BUSY: u64 = 1;
@@ -152,7 +152,7 @@ impl Stacks {
         used.fetch_update(Relaxed, Relaxed, room).ok()
     }
 
-    fn key(&self, at: usize) -> &std::sync::atomic::AtomicU64 {
+    fn key(&self, at: usize) -> &AtomicU64 {
         // SAFETY: below the capacity.
         unsafe { atomic(&raw mut (*self.rows.add(at)).hash) }
     }
@@ -175,7 +175,7 @@ fn hash_of(frames: &[u64], flags: u16) -> u64 {
     if hash > BUSY { hash } else { hash + 2 }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -187,8 +187,10 @@ mod tests {
     }
 
     fn table(capacity: usize, frames_capacity: usize) -> Table {
+        // SAFETY: all zeros are integers.
         let mut header: Box<Header> = Box::new(unsafe { std::mem::zeroed() });
         let (mut rows, mut frames) = (vec![Stack::default(); capacity], vec![0; frames_capacity]);
+        // SAFETY: the memory lives as long as the table.
         let stacks = unsafe {
             Stacks::new(
                 &mut *header,

@@ -1,9 +1,10 @@
 //! How densely to sample: 450 to 1,000 samples a second where so much is allocated, coarser as the table fills.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Finest and coarsest mean distance of samples, requested bytes.
 pub const MEAN_BYTES_MIN: u64 = 512;
+/// See above.
 pub const MEAN_BYTES_MAX: u64 = 1 << 40;
 /// The mean at the start: 1,000 samples a second at 32 MB/s.
 const MEAN_BYTES_START: u64 = 32 << 10;
@@ -241,7 +242,7 @@ fn prev_power_of_two(value: u64) -> u64 {
     1 << value.max(1).ilog2()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::draw;
