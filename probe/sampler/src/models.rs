@@ -1,16 +1,22 @@
 //! Models for loom: every interleaving of a few threads over small tables (`make loom`).
 
-use abi::{Header, Sample, Stack, Thread};
+use abi::{Header, Sample, SectionKind, Stack, Thread};
 use loom::thread;
 
 use crate::samples::{Inserted, Samples};
 use crate::shared;
 use crate::stacks::Stacks;
-use crate::word::{atomic, forget};
+use crate::word::{atomic, atomic32, forget};
 
 /// Memory of a model's tables, never freed: the words of a table are known by their addresses.
 fn rows<T: Clone + 'static>(value: T, count: usize) -> *mut T {
-    vec![value; count].leak().as_mut_ptr()
+    let first = vec![value; count].leak().as_mut_ptr();
+    for at in 0..count * size_of::<T>() / size_of::<u64>() {
+        // The words are made before there are threads.
+        // SAFETY: inside the rows.
+        unsafe { atomic(first.cast::<u64>().add(at)) };
+    }
+    first
 }
 
 struct Shared<T>(T);
@@ -66,6 +72,8 @@ fn a_stack_is_whole_when_it_is_found() {
         forget();
         // SAFETY: all zeros are integers.
         let header: *mut Header = Box::leak(Box::new(unsafe { std::mem::zeroed() }));
+        // SAFETY: a field of the header.
+        unsafe { atomic32(&raw mut (*header).sections[SectionKind::Frames as usize].used) };
         let (stacks, frames) = (rows(Stack::default(), 4), rows(0u64, 8));
         // SAFETY: zeroed sections that are never freed.
         let table = unsafe { Stacks::new(header, (stacks, 4), (frames, 8)) };

@@ -181,19 +181,19 @@ mod tests {
 
     struct Table {
         stacks: Stacks,
-        header: Box<Header>,
+        header: *mut Header,
         rows: Vec<Stack>,
         frames: Vec<u64>,
     }
 
     fn table(capacity: usize, frames_capacity: usize) -> Table {
         // SAFETY: all zeros are integers.
-        let mut header: Box<Header> = Box::new(unsafe { std::mem::zeroed() });
+        let header: *mut Header = Box::into_raw(Box::new(unsafe { std::mem::zeroed() }));
         let (mut rows, mut frames) = (vec![Stack::default(); capacity], vec![0; frames_capacity]);
         // SAFETY: the memory lives as long as the table.
         let stacks = unsafe {
             Stacks::new(
-                &mut *header,
+                header,
                 (rows.as_mut_ptr(), capacity),
                 (frames.as_mut_ptr(), frames_capacity),
             )
@@ -216,7 +216,9 @@ mod tests {
         let row = table.rows[first as usize];
         assert_eq!((row.depth, row.first_ns), (3, 5));
         assert_eq!(table.frames[row.frames_at as usize..][..3], [1, 2, 3]);
-        assert_eq!(table.header.sections[SectionKind::Frames as usize].used, 8);
+        // SAFETY: the header is never freed.
+        let used = unsafe { (*table.header).sections[SectionKind::Frames as usize].used };
+        assert_eq!(used, 8);
     }
 
     #[test]

@@ -62,39 +62,34 @@ pub unsafe fn raise(place: *mut u64, to: u64) {
 /// loom's atomics are no integers in memory: each word of the mapping gets one at its first use in a run of a model.
 #[cfg(loom)]
 mod shadow {
+    use std::cell::RefCell;
     use std::collections::HashMap;
-    use std::sync::Mutex;
 
     pub use loom::sync::atomic::{AtomicU32, AtomicU64};
 
-    static WORDS: Mutex<Option<HashMap<usize, &'static AtomicU64>>> = Mutex::new(None);
-    static HALVES: Mutex<Option<HashMap<usize, &'static AtomicU32>>> = Mutex::new(None);
+    // A model's threads all run on one thread of the system, and each test has its own.
+    std::thread_local! {
+        static WORDS: RefCell<HashMap<usize, &'static AtomicU64>> = RefCell::default();
+        static HALVES: RefCell<HashMap<usize, &'static AtomicU32>> = RefCell::default();
+    }
 
     /// A run of a model starts: its words are zero.
     pub fn forget() {
-        *WORDS.lock().unwrap() = None;
-        *HALVES.lock().unwrap() = None;
+        WORDS.with_borrow_mut(HashMap::clear);
+        HALVES.with_borrow_mut(HashMap::clear);
     }
 
     /// # Safety
     /// None is needed: the place is a name only.
     pub unsafe fn atomic<'a>(place: *mut u64) -> &'a AtomicU64 {
-        let mut words = WORDS.lock().unwrap();
         let new = || &*Box::leak(Box::new(AtomicU64::new(0)));
-        words
-            .get_or_insert_default()
-            .entry(place as usize)
-            .or_insert_with(new)
+        WORDS.with_borrow_mut(|words| *words.entry(place as usize).or_insert_with(new))
     }
 
     /// # Safety
     /// As above.
     pub unsafe fn atomic32<'a>(place: *mut u32) -> &'a AtomicU32 {
-        let mut halves = HALVES.lock().unwrap();
         let new = || &*Box::leak(Box::new(AtomicU32::new(0)));
-        halves
-            .get_or_insert_default()
-            .entry(place as usize)
-            .or_insert_with(new)
+        HALVES.with_borrow_mut(|halves| *halves.entry(place as usize).or_insert_with(new))
     }
 }
