@@ -62,19 +62,16 @@ pub(crate) fn count_alloc(bytes: usize) -> bool {
 /// `row` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn add_alloc(row: *mut Thread, bytes: usize) -> bool {
-    // SAFETY: words of the caller's own row.
+    // SAFETY: words of the caller's own row. Loaded once each: the compiler forwards no atomic store to a load.
     unsafe {
-        add_own(
-            &raw mut (*row).countdown_bytes,
-            (bytes as u64).wrapping_neg(),
-        );
-        add_own(&raw mut (*row).allocs, 1);
+        let countdown = atomic(&raw mut (*row).countdown_bytes);
+        let left = countdown.load(Relaxed).wrapping_sub(bytes as u64);
+        countdown.store(left, Relaxed);
+        let calls = atomic(&raw mut (*row).allocs);
+        let allocs = calls.load(Relaxed).wrapping_add(1);
+        calls.store(allocs, Relaxed);
         add_own(&raw mut (*row).usable_allocated_bytes, bytes as u64);
-        let left = atomic(&raw mut (*row).countdown_bytes).load(Relaxed);
-        (left as i64) < 0
-            || atomic(&raw mut (*row).allocs)
-                .load(Relaxed)
-                .is_multiple_of(TIMED_EVERY)
+        (left as i64) < 0 || allocs.is_multiple_of(TIMED_EVERY)
     }
 }
 
@@ -95,11 +92,11 @@ pub(crate) fn count_free(bytes: usize) -> bool {
 pub(crate) unsafe fn add_free(row: *mut Thread, bytes: usize) -> bool {
     // SAFETY: words of the caller's own row.
     unsafe {
-        add_own(&raw mut (*row).frees, 1);
+        let calls = atomic(&raw mut (*row).frees);
+        let frees = calls.load(Relaxed).wrapping_add(1);
+        calls.store(frees, Relaxed);
         add_own(&raw mut (*row).usable_freed_bytes, bytes as u64);
-        atomic(&raw mut (*row).frees)
-            .load(Relaxed)
-            .is_multiple_of(TIMED_EVERY)
+        frees.is_multiple_of(TIMED_EVERY)
     }
 }
 

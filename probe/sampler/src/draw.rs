@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    #[cfg_attr(miri, ignore = "statistics, hours under Miri")]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn ln_and_exp_agree_with_the_library() {
         let mut state = 1;
         for _ in 0..100_000 {
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "statistics, hours under Miri")]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn distances_have_the_mean_and_the_variance_of_an_exponential() {
         let (mut state, count, mean) = (7, 200_000, 65_536.0);
         let drawn: Vec<f64> = (0..count)

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "statistics, hours under Miri")]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn settles_between_450_and_1000_a_second() {
         for bytes_per_second in [1e6, 8e6, 77e6, 1e9, 20e9] {
             let rate = settled_rate(bytes_per_second);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "statistics, hours under Miri")]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn a_slow_program_is_sampled_as_finely_as_may_be() {
         let rate = settled_rate(20_000.0);
         assert!(
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "statistics, hours under Miri")]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn a_mean_that_the_user_fixed_stays() {
         let pace = Pace::new(Some(4096), 0);
         for now in 0..10_000 {

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "statistics, hours under Miri")]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn at_the_thinning_mark_few_buckets_are_full() {
         let (table, _keys, _rows) = table(32_768);
         let mut state = 5;
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    #[cfg_attr(miri, ignore = "statistics, hours under Miri")]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn thinning_keeps_the_estimate() {
         let (mut estimate, rounds) = (0.0, 200);
         for seed in 0..rounds {
