@@ -1,6 +1,8 @@
 //! The logic of highwater's heap probe, apart from the exported symbols.
 //!
-//! The tables and the draw are the `sampler` crate. Everything works on one mapping of fixed size (layout: the `abi` crate) that is reserved at the
+//! The tables and the draw are the `sampler` crate.
+//!
+//! Everything works on one mapping of fixed size (layout: the `abi` crate) that is reserved at the
 //! start. After the start nothing here allocates from the subject, takes a lock that the subject
 //! could hold, or waits without a bound: what does not fit, or meets a busy table, is dropped and
 //! counted. The slow paths run with all signals blocked, so that no handler can leave them by
