@@ -65,6 +65,20 @@ fn samples_are_whole_and_removed_once() {
     });
 }
 
+/// A free in another thread than the allocation: what it removes is whole.
+#[test]
+fn a_sample_of_another_thread_is_whole() {
+    loom::model(|| {
+        forget();
+        let table = table();
+        let other = thread::spawn(|| table.0.insert(16, sample(16)));
+        if let Some(removed) = table.0.remove(16) {
+            assert_eq!((removed.requested_bytes, removed.usable_bytes), (16, 16));
+        }
+        assert_eq!(other.join().unwrap(), Inserted::Done);
+    });
+}
+
 /// Two threads that come by one stack at the same time: it may have two rows, never a broken one.
 #[test]
 fn a_stack_is_whole_when_it_is_found() {
