@@ -7,20 +7,20 @@ use abi::{Header, Module, STACK_NONE, Sample, State, Thread, region_flag};
 
 use crate::budget::Budget;
 use crate::clock;
-use crate::draw;
-use crate::filter::Filter;
-use crate::flows::{Flows, Weight};
 use crate::guard::Signals;
 use crate::interpreter::Interpreter;
-use crate::pace::{LARGE_BYTES, Pace};
 use crate::regions::{Call, Mapped, Regions};
-use crate::roles::Roles;
-use crate::samples::{Inserted, Samples};
-use crate::stacks::Stacks;
 use crate::tally::counter;
 use crate::threads::Threads;
 use crate::unwind::{Closing, Registers, Unwinder};
-use crate::word::{atomic, atomic32};
+use sampler::draw;
+use sampler::filter::Filter;
+use sampler::flows::{Flows, Weight};
+use sampler::pace::{LARGE_BYTES, Pace};
+use sampler::roles::Roles;
+use sampler::samples::{Inserted, Samples};
+use sampler::stacks::Stacks;
+use sampler::word::{atomic, atomic32};
 
 /// Anonymous mappings below this get a stack only at a limited rate: they may come by the thousand.
 const REGION_STACK_BYTES_MIN: u64 = 64 << 10;

@@ -6,9 +6,9 @@ use abi::{bytes_mode, off_reason};
 
 use crate::budget::{Reading, Step};
 use crate::clock;
-use crate::pace::Change;
 use crate::probe::Probe;
-use crate::word::{add, atomic, atomic32};
+use sampler::pace::Change;
+use sampler::word::{add, atomic, atomic32};
 
 /// The place of a counter of a probe's header.
 macro_rules! counter {

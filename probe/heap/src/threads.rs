@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use abi::{Header, OVERFLOW_THREAD, ROLE_NONE, SectionKind, Thread, thread_state};
 
-use crate::draw;
-use crate::word::{add, atomic32};
+use sampler::draw;
+use sampler::word::{add, atomic32};
 
 /// Rows looked at for one whose thread is gone, per new thread.
 const LOOKS: usize = 8;
