@@ -75,6 +75,10 @@ pub struct Traps {
     /// Of the blocks whose end is known, those that were given anew while nobody had seen them freed: their frees are
     /// inlined, or pass by the functions that have names.
     pub unseen_share: f64,
+    /// Instructions that are breakpoints while the probes are on.
+    pub places: usize,
+    /// They came off for good after so many seconds: no rest would have kept the budget.
+    pub stopped_s: Option<f64>,
 }
 
 /// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two
@@ -86,6 +90,15 @@ impl Traps {
     pub fn hit_ns(&self) -> f64 {
         let stepped = self.stepped as f64 / self.hits.max(1) as f64;
         self.cost.hit_ns + stepped * self.cost.step_ns
+    }
+
+    /// CPU time that they took of the subject, seconds.
+    pub fn cpu_s(&self) -> f64 {
+        self.cost.seconds(Counted {
+            hits: self.hits,
+            stepped: self.stepped,
+            samples: self.samples,
+        })
     }
 
     /// Whether every block's end is seen.
@@ -113,7 +126,13 @@ impl Linked {
     ///
     /// # Errors
     /// No right, or a kernel that cannot.
-    pub fn open(pid: u32, place: &Place, at_start: bool) -> io::Result<Option<Linked>> {
+    /// `share`: the budget, of the subject's CPU time or of a core.
+    pub fn open(
+        pid: u32,
+        place: &Place,
+        at_start: bool,
+        share: f64,
+    ) -> io::Result<Option<Linked>> {
         let functions = read_functions(&open_file(&place.file)?, place.base)?;
         if functions.is_empty() {
             return Ok(None);
@@ -135,9 +154,10 @@ impl Linked {
             since_ns: 0,
             since: Instant::now(),
             looked_at: 1.0,
-            budget: Budget::new(cost, cpu_s(pid)),
+            budget: Budget::new(cost, share, cpu_s(pid)),
             traps: Traps {
                 functions: functions.len(),
+                places: places_of(&functions),
                 at_start,
                 on_libc: place.is_libc,
                 cost,
@@ -246,10 +266,23 @@ impl Watcher {
         while !self.stops() {
             self.watch();
             if self.budget.is_spent() {
+                if self.budget.is_hopeless() {
+                    return self.give_up();
+                }
                 self.rest();
             }
         }
         self.attached = None;
+    }
+
+    /// Takes the probes off for good.
+    fn give_up(&mut self) {
+        self.attached = None;
+        self.drain();
+        self.forget_young();
+        self.has_rested = true;
+        self.traps.stopped_s = Some(self.begin.elapsed().as_secs_f64());
+        self.tell();
     }
 
     fn stops(&self) -> bool {
@@ -407,6 +440,13 @@ impl Watcher {
         traps.unseen_share = lock(&self.shared.table).unseen_share();
         *lock(&self.shared.traps) = *traps;
     }
+}
+
+/// Entries, and exits, of which functions may share some.
+fn places_of(functions: &[Function]) -> usize {
+    let exits = functions.iter().flat_map(|function| &function.exits);
+    let exits: std::collections::BTreeSet<u64> = exits.map(|exit| exit.at).collect();
+    functions.len() + exits.len()
 }
 
 /// CPU time of all threads of a process.
