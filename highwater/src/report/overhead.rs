@@ -54,11 +54,11 @@ fn cpu(overhead: &Overhead) -> String {
         return "nothing runs in it, and nothing traps it".to_owned();
     }
     format!(
-        "{} ({}), {} of the {:.2} s that it used itself",
+        "{} ({}), {} of the {:.2} s that it used",
         nanoseconds(overhead.added_s() * 1e9),
         overhead.basis().word(),
         share(overhead.added_share()),
-        (overhead.subject_cpu_s - overhead.added_s()).max(0.0)
+        overhead.subject_cpu_s
     )
 }
 
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn a_stop_over_the_budget_is_said_with_both_numbers() {
         let overhead = Overhead {
-            subject_cpu_s: 1.25,
+            subject_cpu_s: 1.0,
             items: vec![Item {
                 name: "uprobes",
                 cpu_s: 0.25,

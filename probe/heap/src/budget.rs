@@ -165,7 +165,10 @@ mod tests {
         let steps: Vec<Step> = (1..=10)
             .map(|number| budget.account(counted(number)))
             .collect();
-        assert!(steps[..9].iter().all(|step| *step == Step::None), "{steps:?}");
+        assert!(
+            steps[..9].iter().all(|step| *step == Step::None),
+            "{steps:?}"
+        );
         assert_eq!(steps[9], Step::SwitchOff);
         let within = Budget::new(60_000, 0);
         assert!((1..100).all(|number| within.account(counted(number)) == Step::None));

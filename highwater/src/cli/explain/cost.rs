@@ -65,7 +65,12 @@ pub fn overhead(
     let mut items = Vec::new();
     if let Some(probe) = probe.filter(|probe| !probe.own.is_empty()) {
         let pair = launched.and_then(|launched| launched.pair);
-        items.push(counting(spent.calls, tracked.spent.exact_calls, probe, pair));
+        items.push(counting(
+            spent.calls,
+            tracked.spent.exact_calls,
+            probe,
+            pair,
+        ));
         items.push(Item {
             name: "samples",
             cpu_s: spent.slow_ns as f64 / 1e9,

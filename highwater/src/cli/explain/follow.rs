@@ -383,7 +383,8 @@ impl Tracked {
             self.preloads = self.reader.preloads();
         }
         self.history.add(at_s - self.begin_s, &look);
-        self.spent.add(self.reader.member.pid as u32, look.probe.as_ref());
+        self.spent
+            .add(self.reader.member.pid as u32, look.probe.as_ref());
         self.look = look;
         let cost = read_ns(ClockId::ThreadCPUTime) - before;
         Ok(Duration::from_nanos(cost.max(0) as u64))

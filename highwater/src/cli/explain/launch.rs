@@ -158,7 +158,10 @@ impl Drop for Launched {
 fn limit(start: &mut Command, budget_share: f64, pair: Option<PairCost>) {
     let pair_ps = pair.map_or(0.0, |pair| pair.counted_ns() * 1e3);
     for (name, value) in [
-        ("HIGHWATER_PROBE_BUDGET", format!("{:.4}", 100.0 * budget_share)),
+        (
+            "HIGHWATER_PROBE_BUDGET",
+            format!("{:.4}", 100.0 * budget_share),
+        ),
         ("HIGHWATER_PROBE_PAIR", format!("{pair_ps:.0}")),
     ] {
         if std::env::var_os(name).is_none() {

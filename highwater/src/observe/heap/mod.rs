@@ -28,10 +28,10 @@ use std::time::Instant;
 use rustix::time::ClockId;
 
 use super::clock::read_ns;
-use super::overhead::MapReadings;
 use super::fact::library::Libraries;
 use super::fact::maps::Maps;
 use super::fact::memory::{Memory, ProcessMemory};
+use super::overhead::MapReadings;
 use super::proc::ProcRoot;
 use super::proc::open::{Folder, Lost};
 use family::Member;

@@ -108,10 +108,9 @@ impl Overhead {
         }
     }
 
-    /// Added, of what the subject used otherwise.
+    /// Added, of all that the subject used.
     pub fn added_share(&self) -> f64 {
-        let otherwise_s = self.subject_cpu_s - self.added_s();
-        self.added_s() / otherwise_s.max(1e-3)
+        self.added_s() / self.subject_cpu_s.max(1e-2)
     }
 }
 
@@ -135,7 +134,7 @@ mod tests {
             how: String::new(),
         };
         let mut overhead = Overhead {
-            subject_cpu_s: 1.5,
+            subject_cpu_s: 1.0,
             items: vec![item(Basis::Measured, 0.2), item(Basis::Estimated, 0.3)],
             ..Overhead::default()
         };

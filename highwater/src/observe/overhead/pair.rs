@@ -82,7 +82,9 @@ fn trial(exe: &Path, preload: Option<&OsStr>, bytes: &str, until: Instant) -> Op
     command.arg(WORD).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::null());
     // The budget of a moment's trial is nobody's.
-    command.env("HIGHWATER_PROBE_BUDGET", "0").env("HIGHWATER_PROBE_BYTES", bytes);
+    command
+        .env("HIGHWATER_PROBE_BUDGET", "0")
+        .env("HIGHWATER_PROBE_BYTES", bytes);
     match preload {
         Some(preload) => command.env("LD_PRELOAD", preload),
         None => command.env_remove("LD_PRELOAD"),

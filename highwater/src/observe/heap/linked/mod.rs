@@ -127,12 +127,7 @@ impl Linked {
     /// # Errors
     /// No right, or a kernel that cannot.
     /// `share`: the budget, of the subject's CPU time or of a core.
-    pub fn open(
-        pid: u32,
-        place: &Place,
-        at_start: bool,
-        share: f64,
-    ) -> io::Result<Option<Linked>> {
+    pub fn open(pid: u32, place: &Place, at_start: bool, share: f64) -> io::Result<Option<Linked>> {
         let functions = read_functions(&open_file(&place.file)?, place.base)?;
         if functions.is_empty() {
             return Ok(None);

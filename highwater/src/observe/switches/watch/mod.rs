@@ -1,6 +1,7 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
 mod at_place;
+mod costs;
 mod files;
 mod holder;
 mod look;
@@ -29,9 +30,11 @@ use super::ring::Sample;
 use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
+use crate::observe::overhead::Stopped;
 use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
+use self::costs::Costs;
 use self::files::Files;
 use self::opened::{Opened, is_full, raise_the_limit, spare_files};
 pub use self::threads::Known;
@@ -111,6 +114,7 @@ pub struct Watch {
     files: Files,
     /// Who had a CPU before one of ours, by process and name.
     programs: Table<(u32, [u8; 16]), TextId>,
+    costs: Costs,
     /// By the stacks of a waiter and of a holder, the function that took the lock.
     holders: Table<(StackId, StackId), Option<String>>,
 }
@@ -132,6 +136,8 @@ pub struct Turn {
     pub groups: Vec<(Tid, Option<u64>)>,
     /// The process is gone.
     pub ended: bool,
+    /// The programs of the kernel took more than the budget, in a whole window.
+    pub over_budget: Option<Stopped>,
 }
 
 /// Counts for the self-checks.
@@ -200,6 +206,7 @@ impl Watch {
             calls: Calls::of(pid),
             files: Files::of(pid),
             programs: Table::default(),
+            costs: Costs::of(pid),
             holders: Table::default(),
         };
         watch.open_go();
@@ -328,6 +335,7 @@ impl Watch {
             self.quota_ns = now;
             turn.throttled = self.quotas.poll(now);
         }
+        turn.over_budget = self.over_budget(now);
         turn.events = self.release(now);
         turn.told_ns = now.saturating_sub(HOLD_BACK_NS);
         turn
