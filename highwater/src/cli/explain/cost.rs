@@ -87,7 +87,8 @@ pub fn overhead(
         subject_cpu_s: spent.cpu_s,
         items,
         subject_bytes: probe_bytes,
-        kernel_bytes: own::kernel_bytes(),
+        // Maps are gone when the probes came off for good.
+        kernel_bytes: own::kernel_bytes().max(traps.map_or(0, |traps| traps.kernel_bytes)),
         breakpoints: traps.map_or(0, |traps| traps.places as u64),
         map_readings: tracked.reader.map_readings,
         own_cpu_s: own::cpu_s(),

@@ -31,6 +31,7 @@ use table::{Record, Table};
 use super::probe::ProbeLook;
 use crate::observe::clock::read_ns;
 use crate::observe::foreign::open_file;
+use crate::observe::overhead::own;
 use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 use crate::observe::switches::unwind::Stacks;
 
@@ -77,6 +78,8 @@ pub struct Traps {
     pub unseen_share: f64,
     /// Instructions that are breakpoints while the probes are on.
     pub places: usize,
+    /// Kernel memory of maps and programs.
+    pub kernel_bytes: u64,
     /// They came off for good after so many seconds: no rest would have kept the budget.
     pub stopped_s: Option<f64>,
 }
@@ -153,6 +156,7 @@ impl Linked {
             traps: Traps {
                 functions: functions.len(),
                 places: places_of(&functions),
+                kernel_bytes: own::kernel_bytes(),
                 at_start,
                 on_libc: place.is_libc,
                 cost,

@@ -2,6 +2,7 @@
 
 use super::cost::{GIVE, emulated, own_function};
 use super::*;
+use crate::observe::overhead::fdinfo::Timed;
 use crate::observe::switches::allowed::Allowed;
 use crate::skipped::skipped;
 
@@ -33,11 +34,17 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
             continue;
         }
         let attached = attached.unwrap();
+        let timed = Timed::begin();
         for bytes in 1..=50 {
             emulated(bytes);
         }
+        let (programs, attached) = attached;
         drop(attached);
         emulated(99);
+        match timed {
+            Ok(_timed) => assert_eq!(programs.runs(), maps.cpus.sum(cpu::HITS), "{way:?}"),
+            Err(error) => skipped(&format!("programs cannot be timed: {error}")),
+        }
         let mut maps = maps;
         let mut given = Vec::new();
         maps.ring.drain(|bytes| match table::parse(bytes) {
