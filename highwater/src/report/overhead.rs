@@ -76,8 +76,8 @@ fn paused(overhead: &Overhead) -> String {
     match readings.count {
         0 => "never".to_owned(),
         count => format!(
-            "never; its memory map was read {count} times, {} at the longest, and while it is read an mmap of it may wait \
-             (measured)",
+            "never; its memory map was read {count} times, {} at the longest, and while it is read an mmap of it \
+             may wait (measured)",
             nanoseconds(readings.longest_ns as f64)
         ),
     }

@@ -14,6 +14,16 @@ pub struct Spent {
     last: Counted,
     /// Calls up to the last look at which usable bytes were exact.
     exact_calls: u64,
+    /// Of the last look that could read the probe: at its end a process's memory goes before it does.
+    seen: Option<Seen>,
+}
+
+/// What the probe says of itself.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    samples: u64,
+    pair_ps: u64,
+    over_budget_s: Option<f64>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -28,9 +38,18 @@ impl Spent {
         let preloaded = probe.filter(|probe| !probe.own.is_empty());
         let now = Counted {
             cpu_s: own::cpu_s_of(pid).max(self.last.cpu_s),
-            calls: preloaded.map_or(0, |probe| probe.allocs.saturating_add(probe.frees)),
-            slow_ns: preloaded.map_or(0, |probe| probe.slow_ns),
+            calls: preloaded.map_or(self.last.calls, |probe| {
+                probe.allocs.saturating_add(probe.frees)
+            }),
+            slow_ns: preloaded.map_or(self.last.slow_ns, |probe| probe.slow_ns),
         };
+        if let Some(probe) = preloaded {
+            self.seen = Some(Seen {
+                samples: probe.samples,
+                pair_ps: probe.pair_ps,
+                over_budget_s: probe.over_budget_s,
+            });
+        }
         if preloaded.is_some_and(|probe| probe.live_bytes_exact.is_some()) {
             self.exact_calls = now.calls;
         }
@@ -63,7 +82,8 @@ pub fn overhead(
     let probe = tracked.look.probe.as_ref();
     let spent = tracked.spent.since(launched.is_some());
     let mut items = Vec::new();
-    if let Some(probe) = probe.filter(|probe| !probe.own.is_empty()) {
+    let seen = tracked.spent.seen;
+    if let Some(probe) = seen {
         let pair = launched.and_then(|launched| launched.pair);
         items.push(counting(
             spent.calls,
@@ -96,11 +116,11 @@ pub fn overhead(
         budget_share,
         stopped: None,
     };
-    overhead.stopped = stopped(&overhead, probe, traps);
+    overhead.stopped = stopped(&overhead, seen, traps);
     overhead
 }
 
-fn counting(calls: u64, exact_calls: u64, probe: &ProbeLook, pair: Option<PairCost>) -> Item {
+fn counting(calls: u64, exact_calls: u64, probe: Seen, pair: Option<PairCost>) -> Item {
     let exact = exact_calls.min(calls) as f64 / 2.0;
     let sampled = calls as f64 / 2.0 - exact;
     let (cpu_ns, how) = match pair {
@@ -143,11 +163,7 @@ fn uprobes(traps: &Traps) -> Item {
     }
 }
 
-fn stopped(
-    overhead: &Overhead,
-    probe: Option<&ProbeLook>,
-    traps: Option<Traps>,
-) -> Option<Stopped> {
+fn stopped(overhead: &Overhead, probe: Option<Seen>, traps: Option<Traps>) -> Option<Stopped> {
     let cost_share = overhead.added_share();
     if let Some(after_s) = traps.and_then(|traps| traps.stopped_s) {
         return Some(Stopped {

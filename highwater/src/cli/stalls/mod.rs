@@ -248,7 +248,7 @@ impl<'a> Session<'a> {
             sleep(self.watch.rest());
             let now = now_ns();
             let turn = self.watch.turn();
-            let ended = turn.ended || turn.over_budget.is_some();
+            let ended = turn.ended;
             feed(&mut self.analyser, turn);
             if now - self.advanced_ns >= ADVANCE_NS {
                 self.advanced_ns = now;

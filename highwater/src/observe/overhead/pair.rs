@@ -15,14 +15,16 @@ use crate::observe::clock::read_ns;
 /// The hidden word on the command line that runs [`time_pairs`].
 pub const WORD: &str = "time-pairs";
 /// Processes of each kind: the median counts, for each has its addresses elsewhere.
-const TRIALS: usize = 3;
+const TRIALS: usize = 5;
 /// A machine that takes longer is too busy to measure on.
 const TRIAL_MAX: Duration = Duration::from_secs(2);
 const ALL_MAX: Duration = Duration::from_secs(4);
 
+/// Below this is noise: the probe's instructions alone take a nanosecond.
+const LEAST_NS: f64 = 1.0;
 const PAIRS: u32 = 60_000;
 const BATCHES: usize = 7;
-/// Live blocks of which one is replaced at random; 100 bytes each are more than the second cache holds.
+/// Live blocks of which one is replaced at random: 18 MiB, more than the caches hold.
 const LIVE: usize = 32_768;
 
 /// Added to a malloc and its free, nanoseconds: freed at once, and at random among many live blocks.
@@ -37,13 +39,14 @@ pub struct PairCost {
 }
 
 impl PairCost {
-    /// What a program is taken to lose: between the two.
+    /// What a program is taken to lose: the geometric mean, which is as many times too much for the one as it is too
+    /// little for the other.
     pub fn counted_ns(&self) -> f64 {
-        (self.at_once_ns + self.random_ns) / 2.0
+        (self.at_once_ns * self.random_ns).sqrt()
     }
 
     pub fn exact_ns(&self) -> f64 {
-        (self.exact_at_once_ns + self.exact_random_ns) / 2.0
+        (self.exact_at_once_ns * self.exact_random_ns).sqrt()
     }
 }
 
@@ -60,10 +63,10 @@ pub fn measure(preload: &OsStr, without: Option<&OsStr>) -> Option<PairCost> {
     }
     let [bare, counted, exact] = [bare, counted, exact].map(medians);
     Some(PairCost {
-        at_once_ns: (counted.0 - bare.0).max(0.0),
-        random_ns: (counted.1 - bare.1).max(0.0),
-        exact_at_once_ns: (exact.0 - bare.0).max(0.0),
-        exact_random_ns: (exact.1 - bare.1).max(0.0),
+        at_once_ns: (counted.0 - bare.0).max(LEAST_NS),
+        random_ns: (counted.1 - bare.1).max(LEAST_NS),
+        exact_at_once_ns: (exact.0 - bare.0).max(LEAST_NS),
+        exact_random_ns: (exact.1 - bare.1).max(LEAST_NS),
     })
 }
 
@@ -109,10 +112,11 @@ fn trial(exe: &Path, preload: Option<&OsStr>, bytes: &str, until: Instant) -> Op
 pub fn time_pairs() -> (f64, f64) {
     let at_once = || {
         for _ in 0..PAIRS {
-            free(allocate());
+            free(allocate(100));
         }
     };
-    let mut live: Vec<*mut libc::c_void> = (0..LIVE).map(|_| allocate()).collect();
+    let mut live: Vec<*mut libc::c_void> =
+        (0..LIVE).map(|at| allocate(64 + at * 7 % 1024)).collect();
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let random = || {
         for _ in 0..PAIRS {
@@ -121,15 +125,16 @@ pub fn time_pairs() -> (f64, f64) {
             state ^= state >> 7;
             state ^= state << 17;
             let at = state as usize % LIVE;
-            free(std::mem::replace(&mut live[at], allocate()));
+            let bytes = 64 + (state >> 32) as usize % 1024;
+            free(std::mem::replace(&mut live[at], allocate(bytes)));
         }
     };
     (per_pair(at_once), per_pair(random))
 }
 
-fn allocate() -> *mut libc::c_void {
+fn allocate(bytes: usize) -> *mut libc::c_void {
     // SAFETY: any size may be asked for; a null is freed like a block.
-    std::hint::black_box(unsafe { libc::malloc(std::hint::black_box(100)) })
+    std::hint::black_box(unsafe { libc::malloc(std::hint::black_box(bytes)) })
 }
 
 fn free(block: *mut libc::c_void) {

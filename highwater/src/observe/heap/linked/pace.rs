@@ -49,8 +49,8 @@ pub struct Counted {
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     cost: Cost,
-    /// Of the subject's own CPU time, and where that is little, of one core: programs that idle call their allocator all
-    /// the same.
+    /// Of the subject's own CPU time, and where that is little, of one core: programs that idle call their allocator
+    /// all the same.
     share: f64,
     saved_s: f64,
     /// What a second with the probes on costs.

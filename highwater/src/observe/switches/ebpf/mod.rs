@@ -42,7 +42,7 @@ pub struct Ebpf {
     unread: bool,
     pub ours: Ours,
     /// Those on the tracepoints.
-    pub programs: timed::Programs,
+    pub programs: Box<timed::Programs>,
     _attached: Vec<OwnedFd>,
 }
 
@@ -112,7 +112,7 @@ impl Ebpf {
         };
         Ok(Ebpf {
             ours,
-            programs: timed::Programs::new(programs),
+            programs: Box::new(timed::Programs::new(programs)),
             ring: maps.ring,
             tids: maps.tids,
             lost: maps.lost,

@@ -2,11 +2,12 @@
 
 use super::super::ebpf::timed::Taken;
 use super::{Source, Watch, now_ns};
-use crate::observe::overhead::{BUDGET_SHARE, Basis, Item, Overhead, Stopped, own, share_of};
+use crate::observe::overhead::{Basis, Item, Overhead, Stopped, own, share_of};
 
 /// The subject's CPU time when the watch began, and since.
 pub(super) struct Costs {
-    pub budget_share: f64,
+    /// 0: nobody set one, and nothing is timed.
+    budget_share: f64,
     begin_ns: u64,
     begin_cpu_s: f64,
     /// When the window began that is open.
@@ -19,7 +20,7 @@ impl Costs {
     pub(super) fn of(pid: u32) -> Costs {
         let cpu_s = own::cpu_s_of(pid);
         Costs {
-            budget_share: BUDGET_SHARE,
+            budget_share: 0.0,
             begin_ns: now_ns(),
             begin_cpu_s: cpu_s,
             window_cpu_s: cpu_s,
@@ -36,9 +37,16 @@ impl Watch {
     }
 
     /// At the end of a window in which the programs were timed.
-    pub(super) fn over_budget(&mut self, now_ns: u64) -> Option<Stopped> {
+    pub(super) fn is_over_budget(&mut self, now_ns: u64) -> bool {
+        if self.costs.budget_share > 0.0 {
+            self.hold_against_budget(now_ns);
+        }
+        self.costs.stopped.is_some()
+    }
+
+    fn hold_against_budget(&mut self, now_ns: u64) {
         let Source::Ebpf(ebpf) = &mut self.source else {
-            return None;
+            return;
         };
         let was_timing = ebpf.programs.is_timing();
         let taken = ebpf.programs.turn(now_ns);
@@ -50,7 +58,9 @@ impl Watch {
         if begins {
             costs.window_cpu_s = costs.last_cpu_s;
         }
-        let taken = taken?;
+        let Some(taken) = taken else {
+            return;
+        };
         let own_s = costs.last_cpu_s - costs.window_cpu_s;
         let over_s = taken.over_ns as f64 / 1e9;
         let cost_share = share_of(taken.run_ns as f64 / 1e9, own_s, over_s);
@@ -61,7 +71,6 @@ impl Watch {
                 cost_share,
             });
         }
-        costs.stopped.clone()
     }
 
     /// What it added so far; `observed_s`: how long it watched.

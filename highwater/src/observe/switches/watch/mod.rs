@@ -30,7 +30,6 @@ use super::ring::Sample;
 use super::spans::Spans;
 use super::unwind::Stacks;
 use super::waits::Waits;
-use crate::observe::overhead::Stopped;
 use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
@@ -134,10 +133,8 @@ pub struct Turn {
     /// Threads whose entry function became known: (thread, its hash); `None` is a goroutine that
     /// runs nothing of the program's own.
     pub groups: Vec<(Tid, Option<u64>)>,
-    /// The process is gone.
+    /// The process is gone, or the watch over its budget.
     pub ended: bool,
-    /// The programs of the kernel took more than the budget, in a whole window.
-    pub over_budget: Option<Stopped>,
 }
 
 /// Counts for the self-checks.
@@ -320,8 +317,7 @@ impl Watch {
     pub fn turn(&mut self) -> Turn {
         let mut turn = Turn::default();
         self.unwound = 0;
-        let now = now_ns();
-        // The list of ten thousand threads takes milliseconds.
+        let now = now_ns(); // The list of ten thousand threads takes milliseconds.
         if now - self.rescanned_ns >= RESCAN_NS.max(self.threads.len() as u64 * RESCAN_EACH_NS) {
             self.rescanned_ns = now;
             turn.ended = !self.rescan();
@@ -335,7 +331,7 @@ impl Watch {
             self.quota_ns = now;
             turn.throttled = self.quotas.poll(now);
         }
-        turn.over_budget = self.over_budget(now);
+        turn.ended |= self.is_over_budget(now);
         turn.events = self.release(now);
         turn.told_ns = now.saturating_sub(HOLD_BACK_NS);
         turn
