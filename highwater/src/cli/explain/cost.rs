@@ -22,6 +22,7 @@ pub struct Spent {
 #[derive(Debug, Clone, Copy)]
 struct Seen {
     samples: u64,
+    live_bytes: f64,
     pair_ps: u64,
     over_budget_s: Option<f64>,
 }
@@ -46,6 +47,9 @@ impl Spent {
         if let Some(probe) = preloaded {
             self.seen = Some(Seen {
                 samples: probe.samples,
+                live_bytes: probe
+                    .live_bytes()
+                    .max(self.seen.map_or(0.0, |seen| seen.live_bytes)),
                 pair_ps: probe.pair_ps,
                 over_budget_s: probe.over_budget_s,
             });
@@ -125,7 +129,7 @@ fn counting(calls: u64, exact_calls: u64, probe: Seen, pair: Option<PairCost>) -
     let sampled = calls as f64 / 2.0 - exact;
     let (cpu_ns, how) = match pair {
         Some(pair) => (
-            exact * pair.exact_ns() + sampled * pair.counted_ns(),
+            exact * pair.exact_ns(probe.live_bytes) + sampled * pair.counted_ns(probe.live_bytes),
             format!(
                 "{:.1} ns a pair freed at once, {:.1} at random; {:.1} and {:.1} while bytes were exact; tried at the \
                  start in processes of highwater's own",

@@ -156,7 +156,7 @@ impl Drop for Launched {
 
 /// The probe keeps the budget by itself, with what a call costs here; the caller's own settings stay.
 fn limit(start: &mut Command, budget_share: f64, pair: Option<PairCost>) {
-    let pair_ps = pair.map_or(0.0, |pair| pair.counted_ns() * 1e3);
+    let pair_ps = pair.map_or(0.0, |pair| pair.least_ns() * 1e3);
     for (name, value) in [
         (
             "HIGHWATER_PROBE_BUDGET",

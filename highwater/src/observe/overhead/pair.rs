@@ -38,15 +38,32 @@ pub struct PairCost {
     pub exact_random_ns: f64,
 }
 
+/// Live heaps below the first leave the caches to the program, those above the second do not.
+const SMALL_BYTES: f64 = 262_144.0;
+const LARGE_BYTES: f64 = 4_194_304.0;
+
 impl PairCost {
-    /// What a program is taken to lose: the geometric mean, which is as many times too much for the one as it is too
-    /// little for the other.
-    pub fn counted_ns(&self) -> f64 {
-        (self.at_once_ns * self.random_ns).sqrt()
+    /// What a program with so large a live heap is taken to lose.
+    pub fn counted_ns(&self, live_bytes: f64) -> f64 {
+        between(self.at_once_ns, self.random_ns, live_bytes)
     }
 
-    pub fn exact_ns(&self) -> f64 {
-        (self.exact_at_once_ns * self.exact_random_ns).sqrt()
+    pub fn exact_ns(&self, live_bytes: f64) -> f64 {
+        between(self.exact_at_once_ns, self.exact_random_ns, live_bytes)
+    }
+
+    /// For a budget that must not end on an estimate that is too high.
+    pub fn least_ns(&self) -> f64 {
+        self.at_once_ns.min(self.random_ns)
+    }
+}
+
+/// In between the geometric mean, which is as many times too much for the one as it is too little for the other.
+fn between(at_once_ns: f64, random_ns: f64, live_bytes: f64) -> f64 {
+    match live_bytes {
+        _ if live_bytes < SMALL_BYTES => at_once_ns,
+        _ if live_bytes > LARGE_BYTES => random_ns,
+        _ => (at_once_ns * random_ns).sqrt(),
     }
 }
 
