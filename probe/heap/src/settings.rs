@@ -26,8 +26,8 @@ pub struct Settings {
     /// `HIGHWATER_PROBE_BUDGET`: most that the probe may take of the process's CPU time, percent; 0
     /// is no limit.
     pub budget_ppm: u64,
-    /// `HIGHWATER_PROBE_PAIR`: what a malloc and its free lose to counting, picoseconds, as highwater measured it on this
-    /// machine; 0 is unknown, and counting is then outside of the budget.
+    /// `HIGHWATER_PROBE_PAIR`: what a malloc and its free lose to counting, picoseconds, as highwater measured it on
+    /// this machine; 0 is unknown, and counting is then outside of the budget.
     pub pair_ps: u64,
     /// `HIGHWATER_PROBE_SEED`: of the sampler; by default the clock.
     pub seed: Option<u64>,

@@ -138,7 +138,7 @@ fn counting(calls: u64, exact_calls: u64, probe: Seen, pair: Option<PairCost>) -
         ),
         None => {
             let pair_ns = probe.pair_ps as f64 / 1e3;
-            let how = "the probe's counters alone, tried by the probe when it started: the call through it comes on top";
+            let how = "the probe's counters alone, tried by the probe at its start: the call through it comes on top";
             ((exact + sampled) * pair_ns, how.to_owned())
         }
     };
