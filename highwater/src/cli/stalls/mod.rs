@@ -64,8 +64,8 @@ pub struct StallsArgs {
     /// How to watch, instead of the best way that is allowed
     #[arg(long, value_enum)]
     pub mode: Option<ModeWord>,
-    /// Most that the kernel's programs may take, percent of the process's CPU time, or of one core if that is more. Over
-    /// it the watch ends, and what was seen is reported
+    /// Most that the kernel's programs may take, percent of the process's CPU time, or of one core if that is more.
+    /// Over it the watch ends, and what was seen is reported
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
     pub budget: f64,
     #[command(flatten)]
