@@ -73,6 +73,8 @@ pub struct Probe {
     pub(crate) modules_capacity: u32,
     pub(crate) pace: Pace,
     pub(crate) budget: Budget,
+    /// Lost by a malloc and its free to counting, picoseconds; 0: not known.
+    pub(crate) pair_ps: u64,
     pub(crate) unwinder: Unwinder,
     pub(crate) python: Option<Interpreter>,
     /// Code of the allocator behind the probe: (start, end).

@@ -134,6 +134,7 @@ unsafe fn build(
             modules_capacity: capacity(Kind::Modules) as u32,
             pace,
             budget: Budget::new(settings.budget_ppm, now_ns),
+            pair_ps: settings.pair_ps,
             unwinder: Unwinder::new(own, home.arena, stack),
             python: home.python,
             allocator,

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use super::functions::Function;
 use super::program::{Maps, entry_program, exit_program};
 use crate::observe::exits::Exit;
+#[cfg(test)]
+use crate::observe::overhead::fdinfo::read_fdinfo;
 use crate::observe::switches::ebpf::load_for;
 use crate::observe::switches::kernel::{bpf, open_event, uprobe};
 
@@ -125,6 +127,14 @@ impl Programs {
             entries,
             exits,
         })
+    }
+
+    /// Runs of all of them, by the kernel's count while it times programs.
+    #[cfg(test)]
+    pub fn runs(&self) -> u64 {
+        let all = self.frees.iter().chain(&self.entries).chain(&self.exits);
+        let counts = all.map(|placed| read_fdinfo(&placed.program).run_count);
+        counts.sum()
     }
 
     /// Probes what frees: then the end of every block is seen.

@@ -22,7 +22,7 @@ use std::time::Duration;
 use attach::{Attached, Programs, Target, Way};
 use cost::measure_cost;
 use functions::{Function, read_functions};
-use pace::Cost;
+use pace::{Cost, Counted};
 use place::Place;
 use program::{DRAW_BITS, DRAWS, Maps, open};
 use table::Table;
@@ -30,6 +30,7 @@ use watcher::Watcher;
 
 use super::probe::ProbeLook;
 use crate::observe::foreign::open_file;
+use crate::observe::overhead::own;
 use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 
 /// Live samples; from three quarters of it on they are thinned.
@@ -75,6 +76,12 @@ pub struct Traps {
     /// Of the blocks whose end is known, those that were given anew while nobody had seen them freed: their frees are
     /// inlined, or pass by the functions that have names.
     pub unseen_share: f64,
+    /// Instructions that are breakpoints while the probes are on.
+    pub places: usize,
+    /// Kernel memory of maps and programs.
+    pub kernel_bytes: u64,
+    /// They came off for good after so many seconds: no rest would have kept the budget.
+    pub stopped_s: Option<f64>,
 }
 
 /// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two
@@ -86,6 +93,15 @@ impl Traps {
     pub fn hit_ns(&self) -> f64 {
         let stepped = self.stepped as f64 / self.hits.max(1) as f64;
         self.cost.hit_ns + stepped * self.cost.step_ns
+    }
+
+    /// CPU time that they took of the subject, seconds.
+    pub fn cpu_s(&self) -> f64 {
+        self.cost.seconds(Counted {
+            hits: self.hits,
+            stepped: self.stepped,
+            samples: self.samples,
+        })
     }
 
     /// Whether the end of every sampled block is seen.
@@ -113,7 +129,8 @@ impl Linked {
     ///
     /// # Errors
     /// No right, or a kernel that cannot.
-    pub fn open(pid: u32, place: &Place, at_start: bool) -> io::Result<Option<Linked>> {
+    /// `share`: the budget, of the subject's CPU time or of a core.
+    pub fn open(pid: u32, place: &Place, at_start: bool, share: f64) -> io::Result<Option<Linked>> {
         let functions = read_functions(&open_file(&place.file)?, place.base)?;
         if functions.is_empty() {
             return Ok(None);
@@ -124,6 +141,8 @@ impl Linked {
         let shared = Arc::new(Shared::default());
         let traps = Traps {
             functions: functions.len(),
+            places: places_of(&functions),
+            kernel_bytes: own::kernel_bytes(),
             at_start,
             on_libc: place.is_libc,
             cost,
@@ -131,7 +150,7 @@ impl Linked {
             sees_frees: true,
             ..Traps::default()
         };
-        let mut watcher = Watcher::new(target, probed, traps, shared.clone());
+        let mut watcher = Watcher::new(target, probed, (traps, share), shared.clone());
         let thread = std::thread::Builder::new().name("uprobes".into());
         let thread = thread.spawn(move || watcher.run())?;
         Ok(Some(Linked {
@@ -217,6 +236,13 @@ fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
     maps.mean.write(0, MEAN_FIRST);
     maps.sampling.write(0, 1);
     Ok(maps)
+}
+
+/// Entries, and exits, of which functions may share some.
+fn places_of(functions: &[Function]) -> usize {
+    let exits = functions.iter().flat_map(|function| &function.exits);
+    let exits: std::collections::BTreeSet<u64> = exits.map(|exit| exit.at).collect();
+    functions.len() + exits.len()
 }
 
 #[cfg(test)]

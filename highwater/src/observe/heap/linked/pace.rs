@@ -10,12 +10,8 @@
 
 use std::time::Duration;
 
-/// Of the subject's own CPU time, and where that is little, of one core.
-const SHARE: f64 = 0.05;
-/// Programs that idle call their allocator all the same; nobody misses this much.
-const SHARE_OF_CORE: f64 = 0.05;
-/// What may be spent at once, seconds.
-const AT_ONCE_S: f64 = 0.3;
+/// What may be spent at once, of the share that is allowed: 0.3 s at 5 %.
+const AT_ONCE_S: f64 = 6.0;
 /// How long the probes are on at a time.
 pub const ON: Duration = Duration::from_millis(200);
 /// Without probes in between, what is allocated in the rest of that time is not looked at: it could not be followed for
@@ -68,6 +64,9 @@ pub struct Counted {
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     cost: Cost,
+    /// Of the subject's own CPU time, and where that is little, of one core: programs that idle call their allocator
+    /// all the same.
+    share: f64,
     saved_s: f64,
     /// What a second with the probes on costs.
     rate: f64,
@@ -108,10 +107,11 @@ impl Work {
 }
 
 impl Budget {
-    pub fn new(cost: Cost, cpu_s: f64) -> Budget {
+    pub fn new(cost: Cost, share: f64, cpu_s: f64) -> Budget {
         Budget {
             cost,
-            saved_s: AT_ONCE_S,
+            share,
+            saved_s: AT_ONCE_S * share,
             rate: 0.0,
             all_s: 0.0,
             cpu_s,
@@ -130,8 +130,8 @@ impl Budget {
         let unspent_s = cpu_s - self.cpu_s - spent_s;
         let own_s = unspent_s.max(0.0);
         let over_s = over.as_secs_f64();
-        let allowed_s = (SHARE * own_s).max(SHARE_OF_CORE * over_s);
-        self.saved_s = (self.saved_s + allowed_s - spent_s).min(AT_ONCE_S);
+        let allowed_s = self.share * own_s.max(over_s);
+        self.saved_s = (self.saved_s + allowed_s - spent_s).min(self.at_once_s());
         if on && over_s > 0.0 {
             self.rate = spent_s / over_s;
         }
@@ -163,19 +163,34 @@ impl Budget {
         }
     }
 
+    fn at_once_s(&self) -> f64 {
+        AT_ONCE_S * self.share
+    }
+
     pub fn is_spent(&self) -> bool {
         self.saved_s < 0.0
     }
 
     /// Until there is enough for another time with the probes on, or for so much of it, by what an idle subject saves.
     pub fn rest(&self, part: f64) -> Duration {
-        let missing_s = ((part * self.wanted_s()).min(AT_ONCE_S) - self.saved_s).max(0.0);
-        Duration::from_secs_f64(missing_s / SHARE_OF_CORE).min(OFF_MAX)
+        let rest_s = self.missing_s(part) / self.share.max(1e-9);
+        Duration::from_secs_f64(rest_s.min(OFF_MAX.as_secs_f64()))
+    }
+
+    /// A rest of the longest that there is does not save enough, by what the subject did so far.
+    pub fn is_hopeless(&self) -> bool {
+        let own = self.on.speed().max(self.off.speed()).max(1.0);
+        self.missing_s(1.0) > self.share * own * OFF_MAX.as_secs_f64()
+    }
+
+    fn missing_s(&self, part: f64) -> f64 {
+        let wanted_s = (part * self.wanted_s()).min(self.at_once_s());
+        (wanted_s - self.saved_s).max(0.0)
     }
 
     /// What a time with all probes takes.
     fn wanted_s(&self) -> f64 {
-        (self.rate * ON.as_secs_f64()).min(AT_ONCE_S)
+        (self.rate * ON.as_secs_f64()).min(self.at_once_s())
     }
 
     /// Whether the probes of frees leave so little that the next time with all probes would be too far away.
@@ -191,6 +206,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const SHARE: f64 = 0.05;
     const COST: Cost = Cost {
         hit_ns: 1_000.0,
         step_ns: 0.0,
@@ -207,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_stays_within_the_budget_goes_on() {
-        let mut idle = Budget::new(COST, 0.0);
+        let mut idle = Budget::new(COST, SHARE, 0.0);
         let mut busy = idle;
         for second in 1..=60u64 {
             idle.read(counted(second * 40_000), second as f64 * 0.1, SECOND, true);
@@ -221,7 +237,7 @@ mod tests {
 
     #[test]
     fn what_does_not_is_on_for_as_long_as_the_budget_says() {
-        let mut budget = Budget::new(COST, 0.0);
+        let mut budget = Budget::new(COST, SHARE, 0.0);
         let (mut hits, mut all_s, mut on_s) = (0, 0.0, 0.0);
         while all_s < 60.0 {
             hits += 400_000 / 5;
@@ -243,7 +259,7 @@ mod tests {
     #[test]
     fn frees_are_probed_in_between_as_long_as_they_leave_something() {
         let too_dear = |frees_per_second: u64| {
-            let mut budget = Budget::new(COST, 0.0);
+            let mut budget = Budget::new(COST, SHARE, 0.0);
             budget.read(counted(400_000 / 5), 0.0, ON, true);
             budget.read(counted(400_000 / 5 + frees_per_second), 0.0, SECOND, false);
             budget.are_frees_too_dear()
@@ -270,13 +286,24 @@ mod tests {
         assert!((6..=14).contains(&near(0.75)) && (6..=14).contains(&near(1.25)));
     }
 
+    #[test]
+    fn a_budget_that_no_rest_restores_is_hopeless() {
+        let after_a_turn = |share: f64| {
+            let mut budget = Budget::new(COST, share, 0.0);
+            budget.read(counted(80_000), 0.2, ON, true);
+            budget.is_spent() && budget.is_hopeless()
+        };
+        assert!(after_a_turn(0.000_1));
+        assert!(!after_a_turn(SHARE));
+    }
+
     /// One that never pauses does a tenth of its work while a trap takes nine tenths of its time; one that waits for
     /// requests does all of it.
     #[test]
     fn what_was_looked_at_goes_by_the_work_that_was_done() {
         // `believed`: what the traps are said to take, of what they take.
         let looked_at = |hits_each: u64, own_on: f64, own_off: f64, believed: f64| {
-            let mut budget = Budget::new(COST, 0.0);
+            let mut budget = Budget::new(COST, SHARE, 0.0);
             let (mut hits, mut cpu_s) = (0, 0.0);
             for _ in 0..10 {
                 hits += hits_each;

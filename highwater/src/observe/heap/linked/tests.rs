@@ -4,6 +4,7 @@ use super::cost::{GIVE, emulated, own_function};
 use super::program::cpu;
 use super::table::Record;
 use super::*;
+use crate::observe::overhead::fdinfo::Timed;
 use crate::observe::switches::allowed::Allowed;
 use crate::skipped::skipped;
 
@@ -34,6 +35,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         }
         let mut probed = probed.unwrap();
         probed.maps.mean.write(0, 0);
+        let timed = Timed::begin();
         for bytes in 1..=50 {
             emulated(bytes);
         }
@@ -43,6 +45,11 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         probed.allocations = None;
         emulated(99);
         let mut maps = probed.maps;
+        let runs = probed.programs.runs();
+        match timed {
+            Ok(_timed) => assert_eq!(runs, maps.cpus.sum(cpu::HITS), "{way:?}"),
+            Err(error) => skipped(&format!("programs cannot be timed: {error}")),
+        }
         let mut given = Vec::new();
         maps.ring.drain(|bytes| match table::parse(bytes) {
             Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),

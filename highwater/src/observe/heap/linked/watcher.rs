@@ -42,7 +42,13 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    pub fn new(target: Target, probed: Probed, traps: Traps, shared: Arc<Shared>) -> Watcher {
+    /// `share`: the budget, of the subject's CPU time or of a core.
+    pub fn new(
+        target: Target,
+        probed: Probed,
+        (traps, share): (Traps, f64),
+        shared: Arc<Shared>,
+    ) -> Watcher {
         Watcher {
             stacks: Stacks::new(target.pid),
             shared,
@@ -53,7 +59,7 @@ impl Watcher {
             since_ns: 0,
             since: Instant::now(),
             looked_at: 1.0,
-            budget: Budget::new(traps.cost, cpu_s(target.pid)),
+            budget: Budget::new(traps.cost, share, cpu_s(target.pid)),
             traps,
             lost: 0,
             target,
@@ -64,11 +70,23 @@ impl Watcher {
         while !self.stops() {
             self.watch();
             if self.budget.is_spent() {
+                if self.budget.is_hopeless() {
+                    return self.give_up();
+                }
                 self.rest();
             }
         }
         self.probed.allocations = None;
         self.probed.frees = None;
+    }
+
+    /// Takes the probes off for good.
+    fn give_up(&mut self) {
+        self.stop_sampling();
+        self.stop_following();
+        self.rests += 1;
+        self.traps.stopped_s = Some(self.begin.elapsed().as_secs_f64());
+        self.tell();
     }
 
     fn stops(&self) -> bool {
@@ -160,12 +178,17 @@ impl Watcher {
         }
     }
 
-    /// With nothing probed.
-    fn stand_by(&mut self, part: f64) {
+    fn stop_following(&mut self) {
+        self.traps.sees_frees = false;
         if self.probed.frees.take().is_some() {
             self.drain();
             self.forget_young();
         }
+    }
+
+    /// With nothing probed.
+    fn stand_by(&mut self, part: f64) {
+        self.stop_following();
         let (begin, time) = (Instant::now(), self.budget.rest(part));
         while begin.elapsed() < time && !self.stops() {
             std::thread::sleep(TURN);
