@@ -23,6 +23,10 @@ pub fn text(overhead: &Overhead, columns: usize) -> String {
         );
         line(&mut out, "", &words, columns);
     }
+    if !overhead.unmeasured.is_empty() {
+        let words = format!("not measured: {}", overhead.unmeasured.join("; "));
+        line(&mut out, "", &words, columns);
+    }
     let memory = format!(
         "{} in the process, {} of the kernel's (measured)",
         bytes(overhead.subject_bytes as f64),
@@ -51,7 +55,10 @@ fn line(out: &mut String, name: &str, words: &str, columns: usize) {
 
 fn cpu(overhead: &Overhead) -> String {
     if overhead.items.is_empty() {
-        return "nothing runs in it, and nothing traps it".to_owned();
+        return match overhead.unmeasured.is_empty() {
+            true => "nothing runs in it, and nothing traps it".to_owned(),
+            false => "not measured".to_owned(),
+        };
     }
     format!(
         "{} ({}), {} of the {:.2} s that it used",
@@ -121,6 +128,7 @@ pub fn json(overhead: &Overhead) -> Value {
         "added_cpu_share": overhead.added_share(),
         "basis": overhead.basis().word(),
         "items": items.collect::<Vec<_>>(),
+        "unmeasured": overhead.unmeasured,
         "subject_memory_bytes": overhead.subject_bytes,
         "kernel_memory_bytes": overhead.kernel_bytes,
         "stopped_ns": 0,

@@ -334,6 +334,12 @@ fn a_slow_calls_time_is_handed_out_whole_and_drawn() {
     let Some(seen) = watch_with(Mode::Ebpf, c("exporter"), &[], &more) else {
         return;
     };
+    let overhead = &seen.found["overhead"];
+    let is_said = overhead["unmeasured"].to_string().contains("--span");
+    assert!(
+        is_said && overhead["breakpoints"].as_u64() > Some(1),
+        "{overhead:#}"
+    );
     let slow = seen.found["requests"]["slow"].as_array().unwrap();
     assert!(!slow.is_empty(), "{:#}", seen.found["requests"]);
     let ns = |value: &Value| value["ns"].as_u64().unwrap();

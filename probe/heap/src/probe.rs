@@ -1,6 +1,7 @@
 //! The probe as one value: what the slow paths do with a block that is sampled, freed or remembered
 //! wrongly.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use abi::{Header, Module, STACK_NONE, Sample, State, Thread, region_flag};
@@ -62,6 +63,8 @@ pub enum Freed {
 /// Everything, over one mapping.
 pub struct Probe {
     pub(crate) header: *mut Header,
+    /// Of the mapping, with the guard behind it.
+    pub(crate) mapped_bytes: usize,
     pub(crate) filter: &'static Filter,
     pub(crate) samples: Samples,
     pub(crate) stacks: Stacks,
@@ -91,6 +94,14 @@ impl Probe {
     /// The header.
     pub fn header(&self) -> *mut Header {
         self.header
+    }
+
+    /// Memory that is the probe's and not the program's: its mapping, and the library that it is in.
+    pub fn own_ranges(&self) -> [Range<u64>; 2] {
+        let start = self.header as u64;
+        // SAFETY: written once, at the start.
+        let library = unsafe { (*self.header).own_text_start..(*self.header).own_text_end };
+        [start..start + self.mapped_bytes as u64, library]
     }
 
     /// The filter in front of the sample table.

@@ -110,6 +110,7 @@ pub fn overhead(
         observed_s,
         subject_cpu_s: spent.cpu_s,
         items,
+        unmeasured: Vec::new(),
         subject_bytes: probe_bytes,
         // Maps are gone when the probes came off for good.
         kernel_bytes: own::kernel_bytes().max(traps.map_or(0, |traps| traps.kernel_bytes)),

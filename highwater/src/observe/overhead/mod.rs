@@ -81,6 +81,8 @@ pub struct Overhead {
     pub items: Vec<Item>,
     /// Resident in the subject: the probe's mapping and library.
     pub subject_bytes: u64,
+    /// What else ran in the subject or trapped it, whose cost nobody measured.
+    pub unmeasured: Vec<&'static str>,
     /// Kernel memory: eBPF maps and programs, rings of events.
     pub kernel_bytes: u64,
     /// Instructions of the subject that were breakpoints; all are restored when their descriptors close.

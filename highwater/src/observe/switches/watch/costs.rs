@@ -1,7 +1,9 @@
 //! What the watch adds to its subject.
 
 use super::super::ebpf::timed::Taken;
-use super::{Source, Watch, now_ns};
+use super::super::golang::Goroutines;
+use super::super::spans::Spans;
+use super::{Mode, Source, Watch, now_ns};
 use crate::observe::overhead::{Basis, Item, Overhead, Stopped, own, share_of};
 
 /// The subject's CPU time when the watch began, and since.
@@ -87,12 +89,15 @@ impl Watch {
             }
             Source::Threads => Vec::new(),
         };
-        let costs = &mut self.costs;
-        costs.last_cpu_s = own::cpu_s_of(self.pid).max(costs.last_cpu_s);
+        let last_cpu_s = own::cpu_s_of(self.pid).max(self.costs.last_cpu_s);
+        self.costs.last_cpu_s = last_cpu_s;
+        let costs = &self.costs;
         Overhead {
             observed_s,
             subject_cpu_s: costs.last_cpu_s - costs.begin_cpu_s,
             items,
+            unmeasured: self.unmeasured(),
+            breakpoints: self.breakpoints(),
             kernel_bytes: own::kernel_bytes(),
             own_cpu_s: own::cpu_s(),
             own_rss_peak_bytes: own::rss_peak_bytes(),
@@ -100,6 +105,31 @@ impl Watch {
             stopped: costs.stopped.clone(),
             ..Overhead::default()
         }
+    }
+}
+
+impl Watch {
+    /// What the kernel does for perf events and for uprobes without eBPF it does not time.
+    fn unmeasured(&self) -> Vec<&'static str> {
+        let of_threads = matches!(self.source, Source::Threads).then_some(match self.mode {
+            Mode::Rootless => "context switches recorded by perf, and samples of the CPU clock",
+            _ => "tracepoints and context switches recorded by perf, and samples of the CPU clock",
+        });
+        let go = self
+            .go
+            .is_some()
+            .then_some("breakpoints in Go's scheduler, in every process of this program");
+        let spans = self
+            .spans
+            .is_some()
+            .then_some("breakpoints of --span, in every process of this program");
+        of_threads.into_iter().chain(go).chain(spans).collect()
+    }
+
+    fn breakpoints(&self) -> u64 {
+        let go = self.go.as_ref().map_or(0, Goroutines::places);
+        let spans = self.spans.as_ref().map_or(0, Spans::places);
+        (go + spans) as u64
     }
 }
 
