@@ -119,7 +119,6 @@ unsafe fn build(
         (*header).mean_bytes = pace.mean_bytes();
         Probe {
             header,
-            mapped_bytes: plan.mapped_bytes + abi::PAGE_BYTES,
             filter: home.filter,
             samples: Samples::new(keys, samples, capacity(Kind::Samples)),
             stacks: Stacks::new(header, stacks, frames),

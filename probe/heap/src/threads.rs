@@ -26,7 +26,6 @@ impl Threads {
     /// `header` and `rows` are the header and the zeroed section of `capacity` rows.
     pub unsafe fn new(header: *mut Header, rows: *mut Thread, capacity: u32) -> Threads {
         unsafe {
-            (*rows.add(OVERFLOW_THREAD)).cut = 1;
             (*rows.add(OVERFLOW_THREAD)).random = (*header).seed;
             (*rows.add(OVERFLOW_THREAD)).role = ROLE_NONE;
             (*header).sections[SectionKind::Threads as usize].used = 1;

@@ -20,9 +20,18 @@ pub unsafe fn alloc(row: *mut Thread, bytes: u64) -> bool {
     unsafe {
         add(&raw mut (*row).allocs, 1);
         add(&raw mut (*row).usable_allocated_bytes, bytes);
-        let before = atomic(&raw mut (*row).countdown_bytes).fetch_sub(bytes, Relaxed);
-        before as i64 >= 0 && (before.wrapping_sub(bytes) as i64) < 0
+        ends_distance(row, bytes)
     }
+}
+
+/// Takes a block off the countdown, and counts nothing else. True: it ended the distance to the next sample.
+///
+/// # Safety
+/// As for [`alloc`].
+pub unsafe fn ends_distance(row: *mut Thread, bytes: u64) -> bool {
+    // SAFETY: by the caller.
+    let before = unsafe { atomic(&raw mut (*row).countdown_bytes) }.fetch_sub(bytes, Relaxed);
+    before as i64 >= 0 && (before.wrapping_sub(bytes) as i64) < 0
 }
 
 /// Counts a block that is taken back, and its exact bytes.
