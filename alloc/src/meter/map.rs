@@ -112,6 +112,7 @@ fn map() -> bool {
     row::make_key();
     // SAFETY: the handler only writes to the mapping.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };
+    // SAFETY: a field of the header.
     header_field(|header| unsafe { addr_of_mut!((*header).state) })
         .store(State::On as u32, Release);
     true
@@ -213,6 +214,7 @@ pub(crate) fn row_at<T>(kind: SectionKind, at: usize) -> *mut T {
 /// Rows below `rows` of a section have been used.
 pub(crate) fn used(kind: SectionKind, rows: u32) {
     let used =
+        // SAFETY: a field of the header.
         |header: *mut Header| unsafe { addr_of_mut!((*header).sections[kind as usize].used) };
     header_field(used).fetch_max(rows, Relaxed);
 }
@@ -220,11 +222,13 @@ pub(crate) fn used(kind: SectionKind, rows: u32) {
 /// Rows of a section that have been used.
 pub(crate) fn rows_used(kind: SectionKind) -> usize {
     let used =
+        // SAFETY: a field of the header.
         |header: *mut Header| unsafe { addr_of_mut!((*header).sections[kind as usize].used) };
     (header_field(used).load(Relaxed) as usize).min(PLAN[kind as usize].1)
 }
 
 pub(crate) fn forks() -> u32 {
+    // SAFETY: a field of the header.
     header_field(|header| unsafe { addr_of_mut!((*header).forks) }).load(Relaxed)
 }
 

@@ -41,6 +41,7 @@ pub(crate) unsafe fn dealloc(block: *mut u8, layout: Layout) {
     let call = || unsafe { INNER.dealloc(block, layout) };
     // SAFETY: a field of the row.
     if is_turn(unsafe { &raw mut (*thread).frees }) {
+        // SAFETY: a field of the row that `timed` gives.
         timed(call, |bucket| unsafe { addr_of_mut!((*bucket).frees) });
     } else {
         call();
@@ -126,6 +127,7 @@ fn look_at(
     let mark = 0u8;
     // SAFETY: a field of the row.
     let block = if is_turn(unsafe { &raw mut (*thread).allocs }) {
+        // SAFETY: a field of the row that `timed` gives.
         timed(call, |bucket| unsafe { addr_of_mut!((*bucket).allocs) })
     } else {
         call()
@@ -195,6 +197,7 @@ fn sample(thread: *mut Thread, block: *mut u8, bytes: u64, mark: usize) {
         roles::allocated(role, weight);
         class(
             bytes,
+            // SAFETY: fields of the row that `class` gives.
             |row| unsafe {
                 (
                     addr_of_mut!((*row).allocated_blocks),
@@ -235,6 +238,7 @@ fn account_for_free(thread: *mut Thread, sample: &Sample) {
     );
     class(
         bytes,
+        // SAFETY: fields of the row that `class` gives.
         |row| unsafe {
             (
                 addr_of_mut!((*row).freed_blocks),

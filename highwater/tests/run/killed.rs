@@ -33,8 +33,8 @@ fn interrupt(child: Child) -> Said {
 }
 
 fn kill(pid: i32) {
-    // SAFETY: kill takes two integers; the pid is of a process that this test's highwater started.
     assert_eq!(
+        // SAFETY: kill takes two integers; the pid is of a process that this test's highwater started.
         unsafe { libc::kill(pid, libc::SIGKILL) },
         0,
         "killing {pid}"

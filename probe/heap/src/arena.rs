@@ -65,6 +65,7 @@ impl Arena {
             && self.lock()
         {
             let first = self.free[class].load(Ordering::Relaxed);
+            // SAFETY: by the caller a block of this arena that nobody uses any more; the smallest has room for a word.
             unsafe { (block as *mut usize).write(first) };
             self.free[class].store(block as usize, Ordering::Relaxed);
             self.locked.store(false, Ordering::Release);
@@ -158,6 +159,7 @@ mod tests {
         let arena = Arena::new();
         let layout = Layout::from_size_align(100, 8).unwrap();
         assert!(arena.take(layout).is_null(), "no memory yet");
+        // SAFETY: memory of the test's own, which outlives the arena's use.
         unsafe { arena.give(memory.0.as_mut_ptr(), 4096) };
         let blocks: Vec<_> = (0..32).map(|_| arena.take(layout)).collect();
         assert!(blocks.iter().all(|block| !block.is_null()));
@@ -165,6 +167,7 @@ mod tests {
             arena.take(layout).is_null(),
             "4,096 bytes hold 32 blocks of 128"
         );
+        // SAFETY: as it came from this arena.
         unsafe { arena.put(blocks[3], layout) };
         assert_eq!(arena.take(layout), blocks[3]);
         assert_eq!((arena.refused(), arena.untouched_bytes()), (2, 0));

@@ -52,6 +52,7 @@ impl Program {
 impl Drop for Harness {
     fn drop(&mut self) {
         let header = self.probe.header();
+        // SAFETY: the probe's own mapping, which nothing uses after the drop.
         unsafe { libc::munmap(header.cast(), (*header).mapped_bytes as usize) };
     }
 }
@@ -79,12 +80,14 @@ impl Harness {
             python: None,
             bytes_mode: bytes_mode::SAMPLED,
         };
+        // SAFETY: a mapping of this test's own.
         let probe = unsafe { crate::start(&settings, home) }.expect("8 MiB");
         let row = probe.join(std::process::id()).expect("the first row");
         Harness { probe, row }
     }
 
     pub(crate) fn alloc(&self, address: u64, bytes: u64) {
+        // SAFETY: the row is used by one thread at a time.
         unsafe {
             if !count::alloc(self.row, bytes) {
                 return;
@@ -108,6 +111,7 @@ impl Harness {
     }
 
     pub(crate) fn free(&self, address: u64) {
+        // SAFETY: the row is used by one thread at a time.
         unsafe {
             count::free(self.row);
             if self.probe.filter().may_hold(address)
@@ -136,6 +140,7 @@ impl Harness {
 
     pub(crate) fn copy(&self) -> Vec<u8> {
         let header = self.probe.header();
+        // SAFETY: the mapping has as many bytes as its header says.
         unsafe {
             std::slice::from_raw_parts(header.cast::<u8>(), (*header).total_bytes as usize).to_vec()
         }

@@ -95,8 +95,10 @@ mod tests {
         // SAFETY: this thread's errno.
         unsafe { *libc::__errno_location() = 77 };
         let guard = Errno::save();
+        // SAFETY: closes nothing, and sets errno.
         unsafe { libc::close(-1) };
         drop(guard);
+        // SAFETY: this thread's errno.
         assert_eq!(unsafe { *libc::__errno_location() }, 77);
     }
 }

@@ -156,6 +156,7 @@ mod tests {
 
     #[test]
     fn frames_are_told_from_the_innermost() {
+        // SAFETY: asks for a number.
         let own = unsafe { libc::pthread_self() };
         let _thread = inside(own);
         let code = |at: u64| PYTHON_CODE | (0x1000 + at);
@@ -171,6 +172,7 @@ mod tests {
     #[test]
     fn what_is_no_state_of_this_thread_is_none() {
         assert!(functions(HERE, 8).is_empty(), "it never ran Python");
+        // SAFETY: asks for a number.
         let own = unsafe { libc::pthread_self() };
         let another = inside(own + 8);
         assert!(another.state[CFRAME as usize / 8] != 0);
@@ -183,6 +185,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_leads_nowhere_ends_the_walk() {
+        // SAFETY: asks for a number.
         let own = unsafe { libc::pthread_self() };
         let mut thread = inside(own);
         let start = thread.frames.as_ptr() as u64;

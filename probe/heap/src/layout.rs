@@ -121,6 +121,7 @@ impl Plan {
     /// # Safety
     /// `header` begins a zeroed, writable mapping of `mapped_bytes`.
     pub unsafe fn write(&self, header: *mut Header) {
+        // SAFETY: by the caller a mapping as large as the plan, which nobody reads yet.
         unsafe {
             (*header).version = VERSION;
             (*header).header_bytes = HEADER_BYTES as u32;

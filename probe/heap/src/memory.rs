@@ -56,6 +56,7 @@ impl Reserved {
     /// # Safety
     /// `at` is the offset of a page that nothing else uses.
     pub unsafe fn guard(&self, at: usize) {
+        // SAFETY: by the caller a page of this mapping that nothing uses.
         unsafe { libc::mprotect(self.start.add(at).cast(), PAGE_BYTES, libc::PROT_NONE) };
     }
 
@@ -118,6 +119,7 @@ unsafe fn map(
     file: libc::c_int,
 ) -> Option<*mut c_void> {
     let access = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: by the caller: where a place is fixed it is the caller's own.
     let mapped = unsafe { libc::syscall(libc::SYS_mmap, at, bytes, access, flags, file, 0usize) };
     (mapped != -1).then_some(mapped as *mut c_void)
 }
@@ -129,6 +131,7 @@ mod tests {
     #[test]
     fn the_reader_finds_it_by_name_and_it_can_be_written() {
         let reserved = Reserved::new(16 * PAGE_BYTES).unwrap();
+        // SAFETY: within the mapping.
         unsafe { reserved.start.add(16 * PAGE_BYTES - 1).write(1) };
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         // Other tests of this process have mappings of their own.

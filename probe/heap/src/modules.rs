@@ -66,6 +66,7 @@ static mut LIST: [Object; LISTED_MAX] = [Object {
 /// # Safety
 /// No other thread runs.
 pub unsafe fn prepare() {
+    // SAFETY: by the caller one thread; a name that is looked up.
     unsafe {
         let find = libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr());
         DL_FIND.store(find as usize, Relaxed);
@@ -113,6 +114,7 @@ unsafe extern "C" fn list(
     if at == LISTED_MAX {
         return 1;
     }
+    // SAFETY: the loader calls with a record, and headers, that are valid until this returns.
     unsafe {
         let headers = std::slice::from_raw_parts((*info).dlpi_phdr, (*info).dlpi_phnum as usize);
         let bias = (*info).dlpi_addr;
@@ -334,6 +336,7 @@ mod tests {
 
     #[test]
     fn this_test_is_found_with_its_tables_and_name() {
+        // SAFETY: tests prepare the same again.
         unsafe { prepare() };
         let here = this_test_is_found_with_its_tables_and_name as *const () as u64;
         let object = find(here).expect("the test program is an object");
@@ -353,6 +356,7 @@ mod tests {
 
     #[test]
     fn nothing_is_found_where_nothing_is() {
+        // SAFETY: tests prepare the same again.
         unsafe { prepare() };
         let stack = 0u64;
         assert_eq!(find(0), None);
@@ -373,6 +377,7 @@ mod tests {
 
     #[test]
     fn the_list_for_old_libraries_agrees_with_the_new_way() {
+        // SAFETY: tests prepare the same again; the callback gets the record that it is for.
         unsafe {
             prepare();
             let here = the_list_for_old_libraries_agrees_with_the_new_way as *const () as u64;

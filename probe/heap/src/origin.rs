@@ -82,6 +82,7 @@ impl Probe {
 
     /// The role of a thread, found at its first sample.
     pub(crate) unsafe fn role(&self, row: *mut Thread, origin: Option<Origin>) -> u16 {
+        // SAFETY: by the caller: an own row is written by its thread alone; of the shared one nothing is written.
         unsafe {
             if row == self.overflow() {
                 return roles::OTHER;
@@ -100,6 +101,7 @@ impl Probe {
 
     /// Likewise for a thread that only frees: its stack is wanted once.
     pub(crate) unsafe fn role_of_freeing(&self, row: *mut Thread, registers: Registers) -> u16 {
+        // SAFETY: as for `role`.
         unsafe {
             let known = row == self.overflow() || (*row).role != ROLE_NONE;
             if known {

@@ -146,6 +146,7 @@ impl Probe {
     /// # Safety
     /// `row` is this thread's own.
     pub unsafe fn due(&self, row: *mut Thread, bytes: u64) -> Option<u64> {
+        // SAFETY: by the caller: own rows are written by their thread alone.
         unsafe {
             if bytes >= LARGE_BYTES && self.pace.takes_large(bytes, clock::monotonic_ns()) {
                 return Some(CERTAIN_MEAN_BYTES);
@@ -195,6 +196,7 @@ impl Probe {
     /// # Safety
     /// As for [`Self::due`].
     pub unsafe fn begin_distance(&self, row: *mut Thread, bytes: u64) {
+        // SAFETY: by the caller: own rows are written by their thread alone.
         unsafe {
             let left = (*row).countdown_bytes;
             let mean = self.pace.mean_bytes();
@@ -209,6 +211,7 @@ impl Probe {
     unsafe fn set_distance(&self, row: *mut Thread, distance: u64, mean: u64) {
         let cut_at = self.pace.cut_bytes();
         let next = distance.min(cut_at);
+        // SAFETY: by the caller: own rows are written by their thread alone.
         unsafe {
             let old = (*row).countdown_bytes;
             (*row).cut = u64::from(distance > cut_at);
@@ -226,6 +229,7 @@ impl Probe {
         let begun = clock::monotonic_ns();
         let _signals = Signals::block();
         let (stack, origin) = self.stack(registers, begun);
+        // SAFETY: by the caller.
         let role = unsafe { self.role(row, origin) };
         let sample = Sample {
             requested_bytes: block.requested_bytes,
@@ -247,6 +251,7 @@ impl Probe {
         self.flows.allocated(block.usable_bytes, weight);
         self.flows.alloc_took(block.took_ns);
         self.roles.note(role, weight.bytes, 0);
+        // SAFETY: a word of a row, which lives as long as the mapping.
         unsafe { atomic(&raw mut (*row).samples) }.fetch_add(1, Relaxed);
         self.thin(row);
         self.tick(begun, true);
@@ -282,6 +287,7 @@ impl Probe {
     ) {
         let begun = clock::monotonic_ns();
         let sample = removed.sample;
+        // SAFETY: by the caller.
         let role = unsafe { self.role_of_freeing(row, registers) };
         let weight = Weight::of(
             sample.requested_bytes,
@@ -370,6 +376,7 @@ impl Probe {
     /// # Safety
     /// Called once per fork, before the child allocates.
     pub unsafe fn after_fork(&self, row: *mut Thread, tid: u32) {
+        // SAFETY: in a forked child there is one thread; the mapping is its own copy.
         unsafe {
             let header = self.header;
             (*header).forked_from = (*header).pid;

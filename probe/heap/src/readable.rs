@@ -101,6 +101,7 @@ mod tests {
         assert_eq!(stack.word(start + 4096), Err(()));
         assert_eq!(stack.word(start + 1), Err(()), "not aligned");
         assert_eq!(stack.word(start - 8), Err(()), "below the stack pointer");
+        // SAFETY: the test's own mapping.
         unsafe { libc::munmap(start as *mut libc::c_void, 8192) };
     }
 }

@@ -280,11 +280,14 @@ mod tests {
     use super::*;
 
     fn with(test: impl FnOnce(&Regions, &dyn Fn() -> Vec<(u64, u64)>)) {
+        // SAFETY: integers alone: all zero is a header.
         let header: *mut Header = Box::into_raw(Box::new(unsafe { std::mem::zeroed() }));
         let rows = Box::leak(vec![Region::default(); 16].into_boxed_slice());
         let start = rows.as_mut_ptr();
+        // SAFETY: header and rows live for ever, and hold as many rows.
         let regions = unsafe { Regions::new(header, start, 16) };
         let list = || {
+            // SAFETY: the rows live for ever, and no other thread writes them.
             let rows = unsafe { std::slice::from_raw_parts(start, 16) };
             let mut list: Vec<_> = rows
                 .iter()
@@ -349,6 +352,7 @@ mod tests {
                 list(),
                 [(0x10000, 0x1000), (0x12000, 0x2000), (0x90000, 0x6000)]
             );
+            // SAFETY: one thread.
             assert_eq!(unsafe { (*regions.sums()).remap_grown_bytes }, 0x5000);
         });
     }
@@ -358,8 +362,10 @@ mod tests {
         with(|regions, list| {
             (1..=20).for_each(|page| regions.mapped(mapped(page << 20, 4096), Call::Allocator));
             assert_eq!(list().len(), 16);
+            // SAFETY: one thread.
             assert_eq!(unsafe { (*regions.header).counters.regions_dropped }, 4);
             assert_eq!(
+                // SAFETY: one thread.
                 unsafe { (*regions.sums()).allocator_mapped_bytes },
                 20 * 4096
             );

@@ -51,6 +51,7 @@ pub unsafe fn start(settings: &Settings, home: Home) -> Option<Probe> {
     let reserved = Reserved::new(plan.mapped_bytes)?;
     let header: *mut Header = reserved.start.cast();
     let now_ns = clock::monotonic_ns();
+    // SAFETY: by the caller one thread; offsets of the plan lie within the mapping that was reserved by it.
     unsafe {
         reserved.guard(plan.stack_at);
         modules::prepare();
@@ -75,6 +76,7 @@ fn object_around(address: u64) -> (u64, u64) {
 }
 
 unsafe fn describe(header: *mut Header, settings: &Settings, home: &Home, now_ns: u64) {
+    // SAFETY: by the caller a mapping that nobody else knows yet.
     unsafe {
         let pid = libc::syscall(libc::SYS_getpid) as u64;
         (*header).pid = pid;
@@ -109,6 +111,7 @@ unsafe fn build(
     let allocator = object_around(home.next.0);
     let own = object_around(home.own_code);
     use SectionKind as Kind;
+    // SAFETY: as above; each section has the place and length of the plan.
     unsafe {
         let (keys, samples) = (rows(Kind::SampleKeys).cast(), rows(Kind::Samples).cast());
         let stacks = (rows(Kind::Stacks).cast(), capacity(Kind::Stacks));

@@ -25,6 +25,7 @@ impl Threads {
     /// # Safety
     /// `header` and `rows` are the header and the zeroed section of `capacity` rows.
     pub unsafe fn new(header: *mut Header, rows: *mut Thread, capacity: u32) -> Threads {
+        // SAFETY: by the caller a mapping that nobody else knows yet; the section has more than one row.
         unsafe {
             (*rows.add(OVERFLOW_THREAD)).random = (*header).seed;
             (*rows.add(OVERFLOW_THREAD)).role = ROLE_NONE;
@@ -121,6 +122,7 @@ impl Threads {
     }
 
     unsafe fn is_there(&self, row: *mut Thread, tid: u32) -> bool {
+        // SAFETY: by the caller a row of the section.
         unsafe {
             if (*row).forks != (*self.header).forks {
                 return false;
@@ -136,6 +138,7 @@ impl Threads {
     }
 
     unsafe fn occupy(&self, row: *mut Thread) {
+        // SAFETY: by the caller a row that this thread has just claimed.
         unsafe {
             (*row).generation += 1;
             (*row).role = ROLE_NONE;

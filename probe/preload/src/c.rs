@@ -15,6 +15,7 @@ const NULL: Ptr = std::ptr::null_mut();
 /// C's contract of malloc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn malloc(bytes: usize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { hand_out(bytes, move || (next().malloc)(bytes)) }
 }
 
@@ -22,6 +23,7 @@ pub unsafe extern "C-unwind" fn malloc(bytes: usize) -> Ptr {
 /// C's contract of calloc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn calloc(count: usize, bytes: usize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
         hand_out(count.saturating_mul(bytes), move || {
             (next().calloc)(count, bytes)
@@ -33,6 +35,7 @@ pub unsafe extern "C-unwind" fn calloc(count: usize, bytes: usize) -> Ptr {
 /// C's contract of free.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn free(block: Ptr) {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { take_back(block, move || (next().free)(block)) }
 }
 
@@ -40,6 +43,7 @@ pub unsafe extern "C-unwind" fn free(block: Ptr) {
 /// C's contract of memalign.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { hand_out_or_refuse(bytes, move || (next().memalign)(align, bytes)) }
 }
 
@@ -47,6 +51,7 @@ pub unsafe extern "C-unwind" fn memalign(align: usize, bytes: usize) -> Ptr {
 /// C's contract of aligned_alloc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { hand_out_or_refuse(bytes, move || (next().aligned_alloc)(align, bytes)) }
 }
 
@@ -54,6 +59,7 @@ pub unsafe extern "C-unwind" fn aligned_alloc(align: usize, bytes: usize) -> Ptr
 /// C's contract of valloc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn valloc(bytes: usize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { hand_out(bytes, move || (next().valloc)(bytes)) }
 }
 
@@ -61,6 +67,7 @@ pub unsafe extern "C-unwind" fn valloc(bytes: usize) -> Ptr {
 /// C's contract of pvalloc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { hand_out(bytes, move || (next().pvalloc)(bytes)) }
 }
 
@@ -69,11 +76,13 @@ pub unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> Ptr {
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn posix_memalign(out: *mut Ptr, align: usize, bytes: usize) -> c_int {
     let mut error = libc::ENOMEM;
+    // SAFETY: the next library's function has the type of its name; it writes one pointer of ours.
     let call = || unsafe {
         let mut block = NULL;
         error = (next().posix_memalign)(&mut block, align, bytes);
         if error == 0 { block } else { NULL }
     };
+    // SAFETY: C's contract: `out` can be written.
     unsafe {
         let block = hand_out_or_refuse(bytes, call);
         if block.is_null() {
@@ -93,6 +102,7 @@ pub unsafe extern "C-unwind" fn posix_memalign(out: *mut Ptr, align: usize, byte
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn reallocarray(block: Ptr, count: usize, bytes: usize) -> Ptr {
     match count.checked_mul(bytes) {
+        // SAFETY: the caller's contract, which is C's; the next library's function has the same.
         Some(total) => unsafe { realloc(block, total) },
         None => {
             // SAFETY: this thread's errno.
@@ -108,6 +118,7 @@ pub unsafe extern "C-unwind" fn reallocarray(block: Ptr, count: usize, bytes: us
 /// C's contract of realloc.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn realloc(block: Ptr, bytes: usize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
         let call = move || (next().realloc)(block, bytes);
         if block.is_null() {
@@ -131,6 +142,7 @@ pub unsafe extern "C-unwind" fn realloc(block: Ptr, bytes: usize) -> Ptr {
 }
 
 unsafe fn resize(probe: &Probe, block: Ptr, bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: the caller's: `block` is live and came from the next library; `call` resizes it.
     unsafe {
         let held = if usable::is_exact() {
             usable::of(block)
@@ -191,6 +203,7 @@ unsafe fn stays_sampled(
     block: Ptr,
     bytes: u64,
 ) -> bool {
+    // SAFETY: the caller's: `row` is this thread's own, `block` was just handed out.
     unsafe {
         let usable_bytes = slow::usable_carefully(block).max(bytes);
         let sizes = (bytes, usable_bytes);
@@ -207,6 +220,7 @@ unsafe fn stays_sampled(
 
 /// The other half of a resize: the block is there already.
 unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) {
+    // SAFETY: the caller's: `row` is this thread's own, `block` was just handed out.
     unsafe {
         if !count::alloc(row, bytes) {
             if usable::is_exact() {
@@ -229,6 +243,7 @@ unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) 
 
 /// A block of the early buffer moves to the allocator.
 unsafe fn move_early(block: Ptr, bytes: usize) -> Ptr {
+    // SAFETY: a block of the early buffer knows its size, and as many bytes are copied as both blocks have.
     unsafe {
         let moved = malloc(bytes);
         if !moved.is_null() {

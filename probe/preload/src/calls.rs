@@ -14,6 +14,7 @@ use crate::{FILTER, slow, thread};
 /// thread has a row here: that costs the others no test.
 #[inline(always)]
 pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: a row that a thread finds in its own storage is its own, and lives as long as the process.
     unsafe {
         let row = thread::row();
         if row.is_null() || count::alloc(row, bytes as u64) {
@@ -27,6 +28,7 @@ pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
 /// [`hand_out`] jumps to the allocator it cannot see one; small blocks are refused to a process at its end.
 #[inline(always)]
 pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: a row that a thread finds in its own storage is its own, and lives as long as the process.
     unsafe {
         let row = thread::row();
         if row.is_null() || count::alloc(row, bytes as u64) {
@@ -43,6 +45,7 @@ pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr) -> Pt
 /// A call that takes a block back; what is freed of null goes by the filter's pinned cell.
 #[inline(always)]
 pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
+    // SAFETY: a row that a thread finds in its own storage is its own, and lives as long as the process.
     unsafe {
         let row = thread::row();
         if row.is_null() || FILTER.may_hold(block as u64) {

@@ -48,6 +48,7 @@ impl Form {
 
     /// Makes `call` with malloc and free watched.
     unsafe fn try_out<R>(&self, call: impl FnOnce() -> R) -> R {
+        // SAFETY: this thread's own record; `call` is the caller's.
         unsafe {
             let local = thread::local();
             (*local).flags |= flag::TRYING;
@@ -112,6 +113,7 @@ pub unsafe fn find() -> u64 {
     if may_be_tried != Allowed::All {
         all().for_each(|form| form.comes_back.store(true, Relaxed));
     }
+    // SAFETY: the functions have the types of their forms; each is given what its form takes.
     unsafe {
         try_all(&plain, &plain_deletes, may_be_tried, |new, last| {
             new(BYTES, last, 0)
@@ -163,7 +165,9 @@ unsafe fn try_all(
 ) {
     news.iter().for_each(|(form, _)| form.find());
     deletes.iter().for_each(|(form, ..)| form.find());
+    // SAFETY: an address found by the name of a form is a function of that form, or null, which is None.
     let new_of = |form: &Form| -> Option<New> { unsafe { std::mem::transmute(form.next()) } };
+    // SAFETY: as above.
     let delete_of = |form: &Form| -> Option<Delete> { unsafe { std::mem::transmute(form.next()) } };
     let (first_delete, second, third) = deletes[0];
     if !may_be_tried.has(first_delete) || !may_be_tried.has(news[0].0) {
@@ -175,6 +179,7 @@ unsafe fn try_all(
     // only the second counts.
     for (form, last) in tried_news.clone().chain(tried_news) {
         if let (Some(new), Some(delete)) = (new_of(form), delete_of(first_delete)) {
+            // SAFETY: both are of the forms that were looked up; the block goes back to where it came from.
             unsafe {
                 let block = form.try_out(|| make(new, *last));
                 delete(block, second, third);
@@ -183,6 +188,7 @@ unsafe fn try_all(
     }
     for (form, second, third) in tried_deletes.clone().chain(tried_deletes) {
         if let (Some(new), Some(delete)) = (new_of(news[0].0), delete_of(form)) {
+            // SAFETY: as above.
             unsafe {
                 let block = make(new, news[0].1);
                 form.try_out(|| delete(block, *second, *third));
@@ -195,6 +201,7 @@ unsafe fn try_all(
 /// all, to have its exception.
 #[cold]
 unsafe fn without_next(bytes: usize, align: usize, throws: bool) -> Ptr {
+    // SAFETY: C's contract of malloc and free; the block is this library's.
     unsafe {
         let block = if align > 16 {
             aligned_block(bytes.max(1), align)
@@ -221,6 +228,7 @@ unsafe fn without_next(bytes: usize, align: usize, throws: bool) -> Ptr {
 
 unsafe fn aligned_block(bytes: usize, align: usize) -> Ptr {
     let mut block = std::ptr::null_mut();
+    // SAFETY: one pointer of ours is written.
     let failed = unsafe { c::posix_memalign(&mut block, align, bytes) } != 0;
     if failed { std::ptr::null_mut() } else { block }
 }
@@ -237,6 +245,7 @@ macro_rules! news {
         #[allow(non_snake_case, reason = "mangled names of C++")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $symbol(bytes: usize $(, $arg: $type)*) -> Ptr {
+            // SAFETY: an address found by the mangled name is a function of that type; the caller keeps C++'s contract.
             unsafe {
                 let next = $form.next();
                 if next.is_null() {
@@ -261,6 +270,7 @@ macro_rules! deletes {
         #[allow(non_snake_case, reason = "mangled names of C++")]
         #[unsafe(no_mangle)]
         pub unsafe extern "C-unwind" fn $symbol(block: Ptr $(, $arg: $type)*) {
+            // SAFETY: as above; without a next operator the block came from malloc.
             unsafe {
                 let next = $form.next();
                 if next.is_null() {

@@ -49,6 +49,7 @@ pub fn owns(block: *mut c_void) -> bool {
 /// # Safety
 /// [`owns`] said yes.
 pub unsafe fn size(block: *mut c_void) -> usize {
+    // SAFETY: a block of the early buffer has its size in the word in front.
     unsafe { *((block as usize - HEADER_BYTES) as *const usize) }
 }
 

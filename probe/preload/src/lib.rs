@@ -39,6 +39,7 @@ unsafe impl GlobalAlloc for OwnMemory {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        // SAFETY: the caller's: the block came from [`Self::alloc`] with this layout.
         unsafe { ARENA.put(block, layout) }
     }
 }

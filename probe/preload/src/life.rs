@@ -154,6 +154,7 @@ fn begin() -> Stage {
 
 /// One of [`off_reason`].
 unsafe fn start() -> u32 {
+    // SAFETY: one thread gets here, once; the next functions are found.
     unsafe {
         if libc::getauxval(libc::AT_SECURE) != 0 {
             return off_reason::SECURE;
@@ -195,6 +196,7 @@ unsafe fn start() -> u32 {
 
 unsafe fn settings() -> Settings {
     let mut settings = Settings::default();
+    // SAFETY: `environ` is a list of C strings that ends with null, and nobody else runs yet.
     unsafe {
         let mut at = environ;
         while !at.is_null() && !(*at).is_null() {
@@ -212,6 +214,7 @@ unsafe fn settings() -> Settings {
 
 /// The first row begins with what was counted before there was one.
 unsafe fn take_over_early(probe: &Probe) {
+    // SAFETY: one thread, before the probe is on: nobody else reads or writes the early counters.
     unsafe {
         let Some(row) = probe.join(thread::tid()) else {
             return;
@@ -234,6 +237,7 @@ pub unsafe fn count_early(block: Ptr, bytes: u64) {
     if block.is_null() {
         return;
     }
+    // SAFETY: only the thread that starts the process gets here, before the probe is on.
     unsafe {
         let early = &raw mut EARLY;
         (*early).allocs += 1;
@@ -246,6 +250,7 @@ pub unsafe fn count_early(block: Ptr, bytes: u64) {
 
 /// Its free.
 pub unsafe fn count_early_free(block: Ptr) {
+    // SAFETY: only the thread that starts the process gets here, before the probe is on.
     unsafe {
         let early = &raw mut EARLY;
         (*early).frees += 1;

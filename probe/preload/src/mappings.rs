@@ -24,6 +24,7 @@ pub unsafe extern "C-unwind" fn mmap(
     file: c_int,
     offset: i64,
 ) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
         let start = (next().mmap)(at, bytes, access, flags, file, offset);
         if start != FAILED
@@ -46,6 +47,7 @@ pub unsafe extern "C-unwind" fn mmap64(
     file: c_int,
     offset: i64,
 ) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { mmap(at, bytes, access, flags, file, offset) }
 }
 
@@ -53,6 +55,7 @@ pub unsafe extern "C-unwind" fn mmap64(
 /// C's contract of munmap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn munmap(at: Ptr, bytes: usize) -> c_int {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
         // Before the range can be mapped anew by another thread.
         noting(|probe| probe.regions().unmapping(at as u64, pages(bytes)));
@@ -70,6 +73,7 @@ pub unsafe extern "C-unwind" fn mremap(
     flags: c_int,
     new_at: Ptr,
 ) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
         let moved = (next().mremap)(at, bytes, new_bytes, flags, new_at);
         if moved != FAILED {
@@ -84,6 +88,7 @@ pub unsafe extern "C-unwind" fn mremap(
 /// C's contract of brk.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn brk(to: Ptr) -> c_int {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
         let before = (next().sbrk)(0);
         let result = (next().brk)(to);
@@ -98,6 +103,7 @@ pub unsafe extern "C-unwind" fn brk(to: Ptr) -> c_int {
 /// C's contract of sbrk.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sbrk(by: isize) -> Ptr {
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe {
         let before = (next().sbrk)(by);
         if before != FAILED && by != 0 {

@@ -16,6 +16,7 @@ const COLD_FACTOR: u64 = 2;
 
 /// Measures and notes the cost of a pair, and of exact bytes on top (0: wanted at any price).
 pub unsafe fn pairs(probe: &Probe, exact_at_any_price: bool) {
+    // SAFETY: a row of our own; blocks of the next malloc go to the next free.
     unsafe {
         let mut row: Thread = std::mem::zeroed();
         row.countdown_bytes = u64::MAX;
@@ -31,6 +32,7 @@ pub unsafe fn pairs(probe: &Probe, exact_at_any_price: bool) {
 }
 
 unsafe fn exact_pair() -> u64 {
+    // SAFETY: the block goes to the next free, once.
     unsafe {
         let block = (next().malloc)(64);
         if block.is_null() || !usable::is_exact() {

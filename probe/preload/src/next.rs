@@ -96,10 +96,12 @@ unsafe extern "C" fn kernel_mmap(
     file: c_int,
     offset: i64,
 ) -> Ptr {
+    // SAFETY: the caller's system call.
     unsafe { libc::syscall(libc::SYS_mmap, at, bytes, access, flags, file, offset) as Ptr }
 }
 
 unsafe extern "C" fn kernel_munmap(at: Ptr, bytes: usize) -> c_int {
+    // SAFETY: the caller's system call.
     unsafe { libc::syscall(libc::SYS_munmap, at, bytes) as c_int }
 }
 
@@ -110,6 +112,7 @@ unsafe extern "C" fn kernel_mremap(
     flags: c_int,
     new_at: Ptr,
 ) -> Ptr {
+    // SAFETY: the caller's system call.
     unsafe { libc::syscall(libc::SYS_mremap, at, bytes, new_bytes, flags, new_at) as Ptr }
 }
 
@@ -132,6 +135,7 @@ unsafe extern "C" fn kernel_prctl(
     fourth: c_ulong,
     fifth: c_ulong,
 ) -> c_int {
+    // SAFETY: the caller's system call.
     unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) as c_int }
 }
 
@@ -296,6 +300,7 @@ pub unsafe fn let_others_look_up() {
 pub unsafe fn find() -> bool {
     // The table is filled in one step at the end: dlsym may come back to our own malloc meanwhile.
     let mut found = *next();
+    // SAFETY: by the caller one thread; each name is that of a C function of its place's type.
     unsafe {
         let core = [
             put(&mut found.malloc, c"malloc"),

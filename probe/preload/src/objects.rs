@@ -18,5 +18,6 @@ pub unsafe extern "C-unwind" fn dlclose(handle: Ptr) -> c_int {
         Stage::On(probe) => Some(probe.closing()),
         _ => None,
     };
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { (next().dlclose)(handle) }
 }

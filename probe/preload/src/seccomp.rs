@@ -40,6 +40,7 @@ pub unsafe extern "C" fn prctl(
     if option == libc::PR_SET_SECCOMP {
         confining(second, third as *const Filter);
     }
+    // SAFETY: the caller's contract, which is C's; the next library's function has the same.
     unsafe { (crate::next::next().prctl)(option, second, third, fourth, fifth) }
 }
 

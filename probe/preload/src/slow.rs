@@ -19,6 +19,7 @@ use crate::{FILTER, early, usable};
 #[cold]
 #[inline(never)]
 pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: the caller's: `call` is the next library's function, to be made once.
     unsafe {
         if life::is_off() {
             return call();
@@ -32,6 +33,7 @@ pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
 
 #[inline(never)]
 unsafe fn hand_out_exactly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: a row in the thread's own storage is its own.
     unsafe {
         let row = (*thread::local()).own;
         if row.is_null() || count::alloc(row, bytes) {
@@ -49,6 +51,7 @@ unsafe fn hand_out_exactly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
 
 #[inline(never)]
 unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: the stages before the probe is on have one thread; `call` is made once.
     unsafe {
         match life::stage() {
             Stage::Looking => early::alloc(bytes as usize, 16),
@@ -72,6 +75,7 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
 
 /// A thread with a row of its own.
 unsafe fn own(probe: &Probe, row: *mut Thread, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: the caller's: `row` is this thread's own.
     unsafe {
         // After joining, the row may have a distance left from the thread before.
         let mean = if count::alloc(row, bytes) {
@@ -94,6 +98,7 @@ unsafe fn own(probe: &Probe, row: *mut Thread, bytes: u64, call: impl FnOnce() -
 
 /// What is left to do for a block that is counted already.
 unsafe fn after(row: *mut Thread, block: Ptr) {
+    // SAFETY: the caller's: `row` is this thread's own.
     unsafe {
         if block.is_null() {
             (*row).allocs -= 1;
@@ -106,11 +111,13 @@ unsafe fn after(row: *mut Thread, block: Ptr) {
 /// Usable bytes of a new block. Asking may allocate in turn (gperftools before its constructors,
 /// each time): only one deep.
 pub unsafe fn usable_carefully(block: Ptr) -> u64 {
+    // SAFETY: the caller's: the block is live.
     Inside::enter().map_or(0, |_inside| unsafe { usable::by_call(block) })
 }
 
 /// The mean to sample with, or `None`: counted, and not sampled.
 unsafe fn due(probe: &Probe, row: *mut Thread, bytes: u64) -> Option<u64> {
+    // SAFETY: the caller's: `row` is this thread's own.
     unsafe {
         let _errno = Errno::save();
         let mean = probe.due(row, bytes);
@@ -131,6 +138,7 @@ pub unsafe fn sampled(
     mean_bytes: u64,
     took_ns: u64,
 ) {
+    // SAFETY: the caller's: `row` is this thread's own or the shared one, `block` was just handed out.
     unsafe {
         let _errno = Errno::save();
         if block.is_null() {
@@ -160,6 +168,7 @@ pub unsafe fn sampled(
 
 /// Threads beyond the rows: the same with atomics, in one row.
 unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+    // SAFETY: the shared row lives, and is written through atomics; `call` is made once.
     unsafe {
         let row = probe.overflow();
         let begun = clock::monotonic_ns();
@@ -174,19 +183,19 @@ unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
             atomic(&raw mut (*row).usable_allocated_bytes).fetch_add(usable_bytes, Relaxed);
         }
         let _errno = Errno::save();
-        if let Some(mean_bytes) = probe.due_shared(bytes) {
-            if let Some(_inside) = Inside::enter() {
-                let usable_bytes = usable_bytes.max(bytes);
-                let block = Block {
-                    address: block as u64,
-                    requested_bytes: bytes,
-                    usable_bytes,
-                    took_ns,
-                    mean_bytes,
-                };
-                probe.allocated(row, block, thread::registers());
-                life::follow(probe);
-            }
+        if let Some(mean_bytes) = probe.due_shared(bytes)
+            && let Some(_inside) = Inside::enter()
+        {
+            let usable_bytes = usable_bytes.max(bytes);
+            let block = Block {
+                address: block as u64,
+                requested_bytes: bytes,
+                usable_bytes,
+                took_ns,
+                mean_bytes,
+            };
+            probe.allocated(row, block, thread::registers());
+            life::follow(probe);
         }
         block
     }
@@ -194,6 +203,7 @@ unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
 
 /// The block of a resize by a thread without a row.
 pub unsafe fn resized_shared(probe: &Probe, block: Ptr, bytes: u64, held_bytes: u64) -> Ptr {
+    // SAFETY: as above.
     unsafe {
         let row = probe.overflow();
         atomic(&raw mut (*row).frees).fetch_add(1, Relaxed);
@@ -213,6 +223,7 @@ pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
     if block.is_null() {
         return;
     }
+    // SAFETY: the caller's: the block is live, and `call` frees it, once.
     unsafe {
         if life::is_off() && !early::owns(block) {
             return call();
@@ -226,6 +237,7 @@ pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
 
 #[inline(never)]
 unsafe fn take_back_exactly(block: Ptr, call: impl FnOnce()) {
+    // SAFETY: a row in the thread's own storage is its own; the block is live.
     unsafe {
         let row = (*thread::local()).own;
         if row.is_null() || FILTER.may_hold(block as u64) {
@@ -239,6 +251,7 @@ unsafe fn take_back_exactly(block: Ptr, call: impl FnOnce()) {
 
 #[inline(never)]
 unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce()) {
+    // SAFETY: the block is live until `call`, which is made once.
     unsafe {
         if early::owns(block) {
             return;
@@ -267,6 +280,7 @@ unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce()) {
 
 /// Counts a block out, and takes it out of the samples if it is one.
 unsafe fn leave(probe: &Probe, block: Ptr) -> Option<Removed> {
+    // SAFETY: the caller's: the block is live.
     unsafe {
         count_out(probe, block);
         FILTER
@@ -278,6 +292,8 @@ unsafe fn leave(probe: &Probe, block: Ptr) -> Option<Removed> {
 
 /// Counts a block out.
 pub unsafe fn count_out(probe: &Probe, block: Ptr) {
+    // SAFETY: the caller's: the block is live. An own row is written by its thread alone, the shared one through
+    // atomics.
     unsafe {
         let bytes = if usable::is_exact() {
             usable::of(block)
@@ -302,6 +318,7 @@ pub unsafe fn count_out(probe: &Probe, block: Ptr) {
 /// A sampled block is gone.
 #[inline(never)]
 pub unsafe fn freed(probe: &Probe, removed: Removed, how: Freed, took_ns: u64) {
+    // SAFETY: a row is this thread's own, or the shared one, which is written through atomics.
     unsafe {
         let _errno = Errno::save();
         let row = match join(probe) {
@@ -327,6 +344,7 @@ pub enum Row {
 
 /// This thread's row, taken now if it is new.
 pub unsafe fn join(probe: &Probe) -> Row {
+    // SAFETY: this thread's own record.
     unsafe {
         let local = thread::local();
         if !probe.is_on() {
@@ -356,6 +374,7 @@ pub unsafe fn join(probe: &Probe) -> Row {
 
 /// Makes a row this thread's. The hot path has it once bytes are not exact, or no longer.
 pub unsafe fn take_row(row: *mut Thread) -> *mut Thread {
+    // SAFETY: this thread's own record; the caller gives it a row that no other thread has.
     unsafe {
         let local = thread::local();
         (*local).own = row;
@@ -380,5 +399,6 @@ fn reached_by_trial() -> bool {
 }
 
 unsafe fn atomic<'a>(place: *mut u64) -> &'a AtomicU64 {
+    // SAFETY: by the caller a word that lives, and is written through atomics from now on.
     unsafe { AtomicU64::from_ptr(place) }
 }

@@ -28,6 +28,7 @@ pub fn set_mode(mode: u32) {
 /// Usable bytes of a block that the allocator behind the probe handed out.
 #[inline(always)]
 pub unsafe fn of(block: Ptr) -> u64 {
+    // SAFETY: the caller's: the block is live.
     unsafe {
         if MODE.load(Relaxed) == bytes_mode::EXACT_BY_HEADER {
             by_header(block)
@@ -39,12 +40,14 @@ pub unsafe fn of(block: Ptr) -> u64 {
 
 /// By the allocator itself; 0 when it offers no such call.
 pub unsafe fn by_call(block: Ptr) -> u64 {
+    // SAFETY: the caller's: the block is live.
     unsafe { (next().usable)(block) as u64 }
 }
 
 /// From glibc's chunk header.
 #[inline(always)]
 unsafe fn by_header(block: Ptr) -> u64 {
+    // SAFETY: glibc keeps a chunk's size in the word in front of its block.
     let word = unsafe { *block.cast::<u64>().sub(1) };
     // A chunk that was mapped alone has no neighbour whose first word it may use.
     let overhead = WORD_BYTES + ((word & MMAPPED) << 2);
@@ -64,6 +67,7 @@ pub unsafe fn best_mode() -> u32 {
     if !next.tells_usable() {
         return bytes_mode::SAMPLED;
     }
+    // SAFETY: a block of the next malloc, read where its header is and freed once.
     let agrees = |size: usize| unsafe {
         let block = (next.malloc)(size);
         if block.is_null() {

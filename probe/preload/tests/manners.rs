@@ -201,6 +201,7 @@ fn with_its_own_file_deleted_it_can_still_be_read() {
 
 #[test]
 fn a_set_uid_program_runs_without_it() {
+    // SAFETY: asks for a number.
     if unsafe { libc::geteuid() } != 0 {
         skipped("needs root");
         return;

@@ -4,6 +4,7 @@ use super::*;
 
 fn stack() -> OtherStack {
     let memory = Box::leak(vec![0u8; crate::layout::STACK_BYTES].into_boxed_slice());
+    // SAFETY: memory of the test's own, never given back.
     unsafe { OtherStack::new(memory.as_mut_ptr(), memory.len()) }
 }
 
@@ -22,6 +23,7 @@ fn trace_here(unwinder: &Unwinder) -> Option<Trace> {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_caller_is_the_first_frame_and_the_stack_goes_to_its_end() {
+    // SAFETY: tests prepare the same again.
     unsafe { modules::prepare() };
     let unwinder = Unwinder::new((0, 0), None, stack());
     let thread = std::thread::spawn(move || {
@@ -41,6 +43,7 @@ fn the_caller_is_the_first_frame_and_the_stack_goes_to_its_end() {
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn a_second_unwinding_at_the_same_time_is_refused() {
+    // SAFETY: tests prepare the same again.
     unsafe { modules::prepare() };
     let unwinder = Unwinder::new((0, 0), None, stack());
     unwinder.busy.store(true, Ordering::Relaxed);
@@ -54,6 +57,7 @@ fn a_second_unwinding_at_the_same_time_is_refused() {
 
 #[test]
 fn registers_of_nowhere_end_at_once() {
+    // SAFETY: tests prepare the same again.
     unsafe { modules::prepare() };
     let unwinder = Unwinder::new((0, 0), None, stack());
     for registers in [

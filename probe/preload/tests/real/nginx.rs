@@ -35,6 +35,7 @@ fn nginx_serves_and_reloads() {
             get(&port, "/page.html");
             if round % 100 == 50 {
                 // New workers are forked, the old ones leave.
+                // SAFETY: a signal to the child that this test started and has not waited for.
                 unsafe { libc::kill(server.0.id() as i32, libc::SIGHUP) };
             }
         }
@@ -43,6 +44,7 @@ fn nginx_serves_and_reloads() {
             abi::read(&copy).unwrap().header.counters.forks_seen >= 2,
             "{name}"
         );
+        // SAFETY: as above.
         unsafe { libc::kill(server.0.id() as i32, libc::SIGQUIT) };
         assert!(server.0.wait().unwrap().success(), "{name}");
         let errors = std::fs::read_to_string(Path::new(&at("errors"))).unwrap_or_default();

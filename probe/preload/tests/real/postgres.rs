@@ -42,6 +42,7 @@ impl Programs {
 
     /// As nobody, where we are root.
     fn command(&self, program: &str, preload: &OsString) -> Command {
+        // SAFETY: asks for a number.
         let mut command = match unsafe { libc::geteuid() } {
             0 => {
                 let mut command = Command::new("setpriv");
@@ -153,6 +154,7 @@ fn serves(programs: &Programs, name: &str, allocator: Option<&Path>) {
     assert!(totals(&snapshot).live_blocks > 100, "{name}");
     assert!(snapshot.header.counters.forks_seen >= 5, "{name}");
     // A fast shutdown.
+    // SAFETY: a signal to the child that this test started and has not waited for.
     unsafe { libc::kill(server.0.id() as i32, libc::SIGINT) };
     assert!(server.0.wait().unwrap().success(), "{name}");
     let log = std::fs::read_to_string(folder.path().join("log")).unwrap();

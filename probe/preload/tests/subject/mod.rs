@@ -286,6 +286,7 @@ fn copy_of(pid: u32, start: u64, bytes: u64) -> Option<Vec<u8>> {
         iov_base: start as *mut libc::c_void,
         iov_len: copy.len(),
     };
+    // SAFETY: the local buffer has the length that is said; the kernel checks the other side.
     let read = unsafe { libc::process_vm_readv(pid as libc::pid_t, &here, 1, &there, 1, 0) };
     (read == bytes as isize).then_some(copy)
 }

@@ -14,7 +14,7 @@ pub fn alone() -> std::sync::MutexGuard<'static, ()> {
     lock(&ONE)
 }
 
-/// Every call is a sample while exits are probed: each is counted once, and comes with the byte count that was asked for.
+/// Every call is a sample while exits are probed: each is counted once, with the byte count that was asked for.
 #[test]
 fn calls_are_counted_alike_on_old_kernels_and_new() {
     let _alone = alone();
