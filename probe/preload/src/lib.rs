@@ -17,6 +17,7 @@ mod next;
 mod objects;
 mod seccomp;
 mod slow;
+mod symbols;
 mod thread;
 mod usable;
 

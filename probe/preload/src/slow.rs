@@ -57,6 +57,9 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
                 if reached_by_trial() {
                     return call();
                 }
+                if thread::is_starting() {
+                    return early::alloc(bytes as usize, 16);
+                }
                 let block = call();
                 life::count_early(block, bytes);
                 block
@@ -106,7 +109,7 @@ unsafe fn after(row: *mut Thread, block: Ptr) {
 /// Usable bytes of a new block. Asking may allocate in turn (gperftools before its constructors,
 /// each time): only one deep.
 pub unsafe fn usable_carefully(block: Ptr) -> u64 {
-    Inside::enter().map_or(0, |_inside| unsafe { usable::by_call(block) })
+    Inside::enter().map_or(0, |_inside| unsafe { usable::checked(block) })
 }
 
 /// The mean to sample with, or `None`: counted, and not sampled.
