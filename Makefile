@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests lint deny check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests miri loom lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -12,6 +12,8 @@ help:
 	@echo 'make bench      benchmarks against peers'
 	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make fuzz-guests  generated programs with the probe and without, GUEST_SECONDS long'
+	@echo 'make miri       the sampler under Miri; needs a nightly toolchain with miri and rust-src'
+	@echo 'make loom       models of the sampler: every interleaving of a few threads'
 	@echo 'make lint       rustfmt and clippy'
 	@echo 'make deny       cargo-deny: licences, advisories, duplicates, sources'
 	@echo 'make check-aarch64  type check for aarch64'
@@ -28,7 +30,7 @@ demo: build
 	subjects/relay/build
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
-test: subjects page-tests reader-tests
+test: subjects page-tests reader-tests loom
 	@.ci/count-skipped $(MAKE) --no-print-directory tests
 
 tests: go-tests
@@ -51,7 +53,7 @@ go-tests:
 	slab/check short
 
 # What CI leaves out: tests that are ignored for their length.
-test-long: build test deny
+test-long: build test deny miri
 	$(CARGO) test --workspace --locked --no-fail-fast -- --ignored
 	for allocator in jemalloc mimalloc2 mimalloc3 snmalloc rpmalloc; do \
 		$(CARGO) test -p highwater-alloc --features $$allocator --locked --no-fail-fast && \
@@ -92,6 +94,13 @@ fuzz-guests:
 	$(CARGO) build --release --locked -p highwater-probe -p highwater-guests
 	target/release/highwater-guests --seed $(GUEST_SEED) --seconds $(GUEST_SECONDS) \
 		--probe target/release/libhighwater_probe.so --keep target/guests $(GUEST_FLAGS)
+
+# The logic that the probe and highwater-alloc share. A target folder each: the flags differ from all other builds.
+miri:
+	MIRIFLAGS=-Zmiri-ignore-leaks $(CARGO) +nightly miri test -p highwater-sampler --lib --locked --target-dir target/miri
+
+loom:
+	RUSTFLAGS='--cfg loom' $(CARGO) test -p highwater-sampler --lib --locked --target-dir target/loom
 
 lint:
 	$(CARGO) fmt --all --check

@@ -13,7 +13,7 @@ use abi::{
 use super::{modules, row, sampler, samples, settings};
 
 /// Rows of threads; those beyond share one.
-pub(crate) const THREADS: usize = 4096;
+pub(crate) const THREADS: usize = if cfg!(test) { 4 } else { 4096 };
 /// Rows of live samples: at a mean of 512 KiB, 8 GiB of live heap.
 pub(crate) const SAMPLES: usize = 16_384;
 /// Distinct stacks.
@@ -108,6 +108,7 @@ fn map() -> bool {
     BASE.store(base, Release);
     sampler::set_up(&settings);
     fill_header(base.cast(), &settings);
+    row::set_up_overflow();
     row::make_key();
     // SAFETY: the handler only writes to the mapping.
     unsafe { libc::pthread_atfork(None, None, Some(forked)) };

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use abi::{Flow, ROLE_NONE, ROLES, Role, SectionKind, Thread};
 
-use super::map;
 use super::sampler::Weight;
+use super::{map, row};
 
 const FREE: u32 = 0;
 const BUSY: u32 = 1;
@@ -27,16 +27,26 @@ macro_rules! field {
     };
 }
 
-fn row(role: u16) -> *mut Role {
+fn role_at(role: u16) -> *mut Role {
     map::row_at(SectionKind::Roles, usize::from(role))
 }
 
+/// All that do not fit, and the threads that share a row.
+pub(crate) const OTHER: u16 = ROLES as u16 - 1;
+
 /// The role of the calling thread; looked up at its first sample.
-pub(crate) fn of(thread: &mut Thread) -> u16 {
-    if thread.role == ROLE_NONE {
-        thread.role = find(name_of_thread());
+pub(crate) fn of(thread: *mut Thread) -> u16 {
+    if row::is_shared(thread) {
+        name_other();
+        return OTHER;
     }
-    thread.role
+    // SAFETY: this thread's row; no other thread of the process reads or writes its role.
+    unsafe {
+        if (*thread).role == ROLE_NONE {
+            (*thread).role = find(name_of_thread());
+        }
+        (*thread).role
+    }
 }
 
 /// Name without the digits at its end, zero-padded; `main` for the process's first thread.
@@ -74,7 +84,7 @@ fn without_digits(mut name: [u8; 16]) -> [u8; 16] {
 
 fn find(name: [u8; 16]) -> u16 {
     for role in 0..(ROLES - 1) as u16 {
-        let row = row(role);
+        let row = role_at(role);
         match field!(AtomicU32, row, state).compare_exchange(FREE, BUSY, AcqRel, Acquire) {
             Ok(_) => {
                 // SAFETY: the row is this thread's while BUSY.
@@ -95,22 +105,28 @@ fn find(name: [u8; 16]) -> u16 {
 
 /// The last row takes all that do not fit.
 fn other() -> u16 {
-    let last = (ROLES - 1) as u16;
-    let row = row(last);
-    // SAFETY: every thread writes the same.
-    unsafe { (*row).name = *b"other\0\0\0\0\0\0\0\0\0\0\0" };
-    field!(AtomicU32, row, state).store(IN_USE, Release);
-    field!(AtomicU32, row, threads).fetch_add(1, Relaxed);
-    last
+    name_other();
+    field!(AtomicU32, role_at(OTHER), threads).fetch_add(1, Relaxed);
+    OTHER
+}
+
+fn name_other() {
+    let row = role_at(OTHER);
+    let state = field!(AtomicU32, row, state);
+    if state.compare_exchange(FREE, BUSY, AcqRel, Relaxed).is_ok() {
+        // SAFETY: the row is this thread's while BUSY.
+        unsafe { (*row).name = *b"other\0\0\0\0\0\0\0\0\0\0\0" };
+        state.store(IN_USE, Release);
+    }
 }
 
 pub(crate) fn allocated(role: u16, weight: Weight) {
-    field!(AtomicU64, row(role), allocated_bytes).fetch_add(weight.bytes, Relaxed);
+    field!(AtomicU64, role_at(role), allocated_bytes).fetch_add(weight.bytes, Relaxed);
 }
 
 /// A sample that `by` allocated in the thread of row `thread` was freed by `freed_by` in the thread of `freed_in`.
 pub(crate) fn freed(by: u16, thread: u32, freed_by: u16, freed_in: u32, weight: Weight) {
-    field!(AtomicU64, row(freed_by), freed_bytes).fetch_add(weight.bytes, Relaxed);
+    field!(AtomicU64, role_at(freed_by), freed_bytes).fetch_add(weight.bytes, Relaxed);
     if usize::from(by) < ROLES {
         let at = usize::from(by) * ROLES + usize::from(freed_by);
         let flow = map::row_at::<Flow>(SectionKind::Matrix, at);

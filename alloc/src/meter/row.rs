@@ -6,7 +6,9 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use abi::{OVERFLOW_THREAD, ROLE_NONE, SectionKind, Thread, thread_state};
 
-use super::{map, sampler};
+use super::{map, roles, sampler};
+use ::sampler::shared;
+use ::sampler::word::{add_own, atomic};
 
 /// One call in 1,024 of a thread is timed: two clock readings are then 0.05 ns a call.
 pub(crate) const TIMED_EVERY: u64 = 1024;
@@ -16,10 +18,12 @@ const NEVER: u64 = i64::MAX as u64;
 std::thread_local! {
     /// Null before the first call of a thread, and after its row was given back.
     static ROW: Cell<*mut Thread> = const { Cell::new(null_mut()) };
+    /// The thread shares the overflow row: its own stays null, and each of its calls goes the slow way.
+    static IS_SHARED: Cell<bool> = const { Cell::new(false) };
 }
 
 struct Idle(UnsafeCell<Thread>);
-// SAFETY: its counters mean nothing; threads may overwrite one another's.
+// SAFETY: written through atomics. Its counters mean nothing; threads may overwrite one another's.
 unsafe impl Sync for Idle {}
 
 /// Where threads count while there is no mapping.
@@ -58,13 +62,15 @@ pub(crate) fn count_alloc(bytes: usize) -> bool {
 /// `row` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn add_alloc(row: *mut Thread, bytes: usize) -> bool {
-    // SAFETY: by the caller. No reference: the shared row has several writers.
+    // SAFETY: words of the caller's own row. Loaded once each: the compiler forwards no atomic store to a load.
     unsafe {
-        let left = (*row).countdown_bytes.wrapping_sub(bytes as u64);
-        let allocs = (*row).allocs.wrapping_add(1);
-        (*row).countdown_bytes = left;
-        (*row).allocs = allocs;
-        (*row).usable_allocated_bytes = (*row).usable_allocated_bytes.wrapping_add(bytes as u64);
+        let countdown = atomic(&raw mut (*row).countdown_bytes);
+        let left = countdown.load(Relaxed).wrapping_sub(bytes as u64);
+        countdown.store(left, Relaxed);
+        let calls = atomic(&raw mut (*row).allocs);
+        let allocs = calls.load(Relaxed).wrapping_add(1);
+        calls.store(allocs, Relaxed);
+        add_own(&raw mut (*row).usable_allocated_bytes, bytes as u64);
         (left as i64) < 0 || allocs.is_multiple_of(TIMED_EVERY)
     }
 }
@@ -84,11 +90,12 @@ pub(crate) fn count_free(bytes: usize) -> bool {
 /// `row` is this thread's.
 #[inline(always)]
 pub(crate) unsafe fn add_free(row: *mut Thread, bytes: usize) -> bool {
-    // SAFETY: by the caller.
+    // SAFETY: words of the caller's own row.
     unsafe {
-        let frees = (*row).frees.wrapping_add(1);
-        (*row).frees = frees;
-        (*row).usable_freed_bytes = (*row).usable_freed_bytes.wrapping_add(bytes as u64);
+        let calls = atomic(&raw mut (*row).frees);
+        let frees = calls.load(Relaxed).wrapping_add(1);
+        calls.store(frees, Relaxed);
+        add_own(&raw mut (*row).usable_freed_bytes, bytes as u64);
         frees.is_multiple_of(TIMED_EVERY)
     }
 }
@@ -112,11 +119,19 @@ pub(crate) fn failed(bytes: usize, freed_bytes: Option<usize>) {
 /// # Safety
 /// `row` is this thread's.
 pub(crate) unsafe fn undo_alloc(row: *mut Thread, bytes: usize) {
-    // SAFETY: by the caller.
-    let row = unsafe { &mut *row };
-    row.allocs = row.allocs.wrapping_sub(1);
-    row.usable_allocated_bytes = row.usable_allocated_bytes.wrapping_sub(bytes as u64);
-    row.countdown_bytes = row.countdown_bytes.wrapping_add(bytes as u64);
+    if is_shared(row) {
+        // SAFETY: the shared row lives and is written through atomics.
+        return unsafe { shared::undo_alloc(row, bytes as u64) };
+    }
+    // SAFETY: words of the caller's own row.
+    unsafe {
+        add_own(&raw mut (*row).allocs, 1u64.wrapping_neg());
+        add_own(
+            &raw mut (*row).usable_allocated_bytes,
+            (bytes as u64).wrapping_neg(),
+        );
+        add_own(&raw mut (*row).countdown_bytes, bytes as u64);
+    }
 }
 
 /// The same for a realloc that failed: the block is still there.
@@ -124,10 +139,18 @@ pub(crate) unsafe fn undo_alloc(row: *mut Thread, bytes: usize) {
 /// # Safety
 /// `row` is this thread's.
 pub(crate) unsafe fn undo_free(row: *mut Thread, bytes: usize) {
-    // SAFETY: by the caller.
-    let row = unsafe { &mut *row };
-    row.frees = row.frees.wrapping_sub(1);
-    row.usable_freed_bytes = row.usable_freed_bytes.wrapping_sub(bytes as u64);
+    if is_shared(row) {
+        // SAFETY: the shared row lives and is written through atomics.
+        return unsafe { shared::undo_free(row, bytes as u64) };
+    }
+    // SAFETY: words of the caller's own row.
+    unsafe {
+        add_own(&raw mut (*row).frees, 1u64.wrapping_neg());
+        add_own(
+            &raw mut (*row).usable_freed_bytes,
+            (bytes as u64).wrapping_neg(),
+        );
+    }
 }
 
 /// The row of the calling thread, or null.
@@ -141,9 +164,33 @@ pub(crate) fn take() -> *mut Thread {
     if !row.is_null() {
         return row;
     }
+    if IS_SHARED.get() {
+        return overflow();
+    }
     let row = if map::start() { claim() } else { IDLE.0.get() };
-    ROW.set(row);
+    if is_shared(row) {
+        IS_SHARED.set(true);
+    } else {
+        ROW.set(row);
+    }
     row
+}
+
+fn overflow() -> *mut Thread {
+    map::row_at(SectionKind::Threads, OVERFLOW_THREAD)
+}
+
+/// The row is the one that threads without their own share: to be written by [`shared`] only.
+pub(crate) fn is_shared(row: *mut Thread) -> bool {
+    map::is_on() && row == overflow()
+}
+
+/// At the start of the mapping, before any thread has a row.
+pub(crate) fn set_up_overflow() {
+    let row = overflow();
+    set_up(row);
+    // SAFETY: no other thread knows of the row yet.
+    unsafe { (*row).role = roles::OTHER };
 }
 
 /// Number of a row; the idle row's is that of the overflow.
@@ -204,21 +251,22 @@ fn claim() -> *mut Thread {
         // SAFETY: the row is this thread's alone now.
         tid_of(unsafe { addr_of_mut!((*row).tid) }).store(thread_id(), Release);
         give_back_at_exit(row);
+        set_up(row);
     }
-    set_up(row);
     row
 }
 
 fn set_up(row: *mut Thread) {
-    // SAFETY: the row is this thread's, or the shared one, whose fields all its threads set alike.
-    let row = unsafe { &mut *row };
-    row.state = thread_state::TAKEN;
-    row.generation += 1;
-    row.role = ROLE_NONE;
-    row.forks = map::forks();
-    if row.random == 0 {
-        row.random = sampler::seed_of(row as *mut Thread as u64);
-        sampler::draw(row);
+    // SAFETY: the row is this thread's alone: claimed by its thread id, or before the start has ended.
+    unsafe {
+        (*row).state = thread_state::TAKEN;
+        (*row).generation += 1;
+        (*row).role = ROLE_NONE;
+        (*row).forks = map::forks();
+        if (*row).random == 0 {
+            (*row).random = sampler::seed_of(row as u64);
+            sampler::draw(row);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use abi::Thread;
 
 use super::{map, settings::Settings};
+use ::sampler::word::atomic;
 
 /// More samples than this in a second double the mean; at 5 us each they are half a percent of a core.
 const SAMPLES_PER_S_MAX: u64 = 1_000;
@@ -32,14 +33,28 @@ pub(crate) fn seed_of(row: u64) -> u64 {
     (mixed ^ mixed >> 32) | 1
 }
 
-/// Draws the distance to a row's next sample. Requested bytes so far stay `drawn_bytes - countdown_bytes`.
-pub(crate) fn draw(row: &mut Thread) {
+/// Draws the distance to a row's next sample; the mean of the one that ended. Requested bytes so far stay
+/// `drawn_bytes - countdown_bytes`.
+///
+/// # Safety
+/// `row` is this thread's own.
+pub(crate) unsafe fn draw(row: *mut Thread) -> u64 {
     let mean = map::mean_bytes().load(Relaxed);
-    let requested = row.drawn_bytes.wrapping_sub(row.countdown_bytes);
-    let distance = exponential(&mut row.random, mean);
-    row.mean_bytes = mean;
-    row.countdown_bytes = distance;
-    row.drawn_bytes = requested.wrapping_add(distance);
+    // SAFETY: by the caller: no other thread writes these words.
+    unsafe {
+        let (drawn, countdown) = (
+            atomic(&raw mut (*row).drawn_bytes),
+            atomic(&raw mut (*row).countdown_bytes),
+        );
+        let requested = drawn.load(Relaxed).wrapping_sub(countdown.load(Relaxed));
+        let random = atomic(&raw mut (*row).random);
+        let mut state = random.load(Relaxed);
+        let distance = exponential(&mut state, mean);
+        random.store(state, Relaxed);
+        countdown.store(distance, Relaxed);
+        drawn.store(requested.wrapping_add(distance), Relaxed);
+        atomic(&raw mut (*row).mean_bytes).swap(mean, Relaxed)
+    }
 }
 
 fn exponential(random: &mut u64, mean: u64) -> u64 {

@@ -9,6 +9,8 @@ use abi::{Class, Latency, Sample, SectionKind, Thread, class_of, latency_of};
 use super::sampler::{self, Weight};
 use super::{filter, map, roles, row, samples, stacks, unwind};
 use crate::chosen::INNER;
+use ::sampler::shared;
+use ::sampler::word::{add, atomic};
 
 /// # Safety
 /// As of `GlobalAlloc::alloc`.
@@ -33,15 +35,12 @@ pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn dealloc(block: *mut u8, layout: Layout) {
-    let thread = counted(|thread| {
-        // SAFETY: it is this thread's row.
-        unsafe { row::add_free(thread, layout.size()) };
-    });
+    let (thread, _) = counted(None, Some(layout.size()));
     take_back(thread, block);
     // SAFETY: the caller's promise is passed on.
     let call = || unsafe { INNER.dealloc(block, layout) };
-    // SAFETY: it is this thread's row.
-    if map::is_on() && unsafe { (*thread).frees }.is_multiple_of(row::TIMED_EVERY) {
+    // SAFETY: a field of the row.
+    if is_turn(unsafe { &raw mut (*thread).frees }) {
         timed(call, |bucket| unsafe { addr_of_mut!((*bucket).frees) });
     } else {
         call();
@@ -53,20 +52,14 @@ pub(crate) unsafe fn dealloc(block: *mut u8, layout: Layout) {
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn realloc(block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-    let thread = counted(|thread| {
-        // SAFETY: it is this thread's row.
-        unsafe {
-            row::add_free(thread, layout.size());
-            row::add_alloc(thread, bytes);
-        }
-    });
+    let (thread, is_due) = counted(Some(bytes), Some(layout.size()));
     let sample = if map::is_on() {
         samples::remove(block)
     } else {
         None
     };
     // SAFETY: the caller's promise is passed on.
-    let moved = look_at(thread, bytes, || unsafe {
+    let moved = look_at(thread, is_due, bytes, || unsafe {
         INNER.realloc(block, layout, bytes)
     });
     match sample {
@@ -85,53 +78,80 @@ pub(crate) unsafe fn realloc(block: *mut u8, layout: Layout, bytes: usize) -> *m
 
 #[inline(always)]
 fn hand_out(bytes: usize, call: impl FnOnce() -> *mut u8) -> *mut u8 {
-    let thread = counted(|thread| {
-        // SAFETY: it is this thread's row.
-        unsafe { row::add_alloc(thread, bytes) };
-    });
-    look_at(thread, bytes, call)
+    let (thread, is_due) = counted(Some(bytes), None);
+    look_at(thread, is_due, bytes, call)
 }
 
-/// The thread's row; a thread's first call was not counted yet, and `count` does it.
-fn counted(count: impl FnOnce(*mut Thread)) -> *mut Thread {
+/// The thread's row, and whether this allocation is to be sampled. A thread's first call and all calls of a thread
+/// that shares a row were not counted yet: this does it.
+fn counted(allocated: Option<usize>, freed: Option<usize>) -> (*mut Thread, bool) {
     let known = row::of_thread();
-    if !known.is_null() {
-        return known;
+    let thread = if known.is_null() { row::take() } else { known };
+    if row::is_shared(thread) {
+        // SAFETY: the shared row lives and is written through atomics.
+        unsafe {
+            freed.inspect(|bytes| shared::free(thread, *bytes as u64));
+            return (
+                thread,
+                allocated.is_some_and(|bytes| shared::alloc(thread, bytes as u64)),
+            );
+        }
     }
-    let thread = row::take();
-    count(thread);
-    thread
+    // SAFETY: it is this thread's row.
+    unsafe {
+        if known.is_null() {
+            freed.inspect(|bytes| _ = row::add_free(thread, *bytes));
+            allocated.inspect(|bytes| _ = row::add_alloc(thread, *bytes));
+        }
+        let left = atomic(&raw mut (*thread).countdown_bytes).load(Relaxed);
+        (thread, allocated.is_some() && (left as i64) < 0)
+    }
 }
 
-fn look_at(thread: *mut Thread, bytes: usize, call: impl FnOnce() -> *mut u8) -> *mut u8 {
+/// A call to be timed, by the count of the row's calls of its kind.
+fn is_turn(count: *mut u64) -> bool {
+    // SAFETY: a word of a row, which lives and is written through atomics.
+    map::is_on()
+        && unsafe { atomic(count) }
+            .load(Relaxed)
+            .is_multiple_of(row::TIMED_EVERY)
+}
+
+fn look_at(
+    thread: *mut Thread,
+    is_due: bool,
+    bytes: usize,
+    call: impl FnOnce() -> *mut u8,
+) -> *mut u8 {
     let mark = 0u8;
-    // SAFETY: it is this thread's row.
-    let (is_timed, is_due) = unsafe {
-        let row = &*thread;
-        (
-            row.allocs.is_multiple_of(row::TIMED_EVERY),
-            (row.countdown_bytes as i64) < 0,
-        )
-    };
-    let block = if is_timed && map::is_on() {
+    // SAFETY: a field of the row.
+    let block = if is_turn(unsafe { &raw mut (*thread).allocs }) {
         timed(call, |bucket| unsafe { addr_of_mut!((*bucket).allocs) })
     } else {
         call()
     };
-    // SAFETY: it is this thread's row.
-    unsafe {
-        if block.is_null() {
-            row::undo_alloc(thread, bytes);
-        } else if is_due {
-            sample(
-                &mut *thread,
-                block,
-                bytes as u64,
-                (&raw const mark) as usize,
-            );
+    if block.is_null() {
+        // SAFETY: it is this thread's row, or the shared one.
+        unsafe { row::undo_alloc(thread, bytes) };
+        if is_due && row::is_shared(thread) {
+            begin_distance(thread);
         }
+    } else if is_due {
+        sample(thread, block, bytes as u64, (&raw const mark) as usize);
     }
     block
+}
+
+/// Begins a row's next distance; the mean of the one that ended.
+fn begin_distance(thread: *mut Thread) -> u64 {
+    // SAFETY: it is this thread's row; or the shared one, whose distance ended in this thread.
+    unsafe {
+        if row::is_shared(thread) {
+            shared::begin_distance(thread, map::mean_bytes().load(Relaxed))
+        } else {
+            sampler::draw(thread)
+        }
+    }
 }
 
 /// Calls, and counts how long it took in the bucket's `field`.
@@ -145,12 +165,13 @@ fn timed<T>(call: impl FnOnce() -> T, field: impl FnOnce(*mut Latency) -> *mut u
     result
 }
 
-fn sample(thread: &mut Thread, block: *mut u8, bytes: u64, mark: usize) {
-    let mean = thread.mean_bytes;
-    sampler::draw(thread);
+fn sample(thread: *mut Thread, block: *mut u8, bytes: u64, mark: usize) {
     if !map::is_on() {
+        // SAFETY: the idle row, written through atomics only.
+        unsafe { atomic(&raw mut (*thread).countdown_bytes) }.store(i64::MAX as u64, Relaxed);
         return;
     }
+    let mean = begin_distance(thread);
     let now = map::now_ns();
     let role = roles::of(thread);
     let weight = sampler::weight(bytes, mean);
@@ -168,7 +189,8 @@ fn sample(thread: &mut Thread, block: *mut u8, bytes: u64, mark: usize) {
     };
     // What is not in the table cannot be seen freed: it would count as outstanding for ever.
     if samples::insert(block, sample) {
-        thread.samples += 1;
+        // SAFETY: a word of the row.
+        unsafe { add(&raw mut (*thread).samples, 1) };
         stacks::allocated(stack, weight, now);
         roles::allocated(role, weight);
         class(
@@ -203,8 +225,7 @@ fn account_for_free(thread: *mut Thread, sample: &Sample) {
     let (bytes, now) = (sample.requested_bytes, map::now_ns());
     let weight = sampler::weight(bytes, sample.mean_bytes);
     stacks::freed(sample.stack, weight, now.saturating_sub(sample.time_ns));
-    // SAFETY: it is this thread's row.
-    let freed_by = roles::of(unsafe { &mut *thread });
+    let freed_by = roles::of(thread);
     roles::freed(
         sample.role,
         sample.thread,
@@ -231,5 +252,46 @@ fn class(bytes: u64, fields: impl FnOnce(*mut Class) -> (*mut u64, *mut u64), we
     unsafe {
         AtomicU64::from_ptr(blocks_at).fetch_add(weight.blocks, Relaxed);
         AtomicU64::from_ptr(bytes_at).fetch_add(weight.bytes, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meter::figures;
+
+    /// More threads than there are rows (four here). With plain additions on the row that they share, counts were lost.
+    #[test]
+    fn threads_that_share_a_row_count_exactly() {
+        const THREADS: u64 = 16;
+        const PAIRS: u64 = 50_000;
+        let layout = Layout::from_size_align(64, 8).unwrap();
+        let gate = std::sync::Barrier::new(THREADS as usize);
+        let work = || {
+            gate.wait();
+            for _ in 0..PAIRS {
+                // SAFETY: a layout of a size; the block is given back with it.
+                unsafe {
+                    let block = GlobalAlloc::alloc(&crate::metered::METERED, layout);
+                    GlobalAlloc::dealloc(&crate::metered::METERED, block, layout);
+                }
+            }
+            gate.wait();
+        };
+        std::thread::scope(|scope| (0..THREADS).for_each(|_| drop(scope.spawn(work))));
+        let sums = figures().expect("on");
+        assert_eq!(
+            sums.lost.threads,
+            THREADS - 3,
+            "three rows beside the shared one"
+        );
+        assert_eq!(
+            (sums.allocations, sums.frees),
+            (THREADS * PAIRS, THREADS * PAIRS)
+        );
+        assert_eq!(
+            (sums.allocated_bytes, sums.live_bytes()),
+            (THREADS * PAIRS * 64, 0)
+        );
     }
 }

@@ -25,6 +25,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::observe::overhead::pair;
 use crate::record::{Folder, RecordError, list};
 use crate::report::visible::visible_lines;
 use crate::wording::quoted;
@@ -70,6 +71,9 @@ pub enum Verb {
     Man(manual::ManArgs),
     #[command(hide = true)]
     Collect(collect::CollectArgs),
+    /// What a malloc and its free cost in this process, nanoseconds: freed at once, and at random.
+    #[command(hide = true)]
+    TimePairs,
 }
 
 /// Runs the verb; the value is the exit code.
@@ -77,6 +81,7 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
         Verb::Run(args) => run::run(&args).map(ExitCode::from),
         Verb::Explain(args) => explain::run(&args).map(ExitCode::from),
+        Verb::TimePairs => time_pairs(),
         Verb::Collect(args) => collect::run(&args).map(ExitCode::from),
         Verb::Report(args) => report::run(&args).map(ExitCode::from),
         Verb::Verdict(args) => verdict::run(&args).map(ExitCode::from),
@@ -91,6 +96,12 @@ pub fn dispatch(cli: Cli) -> anyhow::Result<ExitCode> {
         Verb::Completions(args) => manual::completions(&args).map(ExitCode::from),
         Verb::Man(args) => manual::man(&args).map(ExitCode::from),
     }
+}
+
+fn time_pairs() -> anyhow::Result<ExitCode> {
+    let (at_once_ns, random_ns) = pair::time_pairs();
+    out::print(&format!("{at_once_ns} {random_ns}\n"))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// An error as the user reads it: what happened, then why, a line each. It may name what others named: a file, a

@@ -21,6 +21,7 @@ pub mod look;
 pub mod member;
 pub mod metric;
 pub mod openmetrics;
+pub mod overhead;
 pub mod page;
 pub mod pressure;
 pub mod proc;

@@ -21,6 +21,7 @@ pub mod json;
 pub mod junit;
 pub mod markdown;
 pub mod openmetrics;
+pub mod overhead;
 pub mod pictures;
 pub mod plot;
 pub mod stall;

@@ -2,6 +2,7 @@
 //! allocators and languages are `#[ignore]`d for their length (`make test-long`).
 
 mod bad_input;
+mod budget;
 mod bypass;
 mod experiment;
 mod languages;

@@ -44,6 +44,7 @@ pub fn faults(json: &Value) -> Vec<String> {
     if !json["probe"].is_null() {
         probe(&json["probe"], &mut faults);
     }
+    overhead(&json["overhead"], &mut faults);
     for key in ["notes", "runtimes"] {
         rows(json, key, &mut faults, text);
     }
@@ -166,8 +167,40 @@ fn probe(probe: &Value, faults: &mut Faults) {
     for key in ["metadata_bytes", "samples", "dropped"] {
         faults.require(probe[key].is_u64(), key, probe);
     }
-    let ns = probe["ns_per_pair"].as_f64();
-    faults.require(ns.is_some_and(|ns| ns >= 0.0), "ns_per_pair", probe);
+}
+
+fn overhead(overhead: &Value, faults: &mut Faults) {
+    for key in [
+        "subject_memory_bytes",
+        "kernel_memory_bytes",
+        "breakpoints",
+        "own_rss_peak_bytes",
+    ] {
+        faults.require(overhead[key].is_u64(), key, overhead);
+    }
+    for key in [
+        "observed_s",
+        "subject_cpu_s",
+        "added_cpu_s",
+        "own_cpu_s",
+        "budget_share",
+    ] {
+        let number = overhead[key].as_f64();
+        faults.require(number.is_some_and(|number| number >= 0.0), key, overhead);
+    }
+    rows(overhead, "items", faults, |item, faults| {
+        let basis = item["basis"].as_str().unwrap_or_default();
+        faults.require(
+            ["measured", "estimated", "at most"].contains(&basis),
+            "basis",
+            item,
+        );
+        faults.require(
+            item["events"].is_u64() && is_words(&item["how"]),
+            "item",
+            item,
+        );
+    });
 }
 
 #[test]

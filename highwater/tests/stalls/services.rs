@@ -4,7 +4,7 @@
 //! machine that is busy a wait for a CPU is real: rows of `cpu-starvation` are let pass everywhere.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -12,8 +12,47 @@ use serde_json::Value;
 
 use super::skipped::skipped;
 use super::watched::{
-    BOTH, Ended, Mode, Seen, attached, built, c, go, rust, services, watch, watch_with, woven,
+    BOTH, Ended, Mode, Seen, attached, built, c, go, pingpong, rust, services, watch, watch_with,
+    woven,
 };
+
+/// The programs' runs are timed by the kernel; a budget that they cannot keep ends the watch, and nothing else.
+#[test]
+fn a_watch_says_what_it_cost_and_ends_over_its_budget() {
+    let mut service = Ended(
+        Command::new(pingpong())
+            .args(["60", "2", "500"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let Some(found) = attached("ebpf", service.0.id(), &[]) else {
+        return;
+    };
+    let item = &found["overhead"]["items"][0];
+    assert!(
+        item["events"].as_u64() > Some(0) && item["cpu_s"].as_f64() > Some(0.0),
+        "{item}"
+    );
+    assert!(found["overhead"]["kernel_memory_bytes"].as_u64() > Some(1 << 20));
+    assert!(
+        found["overhead"]["stopped"].is_null(),
+        "{}",
+        found["overhead"]
+    );
+    let Some(found) = attached("ebpf", service.0.id(), &["--budget", "0.000001"]) else {
+        return;
+    };
+    let stopped = &found["overhead"]["stopped"];
+    assert_eq!(stopped["mechanism"], "the watch", "{}", found["overhead"]);
+    let watched_ns = found["self_checks"]["watched_ns"].as_u64();
+    assert!(
+        watched_ns < Some(4_000_000_000),
+        "of five seconds: {watched_ns:?}"
+    );
+    assert!(service.0.try_wait().unwrap().is_none(), "it goes on");
+}
 
 #[test]
 fn an_exporter_that_posts_under_the_mutex_is_named() {
@@ -295,6 +334,12 @@ fn a_slow_calls_time_is_handed_out_whole_and_drawn() {
     let Some(seen) = watch_with(Mode::Ebpf, c("exporter"), &[], &more) else {
         return;
     };
+    let overhead = &seen.found["overhead"];
+    let is_said = overhead["unmeasured"].to_string().contains("--span");
+    assert!(
+        is_said && overhead["breakpoints"].as_u64() > Some(1),
+        "{overhead:#}"
+    );
     let slow = seen.found["requests"]["slow"].as_array().unwrap();
     assert!(!slow.is_empty(), "{:#}", seen.found["requests"]);
     let ns = |value: &Value| value["ns"].as_u64().unwrap();

@@ -91,6 +91,11 @@ pub fn check(found: &Value) {
     let mut found = found.clone();
     // Only with --requests or --span, and looked at by their own tests.
     found.as_object_mut().unwrap().remove("requests");
+    let overhead = found.as_object_mut().unwrap().remove("overhead").unwrap();
+    assert!(
+        overhead["items"].is_array() && overhead["own_cpu_s"].as_f64() > Some(0.0),
+        "{overhead}"
+    );
     holds(&found, Is::Object(ALL), "").unwrap();
     assert_eq!(found["schema"], "highwater.stalls/1");
     assert!(MODES.contains(&found["mode"].as_str().unwrap()));

@@ -6,8 +6,8 @@ use crate::layout::{MODULE_PATH_BYTES, Section};
 use crate::read::Pod;
 
 /// Exact counters of one thread, or of all threads that used the row one after another. Sums over
-/// all rows are the process's. Written by its thread alone without atomics: a reader may see one of
-/// two counters a call ahead.
+/// all rows are the process's. Written by its thread alone with relaxed loads and stores, the overflow row by
+/// atomic additions: a reader may see one of two counters a call ahead.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Thread {

@@ -2,7 +2,7 @@
 
 use crate::clock::made_up::NOW_NS;
 use crate::coverage::Harness;
-use crate::draw;
+use sampler::draw;
 
 const SEEDS: u64 = 200;
 const LEAKED: u64 = 1 << 44;

@@ -6,6 +6,9 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const WINDOW_NS: u64 = 1_000_000_000;
 /// Windows over budget, one after another, before the next step.
 const STRIKES: u32 = 3;
+/// Windows in which counting and sampling together are over budget, one after another, before the probe goes off: calls
+/// cannot be counted less, and what was seen in so many seconds is an answer.
+const COUNTED_STRIKES: u32 = 10;
 /// Less than this in a window is nobody's trouble, whatever the share. Samples may take half a percent of one core: at
 /// 2 ms a leak of 20 kB/s among 100 MB/s, in a process that is idle nine tenths of the time, gave one sample a minute.
 const EXACT_NS_MIN: u64 = 2_000_000;
@@ -24,6 +27,8 @@ pub enum Step {
     SlowDown,
     /// Count calls only.
     GiveUpExactBytes,
+    /// Counting alone costs too much.
+    SwitchOff,
 }
 
 /// Readings at one instant; all since the start.
@@ -35,6 +40,8 @@ pub struct Reading {
     pub slow_ns: u64,
     /// Time for exact bytes, estimated.
     pub exact_ns: u64,
+    /// Time for counting, likewise; 0 when its cost is not known.
+    pub counted_ns: u64,
 }
 
 /// The account.
@@ -44,7 +51,9 @@ pub struct Budget {
     cpu_ns: AtomicU64,
     slow_ns: AtomicU64,
     exact_ns: AtomicU64,
+    counted_ns: AtomicU64,
     strikes: AtomicU32,
+    counted_strikes: AtomicU32,
 }
 
 impl Budget {
@@ -56,7 +65,9 @@ impl Budget {
             cpu_ns: AtomicU64::new(0),
             slow_ns: AtomicU64::new(0),
             exact_ns: AtomicU64::new(0),
+            counted_ns: AtomicU64::new(0),
             strikes: AtomicU32::new(0),
+            counted_strikes: AtomicU32::new(0),
         }
     }
 
@@ -80,6 +91,12 @@ impl Budget {
             return Step::GiveUpExactBytes;
         }
         let least = if self.ppm < 1_000 { 0 } else { SLOW_NS_MIN };
+        let all = slow + spent(&self.counted_ns, now.counted_ns);
+        if self.ppm == 0 || all <= share(cpu, self.ppm) || all <= least {
+            self.counted_strikes.store(0, Relaxed);
+        } else if self.counted_strikes.fetch_add(1, Relaxed) + 1 >= COUNTED_STRIKES {
+            return Step::SwitchOff;
+        }
         if self.ppm == 0 || slow <= share(cpu, self.ppm) || slow <= least {
             self.strikes.store(0, Relaxed);
             return Step::None;
@@ -108,6 +125,7 @@ mod tests {
             cpu_ns: number * SECOND,
             slow_ns: number * slow_ms * 1_000_000,
             exact_ns: number * exact_ms * 1_000_000,
+            counted_ns: 0,
         }
     }
 
@@ -135,6 +153,25 @@ mod tests {
             Budget::new(30_000, 0).account(second(1, 1, 3)),
             Step::GiveUpExactBytes
         );
+    }
+
+    #[test]
+    fn ten_windows_of_dear_counting_switch_it_off() {
+        let budget = Budget::new(50_000, 0);
+        let counted = |number: u64| Reading {
+            counted_ns: number * 49_000_000,
+            ..second(number, 2, 0)
+        };
+        let steps: Vec<Step> = (1..=10)
+            .map(|number| budget.account(counted(number)))
+            .collect();
+        assert!(
+            steps[..9].iter().all(|step| *step == Step::None),
+            "{steps:?}"
+        );
+        assert_eq!(steps[9], Step::SwitchOff);
+        let within = Budget::new(60_000, 0);
+        assert!((1..100).all(|number| within.account(counted(number)) == Step::None));
     }
 
     #[test]

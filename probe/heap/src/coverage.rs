@@ -325,3 +325,41 @@ fn read_all(snapshot: &abi::Snapshot) {
     rows += snapshot.classes().count() + snapshot.latencies().count() + snapshot.regions().count();
     assert!(rows < 1_000_000);
 }
+
+/// Plain additions to the row that they share lose some.
+#[test]
+fn the_bytes_of_threads_without_rows_are_exact() {
+    const THREADS: u64 = 8;
+    const ROUNDS: u64 = 20_000;
+    let harness = Harness::new(1, 2 << 20, Some(5_000));
+    let probe = &harness.probe;
+    let work = |first: u64| {
+        (0..ROUNDS)
+            .filter(|round| probe.due_shared(first + round % 90).is_some())
+            .count()
+    };
+    let samples: usize = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=THREADS)
+            .map(|first| scope.spawn(move || work(first)))
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
+    });
+    // SAFETY: the row lives, and its writers have ended.
+    let asked = unsafe {
+        let row = probe.overflow();
+        (*row).drawn_bytes.wrapping_sub((*row).countdown_bytes)
+    };
+    let truth: u64 = (1..=THREADS)
+        .flat_map(|first| (0..ROUNDS).map(move |round| first + round % 90))
+        .sum();
+    assert_eq!(asked, truth);
+    // One in 5,000 bytes by the chance of an exponential distance; the budget may make it fewer.
+    let expected = truth as f64 / 5_000.0;
+    assert!(
+        (samples as f64) < 1.1 * expected && samples > 0,
+        "{samples} of {expected}"
+    );
+}

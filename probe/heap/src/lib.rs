@@ -1,5 +1,7 @@
 //! The logic of highwater's heap probe, apart from the exported symbols.
 //!
+//! The tables and the draw are the `sampler` crate.
+//!
 //! Everything works on one mapping of fixed size (layout: the `abi` crate) that is reserved at the
 //! start. After the start nothing here allocates from the subject, takes a lock that the subject
 //! could hold, or waits without a bound: what does not fit, or meets a busy table, is dropped and
@@ -14,12 +16,8 @@ mod adapting;
 mod arena;
 mod budget;
 pub mod clock;
-pub mod count;
 #[cfg(test)]
 mod coverage;
-mod draw;
-mod filter;
-mod flows;
 mod guard;
 mod interpreter;
 mod layout;
@@ -28,24 +26,18 @@ mod modules;
 mod objects;
 mod origin;
 mod other_stack;
-mod pace;
 mod probe;
 mod readable;
 mod regions;
 mod resize;
-mod roles;
-mod samples;
 mod seccomp;
 mod settings;
-mod stacks;
 mod start;
 mod tally;
 mod threads;
 mod unwind;
-mod word;
 
 pub use arena::Arena;
-pub use filter::Filter;
 pub use guard::{Errno, Signals};
 pub use interpreter::{Interpreter, VERSION as PYTHON_VERSION};
 pub use layout::Plan;
@@ -53,7 +45,8 @@ pub use memory::{Reserved, name_of_mapping};
 pub use probe::{Block, Freed, Probe, Removed};
 pub use readable::is_range_readable;
 pub use regions::{Call, Mapped};
-pub use seccomp::{INSTRUCTIONS_MAX, Instruction, allows_the_probe};
+pub use sampler::{Filter, count};
+pub use seccomp::{INSTRUCTIONS_MAX, Instruction, allows_the_probe, is_confined};
 pub use settings::{Bytes, Settings};
 pub use start::{Home, start};
 pub use unwind::{Closing, Registers};

@@ -13,10 +13,10 @@ use crate::interpreter;
 use crate::modules::Object;
 use crate::objects::Change;
 use crate::probe::Probe;
-use crate::roles;
 use crate::tally::counter;
 use crate::unwind::{Registers, Trace};
-use crate::word::{atomic, atomic32};
+use sampler::roles;
+use sampler::word::{atomic, atomic32};
 
 /// What a trace says of its thread and its caller.
 #[derive(Clone, Copy, Debug)]

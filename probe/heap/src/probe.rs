@@ -1,26 +1,28 @@
 //! The probe as one value: what the slow paths do with a block that is sampled, freed or remembered
 //! wrongly.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 use abi::{Header, Module, STACK_NONE, Sample, State, Thread, region_flag};
 
 use crate::budget::Budget;
 use crate::clock;
-use crate::draw;
-use crate::filter::Filter;
-use crate::flows::{Flows, Weight};
 use crate::guard::Signals;
 use crate::interpreter::Interpreter;
-use crate::pace::{LARGE_BYTES, Pace};
 use crate::regions::{Call, Mapped, Regions};
-use crate::roles::Roles;
-use crate::samples::{Inserted, Samples};
-use crate::stacks::Stacks;
 use crate::tally::counter;
 use crate::threads::Threads;
 use crate::unwind::{Closing, Registers, Unwinder};
-use crate::word::{atomic, atomic32};
+use sampler::draw;
+use sampler::filter::Filter;
+use sampler::flows::{Flows, Weight};
+use sampler::pace::{LARGE_BYTES, Pace};
+use sampler::roles::Roles;
+use sampler::samples::{Inserted, Samples};
+use sampler::shared;
+use sampler::stacks::Stacks;
+use sampler::word::{atomic, atomic32};
 
 /// Anonymous mappings below this get a stack only at a limited rate: they may come by the thousand.
 const REGION_STACK_BYTES_MIN: u64 = 64 << 10;
@@ -73,6 +75,8 @@ pub struct Probe {
     pub(crate) modules_capacity: u32,
     pub(crate) pace: Pace,
     pub(crate) budget: Budget,
+    /// Lost by a malloc and its free to counting, picoseconds; 0: not known.
+    pub(crate) pair_ps: u64,
     pub(crate) unwinder: Unwinder,
     pub(crate) python: Option<Interpreter>,
     /// Code of the allocator behind the probe: (start, end).
@@ -89,6 +93,23 @@ impl Probe {
     /// The header.
     pub fn header(&self) -> *mut Header {
         self.header
+    }
+
+    /// Memory that is the probe's and not the program's: its mapping, and the library that it is in.
+    pub fn own_ranges(&self) -> [Range<u64>; 2] {
+        let start = self.header as u64;
+        // SAFETY: written once, at the start.
+        let (mapped_bytes, library) = unsafe {
+            let Header {
+                mapped_bytes,
+                own_text_start,
+                own_text_end,
+                ..
+            } = *self.header;
+            (mapped_bytes, own_text_start..own_text_end)
+        };
+        let guard_bytes = abi::PAGE_BYTES as u64;
+        [start..start + mapped_bytes + guard_bytes, library]
     }
 
     /// The filter in front of the sample table.
@@ -123,7 +144,7 @@ impl Probe {
     /// another distance under way.
     ///
     /// # Safety
-    /// `row` is this thread's own, or the overflow row with `bytes` already off its countdown.
+    /// `row` is this thread's own.
     pub unsafe fn due(&self, row: *mut Thread, bytes: u64) -> Option<u64> {
         unsafe {
             if bytes >= LARGE_BYTES && self.pace.takes_large(bytes, clock::monotonic_ns()) {
@@ -146,6 +167,26 @@ impl Probe {
             (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes);
             None
         }
+    }
+
+    /// The same for a block of a thread without a row: [`Self::overflow`] is counted down, and its next distance is
+    /// under way already. Never cut short.
+    pub fn due_shared(&self, bytes: u64) -> Option<u64> {
+        let row = self.overflow();
+        // SAFETY: the overflow row lives as long as the mapping, and is written through atomics.
+        let ended = unsafe {
+            let ends = shared::ends_distance(row, bytes);
+            ends.then(|| shared::begin_distance(row, self.pace.mean_bytes()))
+        };
+        let now_ns = clock::monotonic_ns();
+        if bytes >= LARGE_BYTES && self.pace.takes_large(bytes, now_ns) {
+            return Some(CERTAIN_MEAN_BYTES);
+        }
+        if ended.is_some() {
+            self.tick(now_ns, false);
+        }
+        // The first of all is of no length, and of no mean.
+        ended.filter(|mean| *mean > 0)
     }
 
     /// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator
@@ -386,16 +427,17 @@ impl Probe {
         let Some(sweep) = self.pace.sweep(self.live(), self.samples.capacity() as u64) else {
             return;
         };
-        // SAFETY: the row's random state; two threads of the overflow row may draw the same, which
-        // does no harm.
-        let random = unsafe { &mut (*row).random };
+        // SAFETY: a word of the row. Two threads of the overflow row may draw the same, which does no harm.
+        let state = unsafe { atomic(&raw mut (*row).random) };
+        let mut random = state.load(Relaxed);
         let dropped = self.samples.thin(
             sweep.from,
             sweep.count,
             sweep.mean_bytes,
             self.filter,
-            random,
+            &mut random,
         );
+        state.store(random, Relaxed);
         if dropped > 0 {
             self.count_many(counter!(self, samples_thinned), dropped);
             self.drop_live(dropped);

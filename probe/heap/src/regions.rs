@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use abi::{Header, Mappings, Region, SectionKind, region_flag};
 
 use crate::guard::Signals;
-use crate::word::add;
+use sampler::word::add;
 
 /// Tries for the table; its holder needs a microsecond.
 const TRIES: usize = 4_000;

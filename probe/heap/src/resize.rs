@@ -1,11 +1,11 @@
 //! Large samples that are resized: one sample each, however often.
 
 use crate::clock;
-use crate::flows::Weight;
 use crate::guard::Signals;
-use crate::pace::LARGE_BYTES;
 use crate::probe::{CERTAIN_MEAN_BYTES, Probe, Removed};
 use crate::unwind::Registers;
+use sampler::flows::Weight;
+use sampler::pace::LARGE_BYTES;
 
 impl Probe {
     /// A block that was taken out has been resized: a large one stays the sample that it was, with

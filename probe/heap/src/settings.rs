@@ -26,6 +26,9 @@ pub struct Settings {
     /// `HIGHWATER_PROBE_BUDGET`: most that the probe may take of the process's CPU time, percent; 0
     /// is no limit.
     pub budget_ppm: u64,
+    /// `HIGHWATER_PROBE_PAIR`: what a malloc and its free lose to counting, picoseconds, as highwater measured it on
+    /// this machine; 0 is unknown, and counting is then outside of the budget.
+    pub pair_ps: u64,
     /// `HIGHWATER_PROBE_SEED`: of the sampler; by default the clock.
     pub seed: Option<u64>,
 }
@@ -45,6 +48,7 @@ impl Default for Settings {
             bytes: Bytes::Auto,
             mean_bytes: None,
             budget_ppm: BUDGET_PPM,
+            pair_ps: 0,
             seed: None,
         }
     }
@@ -71,6 +75,7 @@ impl Settings {
             b"HIGHWATER_PROBE_BUDGET" => {
                 self.budget_ppm = percent_ppm(value).unwrap_or(self.budget_ppm)
             }
+            b"HIGHWATER_PROBE_PAIR" => self.pair_ps = size(value).unwrap_or(0),
             b"HIGHWATER_PROBE_SEED" => self.seed = size(value),
             _ => {}
         }
@@ -118,6 +123,7 @@ mod tests {
         assert_eq!(with("HIGHWATER_PROBE_BUDGET", "0.5%").budget_ppm, 5_000);
         assert_eq!(with("HIGHWATER_PROBE_BYTES", "exact").bytes, Bytes::Exact);
         assert_eq!(with("HIGHWATER_PROBE_SEED", "42").seed, Some(42));
+        assert_eq!(with("HIGHWATER_PROBE_PAIR", "4200").pair_ps, 4_200);
     }
 
     #[test]

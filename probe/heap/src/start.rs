@@ -5,23 +5,23 @@ use abi::{Header, SectionKind, State, bytes_mode};
 use crate::arena::Arena;
 use crate::budget::Budget;
 use crate::clock;
-use crate::filter::Filter;
-use crate::flows::Flows;
 use crate::interpreter::Interpreter;
 use crate::layout::{ARENA_BYTES, Plan, STACK_BYTES};
 use crate::memory::Reserved;
 use crate::modules;
 use crate::other_stack::OtherStack;
-use crate::pace::Pace;
 use crate::probe::Probe;
 use crate::regions::Regions;
-use crate::roles::Roles;
-use crate::samples::Samples;
 use crate::seccomp;
 use crate::settings::Settings;
-use crate::stacks::Stacks;
 use crate::threads::Threads;
 use crate::unwind::Unwinder;
+use sampler::filter::Filter;
+use sampler::flows::Flows;
+use sampler::pace::Pace;
+use sampler::roles::Roles;
+use sampler::samples::Samples;
+use sampler::stacks::Stacks;
 
 /// What the probe has to know of the library that it lives in.
 #[derive(Clone, Copy)]
@@ -134,6 +134,7 @@ unsafe fn build(
             modules_capacity: capacity(Kind::Modules) as u32,
             pace,
             budget: Budget::new(settings.budget_ppm, now_ns),
+            pair_ps: settings.pair_ps,
             unwinder: Unwinder::new(own, home.arena, stack),
             python: home.python,
             allocator,

@@ -6,9 +6,9 @@ use abi::{bytes_mode, off_reason};
 
 use crate::budget::{Reading, Step};
 use crate::clock;
-use crate::pace::Change;
 use crate::probe::Probe;
-use crate::word::{add, atomic, atomic32};
+use sampler::pace::Change;
+use sampler::word::{add, atomic, atomic32};
 
 /// The place of a counter of a probe's header.
 macro_rules! counter {
@@ -51,6 +51,7 @@ impl Probe {
             cpu_ns: clock::process_cpu_ns(),
             slow_ns,
             exact_ns,
+            counted_ns: self.counted_ns(),
         };
         match self.budget.account(reading) {
             Step::None => {}
@@ -58,6 +59,7 @@ impl Probe {
                 self.count(counter!(self, coarsened));
             }
             Step::SlowDown => self.switch_off(off_reason::BUDGET),
+            Step::SwitchOff => self.switch_off(off_reason::BUDGET),
             Step::GiveUpExactBytes => self.give_up_exact_bytes(now_ns),
         }
     }
@@ -78,6 +80,14 @@ impl Probe {
         }
         let pair_ps = self.read(counter!(self, exact_pair_ps));
         (u128::from(self.threads.frees()) * u128::from(pair_ps) / 1000) as u64
+    }
+
+    /// Time for counting so far, by the calls of all threads; 0 when what one costs is not known.
+    fn counted_ns(&self) -> u64 {
+        match self.pair_ps {
+            0 => 0,
+            pair_ps => (u128::from(self.threads.frees()) * u128::from(pair_ps) / 1000) as u64,
+        }
     }
 
     pub(crate) fn close(&self, begun_ns: u64) {

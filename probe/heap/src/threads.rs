@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use abi::{Header, OVERFLOW_THREAD, ROLE_NONE, SectionKind, Thread, thread_state};
 
-use crate::draw;
-use crate::word::{add, atomic32};
+use sampler::draw;
+use sampler::word::{add, atomic32};
 
 /// Rows looked at for one whose thread is gone, per new thread.
 const LOOKS: usize = 8;
@@ -26,7 +26,6 @@ impl Threads {
     /// `header` and `rows` are the header and the zeroed section of `capacity` rows.
     pub unsafe fn new(header: *mut Header, rows: *mut Thread, capacity: u32) -> Threads {
         unsafe {
-            (*rows.add(OVERFLOW_THREAD)).cut = 1;
             (*rows.add(OVERFLOW_THREAD)).random = (*header).seed;
             (*rows.add(OVERFLOW_THREAD)).role = ROLE_NONE;
             (*header).sections[SectionKind::Threads as usize].used = 1;

@@ -11,6 +11,7 @@ mod calls;
 mod cpp;
 mod early;
 mod life;
+mod locked;
 mod mappings;
 mod measure;
 mod next;

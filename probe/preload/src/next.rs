@@ -19,6 +19,7 @@ pub type Munmap = unsafe extern "C" fn(Ptr, usize) -> c_int;
 pub type Mremap = unsafe extern "C" fn(Ptr, usize, usize, c_int, Ptr) -> Ptr;
 pub type Brk = unsafe extern "C" fn(Ptr) -> c_int;
 pub type Prctl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
+pub type Mlockall = unsafe extern "C" fn(c_int) -> c_int;
 pub type Dlclose = unsafe extern "C-unwind" fn(Ptr) -> c_int;
 pub type Sbrk = unsafe extern "C" fn(isize) -> Ptr;
 
@@ -43,6 +44,7 @@ pub struct Next {
     pub sbrk: Sbrk,
     pub dlclose: Dlclose,
     pub prctl: Prctl,
+    pub mlockall: Mlockall,
 }
 
 static mut NEXT: Next = Next {
@@ -63,6 +65,7 @@ static mut NEXT: Next = Next {
     sbrk: no_sbrk,
     dlclose: no_dlclose,
     prctl: kernel_prctl,
+    mlockall: kernel_mlockall,
 };
 
 unsafe extern "C" fn no_block(_bytes: usize) -> Ptr {
@@ -132,6 +135,11 @@ unsafe extern "C" fn kernel_prctl(
     fifth: c_ulong,
 ) -> c_int {
     unsafe { libc::syscall(libc::SYS_prctl, option, second, third, fourth, fifth) as c_int }
+}
+
+unsafe extern "C" fn kernel_mlockall(flags: c_int) -> c_int {
+    // SAFETY: the caller's call.
+    unsafe { libc::syscall(libc::SYS_mlockall, flags) as c_int }
 }
 
 unsafe extern "C-unwind" fn no_dlclose(_handle: Ptr) -> c_int {
@@ -311,6 +319,7 @@ pub unsafe fn find() -> bool {
         put(&mut found.sbrk, c"sbrk");
         put(&mut found.dlclose, c"dlclose");
         put(&mut found.prctl, c"prctl");
+        put(&mut found.mlockall, c"mlockall");
         crate::seccomp::find();
         (&raw mut NEXT).write(found);
         core.iter().all(|is_there| *is_there)

@@ -12,6 +12,7 @@ use abi::off_reason;
 use heap::{Errno, Instruction};
 
 use crate::life;
+use crate::locked::IS_CONFINED;
 
 const STRICT: c_ulong = 1;
 const FILTER: c_ulong = 2;
@@ -51,6 +52,7 @@ fn confining(mode: c_ulong, filter: *const Filter) {
         FILTER => unsafe { allows(filter) },
         _ => return,
     };
+    IS_CONFINED.store(true, Relaxed);
     if !leaves_us {
         life::end(off_reason::SECCOMP);
     }

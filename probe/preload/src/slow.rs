@@ -176,13 +176,8 @@ unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
         if usable::is_exact() {
             atomic(&raw mut (*row).usable_allocated_bytes).fetch_add(usable_bytes, Relaxed);
         }
-        let left = |left: u64| left.checked_sub(bytes).filter(|left| *left > 0);
-        let ended = atomic(&raw mut (*row).countdown_bytes)
-            .fetch_update(Relaxed, Relaxed, left)
-            .is_err();
         let _errno = Errno::save();
-        if ended && let Some(mean_bytes) = probe.due(row, bytes) {
-            probe.begin_distance(row, bytes);
+        if let Some(mean_bytes) = probe.due_shared(bytes) {
             if let Some(_inside) = Inside::enter() {
                 let usable_bytes = usable_bytes.max(bytes);
                 let block = Block {

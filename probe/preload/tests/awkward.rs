@@ -283,6 +283,19 @@ fn programs_that_confine_themselves() {
     }
 }
 
+/// With room for all that is the program's, and with too little even for that. Over the C library's own allocator:
+/// others reserve more than a user may lock.
+#[test]
+fn a_program_that_locks_its_memory() {
+    let Some(program) = compile("locks.c", &[]) else {
+        return;
+    };
+    let own = ("glibc".to_owned(), None);
+    for more in ["1048576", "-1048576"] {
+        ends_the_same(&program, &[more.into()], &own);
+    }
+}
+
 /// The program's end and output are with the probe what they are without.
 fn ends_the_same(
     program: &std::path::Path,

@@ -261,6 +261,7 @@ fn it_shows_nothing_but_what_it_interposes() {
         "brk",
         "sbrk",
         "dlclose",
+        "mlockall",
         "prctl",
         "syscall",
     ];

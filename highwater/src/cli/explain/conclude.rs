@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 
 use super::ExplainArgs;
+use super::cost::overhead;
 use super::follow::{Follower, Tracked};
 use super::launch::Launched;
 use super::lost::SEARCH_MAX;
@@ -106,8 +107,14 @@ fn explain(
             metadata_bytes: case.account.probe as u64,
             samples: probe.samples,
             dropped: probe.dropped,
-            ns_per_pair: probe.pair_ps as f64 / 1000.0,
         }),
+        overhead: overhead(
+            tracked,
+            launched,
+            case.observed_s,
+            args.budget,
+            case.account.probe as u64,
+        ),
         diff: args.diff.and_then(|(from, to)| diff(tracked, from, to)),
         stacks: stacks(tracked, window),
         others: Vec::new(),

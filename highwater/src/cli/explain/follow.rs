@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use rustix::time::ClockId;
 
+use super::cost::Spent;
 use super::launch::Launched;
 use super::lost::SEARCH_MAX;
 use crate::analyse::heap::history::History;
@@ -19,6 +20,7 @@ use crate::observe::heap::inhabitants::Inhabitants;
 use crate::observe::heap::namer::Namer;
 use crate::observe::heap::symbols::Frame;
 use crate::observe::heap::{HeapLook, HeapReader, Uprobes};
+use crate::observe::overhead::BUDGET_SHARE;
 use crate::observe::proc::ProcRoot;
 use crate::observe::proc::open::Lost;
 use crate::units::written::bytes;
@@ -72,6 +74,9 @@ pub struct Tracked {
     pub search_is_cut: bool,
     /// Stacks that are shown without names, because those did not come in time.
     pub unnamed: usize,
+    /// What observing took of it.
+    pub spent: Spent,
+    budget_share: f64,
     begin_s: f64,
 }
 
@@ -86,6 +91,8 @@ pub struct Follower {
     pub denied: BTreeSet<i32>,
     /// Times at which blocks were asked after.
     asked_early: u32,
+    /// Share of a process's CPU time, or of a core, that uprobes may take.
+    pub budget_share: f64,
     /// CPU time that the looks took so far.
     cost: Duration,
 }
@@ -100,6 +107,7 @@ impl Follower {
             progress: Progress::new(quiet),
             denied: BTreeSet::new(),
             asked_early: 0,
+            budget_share: BUDGET_SHARE,
             cost: Duration::ZERO,
         }
     }
@@ -208,6 +216,7 @@ impl Follower {
     }
 
     fn look_at(&mut self, member: Member, at_start: bool) -> bool {
+        let share = self.budget_share;
         let key = Member {
             parent: 0,
             ..member
@@ -216,7 +225,7 @@ impl Follower {
             match Tracked::new(&self.root, member, self.begin.elapsed().as_secs_f64()) {
                 Ok(mut tracked) => {
                     if self.tracked.len() < PROBED_MAX {
-                        tracked.reader.uprobes = Uprobes::Wanted { at_start };
+                        tracked.reader.uprobes = Uprobes::Wanted { at_start, share };
                     }
                     self.tracked.insert(key, tracked);
                 }
@@ -227,6 +236,7 @@ impl Follower {
             return false;
         };
         let at_s = self.begin.elapsed().as_secs_f64();
+        tracked.budget_share = share;
         match tracked.look(&self.root, at_s) {
             Ok(cost) => {
                 self.cost += cost;
@@ -341,6 +351,8 @@ impl Tracked {
             survey: None,
             search_is_cut: false,
             unnamed: 0,
+            spent: Spent::default(),
+            budget_share: BUDGET_SHARE,
             begin_s,
         })
     }
@@ -353,7 +365,10 @@ impl Tracked {
         if exe != self.exe {
             // exec: another program in the same process.
             if self.exe.is_some() && !matches!(self.reader.uprobes, Uprobes::NotAsked) {
-                self.reader.uprobes = Uprobes::Wanted { at_start: true };
+                self.reader.uprobes = Uprobes::Wanted {
+                    at_start: true,
+                    share: self.budget_share,
+                };
             }
             self.exe = exe;
             self.history = History::default();
@@ -362,11 +377,14 @@ impl Tracked {
             self.lost.clear();
             self.pointed.clear();
             self.survey = None;
+            self.spent = Spent::default();
             self.begin_s = at_s;
             self.command = self.reader.command();
             self.preloads = self.reader.preloads();
         }
         self.history.add(at_s - self.begin_s, &look);
+        self.spent
+            .add(self.reader.member.pid as u32, look.probe.as_ref());
         self.look = look;
         let cost = read_ns(ClockId::ThreadCPUTime) - before;
         Ok(Duration::from_nanos(cost.max(0) as u64))

@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set
 use crate::observe::fact::program::{Libc, Program, preload_problem, read_program};
 use crate::observe::fact::sanitizer::Sanitizer;
 use crate::observe::heap::family::{descendants, read_everyone};
+use crate::observe::overhead::pair::{self, PairCost};
 use crate::observe::proc::ProcRoot;
 use crate::subject::service::end_with;
 use crate::subject::writable::writable_by_others;
@@ -35,10 +36,13 @@ pub struct Launched {
     pub status: Option<ExitStatus>,
     /// Why the probe cannot be in it, when that is known beforehand.
     pub without_probe: Option<String>,
+    /// What the probe costs a malloc and its free on this machine.
+    pub pair: Option<PairCost>,
 }
 
 impl Launched {
-    pub fn start(command: &[String]) -> anyhow::Result<Launched> {
+    /// `budget_share`: what the probe may take of its CPU time.
+    pub fn start(command: &[String], budget_share: f64) -> anyhow::Result<Launched> {
         let (name, arguments) = command.split_first().context("no command was given")?;
         let path = find_program(name)?;
         let program = read_program(&path).ok();
@@ -56,11 +60,13 @@ impl Launched {
         if std::env::var_os(PYTHON_NAMES).is_none() {
             start.env(PYTHON_NAMES, "1");
         }
+        let mut pair = None;
         if let Some(library) = library.filter(|_| without_probe.is_none()) {
-            start.env(
-                "LD_PRELOAD",
-                preload(&library, std::env::var_os("LD_PRELOAD")),
-            );
+            let own = std::env::var_os("LD_PRELOAD");
+            let preload = preload(&library, own.clone());
+            pair = pair::measure(&preload, own.as_deref());
+            start.env("LD_PRELOAD", preload);
+            limit(&mut start, budget_share, pair);
         }
         // A highwater that is killed cannot end it, and does not leave it behind all the same. (It is in a group of its
         // own, where a terminal's signals do not come to it.)
@@ -76,6 +82,7 @@ impl Launched {
             child,
             status: None,
             without_probe,
+            pair,
         })
     }
 
@@ -143,6 +150,22 @@ impl Drop for Launched {
     fn drop(&mut self) {
         if self.status.is_none() {
             self.end();
+        }
+    }
+}
+
+/// The probe keeps the budget by itself, with what a call costs here; the caller's own settings stay.
+fn limit(start: &mut Command, budget_share: f64, pair: Option<PairCost>) {
+    let pair_ps = pair.map_or(0.0, |pair| pair.least_ns() * 1e3);
+    for (name, value) in [
+        (
+            "HIGHWATER_PROBE_BUDGET",
+            format!("{:.4}", 100.0 * budget_share),
+        ),
+        ("HIGHWATER_PROBE_PAIR", format!("{pair_ps:.0}")),
+    ] {
+        if std::env::var_os(name).is_none() {
+            start.env(name, value);
         }
     }
 }
@@ -258,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_program_that_is_not_there_is_said_by_name() {
-        let error = Launched::start(&["/nowhere/at-all".to_owned()]).unwrap_err();
+        let error = Launched::start(&["/nowhere/at-all".to_owned()], 0.05).unwrap_err();
         assert!(error.to_string().contains("/nowhere/at-all"), "{error}");
     }
 }

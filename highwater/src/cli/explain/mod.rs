@@ -1,6 +1,7 @@
 //! `highwater explain`: where the memory of one program is, and why it grows.
 
 mod conclude;
+mod cost;
 mod follow;
 pub mod launch;
 mod lost;
@@ -71,6 +72,11 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "FROM,TO", value_parser = parse_moments)]
     pub diff: Option<(f64, f64)>,
 
+    /// Most CPU time that observing may take of the program, percent of what it uses itself (uprobes: or of one core,
+    /// if that is more). Over it the probe switches itself off, and uprobes come off
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
+    pub budget: f64,
+
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
@@ -85,6 +91,15 @@ Examples:
 
 The program's own output goes to stderr. It is ended with SIGTERM after the observation.
 Exit codes: 0 explained, 2 usage, 3 too little was seen to judge, 4 could not run.";
+
+/// "2" or "0.5%" as a share.
+pub fn parse_budget(text: &str) -> Result<f64, String> {
+    let percent = text.trim().trim_end_matches('%').parse::<f64>();
+    match percent {
+        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
+        _ => Err("a budget is a percentage above 0 and at most 100, such as 2 or 0.5%".to_owned()),
+    }
+}
 
 /// "20s,50s" in seconds.
 fn parse_moments(text: &str) -> Result<(f64, f64), String> {
@@ -106,7 +121,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let root = ProcRoot::default();
     let mut launched = match args.pid {
         Some(_) => None,
-        None => Some(Launched::start(&args.command)?),
+        None => Some(Launched::start(&args.command, args.budget)?),
     };
     let first = args
         .pid
@@ -117,6 +132,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
         .clamp(EVERY_MIN, EVERY_MAX);
     let every = args.every.unwrap_or(every);
     let mut follower = Follower::new(root, first, args.quiet);
+    follower.budget_share = args.budget;
     let followed = follower.follow(args.duration, every, &interrupted, launched.as_mut());
     // Symbols and references need the process alive: it is ended only after the conclusion.
     let concluded =

@@ -45,13 +45,17 @@ fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
 fn on_traps(tracked: &Tracked) -> Option<String> {
     let traps = tracked.look.probe.as_ref()?.traps?;
     let cut = match traps.watched_share < 1.0 {
-        true => {
+        true if !traps.sees_frees => {
             ", and only for part of the time, for its allocator is called too often to watch every call: what \
              lives longer than a tenth of a second is counted, and its end may go unseen"
         }
-        false if !traps.sees_all() => {
+        _ if !traps.sees_all() => {
             ", and some of its blocks are freed past them (inlined, or by functions without names): what is live is \
              less than what is said"
+        }
+        true => {
+            "; allocations are sampled for part of the time only, for its allocator is called too often to watch \
+             every call, and the sampled blocks are followed until they are freed"
         }
         false => "",
     };

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 
 use self::extras::Extras;
 use self::start::Subject;
+use super::explain::parse_budget;
 use super::out::{self, say};
 use super::{conclude, exit};
 use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
@@ -26,6 +27,7 @@ use crate::observe::host::{Cpu, read_cpu};
 use crate::observe::proc::ProcRoot;
 use crate::observe::switches::allowed::{Allowed, Mode};
 use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
+use crate::report::overhead;
 use crate::report::stall::{Row, SelfChecks, json, requests, text};
 use crate::units::{parse_duration, parse_seconds};
 use crate::verdict::stall::{is_worth_a_row, worth_a_row};
@@ -62,6 +64,10 @@ pub struct StallsArgs {
     /// How to watch, instead of the best way that is allowed
     #[arg(long, value_enum)]
     pub mode: Option<ModeWord>,
+    /// Most that the kernel's programs may take, percent of the process's CPU time, or of one core if that is more.
+    /// Over it the watch ends, and what was seen is reported
+    #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
+    pub budget: f64,
     #[command(flatten)]
     pub extras: Extras,
     /// A command to start and watch; it is ended with the watch
@@ -112,6 +118,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
         subject.end();
         return Err(anyhow::anyhow!("--span {function}: {error}"));
     }
+    watch.set_budget(args.budget);
     let stop = signals::flag(signals::ENDING)?;
     let mut session = Session::new(args, watch);
     let ended = session.follow(&stop, &mut subject);
@@ -348,15 +355,18 @@ impl<'a> Session<'a> {
         let mode = self.watch.mode.word();
         let watched = (self.started_ns, now_ns());
         let extras = &self.args.extras;
+        let overhead = self.watch.overhead(watched_ns as f64 / 1e9);
         let slow = extras.requests(self.args, &self.analyser, &self.watch, watched)?;
         if self.args.json {
             let mut value = json::render(&rows, mode, self.watch.pid, &checks);
+            value["overhead"] = overhead::json(&overhead);
             if let Some(slow) = slow {
                 value["requests"] = requests::json(&slow);
             }
             return Ok(format!("{value}\n"));
         }
         let mut words = text::summary(&rows, mode, &checks, conclude::terminal_width());
+        words.push_str(&overhead::text(&overhead, conclude::terminal_width()));
         if let Some(slow) = slow {
             words.push_str(&requests::text(&slow));
         }

@@ -31,6 +31,7 @@ use super::clock::read_ns;
 use super::fact::library::Libraries;
 use super::fact::maps::Maps;
 use super::fact::memory::{Memory, ProcessMemory};
+use super::overhead::MapReadings;
 use super::proc::ProcRoot;
 use super::proc::open::{Folder, Lost};
 use family::Member;
@@ -88,6 +89,8 @@ pub enum Uprobes {
     /// From the next look on, where they can be. `at_start`: the program was started for it.
     Wanted {
         at_start: bool,
+        /// The budget, of the process's CPU time or of a core.
+        share: f64,
     },
     On(Linked),
     /// There is nothing to probe.
@@ -105,6 +108,8 @@ pub struct HeapReader {
     torn_in_a_row: usize,
     /// On an allocator that is linked into the program, or musl's.
     pub uprobes: Uprobes,
+    /// Of its memory map.
+    pub map_readings: MapReadings,
     /// When searches for pointers end, whatever they have found by then.
     pub search_until: Option<Instant>,
 }
@@ -120,6 +125,7 @@ impl HeapReader {
             stacks: Stacks::default(),
             torn_in_a_row: 0,
             uprobes: Uprobes::NotAsked,
+            map_readings: MapReadings::default(),
             search_until: None,
         })
     }
@@ -142,7 +148,9 @@ impl HeapReader {
 
     fn look_once(&mut self) -> Result<HeapLook, Lost> {
         let mut text = Vec::new();
+        let begin = Instant::now();
         self.folder.read_long("smaps", &mut text)?;
+        self.map_readings.add(begin.elapsed().as_nanos() as u64);
         let areas = smaps::parse_smaps(&text).map_err(|_| Lost::Gone)?;
         // A process without areas has ended and waits to be collected.
         if areas.is_empty() {
@@ -185,8 +193,8 @@ impl HeapReader {
 
     /// Adds what uprobes tell of a linked-in allocator; puts them on where they are wanted.
     fn add_linked(&mut self, areas: &[Area], look: &mut HeapLook) {
-        if let Uprobes::Wanted { at_start } = self.uprobes {
-            let open = |place: &Place| Linked::open(self.member.pid as u32, place, at_start);
+        if let Uprobes::Wanted { at_start, share } = self.uprobes {
+            let open = |place: &Place| Linked::open(self.member.pid as u32, place, at_start, share);
             let mut opened = places(&self.path, areas)
                 .into_iter()
                 .map(|place| open(&place));

@@ -141,6 +141,8 @@ pub struct ProbeLook {
     pub unread_stacks: usize,
     /// Mappings that did not fit into its table: of what grows, the table shows the beginning only.
     pub regions_dropped: u64,
+    /// It switched itself off over its budget, so many seconds after its start.
+    pub over_budget_s: Option<f64>,
     pub pair_ps: u64,
     pub slow_ns: u64,
     /// An account by uprobes stands in it: what these cost. It begins when they were put on.
@@ -260,6 +262,7 @@ pub(super) fn joined(a: ProbeLook, b: ProbeLook) -> ProbeLook {
         unread_mappings: a.unread_mappings.saturating_add(b.unread_mappings),
         unread_stacks: a.unread_stacks.saturating_add(b.unread_stacks),
         regions_dropped: a.regions_dropped.max(b.regions_dropped),
+        over_budget_s: a.over_budget_s.or(b.over_budget_s),
         pair_ps: a.pair_ps.max(b.pair_ps),
         slow_ns: a.slow_ns.saturating_add(b.slow_ns),
         traps: a.traps.or(b.traps),
@@ -333,6 +336,9 @@ fn owned(start: u64, snapshot: &Snapshot<'_>) -> ProbeLook {
         unread_mappings: 0,
         unread_stacks,
         regions_dropped: counters.regions_dropped,
+        over_budget_s: off
+            .filter(|_| header.off_reason == off_reason::BUDGET)
+            .map(|_| header.state_since_ns.saturating_sub(header.started_ns) as f64 / 1e9),
         pair_ps: counters.pair_ps,
         slow_ns: counters.slow_ns,
         traps: None,

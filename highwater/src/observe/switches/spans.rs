@@ -28,6 +28,8 @@ pub struct Spans {
     function: String,
     rings: Vec<(Ring, bool)>,
     _probes: Vec<OwnedFd>,
+    /// Instructions that are breakpoints.
+    places: usize,
     /// Of each thread, the calls that have not returned, outermost first.
     open: HashMap<u32, Vec<Entered>>,
     pub calls: Vec<Request>,
@@ -49,6 +51,11 @@ pub struct Hit {
 }
 
 impl Spans {
+    /// Instructions of the program that are breakpoints.
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
     /// Probes `function` of the program of `pid`. Needs root.
     ///
     /// # Errors
@@ -72,6 +79,7 @@ impl Spans {
             function: function.to_string(),
             rings,
             _probes: probes,
+            places: returns.len() + 1,
             open: HashMap::new(),
             calls: Vec::new(),
             dropped: 0,

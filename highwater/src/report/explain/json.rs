@@ -8,6 +8,7 @@ use crate::analyse::heap::rank::{Site, frame_name};
 use crate::observe::heap::inhabitants::How;
 use crate::observe::heap::linked::Traps;
 use crate::observe::heap::symbols::Frame;
+use crate::report::overhead;
 use crate::verdict::cause::Sight;
 
 pub const SCHEMA: &str = "highwater.explain/1";
@@ -35,7 +36,7 @@ pub fn json(explained: &Explained) -> Value {
     });
     let probe = explained.probe.map(|probe| {
         json!({"metadata_bytes": probe.metadata_bytes, "samples": probe.samples,
-            "dropped": probe.dropped, "ns_per_pair": probe.ns_per_pair})
+            "dropped": probe.dropped})
     });
     let sites = shown_sites(explained);
     let runtimes: Vec<_> = case.inhabitants.runtimes.iter().map(|r| r.word()).collect();
@@ -63,6 +64,7 @@ pub fn json(explained: &Explained) -> Value {
         "runtimes": runtimes,
         "probe": probe,
         "uprobes": case.traps.map(traps_json),
+        "overhead": overhead::json(&explained.overhead),
         "probe_absent": match &case.sight { Sight::Absent(why) => Some(why), _ => None },
         "diff": explained.diff.as_ref().map(diff_json),
         "processes": explained.others.iter().map(other_json).collect::<Vec<_>>(),
@@ -82,6 +84,7 @@ fn traps_json(traps: Traps) -> Value {
         "at_start": traps.at_start,
         "core_share": round(traps.core_share, 4),
         "watched_share": round(traps.watched_share, 3),
+        "sees_all_frees": traps.sees_all(),
         "unseen_share": round(traps.unseen_share, 4),
     })
 }

@@ -14,6 +14,7 @@ pub use text::text;
 
 use crate::analyse::heap::rank::Site;
 use crate::observe::heap::inhabitants::Allocator;
+use crate::observe::overhead::Overhead;
 use crate::verdict::cause::{Case, CauseVerdict};
 
 /// One process, explained.
@@ -26,6 +27,8 @@ pub struct Explained {
     /// With whether the probe sees its calls.
     pub allocators: Vec<(Allocator, bool)>,
     pub probe: Option<ProbeFacts>,
+    /// What observing it added.
+    pub overhead: Overhead,
     /// Growth between two moments, when asked for.
     pub diff: Option<Diff>,
     /// Live samples: every stack with its outstanding bytes and blocks.
@@ -42,7 +45,6 @@ pub struct ProbeFacts {
     pub metadata_bytes: u64,
     pub samples: u64,
     pub dropped: u64,
-    pub ns_per_pair: f64,
 }
 
 /// Between two moments.

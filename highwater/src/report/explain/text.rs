@@ -9,6 +9,7 @@ use crate::analyse::heap::rank::{Site, frame_name};
 use crate::observe::heap::inhabitants::How;
 use crate::observe::heap::linked::Traps;
 use crate::observe::heap::symbols::Frame;
+use crate::report::overhead;
 use crate::report::visible::{shortened, visible};
 use crate::units::written::{bytes, bytes_interval, bytes_per_hour, percent};
 
@@ -244,16 +245,14 @@ fn foot(explained: &Explained, out: &mut String) {
     if let Some(probe) = explained.probe {
         let _ = writeln!(
             out,
-            "probe: {} of its own, {} samples, {} dropped, {:.1} ns per malloc and free",
-            bytes(probe.metadata_bytes as f64),
-            probe.samples,
-            probe.dropped,
-            probe.ns_per_pair
+            "probe: {} samples, {} dropped",
+            probe.samples, probe.dropped
         );
     }
     if let Some(traps) = &explained.case.traps {
         let _ = writeln!(out, "{}", on_traps(traps));
     }
+    out.push_str(&overhead::text(&explained.overhead, COLUMNS));
     for other in &explained.others {
         let _ = writeln!(
             out,
@@ -272,6 +271,12 @@ fn foot(explained: &Explained, out: &mut String) {
 
 fn on_traps(traps: &Traps) -> String {
     let watched = match traps.watched_share < 1.0 {
+        true if traps.sees_frees => {
+            format!(
+                ", allocations sampled for {} of the time",
+                percent(traps.watched_share)
+            )
+        }
         true => format!(", on for {} of the time", percent(traps.watched_share)),
         false => String::new(),
     };

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use super::functions::Function;
 use super::program::{Maps, entry_program, exit_program};
 use crate::observe::exits::Exit;
+#[cfg(test)]
+use crate::observe::overhead::fdinfo::read_fdinfo;
 use crate::observe::switches::ebpf::load_for;
 use crate::observe::switches::kernel::{bpf, open_event, uprobe};
 
@@ -52,6 +54,9 @@ impl Target {
 /// Programs, loaded once, and the places they belong on.
 pub struct Programs {
     way: Way,
+    /// Of functions that free, realloc among them.
+    frees: Vec<Placed>,
+    /// Of those that allocate only, and where they return.
     entries: Vec<Placed>,
     exits: Vec<Placed>,
 }
@@ -62,7 +67,7 @@ struct Placed {
     places: Vec<u64>,
 }
 
-/// While it lives, the functions are probed.
+/// While it lives, these functions are probed.
 pub struct Attached {
     _held: Vec<OwnedFd>,
 }
@@ -95,12 +100,16 @@ impl Programs {
             load_for(name, (PROG_TYPE_KPROBE, attach_type), code)
         };
         let needs = |f: &Function| (f.role, f.is_emulated, f.arguments);
-        let mut entries = Vec::new();
+        let (mut frees, mut entries) = (Vec::new(), Vec::new());
         for alike in groups(functions, needs) {
-            entries.push(Placed {
+            let program = Placed {
                 program: load(&alike[0].name, &entry_program(maps, alike[0]))?,
                 places: alike.iter().map(|function| function.file_offset).collect(),
-            });
+            };
+            match alike[0].frees() {
+                true => frees.push(program),
+                false => entries.push(program),
+            }
         }
         // Functions may end in the same code.
         let all: BTreeSet<Exit> = functions.iter().flat_map(|f| f.exits.clone()).collect();
@@ -114,24 +123,39 @@ impl Programs {
         }
         Ok(Programs {
             way,
+            frees,
             entries,
             exits,
         })
     }
 
-    /// An exit that the kernel refuses goes without a probe: the results there stay unknown.
+    /// Runs of all of them, by the kernel's count while it times programs.
+    #[cfg(test)]
+    pub fn runs(&self) -> u64 {
+        let all = self.frees.iter().chain(&self.entries).chain(&self.exits);
+        let counts = all.map(|placed| read_fdinfo(&placed.program).run_count);
+        counts.sum()
+    }
+
+    /// Probes what frees: then the end of every block is seen.
     ///
     /// # Errors
     /// The kernel refuses an entry: no such process, or no right.
-    pub fn attach(&self, target: &Target) -> io::Result<Attached> {
-        let (path, pid) = (
-            CString::new(target.file.as_os_str().as_bytes())?,
-            target.pid,
-        );
-        let put = |placed: &Placed, places: &[u64]| match self.way {
-            Way::Multi => Ok(vec![multi(&placed.program, places, &path, pid)?]),
-            Way::Events => events(&placed.program, places, &path, pid),
-        };
+    pub fn attach_frees(&self, target: &Target) -> io::Result<Attached> {
+        let mut held = Vec::new();
+        for placed in &self.frees {
+            held.extend(self.put(placed, &placed.places, target)?);
+        }
+        Ok(Attached { _held: held })
+    }
+
+    /// Probes what only allocates, and the exits of all. An exit that the kernel refuses goes without a probe: the
+    /// results there stay unknown.
+    ///
+    /// # Errors
+    /// The kernel refuses an entry: no such process, or no right.
+    pub fn attach_allocations(&self, target: &Target) -> io::Result<Attached> {
+        let put = |placed: &Placed, places: &[u64]| self.put(placed, places, target);
         let mut held = Vec::new();
         // Exits first: a call that is sampled has them.
         for placed in &self.exits {
@@ -149,6 +173,14 @@ impl Programs {
         // They come off in this order: a call that is sampled last has its exits still.
         held.reverse();
         Ok(Attached { _held: held })
+    }
+
+    fn put(&self, placed: &Placed, places: &[u64], target: &Target) -> io::Result<Vec<OwnedFd>> {
+        let path = CString::new(target.file.as_os_str().as_bytes())?;
+        match self.way {
+            Way::Multi => Ok(vec![multi(&placed.program, places, &path, target.pid)?]),
+            Way::Events => events(&placed.program, places, &path, target.pid),
+        }
     }
 }
 

@@ -140,7 +140,8 @@ fn hit_ns_of(probed: Probed) -> io::Result<f64> {
 
 /// Beyond the hits at entry and exit.
 fn sample_ns() -> io::Result<f64> {
-    let (maps, _programs, _attached) = attach(&Target::own(), &[own_function(emulated, GIVE)?])?;
+    let probed = attach(&Target::own(), &[own_function(emulated, GIVE)?])?;
+    let maps = &probed.maps;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
     maps.mean.write(0, 0);
     let samples_ns = calls_ns(emulated);

@@ -75,6 +75,10 @@ impl Function {
     pub fn gives(&self) -> bool {
         !matches!(self.role, Role::Take { .. })
     }
+
+    pub fn frees(&self) -> bool {
+        matches!(self.role, Role::Take { .. } | Role::Again { .. })
+    }
 }
 
 /// Read of a function whose symbol does not say how long it is.

@@ -11,28 +11,27 @@ pub mod pace;
 pub mod place;
 mod program;
 mod table;
+mod watcher;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
-
-use rustix::time::ClockId;
+use std::time::Duration;
 
 use attach::{Attached, Programs, Target, Way};
 use cost::measure_cost;
 use functions::{Function, read_functions};
-use pace::{Budget, Cost, Counted};
+use pace::{Cost, Counted};
 use place::Place;
-use program::{DRAW_BITS, DRAWS, Maps, cpu, open};
-use table::{Record, Table};
+use program::{DRAW_BITS, DRAWS, Maps, open};
+use table::Table;
+use watcher::Watcher;
 
 use super::probe::ProbeLook;
-use crate::observe::clock::read_ns;
 use crate::observe::foreign::open_file;
+use crate::observe::overhead::own;
 use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
-use crate::observe::switches::unwind::Stacks;
 
 /// Live samples; from three quarters of it on they are thinned.
 const LIVE_MAX: u32 = 32_768;
@@ -70,11 +69,19 @@ pub struct Traps {
     pub hits_per_second: f64,
     /// Of one core, taken by the traps over all the time.
     pub core_share: f64,
-    /// Of the time, how much the probes were on; 1: all.
+    /// Of the time, for how much allocations were sampled; 1: all.
     pub watched_share: f64,
+    /// Frees were probed all the time, so that every sampled block was followed to its end.
+    pub sees_frees: bool,
     /// Of the blocks whose end is known, those that were given anew while nobody had seen them freed: their frees are
     /// inlined, or pass by the functions that have names.
     pub unseen_share: f64,
+    /// Instructions that are breakpoints while the probes are on.
+    pub places: usize,
+    /// Kernel memory of maps and programs.
+    pub kernel_bytes: u64,
+    /// They came off for good after so many seconds: no rest would have kept the budget.
+    pub stopped_s: Option<f64>,
 }
 
 /// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two
@@ -88,9 +95,18 @@ impl Traps {
         self.cost.hit_ns + stepped * self.cost.step_ns
     }
 
-    /// Whether every block's end is seen.
+    /// CPU time that they took of the subject, seconds.
+    pub fn cpu_s(&self) -> f64 {
+        self.cost.seconds(Counted {
+            hits: self.hits,
+            stepped: self.stepped,
+            samples: self.samples,
+        })
+    }
+
+    /// Whether the end of every sampled block is seen.
     pub fn sees_all(&self) -> bool {
-        self.watched_share >= 1.0 && self.unseen_share <= UNSEEN_MAX
+        self.sees_frees && self.unseen_share <= UNSEEN_MAX
     }
 }
 
@@ -113,39 +129,28 @@ impl Linked {
     ///
     /// # Errors
     /// No right, or a kernel that cannot.
-    pub fn open(pid: u32, place: &Place, at_start: bool) -> io::Result<Option<Linked>> {
+    /// `share`: the budget, of the subject's CPU time or of a core.
+    pub fn open(pid: u32, place: &Place, at_start: bool, share: f64) -> io::Result<Option<Linked>> {
         let functions = read_functions(&open_file(&place.file)?, place.base)?;
         if functions.is_empty() {
             return Ok(None);
         }
         let cost = measure_cost()?;
         let target = Target::new(pid, &place.file);
-        let (maps, programs, attached) = attach(&target, &functions)?;
+        let probed = attach(&target, &functions)?;
         let shared = Arc::new(Shared::default());
-        let mut watcher = Watcher {
-            target,
-            stacks: Stacks::new(pid),
-            shared: shared.clone(),
-            maps,
-            programs,
-            attached: Some(attached),
-            begin: Instant::now(),
-            on: Duration::ZERO,
-            has_rested: false,
-            since_ns: 0,
-            since: Instant::now(),
-            looked_at: 1.0,
-            budget: Budget::new(cost, cpu_s(pid)),
-            traps: Traps {
-                functions: functions.len(),
-                at_start,
-                on_libc: place.is_libc,
-                cost,
-                watched_share: 1.0,
-                ..Traps::default()
-            },
-            lost: 0,
+        let traps = Traps {
+            functions: functions.len(),
+            places: places_of(&functions),
+            kernel_bytes: own::kernel_bytes(),
+            at_start,
+            on_libc: place.is_libc,
+            cost,
+            watched_share: 1.0,
+            sees_frees: true,
+            ..Traps::default()
         };
+        let mut watcher = Watcher::new(target, probed, (traps, share), shared.clone());
         let thread = std::thread::Builder::new().name("uprobes".into());
         let thread = thread.spawn(move || watcher.run())?;
         Ok(Some(Linked {
@@ -183,20 +188,32 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A process whose allocator is probed.
+struct Probed {
+    maps: Maps,
+    programs: Programs,
+    frees: Option<Attached>,
+    allocations: Option<Attached>,
+}
+
+impl Probed {
+    fn attach(target: &Target, functions: &[Function], way: Way) -> io::Result<Probed> {
+        let family = functions.iter().map(|function| function.code.clone());
+        let maps = new_maps(family.collect())?;
+        let programs = Programs::load(&maps, functions, way)?;
+        Ok(Probed {
+            frees: Some(programs.attach_frees(target)?),
+            allocations: Some(programs.attach_allocations(target)?),
+            maps,
+            programs,
+        })
+    }
+}
+
 /// By events where many probes at once cannot be.
-fn attach(target: &Target, functions: &[Function]) -> io::Result<(Maps, Programs, Attached)> {
-    let family = functions.iter().map(|function| function.code.clone());
-    let maps = new_maps(family.collect())?;
-    let tried = Programs::load(&maps, functions, Way::Multi)
-        .and_then(|programs| Ok((programs.attach(target)?, programs)));
-    let (attached, programs) = match tried {
-        Ok(found) => found,
-        Err(_) => {
-            let programs = Programs::load(&maps, functions, Way::Events)?;
-            (programs.attach(target)?, programs)
-        }
-    };
-    Ok((maps, programs, attached))
+fn attach(target: &Target, functions: &[Function]) -> io::Result<Probed> {
+    Probed::attach(target, functions, Way::Multi)
+        .or_else(|_| Probed::attach(target, functions, Way::Events))
 }
 
 fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
@@ -204,6 +221,7 @@ fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
         cpus: PerCpu::create()?,
         draws: Counter::create(DRAWS)?,
         mean: Counter::create(1)?,
+        sampling: Counter::create(1)?,
         open: ByThread::create(open::BYTES_ALL, OPEN_MAX)?,
         live: Addresses::create(LIVE_MAX)?,
         ring: Ring::create(RING_BYTES)?,
@@ -216,221 +234,15 @@ fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
         maps.draws.write(draw, far as u64);
     }
     maps.mean.write(0, MEAN_FIRST);
+    maps.sampling.write(0, 1);
     Ok(maps)
 }
 
-/// Reads the ring until it is told to stop.
-struct Watcher {
-    target: Target,
-    stacks: Stacks,
-    shared: Arc<Shared>,
-    maps: Maps,
-    programs: Programs,
-    attached: Option<Attached>,
-    begin: Instant,
-    /// For how long the probes were on.
-    on: Duration,
-    /// They were off in between.
-    has_rested: bool,
-    /// When they were put on for the last time, and how much of what happens is looked at since.
-    since_ns: i64,
-    since: Instant,
-    looked_at: f64,
-    budget: Budget,
-    traps: Traps,
-    lost: u64,
-}
-
-impl Watcher {
-    fn run(&mut self) {
-        while !self.stops() {
-            self.watch();
-            if self.budget.is_spent() {
-                self.rest();
-            }
-        }
-        self.attached = None;
-    }
-
-    fn stops(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
-    }
-
-    /// Takes in what comes for a while, or, as long as the probes never came off, until the budget is spent. After a
-    /// rest the time is kept to its end: what was allocated in its first half must be followed.
-    fn watch(&mut self) {
-        let begin = Instant::now();
-        while begin.elapsed() < pace::ON
-            && !self.stops()
-            && (self.has_rested || !self.budget.is_spent())
-        {
-            let (turn, samples) = (Instant::now(), self.samples());
-            while turn.elapsed() < ADAPTED {
-                std::thread::sleep(TURN);
-                self.drain();
-            }
-            self.adapt((self.samples() - samples) as f64 / turn.elapsed().as_secs_f64());
-            self.on += turn.elapsed();
-            self.budget.cores = cores(self.target.pid);
-            self.budget
-                .read(self.counted(), cpu_s(self.target.pid), turn.elapsed(), true);
-            self.tell();
-        }
-        // Of threads that ended, or whose call was left for a deeper place of the stack.
-        self.maps.open.clear();
-    }
-
-    /// Takes the probes off until there is budget for them again.
-    fn rest(&mut self) {
-        // Taking the probes off and putting them on takes the kernel some tens of milliseconds each.
-        let begin = Instant::now();
-        let on = match self.has_rested {
-            true => begin - self.since,
-            false => pace::ON,
-        };
-        self.attached = None;
-        // Of a call that was sampled and then ended unseen all later ones would look like part.
-        self.maps.open.clear();
-        self.drain();
-        if !self.has_rested {
-            self.forget_young();
-            self.has_rested = true;
-            self.tell();
-        }
-        let time = self.budget.rest();
-        while begin.elapsed() < time && !self.stops() {
-            std::thread::sleep(TURN);
-            self.tell();
-        }
-        if !self.stops() {
-            self.stacks.reload();
-            // The process may have ended.
-            self.attached = self.programs.attach(&self.target).ok();
-            self.since_ns = read_ns(ClockId::Monotonic);
-            self.since = Instant::now();
-        }
-        let rested = begin.elapsed();
-        self.budget
-            .read(self.counted(), cpu_s(self.target.pid), rested, false);
-        self.looked_at = self.budget.looked_at(on, rested);
-        self.tell();
-    }
-
-    /// What was allocated just before the probes come off first was not followed.
-    fn forget_young(&mut self) {
-        let from_ns = read_ns(ClockId::Monotonic) - pace::FOLLOWED.as_nanos() as i64;
-        let live = &self.maps.live;
-        for block in lock(&self.shared.table).forget_since(from_ns as u64) {
-            live.remove(block);
-        }
-    }
-
-    /// From then on what is allocated could not be followed for long enough to tell what stays.
-    fn late_from_ns(&self) -> u64 {
-        match self.has_rested {
-            true => (self.since_ns + pace::FOLLOWED.as_nanos() as i64) as u64,
-            false => u64::MAX,
-        }
-    }
-
-    fn samples(&self) -> u64 {
-        lock(&self.shared.table).samples
-    }
-
-    fn counted(&self) -> Counted {
-        Counted {
-            hits: self.maps.cpus.sum(cpu::HITS),
-            stepped: self.maps.cpus.sum(cpu::STEPPED),
-            samples: self.maps.cpus.sum(cpu::SAMPLES),
-        }
-    }
-
-    /// Of what is allocated late, or while the probes were put on one by one, nothing is taken in.
-    fn drain(&mut self) {
-        let looked_at = self.looked_at;
-        let times = self.since_ns as u64..self.late_from_ns();
-        let mut table = lock(&self.shared.table);
-        let (stacks, live) = (&mut self.stacks, &self.maps.live);
-        self.maps.ring.drain(|bytes| match table::parse(bytes) {
-            Some(Record::Given(given)) if !times.contains(&given.time_ns) => {
-                live.remove(given.block)
-            }
-            Some(Record::Given(given)) => {
-                let frames = stacks.of_bytes_called(given.registers, given.stack);
-                let addresses = returns(given.function, &frames);
-                table.give(&given, looked_at, &addresses);
-            }
-            Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
-            None => {}
-        });
-        let lost = self.maps.lost.read();
-        if lost != self.lost {
-            table.keep(|block| live.has(block));
-            self.lost = lost;
-            self.shared.lost.store(lost, Ordering::Relaxed);
-        }
-        if table.len() > LIVE_MAX as usize / 4 * 3 {
-            for block in table.thin() {
-                live.remove(block);
-            }
-            let mean = self.maps.mean.read();
-            self.maps.mean.write(0, (2 * mean).min(MEAN_MAX));
-        }
-    }
-
-    fn adapt(&mut self, samples_per_second: f64) {
-        let mean = self.maps.mean.read();
-        let wanted = match samples_per_second {
-            rate if rate > SAMPLES_MAX => mean * 2,
-            rate if rate < SAMPLES_MIN => mean / 2,
-            _ => mean,
-        };
-        // What is live must fit: it does not become finer again once it was thinned.
-        let is_fuller = lock(&self.shared.table).len() > LIVE_MAX as usize / 3;
-        let wanted = if is_fuller { wanted.max(mean) } else { wanted };
-        self.maps.mean.write(0, wanted.clamp(MEAN_MIN, MEAN_MAX));
-    }
-
-    fn tell(&mut self) {
-        let counted = self.counted();
-        let all_s = self.begin.elapsed().as_secs_f64();
-        let traps = &mut self.traps;
-        traps.hits = counted.hits;
-        (traps.stepped, traps.samples) = (counted.stepped, counted.samples);
-        let returned = self.maps.cpus.sum(cpu::RETURNED);
-        traps.without_result = counted.samples.saturating_sub(returned);
-        traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
-        traps.core_share = traps.cost.seconds(counted) / all_s;
-        if self.has_rested {
-            traps.watched_share = (self.on.as_secs_f64() / all_s).min(0.999);
-        }
-        traps.unseen_share = lock(&self.shared.table).unseen_share();
-        *lock(&self.shared.traps) = *traps;
-    }
-}
-
-/// CPU time of all threads of a process.
-fn cpu_s(pid: u32) -> f64 {
-    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
-    let ticks = stat.map_or(0, |stat| stat.utime + stat.stime);
-    ticks as f64 / procfs::ticks_per_second() as f64
-}
-
-/// CPUs that a process can use at once.
-fn cores(pid: u32) -> f64 {
-    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
-    let threads = stat.map_or(1, |stat| stat.num_threads.max(1) as usize);
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    threads.min(cpus) as f64
-}
-
-/// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further
-/// out the byte before their return addresses.
-fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
-    let first = frames.first().copied();
-    let rest = frames.iter().skip(1).map(|address| address + 1);
-    let own = std::iter::once(function + 1);
-    own.chain(first).chain(rest).collect()
+/// Entries, and exits, of which functions may share some.
+fn places_of(functions: &[Function]) -> usize {
+    let exits = functions.iter().flat_map(|function| &function.exits);
+    let exits: std::collections::BTreeSet<u64> = exits.map(|exit| exit.at).collect();
+    functions.len() + exits.len()
 }
 
 #[cfg(test)]

@@ -1,21 +1,21 @@
 //! How much of the subject's time the probes take, and when they rest.
 //!
-//! A trap on every call cannot be sampled away. Where the traps take more than their budget, the probes are on for
-//! [`ON`] at a time only, and what is allocated in the first half of such a time is followed to its end: what lives
-//! shorter is out of the account, what lives longer counts for what was not looked at. How much that is goes by the
-//! subject's own CPU time, for what waits on traps does less in the same time.
+//! A trap on every call cannot be sampled away. Where the traps take more than their budget, allocations are probed for
+//! [`ON`] at a time only, and a block that was sampled then counts for those that were not. How many those are goes by
+//! the subject's own CPU time, for what waits on traps does less in the same time.
+//!
+//! Frees stay probed, and are seen to the end. Where they alone leave too little of the budget, all probes come off in
+//! between, and what is allocated in the first half of a time with probes is followed to its end: what lives shorter is
+//! out of the account, what lives longer counts though its end may go unseen.
 
 use std::time::Duration;
 
-/// Of the subject's own CPU time, and where that is little, of one core.
-const SHARE: f64 = 0.05;
-/// Programs that idle call their allocator all the same; nobody misses this much.
-const SHARE_OF_CORE: f64 = 0.05;
-/// What may be spent at once, seconds.
-const AT_ONCE_S: f64 = 0.3;
+/// What may be spent at once, of the share that is allowed: 0.3 s at 5 %.
+const AT_ONCE_S: f64 = 6.0;
 /// How long the probes are on at a time.
 pub const ON: Duration = Duration::from_millis(200);
-/// What is allocated in the rest of that time is not looked at: it could not be followed for so long.
+/// Without probes in between, what is allocated in the rest of that time is not looked at: it could not be followed for
+/// so long.
 pub const FOLLOWED: Duration = Duration::from_millis(100);
 /// Own CPU time that tells how fast the subject is when it is left alone, seconds: five ticks of what the kernel says.
 const TOLD_S: f64 = 0.05;
@@ -23,7 +23,18 @@ const TOLD_S: f64 = 0.05;
 const FULL: f64 = 0.9;
 /// It does some work while it is watched, however little its CPU time less that of the traps comes to.
 const SPEED_MIN: f64 = 0.02;
+/// A longer rest would leave too few samples.
 const OFF_MAX: Duration = Duration::from_secs(20);
+/// Time with the frees probed alone that tells what they cost, seconds.
+const FREES_TOLD_S: f64 = 0.5;
+/// The golden ratio: its multiples fall evenly between whole numbers.
+const EVEN: f64 = 0.618_033_988_749_895;
+
+/// Of the budget for a time with all probes, how much is saved for the next one. The mean is 1; it differs from time to
+/// time, so that these times do not fall in step with something that the subject does once a second.
+pub fn part(rest: u32) -> f64 {
+    0.5 + (f64::from(rest) * EVEN).fract()
+}
 
 /// CPU time of a trap, and what one costs beyond that where the kernel steps what is probed, and where it is a sample,
 /// nanoseconds.
@@ -53,6 +64,9 @@ pub struct Counted {
 #[derive(Debug, Clone, Copy)]
 pub struct Budget {
     cost: Cost,
+    /// Of the subject's own CPU time, and where that is little, of one core: programs that idle call their allocator
+    /// all the same.
+    share: f64,
     saved_s: f64,
     /// What a second with the probes on costs.
     rate: f64,
@@ -61,9 +75,12 @@ pub struct Budget {
     cpu_s: f64,
     /// CPUs that it can use at once.
     pub cores: f64,
-    /// With the probes on, and off.
+    /// While allocations are sampled, and in between.
     on: Work,
     off: Work,
+    /// In between, what could be saved and what the probes of frees took of it.
+    allowed_s: f64,
+    frees_s: f64,
 }
 
 /// What the subject did by itself.
@@ -90,16 +107,19 @@ impl Work {
 }
 
 impl Budget {
-    pub fn new(cost: Cost, cpu_s: f64) -> Budget {
+    pub fn new(cost: Cost, share: f64, cpu_s: f64) -> Budget {
         Budget {
             cost,
-            saved_s: AT_ONCE_S,
+            share,
+            saved_s: AT_ONCE_S * share,
             rate: 0.0,
             all_s: 0.0,
             cpu_s,
             cores: 1.0,
             on: Work::default(),
             off: Work::default(),
+            allowed_s: 0.0,
+            frees_s: 0.0,
         }
     }
 
@@ -110,10 +130,14 @@ impl Budget {
         let unspent_s = cpu_s - self.cpu_s - spent_s;
         let own_s = unspent_s.max(0.0);
         let over_s = over.as_secs_f64();
-        let allowed_s = (SHARE * own_s).max(SHARE_OF_CORE * over_s);
-        self.saved_s = (self.saved_s + allowed_s - spent_s).min(AT_ONCE_S);
+        let allowed_s = self.share * own_s.max(over_s);
+        self.saved_s = (self.saved_s + allowed_s - spent_s).min(self.at_once_s());
         if on && over_s > 0.0 {
             self.rate = spent_s / over_s;
+        }
+        if !on {
+            self.allowed_s += allowed_s;
+            self.frees_s += spent_s;
         }
         // Below zero here and there: a tick is 10 ms, and only sums of many are exact.
         let work = if on { &mut self.on } else { &mut self.off };
@@ -121,13 +145,12 @@ impl Budget {
         (self.all_s, self.cpu_s) = (all_s, cpu_s);
     }
 
-    /// Of all that the subject does, how much it does in the part of a time with the probes on that is looked at, each
-    /// such time being so long (never less than [`ON`]) and coming after so long a rest.
-    pub fn looked_at(&self, on: Duration, rested: Duration) -> f64 {
+    /// Of all that the subject does, how much it does while what it allocates is sampled: for `sampled` of each time
+    /// with the probes on, which is so long (never less than [`ON`]) and comes after so long a rest.
+    pub fn looked_at(&self, on: Duration, rested: Duration, sampled: Duration) -> f64 {
         let speed = self.speed_on();
         let on_s = speed * on.max(ON).as_secs_f64();
-        let looked_at_s = speed * (ON - FOLLOWED).as_secs_f64();
-        looked_at_s / (on_s + rested.as_secs_f64())
+        speed * sampled.as_secs_f64() / (on_s + rested.as_secs_f64())
     }
 
     /// How fast it is with the probes on, of what it is without; 1 where that is not told yet, and where it waits in
@@ -140,15 +163,41 @@ impl Budget {
         }
     }
 
+    fn at_once_s(&self) -> f64 {
+        AT_ONCE_S * self.share
+    }
+
     pub fn is_spent(&self) -> bool {
         self.saved_s < 0.0
     }
 
-    /// Until there is enough for another time with the probes on, by what an idle subject saves.
-    pub fn rest(&self) -> Duration {
-        let wanted_s = (self.rate * ON.as_secs_f64()).min(AT_ONCE_S);
-        let missing_s = (wanted_s - self.saved_s).max(0.0);
-        Duration::from_secs_f64(missing_s / SHARE_OF_CORE).min(OFF_MAX)
+    /// Until there is enough for another time with the probes on, or for so much of it, by what an idle subject saves.
+    pub fn rest(&self, part: f64) -> Duration {
+        let rest_s = self.missing_s(part) / self.share.max(1e-9);
+        Duration::from_secs_f64(rest_s.min(OFF_MAX.as_secs_f64()))
+    }
+
+    /// A rest of the longest that there is does not save enough, by what the subject did so far.
+    pub fn is_hopeless(&self) -> bool {
+        let own = self.on.speed().max(self.off.speed()).max(1.0);
+        self.missing_s(1.0) > self.share * own * OFF_MAX.as_secs_f64()
+    }
+
+    fn missing_s(&self, part: f64) -> f64 {
+        let wanted_s = (part * self.wanted_s()).min(self.at_once_s());
+        (wanted_s - self.saved_s).max(0.0)
+    }
+
+    /// What a time with all probes takes.
+    fn wanted_s(&self) -> f64 {
+        (self.rate * ON.as_secs_f64()).min(self.at_once_s())
+    }
+
+    /// Whether the probes of frees leave so little that the next time with all probes would be too far away.
+    pub fn are_frees_too_dear(&self) -> bool {
+        let over_s = self.off.over_s;
+        let saves = (self.allowed_s - self.frees_s) / over_s.max(1e-9);
+        over_s >= FREES_TOLD_S && self.wanted_s() > saves * OFF_MAX.as_secs_f64()
     }
 }
 
@@ -157,6 +206,7 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const SHARE: f64 = 0.05;
     const COST: Cost = Cost {
         hit_ns: 1_000.0,
         step_ns: 0.0,
@@ -173,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_stays_within_the_budget_goes_on() {
-        let mut idle = Budget::new(COST, 0.0);
+        let mut idle = Budget::new(COST, SHARE, 0.0);
         let mut busy = idle;
         for second in 1..=60u64 {
             idle.read(counted(second * 40_000), second as f64 * 0.1, SECOND, true);
@@ -187,13 +237,13 @@ mod tests {
 
     #[test]
     fn what_does_not_is_on_for_as_long_as_the_budget_says() {
-        let mut budget = Budget::new(COST, 0.0);
+        let mut budget = Budget::new(COST, SHARE, 0.0);
         let (mut hits, mut all_s, mut on_s) = (0, 0.0, 0.0);
         while all_s < 60.0 {
             hits += 400_000 / 5;
             budget.read(counted(hits), 0.0, ON, true);
             let rest = if budget.is_spent() {
-                budget.rest()
+                budget.rest(1.0)
             } else {
                 Duration::ZERO
             };
@@ -205,13 +255,55 @@ mod tests {
         assert!((0.04..0.06).contains(&share), "{share} of a core");
     }
 
+    /// A free costs 1.1 us here.
+    #[test]
+    fn frees_are_probed_in_between_as_long_as_they_leave_something() {
+        let too_dear = |frees_per_second: u64| {
+            let mut budget = Budget::new(COST, SHARE, 0.0);
+            budget.read(counted(400_000 / 5), 0.0, ON, true);
+            budget.read(counted(400_000 / 5 + frees_per_second), 0.0, SECOND, false);
+            budget.are_frees_too_dear()
+        };
+        assert!(!too_dear(30_000), "3.3 % of a core, of 5 %");
+        assert!(
+            too_dear(44_000),
+            "4.8 %: the rest of the budget fills in half a minute"
+        );
+        assert!(too_dear(1_000_000));
+    }
+
+    #[test]
+    fn rests_differ_and_their_mean_is_one() {
+        let parts: Vec<f64> = (1..=100).map(part).collect();
+        let mean = parts.iter().sum::<f64>() / 100.0;
+        assert!((mean - 1.0).abs() < 0.02, "{mean}");
+        let near = |of: f64| {
+            parts
+                .iter()
+                .filter(|part| (*part - of).abs() < 0.05)
+                .count()
+        };
+        assert!((6..=14).contains(&near(0.75)) && (6..=14).contains(&near(1.25)));
+    }
+
+    #[test]
+    fn a_budget_that_no_rest_restores_is_hopeless() {
+        let after_a_turn = |share: f64| {
+            let mut budget = Budget::new(COST, share, 0.0);
+            budget.read(counted(80_000), 0.2, ON, true);
+            budget.is_spent() && budget.is_hopeless()
+        };
+        assert!(after_a_turn(0.000_1));
+        assert!(!after_a_turn(SHARE));
+    }
+
     /// One that never pauses does a tenth of its work while a trap takes nine tenths of its time; one that waits for
     /// requests does all of it.
     #[test]
     fn what_was_looked_at_goes_by_the_work_that_was_done() {
         // `believed`: what the traps are said to take, of what they take.
         let looked_at = |hits_each: u64, own_on: f64, own_off: f64, believed: f64| {
-            let mut budget = Budget::new(COST, 0.0);
+            let mut budget = Budget::new(COST, SHARE, 0.0);
             let (mut hits, mut cpu_s) = (0, 0.0);
             for _ in 0..10 {
                 hits += hits_each;
@@ -221,7 +313,7 @@ mod tests {
                 cpu_s += own_off * SECOND.as_secs_f64();
                 budget.read(counted(hits), cpu_s, SECOND, false);
             }
-            budget.looked_at(ON, SECOND)
+            budget.looked_at(ON, SECOND, ON - FOLLOWED)
         };
         let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
         assert!(near(looked_at(163_600, 0.1, 1.0, 1.0), 0.01 / 1.02));

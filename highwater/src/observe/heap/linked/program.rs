@@ -94,6 +94,8 @@ pub struct Maps {
     pub draws: Counter,
     /// The mean distance of samples, bytes.
     pub mean: Counter,
+    /// 1 while the exits are probed; without them no call is sampled.
+    pub sampling: Counter,
     /// By thread.
     pub open: ByThread,
     pub live: Addresses,
@@ -268,6 +270,11 @@ fn given(code: &mut Code, maps: &Maps, function: &Function) {
     code.store(Size::B8, R8, cpu::LEFT, R2);
     code.jump_unless_negative(R2, "pass");
     draw(code, maps);
+    code.set(R1, 0);
+    lookup(code, maps.sampling.fd(), R1);
+    code.jump_if_zero(R0, "pass");
+    code.load(Size::B8, R1, R0, 0);
+    code.jump_if_zero(R1, "pass");
     return_address(code);
     code.load(Size::B8, R1, R10, RETURN);
     for range in &maps.family {

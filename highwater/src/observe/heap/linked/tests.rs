@@ -1,7 +1,10 @@
 //! Uprobes on functions of our own.
 
 use super::cost::{GIVE, emulated, own_function};
+use super::program::cpu;
+use super::table::Record;
 use super::*;
+use crate::observe::overhead::fdinfo::Timed;
 use crate::observe::switches::allowed::Allowed;
 use crate::skipped::skipped;
 
@@ -11,7 +14,7 @@ pub fn alone() -> std::sync::MutexGuard<'static, ()> {
     lock(&ONE)
 }
 
-/// Every call is a sample: each is counted once, and comes with the byte count that was asked for.
+/// Every call is a sample while exits are probed: each is counted once, and comes with the byte count that was asked for.
 #[test]
 fn calls_are_counted_alike_on_old_kernels_and_new() {
     let _alone = alone();
@@ -21,24 +24,32 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         return;
     }
     for way in [Way::Multi, Way::Events] {
-        let maps = new_maps(Vec::new()).unwrap();
-        maps.mean.write(0, 0);
-        let attached = Programs::load(&maps, &[own_function(emulated, GIVE).unwrap()], way)
-            .and_then(|programs| {
-                let attached = programs.attach(&Target::own())?;
-                Ok((programs, attached))
-            });
-        if way == Way::Multi && attached.is_err() {
+        let probed = Probed::attach(
+            &Target::own(),
+            &[own_function(emulated, GIVE).unwrap()],
+            way,
+        );
+        if way == Way::Multi && probed.is_err() {
             skipped("this kernel has no probes on many places at once");
             continue;
         }
-        let attached = attached.unwrap();
+        let mut probed = probed.unwrap();
+        probed.maps.mean.write(0, 0);
+        let timed = Timed::begin();
         for bytes in 1..=50 {
             emulated(bytes);
         }
-        drop(attached);
+        probed.maps.sampling.write(0, 0);
+        emulated(77);
+        probed.maps.sampling.write(0, 1);
+        probed.allocations = None;
         emulated(99);
-        let mut maps = maps;
+        let mut maps = probed.maps;
+        let runs = probed.programs.runs();
+        match timed {
+            Ok(_timed) => assert_eq!(runs, maps.cpus.sum(cpu::HITS), "{way:?}"),
+            Err(error) => skipped(&format!("programs cannot be timed: {error}")),
+        }
         let mut given = Vec::new();
         maps.ring.drain(|bytes| match table::parse(bytes) {
             Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),
@@ -46,7 +57,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         });
         let expected: Vec<(u64, u64)> = (1..=50).map(|bytes| (bytes, bytes)).collect();
         assert_eq!(given, expected, "{way:?}");
-        assert_eq!(maps.cpus.sum(cpu::HITS), 100, "entries and exits, {way:?}");
+        assert_eq!(maps.cpus.sum(cpu::HITS), 102, "entries and exits, {way:?}");
         assert_eq!(maps.cpus.sum(cpu::RETURNED), 50, "{way:?}");
         assert_eq!(maps.lost.read(), 0, "{way:?}");
     }
@@ -65,13 +76,17 @@ fn each_function_is_read_where_its_argument_is() {
     }
     let functions = [emulated, moved].map(|probed| own_function(probed, GIVE).unwrap());
     assert_ne!(functions[0].arguments, functions[1].arguments);
-    let (mut maps, _programs, attached) = attach(&Target::own(), &functions).unwrap();
+    let Probed {
+        mut maps,
+        allocations,
+        ..
+    } = attach(&Target::own(), &functions).unwrap();
     maps.mean.write(0, 0);
     let called: Vec<u64> = (1..=20)
         .flat_map(|n| [emulated(n), moved(100 + n)])
         .map(|n| n as u64)
         .collect();
-    drop(attached);
+    drop(allocations);
     let mut given = Vec::new();
     maps.ring.drain(|bytes| match table::parse(bytes) {
         Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),

@@ -7,6 +7,7 @@ pub mod map;
 mod place;
 pub mod program;
 pub mod record;
+pub mod timed;
 
 use std::ffi::CStr;
 use std::io;
@@ -40,6 +41,8 @@ pub struct Ebpf {
     /// Nothing was read yet.
     unread: bool,
     pub ours: Ours,
+    /// Those on the tracepoints.
+    pub programs: Box<timed::Programs>,
     _attached: Vec<OwnedFd>,
 }
 
@@ -94,10 +97,11 @@ impl Ebpf {
             ("sched_switch", program::switch(&maps, &switch)),
             ("sched_waking", program::waking(&maps, &waking)),
         ];
-        let mut held = Vec::new();
+        let (mut held, mut programs) = (Vec::new(), Vec::new());
         for (name, code) in attached {
             let program = load(name, PROG_TYPE_TRACEPOINT, &code)?;
             held.extend(attach(&tracing, name, &program)?);
+            programs.push(program);
         }
         let passed = Counter::create(1)?;
         let sampled = |code: Vec<u64>| load("samples", PROG_TYPE_PERF_EVENT, &code);
@@ -108,6 +112,7 @@ impl Ebpf {
         };
         Ok(Ebpf {
             ours,
+            programs: Box::new(timed::Programs::new(programs)),
             ring: maps.ring,
             tids: maps.tids,
             lost: maps.lost,

@@ -139,6 +139,11 @@ impl Carried {
 }
 
 impl Goroutines {
+    /// Instructions of the program that are breakpoints.
+    pub fn places(&self) -> usize {
+        self.program.offsets().len()
+    }
+
     pub fn watch(pid: u32, program: &Program) -> io::Result<Goroutines> {
         let path = CString::new(format!("/proc/{pid}/exe"))?;
         let (mut rings, mut joined) = (Vec::new(), Vec::new());

@@ -1,6 +1,7 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
 mod at_place;
+mod costs;
 mod files;
 mod holder;
 mod look;
@@ -32,6 +33,7 @@ use super::waits::Waits;
 use crate::observe::switches::Table;
 use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
+use self::costs::Costs;
 use self::files::Files;
 use self::opened::{Opened, is_full, raise_the_limit, spare_files};
 pub use self::threads::Known;
@@ -111,6 +113,7 @@ pub struct Watch {
     files: Files,
     /// Who had a CPU before one of ours, by process and name.
     programs: Table<(u32, [u8; 16]), TextId>,
+    costs: Costs,
     /// By the stacks of a waiter and of a holder, the function that took the lock.
     holders: Table<(StackId, StackId), Option<String>>,
 }
@@ -130,7 +133,7 @@ pub struct Turn {
     /// Threads whose entry function became known: (thread, its hash); `None` is a goroutine that
     /// runs nothing of the program's own.
     pub groups: Vec<(Tid, Option<u64>)>,
-    /// The process is gone.
+    /// The process is gone, or the watch over its budget.
     pub ended: bool,
 }
 
@@ -200,6 +203,7 @@ impl Watch {
             calls: Calls::of(pid),
             files: Files::of(pid),
             programs: Table::default(),
+            costs: Costs::of(pid),
             holders: Table::default(),
         };
         watch.open_go();
@@ -313,8 +317,7 @@ impl Watch {
     pub fn turn(&mut self) -> Turn {
         let mut turn = Turn::default();
         self.unwound = 0;
-        let now = now_ns();
-        // The list of ten thousand threads takes milliseconds.
+        let now = now_ns(); // The list of ten thousand threads takes milliseconds.
         if now - self.rescanned_ns >= RESCAN_NS.max(self.threads.len() as u64 * RESCAN_EACH_NS) {
             self.rescanned_ns = now;
             turn.ended = !self.rescan();
@@ -328,6 +331,7 @@ impl Watch {
             self.quota_ns = now;
             turn.throttled = self.quotas.poll(now);
         }
+        turn.ended |= self.is_over_budget(now);
         turn.events = self.release(now);
         turn.told_ns = now.saturating_sub(HOLD_BACK_NS);
         turn

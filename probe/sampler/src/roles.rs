@@ -1,7 +1,7 @@
 //! Roles: threads of the same name and entry. With them the matrix says which kind of thread frees
 //! what another allocated.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use abi::{ROLES, Role};
 
@@ -25,6 +25,7 @@ impl Roles {
     /// `rows` is the zeroed section of [`ROLES`] rows.
     pub unsafe fn new(rows: *mut Role) -> Roles {
         let roles = Roles { rows };
+        // SAFETY: the first and the last row, which no other thread knows of yet.
         unsafe {
             roles.fill(MAIN, *b"main\0\0\0\0\0\0\0\0\0\0\0\0", 0);
             roles.fill(OTHER, *b"other\0\0\0\0\0\0\0\0\0\0\0", 0);
@@ -72,6 +73,7 @@ impl Roles {
 
     unsafe fn fill(&self, role: u16, name: [u8; 16], root: u64) {
         let row = self.row(role);
+        // SAFETY: the row is the caller's until its state says that it is written.
         unsafe {
             (*row).name = name;
             (*row).root = root;
@@ -98,7 +100,7 @@ fn without_number(mut name: [u8; 16]) -> [u8; 16] {
     name
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -110,7 +112,9 @@ mod tests {
 
     #[test]
     fn numbered_threads_share_a_role_and_others_do_not() {
+        // SAFETY: all zeros are integers.
         let mut rows = vec![unsafe { std::mem::zeroed::<Role>() }; ROLES];
+        // SAFETY: the rows live as long as the table.
         let roles = unsafe { Roles::new(rows.as_mut_ptr()) };
         let worker = roles.find(name("worker-1"), 0x100);
         assert_eq!(roles.find(name("worker-22"), 0x100), worker);
@@ -121,7 +125,9 @@ mod tests {
 
     #[test]
     fn the_last_role_takes_the_rest() {
+        // SAFETY: all zeros are integers.
         let mut rows = vec![unsafe { std::mem::zeroed::<Role>() }; ROLES];
+        // SAFETY: the rows live as long as the table.
         let roles = unsafe { Roles::new(rows.as_mut_ptr()) };
         let found: Vec<u16> = (1..200).map(|root| roles.find(name("x"), root)).collect();
         assert_eq!(found.last(), Some(&OTHER));

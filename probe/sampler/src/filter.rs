@@ -1,9 +1,14 @@
 //! A filter in front of the sample table: a bit or two tell almost every free that it is not sampled.
 
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
-use std::sync::atomic::{AtomicU8, AtomicU64};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use core::sync::atomic::{AtomicU8, AtomicU64};
 
 const WORD_BITS: usize = u64::BITS as usize;
+
+/// Words of bits of the two levels. Miri takes minutes to make the larger one.
+const COARSE: usize = if cfg!(miri) { 2 } else { 64 };
+const FINE: usize = if cfg!(miri) { 4 } else { 1_024 };
 
 /// A cell that reaches this count stays there.
 const FULL: u8 = u8::MAX;
@@ -16,8 +21,8 @@ const LEAVING: u8 = u8::MAX - 1;
 /// one free in 40), the fine one leaves one in 650.
 #[repr(C, align(64))]
 pub struct Filter {
-    coarse: Level<64, 4_096>,
-    fine: Level<1_024, 65_536>,
+    coarse: Level<COARSE, { COARSE * WORD_BITS }>,
+    fine: Level<FINE, { FINE * WORD_BITS }>,
 }
 
 impl Filter {
@@ -179,7 +184,7 @@ impl Default for Filter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
@@ -211,13 +216,14 @@ mod tests {
     #[test]
     fn what_one_level_refuses_the_other_forgets() {
         let filter = Box::new(Filter::new());
-        let cell = Level::<64, 4_096>::cell(hash(64));
+        let cell = Level::<COARSE, { COARSE * WORD_BITS }>::cell(hash(64));
         filter.coarse.counts[cell].store(LEAVING, Relaxed);
         assert!(!filter.add(64));
         assert!(!filter.fine.may_hold(hash(64)));
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn most_frees_look_at_one_level() {
         let filter = Box::new(Filter::new());
         (0..100u64).for_each(|block| assert!(filter.add(0x7f00_0000_0000 + block * 4_096)));
@@ -240,7 +246,7 @@ mod tests {
     fn what_was_added_is_found_while_others_leave() {
         let filter = Box::new(Filter::new());
         let churn = || {
-            for _ in 0..100_000 {
+            for _ in 0..if cfg!(miri) { 100 } else { 100_000 } {
                 if filter.add(64) {
                     assert!(filter.may_hold(64));
                     filter.remove(64);
@@ -252,6 +258,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn neighbouring_blocks_spread() {
         let filter = Box::new(Filter::new());
         (0..1000u64).for_each(|block| assert!(filter.add(0x7f00_0000_0000 + block * 32)));

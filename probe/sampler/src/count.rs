@@ -1,7 +1,11 @@
 //! The hot paths: what every call of the subject pays. Nothing here branches on anything but the
-//! thread's own row.
+//! thread's own row, which that thread alone writes: relaxed loads and stores, the same instructions as plain ones.
+
+use core::sync::atomic::Ordering::Relaxed;
 
 use abi::Thread;
+
+use crate::word::{add_own, atomic};
 
 /// Counts a block of `bytes` that is about to be handed out. True: take the slow path for this call
 /// instead, nothing was counted.
@@ -10,13 +14,15 @@ use abi::Thread;
 /// `row` is this thread's own row.
 #[inline(always)]
 pub unsafe fn alloc(row: *mut Thread, bytes: u64) -> bool {
+    // SAFETY: words of the caller's own row.
     unsafe {
-        let left = (*row).countdown_bytes;
+        let countdown = atomic(&raw mut (*row).countdown_bytes);
+        let left = countdown.load(Relaxed);
         if left <= bytes {
             return true;
         }
-        (*row).countdown_bytes = left - bytes;
-        (*row).allocs += 1;
+        countdown.store(left - bytes, Relaxed);
+        add_own(&raw mut (*row).allocs, 1);
         false
     }
 }
@@ -27,7 +33,8 @@ pub unsafe fn alloc(row: *mut Thread, bytes: u64) -> bool {
 /// As for [`alloc`].
 #[inline(always)]
 pub unsafe fn free(row: *mut Thread) {
-    unsafe { (*row).frees += 1 };
+    // SAFETY: a word of the caller's own row.
+    unsafe { add_own(&raw mut (*row).frees, 1) };
 }
 
 /// Adds to the exact bytes handed out.
@@ -36,7 +43,8 @@ pub unsafe fn free(row: *mut Thread) {
 /// As for [`alloc`].
 #[inline(always)]
 pub unsafe fn usable_allocated(row: *mut Thread, bytes: u64) {
-    unsafe { (*row).usable_allocated_bytes += bytes };
+    // SAFETY: a word of the caller's own row.
+    unsafe { add_own(&raw mut (*row).usable_allocated_bytes, bytes) };
 }
 
 /// Adds to the exact bytes taken back.
@@ -45,5 +53,6 @@ pub unsafe fn usable_allocated(row: *mut Thread, bytes: u64) {
 /// As for [`alloc`].
 #[inline(always)]
 pub unsafe fn usable_freed(row: *mut Thread, bytes: u64) {
-    unsafe { (*row).usable_freed_bytes += bytes };
+    // SAFETY: a word of the caller's own row.
+    unsafe { add_own(&raw mut (*row).usable_freed_bytes, bytes) };
 }

@@ -1,12 +1,12 @@
 //! Distinct stacks: an open-addressed table of rows, their frames one after another in a section of
 //! their own.
 
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use abi::{Header, SectionKind, Stack, lifetime_of, stack_flag};
 
 use crate::flows::Weight;
-use crate::word::{add, atomic, atomic32, raise};
+use crate::word::{AtomicU64, add, atomic, atomic32, raise};
 
 const FREE: u64 = 0;
 const BUSY: u64 = 1;
@@ -152,7 +152,7 @@ impl Stacks {
         used.fetch_update(Relaxed, Relaxed, room).ok()
     }
 
-    fn key(&self, at: usize) -> &std::sync::atomic::AtomicU64 {
+    fn key(&self, at: usize) -> &AtomicU64 {
         // SAFETY: below the capacity.
         unsafe { atomic(&raw mut (*self.rows.add(at)).hash) }
     }
@@ -175,23 +175,25 @@ fn hash_of(frames: &[u64], flags: u16) -> u64 {
     if hash > BUSY { hash } else { hash + 2 }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 
     struct Table {
         stacks: Stacks,
-        header: Box<Header>,
+        header: *mut Header,
         rows: Vec<Stack>,
         frames: Vec<u64>,
     }
 
     fn table(capacity: usize, frames_capacity: usize) -> Table {
-        let mut header: Box<Header> = Box::new(unsafe { std::mem::zeroed() });
+        // SAFETY: all zeros are integers.
+        let header: *mut Header = Box::into_raw(Box::new(unsafe { std::mem::zeroed() }));
         let (mut rows, mut frames) = (vec![Stack::default(); capacity], vec![0; frames_capacity]);
+        // SAFETY: the memory lives as long as the table.
         let stacks = unsafe {
             Stacks::new(
-                &mut *header,
+                header,
                 (rows.as_mut_ptr(), capacity),
                 (frames.as_mut_ptr(), frames_capacity),
             )
@@ -214,7 +216,9 @@ mod tests {
         let row = table.rows[first as usize];
         assert_eq!((row.depth, row.first_ns), (3, 5));
         assert_eq!(table.frames[row.frames_at as usize..][..3], [1, 2, 3]);
-        assert_eq!(table.header.sections[SectionKind::Frames as usize].used, 8);
+        // SAFETY: the header is never freed.
+        let used = unsafe { (*table.header).sections[SectionKind::Frames as usize].used };
+        assert_eq!(used, 8);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! How densely to sample: 450 to 1,000 samples a second where so much is allocated, coarser as the table fills.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Finest and coarsest mean distance of samples, requested bytes.
 pub const MEAN_BYTES_MIN: u64 = 512;
+/// See above.
 pub const MEAN_BYTES_MAX: u64 = 1 << 40;
 /// The mean at the start: 1,000 samples a second at 32 MB/s.
 const MEAN_BYTES_START: u64 = 32 << 10;
@@ -241,7 +242,7 @@ fn prev_power_of_two(value: u64) -> u64 {
     1 << value.max(1).ilog2()
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::draw;
@@ -263,6 +264,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn settles_between_450_and_1000_a_second() {
         for bytes_per_second in [1e6, 8e6, 77e6, 1e9, 20e9] {
             let rate = settled_rate(bytes_per_second);
@@ -274,6 +276,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn a_slow_program_is_sampled_as_finely_as_may_be() {
         let rate = settled_rate(20_000.0);
         assert!(
@@ -283,6 +286,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
     fn a_mean_that_the_user_fixed_stays() {
         let pace = Pace::new(Some(4096), 0);
         for now in 0..10_000 {

@@ -1,0 +1,186 @@
+//! What `explain` added to the process that it explains.
+
+use super::follow::Tracked;
+use super::launch::Launched;
+use crate::observe::heap::linked::Traps;
+use crate::observe::heap::probe::ProbeLook;
+use crate::observe::overhead::pair::PairCost;
+use crate::observe::overhead::{Basis, Item, Overhead, Stopped, own};
+
+/// The process's CPU time and the probe's counters, at the first look and at the last.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Spent {
+    first: Option<Counted>,
+    last: Counted,
+    /// Calls up to the last look at which usable bytes were exact.
+    exact_calls: u64,
+    /// Of the last look that could read the probe: at its end a process's memory goes before it does.
+    seen: Option<Seen>,
+}
+
+/// What the probe says of itself.
+#[derive(Debug, Clone, Copy)]
+struct Seen {
+    samples: u64,
+    live_bytes: f64,
+    pair_ps: u64,
+    over_budget_s: Option<f64>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    cpu_s: f64,
+    calls: u64,
+    slow_ns: u64,
+}
+
+impl Spent {
+    pub fn add(&mut self, pid: u32, probe: Option<&ProbeLook>) {
+        let preloaded = probe.filter(|probe| !probe.own.is_empty());
+        let now = Counted {
+            cpu_s: own::cpu_s_of(pid).max(self.last.cpu_s),
+            calls: preloaded.map_or(self.last.calls, |probe| {
+                probe.allocs.saturating_add(probe.frees)
+            }),
+            slow_ns: preloaded.map_or(self.last.slow_ns, |probe| probe.slow_ns),
+        };
+        if let Some(probe) = preloaded {
+            self.seen = Some(Seen {
+                samples: probe.samples,
+                live_bytes: probe
+                    .live_bytes()
+                    .max(self.seen.map_or(0.0, |seen| seen.live_bytes)),
+                pair_ps: probe.pair_ps,
+                over_budget_s: probe.over_budget_s,
+            });
+        }
+        if preloaded.is_some_and(|probe| probe.live_bytes_exact.is_some()) {
+            self.exact_calls = now.calls;
+        }
+        self.first.get_or_insert(now);
+        self.last = now;
+    }
+
+    /// Since the first look, or since its start.
+    fn since(&self, start: bool) -> Counted {
+        let first = match start {
+            true => Counted::default(),
+            false => self.first.unwrap_or_default(),
+        };
+        Counted {
+            cpu_s: self.last.cpu_s - first.cpu_s,
+            calls: self.last.calls.saturating_sub(first.calls),
+            slow_ns: self.last.slow_ns.saturating_sub(first.slow_ns),
+        }
+    }
+}
+
+/// `probe_bytes`: resident of the probe, in the process.
+pub fn overhead(
+    tracked: &Tracked,
+    launched: Option<&Launched>,
+    observed_s: f64,
+    budget_share: f64,
+    probe_bytes: u64,
+) -> Overhead {
+    let probe = tracked.look.probe.as_ref();
+    let spent = tracked.spent.since(launched.is_some());
+    let mut items = Vec::new();
+    let seen = tracked.spent.seen;
+    if let Some(probe) = seen {
+        let pair = launched.and_then(|launched| launched.pair);
+        items.push(counting(
+            spent.calls,
+            tracked.spent.exact_calls,
+            probe,
+            pair,
+        ));
+        items.push(Item {
+            name: "samples",
+            cpu_s: spent.slow_ns as f64 / 1e9,
+            basis: Basis::Measured,
+            events: probe.samples,
+            of: "samples",
+            how: "by the probe, in the process".into(),
+        });
+    }
+    let traps = probe.and_then(|probe| probe.traps);
+    items.extend(traps.as_ref().map(uprobes));
+    let mut overhead = Overhead {
+        observed_s,
+        subject_cpu_s: spent.cpu_s,
+        items,
+        unmeasured: Vec::new(),
+        subject_bytes: probe_bytes,
+        // Maps are gone when the probes came off for good.
+        kernel_bytes: own::kernel_bytes().max(traps.map_or(0, |traps| traps.kernel_bytes)),
+        breakpoints: traps.map_or(0, |traps| traps.places as u64),
+        map_readings: tracked.reader.map_readings,
+        own_cpu_s: own::cpu_s(),
+        own_rss_peak_bytes: own::rss_peak_bytes(),
+        budget_share,
+        stopped: None,
+    };
+    overhead.stopped = stopped(&overhead, seen, traps);
+    overhead
+}
+
+fn counting(calls: u64, exact_calls: u64, probe: Seen, pair: Option<PairCost>) -> Item {
+    let exact = exact_calls.min(calls) as f64 / 2.0;
+    let sampled = calls as f64 / 2.0 - exact;
+    let (cpu_ns, how) = match pair {
+        Some(pair) => (
+            exact * pair.exact_ns(probe.live_bytes) + sampled * pair.counted_ns(probe.live_bytes),
+            format!(
+                "{:.1} ns a pair freed at once, {:.1} at random; {:.1} and {:.1} while bytes were exact; tried at the \
+                 start in processes of highwater's own",
+                pair.at_once_ns, pair.random_ns, pair.exact_at_once_ns, pair.exact_random_ns
+            ),
+        ),
+        None => {
+            let pair_ns = probe.pair_ps as f64 / 1e3;
+            let how = "the probe's counters alone, tried by the probe at its start: the call through it comes on top";
+            ((exact + sampled) * pair_ns, how.to_owned())
+        }
+    };
+    Item {
+        name: "counting",
+        cpu_s: cpu_ns / 1e9,
+        basis: Basis::Estimated,
+        events: calls,
+        of: "calls of malloc and free",
+        how,
+    }
+}
+
+fn uprobes(traps: &Traps) -> Item {
+    Item {
+        name: "uprobes",
+        cpu_s: traps.cpu_s(),
+        basis: Basis::Estimated,
+        events: traps.hits,
+        of: "hits",
+        how: format!(
+            "{:.0} ns a hit and {:.1} us a sample, tried at the start on functions of highwater's own",
+            traps.hit_ns(),
+            traps.cost.sample_ns / 1e3
+        ),
+    }
+}
+
+fn stopped(overhead: &Overhead, probe: Option<Seen>, traps: Option<Traps>) -> Option<Stopped> {
+    let cost_share = overhead.added_share();
+    if let Some(after_s) = traps.and_then(|traps| traps.stopped_s) {
+        return Some(Stopped {
+            mechanism: "uprobes",
+            after_s,
+            cost_share,
+        });
+    }
+    let after_s = probe?.over_budget_s?;
+    Some(Stopped {
+        mechanism: "the probe",
+        after_s,
+        cost_share,
+    })
+}

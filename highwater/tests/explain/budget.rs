@@ -1,0 +1,92 @@
+//! What `explain` says that it cost its subject, and how it stops over the budget.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::skipped::skipped;
+use crate::stage::{compile, explain, parsed, probe};
+
+/// A budget that nothing keeps, percent.
+const NOTHING: &str = "0.0001";
+
+fn item<'a>(json: &'a Value, name: &str) -> &'a Value {
+    let items = json["overhead"]["items"].as_array().unwrap();
+    let found = items.iter().find(|item| item["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {json:#}"))
+}
+
+/// What the program printed, and the answer.
+fn started(program: &str, options: &[&str]) -> (String, Value) {
+    let fixed = ["--json", "--quiet", "--duration", "60s", "--every", "300ms"];
+    let output = explain(&[&fixed[..], options, &["--", program, "3"]].concat());
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    (printed, parsed(&output))
+}
+
+#[test]
+fn what_the_probe_cost_is_counted_and_the_program_does_what_it_did() {
+    if probe().is_none() {
+        return;
+    }
+    let program = compile("gcc", "pairs.c", &["-fno-builtin"], "pairs");
+    let (printed, json) = started(program.to_str().unwrap(), &[]);
+    assert!(printed.contains("done"), "{printed}");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("exit status: 7"), "{notes}");
+    let counting = item(&json, "counting");
+    assert!(counting["events"].as_u64() > Some(10_000), "{counting}");
+    assert!(counting["cpu_s"].as_f64() > Some(0.0), "{counting}");
+    assert_eq!(item(&json, "samples")["basis"], "measured");
+    let overhead = &json["overhead"];
+    assert!(
+        overhead["subject_memory_bytes"].as_u64() > Some(0),
+        "{overhead}"
+    );
+    assert!(
+        overhead["map_readings"]["count"].as_u64() > Some(1),
+        "{overhead}"
+    );
+    assert!(overhead["stopped"].is_null(), "{overhead}");
+}
+
+#[test]
+fn uprobes_over_their_budget_come_off_and_say_so() {
+    let program = compile(
+        "gcc",
+        "pairs.c",
+        &["-fno-builtin", "-static"],
+        "pairs-static",
+    );
+    let running = Command::new(&program)
+        .arg("8")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let pid = running.id().to_string();
+    let fixed = ["--json", "--quiet", "--duration", "5s", "--every", "300ms"];
+    let json = parsed(&explain(
+        &[&fixed[..], &["--budget", NOTHING, "--pid", &pid]].concat(),
+    ));
+    let output = running.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "as without explain");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "done\n");
+    if json["uprobes"].is_null() {
+        assert!(!rustix::process::geteuid().is_root(), "{json:#}");
+        return skipped("uprobes need root");
+    }
+    let overhead = &json["overhead"];
+    assert_eq!(overhead["stopped"]["mechanism"], "uprobes", "{overhead}");
+    assert!(
+        overhead["stopped"]["after_s"].as_f64() < Some(4.0),
+        "{overhead}"
+    );
+    assert!(overhead["breakpoints"].as_u64() > Some(2), "{overhead}");
+    assert!(
+        overhead["kernel_memory_bytes"].as_u64() > Some(1 << 20),
+        "{overhead}"
+    );
+    let hits = item(&json, "uprobes")["events"].as_u64();
+    assert_eq!(hits, json["uprobes"]["hits"].as_u64());
+    assert!(hits > Some(0), "{overhead}");
+}

@@ -1,0 +1,151 @@
+//! mlockall: the probe's memory counts against the limit of locked memory, and a call that succeeds without the probe
+//! would fail. What is the probe's stays unlocked.
+//!
+//! The kernel refuses mlockall(MCL_CURRENT) where all memory of the process is more than the limit (mlockall in
+//! mm/mlock.c). Where it is the probe's share that is too much, the other mappings are locked one by one instead.
+
+use std::ffi::{c_int, c_void};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use heap::Errno;
+
+use crate::life;
+use crate::next::next;
+
+/// The program has installed a filter of system calls: none is made here but the program's own.
+pub static IS_CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// # Safety
+/// C's contract of mlockall(2).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mlockall(flags: c_int) -> c_int {
+    life::stage();
+    // SAFETY: the caller's call.
+    let result = unsafe { (next().mlockall)(flags) };
+    let is_current = flags & libc::MCL_CURRENT != 0;
+    let Some(probe) = life::probe().filter(|_| is_current && !IS_CONFINED.load(Relaxed)) else {
+        return result;
+    };
+    let saved = Errno::save();
+    if heap::is_confined() {
+        return result;
+    }
+    let own = probe.own_ranges();
+    match result {
+        0 => own.iter().for_each(unlock),
+        _ if last_error() == libc::ENOMEM && lock_others(flags, &own) => {
+            drop(saved);
+            return 0;
+        }
+        _ => {}
+    }
+    result
+}
+
+fn last_error() -> c_int {
+    // SAFETY: this thread's errno.
+    unsafe { *libc::__errno_location() }
+}
+
+fn unlock(range: &Range<u64>) {
+    let bytes = range.end - range.start;
+    // SAFETY: whether memory is locked changes nothing of what is in it.
+    unsafe { libc::syscall(libc::SYS_munlock, range.start, bytes) };
+}
+
+/// Locks every mapping but these. False, and nothing is done, where those are more than the limit too.
+fn lock_others(flags: c_int, own: &[Range<u64>; 2]) -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    let mut bytes = 0;
+    let is_read = for_each_other(own, |range| bytes += range.end - range.start);
+    // SAFETY: fills one record.
+    let is_told = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &mut limit) } == 0;
+    if !is_read || !is_told || bytes > limit.rlim_cur {
+        return false;
+    }
+    let later = flags & !libc::MCL_CURRENT;
+    // SAFETY: of what is mapped later alone: the kernel has no limit for that.
+    if later & libc::MCL_FUTURE != 0 && unsafe { (next().mlockall)(later) } != 0 {
+        return false;
+    }
+    let on_fault = match flags & libc::MCL_ONFAULT {
+        0 => 0,
+        _ => libc::MLOCK_ONFAULT,
+    };
+    for_each_other(own, |range| {
+        let bytes = range.end - range.start;
+        // An error tells of pages that cannot be read: mlockall says nothing of those.
+        // SAFETY: whether memory is locked changes nothing of what is in it.
+        unsafe { libc::syscall(libc::SYS_mlock2, range.start, bytes, on_fault) };
+    })
+}
+
+/// All mappings but what lies in `own`, from /proc/self/maps. False where that cannot be read to its end.
+fn for_each_other(own: &[Range<u64>; 2], mut of: impl FnMut(Range<u64>)) -> bool {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a path that ends with NUL.
+    let file = unsafe { libc::open(c"/proc/self/maps".as_ptr(), flags) };
+    if file < 0 {
+        return false;
+    }
+    let mut line = Line::default();
+    let mut buffer = [0u8; 2048];
+    let is_whole = loop {
+        // SAFETY: a buffer of that length.
+        match unsafe { libc::read(file, buffer.as_mut_ptr().cast::<c_void>(), buffer.len()) } {
+            0 => break true,
+            bytes @ 1.. => {
+                for byte in &buffer[..bytes as usize] {
+                    let Some(range) = line.next(*byte) else {
+                        continue;
+                    };
+                    let is_own =
+                        |own: &Range<u64>| own.start <= range.start && range.end <= own.end;
+                    // The page of vsyscall is no mapping of the process's.
+                    if range.start < 1 << 63 && !own.iter().any(is_own) {
+                        of(range);
+                    }
+                }
+            }
+            _ => break false,
+        }
+    };
+    // SAFETY: ours.
+    unsafe { libc::close(file) };
+    is_whole
+}
+
+/// Reads the two addresses at the start of each line.
+#[derive(Default)]
+struct Line {
+    start: u64,
+    address: u64,
+    is_past: bool,
+}
+
+impl Line {
+    /// The range, at the blank behind it.
+    fn next(&mut self, byte: u8) -> Option<Range<u64>> {
+        match (byte, self.is_past) {
+            (b'\n', _) => *self = Line::default(),
+            (_, true) => {}
+            (b'-', _) => {
+                self.start = self.address;
+                self.address = 0;
+            }
+            (b' ', _) => {
+                self.is_past = true;
+                return Some(self.start..self.address);
+            }
+            _ => {
+                let digit = (byte as char).to_digit(16).unwrap_or(0);
+                self.address = self.address << 4 | u64::from(digit);
+            }
+        }
+        None
+    }
+}
