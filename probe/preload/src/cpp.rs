@@ -2,9 +2,10 @@
 //!
 //! Each goes to the same form of the next library. Where that form itself calls malloc (libstdc++'s
 //! do, most allocators' do not) it is only forwarded, and counted in malloc: which it is, is tried
-//! once for each form at the start. Where the program has operators of its own, which stand in
+//! once for each form of an allocator at the start. Where the program has operators of its own, which stand in
 //! front of ours, the allocator's forms alone are tried, and all others forwarded. Without any next
 //! library (libstdc++ opened later, out of reach) they are malloc and free.
+//! The C++ library's own are known to come back: trying them would allocate on the subject's heap.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
@@ -13,6 +14,7 @@ use crate::c;
 use crate::calls::{hand_out, take_back};
 use crate::next::{Ptr, comes_to_us, gives_blocks, library_of, next, symbol};
 use crate::thread::{self, flag};
+use crate::usable;
 
 /// One form: the next library's function, and whether it comes back to our malloc or free by
 /// itself.
@@ -44,6 +46,14 @@ impl Form {
     fn find(&self) {
         self.function
             .store(symbol(self.name).unwrap_or(std::ptr::null_mut()), Relaxed);
+    }
+
+    /// One of the C++ library's own, which are known to call malloc and free.
+    fn is_of_cpp_library(&self) -> bool {
+        usable::is_in(
+            self.next() as usize,
+            &["libstdc++.so", "libc++.so", "libc++abi.so"],
+        )
     }
 
     /// Makes `call` with malloc and free watched.
@@ -110,9 +120,9 @@ pub unsafe fn find() -> u64 {
     let deletes = plain_deletes.iter().chain(&aligned_deletes);
     let all = || news.clone().chain(deletes.clone().map(|(form, ..)| *form));
     let may_be_tried = Allowed::of(all());
-    if may_be_tried != Allowed::All {
-        all().for_each(|form| form.comes_back.store(true, Relaxed));
-    }
+    all().for_each(Form::find);
+    // What is not tried below is only forwarded: the C++ library's forms call malloc and free.
+    all().for_each(|form| form.comes_back.store(true, Relaxed));
     // SAFETY: the functions have the types of their forms; each is given what its form takes.
     unsafe {
         try_all(&plain, &plain_deletes, may_be_tried, |new, last| {
@@ -148,7 +158,7 @@ impl Allowed {
 
     fn has(self, form: &Form) -> bool {
         match self {
-            Allowed::All => true,
+            Allowed::All => !form.is_of_cpp_library(),
             Allowed::OfLibrary(library) => library_of(form.next()) == Some(library),
             Allowed::None => false,
         }
@@ -163,8 +173,6 @@ unsafe fn try_all(
     may_be_tried: Allowed,
     make: impl Fn(New, usize) -> Ptr,
 ) {
-    news.iter().for_each(|(form, _)| form.find());
-    deletes.iter().for_each(|(form, ..)| form.find());
     // SAFETY: an address found by the name of a form is a function of that form, or null, which is None.
     let new_of = |form: &Form| -> Option<New> { unsafe { std::mem::transmute(form.next()) } };
     // SAFETY: as above.
@@ -173,6 +181,9 @@ unsafe fn try_all(
     if !may_be_tried.has(first_delete) || !may_be_tried.has(news[0].0) {
         return;
     }
+    // These forms may ask our malloc for blocks and give them back past our free (jemalloc's do): what they get is the
+    // allocator's own.
+    let _forwarding = thread::Forwarding::begin();
     let tried_news = news.iter().filter(|(form, _)| may_be_tried.has(form));
     let tried_deletes = deletes.iter().filter(|(form, ..)| may_be_tried.has(form));
     // Twice each: an allocator's first call may set up something by malloc (snmalloc does), and

@@ -18,6 +18,7 @@ mod next;
 mod objects;
 mod seccomp;
 mod slow;
+mod symbols;
 mod thread;
 mod usable;
 

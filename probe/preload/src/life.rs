@@ -141,8 +141,13 @@ fn begin() -> Stage {
         return Stage::Early;
     }
     let _errno = Errno::save();
-    // SAFETY: one thread gets here, once.
-    let reason = unsafe { start() };
+    // SAFETY: one thread gets here, once; the words are its own.
+    let reason = unsafe {
+        (*thread::local()).flags |= thread::flag::STARTING;
+        let reason = start();
+        (*thread::local()).flags &= !thread::flag::STARTING;
+        reason
+    };
     if reason == off_reason::NONE {
         STAGE.store(ON, Ordering::Release);
     } else {

@@ -6,7 +6,6 @@ use std::hint::black_box;
 use abi::Thread;
 use heap::{Probe, clock, count};
 
-use crate::next::next;
 use crate::{FILTER, usable};
 
 const ROUNDS: u64 = 400;
@@ -31,20 +30,17 @@ pub unsafe fn pairs(probe: &Probe, exact_at_any_price: bool) {
     }
 }
 
-unsafe fn exact_pair() -> u64 {
-    // SAFETY: the block goes to the next free, once.
-    unsafe {
-        let block = (next().malloc)(64);
-        if block.is_null() || !usable::is_exact() {
-            return 0;
-        }
-        let ps = picoseconds(|_| {
-            black_box(usable::of(black_box(block)));
-            black_box(usable::of(black_box(block)));
-        });
-        (next().free)(block);
-        ps * COLD_FACTOR
+fn exact_pair() -> u64 {
+    if !usable::is_exact() {
+        return 0;
     }
+    let ps = usable::measured(|read| {
+        picoseconds(|_| {
+            read();
+            read();
+        })
+    });
+    ps * COLD_FACTOR
 }
 
 /// Of the quickest of some batches: an interrupt must not be taken for the cost.

@@ -4,6 +4,8 @@ use std::ffi::{CStr, c_int, c_ulong, c_void};
 
 use heap::{Interpreter, PYTHON_VERSION};
 
+use crate::symbols::{Among, may_exist};
+
 pub type Ptr = *mut c_void;
 pub type Malloc = unsafe extern "C" fn(usize) -> Ptr;
 pub type Calloc = unsafe extern "C" fn(usize, usize) -> Ptr;
@@ -158,7 +160,7 @@ pub fn next() -> &'static Next {
 /// Looks one symbol up behind this library. A failure leaves nothing for the subject's dlerror() to
 /// find.
 pub fn symbol(name: &CStr) -> Option<Ptr> {
-    symbol_in(libc::RTLD_NEXT, name)
+    may_exist(Among::Next, name).then(|| symbol_in(libc::RTLD_NEXT, name))?
 }
 
 /// The same in `place`, a handle as dlsym takes it.
@@ -237,7 +239,8 @@ static OURS: u8 = 0;
 /// The Python that this process is, or has loaded from the start, where its frames can be read.
 pub fn python() -> Option<Interpreter> {
     // The program itself stands in front of this library.
-    let anywhere = |name| symbol_in(libc::RTLD_DEFAULT, name);
+    let anywhere =
+        |name| may_exist(Among::Others, name).then(|| symbol_in(libc::RTLD_DEFAULT, name))?;
     let version = anywhere(c"Py_Version")?.cast::<u64>();
     // SAFETY: `const unsigned long` of CPython since 3.11.
     if unsafe { version.read_unaligned() } >> 16 != PYTHON_VERSION {

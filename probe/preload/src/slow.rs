@@ -60,6 +60,9 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
                 if reached_by_trial() {
                     return call();
                 }
+                if thread::is_starting() {
+                    return early::alloc(bytes as usize, 16);
+                }
                 let block = call();
                 life::count_early(block, bytes);
                 block
@@ -112,7 +115,7 @@ unsafe fn after(row: *mut Thread, block: Ptr) {
 /// each time): only one deep.
 pub unsafe fn usable_carefully(block: Ptr) -> u64 {
     // SAFETY: the caller's: the block is live.
-    Inside::enter().map_or(0, |_inside| unsafe { usable::by_call(block) })
+    Inside::enter().map_or(0, |_inside| unsafe { usable::checked(block) })
 }
 
 /// The mean to sample with, or `None`: counted, and not sampled.

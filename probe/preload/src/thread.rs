@@ -27,6 +27,8 @@ pub mod flag {
     pub const TRYING: u64 = 4;
     /// While trying: malloc or free was reached.
     pub const REACHED: u64 = 8;
+    /// Starting the probe: what this thread allocates on the way stays off the subject's heap.
+    pub const STARTING: u64 = 16;
 }
 
 // Zero in every new thread. Hidden: a symbol of this library alone.
@@ -132,6 +134,31 @@ pub fn registers() -> heap::Registers {
             );
         }
         heap::Registers { pc, sp, fp, lr }
+    }
+}
+
+/// True while this thread starts the probe.
+pub fn is_starting() -> bool {
+    // SAFETY: this thread's words.
+    unsafe { (*local()).flags & flag::STARTING != 0 }
+}
+
+/// Until the end of the scope this thread's allocations go to the allocator, although it starts the probe.
+pub struct Forwarding;
+
+impl Forwarding {
+    /// This thread starts the probe.
+    pub fn begin() -> Forwarding {
+        // SAFETY: this thread's words.
+        unsafe { (*local()).flags &= !flag::STARTING };
+        Forwarding
+    }
+}
+
+impl Drop for Forwarding {
+    fn drop(&mut self) {
+        // SAFETY: this thread's words.
+        unsafe { (*local()).flags |= flag::STARTING };
     }
 }
 

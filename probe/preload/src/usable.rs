@@ -1,6 +1,6 @@
 //! Usable size of a block, the cheap way where it is known to be right.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use abi::bytes_mode;
 
@@ -8,6 +8,9 @@ use crate::next::{Ptr, next};
 
 /// One of [`bytes_mode`], as the hot path reads it.
 static MODE: AtomicU32 = AtomicU32::new(bytes_mode::SAMPLED);
+
+/// A block's header differed from what the allocator says of it.
+static HAS_OTHER_HEADERS: AtomicBool = AtomicBool::new(false);
 
 /// glibc: the word before a block holds the chunk's size and three flags.
 const FLAGS: u64 = 7;
@@ -22,6 +25,10 @@ pub fn is_exact() -> bool {
 
 /// How bytes are counted from now on.
 pub fn set_mode(mode: u32) {
+    let mode = match mode {
+        bytes_mode::EXACT_BY_HEADER if HAS_OTHER_HEADERS.load(Relaxed) => bytes_mode::EXACT_BY_CALL,
+        _ => mode,
+    };
     MODE.store(mode, Relaxed);
 }
 
@@ -54,37 +61,60 @@ unsafe fn by_header(block: Ptr) -> u64 {
     (word & !FLAGS).wrapping_sub(overhead)
 }
 
-/// The best mode for the allocator behind the probe: the header only if it agrees with
-/// malloc_usable_size on blocks of many sizes, and the allocator is the C
-/// library's.
-///
-/// # Safety
-/// [`crate::next::find`] has succeeded.
-pub unsafe fn best_mode() -> u32 {
-    // None of those that glibc maps alone: freeing one raises its mmap and trim thresholds for good (mallopt(3)).
-    const SIZES: [usize; 9] = [0, 1, 24, 25, 100, 1000, 1032, 5000, 70_000];
+/// By the allocator itself, which the header is checked against: from the first block on which they differ, it alone is
+/// asked.
+pub unsafe fn checked(block: Ptr) -> u64 {
+    // SAFETY: the caller's: the block is live.
+    unsafe {
+        let bytes = by_call(block);
+        if MODE.load(Relaxed) == bytes_mode::EXACT_BY_HEADER && by_header(block) != bytes {
+            HAS_OTHER_HEADERS.store(true, Relaxed);
+            set_mode(bytes_mode::EXACT_BY_CALL);
+        }
+        bytes
+    }
+}
+
+/// The best mode for the allocator behind the probe: the header for the C library's, until a block shows otherwise.
+/// Nothing is allocated to try it: the subject's heap must look as without the probe.
+pub fn best_mode() -> u32 {
     let next = next();
     if !next.tells_usable() {
         return bytes_mode::SAMPLED;
     }
-    // SAFETY: a block of the next malloc, read where its header is and freed once.
-    let agrees = |size: usize| unsafe {
-        let block = (next.malloc)(size);
-        if block.is_null() {
-            return false;
-        }
-        let same = by_header(block) == by_call(block);
-        (next.free)(block);
-        same
-    };
-    if is_in_c_library(next.malloc as usize) && SIZES.into_iter().all(agrees) {
+    if is_in(next.malloc as usize, &["libc.so", "libc-2."]) {
         return bytes_mode::EXACT_BY_HEADER;
     }
     bytes_mode::EXACT_BY_CALL
 }
 
-/// By the object's name, `libc.so.6` or `libc-2.31.so`.
-fn is_in_c_library(address: usize) -> bool {
+/// Cost of reading the size of a block twice, as `time` measures it; 0 when no block is to be had.
+pub fn measured(time: impl Fn(&dyn Fn()) -> u64) -> u64 {
+    if MODE.load(Relaxed) == bytes_mode::EXACT_BY_HEADER {
+        // The word before a block of 64 bytes.
+        let chunk = [81u64, 0];
+        // SAFETY: the word before it is the array's first.
+        return time(&|| unsafe {
+            let block = std::hint::black_box((&raw const chunk[1]).cast_mut().cast());
+            std::hint::black_box(by_header(block));
+        });
+    }
+    // SAFETY: blocks of the allocator's own.
+    unsafe {
+        let block = (next().malloc)(64);
+        if block.is_null() {
+            return 0;
+        }
+        let cost = time(&|| {
+            std::hint::black_box(by_call(std::hint::black_box(block)));
+        });
+        (next().free)(block);
+        cost
+    }
+}
+
+/// By the object's name, `libc.so.6` or `libc-2.31.so`: whether it begins with one of these.
+pub fn is_in(address: usize, names: &[&str]) -> bool {
     // SAFETY: fills one record.
     unsafe {
         let mut info: libc::Dl_info = std::mem::zeroed();
@@ -92,7 +122,7 @@ fn is_in_c_library(address: usize) -> bool {
             return false;
         }
         let path = std::ffi::CStr::from_ptr(info.dli_fname).to_bytes();
-        let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
-        name.starts_with(b"libc.so") || name.starts_with(b"libc-2.")
+        let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+        names.iter().any(|name| file.starts_with(name.as_bytes()))
     }
 }

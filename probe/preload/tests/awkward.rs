@@ -324,3 +324,16 @@ fn ends_the_same(
     );
     assert_eq!(run(with_probe), without, "{name}, {arguments:?}");
 }
+
+/// Where the program's blocks lie is a matter of what was allocated before: nothing may have been by the probe.
+#[test]
+fn the_heap_is_as_without_the_probe() {
+    let Some(program) = compile("untouched_heap.cpp", &[]) else {
+        return;
+    };
+    for allocator in allocators() {
+        if allocator.1.is_none() {
+            ends_the_same(&program, &[], &allocator);
+        }
+    }
+}
