@@ -35,7 +35,7 @@ PROBE = Arm("probe", preloads=True)
 # A sample for each 4 KiB that are allocated: the slow path is taken in every part of the program.
 DENSE = Arm("dense probe", preloads=True, environment=(("HIGHWATER_PROBE_MEAN", "4096"),))
 ATTACHED = Arm("attached", attaches=True)
-BOTH = Arm("probe, attached", preloads=True, attaches=True)
+BOTH = Arm("probe and attached", preloads=True, attaches=True)
 ARMS = {arm.name: arm for arm in (PLAIN, PROBE, DENSE, ATTACHED, BOTH)}
 
 

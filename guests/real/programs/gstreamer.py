@@ -11,8 +11,8 @@ PIPES = {
             "avimux ! filesink location=b",
     "flac": "audiotestsrc num-buffers={n} wave=ticks ! queue ! audioconvert ! audioresample ! audio/x-raw,rate=8000 ! "
             "flacenc ! filesink location=c",
-    "two": "videotestsrc num-buffers={n} ! tee name=t ! queue ! pngenc ! filesink location=d  t. ! queue ! videoflip "
-           "method=clockwise ! y4menc ! filesink location=e",
+    "two": "videotestsrc num-buffers={n} ! tee name=t ! queue ! pngenc ! filesink location=d  t. ! queue ! "
+           "videoconvert ! videoflip method=clockwise ! videoconvert ! y4menc ! filesink location=e",
     "wrong": "videotestsrc num-buffers=10 ! nosuchelement ! fakesink",
 }
 
