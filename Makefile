@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests miri loom lint deny check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests real-short real-programs miri loom lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -8,7 +8,8 @@ RUN_FLAGS ?=
 help:
 	@echo 'make demo       build, run experiments/relay.toml in its short form, print the verdict'
 	@echo 'make test       every test that fits CI'
-	@echo 'make test-long  real programs, soaks, slow allocators'
+	@echo 'make test-long  real programs, soaks, slow allocators, in parts; goes on where it stopped'
+	@echo 'make real-programs  real programs plain, with the probe and under attachments'
 	@echo 'make bench      benchmarks against peers'
 	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make fuzz-guests  generated programs with the probe and without, GUEST_SECONDS long'
@@ -38,6 +39,7 @@ tests: go-tests
 	$(CARGO) test -p highwater-alloc --features meter --locked --no-fail-fast
 	$(CARGO) test -p highwater-alloc --features jemalloc,meter --locked --no-fail-fast
 	subjects/relay/build test --summary all
+	$(MAKE) --no-print-directory real-short
 
 # What drives the browser; without npm the page's tests skip and say so.
 page-tests:
@@ -52,15 +54,24 @@ reader-tests:
 go-tests:
 	slab/check short
 
-# What CI leaves out: tests that are ignored for their length.
-test-long: build test deny miri
-	$(CARGO) test --workspace --locked --no-fail-fast -- --ignored
-	for allocator in jemalloc mimalloc2 mimalloc3 snmalloc rpmalloc; do \
-		$(CARGO) test -p highwater-alloc --features $$allocator --locked --no-fail-fast && \
-		$(CARGO) test -p highwater-alloc --features $$allocator,meter --locked --no-fail-fast || exit 1; \
-	done
-	slab/check long
-	$(MAKE) --no-print-directory fuzz-guests GUEST_SECONDS=7200
+# What CI leaves out: tests that are ignored for their length, in parts of 30 minutes at most. Run it again to go on;
+# PART=NAME runs one part (target/long has a log for each).
+test-long:
+	@.ci/long
+
+# Real programs do the same with highwater as without it: seven of them, in the gate.
+real-short:
+	$(CARGO) build --locked -p highwater -p highwater-probe
+	@if command -v python3 >/dev/null; then guests/real/run --short; else echo 'SKIPPED real programs: no python3'; fi
+
+# All of them, 50 attachments each; run again where it stopped (exit status 3 of the runner).
+REAL_SECONDS ?= 1500
+REAL_FLAGS ?=
+real-programs:
+	$(CARGO) build --release --locked -p highwater -p highwater-probe
+	mkdir -p target/real
+	guests/real/run --highwater target/release/highwater --probe target/release/libhighwater_probe.so \
+		--seconds $(REAL_SECONDS) --store target/real/$$(git rev-parse --short HEAD).jsonl $(REAL_FLAGS)
 
 bench: build subjects
 	$(CARGO) bench --workspace --locked

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -154,8 +155,13 @@ fn suite() -> String {
         .unwrap_or_else(|| "stable".to_owned())
 }
 
-/// A minimal Debian, fetched once per target folder.
+/// A minimal Debian, fetched once per target folder: tests run at the same time, and one of them fetches.
 fn base() -> Option<PathBuf> {
+    static BASE: OnceLock<Option<PathBuf>> = OnceLock::new();
+    BASE.get_or_init(fetched).clone()
+}
+
+fn fetched() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let base = folder.join("debian");
     if base.is_dir() {
@@ -169,8 +175,8 @@ fn base() -> Option<PathBuf> {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .status();
-    let fetched = done.is_ok_and(|status| status.success());
-    if fetched && fs::rename(&new, &base).is_ok() {
+    let is_whole = done.is_ok_and(|status| status.success());
+    if is_whole && fs::rename(&new, &base).is_ok() {
         return Some(base);
     }
     let _ = fs::remove_dir_all(&new);

@@ -1,0 +1,2 @@
+"""Chromium with its sandbox."""
+from programs.chromium import Sandboxed as Program  # noqa: F401
