@@ -177,19 +177,19 @@ unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
             atomic(&raw mut (*row).usable_allocated_bytes).fetch_add(usable_bytes, Relaxed);
         }
         let _errno = Errno::save();
-        if let Some(mean_bytes) = probe.due_shared(bytes) {
-            if let Some(_inside) = Inside::enter() {
-                let usable_bytes = usable_bytes.max(bytes);
-                let block = Block {
-                    address: block as u64,
-                    requested_bytes: bytes,
-                    usable_bytes,
-                    took_ns,
-                    mean_bytes,
-                };
-                probe.allocated(row, block, thread::registers());
-                life::follow(probe);
-            }
+        if let Some(mean_bytes) = probe.due_shared(bytes)
+            && let Some(_inside) = Inside::enter()
+        {
+            let usable_bytes = usable_bytes.max(bytes);
+            let block = Block {
+                address: block as u64,
+                requested_bytes: bytes,
+                usable_bytes,
+                took_ns,
+                mean_bytes,
+            };
+            probe.allocated(row, block, thread::registers());
+            life::follow(probe);
         }
         block
     }
