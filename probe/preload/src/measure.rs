@@ -18,7 +18,8 @@ const COLD_FACTOR: u64 = 2;
 /// The cost of exact bytes is still to be measured, on the program's first block.
 static LACKS_EXACT: AtomicBool = AtomicBool::new(false);
 
-/// Measures and notes the cost of a pair, and soon that of exact bytes on top (never where they are wanted at any price).
+/// Measures and notes the cost of a pair, and soon that of exact bytes on top (not where they are wanted at any
+/// price).
 pub unsafe fn pairs(probe: &Probe, exact_at_any_price: bool) {
     unsafe {
         let mut row: Thread = std::mem::zeroed();
@@ -34,8 +35,8 @@ pub unsafe fn pairs(probe: &Probe, exact_at_any_price: bool) {
     }
 }
 
-/// Measures what the size of a block costs, once. The program's own: a block of ours would have the allocator set itself
-/// up earlier than without the probe (mimalloc's first one sets errno).
+/// Measures what the size of a block costs, once. The program's own: a block of ours would have the allocator set
+/// itself up earlier than without the probe (mimalloc's first one sets errno).
 ///
 /// # Safety
 /// A live block of the allocator's; this thread is inside the probe.
