@@ -103,7 +103,7 @@ GUEST_SEED ?= 1
 GUEST_FLAGS ?=
 fuzz-guests:
 	$(CARGO) build --release --locked -p highwater-probe -p highwater-guests
-	target/release/highwater-guests --seed $(GUEST_SEED) --seconds $(GUEST_SECONDS) \
+	target/release/highwater-guests --seed $(GUEST_SEED) --seconds $(GUEST_SECONDS) --jobs $$(nproc) \
 		--probe target/release/libhighwater_probe.so --keep target/guests $(GUEST_FLAGS)
 
 # The logic that the probe and highwater-alloc share. A target folder each: the flags differ from all other builds.

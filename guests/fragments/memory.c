@@ -79,8 +79,7 @@ void under_memory_limit(body inner, long kind, long megabytes) {
     setrlimit(which, &before);
 }
 
-// step used_up(megabytes: 300 400) not in among_threads locked in_handler
-void used_up(long megabytes) {
+static void use_up(long megabytes) {
     struct rlimit before, low;
     getrlimit(RLIMIT_AS, &before);
     low = before;
@@ -107,6 +106,17 @@ void used_up(long megabytes) {
     }
     setrlimit(RLIMIT_AS, &before);
     say("used_up: then %ld faults", churn(100, 100000));
+}
+
+// In a child: the shape of the heap afterwards follows from the room there was, which the probe takes some of.
+// step used_up(megabytes: 300 400) not in among_threads locked in_handler
+void used_up(long megabytes) {
+    int child = fork();
+    if (child == 0) {
+        use_up(megabytes);
+        _exit(7);
+    }
+    say_end("used_up", child);
 }
 
 // around locked(kilobytes: 64 100000, flags: 1 2 3 6)

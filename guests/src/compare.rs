@@ -8,7 +8,7 @@ use crate::workshop::Workshop;
 
 /// Plain runs before the arms; and again after a difference, to be certain that the program is deterministic.
 const PLAIN_RUNS: usize = 2;
-const PLAIN_RUNS_AFTER: usize = 4;
+const PLAIN_RUNS_AFTER: usize = 24;
 /// Runs of an arm when a difference is shrunk: addresses differ from run to run, and some faults depend on them.
 const SHRINK_RUNS: usize = 3;
 

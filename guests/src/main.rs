@@ -11,6 +11,8 @@ mod workshop;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -51,6 +53,9 @@ struct Arguments {
     /// Leave this fragment out of every program, or `chain`: for a fault that is known (may be given several times)
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
+    /// Programs at the same time, each in a folder of its own
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
     /// Print the program of the first seed and run nothing
     #[arg(long)]
     print: bool,
@@ -76,8 +81,7 @@ fn main() -> Result<ExitCode> {
         groups.push(arms::all(&probe, Some(&allocator.canonicalize()?)));
     }
     arms::adopt_orphans();
-    let workshop = Workshop::open()?;
-    let counts = run(&arguments, &workshop, &fragments, &groups)?;
+    let counts = run(&arguments, &fragments, &groups)?;
     Ok(if counts.differences == 0 {
         ExitCode::SUCCESS
     } else {
@@ -87,38 +91,81 @@ fn main() -> Result<ExitCode> {
 
 fn run(
     arguments: &Arguments,
-    workshop: &Workshop,
     fragments: &[catalogue::Fragment],
     groups: &[arms::Group],
 ) -> Result<Counts> {
     let started = Instant::now();
-    let seconds_max = arguments.seconds.map(Duration::from_secs);
-    let mut counts = Counts::default();
-    while counts.programs < arguments.programs
-        && seconds_max.is_none_or(|max| started.elapsed() < max)
-    {
-        let seed = arguments.seed + counts.programs;
-        let mut program = program::generate(fragments, seed);
-        program.leave_out(&arguments.without);
-        counts.programs += 1;
-        // One difference of a program is enough: the next allocator shows the same mostly.
-        for group in groups {
-            match compare(workshop, &program, group)? {
-                Verdict::Same => continue,
-                Verdict::Skipped(why) => {
-                    counts.skipped += 1;
-                    println!("skipped: seed {seed}, {}: {why}", group.control.name);
-                }
-                Verdict::Different(difference) => {
-                    counts.differences += 1;
-                    report_difference(arguments, workshop, &program, group, *difference)?;
-                }
-            }
-            break;
+    let deadline = arguments
+        .seconds
+        .map(|seconds| started + Duration::from_secs(seconds));
+    let next = AtomicU64::new(0);
+    let counts = Mutex::new(Counts::default());
+    std::thread::scope(|scope| -> Result<()> {
+        let work = || work(arguments, fragments, groups, deadline, &next, &counts);
+        let workers: Vec<_> = (0..arguments.jobs.max(1))
+            .map(|_| scope.spawn(work))
+            .collect();
+        for worker in workers {
+            worker.join().expect("a worker does not panic")?;
         }
-    }
+        Ok(())
+    })?;
+    let counts = counts.into_inner().expect("no worker panicked");
     counts.print(started.elapsed().as_secs_f64());
     Ok(counts)
+}
+
+/// Takes programs until there are no more, or the time is over.
+fn work(
+    arguments: &Arguments,
+    fragments: &[catalogue::Fragment],
+    groups: &[arms::Group],
+    deadline: Option<Instant>,
+    next: &AtomicU64,
+    counts: &Mutex<Counts>,
+) -> Result<()> {
+    let workshop = Workshop::open()?;
+    while deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= arguments.programs {
+            break;
+        }
+        let mut program = program::generate(fragments, arguments.seed + index);
+        program.leave_out(&arguments.without);
+        let (is_skipped, is_different) = one(arguments, &workshop, &program, groups)?;
+        let mut counts = counts.lock().expect("no worker panicked");
+        counts.programs += 1;
+        counts.skipped += u64::from(is_skipped);
+        counts.differences += u64::from(is_different);
+    }
+    Ok(())
+}
+
+/// One program over every allocator: whether it was skipped, and whether it differed. One difference of a program is
+/// enough: the next allocator shows the same mostly.
+fn one(
+    arguments: &Arguments,
+    workshop: &Workshop,
+    program: &program::Program,
+    groups: &[arms::Group],
+) -> Result<(bool, bool)> {
+    for group in groups {
+        match compare(workshop, program, group)? {
+            Verdict::Same => {}
+            Verdict::Skipped(why) => {
+                println!(
+                    "skipped: seed {}, {}: {why}",
+                    program.seed, group.control.name
+                );
+                return Ok((true, false));
+            }
+            Verdict::Different(difference) => {
+                report_difference(arguments, workshop, program, group, *difference)?;
+                return Ok((false, true));
+            }
+        }
+    }
+    Ok((false, false))
 }
 
 fn report_difference(

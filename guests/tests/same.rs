@@ -9,7 +9,7 @@ use skipped::skipped;
 mod library;
 use library::library;
 
-const PROGRAMS: &str = "60";
+const PROGRAMS: &str = "100";
 /// The run stops here on a slow machine, with fewer programs.
 const SECONDS_MAX: &str = "60";
 
@@ -26,6 +26,8 @@ fn programs_do_the_same_with_the_probe() {
         .args([
             "--seed",
             "1",
+            "--jobs",
+            "2",
             "--programs",
             PROGRAMS,
             "--seconds",

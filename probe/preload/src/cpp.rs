@@ -5,7 +5,8 @@
 //! once for each form of an allocator at the start. Where the program has operators of its own, which stand in
 //! front of ours, the allocator's forms alone are tried, and all others forwarded. Without any next
 //! library (libstdc++ opened later, out of reach) they are malloc and free.
-//! The C++ library's own are known to come back: trying them would allocate on the subject's heap.
+//! The C++ library's own are known to come back, those of a library that refers to no malloc and free are known not to:
+//! trying them would allocate on the subject's heap.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
@@ -13,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 use crate::c;
 use crate::calls::{hand_out, take_back};
 use crate::next::{Ptr, comes_to_us, gives_blocks, library_of, next, symbol};
+use crate::symbols::may_refer;
 use crate::thread::{self, flag};
 use crate::usable;
 
@@ -56,6 +58,11 @@ impl Form {
         )
     }
 
+    /// False where the library of this form has no way to our malloc and free.
+    fn may_come_back(&self) -> bool {
+        may_refer(self.next() as usize, &FAMILY)
+    }
+
     /// Makes `call` with malloc and free watched.
     unsafe fn try_out<R>(&self, call: impl FnOnce() -> R) -> R {
         // SAFETY: this thread's own record; `call` is the caller's.
@@ -70,6 +77,18 @@ impl Form {
         }
     }
 }
+
+/// What an operator may call.
+const FAMILY: [&CStr; 8] = [
+    c"malloc",
+    c"free",
+    c"calloc",
+    c"realloc",
+    c"memalign",
+    c"aligned_alloc",
+    c"posix_memalign",
+    c"valloc",
+];
 
 static NOTHROW: u8 = 0;
 const ALIGN: usize = 64;
@@ -179,6 +198,15 @@ unsafe fn try_all(
     let delete_of = |form: &Form| -> Option<Delete> { unsafe { std::mem::transmute(form.next()) } };
     let (first_delete, second, third) = deletes[0];
     if !may_be_tried.has(first_delete) || !may_be_tried.has(news[0].0) {
+        return;
+    }
+    let forms = || {
+        news.iter()
+            .map(|(form, _)| *form)
+            .chain(deletes.iter().map(|(form, ..)| *form))
+    };
+    if forms().all(|form| may_be_tried.has(form) && !form.may_come_back()) {
+        forms().for_each(|form| form.comes_back.store(false, Relaxed));
         return;
     }
     // These forms may ask our malloc for blocks and give them back past our free (jemalloc's do): what they get is the

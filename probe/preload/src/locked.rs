@@ -68,8 +68,13 @@ fn lock_others(flags: c_int, own: &[Range<u64>; 2]) -> bool {
         return false;
     }
     let later = flags & !libc::MCL_CURRENT;
-    // SAFETY: of what is mapped later alone: the kernel has no limit for that.
-    if later & libc::MCL_FUTURE != 0 && unsafe { (next().mlockall)(later) } != 0 {
+    // Without MCL_FUTURE an earlier one ends. The locks of now end as well, for a moment.
+    // SAFETY: whether memory is locked changes nothing of what is in it.
+    let is_set = match later & libc::MCL_FUTURE {
+        0 => unsafe { libc::syscall(libc::SYS_munlockall) == 0 },
+        _ => unsafe { (next().mlockall)(later) == 0 },
+    };
+    if !is_set {
         return false;
     }
     let on_fault = match flags & libc::MCL_ONFAULT {

@@ -2,18 +2,24 @@
 //! say it.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use abi::Thread;
-use heap::{Probe, clock, count};
+use heap::{Errno, Probe, clock, count};
 
-use crate::{FILTER, usable};
+use crate::next::Ptr;
+use crate::{FILTER, life, usable};
 
 const ROUNDS: u64 = 400;
 const BATCHES: u64 = 6;
 /// A block that is not in the cache costs more than the one measured.
 const COLD_FACTOR: u64 = 2;
 
-/// Measures and notes the cost of a pair, and of exact bytes on top (0: wanted at any price).
+/// The cost of exact bytes is still to be measured, on the program's first block.
+static LACKS_EXACT: AtomicBool = AtomicBool::new(false);
+
+/// Measures and notes the cost of a pair, and soon that of exact bytes on top (not where they are wanted at any
+/// price).
 pub unsafe fn pairs(probe: &Probe, exact_at_any_price: bool) {
     // SAFETY: a row of our own; blocks of the next malloc go to the next free.
     unsafe {
@@ -25,22 +31,31 @@ pub unsafe fn pairs(probe: &Probe, exact_at_any_price: bool) {
             black_box(full | FILTER.may_hold(black_box(round << 4)));
             count::free(black_box(row));
         });
-        let exact_pair_ps = if exact_at_any_price { 0 } else { exact_pair() };
-        probe.set_pair_cost(pair_ps, exact_pair_ps);
+        probe.set_pair_cost(pair_ps, 0);
+        LACKS_EXACT.store(!exact_at_any_price && usable::is_exact(), Relaxed);
     }
 }
 
-fn exact_pair() -> u64 {
-    if !usable::is_exact() {
-        return 0;
+/// Measures what the size of a block costs, once. The program's own: a block of ours would have the allocator set
+/// itself up earlier than without the probe (mimalloc's first one sets errno).
+///
+/// # Safety
+/// A live block of the allocator's; this thread is inside the probe.
+pub unsafe fn exact_pair(block: Ptr) {
+    if !LACKS_EXACT.load(Relaxed) || !life::is_constructed() {
+        return;
     }
-    let ps = usable::measured(|read| {
-        picoseconds(|_| {
-            read();
-            read();
-        })
-    });
-    ps * COLD_FACTOR
+    if let Some(probe) = life::probe()
+        && LACKS_EXACT.swap(false, Relaxed)
+    {
+        let _errno = Errno::save();
+        // SAFETY: as the caller says.
+        let ps = picoseconds(|_| unsafe {
+            black_box(usable::of(black_box(block)));
+            black_box(usable::of(black_box(block)));
+        });
+        probe.set_pair_cost(0, ps * COLD_FACTOR);
+    }
 }
 
 /// Of the quickest of some batches: an interrupt must not be taken for the cost.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use abi::bytes_mode;
 
+use crate::measure;
 use crate::next::{Ptr, next};
 
 /// One of [`bytes_mode`], as the hot path reads it.
@@ -71,6 +72,7 @@ pub unsafe fn checked(block: Ptr) -> u64 {
             HAS_OTHER_HEADERS.store(true, Relaxed);
             set_mode(bytes_mode::EXACT_BY_CALL);
         }
+        measure::exact_pair(block);
         bytes
     }
 }
@@ -86,31 +88,6 @@ pub fn best_mode() -> u32 {
         return bytes_mode::EXACT_BY_HEADER;
     }
     bytes_mode::EXACT_BY_CALL
-}
-
-/// Cost of reading the size of a block twice, as `time` measures it; 0 when no block is to be had.
-pub fn measured(time: impl Fn(&dyn Fn()) -> u64) -> u64 {
-    if MODE.load(Relaxed) == bytes_mode::EXACT_BY_HEADER {
-        // The word before a block of 64 bytes.
-        let chunk = [81u64, 0];
-        // SAFETY: the word before it is the array's first.
-        return time(&|| unsafe {
-            let block = std::hint::black_box((&raw const chunk[1]).cast_mut().cast());
-            std::hint::black_box(by_header(block));
-        });
-    }
-    // SAFETY: blocks of the allocator's own.
-    unsafe {
-        let block = (next().malloc)(64);
-        if block.is_null() {
-            return 0;
-        }
-        let cost = time(&|| {
-            std::hint::black_box(by_call(std::hint::black_box(block)));
-        });
-        (next().free)(block);
-        cost
-    }
 }
 
 /// By the object's name, `libc.so.6` or `libc-2.31.so`: whether it begins with one of these.

@@ -337,3 +337,14 @@ fn the_heap_is_as_without_the_probe() {
         }
     }
 }
+
+/// An allocator sets itself up in the program's first call, not in one of the probe's.
+#[test]
+fn errno_after_the_first_blocks() {
+    let Some(program) = compile("first_errno.c", &[]) else {
+        return;
+    };
+    for allocator in allocators() {
+        ends_the_same(&program, &[], &allocator);
+    }
+}

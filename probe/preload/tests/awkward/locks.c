@@ -47,6 +47,9 @@ int main(int argc, char **argv) {
     says("all", mlockall(MCL_CURRENT | MCL_FUTURE));
     maps_in("a little later", 256 << 10);
     maps_in("too much later", 64 << 20);
+    // Of what is there now alone: what was set for later ends.
+    says("now", mlockall(MCL_CURRENT));
+    maps_in("much later", 64 << 20);
     says("unlocked", munlockall());
     errno = 0;
     says("wrong", mlockall(1 << 20));

@@ -18,7 +18,8 @@ int main() {
     // The second time round another error of dlsym is pending.
     for (int each = 0; each < 40; each++) {
         if (each == 20) dlsym(RTLD_DEFAULT, "no_such_symbol");
-        blocks[each] = static_cast<char *>(each % 2 ? malloc(sizes[each % 10]) : ::operator new(sizes[each % 10]));
+        size_t bytes = sizes[each % 10];
+        blocks[each] = static_cast<char *>(each % 2 ? malloc(bytes) : ::operator new(bytes));
     }
     char *end = static_cast<char *>(sbrk(0));
     int length = snprintf(line, sizeof line, "arena %zu, used %zu, free %zu in %zu chunks, fast %zu; break moved %ld, %ld\n",
