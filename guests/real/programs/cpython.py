@@ -1,4 +1,5 @@
 """CPython's own test suite, each test's result: memory, threads, processes, signals, extension modules."""
+import importlib.util
 import subprocess
 import sys
 import xml.etree.ElementTree
@@ -6,11 +7,9 @@ import xml.etree.ElementTree
 from launch import Skipped
 from programs._program import RealProgram
 
-TESTS = ("test_dict test_list test_json test_re test_thread test_threading test_os test_fork1 test_gc test_pickle "
-         "test_ctypes test_sqlite3 test_signal test_mmap test_zlib test_subprocess test_memoryview test_array test_bytes "
-         "test_capi test_faulthandler test_resource test_mailbox test_threadsignals test_posix test_socket test_ssl "
-         "test_hashlib test_decimal test_tracemalloc test_wait3 test_wait4 test_select test_selectors test_pty "
-         "test_multiprocessing_main_handling test_concurrent_futures test_embed test_locale test_mmap test_weakref").split()
+TESTS = ("test_dict test_list test_json test_re test_thread test_os test_fork1 test_gc test_pickle test_ctypes "
+         "test_sqlite3 test_mmap test_zlib test_memoryview test_array test_bytes test_resource test_hashlib test_weakref "
+         "test_tracemalloc test_select").split()
 
 
 class Program(RealProgram):
@@ -21,16 +20,19 @@ class Program(RealProgram):
         found = subprocess.run([sys.executable, "-c", "import test.test_dict"], capture_output=True)
         if found.returncode != 0:
             raise Skipped("this python has no test suite")
+        # Which modules there are depends on the version.
+        self.tests = [name for name in TESTS if importlib.util.find_spec(f"test.{name}")]
 
     def version(self):
         return sys.version.split()[0]
 
     def round(self, launch):
         report = launch.folder / "report.xml"
-        command = [sys.executable, "-m", "test", "-q", "--timeout", "120", "--junit-xml", report, *TESTS]
+        command = [sys.executable, "-m", "test", "-q", "--timeout", "120", "--junit-xml", report, *self.tests]
         done = launch.run(command, {"PYTHONMALLOC": "malloc"}, seconds=900)
         if not report.exists():
-            return {"exit status": done.status, "report": done.out[-2000:] + done.errors[-2000:]}
+            # Nothing ran: a result that would be the same in every arm.
+            raise RuntimeError(f"no report: {done.status}: {(done.out + done.errors)[-500:]}")
         results = {}
         for case in xml.etree.ElementTree.parse(report).iter("testcase"):
             name = case.get("name", "").split(".", 1)[-1]
