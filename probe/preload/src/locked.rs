@@ -71,7 +71,9 @@ fn lock_others(flags: c_int, own: &[Range<u64>; 2]) -> bool {
     // Without MCL_FUTURE an earlier one ends. The locks of now end as well, for a moment.
     // SAFETY: whether memory is locked changes nothing of what is in it.
     let is_set = match later & libc::MCL_FUTURE {
+        // SAFETY: whether memory is locked changes nothing of what is in it.
         0 => unsafe { libc::syscall(libc::SYS_munlockall) == 0 },
+        // SAFETY: of what is mapped later alone.
         _ => unsafe { (next().mlockall)(later) == 0 },
     };
     if !is_set {
