@@ -69,7 +69,6 @@ fn lock_others(flags: c_int, own: &[Range<u64>; 2]) -> bool {
     }
     let later = flags & !libc::MCL_CURRENT;
     // Without MCL_FUTURE an earlier one ends. The locks of now end as well, for a moment.
-    // SAFETY: whether memory is locked changes nothing of what is in it.
     let is_set = match later & libc::MCL_FUTURE {
         // SAFETY: whether memory is locked changes nothing of what is in it.
         0 => unsafe { libc::syscall(libc::SYS_munlockall) == 0 },
