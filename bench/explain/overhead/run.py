@@ -26,7 +26,7 @@ def explained(highwater, program, way, pairs):
     run = subprocess.run([highwater, *words, program, way, str(pairs)], capture_output=True, text=True, timeout=200)
     cpu_s = float([line for line in run.stderr.split("\n") if line][-1]) * pairs / 1e9
     overhead = json.loads(run.stdout)["overhead"]
-    # The last look is up to a third of a second before the end: what is said is of the calls until then.
+    # The last snapshot is up to a third of a second before the end: what is said is of the calls until then.
     counting = next(item for item in overhead["items"] if item["name"] == "counting")
     seen = counting["events"] / (2 * pairs)
     return cpu_s, overhead["added_cpu_s"] / seen

@@ -203,7 +203,7 @@ unsafe fn stays_sampled(
     block: Ptr,
     bytes: u64,
 ) -> bool {
-    // SAFETY: the caller's: `row` is this thread's own, `block` was just handed out.
+    // SAFETY: the caller's: `row` is this thread's own, `block` was just allocated.
     unsafe {
         let usable_bytes = slow::usable_carefully(block).max(bytes);
         let sizes = (bytes, usable_bytes);
@@ -220,7 +220,7 @@ unsafe fn stays_sampled(
 
 /// The other half of a resize: the block is there already.
 unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) {
-    // SAFETY: the caller's: `row` is this thread's own, `block` was just handed out.
+    // SAFETY: the caller's: `row` is this thread's own, `block` was just allocated.
     unsafe {
         if !count::alloc(row, bytes) {
             if usable::is_exact() {

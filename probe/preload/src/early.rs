@@ -1,5 +1,5 @@
 //! Memory for the few allocations that dlsym itself makes while the next malloc is being looked
-//! for, and for those of the start: the subject's heap must look as without the probe.
+//! for, and for those of the start: the subject's heap must be as without the probe.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

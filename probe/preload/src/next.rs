@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_int, c_ulong, c_void};
 use heap::{Interpreter, PYTHON_VERSION};
 
 use crate::symbols::{Among, may_exist};
+use crate::thread::Forwarding;
 
 pub type Ptr = *mut c_void;
 pub type Malloc = unsafe extern "C" fn(usize) -> Ptr;
@@ -287,6 +288,8 @@ pub unsafe fn let_others_look_up() {
     let program = library_of(unsafe { libc::getauxval(libc::AT_ENTRY) } as Ptr);
     let layer = of_program(c"free")
         .filter(|free| library_of(*free) != ours && library_of(*free) != program);
+    // What they allocate to set themselves up is theirs: as large and as aligned as they ask for.
+    let _forwarding = Forwarding::begin();
     // SAFETY: functions of the type of free; nothing is freed.
     unsafe {
         (next().free)(std::ptr::null_mut());

@@ -61,7 +61,10 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
                     return call();
                 }
                 if thread::is_starting() {
-                    return early::alloc(bytes as usize, 16);
+                    let block = early::alloc(bytes as usize, 16);
+                    if !block.is_null() {
+                        return block;
+                    }
                 }
                 let block = call();
                 life::count_early(block, bytes);
@@ -141,7 +144,7 @@ pub unsafe fn sampled(
     mean_bytes: u64,
     took_ns: u64,
 ) {
-    // SAFETY: the caller's: `row` is this thread's own or the shared one, `block` was just handed out.
+    // SAFETY: the caller's: `row` is this thread's own or the shared one, `block` was just allocated.
     unsafe {
         let _errno = Errno::save();
         if block.is_null() {
@@ -156,17 +159,23 @@ pub unsafe fn sampled(
         let Some(_inside) = Inside::enter() else {
             return probe.nested();
         };
-        let usable_bytes = usable_bytes.max(bytes);
         let block = Block {
             address: block as u64,
             requested_bytes: bytes,
-            usable_bytes,
+            usable_bytes: usable_bytes.max(bytes),
             took_ns,
             mean_bytes,
         };
-        probe.allocated(row, block, thread::registers());
-        life::follow(probe);
+        enter(probe, row, block);
     }
+}
+
+/// With the stack of the call.
+#[inline(always)]
+unsafe fn enter(probe: &Probe, row: *mut Thread, block: Block) {
+    // SAFETY: the caller's: `row` is this thread's own or the shared one; this thread is inside the probe.
+    unsafe { probe.allocated(row, block, thread::registers()) };
+    life::follow(probe);
 }
 
 /// Threads beyond the rows: the same with atomics, in one row.
@@ -189,16 +198,14 @@ unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
         if let Some(mean_bytes) = probe.due_shared(bytes)
             && let Some(_inside) = Inside::enter()
         {
-            let usable_bytes = usable_bytes.max(bytes);
             let block = Block {
                 address: block as u64,
                 requested_bytes: bytes,
-                usable_bytes,
+                usable_bytes: usable_bytes.max(bytes),
                 took_ns,
                 mean_bytes,
             };
-            probe.allocated(row, block, thread::registers());
-            life::follow(probe);
+            enter(probe, row, block);
         }
         block
     }

@@ -78,7 +78,7 @@ pub unsafe fn checked(block: Ptr) -> u64 {
 }
 
 /// The best mode for the allocator behind the probe: the header for the C library's, until a block shows otherwise.
-/// Nothing is allocated to try it: the subject's heap must look as without the probe.
+/// Nothing is allocated to try it: the subject's heap must be as without the probe.
 pub fn best_mode() -> u32 {
     let next = next();
     if !next.tells_usable() {

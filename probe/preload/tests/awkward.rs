@@ -296,6 +296,16 @@ fn a_program_that_locks_its_memory() {
     }
 }
 
+/// The probe calls its free once, at the start: what it allocates in it must be what it asked for.
+#[test]
+fn another_layer_that_sets_itself_up_in_its_first_free() {
+    let layer = compile("layer.c", &["-shared", "-fPIC", "-fno-builtin"]);
+    let (Some(layer), Some(program)) = (layer, compile("layered.c", &["-fno-builtin"])) else {
+        return;
+    };
+    ends_the_same(&program, &[], &("a layer".to_owned(), Some(layer)));
+}
+
 /// The program's end and output are with the probe what they are without.
 fn ends_the_same(
     program: &std::path::Path,

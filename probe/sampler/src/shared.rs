@@ -8,7 +8,7 @@ use abi::Thread;
 use crate::draw;
 use crate::word::{add, atomic};
 
-/// Counts a block that is handed out, and its exact bytes. True: it ended the distance to the next sample.
+/// Counts an allocated block, and its exact bytes. True: it ended the distance to the next sample.
 ///
 /// The countdown goes below zero (as a signed number) until [`begin_distance`] adds to it; of all calls meanwhile
 /// only the one that crossed zero returns true.
@@ -34,7 +34,7 @@ pub unsafe fn ends_distance(row: *mut Thread, bytes: u64) -> bool {
     before as i64 >= 0 && (before.wrapping_sub(bytes) as i64) < 0
 }
 
-/// Counts a block that is taken back, and its exact bytes.
+/// Counts a freed block, and its exact bytes.
 ///
 /// # Safety
 /// As for [`alloc`].

@@ -7,14 +7,14 @@ use crate::observe::heap::probe::ProbeLook;
 use crate::observe::overhead::pair::PairCost;
 use crate::observe::overhead::{Basis, Item, Overhead, Stopped, own};
 
-/// The process's CPU time and the probe's counters, at the first look and at the last.
+/// The process's CPU time and the probe's counters, in the first snapshot and in the last.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spent {
     first: Option<Counted>,
     last: Counted,
-    /// Calls up to the last look at which usable bytes were exact.
+    /// Calls up to the last snapshot in which usable bytes were exact.
     exact_calls: u64,
-    /// Of the last look that could read the probe: at its end a process's memory goes before it does.
+    /// Of the last snapshot that could read the probe: at its end a process's memory goes before it does.
     seen: Option<Seen>,
 }
 
@@ -61,7 +61,7 @@ impl Spent {
         self.last = now;
     }
 
-    /// Since the first look, or since its start.
+    /// Since the first snapshot, or since its start.
     fn since(&self, start: bool) -> Counted {
         let first = match start {
             true => Counted::default(),

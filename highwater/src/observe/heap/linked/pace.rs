@@ -14,7 +14,7 @@ use std::time::Duration;
 const AT_ONCE_S: f64 = 6.0;
 /// How long the probes are on at a time.
 pub const ON: Duration = Duration::from_millis(200);
-/// Without probes in between, what is allocated in the rest of that time is not looked at: it could not be followed for
+/// Without probes in between, what is allocated in the rest of that time is not sampled: it could not be followed for
 /// so long.
 pub const FOLLOWED: Duration = Duration::from_millis(100);
 /// Own CPU time that tells how fast the subject is when it is left alone, seconds: five ticks of what the kernel says.

@@ -19,6 +19,7 @@ use super::{
     lock,
 };
 use crate::observe::clock::read_ns;
+use crate::observe::overhead::own::cpu_s_of;
 use crate::observe::switches::unwind::Stacks;
 
 /// Reads the ring until it is told to stop.
@@ -59,7 +60,7 @@ impl Watcher {
             since_ns: 0,
             since: Instant::now(),
             looked_at: 1.0,
-            budget: Budget::new(traps.cost, share, cpu_s(target.pid)),
+            budget: Budget::new(traps.cost, share, cpu_s_of(target.pid)),
             traps,
             lost: 0,
             target,
@@ -122,7 +123,7 @@ impl Watcher {
     }
 
     fn read_budget(&mut self, over: Duration, is_sampling: bool) {
-        let (counted, cpu_s) = (self.counted(), cpu_s(self.target.pid));
+        let (counted, cpu_s) = (self.counted(), cpu_s_of(self.target.pid));
         self.budget.cores = cores(self.target.pid);
         self.budget.read(counted, cpu_s, over, is_sampling);
     }
@@ -159,7 +160,7 @@ impl Watcher {
     fn stop_sampling(&mut self) {
         self.probed.maps.sampling.write(0, 0);
         self.probed.allocations = None;
-        // Of a call that was sampled and then ended unseen all later ones would look like part.
+        // Of a call that was sampled and then ended unseen all later ones would seem to be part.
         self.probed.maps.open.clear();
         self.drain();
     }
@@ -307,13 +308,6 @@ impl Watcher {
         traps.unseen_share = lock(&self.shared.table).unseen_share();
         *lock(&self.shared.traps) = *traps;
     }
-}
-
-/// CPU time of all threads of a process.
-fn cpu_s(pid: u32) -> f64 {
-    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
-    let ticks = stat.map_or(0, |stat| stat.utime + stat.stime);
-    ticks as f64 / procfs::ticks_per_second() as f64
 }
 
 /// CPUs that a process can use at once.
