@@ -3,6 +3,7 @@
 mod at_place;
 mod costs;
 mod files;
+mod goroutines;
 mod holder;
 mod look;
 mod opened;
@@ -237,19 +238,9 @@ impl Watch {
         self.spans.as_ref().map(|spans| spans.calls.as_slice())
     }
 
-    /// Goroutines seen, when the subject is a Go program.
-    pub fn goroutines(&self) -> Vec<Tid> {
-        self.go.as_ref().map_or(Vec::new(), Goroutines::seen)
-    }
-
     /// Nobody tells who woke whom.
     pub fn wakers_are_unseen(&self) -> bool {
         self.mode == Mode::Rootless
-    }
-
-    /// The program is in Go, and its threads are all that is seen of it.
-    pub fn goroutines_are_unseen(&self) -> bool {
-        self.waits.futexes_are_the_runtimes && self.go.is_none()
     }
 
     /// The clock's samples come from within the kernel too, and none is left out. Those of a Go program belong to
@@ -317,7 +308,8 @@ impl Watch {
     pub fn turn(&mut self) -> Turn {
         let mut turn = Turn::default();
         self.unwound = 0;
-        let now = now_ns(); // The list of ten thousand threads takes milliseconds.
+        let now = now_ns();
+        // The list of ten thousand threads takes milliseconds.
         if now - self.rescanned_ns >= RESCAN_NS.max(self.threads.len() as u64 * RESCAN_EACH_NS) {
             self.rescanned_ns = now;
             turn.ended = !self.rescan();
@@ -371,24 +363,6 @@ impl Watch {
             None => Tid::from(tid),
         };
         self.held.push(Event { at_ns, tid, what });
-    }
-
-    /// The waits of goroutines, where the program is one in Go and the kernel lets us probe it.
-    fn open_go(&mut self) {
-        let Some(program) = super::golang::Program::of(self.pid) else {
-            return;
-        };
-        let opened = match self.mode {
-            Mode::Ebpf => program.and_then(|program| Goroutines::watch(self.pid, &program)),
-            _ => Err(io::Error::other("probing it needs root")),
-        };
-        match opened {
-            Ok(go) => self.go = Some(go),
-            Err(error) => self.missing.push(format!(
-                "the program is in Go, and waits of its goroutines are not seen: {error}"
-            )),
-        }
-        self.waits.futexes_are_the_runtimes = true;
     }
 
     /// A thread from now on watched; what it is in is learnt by a look.
