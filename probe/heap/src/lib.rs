@@ -18,6 +18,7 @@ mod budget;
 pub mod clock;
 #[cfg(test)]
 mod coverage;
+mod distance;
 mod guard;
 mod interpreter;
 mod layout;
