@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::observe::overhead::{Overhead, Stopped};
+use crate::observe::overhead::{Overhead, Stopped, share_of};
 use crate::units::written::{bytes, nanoseconds};
 
 /// Lines that end with a newline each.
@@ -100,9 +100,27 @@ fn breakpoints(overhead: &Overhead) -> String {
 fn budget(overhead: &Overhead) -> String {
     let allowed = share(overhead.budget_share);
     match &overhead.stopped {
-        None => format!("{allowed} of its CPU time, or of one core"),
+        None if is_probed(overhead) => format!(
+            "{allowed} of its CPU time; after ten seconds in a row over it the probe switches itself off"
+        ),
+        None if overhead.items.is_empty() && !overhead.unmeasured.is_empty() => {
+            "none, for what it costs is not measured".to_owned()
+        }
+        None => format!(
+            "{allowed} of its CPU time, or of one core where that is more; {} used",
+            share(share_of(
+                overhead.added_s(),
+                overhead.subject_cpu_s,
+                overhead.observed_s
+            ))
+        ),
         Some(stopped) => stopped_words(stopped, &allowed),
     }
+}
+
+/// The preloaded probe holds itself against the program's own CPU time.
+fn is_probed(overhead: &Overhead) -> bool {
+    overhead.items.iter().any(|item| item.name == "counting")
 }
 
 fn stopped_words(stopped: &Stopped, allowed: &str) -> String {
@@ -148,6 +166,25 @@ pub fn json(overhead: &Overhead) -> Value {
 mod tests {
     use super::*;
     use crate::observe::overhead::{Basis, Item};
+
+    #[test]
+    fn a_cost_that_nobody_measured_is_not_said_to_be_none() {
+        let overhead = Overhead {
+            unmeasured: vec!["breakpoints of --span"],
+            breakpoints: 2,
+            budget_share: 0.05,
+            ..Overhead::default()
+        };
+        let text = text(&overhead, 200);
+        for words in [
+            "not measured: breakpoints of --span",
+            "2 instructions",
+            "none, for what it costs",
+        ] {
+            assert!(text.contains(words), "{text}");
+        }
+        assert!(!text.contains("nothing traps it"), "{text}");
+    }
 
     #[test]
     fn a_stop_over_the_budget_is_said_with_both_numbers() {
