@@ -8,6 +8,11 @@
 /// Of the blocks of collections that are held, those that look lost at most; how many did is in bench/explain.
 const MISSED: f64 = 0.1;
 
+/// So many of the sites that grow most are asked after. What is lost is often one small block that leads to larger ones
+/// (a box with its vectors): only to that one nothing points any more. And a function that is called from several places
+/// makes as many sites of each. A search reads all memory once, however many blocks are asked after.
+pub const SITES_ASKED: usize = 32;
+
 /// The chance that of `asked` blocks of a collection that is held so many or more look lost (binomial).
 pub fn chance_if_held(lost: usize, asked: usize) -> f64 {
     let odds = MISSED / (1.0 - MISSED);

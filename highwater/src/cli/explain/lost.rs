@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use super::follow::Tracked;
+use crate::analyse::heap::lost::SITES_ASKED;
 use crate::observe::heap::graph::Survey;
 use crate::observe::heap::probe::Block;
 
 /// Blocks that are asked after at each of the sites that grow most.
 const ASKED_PER_SITE: usize = 48;
-const SITES_ASKED: usize = 8;
 /// So many blocks from before a survey do without later ones.
 const ENOUGH: usize = 8;
 /// The last pointer to a young block may lie in a register, or the block's owner be on its way.

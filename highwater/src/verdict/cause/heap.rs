@@ -29,10 +29,8 @@ const LOST_SHARE: f64 = 0.2;
 const TURNED_OVER: f64 = 0.6;
 /// Freed samples that make the freed share believable.
 const FREED_MIN: u64 = 8;
-/// What a site must have lost to be named though its growth is small for the process; and the chance, which each of
-/// the eight sites that are asked after has.
+/// What a site must have lost to be named though its growth is small for the process.
 const SLOW_BYTES_MIN: f64 = 65_536.0;
-const SLOW_CHANCE: f64 = LOST_CHANCE / 8.0;
 
 /// Callers that the sentence names.
 const CALLERS: usize = 2;
@@ -125,13 +123,16 @@ pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
     if case.overcount.is_some() {
         return None;
     }
+    // Each site that was asked after has a chance of its own to look lost.
+    let asked_after = case.sites.iter().filter(|site| site.lost.is_some());
+    let chance_max = LOST_CHANCE / asked_after.count().max(1) as f64;
     let is_slow_leak = |site: &&Site| {
         let (lost, asked) = site.lost.unwrap_or_default();
         let growth = &site.growth;
         growth.stays()
             && growth.grown_bytes > SLOW_BYTES_MIN
             && growth.goes_on(case.observed_s)
-            && chance_if_held(lost, asked) < SLOW_CHANCE
+            && chance_if_held(lost, asked) < chance_max
     };
     let site = case.sites.iter().find(is_slow_leak)?;
     let (lost, asked) = site.lost.unwrap_or_default();
