@@ -4,11 +4,10 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::arms::{arm_names, by_replica, replica_id, rise, seconds_between, subjects};
-use super::latency::arm_requests;
-use super::series::Point;
+use super::arms::{arm_names, by_replica, replica_id, seconds_between, subjects};
+use super::latency::{Latency, arm_requests};
+use super::replicas::{over_processes, replica_rate};
 use super::stall::arm::{ArmStalls, stalls_of};
 use crate::observe::look::{Role, TimeNs};
 use crate::observe::metric::{self, Metric};
@@ -42,22 +41,6 @@ pub struct ArmCost {
     /// Histograms that could not be read; `latency` is without them.
     #[serde(default)]
     pub histograms_unreadable: u64,
-}
-
-/// Quantiles of the merged histograms of an arm, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Latency {
-    pub p50_ns: u64,
-    pub p99_ns: u64,
-    pub p999_ns: u64,
-    pub max_ns: u64,
-    pub requests: u64,
-    /// Recorded intervals whose worst latency exceeded 1 ms, per minute and process.
-    pub pauses_per_minute: f64,
-    /// The longest that one process was watched, seconds: a pause that comes at least so often was seen. 0 in records
-    /// of earlier versions, which did not keep it.
-    #[serde(default)]
-    pub watched_s: f64,
 }
 
 /// What highwater itself took during the run.
@@ -108,60 +91,6 @@ fn arm_cost(run: &Run, arm: String, warmup: Duration) -> ArmCost {
         histograms_unreadable: requests.unreadable,
         arm,
     }
-}
-
-/// Mean over processes with its 95 % t interval over processes. With one process there is no
-/// interval: `lo` and `hi` are then the value itself. Values that are not finite are left out.
-pub fn over_processes(values: &[f64]) -> Option<Estimate> {
-    let values: Vec<f64> = values
-        .iter()
-        .copied()
-        .filter(|value| value.is_finite())
-        .collect();
-    let n = values.len() as f64;
-    if values.is_empty() {
-        return None;
-    }
-    let mean = values.iter().sum::<f64>() / n;
-    let half = match values.len() {
-        1 => 0.0,
-        _ => {
-            let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1.0);
-            StudentsT::new(0.0, 1.0, n - 1.0).map_or(0.0, |t| t.inverse_cdf(0.975))
-                * (variance / n).sqrt()
-        }
-    };
-    Some(Estimate {
-        value: mean,
-        lo: mean - half,
-        hi: mean + half,
-    })
-}
-
-/// Rise per second of a counter over all incarnations of one replica.
-pub(super) fn replica_rate(
-    incarnations: &[&Process],
-    metric: &str,
-    warmup: Duration,
-) -> Option<f64> {
-    let rises = incarnations
-        .iter()
-        .filter_map(|process| counter_rise(process, metric, warmup));
-    let (rise, seconds) = rises.fold((0.0, 0.0), |(r, s), (rise, seconds)| {
-        (r + rise, s + seconds)
-    });
-    (seconds > 0.0).then(|| rise / seconds)
-}
-
-fn counter_rise(process: &Process, metric: &str, warmup: Duration) -> Option<(f64, f64)> {
-    let readings = process.samples.get(metric)?.iter();
-    let points = readings
-        .map(|(time, value)| Point {
-            t_s: seconds_between(process.started, *time),
-            value: *value,
-        })
-        .filter(|point| point.t_s >= warmup.as_secs_f64());
-    rise(&points.collect::<Vec<_>>())
 }
 
 /// Mean of a part of RSS over the mean of RSS, both at the instants when the part was read (a

@@ -4,8 +4,8 @@
 use std::cell::RefCell;
 
 use super::columns::Columns;
-use super::fit::Window;
 use super::ground::Ground;
+use super::linear::Window;
 use super::noise::{Noise, hypotheses};
 
 /// Columns, and the ground of each hypothesis on the noise.

@@ -1,36 +1,11 @@
-//! What is fitted, and what came of it: the window, the candidates that carry weight, their evidence.
+//! What came of a fit: the candidates that carry weight, and their evidence.
 
 use statrs::function::gamma::ln_gamma;
 
+use super::linear::{Guess, Window};
 use super::noise::HYPOTHESES;
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family};
 use super::solve::{Prepared, Solved};
-
-/// What is fitted: bins on a clock from 0 to 1, values shifted and scaled to a range of about 1.
-#[derive(Debug, Clone, Default)]
-pub struct Window {
-    pub x: Vec<f64>,
-    pub y: Vec<f64>,
-    /// Time since the bin before, in bin widths; infinite where an incarnation begins.
-    pub gap: Vec<f64>,
-    /// Usual count of samples over the count of this bin.
-    pub thin: Vec<f64>,
-    /// Columns present in every candidate besides the intercept.
-    pub nuisance: Vec<Vec<f64>>,
-    /// Uptime now, on the same clock.
-    pub now: f64,
-    /// Standard deviation that no residual can be below (quantisation, and no real curve is exact).
-    pub floor: f64,
-    /// Deviation of the normal prior of a coefficient; 1 is the range of the data.
-    pub reach: f64,
-}
-
-/// A number and its standard error, in scaled units.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Guess {
-    pub mean: f64,
-    pub se: f64,
-}
 
 /// One shape under one hypothesis on the noise.
 #[derive(Debug, Clone)]

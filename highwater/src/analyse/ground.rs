@@ -4,10 +4,9 @@
 use std::sync::Arc;
 
 use super::columns::Columns;
-use super::fit::Window;
 use super::lanes::{LANES, Lanes};
+use super::linear::{Window, dot};
 use super::noise::{Noise, Whitener};
-use super::solve::dot;
 
 /// One hypothesis on the noise over the times of one window, and the columns that were made ready under it.
 #[derive(Clone)]

@@ -1,7 +1,8 @@
 //! A leak that comes in equal steps at equal distances (arenas, quantised readings, a batch each hour) is
 //! growth, and looks like a few steps while there are few of them.
 
-use super::fit::{Candidate, Fit, Window};
+use super::fit::{Candidate, Fit};
+use super::linear::Window;
 use super::shapes::{Basis, Family, Shapes};
 
 /// How far heights and distances of the rungs of a ladder may be from their mean, as a share of it.

@@ -1,6 +1,6 @@
 //! Rests: stretches without a rise. What has rested before as long as it rests now may go on.
 
-use super::fit::Window;
+use super::linear::Window;
 
 /// A stretch rests when it rises by less than this share of the usual rise.
 const REST_SHARE: f64 = 0.2;

@@ -3,9 +3,10 @@
 
 use statrs::function::gamma::ln_gamma;
 
-use super::fit::{Candidate, Fit, Guess, Norms};
+use super::fit::{Candidate, Fit, Norms};
+use super::linear::{Guess, dot};
 use super::shapes::{Basis, Family, Shapes};
-use super::solve::{Prepared, Solved, dot};
+use super::solve::{Prepared, Solved};
 use super::staircase::{Fitted, stair_candidate};
 use super::stairs::{Products, STEPS_MAX, Stair, stairs};
 

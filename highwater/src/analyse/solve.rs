@@ -2,28 +2,9 @@
 //! once, then every design of at most three columns is a formula over inner products.
 
 use super::columns::Columns;
-use super::fit::{Guess, Window};
 use super::ground::Ground;
+use super::linear::{Guess, Window, dot};
 use super::shapes::COLUMNS_MAX;
-
-/// Inner product with four running sums, so that it is not one long chain of additions.
-#[inline(always)]
-pub fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; 4];
-    let (a4, b4) = (a.chunks_exact(4), b.chunks_exact(4));
-    let rest: f64 = a4
-        .remainder()
-        .iter()
-        .zip(b4.remainder())
-        .map(|(x, y)| x * y)
-        .sum();
-    for (x, y) in a4.zip(b4) {
-        for k in 0..4 {
-            sums[k] += x[k] * y[k];
-        }
-    }
-    sums[0] + sums[1] + sums[2] + sums[3] + rest
-}
 
 /// The readings and the columns, whitened and freed of the nuisance under one hypothesis on the noise.
 pub struct Prepared {

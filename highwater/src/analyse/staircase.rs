@@ -2,9 +2,10 @@
 
 use statrs::function::gamma::ln_gamma;
 
-use super::fit::{Candidate, FORGET_LN, Fit, Guess, Norms};
+use super::fit::{Candidate, FORGET_LN, Fit, Norms};
+use super::linear::{Guess, dot};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Family, Shapes};
-use super::solve::{Prepared, Solved, dot};
+use super::solve::{Prepared, Solved};
 use super::stairs::{Products, STEPS_MAX, Stair, stairs};
 
 /// Two to [`STEPS_MAX`] steps at once, by greedy choice and exchange over the step columns.

@@ -247,7 +247,7 @@ fn invert(mut a: Small, k: usize) -> Option<(Small, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::solve::dot;
+    use super::super::linear::dot;
     use super::*;
 
     #[test]

@@ -9,9 +9,10 @@
 use super::columns::Columns;
 use super::design::{self, Design};
 use super::finer::{finer, steps_with_fills};
-use super::fit::{Candidate, FORGET_LN, Fit, Norms, Window, ln_sum};
+use super::fit::{Candidate, FORGET_LN, Fit, Norms, ln_sum};
 use super::ground::Ground;
 use super::ladder::ladders;
+use super::linear::Window;
 use super::noise::{Noise, hypotheses};
 use super::shapes::{Basis, Bounded, COLUMNS_MAX, Contrasts, FAMILIES, Family, Shape, Shapes};
 use super::sloped::{LINE, Slope};

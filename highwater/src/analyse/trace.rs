@@ -2,8 +2,9 @@
 //! its doubt. For pictures; a verdict itself needs only the end.
 
 use super::columns::Columns;
-use super::fit::{Candidate, Fit, Guess, Norms, Window};
+use super::fit::{Candidate, Fit, Norms};
 use super::ground::Ground;
+use super::linear::{Guess, Window};
 use super::mixture::{Mixture, Part};
 use super::noise::hypotheses;
 use super::shapes::{Basis, COLUMNS_MAX};

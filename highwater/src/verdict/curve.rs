@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
 use super::{Estimate, Label, Rules};
-use crate::analyse::fit::{Candidate, Fit, Guess, Window};
+use crate::analyse::fit::{Candidate, Fit};
+use crate::analyse::linear::{Guess, Window};
 use crate::analyse::mixture::{Mixture, Part};
 use crate::analyse::rest::rests_like_now;
 use crate::analyse::shapes::{Bounded, Family};

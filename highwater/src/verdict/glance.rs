@@ -1,7 +1,8 @@
 //! Bins made ready for the fit: scaled, with the candidates that suit them, and a first look.
 
 use crate::analyse::bins::Bin;
-use crate::analyse::fit::{Fit, Window};
+use crate::analyse::fit::Fit;
+use crate::analyse::linear::Window;
 use crate::analyse::order::median;
 use crate::analyse::shapes::{Shapes, shapes, simple_shapes};
 use crate::analyse::square::Square;

@@ -1,7 +1,8 @@
 //! A situation to conclude from: arms, what the judge says of them, what happened to their
 //! processes.
 
-use highwater::analyse::cost::{ArmCost, Latency};
+use highwater::analyse::cost::ArmCost;
+use highwater::analyse::latency::Latency;
 use highwater::observe::look::{Event, EventKind, ProcessId};
 use highwater::record::run::Run;
 use highwater::verdict::arm::ArmVerdict;

@@ -3,7 +3,8 @@
 //! judge need its values, not its statistics.
 
 use highwater::analyse::arms::{ArmSeries, arm_series};
-use highwater::analyse::cost::{arm_costs, over_processes};
+use highwater::analyse::cost::arm_costs;
+use highwater::analyse::replicas::over_processes;
 use highwater::record::run::Run;
 use highwater::verdict::arm::{ArmVerdict, PairVerdict};
 use highwater::verdict::check::judge_checks;

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
+use serde::{Deserialize, Serialize};
 
 use super::arms::{by_replica, seconds_between};
-use super::cost::Latency;
 use crate::observe::load_lines::PAUSE_METRIC;
 use crate::observe::look::{HistogramRow, Role, TimeNs};
 use crate::record::run::{Process, Run};
@@ -23,6 +23,22 @@ use crate::record::run::{Process, Run};
 pub const PAUSE_NS: u64 = 1_000_000;
 /// The metric of a load program's lines.
 pub const LOAD_METRIC: &str = "latency";
+
+/// Quantiles of the merged histograms of an arm, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Latency {
+    pub p50_ns: u64,
+    pub p99_ns: u64,
+    pub p999_ns: u64,
+    pub max_ns: u64,
+    pub requests: u64,
+    /// Recorded intervals whose worst latency exceeded 1 ms, per minute and process.
+    pub pauses_per_minute: f64,
+    /// The longest that one process was watched, seconds: a pause that comes at least so often was seen. 0 in records
+    /// of earlier versions, which did not keep it.
+    #[serde(default)]
+    pub watched_s: f64,
+}
 
 /// The requests of one arm.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
-use crate::analyse::cost::{over_processes, replica_rate};
+use crate::analyse::replicas::{over_processes, replica_rate};
 use crate::observe::metric::{self, Metric};
 use crate::record::run::Process;
 use crate::verdict::Estimate;

@@ -22,6 +22,7 @@ pub mod poll;
 pub mod quota;
 pub mod recurrence;
 pub mod request;
+pub mod segment;
 pub mod stalled;
 pub mod suspect;
 pub mod thread;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::cause::{Cause, Judged};
 use super::event::{StackId, TextId, Tid, WaitKind};
-use super::timeline::{Segment, State};
+use super::segment::{Segment, State};
 
 /// Pieces of all threads together; 56 bytes each, some 17 MiB. Later ones are counted.
 pub const PIECES_MAX: usize = 300_000;

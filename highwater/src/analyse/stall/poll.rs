@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use super::event::{Tid, Wait, WaitKind, Waker};
-use super::timeline::{Segment, State};
+use super::segment::{Segment, State};
 
 /// A thread that was on a CPU for longer between two waits did something meanwhile.
 const RAN_MOST_NS: u64 = 500_000;

@@ -7,7 +7,9 @@
 use std::collections::HashMap;
 
 use super::event::{Tid, Wait, WaitKind};
-use super::timeline::{Segment, State, Thread, Timelines};
+use super::segment::{Segment, State};
+use super::thread::Thread;
+use super::timeline::Timelines;
 use crate::observe::switches::Table;
 
 /// A thread that was on a CPU this shortly before a wait's end may have ended it: what a wake takes.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use self::counted::Count;
 use super::event::{StackId, TextId, Wait, WaitKind, Waker, What};
 use super::poll;
-use super::timeline::{Sample, Segment, State};
+use super::segment::{Sample, Segment, State};
 
 /// Samples of stacks on a CPU kept per thread.
 const SAMPLES_MAX: usize = 4_096;

@@ -2,51 +2,15 @@
 
 use std::collections::VecDeque;
 
-use super::event::{Event, StackId, TextId, Tid, Wait, WaitKind, Waker, What};
-pub use super::thread::Thread;
+use super::event::{Event, StackId, Tid, WaitKind, Waker, What};
+use super::segment::{Segment, State};
+use super::thread::Thread;
 use crate::observe::switches::Table;
 
 /// All threads together; at 88 bytes each 13 MiB, and up to twice that in queues that have just grown.
 pub const SEGMENTS_MAX: usize = 150_000;
 /// Releases kept of one lock.
 const RELEASES_MAX: usize = 16_384;
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Segment {
-    pub start_ns: u64,
-    pub end_ns: u64,
-    pub state: State,
-}
-
-impl Segment {
-    pub fn ns(&self) -> u64 {
-        self.end_ns.saturating_sub(self.start_ns)
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum State {
-    Running,
-    /// Wanted a CPU; `after` is who had the one that it got.
-    Runnable {
-        after: TextId,
-    },
-    Blocked {
-        wait: Wait,
-        by: Option<Waker>,
-        /// The waker's stack as it ended the wait.
-        release: StackId,
-    },
-}
-
-/// A stack seen on a CPU.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sample {
-    pub at_ns: u64,
-    pub stack: StackId,
-    pub doing: TextId,
-    pub allocator: bool,
-}
 
 /// A thread let a lock go to one that waited for it.
 #[derive(Debug, Clone, Copy)]

@@ -1,5 +1,6 @@
 //! Lost switches, and where in a history a time lies.
 
+use super::super::event::Wait;
 use super::super::thread::last_before;
 use super::*;
 

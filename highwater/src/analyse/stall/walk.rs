@@ -7,8 +7,10 @@
 //! out whole: shares add up to it.
 
 use super::event::{StackId, TextId, Tid, Wait, WaitKind, Waker};
+use super::segment::{Segment, State};
 use super::suspect::Suspects;
-use super::timeline::{Release, Segment, State, Taking, Thread, Timelines};
+use super::thread::Thread;
+use super::timeline::{Release, Taking, Timelines};
 
 /// Steps of one walk; a convoy of a thousand threads takes a thousand.
 const STEPS_MAX: u32 = 4_096;

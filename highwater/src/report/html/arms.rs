@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::{swatch, visible};
-use crate::analyse::cost::Latency;
+use crate::analyse::latency::Latency;
 use crate::report::column::Column;
 use crate::report::{Report, column_scales};
 use crate::units::written::{self, ByteScale, MISSING};

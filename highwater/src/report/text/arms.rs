@@ -266,7 +266,7 @@ fn costs(cost: &ArmCost) -> Vec<Field> {
         e.map_or(MISSING.to_string(), |e| written::digits(e.value * of))
     };
     let count = |e: Option<Estimate>| e.map_or(MISSING.to_string(), |e| written::count(e.value));
-    let quantile = |of: fn(&crate::analyse::cost::Latency) -> u64| {
+    let quantile = |of: fn(&crate::analyse::latency::Latency) -> u64| {
         cost.latency
             .as_ref()
             .map_or(MISSING.to_string(), |l| written::digits(of(l) as f64 / 1e6))

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::super::event::TextId;
-use super::super::timeline::{Segment, State};
+use super::super::segment::{Segment, State};
 use super::Thread;
 
 /// How much the thread had run at a time: by the kernel's count, and by its timeline.
