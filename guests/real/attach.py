@@ -44,12 +44,18 @@ class Attachments(threading.Thread):
 
     def run(self):
         try:
-            while sum(self.ends.values()) < self.times and time.monotonic() < self.deadline:
+            while self.attached() < self.times and time.monotonic() < self.deadline:
                 if self.is_over.is_set():
                     return
                 self.once(WAYS[sum(self.ends.values()) % len(WAYS)])
+        except Exception as error:  # it would pass for attachments without a difference
+            self.faults.append(f"{type(error).__name__}: {error}")
         finally:
             self.is_over.set()
+
+    def attached(self):
+        """How often, without those that found no process any more."""
+        return sum(count for end, count in self.ends.items() if not end.endswith(": 4"))
 
     def once(self, way):
         target = self.launch.target
@@ -76,5 +82,37 @@ class Attachments(threading.Thread):
             self.faults.append(f"{' '.join(command[1:])}: {end}: {errors[-500:]}")
 
     def stop(self):
+        """What is wrong with the attachments themselves."""
         self.is_over.set()
         self.join()
+        never = [f"{command} never watched it to the end" for command in ("explain", "stalls")
+                 if self.ends[f"{command}: 0"] + self.ends[f"{command}: 3"] == 0]
+        return self.faults + never
+
+
+class ProbeSeen(threading.Thread):
+    """Looks for the probe in the program's processes until it is in one: a comparison without it would say nothing."""
+
+    def __init__(self, launch):
+        super().__init__(daemon=True)
+        self.launch, self.is_over, self.is_seen = launch, threading.Event(), False
+        self.start()
+
+    def run(self):
+        while not self.is_seen and not self.is_over.wait(0.05):
+            target = self.launch.target
+            self.is_seen = target is not None and any(map(has_probe, descendants(target)))
+
+    def stop(self):
+        self.is_over.set()
+        self.join()
+        return self.is_seen
+
+
+def has_probe(pid):
+    """Its records are a mapping with a name of their own (`probe/abi`)."""
+    try:
+        maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+    return "/memfd:highwater-probe" in maps or "[anon:highwater-probe" in maps

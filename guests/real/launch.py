@@ -51,9 +51,10 @@ class Launch:
     """`folder` is the run's own, open to all users; what is started here is ended with the run."""
 
     def __init__(self, arm, folder, probe, allocator=None):
-        self.arm, self.folder, self.allocator = arm, pathlib.Path(folder), allocator
+        self.arm, self.folder = arm, pathlib.Path(folder)
         os.chmod(folder, 0o777)
         self.probe = self.lent(probe)
+        self.allocator = self.lent(allocator) if allocator else None
         # What the attachments watch: the process that was started last.
         self.target = None
         self.running = []
