@@ -37,6 +37,31 @@ class Unpacked:
         return {"LD_LIBRARY_PATH": self.libraries, **more} if self.libraries else more
 
 
+class Packages:
+    """Fetches what programs need, once for each `cache` folder."""
+
+    def __init__(self, cache):
+        self.cache = pathlib.Path(cache)
+
+    def __call__(self, *packages):
+        return unpacked(self.cache, packages)
+
+    def system(self, *packages):
+        """A whole small Debian with these packages: its folder."""
+        root = self.cache / ("system-" + hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8])
+        if not root.is_dir():
+            new = root.with_name(f"{root.name}.{os.getpid()}")
+            command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", "bookworm", new]
+            try:
+                subprocess.run(command, check=True, capture_output=True, timeout=600)
+                new.rename(root)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise Skipped(f"a Debian with {' '.join(packages)} cannot be had: {error}") from error
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+        return root
+
+
 def unpacked(cache, packages):
     """Fetches packages once for each `cache` folder."""
     name = packages[0] + "-" + hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8]

@@ -81,17 +81,18 @@ class Launch:
                 environment.setdefault("PYTHONPERFSUPPORT", "1")
         return environment
 
-    def start(self, command, environment=None, user=None, **rest):
-        """Starts a process of the program; it is what the attachments watch from now on."""
+    def start(self, command, environment=None, user=None, is_subject=True, **rest):
+        """Starts a process of the program; it is what the attachments watch from now on, unless it is a tool."""
         if user and os.geteuid() == 0:
             ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
             command = ["setpriv", *ids, *command]
         rest.setdefault("stdin", subprocess.DEVNULL)
         rest.setdefault("cwd", self.folder)
-        child = subprocess.Popen([str(word) for word in command], env=self.environment(environment, True),
+        child = subprocess.Popen([str(word) for word in command], env=self.environment(environment, is_subject),
                                  start_new_session=True, **rest)
         self.running.append(child)
-        self.target = child.pid
+        if is_subject:
+            self.target = child.pid
         return child
 
     def run(self, command, environment=None, user=None, seconds=SECONDS_MAX, **rest):
