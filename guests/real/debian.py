@@ -8,6 +8,10 @@ import subprocess
 from launch import Skipped
 
 
+# Allocators that can be preloaded under every arm: package and library.
+ALLOCATORS = {"jemalloc": ("libjemalloc2", "libjemalloc.so.2"), "mimalloc": ("libmimalloc2.0", "libmimalloc.so.2.0")}
+
+
 class Unpacked:
     """A root folder with some packages and all that they need and this machine does not have."""
 
@@ -45,6 +49,13 @@ class Packages:
 
     def __call__(self, *packages):
         return unpacked(self.cache, packages)
+
+    def allocator(self, name):
+        """The library of an allocator of the table; any other name is a file's."""
+        if name not in ALLOCATORS:
+            return name
+        package, library = ALLOCATORS[name]
+        return str(next(self(package).root.glob(f"usr/lib/*/{library}")))
 
     def system(self, *packages):
         """A whole small Debian with these packages: its folder."""
