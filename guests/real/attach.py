@@ -1,5 +1,6 @@
 """Attaches `explain` and `stalls` to a running program and detaches them, again and again."""
 import collections
+import itertools
 import pathlib
 import subprocess
 import threading
@@ -35,7 +36,7 @@ class Attachments(threading.Thread):
     def __init__(self, launch, highwater, times, random, seconds):
         super().__init__(daemon=True)
         self.launch, self.highwater, self.random = launch, highwater, random
-        self.times = times * 2
+        self.times = times
         self.deadline = time.monotonic() + seconds
         # By command and how it ended: an exit status, or "killed" (by us).
         self.ends = collections.Counter()
@@ -44,18 +45,20 @@ class Attachments(threading.Thread):
 
     def run(self):
         try:
-            while self.attached() < self.times and time.monotonic() < self.deadline:
-                if self.is_over.is_set():
+            for way in itertools.cycle(WAYS):
+                is_done = min(self.attached("explain"), self.attached("stalls")) >= self.times
+                if is_done or self.is_over.is_set() or time.monotonic() > self.deadline:
                     return
-                self.once(WAYS[sum(self.ends.values()) % len(WAYS)])
+                if self.attached(way[0]) < self.times:
+                    self.once(way)
         except Exception as error:  # it would pass for attachments without a difference
             self.faults.append(f"{type(error).__name__}: {error}")
         finally:
             self.is_over.set()
 
-    def attached(self):
+    def attached(self, command):
         """How often, without those that found no process any more."""
-        return sum(count for end, count in self.ends.items() if not end.endswith(": 4"))
+        return sum(count for end, count in self.ends.items() if end.startswith(command) and not end.endswith(": 4"))
 
     def once(self, way):
         target = self.launch.target
