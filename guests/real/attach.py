@@ -1,17 +1,19 @@
 """Attaches `explain` and `stalls` to a running program and detaches them, again and again."""
 import collections
 import itertools
+import json
 import pathlib
 import subprocess
 import threading
 import time
 
-# Of one attachment; an observation takes one second, the names in a large program some more.
+# Of one attachment; an observation takes two seconds, the names in a large program some more.
 SECONDS_MAX = 90
 # One in so many is killed in the middle of it, at a moment by chance.
 KILL_EVERY = 5
 
-EXPLAIN = ("explain", "--duration", "1s", "--json", "--quiet")
+# In one second `explain` has not yet put breakpoints into a linked-in allocator.
+EXPLAIN = ("explain", "--duration", "2s", "--json", "--quiet")
 STALLS = ("stalls", "--duration", "1s", "--json")
 WAYS = (EXPLAIN, (*STALLS, "--mode", "ebpf"), EXPLAIN, (*STALLS, "--mode", "tracepoints"),
         EXPLAIN, (*STALLS, "--mode", "rootless"))
@@ -40,6 +42,8 @@ class Attachments(threading.Thread):
         self.deadline = time.monotonic() + seconds
         # By command and how it ended: an exit status, or "killed" (by us).
         self.ends = collections.Counter()
+        # Attachments that put breakpoints into the program.
+        self.breakpoints = 0
         self.faults = []
         self.is_over = threading.Event()
 
@@ -70,19 +74,25 @@ class Attachments(threading.Thread):
         command = [self.highwater, *way, "--pid", str(pid)]
         number = sum(self.ends.values())
         kill_after = self.random.uniform(0, 1.5) if number % KILL_EVERY == KILL_EVERY - 1 else None
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.PIPE, text=True, errors="replace")
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True, errors="replace")
         try:
-            _, errors = child.communicate(timeout=kill_after or SECONDS_MAX)
+            out, errors = child.communicate(timeout=kill_after or SECONDS_MAX)
             end = child.returncode
         except subprocess.TimeoutExpired:
             child.kill()
-            _, errors = child.communicate()
+            out, errors = child.communicate()
             end = "killed" if kill_after else f"killed after {SECONDS_MAX} s"
         self.ends[f"{way[0]}: {end}"] += 1
+        self.breakpoints += end in (0, 3) and breakpoints(out) > 0
         # 0 done, 3 too little was seen, 4 the process is not there, or this user may not watch it.
         if end not in (0, 3, 4, "killed"):
             self.faults.append(f"{' '.join(command[1:])}: {end}: {errors[-500:]}")
+
+    def text(self):
+        """How they ended."""
+        ends = ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items()))
+        return f"{ends}; {self.breakpoints} with breakpoints"
 
     def stop(self):
         """What is wrong with the attachments themselves."""
@@ -91,6 +101,16 @@ class Attachments(threading.Thread):
         never = [f"{command} never watched it to the end" for command in ("explain", "stalls")
                  if self.ends[f"{command}: 0"] + self.ends[f"{command}: 3"] == 0]
         return self.faults + never
+
+
+def breakpoints(report):
+    """How many a report says there were, of a process or of several."""
+    try:
+        report = json.loads(report)
+    except ValueError:
+        return 0
+    parts = [report, *(report.get("processes") or [])]
+    return sum((part.get("overhead") or {}).get("breakpoints") or 0 for part in parts if isinstance(part, dict))
 
 
 class ProbeSeen(threading.Thread):
