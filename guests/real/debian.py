@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 
+import pypi
 from launch import Skipped
 
 
@@ -56,6 +57,10 @@ class Packages:
             return name
         package, library = ALLOCATORS[name]
         return str(next(self(package).root.glob(f"usr/lib/*/{library}")))
+
+    def wheel(self, name):
+        """The folder of a package of PyPI."""
+        return pypi.unpacked(self.cache, name)
 
     def system(self, *packages):
         """A whole small Debian with these packages: its folder."""
