@@ -66,12 +66,14 @@ real-short:
 
 # All of them, 50 attachments each; run again where it stopped (exit status 3 of the runner).
 REAL_SECONDS ?= 1500
+REAL_ALLOCATOR ?=
 REAL_FLAGS ?=
 real-programs:
 	$(CARGO) build --release --locked -p highwater -p highwater-probe
 	mkdir -p target/real
 	guests/real/run --highwater target/release/highwater --probe target/release/libhighwater_probe.so \
-		--seconds $(REAL_SECONDS) --store target/real/$$(git rev-parse --short HEAD).jsonl $(REAL_FLAGS)
+		--store target/real/$$(git rev-parse --short HEAD)$(REAL_ALLOCATOR).jsonl --seconds $(REAL_SECONDS) \
+		$(if $(REAL_ALLOCATOR),--allocator $(REAL_ALLOCATOR)) $(REAL_FLAGS)
 
 bench: build subjects
 	$(CARGO) bench --workspace --locked

@@ -1,16 +1,19 @@
 """Attaches `explain` and `stalls` to a running program and detaches them, again and again."""
 import collections
+import itertools
+import json
 import pathlib
 import subprocess
 import threading
 import time
 
-# Of one attachment; an observation takes one second, the names in a large program some more.
+# Of one attachment; an observation takes two seconds, the names in a large program some more.
 SECONDS_MAX = 90
 # One in so many is killed in the middle of it, at a moment by chance.
 KILL_EVERY = 5
 
-EXPLAIN = ("explain", "--duration", "1s", "--json", "--quiet")
+# In one second `explain` has not yet put breakpoints into a linked-in allocator.
+EXPLAIN = ("explain", "--duration", "2s", "--json", "--quiet")
 STALLS = ("stalls", "--duration", "1s", "--json")
 WAYS = (EXPLAIN, (*STALLS, "--mode", "ebpf"), EXPLAIN, (*STALLS, "--mode", "tracepoints"),
         EXPLAIN, (*STALLS, "--mode", "rootless"))
@@ -35,21 +38,31 @@ class Attachments(threading.Thread):
     def __init__(self, launch, highwater, times, random, seconds):
         super().__init__(daemon=True)
         self.launch, self.highwater, self.random = launch, highwater, random
-        self.times = times * 2
+        self.times = times
         self.deadline = time.monotonic() + seconds
         # By command and how it ended: an exit status, or "killed" (by us).
         self.ends = collections.Counter()
+        # Attachments that put breakpoints into the program.
+        self.breakpoints = 0
         self.faults = []
         self.is_over = threading.Event()
 
     def run(self):
         try:
-            while sum(self.ends.values()) < self.times and time.monotonic() < self.deadline:
-                if self.is_over.is_set():
+            for way in itertools.cycle(WAYS):
+                is_done = min(self.attached("explain"), self.attached("stalls")) >= self.times
+                if is_done or self.is_over.is_set() or time.monotonic() > self.deadline:
                     return
-                self.once(WAYS[sum(self.ends.values()) % len(WAYS)])
+                if self.attached(way[0]) < self.times:
+                    self.once(way)
+        except Exception as error:  # it would pass for attachments without a difference
+            self.faults.append(f"{type(error).__name__}: {error}")
         finally:
             self.is_over.set()
+
+    def attached(self, command):
+        """How often, without those that found no process any more."""
+        return sum(count for end, count in self.ends.items() if end.startswith(command) and not end.endswith(": 4"))
 
     def once(self, way):
         target = self.launch.target
@@ -61,20 +74,68 @@ class Attachments(threading.Thread):
         command = [self.highwater, *way, "--pid", str(pid)]
         number = sum(self.ends.values())
         kill_after = self.random.uniform(0, 1.5) if number % KILL_EVERY == KILL_EVERY - 1 else None
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                 stderr=subprocess.PIPE, text=True, errors="replace")
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                 text=True, errors="replace")
         try:
-            _, errors = child.communicate(timeout=kill_after or SECONDS_MAX)
+            out, errors = child.communicate(timeout=kill_after or SECONDS_MAX)
             end = child.returncode
         except subprocess.TimeoutExpired:
             child.kill()
-            _, errors = child.communicate()
+            out, errors = child.communicate()
             end = "killed" if kill_after else f"killed after {SECONDS_MAX} s"
         self.ends[f"{way[0]}: {end}"] += 1
+        self.breakpoints += end in (0, 3) and breakpoints(out) > 0
         # 0 done, 3 too little was seen, 4 the process is not there, or this user may not watch it.
         if end not in (0, 3, 4, "killed"):
             self.faults.append(f"{' '.join(command[1:])}: {end}: {errors[-500:]}")
 
+    def text(self):
+        """How they ended."""
+        ends = ", ".join(f"{end} {count}" for end, count in sorted(self.ends.items()))
+        return f"{ends}; {self.breakpoints} with breakpoints"
+
+    def stop(self):
+        """What is wrong with the attachments themselves."""
+        self.is_over.set()
+        self.join()
+        never = [f"{command} never watched it to the end" for command in ("explain", "stalls")
+                 if self.ends[f"{command}: 0"] + self.ends[f"{command}: 3"] == 0]
+        return self.faults + never
+
+
+def breakpoints(report):
+    """How many a report says there were, of a process or of several."""
+    try:
+        report = json.loads(report)
+    except ValueError:
+        return 0
+    parts = [report, *(report.get("processes") or [])]
+    return sum((part.get("overhead") or {}).get("breakpoints") or 0 for part in parts if isinstance(part, dict))
+
+
+class ProbeSeen(threading.Thread):
+    """Looks for the probe in the program's processes until it is in one: a comparison without it would say nothing."""
+
+    def __init__(self, launch):
+        super().__init__(daemon=True)
+        self.launch, self.is_over, self.is_seen = launch, threading.Event(), False
+        self.start()
+
+    def run(self):
+        while not self.is_seen and not self.is_over.wait(0.05):
+            target = self.launch.target
+            self.is_seen = target is not None and any(map(has_probe, descendants(target)))
+
     def stop(self):
         self.is_over.set()
         self.join()
+        return self.is_seen
+
+
+def has_probe(pid):
+    """Its records are a mapping with a name of their own (`probe/abi`)."""
+    try:
+        maps = pathlib.Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return False
+    return "/memfd:highwater-probe" in maps or "[anon:highwater-probe" in maps

@@ -5,7 +5,12 @@ import pathlib
 import shutil
 import subprocess
 
+import pypi
 from launch import Skipped
+
+
+# Allocators that can be preloaded under every arm: package and library.
+ALLOCATORS = {"jemalloc": ("libjemalloc2", "libjemalloc.so.2"), "mimalloc": ("libmimalloc2.0", "libmimalloc.so.2.0")}
 
 
 class Unpacked:
@@ -35,6 +40,42 @@ class Unpacked:
 
     def environment(self, **more):
         return {"LD_LIBRARY_PATH": self.libraries, **more} if self.libraries else more
+
+
+class Packages:
+    """Fetches what programs need, once for each `cache` folder."""
+
+    def __init__(self, cache):
+        self.cache = pathlib.Path(cache)
+
+    def __call__(self, *packages):
+        return unpacked(self.cache, packages)
+
+    def allocator(self, name):
+        """The library of an allocator of the table; any other name is a file's."""
+        if name not in ALLOCATORS:
+            return name
+        package, library = ALLOCATORS[name]
+        return str(next(self(package).root.glob(f"usr/lib/*/{library}")))
+
+    def wheel(self, name):
+        """The folder of a package of PyPI."""
+        return pypi.unpacked(self.cache, name)
+
+    def system(self, *packages):
+        """A whole small Debian with these packages: its folder."""
+        root = self.cache / ("system-" + hashlib.sha256(" ".join(packages).encode()).hexdigest()[:8])
+        if not root.is_dir():
+            new = root.with_name(f"{root.name}.{os.getpid()}")
+            command = ["debootstrap", "--variant=minbase", f"--include={','.join(packages)}", "bookworm", new]
+            try:
+                subprocess.run(command, check=True, capture_output=True, timeout=600)
+                new.rename(root)
+            except (OSError, subprocess.SubprocessError) as error:
+                raise Skipped(f"a Debian with {' '.join(packages)} cannot be had: {error}") from error
+            finally:
+                shutil.rmtree(new, ignore_errors=True)
+        return root
 
 
 def unpacked(cache, packages):

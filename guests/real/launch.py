@@ -51,9 +51,10 @@ class Launch:
     """`folder` is the run's own, open to all users; what is started here is ended with the run."""
 
     def __init__(self, arm, folder, probe, allocator=None):
-        self.arm, self.folder, self.allocator = arm, pathlib.Path(folder), allocator
+        self.arm, self.folder = arm, pathlib.Path(folder)
         os.chmod(folder, 0o777)
         self.probe = self.lent(probe)
+        self.allocator = self.lent(allocator) if allocator else None
         # What the attachments watch: the process that was started last.
         self.target = None
         self.running = []
@@ -80,17 +81,18 @@ class Launch:
                 environment.setdefault("PYTHONPERFSUPPORT", "1")
         return environment
 
-    def start(self, command, environment=None, user=None, **rest):
-        """Starts a process of the program; it is what the attachments watch from now on."""
+    def start(self, command, environment=None, user=None, is_subject=True, **rest):
+        """Starts a process of the program; it is what the attachments watch from now on, unless it is a tool."""
         if user and os.geteuid() == 0:
             ids = [f"--reuid={user}", f"--regid={user}", "--clear-groups"]
             command = ["setpriv", *ids, *command]
         rest.setdefault("stdin", subprocess.DEVNULL)
         rest.setdefault("cwd", self.folder)
-        child = subprocess.Popen([str(word) for word in command], env=self.environment(environment, True),
+        child = subprocess.Popen([str(word) for word in command], env=self.environment(environment, is_subject),
                                  start_new_session=True, **rest)
         self.running.append(child)
-        self.target = child.pid
+        if is_subject:
+            self.target = child.pid
         return child
 
     def run(self, command, environment=None, user=None, seconds=SECONDS_MAX, **rest):
@@ -148,12 +150,14 @@ def until(is_true, what, seconds=60):
         time.sleep(0.05)
 
 
-def descriptors(pid):
-    """The kinds of a process's open files, sorted: what differs from run to run is left out."""
+def descriptors(pid, but=None):
+    """The kinds of a process's open files, sorted: what differs from run to run, as names with `but`, is left out."""
     kinds = []
     for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
         try:
-            kinds.append(os.readlink(link).split(":[")[0])
+            name = os.readlink(link)
         except OSError:
             continue
+        if but is None or but not in name:
+            kinds.append(name.split(":[")[0])
     return sorted(kind if kind in ("socket", "pipe") or kind.startswith("anon_inode") else "file" for kind in kinds)

@@ -73,7 +73,7 @@ class Store:
         for row in self.rows:
             if row["arm"] == "end":
                 continue
-            found = "<br>".join(row["differences"]) or ("" if row["arm"] == "plain" else "none")
+            found = "<br>".join(row["differences"]) or ("" if row["arm"].startswith("plain") else "none")
             if row.get("skipped"):
                 found = f"skipped: {row['skipped']}"
             rate = row.get("ratio")

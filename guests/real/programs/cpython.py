@@ -9,7 +9,7 @@ from programs._program import RealProgram
 
 TESTS = ("test_dict test_list test_json test_re test_thread test_os test_fork1 test_gc test_pickle test_ctypes "
          "test_sqlite3 test_mmap test_zlib test_memoryview test_array test_bytes test_resource test_hashlib test_weakref "
-         "test_tracemalloc test_select").split()
+         "test_tracemalloc test_select test_io test_signal test_subprocess").split()
 
 
 class Program(RealProgram):
