@@ -30,7 +30,11 @@ impl Workshop {
             std::fs::write(workshop.path(file), text)?;
         }
         for (file, _) in catalogue::SOURCES {
-            workshop.compile(compiler(file), &["-c", file, "-o", &object(file)])?;
+            let mut arguments = vec!["-c", file];
+            let object = object(file);
+            arguments.extend(catalogue::flags(file));
+            arguments.extend(["-o", object.as_str()]);
+            workshop.compile(compiler(file), &arguments)?;
         }
         let own = "own_operators.cpp";
         workshop.compile(compiler(own), &["-c", own, "-o", &object(own)])?;
@@ -43,6 +47,9 @@ impl Workshop {
             )?;
         }
         workshop.compile("cc", &["-shared", "-fPIC", "chain.c", "-o", "chain.so"])?;
+        for (source, _, out) in catalogue::LIBRARIES {
+            workshop.compile(compiler(source), &["-shared", "-fPIC", source, "-o", out])?;
+        }
         Ok(workshop)
     }
 
@@ -97,6 +104,7 @@ pub fn all_files() -> Vec<(&'static str, &'static str)> {
         ("plugin.c", catalogue::PLUGIN),
         ("chain.c", catalogue::CHAIN),
     ]);
+    all.extend(catalogue::LIBRARIES.map(|(source, text, _)| (source, text)));
     all
 }
 
@@ -110,7 +118,12 @@ pub fn build_script(program: &Program) -> String {
         files.push("own_operators.cpp");
     }
     for file in &files {
-        text += &format!("{} {flags} -c {file} -o {}\n", compiler(file), object(file));
+        let more = catalogue::flags(file).join(" ");
+        text += &format!(
+            "{} {flags} {more} -c {file} -o {}\n",
+            compiler(file),
+            object(file)
+        );
     }
     let objects: Vec<String> = files.iter().map(|file| object(file)).collect();
     let link = if program.is_cpp() { "c++" } else { "cc" };
@@ -118,6 +131,12 @@ pub fn build_script(program: &Program) -> String {
     for (kind, (pad, frame)) in PLUGINS.iter().enumerate() {
         text += &format!(
             "cc {flags} -shared -fPIC -DPAD={pad} -DFRAME={frame} plugin.c -o plugin{kind}.so\n"
+        );
+    }
+    for (source, _, out) in catalogue::LIBRARIES {
+        text += &format!(
+            "{} {flags} -shared -fPIC {source} -o {out}\n",
+            compiler(source)
         );
     }
     text + &format!("cc {flags} -shared -fPIC chain.c -o chain.so\n")
