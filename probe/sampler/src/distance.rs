@@ -59,13 +59,14 @@ impl Words<'_> {
     }
 }
 
-/// The present distance is not a whole one.
+/// So many bytes end a distance that had been cut short: the moment to look at the pace, for there may be no sample.
 ///
 /// # Safety
 /// `row` is this thread's own.
-pub unsafe fn is_cut(row: *mut Thread) -> bool {
+pub unsafe fn is_cut_by(row: *mut Thread, bytes: u64) -> bool {
     // SAFETY: by the caller.
-    unsafe { Words::of(row) }.cut.load(Relaxed) != 0
+    let words = unsafe { Words::of(row) };
+    words.countdown.load(Relaxed) <= bytes && words.cut.load(Relaxed) != 0
 }
 
 /// The distance of a row has ended within an allocation of `bytes`. The mean to sample it with, [`begin`] being next;

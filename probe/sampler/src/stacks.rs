@@ -58,6 +58,13 @@ impl Stacks {
         None
     }
 
+    /// No sample was taken at the stack so far.
+    pub fn is_new(&self, row: u32) -> bool {
+        // SAFETY: a counter of a row of the table.
+        let samples = |row: *mut Stack| unsafe { atomic(&raw mut (*row).samples) }.load(Relaxed);
+        self.row(row).is_some_and(|row| samples(row) == 0)
+    }
+
     /// The row stands for stacks that could not be had.
     pub fn is_none(&self, row: u32) -> bool {
         self.row(row).is_none_or(|_| {
