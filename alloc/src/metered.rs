@@ -4,7 +4,9 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use crate::chosen::INNER;
-use crate::meter::{filter, row, slow};
+use crate::meter::map::FILTER;
+use crate::meter::{row, slow};
+use sampler::count;
 
 pub(crate) struct Metered;
 pub(crate) const METERED: Metered = Metered;
@@ -13,9 +15,11 @@ pub(crate) const METERED: Metered = Metered;
 unsafe impl GlobalAlloc for Metered {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if row::count_alloc(layout.size()) {
-            // SAFETY: the caller's promise is passed on.
-            return unsafe { slow::alloc(layout) };
+        // SAFETY: this thread's row; the caller's promise is passed on.
+        unsafe {
+            if count::alloc_exactly(row::of_thread(), layout.size() as u64) {
+                return slow::alloc(layout);
+            }
         }
         // SAFETY: as above.
         let block = unsafe { INNER.alloc(layout) };
@@ -27,9 +31,11 @@ unsafe impl GlobalAlloc for Metered {
 
     #[inline(always)]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        if row::count_alloc(layout.size()) {
-            // SAFETY: as above.
-            return unsafe { slow::alloc_zeroed(layout) };
+        // SAFETY: as above.
+        unsafe {
+            if count::alloc_exactly(row::of_thread(), layout.size() as u64) {
+                return slow::alloc_zeroed(layout);
+            }
         }
         // SAFETY: as above.
         let block = unsafe { INNER.alloc_zeroed(layout) };
@@ -41,21 +47,30 @@ unsafe impl GlobalAlloc for Metered {
 
     #[inline(always)]
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
-        if row::count_free(layout.size()) | filter::may_hold(block) {
-            // SAFETY: as above.
-            return unsafe { slow::dealloc(block, layout) };
-        }
+        let row = row::of_thread();
         // SAFETY: as above.
-        unsafe { INNER.dealloc(block, layout) }
+        unsafe {
+            if count::is_turn_of_free(row) || FILTER.may_hold(block as u64) {
+                return slow::dealloc(block, layout);
+            }
+            count::free_exactly(row, layout.size() as u64);
+            INNER.dealloc(block, layout)
+        }
     }
 
     /// One taken back and one handed out, whether it moves or not.
     #[inline(always)]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        let look = row::count_free(layout.size()) | filter::may_hold(block);
-        if row::count_alloc(bytes) | look {
-            // SAFETY: as above.
-            return unsafe { slow::realloc(block, layout, bytes) };
+        let row = row::of_thread();
+        // SAFETY: as above.
+        unsafe {
+            if count::is_turn_of_free(row)
+                || FILTER.may_hold(block as u64)
+                || count::alloc_exactly(row, bytes as u64)
+            {
+                return slow::realloc(block, layout, bytes);
+            }
+            count::free_exactly(row, layout.size() as u64);
         }
         // SAFETY: as above.
         let moved = unsafe { INNER.realloc(block, layout, bytes) };

@@ -3,8 +3,10 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use abi::{SectionKind, Thread, class_upper_bytes, latency_upper_ns};
+use sampler::word::atomic;
 
-use super::{map, roles};
+use super::map;
+use super::sampling::{Meter, counter, crossed};
 
 /// The process's heap, as far as it goes through this allocator. Sums over all threads, those that exited included.
 #[derive(Clone, Debug, Default)]
@@ -101,30 +103,26 @@ pub struct Lost {
 
 /// The figures of now, or `None` when the meter is off. Takes some ten microseconds and allocates a few short lists.
 pub fn figures() -> Option<Figures> {
-    if !map::is_on() {
-        return None;
-    }
-    let counters = map::counters();
-    let get = |counter: &core::sync::atomic::AtomicU64| counter.load(Relaxed);
-    let (cross_thread_frees, cross_thread_freed_bytes) = roles::crossed();
+    let meter = map::meter()?;
+    let (cross_thread_frees, cross_thread_freed_bytes) = crossed();
     // Before the lists below, which are blocks themselves.
     let mut exact = Figures::default();
-    add_threads(&mut exact);
+    add_threads(meter, &mut exact);
     Some(Figures {
-        samples_live: get(counters.samples_live),
-        mean_bytes: get(map::mean_bytes()),
+        samples_live: counter!(meter, samples_live).load(Relaxed),
+        mean_bytes: meter.pace.mean_bytes(),
         cross_thread_frees,
         cross_thread_freed_bytes,
-        threads: get(counters.threads_seen),
+        threads: counter!(meter, threads_seen).load(Relaxed),
         classes: classes(),
         roles: named(),
         latencies: latencies(),
         lost: Lost {
-            samples: get(counters.samples_dropped_full),
-            stacks: get(counters.stacks_dropped),
-            threads: get(counters.threads_overflowed),
+            samples: counter!(meter, samples_dropped_full).load(Relaxed),
+            stacks: counter!(meter, stacks_dropped).load(Relaxed),
+            threads: counter!(meter, threads_overflowed).load(Relaxed),
         },
-        slow_ns: get(counters.slow_ns),
+        slow_ns: counter!(meter, slow_ns).load(Relaxed),
         ..exact
     })
 }
@@ -135,13 +133,11 @@ fn read<T: Copy>(kind: SectionKind, at: usize) -> T {
     unsafe { map::row_at::<T>(kind, at).read_volatile() }
 }
 
-fn add_threads(figures: &mut Figures) {
+fn add_threads(meter: &Meter, figures: &mut Figures) {
     // Frees first: a block freed between the two sums would otherwise make live bytes negative.
-    let rows = || {
-        (0..map::rows_used(SectionKind::Threads)).map(|at| map::row_at(SectionKind::Threads, at))
-    };
     // SAFETY: a word of a row of the mapping, which its thread writes through atomics.
-    let load = |word: *mut u64| unsafe { ::sampler::word::atomic(word) }.load(Relaxed);
+    let load = |word: *mut u64| unsafe { atomic(word) }.load(Relaxed);
+    let rows = || meter.threads.rows();
     // SAFETY: fields of a row of the mapping.
     rows().for_each(|row: *mut Thread| unsafe {
         figures.frees = figures.frees.wrapping_add(load(&raw mut (*row).frees));
@@ -170,11 +166,13 @@ fn classes() -> Vec<Class> {
         .collect()
 }
 
-/// Two rows may have one name: of two threads that came at the same time, or of one called as the row of the rest.
+/// Those that a thread has had. Two rows may have one name: of two threads that came at the same time, or of one called
+/// as the row of the rest.
 fn named() -> Vec<Role> {
     let rows = (0..abi::ROLES).map(|at| read::<abi::Role>(SectionKind::Roles, at));
     let mut roles: Vec<Role> = Vec::new();
-    for row in rows.filter(|row| row.state == 2) {
+    let is_had = |row: &abi::Role| row.threads > 0 || row.allocated_bytes + row.freed_bytes > 0;
+    for row in rows.filter(|row| row.state == 2 && is_had(row)) {
         let name = String::from_utf8_lossy(&row.name);
         let name = name.trim_end_matches('\0');
         let at = roles.iter().position(|role| role.name == name);

@@ -1,20 +1,33 @@
 //! The mapping that highwater reads: where its sections are, and its start. Nothing is mapped after that.
 
+use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::ptr::{addr_of_mut, null_mut};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use core::mem::MaybeUninit;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering::*};
 
 use abi::{
     CLASSES, Class, Flow, HEADER_BYTES, Header, LATENCIES, Latency, MAGIC, Module, PAGE_BYTES,
     ROLES, Region, Role, STACK_NONE, Sample, Section, SectionKind, Stack, State, Thread, VERSION,
     bytes_mode,
 };
+use sampler::Filter;
+use sampler::flows::Flows;
+use sampler::live::Live;
+use sampler::modules::Modules;
+use sampler::pace::Pace;
+use sampler::roles::Roles;
+use sampler::samples::Samples;
+use sampler::stacks::Stacks;
+use sampler::threads::Threads;
+use sampler::word::atomic32;
 
-use super::{modules, row, sampler, samples, settings};
+use super::sampling::Meter;
+use super::{modules, row, settings};
 
 /// Rows of threads; those beyond share one.
 pub(crate) const THREADS: usize = if cfg!(test) { 4 } else { 4096 };
-/// Rows of live samples: at a mean of 512 KiB, 8 GiB of live heap.
+/// Rows of live samples: at a mean of 512 KiB, 3 GiB of live heap before they are thinned.
 pub(crate) const SAMPLES: usize = 16_384;
 /// Distinct stacks.
 pub(crate) const STACKS: usize = 8_192;
@@ -59,8 +72,16 @@ const fn offsets() -> [usize; 11] {
     offsets
 }
 
+/// Which blocks may be sampled: a look at it is all that most frees need.
+pub(crate) static FILTER: Filter = Filter::new();
+
 static BASE: AtomicPtr<u8> = AtomicPtr::new(null_mut());
 static STAGE: AtomicU32 = AtomicU32::new(stage::NONE);
+static METER: Place = Place(UnsafeCell::new(MaybeUninit::uninit()));
+
+struct Place(UnsafeCell<MaybeUninit<Meter>>);
+// SAFETY: written once, by the thread that maps, before the stage is ON; its parts are made to be shared.
+unsafe impl Sync for Place {}
 
 mod stage {
     pub(super) const NONE: u32 = 0;
@@ -69,12 +90,11 @@ mod stage {
     pub(super) const OFF: u32 = 3;
 }
 
-/// Maps at the first call of the process; true when there is a mapping to count in.
-pub(crate) fn start() -> bool {
+/// Maps at the first call of the process. `None`: there is nothing to count in.
+pub(crate) fn start() -> Option<&'static Meter> {
     loop {
         match STAGE.load(Acquire) {
-            stage::ON => return true,
-            stage::OFF => return false,
+            stage::ON | stage::OFF => return meter(),
             stage::NONE => {
                 let won = STAGE.compare_exchange(stage::NONE, stage::STARTING, AcqRel, Relaxed);
                 if won.is_ok() {
@@ -90,9 +110,11 @@ pub(crate) fn start() -> bool {
     }
 }
 
-/// True while there is a mapping.
-pub(crate) fn is_on() -> bool {
-    STAGE.load(Acquire) == stage::ON
+/// The meter, while there is a mapping.
+pub(crate) fn meter() -> Option<&'static Meter> {
+    let is_on = STAGE.load(Acquire) == stage::ON;
+    // SAFETY: written before the stage is ON, and not after.
+    is_on.then(|| unsafe { (*METER.0.get()).assume_init_ref() })
 }
 
 fn map() -> bool {
@@ -106,16 +128,41 @@ fn map() -> bool {
     }
     let Some(base) = reserve() else { return false };
     BASE.store(base, Release);
-    sampler::set_up(&settings);
-    fill_header(base.cast(), &settings);
-    row::set_up_overflow();
-    row::make_key();
-    // SAFETY: the handler only writes to the mapping.
-    unsafe { libc::pthread_atfork(None, None, Some(forked)) };
-    // SAFETY: a field of the header.
-    header_field(|header| unsafe { addr_of_mut!((*header).state) })
-        .store(State::On as u32, Release);
+    let header: *mut Header = base.cast();
+    // SAFETY: this thread alone maps, once; the handler only writes to the mapping.
+    unsafe {
+        fill_header(header, &settings);
+        (*METER.0.get()).write(build(header, &settings));
+        row::make_key();
+        libc::pthread_atfork(None, None, Some(forked));
+        atomic32(&raw mut (*header).state).store(State::On as u32, Release);
+    }
     true
+}
+
+/// # Safety
+/// `header` is that of the mapping, filled.
+unsafe fn build(header: *mut Header, settings: &settings::Settings) -> Meter {
+    use SectionKind as Kind;
+    // SAFETY: by the caller zeroed sections, of the lengths of the plan, which live as long as the process.
+    unsafe {
+        let samples = Samples::new(first(Kind::SampleKeys), first(Kind::Samples), SAMPLES);
+        let (stacks, frames) = (first(Kind::Stacks), first(Kind::Frames));
+        Meter {
+            header,
+            live: Live::new(header, &FILTER, samples),
+            stacks: Stacks::new(header, (stacks, STACKS), (frames, FRAMES)),
+            roles: Roles::new(first(Kind::Roles)),
+            flows: Flows {
+                classes: first(Kind::Classes),
+                latencies: first(Kind::Latencies),
+                matrix: first(Kind::Matrix),
+            },
+            threads: Threads::new(header, first(Kind::Threads), THREADS as u32),
+            modules: Modules::new(header, first(Kind::Modules), MODULES as u32),
+            pace: Pace::at_least(settings.mean_bytes, (*header).started_ns),
+        }
+    }
 }
 
 /// Anonymous memory, its first page named by a memory file of one page: a reader finds it in /proc/PID/maps.
@@ -186,15 +233,18 @@ fn fill_header(header: *mut Header, settings: &settings::Settings) {
 
 /// In the child: its counts go on from its parent's, in its own copy.
 unsafe extern "C" fn forked() {
+    let Some(meter) = meter() else { return };
+    let header = meter.header;
     // SAFETY: the mapping is private to this process, which has one thread now.
-    let header = unsafe { &mut *BASE.load(Acquire).cast::<Header>() };
-    header.forked_from = header.pid;
-    header.pid = u64::from(std::process::id());
-    header.forks += 1;
-    header.forked_ns = clock_ns(libc::CLOCK_MONOTONIC);
-    row::forked(header.forks);
+    unsafe {
+        (*header).forked_from = (*header).pid;
+        (*header).pid = u64::from(std::process::id());
+        (*header).forks += 1;
+        (*header).forked_ns = now_ns();
+    }
+    row::forked(forks());
     modules::forked();
-    samples::forked();
+    meter.live.after_fork();
 }
 
 /// First row of a section.
@@ -211,75 +261,12 @@ pub(crate) fn row_at<T>(kind: SectionKind, at: usize) -> *mut T {
     unsafe { first::<T>(kind).add(at) }
 }
 
-/// Rows below `rows` of a section have been used.
-pub(crate) fn used(kind: SectionKind, rows: u32) {
-    let used =
-        // SAFETY: a field of the header.
-        |header: *mut Header| unsafe { addr_of_mut!((*header).sections[kind as usize].used) };
-    header_field(used).fetch_max(rows, Relaxed);
-}
-
-/// Rows of a section that have been used.
-pub(crate) fn rows_used(kind: SectionKind) -> usize {
-    let used =
-        // SAFETY: a field of the header.
-        |header: *mut Header| unsafe { addr_of_mut!((*header).sections[kind as usize].used) };
-    (header_field(used).load(Relaxed) as usize).min(PLAN[kind as usize].1)
-}
-
+/// Forks between the process that mapped and this one.
 pub(crate) fn forks() -> u32 {
-    // SAFETY: a field of the header.
-    header_field(|header| unsafe { addr_of_mut!((*header).forks) }).load(Relaxed)
+    let header: *mut Header = BASE.load(Relaxed).cast();
+    // SAFETY: a word of the header; callers come after the start.
+    unsafe { atomic32(&raw mut (*header).forks) }.load(Relaxed)
 }
-
-fn header_field(field: impl FnOnce(*mut Header) -> *mut u32) -> &'static AtomicU32 {
-    // SAFETY: aligned, in a mapping that stays.
-    unsafe { AtomicU32::from_ptr(field(BASE.load(Relaxed).cast())) }
-}
-
-/// Mean distance of samples as the header shows it.
-pub(crate) fn mean_bytes() -> &'static AtomicU64 {
-    // SAFETY: as in `header_field`.
-    unsafe {
-        AtomicU64::from_ptr(addr_of_mut!(
-            (*BASE.load(Relaxed).cast::<Header>()).mean_bytes
-        ))
-    }
-}
-
-macro_rules! counters {
-    ($($name:ident),*) => {
-        /// The header's counters that the meter keeps.
-        pub(crate) struct Counters { $(pub(crate) $name: &'static AtomicU64),* }
-
-        pub(crate) fn counters() -> Counters {
-            let header: *mut Header = BASE.load(Relaxed).cast();
-            // SAFETY: as in `header_field`.
-            unsafe {
-                Counters { $($name: AtomicU64::from_ptr(addr_of_mut!((*header).counters.$name))),* }
-            }
-        }
-    };
-}
-
-counters!(
-    samples_taken,
-    samples_freed,
-    samples_thinned,
-    samples_live,
-    samples_dropped_full,
-    samples_stale,
-    coarsened,
-    refined,
-    stacks_dropped,
-    stacks_broken,
-    modules_dropped,
-    threads_overflowed,
-    threads_seen,
-    threads_recycled,
-    slow_ns,
-    slow_calls
-);
 
 /// Nanoseconds of a clock.
 pub(crate) fn clock_ns(clock: libc::clockid_t) -> u64 {

@@ -15,16 +15,12 @@
 //! forked child goes on from its parent's counts, in its own copy. A set-uid program is not metered. In a signal handler no allocator may be called.
 
 mod figures;
-pub(crate) mod filter;
-mod map;
+pub(crate) mod map;
 mod modules;
-mod roles;
 pub(crate) mod row;
-mod sampler;
-mod samples;
+mod sampling;
 mod settings;
 pub(crate) mod slow;
-mod stacks;
 mod text;
 mod unwind;
 

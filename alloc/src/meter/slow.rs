@@ -1,16 +1,18 @@
-//! The few calls that are looked at: a thread's first, every 1,024th (timed), and the sampled ones.
+//! The few calls that are looked at: a thread's first, every 1,024th (timed), those that end a distance, and frees of
+//! blocks that may be sampled. The hot path has counted nothing of them.
 
 use core::alloc::{GlobalAlloc, Layout};
-use core::ptr::addr_of_mut;
-use core::sync::atomic::{AtomicU64, Ordering::*};
+use core::sync::atomic::Ordering::Relaxed;
 
-use abi::{Class, Latency, Sample, SectionKind, Thread, class_of, latency_of};
+use abi::Thread;
+use sampler::count::{self, TIMED_EVERY};
+use sampler::flows::Flows;
+use sampler::shared;
+use sampler::word::atomic;
 
-use super::sampler::{self, Weight};
-use super::{filter, map, roles, row, samples, stacks, unwind};
+use super::sampling::Freed;
+use super::{map, row};
 use crate::chosen::INNER;
-use ::sampler::shared;
-use ::sampler::word::{add, atomic};
 
 /// # Safety
 /// As of `GlobalAlloc::alloc`.
@@ -35,227 +37,98 @@ pub(crate) unsafe fn alloc_zeroed(layout: Layout) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn dealloc(block: *mut u8, layout: Layout) {
-    let (thread, _) = counted(None, Some(layout.size()));
-    take_back(thread, block);
-    // SAFETY: the caller's promise is passed on.
-    let call = || unsafe { INNER.dealloc(block, layout) };
-    // SAFETY: a field of the row.
-    if is_turn(unsafe { &raw mut (*thread).frees }) {
-        // SAFETY: a field of the row that `timed` gives.
-        timed(call, |bucket| unsafe { addr_of_mut!((*bucket).frees) });
-    } else {
-        call();
+    let thread = row::take();
+    let meter = map::meter();
+    // Before its address can be another's.
+    if let Some(meter) = meter
+        && let Some(sample) = meter.take_out(block)
+    {
+        meter.freed(thread, block, sample, Freed::Back);
     }
+    // SAFETY: a word of the row.
+    let calls = unsafe { &raw mut (*thread).frees };
+    // SAFETY: the caller's promise is passed on.
+    timed(calls, Flows::free_took, || unsafe {
+        INNER.dealloc(block, layout)
+    });
+    count_free(thread, layout.size() as u64);
 }
 
+/// One freed and one allocated, whether it moves or not.
+///
 /// # Safety
 /// As of `GlobalAlloc::realloc`.
 #[cold]
 #[inline(never)]
 pub(crate) unsafe fn realloc(block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-    let (thread, is_due) = counted(Some(bytes), Some(layout.size()));
-    let sample = if map::is_on() {
-        samples::remove(block)
-    } else {
-        None
-    };
+    let mark = 0u8;
+    let thread = row::take();
+    let meter = map::meter();
+    let sample = meter.and_then(|meter| meter.take_out(block));
     // SAFETY: the caller's promise is passed on.
-    let moved = look_at(thread, is_due, bytes, || unsafe {
-        INNER.realloc(block, layout, bytes)
-    });
-    match sample {
-        Some(sample) if moved.is_null() => {
-            samples::insert(block, sample);
+    let moved = allocate(thread, || unsafe { INNER.realloc(block, layout, bytes) });
+    if let (Some(meter), Some(sample)) = (meter, sample) {
+        match moved.is_null() {
+            true => meter.live.put_back(block as u64, sample),
+            false => meter.freed(thread, block, sample, Freed::Resized),
         }
-        Some(sample) => account_for_free(thread, &sample),
-        None => {}
     }
-    if moved.is_null() {
-        // SAFETY: it is this thread's row.
-        unsafe { row::undo_free(thread, layout.size()) };
+    if !moved.is_null() {
+        count_free(thread, layout.size() as u64);
+        count_alloc(thread, moved, bytes as u64, &mark);
     }
     moved
 }
 
 #[inline(always)]
 fn hand_out(bytes: usize, call: impl FnOnce() -> *mut u8) -> *mut u8 {
-    let (thread, is_due) = counted(Some(bytes), None);
-    look_at(thread, is_due, bytes, call)
-}
-
-/// The thread's row, and whether this allocation is to be sampled. A thread's first call and all calls of a thread
-/// that shares a row were not counted yet: this does it.
-fn counted(allocated: Option<usize>, freed: Option<usize>) -> (*mut Thread, bool) {
-    let known = row::of_thread();
-    let thread = if known.is_null() { row::take() } else { known };
-    if row::is_shared(thread) {
-        // SAFETY: the shared row lives and is written through atomics.
-        unsafe {
-            freed.inspect(|bytes| shared::free(thread, *bytes as u64));
-            return (
-                thread,
-                allocated.is_some_and(|bytes| shared::alloc(thread, bytes as u64)),
-            );
-        }
-    }
-    // SAFETY: it is this thread's row.
-    unsafe {
-        if known.is_null() {
-            freed.inspect(|bytes| _ = row::add_free(thread, *bytes));
-            allocated.inspect(|bytes| _ = row::add_alloc(thread, *bytes));
-        }
-        let left = atomic(&raw mut (*thread).countdown_bytes).load(Relaxed);
-        (thread, allocated.is_some() && (left as i64) < 0)
-    }
-}
-
-/// A call to be timed, by the count of the row's calls of its kind.
-fn is_turn(count: *mut u64) -> bool {
-    // SAFETY: a word of a row, which lives and is written through atomics.
-    map::is_on()
-        && unsafe { atomic(count) }
-            .load(Relaxed)
-            .is_multiple_of(row::TIMED_EVERY)
-}
-
-fn look_at(
-    thread: *mut Thread,
-    is_due: bool,
-    bytes: usize,
-    call: impl FnOnce() -> *mut u8,
-) -> *mut u8 {
+    // Frames below this one are the meter's own.
     let mark = 0u8;
-    // SAFETY: a field of the row.
-    let block = if is_turn(unsafe { &raw mut (*thread).allocs }) {
-        // SAFETY: a field of the row that `timed` gives.
-        timed(call, |bucket| unsafe { addr_of_mut!((*bucket).allocs) })
-    } else {
-        call()
-    };
-    if block.is_null() {
-        // SAFETY: it is this thread's row, or the shared one.
-        unsafe { row::undo_alloc(thread, bytes) };
-        if is_due && row::is_shared(thread) {
-            begin_distance(thread);
-        }
-    } else if is_due {
-        sample(thread, block, bytes as u64, (&raw const mark) as usize);
+    let thread = row::take();
+    let block = allocate(thread, call);
+    if !block.is_null() {
+        count_alloc(thread, block, bytes as u64, &mark);
     }
     block
 }
 
-/// Begins a row's next distance; the mean of the one that ended.
-fn begin_distance(thread: *mut Thread) -> u64 {
-    // SAFETY: it is this thread's row; or the shared one, whose distance ended in this thread.
+#[inline(always)]
+fn allocate(thread: *mut Thread, call: impl FnOnce() -> *mut u8) -> *mut u8 {
+    // SAFETY: a word of the row.
+    let calls = unsafe { &raw mut (*thread).allocs };
+    timed(calls, Flows::alloc_took, call)
+}
+
+/// Makes the call, and measures it when it is its turn among the row's calls of its kind.
+#[inline(always)]
+fn timed<T>(calls: *mut u64, took: fn(&Flows, u64), call: impl FnOnce() -> T) -> T {
+    // SAFETY: a word of a row, which lives and is written through atomics.
+    let number = unsafe { atomic(calls) }.load(Relaxed).wrapping_add(1);
+    let Some(meter) = map::meter().filter(|_| number.is_multiple_of(TIMED_EVERY)) else {
+        return call();
+    };
+    let begun = map::now_ns();
+    let result = call();
+    took(&meter.flows, map::now_ns().saturating_sub(begun));
+    result
+}
+
+fn count_free(thread: *mut Thread, bytes: u64) {
+    // SAFETY: it is this thread's row, the idle one, or the shared one, which lives.
     unsafe {
-        if row::is_shared(thread) {
-            shared::begin_distance(thread, map::mean_bytes().load(Relaxed))
-        } else {
-            sampler::draw(thread)
+        match map::meter() {
+            Some(meter) if meter.is_shared(thread) => shared::free(thread, bytes),
+            _ => count::free_exactly(thread, bytes),
         }
     }
 }
 
-/// Calls, and counts how long it took in the bucket's `field`.
-fn timed<T>(call: impl FnOnce() -> T, field: impl FnOnce(*mut Latency) -> *mut u64) -> T {
-    let begun = map::now_ns();
-    let result = call();
-    let bucket = latency_of(map::now_ns() - begun);
-    let row = map::row_at::<Latency>(SectionKind::Latencies, bucket);
-    // SAFETY: aligned, in a row of the mapping.
-    unsafe { AtomicU64::from_ptr(field(row)) }.fetch_add(1, Relaxed);
-    result
-}
-
-fn sample(thread: *mut Thread, block: *mut u8, bytes: u64, mark: usize) {
-    if !map::is_on() {
-        // SAFETY: the idle row, written through atomics only.
-        unsafe { atomic(&raw mut (*thread).countdown_bytes) }.store(i64::MAX as u64, Relaxed);
-        return;
-    }
-    let mean = begin_distance(thread);
-    let now = map::now_ns();
-    let role = roles::of(thread);
-    let weight = sampler::weight(bytes, mean);
-    let stack = stacks::find(&unwind::frames(mark), now);
-    let sample = Sample {
-        requested_bytes: bytes,
-        usable_bytes: bytes,
-        mean_bytes: mean,
-        time_ns: now,
-        stack,
-        role,
-        reserved: 0,
-        thread: row::number(thread),
-        check: 0,
+fn count_alloc(thread: *mut Thread, block: *mut u8, bytes: u64, mark: &u8) {
+    let Some(meter) = map::meter() else {
+        return row::count_idle(thread);
     };
-    // What is not in the table cannot be seen freed: it would count as outstanding for ever.
-    if samples::insert(block, sample) {
-        // SAFETY: a word of the row.
-        unsafe { add(&raw mut (*thread).samples, 1) };
-        stacks::allocated(stack, weight, now);
-        roles::allocated(role, weight);
-        class(
-            bytes,
-            // SAFETY: fields of the row that `class` gives.
-            |row| unsafe {
-                (
-                    addr_of_mut!((*row).allocated_blocks),
-                    addr_of_mut!((*row).allocated_bytes),
-                )
-            },
-            weight,
-        );
-    }
-    sampler::pace(now);
-    let counters = map::counters();
-    counters.slow_calls.fetch_add(1, Relaxed);
-    counters
-        .slow_ns
-        .fetch_add(map::now_ns().saturating_sub(now), Relaxed);
-}
-
-fn take_back(thread: *mut Thread, block: *mut u8) {
-    if !map::is_on() || !filter::may_hold(block) {
-        return;
-    }
-    if let Some(sample) = samples::remove(block) {
-        account_for_free(thread, &sample);
-    }
-}
-
-fn account_for_free(thread: *mut Thread, sample: &Sample) {
-    let (bytes, now) = (sample.requested_bytes, map::now_ns());
-    let weight = sampler::weight(bytes, sample.mean_bytes);
-    stacks::freed(sample.stack, weight, now.saturating_sub(sample.time_ns));
-    let freed_by = roles::of(thread);
-    roles::freed(
-        sample.role,
-        sample.thread,
-        freed_by,
-        row::number(thread),
-        weight,
-    );
-    class(
-        bytes,
-        // SAFETY: fields of the row that `class` gives.
-        |row| unsafe {
-            (
-                addr_of_mut!((*row).freed_blocks),
-                addr_of_mut!((*row).freed_bytes),
-            )
-        },
-        weight,
-    );
-}
-
-/// Adds to two fields, blocks and bytes, of the size class.
-fn class(bytes: u64, fields: impl FnOnce(*mut Class) -> (*mut u64, *mut u64), weight: Weight) {
-    let (blocks_at, bytes_at) = fields(map::row_at(SectionKind::Classes, class_of(bytes)));
-    // SAFETY: aligned, in a row of the mapping.
-    unsafe {
-        AtomicU64::from_ptr(blocks_at).fetch_add(weight.blocks, Relaxed);
-        AtomicU64::from_ptr(bytes_at).fetch_add(weight.bytes, Relaxed);
+    if let Some(mean) = meter.allocated(thread, bytes) {
+        meter.sample(thread, block, (bytes, mean), (&raw const *mark) as usize);
     }
 }
 

@@ -1,12 +1,12 @@
 //! When the next sample is due: the distance of a row, in requested bytes.
 
 use abi::Thread;
-use sampler::draw;
-use sampler::pace::LARGE_BYTES;
+use sampler::distance;
+use sampler::pace::{CERTAIN_MEAN_BYTES, LARGE_BYTES};
 use sampler::shared;
 
 use crate::clock;
-use crate::probe::{CERTAIN_MEAN_BYTES, Probe};
+use crate::probe::Probe;
 
 impl Probe {
     /// The distance of a row has ended within an allocation of `bytes`. The mean to sample it with;
@@ -16,27 +16,17 @@ impl Probe {
     /// # Safety
     /// `row` is this thread's own.
     pub unsafe fn due(&self, row: *mut Thread, bytes: u64) -> Option<u64> {
+        if bytes >= LARGE_BYTES && self.pace.takes_large(bytes, clock::monotonic_ns()) {
+            return Some(CERTAIN_MEAN_BYTES);
+        }
         // SAFETY: by the caller: own rows are written by their thread alone.
         unsafe {
-            if bytes >= LARGE_BYTES && self.pace.takes_large(bytes, clock::monotonic_ns()) {
-                return Some(CERTAIN_MEAN_BYTES);
-            }
-            if (*row).cut == 0 {
-                return Some((*row).mean_bytes.max(1));
-            }
-            let left = (*row).countdown_bytes.min(bytes);
-            let rest = bytes - left;
-            let mean = self.pace.mean_bytes();
             // The tables may be gone over budget or full without any sample for long: look at the
             // pace here too.
-            self.tick(clock::monotonic_ns(), false);
-            let distance = draw::distance(&mut (*row).random, mean);
-            if distance <= rest {
-                return Some(mean);
+            if distance::is_cut_by(row, bytes) {
+                self.tick(clock::monotonic_ns(), false);
             }
-            self.set_distance(row, distance - rest, mean);
-            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes);
-            None
+            distance::due(row, bytes, &self.pace)
         }
     }
 
@@ -66,28 +56,7 @@ impl Probe {
     /// # Safety
     /// As for [`Self::due`].
     pub unsafe fn begin_distance(&self, row: *mut Thread, bytes: u64) {
-        // SAFETY: by the caller: own rows are written by their thread alone.
-        unsafe {
-            let left = (*row).countdown_bytes;
-            let mean = self.pace.mean_bytes();
-            let distance = draw::distance(&mut (*row).random, mean);
-            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(bytes).wrapping_sub(left);
-            (*row).countdown_bytes = 0;
-            self.set_distance(row, distance, mean);
-        }
-    }
-
-    /// Sets a distance, cut short if it is long; keeps `drawn - countdown`.
-    unsafe fn set_distance(&self, row: *mut Thread, distance: u64, mean: u64) {
-        let cut_at = self.pace.cut_bytes();
-        let next = distance.min(cut_at);
-        // SAFETY: by the caller: own rows are written by their thread alone.
-        unsafe {
-            let old = (*row).countdown_bytes;
-            (*row).cut = u64::from(distance > cut_at);
-            (*row).mean_bytes = mean;
-            (*row).drawn_bytes = (*row).drawn_bytes.wrapping_add(next).wrapping_sub(old);
-            (*row).countdown_bytes = next;
-        }
+        // SAFETY: by the caller.
+        unsafe { distance::begin(row, bytes, &self.pace) };
     }
 }

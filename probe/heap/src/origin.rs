@@ -1,11 +1,7 @@
 //! Where a sample comes from: its stack, the objects that its frames lie in, the role of its
 //! thread.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
-
-use abi::{
-    MODULE_PATH_BYTES, Module, ROLE_NONE, STACK_NONE, SectionKind, Thread, stack_flag, stack_why,
-};
+use abi::{MODULE_PATH_BYTES, Module, ROLE_NONE, STACK_NONE, Thread, stack_flag, stack_why};
 
 use crate::clock;
 use crate::guard::Signals;
@@ -16,7 +12,6 @@ use crate::probe::Probe;
 use crate::tally::counter;
 use crate::unwind::{Registers, Trace};
 use sampler::roles;
-use sampler::word::{atomic, atomic32};
 
 /// What a trace says of its thread and its caller.
 #[derive(Clone, Copy, Debug)]
@@ -124,61 +119,25 @@ impl Probe {
             let (bytes, refused) = self.unwinder.memory();
             (*self.header).counters.unwinder_bytes = bytes;
             (*self.header).counters.unwinder_refused = refused;
-            let used = &raw mut (*self.header).sections[SectionKind::Modules as usize].used;
-            // The program may have written over it.
-            *used = (*used).min(self.modules_capacity);
-            let rows = std::slice::from_raw_parts_mut(self.modules, *used as usize);
             match change {
-                Change::Gone(object) => rows
-                    .iter_mut()
-                    .filter(|row| (row.start, row.end) == (object.start, object.end))
-                    .filter(|row| row.gone_ns == 0)
-                    .for_each(|row| row.gone_ns = now_ns),
+                Change::Gone(object) => self.modules.gone(object.start, object.end, now_ns),
                 Change::There(object) => {
-                    let new = row_of_object(object, now_ns);
-                    let mut is_back = false;
-                    for row in rows {
-                        let is_same =
-                            (row.start, row.end, row.path) == (object.start, object.end, new.path);
-                        if is_same {
-                            (row.gone_ns, is_back) = (0, true);
-                        } else if row.gone_ns == 0
-                            && row.start < object.end
-                            && object.start < row.end
-                        {
-                            row.gone_ns = now_ns;
-                        }
-                    }
-                    if !is_back {
-                        self.add_module(used, new, object.end);
+                    if !self.modules.there(&row_of_object(object, now_ns)) {
+                        self.count(counter!(self, modules_dropped));
                     }
                 }
             }
         }
     }
-
-    /// One more row; its end, which says that it is whole, comes last.
-    unsafe fn add_module(&self, used: *mut u32, new: Module, end: u64) {
-        // SAFETY: by the caller, which alone writes the section.
-        unsafe {
-            if *used >= self.modules_capacity {
-                return self.count(counter!(self, modules_dropped));
-            }
-            let row = self.modules.add(*used as usize);
-            row.write(new);
-            atomic(&raw mut (*row).end).store(end, Release);
-            atomic32(used).fetch_add(1, Relaxed);
-        }
-    }
 }
 
-/// The row of an object, its end left out.
+/// The row of an object.
 fn row_of_object(object: Object, now_ns: u64) -> Module {
     let mut path = [0; MODULE_PATH_BYTES];
     let (bytes, bias) = object.name_and_bias(&mut path);
     Module {
         start: object.start,
-        end: 0,
+        end: object.end,
         bias,
         first_ns: now_ns,
         gone_ns: 0,
@@ -194,38 +153,4 @@ fn thread_name() -> [u8; 16] {
     // SAFETY: writes at most 16 bytes.
     unsafe { libc::prctl(libc::PR_GET_NAME, name.as_mut_ptr()) };
     name
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::coverage::Harness;
-
-    #[test]
-    fn a_module_is_gone_when_another_has_its_addresses_and_there_again_when_it_is_back() {
-        let harness = Harness::new(1, 8 << 20, None);
-        let probe = &harness.probe;
-        let object = |start, end| Object {
-            start,
-            end,
-            ..Object::default()
-        };
-        let (first, larger) = (object(0x1000, 0x3000), object(0x2000, 0x6000));
-        // SAFETY: this thread alone writes the section.
-        let rows = || unsafe {
-            let used = (*probe.header).sections[SectionKind::Modules as usize].used as usize;
-            let rows = std::slice::from_raw_parts(probe.modules, used);
-            rows.iter()
-                .map(|row| (row.start, row.gone_ns))
-                .collect::<Vec<_>>()
-        };
-        probe.note(Change::There(first), 5);
-        probe.note(Change::There(larger), 6);
-        assert_eq!(rows(), [(0x1000, 6), (0x2000, 0)]);
-        // No third row: a program that opens two in turn would use them all.
-        probe.note(Change::There(first), 7);
-        assert_eq!(rows(), [(0x1000, 0), (0x2000, 7)]);
-        probe.note(Change::Gone(first), 8);
-        assert_eq!(rows(), [(0x1000, 8), (0x2000, 7)]);
-    }
 }

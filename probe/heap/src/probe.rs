@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
-use abi::{Header, Module, STACK_NONE, Sample, State, Thread, region_flag};
+use abi::{Header, STACK_NONE, Sample, State, Thread, region_flag};
 
 use crate::budget::Budget;
 use crate::clock;
@@ -12,21 +12,19 @@ use crate::guard::Signals;
 use crate::interpreter::Interpreter;
 use crate::regions::{Call, Mapped, Regions};
 use crate::tally::counter;
-use crate::threads::Threads;
 use crate::unwind::{Closing, Registers, Unwinder};
 use sampler::filter::Filter;
 use sampler::flows::{Flows, Weight};
+use sampler::live::Live;
+use sampler::modules::Modules;
 use sampler::pace::Pace;
 use sampler::roles::Roles;
-use sampler::samples::{Inserted, Samples};
 use sampler::stacks::Stacks;
+use sampler::threads::Threads;
 use sampler::word::{atomic, atomic32};
 
 /// Anonymous mappings below this get a stack only at a limited rate: they may come by the thousand.
 const REGION_STACK_BYTES_MIN: u64 = 64 << 10;
-
-/// Mean of samples that were taken with certainty.
-pub(crate) const CERTAIN_MEAN_BYTES: u64 = 1;
 
 /// A block that was just handed out.
 #[derive(Clone, Copy, Debug)]
@@ -63,14 +61,13 @@ pub enum Freed {
 pub struct Probe {
     pub(crate) header: *mut Header,
     pub(crate) filter: &'static Filter,
-    pub(crate) samples: Samples,
+    pub(crate) live: Live,
     pub(crate) stacks: Stacks,
     pub(crate) roles: Roles,
     pub(crate) flows: Flows,
     pub(crate) threads: Threads,
     pub(crate) regions: Regions,
-    pub(crate) modules: *mut Module,
-    pub(crate) modules_capacity: u32,
+    pub(crate) modules: Modules,
     pub(crate) pace: Pace,
     pub(crate) budget: Budget,
     /// Lost by a malloc and its free to counting, picoseconds; 0: not known.
@@ -127,11 +124,6 @@ impl Probe {
         unsafe { atomic32(&raw mut (*self.header).bytes_mode) }.load(Relaxed)
     }
 
-    /// A row for a new thread; `None`: all are taken, it shares [`Self::overflow`].
-    pub fn join(&self, tid: u32) -> Option<*mut Thread> {
-        self.threads.take(tid)
-    }
-
     /// The row of threads without one.
     pub fn overflow(&self) -> *mut Thread {
         self.threads.overflow()
@@ -157,35 +149,33 @@ impl Probe {
             thread: self.threads.index(row),
             ..Sample::default()
         };
-        self.enter(block.address, sample);
-        let weight = Weight::of(
-            block.requested_bytes,
-            block.mean_bytes,
-            begun ^ block.address,
-        );
-        self.stacks.allocated(stack, weight, begun);
-        self.flows.allocated(block.usable_bytes, weight);
+        // What is not in the table cannot be seen freed: it would count as outstanding for ever.
+        if self.live.enter(block.address, sample) {
+            let (bytes, mean) = (block.requested_bytes, block.mean_bytes);
+            let weight = Weight::of(bytes, mean, begun ^ block.address);
+            self.stacks.allocated(stack, weight, begun);
+            self.flows.allocated(block.usable_bytes, weight);
+            self.roles.note(role, weight.bytes, 0);
+        }
         self.flows.alloc_took(block.took_ns);
-        self.roles.note(role, weight.bytes, 0);
         // SAFETY: a word of a row, which lives as long as the mapping.
-        unsafe { atomic(&raw mut (*row).samples) }.fetch_add(1, Relaxed);
-        self.thin(row);
+        unsafe {
+            atomic(&raw mut (*row).samples).fetch_add(1, Relaxed);
+            self.live.thin(&self.pace, row);
+        }
         self.tick(begun, true);
         self.close(begun);
     }
 
     /// Takes a block out that may be sampled and is about to be freed or resized.
     pub fn take_out(&self, address: u64) -> Option<Removed> {
-        let sample = self.samples.remove(address)?;
-        self.filter.remove(address);
+        let sample = self.live.take_out(address)?;
         Some(Removed { address, sample })
     }
 
     /// Puts a block back whose resizing failed.
     pub fn put_back(&self, removed: Removed) {
-        if !self.insert(removed.address, removed.sample) {
-            self.drop_live(1);
-        }
+        self.live.put_back(removed.address, removed.sample);
     }
 
     /// A sampled block was freed by the thread of `row`, or moved by a resize; the allocator took so
@@ -222,7 +212,7 @@ impl Probe {
         self.flows.free_took(took_ns);
         self.roles.note(role, 0, weight.bytes);
         self.count(counter!(self, samples_freed));
-        self.drop_live(1);
+        self.live.drop_live(1);
         self.close(begun);
     }
 
@@ -317,53 +307,5 @@ impl Probe {
             atomic32(&raw mut (*self.header).state).store(State::Off as u32, Relaxed);
         }
         self.filter.clear();
-    }
-
-    fn enter(&self, address: u64, sample: Sample) {
-        if self.insert(address, sample) {
-            self.count(counter!(self, samples_taken));
-            self.count(counter!(self, samples_live));
-        }
-    }
-
-    /// False: there was no room for it.
-    fn insert(&self, address: u64, sample: Sample) -> bool {
-        let mut inserted = Inserted::Full;
-        if self.filter.add(address) {
-            inserted = self.samples.insert(address, sample);
-            if inserted != Inserted::Done {
-                self.filter.remove(address);
-            }
-        }
-        match inserted {
-            Inserted::Full => self.count(counter!(self, samples_dropped_full)),
-            Inserted::Replaced(_) => {
-                self.count(counter!(self, samples_stale));
-                self.drop_live(1);
-            }
-            Inserted::Done => {}
-        }
-        inserted != Inserted::Full
-    }
-
-    fn thin(&self, row: *mut Thread) {
-        let Some(sweep) = self.pace.sweep(self.live(), self.samples.capacity() as u64) else {
-            return;
-        };
-        // SAFETY: a word of the row. Two threads of the overflow row may draw the same, which does no harm.
-        let state = unsafe { atomic(&raw mut (*row).random) };
-        let mut random = state.load(Relaxed);
-        let dropped = self.samples.thin(
-            sweep.from,
-            sweep.count,
-            sweep.mean_bytes,
-            self.filter,
-            &mut random,
-        );
-        state.store(random, Relaxed);
-        if dropped > 0 {
-            self.count_many(counter!(self, samples_thinned), dropped);
-            self.drop_live(dropped);
-        }
     }
 }

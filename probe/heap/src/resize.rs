@@ -2,10 +2,10 @@
 
 use crate::clock;
 use crate::guard::Signals;
-use crate::probe::{CERTAIN_MEAN_BYTES, Probe, Removed};
+use crate::probe::{Probe, Removed};
 use crate::unwind::Registers;
 use sampler::flows::Weight;
-use sampler::pace::LARGE_BYTES;
+use sampler::pace::{CERTAIN_MEAN_BYTES, LARGE_BYTES};
 
 impl Probe {
     /// A block that was taken out has been resized: a large one stays the sample that it was, with

@@ -15,14 +15,16 @@ use crate::probe::Probe;
 use crate::regions::Regions;
 use crate::seccomp;
 use crate::settings::Settings;
-use crate::threads::Threads;
 use crate::unwind::Unwinder;
 use sampler::filter::Filter;
 use sampler::flows::Flows;
+use sampler::live::Live;
+use sampler::modules::Modules;
 use sampler::pace::Pace;
 use sampler::roles::Roles;
 use sampler::samples::Samples;
 use sampler::stacks::Stacks;
+use sampler::threads::Threads;
 
 /// What the probe has to know of the library that it lives in.
 #[derive(Clone, Copy)]
@@ -115,6 +117,8 @@ unsafe fn build(
     // SAFETY: as above; each section has the place and length of the plan.
     unsafe {
         let (keys, samples) = (rows(Kind::SampleKeys).cast(), rows(Kind::Samples).cast());
+        let samples = Samples::new(keys, samples, capacity(Kind::Samples));
+        let modules = rows(Kind::Modules).cast();
         let stacks = (rows(Kind::Stacks).cast(), capacity(Kind::Stacks));
         let frames = (rows(Kind::Frames).cast(), capacity(Kind::Frames));
         let threads = rows(Kind::Threads).cast();
@@ -124,7 +128,7 @@ unsafe fn build(
         Probe {
             header,
             filter: home.filter,
-            samples: Samples::new(keys, samples, capacity(Kind::Samples)),
+            live: Live::new(header, home.filter, samples),
             stacks: Stacks::new(header, stacks, frames),
             roles: Roles::new(rows(Kind::Roles).cast()),
             flows: Flows {
@@ -134,8 +138,7 @@ unsafe fn build(
             },
             threads: Threads::new(header, threads, capacity(Kind::Threads) as u32),
             regions: Regions::new(header, rows(Kind::Regions).cast(), capacity(Kind::Regions)),
-            modules: rows(Kind::Modules).cast(),
-            modules_capacity: capacity(Kind::Modules) as u32,
+            modules: Modules::new(header, modules, capacity(Kind::Modules) as u32),
             pace,
             budget: Budget::new(settings.budget_ppm, now_ns),
             pair_ps: settings.pair_ps,

@@ -7,7 +7,6 @@ use abi::{bytes_mode, off_reason};
 use crate::budget::{Reading, Step};
 use crate::clock;
 use crate::probe::Probe;
-use sampler::pace::Change;
 use sampler::word::{add, atomic, atomic32};
 
 /// The place of a counter of a probe's header.
@@ -30,17 +29,7 @@ const SLOW_CALL_NS_MAX: u64 = 200_000;
 
 impl Probe {
     pub(crate) fn tick(&self, now_ns: u64, sampled: bool) {
-        match self
-            .pace
-            .tick(now_ns, sampled, self.live(), self.samples.capacity() as u64)
-        {
-            Change::None => {}
-            Change::Coarser => self.count(counter!(self, coarsened)),
-            Change::Finer => self.count(counter!(self, refined)),
-        }
-        // SAFETY: a word of the header.
-        unsafe { atomic(&raw mut (*self.header).mean_bytes) }
-            .store(self.pace.mean_bytes(), Relaxed);
+        self.live.tick(&self.pace, now_ns, sampled);
         if self.budget.is_due(now_ns) {
             self.account(now_ns);
         }
@@ -95,16 +84,6 @@ impl Probe {
         self.count(counter!(self, slow_calls));
         let took = clock::monotonic_ns().saturating_sub(begun_ns);
         self.count_many(counter!(self, slow_ns), took.min(SLOW_CALL_NS_MAX));
-    }
-
-    /// Rows of the table in use; never more than there are, whatever the program wrote over the header.
-    pub(crate) fn live(&self) -> u64 {
-        let rows = self.samples.capacity() as u64;
-        self.read(counter!(self, samples_live)).min(rows)
-    }
-
-    pub(crate) fn drop_live(&self, count: u64) {
-        self.count_many(counter!(self, samples_live), count.wrapping_neg());
     }
 
     pub(crate) fn count(&self, counter: *mut u64) {

@@ -2,13 +2,14 @@
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 
-use core::sync::atomic::{AtomicU8, AtomicU64};
+use crate::word::{AtomicU8, AtomicU64};
 
 const WORD_BITS: usize = u64::BITS as usize;
 
-/// Words of bits of the two levels. Miri takes minutes to make the larger one.
-const COARSE: usize = if cfg!(miri) { 2 } else { 64 };
-const FINE: usize = if cfg!(miri) { 4 } else { 1_024 };
+/// Words of bits of the two levels. Miri takes minutes to make the larger one; models are of one cell or two.
+const IS_SMALL: bool = cfg!(any(miri, loom));
+const COARSE: usize = if IS_SMALL { 1 } else { 64 };
+const FINE: usize = if IS_SMALL { 2 } else { 1_024 };
 
 /// A cell that reaches this count stays there.
 const FULL: u8 = u8::MAX;
@@ -27,7 +28,17 @@ pub struct Filter {
 
 impl Filter {
     /// Nothing sampled.
+    #[cfg(not(loom))]
     pub const fn new() -> Filter {
+        Filter {
+            coarse: Level::new(),
+            fine: Level::new(),
+        }
+    }
+
+    /// loom's atomics are no constants.
+    #[cfg(loom)]
+    pub fn new() -> Filter {
         Filter {
             coarse: Level::new(),
             fine: Level::new(),
@@ -90,6 +101,15 @@ struct Level<const WORDS: usize, const CELLS: usize> {
 }
 
 impl<const WORDS: usize, const CELLS: usize> Level<WORDS, CELLS> {
+    #[cfg(loom)]
+    fn new() -> Self {
+        Level {
+            bits: std::array::from_fn(|_| AtomicU64::new(0)),
+            counts: std::array::from_fn(|_| AtomicU8::new(0)),
+        }
+    }
+
+    #[cfg(not(loom))]
     const fn new() -> Self {
         const { assert!(CELLS == WORDS * WORD_BITS && CELLS.is_power_of_two()) };
         Level {

@@ -27,6 +27,8 @@ const THIN_EIGHTHS: u64 = 3;
 /// Blocks from here are all sampled, at a mean of one byte, while they come slowly enough: a few of
 /// them may be most of a heap, and a draw that misses one would name nobody.
 pub const LARGE_BYTES: u64 = 1 << 20;
+/// Their mean.
+pub const CERTAIN_MEAN_BYTES: u64 = 1;
 /// Such samples: 200 a second, 64 at once.
 const LARGE_EVERY_NS: u64 = 5_000_000;
 const LARGE_AT_ONCE: u64 = 64;
@@ -65,6 +67,8 @@ pub struct Pace {
     mean_bytes: AtomicU64,
     /// Fixed by the user: never changed.
     fixed: bool,
+    /// The mean never falls below it.
+    least_bytes: u64,
     window_ns: AtomicU64,
     window_samples: AtomicU64,
     /// Mean that every sample of the table must reach, and where the sweep is.
@@ -97,12 +101,23 @@ impl Ration {
 impl Pace {
     /// From a mean that the user fixed, or the default.
     pub fn new(fixed_bytes: Option<u64>, now_ns: u64) -> Pace {
-        let mean = fixed_bytes
-            .unwrap_or(MEAN_BYTES_START)
-            .clamp(1, MEAN_BYTES_MAX);
+        let mean = fixed_bytes.unwrap_or(MEAN_BYTES_START);
         Pace {
-            mean_bytes: AtomicU64::new(mean),
             fixed: fixed_bytes.is_some(),
+            ..Pace::starting(mean, MEAN_BYTES_MIN, now_ns)
+        }
+    }
+
+    /// From a mean that is raised where there would be too many samples, and never goes below it.
+    pub fn at_least(mean_bytes: u64, now_ns: u64) -> Pace {
+        Pace::starting(mean_bytes, mean_bytes, now_ns)
+    }
+
+    fn starting(mean_bytes: u64, least_bytes: u64, now_ns: u64) -> Pace {
+        Pace {
+            mean_bytes: AtomicU64::new(mean_bytes.clamp(1, MEAN_BYTES_MAX)),
+            fixed: false,
+            least_bytes,
             window_ns: AtomicU64::new(now_ns),
             window_samples: AtomicU64::new(0),
             thin_bytes: AtomicU64::new(0),
@@ -134,7 +149,9 @@ impl Pace {
     /// Longest distance before another look at the mean: a thread that drew a long one while the
     /// load was high must not sleep through the quiet hours; and no large block must pass unseen.
     pub fn cut_bytes(&self) -> u64 {
-        (self.mean_bytes() / CUTS).clamp(MEAN_BYTES_MIN, LARGE_BYTES)
+        (self.mean_bytes() / CUTS)
+            .max(self.least_bytes)
+            .min(LARGE_BYTES)
     }
 
     /// A distance ended, with a sample or without. `live` of `capacity` rows are taken.
@@ -224,7 +241,7 @@ impl Pace {
     fn lower(&self, factor: u64) -> Change {
         let mean = self.mean_bytes();
         // Below what samples are thinned to, a finer mean would only feed the sweep.
-        let least = MEAN_BYTES_MIN.max(self.thin_bytes.load(Relaxed) / 2);
+        let least = self.least_bytes.max(self.thin_bytes.load(Relaxed) / 2);
         let mut next = mean / factor;
         while next < least {
             next = next.max(1) * 2;
@@ -294,6 +311,20 @@ mod tests {
             pace.sweep(30_000, 32_768);
         }
         assert_eq!(pace.mean_bytes(), 4096);
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "statistics, too slow under Miri")]
+    fn a_least_mean_is_come_back_to_after_a_storm() {
+        let (pace, least) = (Pace::at_least(512 << 10, 0), 512 << 10);
+        for storm in 0..10_000u64 {
+            pace.tick(storm * 1_000, true, 0, 32_768);
+        }
+        assert!(pace.mean_bytes() > 8 * least);
+        for quiet in 0..600u64 {
+            pace.tick((1 + quiet) * 100_000_000, true, 0, 32_768);
+        }
+        assert_eq!(pace.mean_bytes(), least);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! Roles: threads of the same name and entry. With them the matrix says which kind of thread frees
 //! what another allocated.
 
+use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use abi::{ROLES, Role};
 
-use crate::word::{add, atomic32};
+use crate::word::{AtomicU64, add, atomic, atomic32};
 
 const FREE: u32 = 0;
 const BUSY: u32 = 1;
@@ -42,7 +43,7 @@ impl Roles {
             unsafe {
                 let state = atomic32(&raw mut (*row).state);
                 let found = state.load(Acquire);
-                if found == USED && (*row).name == name && (*row).root == root {
+                if found == USED && self.is(at, name, root) {
                     return self.join(at);
                 }
                 if found == FREE && state.compare_exchange(FREE, BUSY, Acquire, Relaxed).is_ok() {
@@ -72,19 +73,38 @@ impl Roles {
     }
 
     unsafe fn fill(&self, role: u16, name: [u8; 16], root: u64) {
-        let row = self.row(role);
-        // SAFETY: the row is the caller's until its state says that it is written.
+        // SAFETY: words of a row, which is the caller's until its state says that it is written.
         unsafe {
-            (*row).name = name;
-            (*row).root = root;
-            atomic32(&raw mut (*row).state).store(USED, Release);
+            for (at, word) in words_of(name, root).into_iter().enumerate() {
+                self.word(role, at).store(word, Relaxed);
+            }
+            atomic32(&raw mut (*self.row(role)).state).store(USED, Release);
         }
+    }
+
+    fn is(&self, role: u16, name: [u8; 16], root: u64) -> bool {
+        let mut words = words_of(name, root).into_iter().enumerate();
+        words.all(|(at, word)| self.word(role, at).load(Relaxed) == word)
+    }
+
+    /// The root and, behind it, the two words of the name.
+    fn word(&self, role: u16, at: usize) -> &AtomicU64 {
+        debug_assert!(at < 3);
+        // SAFETY: a word of a row of the section.
+        unsafe { atomic((&raw mut (*self.row(role)).root).add(at)) }
     }
 
     fn row(&self, role: u16) -> *mut Role {
         // SAFETY: never past the last row.
         unsafe { self.rows.add(role.min(OTHER) as usize) }
     }
+}
+
+const _: () = assert!(offset_of!(Role, name) == offset_of!(Role, root) + 8);
+
+fn words_of(name: [u8; 16], root: u64) -> [u64; 3] {
+    let [first, second] = [0, 8].map(|at| core::array::from_fn(|byte| name[at + byte]));
+    [root, u64::from_ne_bytes(first), u64::from_ne_bytes(second)]
 }
 
 /// `worker-12` and `worker-3` are one role.

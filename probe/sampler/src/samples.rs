@@ -141,6 +141,16 @@ impl Samples {
         false
     }
 
+    /// In a forked child, on its only thread: rows that other threads were writing are free.
+    pub fn after_fork(&self) {
+        for at in 0..self.capacity {
+            let key = self.key(at);
+            if key.load(Relaxed) == BUSY {
+                key.store(FREE, Relaxed);
+            }
+        }
+    }
+
     fn claim(&self, at: usize, address: u64) -> bool {
         self.key(at)
             .compare_exchange(address, BUSY, Acquire, Relaxed)

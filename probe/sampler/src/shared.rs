@@ -46,32 +46,6 @@ pub unsafe fn free(row: *mut Thread, bytes: u64) {
     }
 }
 
-/// Takes back what [`alloc`] counted: the allocator refused. A distance that ended stays ended.
-///
-/// # Safety
-/// As for [`alloc`].
-pub unsafe fn undo_alloc(row: *mut Thread, bytes: u64) {
-    // SAFETY: by the caller.
-    unsafe {
-        add(&raw mut (*row).allocs, 1u64.wrapping_neg());
-        add(&raw mut (*row).usable_allocated_bytes, bytes.wrapping_neg());
-        // Both by the same, as if the distance had been longer: the countdown must not cross zero upwards unseen.
-        add(&raw mut (*row).drawn_bytes, bytes.wrapping_neg());
-    }
-}
-
-/// Takes back what [`free`] counted.
-///
-/// # Safety
-/// As for [`alloc`].
-pub unsafe fn undo_free(row: *mut Thread, bytes: u64) {
-    // SAFETY: by the caller.
-    unsafe {
-        add(&raw mut (*row).frees, 1u64.wrapping_neg());
-        add(&raw mut (*row).usable_freed_bytes, bytes.wrapping_neg());
-    }
-}
-
 /// Begins a new distance, and returns the mean of the one that ended. By the thread whose call ended it, which no
 /// other thread is until the new distance is added. `drawn - countdown` stays the bytes that were asked for.
 ///
@@ -118,10 +92,7 @@ mod tests {
                     begin_distance(place.0, 500);
                     add(&raw mut (*place.0).samples, 1);
                 }
-                match round % 10 {
-                    0 => undo_alloc(place.0, bytes),
-                    _ => free(place.0, bytes),
-                }
+                free(place.0, bytes);
             }
         };
         std::thread::scope(|scope| {
@@ -129,16 +100,9 @@ mod tests {
         });
         // SAFETY: all threads have ended.
         let row = unsafe { *Box::from_raw(place.0) };
-        let kept = |seed| {
-            (0..rounds)
-                .filter(|round| round % 10 > 0)
-                .map(move |round| 1 + (seed + round) % 100)
-        };
-        let bytes: u64 = (0..THREADS).flat_map(kept).sum();
-        assert_eq!(
-            (row.allocs, row.frees),
-            (THREADS * rounds * 9 / 10, row.allocs)
-        );
+        let sizes = |seed| (0..rounds).map(move |round| 1 + (seed + round) % 100);
+        let bytes: u64 = (0..THREADS).flat_map(sizes).sum();
+        assert_eq!((row.allocs, row.frees), (THREADS * rounds, row.allocs));
         assert_eq!(
             (row.usable_allocated_bytes, row.usable_freed_bytes),
             (bytes, bytes)

@@ -1,6 +1,7 @@
 //! Distinct stacks: an open-addressed table of rows, their frames one after another in a section of
 //! their own.
 
+use core::mem::offset_of;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use abi::{Header, SectionKind, Stack, lifetime_of, stack_flag};
@@ -57,11 +58,19 @@ impl Stacks {
         None
     }
 
+    /// No sample was taken at the stack so far.
+    pub fn is_new(&self, row: u32) -> bool {
+        // SAFETY: a counter of a row of the table.
+        let samples = |row: *mut Stack| unsafe { atomic(&raw mut (*row).samples) }.load(Relaxed);
+        self.row(row).is_some_and(|row| samples(row) == 0)
+    }
+
     /// The row stands for stacks that could not be had.
     pub fn is_none(&self, row: u32) -> bool {
-        // SAFETY: a row that was found before is written.
-        self.row(row)
-            .is_none_or(|row| unsafe { (*row).flags } & stack_flag::NOT_A_STACK != 0)
+        self.row(row).is_none_or(|_| {
+            let (_, _, flags) = place_of(self.place(row as usize).load(Relaxed));
+            flags & stack_flag::NOT_A_STACK != 0
+        })
     }
 
     /// A sample was taken at a stack.
@@ -127,15 +136,13 @@ impl Stacks {
         };
         // SAFETY: the row is ours while its hash is busy, the frames since they were reserved.
         unsafe {
-            let row = self.rows.add(at);
             for (offset, frame) in frames.iter().enumerate() {
-                self.frames.add(first as usize + offset).write(*frame);
+                atomic(self.frames.add(first as usize + offset)).store(*frame, Relaxed);
             }
-            (*row).frames_at = first;
-            (*row).depth = frames.len() as u16;
-            (*row).flags = flags;
-            (*row).first_ns = now_ns;
+            atomic(&raw mut (*self.rows.add(at)).first_ns).store(now_ns, Relaxed);
         }
+        self.place(at)
+            .store(word_of(first, frames.len() as u16, flags), Relaxed);
         self.key(at).store(hash, Release);
         Some(at as u32)
     }
@@ -157,10 +164,32 @@ impl Stacks {
         unsafe { atomic(&raw mut (*self.rows.add(at)).hash) }
     }
 
+    /// The word of a row that says where its frames are, how many, and its flags.
+    fn place(&self, at: usize) -> &AtomicU64 {
+        // SAFETY: below the capacity; aligned, as the constant below says.
+        unsafe { atomic((&raw mut (*self.rows.add(at)).frames_at).cast()) }
+    }
+
     fn row(&self, row: u32) -> Option<*mut Stack> {
         // SAFETY: below the capacity.
         ((row as usize) < self.capacity).then(|| unsafe { self.rows.add(row as usize) })
     }
+}
+
+const _: () = assert!(
+    offset_of!(Stack, frames_at) == 8
+        && offset_of!(Stack, depth) == 12
+        && offset_of!(Stack, flags) == 14
+);
+
+/// The fields of a row in their order in memory, little-endian as the layout is.
+fn word_of(frames_at: u32, depth: u16, flags: u16) -> u64 {
+    u64::from(frames_at) | u64::from(depth) << 32 | u64::from(flags) << 48
+}
+
+/// (frames_at, depth, flags).
+fn place_of(word: u64) -> (u32, u16, u16) {
+    (word as u32, (word >> 32) as u16, (word >> 48) as u16)
 }
 
 /// Never 0 or 1. A stack that is none is told from a frame at that address by its flag.

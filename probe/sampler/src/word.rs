@@ -3,9 +3,9 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 #[cfg(not(loom))]
-pub use core::sync::atomic::{AtomicU32, AtomicU64};
+pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 #[cfg(loom)]
-pub use shadow::{AtomicU32, AtomicU64, atomic, atomic32, forget};
+pub use shadow::{AtomicU8, AtomicU32, AtomicU64, atomic, atomic32, forget};
 
 /// The integer at `place` as an atomic.
 ///
@@ -65,7 +65,7 @@ mod shadow {
     use std::cell::RefCell;
     use std::collections::HashMap;
 
-    pub use loom::sync::atomic::{AtomicU32, AtomicU64};
+    pub use loom::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
     // A model's threads all run on one thread of the system, and each test has its own.
     std::thread_local! {
