@@ -281,7 +281,8 @@ impl<'a> Session<'a> {
         self.is_detached = true;
         // 3: too little was seen; 4: the program has ended, or the function cannot be followed. A watch that is still
         // coming up is ended by the signal.
-        let by_signal = self.is_signalled && matches!(status.signal(), Some(libc::SIGINT | libc::SIGKILL));
+        let by_signal =
+            self.is_signalled && matches!(status.signal(), Some(libc::SIGINT | libc::SIGKILL));
         if !by_signal && !matches!(status.code(), Some(0 | 3 | 4)) {
             let errors = std::fs::read(&self.errors)?;
             let errors = String::from_utf8_lossy(&errors);

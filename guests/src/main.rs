@@ -218,6 +218,7 @@ fn one(
     ran: &mut Vec<Ran>,
 ) -> Result<(bool, bool)> {
     let chosen = attached(groups, program.seed);
+    let mut is_skipped = false;
     for (index, group) in groups.iter().enumerate() {
         let attached = chosen
             .filter(|(place, _)| *place == index)
@@ -230,7 +231,7 @@ fn one(
                     "skipped: seed {}, {}: {why}",
                     program.seed, group.control.name
                 );
-                return Ok((true, false));
+                is_skipped = true;
             }
             Verdict::Different(difference) => {
                 report_difference(arguments, workshop, program, group, *difference)?;
@@ -238,7 +239,7 @@ fn one(
             }
         }
     }
-    Ok((false, false))
+    Ok((is_skipped, false))
 }
 
 /// The attached arm of a seed, and the group that it is in.
