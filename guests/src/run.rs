@@ -24,6 +24,14 @@ const LEFT_MAX: Duration = Duration::from_millis(500);
 /// Most of an output that is kept.
 const OUTPUT_MAX: usize = 1 << 20;
 
+/// In strict mode an allocator that gives memory back by the clock (jemalloc after 10 s, mimalloc after 10 ms) is killed
+/// or not by how long the program takes. There it keeps its memory, in every arm.
+const STRICT: &str = "strict";
+const WITHOUT_CLOCK: [(&str, &str); 2] = [
+    ("MALLOC_CONF", "dirty_decay_ms:-1,muzzy_decay_ms:-1"),
+    ("MIMALLOC_PURGE_DELAY", "-1"),
+];
+
 /// What can be seen of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -136,6 +144,10 @@ fn command(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Co
         .current_dir(workshop.folder())
         .process_group(0)
         .stdin(Stdio::null());
+    let mut steps = program.all_steps().into_iter();
+    if steps.any(|step| step.fragment.name == STRICT) {
+        command.envs(WITHOUT_CLOCK);
+    }
     let preload = arm.preload(workshop, program.chain);
     if !preload.is_empty() {
         command.env("LD_PRELOAD", preload);
