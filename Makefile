@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests real-short real-programs miri loom lint deny check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -13,6 +13,7 @@ help:
 	@echo 'make bench      benchmarks against peers'
 	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make fuzz-guests  generated programs with the probe and without, GUEST_SECONDS long'
+	@echo 'make fuzz-guests-everywhere  the same over other allocators, linked in too, and under explain and stalls; as root'
 	@echo 'make miri       the sampler under Miri; needs a nightly toolchain with miri and rust-src'
 	@echo 'make loom       models of the sampler: every interleaving of a few threads'
 	@echo 'make lint       rustfmt and clippy'
@@ -107,6 +108,14 @@ fuzz-guests:
 	$(CARGO) build --release --locked -p highwater-probe -p highwater-guests
 	target/release/highwater-guests --seed $(GUEST_SEED) --seconds $(GUEST_SECONDS) --jobs $$(nproc) \
 		--probe target/release/libhighwater_probe.so --keep target/guests $(GUEST_FLAGS)
+
+# Every arm: over glibc, jemalloc, mimalloc 2 and 3, tcmalloc and musl, preloaded or part of the program, with the probe
+# and while explain and stalls are attached. GUEST_FLAGS=--only=TEXT chooses arms by their names.
+fuzz-guests-everywhere:
+	$(CARGO) build --release --locked -p highwater -p highwater-probe -p highwater-guests
+	CARGO=$(CARGO) guests/fetch target/guests-fetched
+	$(MAKE) --no-print-directory fuzz-guests \
+		GUEST_FLAGS='--highwater target/release/highwater --fetched target/guests-fetched $(GUEST_FLAGS)'
 
 # The logic that the probe and highwater-alloc share. A target folder each: the flags differ from all other builds.
 miri:

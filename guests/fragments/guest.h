@@ -28,6 +28,9 @@ static inline int has_other_allocator(void) {
 }
 // What the process has left at its end: descriptors, threads, children, mappings, signals.
 void finish(void);
+// Where the program waits until the runner lets it go on: before its first step, in the middle, before its last.
+// Without GUEST_GATES in the environment it does not wait. Called in the first process only, and outside of seccomp.
+void gate(unsigned number);
 // What the program does when it is started again by exec.
 int started_again(void);
 

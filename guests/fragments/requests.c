@@ -117,6 +117,8 @@ void usable(long bytes) {
     free(grown);
 }
 
+// musl has none of these.
+#ifdef __GLIBC__
 // step about(kind: 0 1 2 3 4)
 void about(long kind) {
     errno = 77;
@@ -135,6 +137,7 @@ void about(long kind) {
     }
     free(block);
 }
+#endif
 
 // step text(rounds: 1 50)
 void text(long rounds) {

@@ -2,12 +2,16 @@
 #include "guest.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 void say(const char *format, ...) {
@@ -97,6 +101,26 @@ void finish(void) {
         for (unsigned field = 0; field < sizeof fields / sizeof *fields; field++)
             if (strncmp(line, fields[field], strlen(fields[field])) == 0) say("left: %.*s", (int)strcspn(line, "\n"), line);
     if (status) fclose(status);
+}
+
+// A page shared with the runner: waiting needs no descriptor, no path and no signal, so that it works whatever the
+// program gave up. Sleeping, and not spinning, for a limit of CPU time may be in force.
+void gate(unsigned number) {
+    static struct { unsigned reached, open; } *gates;
+    int errno_before = errno;
+    const char *path = gates ? NULL : getenv("GUEST_GATES");
+    if (path) {
+        int file = open(path, O_RDWR | O_CLOEXEC);
+        void *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        if (page != MAP_FAILED) gates = page;
+        close(file);
+    }
+    if (gates) {
+        struct timespec pause = {0, 200000};
+        __atomic_store_n(&gates->reached, number, __ATOMIC_SEQ_CST);
+        while (__atomic_load_n(&gates->open, __ATOMIC_SEQ_CST) < number) syscall(SYS_nanosleep, &pause, NULL);
+    }
+    errno = errno_before;
 }
 
 int started_again(void) {

@@ -2,8 +2,11 @@
 
 use anyhow::Result;
 
-use crate::arms::{Arm, Group, Outcome};
+use crate::arms::{Arm, Group};
+use crate::attach::Seen;
+use crate::links::Link;
 use crate::program::Program;
+use crate::run::{Outcome, run};
 use crate::workshop::Workshop;
 
 /// Plain runs before the arms; and again after a difference, to be certain that the program is deterministic.
@@ -21,71 +24,99 @@ pub enum Verdict {
 
 pub struct Difference {
     pub arm: Arm,
+    pub link: Link,
     pub plain: Outcome,
     pub watched: Outcome,
+    pub text: String,
 }
 
-/// Runs a program plain and in the arms of a group. No run is repeated until it passes.
-pub fn compare(workshop: &Workshop, program: &Program, group: &Group) -> Result<Verdict> {
-    let file = workshop.build(program)?;
-    let run = |arm: &Arm| arm.run(workshop, &file, program.chain);
+/// One run of an arm, for the table.
+pub struct Ran {
+    pub arm: String,
+    pub is_different: bool,
+    pub seen: Option<Seen>,
+}
+
+/// Runs a program plain and in the arms of a group; of the attached arms in the one that its seed chooses, if any.
+/// No run is repeated until it passes.
+pub fn compare(
+    workshop: &Workshop,
+    program: &Program,
+    group: &Group,
+    attached: Option<&Arm>,
+    ran: &mut Vec<Ran>,
+) -> Result<Verdict> {
+    let arms: Vec<&Arm> = group.arms.iter().chain(attached).collect();
+    if arms.is_empty() {
+        return Ok(Verdict::Same);
+    }
+    let file = workshop.build(program, &group.link)?;
+    let run = |arm: &Arm| run(workshop, arm, &file, program);
     let plain = run(&group.control)?;
     if plain.end == "timeout" {
         return Ok(Verdict::Skipped(
             "the plain program takes too long".to_owned(),
         ));
     }
+    let not_deterministic = |again: &Outcome| {
+        let text = plain.difference(again)?;
+        Some(Verdict::Skipped(format!("not deterministic: {text}")))
+    };
     for _ in 1..PLAIN_RUNS {
-        let again = run(&group.control)?;
-        if again != plain {
-            return Ok(not_deterministic(&plain, &again));
+        if let Some(skipped) = not_deterministic(&run(&group.control)?) {
+            return Ok(skipped);
         }
     }
-    for arm in &group.arms {
+    for arm in arms {
         let watched = run(arm)?;
-        if watched == plain {
-            continue;
-        }
+        let text = plain.difference(&watched);
+        ran.push(Ran {
+            arm: arm.name.clone(),
+            is_different: text.is_some(),
+            seen: watched.seen,
+        });
+        let Some(text) = text else { continue };
         for _ in 0..PLAIN_RUNS_AFTER {
-            let again = run(&group.control)?;
-            if again != plain {
-                return Ok(not_deterministic(&plain, &again));
+            if let Some(skipped) = not_deterministic(&run(&group.control)?) {
+                ran.pop();
+                return Ok(skipped);
             }
         }
         return Ok(Verdict::Different(Box::new(Difference {
             arm: arm.clone(),
+            link: group.link.clone(),
             plain,
             watched,
+            text,
         })));
     }
     Ok(Verdict::Same)
-}
-
-fn not_deterministic(first: &Outcome, again: &Outcome) -> Verdict {
-    Verdict::Skipped(format!("not deterministic: {}", first.difference(again)))
 }
 
 /// The same with one arm only, which may differ in any of a few runs.
 pub fn still_differs(
     workshop: &Workshop,
     program: &Program,
-    control: &Arm,
+    group: &Group,
     arm: &Arm,
 ) -> Result<Option<Difference>> {
-    let file = workshop.build(program)?;
-    let plain = control.run(workshop, &file, program.chain)?;
+    let file = workshop.build(program, &group.link)?;
+    let plain = run(workshop, &group.control, &file, program)?;
     for _ in 1..PLAIN_RUNS {
-        if control.run(workshop, &file, program.chain)? != plain {
+        let again = run(workshop, &group.control, &file, program)?;
+        if plain.difference(&again).is_some() {
             return Ok(None);
         }
     }
     for _ in 0..SHRINK_RUNS {
-        let watched = arm.run(workshop, &file, program.chain)?;
-        if watched != plain {
+        let watched = run(workshop, arm, &file, program)?;
+        if let Some(text) = plain.difference(&watched) {
             return Ok(Some(Difference {
                 arm: arm.clone(),
+                link: group.link.clone(),
                 plain,
                 watched,
+                text,
             }));
         }
     }

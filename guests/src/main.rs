@@ -1,11 +1,17 @@
-//! Differential testing of guests: generated C and C++ programs run plain and with the probe. Any difference in
-//! output, exit status, signal, descriptors, mappings or children is a fault.
+//! Differential testing of guests: generated C and C++ programs run plain, with the probe, and while `explain --pid`
+//! or `stalls --pid` is attached to them and detached again. Any difference in output, exit status, signal,
+//! descriptors, mappings or children is a fault.
 
 mod arms;
+mod attach;
 mod catalogue;
 mod compare;
+mod gates;
+mod leftover;
+mod links;
 mod program;
 mod report;
+mod run;
 mod shrink;
 mod workshop;
 
@@ -18,11 +24,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use clap::Parser;
 
-use crate::compare::{Verdict, compare, still_differs};
+use crate::arms::{Arm, Group, Means};
+use crate::compare::{Ran, Verdict, compare, still_differs};
+use crate::links::Link;
 use crate::report::Counts;
 use crate::workshop::Workshop;
 
-/// Runs generated programs plain and with the probe, and reports every difference.
+/// Runs generated programs plain, with the probe and under attachments, and reports every difference.
 #[derive(Parser)]
 struct Arguments {
     /// Seed of the first program; each further one has the next number
@@ -37,6 +45,15 @@ struct Arguments {
     /// Run over this preloaded allocator too (may be given several times)
     #[arg(long, value_name = "PATH")]
     allocator: Vec<PathBuf>,
+    /// Run over the allocators in this folder too, which `guests/fetch` fills: preloaded, linked in, musl
+    #[arg(long, value_name = "FOLDER")]
+    fetched: Option<PathBuf>,
+    /// Attach this highwater to programs; each in one of the attached arms, by its seed
+    #[arg(long, value_name = "PATH")]
+    highwater: Option<PathBuf>,
+    /// Only arms with this in their names (may be given several times)
+    #[arg(long, value_name = "TEXT")]
+    only: Vec<String>,
     /// The probe's library
     #[arg(
         long,
@@ -70,18 +87,10 @@ fn main() -> Result<ExitCode> {
         print!("{}", program.source());
         return Ok(ExitCode::SUCCESS);
     }
-    let probe = arguments.probe.canonicalize().with_context(|| {
-        format!(
-            "no probe at {}: build it, or name it by --probe",
-            arguments.probe.display()
-        )
-    })?;
-    let mut groups = vec![arms::all(&probe, None)];
-    for allocator in &arguments.allocator {
-        groups.push(arms::all(&probe, Some(&allocator.canonicalize()?)));
-    }
-    arms::adopt_orphans();
-    let counts = run(&arguments, &fragments, &groups)?;
+    let means = means(&arguments)?;
+    let groups = groups(&arguments, &means, &fragments)?;
+    run::adopt_orphans();
+    let counts = run_all(&arguments, &fragments, &groups)?;
     Ok(if counts.differences == 0 {
         ExitCode::SUCCESS
     } else {
@@ -89,10 +98,65 @@ fn main() -> Result<ExitCode> {
     })
 }
 
-fn run(
+fn means(arguments: &Arguments) -> Result<Means> {
+    let there = |path: &PathBuf, what: &str| {
+        path.canonicalize()
+            .with_context(|| format!("no {} here: build it, or name it by {what}", path.display()))
+    };
+    let highwater = arguments.highwater.as_ref();
+    Ok(Means {
+        probe: there(&arguments.probe, "--probe")?,
+        highwater: highwater
+            .map(|path| there(path, "--highwater"))
+            .transpose()?,
+        only: arguments.only.clone(),
+    })
+}
+
+/// Every build over every allocator, without those in which no arm runs.
+fn groups(
+    arguments: &Arguments,
+    means: &Means,
+    fragments: &[catalogue::Fragment],
+) -> Result<Vec<Group>> {
+    let dynamic = Link::dynamic();
+    let fetched = arguments
+        .fetched
+        .as_ref()
+        .map(|path| path.canonicalize())
+        .transpose()?;
+    let mut groups = vec![arms::group(means, &dynamic, None)];
+    let mut preloaded = Vec::new();
+    for allocator in &arguments.allocator {
+        preloaded.push(allocator.canonicalize()?);
+    }
+    if let Some(folder) = &fetched {
+        preloaded.extend(links::preloaded(folder)?);
+    }
+    groups.extend(
+        preloaded
+            .iter()
+            .map(|file| arms::group(means, &dynamic, Some(file))),
+    );
+    // Nothing is preloaded to other builds, so that there is nothing but attachments to run.
+    if means.highwater.is_some() {
+        let links = Link::others(fetched.as_deref())?;
+        let workshop = Workshop::open(&links)?;
+        for mut link in links {
+            if let Some(line) = link.try_fragments(&workshop, fragments) {
+                println!("{line}");
+            }
+            groups.push(arms::group(means, &link, None));
+        }
+    }
+    groups.retain(|group| !group.arms.is_empty() || !group.attached.is_empty());
+    Ok(groups)
+}
+
+fn run_all(
     arguments: &Arguments,
     fragments: &[catalogue::Fragment],
-    groups: &[arms::Group],
+    groups: &[Group],
 ) -> Result<Counts> {
     let started = Instant::now();
     let deadline = arguments
@@ -119,12 +183,13 @@ fn run(
 fn work(
     arguments: &Arguments,
     fragments: &[catalogue::Fragment],
-    groups: &[arms::Group],
+    groups: &[Group],
     deadline: Option<Instant>,
     next: &AtomicU64,
     counts: &Mutex<Counts>,
 ) -> Result<()> {
-    let workshop = Workshop::open()?;
+    let links: Vec<Link> = groups.iter().map(|group| group.link.clone()).collect();
+    let workshop = Workshop::open(&links)?;
     while deadline.is_none_or(|deadline| Instant::now() < deadline) {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= arguments.programs {
@@ -132,8 +197,10 @@ fn work(
         }
         let mut program = program::generate(fragments, arguments.seed + index);
         program.leave_out(&arguments.without);
-        let (is_skipped, is_different) = one(arguments, &workshop, &program, groups)?;
+        let mut ran = Vec::new();
+        let (is_skipped, is_different) = one(arguments, &workshop, &program, groups, &mut ran)?;
         let mut counts = counts.lock().expect("no worker panicked");
+        counts.add(ran);
         counts.programs += 1;
         counts.skipped += u64::from(is_skipped);
         counts.differences += u64::from(is_different);
@@ -147,17 +214,24 @@ fn one(
     arguments: &Arguments,
     workshop: &Workshop,
     program: &program::Program,
-    groups: &[arms::Group],
+    groups: &[Group],
+    ran: &mut Vec<Ran>,
 ) -> Result<(bool, bool)> {
-    for group in groups {
-        match compare(workshop, program, group)? {
+    let chosen = attached(groups, program.seed);
+    let mut is_skipped = false;
+    for (index, group) in groups.iter().enumerate() {
+        let attached = chosen
+            .filter(|(place, _)| *place == index)
+            .map(|(_, arm)| arm);
+        let program = &group.link.fit(program);
+        match compare(workshop, program, group, attached, ran)? {
             Verdict::Same => {}
             Verdict::Skipped(why) => {
                 println!(
                     "skipped: seed {}, {}: {why}",
                     program.seed, group.control.name
                 );
-                return Ok((true, false));
+                is_skipped = true;
             }
             Verdict::Different(difference) => {
                 report_difference(arguments, workshop, program, group, *difference)?;
@@ -165,14 +239,25 @@ fn one(
             }
         }
     }
-    Ok((false, false))
+    Ok((is_skipped, false))
+}
+
+/// The attached arm of a seed, and the group that it is in.
+fn attached(groups: &[Group], seed: u64) -> Option<(usize, &Arm)> {
+    let all: Vec<(usize, &Arm)> = groups
+        .iter()
+        .enumerate()
+        .flat_map(|(index, group)| group.attached.iter().map(move |arm| (index, arm)))
+        .collect();
+    let index = seed.checked_rem(all.len() as u64)?;
+    Some(all[index as usize])
 }
 
 fn report_difference(
     arguments: &Arguments,
     workshop: &Workshop,
     program: &program::Program,
-    group: &arms::Group,
+    group: &Group,
     first: compare::Difference,
 ) -> Result<()> {
     let arm = first.arm.clone();
@@ -180,7 +265,7 @@ fn report_difference(
     let mut small = program.clone();
     if !arguments.no_shrink {
         small = shrink::shrink(program, |candidate| {
-            let found = still_differs(workshop, candidate, &group.control, &arm)?;
+            let found = still_differs(workshop, candidate, group, &arm)?;
             Ok(found.map(|found| difference = found).is_some())
         })?;
     }
@@ -189,7 +274,7 @@ fn report_difference(
         "different: seed {}, {}: {}\n    {}\n    kept in {}",
         program.seed,
         arm.name,
-        difference.plain.difference(&difference.watched),
+        difference.text,
         small.outline(),
         case.display()
     );

@@ -189,7 +189,14 @@ impl<'a> Program<'a> {
             let _ = writeln!(text, "void {name}({});", parameters.join(", "));
         }
         let mut functions = 0;
-        let main = calls(&self.steps, &mut functions, &mut text);
+        let (middle, last) = (self.steps.len() / 2, self.steps.len().saturating_sub(1));
+        let last = last.max(middle);
+        let parts = [0..middle, middle..last, last..self.steps.len()];
+        let mut main = String::new();
+        for (number, part) in parts.into_iter().enumerate() {
+            let _ = writeln!(main, "    gate({});", number + 1);
+            main += &calls(&self.steps[part], &mut functions, &mut text);
+        }
         let _ = write!(
             text,
             "\nint main(int count, char **words) {{\n    (void)words;\n    if (count > 1) return started_again();\n\

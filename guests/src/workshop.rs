@@ -1,11 +1,14 @@
 //! A folder with the fragments compiled once. A program is then one small file to compile, and a link.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::catalogue;
+use crate::catalogue::{self, Fragment, Kind};
+use crate::links::Link;
 use crate::program::Program;
 
 /// Sizes of the plugins: bytes of code before their work, and of a frame in it.
@@ -16,16 +19,21 @@ const FLAGS: [&str; 6] = ["-O1", "-fno-builtin", "-pthread", "-I", ".", "-w"];
 
 pub struct Workshop {
     folder: tempfile::TempDir,
+    /// The source that was built last, by the name of the link.
+    built: RefCell<HashMap<String, String>>,
 }
 
 impl Workshop {
-    /// Compiles the fragments, the plugins and the library for chains.
-    pub fn open() -> Result<Workshop> {
+    /// Compiles the fragments for each way to link, the plugins and the library for chains.
+    pub fn open(links: &[Link]) -> Result<Workshop> {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().context("making a folder for the programs")?;
         // Programs that give up root open their plugins as well.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
-        let workshop = Workshop { folder };
+        let workshop = Workshop {
+            folder,
+            built: RefCell::default(),
+        };
         for (file, text) in all_files() {
             std::fs::write(workshop.path(file), text)?;
         }
@@ -35,6 +43,9 @@ impl Workshop {
             arguments.extend(catalogue::flags(file));
             arguments.extend(["-o", object.as_str()]);
             workshop.compile(compiler(file), &arguments)?;
+        }
+        for link in links.iter().filter(|link| !link.objects().is_empty()) {
+            workshop.compile_anew(link);
         }
         let own = "own_operators.cpp";
         workshop.compile(compiler(own), &["-c", own, "-o", &object(own)])?;
@@ -62,25 +73,80 @@ impl Workshop {
         self.folder.path()
     }
 
-    /// Compiles and links a program. Each call replaces the one before.
-    pub fn build(&self, program: &Program) -> Result<PathBuf> {
-        std::fs::write(self.path("program.c"), program.source())?;
-        self.compile("cc", &["-O0", "-c", "program.c", "-o", "program.o"])?;
-        let mut files: Vec<String> = vec!["program.o".to_owned(), object("trace.c")];
-        files.extend(program.files().into_iter().map(object));
-        if program.has_own_operators {
-            files.push(object("own_operators.cpp"));
+    /// Compiles and links a program. Each call replaces the one before of this link.
+    pub fn build(&self, program: &Program, link: &Link) -> Result<PathBuf> {
+        let name = format!("program-{}", link.name.replace(' ', "-"));
+        let source = program.source();
+        if self.built.borrow().get(&link.name) == Some(&source) {
+            return Ok(self.path(&name));
         }
-        let mut arguments: Vec<&str> = files.iter().map(String::as_str).collect();
-        arguments.extend(["-ldl", "-o", "program"]);
-        self.compile(if program.is_cpp() { "c++" } else { "cc" }, &arguments)?;
-        Ok(self.path("program"))
+        self.built.borrow_mut().remove(&link.name);
+        let mut files: Vec<&str> = vec!["trace.c"];
+        files.extend(program.files());
+        if program.has_own_operators {
+            files.push("own_operators.cpp");
+        }
+        self.link(&source, &files, link, program.is_cpp(), &name)?;
+        self.built.borrow_mut().insert(link.name.clone(), source);
+        Ok(self.path(&name))
     }
 
-    fn compile(&self, compiler: &str, arguments: &[&str]) -> Result<()> {
+    /// Whether a program of this fragment alone can be built.
+    pub fn builds(&self, fragment: &Fragment, link: &Link) -> bool {
+        let body = if fragment.kind == Kind::Around {
+            "0, "
+        } else {
+            ""
+        };
+        let zeros = vec!["0"; fragment.parameters.len()].join(", ");
+        let name = fragment.name;
+        let source = format!("void {name}();\nint main(void) {{ {name}({body}{zeros}); }}\n");
+        let is_cpp = fragment.file.ends_with(".cpp");
+        let files = ["trace.c", fragment.file];
+        self.link(&source, &files, link, is_cpp, "tried").is_ok()
+    }
+
+    /// `files` are compiled already.
+    fn link(
+        &self,
+        source: &str,
+        files: &[&str],
+        link: &Link,
+        is_cpp: bool,
+        out: &str,
+    ) -> Result<()> {
+        std::fs::write(self.path("program.c"), source)?;
+        let mut compile = link.compile_arguments();
+        compile.extend(["-O0", "-c", "program.c", "-o", "program.o"].map(str::to_owned));
+        self.compile("cc", &compile)?;
+        let objects = files
+            .iter()
+            .map(|file| link.objects().to_owned() + &object(file));
+        let mut arguments = vec!["program.o".to_owned()];
+        arguments.extend(objects);
+        let (linker, more) = link.linker(is_cpp);
+        arguments.extend(more);
+        arguments.extend(["-o".to_owned(), out.to_owned()]);
+        self.compile(linker, &arguments)
+    }
+
+    /// Files that do not compile with another C library have no fragments there: see `Link::try_fragments`.
+    fn compile_anew(&self, link: &Link) {
+        for (file, _) in catalogue::SOURCES {
+            if file.ends_with(".c") {
+                let mut arguments = link.compile_arguments();
+                let out = link.objects().to_owned() + &object(file);
+                arguments.extend(["-c", file, "-o", &out].map(str::to_owned));
+                let _ = self.compile("cc", &arguments);
+            }
+        }
+    }
+
+    fn compile(&self, compiler: &str, arguments: &[impl AsRef<str>]) -> Result<()> {
+        let arguments: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
         let done = Command::new(compiler)
             .args(FLAGS)
-            .args(arguments)
+            .args(&arguments)
             .current_dir(self.folder())
             .output()
             .with_context(|| format!("starting {compiler}"))?;
@@ -109,7 +175,7 @@ pub fn all_files() -> Vec<(&'static str, &'static str)> {
 }
 
 /// The commands that build a kept program in its folder.
-pub fn build_script(program: &Program) -> String {
+pub fn build_script(program: &Program, way: &Link) -> String {
     let flags = "-O1 -g -fno-builtin -pthread -w -I .";
     let mut text = String::from("#!/bin/sh\nset -e\ncd \"$(dirname \"$0\")\"\n");
     let mut files: Vec<&str> = vec!["program.c", "trace.c"];
@@ -117,8 +183,9 @@ pub fn build_script(program: &Program) -> String {
     if program.has_own_operators {
         files.push("own_operators.cpp");
     }
+    let of_way = way.compile_arguments();
     for file in &files {
-        let more = catalogue::flags(file).join(" ");
+        let more = [of_way.join(" "), catalogue::flags(file).join(" ")].join(" ");
         text += &format!(
             "{} {flags} {more} -c {file} -o {}\n",
             compiler(file),
@@ -126,8 +193,9 @@ pub fn build_script(program: &Program) -> String {
         );
     }
     let objects: Vec<String> = files.iter().map(|file| object(file)).collect();
-    let link = if program.is_cpp() { "c++" } else { "cc" };
-    text += &format!("{link} -pthread {} -ldl -o program\n", objects.join(" "));
+    let (linker, more) = way.linker(program.is_cpp());
+    let (objects, more) = (objects.join(" "), more.join(" "));
+    text += &format!("{linker} -pthread {objects} {more} -o program\n");
     for (kind, (pad, frame)) in PLUGINS.iter().enumerate() {
         text += &format!(
             "cc {flags} -shared -fPIC -DPAD={pad} -DFRAME={frame} plugin.c -o plugin{kind}.so\n"

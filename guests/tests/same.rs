@@ -1,6 +1,8 @@
-//! A short run of the generated programs: each does the same with the probe as without.
+//! A short run of the generated programs: each does the same with the probe, and under an attachment, as without. And
+//! a watch that does harm is found.
 
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
 
 #[path = "../../highwater/tests/skipped/mod.rs"]
 mod skipped;
@@ -13,45 +15,175 @@ const PROGRAMS: &str = "100";
 /// The run stops here on a slow machine, with fewer programs.
 const SECONDS_MAX: &str = "60";
 
-#[test]
-fn programs_do_the_same_with_the_probe() {
+/// Of the attached programs; two for each arm that needs nothing fetched.
+const ATTACHED: &str = "22";
+const ATTACHED_SECONDS_MAX: &str = "30";
+
+/// The tester with some arguments; where it finds a difference the program is kept. `None` without compilers.
+fn guests(arguments: &[&str], more: &[(&str, &Path)]) -> Option<Output> {
     for compiler in ["cc", "c++"] {
         if Command::new(compiler).arg("--version").output().is_err() {
             skipped(&format!("no {compiler} here"));
-            return;
+            return None;
         }
     }
-    let keep = tempfile::tempdir().unwrap();
-    let done = Command::new(env!("CARGO_BIN_EXE_highwater-guests"))
-        .args([
-            "--seed",
-            "1",
-            "--jobs",
-            "2",
-            "--programs",
-            PROGRAMS,
-            "--seconds",
-            SECONDS_MAX,
-        ])
-        .arg("--probe")
-        .arg(library())
-        .arg("--keep")
-        .arg(keep.path())
-        .output()
-        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_highwater-guests"));
+    command.args(["--seed", "1", "--jobs", "2"]).args(arguments);
+    for (name, path) in more {
+        command.arg(name).arg(path);
+    }
+    Some(command.output().unwrap())
+}
+
+/// Programs that passed; a difference is a failure of the test.
+fn passed(done: &Output, keep: tempfile::TempDir) -> u64 {
     let text = String::from_utf8_lossy(&done.stdout);
     if !done.status.success() {
-        let kept = keep.keep();
-        panic!(
-            "{text}{}\nkept in {}",
-            String::from_utf8_lossy(&done.stderr),
-            kept.display()
-        );
+        let (errors, kept) = (String::from_utf8_lossy(&done.stderr), keep.keep());
+        panic!("{text}{errors}\nkept in {}", kept.display());
     }
+    number_before(&text, " passed, ")
+}
+
+/// The number at the end of what stands before these words.
+fn number_before(text: &str, words: &str) -> u64 {
+    let before = text.lines().find_map(|line| line.split_once(words));
+    let number = before.and_then(|(before, _)| before.rsplit(' ').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+#[test]
+fn programs_do_the_same_with_the_probe() {
+    let keep = tempfile::tempdir().unwrap();
+    let done = guests(
+        &["--programs", PROGRAMS, "--seconds", SECONDS_MAX],
+        &[("--probe", &library()), ("--keep", keep.path())],
+    );
+    let Some(done) = done else { return };
     // A run in which hardly any program can be compared shows nothing.
-    let passed = text
+    assert!(passed(&done, keep) >= 20, "{done:?}");
+}
+
+/// Built now, as the library is; with the packages that `make real-short` builds, so that it is built once.
+fn highwater() -> PathBuf {
+    let here = std::env::current_exe().unwrap();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args([
+        "build",
+        "--locked",
+        "--package",
+        "highwater",
+        "--package",
+        "highwater-probe",
+    ]);
+    if !cfg!(debug_assertions) {
+        cargo.arg("--release");
+    }
+    assert!(cargo.status().unwrap().success());
+    let folder = here.parent().and_then(Path::parent).unwrap();
+    folder.join("highwater")
+}
+
+#[test]
+fn programs_do_the_same_while_they_are_watched() {
+    if !is_root() {
+        return skipped("uprobes need root");
+    }
+    let keep = tempfile::tempdir().unwrap();
+    let done = guests(
+        &[
+            "--programs",
+            ATTACHED,
+            "--seconds",
+            ATTACHED_SECONDS_MAX,
+            "--only=explain",
+            "--only=stalls",
+        ],
+        &[
+            ("--probe", &library()),
+            ("--highwater", &highwater()),
+            ("--keep", keep.path()),
+        ],
+    );
+    let Some(done) = done else { return };
+    let text = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(passed(&done, keep) >= 5, "{text}");
+    let linked = text
         .lines()
-        .find_map(|line| line.split_once(" passed, "))
-        .map_or(0, |(number, _)| number.parse().unwrap_or(0));
-    assert!(passed >= 20, "{text}");
+        .find(|line| line.starts_with("explain over static glibc"));
+    assert!(
+        number_before(linked.unwrap_or(""), " with breakpoints") > 0,
+        "{text}"
+    );
+}
+
+/// Watches nothing, and does this to the process `$pid`.
+fn harm(folder: &Path, what: &str) -> PathBuf {
+    use std::os::unix::fs::PermissionsExt;
+    let file = folder.join("harm");
+    let text = format!(
+        "#!/bin/sh\nwhile [ \"$1\" != --pid ]; do shift; done\npid=$2\n{what}\necho attached >&2\nexec sleep 2\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+    file
+}
+
+/// The output of a short run with `what` done in place of `explain --pid`.
+fn run_with_harm(what: &str) -> Option<String> {
+    let folder = tempfile::tempdir().unwrap();
+    let harm = harm(folder.path(), what);
+    let done = guests(
+        &[
+            "--programs",
+            "6",
+            "--no-shrink",
+            "--only",
+            "explain over glibc",
+        ],
+        &[
+            ("--probe", &library()),
+            ("--highwater", &harm),
+            ("--keep", folder.path()),
+        ],
+    )?;
+    Some(String::from_utf8_lossy(&done.stdout).into_owned())
+}
+
+#[test]
+fn a_watch_that_does_nothing_is_no_difference() {
+    let Some(text) = run_with_harm("") else {
+        return;
+    };
+    assert!(text.contains(" passed, 0 failed"), "{text}");
+}
+
+#[test]
+fn a_watch_that_ends_the_process_is_a_difference() {
+    let Some(text) = run_with_harm("kill -TERM $pid") else {
+        return;
+    };
+    assert!(
+        text.contains("signal 15 instead of exit status 0"),
+        "{text}"
+    );
+}
+
+/// At the start of the program's own code, which has been executed.
+#[test]
+fn a_breakpoint_that_stays_is_a_difference() {
+    if !is_root() {
+        return skipped("code of a process can be read and written by root only");
+    }
+    let what = "start=$(grep -m 1 ' r-xp ' /proc/$pid/maps | cut -d - -f 1)
+printf '\\314' | dd of=/proc/$pid/mem bs=1 seek=$((0x$start)) conv=notrunc 2>/dev/null";
+    let Some(text) = run_with_harm(what) else {
+        return;
+    };
+    assert!(text.contains("code is not its file's"), "{text}");
+}
+
+fn is_root() -> bool {
+    // SAFETY: takes nothing, and always succeeds.
+    unsafe { libc::geteuid() == 0 }
 }

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int, c_ulong, c_void};
 
 use heap::{Interpreter, PYTHON_VERSION};
 
-use crate::symbols::{Among, may_exist};
+use crate::symbols::{Among, is_any_unreadable, may_exist, may_refer};
 use crate::thread::Forwarding;
 
 pub type Ptr = *mut c_void;
@@ -278,11 +278,17 @@ unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
 
 /// Lets other layers over malloc, preloaded before or after this one, find their next `free`, by a free of null. They
 /// often call dlsym in their first free. While the error of a failed dlsym of ours is pending, dlsym frees its text
-/// first, and that free comes back to them without an end. The program's own `free`, if it has one, is left alone.
+/// first, and that free comes back to them without an end. The program's own `free`, if it has one, is left alone, and
+/// so is one that looks nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is not).
+/// For that reason nothing is called either where no look-up of ours can fail.
 ///
 /// # Safety
 /// [`find`] has succeeded; the C library has its environment: dlopen may not be called earlier.
 pub unsafe fn let_others_look_up() {
+    let can_fail = is_any_unreadable() || !may_exist(Among::Others, c"_dl_find_object");
+    if !can_fail {
+        return;
+    }
     let ours = library_of((&raw const OURS).cast_mut().cast());
     // SAFETY: reads the auxiliary vector.
     let program = library_of(unsafe { libc::getauxval(libc::AT_ENTRY) } as Ptr);
@@ -290,11 +296,11 @@ pub unsafe fn let_others_look_up() {
         .filter(|free| library_of(*free) != ours && library_of(*free) != program);
     // What they allocate to set themselves up is theirs: as large and as aligned as they ask for.
     let _forwarding = Forwarding::begin();
-    // SAFETY: functions of the type of free; nothing is freed.
-    unsafe {
-        (next().free)(std::ptr::null_mut());
-        if let Some(free) = layer {
-            std::mem::transmute::<Ptr, Free>(free)(std::ptr::null_mut());
+    let behind = next().free as *const () as Ptr;
+    for free in [Some(behind), layer].into_iter().flatten() {
+        if may_refer(free as usize, &[c"dlsym", c"dlvsym"]) {
+            // SAFETY: a function of the type of free; nothing is freed.
+            unsafe { std::mem::transmute::<Ptr, Free>(free)(std::ptr::null_mut()) };
         }
     }
 }

@@ -50,6 +50,12 @@ pub fn may_exist(among: Among, name: &CStr) -> bool {
     search.is_found || (among == Among::Next && !search.has_passed_us)
 }
 
+/// Whether an object has no table in which names can be looked up here, so that it may or may not define any.
+pub fn is_any_unreadable() -> bool {
+    // No object defines a symbol without a name.
+    may_exist(Among::Others, c"")
+}
+
 unsafe extern "C" fn ask(info: *mut libc::dl_phdr_info, _bytes: usize, data: *mut c_void) -> c_int {
     // SAFETY: both are the caller's for the time of the call; the headers belong to a loaded object.
     let (search, bias, headers) = unsafe {

@@ -314,14 +314,35 @@ fn no_library_comes_with_the_probe() {
     ends_the_same(&program, &[], &("glibc".to_owned(), None));
 }
 
-/// The probe calls its free once, at the start: what it allocates in it must be what it asked for.
+/// Without GNU's table of names the probe calls its free once, at the start: what it allocates in it must be what it
+/// asked for.
 #[test]
 fn another_layer_that_sets_itself_up_in_its_first_free() {
-    let layer = compile("layer.c", &["-shared", "-fPIC", "-fno-builtin"]);
-    let (Some(layer), Some(program)) = (layer, compile("layered.c", &["-fno-builtin"])) else {
+    for table in ["-Wl,--hash-style=gnu", "-Wl,--hash-style=sysv"] {
+        let layer = compile("layer.c", &["-shared", "-fPIC", "-fno-builtin", table]);
+        let (Some(layer), Some(program)) = (layer, compile("layered.c", &["-fno-builtin"])) else {
+            return;
+        };
+        ends_the_same(&program, &[], &("a layer".to_owned(), Some(layer)));
+    }
+}
+
+/// The first call that reaches it must be the program's own.
+#[test]
+fn an_allocator_that_bears_no_free_before_its_first_block() {
+    let allocator = compile("unready.c", &["-shared", "-fPIC", "-fno-builtin"]);
+    let (Some(allocator), Some(program)) = (allocator, compile("layered.c", &["-fno-builtin"]))
+    else {
         return;
     };
-    ends_the_same(&program, &[], &("a layer".to_owned(), Some(layer)));
+    let layer = compile("layer.c", &["-shared", "-fPIC", "-fno-builtin"]).unwrap_or_default();
+    let mut layered = layer.into_os_string();
+    layered.push(":");
+    layered.push(&allocator);
+    for preload in [allocator, layered.into()] {
+        let name = preload.to_string_lossy().into_owned();
+        ends_the_same(&program, &[], &(name, Some(preload)));
+    }
 }
 
 /// The program's end and output are with the probe what they are without.
