@@ -26,4 +26,5 @@ pub mod page;
 pub mod pressure;
 pub mod proc;
 pub mod switches;
+pub mod uprobes;
 pub mod watched;

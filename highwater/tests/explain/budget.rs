@@ -50,6 +50,38 @@ fn what_the_probe_cost_is_counted_and_the_program_does_what_it_did() {
     assert!(overhead["stopped"].is_null(), "{overhead}");
 }
 
+/// Samples are rare here: what it costs is the counting of every call, which cannot be done less often.
+#[test]
+fn a_program_that_only_allocates_is_rid_of_the_probe_and_told_when_and_why() {
+    if probe().is_none() {
+        return;
+    }
+    let program = compile("gcc", "only_pairs.c", &["-fno-builtin"], "only_pairs");
+    let program = program.to_str().unwrap();
+    let fixed = ["--quiet", "--duration", "60s", "--every", "300ms"];
+    let run = |more: &[&str]| explain(&[&fixed[..], more, &["--", program, "18"]].concat());
+    let output = run(&["--json", "--budget", "5"]);
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(printed.contains("done, 0 wrong"), "{printed}");
+    let json = parsed(&output);
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("exit status: 7"), "{notes}");
+    let overhead = &json["overhead"];
+    let stopped = &overhead["stopped"];
+    assert_eq!(stopped["mechanism"], "the probe", "{overhead:#}");
+    assert_eq!(stopped["mostly"], "counting", "{overhead:#}");
+    let after_s = stopped["after_s"].as_f64().unwrap();
+    assert!(
+        (9.5..17.0).contains(&after_s),
+        "ten seconds in a row: {after_s}"
+    );
+    assert!(stopped["cost_share"].as_f64() > Some(0.05), "{overhead:#}");
+    let (counting, samples) = (item(&json, "counting"), item(&json, "samples"));
+    assert!(counting["cpu_s"].as_f64() > samples["cpu_s"].as_f64());
+    let least = counting["cpu_s_min"].as_f64();
+    assert!(least > Some(0.0) && least < counting["cpu_s_max"].as_f64());
+}
+
 #[test]
 fn uprobes_over_their_budget_come_off_and_say_so() {
     let program = compile(

@@ -3,6 +3,7 @@
 
 mod clock;
 mod experiment;
+mod harm;
 mod hostile;
 mod services;
 mod shape;

@@ -6,6 +6,7 @@ use crate::observe::heap::linked::Traps;
 use crate::observe::heap::probe::ProbeLook;
 use crate::observe::overhead::pair::PairCost;
 use crate::observe::overhead::{Basis, Item, Overhead, Stopped, own};
+use crate::observe::uprobes::changes;
 
 /// The process's CPU time and the probe's counters, in the first snapshot and in the last.
 #[derive(Debug, Clone, Copy, Default)]
@@ -16,6 +17,8 @@ pub struct Spent {
     exact_calls: u64,
     /// Of the last snapshot that could read the probe: at its end a process's memory goes before it does.
     seen: Option<Seen>,
+    /// CPU time at the first snapshot after the probe, or the uprobes, ended over the budget.
+    stopped_cpu_s: Option<f64>,
 }
 
 /// What the probe says of itself.
@@ -57,8 +60,20 @@ impl Spent {
         if preloaded.is_some_and(|probe| probe.live_bytes_exact.is_some()) {
             self.exact_calls = now.calls;
         }
+        if probe.is_some_and(has_stopped) {
+            self.stopped_cpu_s.get_or_insert(now.cpu_s);
+        }
         self.first.get_or_insert(now);
         self.last = now;
+    }
+
+    /// CPU time up to the end over the budget, since the first snapshot or since its start.
+    fn until_stop_s(&self, start: bool) -> Option<f64> {
+        let first_s = match start {
+            true => 0.0,
+            false => self.first.unwrap_or_default().cpu_s,
+        };
+        Some(self.stopped_cpu_s? - first_s)
     }
 
     /// Since the first snapshot, or since its start.
@@ -73,6 +88,19 @@ impl Spent {
             slow_ns: self.last.slow_ns.saturating_sub(first.slow_ns),
         }
     }
+}
+
+fn has_stopped(probe: &ProbeLook) -> bool {
+    let uprobes = probe.traps.and_then(|traps| traps.stopped_s);
+    uprobes.or(probe.over_budget_s).is_some()
+}
+
+/// The most that the probe maps (`CAP_BYTES` of probe/heap/src/settings.rs); the caller may have set another limit.
+fn probe_bytes_max() -> Option<u64> {
+    const CAP_BYTES: u64 = 8 << 20;
+    std::env::var_os("HIGHWATER_PROBE_CAP")
+        .is_none()
+        .then_some(CAP_BYTES)
 }
 
 /// `probe_bytes`: resident of the probe, in the process.
@@ -98,6 +126,7 @@ pub fn overhead(
         items.push(Item {
             name: "samples",
             cpu_s: spent.slow_ns as f64 / 1e9,
+            cpu_s_between: None,
             basis: Basis::Measured,
             events: probe.samples,
             of: "samples",
@@ -112,18 +141,27 @@ pub fn overhead(
         items,
         unmeasured: Vec::new(),
         subject_bytes: probe_bytes,
+        subject_bytes_max: launched.and(seen).and_then(|_| probe_bytes_max()),
         // Maps are gone when the probes came off for good.
         kernel_bytes: own::kernel_bytes().max(traps.map_or(0, |traps| traps.kernel_bytes)),
         breakpoints: traps.map_or(0, |traps| traps.places as u64),
         map_readings: tracked.reader.map_readings,
+        breakpoint_changes: changes::so_far(),
         own_cpu_s: own::cpu_s(),
         own_rss_peak_bytes: own::rss_peak_bytes(),
         budget_share,
         stopped: None,
     };
-    overhead.stopped = stopped(&overhead, seen, traps);
+    let until_stop_s = tracked.spent.until_stop_s(launched.is_some());
+    overhead.stopped = stopped(&overhead, until_stop_s, seen, traps);
     overhead
 }
+
+/// The difference in a program's CPU time, over what is said of it, was between these in bench/explain/overhead
+/// (bench/results/2026-11-25-harm.md). A program that computes between its calls hides a part of the counting; one
+/// whose heap has grown old loses more of its caches than the trial's.
+const LEAST: f64 = 0.6;
+const MOST: f64 = 1.5;
 
 fn counting(calls: u64, exact_calls: u64, probe: Seen, pair: Option<PairCost>) -> Item {
     let exact = exact_calls.min(calls) as f64 / 2.0;
@@ -146,6 +184,7 @@ fn counting(calls: u64, exact_calls: u64, probe: Seen, pair: Option<PairCost>) -
     Item {
         name: "counting",
         cpu_s: cpu_ns / 1e9,
+        cpu_s_between: pair.map(|_| (cpu_ns * LEAST / 1e9, cpu_ns * MOST / 1e9)),
         basis: Basis::Estimated,
         events: calls,
         of: "calls of malloc and free",
@@ -157,6 +196,7 @@ fn uprobes(traps: &Traps) -> Item {
     Item {
         name: "uprobes",
         cpu_s: traps.cpu_s(),
+        cpu_s_between: None,
         basis: Basis::Estimated,
         events: traps.hits,
         of: "hits",
@@ -168,13 +208,21 @@ fn uprobes(traps: &Traps) -> Item {
     }
 }
 
-fn stopped(overhead: &Overhead, probe: Option<Seen>, traps: Option<Traps>) -> Option<Stopped> {
-    let cost_share = overhead.added_share();
+fn stopped(
+    overhead: &Overhead,
+    until_stop_s: Option<f64>,
+    probe: Option<Seen>,
+    traps: Option<Traps>,
+) -> Option<Stopped> {
+    let cpu_s = until_stop_s.unwrap_or(overhead.subject_cpu_s);
+    let cost_share = overhead.added_s() / cpu_s.max(1e-2);
+    let mostly = overhead.dearest();
     if let Some(after_s) = traps.and_then(|traps| traps.stopped_s) {
         return Some(Stopped {
             mechanism: "uprobes",
             after_s,
             cost_share,
+            mostly,
         });
     }
     let after_s = probe?.over_budget_s?;
@@ -182,5 +230,6 @@ fn stopped(overhead: &Overhead, probe: Option<Seen>, traps: Option<Traps>) -> Op
         mechanism: "the probe",
         after_s,
         cost_share,
+        mostly,
     })
 }

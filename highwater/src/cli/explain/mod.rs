@@ -9,6 +9,7 @@ mod names;
 mod notes;
 mod output;
 pub mod series;
+mod sight;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! What limits an answer: said below it, in whole sentences.
 
-use super::conclude::sight;
 use super::follow::{Follower, Tracked};
 use super::launch::Launched;
+use super::sight::sight;
 use crate::units::written::bytes;
 use crate::verdict::cause::Sight;
 

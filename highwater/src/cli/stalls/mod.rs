@@ -26,6 +26,7 @@ use crate::cli::signals;
 use crate::observe::host::{Cpu, read_cpu};
 use crate::observe::proc::ProcRoot;
 use crate::observe::switches::allowed::{Allowed, Mode};
+use crate::observe::switches::recorded::Cost;
 use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
 use crate::report::overhead;
 use crate::report::stall::{Row, SelfChecks, json, requests, text};
@@ -64,8 +65,8 @@ pub struct StallsArgs {
     /// How to watch, instead of the best way that is allowed
     #[arg(long, value_enum)]
     pub mode: Option<ModeWord>,
-    /// Most that the kernel's programs may take, percent of the process's CPU time, or of one core if that is more.
-    /// Over it the watch ends, and what was seen is reported
+    /// Most that the watch may take, percent of the process's CPU time, or of one core if that is more. Over it the
+    /// probes of --span come off if they are most of it; else the watch ends, and what was seen is reported
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
     pub budget: f64,
     #[command(flatten)]
@@ -105,8 +106,8 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
     start::go_first();
     let watch = opened(subject.pid(), mode, args.mode.is_some())
         .with_context(|| format!("watching process {} in mode {}", subject.pid(), mode.word()));
-    let mut watch = match watch {
-        Ok(watch) => watch,
+    let (mut watch, record) = match watch {
+        Ok(opened) => opened,
         Err(error) => {
             subject.end();
             return Err(error.context("run `highwater doctor` to see what this user may watch"));
@@ -118,7 +119,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
         subject.end();
         return Err(anyhow::anyhow!("--span {function}: {error}"));
     }
-    watch.set_budget(args.budget);
+    watch.set_budget(args.budget, record);
     let stop = signals::flag(signals::ENDING)?;
     let mut session = Session::new(args, watch);
     let ended = session.follow(&stop, &mut subject);
@@ -134,15 +135,19 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
 }
 
 /// A kernel that refuses our programs after all is watched by its tracepoints, unless the user named the mode.
-fn opened(pid: u32, mode: Mode, named: bool) -> std::io::Result<Watch> {
-    let watch = Watch::open(pid, mode, Room::One);
-    let refused = match watch {
+/// What a record costs is tried before: an unprivileged user's rings are as large as the kernel allows him all together.
+fn opened(pid: u32, mode: Mode, named: bool) -> std::io::Result<(Watch, Option<Cost>)> {
+    let open = |mode| {
+        let record = Cost::measure(mode);
+        Watch::open(pid, mode, Room::One).map(|watch| (watch, record))
+    };
+    let refused = match open(mode) {
         Err(error) if mode == Mode::Ebpf && !named => error,
         other => return other,
     };
-    let mut watch = Watch::open(pid, Mode::Tracepoints, Room::One)?;
+    let (mut watch, record) = open(Mode::Tracepoints)?;
     watch.missing.push(format!("eBPF: {refused}"));
-    Ok(watch)
+    Ok((watch, record))
 }
 
 fn saturated_ns(time: Duration) -> u64 {

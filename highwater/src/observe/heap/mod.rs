@@ -31,7 +31,7 @@ use super::clock::read_ns;
 use super::fact::library::Libraries;
 use super::fact::maps::Maps;
 use super::fact::memory::{Memory, ProcessMemory};
-use super::overhead::MapReadings;
+use super::overhead::Times;
 use super::proc::ProcRoot;
 use super::proc::open::{Folder, Lost};
 use family::Member;
@@ -109,7 +109,7 @@ pub struct HeapReader {
     /// On an allocator that is linked into the program, or musl's.
     pub uprobes: Uprobes,
     /// Of its memory map.
-    pub map_readings: MapReadings,
+    pub map_readings: Times,
     /// When searches for pointers end, whatever they have found by then.
     pub search_until: Option<Instant>,
 }
@@ -125,7 +125,7 @@ impl HeapReader {
             stacks: Stacks::default(),
             torn_in_a_row: 0,
             uprobes: Uprobes::NotAsked,
-            map_readings: MapReadings::default(),
+            map_readings: Times::default(),
             search_until: None,
         })
     }

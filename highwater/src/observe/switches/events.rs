@@ -26,6 +26,10 @@ const PAGES_ROOT: usize = 256;
 const PAGES_USER: usize = 128;
 /// Of one process among many.
 const PAGES_OF_MANY: usize = 32;
+/// Of all CPUs together, 32 MiB: with more CPUs the rings are smaller.
+const PAGES_ALL: usize = 8_192;
+/// Less would not hold the longest record.
+const PAGES_LEAST: usize = 4;
 
 pub struct Events {
     rings: Vec<Option<(OwnedFd, Ring)>>,
@@ -46,10 +50,11 @@ impl Events {
     /// The clock and the major faults of every CPU, as far as `ours` lets them pass.
     pub fn of_all_cpus(ours: &Ours, room: Room) -> io::Result<Events> {
         let mut events = Events::empty();
-        let pages = match room {
+        let most = match room {
             Room::One => PAGES_ROOT,
             Room::Many => PAGES_OF_MANY,
         };
+        let pages = pages_of(most, events.cpus.len());
         for at in 0..events.cpus.len() {
             let filtered = [(clock(true), &ours.all), (faults(true), &ours.some)];
             for (mut attr, program) in filtered {
@@ -105,7 +110,7 @@ impl Events {
                     self.refused.insert(tid);
                     self.threads.remove(&tid);
                 })?;
-                self.join(at, fd, PAGES_USER, Some(tid))?;
+                self.join(at, fd, pages_of(PAGES_USER, self.cpus.len()), Some(tid))?;
             }
         }
         Ok(())
@@ -126,6 +131,24 @@ impl Events {
             Some(event)
         });
         self.clocks.take(tid, opened.collect());
+    }
+
+    /// Samples of a thread that was given to [`Events::watch`], at a period, until the value is dropped.
+    ///
+    /// # Errors
+    /// The kernel refuses, or the thread is not watched.
+    pub fn sample_every(&self, tid: u32, period_ns: u64) -> io::Result<Vec<OwnedFd>> {
+        let rings = self.rings.iter().zip(&self.cpus);
+        let opened = rings.map(|(ring, cpu)| {
+            let mut attr = clock(false);
+            attr.set_freq(0);
+            attr.__bindgen_anon_1.sample_period = period_ns;
+            let event = open_event(&mut attr, tid as i32, *cpu)?;
+            let ring = ring.as_ref().ok_or(io::ErrorKind::NotFound)?;
+            send_to(&event, &ring.0)?;
+            Ok(event)
+        });
+        opened.collect()
     }
 
     /// Whether the clock samples a thread from now on.
@@ -196,6 +219,12 @@ impl Events {
         }
         gap
     }
+}
+
+/// Of each CPU's ring; a power of two.
+fn pages_of(most: usize, cpus: usize) -> usize {
+    let each = (PAGES_ALL / cpus.max(1)).max(PAGES_LEAST);
+    most.min(1 << each.ilog2())
 }
 
 fn read(ring: &mut Ring, mut take: impl FnMut(Record)) -> Reading {
@@ -304,6 +333,17 @@ fn parse_list(text: &str) -> Vec<i32> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn rings_of_many_cpus_are_smaller() {
+        use super::{PAGES_ALL, PAGES_ROOT, pages_of};
+        assert_eq!(pages_of(PAGES_ROOT, 2), PAGES_ROOT);
+        for cpus in [33, 64, 100, 256, 1_024] {
+            let pages = pages_of(PAGES_ROOT, cpus);
+            assert!(pages.is_power_of_two() && pages < PAGES_ROOT);
+            assert!(pages * cpus <= PAGES_ALL, "{cpus} CPUs");
+        }
+    }
+
     #[test]
     fn lists_of_cpus_are_read() {
         assert_eq!(super::parse_list("0-3,6"), [0, 1, 2, 3, 6]);

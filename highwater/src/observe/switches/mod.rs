@@ -18,6 +18,7 @@ pub mod names;
 pub mod pace;
 pub mod places;
 pub mod quota;
+pub mod recorded;
 pub mod requests;
 pub mod ring;
 pub mod sockets;

@@ -1,35 +1,45 @@
 //! The calls of one function of the subject, from entry to return, by probes on its start and its returns.
 
 use std::collections::{BTreeSet, HashMap};
-use std::ffi::{CStr, CString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
-use perf_event_open_sys::bindings as perf;
 
 use super::event::Tid;
-use super::events::online_cpus;
-use super::kernel::{open_event, uprobe};
 use super::requests::Request;
-use super::ring::{Ring, Words};
-use crate::observe::exits::exits;
 use crate::observe::exits::text::FileText;
+use crate::observe::exits::{Text, exits};
 use crate::observe::foreign::open_file;
+use crate::observe::uprobes::Target;
+use crate::observe::uprobes::entry::{TELLS, entry};
+use crate::observe::uprobes::hits::{Counted, Fields, Hit, Hits, Place};
 
-/// Pages of a ring: 128 KiB, some 3,000 calls between two turns.
-const PAGES: usize = 32;
+/// 16,000 hits between two turns of 40 ms.
+const RING_BYTES: u32 = 1 << 20;
+/// The stack pointer, which is at a return what it was at the start of the same call.
+#[cfg(target_arch = "x86_64")]
+const FIELDS: Fields = Fields {
+    registers: &[152],
+    frames: 0,
+};
+#[cfg(target_arch = "aarch64")]
+const FIELDS: Fields = Fields {
+    registers: &[248],
+    frames: 0,
+};
+
+const START: u32 = 0;
+const RETURN: u32 = 1;
 /// Calls kept; later ones are counted.
 const CALLS_MAX: usize = 500_000;
 
 pub struct Spans {
-    pid: u32,
     function: String,
-    rings: Vec<(Ring, bool)>,
-    _probes: Vec<OwnedFd>,
-    /// Instructions that are breakpoints.
-    places: usize,
+    hits: Hits,
+    /// Up to the last turn.
+    counted: Counted,
     /// Of each thread, the calls that have not returned, outermost first.
     open: HashMap<u32, Vec<Entered>>,
     pub calls: Vec<Request>,
@@ -42,71 +52,67 @@ struct Entered {
     sp: u64,
 }
 
-/// Of a probe: the stack pointer is at a return what it was at the start of the same call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hit {
-    at_ns: u64,
-    tid: u32,
-    sp: u64,
-}
-
 impl Spans {
-    /// Instructions of the program that are breakpoints.
-    pub fn places(&self) -> usize {
-        self.places
-    }
-
-    /// Probes `function` of the program of `pid`. Needs root.
+    /// Probes `function` of the program of `pid`, in that process alone. Needs root.
     ///
     /// # Errors
     /// The function is not there or not alone, it has no return, the program is in Go, or the kernel refuses.
     pub fn watch(pid: u32, function: &str) -> io::Result<Spans> {
-        let (start, returns) = places_of(pid, function)?;
-        let path = CString::new(format!("/proc/{pid}/exe"))?;
-        let (mut rings, mut probes) = (Vec::new(), Vec::new());
-        for cpu in online_cpus() {
-            for (places, on_return) in [(&returns[..], true), (&[start], false)] {
-                let fds = open_probes(&path, places, cpu)?;
-                rings.push((Ring::map(&fds[0], PAGES)?, on_return));
-                for other in &fds[1..] {
-                    into_ring_of(other, &fds[0])?;
-                }
-                probes.extend(fds);
-            }
-        }
+        let places = places_of(pid, function)?;
+        let exe = format!("/proc/{pid}/exe");
+        let target = Target::new(pid, Path::new(&exe));
         Ok(Spans {
-            pid,
             function: function.to_string(),
-            rings,
-            _probes: probes,
-            places: returns.len() + 1,
+            hits: Hits::of(&target, &places, FIELDS, RING_BYTES)?,
+            counted: Counted::default(),
             open: HashMap::new(),
             calls: Vec::new(),
             dropped: 0,
         })
     }
 
+    pub fn hits(&self) -> &Hits {
+        &self.hits
+    }
+
+    /// Its probes are on.
+    pub fn is_on(&self) -> bool {
+        self.hits.is_on()
+    }
+
+    /// No further call is timed.
+    pub fn take_off(&mut self) {
+        self.hits.take_off();
+        self.drain();
+        self.open.clear();
+    }
+
     /// Takes up the calls that returned since.
     pub fn drain(&mut self) {
-        let mut hits = Vec::new();
-        for (ring, on_return) in &mut self.rings {
-            ring.drain_bytes(|bytes| {
-                hits.extend(parse(bytes, self.pid).map(|hit| (hit, *on_return)));
-            });
+        let hits = self.hits.drain();
+        self.follow(&hits);
+        let counted = self.hits.counted();
+        // Of a call whose return is missing, a later one at the same depth would bring the end.
+        if counted.lost > self.counted.lost {
+            self.open.clear();
         }
-        hits.sort_unstable();
-        for (hit, on_return) in hits {
+        self.counted = counted;
+    }
+
+    fn follow(&mut self, hits: &[Hit]) {
+        for hit in hits {
+            let sp = hit.registers[0];
             let open = self.open.entry(hit.tid).or_default();
             // The stack grows downwards. What is left deeper ended without a return: an exception, a longjmp.
-            while open.last().is_some_and(|inner| inner.sp < hit.sp) {
+            while open.last().is_some_and(|inner| inner.sp < sp) {
                 open.pop();
             }
-            let same = open.pop_if(|of| of.sp == hit.sp);
-            match same {
-                Some(entered) if on_return => self.returned(hit.tid, entered.at_ns, hit.at_ns),
-                _ if !on_return => open.push(Entered {
+            let same = open.pop_if(|of| of.sp == sp);
+            match (hit.kind, same) {
+                (RETURN, Some(entered)) => self.returned(hit.tid, entered.at_ns, hit.at_ns),
+                (START, _) => open.push(Entered {
                     at_ns: hit.at_ns,
-                    sp: hit.sp,
+                    sp,
                 }),
                 _ => {}
             }
@@ -129,7 +135,7 @@ impl Spans {
 
 /// Where the function starts and returns in the program's file: by its name, or by the parts of a path
 /// (`search::serve`) in a mangled one.
-fn places_of(pid: u32, function: &str) -> io::Result<(u64, Vec<u64>)> {
+fn places_of(pid: u32, function: &str) -> io::Result<Vec<Place>> {
     let exe = open_file(format!("/proc/{pid}/exe").as_ref())?;
     let cache = ReadCache::new(&exe);
     let file = object::File::parse(&cache).map_err(io::Error::other)?;
@@ -153,16 +159,15 @@ fn places_of(pid: u32, function: &str) -> io::Result<(u64, Vec<u64>)> {
     match found[..] {
         [address] => {
             let text = FileText::new(&exe, &file, BTreeSet::new());
-            let start = text.offset_of(address);
-            let start = start.ok_or_else(|| io::Error::other("no segment holds its code"))?;
-            let returns = exits(&text, address).into_iter();
-            let returns: Vec<u64> = returns.filter_map(|exit| text.offset_of(exit.at)).collect();
-            if returns.is_empty() {
+            let mut places = returns_of(&text, address);
+            if places.is_empty() {
                 return Err(io::Error::other(format!(
                     "{function} has no return that is known"
                 )));
             }
-            Ok((start, returns))
+            let start = start_of(&text, address);
+            places.push(start.ok_or_else(|| io::Error::other("no segment holds its code"))?);
+            Ok(places)
         }
         [] => Err(io::Error::other(format!(
             "the program has no function {function}: inlined, or stripped of its symbols"
@@ -172,6 +177,30 @@ fn places_of(pid: u32, function: &str) -> io::Result<(u64, Vec<u64>)> {
             found.len()
         ))),
     }
+}
+
+/// A return goes first: a call that is seen to begin has it.
+fn returns_of(text: &FileText, address: u64) -> Vec<Place> {
+    let place = |exit: crate::observe::exits::Exit| {
+        Some(Place {
+            kind: RETURN,
+            offset: text.offset_of(exit.at)?,
+            is_emulated: exit.is_emulated,
+        })
+    };
+    exits(text, address).into_iter().filter_map(place).collect()
+}
+
+/// At the function's start, or soon behind it.
+fn start_of(text: &FileText, address: u64) -> Option<Place> {
+    let mut code = vec![0; TELLS];
+    let read = text.read(address, &mut code);
+    let entry = entry(&code[..read], 0);
+    Some(Place {
+        kind: START,
+        offset: text.offset_of(address)? + entry.skip,
+        is_emulated: entry.is_emulated,
+    })
 }
 
 fn addresses<'a>(
@@ -196,45 +225,6 @@ fn holds_in_order(mangled: &str, parts: &[&str]) -> bool {
         })
 }
 
-/// The stack pointer among the registers of a sample (PERF_REG_X86_SP, PERF_REG_ARM64_SP).
-#[cfg(target_arch = "x86_64")]
-const SP: u32 = 7;
-#[cfg(target_arch = "aarch64")]
-const SP: u32 = 31;
-
-/// At least one.
-fn open_probes(path: &CStr, places: &[u64], cpu: i32) -> io::Result<Vec<OwnedFd>> {
-    let open = |place: &u64| {
-        let mut attr = uprobe(path, *place)?;
-        attr.__bindgen_anon_1.sample_period = 1;
-        let kinds = perf::PERF_SAMPLE_TID | perf::PERF_SAMPLE_TIME | perf::PERF_SAMPLE_REGS_USER;
-        attr.sample_type = u64::from(kinds);
-        attr.sample_regs_user = 1 << SP;
-        attr.set_use_clockid(1);
-        attr.clockid = libc::CLOCK_MONOTONIC;
-        open_event(&mut attr, -1, cpu)
-    };
-    places.iter().map(open).collect()
-}
-
-fn into_ring_of(event: &OwnedFd, other: &OwnedFd) -> io::Result<()> {
-    // SAFETY: both descriptors live; the ioctl takes a descriptor.
-    let result =
-        unsafe { perf_event_open_sys::ioctls::SET_OUTPUT(event.as_raw_fd(), other.as_raw_fd()) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// `None` for other records and other processes.
-pub fn parse(bytes: &[u8], of: u32) -> Option<Hit> {
-    let (pid, tid, at_ns, mut words) = Words::of_sample(bytes)?;
-    let _abi = words.word()?;
-    let sp = words.word()?;
-    (pid == of).then_some(Hit { at_ns, tid, sp })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -251,23 +241,5 @@ mod tests {
             assert!(!holds_in_order(mangled, &["serve", "search"]), "{mangled}");
         }
         assert!(!holds_in_order("5serve", &["serve"]), "not mangled");
-    }
-
-    #[test]
-    fn hits_of_other_processes_are_not_ours() {
-        let mut bytes = 9u32.to_ne_bytes().to_vec();
-        bytes.extend([0, 0, 40, 0]);
-        bytes.extend((42u64 << 32 | 41).to_ne_bytes());
-        for word in [1_000u64, 2, 0x7ff0] {
-            bytes.extend(word.to_ne_bytes());
-        }
-        let hit = Hit {
-            at_ns: 1_000,
-            tid: 42,
-            sp: 0x7ff0,
-        };
-        assert_eq!(parse(&bytes, 41), Some(hit));
-        assert_eq!(parse(&bytes, 40), None);
-        assert_eq!(parse(&bytes[..36], 41), None);
     }
 }

@@ -8,9 +8,9 @@ use std::os::unix::fs::FileExt;
 
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol, ReadCache, SymbolKind};
 
-use super::entry::{ARGUMENTS, TELLS, entry};
 use crate::observe::exits::text::FileText;
 use crate::observe::exits::{Exit, exits};
+use crate::observe::uprobes::entry::{ARGUMENTS, TELLS, entry};
 
 /// What a function does; the numbers say which argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -5,8 +5,8 @@
 
 mod attach;
 mod cost;
-mod entry;
 pub mod functions;
+mod layout;
 pub mod pace;
 pub mod place;
 mod program;
@@ -19,19 +19,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use attach::{Attached, Programs, Target, Way};
+use attach::{Attached, Programs};
 use cost::measure_cost;
 use functions::{Function, read_functions};
+use layout::{DRAW_BITS, DRAWS, Maps, open};
 use pace::{Cost, Counted};
 use place::Place;
-use program::{DRAW_BITS, DRAWS, Maps, open};
 use table::Table;
 use watcher::Watcher;
 
 use super::probe::ProbeLook;
 use crate::observe::foreign::open_file;
-use crate::observe::overhead::own;
+use crate::observe::overhead::{KERNEL_BYTES_MAX, own};
 use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
+use crate::observe::uprobes::{Target, Way};
 
 /// Live samples; from three quarters of it on they are thinned.
 const LIVE_MAX: u32 = 32_768;
@@ -138,11 +139,18 @@ impl Linked {
         let cost = measure_cost()?;
         let target = Target::new(pid, &place.file);
         let probed = attach(&target, &functions)?;
+        let kernel_bytes = own::kernel_bytes();
+        if kernel_bytes > KERNEL_BYTES_MAX {
+            let most = KERNEL_BYTES_MAX >> 20;
+            return Err(io::Error::other(format!(
+                "uprobes would take more than {most} MiB of the kernel's memory"
+            )));
+        }
         let shared = Arc::new(Shared::default());
         let traps = Traps {
             functions: functions.len(),
             places: places_of(&functions),
-            kernel_bytes: own::kernel_bytes(),
+            kernel_bytes,
             at_start,
             on_libc: place.is_libc,
             cost,

@@ -5,7 +5,7 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-use super::program::{GIVEN, TAKEN, at};
+use super::layout::{GIVEN, TAKEN, at};
 use crate::observe::heap::probe::{Block, Site};
 use crate::observe::switches::ring::Registers;
 

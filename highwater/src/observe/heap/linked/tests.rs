@@ -1,18 +1,13 @@
 //! Uprobes on functions of our own.
 
-use super::cost::{GIVE, emulated, own_function};
-use super::program::cpu;
+use super::cost::{GIVE, own_function};
+use super::layout::cpu;
 use super::table::Record;
 use super::*;
 use crate::observe::overhead::fdinfo::Timed;
 use crate::observe::switches::allowed::Allowed;
+use crate::observe::uprobes::own::{alone, emulated};
 use crate::skipped::skipped;
-
-/// Tests share the functions that they probe: one runs at a time.
-pub fn alone() -> std::sync::MutexGuard<'static, ()> {
-    static ONE: Mutex<()> = Mutex::new(());
-    lock(&ONE)
-}
 
 /// Every call is a sample while exits are probed: each is counted once, with the byte count that was asked for.
 #[test]

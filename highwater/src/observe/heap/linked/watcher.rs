@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
-use super::attach::Target;
+use super::layout::cpu;
 use super::pace::{self, Budget, Counted};
-use super::program::cpu;
 use super::table::{self, Record};
 use super::{
     ADAPTED, LIVE_MAX, MEAN_MAX, MEAN_MIN, Probed, SAMPLES_MAX, SAMPLES_MIN, Shared, TURN, Traps,
@@ -21,6 +20,7 @@ use super::{
 use crate::observe::clock::read_ns;
 use crate::observe::overhead::own::cpu_s_of;
 use crate::observe::switches::unwind::Stacks;
+use crate::observe::uprobes::Target;
 
 /// Reads the ring until it is told to stop.
 pub struct Watcher {

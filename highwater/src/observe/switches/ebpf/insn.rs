@@ -36,6 +36,7 @@ pub enum Helper {
     KtimeNs = 5,
     RandomU32 = 7,
     CurrentPidTgid = 14,
+    GetStack = 67,
     ProbeReadUser = 112,
     RingOutput = 130,
     RingReserve = 131,

@@ -14,6 +14,7 @@ pub struct Programs {
     window: Option<Window>,
     next_ns: u64,
     timed: Taken,
+    last: Option<Taken>,
     /// The kernel refused: nothing is known.
     is_refused: bool,
 }
@@ -47,19 +48,17 @@ impl Programs {
             window: None,
             next_ns: 0,
             timed: Taken::default(),
+            last: None,
             is_refused: false,
         }
     }
 
-    /// Begins a window, or ends one: then what the programs took in it.
-    pub fn turn(&mut self, now_ns: u64) -> Option<Taken> {
+    /// Begins a window, or ends one.
+    pub fn turn(&mut self, now_ns: u64) {
         match &self.window {
             Some(window) if now_ns >= window.since_ns + WINDOW_NS => self.end(now_ns),
-            None if now_ns >= self.next_ns && !self.is_refused => {
-                self.begin(now_ns);
-                None
-            }
-            _ => None,
+            None if now_ns >= self.next_ns && !self.is_refused => self.begin(now_ns),
+            _ => {}
         }
     }
 
@@ -77,13 +76,11 @@ impl Programs {
         }
     }
 
-    pub fn is_timing(&self) -> bool {
-        self.window.is_some()
-    }
-
     /// Ends a window that is open.
-    pub fn end(&mut self, now_ns: u64) -> Option<Taken> {
-        let window = self.window.take()?;
+    pub fn end(&mut self, now_ns: u64) {
+        let Some(window) = self.window.take() else {
+            return;
+        };
         let now = self.read();
         let taken = Taken {
             run_ns: now.run_ns.saturating_sub(window.before.run_ns),
@@ -93,7 +90,12 @@ impl Programs {
         self.timed.run_ns += taken.run_ns;
         self.timed.runs += taken.runs;
         self.timed.over_ns += taken.over_ns;
-        Some(taken)
+        self.last = Some(taken);
+    }
+
+    /// In the last window that ended.
+    pub fn last(&self) -> Option<Taken> {
+        self.last
     }
 
     /// In all windows that ended.

@@ -6,27 +6,25 @@
 mod program;
 
 use std::collections::{HashMap, VecDeque};
-use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-
-use perf_event_open_sys::bindings as perf;
+use std::path::Path;
 
 pub use self::program::Program;
+use self::program::{EXECUTE, EXIT, GOPARK, READY};
 use super::event::{ENDED_KEPT, Event, GOROUTINES, StackId, Tid, Wait, WaitKind, Waker, What};
-use super::events::online_cpus;
-use super::kernel::{open_event, uprobe};
 use super::places::Places;
-use super::ring::{Ring, Words, lost};
 use super::waits::Waits;
+use crate::observe::uprobes::Target;
+use crate::observe::uprobes::hits::{Fields, Hit, Hits};
 
-/// Pages of each CPU's ring: 512 KiB.
-const PAGES: usize = 128;
-/// Frames of a goroutine's stack.
-const FRAMES: u16 = 32;
-/// AX, BX, CX, BP, SP, IP, R14: Go's own calling convention since 1.17 has its arguments in the
-/// first three, and the goroutine in the last.
-const REGISTERS: u64 = 0b111 | 0b111 << 6 | 1 << 22;
+/// 12,000 hits between two turns of 40 ms: ten times what the budget allows.
+const RING_BYTES: u32 = 4 << 20;
+/// Go's own calling convention since 1.17 has its arguments in the first three, AX, BX and CX, and the goroutine in the
+/// last, R14.
+const FIELDS: Fields = Fields {
+    registers: &[80, 40, 88, 8],
+    frames: 32,
+};
 /// A lock that gopark was not told. Otherwise it is told the root of the tree of waiters: one of 251,
 /// so that two mutexes seldom share one.
 const SOME_LOCK: u64 = 1;
@@ -40,18 +38,33 @@ pub struct Probe {
     pub stack: Vec<u64>,
     pub args: [u64; 3],
     pub goroutine: u64,
-    pub pc: u64,
+    /// Of which function.
+    pub kind: u32,
+}
+
+impl Probe {
+    fn of(hit: Hit) -> Probe {
+        let [first, second, third, goroutine] = hit.registers;
+        // Return addresses point behind the call.
+        let inner = hit.stack.first().copied();
+        let outer = hit.stack.iter().skip(1).map(|address| address - 1);
+        Probe {
+            at_ns: hit.at_ns,
+            tid: hit.tid,
+            stack: inner.into_iter().chain(outer).collect(),
+            args: [first, second, third],
+            goroutine,
+            kind: hit.kind,
+        }
+    }
 }
 
 pub struct Goroutines {
     pid: u32,
     program: Program,
-    rings: Vec<(OwnedFd, Ring)>,
-    _joined: Vec<OwnedFd>,
+    pub hits: Hits,
     on: HashMap<u32, Carried>,
     lives: Lives,
-    /// Hits that did not fit their ring.
-    pub lost: u64,
 }
 
 /// What a goroutine was started for, as far as its stacks told.
@@ -139,33 +152,19 @@ impl Carried {
 }
 
 impl Goroutines {
-    /// Instructions of the program that are breakpoints.
-    pub fn places(&self) -> usize {
-        self.program.offsets().len()
-    }
-
+    /// Probes the program of `pid`, in that process alone.
+    ///
+    /// # Errors
+    /// The kernel refuses.
     pub fn watch(pid: u32, program: &Program) -> io::Result<Goroutines> {
-        let path = CString::new(format!("/proc/{pid}/exe"))?;
-        let (mut rings, mut joined) = (Vec::new(), Vec::new());
-        for cpu in online_cpus() {
-            let [gopark, rest @ ..] = program.offsets();
-            let first = open_probe(&path, gopark, cpu)?;
-            let ring = Ring::map(&first, PAGES)?;
-            for offset in rest {
-                let fd = open_probe(&path, offset, cpu)?;
-                share(&fd, &first)?;
-                joined.push(fd);
-            }
-            rings.push((first, ring));
-        }
+        let exe = format!("/proc/{pid}/exe");
+        let target = Target::new(pid, Path::new(&exe));
         Ok(Goroutines {
             pid,
+            hits: Hits::of(&target, program.places(), FIELDS, RING_BYTES)?,
             program: program.clone(),
-            rings,
-            _joined: joined,
             on: HashMap::new(),
             lives: Lives::default(),
-            lost: 0,
         })
     }
 
@@ -185,15 +184,7 @@ impl Goroutines {
 
     /// Hits since the last call, by time.
     pub fn drain(&mut self) -> Vec<Probe> {
-        let mut found = Vec::new();
-        for (_, ring) in &mut self.rings {
-            ring.drain_bytes(|bytes| match lost(bytes) {
-                Some(count) => self.lost += count,
-                None => found.extend(parse(bytes, self.pid)),
-            });
-        }
-        found.sort_by_key(|probe| probe.at_ns);
-        found
+        self.hits.drain().into_iter().map(Probe::of).collect()
     }
 
     /// The event that a hit stands for; and the goroutine, when it parked and its group is still to be learnt.
@@ -206,27 +197,28 @@ impl Goroutines {
     ) -> (Option<Event>, Option<Tid>) {
         let at_ns = probe.at_ns;
         let [first, second, third] = probe.args;
-        if self.program.is_gopark(probe.pc) {
+        if probe.kind == GOPARK {
             let tid = self.leaves(probe);
             let wait = self.wait(third as u8, second, stack, waits, places);
             let ungrouped = self.lives.is_open(tid).then_some(tid);
             let what = What::Blocked(wait);
             return (Some(Event { at_ns, tid, what }), ungrouped);
         }
-        if self.program.is_exit(probe.pc) {
+        if probe.kind == EXIT {
             let tid = self.leaves(probe);
             self.lives.end(probe.goroutine);
             let what = What::Exited;
             return (Some(Event { at_ns, tid, what }), None);
         }
         let tid = self.lives.of(first);
-        if self.program.is_ready(probe.pc) {
+        if probe.kind == READY {
             let on = self.on.get(&probe.tid).and_then(Carried::now);
             let by = on.map_or(Waker::Outside, Waker::Thread);
             let release = stack;
             let what = What::Woken { by, release };
             return (Some(Event { at_ns, tid, what }), None);
         }
+        debug_assert_eq!(probe.kind, EXECUTE);
         self.leaves_its_thread(tid, at_ns);
         self.carries(probe.tid, at_ns, Some(tid));
         let what = What::In { after: 0 };
@@ -308,63 +300,6 @@ fn kind_of(reason: &str) -> WaitKind {
         _ if reason.starts_with("select") && !reason.contains("no cases") => WaitKind::Queue,
         _ => WaitKind::Other,
     }
-}
-
-fn open_probe(path: &CStr, offset: u64, cpu: i32) -> io::Result<OwnedFd> {
-    let mut attr = uprobe(path, offset)?;
-    probed(&mut attr);
-    open_event(&mut attr, -1, cpu)
-}
-
-fn probed(attr: &mut perf::perf_event_attr) {
-    attr.__bindgen_anon_1.sample_period = 1;
-    attr.sample_type =
-        u64::from(perf::PERF_SAMPLE_TID | perf::PERF_SAMPLE_TIME | perf::PERF_SAMPLE_CALLCHAIN)
-            | u64::from(perf::PERF_SAMPLE_REGS_USER);
-    attr.sample_regs_user = REGISTERS;
-    attr.sample_max_stack = FRAMES;
-    attr.set_exclude_callchain_kernel(1);
-    attr.set_use_clockid(1);
-    attr.clockid = libc::CLOCK_MONOTONIC;
-}
-
-fn share(fd: &OwnedFd, with: &OwnedFd) -> io::Result<()> {
-    // SAFETY: both descriptors live.
-    let result =
-        unsafe { perf_event_open_sys::ioctls::SET_OUTPUT(fd.as_raw_fd(), with.as_raw_fd()) };
-    match result {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
-/// A sample as [`probed`] asks for it; `None` for other records and other processes.
-pub fn parse(bytes: &[u8], of: u32) -> Option<Probe> {
-    const USER: u64 = -512i64 as u64;
-    let (pid, tid, at_ns, mut words) = Words::of_sample(bytes)?;
-    let frames = words.word()?;
-    let mut stack = Vec::new();
-    for _ in 0..frames.min(u64::from(FRAMES) + 4) {
-        let address = words.word()?;
-        if address < USER {
-            // Return addresses point behind the call.
-            stack.push(if stack.is_empty() {
-                address
-            } else {
-                address - 1
-            });
-        }
-    }
-    words.word()?;
-    let [ax, bx, cx, _bp, _sp, pc, r14] = [(); 7].map(|()| words.word());
-    (pid == of).then_some(Probe {
-        at_ns,
-        tid,
-        stack,
-        args: [ax?, bx?, cx?],
-        goroutine: r14?,
-        pc: pc?,
-    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
 
 use crate::observe::foreign::open_file;
 use crate::observe::switches::memory::Memory;
+use crate::observe::uprobes::entry::{Entry, TELLS, entry};
+use crate::observe::uprobes::hits::Place;
 
 /// More reasons than any version has.
 const REASONS_MAX: u64 = 64;
@@ -14,19 +16,23 @@ const REASONS_MAX: u64 = 64;
 const FD_BEFORE_READER: u64 = 24;
 const FD_BEFORE_WRITER: u64 = 32;
 
+/// The probed functions, as a hit's kind.
+pub const GOPARK: u32 = 0;
+pub const READY: u32 = 1;
+pub const EXECUTE: u32 = 2;
+pub const EXIT: u32 = 3;
+
+const FUNCTIONS: [(&str, u32); 4] = [
+    ("runtime.gopark", GOPARK),
+    ("runtime.ready", READY),
+    ("runtime.execute", EXECUTE),
+    ("runtime.goexit1", EXIT),
+];
+
 #[derive(Debug, Clone)]
 pub struct Program {
-    gopark: Function,
-    ready: Function,
-    execute: Function,
-    exit: Function,
+    places: Vec<Place>,
     reasons: Vec<String>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Function {
-    address: u64,
-    offset: u64,
 }
 
 impl Program {
@@ -45,45 +51,29 @@ impl Program {
             })?;
             Ok((symbol.address(), symbol.size()))
         };
-        let function = |name: &str| -> io::Result<Function> {
-            let (address, _) = find(name)?;
-            let segment = file.segments().find(|segment| {
-                (segment.address()..segment.address() + segment.size()).contains(&address)
-            });
-            let segment = segment.ok_or_else(|| io::Error::other("no segment holds its code"))?;
-            let offset = address - segment.address() + segment.file_range().0;
-            Ok(Function { address, offset })
+        let place = |(name, kind): &(&str, u32)| -> io::Result<Place> {
+            let (address, size) = find(name)?;
+            let (offset, entry) = probed_at(&file, address, size)
+                .ok_or_else(|| io::Error::other("no segment holds its code"))?;
+            Ok(Place {
+                kind: *kind,
+                offset: offset + entry.skip,
+                is_emulated: entry.is_emulated,
+            })
         };
         let program = || -> io::Result<Program> {
             let (table, size) = find("runtime.waitReasonStrings")?;
             let bias = bias(pid, &file);
             Ok(Program {
-                gopark: function("runtime.gopark")?.moved(bias),
-                ready: function("runtime.ready")?.moved(bias),
-                execute: function("runtime.execute")?.moved(bias),
-                exit: function("runtime.goexit1")?.moved(bias),
+                places: FUNCTIONS.iter().map(place).collect::<io::Result<_>>()?,
                 reasons: read_reasons(Memory { pid }, table + bias, size / 16),
             })
         };
         Some(program())
     }
 
-    /// In the program's file; that of gopark first.
-    pub fn offsets(&self) -> [u64; 4] {
-        [&self.gopark, &self.ready, &self.execute, &self.exit].map(|function| function.offset)
-    }
-
-    pub fn is_gopark(&self, pc: u64) -> bool {
-        pc == self.gopark.address
-    }
-
-    pub fn is_ready(&self, pc: u64) -> bool {
-        pc == self.ready.address
-    }
-
-    /// By the goroutine that ends.
-    pub fn is_exit(&self, pc: u64) -> bool {
-        pc == self.exit.address
+    pub fn places(&self) -> &[Place] {
+        &self.places
     }
 
     pub fn reason(&self, number: u8) -> &str {
@@ -104,13 +94,21 @@ impl Program {
     }
 }
 
-impl Function {
-    fn moved(self, bias: u64) -> Function {
-        Function {
-            address: self.address + bias,
-            ..self
-        }
-    }
+/// A function's offset in the file, and where in it the probe goes: behind the check of the stack's size, whose first
+/// instruction the kernel would have to step.
+fn probed_at<'a>(
+    file: &object::File<'a, &'a ReadCache<File>>,
+    address: u64,
+    size: u64,
+) -> Option<(u64, Entry)> {
+    let mut segments = file.segments();
+    let segment = segments.find(|segment| {
+        (segment.address()..segment.address() + segment.size()).contains(&address)
+    })?;
+    let offset = address - segment.address() + segment.file_range().0;
+    let bytes = size.min(TELLS as u64);
+    let code = segment.data_range(address, bytes).ok().flatten()?;
+    Some((offset, entry(code, 0)))
 }
 
 /// How far a position-independent program was moved: 0 for the usual one.

@@ -1,94 +1,200 @@
-//! What the watch adds to its subject.
+//! What the watch adds to its subject, held against the budget.
+
+use std::io;
 
 use super::super::ebpf::timed::Taken;
-use super::super::golang::Goroutines;
-use super::super::spans::Spans;
-use super::{Mode, Source, Watch, now_ns};
-use crate::observe::overhead::{Basis, Item, Overhead, Stopped, own, share_of};
+use super::super::recorded::{self, Recorded};
+use super::{Mode, Room, Source, Watch, now_ns};
+use crate::observe::overhead::bucket::Bucket;
+use crate::observe::overhead::{Basis, Item, KERNEL_BYTES_MAX, Overhead, Stopped, own};
+use crate::observe::uprobes::changes;
+use crate::observe::uprobes::hits::Hits;
+
+/// From one reading of the counts to the next; a budget of some seconds bears it.
+const CHECKED_NS: u64 = 200_000_000;
+
+/// Names of items.
+const PROGRAMS: &str = "scheduler programs";
+const GO: &str = "uprobes in Go's scheduler";
+const SPANS: &str = "uprobes of --span";
 
 /// The subject's CPU time when the watch began, and since.
 pub(super) struct Costs {
-    /// 0: nobody set one, and nothing is timed.
+    /// `None`: nobody set one, and nothing is timed.
+    bucket: Option<Bucket>,
     budget_share: f64,
     begin_ns: u64,
     begin_cpu_s: f64,
-    /// When the window began that is open.
-    window_cpu_s: f64,
     last_cpu_s: f64,
+    checked_ns: u64,
+    spent: Spent,
+    /// What perf recorded, and what a record costs where that could be tried.
+    pub recorded: Recorded,
+    record: Option<recorded::Cost>,
+    kernel_bytes: u64,
     stopped: Option<Stopped>,
+    ends: bool,
+}
+
+/// CPU time of the subject, seconds, up to the last check.
+#[derive(Debug, Clone, Copy, Default)]
+struct Spent {
+    /// By what the kernel measured in the last window, of all processes.
+    programs_s: f64,
+    go_s: f64,
+    spans_s: f64,
+    recorded_s: f64,
+}
+
+impl Spent {
+    fn all_s(&self) -> f64 {
+        self.programs_s + self.go_s + self.spans_s + self.recorded_s
+    }
+
+    fn mostly(&self) -> &'static str {
+        let all = [
+            (self.programs_s, PROGRAMS),
+            (self.go_s, GO),
+            (self.spans_s, SPANS),
+            (self.recorded_s, "recorded events"),
+        ];
+        let most = all.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        most.map_or("", |(_, name)| name)
+    }
 }
 
 impl Costs {
     pub(super) fn of(pid: u32) -> Costs {
         let cpu_s = own::cpu_s_of(pid);
         Costs {
+            bucket: None,
             budget_share: 0.0,
             begin_ns: now_ns(),
             begin_cpu_s: cpu_s,
-            window_cpu_s: cpu_s,
             last_cpu_s: cpu_s,
+            checked_ns: now_ns(),
+            spent: Spent::default(),
+            recorded: Recorded::default(),
+            record: None,
+            kernel_bytes: 0,
             stopped: None,
+            ends: false,
         }
+    }
+
+    fn recorded_s(&self) -> f64 {
+        self.record.map_or(0.0, |cost| cost.seconds(self.recorded))
     }
 }
 
 impl Watch {
-    /// Most that the kernel's programs may take: of the subject's CPU time, or of a core where that is more.
-    pub fn set_budget(&mut self, share: f64) {
+    /// Most that the watch may take: of the subject's CPU time, or of a core where that is more. `record`: what perf's
+    /// records cost here.
+    pub fn set_budget(&mut self, share: f64, record: Option<recorded::Cost>) {
         self.costs.budget_share = share;
+        self.costs.record = record;
+        self.costs.bucket = (share > 0.0).then(|| Bucket::new(share));
     }
 
-    /// At the end of a window in which the programs were timed.
+    /// # Errors
+    /// What was opened takes more of the kernel's memory than [`KERNEL_BYTES_MAX`]. Of many watches it is not asked.
+    pub(super) fn hold_kernel_memory(&mut self, room: Room) -> io::Result<()> {
+        let bytes = own::kernel_bytes();
+        self.costs.kernel_bytes = bytes;
+        if room == Room::One && bytes > KERNEL_BYTES_MAX {
+            return Err(io::Error::other(format!(
+                "it would take {} MiB of the kernel's memory, and {} are the most",
+                bytes >> 20,
+                KERNEL_BYTES_MAX >> 20
+            )));
+        }
+        Ok(())
+    }
+
+    /// Whether the watch has to end. What `--span` alone makes too dear goes by itself.
     pub(super) fn is_over_budget(&mut self, now_ns: u64) -> bool {
-        if self.costs.budget_share > 0.0 {
-            self.hold_against_budget(now_ns);
-        }
-        self.costs.stopped.is_some()
-    }
-
-    fn hold_against_budget(&mut self, now_ns: u64) {
-        let Source::Ebpf(ebpf) = &mut self.source else {
-            return;
+        let Some(mut bucket) = self.costs.bucket else {
+            return false;
         };
-        let was_timing = ebpf.programs.is_timing();
-        let taken = ebpf.programs.turn(now_ns);
-        let begins = !was_timing && ebpf.programs.is_timing();
-        let costs = &mut self.costs;
-        if begins || taken.is_some() {
-            costs.last_cpu_s = own::cpu_s_of(self.pid).max(costs.last_cpu_s);
+        if let Source::Ebpf(ebpf) = &mut self.source {
+            ebpf.programs.turn(now_ns);
         }
-        if begins {
-            costs.window_cpu_s = costs.last_cpu_s;
-        }
-        let Some(taken) = taken else {
-            return;
-        };
-        let own_s = costs.last_cpu_s - costs.window_cpu_s;
-        let over_s = taken.over_ns as f64 / 1e9;
-        let cost_share = share_of(taken.run_ns as f64 / 1e9, own_s, over_s);
-        if cost_share > costs.budget_share {
-            costs.stopped = Some(Stopped {
-                mechanism: "the watch",
-                after_s: now_ns.saturating_sub(costs.begin_ns) as f64 / 1e9,
-                cost_share,
-            });
-        }
-    }
-
-    /// What it added so far; `observed_s`: how long it watched.
-    pub fn overhead(&mut self, observed_s: f64) -> Overhead {
-        let now = now_ns();
-        let items = match &mut self.source {
-            Source::Ebpf(ebpf) => {
-                ebpf.programs.end(now);
-                let timed = ebpf.programs.timed();
-                timed
-                    .map(|timed| item(timed, observed_s))
-                    .into_iter()
-                    .collect()
+        if now_ns.saturating_sub(self.costs.checked_ns) >= CHECKED_NS {
+            self.spend(&mut bucket, now_ns);
+            if bucket.is_empty() {
+                self.stop(bucket, now_ns);
+                bucket = Bucket::new(self.costs.budget_share);
             }
-            Source::Threads => Vec::new(),
+            self.costs.bucket = Some(bucket);
+        }
+        self.costs.ends
+    }
+
+    fn spend(&mut self, bucket: &mut Bucket, now_ns: u64) {
+        let over_s = now_ns.saturating_sub(self.costs.checked_ns) as f64 / 1e9;
+        let before = self.costs.spent;
+        let spent = Spent {
+            programs_s: before.programs_s + over_s * self.programs_share(),
+            go_s: self.go.as_ref().map_or(0.0, |go| go.hits.cost_s()),
+            spans_s: self
+                .spans
+                .as_ref()
+                .map_or(0.0, |spans| spans.hits().cost_s()),
+            recorded_s: self.costs.recorded_s(),
         };
+        let cpu_s = own::cpu_s_of(self.pid).max(self.costs.last_cpu_s);
+        let used_s = cpu_s - self.costs.last_cpu_s;
+        bucket.spend(spent.all_s() - before.all_s(), used_s, over_s);
+        let costs = &mut self.costs;
+        (costs.spent, costs.last_cpu_s, costs.checked_ns) = (spent, cpu_s, now_ns);
+    }
+
+    /// Of a core, as last measured.
+    fn programs_share(&self) -> f64 {
+        match &self.source {
+            Source::Ebpf(ebpf) => ebpf.programs.last().map_or(0.0, |last| last.core_share()),
+            Source::Threads => 0.0,
+        }
+    }
+
+    fn stop(&mut self, bucket: Bucket, now_ns: u64) {
+        let spent = self.costs.spent;
+        let spans = self.spans.as_mut().filter(|spans| spans.is_on());
+        let mechanism = match spans {
+            Some(spans) if 2.0 * spent.spans_s > spent.all_s() => {
+                spans.take_off();
+                "--span"
+            }
+            _ => {
+                self.costs.ends = true;
+                "the watch"
+            }
+        };
+        self.costs.stopped = Some(Stopped {
+            mechanism,
+            after_s: now_ns.saturating_sub(self.costs.begin_ns) as f64 / 1e9,
+            cost_share: bucket.spent_share(),
+            mostly: spent.mostly(),
+        });
+    }
+
+    /// What it added; `observed_s`: how long it watched. The watch is over: its probes come off.
+    pub fn overhead(&mut self, observed_s: f64) -> Overhead {
+        let mut items = Vec::new();
+        if let Source::Ebpf(ebpf) = &mut self.source {
+            ebpf.programs.end(now_ns());
+            let timed = ebpf.programs.timed();
+            items.extend(timed.map(|timed| of_programs(timed, observed_s)));
+        }
+        if let Some(go) = &mut self.go {
+            go.hits.take_off();
+            items.push(of_hits(GO, &go.hits));
+        }
+        if let Some(spans) = &mut self.spans {
+            spans.take_off();
+            items.push(of_hits(SPANS, spans.hits()));
+        }
+        items.extend(self.of_records());
         let last_cpu_s = own::cpu_s_of(self.pid).max(self.costs.last_cpu_s);
         self.costs.last_cpu_s = last_cpu_s;
         let costs = &self.costs;
@@ -98,7 +204,8 @@ impl Watch {
             items,
             unmeasured: self.unmeasured(),
             breakpoints: self.breakpoints(),
-            kernel_bytes: own::kernel_bytes(),
+            breakpoint_changes: changes::so_far(),
+            kernel_bytes: own::kernel_bytes().max(costs.kernel_bytes),
             own_cpu_s: own::cpu_s(),
             own_rss_peak_bytes: own::rss_peak_bytes(),
             budget_share: costs.budget_share,
@@ -106,39 +213,98 @@ impl Watch {
             ..Overhead::default()
         }
     }
-}
 
-impl Watch {
-    /// What the kernel does for perf events and for uprobes without eBPF it does not time.
-    fn unmeasured(&self) -> Vec<&'static str> {
-        let of_threads = matches!(self.source, Source::Threads).then_some(match self.mode {
-            Mode::Rootless => "context switches recorded by perf, and samples of the CPU clock",
-            _ => "tracepoints and context switches recorded by perf, and samples of the CPU clock",
+    fn of_records(&self) -> Vec<Item> {
+        let (Some(cost), recorded) = (self.costs.record, self.costs.recorded) else {
+            return Vec::new();
+        };
+        let kinds = [
+            (
+                "recorded switches",
+                "context switches",
+                recorded.switches,
+                cost.switch_ns,
+            ),
+            (
+                "recorded wakings",
+                "wakings",
+                recorded.wakings,
+                cost.waking_ns,
+            ),
+            (
+                "samples",
+                "samples of the CPU clock and of major faults",
+                recorded.samples,
+                cost.sample_ns,
+            ),
+        ];
+        let is_of_threads = matches!(self.source, Source::Threads);
+        let kinds = kinds.into_iter().filter(|(name, _, events, _)| {
+            *events > 0 || is_of_threads && *name == "recorded switches"
         });
-        let go = self
-            .go
-            .is_some()
-            .then_some("breakpoints in Go's scheduler, in every process of this program");
-        let spans = self
-            .spans
-            .is_some()
-            .then_some("breakpoints of --span, in every process of this program");
-        of_threads.into_iter().chain(go).chain(spans).collect()
+        kinds
+            .map(|(name, of, events, each_ns)| Item {
+                cpu_s_between: None,
+                name,
+                cpu_s: events as f64 * each_ns / 1e9,
+                basis: Basis::Estimated,
+                events,
+                of,
+                how: format!(
+                    "{each_ns:.0} ns each, tried at the start on threads of highwater's own"
+                ),
+            })
+            .collect()
+    }
+
+    /// What perf records where its cost could not be tried.
+    fn unmeasured(&self) -> Vec<&'static str> {
+        let words = match (&self.source, self.costs.record) {
+            (_, Some(_)) => return Vec::new(),
+            (Source::Ebpf(_), None) => "samples of the CPU clock",
+            (Source::Threads, None) if self.mode == Mode::Rootless => {
+                "context switches recorded by perf, and samples of the CPU clock"
+            }
+            (Source::Threads, None) => {
+                "tracepoints and context switches recorded by perf, and samples of the CPU clock"
+            }
+        };
+        vec![words]
     }
 
     fn breakpoints(&self) -> u64 {
-        let go = self.go.as_ref().map_or(0, Goroutines::places);
-        let spans = self.spans.as_ref().map_or(0, Spans::places);
+        let go = self.go.as_ref().map_or(0, |go| go.hits.places());
+        let spans = self.spans.as_ref().map_or(0, |spans| spans.hits().places());
         (go + spans) as u64
     }
 }
 
-fn item(timed: Taken, observed_s: f64) -> Item {
+fn of_hits(name: &'static str, hits: &Hits) -> Item {
+    let counted = hits.counted();
+    Item {
+        name,
+        cpu_s: hits.cost_s(),
+        cpu_s_between: None,
+        basis: Basis::Estimated,
+        events: counted.hits,
+        of: "hits",
+        how: format!(
+            "{:.0} ns each, and {:.1} us more for {} that the kernel steps; tried at the start on functions of \
+             highwater's own",
+            hits.cost.hit_ns,
+            hits.cost.step_ns / 1e3,
+            counted.stepped
+        ),
+    }
+}
+
+fn of_programs(timed: Taken, observed_s: f64) -> Item {
     let timed_s = timed.over_ns as f64 / 1e9;
     let runs = timed.runs as f64 / timed_s * observed_s;
     Item {
-        name: "scheduler programs",
+        name: PROGRAMS,
         cpu_s: timed.core_share() * observed_s,
+        cpu_s_between: None,
         basis: Basis::AtMost,
         events: runs as u64,
         of: "runs of eBPF programs",

@@ -1,5 +1,6 @@
 //! The watch over one process: opens what the mode has, and gives the events of each turn, sorted.
 
+mod admit;
 mod at_place;
 mod costs;
 mod files;
@@ -36,7 +37,8 @@ use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 use self::costs::Costs;
 use self::files::Files;
-use self::opened::{Opened, is_full, raise_the_limit, spare_files};
+pub use self::opened::waking_tracepoint;
+use self::opened::{Opened, raise_the_limit, spare_files};
 pub use self::threads::Known;
 use self::threads::Threads;
 
@@ -221,6 +223,7 @@ impl Watch {
                 tids.len()
             ));
         }
+        watch.hold_kernel_memory(room)?;
         Ok(watch)
     }
 
@@ -284,7 +287,7 @@ impl Watch {
         };
         Losses {
             left_out_below_ns,
-            lost_records: ring + self.go.as_ref().map_or(0, |go| go.lost),
+            lost_records: ring + self.go.as_ref().map_or(0, |go| go.hits.counted().lost),
             missed_switches: self.missed_switches,
             lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
             unresolved_stacks: self.places.unresolved,
@@ -363,72 +366,6 @@ impl Watch {
             None => Tid::from(tid),
         };
         self.held.push(Event { at_ns, tid, what });
-    }
-
-    /// A thread from now on watched; what it is in is learnt by a look.
-    fn admit(&mut self, tid: u32) -> io::Result<()> {
-        if let (Source::Threads, Some(events)) = (&self.source, &mut self.samples) {
-            // Threads that a watched one starts come with it: only the first need the asking.
-            match events.watch(tid, true) {
-                Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ESRCH) => return Ok(()),
-                Err(error) if is_full(&error) && events.watches_any() => {
-                    self.threads.refuse(tid);
-                    return Ok(());
-                }
-                Err(error) => return Err(error),
-            }
-            events.watch_clock(tid);
-        }
-        if let Source::Ebpf(ebpf) = &self.source
-            && !ebpf.watch(tid)
-        {
-            self.threads.refuse(tid);
-            return Ok(());
-        }
-        self.threads.admit(tid);
-        self.look_first(tid);
-        Ok(())
-    }
-
-    /// Finds new and ended threads; false when the process is gone.
-    fn rescan(&mut self) -> bool {
-        let tids = match threads::list(self.pid) {
-            Ok(tids) => tids,
-            // No file can be opened just now: the process may well be there.
-            Err(error) if is_full(&error) => return true,
-            Err(_) => return false,
-        };
-        let before = self.threads.len();
-        for tid in &tids {
-            if !self.threads.lives(*tid) && !self.threads.is_refused(*tid) {
-                self.threads.admit(*tid);
-                match (&self.source, &mut self.samples) {
-                    (Source::Ebpf(ebpf), _) if !ebpf.watch(*tid) => self.threads.refuse(*tid),
-                    (Source::Threads, Some(events)) => events.watch_clock(*tid),
-                    (Source::Ebpf(_), _) | (Source::Threads, None) => {}
-                }
-            }
-        }
-        if let (Source::Threads, Some(events)) = (&self.source, &mut self.samples) {
-            events.judge_clocks();
-        }
-        for tid in self.threads.ended(&tids) {
-            if let Source::Ebpf(ebpf) = &self.source {
-                ebpf.forget(tid);
-            }
-            if let Some(events) = &mut self.samples {
-                events.forget(tid);
-            }
-            self.files.forget(tid);
-            self.tell(now_ns(), tid, What::Exited);
-        }
-        if self.threads.len() != before || std::mem::take(&mut self.stale) {
-            self.stacks.reload();
-            // What had no name may have one now.
-            self.releases.clear();
-        }
-        !tids.is_empty()
     }
 
     /// A sample of the clock, or a major fault, of one of our threads.

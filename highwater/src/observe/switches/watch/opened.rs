@@ -56,7 +56,7 @@ impl Opened {
 }
 
 /// The number of the tracepoint `sched_waking`, and where its record has the thread.
-fn waking_tracepoint() -> io::Result<(u64, i16)> {
+pub fn waking_tracepoint() -> io::Result<(u64, i16)> {
     let tracing = Tracing::open()?;
     let number = tracing.read("events/sched/sched_waking/id")?;
     let number = number.trim().parse().map_err(io::Error::other)?;

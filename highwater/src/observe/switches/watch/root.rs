@@ -148,6 +148,7 @@ impl Watch {
         // Samples are evidence, and no state: what is missing of them makes no wait.
         let _ = events.drain(|record| {
             if let ring::Record::Sample(sample) = record {
+                self.costs.recorded.samples += 1;
                 self.sampled(&sample);
             }
         });

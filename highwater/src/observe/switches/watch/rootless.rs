@@ -67,6 +67,7 @@ impl Watch {
                 tid,
                 preempted,
             } => {
+                self.costs.recorded.switches += 1;
                 self.threads.at(tid).at_work.only_preempted = preempted;
                 switches.push(Switch {
                     at_ns,
@@ -77,11 +78,19 @@ impl Watch {
             }
             Record::Exit { at_ns, tid } => exits.push((at_ns, tid)),
             Record::Sample(sample) => match self.waking_of(&sample) {
-                Some(waking) => wakes.push(waking),
-                None if self.is_worth_unwinding(&sample) => self.sampled(&sample),
-                None => {}
+                Some(waking) => {
+                    self.costs.recorded.wakings += 1;
+                    wakes.push(waking);
+                }
+                None => {
+                    self.costs.recorded.samples += 1;
+                    if self.is_worth_unwinding(&sample) {
+                        self.sampled(&sample);
+                    }
+                }
             },
-            Record::Lost(_) => {}
+            // Of which kind is not told; most are switches.
+            Record::Lost(count) => self.costs.recorded.switches += count,
         });
         switches
             .iter()

@@ -1,0 +1,418 @@
+//! Probes that record each hit: when, by which thread, some of its registers, and its stack where that is wanted.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use super::attach::{Put, Target, Way, put};
+use super::own::{calls_ns, each, emulated, entry_offset, stepped};
+use crate::observe::switches::ebpf::insn::{
+    Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size,
+};
+use crate::observe::switches::ebpf::load_for;
+use crate::observe::switches::ebpf::map::{PerCpu, Ring};
+
+/// Most registers of a record.
+pub const REGISTERS_MAX: usize = 4;
+/// For the calls that tell what a hit costs.
+const TRIAL_RING_BYTES: u32 = 1 << 20;
+
+/// Offsets within a record.
+mod at {
+    pub const TIME: i16 = 0;
+    pub const TID: i16 = 8;
+    pub const KIND: i16 = 12;
+    pub const REGISTERS: i16 = 16;
+    /// Bytes of the stack that follow, or an error.
+    pub const STACK_BYTES: i16 = REGISTERS + 8 * super::REGISTERS_MAX as i16;
+    pub const STACK: i16 = STACK_BYTES + 8;
+}
+
+/// Numbers of each CPU.
+mod cpu {
+    pub const HITS: usize = 0;
+    /// Of the hits, those for which the kernel made a step of its own.
+    pub const STEPPED: usize = 1;
+    /// Of the hits, those that did not fit the ring.
+    pub const LOST: usize = 2;
+    pub const COUNT: usize = 3;
+}
+
+/// What a record holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Fields {
+    /// In the kernel's `pt_regs`, bytes; [`REGISTERS_MAX`] at most.
+    pub registers: &'static [i16],
+    /// Frames of the stack, by frame pointers, innermost first.
+    pub frames: u16,
+}
+
+/// One probed instruction of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Comes back in its hits.
+    pub kind: u32,
+    pub offset: u64,
+    /// The kernel need not step what stands there.
+    pub is_emulated: bool,
+}
+
+/// One hit.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hit {
+    pub at_ns: u64,
+    pub tid: u32,
+    pub kind: u32,
+    pub registers: [u64; REGISTERS_MAX],
+    pub stack: Vec<u64>,
+}
+
+/// CPU time of a hit, and what one costs beyond that where the kernel makes a step, nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Cost {
+    pub hit_ns: f64,
+    pub step_ns: f64,
+}
+
+/// So far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counted {
+    pub hits: u64,
+    pub stepped: u64,
+    pub lost: u64,
+}
+
+impl Cost {
+    pub fn seconds(&self, counted: Counted) -> f64 {
+        (counted.hits as f64 * self.hit_ns + counted.stepped as f64 * self.step_ns) / 1e9
+    }
+}
+
+/// Probes on one process, until it is dropped.
+pub struct Hits {
+    ring: Ring,
+    cpus: PerCpu<{ cpu::COUNT }>,
+    put: Vec<Put>,
+    places: usize,
+    pub cost: Cost,
+}
+
+impl Hits {
+    /// Learns what a hit costs, and then probes these places.
+    ///
+    /// # Errors
+    /// No right, a kernel that cannot, or a place that it refuses.
+    pub fn of(
+        target: &Target,
+        places: &[Place],
+        fields: Fields,
+        ring_bytes: u32,
+    ) -> io::Result<Hits> {
+        let cost = measure_cost(fields)?;
+        let hits = Hits::put_on(target, places, fields, ring_bytes)?;
+        Ok(Hits { cost, ..hits })
+    }
+
+    /// By events first: with these a child that the process forks loses its copy of a breakpoint when it first hits
+    /// it. The kernel may have no such events.
+    fn put_on(
+        target: &Target,
+        places: &[Place],
+        fields: Fields,
+        ring_bytes: u32,
+    ) -> io::Result<Hits> {
+        let one = |way| Hits::by(way, target, places, fields, ring_bytes);
+        one(Way::Events).or_else(|refused| one(Way::Multi).map_err(|_| refused))
+    }
+
+    fn by(
+        way: Way,
+        target: &Target,
+        places: &[Place],
+        fields: Fields,
+        ring_bytes: u32,
+    ) -> io::Result<Hits> {
+        let kind = way.kind()?;
+        let mut hits = Hits {
+            ring: Ring::create(ring_bytes)?,
+            cpus: PerCpu::create()?,
+            put: Vec::new(),
+            places: places.len(),
+            cost: Cost::default(),
+        };
+        for alike in places.chunk_by(|a, b| (a.kind, a.is_emulated) == (b.kind, b.is_emulated)) {
+            let program = load_for("hits", kind, &hits.program(alike[0], fields))?;
+            let offsets: Vec<u64> = alike.iter().map(|place| place.offset).collect();
+            hits.put.push(put(way, &program, &offsets, target)?);
+        }
+        Ok(hits)
+    }
+
+    /// Instructions that are breakpoints, or were.
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
+    pub fn is_on(&self) -> bool {
+        !self.put.is_empty()
+    }
+
+    /// Takes the probes off; what was counted and recorded stays.
+    pub fn take_off(&mut self) {
+        self.put.clear();
+    }
+
+    pub fn counted(&self) -> Counted {
+        Counted {
+            hits: self.cpus.sum(cpu::HITS),
+            stepped: self.cpus.sum(cpu::STEPPED),
+            lost: self.cpus.sum(cpu::LOST),
+        }
+    }
+
+    /// CPU time that they took of the process so far, seconds.
+    pub fn cost_s(&self) -> f64 {
+        self.cost.seconds(self.counted())
+    }
+
+    /// Hits since the last call, by time.
+    pub fn drain(&mut self) -> Vec<Hit> {
+        let mut hits = Vec::new();
+        self.ring.drain(|bytes| hits.extend(parse(bytes)));
+        hits.sort_by_key(|hit| hit.at_ns);
+        hits
+    }
+
+    /// R6: the registers; R7: the thread; R8: the CPU's numbers; R9: the record.
+    fn program(&self, place: Place, fields: Fields) -> Vec<u64> {
+        let mut code = Code::default();
+        code.copy(R6, R1);
+        code.call(Helper::CurrentPidTgid);
+        code.copy(R7, R0);
+        code.store_value(Size::B4, R10, KEY, 0);
+        code.map(R1, self.cpus.fd().as_raw_fd());
+        code.copy(R2, R10);
+        code.add(R2, i32::from(KEY));
+        code.call(Helper::MapLookup);
+        code.jump_if_zero(R0, "pass");
+        code.copy(R8, R0);
+        one_more(&mut code, cpu::HITS);
+        if !place.is_emulated {
+            one_more(&mut code, cpu::STEPPED);
+        }
+        code.map(R1, self.ring.fd().as_raw_fd());
+        code.set(R2, i32::from(at::STACK) + 8 * i32::from(fields.frames));
+        code.set(R3, 0);
+        code.call(Helper::RingReserve);
+        code.jump_if_not_zero(R0, "room");
+        one_more(&mut code, cpu::LOST);
+        code.jump("pass");
+        code.label("room");
+        code.copy(R9, R0);
+        record(&mut code, place.kind, fields);
+        code.copy(R1, R9);
+        code.set(R2, NO_WAKEUP);
+        code.call(Helper::RingSubmit);
+        code.label("pass");
+        // Before Linux 6.13 a 1 would take the probe away.
+        code.set(R0, 0);
+        code.exit();
+        code.finish()
+    }
+}
+
+// The program's own stack.
+const KEY: i16 = -8;
+const NO_WAKEUP: i32 = 1;
+/// BPF_F_USER_STACK.
+const USER_STACK: i32 = 1 << 8;
+
+/// One more in one of the CPU's numbers, at R8.
+fn one_more(code: &mut Code, number: usize) {
+    code.load(Size::B8, R2, R8, 8 * number as i16);
+    code.add(R2, 1);
+    code.store(Size::B8, R8, 8 * number as i16, R2);
+}
+
+/// Into the record at R9.
+fn record(code: &mut Code, kind: u32, fields: Fields) {
+    const ZERO: Reg = R1;
+    code.call(Helper::KtimeNs);
+    code.store(Size::B8, R9, at::TIME, R0);
+    code.store(Size::B4, R9, at::TID, R7);
+    code.store_value(Size::B4, R9, at::KIND, kind as i32);
+    for number in 0..REGISTERS_MAX {
+        match fields.registers.get(number) {
+            Some(register) => code.load(Size::B8, R1, R6, *register),
+            None => code.set(ZERO, 0),
+        }
+        code.store(Size::B8, R9, at::REGISTERS + 8 * number as i16, R1);
+    }
+    code.set(R0, 0);
+    if fields.frames > 0 {
+        code.copy(R1, R6);
+        code.copy(R2, R9);
+        code.add(R2, i32::from(at::STACK));
+        code.set(R3, 8 * i32::from(fields.frames));
+        code.set(R4, USER_STACK);
+        code.call(Helper::GetStack);
+    }
+    code.store(Size::B8, R9, at::STACK_BYTES, R0);
+}
+
+/// `None`: it is cut.
+fn parse(bytes: &[u8]) -> Option<Hit> {
+    let half = |at: i16| -> Option<u32> {
+        let at = at as usize;
+        Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+    };
+    let word = |at: usize| -> Option<u64> {
+        Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+    };
+    let mut registers = [0; REGISTERS_MAX];
+    for (number, register) in registers.iter_mut().enumerate() {
+        *register = word(at::REGISTERS as usize + 8 * number)?;
+    }
+    // Below zero: the kernel could not walk it.
+    let stack_bytes = word(at::STACK_BYTES as usize)? as i64;
+    let frames = usize::try_from(stack_bytes / 8).unwrap_or(0);
+    let stack = (0..frames).map_while(|frame| word(at::STACK as usize + 8 * frame));
+    Some(Hit {
+        at_ns: word(at::TIME as usize)?,
+        tid: half(at::TID)?,
+        kind: half(at::KIND)?,
+        registers,
+        stack: stack.collect(),
+    })
+}
+
+/// What a hit costs on this machine, tried on functions of our own.
+fn measure_cost(fields: Fields) -> io::Result<Cost> {
+    let hit_ns = hit_ns_of(emulated, true, fields)?;
+    let stepped_ns = hit_ns_of(stepped, false, fields)?;
+    Ok(Cost {
+        hit_ns,
+        step_ns: (stepped_ns - hit_ns).max(0.0),
+    })
+}
+
+fn hit_ns_of(probed: super::own::Probed, is_emulated: bool, fields: Fields) -> io::Result<f64> {
+    let plain_ns = calls_ns(probed);
+    let place = Place {
+        kind: 0,
+        offset: entry_offset(probed)?,
+        is_emulated,
+    };
+    let _hits = Hits::put_on(&Target::own(), &[place], fields, TRIAL_RING_BYTES)?;
+    Ok(each(calls_ns(probed), plain_ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::switches::allowed::Allowed;
+    use crate::observe::uprobes::own::alone;
+    use crate::skipped::skipped;
+
+    #[cfg(target_arch = "x86_64")]
+    const FIELDS: Fields = Fields {
+        // rdi
+        registers: &[112],
+        frames: 8,
+    };
+
+    fn is_allowed() -> bool {
+        let allowed = Allowed::try_all();
+        let both = allowed.bpf.is_ok() && allowed.uprobes.is_ok();
+        if !both {
+            skipped("uprobes with programs on them need root");
+        }
+        both
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn each_hit_comes_with_its_thread_its_register_and_its_stack() {
+        let _alone = alone();
+        if !is_allowed() {
+            return;
+        }
+        for way in [Way::Events, Way::Multi] {
+            let place = Place {
+                kind: 5,
+                offset: entry_offset(emulated).unwrap(),
+                is_emulated: true,
+            };
+            let mut hits = match Hits::by(way, &Target::own(), &[place], FIELDS, 1 << 16) {
+                Ok(hits) => hits,
+                Err(error) if way == Way::Multi => {
+                    skipped(&format!("many places at once: {error}"));
+                    continue;
+                }
+                Err(error) => panic!("{error}"),
+            };
+            let other = std::thread::spawn(|| {
+                (100..110).map(emulated).sum::<usize>();
+                rustix::thread::gettid().as_raw_nonzero().get() as u32
+            });
+            let other = other.join().unwrap();
+            (1..=10).map(emulated).sum::<usize>();
+            hits.take_off();
+            emulated(1_000);
+            let found = hits.drain();
+            assert_eq!(found.len(), 20, "{way:?}: {found:?}");
+            assert_eq!((hits.counted().hits, hits.counted().lost), (20, 0));
+            let of_other = found.iter().filter(|hit| hit.tid == other);
+            let arguments: Vec<u64> = of_other.map(|hit| hit.registers[0]).collect();
+            assert_eq!(arguments, (100..110).collect::<Vec<u64>>());
+            let address = emulated as *const () as u64;
+            assert!(found.iter().all(|hit| hit.stack.first() == Some(&address)));
+            assert!(found.iter().all(|hit| hit.kind == 5));
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn what_does_not_fit_the_ring_is_counted() {
+        let _alone = alone();
+        if !is_allowed() {
+            return;
+        }
+        let place = Place {
+            kind: 1,
+            offset: entry_offset(emulated).unwrap(),
+            is_emulated: true,
+        };
+        let mut hits = Hits::put_on(&Target::own(), &[place], FIELDS, 4_096).unwrap();
+        (0..500).map(emulated).sum::<usize>();
+        let counted = hits.counted();
+        assert_eq!(counted.hits, 500);
+        assert!(counted.lost > 100, "{counted:?}");
+        assert_eq!(hits.drain().len() as u64, 500 - counted.lost);
+    }
+
+    #[test]
+    fn a_hit_costs_something() {
+        let _alone = alone();
+        let fields = Fields {
+            registers: &[0],
+            frames: 0,
+        };
+        if is_allowed() {
+            assert!(measure_cost(fields).unwrap().hit_ns > 0.0);
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_cut_is_no_hit() {
+        let mut bytes = vec![0u8; at::STACK as usize];
+        bytes[at::STACK_BYTES as usize..].copy_from_slice(&16u64.to_ne_bytes());
+        for length in 0..bytes.len() {
+            assert_eq!(parse(&bytes[..length]), None, "{length}");
+        }
+        bytes.extend(7u64.to_ne_bytes());
+        assert_eq!(parse(&bytes).unwrap().stack, [7], "one of two frames came");
+        bytes[at::STACK_BYTES as usize..at::STACK as usize]
+            .copy_from_slice(&(-14i64).to_ne_bytes());
+        assert!(parse(&bytes).unwrap().stack.is_empty());
+    }
+}

@@ -1,0 +1,226 @@
+//! What a watch does to the process that it watches, to its children and to others: breakpoints, CPU time, budgets.
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::skipped::skipped;
+use super::watched::{Ended, attached, c, highwater, pingpong};
+
+/// Bytes of `serve` that are compared.
+const CODE_BYTES: usize = 24;
+const BREAKPOINT: u8 = if cfg!(target_arch = "x86_64") {
+    0xcc
+} else {
+    0x20
+};
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program that calls `serve` all the time.
+struct Spanned {
+    child: Ended,
+    output: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Spanned {
+    fn start(rest_us: &str) -> Spanned {
+        let folder = tempfile::tempdir().unwrap();
+        let output = folder.path().join("output");
+        let child = Command::new(c("spanned"))
+            .arg(rest_us)
+            .stdout(fs::File::create(&output).unwrap())
+            .spawn()
+            .unwrap();
+        Spanned {
+            child: Ended(child),
+            output,
+            _folder: folder,
+        }
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.pid() as i32).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// The number behind a word that it printed.
+    fn printed(&self, word: &str) -> u64 {
+        let found = || {
+            let text = fs::read_to_string(&self.output).unwrap();
+            let line = text.lines().find_map(|line| line.strip_prefix(word));
+            line.and_then(|number| number.trim().parse().ok())
+        };
+        until(word, || found().is_some());
+        found().unwrap()
+    }
+
+    /// `serve` as it is in the memory of a process, which has it at the same place.
+    fn code_of(&self, pid: u32) -> [u8; CODE_BYTES] {
+        let mut code = [0; CODE_BYTES];
+        let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+        memory
+            .read_exact_at(&mut code, self.printed("serve"))
+            .unwrap();
+        code
+    }
+
+    /// What it printed last, and how it ended.
+    fn end(mut self) -> (String, Option<i32>) {
+        self.signal(Signal::TERM);
+        let status = self.child.0.wait().unwrap();
+        let text = fs::read_to_string(&self.output).unwrap();
+        (text.lines().last().unwrap_or("").to_string(), status.code())
+    }
+}
+
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is() {
+        assert!(begin.elapsed() < PATIENCE, "{what} did not come");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+fn watch_serve(pid: u32, seconds: &str) -> Child {
+    let words = ["stalls", "--json", "--mode", "ebpf", "--span", "serve"];
+    let mut command = Command::new(highwater());
+    command.args(words).args(["--duration", seconds]);
+    command.args(["--pid", &pid.to_string()]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().unwrap()
+}
+
+/// `None`, with the reason printed, where it may not watch.
+fn found(watch: Child) -> Option<Value> {
+    let output = watch.wait_with_output().unwrap();
+    if !output.status.success() {
+        skipped(&String::from_utf8_lossy(&output.stderr));
+        return None;
+    }
+    Some(serde_json::from_slice(&output.stdout).unwrap())
+}
+
+fn is_root() -> bool {
+    let root = rustix::process::geteuid().is_root();
+    if !root {
+        skipped("breakpoints need root");
+    }
+    root
+}
+
+fn item<'a>(overhead: &'a Value, name: &str) -> &'a Value {
+    let items = overhead["items"].as_array().unwrap();
+    let found = items.iter().find(|item| item["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name}: {overhead:#}"))
+}
+
+#[test]
+fn breakpoints_are_in_the_watched_process_alone_and_children_lose_them() {
+    if !is_root() {
+        return;
+    }
+    let (watched, other) = (Spanned::start("1000"), Spanned::start("1000"));
+    let (plain, plain_of_other) = (watched.code_of(watched.pid()), other.code_of(other.pid()));
+    let watch = watch_serve(watched.pid(), "8s");
+    until("a breakpoint", || watched.code_of(watched.pid()) != plain);
+    assert!(watched.code_of(watched.pid()).contains(&BREAKPOINT));
+    assert_eq!(other.code_of(other.pid()), plain_of_other, "the same file");
+    watched.signal(Signal::USR1);
+    let calling = watched.printed("calling") as u32;
+    let waiting = watched.printed("waiting") as u32;
+    assert_ne!(watched.code_of(waiting), plain, "copied by the fork");
+    // The first hit of each takes it out.
+    until("a child's own code", || watched.code_of(calling) == plain);
+    assert_ne!(watched.code_of(watched.pid()), plain, "still watched");
+    let Some(found) = found(watch) else {
+        return;
+    };
+    for pid in [watched.pid(), waiting, calling] {
+        assert_eq!(watched.code_of(pid), plain, "taken out at the end: {pid}");
+    }
+    let overhead = &found["overhead"];
+    let uprobes = item(overhead, "uprobes of --span");
+    assert!(uprobes["events"].as_u64() > Some(100), "{uprobes}");
+    let changes = &overhead["breakpoint_changes"];
+    assert!(changes["count"].as_u64() > Some(2), "{overhead:#}");
+    assert!(changes["longest_ns"].as_u64() > Some(0), "{overhead:#}");
+    assert!(overhead["stopped"].is_null(), "{overhead:#}");
+    assert_eq!(other.end(), ("done 0 0".to_string(), Some(7)));
+    // wait(2)'s words for exit statuses 3 and 4.
+    assert_eq!(watched.end(), ("done 768 1024".to_string(), Some(7)));
+}
+
+#[test]
+fn a_span_that_costs_more_than_the_budget_comes_off_and_the_watch_goes_on() {
+    if !is_root() {
+        return;
+    }
+    let busy = Spanned::start("0");
+    let plain = busy.code_of(busy.pid());
+    let watch = watch_serve(busy.pid(), "6s");
+    until("a breakpoint", || busy.code_of(busy.pid()) != plain);
+    until("the end of it", || busy.code_of(busy.pid()) == plain);
+    let Some(found) = found(watch) else {
+        return;
+    };
+    let overhead = &found["overhead"];
+    let stopped = &overhead["stopped"];
+    assert_eq!(stopped["mechanism"], "--span", "{overhead:#}");
+    assert_eq!(stopped["mostly"], "uprobes of --span", "{overhead:#}");
+    assert!(stopped["cost_share"].as_f64() > overhead["budget_share"].as_f64());
+    assert!(stopped["after_s"].as_f64() < Some(5.0), "{overhead:#}");
+    let watched_ns = found["self_checks"]["watched_ns"].as_u64();
+    assert!(watched_ns > Some(5_900_000_000), "{watched_ns:?}");
+    assert!(item(overhead, "uprobes of --span")["events"].as_u64() > Some(1_000));
+    assert_eq!(busy.end(), ("done 0 0".to_string(), Some(7)));
+}
+
+/// perf records each switch of a thread, and that costs the thread something.
+#[test]
+fn what_perf_records_is_counted_and_held_against_the_budget() {
+    for mode in ["rootless", "tracepoints"] {
+        let mut service = Ended(
+            Command::new(pingpong())
+                .args(["60", "2", "500"])
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .spawn()
+                .unwrap(),
+        );
+        let Some(found) = attached(mode, service.0.id(), &["--budget", "100"]) else {
+            continue;
+        };
+        let overhead = &found["overhead"];
+        let switches = item(overhead, "recorded switches");
+        assert!(switches["events"].as_u64() > Some(1_000), "{overhead:#}");
+        assert_eq!(overhead["unmeasured"].as_array().map(Vec::len), Some(0));
+        if mode == "tracepoints" {
+            let wakings = item(overhead, "recorded wakings");
+            assert!(wakings["cpu_s"].as_f64() > Some(0.0), "{overhead:#}");
+        }
+        let Some(found) = attached(mode, service.0.id(), &["--budget", "0.000001"]) else {
+            continue;
+        };
+        let overhead = &found["overhead"];
+        let stopped = &overhead["stopped"];
+        assert_eq!(stopped["mechanism"], "the watch", "{overhead:#}");
+        assert_eq!(stopped["mostly"], "recorded events", "{overhead:#}");
+        let watched_ns = found["self_checks"]["watched_ns"].as_u64();
+        assert!(
+            watched_ns < Some(4_000_000_000),
+            "of five seconds: {watched_ns:?}"
+        );
+        assert!(service.0.try_wait().unwrap().is_none(), "it goes on");
+    }
+}
