@@ -57,5 +57,5 @@ class Program(RealProgram):
 
     def round(self, launch):
         (launch.folder / "script.js").write_text(SCRIPT)
-        done = launch.run([self.node, "script.js", "400" if self.is_short else "4000"])
+        done = launch.run([self.node, "script.js", "400" if self.is_short else "12000"])
         return {"exit status": done.status, "output": done.out, "errors": done.errors}
