@@ -95,14 +95,14 @@ impl Filter {
 
 /// Counts of sampled addresses by hash, and a bit for each count that is not 0: a free looks at the bits only.
 #[repr(C, align(64))]
-struct Level<const WORDS: usize, const CELLS: usize> {
+pub(crate) struct Level<const WORDS: usize, const CELLS: usize> {
     bits: [AtomicU64; WORDS],
     counts: [AtomicU8; CELLS],
 }
 
 impl<const WORDS: usize, const CELLS: usize> Level<WORDS, CELLS> {
     #[cfg(loom)]
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Level {
             bits: std::array::from_fn(|_| AtomicU64::new(0)),
             counts: std::array::from_fn(|_| AtomicU8::new(0)),
@@ -125,12 +125,12 @@ impl<const WORDS: usize, const CELLS: usize> Level<WORDS, CELLS> {
     }
 
     #[inline(always)]
-    fn may_hold(&self, hash: u64) -> bool {
+    pub(crate) fn may_hold(&self, hash: u64) -> bool {
         let cell = Self::cell(hash);
         self.bits[cell / WORD_BITS].load(Relaxed) >> (cell % WORD_BITS) & 1 != 0
     }
 
-    fn add(&self, hash: u64) -> bool {
+    pub(crate) fn add(&self, hash: u64) -> bool {
         let cell = Self::cell(hash);
         let more = |count: u8| match count {
             LEAVING => None,
@@ -147,7 +147,7 @@ impl<const WORDS: usize, const CELLS: usize> Level<WORDS, CELLS> {
         added
     }
 
-    fn remove(&self, hash: u64) {
+    pub(crate) fn remove(&self, hash: u64) {
         let cell = Self::cell(hash);
         let less = |count: u8| match count {
             0 | LEAVING | FULL => None,
@@ -165,9 +165,10 @@ impl<const WORDS: usize, const CELLS: usize> Level<WORDS, CELLS> {
         }
     }
 
-    fn pin(&self, hash: u64) {
+    pub(crate) fn pin(&self, hash: u64) {
         let cell = Self::cell(hash);
-        self.counts[cell].store(FULL, Relaxed);
+        // In the order of the counts: one that leaves meanwhile finds it, and sets the bit again.
+        self.counts[cell].swap(FULL, AcqRel);
         self.set(cell);
     }
 

@@ -10,7 +10,7 @@ use abi::{Sample, sample_check};
 
 use crate::draw;
 use crate::filter::Filter;
-use crate::word::{AtomicU64, atomic};
+use crate::word::{AtomicU64, atomic, pause};
 
 const WAYS: usize = if cfg!(loom) { 2 } else { 16 };
 const FREE: u64 = 0;
@@ -101,7 +101,7 @@ impl Samples {
             if !busy {
                 return None;
             }
-            core::hint::spin_loop();
+            pause();
         }
         None
     }

@@ -3,7 +3,11 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 #[cfg(not(loom))]
+pub(crate) use core::hint::spin_loop as pause;
+#[cfg(not(loom))]
 pub use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+#[cfg(loom)]
+pub(crate) use loom::hint::spin_loop as pause;
 #[cfg(loom)]
 pub use shadow::{AtomicU8, AtomicU32, AtomicU64, atomic, atomic32, forget};
 
