@@ -15,6 +15,8 @@
 
 // step strict(prepared: 0 64, bytes: 100 1000 20000)
 void strict(long prepared, long bytes) {
+    // These return memory by the clock, by a call that ends the program: it depends on how fast it got there.
+    if (has_other_allocator()) return say("strict: left out");
     int child = fork();
     if (child == 0) {
         // The heap is prepared: no system call of the allocator's is needed afterwards.
@@ -116,7 +118,7 @@ void in_namespaces(body inner, long which) {
 }
 
 // A heap of another thread opens a file of /proc for a moment, when it shrinks.
-// step closed_range(first: 3 5) not in among_threads
+// step closed_range(first: 3 5) not in among_threads amid
 void closed_range(long first) {
     int pair[2];
     int made = pipe(pair);

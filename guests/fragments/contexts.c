@@ -28,7 +28,7 @@ __attribute__((noinline)) static void jump_from(long depth, long bytes) {
     jump_from(depth - 1, bytes);
 }
 
-// step jumped(rounds: 1 30, depth: 0 20, bytes: 100 100000)
+// step jumped(rounds: 1 30 1..100, depth: 0 20 0..60, bytes: 100 100000 1..300000)
 void jumped(long rounds, long depth, long bytes) {
     volatile long jumps = 0;
     for (volatile long round = 0; round < rounds; round++)
@@ -46,7 +46,7 @@ static void in_context_function(void) {
     }
 }
 
-// step small_context(stack: 8192 16384, bytes: 100 5000 300000)
+// step small_context(stack: 8192 16384, bytes: 100 5000 300000 1..200000)
 void small_context(long stack, long bytes) {
     char *room = fenced(stack);
     context_bytes = bytes;
@@ -115,7 +115,7 @@ static void small_handler(int signal) {
     small_faults += churn(20, small_bytes);
 }
 
-// step small_handler_stack(stack: 12288 16384, bytes: 100 300000)
+// step small_handler_stack(stack: 12288 16384, bytes: 100 300000 1..200000)
 void small_handler_stack(long stack, long bytes) {
     stack_t ours = {0}, before;
     struct sigaction act = {0}, act_before;
@@ -184,7 +184,7 @@ static void tick(int signal) {
     errno = errno_before;
 }
 
-// step ticking(microseconds: 200 1000, bytes: 100 300000)
+// step ticking(microseconds: 200 1000, bytes: 100 300000 1..200000)
 void ticking(long microseconds, long bytes) {
     struct sigaction act = {0}, before;
     struct itimerval often = {{0, microseconds}, {0, microseconds}}, never = {0};

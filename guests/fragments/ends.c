@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -57,8 +58,7 @@ static void *last(void *unused) {
     return NULL;
 }
 
-// pthread_exit opens libgcc_s.so.1, as a cancellation does.
-// end leaves_threads(unused: 0) not in in_thread in_thread_on_own_stack among_threads in_root filtered
+// end leaves_threads(unused: 0) not in in_thread in_thread_on_own_stack among_threads amid
 void leaves_threads(long unused) {
     (void)unused;
     pthread_t made;
@@ -82,3 +82,86 @@ void frees_wrongly(long unused) {
     volatile char *nowhere = NULL;
     *nowhere = 1;
 }
+
+static long handler_code;
+static void exits_now(int signal) {
+    (void)signal;
+    exit((int)handler_code);
+}
+
+// end exits_in_handler(code: 0 5, signal: 10 15)
+void exits_in_handler(long code, long signal) {
+    struct sigaction act = {0};
+    handler_code = code;
+    act.sa_handler = exits_now;
+    sigaction((int)signal, &act, NULL);
+    atexit(late);
+    raise((int)signal);
+}
+
+static void allocates(int signal) {
+    (void)signal;
+    say("allocates: %ld faults", churn(50, 70000));
+}
+
+// end aborts_with_handler(unused: 0)
+void aborts_with_handler(long unused) {
+    (void)unused;
+    struct sigaction act = {0};
+    act.sa_handler = allocates;
+    sigaction(SIGABRT, &act, NULL);
+    abort();
+}
+
+__attribute__((noinline)) static long endless(long depth, long bytes) {
+    volatile char frame[64];
+    frame[0] = (char)depth;
+    void *block = malloc(bytes);
+    return endless(depth + 1, bytes) + frame[0] + (block != NULL);
+}
+
+// end overflows(bytes: 1 100 1..5000) not in under_memory_limit locked
+void overflows(long bytes) {
+    struct rlimit low;
+    getrlimit(RLIMIT_STACK, &low);
+    low.rlim_cur = 400000;
+    setrlimit(RLIMIT_STACK, &low);
+    endless(0, bytes);
+}
+
+// What the program does wrong the C library finds, and ends it. Other allocators find other things, or nothing.
+// end misuses(kind: 0 1 2 3 4 5, bytes: 24 1000 200000)
+void misuses(long kind, long bytes) {
+    char *volatile block = malloc(bytes), *volatile fence = malloc(bytes);
+    if (has_other_allocator() || !block || !fence) exit(4);
+    memset(block, 0, bytes);
+    switch (kind) {
+    case 0: free(block); free(block); break;
+    case 1: free(block + 16); break;
+    case 2: free(block + 8); break;
+    case 3: block = realloc(block + 16, bytes); break;
+    // The size in front of the block is overwritten.
+    case 4: memset(block - 8, 0x41, 8); free(block); break;
+    case 5: free((void *)0x1234560); break;
+    }
+    exit(4);
+}
+
+static void *executes(void *unused) {
+    (void)unused;
+    char self[] = "/proc/self/exe", word[] = "again", *arguments[] = {self, word, NULL};
+    churn(10, 100000);
+    execve(self, arguments, environ);
+    _exit(91);
+}
+
+// end becomes_another_from_thread(unused: 0)
+void becomes_another_from_thread(long unused) {
+    (void)unused;
+    pthread_t made;
+    if (pthread_create(&made, NULL, executes, NULL)) _exit(90);
+    for (;;) churn(10, 1000);
+}
+
+// end exits_by_number(code: 0 6)
+void exits_by_number(long code) { syscall(SYS_exit_group, code); }

@@ -44,7 +44,7 @@ void giving_up() {
 } // namespace
 
 extern "C" {
-// step thrown_from_constructor(rounds: 1 50, bytes: 100 100000)
+// step thrown_from_constructor(rounds: 1 50 1..100, bytes: 100 100000 1..300000)
 void thrown_from_constructor(long rounds, long bytes) {
     int caught = 0;
     for (long round = 0; round < rounds; round++) {
@@ -101,7 +101,7 @@ void new_handlers(long kind, long rounds) {
     say("new_handlers: %d caught, %d others, %d handled", caught, others, handled);
 }
 
-// step containers(count: 10 2000)
+// step containers(count: 10 2000 1..3000)
 void containers(long count) {
     std::map<std::string, std::vector<int>> all;
     for (long each = 0; each < count; each++) all[std::string(each % 50, 'k') + std::to_string(each)].push_back(int(each));
@@ -110,7 +110,7 @@ void containers(long count) {
     say("containers: %ld", sum);
 }
 
-// step operators(alignment: 32 64 4096, bytes: 1 5000 300000)
+// step operators(alignment: 32 64 4096, bytes: 1 5000 300000 1..500000)
 void operators(long alignment, long bytes) {
     std::align_val_t wide{size_t(alignment)};
     void *blocks[6] = {::operator new(bytes), ::operator new[](bytes), ::operator new(bytes, wide), ::operator new[](bytes, wide),
@@ -152,7 +152,7 @@ void thread_with_exception(long count) {
     say("thread_with_exception: %d caught, %d live", caught, Part::live.load());
 }
 
-// around in_try(bytes: 100 100000)
+// around in_try(bytes: 100 100000 1..300000)
 void in_try(body inner, long bytes) {
     try {
         Part part(bytes);

@@ -5,6 +5,7 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
+#include <dlfcn.h>
 #include <stddef.h>
 
 #ifdef __cplusplus
@@ -21,6 +22,10 @@ long churn(long count, long bytes);
 void say_end(const char *name, int child);
 // A file in the folder of the plugins.
 const char *plugin_path(long kind, char *room, size_t bytes);
+// Whether another allocator is preloaded: jemalloc, a mimalloc or a tcmalloc.
+static inline int has_other_allocator(void) {
+    return dlsym(RTLD_DEFAULT, "mallctl") || dlsym(RTLD_DEFAULT, "mi_version") || dlsym(RTLD_DEFAULT, "tc_version");
+}
 // What the process has left at its end: descriptors, threads, children, mappings, signals.
 void finish(void);
 // Where the program waits until the runner lets it go on: before its first step, in the middle, before its last.

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// step requests(count: 1 20 500, bytes: 1 24 100 1000 4096 70000 1048576)
+// step requests(count: 1 20 500 1..2000, bytes: 1 24 1..3000000 100 1000 4096 70000 1048576)
 void requests(long count, long bytes) { say("requests: %ld faults", churn(count, bytes)); }
 
 // step zero(unused: 0)
@@ -52,7 +52,7 @@ void refused(long kind) {
     free(kept);
 }
 
-// step aligned(alignment: 8 16 64 256 4096 65536 2097152, bytes: 1 100 5000 300000)
+// step aligned(alignment: 8 16 64 256 4096 65536 2097152, bytes: 1 100 5000 300000 1..2000000)
 void aligned(long alignment, long bytes) {
     void *blocks[4] = {0};
     errno = 77;
@@ -75,7 +75,7 @@ void aligned(long alignment, long bytes) {
     for (int each = 0; each < 4; each++) free(blocks[each]);
 }
 
-// step resized(start: 0 1 100 5000 200000, factor: 2 3 7, rounds: 3 8)
+// step resized(start: 0 1 100 5000 200000 1..400000, factor: 2 3 7, rounds: 3 8)
 void resized(long start, long factor, long rounds) {
     unsigned char *block = NULL;
     long bytes = start, faults = 0, old = 0;
@@ -94,7 +94,7 @@ void resized(long start, long factor, long rounds) {
     say("resized: %ld faults, errno %d", faults, errno);
 }
 
-// step cleared(count: 1 7 3000, bytes: 1 48 5000)
+// step cleared(count: 1 7 3000 1..2000, bytes: 1 48 5000 1..1000)
 void cleared(long count, long bytes) {
     long dirty = 0;
     for (int round = 0; round < 3; round++) {
@@ -106,7 +106,7 @@ void cleared(long count, long bytes) {
     say("cleared: %ld bytes dirty", dirty);
 }
 
-// step usable(bytes: 0 1 24 25 1000 4097 140000 4000000)
+// step usable(bytes: 1..1000000 0 1 24 25 1000 4097 140000 4000000)
 void usable(long bytes) {
     char *block = malloc(bytes);
     size_t room = malloc_usable_size(block);

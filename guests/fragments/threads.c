@@ -20,7 +20,7 @@ static void *worker(void *given) {
     return given;
 }
 
-// step threads(count: 1 4 40, stack: 16384 65536 1048576, bytes: 24 1000 300000) not in under_memory_limit
+// step threads(count: 1 4 40, stack: 16384 65536 1048576, bytes: 24 1000 300000 1..100000) not in under_memory_limit
 void threads(long count, long stack, long bytes) {
     pthread_t made[64];
     struct work work[64];
@@ -45,7 +45,7 @@ static void *run_body(void *given) {
     return NULL;
 }
 
-// around in_thread(stack: 131072 8388608)
+// around in_thread(stack: 131072 8388608 131072..1000000)
 void in_thread(body inner, long stack) {
     pthread_t made;
     pthread_attr_t how;
@@ -79,7 +79,7 @@ static int clone_worker(void *given) {
 }
 
 // A child that shares the memory, on a small stack, without a thread record of its own.
-// step cloned(stack: 16384 65536, bytes: 100 200000)
+// step cloned(stack: 16384 65536, bytes: 100 200000 1..100000)
 void cloned(long stack, long bytes) {
     struct work work = {100, bytes, 0};
     char *room = mmap(NULL, stack + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -127,8 +127,8 @@ static void *waiting(void *given) {
     return given;
 }
 
-// Cancelling opens libgcc_s.so.1, which a root without it or a filter refuses; the probe has it loaded.
-// step cancelled(rounds: 1 6) not in in_root filtered
+// Cancelling opens libgcc_s.so.1; a root without it or a filter refuses that, and the program ends.
+// step cancelled(rounds: 1 6)
 void cancelled(long rounds) {
     int ended = 0;
     for (long round = 0; round < rounds; round++) {
@@ -172,7 +172,7 @@ static void *busy(void *given) {
 }
 
 // The body runs while other threads allocate: forks, exits and closes happen amid that.
-// around among_threads(count: 1 3, bytes: 100 100000)
+// around among_threads(count: 1 3, bytes: 100 100000 1..400000)
 void among_threads(body inner, long count, long bytes) {
     pthread_t made[4];
     int was_busy = is_busy;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use crate::catalogue::{Fragment, Kind};
+use crate::catalogue::{Fragment, Kind, Values};
 
 /// Most fragments of one program.
 const STEPS_MAX: usize = 24;
@@ -99,13 +99,25 @@ fn one_of<'a>(fragments: &'a [Fragment], random: &mut fastrand::Rng, kind: Kind)
     let arguments = fragment
         .parameters
         .iter()
-        .map(|values| values[random.usize(0..values.len())])
+        .map(|values| {
+            let one = values[random.usize(0..values.len())];
+            drawn(random, one)
+        })
         .collect();
     Step {
         fragment,
         arguments,
         body: Vec::new(),
     }
+}
+
+/// Of a range: every power of two is as likely as any other.
+fn drawn(random: &mut fastrand::Rng, values: Values) -> i64 {
+    if values.first == values.last {
+        return values.first;
+    }
+    let above = (values.last - values.first + 1) as f64;
+    values.first + (above.powf(random.f64()) as i64 - 1).clamp(0, values.last - values.first)
 }
 
 impl<'a> Program<'a> {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::catalogue;
 use crate::compare::{Difference, Ran};
 use crate::program::Program;
 use crate::run::Outcome;
@@ -79,6 +80,7 @@ pub fn keep(folder: &Path, program: &Program, difference: &Difference) -> Result
     for (file, text) in workshop::all_files() {
         let is_used = used.contains(file)
             || ["guest.h", "trace.c", "plugin.c", "chain.c"].contains(&file)
+            || catalogue::LIBRARIES.iter().any(|each| each.0 == file)
             || (program.has_own_operators && file == "own_operators.cpp");
         if is_used {
             write(file, text.as_bytes())?;

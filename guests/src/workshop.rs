@@ -38,7 +38,11 @@ impl Workshop {
             std::fs::write(workshop.path(file), text)?;
         }
         for (file, _) in catalogue::SOURCES {
-            workshop.compile(compiler(file), &["-c", file, "-o", &object(file)])?;
+            let mut arguments = vec!["-c", file];
+            let object = object(file);
+            arguments.extend(catalogue::flags(file));
+            arguments.extend(["-o", object.as_str()]);
+            workshop.compile(compiler(file), &arguments)?;
         }
         for link in links.iter().filter(|link| !link.objects().is_empty()) {
             workshop.compile_anew(link);
@@ -54,6 +58,9 @@ impl Workshop {
             )?;
         }
         workshop.compile("cc", &["-shared", "-fPIC", "chain.c", "-o", "chain.so"])?;
+        for (source, _, out) in catalogue::LIBRARIES {
+            workshop.compile(compiler(source), &["-shared", "-fPIC", source, "-o", out])?;
+        }
         Ok(workshop)
     }
 
@@ -163,6 +170,7 @@ pub fn all_files() -> Vec<(&'static str, &'static str)> {
         ("plugin.c", catalogue::PLUGIN),
         ("chain.c", catalogue::CHAIN),
     ]);
+    all.extend(catalogue::LIBRARIES.map(|(source, text, _)| (source, text)));
     all
 }
 
@@ -175,8 +183,10 @@ pub fn build_script(program: &Program, way: &Link) -> String {
     if program.has_own_operators {
         files.push("own_operators.cpp");
     }
-    let more = way.compile_arguments().join(" ");
     for file in &files {
+        let mut more = way.compile_arguments();
+        more.extend(catalogue::flags(file).iter().map(|flag| (*flag).to_owned()));
+        let more = more.join(" ");
         text += &format!(
             "{} {flags} {more} -c {file} -o {}\n",
             compiler(file),
@@ -190,6 +200,12 @@ pub fn build_script(program: &Program, way: &Link) -> String {
     for (kind, (pad, frame)) in PLUGINS.iter().enumerate() {
         text += &format!(
             "cc {flags} -shared -fPIC -DPAD={pad} -DFRAME={frame} plugin.c -o plugin{kind}.so\n"
+        );
+    }
+    for (source, _, out) in catalogue::LIBRARIES {
+        text += &format!(
+            "{} {flags} -shared -fPIC {source} -o {out}\n",
+            compiler(source)
         );
     }
     text + &format!("cc {flags} -shared -fPIC chain.c -o chain.so\n")

@@ -29,9 +29,25 @@ pub struct Signals {
 /// Bytes of the kernel's signal set.
 const SET_BYTES: usize = 8;
 
+/// Stack that a slow path takes after it has blocked the signals, at most: the test
+/// `a_sample_takes_little_of_the_callers_stack` measures it.
+const STACK_BYTES: usize = if cfg!(debug_assertions) { 1344 } else { 512 };
+
+/// Writes to the stack as deep as a slow path gets. Where the caller's stack ends earlier the fault comes now, and the
+/// program's handler for it runs; with its signal blocked the kernel would end the process.
+#[inline(never)]
+fn touch_stack() {
+    let mut room = std::mem::MaybeUninit::<[u8; STACK_BYTES]>::uninit();
+    // Otherwise the compiler keeps the first byte alone.
+    let first = std::hint::black_box(&mut room).as_mut_ptr().cast::<u8>();
+    // SAFETY: the first byte of this frame's own array.
+    unsafe { first.write_volatile(0) };
+}
+
 impl Signals {
     /// Blocks them.
     pub fn block() -> Signals {
+        touch_stack();
         let (all, mut before) = (u64::MAX, 0u64);
         // SAFETY: reads and writes one kernel signal set.
         let failed = unsafe {

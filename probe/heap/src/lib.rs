@@ -22,6 +22,7 @@ mod distance;
 mod guard;
 mod interpreter;
 mod layout;
+mod limits;
 mod memory;
 mod modules;
 mod objects;

@@ -7,6 +7,7 @@ use crate::budget::Budget;
 use crate::clock;
 use crate::interpreter::Interpreter;
 use crate::layout::{ARENA_BYTES, Plan, STACK_BYTES};
+use crate::limits;
 use crate::memory::Reserved;
 use crate::modules;
 use crate::other_stack::OtherStack;
@@ -47,7 +48,7 @@ pub struct Home {
 /// # Safety
 /// One thread, once per process (tests: once per mapping).
 pub unsafe fn start(settings: &Settings, home: Home) -> Option<Probe> {
-    let plan = Plan::within(settings.cap_bytes);
+    let plan = Plan::within(settings.cap_bytes.min(limits::share_bytes()?));
     let reserved = Reserved::new(plan.mapped_bytes)?;
     let header: *mut Header = reserved.start.cast();
     let now_ns = clock::monotonic_ns();

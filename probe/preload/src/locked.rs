@@ -109,11 +109,9 @@ fn for_each_other(own: &[Range<u64>; 2], mut of: impl FnMut(Range<u64>)) -> bool
                     let Some(range) = line.next(*byte) else {
                         continue;
                     };
-                    let is_own =
-                        |own: &Range<u64>| own.start <= range.start && range.end <= own.end;
                     // The page of vsyscall is no mapping of the process's.
-                    if range.start < 1 << 63 && !own.iter().any(is_own) {
-                        of(range);
+                    if range.start < 1 << 63 {
+                        outside(range, own, &mut of);
                     }
                 }
             }
@@ -123,6 +121,24 @@ fn for_each_other(own: &[Range<u64>; 2], mut of: impl FnMut(Range<u64>)) -> bool
     // SAFETY: ours.
     unsafe { libc::close(file) };
     is_whole
+}
+
+/// The parts of a mapping that are not the probe's. Its variables and a neighbour's may be one mapping: the kernel
+/// merges anonymous memory with the same access.
+fn outside(range: Range<u64>, own: &[Range<u64>; 2], of: &mut impl FnMut(Range<u64>)) {
+    let page = abi::PAGE_BYTES as u64;
+    let mut start = range.start;
+    while start < range.end {
+        let next = own
+            .iter()
+            .filter(|own| own.start < range.end && start < own.end.next_multiple_of(page))
+            .min_by_key(|own| own.start);
+        let end = next.map_or(range.end, |own| own.start & !(page - 1));
+        if start < end {
+            of(start..end);
+        }
+        start = next.map_or(range.end, |own| own.end.next_multiple_of(page));
+    }
 }
 
 /// Reads the two addresses at the start of each line.

@@ -296,6 +296,24 @@ fn a_program_that_locks_its_memory() {
     }
 }
 
+/// The program's handler runs, wherever in the probe the stack ends.
+#[test]
+fn a_stack_that_ends_inside_malloc() {
+    let Some(program) = compile("overflows.c", &[]) else {
+        return;
+    };
+    ends_the_same(&program, &[], &("glibc".to_owned(), None));
+}
+
+/// A library that comes with the probe takes memory, and what the program opens later may be there already.
+#[test]
+fn no_library_comes_with_the_probe() {
+    let Some(program) = compile("brings.c", &[]) else {
+        return;
+    };
+    ends_the_same(&program, &[], &("glibc".to_owned(), None));
+}
+
 /// Without GNU's table of names the probe calls its free once, at the start: what it allocates in it must be what it
 /// asked for.
 #[test]

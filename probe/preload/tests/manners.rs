@@ -149,6 +149,20 @@ fn without_address_space_it_is_off() {
 }
 
 #[test]
+fn under_a_limit_of_address_space_it_takes_a_small_part() {
+    for limit_kilobytes in [100_000, 300_000] {
+        let Some(seen) = seen_after(&format!("ulimit -v {limit_kilobytes}")) else {
+            return;
+        };
+        let bytes = seen.unwrap();
+        let snapshot = abi::read(&bytes).unwrap();
+        let most = (limit_kilobytes * 1024 / 64).max(2 << 20);
+        assert!(snapshot.header.mapped_bytes <= most, "{limit_kilobytes}");
+        assert!(totals(&snapshot).live_blocks > 1000);
+    }
+}
+
+#[test]
 fn with_dev_shm_full_it_works_as_ever() {
     let in_namespace = |script: &str| {
         Command::new("unshare")

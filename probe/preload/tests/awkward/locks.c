@@ -37,6 +37,15 @@ static void maps_in(const char *what, unsigned long bytes) {
     says(what, at == MAP_FAILED ? -1 : 0);
 }
 
+static unsigned long locked(void) {
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    unsigned long kilobytes = 0;
+    while (fgets(line, sizeof line, status)) sscanf(line, "VmLck: %lu", &kilobytes);
+    fclose(status);
+    return kilobytes << 10;
+}
+
 int main(int argc, char **argv) {
     long more = argc > 1 ? atol(argv[1]) : 1 << 20;
     free(malloc(100000));
@@ -45,6 +54,8 @@ int main(int argc, char **argv) {
     says("on fault", mlockall(MCL_CURRENT | MCL_ONFAULT));
     says("unlocked", munlockall());
     says("all", mlockall(MCL_CURRENT | MCL_FUTURE));
+    errno = 0;
+    says("more than its own", locked() > own());
     maps_in("a little later", 256 << 10);
     maps_in("too much later", 64 << 20);
     // Of what is there now alone: what was set for later ends.
