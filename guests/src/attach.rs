@@ -270,10 +270,11 @@ impl<'a> Session<'a> {
                 break status;
             }
             if waited.elapsed() > PATIENCE {
+                let seconds = started.elapsed().as_secs_f64();
+                let at = where_it_is(child.id());
+                self.fault = format!("highwater did not end within {seconds:.0} s: {at}");
                 child.kill()?;
                 child.wait()?;
-                let seconds = started.elapsed().as_secs_f64();
-                self.fault = format!("highwater did not end within {seconds:.0} s");
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(2));
@@ -292,6 +293,21 @@ impl<'a> Session<'a> {
         }
         Ok(())
     }
+}
+
+/// What the threads of a process do in the kernel.
+fn where_it_is(pid: u32) -> String {
+    let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return "it has ended".to_owned();
+    };
+    let stacks = tasks.flatten().map(|task| {
+        let stack = std::fs::read_to_string(task.path().join("stack")).unwrap_or_default();
+        let frames = stack
+            .lines()
+            .filter_map(|line| line.split_ascii_whitespace().nth(1));
+        frames.take(6).collect::<Vec<_>>().join(" < ")
+    });
+    stacks.collect::<Vec<_>>().join("; ")
 }
 
 /// Events and eBPF links that a process holds.

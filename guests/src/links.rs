@@ -9,8 +9,8 @@ use crate::catalogue::Fragment;
 use crate::program::{Chain, Program};
 use crate::workshop::Workshop;
 
-/// Fragments of this file open libraries, which a static program does not.
-const LIBRARIES: &str = "libraries.c";
+/// Fragments of these files open libraries, which a static program does not.
+const OPENING: [&str; 2] = ["libraries.c", "loading.c"];
 
 /// Where fetched allocators are, below the folder that `guests/fetch` fills.
 const PRELOADED: &str = "preloaded";
@@ -127,7 +127,7 @@ impl Link {
     /// Finds out which fragments cannot be built so; a line about them.
     pub fn try_fragments(&mut self, workshop: &Workshop, fragments: &[Fragment]) -> Option<String> {
         let is_missing = |fragment: &&Fragment| {
-            let opens = self.is_static() && fragment.file == LIBRARIES;
+            let opens = self.is_static() && OPENING.contains(&fragment.file);
             let is_musl = matches!(self.kind, Kind::Musl(_));
             opens || is_musl && !workshop.builds(fragment, self)
         };

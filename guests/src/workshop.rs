@@ -183,9 +183,10 @@ pub fn build_script(program: &Program, way: &Link) -> String {
     if program.has_own_operators {
         files.push("own_operators.cpp");
     }
-    let of_way = way.compile_arguments();
     for file in &files {
-        let more = [of_way.join(" "), catalogue::flags(file).join(" ")].join(" ");
+        let mut more = way.compile_arguments();
+        more.extend(catalogue::flags(file).iter().map(|flag| (*flag).to_owned()));
+        let more = more.join(" ");
         text += &format!(
             "{} {flags} {more} -c {file} -o {}\n",
             compiler(file),

@@ -79,6 +79,13 @@ fn highwater() -> PathBuf {
     if !cfg!(debug_assertions) {
         cargo.arg("--release");
     }
+    // A build script that reads what cargo tells of this package would run anew, here and in the build after it.
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            cargo.env_remove(&name);
+        }
+    }
     assert!(cargo.status().unwrap().success());
     let folder = here.parent().and_then(Path::parent).unwrap();
     folder.join("highwater")
