@@ -276,7 +276,9 @@ mod tests {
         };
         let text = text(&overhead, 200);
         assert!(
-            text.contains("uprobes stopped after 2.0 s: it cost 25.00 %, most of it by uprobes, and the budget is 0.000100 %"),
+            text.contains(
+                "uprobes stopped after 2.0 s: it cost 25.00 %, most of it by uprobes, and"
+            ),
             "{text}"
         );
         assert!(

@@ -154,9 +154,10 @@ impl Drop for Launched {
     }
 }
 
-/// The probe keeps the budget by itself, with what a call costs here; the caller's own settings stay.
+/// The probe keeps the budget by itself, with what a call costs here, or the least that it can be where that could not
+/// be tried; the caller's own settings stay.
 fn limit(start: &mut Command, budget_share: f64, pair: Option<PairCost>) {
-    let pair_ps = pair.map_or(0.0, |pair| pair.least_ns() * 1e3);
+    let pair_ps = 1e3 * pair.map_or(pair::LEAST_NS, |pair| pair.least_ns());
     for (name, value) in [
         (
             "HIGHWATER_PROBE_BUDGET",

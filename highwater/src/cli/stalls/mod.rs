@@ -135,7 +135,7 @@ pub fn run(args: &StallsArgs) -> Result<u8> {
 }
 
 /// A kernel that refuses our programs after all is watched by its tracepoints, unless the user named the mode.
-/// What a record costs is tried before: an unprivileged user's rings are as large as the kernel allows him all together.
+/// What a record costs is tried before: an unprivileged user's rings are as large as the kernel allows all together.
 fn opened(pid: u32, mode: Mode, named: bool) -> std::io::Result<(Watch, Option<Cost>)> {
     let open = |mode| {
         let record = Cost::measure(mode);

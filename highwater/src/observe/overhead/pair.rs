@@ -21,7 +21,7 @@ const TRIAL_MAX: Duration = Duration::from_secs(2);
 const ALL_MAX: Duration = Duration::from_secs(4);
 
 /// Below this is noise: the probe's instructions alone take a nanosecond.
-const LEAST_NS: f64 = 1.0;
+pub const LEAST_NS: f64 = 1.0;
 const PAIRS: u32 = 60_000;
 const BATCHES: usize = 7;
 /// Live blocks of which one is replaced at random: 18 MiB, more than the caches hold.
@@ -68,17 +68,23 @@ fn between(at_once_ns: f64, random_ns: f64, live_bytes: f64) -> f64 {
 }
 
 /// `preload`: the probe, and what the caller preloads himself behind it; `without`: the latter alone. `None` where it
-/// could not be tried.
+/// could not be tried. On a busy machine there are fewer trials.
 pub fn measure(preload: &OsStr, without: Option<&OsStr>) -> Option<PairCost> {
     let until = Instant::now() + ALL_MAX;
     let exe = std::env::current_exe().ok()?;
-    let (mut bare, mut counted, mut exact) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..TRIALS {
-        bare.push(trial(&exe, without, "sampled", until)?);
-        counted.push(trial(&exe, Some(preload), "sampled", until)?);
-        exact.push(trial(&exe, Some(preload), "exact", until)?);
+    let trials = || {
+        Some([
+            trial(&exe, without, "sampled", until)?,
+            trial(&exe, Some(preload), "sampled", until)?,
+            trial(&exe, Some(preload), "exact", until)?,
+        ])
+    };
+    let all: Vec<[(f64, f64); 3]> = (0..TRIALS).map_while(|_| trials()).collect();
+    if all.is_empty() {
+        return None;
     }
-    let [bare, counted, exact] = [bare, counted, exact].map(medians);
+    let [bare, counted, exact] =
+        [0, 1, 2].map(|kind| medians(all.iter().map(|trials| trials[kind]).collect()));
     Some(PairCost {
         at_once_ns: (counted.0 - bare.0).max(LEAST_NS),
         random_ns: (counted.1 - bare.1).max(LEAST_NS),

@@ -77,18 +77,7 @@ impl Watch {
                 });
             }
             Record::Exit { at_ns, tid } => exits.push((at_ns, tid)),
-            Record::Sample(sample) => match self.waking_of(&sample) {
-                Some(waking) => {
-                    self.costs.recorded.wakings += 1;
-                    wakes.push(waking);
-                }
-                None => {
-                    self.costs.recorded.samples += 1;
-                    if self.is_worth_unwinding(&sample) {
-                        self.sampled(&sample);
-                    }
-                }
-            },
+            Record::Sample(sample) => wakes.extend(self.waking_or_sampled(&sample)),
             // Of which kind is not told; most are switches.
             Record::Lost(count) => self.costs.recorded.switches += count,
         });
@@ -123,6 +112,19 @@ impl Watch {
             self.watch_size(super::now_ns());
         }
         self.sample_who_is_at_work(read_ns);
+    }
+
+    fn waking_or_sampled(&mut self, sample: &Sample) -> Option<Waking> {
+        let waking = self.waking_of(sample);
+        if waking.is_some() {
+            self.costs.recorded.wakings += 1;
+            return waking;
+        }
+        self.costs.recorded.samples += 1;
+        if self.is_worth_unwinding(sample) {
+            self.sampled(sample);
+        }
+        None
     }
 
     /// Threads, and when they ended.
