@@ -1,4 +1,4 @@
-"""Ruff: jemalloc linked in, into which `explain --pid` puts breakpoints; a pool of threads that parse all of Python's library."""
+"""Ruff: jemalloc linked in, with its names stripped; a pool of threads that parse all of Python's library."""
 import hashlib
 import os
 import re
