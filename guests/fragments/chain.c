@@ -5,15 +5,22 @@
 
 static volatile long calls;
 
+static void *(*next_malloc)(size_t);
+static void (*next_free)(void *);
+
+// Both at once: the C library frees in dlsym after a look-up that failed.
+static void find(void) {
+    next_malloc = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+    next_free = (void (*)(void *))dlsym(RTLD_NEXT, "free");
+}
+
 void *malloc(size_t bytes) {
-    static void *(*next)(size_t);
-    if (!next) next = (void *(*)(size_t))dlsym(RTLD_NEXT, "malloc");
+    if (!next_malloc) find();
     calls++;
-    return next(bytes);
+    return next_malloc(bytes);
 }
 
 void free(void *block) {
-    static void (*next)(void *);
-    if (!next) next = (void (*)(void *))dlsym(RTLD_NEXT, "free");
-    next(block);
+    if (!next_free) find();
+    next_free(block);
 }

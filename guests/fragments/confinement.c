@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// step strict(prepared: 0 64, bytes: 100 1000 20000)
+// step strict(prepared: 0 64, bytes: 100 1000 20000) not in without_call
 void strict(long prepared, long bytes) {
     // These return memory by the clock, by a call that ends the program: it depends on how fast it got there.
     if (has_other_allocator()) return say("strict: left out");

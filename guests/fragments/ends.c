@@ -68,7 +68,7 @@ void leaves_threads(long unused) {
 }
 
 extern char **environ;
-// end becomes_another(is_bare: 0 1)
+// end becomes_another(is_bare: 0 1) not in without_call
 void becomes_another(long is_bare) {
     char self[] = "/proc/self/exe", word[] = "again", *arguments[] = {self, word, NULL}, *nothing[] = {NULL};
     execve(self, arguments, is_bare ? nothing : environ);
@@ -130,7 +130,7 @@ void overflows(long bytes) {
 }
 
 // What the program does wrong the C library finds, and ends it. Other allocators find other things, or nothing.
-// end misuses(kind: 0 1 2 3 4 5, bytes: 24 1000 200000)
+// end misuses(kind: 0 1 2 3 4 5, bytes: 24 1000 200000) not in among_threads amid
 void misuses(long kind, long bytes) {
     char *volatile block = malloc(bytes), *volatile fence = malloc(bytes);
     if (has_other_allocator() || !block || !fence) exit(4);
@@ -155,7 +155,7 @@ static void *executes(void *unused) {
     _exit(91);
 }
 
-// end becomes_another_from_thread(unused: 0)
+// end becomes_another_from_thread(unused: 0) not in without_call
 void becomes_another_from_thread(long unused) {
     (void)unused;
     pthread_t made;

@@ -51,7 +51,7 @@ void reloaded(long threads, long rounds, long bytes) {
     say("reloaded: %ld, %ld faults", got, faults);
 }
 
-// step kept_open(kind: 0 1 2 3, how: 0 1 2)
+// step kept_open(kind: 0 1 2 3, how: 0 1 2) not in amid
 void kept_open(long kind, long how) {
     char path[4096];
     plugin_path(kind, path, sizeof path);
@@ -151,7 +151,7 @@ void name_spaces(long count, long bytes) {
 }
 
 extern char **environ;
-// step audited(binds: 0 1) not in in_root
+// step audited(binds: 0 1) not in in_root without_call
 void audited(long binds) {
     char path[4096], audit[5000], bind[] = "LD_BIND_NOW=1", self[] = "/proc/self/exe", word[] = "again";
     char *arguments[] = {self, word, NULL}, *all[64] = {NULL};

@@ -99,6 +99,9 @@ void under_memory_limit(body inner, long kind, long megabytes) {
 }
 
 static void use_up(long megabytes) {
+    // The stack does not grow any more once the address space is used up.
+    volatile char deep[200000];
+    for (unsigned at = 0; at < sizeof deep; at += 4096) deep[at] = 0;
     struct rlimit before, low;
     getrlimit(RLIMIT_AS, &before);
     low = before;
@@ -128,7 +131,7 @@ static void use_up(long megabytes) {
 }
 
 // In a child: the shape of the heap afterwards follows from the room there was, which the probe takes some of.
-// step used_up(megabytes: 300 400) not in among_threads locked in_handler
+// step used_up(megabytes: 300 400) not in among_threads amid locked in_handler in_context in_thread in_thread_on_own_stack
 void used_up(long megabytes) {
     // With a heap in two parts glibc 2.36 fails an assertion of its own (sysmalloc) where the last pages are of a certain
     // number; one library more in the program decides it.

@@ -48,7 +48,7 @@ void exits_in_vfork(long bytes) {
 
 static char self[] = "/proc/self/exe", word[] = "again", missing[] = "/nowhere/at/all";
 
-// step spawned(kind: 0 1 2)
+// step spawned(kind: 0 1 2) not in without_call
 void spawned(long kind) {
     char *arguments[] = {self, word, NULL}, *nothing[] = {NULL};
     int child = -1, code = posix_spawn(&child, kind == 1 ? missing : self, NULL, NULL, arguments, kind == 2 ? nothing : environ);
@@ -57,7 +57,7 @@ void spawned(long kind) {
     say("spawned: code %d", code);
 }
 
-// step executed(kind: 0 1 2)
+// step executed(kind: 0 1 2) not in without_call
 void executed(long kind) {
     char *arguments[] = {self, word, NULL}, *nothing[] = {NULL};
     int child = kind == 0 ? vfork() : fork();
@@ -68,7 +68,7 @@ void executed(long kind) {
     say_end("executed", child);
 }
 
-// step shell(unused: 0)
+// step shell(unused: 0) not in without_call
 void shell(long unused) {
     (void)unused;
     int status = system("exit 6");
@@ -154,7 +154,7 @@ void daemonised(long bytes) {
     say_end("daemonised", child);
 }
 
-// step spawned_with(kind: 0 1 2)
+// step spawned_with(kind: 0 1 2) not in without_call
 void spawned_with(long kind) {
     char *arguments[] = {self, word, NULL};
     posix_spawn_file_actions_t actions;
@@ -176,7 +176,8 @@ void spawned_with(long kind) {
     say("spawned_with: code %d", code);
 }
 
-// step many_children(count: 1..15, bytes: 100 1..100000)
+// In a new PID namespace the first one ends when all others have been waited for.
+// step many_children(count: 1..15, bytes: 100 1..100000) not in in_namespaces
 void many_children(long count, long bytes) {
     int made[15];
     long right = 0;

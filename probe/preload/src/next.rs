@@ -335,6 +335,11 @@ pub unsafe fn find() -> bool {
         put(&mut found.prctl, c"prctl");
         put(&mut found.mlockall, c"mlockall");
         crate::seccomp::find();
+        // That of another library would read around blocks that are not its own: a layer that puts a header of its
+        // own in front of them may have none.
+        if library_of(found.usable as Ptr) != library_of(found.malloc as Ptr) {
+            found.usable = no_size;
+        }
         (&raw mut NEXT).write(found);
         core.iter().all(|is_there| *is_there)
     }

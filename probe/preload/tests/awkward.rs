@@ -318,8 +318,18 @@ fn no_library_comes_with_the_probe() {
 /// asked for.
 #[test]
 fn another_layer_that_sets_itself_up_in_its_first_free() {
+    over_a_layer("layer.c");
+}
+
+/// The C library's malloc_usable_size would read behind such a block.
+#[test]
+fn another_layer_with_headers_of_its_own() {
+    over_a_layer("shifts.c");
+}
+
+fn over_a_layer(source: &str) {
     for table in ["-Wl,--hash-style=gnu", "-Wl,--hash-style=sysv"] {
-        let layer = compile("layer.c", &["-shared", "-fPIC", "-fno-builtin", table]);
+        let layer = compile(source, &["-shared", "-fPIC", "-fno-builtin", table]);
         let (Some(layer), Some(program)) = (layer, compile("layered.c", &["-fno-builtin"])) else {
             return;
         };
