@@ -1,8 +1,8 @@
 //! The distance of a thread's own row to its next sample, in requested bytes. Of the row that threads share: see
 //! [`crate::shared`].
 //!
-//! `drawn_bytes - countdown_bytes` stays what was requested. A long distance is cut short, so that a thread that drew it
-//! under a coarse mean looks at the mean again.
+//! `drawn_bytes - countdown_bytes` stays what was requested. A long distance is cut short, so that a thread that drew
+//! it under a coarse mean looks at the mean again.
 
 use core::sync::atomic::Ordering::Relaxed;
 

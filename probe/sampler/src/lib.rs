@@ -5,8 +5,9 @@
 //! of threads come in by arguments.
 //!
 //! Every word that a second thread can reach is written through atomics ([`word`]). A thread's own row needs no more
-//! than relaxed loads and stores ([`count`], [`distance`]), which are plain instructions; the row that threads share is counted with
-//! read-modify-write operations ([`shared`]). `make miri` and `make loom` run the tests and the models of this.
+//! than relaxed loads and stores ([`count`], [`distance`]), which are plain instructions; the row that threads share is
+//! counted with read-modify-write operations ([`shared`]). `make miri` and `make loom` run the tests and the models of
+//! this.
 
 #![cfg_attr(not(any(test, loom)), no_std)]
 #![deny(missing_docs)]
