@@ -8,6 +8,8 @@ static char *kept_since_start;
 
 // Before the constructors of any library.
 static void before_libraries(void) {
+    // mimalloc 3 bears no free before its first block, and the probe may have asked for one before.
+    free(malloc(100));
     before_all = churn(50, 1000) + 1;
     kept_since_start = calloc(1, 100000);
 }

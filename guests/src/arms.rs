@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::attach::{Attach, Way};
 use crate::links::Link;
@@ -14,10 +15,12 @@ pub struct Arm {
     pub name: String,
     /// Preloaded, before the allocator.
     pub probe: Option<PathBuf>,
-    allocator: Option<PathBuf>,
+    pub allocator: Option<PathBuf>,
     pub env: Vec<(&'static str, &'static str)>,
     /// What is attached to it and detached again.
     pub attach: Option<Attach>,
+    /// It waits so long at each gate.
+    pub pause: Duration,
 }
 
 /// One build over one allocator: its plain arm, and those that are compared with it.
@@ -50,6 +53,7 @@ pub fn group(means: &Means, link: &Link, allocator: Option<&Path>) -> Group {
         allocator: allocator.map(Path::to_owned),
         env: Vec::new(),
         attach: None,
+        pause: Duration::ZERO,
     };
     let probed = |name: &str| Arm {
         probe: Some(means.probe.clone()),

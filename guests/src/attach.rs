@@ -2,7 +2,7 @@
 //! or only when the program ends.
 
 use std::fs::File;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -202,6 +202,14 @@ impl<'a> Session<'a> {
         command.args(["--duration", time, "--pid", &self.pid.to_string()]);
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(File::create(&self.errors)?);
+        // Ignored, as in what a shell starts in the background, it would be lost on a watch that is coming up.
+        // SAFETY: signal is async-signal-safe, and nothing else runs between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
         let child = command.spawn().context("starting highwater")?;
         self.watcher = Some((child, Instant::now()));
         Ok(())

@@ -45,6 +45,8 @@ pub struct Outcome {
     pub changed_code: Vec<String>,
     /// What is wrong with how highwater ended.
     pub fault: String,
+    /// How long it took.
+    pub time: Duration,
     /// Of an attachment, whether it took place.
     pub seen: Option<Seen>,
 }
@@ -116,11 +118,17 @@ pub fn run(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Re
         .as_ref()
         .map(|attach| Session::new(attach, workshop, program, child.child.id()));
     let mut outcome = Outcome::default();
-    let passed = pass_gates(&gates, &mut child, session.as_mut(), &mut outcome)?;
+    let passed = pass_gates(
+        (&gates, arm.pause),
+        &mut child,
+        session.as_mut(),
+        &mut outcome,
+    )?;
     outcome.end = match passed {
         Some(end) => end,
         None => child.end()?,
     };
+    outcome.time = child.started.elapsed();
     outcome.has_left_processes = has_left(child.child.id() as i32);
     if let Some(session) = session {
         outcome.seen = Some(session.seen);
@@ -166,9 +174,9 @@ fn command(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Co
     command
 }
 
-/// Opens one gate after the other; the end of a program that comes before the last one.
+/// Opens one gate after the other, each after a pause; the end of a program that comes before the last one.
 fn pass_gates(
-    gates: &Gates,
+    (gates, pause): (&Gates, Duration),
     child: &mut Running,
     mut session: Option<&mut Session>,
     outcome: &mut Outcome,
@@ -180,6 +188,7 @@ fn pass_gates(
             }
             std::thread::sleep(Duration::from_micros(200));
         }
+        std::thread::sleep(pause);
         let mut is_detached = true;
         if let Some(session) = session.as_deref_mut() {
             session.at_gate(gate)?;
