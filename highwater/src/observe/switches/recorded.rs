@@ -6,9 +6,10 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use rustix::time::ClockId;
 
 use super::allowed::Mode;
+use super::ebpf::Ebpf;
 use super::events::Events;
 use super::ring::Record;
-use super::watch::waking_tracepoint;
+use super::watch::{Room, waking_tracepoint};
 use crate::observe::clock::read_ns;
 
 /// Each kind of event is tried so often, and the median counts.
@@ -29,6 +30,8 @@ pub struct Cost {
     pub waking_ns: f64,
     /// A sample of the clock, with the registers and 4 KiB of the stack.
     pub sample_ns: f64,
+    /// The way to a program on a tracepoint of the scheduler, which the kernel leaves out when it times the program.
+    pub way_ns: f64,
 }
 
 /// What was recorded of the subject.
@@ -49,13 +52,14 @@ impl Cost {
     /// Tries what the mode records, in some 0.1 s; `None` where it cannot.
     pub fn measure(mode: Mode) -> Option<Cost> {
         let sample_ns = sample_ns()?;
+        let pair = Pair::start()?;
         if mode == Mode::Ebpf {
             return Some(Cost {
                 sample_ns,
+                way_ns: pair.way_ns()?,
                 ..Cost::default()
             });
         }
-        let pair = Pair::start()?;
         let alone = pair.events_ns(Events::of_threads)?;
         let waking_ns = match mode {
             Mode::Tracepoints => {
@@ -69,6 +73,7 @@ impl Cost {
             switch_ns: alone / SWITCHES,
             waking_ns,
             sample_ns,
+            way_ns: 0.0,
         })
     }
 }
@@ -76,6 +81,8 @@ impl Cost {
 /// Each byte lets one thread wait and wakes the other one.
 const SWITCHES: f64 = 2.0 * ROUNDS as f64;
 const WAKINGS: f64 = 2.0 * ROUNDS as f64;
+/// Of programs, in the context of the two threads: one that leaves its CPU, and one that wakes.
+const RUNS: f64 = SWITCHES + WAKINGS;
 
 /// Two threads that send a byte to and fro when they are told to.
 struct Pair {
@@ -106,13 +113,24 @@ impl Pair {
         Some((self.took.recv().ok()? + self.took.recv().ok()?) as f64)
     }
 
+    /// By programs that pass over every thread: that they do so is counted here as part of the way.
+    fn way_ns(&self) -> Option<f64> {
+        let play = || (0..TIMES).map(|_| self.play_ns()).collect::<Option<_>>();
+        let plain_ns = median(play()?);
+        let _programs = Ebpf::attach(std::process::id(), &[], Room::Many, false).ok()?;
+        Some((median(play()?) - plain_ns).max(0.0) / RUNS)
+    }
+
     /// What the events add to that.
     fn events_ns(&self, events: impl Fn() -> Events) -> Option<f64> {
         let added = |_| {
             let plain_ns = self.play_ns()?;
             let mut events = events();
             for tid in self.tids {
-                events.watch(tid, false).ok()?;
+                events.watch(tid, true).ok()?;
+                // As in a watch: there is one, which is off for threads that switch often.
+                events.watch_clock(tid);
+                events.sample(tid, false);
             }
             let watched_ns = self.play_ns()?;
             let _ = events.drain(|_| {});

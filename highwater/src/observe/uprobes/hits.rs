@@ -320,6 +320,12 @@ mod tests {
         frames: 8,
     };
 
+    fn call(arguments: std::ops::Range<usize>) {
+        for argument in arguments {
+            std::hint::black_box(emulated(argument));
+        }
+    }
+
     fn is_allowed() -> bool {
         let allowed = Allowed::try_all();
         let both = allowed.bpf.is_ok() && allowed.uprobes.is_ok();
@@ -351,11 +357,11 @@ mod tests {
                 Err(error) => panic!("{error}"),
             };
             let other = std::thread::spawn(|| {
-                (100..110).map(emulated).sum::<usize>();
+                call(100..110);
                 rustix::thread::gettid().as_raw_nonzero().get() as u32
             });
             let other = other.join().unwrap();
-            (1..=10).map(emulated).sum::<usize>();
+            call(1..11);
             hits.take_off();
             emulated(1_000);
             let found = hits.drain();
@@ -383,7 +389,7 @@ mod tests {
             is_emulated: true,
         };
         let mut hits = Hits::put_on(&Target::own(), &[place], FIELDS, 4_096).unwrap();
-        (0..500).map(emulated).sum::<usize>();
+        call(0..500);
         let counted = hits.counted();
         assert_eq!(counted.hits, 500);
         assert!(counted.lost > 100, "{counted:?}");

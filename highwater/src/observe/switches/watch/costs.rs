@@ -151,10 +151,11 @@ impl Watch {
 
     /// Of a core, as last measured.
     fn programs_share(&self) -> f64 {
-        match &self.source {
-            Source::Ebpf(ebpf) => ebpf.programs.last().map_or(0.0, |last| last.core_share()),
-            Source::Threads => 0.0,
-        }
+        let Source::Ebpf(ebpf) = &self.source else {
+            return 0.0;
+        };
+        let last = ebpf.programs.last();
+        last.map_or(0.0, |last| share_of_programs(last, self.costs.record))
     }
 
     fn stop(&mut self, bucket: Bucket, now_ns: u64) {
@@ -184,7 +185,8 @@ impl Watch {
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.programs.end(now_ns());
             let timed = ebpf.programs.timed();
-            items.extend(timed.map(|timed| of_programs(timed, observed_s)));
+            let record = self.costs.record;
+            items.extend(timed.map(|timed| of_programs(timed, record, observed_s)));
         }
         if let Some(go) = &mut self.go {
             go.hits.take_off();
@@ -298,19 +300,32 @@ fn of_hits(name: &'static str, hits: &Hits) -> Item {
     }
 }
 
-fn of_programs(timed: Taken, observed_s: f64) -> Item {
+/// Of a core: what the kernel timed, and the way there.
+fn share_of_programs(timed: Taken, record: Option<recorded::Cost>) -> f64 {
+    let way_ns = record.map_or(0.0, |record| record.way_ns);
+    timed.core_share() + timed.runs as f64 * way_ns / timed.over_ns.max(1) as f64
+}
+
+fn of_programs(timed: Taken, record: Option<recorded::Cost>, observed_s: f64) -> Item {
     let timed_s = timed.over_ns as f64 / 1e9;
     let runs = timed.runs as f64 / timed_s * observed_s;
+    let way = match record {
+        Some(record) => format!(
+            "{:.0} ns for the way to the program, tried at the start on threads of highwater's own",
+            record.way_ns
+        ),
+        None => "without the way to the program".to_owned(),
+    };
     Item {
         name: PROGRAMS,
-        cpu_s: timed.core_share() * observed_s,
+        cpu_s: share_of_programs(timed, record) * observed_s,
         cpu_s_between: None,
         basis: Basis::AtMost,
         events: runs as u64,
         of: "runs of eBPF programs",
         how: format!(
-            "{:.0} ns each, timed by the kernel for {timed_s:.1} s of {observed_s:.1}; of all processes of the machine \
-             together, without the way to the program",
+            "{:.0} ns each, timed by the kernel for {timed_s:.1} s of {observed_s:.1}, and {way}; of all processes of \
+             the machine together",
             timed.run_ns as f64 / timed.runs.max(1) as f64
         ),
     }
