@@ -8,7 +8,9 @@ from launch import NOBODY, Skipped
 from programs._program import RealProgram
 
 PAGES = {
-    "objects": "<h1 id=a></h1><script>let sum=0;const all=[];for(let i=0;i<300000;i++){all.push({i,t:'x'+i});sum+=i}"
+    # Some seconds: what lives shorter is gone before `explain` has begun.
+    "objects": "<h1 id=a></h1><script>let sum=0,all;for(let r=0;r<25;r++){all=[];for(let i=0;i<300000;i++){"
+               "all.push({i,t:'x'+i});sum+=i}}"
                "document.getElementById('a').textContent='sum '+sum</script>",
     "nodes": "<div id=a></div><script>const a=document.getElementById('a');for(let i=0;i<20000;i++){"
              "const p=document.createElement('p');p.textContent=i;a.appendChild(p)}let n=a.childNodes.length;"
