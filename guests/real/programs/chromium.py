@@ -48,10 +48,10 @@ class Program(RealProgram):
             file.write_text(page)
             file.chmod(0o644)
             profile = launch.folder / f"profile-{len(os.listdir(launch.folder))}-{name}"
-            command = [self.chromium, "--headless", "--disable-gpu", "--no-first-run", "--dump-dom", "--timeout=20000",
+            command = [self.chromium, "--headless", "--disable-gpu", "--no-first-run", "--dump-dom", "--timeout=90000",
                        "--virtual-time-budget=8000", f"--user-data-dir={profile}", *self.sandbox(), f"file://{file}"]
             done = launch.run(command, {"XDG_CONFIG_HOME": str(launch.folder), "XDG_CACHE_HOME": str(launch.folder)},
-                              self.user(), seconds=100)
+                              self.user(), seconds=200)
             results[name] = [done.status, done.out]
             shutil.rmtree(profile, ignore_errors=True)
         return results
