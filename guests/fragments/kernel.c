@@ -74,6 +74,9 @@ void advised(long advice, long bytes) {
     // Free memory may go at any time; that of a child and of huge pages stays.
     int held = advice == 8 || advice == 9 || block[bytes / 2] == 3 || block[bytes / 2] == 0;
     memset(block, 4, bytes);
+    // The pages go back to the allocator: a child needs them, with what is in them.
+    madvise(page, (bytes - 8192) & ~4095L, MADV_DOFORK);
+    madvise(page, (bytes - 8192) & ~4095L, MADV_KEEPONFORK);
     say("advised %ld: %d, errno %d, %d, %ld faults", advice, code, errno_after, held, churn(20, bytes / 8));
     free(block);
 }

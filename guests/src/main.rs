@@ -9,6 +9,7 @@ mod compare;
 mod gates;
 mod leftover;
 mod links;
+mod outline;
 mod program;
 mod report;
 mod run;
@@ -36,6 +37,9 @@ struct Arguments {
     /// Seed of the first program; each further one has the next number
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Run the programs of this file, one a line, instead of generated ones
+    #[arg(long, value_name = "FILE")]
+    cases: Option<PathBuf>,
     /// Stop after this many programs
     #[arg(long, default_value_t = u64::MAX)]
     programs: u64,
@@ -162,10 +166,22 @@ fn run_all(
     let deadline = arguments
         .seconds
         .map(|seconds| started + Duration::from_secs(seconds));
+    let cases = match &arguments.cases {
+        Some(file) => {
+            let text = std::fs::read_to_string(file)
+                .with_context(|| format!("reading {}", file.display()))?;
+            Some(outline::read_all(fragments, &text)?)
+        }
+        None => None,
+    };
+    let program = |index: u64| match &cases {
+        Some(cases) => cases.get(index as usize).cloned(),
+        None => Some(program::generate(fragments, arguments.seed + index)),
+    };
     let next = AtomicU64::new(0);
     let counts = Mutex::new(Counts::default());
     std::thread::scope(|scope| -> Result<()> {
-        let work = || work(arguments, fragments, groups, deadline, &next, &counts);
+        let work = || work(arguments, &program, groups, deadline, &next, &counts);
         let workers: Vec<_> = (0..arguments.jobs.max(1))
             .map(|_| scope.spawn(work))
             .collect();
@@ -180,9 +196,9 @@ fn run_all(
 }
 
 /// Takes programs until there are no more, or the time is over.
-fn work(
+fn work<'a>(
     arguments: &Arguments,
-    fragments: &[catalogue::Fragment],
+    program: &impl Fn(u64) -> Option<program::Program<'a>>,
     groups: &[Group],
     deadline: Option<Instant>,
     next: &AtomicU64,
@@ -195,7 +211,9 @@ fn work(
         if index >= arguments.programs {
             break;
         }
-        let mut program = program::generate(fragments, arguments.seed + index);
+        let Some(mut program) = program(index) else {
+            break;
+        };
         program.leave_out(&arguments.without);
         let mut ran = Vec::new();
         let (is_skipped, is_different) = one(arguments, &workshop, &program, groups, &mut ran)?;

@@ -52,6 +52,22 @@ fn number_before(text: &str, words: &str) -> u64 {
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
+/// What once differed, all of it.
+#[test]
+fn the_kept_cases_do_the_same_with_the_probe() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/cases.txt");
+    let text = std::fs::read_to_string(file).unwrap();
+    let is_case = |line: &&str| !line.is_empty() && !line.starts_with('#');
+    let count = text.lines().filter(is_case).count() as u64;
+    let keep = tempfile::tempdir().unwrap();
+    let done = guests(
+        &["--cases", file],
+        &[("--probe", &library()), ("--keep", keep.path())],
+    );
+    let Some(done) = done else { return };
+    assert_eq!(passed(&done, keep), count, "some could not be compared");
+}
+
 #[test]
 fn programs_do_the_same_with_the_probe() {
     let keep = tempfile::tempdir().unwrap();
