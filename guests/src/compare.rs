@@ -17,7 +17,7 @@ use crate::workshop::Workshop;
 const PLAIN_RUNS: usize = 2;
 const PLAIN_RUNS_AFTER: usize = 100;
 /// After a difference under an attachment every so many of them take as long as that one did.
-const SLOW_EVERY: usize = 10;
+const SLOW_EVERY: usize = 25;
 /// Runs of an arm when a difference is shrunk: addresses differ from run to run, and some faults depend on them.
 const SHRINK_RUNS: usize = 3;
 

@@ -92,9 +92,17 @@ fn main() -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let means = means(&arguments)?;
-    let groups = groups(&arguments, &means, &fragments)?;
+    let fetched = arguments.fetched.as_ref();
+    let fetched = fetched.map(|path| path.canonicalize()).transpose()?;
+    // Nothing is preloaded to other builds, so that there is nothing but attachments to run.
+    let links = match means.highwater {
+        Some(_) => Link::others(fetched.as_deref())?,
+        None => Vec::new(),
+    };
+    let workshop = Workshop::open(&links)?;
+    let groups = groups(&arguments, &means, (&fragments, links), &workshop)?;
     run::adopt_orphans();
-    let counts = run_all(&arguments, &fragments, &groups)?;
+    let counts = run_all(&arguments, &fragments, &groups, &workshop)?;
     Ok(if counts.differences == 0 {
         ExitCode::SUCCESS
     } else {
@@ -121,7 +129,8 @@ fn means(arguments: &Arguments) -> Result<Means> {
 fn groups(
     arguments: &Arguments,
     means: &Means,
-    fragments: &[catalogue::Fragment],
+    (fragments, links): (&[catalogue::Fragment], Vec<Link>),
+    workshop: &Workshop,
 ) -> Result<Vec<Group>> {
     let dynamic = Link::dynamic();
     let fetched = arguments
@@ -142,16 +151,11 @@ fn groups(
             .iter()
             .map(|file| arms::group(means, &dynamic, Some(file))),
     );
-    // Nothing is preloaded to other builds, so that there is nothing but attachments to run.
-    if means.highwater.is_some() {
-        let links = Link::others(fetched.as_deref())?;
-        let workshop = Workshop::open(&links)?;
-        for mut link in links {
-            if let Some(line) = link.try_fragments(&workshop, fragments) {
-                println!("{line}");
-            }
-            groups.push(arms::group(means, &link, None));
+    for mut link in links {
+        if let Some(line) = link.try_fragments(workshop, fragments) {
+            println!("{line}");
         }
+        groups.push(arms::group(means, &link, None));
     }
     groups.retain(|group| !group.arms.is_empty() || !group.attached.is_empty());
     Ok(groups)
@@ -161,6 +165,7 @@ fn run_all(
     arguments: &Arguments,
     fragments: &[catalogue::Fragment],
     groups: &[Group],
+    workshop: &Workshop,
 ) -> Result<Counts> {
     let started = Instant::now();
     let deadline = arguments
@@ -181,10 +186,13 @@ fn run_all(
     let next = AtomicU64::new(0);
     let counts = Mutex::new(Counts::default());
     std::thread::scope(|scope| -> Result<()> {
-        let work = || work(arguments, &program, groups, deadline, &next, &counts);
-        let workers: Vec<_> = (0..arguments.jobs.max(1))
-            .map(|_| scope.spawn(work))
-            .collect();
+        let (program, next, counts) = (&program, &next, &counts);
+        let mut workers = Vec::new();
+        for _ in 0..arguments.jobs.max(1) {
+            let own = workshop.copy()?;
+            let work = move || work(arguments, program, groups, &own, deadline, next, counts);
+            workers.push(scope.spawn(work));
+        }
         for worker in workers {
             worker.join().expect("a worker does not panic")?;
         }
@@ -200,12 +208,11 @@ fn work<'a>(
     arguments: &Arguments,
     program: &impl Fn(u64) -> Option<program::Program<'a>>,
     groups: &[Group],
+    workshop: &Workshop,
     deadline: Option<Instant>,
     next: &AtomicU64,
     counts: &Mutex<Counts>,
 ) -> Result<()> {
-    let links: Vec<Link> = groups.iter().map(|group| group.link.clone()).collect();
-    let workshop = Workshop::open(&links)?;
     while deadline.is_none_or(|deadline| Instant::now() < deadline) {
         let index = next.fetch_add(1, Ordering::Relaxed);
         if index >= arguments.programs {
@@ -216,7 +223,7 @@ fn work<'a>(
         };
         program.leave_out(&arguments.without);
         let mut ran = Vec::new();
-        let (is_skipped, is_different) = one(arguments, &workshop, &program, groups, &mut ran)?;
+        let (is_skipped, is_different) = one(arguments, workshop, &program, groups, &mut ran)?;
         let mut counts = counts.lock().expect("no worker panicked");
         counts.add(ran);
         counts.programs += 1;

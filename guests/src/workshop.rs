@@ -26,14 +26,7 @@ pub struct Workshop {
 impl Workshop {
     /// Compiles the fragments for each way to link, the plugins and the library for chains.
     pub fn open(links: &[Link]) -> Result<Workshop> {
-        use std::os::unix::fs::PermissionsExt;
-        let folder = tempfile::tempdir().context("making a folder for the programs")?;
-        // Programs that give up root open their plugins as well.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
-        let workshop = Workshop {
-            folder,
-            built: RefCell::default(),
-        };
+        let workshop = Workshop::empty()?;
         for (file, text) in all_files() {
             std::fs::write(workshop.path(file), text)?;
         }
@@ -62,6 +55,26 @@ impl Workshop {
             workshop.compile(compiler(source), &["-shared", "-fPIC", source, "-o", out])?;
         }
         Ok(workshop)
+    }
+
+    fn empty() -> Result<Workshop> {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().context("making a folder for the programs")?;
+        // Programs that give up root open their plugins as well.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
+        Ok(Workshop {
+            folder,
+            built: RefCell::default(),
+        })
+    }
+
+    /// Another one with the same compiled fragments: compiling them takes most of a minute on a busy machine.
+    pub fn copy(&self) -> Result<Workshop> {
+        let copy = Workshop::empty()?;
+        for entry in std::fs::read_dir(self.folder())?.flatten() {
+            std::fs::copy(entry.path(), copy.folder().join(entry.file_name()))?;
+        }
+        Ok(copy)
     }
 
     /// A path in the folder.

@@ -145,7 +145,7 @@ fn harm(folder: &Path, what: &str) -> PathBuf {
     use std::os::unix::fs::PermissionsExt;
     let file = folder.join("harm");
     let text = format!(
-        "#!/bin/sh\nwhile [ \"$1\" != --pid ]; do shift; done\npid=$2\n{what}\necho attached >&2\nexec sleep 2\n"
+        "#!/bin/sh\nwhile [ \"$1\" != --pid ]; do shift; done\npid=$2\n{what}\necho attached >&2\nexec sleep 0.5\n"
     );
     std::fs::write(&file, text).unwrap();
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -159,7 +159,7 @@ fn run_with_harm(what: &str) -> Option<String> {
     let done = guests(
         &[
             "--programs",
-            "6",
+            "4",
             "--no-shrink",
             "--only",
             "explain over glibc",

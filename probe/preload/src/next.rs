@@ -279,8 +279,8 @@ unsafe fn put<F: Copy>(place: &mut F, name: &CStr) -> bool {
 /// Lets other layers over malloc, preloaded before or after this one, find their next `free`, by a free of null. They
 /// often call dlsym in their first free. While the error of a failed dlsym of ours is pending, dlsym frees its text
 /// first, and that free comes back to them without an end. The program's own `free`, if it has one, is left alone, and
-/// so is one that looks nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is not).
-/// For that reason nothing is called either where no look-up of ours can fail.
+/// so is one that looks nothing up: an allocator may not be ready for a free before its first block (mimalloc 3 is
+/// not). For that reason nothing is called either where no look-up of ours can fail.
 ///
 /// # Safety
 /// [`find`] has succeeded; the C library has its environment: dlopen may not be called earlier.
