@@ -1,4 +1,5 @@
-//! Programs written down as one line, `in_fork(0){requests(1,24)} exits(3)`: kept cases do not change with the generator.
+//! Programs written down as one line, `in_fork(0){requests(1,24)} exits(3)`. Kept cases do not change with the
+//! generator.
 
 use anyhow::{Context, Result, bail};
 
