@@ -1,5 +1,6 @@
 //! The malloc family.
 
+use std::cell::Cell;
 use std::ffi::c_int;
 
 use heap::{Errno, Freed, Probe, clock, count};
@@ -75,22 +76,22 @@ pub unsafe extern "C-unwind" fn pvalloc(bytes: usize) -> Ptr {
 /// C's contract of posix_memalign.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn posix_memalign(out: *mut Ptr, align: usize, bytes: usize) -> c_int {
-    let mut error = libc::ENOMEM;
+    let error = Cell::new(libc::ENOMEM);
     // SAFETY: the next library's function has the type of its name; it writes one pointer of ours.
     let call = || unsafe {
         let mut block = NULL;
-        error = (next().posix_memalign)(&mut block, align, bytes);
-        if error == 0 { block } else { NULL }
+        error.set((next().posix_memalign)(&mut block, align, bytes));
+        if error.get() == 0 { block } else { NULL }
     };
     // SAFETY: C's contract: `out` can be written.
     unsafe {
         let block = hand_out_or_refuse(bytes, call);
         if block.is_null() {
             // A null for zero bytes is a success; the early buffer used up is not.
-            if error == 0 {
+            if error.get() == 0 {
                 *out = NULL;
             }
-            return error;
+            return error.get();
         }
         *out = block;
         0

@@ -1,5 +1,5 @@
 //! What every call does, whatever its name: count and forward. The closure is the call of the next
-//! library's function.
+//! library's function. It is `Copy`, so that no frame has it to drop when an exception passes: see [`slow`].
 
 // The exports are extern "C-unwind": operator new throws through them, and without the guard
 // against a panic that plain "C" functions have, the jump to the allocator saves no register.
@@ -13,7 +13,7 @@ use crate::{FILTER, slow, thread};
 /// function of its own, so that this one saves no register (1 ns per pair). While bytes are exact no
 /// thread has a row here: that costs the others no test.
 #[inline(always)]
-pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: a row that a thread finds in its own storage is its own, and lives as long as the process.
     unsafe {
         let row = thread::row();
@@ -27,7 +27,7 @@ pub unsafe fn hand_out(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
 /// The same for a call that may well refuse (an alignment that is none): a refusal is not counted. Where
 /// [`hand_out`] jumps to the allocator it cannot see one; small blocks are refused to a process at its end.
 #[inline(always)]
-pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr) -> Ptr {
+pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: a row that a thread finds in its own storage is its own, and lives as long as the process.
     unsafe {
         let row = thread::row();
@@ -44,7 +44,7 @@ pub unsafe fn hand_out_or_refuse(bytes: usize, call: impl FnOnce() -> Ptr) -> Pt
 
 /// A call that takes a block back; what is freed of null goes by the filter's pinned cell.
 #[inline(always)]
-pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
+pub unsafe fn take_back(block: Ptr, call: impl FnOnce() + Copy) {
     // SAFETY: a row that a thread finds in its own storage is its own, and lives as long as the process.
     unsafe {
         let row = thread::row();

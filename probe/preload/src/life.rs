@@ -110,6 +110,8 @@ pub fn probe() -> Option<&'static Probe> {
 }
 
 /// The first call of the process.
+#[cold]
+#[inline(never)]
 fn look() -> Stage {
     let _errno = Errno::save();
     if STAGE
@@ -238,6 +240,7 @@ unsafe fn take_over_early(probe: &Probe) {
 
 /// A block of the time before the start. The size of it may cost an allocation in turn (gperftools,
 /// the first time).
+#[inline(never)]
 pub unsafe fn count_early(block: Ptr, bytes: u64) {
     if block.is_null() {
         return;
@@ -254,6 +257,7 @@ pub unsafe fn count_early(block: Ptr, bytes: u64) {
 }
 
 /// Its free.
+#[inline(never)]
 pub unsafe fn count_early_free(block: Ptr) {
     // SAFETY: only the thread that starts the process gets here, before the probe is on.
     unsafe {

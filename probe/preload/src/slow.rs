@@ -2,7 +2,9 @@
 //! be sampled.
 //!
 //! Nothing is held while the next library's function runs: operator new may throw through here, and
-//! a new_handler may leave by longjmp.
+//! a new_handler may leave by longjmp. What drops a value lies in functions of its own, so that the frames that an
+//! exception passes have nothing to clean up: their personality routine works with the unwinder in this library, and
+//! the program's exception may come from another one.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,7 +20,7 @@ use crate::{FILTER, early, usable};
 /// off saves no register (3 ns per pair) and jumps on.
 #[cold]
 #[inline(never)]
-pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: the caller's: `call` is the next library's function, to be made once.
     unsafe {
         if life::is_off() {
@@ -32,7 +34,7 @@ pub unsafe fn hand_out(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
 }
 
 #[inline(never)]
-unsafe fn hand_out_exactly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+unsafe fn hand_out_exactly(bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: a row in the thread's own storage is its own.
     unsafe {
         let row = (*thread::local()).own;
@@ -50,7 +52,7 @@ unsafe fn hand_out_exactly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
 }
 
 #[inline(never)]
-unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: the stages before the probe is on have one thread; `call` is made once.
     unsafe {
         match life::stage() {
@@ -80,7 +82,12 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
 }
 
 /// A thread with a row of its own.
-unsafe fn own(probe: &Probe, row: *mut Thread, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+unsafe fn own(
+    probe: &Probe,
+    row: *mut Thread,
+    bytes: u64,
+    call: impl FnOnce() -> Ptr + Copy,
+) -> Ptr {
     // SAFETY: the caller's: `row` is this thread's own.
     unsafe {
         // After joining, the row may have a distance left from the thread before.
@@ -116,12 +123,14 @@ unsafe fn after(row: *mut Thread, block: Ptr) {
 
 /// Usable bytes of a new block. Asking may allocate in turn (gperftools before its constructors,
 /// each time): only one deep.
+#[inline(never)]
 pub unsafe fn usable_carefully(block: Ptr) -> u64 {
     // SAFETY: the caller's: the block is live.
     Inside::enter().map_or(0, |_inside| unsafe { usable::checked(block) })
 }
 
 /// The mean to sample with, or `None`: counted, and not sampled.
+#[inline(never)]
 unsafe fn due(probe: &Probe, row: *mut Thread, bytes: u64) -> Option<u64> {
     // SAFETY: the caller's: `row` is this thread's own.
     unsafe {
@@ -179,16 +188,25 @@ unsafe fn enter(probe: &Probe, row: *mut Thread, block: Block) {
 }
 
 /// Threads beyond the rows: the same with atomics, in one row.
-unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
+unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: the shared row lives, and is written through atomics; `call` is made once.
     unsafe {
-        let row = probe.overflow();
         let begun = clock::monotonic_ns();
         let block = call();
         let took_ns = clock::monotonic_ns().saturating_sub(begun);
-        if block.is_null() {
-            return block;
+        if !block.is_null() {
+            sampled_shared(probe, block, bytes, took_ns);
         }
+        block
+    }
+}
+
+/// Counts a block of a thread without a row, and enters it if it is to be a sample.
+#[inline(never)]
+unsafe fn sampled_shared(probe: &Probe, block: Ptr, bytes: u64, took_ns: u64) {
+    // SAFETY: the shared row lives, and is written through atomics; the block was just allocated.
+    unsafe {
+        let row = probe.overflow();
         atomic(&raw mut (*row).allocs).fetch_add(1, Relaxed);
         let usable_bytes = usable_carefully(block);
         if usable::is_exact() {
@@ -207,7 +225,6 @@ unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr) -> Ptr {
             };
             enter(probe, row, block);
         }
-        block
     }
 }
 
@@ -229,7 +246,7 @@ pub unsafe fn resized_shared(probe: &Probe, block: Ptr, bytes: u64, held_bytes: 
 /// A call that takes a block back.
 #[cold]
 #[inline(never)]
-pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
+pub unsafe fn take_back(block: Ptr, call: impl FnOnce() + Copy) {
     if block.is_null() {
         return;
     }
@@ -246,7 +263,7 @@ pub unsafe fn take_back(block: Ptr, call: impl FnOnce()) {
 }
 
 #[inline(never)]
-unsafe fn take_back_exactly(block: Ptr, call: impl FnOnce()) {
+unsafe fn take_back_exactly(block: Ptr, call: impl FnOnce() + Copy) {
     // SAFETY: a row in the thread's own storage is its own; the block is live.
     unsafe {
         let row = (*thread::local()).own;
@@ -260,7 +277,7 @@ unsafe fn take_back_exactly(block: Ptr, call: impl FnOnce()) {
 }
 
 #[inline(never)]
-unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce()) {
+unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce() + Copy) {
     // SAFETY: the block is live until `call`, which is made once.
     unsafe {
         if early::owns(block) {

@@ -337,6 +337,16 @@ fn over_a_layer(source: &str) {
     }
 }
 
+/// The frames of the probe that an exception passes have nothing to clean up.
+#[test]
+fn another_layer_whose_operators_throw() {
+    let layer = compile("throwing_layer.cpp", &["-shared", "-fPIC"]);
+    let (Some(layer), Some(program)) = (layer, compile("thrown.cpp", &[])) else {
+        return;
+    };
+    ends_the_same(&program, &[], &("operators".to_owned(), Some(layer)));
+}
+
 /// The first call that reaches it must be the program's own.
 #[test]
 fn an_allocator_that_bears_no_free_before_its_first_block() {

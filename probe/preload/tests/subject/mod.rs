@@ -79,7 +79,12 @@ pub fn compile(source: &str, flags: &[&str]) -> Option<PathBuf> {
     static FOLDER: Mutex<Option<tempfile::TempDir>> = Mutex::new(None);
     let mut folder = FOLDER.lock().unwrap();
     let folder = folder.get_or_insert_with(|| tempfile::tempdir().unwrap());
-    let out = folder.path().join(source.replace('.', "_"));
+    // Some are linked by this name; with a style of tables it is another library.
+    let style = flags
+        .iter()
+        .find_map(|flag| flag.strip_prefix("-Wl,--hash-style="));
+    let name = format!("{source}{}", style.unwrap_or_default());
+    let out = folder.path().join(name.replace('.', "_"));
     if out.exists() {
         return Some(out);
     }
