@@ -1,7 +1,7 @@
 //! Arms and pairs: labels of arms, coverage of the ratio's interval.
 
 use highwater::analyse::series::{Point, Series};
-use highwater::verdict::{Label, Rules, arm};
+use highwater::verdict::{Label, Rules, arm, pair};
 
 use crate::dice::Dice;
 
@@ -125,16 +125,16 @@ pub fn run(seed: u64, count: u64, verbose: bool) -> ArmScore {
             let other = spread * dice.between(0.5, 2.0);
             let b = arm_of(&mut dice, kind, level / truth, other, m, false);
             let (x, y) = (
-                arm::ArmInput {
+                pair::ArmInput {
                     arm: "a",
                     processes: &a,
                 },
-                arm::ArmInput {
+                pair::ArmInput {
                     arm: "b",
                     processes: &b,
                 },
             );
-            let pair = arm::compare(&x, &y, 1, &rules);
+            let pair = pair::compare(&x, &y, 1, &rules);
             if let Some(ratio) = pair.ratio {
                 s.pairs += 1.0;
                 let inside = ratio.lo <= truth && truth <= ratio.hi;

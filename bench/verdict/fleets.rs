@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 
 use highwater::analyse::series::{Point, Series};
 use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped, Variable};
-use highwater::verdict::{Rules, arm};
+use highwater::verdict::{Rules, arm, pair};
 
 use crate::dice::Dice;
 
@@ -232,7 +232,7 @@ fn run(kind: &Kind, (seed, k): (u64, u64), each: u64, verbose: bool) -> Counts {
             kind.name,
             "deployed" | "weeks" | "flat" | "one of six and more grows"
         ) {
-            let pair = arm::compare_judged(&a, &b, 1, &rules);
+            let pair = pair::compare_judged(&a, &b, 1, &rules);
             let Some(ratio) = pair.ratio else { continue };
             counts[2] += 1.0;
             counts[3] += f64::from(u8::from(ratio.lo <= truth && truth <= ratio.hi));

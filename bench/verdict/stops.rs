@@ -5,7 +5,7 @@ use highwater::analyse::series::Series;
 use highwater::verdict::arm::{self, ArmVerdict};
 use highwater::verdict::series::{SeriesVerdict, judge};
 use highwater::verdict::stop::{Stages, look};
-use highwater::verdict::{Estimate, Label, Rules};
+use highwater::verdict::{Estimate, Label, Rules, pair};
 
 use crate::dice::Dice;
 
@@ -125,7 +125,7 @@ fn run_one(scene: &Scene, seed: u64, counted: &mut Counted) {
             arm_at("y", &y, &template, &mut dice),
         ];
         look(&mut stages, &arms, 3600.0 * hours, 0.0, &Rules::default());
-        let pair = arm::compare_judged(&arms[0], &arms[1], 1, &Rules::default());
+        let pair = pair::compare_judged(&arms[0], &arms[1], 1, &Rules::default());
         if plain.is_none() && pair.decided {
             plain = pair.ratio.map(|r| r.value < 1.0);
         }

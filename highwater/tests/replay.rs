@@ -5,10 +5,11 @@
 
 use highwater::analyse::series::Point;
 use highwater::verdict::Rules;
-use highwater::verdict::arm::{self, PairVerdict};
+use highwater::verdict::arm;
 use highwater::verdict::audit::{
     AuditInput, Check, Finding, ProcessFacts, Severity, audit, equal_uptime_s, survivors_at,
 };
+use highwater::verdict::pair::{self, PairVerdict};
 
 const HOUR_S: f64 = 3600.0;
 const BEFORE_H: i32 = 72;
@@ -166,7 +167,7 @@ fn judged(input: &AuditInput) -> (Vec<Finding>, Vec<PairVerdict>) {
     };
     let pairs = RANKING
         .windows(2)
-        .map(|w| arm::compare_judged(by(w[0]), by(w[1]), 10, &rules))
+        .map(|w| pair::compare_judged(by(w[0]), by(w[1]), 10, &rules))
         .collect();
     (found, pairs)
 }

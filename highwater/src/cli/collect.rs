@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context;
-use rustix::process::{Pid, getppid};
 
 use super::exit;
 use super::explain::series::HeapSeries;
@@ -38,11 +37,6 @@ pub struct CollectArgs {
     pub supervisor: i32,
 }
 
-/// Whether the process that started this one lives.
-pub(super) fn is_supervised(supervisor: i32) -> bool {
-    Pid::as_raw(getppid()) == supervisor
-}
-
 pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
     let stop = signals::flag(&[signal_hook::consts::SIGTERM])?;
     let folder = Folder::open(&args.folder)?;
@@ -63,7 +57,7 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
                 collector.finish()?;
                 return Ok(exit::DONE);
             }
-            if !is_supervised(args.supervisor) {
+            if !super::gather::is_supervised(args.supervisor) {
                 return collector.supervisor_died(&folder);
             }
             let soon = TimeNs(collector.clock.now().0 + NOTICE.as_nanos() as i64);

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rusqlite::Connection;
 
@@ -11,52 +10,13 @@ use super::folder::Folder;
 use super::recorder::read_targets;
 use super::run::{Process, Run, RunEnd};
 use super::samples;
+pub use super::samples::{ReadOptions, SampleRow};
 use super::schema;
 use super::word::{Word, Words};
 use super::{FindingRow, meta};
 use crate::observe::clock::Anchor;
 use crate::observe::look::{Event, HistogramRow, ProcessId, Target, TimeNs};
 use crate::subject::experiment::{Experiment, parse_experiment};
-
-/// What to read of the samples. The default is everything.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ReadOptions {
-    /// Names of the metrics wanted; a name that ends in `*` stands for all that begin so. `None`: every metric.
-    pub metrics: Option<Vec<String>>,
-    /// At most one look in each stretch of this length (the first in it). Peaks between are not seen: for a
-    /// peak, read a metric that keeps it (`rss_peak_bytes`).
-    pub every: Option<Duration>,
-    /// Leave the latency histograms out.
-    pub without_histograms: bool,
-}
-
-impl ReadOptions {
-    /// Only these metrics.
-    pub fn metrics<'a>(names: impl IntoIterator<Item = &'a str>) -> ReadOptions {
-        let metrics = names.into_iter().map(str::to_owned).collect();
-        ReadOptions {
-            metrics: Some(metrics),
-            ..ReadOptions::default()
-        }
-    }
-
-    pub fn every(self, every: Duration) -> ReadOptions {
-        ReadOptions {
-            every: Some(every),
-            ..self
-        }
-    }
-
-    pub(super) fn wants(&self, name: &str) -> bool {
-        let matches = |wanted: &String| match wanted.strip_suffix('*') {
-            Some(beginning) => name.starts_with(beginning),
-            None => wanted == name,
-        };
-        self.metrics
-            .as_ref()
-            .is_none_or(|wanted| wanted.iter().any(matches))
-    }
-}
 
 /// Number of a look, counting up from 1 in the order of recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -65,15 +25,6 @@ pub struct LookId(pub i64);
 /// Number of an event, counting up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct EventId(pub i64);
-
-/// One sample read back.
-#[derive(Debug, Clone, PartialEq)]
-pub struct SampleRow {
-    pub process: ProcessId,
-    pub metric: String,
-    pub time: TimeNs,
-    pub value: f64,
-}
 
 /// A record open for reading; the run may go on meanwhile.
 #[derive(Debug)]

@@ -5,9 +5,57 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 
-use super::reader::{ReadOptions, SampleRow};
 use super::run::Process;
 use crate::observe::look::{ProcessId, TimeNs};
+
+/// What to read of the samples. The default is everything.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ReadOptions {
+    /// Names of the metrics wanted; a name that ends in `*` stands for all that begin so. `None`: every metric.
+    pub metrics: Option<Vec<String>>,
+    /// At most one look in each stretch of this length (the first in it). Peaks between are not seen: for a
+    /// peak, read a metric that keeps it (`rss_peak_bytes`).
+    pub every: Option<Duration>,
+    /// Leave the latency histograms out.
+    pub without_histograms: bool,
+}
+
+impl ReadOptions {
+    /// Only these metrics.
+    pub fn metrics<'a>(names: impl IntoIterator<Item = &'a str>) -> ReadOptions {
+        let metrics = names.into_iter().map(str::to_owned).collect();
+        ReadOptions {
+            metrics: Some(metrics),
+            ..ReadOptions::default()
+        }
+    }
+
+    pub fn every(self, every: Duration) -> ReadOptions {
+        ReadOptions {
+            every: Some(every),
+            ..self
+        }
+    }
+
+    pub(super) fn wants(&self, name: &str) -> bool {
+        let matches = |wanted: &String| match wanted.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => wanted == name,
+        };
+        self.metrics
+            .as_ref()
+            .is_none_or(|wanted| wanted.iter().any(matches))
+    }
+}
+
+/// One sample read back.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SampleRow {
+    pub process: ProcessId,
+    pub metric: String,
+    pub time: TimeNs,
+    pub value: f64,
+}
 
 /// How many looks back the newest value of a process is searched; older ones are not news.
 const LATEST_LOOKS_MAX: usize = 120;

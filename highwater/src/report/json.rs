@@ -10,7 +10,8 @@ use super::charts::latency::{LatencyLine, pause_words};
 use super::{Report, event_word};
 use crate::analyse::cost::ArmCost;
 use crate::verdict::Estimate;
-use crate::verdict::arm::{ArmVerdict, PairVerdict};
+use crate::verdict::arm::ArmVerdict;
+use crate::verdict::pair::PairVerdict;
 use crate::verdict::run::{ArmRow, RunVerdict};
 
 /// Name and version of the form.

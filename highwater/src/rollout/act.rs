@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::back;
 use super::crash;
 use super::files::{self, Shape};
 use super::journal::{Step, What};
@@ -23,19 +22,6 @@ const OTHER_MAX: Duration = Duration::from_secs(5);
 /// Anybody may load the library, only root may change it.
 const FOLDER_MODE: u32 = 0o755;
 
-/// How it ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ended {
-    /// Every instance runs the arm.
-    Adopted,
-    /// A step failed, and everything is as it was (`left`: but for this).
-    RolledBack { why: String, left: String },
-    /// A step failed, and so did the way back: `revert` goes on with it.
-    Stuck { why: String, then: String },
-    /// Somebody asked to stop: `--resume` goes on, `revert` takes back.
-    Stopped { done: usize },
-}
-
 /// What the steps need besides the plan.
 pub struct Means<'a> {
     pub host: &'a Host,
@@ -46,40 +32,8 @@ pub struct Means<'a> {
     pub say: &'a mut dyn FnMut(&str),
 }
 
-/// Carries out the plan, or goes on with it.
-///
-/// # Errors
-/// The journal cannot be written: nothing more was done.
-pub fn adopt(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<Ended, String> {
-    rollout.write(What::Forward)?;
-    let why = match forward(rollout, means) {
-        Ok(true) => {
-            rollout.write(What::Adopted)?;
-            return Ok(Ended::Adopted);
-        }
-        Ok(false) => {
-            let done = done_count(rollout);
-            return Ok(Ended::Stopped { done });
-        }
-        Err(why) => why,
-    };
-    (means.say)(&format!("failed: {why}"));
-    (means.say)("taking everything back");
-    Ok(match back::revert(rollout, means, &why, back::Pace::Fast) {
-        Ok(left) => Ended::RolledBack { why, left },
-        Err(then) => Ended::Stuck { why, then },
-    })
-}
-
-fn done_count(rollout: &Rollout) -> usize {
-    let instances = rollout.plan.instances.iter();
-    instances
-        .filter(|instance| rollout.is_done(&Step::Restart(instance.unit.clone())))
-        .count()
-}
-
 /// `false`: asked to stop.
-fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bool, String> {
+pub(super) fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bool, String> {
     let plan = rollout.plan.clone();
     for folder in &plan.folders {
         let step = Step::Folder(folder.clone());

@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use super::pair::{ArmInput, PairVerdict, compare, compare_judged};
 use super::series::{self, SeriesVerdict};
 use super::{Estimate, Label, Rules};
 use crate::analyse::order::{mad, mean_sd, median};

@@ -1,6 +1,6 @@
 //! Tests on what `run` meets first: minutes at one sample a second, two or three replicas.
 
-use super::{Label, Rules, arm, series};
+use super::{Label, Rules, arm, pair, series};
 use crate::analyse::series::{Point, Series};
 
 const MIB: f64 = 1_048_576.0;
@@ -125,9 +125,9 @@ fn what_does_not_matter_is_not_called_different() {
             ..Rules::default()
         };
         let (arm, processes) = ("low", low.as_slice());
-        let a = arm::ArmInput { arm, processes };
+        let a = pair::ArmInput { arm, processes };
         let (arm, processes) = ("high", high.as_slice());
-        arm::compare(&a, &arm::ArmInput { arm, processes }, 1, &rules)
+        pair::compare(&a, &pair::ArmInput { arm, processes }, 1, &rules)
     };
     let plain = compared(0.0);
     assert!(
@@ -164,21 +164,21 @@ fn an_arm_of_two_or_one_is_judged_and_compared() {
         arm::judge("one", &leaking[..1], &rules).label,
         Label::Growing
     );
-    let a = arm::ArmInput {
+    let a = pair::ArmInput {
         arm: "leak",
         processes: &leaking,
     };
-    let b = arm::ArmInput {
+    let b = pair::ArmInput {
         arm: "flat",
         processes: &flat,
     };
-    let pair = arm::compare(&a, &b, 1, &rules);
+    let pair = pair::compare(&a, &b, 1, &rules);
     let ratio = pair.ratio.unwrap();
     let truth = (40.0 + 80.0 * 240.0 / 1024.0) / 40.0;
     assert!(ratio.lo < truth && truth < ratio.hi, "{pair:?}");
     assert!(pair.decided && pair.p_better.unwrap() < 0.05, "{pair:?}");
-    let one = arm::compare(
-        &arm::ArmInput {
+    let one = pair::compare(
+        &pair::ArmInput {
             arm: "one",
             processes: &flat[..1],
         },

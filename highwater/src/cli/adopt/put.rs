@@ -14,7 +14,8 @@ use super::{AdoptArgs, SCHEMA};
 use crate::cli::exit;
 use crate::cli::out::{print, say};
 use crate::cli::signals;
-use crate::rollout::act::{self, Ended, Means};
+use crate::rollout::act::Means;
+use crate::rollout::adopt::{self, Ended};
 use crate::rollout::journal::Stage;
 use crate::rollout::plan::{Plan, Proposal};
 use crate::rollout::proof::Witness;
@@ -171,7 +172,7 @@ fn carry_out(args: &AdoptArgs, host: &Host, rollout: &mut Rollout) -> anyhow::Re
         stop: &stop,
         say: &mut say,
     };
-    let ended = act::adopt(rollout, &mut means).map_err(anyhow::Error::msg)?;
+    let ended = adopt::adopt(rollout, &mut means).map_err(anyhow::Error::msg)?;
     let (word, words) = show::ended(&rollout.plan, &ended);
     enter(
         &rollout.plan,

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::SCHEMA;
 use crate::report::visible::{visible, visible_lines};
-use crate::rollout::act::Ended;
+use crate::rollout::adopt::Ended;
 use crate::rollout::plan::{After, Instance, Plan, PlannedFile, Proposal};
 use crate::rollout::predict::Prediction;
 use crate::units::written;

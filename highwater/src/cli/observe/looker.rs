@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use super::chosen::Source;
-use super::page::{Own, Seen, families};
+use super::page::{OWN, Own, Seen, families};
 use crate::cli::out::say;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
@@ -18,9 +18,8 @@ use crate::subject::chosen::Chosen;
 const SEARCH_EVERY: Duration = Duration::from_secs(10);
 /// Losses that are said; of many processes of another user each would be the same.
 const LOSSES_SAID_MAX: u32 = 6;
-/// The machine as a whole, and this process.
+/// The machine as a whole.
 const HOST: ProcessId = ProcessId(1);
-pub const OWN: ProcessId = ProcessId(2);
 
 /// Looks at processes, and remembers of each what is not read at every look.
 pub struct Looker {

@@ -9,6 +9,8 @@ use crate::observe::openmetrics::exposed::{ALIVE, ALLOCATOR, Exposed, START_TIME
 use crate::report::openmetrics::{Family, Type, labels};
 use crate::subject::chosen::Chosen;
 
+/// This process, beside the machine as a whole, which comes before it.
+pub const OWN: ProcessId = ProcessId(2);
 /// Metrics of ours that only a run has: its load and the endpoints of its subjects.
 const NOT_HERE: &[Metric] = &[
     metric::METRICS_FETCH,
@@ -98,7 +100,7 @@ pub struct Own {
 
 /// Everything, in the order of [`metric::ALL`].
 pub fn families(seen: &BTreeMap<ProcessId, Seen>, own: &Own, host: &str) -> Vec<Family> {
-    let is_ours = |id: &ProcessId| *id == super::looker::OWN;
+    let is_ours = |id: &ProcessId| *id == OWN;
     let others: Vec<&Seen> = seen
         .iter()
         .filter(|(id, _)| !is_ours(id))

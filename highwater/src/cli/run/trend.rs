@@ -9,7 +9,7 @@ use crate::record::run::Run;
 use crate::record::{ReadOptions, Reader};
 use crate::subject::experiment::{Check, Condition, Experiment};
 use crate::verdict::check::judge_check;
-use crate::verdict::run::judge::steady;
+use crate::verdict::run::steady::steady;
 use crate::verdict::{Rules, arm};
 
 /// From one interim verdict to the next, at least; each reads the whole series of RSS.

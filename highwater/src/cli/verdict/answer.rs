@@ -12,10 +12,11 @@ use super::picture;
 use super::pile::Pile;
 use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
-use crate::verdict::arm::{self, ArmVerdict, PairVerdict};
+use crate::verdict::arm::{self, ArmVerdict};
 use crate::verdict::audit::{
     AuditInput, Check, Finding, Severity, Survivor, audit, equal_uptime_s, survivors, survivors_at,
 };
+use crate::verdict::pair::PairVerdict;
 use crate::verdict::series::{SeriesVerdict, judge};
 
 /// The answer, ready to be written.

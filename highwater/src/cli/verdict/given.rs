@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use super::VerdictArgs;
-use super::picture::format_of;
 use crate::cli::exit::Usage;
 use crate::observe::import::columns::Wanted;
 use crate::observe::import::groups::{Grouping, parse_groups};
@@ -182,4 +181,30 @@ fn groups_of(args: &VerdictArgs) -> Result<Vec<Grouping>> {
     let from = |g: &Grouping| g.from_s.unwrap_or(f64::MIN);
     all.sort_by(|a, b| from(a).total_cmp(&from(b)));
     Ok(all)
+}
+
+/// How the picture is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Svg,
+    Png,
+}
+
+/// By the ending of the file.
+///
+/// # Errors
+/// Another ending.
+pub fn format_of(path: &Path) -> Result<Format> {
+    let ending = path.extension().map(|e| e.to_ascii_lowercase());
+    match ending.as_ref().and_then(|e| e.to_str()) {
+        Some("svg") => Ok(Format::Svg),
+        Some("png") => Ok(Format::Png),
+        _ => {
+            let words = format!(
+                "--plot {}: name a file that ends in .svg or .png",
+                path.display()
+            );
+            Err(Usage(words).into())
+        }
+    }
 }

@@ -7,8 +7,9 @@ use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
 use crate::verdict::Estimate;
-use crate::verdict::arm::{ArmVerdict, PairVerdict};
+use crate::verdict::arm::ArmVerdict;
 use crate::verdict::audit::Finding;
+use crate::verdict::pair::PairVerdict;
 use crate::verdict::series::SeriesVerdict;
 
 /// The schema of every line.

@@ -5,7 +5,8 @@ use anyhow::Result;
 use super::VerdictArgs;
 use crate::cli::exit::Usage;
 use crate::verdict::Rules;
-use crate::verdict::arm::{self, ArmVerdict, PairVerdict};
+use crate::verdict::arm::ArmVerdict;
+use crate::verdict::pair::{self, PairVerdict};
 use crate::wording::nearest;
 
 /// The pairs asked for, of the arms that there are: `--pairs` as written, else every arm against
@@ -80,6 +81,6 @@ pub fn compare(
     let by = |name: &str| arms.iter().find(|a| a.arm == name);
     let pairs = wanted.iter().filter_map(|(a, b)| Some((by(a)?, by(b)?)));
     pairs
-        .map(|(a, b)| arm::compare_judged(a, b, wanted.len(), rules))
+        .map(|(a, b)| pair::compare_judged(a, b, wanted.len(), rules))
         .collect()
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::given::Given;
+use super::given::{Format, Given, format_of};
 use super::letters;
 use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
@@ -19,32 +19,6 @@ const AHEAD_MAX: f64 = 1.5;
 
 /// Fonts for so many scripts are looked for.
 const SCRIPTS_MAX: usize = 4;
-
-/// How the picture is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    Svg,
-    Png,
-}
-
-/// By the ending of the file.
-///
-/// # Errors
-/// Another ending.
-pub fn format_of(path: &Path) -> Result<Format> {
-    let ending = path.extension().map(|e| e.to_ascii_lowercase());
-    match ending.as_ref().and_then(|e| e.to_str()) {
-        Some("svg") => Ok(Format::Svg),
-        Some("png") => Ok(Format::Png),
-        _ => {
-            let words = format!(
-                "--plot {}: name a file that ends in .svg or .png",
-                path.display()
-            );
-            Err(Usage(words).into())
-        }
-    }
-}
 
 /// # Errors
 /// More series than a sheet holds.

@@ -2,31 +2,12 @@
 
 use super::ImportError;
 use super::header::{ARMS, Header, IDS};
+pub use super::header::{Facts, Time, Wanted};
 use super::headings::Words;
 pub use super::headings::unit_factor;
-use super::number::Decimal;
-use super::time::DateOrder;
 
 /// More columns than this are no table of readings.
 pub const COLUMNS_MAX: usize = 4096;
-
-/// Names given by flags; `None` looks for the usual ones.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Wanted {
-    /// Several with commas between them are joined by `/`.
-    pub id: Option<String>,
-    pub arm: Option<String>,
-    pub time: Option<String>,
-    pub value: Option<String>,
-    /// "B", "kB", "KiB", "MB", "MiB", "GB", "GiB".
-    pub unit: Option<String>,
-    /// What stands before the fraction of a number.
-    pub decimal: Option<Decimal>,
-    /// Day or month first, in dates with slashes.
-    pub dates: Option<DateOrder>,
-    /// Every column but the time is a process.
-    pub wide: bool,
-}
 
 /// Places of the columns, from 0, with factors to bytes and seconds.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -47,30 +28,6 @@ pub struct Columns {
     pub facts: Facts,
     /// In the wide form: the columns of processes, with their factors; `value` means nothing then.
     pub wide: Vec<(usize, f64)>,
-}
-
-/// The column of the time.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Time {
-    pub place: usize,
-    /// The date of a time of day, where it stands in a column of its own.
-    pub date: Option<usize>,
-    pub factor: f64,
-    pub is_date: bool,
-    pub is_elapsed: bool,
-}
-
-/// What else is known of a process at a look, for the audit.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Facts {
-    /// Cumulative seconds.
-    pub cpu: Option<(usize, f64)>,
-    /// Cumulative count.
-    pub requests: Option<usize>,
-    pub lazy_free: Option<(usize, f64)>,
-    pub huge_pages: Option<(usize, f64)>,
-    pub start: Option<usize>,
-    pub allocator: Option<usize>,
 }
 
 /// Reads a header of the long form (line 1): a reading in each row. `blanks`: a run of blanks parts the fields, as

@@ -1,9 +1,52 @@
 //! The names of a header, and which of them mean what.
 
 use super::ImportError;
-use super::columns::{Facts, Time, Wanted};
 use super::headings::{Words, factor_of_word, seconds_of_word, words_of};
+use super::number::Decimal;
+use super::time::DateOrder;
 use crate::wording::{nearest, shown};
+
+/// Names given by flags; `None` looks for the usual ones.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Wanted {
+    /// Several with commas between them are joined by `/`.
+    pub id: Option<String>,
+    pub arm: Option<String>,
+    pub time: Option<String>,
+    pub value: Option<String>,
+    /// "B", "kB", "KiB", "MB", "MiB", "GB", "GiB".
+    pub unit: Option<String>,
+    /// What stands before the fraction of a number.
+    pub decimal: Option<Decimal>,
+    /// Day or month first, in dates with slashes.
+    pub dates: Option<DateOrder>,
+    /// Every column but the time is a process.
+    pub wide: bool,
+}
+
+/// The column of the time.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Time {
+    pub place: usize,
+    /// The date of a time of day, where it stands in a column of its own.
+    pub date: Option<usize>,
+    pub factor: f64,
+    pub is_date: bool,
+    pub is_elapsed: bool,
+}
+
+/// What else is known of a process at a look, for the audit.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Facts {
+    /// Cumulative seconds.
+    pub cpu: Option<(usize, f64)>,
+    /// Cumulative count.
+    pub requests: Option<usize>,
+    pub lazy_free: Option<(usize, f64)>,
+    pub huge_pages: Option<(usize, f64)>,
+    pub start: Option<usize>,
+    pub allocator: Option<usize>,
+}
 
 pub const IDS: &[&str] = &[
     "id",

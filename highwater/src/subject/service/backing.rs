@@ -8,14 +8,11 @@ use std::time::Duration;
 use super::Service;
 use super::command::{Launch, texts_of_backing};
 use super::shared::Shared;
-use super::slot::Slot;
+use super::slot::{BACKING, Slot};
 use super::start::Order;
 use crate::subject::experiment::{BackingPlan, Experiment, Restart};
 use crate::subject::happening::{Happening, Role, Who};
 use crate::subject::placeholder::{PlaceholderError, Values, ports_wanted};
-
-/// Of its folder in `data/` and of its logs; no arm's files begin with `_` and end without a number of their own.
-pub(super) const NAME: &str = "_backing";
 
 impl Slot {
     /// What `{backing}` and `{backing_port}` stand for.
@@ -35,7 +32,7 @@ pub(super) fn backing_slot(plan: &Experiment, shared: &mut Shared) -> io::Result
     };
     let mut slot = Slot::new(Who::EVERY_ARM, None, 0, Role::Backing, Restart::Never);
     slot.seed = plan.seed;
-    slot.data = Some(shared.setup.folder.join("data").join(NAME));
+    slot.data = Some(shared.setup.folder.join("data").join(BACKING));
     for _ in 0..ports_wanted(texts_of_backing(backing)) {
         slot.ports.push(shared.ports.take()?);
     }

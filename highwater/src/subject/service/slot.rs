@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Setup;
-use super::backing;
 use super::census::{Census, Identity};
 use super::logs::{LOAD_LIMIT_BYTES, LOG_LIMIT_BYTES, file_name};
 use super::processes::{self, Record};
@@ -14,6 +13,10 @@ use crate::subject::experiment::Restart;
 use crate::subject::happening::{Happening, Role, What, Who};
 use crate::subject::placeholder::Values;
 use crate::subject::restart::{Next, Restarts};
+
+/// Of the folder of a backing service in `data/` and of its logs; no arm's files begin with `_` and end without a number of
+/// their own.
+pub(super) const BACKING: &str = "_backing";
 
 /// What a slot is doing.
 #[derive(Debug)]
@@ -226,7 +229,7 @@ impl Slot {
     pub(super) fn log_name(&self) -> String {
         if self.role == Role::Backing {
             // No arm's file can begin like this: see `file_name`.
-            return format!("{}-{}", backing::NAME, self.incarnation);
+            return format!("{}-{}", BACKING, self.incarnation);
         }
         let arm = if self.arm_index.is_some() {
             file_name(&self.arm)

@@ -1,10 +1,11 @@
 //! The cause when something grows.
 
-use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, managed, overcounted};
+use super::sentence::{rate, retention_next, survivors, verdict};
+use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, level, managed, overcounted};
 use crate::analyse::heap::account::{LiveBy, Part};
 use crate::analyse::heap::growth::Growth;
 use crate::observe::heap::inhabitants::How;
-use crate::units::written::{bytes, bytes_per_hour, percent};
+use crate::units::written::{bytes, percent};
 
 /// Share of a growth that LazyFree or untouched huge pages must make up to be its cause.
 const MOST: f64 = 0.5;
@@ -69,27 +70,6 @@ fn growing(case: &Case) -> Vec<(Group, Growth)> {
         growing.extend(lasting.map(|growth| (Group::Lasting, growth)));
     }
     growing
-}
-
-pub fn verdict(cause: Cause, confidence: f64, sentence: String, next_step: &str) -> CauseVerdict {
-    CauseVerdict {
-        cause,
-        confidence,
-        sentence,
-        next_step: next_step.to_owned(),
-        doubts: Vec::new(),
-        undecided: false,
-    }
-}
-
-/// "12 MiB in 51 s (830 MiB/h)", the time being that between the two levels.
-pub fn rate(growth: &Growth) -> String {
-    let slope = bytes_per_hour(growth.slope_per_hour);
-    format!(
-        "{} in {:.0} s ({slope})",
-        bytes(growth.bytes),
-        growth.over_s
-    )
 }
 
 fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
@@ -162,7 +142,7 @@ fn opened(case: &Case, next: &str) -> String {
 fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
     let lazy = case.part(Part::LazyFree);
     if lazy.still && lazy.bytes > MOST * growth.bytes {
-        return Some(super::level::lazy_free(case, 0.9));
+        return Some(level::lazy_free(case, 0.9));
     }
     let huge = case
         .huge_untouched
@@ -173,12 +153,7 @@ fn special(case: &Case, growth: &Growth) -> Option<CauseVerdict> {
         rate(growth),
         percent((huge.bytes / growth.bytes).min(1.0))
     );
-    Some(verdict(
-        Cause::Hugepages,
-        0.85,
-        sentence,
-        super::level::HUGE_NEXT,
-    ))
+    Some(verdict(Cause::Hugepages, 0.85, sentence, level::HUGE_NEXT))
 }
 
 /// The heap grows, and the probe counts more than can be live: at which sites cannot be told.
@@ -272,22 +247,6 @@ fn retention(case: &Case, growth: &Growth) -> CauseVerdict {
         sentence,
         retention_next(is_torn),
     )
-}
-
-pub fn retention_next(is_torn: bool) -> &'static str {
-    if is_torn {
-        "run an experiment with other allocators as arms (`highwater init --pid PID`); if they all \
-         keep it, allocate what lives long apart from what lives short"
-    } else {
-        "run an experiment with other allocators and their purge settings as arms (`highwater init \
-         --pid PID`): glibc with MALLOC_ARENA_MAX=2 or a trim threshold, jemalloc with a shorter decay"
-    }
-}
-
-pub fn survivors(case: &Case) -> String {
-    case.survivors
-        .as_ref()
-        .map_or_else(String::new, |words| format!("; {words}"))
 }
 
 fn moved(growth: &Growth) -> String {

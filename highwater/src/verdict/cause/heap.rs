@@ -8,7 +8,7 @@
 //! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
 //! *Filling* otherwise: nothing, or too little, has been freed there to tell.
 
-use super::grown::{rate, verdict};
+use super::sentence::{rate, verdict};
 use super::{Case, Cause, CauseVerdict};
 use crate::analyse::heap::blame::is_start;
 use crate::analyse::heap::brief::brief;

@@ -1,6 +1,6 @@
 //! The cause when nothing grows: memory that stays for a reason, or simply flat.
 
-use super::grown::{retention_next, survivors, verdict};
+use super::sentence::{retention_next, survivors, verdict};
 use super::{Case, Cause, CauseVerdict, Sight};
 use crate::analyse::heap::account::Part;
 use crate::units::written::{bytes, percent};

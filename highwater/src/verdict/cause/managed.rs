@@ -1,6 +1,6 @@
 //! The heap of a runtime grows, maybe beside a native one.
 
-use super::grown::{rate, verdict};
+use super::sentence::{rate, verdict};
 use super::{Case, Cause, CauseVerdict, heap};
 use crate::analyse::heap::growth::Growth;
 use crate::observe::heap::inhabitants::Runtime;

@@ -27,6 +27,7 @@ mod heap;
 mod level;
 mod managed;
 pub mod owner;
+mod sentence;
 
 use std::collections::BTreeMap;
 

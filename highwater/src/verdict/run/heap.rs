@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::judge::steady;
-use super::rows::latest;
+use super::steady::steady;
 use crate::analyse::arms::{ArmSeries, arm_series, subjects};
+use crate::observe::member;
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
 use crate::verdict::arm;
@@ -124,7 +124,7 @@ fn causes(run: &Run, arm: &str) -> Vec<HeapCause> {
 }
 
 fn cause(process: &Process) -> Option<HeapCause> {
-    let fact = |key| latest(process, key).map(str::to_owned);
+    let fact = |key| member::latest(&process.facts, key).map(str::to_owned);
     Some(HeapCause {
         cause: fact(CAUSE_FACT)?,
         place: fact(PLACE_FACT).filter(|place| !place.is_empty()),

@@ -13,6 +13,7 @@ mod phrases;
 pub mod recommend;
 mod rows;
 mod standing;
+pub mod steady;
 pub mod stopped;
 
 pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT, proved_words};
@@ -20,8 +21,9 @@ pub use rows::{DEFECTS_FACT, PROTECTIONS_FACT, proved_words};
 use serde::{Deserialize, Serialize};
 
 use self::heap::ArmHeap;
-use super::arm::{ArmVerdict, PairVerdict};
+use super::arm::ArmVerdict;
 use super::check::CheckOutcome;
+use super::pair::PairVerdict;
 use crate::analyse::cost::{ArmCost, OwnCost, own_cost};
 use crate::record::run::Run;
 

@@ -7,6 +7,7 @@ use super::heap::ArmHeap;
 use crate::analyse::arms::{arm_names, restarts, subjects};
 use crate::analyse::cost::{ArmCost, rss_peak};
 use crate::observe::look::{EventKind, ProcessId, Role};
+use crate::observe::member;
 use crate::record::run::{Process, Run};
 use crate::subject::experiment::SubjectKind;
 use crate::units::written;
@@ -98,7 +99,9 @@ fn crashed(
 
 /// The lines of a fact of any of the processes, each once.
 fn lines_of(processes: &[&Process], fact: &str) -> Vec<String> {
-    let values = processes.iter().filter_map(|process| latest(process, fact));
+    let values = processes
+        .iter()
+        .filter_map(|process| member::latest(&process.facts, fact));
     let lines: BTreeSet<String> = values.flat_map(str::lines).map(str::to_string).collect();
     lines.into_iter().collect()
 }
@@ -187,14 +190,6 @@ fn has_event(run: &Run, id: ProcessId, kinds: &[EventKind]) -> bool {
         .any(|event| event.process == Some(id) && kinds.contains(&event.kind))
 }
 
-pub(super) fn latest<'a>(process: &'a Process, key: &str) -> Option<&'a str> {
-    process
-        .facts
-        .get(key)
-        .and_then(|values| values.last())
-        .map(|(_, value)| value.as_str())
-}
-
 /// What `words` says of each process, each answer once.
 fn latest_facts(processes: &[&Process], words: impl Fn(&Process) -> Option<String>) -> Vec<String> {
     let all: BTreeSet<String> = processes
@@ -206,11 +201,11 @@ fn latest_facts(processes: &[&Process], words: impl Fn(&Process) -> Option<Strin
 
 /// "jemalloc 5.3.0 (build id 1f2e3d4c)": from the facts that were proved at the last change.
 pub fn proved_words(process: &Process) -> Option<String> {
-    let version = latest(process, "allocator.version");
-    let path = latest(process, "allocator.path");
+    let version = member::latest(&process.facts, "allocator.version");
+    let path = member::latest(&process.facts, "allocator.path");
     let name = version.or(path)?;
-    let id =
-        latest(process, "allocator.build_id").map(|id| id.chars().take(12).collect::<String>());
+    let id = member::latest(&process.facts, "allocator.build_id")
+        .map(|id| id.chars().take(12).collect::<String>());
     Some(match id {
         Some(id) if !id.is_empty() => format!("{name} (build id {id})"),
         _ => name.to_string(),

@@ -3,7 +3,7 @@
 use super::ArmRow;
 use crate::record::run::Run;
 use crate::subject::experiment::{Arm, Experiment, SubjectKind};
-use crate::verdict::arm::PairVerdict;
+use crate::verdict::pair::PairVerdict;
 use crate::verdict::{Estimate, Label};
 
 /// What an arm changes against the control.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::subject::{command, environment, placeholders};
+use super::values::{command, environment, placeholders};
 use super::{Context, NAME_BYTES_MAX};
 use crate::subject::experiment::Arm;
 use crate::subject::experiment::file::fields::Fields;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::subject::regex;
+use super::values::regex;
 use super::{Context, known_arm, path};
 use crate::subject::attach::glob::Glob;
 use crate::subject::experiment::file::fields::{Faults, Fields};

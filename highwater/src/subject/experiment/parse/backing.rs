@@ -1,6 +1,7 @@
 //! `[backing]`: the service that every process of the subject needs.
 
-use super::subject::{command, environment, ready, stop};
+use super::subject::{ready, stop};
+use super::values::{command, environment};
 use super::{Context, directory};
 use crate::subject::experiment::file::fields::Fields;
 use crate::subject::experiment::placeholder::Moment;

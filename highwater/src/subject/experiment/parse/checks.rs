@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::subject::{check_url, command, status};
+use super::values::{check_url, command, status};
 use super::{Context, known_arm};
 use crate::subject::experiment::file::fields::{Faults, Fields};
 use crate::subject::experiment::file::problem::{Place, Placed};

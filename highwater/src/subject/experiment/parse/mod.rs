@@ -7,6 +7,7 @@ mod checks;
 mod remote;
 mod subject;
 mod timing;
+mod values;
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -299,7 +300,7 @@ fn revert(top: &Fields, context: &Context) -> Revert {
             .text("words")
             .map(|text| text.value)
             .unwrap_or_default(),
-        commands: subject::commands(&fields, "commands", Moment::Running, context.faults),
+        commands: values::commands(&fields, "commands", Moment::Running, context.faults),
     }
 }
 

@@ -21,7 +21,7 @@ pub fn parse(fields: &Fields, arms: &[Placed<Arm>], faults: &Faults) -> Remote {
     }
     let url = fields.text("prometheus");
     if let Some(url) = &url {
-        super::subject::check_url(url, "prometheus", faults);
+        super::values::check_url(url, "prometheus", faults);
         if url.value.contains('@') {
             let message = "`prometheus` holds a name or password, which the record must not";
             let help = "headers = \"FILE\", with the line \"Authorization: Basic ...\" in it";

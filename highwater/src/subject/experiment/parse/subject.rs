@@ -1,16 +1,13 @@
 //! `[subject]` and `[load]`, and the commands and environments that other tables have too.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use regex::Regex;
-
+use super::values::{check_url, command, environment, noted, placeholders, regex, status};
 use super::{Context, attach, checks, directory, remote};
-use crate::subject::experiment::command::parse_command;
 use crate::subject::experiment::file::fields::{Faults, Fields};
 use crate::subject::experiment::file::problem::{Place, Placed};
-use crate::subject::experiment::file::tree::{Node, Table, Value};
-use crate::subject::experiment::placeholder::{self, Moment};
+use crate::subject::experiment::file::tree::{Table, Value};
+use crate::subject::experiment::placeholder::Moment;
 use crate::subject::experiment::signal::parse_signal;
 use crate::subject::experiment::{
     Arm, LoadPer, LoadPlan, Ready, Restart, Stop, SubjectKind, SubjectPlan,
@@ -259,17 +256,6 @@ fn tcp(address: Placed<String>, faults: &Faults) -> Ready {
     }
 }
 
-/// `status` beside an `http`, 200 unless it says otherwise.
-pub fn status(fields: &Fields, faults: &Faults) -> u16 {
-    if fields.has("status") && !fields.has("http") {
-        faults.note(fields.place_of("status"), "`status` belongs to `http`");
-    }
-    let status = fields.integer("status", 100..=599);
-    status
-        .and_then(|status| u16::try_from(status.value).ok())
-        .unwrap_or(200)
-}
-
 pub fn stop(fields: &Fields, title: &'static str, faults: &Faults) -> Stop {
     let Some((table, place)) = fields.table("stop") else {
         return Stop {
@@ -292,119 +278,4 @@ pub fn stop(fields: &Fields, title: &'static str, faults: &Faults) -> Stop {
         signal: signal.unwrap_or(libc::SIGTERM),
         grace: fields.duration("grace").map_or(GRACE, |grace| grace.value),
     }
-}
-
-/// A command: a list as it stands, or a text split into words.
-pub fn command(fields: &Fields, key: &str, moment: Moment, faults: &Faults) -> Option<Vec<String>> {
-    let node = fields.node(key)?;
-    command_of(fields, node, key, moment, faults)
-}
-
-/// A list of commands, each a list or a text.
-pub fn commands(fields: &Fields, key: &str, moment: Moment, faults: &Faults) -> Vec<Vec<String>> {
-    let Some(node) = fields.node(key) else {
-        return Vec::new();
-    };
-    match &node.value {
-        Value::List(items) => items
-            .iter()
-            .filter_map(|item| command_of(fields, item, key, moment, faults))
-            .collect(),
-        other => fields
-            .wrong(node, key, "a list of commands", other)
-            .unwrap_or_default(),
-    }
-}
-
-fn command_of(
-    fields: &Fields,
-    node: &Node,
-    key: &str,
-    moment: Moment,
-    faults: &Faults,
-) -> Option<Vec<String>> {
-    let words: Vec<Placed<String>> = match &node.value {
-        Value::List(items) => items
-            .iter()
-            .filter_map(|item| fields.text_of(item, key))
-            .collect(),
-        _ => {
-            let text = fields.text_of(node, key)?;
-            let words = noted(parse_command(&text.value), text.place, faults)?;
-            words
-                .into_iter()
-                .map(|value| Placed {
-                    value,
-                    place: text.place,
-                })
-                .collect()
-        }
-    };
-    for word in &words {
-        placeholders(word, moment, faults);
-    }
-    if words.first().is_none_or(|program| program.value.is_empty()) {
-        faults.note(node.place, format!("`{key}` names no program"));
-        return None;
-    }
-    Some(words.into_iter().map(|word| word.value).collect())
-}
-
-pub fn environment(fields: &Fields, moment: Moment, faults: &Faults) -> BTreeMap<String, String> {
-    let environment = fields.environment("environment");
-    for value in environment.values() {
-        placeholders(value, moment, faults);
-    }
-    environment
-        .into_iter()
-        .map(|(name, value)| (name, value.value))
-        .collect()
-}
-
-pub fn check_url(url: &Placed<String>, key: &str, faults: &Faults) {
-    placeholders(url, Moment::Running, faults);
-    let rest = url
-        .value
-        .strip_prefix("http://")
-        .or_else(|| url.value.strip_prefix("https://"));
-    let good = rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'));
-    if !good
-        || url
-            .value
-            .contains(|c: char| c.is_whitespace() || c.is_control())
-    {
-        let message = format!(
-            "`{key}` is {}; write http://127.0.0.1:{{port}}/path",
-            quoted(&url.value)
-        );
-        faults.note(url.place, message);
-    }
-}
-
-pub fn placeholders(text: &Placed<String>, moment: Moment, faults: &Faults) {
-    noted(placeholder::check(&text.value, moment), text.place, faults);
-}
-
-pub fn regex(fields: &Fields, key: &str, faults: &Faults) -> Option<String> {
-    let text = fields.text(key)?;
-    if let Err(error) = Regex::new(&text.value) {
-        // The crate's message draws the expression on several lines; the reason is the last.
-        let words = error.to_string();
-        let reason = words
-            .lines()
-            .last()
-            .unwrap_or("")
-            .trim_start_matches("error: ")
-            .to_owned();
-        faults.note(
-            text.place,
-            format!("`{key}` is no regular expression: {reason}"),
-        );
-    }
-    Some(text.value)
-}
-
-/// The value, or its error noted at a place.
-fn noted<T>(result: Result<T, String>, place: Place, faults: &Faults) -> Option<T> {
-    result.map_err(|message| faults.note(place, message)).ok()
 }
