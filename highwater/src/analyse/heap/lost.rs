@@ -9,7 +9,7 @@
 const MISSED: f64 = 0.1;
 
 /// So many of the sites that grow most are asked after. What is lost is often one small block that leads to larger ones
-/// (a box with its vectors): only to that one nothing points any more. And a function that is called from several places
+/// (a box with its vectors): only to that one nothing points any more. A function that is called from several places
 /// makes as many sites of each. A search reads all memory once, however many blocks are asked after.
 pub const SITES_ASKED: usize = 32;
 

@@ -164,6 +164,8 @@ impl Watch {
         let mechanism = match spans {
             Some(spans) if 2.0 * spent.spans_s > spent.all_s() => {
                 spans.take_off();
+                // Calls went on hitting them until they were gone: no ground to end the watch as well.
+                self.costs.spent.spans_s = spans.hits().cost_s();
                 "--span"
             }
             _ => {
