@@ -8,7 +8,14 @@ use std::process::{Command, Output};
 mod skipped;
 use skipped::skipped;
 
-const HARMLESS: &str = "int nothing;";
+/// It has a mapping like the probe's records, by which the runner tells that the probe is in a process.
+const HARMLESS: &str = "#define _GNU_SOURCE\n#include <sys/mman.h>\n#include <unistd.h>
+__attribute__((constructor)) static void map(void) {
+    int file = memfd_create(\"highwater-probe\", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, 4096)) _exit(9);
+    mmap(0, 4096, PROT_READ, MAP_SHARED, file, 0); close(file); }";
+/// Without it a comparison would say nothing.
+const NO_PROBE: &str = "int nothing;";
 /// Another exit status, in every process of the program.
 const ENDS: &str =
     "#include <unistd.h>\n__attribute__((destructor)) static void end(void) { _exit(3); }";
@@ -80,6 +87,15 @@ fn a_library_that_does_nothing_is_no_difference() {
     };
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("1 programs, 0 differences"), "{text}");
+}
+
+#[test]
+fn a_probe_in_no_process_is_a_difference() {
+    let Some((code, text)) = outcome(NO_PROBE) else {
+        return;
+    };
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("was seen in no process"), "{text}");
 }
 
 #[test]
