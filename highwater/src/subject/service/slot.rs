@@ -14,8 +14,8 @@ use crate::subject::happening::{Happening, Role, What, Who};
 use crate::subject::placeholder::Values;
 use crate::subject::restart::{Next, Restarts};
 
-/// Of the folder of a backing service in `data/` and of its logs; no arm's files begin with `_` and end without a number
-/// of their own.
+/// Of the folder of a backing service in `data/` and of its logs; no arm's files begin with `_` and end
+/// without a number of their own.
 pub(super) const BACKING: &str = "_backing";
 
 /// What a slot is doing.
