@@ -34,7 +34,7 @@ static void *overflow(void *less) {
 
 int main(void) {
     int handled = 0;
-    for (long less = 16; less <= 3200; less += 64) {
+    for (long less = 16; less <= 3200; less += 16) {
         int child = fork(), status = 0;
         if (child == 0) {
             pthread_attr_t how;
