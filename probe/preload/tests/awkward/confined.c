@@ -1,4 +1,5 @@
-// Confines itself and allocates on. Usage: confined strict | kill | thread. With "kill" each system call that is not
+// Confines itself and allocates on. Usage: confined strict | kill | thread | twice. With "twice" a second filter comes
+// behind one that forbids a system call of the probe's. With "kill" each system call that is not
 // needed for this ends the process; with "thread" the filter is installed by number, and a new thread allocates.
 #define _GNU_SOURCE
 #include <linux/filter.h>
@@ -38,6 +39,18 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "strict") && prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)) return 3;
     if (!strcmp(argv[1], "kill") && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 4;
     if (!strcmp(argv[1], "thread") && syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program)) return 5;
+    if (!strcmp(argv[1], "twice")) {
+        struct sock_filter one[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigprocmask, 0, 1),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        };
+        struct sock_fprog first = {sizeof one / sizeof *one, one};
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &first)) return 7;
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &first)) return 8;
+        if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &first)) return 9;
+    }
     churn((void *)200);
     if (!strcmp(argv[1], "thread")) {
         pthread_t other;
