@@ -35,7 +35,8 @@ area[:5] = b"bytes"
 note(bytes(area[:6]))
 note(subprocess.run(["sh", "-c", "echo child; exit 7"], capture_output=True).stdout)
 gc.collect()
-note(sorted(os.listdir("/proc/self/fd"))[:3])
+# Not all of them: a pool closes some at a moment of its own.
+note([os.path.exists(f"/proc/self/fd/{number}") for number in range(3)])
 print(digest.hexdigest())
 sys.exit(42)
 '''
