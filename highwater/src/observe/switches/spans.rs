@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fs::File;
 use std::io;
-use std::path::Path;
 
 use object::{Object, ObjectSymbol, ReadCache, SymbolKind};
 
@@ -11,10 +10,9 @@ use super::event::Tid;
 use super::requests::Request;
 use crate::observe::exits::text::FileText;
 use crate::observe::exits::{Text, exits};
-use crate::observe::foreign::open_file;
 use crate::observe::uprobes::Target;
 use crate::observe::uprobes::entry::{TELLS, entry};
-use crate::observe::uprobes::hits::{Counted, Fields, Hit, Hits, Place};
+use crate::observe::uprobes::hits::{Fields, Hit, Hits, Place};
 
 /// 16,000 hits between two turns of 40 ms.
 const RING_BYTES: u32 = 1 << 20;
@@ -38,12 +36,12 @@ const CALLS_MAX: usize = 500_000;
 pub struct Spans {
     function: String,
     hits: Hits,
-    /// Up to the last turn.
-    counted: Counted,
+    /// Hits that did not fit the ring, up to the last turn.
+    lost: u64,
     /// Of each thread, the calls that have not returned, outermost first.
     open: HashMap<u32, Vec<Entered>>,
     pub calls: Vec<Request>,
-    pub dropped: u64,
+    dropped: u64,
 }
 
 /// A call that began.
@@ -58,13 +56,12 @@ impl Spans {
     /// # Errors
     /// The function is not there or not alone, it has no return, the program is in Go, or the kernel refuses.
     pub fn watch(pid: u32, function: &str) -> io::Result<Spans> {
-        let places = places_of(pid, function)?;
-        let exe = format!("/proc/{pid}/exe");
-        let target = Target::new(pid, Path::new(&exe));
+        let target = Target::program_of(pid)?;
+        let places = places_of(target.file(), function)?;
         Ok(Spans {
             function: function.to_string(),
             hits: Hits::of(&target, &places, FIELDS, RING_BYTES)?,
-            counted: Counted::default(),
+            lost: 0,
             open: HashMap::new(),
             calls: Vec::new(),
             dropped: 0,
@@ -90,13 +87,15 @@ impl Spans {
     /// Takes up the calls that returned since.
     pub fn drain(&mut self) {
         let hits = self.hits.drain();
-        self.follow(&hits);
-        let counted = self.hits.counted();
-        // Of a call whose return is missing, a later one at the same depth would bring the end.
-        if counted.lost > self.counted.lost {
+        let lost = self.hits.counted().lost;
+        // Of a call whose return is missing, a later one at the same depth would bring the end: nothing is told of calls
+        // that some of the lost hits may belong to.
+        if lost > self.lost {
             self.open.clear();
+        } else {
+            self.follow(&hits);
         }
-        self.counted = counted;
+        self.lost = lost;
     }
 
     fn follow(&mut self, hits: &[Hit]) {
@@ -108,6 +107,7 @@ impl Spans {
                 open.pop();
             }
             let same = open.pop_if(|of| of.sp == sp);
+            let is_last = open.is_empty() && hit.kind == RETURN;
             match (hit.kind, same) {
                 (RETURN, Some(entered)) => self.returned(hit.tid, entered.at_ns, hit.at_ns),
                 (START, _) => open.push(Entered {
@@ -116,7 +116,16 @@ impl Spans {
                 }),
                 _ => {}
             }
+            // A server may have a thread for each request.
+            if is_last {
+                self.open.remove(&hit.tid);
+            }
         }
+    }
+
+    /// Hits and calls that are missing from [`Spans::calls`].
+    pub fn missing(&self) -> u64 {
+        self.lost + self.dropped
     }
 
     fn returned(&mut self, tid: u32, start_ns: u64, end_ns: u64) {
@@ -135,9 +144,8 @@ impl Spans {
 
 /// Where the function starts and returns in the program's file: by its name, or by the parts of a path
 /// (`search::serve`) in a mangled one.
-fn places_of(pid: u32, function: &str) -> io::Result<Vec<Place>> {
-    let exe = open_file(format!("/proc/{pid}/exe").as_ref())?;
-    let cache = ReadCache::new(&exe);
+fn places_of(exe: &File, function: &str) -> io::Result<Vec<Place>> {
+    let cache = ReadCache::new(exe);
     let file = object::File::parse(&cache).map_err(io::Error::other)?;
     if file.section_by_name(".go.buildinfo").is_some() {
         return Err(io::Error::other(
@@ -158,7 +166,7 @@ fn places_of(pid: u32, function: &str) -> io::Result<Vec<Place>> {
     }
     match found[..] {
         [address] => {
-            let text = FileText::new(&exe, &file, BTreeSet::new());
+            let text = FileText::new(exe, &file, BTreeSet::new());
             let mut places = returns_of(&text, address);
             if places.is_empty() {
                 return Err(io::Error::other(format!(

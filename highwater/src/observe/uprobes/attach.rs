@@ -1,13 +1,16 @@
 //! Puts a program on places of one process and takes it off again.
 
 use std::ffi::CString;
+use std::fs::File;
 use std::io;
 use std::mem::drop;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 
 use super::changes;
+use crate::observe::foreign::{open_file, path_of};
 use crate::observe::switches::kernel::{bpf, open_event, uprobe};
 
 const LINK_CREATE: u32 = 28;
@@ -38,24 +41,42 @@ impl Way {
     }
 }
 
-/// The functions of one file, in one process.
+/// The functions of one file, in one process. The file stays open: a breakpoint goes where its offset was read from.
+/// Where the process runs another program by then, under the same name or the same path, it maps nothing of this file and
+/// gets no breakpoint; one within an instruction of that program would break it.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub pid: u32,
-    pub file: PathBuf,
+    file: Arc<File>,
 }
 
 impl Target {
-    pub fn new(pid: u32, file: &Path) -> Target {
-        Target {
-            pid,
-            file: file.to_path_buf(),
-        }
+    /// # Errors
+    /// The file is not there, or no regular file.
+    pub fn open(pid: u32, file: &Path) -> io::Result<Target> {
+        let file = Arc::new(open_file(file)?);
+        Ok(Target { pid, file })
+    }
+
+    /// The program of a process.
+    ///
+    /// # Errors
+    /// It has ended, or may not be read.
+    pub fn program_of(pid: u32) -> io::Result<Target> {
+        Target::open(pid, format!("/proc/{pid}/exe").as_ref())
     }
 
     /// Highwater itself, whose functions tell what a breakpoint costs.
-    pub fn own() -> Target {
-        Target::new(std::process::id(), Path::new("/proc/self/exe"))
+    ///
+    /// # Errors
+    /// Its own file cannot be opened.
+    pub fn own() -> io::Result<Target> {
+        Target::program_of(std::process::id())
+    }
+
+    /// What the offsets are read from.
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     fn is_own(&self) -> bool {
@@ -83,7 +104,7 @@ impl Drop for Put {
 /// # Errors
 /// The kernel refuses one: no such process, or no right.
 pub fn put(way: Way, program: &OwnedFd, places: &[u64], target: &Target) -> io::Result<Put> {
-    let path = CString::new(target.file.as_os_str().as_bytes())?;
+    let path = CString::new(path_of(&target.file).as_os_str().as_bytes())?;
     let is_own = target.is_own();
     let timed = |attach: &dyn Fn() -> io::Result<OwnedFd>| changes::time(is_own, attach);
     let mut put = Put {

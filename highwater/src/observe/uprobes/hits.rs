@@ -97,7 +97,7 @@ pub struct Hits {
 }
 
 impl Hits {
-    /// Learns what a hit costs, and then probes these places.
+    /// Learns what a hit costs, and then probes these places of the target's file.
     ///
     /// # Errors
     /// No right, a kernel that cannot, or a place that it refuses.
@@ -302,12 +302,21 @@ fn hit_ns_of(probed: super::own::Probed, is_emulated: bool, fields: Fields) -> i
         offset: entry_offset(probed)?,
         is_emulated,
     };
-    let _hits = Hits::put_on(&Target::own(), &[place], fields, TRIAL_RING_BYTES)?;
+    let _hits = Hits::put_on(&Target::own()?, &[place], fields, TRIAL_RING_BYTES)?;
     Ok(each(calls_ns(probed), plain_ns))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::io::Write;
+    use std::os::unix::fs::FileExt;
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+    use std::time::Duration;
+
+    use object::{Object, ObjectSegment};
+
     use super::*;
     use crate::observe::switches::allowed::Allowed;
     use crate::observe::uprobes::own::alone;
@@ -348,7 +357,7 @@ mod tests {
                 offset: entry_offset(emulated).unwrap(),
                 is_emulated: true,
             };
-            let mut hits = match Hits::by(way, &Target::own(), &[place], FIELDS, 1 << 16) {
+            let mut hits = match Hits::by(way, &Target::own().unwrap(), &[place], FIELDS, 1 << 16) {
                 Ok(hits) => hits,
                 Err(error) if way == Way::Multi => {
                     skipped(&format!("many places at once: {error}"));
@@ -376,6 +385,75 @@ mod tests {
         }
     }
 
+    /// Its old program's offsets would be anywhere in the new one's code, within an instruction too.
+    #[test]
+    fn a_process_that_runs_another_program_by_then_gets_no_breakpoint() {
+        let _alone = alone();
+        if !is_allowed() {
+            return;
+        }
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "read go; exec sleep 60"])
+            .stdin(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        let target = Target::program_of(child.id()).unwrap();
+        let before = std::fs::read_link(format!("/proc/{}/exe", child.id())).unwrap();
+        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let exe = || std::fs::read_link(format!("/proc/{}/exe", child.id())).unwrap();
+        while exe() == before {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let offset = entry_of(&exe());
+        let code = |path: &str, at: u64| {
+            let mut code = [0; 16];
+            File::open(path)
+                .unwrap()
+                .read_exact_at(&mut code, at)
+                .unwrap();
+            code
+        };
+        let plain = code(exe().to_str().unwrap(), offset);
+        let place = Place {
+            kind: 1,
+            offset,
+            is_emulated: false,
+        };
+        // The kernel may refuse: there is no instruction at that offset of the shell.
+        let hits = Hits::put_on(&target, &[place], FIELDS, 4_096);
+        let maps = std::fs::read_to_string(format!("/proc/{}/maps", child.id())).unwrap();
+        let base = maps
+            .lines()
+            .next()
+            .and_then(|line| line.split_once('-'))
+            .unwrap()
+            .0;
+        let base = u64::from_str_radix(base, 16).unwrap();
+        let mapped = code(&format!("/proc/{}/mem", child.id()), base + offset);
+        drop(hits);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(mapped, plain);
+    }
+
+    /// The offset of a program's first instruction; below the first segment of code they are the same as its address.
+    fn entry_of(program: &Path) -> u64 {
+        let bytes = std::fs::read(program).unwrap();
+        let file = object::File::parse(&*bytes).unwrap();
+        let entry = file.entry();
+        let holds = |segment: &object::Segment<'_, '_>| {
+            (segment.address()..segment.address() + segment.size()).contains(&entry)
+        };
+        let segment = file.segments().find(holds).unwrap();
+        assert_eq!(
+            segment.file_range().0,
+            segment.address(),
+            "{}",
+            program.display()
+        );
+        entry
+    }
+
     #[test]
     #[cfg(target_arch = "x86_64")]
     fn what_does_not_fit_the_ring_is_counted() {
@@ -388,7 +466,7 @@ mod tests {
             offset: entry_offset(emulated).unwrap(),
             is_emulated: true,
         };
-        let mut hits = Hits::put_on(&Target::own(), &[place], FIELDS, 4_096).unwrap();
+        let mut hits = Hits::put_on(&Target::own().unwrap(), &[place], FIELDS, 4_096).unwrap();
         call(0..500);
         let counted = hits.counted();
         assert_eq!(counted.hits, 500);

@@ -82,13 +82,13 @@ pub fn measure_cost() -> io::Result<Cost> {
 /// Of a function that frees: one hit a call.
 fn hit_ns_of(probed: Probed) -> io::Result<f64> {
     let plain_ns = calls_ns(probed);
-    let _attached = attach(&Target::own(), &[own_function(probed, TAKE)?])?;
+    let _attached = attach(&Target::own()?, &[own_function(probed, TAKE)?])?;
     Ok(each(calls_ns(probed), plain_ns))
 }
 
 /// Beyond the hits at entry and exit.
 fn sample_ns() -> io::Result<f64> {
-    let probed = attach(&Target::own(), &[own_function(emulated, GIVE)?])?;
+    let probed = attach(&Target::own()?, &[own_function(emulated, GIVE)?])?;
     let maps = &probed.maps;
     // Every byte is a sample; then none is, for what a CPU drew last goes on until it is reached.
     maps.mean.write(0, 0);

@@ -29,7 +29,6 @@ use table::Table;
 use watcher::Watcher;
 
 use super::probe::ProbeLook;
-use crate::observe::foreign::open_file;
 use crate::observe::overhead::{KERNEL_BYTES_MAX, own};
 use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 use crate::observe::uprobes::{Target, Way};
@@ -128,16 +127,17 @@ struct Shared {
 impl Linked {
     /// Probes a file of `pid`, which has just started or not. `None`: there is no allocator in it that symbols tell of.
     ///
+    /// `share`: the budget, of the subject's CPU time or of a core.
+    ///
     /// # Errors
     /// No right, or a kernel that cannot.
-    /// `share`: the budget, of the subject's CPU time or of a core.
     pub fn open(pid: u32, place: &Place, at_start: bool, share: f64) -> io::Result<Option<Linked>> {
-        let functions = read_functions(&open_file(&place.file)?, place.base)?;
+        let target = Target::open(pid, &place.file)?;
+        let functions = read_functions(target.file(), place.base)?;
         if functions.is_empty() {
             return Ok(None);
         }
         let cost = measure_cost()?;
-        let target = Target::new(pid, &place.file);
         let probed = attach(&target, &functions)?;
         let kernel_bytes = own::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {

@@ -20,7 +20,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
     }
     for way in [Way::Multi, Way::Events] {
         let probed = Probed::attach(
-            &Target::own(),
+            &Target::own().unwrap(),
             &[own_function(emulated, GIVE).unwrap()],
             way,
         );
@@ -75,7 +75,7 @@ fn each_function_is_read_where_its_argument_is() {
         mut maps,
         allocations,
         ..
-    } = attach(&Target::own(), &functions).unwrap();
+    } = attach(&Target::own().unwrap(), &functions).unwrap();
     maps.mean.write(0, 0);
     let called: Vec<u64> = (1..=20)
         .flat_map(|n| [emulated(n), moved(100 + n)])

@@ -7,14 +7,12 @@ mod program;
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
-use std::path::Path;
 
 pub use self::program::Program;
 use self::program::{EXECUTE, EXIT, GOPARK, READY};
 use super::event::{ENDED_KEPT, Event, GOROUTINES, StackId, Tid, Wait, WaitKind, Waker, What};
 use super::places::Places;
 use super::waits::Waits;
-use crate::observe::uprobes::Target;
 use crate::observe::uprobes::hits::{Fields, Hit, Hits};
 
 /// 12,000 hits between two turns of 40 ms: ten times what the budget allows.
@@ -157,11 +155,9 @@ impl Goroutines {
     /// # Errors
     /// The kernel refuses.
     pub fn watch(pid: u32, program: &Program) -> io::Result<Goroutines> {
-        let exe = format!("/proc/{pid}/exe");
-        let target = Target::new(pid, Path::new(&exe));
         Ok(Goroutines {
             pid,
-            hits: Hits::of(&target, program.places(), FIELDS, RING_BYTES)?,
+            hits: Hits::of(program.target(), program.places(), FIELDS, RING_BYTES)?,
             program: program.clone(),
             on: HashMap::new(),
             lives: Lives::default(),

@@ -5,8 +5,8 @@ use std::io;
 
 use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
 
-use crate::observe::foreign::open_file;
 use crate::observe::switches::memory::Memory;
+use crate::observe::uprobes::Target;
 use crate::observe::uprobes::entry::{Entry, TELLS, entry};
 use crate::observe::uprobes::hits::Place;
 
@@ -31,6 +31,7 @@ const FUNCTIONS: [(&str, u32); 4] = [
 
 #[derive(Debug, Clone)]
 pub struct Program {
+    target: Target,
     places: Vec<Place>,
     reasons: Vec<String>,
 }
@@ -38,7 +39,8 @@ pub struct Program {
 impl Program {
     /// `None` when the process is no Go program; an error when it is one that cannot be probed.
     pub fn of(pid: u32) -> Option<io::Result<Program>> {
-        let cache = ReadCache::new(open_file(format!("/proc/{pid}/exe").as_ref()).ok()?);
+        let target = Target::program_of(pid).ok()?;
+        let cache = ReadCache::new(target.file());
         let file = object::File::parse(&cache).ok()?;
         file.section_by_name(".go.buildinfo")?;
         if !cfg!(target_arch = "x86_64") {
@@ -65,11 +67,16 @@ impl Program {
             let (table, size) = find("runtime.waitReasonStrings")?;
             let bias = bias(pid, &file);
             Ok(Program {
+                target: target.clone(),
                 places: FUNCTIONS.iter().map(place).collect::<io::Result<_>>()?,
                 reasons: read_reasons(Memory { pid }, table + bias, size / 16),
             })
         };
         Some(program())
+    }
+
+    pub fn target(&self) -> &Target {
+        &self.target
     }
 
     pub fn places(&self) -> &[Place] {
@@ -97,7 +104,7 @@ impl Program {
 /// A function's offset in the file, and where in it the probe goes: behind the check of the stack's size, whose first
 /// instruction the kernel would have to step.
 fn probed_at<'a>(
-    file: &object::File<'a, &'a ReadCache<File>>,
+    file: &object::File<'a, &'a ReadCache<&File>>,
     address: u64,
     size: u64,
 ) -> Option<(u64, Entry)> {
@@ -112,7 +119,7 @@ fn probed_at<'a>(
 }
 
 /// How far a position-independent program was moved: 0 for the usual one.
-fn bias<'a>(pid: u32, file: &object::File<'a, &'a ReadCache<File>>) -> u64 {
+fn bias<'a>(pid: u32, file: &object::File<'a, &'a ReadCache<&File>>) -> u64 {
     if file.kind() != object::ObjectKind::Dynamic {
         return 0;
     }

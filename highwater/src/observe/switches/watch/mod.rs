@@ -37,8 +37,9 @@ use crate::observe::switches::event::{Event, StackId, TextId, Tid, What};
 
 use self::costs::Costs;
 use self::files::Files;
+pub use self::opened::raise_the_limit;
 pub use self::opened::waking_tracepoint;
-use self::opened::{Opened, raise_the_limit, spare_files};
+use self::opened::{Opened, spare_files};
 pub use self::threads::Known;
 use self::threads::Threads;
 
@@ -287,7 +288,9 @@ impl Watch {
         };
         Losses {
             left_out_below_ns,
-            lost_records: ring + self.go.as_ref().map_or(0, |go| go.hits.counted().lost),
+            lost_records: ring
+                + self.go.as_ref().map_or(0, |go| go.hits.counted().lost)
+                + self.spans.as_ref().map_or(0, Spans::missing),
             missed_switches: self.missed_switches,
             lost_samples: self.samples.as_ref().map_or(0, |samples| samples.lost),
             unresolved_stacks: self.places.unresolved,
