@@ -209,7 +209,9 @@ impl Follower {
         }
         for (member, tracked) in &mut self.tracked {
             let lives = |m: &Member| m.pid == member.pid && m.start_ticks == member.start_ticks;
-            tracked.ended |= !members.iter().any(lives);
+            if !members.iter().any(lives) {
+                tracked.end();
+            }
         }
         *known = members;
         Ok(alive)
@@ -243,7 +245,9 @@ impl Follower {
                 true
             }
             Err(lost) => {
-                tracked.ended |= lost == Lost::Gone;
+                if lost == Lost::Gone {
+                    tracked.end();
+                }
                 if tracked.history.moments.is_empty() {
                     self.tracked.remove(&key);
                 }
@@ -388,6 +392,15 @@ impl Tracked {
         self.look = look;
         let cost = read_ns(ClockId::ThreadCPUTime) - before;
         Ok(Duration::from_nanos(cost.max(0) as u64))
+    }
+
+    /// The process has ended: what is known of it stays, and what was put on it goes, before another process may have
+    /// its number.
+    pub fn end(&mut self) {
+        self.ended = true;
+        if matches!(self.reader.uprobes, Uprobes::On(_)) {
+            self.reader.uprobes = Uprobes::NotAsked;
+        }
     }
 
     fn misses_much(&self) -> bool {

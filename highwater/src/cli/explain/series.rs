@@ -92,7 +92,7 @@ impl HeapSeries {
         self.processes.retain(|&process, followed| {
             let lives = targets.iter().any(|target| target.process == process);
             if !lives {
-                followed.tracked.ended = true;
+                followed.tracked.end();
                 followed.judge_last(look, process, warmup_s);
             }
             lives
