@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use crate::observe::overhead::{KERNEL_BYTES_MAX, Overhead, Stopped, Times, share_of};
+use crate::observe::overhead::{Basis, KERNEL_BYTES_MAX, Overhead, Stopped, Times, share_of};
 use crate::units::written::{bytes, nanoseconds};
 
 /// Lines that end with a newline each.
@@ -56,10 +56,17 @@ fn cpu(overhead: &Overhead) -> String {
         };
     }
     let between = overhead.added_between_s();
-    let is_wide = between.0 < between.1;
+    // "At most" says that the least is nothing.
+    let (cpu_s, between) = match overhead.basis() {
+        Basis::AtMost => (between.1, None),
+        _ => (
+            overhead.added_s(),
+            Some(between).filter(|(least, most)| least < most),
+        ),
+    };
     format!(
         "{} ({}), {} of the {:.2} s that it used",
-        cpu_time(overhead.added_s(), is_wide.then_some(between)),
+        cpu_time(cpu_s, between),
         overhead.basis().word(),
         share(overhead.added_share()),
         overhead.subject_cpu_s
@@ -175,7 +182,7 @@ fn stopped_words(stopped: &Stopped, allowed: &str) -> String {
 /// Units stand in the names.
 pub fn json(overhead: &Overhead) -> Value {
     let items = overhead.items.iter().map(|item| {
-        let (least_s, most_s) = item.cpu_s_between.unwrap_or((item.cpu_s, item.cpu_s));
+        let (least_s, most_s) = item.between_s();
         json!({"name": item.name, "cpu_s": item.cpu_s, "cpu_s_min": least_s, "cpu_s_max": most_s,
             "basis": item.basis.word(),
             "events": item.events, "of": item.of, "how": item.how})
@@ -213,7 +220,7 @@ fn times(times: Times) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::overhead::{Basis, Item};
+    use crate::observe::overhead::Item;
 
     #[test]
     fn what_may_make_it_wait_is_said_with_its_longest_time() {

@@ -7,11 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use highwater::observe::switches::allowed::Allowed;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::skipped::skipped;
-use super::watched::{Ended, attached, c, highwater, pingpong};
+use super::watched::{Ended, attached, c, highwater, two_pairs};
 
 /// Bytes of `serve` that are compared.
 const CODE_BYTES: usize = 24;
@@ -96,22 +97,20 @@ fn watch_serve(pid: u32, seconds: &str, budget: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// `None`, with the reason printed, where it may not watch.
-fn found(watch: Child) -> Option<Value> {
+fn found(watch: Child) -> Value {
     let output = watch.wait_with_output().unwrap();
-    if !output.status.success() {
-        skipped(&String::from_utf8_lossy(&output.stderr));
-        return None;
-    }
-    Some(serde_json::from_slice(&output.stdout).unwrap())
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {errors}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn is_root() -> bool {
-    let root = rustix::process::geteuid().is_root();
-    if !root {
-        skipped("breakpoints need root");
+fn may_probe() -> bool {
+    let allowed = Allowed::try_all();
+    let refused = allowed.bpf.err().or(allowed.uprobes.err());
+    if let Some(refused) = &refused {
+        skipped(&format!("no breakpoints: {refused}"));
     }
-    root
+    refused.is_none()
 }
 
 fn item<'a>(overhead: &'a Value, name: &str) -> &'a Value {
@@ -122,7 +121,7 @@ fn item<'a>(overhead: &'a Value, name: &str) -> &'a Value {
 
 #[test]
 fn breakpoints_are_in_the_watched_process_alone_and_children_lose_them() {
-    if !is_root() {
+    if !may_probe() {
         return;
     }
     let (watched, other) = (Spanned::start("1000"), Spanned::start("1000"));
@@ -140,9 +139,7 @@ fn breakpoints_are_in_the_watched_process_alone_and_children_lose_them() {
     // The first hit of each takes it out.
     until("a child's own code", || watched.code_of(calling) == plain);
     assert_ne!(watched.code_of(watched.pid()), plain, "still watched");
-    let Some(found) = found(watch) else {
-        return;
-    };
+    let found = found(watch);
     for pid in [watched.pid(), waiting, calling] {
         assert_eq!(watched.code_of(pid), plain, "taken out at the end: {pid}");
     }
@@ -160,7 +157,7 @@ fn breakpoints_are_in_the_watched_process_alone_and_children_lose_them() {
 
 #[test]
 fn a_span_that_costs_more_than_the_budget_comes_off_and_the_watch_goes_on() {
-    if !is_root() {
+    if !may_probe() {
         return;
     }
     let busy = Spanned::start("0");
@@ -169,9 +166,7 @@ fn a_span_that_costs_more_than_the_budget_comes_off_and_the_watch_goes_on() {
     let watch = watch_serve(busy.pid(), "6s", "2");
     until("a breakpoint", || busy.code_of(busy.pid()) != plain);
     until("the end of it", || busy.code_of(busy.pid()) == plain);
-    let Some(found) = found(watch) else {
-        return;
-    };
+    let found = found(watch);
     let overhead = &found["overhead"];
     let stopped = &overhead["stopped"];
     assert_eq!(stopped["mechanism"], "--span", "{overhead:#}");
@@ -188,14 +183,7 @@ fn a_span_that_costs_more_than_the_budget_comes_off_and_the_watch_goes_on() {
 #[test]
 fn what_perf_records_is_counted_and_held_against_the_budget() {
     for mode in ["rootless", "tracepoints"] {
-        let mut service = Ended(
-            Command::new(pingpong())
-                .args(["60", "2", "500"])
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .spawn()
-                .unwrap(),
-        );
+        let mut service = two_pairs();
         let Some(found) = attached(mode, service.0.id(), &["--budget", "100"]) else {
             continue;
         };

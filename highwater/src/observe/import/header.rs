@@ -35,7 +35,7 @@ pub struct Time {
     pub is_elapsed: bool,
 }
 
-/// What else is known of a process at a look, for the audit.
+/// What else is known of a process at a sample, for the audit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Facts {
     /// Cumulative seconds.

@@ -25,6 +25,10 @@ impl Bucket {
 
     /// What was spent since the last call, and the subject's CPU time in that time, with what was spent.
     pub fn spend(&mut self, spent_s: f64, cpu_s: f64, over_s: f64) {
+        // What is said of a stop is of the time that used the savings up.
+        if self.saved_s >= SAVED_S * self.share {
+            (self.spent_s, self.allowed_s) = (0.0, 0.0);
+        }
         let base_s = (cpu_s - spent_s).max(over_s);
         let allowed_s = self.share * base_s;
         self.spent_s += spent_s;
@@ -36,7 +40,7 @@ impl Bucket {
         self.saved_s < 0.0
     }
 
-    /// Of what the share is of.
+    /// Of what the share is of, since the savings were last full.
     pub fn spent_share(&self) -> f64 {
         self.spent_s * self.share / self.allowed_s.max(1e-12)
     }
@@ -62,6 +66,18 @@ mod tests {
         }
         assert!((3..=8).contains(&seconds), "{seconds} s at 10 %");
         assert!(bucket.spent_share() > 0.05, "{bucket:?}");
+    }
+
+    #[test]
+    fn a_burst_after_a_quiet_hour_is_what_was_too_much() {
+        let mut bucket = Bucket::new(0.05);
+        for _ in 0..3600 {
+            bucket.spend(0.001, 0.3, 1.0);
+        }
+        while !bucket.is_empty() {
+            bucket.spend(0.4, 0.7, 1.0);
+        }
+        assert!(bucket.spent_share() > 0.3, "{bucket:?}");
     }
 
     #[test]

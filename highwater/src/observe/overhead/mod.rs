@@ -54,6 +54,17 @@ pub struct Item {
     pub how: String,
 }
 
+impl Item {
+    /// The least and the most that it stands for. Of an upper bound the least is nothing.
+    pub fn between_s(&self) -> (f64, f64) {
+        let least_s = match self.basis {
+            Basis::AtMost => 0.0,
+            _ => self.cpu_s,
+        };
+        self.cpu_s_between.unwrap_or((least_s, self.cpu_s))
+    }
+}
+
 /// The observation, or one mechanism of it, ended over the budget.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
@@ -117,8 +128,7 @@ impl Overhead {
 
     /// The least and the most that it stands for; the same where no item has an interval.
     pub fn added_between_s(&self) -> (f64, f64) {
-        let between = |item: &Item| item.cpu_s_between.unwrap_or((item.cpu_s, item.cpu_s));
-        let all = self.items.iter().map(between);
+        let all = self.items.iter().map(Item::between_s);
         all.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1))
     }
 

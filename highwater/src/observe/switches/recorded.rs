@@ -9,7 +9,7 @@ use super::allowed::Mode;
 use super::ebpf::Ebpf;
 use super::events::Events;
 use super::ring::Record;
-use super::watch::{Room, waking_tracepoint};
+use super::watch::{Room, raise_the_limit, waking_tracepoint};
 use crate::observe::clock::read_ns;
 
 /// Each kind of event is tried so often, and the median counts.
@@ -51,6 +51,8 @@ impl Cost {
 
     /// Tries what the mode records, in some 0.1 s; `None` where it cannot.
     pub fn measure(mode: Mode) -> Option<Cost> {
+        // A descriptor for each of two threads, event and CPU.
+        raise_the_limit();
         let sample_ns = sample_ns()?;
         let pair = Pair::start()?;
         if mode == Mode::Ebpf {

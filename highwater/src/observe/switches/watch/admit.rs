@@ -7,7 +7,7 @@ use super::{Source, Watch, now_ns, threads};
 use crate::observe::switches::event::What;
 
 impl Watch {
-    /// A thread from now on watched; what it is in is learnt by a look.
+    /// A thread that is watched from now on; what it is in is read from /proc.
     pub(super) fn admit(&mut self, tid: u32) -> io::Result<()> {
         if let (Source::Threads, Some(events)) = (&self.source, &mut self.samples) {
             // Threads that a watched one starts come with it: only the first need the asking.

@@ -263,8 +263,14 @@ impl Watch {
 
     /// What perf records where its cost could not be tried.
     fn unmeasured(&self) -> Vec<&'static str> {
+        let mut unmeasured = Vec::new();
+        if let Source::Ebpf(ebpf) = &self.source
+            && ebpf.programs.timed().is_none()
+        {
+            unmeasured.push("scheduler programs (timing them needs CAP_SYS_ADMIN, or root)");
+        }
         let words = match (&self.source, self.costs.record) {
-            (_, Some(_)) => return Vec::new(),
+            (_, Some(_)) => return unmeasured,
             (Source::Ebpf(_), None) => "samples of the CPU clock",
             (Source::Threads, None) if self.mode == Mode::Rootless => {
                 "context switches recorded by perf, and samples of the CPU clock"
@@ -273,7 +279,8 @@ impl Watch {
                 "tracepoints and context switches recorded by perf, and samples of the CPU clock"
             }
         };
-        vec![words]
+        unmeasured.push(words);
+        unmeasured
     }
 
     fn breakpoints(&self) -> u64 {

@@ -77,7 +77,7 @@ pub(super) fn spare_files() -> Vec<std::fs::File> {
 }
 
 /// A thread takes two descriptors a CPU: as many as may be had without asking anybody.
-pub(super) fn raise_the_limit() {
+pub fn raise_the_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
     let most = Rlimit {
