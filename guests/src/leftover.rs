@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// Where the kernel keeps the instructions that it steps: it stays until the process ends or calls exec, whoever
+/// Where the kernel keeps the instructions that it steps: it stays until the process ends or calls exec, no matter who
 /// used uprobes. It is the one mapping that a watch leaves behind.
 const STEPPED: &str = "[uprobes]";
 

@@ -72,7 +72,7 @@ const fn offsets() -> [usize; 11] {
     offsets
 }
 
-/// Which blocks may be sampled: a look at it is all that most frees need.
+/// Which blocks may be sampled; most frees read nothing else.
 pub(crate) static FILTER: Filter = Filter::new();
 
 static BASE: AtomicPtr<u8> = AtomicPtr::new(null_mut());

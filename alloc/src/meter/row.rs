@@ -3,7 +3,7 @@
 use core::cell::{Cell, UnsafeCell};
 use core::sync::atomic::{AtomicU64, Ordering::*};
 
-use abi::{ROLE_NONE, Thread, thread_state};
+use abi::{ROLE_NONE, Thread};
 use sampler::count::{self, TIMED_EVERY};
 use sampler::word::{add_own, atomic, atomic32};
 
@@ -21,7 +21,7 @@ struct Static(UnsafeCell<Thread>);
 unsafe impl Sync for Static {}
 
 /// The row of a thread without one. Every call goes the slow way, so that nothing is written here: the hot path needs
-/// no look whether there is a row.
+/// no test whether there is a row.
 static NONE: Static = constant(0, TIMED_EVERY - 1);
 /// Where threads count while there is no mapping. Its counters mean nothing; threads may overwrite one another's.
 static IDLE: Static = constant(u64::MAX, 0);
@@ -29,21 +29,9 @@ static IDLE: Static = constant(u64::MAX, 0);
 const fn constant(countdown_bytes: u64, frees: u64) -> Static {
     Static(UnsafeCell::new(Thread {
         countdown_bytes,
-        allocs: 0,
         frees,
-        usable_allocated_bytes: 0,
-        usable_freed_bytes: 0,
-        drawn_bytes: 0,
-        mean_bytes: 0,
-        random: 0,
-        samples: 0,
-        tid: 0,
-        generation: 0,
         role: ROLE_NONE,
-        state: thread_state::FREE,
-        forks: 0,
-        cut: 0,
-        reserved: [0; 4],
+        ..Thread::EMPTY
     }))
 }
 

@@ -57,7 +57,7 @@ pub fn run(args: &CollectArgs) -> anyhow::Result<u8> {
                 collector.finish()?;
                 return Ok(exit::DONE);
             }
-            if !super::gather::is_supervised(args.supervisor) {
+            if !signals::is_supervised(args.supervisor) {
                 return collector.supervisor_died(&folder);
             }
             let soon = TimeNs(collector.clock.now().0 + NOTICE.as_nanos() as i64);

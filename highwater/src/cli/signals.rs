@@ -1,10 +1,10 @@
-//! Signals that end a verb in order, with what is known.
+//! What ends a verb in order, with what is known: signals, and the end of the process that started it.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-
+use rustix::process::{Pid, getppid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 /// Ctrl-C, a TERM, and the terminal that is closed.
@@ -23,6 +23,11 @@ pub fn flag(signals: &[i32]) -> anyhow::Result<Arc<AtomicBool>> {
         signal_hook::flag::register(*signal, Arc::clone(&told)).context("taking signals")?;
     }
     Ok(told)
+}
+
+/// Whether the process that started this one lives.
+pub fn is_supervised(supervisor: i32) -> bool {
+    Pid::as_raw(getppid()) == supervisor
 }
 
 fn is_ignored(signal: i32) -> bool {

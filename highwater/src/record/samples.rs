@@ -13,7 +13,7 @@ use crate::observe::look::{ProcessId, TimeNs};
 pub struct ReadOptions {
     /// Names of the metrics wanted; a name that ends in `*` stands for all that begin so. `None`: every metric.
     pub metrics: Option<Vec<String>>,
-    /// At most one look in each stretch of this length (the first in it). Peaks between are not seen: for a
+    /// At most one snapshot in each stretch of this length (the first in it). Peaks between are not seen: for a
     /// peak, read a metric that keeps it (`rss_peak_bytes`).
     pub every: Option<Duration>,
     /// Leave the latency histograms out.

@@ -14,7 +14,7 @@ pub enum Ended {
     RolledBack { why: String, left: String },
     /// A step failed, and so did the way back: `revert` goes on with it.
     Stuck { why: String, then: String },
-    /// Somebody asked to stop: `--resume` goes on, `revert` takes back.
+    /// Somebody asked to stop: `--resume` goes on, `revert` undoes it.
     Stopped { done: usize },
 }
 

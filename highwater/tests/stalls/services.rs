@@ -4,7 +4,7 @@
 //! machine that is busy a wait for a CPU is real: rows of `cpu-starvation` are let pass everywhere.
 
 use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -12,21 +12,14 @@ use serde_json::Value;
 
 use super::skipped::skipped;
 use super::watched::{
-    BOTH, Ended, Mode, Seen, attached, built, c, go, pingpong, rust, services, watch, watch_with,
+    BOTH, Ended, Mode, Seen, attached, built, c, go, rust, services, two_pairs, watch, watch_with,
     woven,
 };
 
 /// The programs' runs are timed by the kernel; a budget that they cannot keep ends the watch, and nothing else.
 #[test]
 fn a_watch_says_what_it_cost_and_ends_over_its_budget() {
-    let mut service = Ended(
-        Command::new(pingpong())
-            .args(["60", "2", "500"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .unwrap(),
-    );
+    let mut service = two_pairs();
     let Some(found) = attached("ebpf", service.0.id(), &[]) else {
         return;
     };

@@ -205,6 +205,14 @@ pub fn pingpong() -> PathBuf {
     compiled("pingpong", &root.join("bench/stalls/services/pingpong.c"))
 }
 
+/// Two of its pairs, for a minute at most.
+pub fn two_pairs() -> Ended {
+    let mut command = Command::new(pingpong());
+    command.args(["60", "2", "500"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    Ended(command.spawn().unwrap())
+}
+
 pub fn compiled(name: &str, source: &Path) -> PathBuf {
     let program = built().join(format!("{name}-{:?}", std::thread::current().id()));
     let status = Command::new("cc")

@@ -14,13 +14,13 @@ pub struct Thread {
     /// Requested bytes left until the next sample. Requested bytes so far = `drawn_bytes -
     /// countdown_bytes`.
     pub countdown_bytes: u64,
-    /// Blocks handed out (a realloc that moves or resizes is one handed out and one taken back).
+    /// Blocks allocated (a realloc that moves or resizes is one allocated and one freed).
     pub allocs: u64,
-    /// Blocks taken back. Live blocks of the process = sum of `allocs` less sum of `frees`.
+    /// Blocks freed. Live blocks of the process = sum of `allocs` less sum of `frees`.
     pub frees: u64,
-    /// Usable bytes of blocks handed out; only while bytes are exact.
+    /// Usable bytes of blocks allocated; only while bytes are exact.
     pub usable_allocated_bytes: u64,
-    /// Usable bytes of blocks taken back; only while bytes are exact.
+    /// Usable bytes of blocks freed; only while bytes are exact.
     pub usable_freed_bytes: u64,
     /// Sum of all distances drawn, see `countdown_bytes`.
     pub drawn_bytes: u64,
@@ -46,6 +46,28 @@ pub struct Thread {
     pub cut: u64,
     /// Always 0.
     pub reserved: [u64; 4],
+}
+
+impl Thread {
+    /// A row that nobody has used.
+    pub const EMPTY: Thread = Thread {
+        countdown_bytes: 0,
+        allocs: 0,
+        frees: 0,
+        usable_allocated_bytes: 0,
+        usable_freed_bytes: 0,
+        drawn_bytes: 0,
+        mean_bytes: 0,
+        random: 0,
+        samples: 0,
+        tid: 0,
+        generation: 0,
+        role: 0,
+        state: thread_state::FREE,
+        forks: 0,
+        cut: 0,
+        reserved: [0; 4],
+    };
 }
 
 /// States of a row of the threads section.

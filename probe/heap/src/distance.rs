@@ -50,7 +50,7 @@ impl Probe {
         ended.filter(|mean| *mean > 0)
     }
 
-    /// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator
+    /// Begins a new distance after a sample of `bytes` that were allocated (0 when the allocator
     /// refused).
     ///
     /// # Safety

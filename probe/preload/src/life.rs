@@ -46,24 +46,7 @@ static FIRST_TID: AtomicU32 = AtomicU32::new(0);
 static CONSTRUCTED: AtomicBool = AtomicBool::new(false);
 
 /// Counters of the time before the start; one thread.
-static mut EARLY: Thread = Thread {
-    countdown_bytes: 0,
-    allocs: 0,
-    frees: 0,
-    usable_allocated_bytes: 0,
-    usable_freed_bytes: 0,
-    drawn_bytes: 0,
-    mean_bytes: 0,
-    random: 0,
-    samples: 0,
-    tid: 0,
-    generation: 0,
-    role: 0,
-    state: 0,
-    forks: 0,
-    cut: 0,
-    reserved: [0; 4],
-};
+static mut EARLY: Thread = Thread::EMPTY;
 
 unsafe extern "C" {
     static environ: *const *const libc::c_char;

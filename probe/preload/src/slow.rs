@@ -153,7 +153,7 @@ pub unsafe fn sampled(
     mean_bytes: u64,
     took_ns: u64,
 ) {
-    // SAFETY: the caller's: `row` is this thread's own or the shared one, `block` was just allocated.
+    // SAFETY: the caller's: `row` is this thread's own, `block` was just allocated.
     unsafe {
         let _errno = Errno::save();
         if block.is_null() {

@@ -2,7 +2,7 @@
 //! [`crate::shared`].
 //!
 //! `drawn_bytes - countdown_bytes` stays what was requested. A long distance is cut short, so that a thread that drew
-//! it under a coarse mean looks at the mean again.
+//! it under a coarse mean reads the mean again.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -59,7 +59,7 @@ impl Words<'_> {
     }
 }
 
-/// So many bytes end a distance that had been cut short: the moment to look at the pace, for there may be no sample.
+/// So many bytes end a distance that had been cut short: the moment to check the pace, for there may be no sample.
 ///
 /// # Safety
 /// `row` is this thread's own.
@@ -90,7 +90,7 @@ pub unsafe fn due(row: *mut Thread, bytes: u64, pace: &Pace) -> Option<u64> {
     None
 }
 
-/// Begins a new distance after a sample of `bytes` that were handed out (0 when the allocator refused).
+/// Begins a new distance after a sample of `bytes` that were allocated (0 when the allocator refused).
 ///
 /// # Safety
 /// As for [`due`].
@@ -101,7 +101,7 @@ pub unsafe fn begin(row: *mut Thread, bytes: u64, pace: &Pace) {
     words.set(words.draw(mean), mean, bytes, pace);
 }
 
-/// Counts bytes that were handed out. The mean to sample them with when they ended the distance; the next is then under
+/// Counts bytes that were allocated. The mean to sample them with when they ended the distance; the next is then under
 /// way.
 ///
 /// # Safety

@@ -11,14 +11,14 @@ use crate::draw;
 use crate::word::{AtomicU32, add, atomic, atomic32};
 
 /// Rows looked at for one whose thread is gone, per new thread.
-const LOOKS: usize = 8;
+const TRIES: usize = 8;
 
 /// The rows.
 pub struct Threads {
     header: *mut Header,
     rows: *mut Thread,
     capacity: u32,
-    /// Where the last look for a free row ended.
+    /// Where the last search for a free row ended.
     hand: AtomicU32,
 }
 
@@ -91,7 +91,7 @@ impl Threads {
         (0..used).map(|at| unsafe { self.rows.add(at) })
     }
 
-    /// Blocks taken back by all threads so far.
+    /// Blocks freed by all threads so far.
     pub fn frees(&self) -> u64 {
         // SAFETY: a word of a row; a counter that moves meanwhile is a little old.
         let frees = |row: *mut Thread| unsafe { atomic(&raw mut (*row).frees) }.load(Relaxed);
@@ -109,22 +109,22 @@ impl Threads {
             let at = self.used().fetch_update(Relaxed, Relaxed, next).ok()?;
             // SAFETY: below the capacity.
             let row = unsafe { self.rows.add(at as usize) };
-            // A thread that looks for a free row may be faster.
+            // A thread that searches for a free row may be faster.
             if self.claim(row, 0, tid) {
                 return Some(row);
             }
         }
     }
 
-    /// Looks at a few rows, and takes the first that is free.
+    /// Tries a few rows, and takes the first that is free.
     fn take_over(
         &self,
         tid: u32,
         is_gone: impl Fn(*mut Thread, u32) -> bool,
     ) -> Option<*mut Thread> {
         let used = self.used().load(Relaxed).min(self.capacity);
-        let looks = (used as usize).saturating_sub(1).min(LOOKS);
-        for _ in 0..looks {
+        let tries = (used as usize).saturating_sub(1).min(TRIES);
+        for _ in 0..tries {
             let at = 1 + self.hand.fetch_add(1, Relaxed) % (used - 1);
             // SAFETY: below the capacity.
             let row = unsafe { self.rows.add(at as usize) };

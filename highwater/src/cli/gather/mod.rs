@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, getppid};
 
 use self::book::{Appeared, Book, say};
 use self::gap::{Hole, Outage, Rhythm};
 use self::store::Store;
 use super::exit;
 use super::out::say;
+use super::signals::is_supervised;
 use crate::observe::clock::{Clock, RealClock};
 use crate::observe::collector::{Observer, Options};
 use crate::observe::import::prometheus::assemble::{Assembled, Grid, assemble};
@@ -424,11 +424,6 @@ fn mismatch(allocator: &str, family: &str, version: &str) -> Option<String> {
     let same_version = version.is_empty() || version.contains(wanted);
     (!(same_family && same_version))
         .then(|| format!("it should run {allocator}, but malloc is answered by {family} {version}"))
-}
-
-/// Whether the process that started this one lives.
-pub(super) fn is_supervised(supervisor: i32) -> bool {
-    Pid::as_raw(getppid()) == supervisor
 }
 
 #[cfg(test)]

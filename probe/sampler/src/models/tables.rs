@@ -135,7 +135,7 @@ fn stacks() -> &'static Shared<Table> {
     leaked((table, stacks, frames))
 }
 
-/// Frames of a row, when it is published. `order`: of the look at its hash.
+/// Frames of a row, when it is published. `order`: of the load of its hash.
 fn frames_of(table: &Table, row: usize, order: Ordering) -> Option<Vec<u64>> {
     // SAFETY: words of the table.
     unsafe {
