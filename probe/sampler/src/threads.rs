@@ -1,7 +1,8 @@
 //! Rows of threads: how a thread comes by one and leaves it.
 //!
-//! A row belongs to the thread that wins its thread id by a compare-and-swap. The one that had it before either gave it
-//! back ([`Threads::give_back`]), or is gone as the caller says.
+//! A row belongs to the thread that wins it by a compare-and-swap of its thread id to [`BUSY`]; its own id comes when the
+//! row is its own in all else. The thread that had it before either gave it back ([`Threads::give_back`]), or is gone as
+//! the caller says. A fork amid this costs the child the row.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -10,7 +11,10 @@ use abi::{Header, OVERFLOW_THREAD, ROLE_NONE, SectionKind, Thread, thread_state}
 use crate::draw;
 use crate::word::{AtomicU32, add, atomic, atomic32};
 
-/// Rows looked at for one whose thread is gone, per new thread.
+/// A thread has won the row and is making it its own: nobody else may judge by what stands in it.
+const BUSY: u32 = u32::MAX;
+
+/// Rows tried for one whose thread is gone, per new thread.
 const TRIES: usize = 8;
 
 /// The rows.
@@ -128,9 +132,10 @@ impl Threads {
             let at = 1 + self.hand.fetch_add(1, Relaxed) % (used - 1);
             // SAFETY: below the capacity.
             let row = unsafe { self.rows.add(at as usize) };
+            // With what its thread wrote before its id.
             // SAFETY: a word of the row.
-            let old = unsafe { atomic32(&raw mut (*row).tid) }.load(Relaxed);
-            let is_free = old == 0 || old != tid && is_gone(row, old);
+            let old = unsafe { atomic32(&raw mut (*row).tid) }.load(Acquire);
+            let is_free = old == 0 || old != tid && old != BUSY && is_gone(row, old);
             if is_free && self.claim(row, old, tid) {
                 return Some(row);
             }
@@ -151,10 +156,11 @@ impl Threads {
     fn claim(&self, row: *mut Thread, old: u32, tid: u32) -> bool {
         // SAFETY: by the callers a row of the section.
         let owner = unsafe { atomic32(&raw mut (*row).tid) };
-        let won = owner.compare_exchange(old, tid, Acquire, Relaxed).is_ok();
+        let won = owner.compare_exchange(old, BUSY, Acquire, Relaxed).is_ok();
         if won {
             // SAFETY: as above, and now this thread's.
             unsafe { self.occupy(row) };
+            owner.store(tid, Release);
         }
         won
     }

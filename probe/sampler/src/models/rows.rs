@@ -45,6 +45,11 @@ fn the_filter_holds_what_was_pinned() {
 }
 
 fn threads(capacity: u32) -> &'static Shared<Threads> {
+    threads_of(capacity, |_, _| ())
+}
+
+/// `begin`: with the header and the rows, before there are threads.
+fn threads_of(capacity: u32, begin: fn(*mut Header, *mut Thread)) -> &'static Shared<Threads> {
     let words = |header: *mut Header| unsafe {
         // SAFETY: fields of the header.
         atomic32(&raw mut (*header).sections[SectionKind::Threads as usize].used);
@@ -62,8 +67,11 @@ fn threads(capacity: u32) -> &'static Shared<Threads> {
             atomic32(&raw mut (*rows.add(at)).forks);
         }
     }
+    let header = header(words);
     // SAFETY: zeroed sections that are never freed.
-    leaked(unsafe { Threads::new(header(words), rows, capacity) })
+    let threads = leaked(unsafe { Threads::new(header, rows, capacity) });
+    begin(header, rows);
+    threads
 }
 
 fn never(_: *mut Thread, _: u32) -> bool {
@@ -79,6 +87,29 @@ fn two_threads_never_have_one_row() {
         let mine = all.0.take(2, never).map(|row| row as usize);
         let theirs = other.join().unwrap();
         assert!(mine.is_some() && theirs.is_some() && mine != theirs);
+    });
+}
+
+/// Two threads of a forked child, and the row of a thread of its parent: one of them gets it, whatever the other sees of
+/// it meanwhile.
+#[test]
+fn one_thread_of_a_child_gets_a_row_of_the_parent() {
+    const FORKS: u32 = 1;
+    // SAFETY: words of the header and of the row.
+    let begin = |header: *mut Header, rows: *mut Thread| unsafe {
+        atomic32(&raw mut (*header).forks).store(FORKS, Relaxed);
+        let used = &raw mut (*header).sections[SectionKind::Threads as usize].used;
+        atomic32(used).store(2, Relaxed);
+        atomic32(&raw mut (*rows.add(1)).tid).store(7, Relaxed);
+    };
+    // SAFETY: a word of the row.
+    let is_gone =
+        |row: *mut Thread, _| unsafe { atomic32(&raw mut (*row).forks) }.load(Relaxed) != FORKS;
+    model(3, move || {
+        let all = threads_of(2, begin);
+        let other = thread::spawn(move || all.0.take(1, is_gone).is_some());
+        let mine = all.0.take(2, is_gone).is_some();
+        assert_ne!(mine, other.join().unwrap(), "one row for one thread");
     });
 }
 
