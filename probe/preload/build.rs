@@ -14,15 +14,23 @@ fn main() {
 /// libgcc_s.so.1 comes with the probe into programs without it: more memory, and pthread_cancel works where the program
 /// could not have opened that library.
 fn link_unwinder() {
-    let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-    let found = std::process::Command::new(compiler)
+    // What links: an archive of another compiler may be for another machine.
+    let linker = std::env::var("RUSTC_LINKER").unwrap_or_else(|_| "cc".to_owned());
+    println!("cargo:rerun-if-env-changed=RUSTC_LINKER");
+    let found = std::process::Command::new(&linker)
         .arg("-print-file-name=libgcc_eh.a")
         .output();
-    let Ok(found) = found else { return };
-    let path = String::from_utf8_lossy(&found.stdout).trim().to_owned();
+    let path = found.map_or(String::new(), |found| {
+        String::from_utf8_lossy(&found.stdout).trim().to_owned()
+    });
     // Without such a file the compiler prints the bare name.
-    if let Some((folder, _)) = path.rsplit_once('/') {
-        println!("cargo:rustc-link-search=native={folder}");
-        println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=gcc_eh");
+    match path.rsplit_once('/') {
+        Some((folder, _)) => {
+            println!("cargo:rustc-link-search=native={folder}");
+            println!("cargo:rustc-link-lib=static:+whole-archive,-bundle=gcc_eh");
+        }
+        None => println!(
+            "cargo:warning={linker} has no libgcc_eh.a: the probe will bring libgcc_s.so.1"
+        ),
     }
 }

@@ -16,6 +16,7 @@ mod mappings;
 mod measure;
 mod next;
 mod objects;
+mod own_unwind;
 mod seccomp;
 mod slow;
 mod symbols;
