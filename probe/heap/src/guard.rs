@@ -35,11 +35,15 @@ const SET_BYTES: usize = 8;
 /// The test `a_sample_takes_little_of_the_callers_stack` bounds it.
 const STACK_BYTES: usize = if cfg!(debug_assertions) { 1536 } else { 704 };
 
-/// Writes to the stack as deep as a slow path gets. Where the caller's stack ends earlier the fault comes now, and the
-/// program's handler for it runs; with its signal blocked the kernel would end the process.
+/// The same from where a thread is marked as inside the probe: with the frame of [`crate::Probe::allocated`].
+pub const INSIDE_STACK_BYTES: usize = STACK_BYTES + if cfg!(debug_assertions) { 448 } else { 224 };
+
+/// Writes to the stack as deep as what follows gets. Where the caller's stack ends earlier the fault comes now, and the
+/// program's handler for it runs: with its signal blocked the kernel would end the process, and a handler that jumps
+/// away would leave behind what is set for the time of a call.
 #[inline(never)]
-fn touch_stack() {
-    let mut room = std::mem::MaybeUninit::<[u8; STACK_BYTES]>::uninit();
+pub fn touch_stack<const BYTES: usize>() {
+    let mut room = std::mem::MaybeUninit::<[u8; BYTES]>::uninit();
     // Otherwise the compiler keeps the first byte alone.
     let first = std::hint::black_box(&mut room).as_mut_ptr().cast::<u8>();
     // SAFETY: the first byte of this frame's own array.
@@ -49,7 +53,7 @@ fn touch_stack() {
 impl Signals {
     /// Blocks them.
     pub fn block() -> Signals {
-        touch_stack();
+        touch_stack::<STACK_BYTES>();
         let (all, mut before) = (u64::MAX, 0u64);
         // SAFETY: reads and writes one kernel signal set.
         let failed = unsafe {

@@ -40,7 +40,7 @@ mod threads;
 mod unwind;
 
 pub use arena::Arena;
-pub use guard::{Errno, Signals};
+pub use guard::{Errno, INSIDE_STACK_BYTES, Signals, touch_stack};
 pub use interpreter::{Interpreter, VERSION as PYTHON_VERSION};
 pub use layout::Plan;
 pub use memory::{Reserved, name_of_mapping};

@@ -114,6 +114,7 @@ fn look() -> Stage {
 }
 
 /// Starts as soon as the C library has its environment.
+#[inline(never)]
 fn begin() -> Stage {
     // SAFETY: set by the C library before any constructor but its own.
     if unsafe { environ.is_null() } {

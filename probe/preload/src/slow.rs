@@ -370,6 +370,7 @@ pub enum Row {
 }
 
 /// This thread's row, taken now if it is new.
+#[inline(never)]
 pub unsafe fn join(probe: &Probe) -> Row {
     // SAFETY: this thread's own record.
     unsafe {

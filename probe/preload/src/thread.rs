@@ -180,6 +180,7 @@ impl Inside {
             if (*local).flags & flag::INSIDE != 0 {
                 return None;
             }
+            heap::touch_stack::<{ heap::INSIDE_STACK_BYTES }>();
             (*local).flags |= flag::INSIDE;
         }
         Some(Inside(local))

@@ -1,8 +1,8 @@
 //! Rows of threads: how a thread comes by one and leaves it.
 //!
-//! A row belongs to the thread that wins it by a compare-and-swap of its thread id to [`BUSY`]; its own id comes when the
-//! row is its own in all else. The thread that had it before either gave it back ([`Threads::give_back`]), or is gone as
-//! the caller says. A fork amid this costs the child the row.
+//! A row belongs to the thread that wins it by a compare-and-swap of its thread id to [`BUSY`]; its own id comes when
+//! the row is its own in all else. The thread that had it before either gave it back ([`Threads::give_back`]), or is
+//! gone as the caller says. A fork amid this costs the child the row.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 

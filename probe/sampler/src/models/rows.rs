@@ -90,8 +90,8 @@ fn two_threads_never_have_one_row() {
     });
 }
 
-/// Two threads of a forked child, and the row of a thread of its parent: one of them gets it, whatever the other sees of
-/// it meanwhile.
+/// Two threads of a forked child, and the row of a thread of its parent: one of them gets it, whatever the other sees
+/// of it meanwhile.
 #[test]
 fn one_thread_of_a_child_gets_a_row_of_the_parent() {
     const FORKS: u32 = 1;
