@@ -12,7 +12,8 @@ use crate::observe::exits::text::FileText;
 use crate::observe::exits::{Text, exits};
 use crate::observe::uprobes::Target;
 use crate::observe::uprobes::entry::{TELLS, entry};
-use crate::observe::uprobes::hits::{Fields, Hit, Hits, Place};
+use crate::observe::uprobes::hits::{Hits, Place};
+use crate::observe::uprobes::record::{Fields, Hit};
 
 /// 16,000 hits between two turns of 40 ms.
 const RING_BYTES: u32 = 1 << 20;
@@ -88,8 +89,8 @@ impl Spans {
     pub fn drain(&mut self) {
         let hits = self.hits.drain();
         let lost = self.hits.counted().lost;
-        // Of a call whose return is missing, a later one at the same depth would bring the end: nothing is told of calls
-        // that some of the lost hits may belong to.
+        // Of a call whose return is missing, a later one at the same depth would bring the end: nothing is told of
+        // calls that some of the lost hits may belong to.
         if lost > self.lost {
             self.open.clear();
         } else {

@@ -42,8 +42,8 @@ impl Way {
 }
 
 /// The functions of one file, in one process. The file stays open: a breakpoint goes where its offset was read from.
-/// Where the process runs another program by then, under the same name or the same path, it maps nothing of this file and
-/// gets no breakpoint; one within an instruction of that program would break it.
+/// Where the process runs another program by then, under the same name or the same path, it maps nothing of this file
+/// and gets no breakpoint; one within an instruction of that program would break it.
 #[derive(Debug, Clone)]
 pub struct Target {
     pub pid: u32,

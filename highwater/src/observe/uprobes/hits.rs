@@ -5,27 +5,15 @@ use std::os::fd::AsRawFd;
 
 use super::attach::{Put, Target, Way, put};
 use super::own::{calls_ns, each, emulated, entry_offset, stepped};
+use super::record::{self, Fields, Hit};
 use crate::observe::switches::ebpf::insn::{
-    Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size,
+    Code, Helper, R0, R1, R2, R3, R6, R7, R8, R9, R10, Size,
 };
 use crate::observe::switches::ebpf::load_for;
 use crate::observe::switches::ebpf::map::{PerCpu, Ring};
 
-/// Most registers of a record.
-pub const REGISTERS_MAX: usize = 4;
 /// For the calls that tell what a hit costs.
 const TRIAL_RING_BYTES: u32 = 1 << 20;
-
-/// Offsets within a record.
-mod at {
-    pub const TIME: i16 = 0;
-    pub const TID: i16 = 8;
-    pub const KIND: i16 = 12;
-    pub const REGISTERS: i16 = 16;
-    /// Bytes of the stack that follow, or an error.
-    pub const STACK_BYTES: i16 = REGISTERS + 8 * super::REGISTERS_MAX as i16;
-    pub const STACK: i16 = STACK_BYTES + 8;
-}
 
 /// Numbers of each CPU.
 mod cpu {
@@ -37,15 +25,6 @@ mod cpu {
     pub const COUNT: usize = 3;
 }
 
-/// What a record holds.
-#[derive(Debug, Clone, Copy)]
-pub struct Fields {
-    /// In the kernel's `pt_regs`, bytes; [`REGISTERS_MAX`] at most.
-    pub registers: &'static [i16],
-    /// Frames of the stack, by frame pointers, innermost first.
-    pub frames: u16,
-}
-
 /// One probed instruction of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
@@ -54,16 +33,6 @@ pub struct Place {
     pub offset: u64,
     /// The kernel need not step what stands there.
     pub is_emulated: bool,
-}
-
-/// One hit.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hit {
-    pub at_ns: u64,
-    pub tid: u32,
-    pub kind: u32,
-    pub registers: [u64; REGISTERS_MAX],
-    pub stack: Vec<u64>,
 }
 
 /// CPU time of a hit, and what one costs beyond that where the kernel makes a step, nanoseconds.
@@ -177,7 +146,7 @@ impl Hits {
     /// Hits since the last call, by time.
     pub fn drain(&mut self) -> Vec<Hit> {
         let mut hits = Vec::new();
-        self.ring.drain(|bytes| hits.extend(parse(bytes)));
+        self.ring.drain(|bytes| hits.extend(record::parse(bytes)));
         hits.sort_by_key(|hit| hit.at_ns);
         hits
     }
@@ -200,7 +169,7 @@ impl Hits {
             one_more(&mut code, cpu::STEPPED);
         }
         code.map(R1, self.ring.fd().as_raw_fd());
-        code.set(R2, i32::from(at::STACK) + 8 * i32::from(fields.frames));
+        code.set(R2, fields.bytes());
         code.set(R3, 0);
         code.call(Helper::RingReserve);
         code.jump_if_not_zero(R0, "room");
@@ -208,7 +177,7 @@ impl Hits {
         code.jump("pass");
         code.label("room");
         code.copy(R9, R0);
-        record(&mut code, place.kind, fields);
+        record::store(&mut code, place.kind, fields);
         code.copy(R1, R9);
         code.set(R2, NO_WAKEUP);
         code.call(Helper::RingSubmit);
@@ -223,66 +192,12 @@ impl Hits {
 // The program's own stack.
 const KEY: i16 = -8;
 const NO_WAKEUP: i32 = 1;
-/// BPF_F_USER_STACK.
-const USER_STACK: i32 = 1 << 8;
 
 /// One more in one of the CPU's numbers, at R8.
 fn one_more(code: &mut Code, number: usize) {
     code.load(Size::B8, R2, R8, 8 * number as i16);
     code.add(R2, 1);
     code.store(Size::B8, R8, 8 * number as i16, R2);
-}
-
-/// Into the record at R9.
-fn record(code: &mut Code, kind: u32, fields: Fields) {
-    const ZERO: Reg = R1;
-    code.call(Helper::KtimeNs);
-    code.store(Size::B8, R9, at::TIME, R0);
-    code.store(Size::B4, R9, at::TID, R7);
-    code.store_value(Size::B4, R9, at::KIND, kind as i32);
-    for number in 0..REGISTERS_MAX {
-        match fields.registers.get(number) {
-            Some(register) => code.load(Size::B8, R1, R6, *register),
-            None => code.set(ZERO, 0),
-        }
-        code.store(Size::B8, R9, at::REGISTERS + 8 * number as i16, R1);
-    }
-    code.set(R0, 0);
-    if fields.frames > 0 {
-        code.copy(R1, R6);
-        code.copy(R2, R9);
-        code.add(R2, i32::from(at::STACK));
-        code.set(R3, 8 * i32::from(fields.frames));
-        code.set(R4, USER_STACK);
-        code.call(Helper::GetStack);
-    }
-    code.store(Size::B8, R9, at::STACK_BYTES, R0);
-}
-
-/// `None`: it is cut.
-fn parse(bytes: &[u8]) -> Option<Hit> {
-    let half = |at: i16| -> Option<u32> {
-        let at = at as usize;
-        Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-    };
-    let word = |at: usize| -> Option<u64> {
-        Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-    };
-    let mut registers = [0; REGISTERS_MAX];
-    for (number, register) in registers.iter_mut().enumerate() {
-        *register = word(at::REGISTERS as usize + 8 * number)?;
-    }
-    // Below zero: the kernel could not walk it.
-    let stack_bytes = word(at::STACK_BYTES as usize)? as i64;
-    let frames = usize::try_from(stack_bytes / 8).unwrap_or(0);
-    let stack = (0..frames).map_while(|frame| word(at::STACK as usize + 8 * frame));
-    Some(Hit {
-        at_ns: word(at::TIME as usize)?,
-        tid: half(at::TID)?,
-        kind: half(at::KIND)?,
-        registers,
-        stack: stack.collect(),
-    })
 }
 
 /// What a hit costs on this machine, tried on functions of our own.
@@ -484,19 +399,5 @@ mod tests {
         if is_allowed() {
             assert!(measure_cost(fields).unwrap().hit_ns > 0.0);
         }
-    }
-
-    #[test]
-    fn a_record_that_is_cut_is_no_hit() {
-        let mut bytes = vec![0u8; at::STACK as usize];
-        bytes[at::STACK_BYTES as usize..].copy_from_slice(&16u64.to_ne_bytes());
-        for length in 0..bytes.len() {
-            assert_eq!(parse(&bytes[..length]), None, "{length}");
-        }
-        bytes.extend(7u64.to_ne_bytes());
-        assert_eq!(parse(&bytes).unwrap().stack, [7], "one of two frames came");
-        bytes[at::STACK_BYTES as usize..at::STACK as usize]
-            .copy_from_slice(&(-14i64).to_ne_bytes());
-        assert!(parse(&bytes).unwrap().stack.is_empty());
     }
 }

@@ -8,5 +8,6 @@ pub mod changes;
 pub mod entry;
 pub mod hits;
 pub mod own;
+pub mod record;
 
 pub use self::attach::{PROG_TYPE_KPROBE, Put, Target, Way, put};

@@ -13,7 +13,8 @@ use self::program::{EXECUTE, EXIT, GOPARK, READY};
 use super::event::{ENDED_KEPT, Event, GOROUTINES, StackId, Tid, Wait, WaitKind, Waker, What};
 use super::places::Places;
 use super::waits::Waits;
-use crate::observe::uprobes::hits::{Fields, Hit, Hits};
+use crate::observe::uprobes::hits::Hits;
+use crate::observe::uprobes::record::{Fields, Hit};
 
 /// 12,000 hits between two turns of 40 ms: ten times what the budget allows.
 const RING_BYTES: u32 = 4 << 20;
