@@ -1,5 +1,7 @@
 //! What a slow path must leave as it found it: errno, and the signal mask.
 
+use crate::calls::Calls;
+
 /// Saves `errno` and puts it back at the end of the scope: free() must not change it.
 pub struct Errno(i32);
 
@@ -24,6 +26,8 @@ impl Drop for Errno {
 pub struct Signals {
     before: u64,
     blocked: bool,
+    // Dropped last: the mask is put back by a system call.
+    _calls: Calls,
 }
 
 /// Bytes of the kernel's signal set.
@@ -51,9 +55,10 @@ pub fn touch_stack<const BYTES: usize>() {
 }
 
 impl Signals {
-    /// Blocks them.
-    pub fn block() -> Signals {
+    /// Blocks them. `None`: the probe may make no system call.
+    pub fn block() -> Option<Signals> {
         touch_stack::<STACK_BYTES>();
+        let calls = Calls::begin()?;
         let (all, mut before) = (u64::MAX, 0u64);
         // SAFETY: reads and writes one kernel signal set.
         let failed = unsafe {
@@ -65,10 +70,11 @@ impl Signals {
                 SET_BYTES,
             )
         };
-        Signals {
+        Some(Signals {
             before,
             blocked: failed == 0,
-        }
+            _calls: calls,
+        })
     }
 }
 

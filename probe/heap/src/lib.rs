@@ -15,6 +15,7 @@
 mod adapting;
 mod arena;
 mod budget;
+mod calls;
 pub mod clock;
 #[cfg(test)]
 mod coverage;
@@ -40,6 +41,7 @@ mod threads;
 mod unwind;
 
 pub use arena::Arena;
+pub use calls::Calls;
 pub use guard::{Errno, INSIDE_STACK_BYTES, Signals, touch_stack};
 pub use interpreter::{Interpreter, VERSION as PYTHON_VERSION};
 pub use layout::Plan;

@@ -102,7 +102,9 @@ impl Probe {
             if known {
                 return self.role(row, None);
             }
-            let _signals = Signals::block();
+            let Some(_signals) = Signals::block() else {
+                return roles::OTHER;
+            };
             let now = clock::monotonic_ns();
             let mut on_change = |change| self.note(change, now);
             let origin = self

@@ -135,7 +135,9 @@ impl Probe {
     /// `row` is this thread's own or the overflow row.
     pub unsafe fn allocated(&self, row: *mut Thread, block: Block, registers: Registers) {
         let begun = clock::monotonic_ns();
-        let _signals = Signals::block();
+        let Some(_signals) = Signals::block() else {
+            return;
+        };
         let (stack, origin) = self.stack(registers, begun);
         // SAFETY: by the caller.
         let role = unsafe { self.role(row, origin) };
@@ -222,8 +224,10 @@ impl Probe {
         let mut stack = STACK_NONE;
         let mut by = Call::Program;
         let anonymous = flags & region_flag::ANONYMOUS != 0;
-        if anonymous && (bytes >= REGION_STACK_BYTES_MIN || self.pace.takes_small_mapping(begun)) {
-            let _signals = Signals::block();
+        if anonymous
+            && (bytes >= REGION_STACK_BYTES_MIN || self.pace.takes_small_mapping(begun))
+            && let Some(_signals) = Signals::block()
+        {
             let (row, origin) = self.stack(registers, begun);
             let caller = origin.map_or(0, |origin| origin.caller_object);
             stack = row;

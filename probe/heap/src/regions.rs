@@ -170,7 +170,9 @@ impl Regions {
     }
 
     fn locked(&self, change: impl FnOnce(&mut Rows) -> bool) {
-        let _signals = Signals::block();
+        let Some(_signals) = Signals::block() else {
+            return self.dropped();
+        };
         for _ in 0..TRIES {
             if !self.busy.swap(true, Ordering::Acquire) {
                 // SAFETY: ours while busy; the section's rows.

@@ -43,7 +43,7 @@ impl Probe {
     /// The stack of a resize, and when; `None` when it could not be had, as while another thread unwinds.
     fn grower(&self, registers: Registers) -> Option<(u32, u64)> {
         let begun = clock::monotonic_ns();
-        let _signals = Signals::block();
+        let _signals = Signals::block()?;
         let (stack, origin) = self.stack(registers, begun);
         self.close(begun);
         origin.map(|_| (stack, begun))

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use abi::{bytes_mode, off_reason};
 
 use crate::budget::{Reading, Step};
+use crate::calls::Calls;
 use crate::clock;
 use crate::probe::Probe;
 use sampler::word::{add, atomic, atomic32};
@@ -36,6 +37,9 @@ impl Probe {
     }
 
     pub(crate) fn account(&self, now_ns: u64) {
+        let Some(_calls) = Calls::begin() else {
+            return;
+        };
         let (slow_ns, exact_ns) = (self.read(counter!(self, slow_ns)), self.exact_ns());
         let reading = Reading {
             cpu_ns: clock::process_cpu_ns(),

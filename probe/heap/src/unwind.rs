@@ -14,6 +14,7 @@ use framehop::{
 };
 
 use crate::arena::Arena;
+use crate::calls::Calls;
 use crate::clock;
 use crate::modules;
 use crate::objects::{ARENA_RESERVE_BYTES, Change, Objects};
@@ -183,7 +184,10 @@ impl Unwinder {
             let is_over = !self.busy.load(Ordering::SeqCst);
             if !is_over {
                 // A thread of a lower real-time priority may need this CPU.
-                clock::pause(CLOSING_PAUSE_NS);
+                match Calls::begin() {
+                    Some(_calls) => clock::pause(CLOSING_PAUSE_NS),
+                    None => std::hint::spin_loop(),
+                }
             }
             is_over
         };

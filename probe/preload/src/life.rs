@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use abi::{Thread, bytes_mode, off_reason};
-use heap::{Bytes, Errno, Home, Probe, Settings};
+use heap::{Bytes, Calls, Errno, Home, Probe, Settings};
 
 use crate::next::{Ptr, next};
 use crate::thread::Inside;
@@ -269,8 +269,7 @@ pub fn went_off(probe: &Probe) {
     STAGE.store(OFF, Ordering::Release);
 }
 
-/// Goes off for good, in whatever stage: no system call of the probe's is made after this but by threads that are in
-/// the middle of a sample.
+/// Goes off for good, in whatever stage: no system call of the probe's is made after this.
 pub fn end(reason: u32) {
     match stage() {
         Stage::On(probe) => probe.switch_off(reason),
@@ -281,6 +280,7 @@ pub fn end(reason: u32) {
     anchor::off(reason);
     usable::set_mode(bytes_mode::SAMPLED);
     STAGE.store(OFF, Ordering::Release);
+    Calls::forbid();
 }
 
 extern "C" fn in_parent() {
@@ -291,7 +291,10 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     ARENA.unlock_after_fork();
-    if let Some(probe) = probe() {
+    Calls::after_fork();
+    if let Some(probe) = probe()
+        && let Some(_calls) = Calls::begin()
+    {
         let _errno = Errno::save();
         // SAFETY: once per fork, on the child's only thread.
         unsafe { probe.after_fork((*thread::local()).own, thread::tid()) };

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_long, c_ulong};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use abi::off_reason;
-use heap::{Errno, Instruction};
+use heap::{Calls, Errno, Instruction};
 
 use crate::life;
 use crate::locked::IS_CONFINED;
@@ -49,7 +49,7 @@ fn confining(mode: c_ulong, filter: *const Filter) {
     let _errno = Errno::save();
     let leaves_us = match mode {
         // Nothing of ours is left to end, and an earlier filter may forbid the call by which this one is read.
-        _ if life::is_off() => return,
+        _ if life::is_off() => return Calls::forbid(),
         STRICT => false,
         // SAFETY: the kernel is about to read it too; what cannot be read allows nothing.
         FILTER => unsafe { allows(filter) },
@@ -62,6 +62,9 @@ fn confining(mode: c_ulong, filter: *const Filter) {
 }
 
 unsafe fn allows(filter: *const Filter) -> bool {
+    let Some(_calls) = Calls::begin() else {
+        return false;
+    };
     let readable = |start: u64, bytes: usize| heap::is_range_readable(start, bytes as u64);
     if !(filter as usize).is_multiple_of(align_of::<Filter>())
         || !readable(filter as u64, size_of::<Filter>())

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use abi::Thread;
-use heap::{Block, Errno, Freed, Probe, Removed, clock, count};
+use heap::{Block, Calls, Errno, Freed, Probe, Removed, clock, count};
 
 use crate::life::{self, Stage};
 use crate::next::Ptr;
@@ -390,6 +390,9 @@ pub unsafe fn join(probe: &Probe) -> Row {
             return Row::Shared;
         }
         let _errno = Errno::save();
+        let Some(_calls) = Calls::begin() else {
+            return Row::None;
+        };
         match probe.join(thread::tid()) {
             Some(row) => Row::Own(take_row(row)),
             None => {

@@ -277,7 +277,7 @@ fn programs_that_confine_themselves() {
         return;
     };
     for allocator in allocators() {
-        for how in ["strict", "kill", "thread", "twice"] {
+        for how in ["strict", "kill", "thread", "twice", "together"] {
             ends_the_same(&program, &[how.into()], &allocator);
         }
     }
