@@ -190,7 +190,7 @@ unsafe fn resize(probe: &Probe, block: Ptr, bytes: usize, call: impl FnOnce() ->
         count::free(row);
         count::usable_freed(row, held);
         if !moved.is_null() {
-            resized(probe, row, moved, bytes as u64);
+            slow::counted_in(probe, row, moved, bytes as u64);
         }
         moved
     }
@@ -216,29 +216,6 @@ unsafe fn stays_sampled(
             count::usable_allocated(row, usable_bytes);
         }
         true
-    }
-}
-
-/// The other half of a resize: the block is there already.
-unsafe fn resized(probe: &Probe, row: *mut abi::Thread, block: Ptr, bytes: u64) {
-    // SAFETY: the caller's: `row` is this thread's own, `block` was just allocated.
-    unsafe {
-        if !count::alloc(row, bytes) {
-            if usable::is_exact() {
-                count::usable_allocated(row, slow::usable_carefully(block));
-            }
-            return;
-        }
-        let _errno = Errno::save();
-        match probe.due(row, bytes) {
-            Some(mean) => slow::sampled(probe, row, block, bytes, mean, 0),
-            None => {
-                (*row).allocs += 1;
-                if usable::is_exact() {
-                    count::usable_allocated(row, slow::usable_carefully(block));
-                }
-            }
-        }
     }
 }
 

@@ -10,6 +10,7 @@ mod c;
 mod calls;
 mod cpp;
 mod early;
+mod form;
 mod life;
 mod locked;
 mod mappings;

@@ -59,9 +59,6 @@ unsafe fn hand_out_slowly(bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr 
             Stage::Looking => early::alloc(bytes as usize, 16),
             Stage::Off => call(),
             Stage::Early => {
-                if reached_by_trial() {
-                    return call();
-                }
                 if thread::is_starting() {
                     let block = early::alloc(bytes as usize, 16);
                     if !block.is_null() {
@@ -187,6 +184,29 @@ unsafe fn enter(probe: &Probe, row: *mut Thread, block: Block) {
     life::follow(probe);
 }
 
+/// Counts a block that is there already, and enters it if it is to be a sample.
+pub unsafe fn counted_in(probe: &Probe, row: *mut Thread, block: Ptr, bytes: u64) {
+    // SAFETY: the caller's: `row` is this thread's own, `block` was just allocated.
+    unsafe {
+        if !count::alloc(row, bytes) {
+            if usable::is_exact() {
+                count::usable_allocated(row, usable_carefully(block));
+            }
+            return;
+        }
+        let _errno = Errno::save();
+        match probe.due(row, bytes) {
+            Some(mean) => sampled(probe, row, block, bytes, mean, 0),
+            None => {
+                (*row).allocs += 1;
+                if usable::is_exact() {
+                    count::usable_allocated(row, usable_carefully(block));
+                }
+            }
+        }
+    }
+}
+
 /// Threads beyond the rows: the same with atomics, in one row.
 unsafe fn shared(probe: &Probe, bytes: u64, call: impl FnOnce() -> Ptr + Copy) -> Ptr {
     // SAFETY: the shared row lives, and is written through atomics; `call` is made once.
@@ -287,9 +307,7 @@ unsafe fn take_back_slowly(block: Ptr, call: impl FnOnce() + Copy) {
             Stage::Looking => {}
             Stage::Off => call(),
             Stage::Early => {
-                if !reached_by_trial() {
-                    life::count_early_free(block);
-                }
+                life::count_early_free(block);
                 call();
             }
             Stage::On(probe) => {
@@ -414,19 +432,6 @@ pub unsafe fn take_row(row: *mut Thread) -> *mut Thread {
         }
         row
     }
-}
-
-/// True while operator new of the next library is tried: says that it got here.
-fn reached_by_trial() -> bool {
-    let local = thread::local();
-    // SAFETY: this thread's words.
-    unsafe {
-        if (*local).flags & flag::TRYING == 0 {
-            return false;
-        }
-        (*local).flags |= flag::REACHED;
-    }
-    true
 }
 
 unsafe fn atomic<'a>(place: *mut u64) -> &'a AtomicU64 {

@@ -23,10 +23,6 @@ pub mod flag {
     pub const INSIDE: u64 = 1;
     /// All rows were taken: it shares one.
     pub const OVERFLOW: u64 = 2;
-    /// Trying whether operator new of the next library calls malloc.
-    pub const TRYING: u64 = 4;
-    /// While trying: malloc or free was reached.
-    pub const REACHED: u64 = 8;
     /// Starting the probe: what this thread allocates on the way stays off the subject's heap.
     pub const STARTING: u64 = 16;
 }
