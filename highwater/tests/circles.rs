@@ -11,7 +11,7 @@ const LIMITS: &[(&str, usize)] = &[
     ("alloc/src", 4),
     ("probe/abi/src", 2),
     ("probe/heap/src", 4),
-    ("probe/preload/src", 10),
+    ("probe/preload/src", 4),
     ("probe/sampler/src", 0),
     ("guests/src", 4),
     ("load/src", 0),

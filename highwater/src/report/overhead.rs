@@ -144,14 +144,14 @@ fn breakpoints(overhead: &Overhead) -> String {
 
 fn budget(overhead: &Overhead) -> String {
     let allowed = share(overhead.budget_share);
-    match &overhead.stopped {
-        None if is_probed(overhead) => format!(
+    match &overhead.stopped[..] {
+        [] if is_probed(overhead) => format!(
             "{allowed} of its CPU time; after ten seconds in a row over it the probe switches itself off"
         ),
-        None if overhead.items.is_empty() && !overhead.unmeasured.is_empty() => {
+        [] if overhead.items.is_empty() && !overhead.unmeasured.is_empty() => {
             "none, for what it costs is not measured".to_owned()
         }
-        None => format!(
+        [] => format!(
             "{allowed} of its CPU time, or of one core where that is more; {} used",
             share(share_of(
                 overhead.added_s(),
@@ -159,7 +159,12 @@ fn budget(overhead: &Overhead) -> String {
                 overhead.observed_s
             ))
         ),
-        Some(stopped) => stopped_words(stopped, &allowed),
+        stopped => {
+            let words = stopped
+                .iter()
+                .map(|stopped| stopped_words(stopped, &allowed));
+            words.collect::<Vec<_>>().join("; ")
+        }
     }
 }
 
@@ -177,6 +182,11 @@ fn stopped_words(stopped: &Stopped, allowed: &str) -> String {
         share(stopped.cost_share),
         stopped.mostly
     )
+}
+
+fn stopped_json(stopped: &Stopped) -> Value {
+    json!({"mechanism": stopped.mechanism, "after_s": stopped.after_s,
+        "cost_share": stopped.cost_share, "mostly": stopped.mostly})
 }
 
 /// Units stand in the names.
@@ -207,9 +217,8 @@ pub fn json(overhead: &Overhead) -> Value {
         "own_cpu_s": overhead.own_cpu_s,
         "own_rss_peak_bytes": overhead.own_rss_peak_bytes,
         "budget_share": overhead.budget_share,
-        "stopped": overhead.stopped.as_ref().map(|stopped| json!({
-            "mechanism": stopped.mechanism, "after_s": stopped.after_s,
-            "cost_share": stopped.cost_share, "mostly": stopped.mostly})),
+        "stopped": overhead.stopped.last().map(stopped_json),
+        "stopped_before": overhead.stopped.iter().rev().skip(1).rev().map(stopped_json).collect::<Vec<_>>(),
     })
 }
 
@@ -273,12 +282,12 @@ mod tests {
                 how: "tried".into(),
             }],
             budget_share: 0.000_001,
-            stopped: Some(Stopped {
+            stopped: vec![Stopped {
                 mechanism: "uprobes",
                 after_s: 2.0,
                 cost_share: 0.25,
                 mostly: "uprobes",
-            }),
+            }],
             ..Overhead::default()
         };
         let text = text(&overhead, 200);

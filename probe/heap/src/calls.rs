@@ -35,9 +35,9 @@ impl Calls {
         }
     }
 
-    /// In a forked child: the other threads are not there any more.
-    pub fn after_fork() {
-        UNDER_WAY.store(0, SeqCst);
+    /// In a forked child: the other threads are not there any more. True: one of them was in the middle of something.
+    pub fn after_fork() -> bool {
+        UNDER_WAY.swap(0, SeqCst) > 0
     }
 }
 

@@ -281,11 +281,11 @@ impl Probe {
     }
 
     /// In the child of a fork, on its only thread, whose row is `row`. The mapping is already its
-    /// own copy.
+    /// own copy. `was_amid`: another thread of the parent was in the middle of a slow path.
     ///
     /// # Safety
     /// Called once per fork, before the child allocates.
-    pub unsafe fn after_fork(&self, row: *mut Thread, tid: u32) {
+    pub unsafe fn after_fork(&self, row: *mut Thread, tid: u32, was_amid: bool) {
         // SAFETY: in a forked child there is one thread; the mapping is its own copy.
         unsafe {
             let header = self.header;
@@ -300,6 +300,9 @@ impl Probe {
         }
         self.unwinder.after_fork();
         self.regions.after_fork();
+        if was_amid {
+            self.live.after_fork();
+        }
     }
 
     /// Switches everything off for good. Threads notice at their next slow path.

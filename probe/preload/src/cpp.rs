@@ -1,22 +1,14 @@
 //! Every form of C++ operator new and delete.
 //!
 //! Each goes to the same form of the next library. Where that form itself calls malloc (libstdc++'s
-//! do, most allocators' do not) it is only forwarded, and counted in malloc ([`crate::form`]). Without any next
+//! do, most allocators' do not) it is only forwarded, and counted in malloc ([`crate::forms`]). Without any next
 //! library (libstdc++ opened later, out of reach) they are malloc and free.
 
 use crate::c;
 use crate::calls::{hand_out, take_back};
-use crate::form::{Form, delete_by, new_by, way};
+use crate::forms::{self, way};
+use crate::learning::{delete_by, new_by};
 use crate::next::Ptr;
-
-/// Finds every form. The address of the next `operator new(size_t)`, or 0.
-///
-/// # Safety
-/// The malloc family has been found; one thread; the probe is not on yet.
-pub unsafe fn find() -> u64 {
-    ALL.iter().for_each(|form| form.find());
-    NEW.next() as u64
-}
 
 /// Without a next library: malloc. A form that must not return null finds the C++ library after
 /// all, to have its exception.
@@ -56,11 +48,9 @@ unsafe fn aligned_block(bytes: usize, align: usize) -> Ptr {
 
 macro_rules! news {
     (
-        $($form:ident $symbol:ident $name:literal
+        $($form:ident $symbol:ident
             ($($arg:ident: $type:ty),*) align $align:expr, throws $throws:literal;)*
     ) => { $(
-        static $form: Form = Form::new($name);
-
         /// # Safety
         /// C++'s contract of this operator.
         #[allow(non_snake_case, reason = "mangled names of C++")]
@@ -68,15 +58,15 @@ macro_rules! news {
         pub unsafe extern "C-unwind" fn $symbol(bytes: usize $(, $arg: $type)*) -> Ptr {
             // SAFETY: an address found by the mangled name is a function of that type; the caller keeps C++'s contract.
             unsafe {
-                let next = $form.next();
+                let next = forms::$form.next();
                 if next.is_null() {
                     return without_next(bytes, $align, $throws);
                 }
                 let next: unsafe extern "C-unwind" fn(usize $(, $type)*) -> Ptr = std::mem::transmute(next);
-                match $form.way() {
+                match forms::$form.way() {
                     way::COMES_BACK => next(bytes $(, $arg)*),
                     way::DIRECT => hand_out(bytes, move || next(bytes $(, $arg)*)),
-                    _ => new_by(&$form, bytes, move || next(bytes $(, $arg)*)),
+                    _ => new_by(&forms::$form, bytes, move || next(bytes $(, $arg)*)),
                 }
             }
         }
@@ -84,9 +74,7 @@ macro_rules! news {
 }
 
 macro_rules! deletes {
-    ($($form:ident $symbol:ident $name:literal ($($arg:ident: $type:ty),*);)*) => { $(
-        static $form: Form = Form::new($name);
-
+    ($($form:ident $symbol:ident ($($arg:ident: $type:ty),*);)*) => { $(
         /// # Safety
         /// C++'s contract of this operator.
         #[allow(non_snake_case, reason = "mangled names of C++")]
@@ -94,72 +82,47 @@ macro_rules! deletes {
         pub unsafe extern "C-unwind" fn $symbol(block: Ptr $(, $arg: $type)*) {
             // SAFETY: as above; without a next operator the block came from malloc.
             unsafe {
-                let next = $form.next();
+                let next = forms::$form.next();
                 if next.is_null() {
                     return c::free(block);
                 }
                 let next: unsafe extern "C" fn(Ptr $(, $type)*) = std::mem::transmute(next);
-                match $form.way() {
+                match forms::$form.way() {
                     way::COMES_BACK => next(block $(, $arg)*),
                     way::DIRECT => take_back(block, move || next(block $(, $arg)*)),
-                    _ => delete_by(&$form, block, move || next(block $(, $arg)*)),
+                    _ => delete_by(&forms::$form, block, move || next(block $(, $arg)*)),
                 }
             }
         }
     )* };
 }
 
-// The mangled names of the C++ ABI on 64-bit Linux: nw/na new and new[], dl/da delete and delete[],
-// m size_t, St11align_val_t, RKSt9nothrow_t.
 news! {
-    NEW _Znwm c"_Znwm" () align 0, throws true;
-    NEW_ARRAY _Znam c"_Znam" () align 0, throws true;
-    NEW_NOTHROW _ZnwmRKSt9nothrow_t c"_ZnwmRKSt9nothrow_t" (nothrow: Ptr) align 0, throws false;
-    NEW_ARRAY_NOTHROW _ZnamRKSt9nothrow_t c"_ZnamRKSt9nothrow_t" (nothrow: Ptr) align 0, throws false;
-    NEW_ALIGNED _ZnwmSt11align_val_t c"_ZnwmSt11align_val_t" (align: usize) align align, throws true;
-    NEW_ARRAY_ALIGNED _ZnamSt11align_val_t c"_ZnamSt11align_val_t" (align: usize) align align, throws true;
-    NEW_ALIGNED_NOTHROW _ZnwmSt11align_val_tRKSt9nothrow_t c"_ZnwmSt11align_val_tRKSt9nothrow_t"
+    NEW _Znwm () align 0, throws true;
+    NEW_ARRAY _Znam () align 0, throws true;
+    NEW_NOTHROW _ZnwmRKSt9nothrow_t (nothrow: Ptr) align 0, throws false;
+    NEW_ARRAY_NOTHROW _ZnamRKSt9nothrow_t (nothrow: Ptr) align 0, throws false;
+    NEW_ALIGNED _ZnwmSt11align_val_t (align: usize) align align, throws true;
+    NEW_ARRAY_ALIGNED _ZnamSt11align_val_t (align: usize) align align, throws true;
+    NEW_ALIGNED_NOTHROW _ZnwmSt11align_val_tRKSt9nothrow_t
         (align: usize, nothrow: Ptr) align align, throws false;
-    NEW_ARRAY_ALIGNED_NOTHROW _ZnamSt11align_val_tRKSt9nothrow_t c"_ZnamSt11align_val_tRKSt9nothrow_t"
+    NEW_ARRAY_ALIGNED_NOTHROW _ZnamSt11align_val_tRKSt9nothrow_t
         (align: usize, nothrow: Ptr) align align, throws false;
 }
 
 deletes! {
-    DELETE _ZdlPv c"_ZdlPv" ();
-    DELETE_ARRAY _ZdaPv c"_ZdaPv" ();
-    DELETE_SIZED _ZdlPvm c"_ZdlPvm" (bytes: usize);
-    DELETE_ARRAY_SIZED _ZdaPvm c"_ZdaPvm" (bytes: usize);
-    DELETE_NOTHROW _ZdlPvRKSt9nothrow_t c"_ZdlPvRKSt9nothrow_t" (nothrow: Ptr);
-    DELETE_ARRAY_NOTHROW _ZdaPvRKSt9nothrow_t c"_ZdaPvRKSt9nothrow_t" (nothrow: Ptr);
-    DELETE_ALIGNED _ZdlPvSt11align_val_t c"_ZdlPvSt11align_val_t" (align: usize);
-    DELETE_ARRAY_ALIGNED _ZdaPvSt11align_val_t c"_ZdaPvSt11align_val_t" (align: usize);
-    DELETE_SIZED_ALIGNED _ZdlPvmSt11align_val_t c"_ZdlPvmSt11align_val_t" (bytes: usize, align: usize);
-    DELETE_ARRAY_SIZED_ALIGNED _ZdaPvmSt11align_val_t c"_ZdaPvmSt11align_val_t" (bytes: usize, align: usize);
-    DELETE_ALIGNED_NOTHROW _ZdlPvSt11align_val_tRKSt9nothrow_t c"_ZdlPvSt11align_val_tRKSt9nothrow_t"
+    DELETE _ZdlPv ();
+    DELETE_ARRAY _ZdaPv ();
+    DELETE_SIZED _ZdlPvm (bytes: usize);
+    DELETE_ARRAY_SIZED _ZdaPvm (bytes: usize);
+    DELETE_NOTHROW _ZdlPvRKSt9nothrow_t (nothrow: Ptr);
+    DELETE_ARRAY_NOTHROW _ZdaPvRKSt9nothrow_t (nothrow: Ptr);
+    DELETE_ALIGNED _ZdlPvSt11align_val_t (align: usize);
+    DELETE_ARRAY_ALIGNED _ZdaPvSt11align_val_t (align: usize);
+    DELETE_SIZED_ALIGNED _ZdlPvmSt11align_val_t (bytes: usize, align: usize);
+    DELETE_ARRAY_SIZED_ALIGNED _ZdaPvmSt11align_val_t (bytes: usize, align: usize);
+    DELETE_ALIGNED_NOTHROW _ZdlPvSt11align_val_tRKSt9nothrow_t
         (align: usize, nothrow: Ptr);
-    DELETE_ARRAY_ALIGNED_NOTHROW _ZdaPvSt11align_val_tRKSt9nothrow_t c"_ZdaPvSt11align_val_tRKSt9nothrow_t"
+    DELETE_ARRAY_ALIGNED_NOTHROW _ZdaPvSt11align_val_tRKSt9nothrow_t
         (align: usize, nothrow: Ptr);
 }
-
-static ALL: [&Form; 20] = [
-    &NEW,
-    &NEW_ARRAY,
-    &NEW_NOTHROW,
-    &NEW_ARRAY_NOTHROW,
-    &NEW_ALIGNED,
-    &NEW_ARRAY_ALIGNED,
-    &NEW_ALIGNED_NOTHROW,
-    &NEW_ARRAY_ALIGNED_NOTHROW,
-    &DELETE,
-    &DELETE_ARRAY,
-    &DELETE_SIZED,
-    &DELETE_ARRAY_SIZED,
-    &DELETE_NOTHROW,
-    &DELETE_ARRAY_NOTHROW,
-    &DELETE_ALIGNED,
-    &DELETE_ARRAY_ALIGNED,
-    &DELETE_SIZED_ALIGNED,
-    &DELETE_ARRAY_SIZED_ALIGNED,
-    &DELETE_ALIGNED_NOTHROW,
-    &DELETE_ARRAY_ALIGNED_NOTHROW,
-];

@@ -11,7 +11,7 @@ use heap::{Bytes, Calls, Errno, Home, Probe, Settings};
 
 use crate::next::{Ptr, next};
 use crate::thread::Inside;
-use crate::{ARENA, FILTER, anchor, cpp, early, measure, next, slow, thread, usable};
+use crate::{ARENA, FILTER, anchor, early, forms, measure, next, slow, thread, usable};
 
 /// Where the process is.
 pub enum Stage {
@@ -165,7 +165,7 @@ unsafe fn start() -> u32 {
         };
         let home = Home {
             own_code: stage as *const () as u64,
-            next: (next().malloc as usize as u64, cpp::find()),
+            next: (next().malloc as usize as u64, forms::find()),
             filter: &FILTER,
             arena: Some(&ARENA),
             python: next::python(),
@@ -291,13 +291,13 @@ extern "C" fn in_parent() {
 
 extern "C" fn in_child() {
     ARENA.unlock_after_fork();
-    Calls::after_fork();
+    let was_amid = Calls::after_fork();
     if let Some(probe) = probe()
         && let Some(_calls) = Calls::begin()
     {
         let _errno = Errno::save();
         // SAFETY: once per fork, on the child's only thread.
-        unsafe { probe.after_fork((*thread::local()).own, thread::tid()) };
+        unsafe { probe.after_fork((*thread::local()).own, thread::tid(), was_amid) };
     }
 }
 

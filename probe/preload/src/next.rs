@@ -1,6 +1,7 @@
 //! The functions behind the probe, found once by dlsym(RTLD_NEXT).
 
 use std::ffi::{CStr, c_int, c_ulong, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use heap::{Interpreter, PYTHON_VERSION};
 
@@ -305,6 +306,9 @@ pub unsafe fn let_others_look_up() {
     }
 }
 
+/// The next library's `syscall`; the instruction itself until it has been looked for.
+pub static NEXT_SYSCALL: AtomicUsize = AtomicUsize::new(0);
+
 /// Finds them all. False when there is no allocator behind the probe.
 ///
 /// # Safety
@@ -334,7 +338,8 @@ pub unsafe fn find() -> bool {
         put(&mut found.dlclose, c"dlclose");
         put(&mut found.prctl, c"prctl");
         put(&mut found.mlockall, c"mlockall");
-        crate::seccomp::find();
+        let syscall = symbol(c"syscall").map_or(0, |found| found as usize);
+        NEXT_SYSCALL.store(syscall, Relaxed);
         // That of another library would read around blocks that are not its own: a layer that puts a header of its
         // own in front of them may have none.
         if library_of(found.usable as Ptr) != library_of(found.malloc as Ptr) {

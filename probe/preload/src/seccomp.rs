@@ -6,13 +6,14 @@
 //! probe off too.
 
 use std::ffi::{c_int, c_long, c_ulong};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
 use abi::off_reason;
 use heap::{Calls, Errno, Instruction};
 
 use crate::life;
 use crate::locked::IS_CONFINED;
+use crate::next::NEXT_SYSCALL;
 
 const STRICT: c_ulong = 1;
 const FILTER: c_ulong = 2;
@@ -23,9 +24,6 @@ struct Filter {
     count: u16,
     instructions: *const Instruction,
 }
-
-/// The next library's `syscall`; the instruction itself until it has been looked for.
-pub static NEXT_SYSCALL: AtomicUsize = AtomicUsize::new(0);
 
 /// # Safety
 /// C's contract of prctl(2). It is variadic there; whole words are passed on, as the C library does.
@@ -97,15 +95,6 @@ unsafe extern "C" fn called(number: c_long, first: c_ulong, second: c_ulong, thi
         }
         _ => {}
     }
-}
-
-/// Finds the next `syscall`.
-///
-/// # Safety
-/// Once, while there is one thread.
-pub unsafe fn find() {
-    let next = crate::next::symbol(c"syscall").map_or(0, |next| next as usize);
-    NEXT_SYSCALL.store(next, Relaxed);
 }
 
 /// syscall(2). It is variadic there, and a jump leaves its arguments as they are.

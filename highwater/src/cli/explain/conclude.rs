@@ -55,6 +55,7 @@ pub fn conclude(
         tracked.ask_after_blocks(searched);
     }
     tracked.settle(begin + END_MAX);
+    tracked.take_uprobes_off();
     let tracked = &*tracked;
     let chosen = tracked.reader.member.pid;
     let mut explained = explain(tracked, launched, args)?;

@@ -146,14 +146,16 @@ pub fn overhead(
         kernel_bytes: own::kernel_bytes().max(traps.map_or(0, |traps| traps.kernel_bytes)),
         breakpoints: traps.map_or(0, |traps| traps.places as u64),
         map_readings: tracked.reader.map_readings,
-        breakpoint_changes: changes::so_far(),
+        breakpoint_changes: changes::of(tracked.reader.member.pid as u32),
         own_cpu_s: own::cpu_s(),
         own_rss_peak_bytes: own::rss_peak_bytes(),
         budget_share,
-        stopped: None,
+        stopped: Vec::new(),
     };
     let until_stop_s = tracked.spent.until_stop_s(launched.is_some());
-    overhead.stopped = stopped(&overhead, until_stop_s, seen, traps);
+    overhead.stopped = stopped(&overhead, until_stop_s, seen, traps)
+        .into_iter()
+        .collect();
     overhead
 }
 

@@ -398,6 +398,11 @@ impl Tracked {
     /// its number.
     pub fn end(&mut self) {
         self.ended = true;
+        self.take_uprobes_off();
+    }
+
+    /// What they told stays.
+    pub fn take_uprobes_off(&mut self) {
         if matches!(self.reader.uprobes, Uprobes::On(_)) {
             self.reader.uprobes = Uprobes::NotAsked;
         }

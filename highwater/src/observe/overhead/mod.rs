@@ -117,7 +117,8 @@ pub struct Overhead {
     pub own_cpu_s: f64,
     pub own_rss_peak_bytes: u64,
     pub budget_share: f64,
-    pub stopped: Option<Stopped>,
+    /// In the order in which they stopped.
+    pub stopped: Vec<Stopped>,
 }
 
 impl Overhead {

@@ -78,23 +78,18 @@ impl Target {
     pub fn file(&self) -> &File {
         &self.file
     }
-
-    fn is_own(&self) -> bool {
-        self.pid == std::process::id()
-    }
 }
 
 /// While it lives, these places are probed.
 pub struct Put {
     held: Vec<OwnedFd>,
-    /// On highwater itself.
-    is_own: bool,
+    pid: u32,
 }
 
 impl Drop for Put {
     fn drop(&mut self) {
         for fd in self.held.drain(..) {
-            changes::time(self.is_own, || drop(fd));
+            changes::time(self.pid, || drop(fd));
         }
     }
 }
@@ -105,11 +100,10 @@ impl Drop for Put {
 /// The kernel refuses one: no such process, or no right.
 pub fn put(way: Way, program: &OwnedFd, places: &[u64], target: &Target) -> io::Result<Put> {
     let path = CString::new(path_of(&target.file).as_os_str().as_bytes())?;
-    let is_own = target.is_own();
-    let timed = |attach: &dyn Fn() -> io::Result<OwnedFd>| changes::time(is_own, attach);
+    let timed = |attach: &dyn Fn() -> io::Result<OwnedFd>| changes::time(target.pid, attach);
     let mut put = Put {
         held: Vec::new(),
-        is_own,
+        pid: target.pid,
     };
     match way {
         Way::Multi => put

@@ -32,7 +32,7 @@ pub(super) struct Costs {
     pub recorded: Recorded,
     record: Option<recorded::Cost>,
     kernel_bytes: u64,
-    stopped: Option<Stopped>,
+    stopped: Vec<Stopped>,
     ends: bool,
 }
 
@@ -77,7 +77,7 @@ impl Costs {
             recorded: Recorded::default(),
             record: None,
             kernel_bytes: 0,
-            stopped: None,
+            stopped: Vec::new(),
             ends: false,
         }
     }
@@ -103,7 +103,7 @@ impl Watch {
         self.costs.kernel_bytes = bytes;
         if room == Room::One && bytes > KERNEL_BYTES_MAX {
             return Err(io::Error::other(format!(
-                "it would take {} MiB of the kernel's memory, and {} are the most",
+                "in this mode it would take {} MiB of the kernel's memory, and {} are the most: try another --mode",
                 bytes >> 20,
                 KERNEL_BYTES_MAX >> 20
             )));
@@ -173,7 +173,7 @@ impl Watch {
                 "the watch"
             }
         };
-        self.costs.stopped = Some(Stopped {
+        self.costs.stopped.push(Stopped {
             mechanism,
             after_s: now_ns.saturating_sub(self.costs.begin_ns) as f64 / 1e9,
             cost_share: bucket.spent_share(),
@@ -208,7 +208,7 @@ impl Watch {
             items,
             unmeasured: self.unmeasured(),
             breakpoints: self.breakpoints(),
-            breakpoint_changes: changes::so_far(),
+            breakpoint_changes: changes::of(self.pid),
             kernel_bytes: own::kernel_bytes().max(costs.kernel_bytes),
             own_cpu_s: own::cpu_s(),
             own_rss_peak_bytes: own::rss_peak_bytes(),
