@@ -34,9 +34,10 @@ mod unseen;
 use std::collections::BTreeMap;
 
 use case::Case;
+use highwater::analyse::estimate::Estimate;
 use highwater::analyse::series::Series;
 use highwater::verdict::series::{SeriesVerdict, judge};
-use highwater::verdict::{Estimate, Label, Rules};
+use highwater::verdict::{Label, Rules};
 use score::{PARTS, Score};
 
 struct Options {

@@ -1,6 +1,6 @@
 //! One estimate over another, when all that is known of either is its interval.
 
-use crate::verdict::Estimate;
+use crate::analyse::estimate::Estimate;
 
 /// `a` over `b`, two independent positive estimates.
 ///

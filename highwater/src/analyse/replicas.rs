@@ -6,8 +6,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::arms::{rise, seconds_between};
 use super::series::Point;
+use crate::analyse::estimate::Estimate;
 use crate::record::run::Process;
-use crate::verdict::Estimate;
 
 /// Mean over processes with its 95 % t interval over processes. With one process there is no
 /// interval: `lo` and `hi` are then the value itself. Values that are not finite are left out.
@@ -38,11 +38,7 @@ pub fn over_processes(values: &[f64]) -> Option<Estimate> {
 }
 
 /// Rise per second of a counter over all incarnations of one replica.
-pub(super) fn replica_rate(
-    incarnations: &[&Process],
-    metric: &str,
-    warmup: Duration,
-) -> Option<f64> {
+pub fn replica_rate(incarnations: &[&Process], metric: &str, warmup: Duration) -> Option<f64> {
     let rises = incarnations
         .iter()
         .filter_map(|process| counter_rise(process, metric, warmup));

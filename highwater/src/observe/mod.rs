@@ -25,6 +25,7 @@ pub mod overhead;
 pub mod page;
 pub mod pressure;
 pub mod proc;
+pub mod standard_library;
 pub mod switches;
 pub mod uprobes;
 pub mod watched;

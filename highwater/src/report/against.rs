@@ -6,11 +6,12 @@ use serde_json::{Value, json};
 use super::Report;
 use super::markdown::escaped;
 use super::visible::shortened;
-use crate::analyse::cost::ArmCost;
+use crate::analyse::estimate::Estimate;
 use crate::analyse::ratio::ratio;
 use crate::units::written::{self, MISSING};
+use crate::verdict::Label;
+use crate::verdict::cost::ArmCost;
 use crate::verdict::run::ArmRow;
-use crate::verdict::{Estimate, Label};
 
 /// Name and version of the JSON form.
 pub const SCHEMA: &str = "highwater.against/1";

@@ -1,7 +1,7 @@
 //! One cell of an arm's row under its title, the same for the terminal, Markdown and the page.
 
+use crate::analyse::estimate::Estimate;
 use crate::units::written::{self, MISSING};
-use crate::verdict::Estimate;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Column {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::column::Column;
+use crate::analyse::estimate::Estimate;
 use crate::units::written::{self, ByteScale};
-use crate::verdict::Estimate;
 use crate::verdict::run::heap::{ArmHeap, HeapCause, HeapPart};
 use crate::verdict::run::{ArmRow, RunVerdict};
 

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 
 use super::charts::latency::{LatencyLine, pause_words};
 use super::{Report, event_word};
-use crate::analyse::cost::ArmCost;
-use crate::verdict::Estimate;
+use crate::analyse::estimate::Estimate;
 use crate::verdict::arm::ArmVerdict;
+use crate::verdict::cost::ArmCost;
 use crate::verdict::pair::PairVerdict;
 use crate::verdict::run::{ArmRow, RunVerdict};
 

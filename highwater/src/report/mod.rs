@@ -31,12 +31,12 @@ pub mod visible;
 use jiff::Timestamp;
 
 use crate::analyse::arms::{arm_names, replica_id, seconds_between, subjects};
+use crate::analyse::estimate::Estimate;
 use crate::analyse::shares::{self, ArmLevels};
 use crate::observe::look::{EventKind, TimeNs};
 use crate::record::run::{Machine, Run};
 use crate::subject::experiment::{Experiment, SubjectKind};
 use crate::units::written::{self, ByteScale};
-use crate::verdict::Estimate;
 use crate::verdict::run::RunVerdict;
 use crate::verdict::run::recommend::{Recommendation, recommend};
 use adoption::Adoption;

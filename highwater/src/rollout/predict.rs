@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::analyse::estimate::Estimate;
 use crate::analyse::order::mean_sd;
 use crate::analyse::student::t_quantile;
 use crate::verdict::arm::ArmVerdict;
-use crate::verdict::{Estimate, Label, Rules};
+use crate::verdict::{Label, Rules};
 
 /// Spread between processes that is assumed before any is seen, and how many degrees of freedom that is worth: as
 /// the comparison of arms has it.

@@ -4,10 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::predict::Prediction;
 use super::samples::Look;
+use crate::analyse::estimate::Estimate;
 use crate::analyse::order::median;
 use crate::analyse::series::{Point, Series};
 use crate::verdict::arm::{ArmVerdict, judge};
-use crate::verdict::{Estimate, Label, Rules};
+use crate::verdict::{Label, Rules};
 
 /// Looks above the predicted interval, one after the other, that need no further waiting.
 const HIGH_LOOKS: usize = 3;

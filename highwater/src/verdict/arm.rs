@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::series::{self, SeriesVerdict};
-use super::{Estimate, Label, Rules};
+use super::{Label, Rules};
+use crate::analyse::estimate::Estimate;
 use crate::analyse::order::{mad, mean_sd, median};
 use crate::analyse::series::Series;
 use crate::analyse::student::t_quantile;

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
-use super::{Estimate, Label, Rules};
+use super::{Label, Rules};
+use crate::analyse::estimate::Estimate;
 use crate::analyse::fit::{Candidate, Fit};
 use crate::analyse::linear::{Guess, Window};
 use crate::analyse::mixture::{Mixture, Part};

@@ -36,11 +36,3 @@ impl Label {
         }
     }
 }
-
-/// A number with its interval (95 % unless a field says otherwise). `lo <= value <= hi`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    pub value: f64,
-    pub lo: f64,
-    pub hi: f64,
-}

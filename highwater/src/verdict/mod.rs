@@ -6,6 +6,7 @@ pub mod arm;
 pub mod audit;
 pub mod cause;
 pub mod check;
+pub mod cost;
 mod curve;
 mod cycles;
 mod glance;
@@ -23,5 +24,5 @@ pub mod stop;
 pub mod trace;
 mod ways;
 
-pub use label::{Estimate, Label};
+pub use label::Label;
 pub use rules::Rules;

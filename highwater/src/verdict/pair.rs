@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::arm::{ArmVerdict, SPREAD_PRIOR, SPREAD_PRIOR_DF, judge, usual};
 use super::series::SeriesVerdict;
-use super::{Estimate, Label, Rules};
+use super::{Label, Rules};
+use crate::analyse::estimate::Estimate;
 use crate::analyse::order::{mean_sd, median};
 use crate::analyse::series::Series;
 use crate::analyse::student::{t_cdf, t_quantile};

@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::curve::{Opinion, estimate};
 use super::ways::{Looked, look};
-use super::{Estimate, Label, Rules};
+use super::{Label, Rules};
 use crate::analyse::clean::{Cleaned, clean};
+use crate::analyse::estimate::Estimate;
 use crate::analyse::order::median;
 use crate::analyse::series::{Point, Series};
 

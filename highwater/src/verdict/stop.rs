@@ -10,7 +10,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::arm::{ArmVerdict, usual};
-use super::{Estimate, Label, Rules};
+use super::{Label, Rules};
+use crate::analyse::estimate::Estimate;
 use crate::analyse::student::t_quantile;
 
 /// A stage begins when the window is this many times the last.

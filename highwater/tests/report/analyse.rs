@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use highwater::analyse::arms::{arm_series, is_counter};
-use highwater::analyse::cost::{arm_costs, own_cost, rss_peak};
 use highwater::analyse::latency::arm_requests;
 use highwater::analyse::latency::over_time::over_time;
 use highwater::analyse::replicas::over_processes;
 use highwater::observe::look::{Event, EventKind, HistogramRow, ProcessId, Role};
 use highwater::record::run::{Process, Run};
+use highwater::verdict::cost::{arm_costs, own_cost, rss_peak};
 
 use crate::synthetic::{Curve, Plan, Synthetic, at, encode, relay};
 

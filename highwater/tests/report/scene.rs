@@ -1,14 +1,15 @@
 //! A situation to conclude from: arms, what the judge says of them, what happened to their
 //! processes.
 
-use highwater::analyse::cost::ArmCost;
+use highwater::analyse::estimate::Estimate;
 use highwater::analyse::latency::Latency;
 use highwater::observe::look::{Event, EventKind, ProcessId};
 use highwater::record::run::Run;
+use highwater::verdict::Label;
 use highwater::verdict::arm::ArmVerdict;
 use highwater::verdict::check::CheckOutcome;
+use highwater::verdict::cost::ArmCost;
 use highwater::verdict::run::{Finding, RunVerdict, conclude};
-use highwater::verdict::{Estimate, Label};
 
 use crate::synthetic::judged::{blank, pairs};
 use crate::synthetic::{Curve, MIB, Plan, Synthetic, at};

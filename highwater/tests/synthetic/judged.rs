@@ -3,15 +3,16 @@
 //! judge need its values, not its statistics.
 
 use highwater::analyse::arms::{ArmSeries, arm_series};
-use highwater::analyse::cost::arm_costs;
+use highwater::analyse::estimate::Estimate;
 use highwater::analyse::replicas::over_processes;
 use highwater::record::run::Run;
 use highwater::verdict::arm::ArmVerdict;
 use highwater::verdict::check::judge_checks;
+use highwater::verdict::cost::arm_costs;
 use highwater::verdict::pair::PairVerdict;
 use highwater::verdict::run::heap::arm_heaps;
 use highwater::verdict::run::{RunVerdict, conclude};
-use highwater::verdict::{Estimate, Label, Rules};
+use highwater::verdict::{Label, Rules};
 
 /// Everything that the command line would do between the record and the report.
 pub fn verdict(run: &Run) -> RunVerdict {

@@ -5,7 +5,8 @@
 //! program's own function is never skipped for merely containing `malloc` in its name.
 
 use crate::observe::heap::linked::functions::is_family;
-use crate::observe::heap::symbols::{Frame, PYTHON_MODULE, evaluates, in_standard_library};
+use crate::observe::heap::symbols::{Frame, PYTHON_MODULE, evaluates};
+use crate::observe::standard_library::in_standard_library;
 
 /// Whole names, in C.
 const NAMES: &[&str] = &[

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
+use crate::analyse::estimate::Estimate;
 use crate::analyse::replicas::{over_processes, replica_rate};
 use crate::observe::metric::{self, Metric};
 use crate::record::run::Process;
-use crate::verdict::Estimate;
 
 const SECONDS_PER_MINUTE: f64 = 60.0;
 const NS_PER_S: f64 = 1e9;

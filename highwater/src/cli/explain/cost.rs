@@ -5,7 +5,7 @@ use super::launch::Launched;
 use crate::observe::heap::linked::Traps;
 use crate::observe::heap::probe::ProbeLook;
 use crate::observe::overhead::pair::PairCost;
-use crate::observe::overhead::{Basis, Item, Overhead, Stopped, own};
+use crate::observe::overhead::{Basis, Item, Overhead, Stopped, fdinfo, own};
 use crate::observe::uprobes::changes;
 
 /// The process's CPU time and the probe's counters, in the first snapshot and in the last.
@@ -143,7 +143,7 @@ pub fn overhead(
         subject_bytes: probe_bytes,
         subject_bytes_max: launched.and(seen).and_then(|_| probe_bytes_max()),
         // Maps are gone when the probes came off for good.
-        kernel_bytes: own::kernel_bytes().max(traps.map_or(0, |traps| traps.kernel_bytes)),
+        kernel_bytes: fdinfo::kernel_bytes().max(traps.map_or(0, |traps| traps.kernel_bytes)),
         breakpoints: traps.map_or(0, |traps| traps.places as u64),
         map_readings: tracked.reader.map_readings,
         breakpoint_changes: changes::of(tracked.reader.member.pid as u32),

@@ -6,7 +6,7 @@ use std::io::Write;
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use crate::verdict::Estimate;
+use crate::analyse::estimate::Estimate;
 use crate::verdict::arm::ArmVerdict;
 use crate::verdict::audit::Finding;
 use crate::verdict::pair::PairVerdict;

@@ -71,9 +71,10 @@ impl Pile {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::analyse::estimate::Estimate;
     use crate::analyse::series::Series;
+    use crate::verdict::Rules;
     use crate::verdict::series::judge;
-    use crate::verdict::{Estimate, Rules};
 
     #[test]
     fn of_many_the_fastest_are_shown_and_all_are_counted() {

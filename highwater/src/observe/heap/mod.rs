@@ -174,7 +174,7 @@ impl HeapReader {
         let mut status = Vec::new();
         let _ = self.folder.read("status", &mut status);
         let scene = Scene {
-            own_pid: stacks::parse_own_pid(&status).unwrap_or(0),
+            own_pid: perf_map::parse_own_pid(&status).unwrap_or(0),
             folder: &self.folder,
             areas: &areas,
             present: &present,

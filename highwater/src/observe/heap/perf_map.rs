@@ -9,7 +9,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::stacks::parse_own_pid;
 use crate::observe::foreign::open_file_itself;
 
 /// Largest perf map that is read; a larger one is ignored.
@@ -167,6 +166,13 @@ pub fn parse_perf_map(text: &str) -> PerfMap {
     PerfMap { entries }
 }
 
+/// The last number of `NSpid:` in `/proc/PID/status`: the pid inside the process's own namespace.
+pub fn parse_own_pid(status: &[u8]) -> Option<u32> {
+    let text = String::from_utf8_lossy(status);
+    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    line.split_whitespace().last()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,5 +227,14 @@ mod tests {
     fn so_many_entries_are_kept_and_no_more() {
         let text = "1 1 a\n".repeat(ENTRIES_MAX + 5);
         assert_eq!(parse_perf_map(&text).entries.len(), ENTRIES_MAX);
+    }
+
+    #[test]
+    fn the_own_pid_is_the_innermost() {
+        assert_eq!(
+            parse_own_pid(b"Name:\tx\nNSpid:\t4242\t17\nVmPeak: 1 kB\n"),
+            Some(17)
+        );
+        assert_eq!(parse_own_pid(b"Name:\tx\n"), None);
     }
 }

@@ -179,13 +179,6 @@ fn own_address(page: &[u8], start: u64) -> Option<u64> {
     (0..words.len()).find(is_block).map(at)
 }
 
-/// The last number of `NSpid:` in `/proc/PID/status`: the pid inside the process's own namespace.
-pub fn parse_own_pid(status: &[u8]) -> Option<u32> {
-    let text = String::from_utf8_lossy(status);
-    let line = text.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
-    line.split_whitespace().last()?.parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -212,14 +205,5 @@ mod tests {
         );
         page[0x6d0..0x6d8].copy_from_slice(&block.to_le_bytes());
         assert_eq!(own_address(&page, 0x7f00_0000_0000), Some(block));
-    }
-
-    #[test]
-    fn the_own_pid_is_the_innermost() {
-        assert_eq!(
-            parse_own_pid(b"Name:\tx\nNSpid:\t4242\t17\nVmPeak: 1 kB\n"),
-            Some(17)
-        );
-        assert_eq!(parse_own_pid(b"Name:\tx\n"), None);
     }
 }

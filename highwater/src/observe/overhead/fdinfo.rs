@@ -70,6 +70,23 @@ impl Timed {
     }
 }
 
+/// Kernel memory that this process holds: eBPF maps and programs, and the rings of perf events.
+pub fn kernel_bytes() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    bpf_memory_bytes() + rings_bytes(&maps)
+}
+
+fn rings_bytes(maps: &str) -> u64 {
+    let rings = maps.lines().filter(|line| line.contains("[perf_event]"));
+    let bytes = |line: &str| -> Option<u64> {
+        let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+        u64::from_str_radix(end, 16)
+            .ok()?
+            .checked_sub(u64::from_str_radix(start, 16).ok()?)
+    };
+    rings.filter_map(bytes).sum()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,5 +103,11 @@ mod tests {
         };
         assert_eq!(parse_fdinfo(text), info);
         assert_eq!(parse_fdinfo("memlock: x\n\u{1}"), Info::default());
+    }
+
+    #[test]
+    fn rings_are_those_of_events() {
+        let maps = "7f00-8f00 rw-s 00000000 00:0f 9 anon_inode:[perf_event]\n10-20 r--p 0 00:00 0 /bin/x\n";
+        assert_eq!(rings_bytes(maps), 0x1000);
     }
 }

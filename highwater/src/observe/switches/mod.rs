@@ -19,6 +19,7 @@ pub mod pace;
 pub mod places;
 pub mod quota;
 pub mod recorded;
+pub mod registers;
 pub mod requests;
 pub mod ring;
 pub mod sockets;

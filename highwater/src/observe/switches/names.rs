@@ -19,7 +19,7 @@ use crate::observe::debug_files::{Readable, readable};
 use crate::observe::demangle::demangled;
 use crate::observe::fact::arm::is_system_libc;
 use crate::observe::heap::perf_map::{Ignored, open_perf_map};
-use crate::observe::heap::symbols::in_standard_library;
+use crate::observe::standard_library::in_standard_library;
 
 /// Names with more letters are told without their types.
 const NAME_LONG: usize = 60;

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use perf_event_open_sys::bindings as perf;
 
+pub use super::registers::Registers;
+
 /// Registers asked for with a sample, in the kernel's order.
 #[cfg(target_arch = "x86_64")]
 pub const REGISTERS: u64 = 1 << 6 | 1 << 7 | 1 << 8; // BP, SP, IP
@@ -65,15 +67,6 @@ pub struct Sample<'a> {
     pub raw: &'a [u8],
     pub user: Option<Registers>,
     pub stack: &'a [u8],
-}
-
-/// User registers; `lr` is 0 on x86_64.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Registers {
-    pub pc: u64,
-    pub sp: u64,
-    pub fp: u64,
-    pub lr: u64,
 }
 
 /// Reads one record, header included. Kinds that were not asked for are `None`.

@@ -9,7 +9,7 @@ use super::record::{self, Fields, Hit};
 use crate::observe::switches::ebpf::insn::{
     Code, Helper, R0, R1, R2, R3, R6, R7, R8, R9, R10, Size,
 };
-use crate::observe::switches::ebpf::load_for;
+use crate::observe::switches::ebpf::load::load_for;
 use crate::observe::switches::ebpf::map::{PerCpu, Ring};
 
 /// For the calls that tell what a hit costs.

@@ -1,11 +1,11 @@
 //! The tables of the arms: final metrics with their costs, and what is known of the allocators.
 
 use super::escape::escaped;
-use crate::analyse::cost::ArmCost;
+use crate::analyse::estimate::Estimate;
 use crate::report::column::Column;
 use crate::report::{Report, column_scales, heap};
 use crate::units::written::{self, ByteScale, MISSING};
-use crate::verdict::Estimate;
+use crate::verdict::cost::ArmCost;
 use crate::verdict::run::{ArmRow, RunVerdict};
 
 pub fn table(report: &Report) -> String {

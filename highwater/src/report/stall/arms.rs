@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
+use crate::analyse::estimate::Estimate;
 use crate::analyse::stall::arm::ArmStalls;
 use crate::report::column::Column;
 use crate::units::written;
-use crate::verdict::Estimate;
 use crate::verdict::run::{ArmRow, RunVerdict};
 
 /// What is said above the columns.

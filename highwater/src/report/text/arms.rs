@@ -7,13 +7,14 @@ use anstyle::Style;
 use comfy_table::{Attribute, Cell, CellAlignment, Color, ContentArrangement, Table, presets};
 
 use super::{BAD, DIM, OPEN, STACKED_BELOW, wrapped};
-use crate::analyse::cost::ArmCost;
+use crate::analyse::estimate::Estimate;
 use crate::report::column::Column;
 use crate::report::visible::shortened;
 use crate::report::{Report, column_scales, heap, stall};
 use crate::units::written::{self, ByteScale, MISSING};
+use crate::verdict::Label;
+use crate::verdict::cost::ArmCost;
 use crate::verdict::run::{ArmRow, RunVerdict};
-use crate::verdict::{Estimate, Label};
 
 /// Title of the column of names.
 const HEADING: &str = "Arm (* control)";

@@ -29,12 +29,12 @@ use serde::{Deserialize, Serialize};
 use super::arm::ArmVerdict;
 use super::label::Label;
 use crate::analyse::arms::{replica_id, subjects};
-use crate::analyse::cost::ArmCost;
 use crate::analyse::latency::Latency;
 use crate::analyse::latency::arm_requests;
 use crate::record::run::{Process, Run};
 use crate::subject::experiment::{Check, Condition, Trend};
 use crate::units::written;
+use crate::verdict::cost::ArmCost;
 
 /// How one condition came out for one arm.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::steady::steady;
 use crate::analyse::arms::{ArmSeries, arm_series, subjects};
+use crate::analyse::estimate::Estimate;
 use crate::observe::member;
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
 use crate::verdict::arm;
-use crate::verdict::{Estimate, Label, Rules};
+use crate::verdict::{Label, Rules};
 
 /// Fact: the cause that the probe's account of a process points to, a word of `highwater.explain/1`.
 pub const CAUSE_FACT: &str = "heap.cause";

@@ -4,12 +4,12 @@
 use super::steady::steady;
 use super::{RunVerdict, audited, conclude, heap};
 use crate::analyse::arms::arm_series;
-use crate::analyse::cost::arm_costs;
 use crate::observe::metric;
 use crate::record::run::Run;
 use crate::verdict::Rules;
 use crate::verdict::arm::{self, ArmVerdict};
 use crate::verdict::check::judge_checks;
+use crate::verdict::cost::arm_costs;
 use crate::verdict::pair::{self, PairVerdict};
 
 /// Judges every arm on RSS, each against the control, the experiment's own conditions, and concludes.

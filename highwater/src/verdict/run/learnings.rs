@@ -4,10 +4,11 @@ use super::Adopt;
 use super::heap::HeapCause;
 use super::phrases::{costs, cpu, level, lowest, name, slope};
 use super::standing::{Change, Class, Standing};
+use crate::analyse::estimate::Estimate;
 use crate::record::run::Run;
 use crate::units::written;
+use crate::verdict::Label;
 use crate::verdict::check::CheckOutcome;
-use crate::verdict::{Estimate, Label};
 
 /// A cost counts as higher from this ratio on, and only when the intervals do not touch.
 const COSTLIER: f64 = 1.2;

@@ -24,8 +24,8 @@ use self::heap::ArmHeap;
 use super::arm::ArmVerdict;
 use super::check::CheckOutcome;
 use super::pair::PairVerdict;
-use crate::analyse::cost::{ArmCost, OwnCost, own_cost};
 use crate::record::run::Run;
+use crate::verdict::cost::{ArmCost, OwnCost, own_cost};
 
 /// The answer first, then the evidence.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ArmRow;
 use super::heap::ArmHeap;
 use crate::analyse::arms::{arm_names, restarts, subjects};
-use crate::analyse::cost::{ArmCost, rss_peak};
 use crate::observe::look::{EventKind, ProcessId, Role};
 use crate::observe::member;
 use crate::record::run::{Process, Run};
@@ -13,6 +12,7 @@ use crate::subject::experiment::SubjectKind;
 use crate::units::written;
 use crate::verdict::Label;
 use crate::verdict::arm::ArmVerdict;
+use crate::verdict::cost::{ArmCost, rss_peak};
 
 /// Fact that holds the allocator's known defects, one a line; recorded once when the process is
 /// proved.

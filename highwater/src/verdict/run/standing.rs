@@ -1,10 +1,11 @@
 //! Where each arm stands against the control: what it changes, and how its memory behaves.
 
 use super::ArmRow;
+use crate::analyse::estimate::Estimate;
 use crate::record::run::Run;
 use crate::subject::experiment::{Arm, Experiment, SubjectKind};
+use crate::verdict::Label;
 use crate::verdict::pair::PairVerdict;
-use crate::verdict::{Estimate, Label};
 
 /// What an arm changes against the control.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use super::program::{entry_program, exit_program};
 use crate::observe::exits::Exit;
 #[cfg(test)]
 use crate::observe::overhead::fdinfo::read_fdinfo;
-use crate::observe::switches::ebpf::load_for;
+use crate::observe::switches::ebpf::load::load_for;
 use crate::observe::uprobes::{Put, Target, Way, put};
 
 /// Programs, loaded once, and the places they belong on.

@@ -29,7 +29,7 @@ use table::Table;
 use watcher::Watcher;
 
 use super::probe::ProbeLook;
-use crate::observe::overhead::{KERNEL_BYTES_MAX, own};
+use crate::observe::overhead::{KERNEL_BYTES_MAX, fdinfo};
 use crate::observe::switches::ebpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 use crate::observe::uprobes::{Target, Way};
 
@@ -139,7 +139,7 @@ impl Linked {
         }
         let cost = measure_cost()?;
         let probed = attach(&target, &functions)?;
-        let kernel_bytes = own::kernel_bytes();
+        let kernel_bytes = fdinfo::kernel_bytes();
         if kernel_bytes > KERNEL_BYTES_MAX {
             let most = KERNEL_BYTES_MAX >> 20;
             return Err(io::Error::other(format!(

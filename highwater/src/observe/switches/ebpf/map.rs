@@ -1,10 +1,9 @@
-//! Maps shared with the kernel: what is kept of each thread, numbers, a ring of records.
+//! Maps shared with the kernel: values by a number, numbers, a ring of records.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::record::kept;
 use crate::observe::switches::kernel::{bpf, bpf_number};
 
 const MAP_CREATE: u32 = 0;
@@ -63,40 +62,35 @@ fn flagged<K, T>(command: u32, fd: &OwnedFd, key: &K, value: *mut T, flags: u64)
     bpf_number(command, &attr).map(drop)
 }
 
-/// What the kernel keeps of each watched thread.
-pub struct Threads {
+/// Values of `BYTES` by a number.
+pub struct Hash<const BYTES: usize> {
     fd: OwnedFd,
 }
 
-impl Threads {
-    pub fn create(most: u32) -> io::Result<Threads> {
-        Ok(Threads {
-            fd: create(HASH, 4, kept::BYTES as u32, most)?,
+impl<const BYTES: usize> Hash<BYTES> {
+    pub fn create(most: u32) -> io::Result<Self> {
+        Ok(Hash {
+            fd: create(HASH, 4, BYTES as u32, most)?,
         })
     }
 
-    /// From now on watched; off its CPU as far as anybody knows, and whatever comes next of it is told. One that is
-    /// watched already is left as it is.
-    pub fn insert(&self, tid: u32) -> io::Result<()> {
+    /// One that is there already is left as it is.
+    pub fn insert(&self, key: u32, mut value: [u8; BYTES]) -> io::Result<()> {
         const NO_EXIST: u64 = 1;
-        let mut value = [0u8; kept::BYTES];
-        for at in [kept::SINCE, kept::TOLD] {
-            value[at as usize..at as usize + 8].copy_from_slice(&1u64.to_ne_bytes());
-        }
-        match flagged(MAP_UPDATE, &self.fd, &tid, &mut value, NO_EXIST) {
+        match flagged(MAP_UPDATE, &self.fd, &key, &mut value, NO_EXIST) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             other => other,
         }
     }
 
-    pub fn remove(&self, tid: u32) {
+    pub fn remove(&self, key: u32) {
         // Not there is as good as gone.
-        let _ = element(MAP_DELETE, &self.fd, &tid, std::ptr::null_mut::<u64>());
+        let _ = element(MAP_DELETE, &self.fd, &key, std::ptr::null_mut::<u64>());
     }
 
-    pub fn get(&self, tid: u32) -> Option<[u8; kept::BYTES]> {
-        let mut value = [0u8; kept::BYTES];
-        element(MAP_LOOKUP, &self.fd, &tid, &mut value).ok()?;
+    pub fn get(&self, key: u32) -> Option<[u8; BYTES]> {
+        let mut value = [0u8; BYTES];
+        element(MAP_LOOKUP, &self.fd, &key, &mut value).ok()?;
         Some(value)
     }
 

@@ -3,35 +3,31 @@
 //! run; the kernel drops everything that is not of the watched process.
 
 pub mod insn;
+pub mod load;
 pub mod map;
 mod place;
 pub mod program;
 pub mod record;
+mod threads;
 pub mod timed;
 
-use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
-use self::map::{Counter, Ring, Threads};
+use self::load::load_for;
+use self::map::{Counter, Ring};
 use self::record::Record;
-use super::kernel::{Tracing, bpf, event, open_event};
+use self::threads::Threads;
+use super::kernel::{Tracing, event, open_event};
 use super::pace::{self, Pace};
 use super::watch::Room;
 
-const PROG_LOAD: u32 = 5;
 const PROG_TYPE_TRACEPOINT: u32 = 5;
 const PROG_TYPE_PERF_EVENT: u32 = 7;
 /// The limit while a watch is opened, which takes tens of milliseconds.
 const AT_FIRST_NS: u64 = 1_000_000;
-/// The verifier's words about a program it refuses.
-const LOG_BYTES: usize = 64 * 1024;
-/// Some helpers are only for programs with a GPL-compatible licence. This is one of the strings that the kernel accepts
-/// (include/linux/license.h); `REUSE.toml` puts the programs' sources under these licences.
-const LICENSE: &CStr = c"Dual MIT/GPL";
-
 pub struct Ebpf {
     ring: Ring,
     tids: Threads,
@@ -52,22 +48,6 @@ pub struct Ours {
     /// Not more than some thousands a second.
     pub some: OwnedFd,
     _passed: Counter,
-}
-
-#[repr(C)]
-struct ProgLoad {
-    prog_type: u32,
-    insn_cnt: u32,
-    insns: u64,
-    license: u64,
-    log_level: u32,
-    log_size: u32,
-    log_buf: u64,
-    kern_version: u32,
-    prog_flags: u32,
-    prog_name: [u8; 16],
-    prog_ifindex: u32,
-    expected_attach_type: u32,
 }
 
 impl Ebpf {
@@ -184,36 +164,6 @@ fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
 
 fn load(name: &str, prog_type: u32, code: &[u64]) -> io::Result<OwnedFd> {
     load_for(name, (prog_type, 0), code)
-}
-
-/// `kind`: the program's type, and what it will be attached to where the kernel wants to know that beforehand.
-pub fn load_for(name: &str, kind: (u32, u32), code: &[u64]) -> io::Result<OwnedFd> {
-    let mut log = vec![0u8; LOG_BYTES];
-    let mut attr = ProgLoad {
-        prog_type: kind.0,
-        insn_cnt: code.len() as u32,
-        insns: code.as_ptr() as u64,
-        license: LICENSE.as_ptr() as u64,
-        log_level: 0,
-        log_size: 0,
-        log_buf: 0,
-        kern_version: 0,
-        prog_flags: 0,
-        prog_name: *b"highwater\0\0\0\0\0\0\0",
-        prog_ifindex: 0,
-        expected_attach_type: kind.1,
-    };
-    bpf(PROG_LOAD, &attr).or_else(|_| {
-        attr.log_level = 1;
-        attr.log_size = LOG_BYTES as u32;
-        attr.log_buf = log.as_mut_ptr() as u64;
-        bpf(PROG_LOAD, &attr).map_err(|error| {
-            let text = String::from_utf8_lossy(&log);
-            let words: Vec<&str> = text.trim_end_matches('\0').lines().rev().take(4).collect();
-            let words: Vec<&str> = words.into_iter().rev().collect();
-            io::Error::other(format!("{name}: {error}: {}", words.join("; ")))
-        })
-    })
 }
 
 /// One event is enough for all CPUs: programs hang on the tracepoint, not on the event.

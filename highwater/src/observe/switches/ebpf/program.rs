@@ -7,9 +7,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use super::super::watch::Room;
 use super::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
-use super::map::{Counter, Ring, Threads};
+use super::map::{Counter, Ring};
 use super::place;
 use super::record::{DEEP, GONE, IN, OUT, SHORT_SHIFT, STACK_BYTES, STATES, WAKING, at, kept};
+use super::threads::Threads;
 
 /// Threads that may be watched at a time, of a process that has so many now: one that was just started has few, and may
 /// get ten thousand. Each takes 256 bytes from the start, and clearing those of 32,768 takes 15 ms of a CPU.

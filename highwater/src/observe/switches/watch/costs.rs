@@ -6,7 +6,7 @@ use super::super::ebpf::timed::Taken;
 use super::super::recorded::{self, Recorded};
 use super::{Mode, Room, Source, Watch, now_ns};
 use crate::observe::overhead::bucket::Bucket;
-use crate::observe::overhead::{Basis, Item, KERNEL_BYTES_MAX, Overhead, Stopped, own};
+use crate::observe::overhead::{Basis, Item, KERNEL_BYTES_MAX, Overhead, Stopped, fdinfo, own};
 use crate::observe::uprobes::changes;
 use crate::observe::uprobes::hits::Hits;
 
@@ -39,7 +39,7 @@ pub(super) struct Costs {
 /// CPU time of the subject, seconds, up to the last check.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
-    /// By what the kernel measured in the last window, of all processes.
+    /// Of all processes.
     programs_s: f64,
     go_s: f64,
     spans_s: f64,
@@ -99,7 +99,7 @@ impl Watch {
     /// # Errors
     /// What was opened takes more of the kernel's memory than [`KERNEL_BYTES_MAX`]. Of many watches it is not asked.
     pub(super) fn hold_kernel_memory(&mut self, room: Room) -> io::Result<()> {
-        let bytes = own::kernel_bytes();
+        let bytes = fdinfo::kernel_bytes();
         self.costs.kernel_bytes = bytes;
         if room == Room::One && bytes > KERNEL_BYTES_MAX {
             return Err(io::Error::other(format!(
@@ -134,7 +134,7 @@ impl Watch {
         let over_s = now_ns.saturating_sub(self.costs.checked_ns) as f64 / 1e9;
         let before = self.costs.spent;
         let spent = Spent {
-            programs_s: before.programs_s + over_s * self.programs_share(),
+            programs_s: self.programs_s(),
             go_s: self.go.as_ref().map_or(0.0, |go| go.hits.cost_s()),
             spans_s: self
                 .spans
@@ -144,18 +144,18 @@ impl Watch {
         };
         let cpu_s = own::cpu_s_of(self.pid).max(self.costs.last_cpu_s);
         let used_s = cpu_s - self.costs.last_cpu_s;
-        bucket.spend(spent.all_s() - before.all_s(), used_s, over_s);
+        // What a run takes is known better with each window, and may have been less than was thought.
+        bucket.spend((spent.all_s() - before.all_s()).max(0.0), used_s, over_s);
         let costs = &mut self.costs;
         (costs.spent, costs.last_cpu_s, costs.checked_ns) = (spent, cpu_s, now_ns);
     }
 
-    /// Of a core, as last measured.
-    fn programs_share(&self) -> f64 {
+    fn programs_s(&self) -> f64 {
         let Source::Ebpf(ebpf) = &self.source else {
             return 0.0;
         };
-        let last = ebpf.programs.last();
-        last.map_or(0.0, |last| share_of_programs(last, self.costs.record))
+        let taken = ebpf.programs.taken();
+        taken.map_or(0.0, |taken| seconds_of_programs(taken, self.costs.record))
     }
 
     fn stop(&mut self, bucket: Bucket, now_ns: u64) {
@@ -186,9 +186,10 @@ impl Watch {
         let mut items = Vec::new();
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.programs.end(now_ns());
-            let timed = ebpf.programs.timed();
             let record = self.costs.record;
-            items.extend(timed.map(|timed| of_programs(timed, record, observed_s)));
+            if let (Some(timed), Some(taken)) = (ebpf.programs.timed(), ebpf.programs.taken()) {
+                items.push(of_programs(timed, taken, record, observed_s));
+            }
         }
         if let Some(go) = &mut self.go {
             go.hits.take_off();
@@ -209,7 +210,7 @@ impl Watch {
             unmeasured: self.unmeasured(),
             breakpoints: self.breakpoints(),
             breakpoint_changes: changes::of(self.pid),
-            kernel_bytes: own::kernel_bytes().max(costs.kernel_bytes),
+            kernel_bytes: fdinfo::kernel_bytes().max(costs.kernel_bytes),
             own_cpu_s: own::cpu_s(),
             own_rss_peak_bytes: own::rss_peak_bytes(),
             budget_share: costs.budget_share,
@@ -240,6 +241,12 @@ impl Watch {
                 "samples of the CPU clock and of major faults",
                 recorded.samples,
                 cost.sample_ns,
+            ),
+            (
+                "lost records",
+                "records that found no room",
+                recorded.lost,
+                cost.lost_ns(recorded),
             ),
         ];
         let is_of_threads = matches!(self.source, Source::Threads);
@@ -309,15 +316,19 @@ fn of_hits(name: &'static str, hits: &Hits) -> Item {
     }
 }
 
-/// Of a core: what the kernel timed, and the way there.
-fn share_of_programs(timed: Taken, record: Option<recorded::Cost>) -> f64 {
+/// What the kernel timed, and the way there.
+fn seconds_of_programs(taken: Taken, record: Option<recorded::Cost>) -> f64 {
     let way_ns = record.map_or(0.0, |record| record.way_ns);
-    timed.core_share() + timed.runs as f64 * way_ns / timed.over_ns.max(1) as f64
+    (taken.run_ns as f64 + taken.runs as f64 * way_ns) / 1e9
 }
 
-fn of_programs(timed: Taken, record: Option<recorded::Cost>, observed_s: f64) -> Item {
+fn of_programs(
+    timed: Taken,
+    taken: Taken,
+    record: Option<recorded::Cost>,
+    observed_s: f64,
+) -> Item {
     let timed_s = timed.over_ns as f64 / 1e9;
-    let runs = timed.runs as f64 / timed_s * observed_s;
     let way = match record {
         Some(record) => format!(
             "{:.0} ns for the way to the program, tried at the start on threads of highwater's own",
@@ -327,15 +338,16 @@ fn of_programs(timed: Taken, record: Option<recorded::Cost>, observed_s: f64) ->
     };
     Item {
         name: PROGRAMS,
-        cpu_s: share_of_programs(timed, record) * observed_s,
+        cpu_s: seconds_of_programs(taken, record),
         cpu_s_between: None,
         basis: Basis::AtMost,
-        events: runs as u64,
+        events: taken.runs,
         of: "runs of eBPF programs",
         how: format!(
-            "{:.0} ns each, timed by the kernel for {timed_s:.1} s of {observed_s:.1}, and {way}; of all processes of \
-             the machine together",
-            timed.run_ns as f64 / timed.runs.max(1) as f64
+            "{:.0} ns each, timed by the kernel for {timed_s:.1} s of {observed_s:.1}, and {way}; {} context switches \
+             of all processes of the machine together",
+            timed.run_ns as f64 / timed.runs.max(1) as f64,
+            taken.switches
         ),
     }
 }

@@ -78,9 +78,9 @@ impl Watch {
             }
             Record::Exit { at_ns, tid } => exits.push((at_ns, tid)),
             Record::Sample(sample) => wakes.extend(self.waking_or_sampled(&sample)),
-            // Of which kind is not told; most are switches.
-            Record::Lost(count) => self.costs.recorded.switches += count,
+            Record::Lost(_) => {}
         });
+        self.costs.recorded.lost = events.lost;
         switches
             .iter()
             .filter(|switch| switch.out.is_some())

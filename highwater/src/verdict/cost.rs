@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::arms::{arm_names, by_replica, replica_id, seconds_between, subjects};
-use super::latency::{Latency, arm_requests};
-use super::replicas::{over_processes, replica_rate};
-use super::stall::arm::{ArmStalls, stalls_of};
+use crate::analyse::arms::{arm_names, by_replica, replica_id, seconds_between, subjects};
+use crate::analyse::estimate::Estimate;
+use crate::analyse::latency::{Latency, arm_requests};
+use crate::analyse::replicas::{over_processes, replica_rate};
+use crate::analyse::stall::arm::{ArmStalls, stalls_of};
 use crate::observe::look::{Role, TimeNs};
 use crate::observe::metric::{self, Metric};
 use crate::record::run::{Process, Run};
-use crate::verdict::Estimate;
 
 const NS_PER_S: f64 = 1e9;
 
