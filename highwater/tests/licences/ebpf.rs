@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{read, root};
 
-const EBPF: &str = "highwater/src/observe/switches/ebpf/mod.rs";
+const EBPF: &str = "highwater/src/observe/switches/ebpf/load.rs";
 const EXPRESSION: &str = "Apache-2.0 OR MIT OR GPL-2.0-only";
 
 /// The files below a folder that assemble eBPF instructions, from the workspace's root.
