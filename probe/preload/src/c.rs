@@ -105,11 +105,9 @@ pub unsafe extern "C-unwind" fn reallocarray(block: Ptr, count: usize, bytes: us
     match count.checked_mul(bytes) {
         // SAFETY: the caller's contract, which is C's; the next library's function has the same.
         Some(total) => unsafe { realloc(block, total) },
-        None => {
-            // SAFETY: this thread's errno.
-            unsafe { *libc::__errno_location() = libc::ENOMEM };
-            NULL
-        }
+        // Refused, in the allocator's own words: mimalloc says EOVERFLOW.
+        // SAFETY: the caller's contract, which is C's; the next library's function has the same.
+        None => unsafe { (next().reallocarray)(block, count, bytes) },
     }
 }
 

@@ -15,6 +15,7 @@ pub type Realloc = unsafe extern "C" fn(Ptr, usize) -> Ptr;
 pub type Free = unsafe extern "C" fn(Ptr);
 pub type Aligned = unsafe extern "C" fn(usize, usize) -> Ptr;
 pub type PosixMemalign = unsafe extern "C" fn(*mut Ptr, usize, usize) -> c_int;
+pub type ReallocArray = unsafe extern "C" fn(Ptr, usize, usize) -> Ptr;
 pub type Usable = unsafe extern "C" fn(Ptr) -> usize;
 pub type Mmap = unsafe extern "C" fn(Ptr, usize, c_int, c_int, c_int, i64) -> Ptr;
 pub type Munmap = unsafe extern "C" fn(Ptr, usize) -> c_int;
@@ -38,6 +39,7 @@ pub struct Next {
     pub posix_memalign: PosixMemalign,
     pub valloc: Malloc,
     pub pvalloc: Malloc,
+    pub reallocarray: ReallocArray,
     pub usable: Usable,
     pub mmap: Mmap,
     pub munmap: Munmap,
@@ -59,6 +61,7 @@ static mut NEXT: Next = Next {
     posix_memalign: no_posix,
     valloc: no_block,
     pvalloc: no_block,
+    reallocarray: no_array,
     usable: no_size,
     mmap: kernel_mmap,
     munmap: kernel_munmap,
@@ -79,6 +82,12 @@ unsafe extern "C" fn no_blocks(_first: usize, _second: usize) -> Ptr {
 }
 
 unsafe extern "C" fn no_move(_block: Ptr, _bytes: usize) -> Ptr {
+    std::ptr::null_mut()
+}
+
+unsafe extern "C" fn no_array(_block: Ptr, _count: usize, _bytes: usize) -> Ptr {
+    // SAFETY: this thread's errno.
+    unsafe { *libc::__errno_location() = libc::ENOMEM };
     std::ptr::null_mut()
 }
 
@@ -329,6 +338,7 @@ pub unsafe fn find() -> bool {
         put(&mut found.posix_memalign, c"posix_memalign");
         put(&mut found.valloc, c"valloc");
         put(&mut found.pvalloc, c"pvalloc");
+        put(&mut found.reallocarray, c"reallocarray");
         put(&mut found.usable, c"malloc_usable_size");
         put(&mut found.mmap, c"mmap");
         put(&mut found.munmap, c"munmap");
