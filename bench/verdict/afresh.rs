@@ -1,7 +1,8 @@
 //! An eleventh set, for a figure after the mends that the set *plain* led to: written when they were done, before any
 //! verdict on it was looked at, and not mended for.
 
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::case::Case;
 use crate::dice::Dice;

@@ -1,7 +1,7 @@
 //! Arms and pairs: labels of arms, coverage of the ratio's interval.
 
-use highwater::analyse::series::{Point, Series};
-use highwater::verdict::{Label, Rules, arm, pair};
+use series::series::{Point, Series};
+use verdict::{Label, Rules, arm, pair};
 
 use crate::dice::Dice;
 

@@ -3,7 +3,7 @@
 //! The case is made again with its noise muted: what is left is the true curve, and the difference is the noise itself,
 //! of which deviation and memory are taken. A verdict that is missed although this distance is large is a judge's fault.
 
-use highwater::analyse::series::Point;
+use series::series::Point;
 
 use crate::case::Case;
 

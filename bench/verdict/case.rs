@@ -1,7 +1,7 @@
 //! A labelled series, and the dirt that real series carry.
 
-use highwater::analyse::series::{Point, Series};
-use highwater::verdict::Label;
+use series::series::{Point, Series};
+use verdict::Label;
 
 use crate::dice::Dice;
 

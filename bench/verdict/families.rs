@@ -5,8 +5,9 @@
 use std::f64::consts::TAU;
 use std::rc::Rc;
 
-use highwater::analyse::series::{Point, Series};
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use series::series::{Point, Series};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::case::{Case, DAY_S, Frame, Noise, Truth, growth_of, quantise, sample, soil};
 use crate::dice::Dice;

@@ -1,7 +1,7 @@
 //! A ninth set, for a figure after the mends: written before anything was said of the set *strange*, looked at once when the
 //! rules had been mended for that one. What is alone there comes together here.
 
-use highwater::verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::case::Case;
 use crate::dice::Dice;

@@ -3,9 +3,10 @@
 
 use std::f64::consts::TAU;
 
-use highwater::analyse::series::{Point, Series};
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped, Variable};
-use highwater::verdict::{Rules, arm, pair};
+use series::series::{Point, Series};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped, Variable};
+use verdict::{Rules, arm, pair};
 
 use crate::dice::Dice;
 

@@ -4,7 +4,8 @@
 
 use std::f64::consts::{PI, TAU};
 
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::case::Case;
 use crate::dice::Dice;

@@ -3,7 +3,7 @@
 
 use std::f64::consts::TAU;
 
-use highwater::verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::case::Case;
 use crate::dice::Dice;

@@ -34,11 +34,11 @@ mod unseen;
 use std::collections::BTreeMap;
 
 use case::Case;
-use highwater::analyse::estimate::Estimate;
-use highwater::analyse::series::Series;
-use highwater::verdict::series::{SeriesVerdict, judge};
-use highwater::verdict::{Label, Rules};
 use score::{PARTS, Score};
+use series::estimate::Estimate;
+use series::series::Series;
+use verdict::series::{SeriesVerdict, judge};
+use verdict::{Label, Rules};
 
 struct Options {
     seed: u64,

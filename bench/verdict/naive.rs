@@ -1,7 +1,7 @@
 //! The rules that people use, for comparison.
 
-use highwater::analyse::series::Series;
-use highwater::verdict::Label;
+use series::series::Series;
+use verdict::Label;
 
 type Rule = fn(&[(f64, f64)]) -> Label;
 

@@ -2,8 +2,9 @@
 //! with holes), other noises, leaks of all sizes down to the size of the noise, leaks that come in portions or pause.
 //! Looked at once before anything was changed; docs/verdict.md has the numbers as they came out.
 
-use highwater::analyse::series::{Point, Series};
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use series::series::{Point, Series};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::case::{Case, Truth};
 use crate::dice::Dice;

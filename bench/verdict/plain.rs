@@ -3,7 +3,8 @@
 //! what makes a series growing. Written before any verdict on it was looked at. Trends here; what comes and goes in
 //! [`plain_turns`](crate::plain_turns).
 
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Stepped};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Stepped};
 
 use crate::case::Case;
 use crate::dice::Dice;

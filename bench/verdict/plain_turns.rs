@@ -2,7 +2,8 @@
 
 use std::f64::consts::TAU;
 
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::dice::Dice;
 use crate::plain::{audible, clock, soften};

@@ -2,7 +2,8 @@
 
 use std::f64::consts::{PI, TAU};
 
-use highwater::verdict::Label::{self, Growing};
+use verdict::Label;
+use verdict::Label::Growing;
 
 use crate::case::Curve;
 use crate::dice::Dice;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use highwater::verdict::Label;
-use highwater::verdict::series::SeriesVerdict;
+use verdict::Label;
+use verdict::series::SeriesVerdict;
 
 use crate::case::Case;
 use crate::naive::{self, RULES};

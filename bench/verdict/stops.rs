@@ -1,12 +1,13 @@
 //! The stop rule under repeated looks: how often a run that is looked at again and again is decided wrongly,
 //! beside the rule that people use (stop at the first look at which a plain 95 % interval excludes equality).
 
-use highwater::analyse::estimate::Estimate;
-use highwater::analyse::series::Series;
-use highwater::verdict::arm::{self, ArmVerdict};
-use highwater::verdict::series::{SeriesVerdict, judge};
-use highwater::verdict::stop::{Stages, look};
-use highwater::verdict::{Label, Rules, pair};
+use series::estimate::Estimate;
+use series::series::Series;
+use verdict::arm;
+use verdict::arm::ArmVerdict;
+use verdict::series::{SeriesVerdict, judge};
+use verdict::stop::{Stages, look};
+use verdict::{Label, Rules, pair};
 
 use crate::dice::Dice;
 

@@ -1,6 +1,7 @@
 //! The families of the set *strange* in which something comes and goes: loads, collectors, trims, lives.
 
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::dice::Dice;
 use crate::scene::Drawn;

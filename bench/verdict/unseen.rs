@@ -4,8 +4,9 @@
 
 use std::f64::consts::TAU;
 
-use highwater::analyse::series::{Point, Series};
-use highwater::verdict::Label::{self, Flat, Growing, Plateauing, Sawtooth, Stepped};
+use series::series::{Point, Series};
+use verdict::Label;
+use verdict::Label::{Flat, Growing, Plateauing, Sawtooth, Stepped};
 
 use crate::case::{Case, Curve, Truth};
 use crate::dice::Dice;

@@ -4,9 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-#[path = "../../highwater/tests/skipped/mod.rs"]
-mod skipped;
-use skipped::skipped;
+use testkit::skipped;
 
 /// It has a mapping like the probe's records, by which the runner tells that the probe is in a process.
 const HARMLESS: &str = "#define _GNU_SOURCE\n#include <sys/mman.h>\n#include <unistd.h>

@@ -4,9 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-#[path = "../../highwater/tests/skipped/mod.rs"]
-mod skipped;
-use skipped::skipped;
+use testkit::skipped;
 #[path = "../../probe/preload/tests/library/mod.rs"]
 mod library;
 use library::library;

@@ -13,14 +13,14 @@ use std::process::{Child, Command};
 
 use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use criterion::{Criterion, criterion_group, criterion_main};
-use highwater::observe::clock::read_ns;
-use highwater::observe::collector::{Observer, Options};
-use highwater::observe::look::{ProcessId, Role, Target, TimeNs};
-use highwater::observe::proc::open::Folder;
-use highwater::observe::proc::stat::parse_stat;
-use highwater::observe::proc::status::parse_status;
-use highwater::observe::proc::tasks::read_tasks;
-use highwater::observe::proc::{ProcRoot, read_start_ticks};
+use observe::clock::read_ns;
+use observe::collector::{Observer, Options};
+use observe::look::{ProcessId, Role, Target, TimeNs};
+use observe::proc::open::Folder;
+use observe::proc::stat::parse_stat;
+use observe::proc::status::parse_status;
+use observe::proc::tasks::read_tasks;
+use observe::proc::{ProcRoot, read_start_ticks};
 use procfs::FromRead;
 use rustix::time::ClockId;
 
@@ -118,7 +118,7 @@ fn target(id: i64, pid: i32) -> Target {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: highwater::observe::look::Expected::System,
+        expected_allocator: observe::look::Expected::System,
     }
 }
 

@@ -6,12 +6,12 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use highwater::observe::clock::{Clock, RealClock};
-use highwater::observe::look::{Look, ProcessId, Role, Sample, TimeNs};
-use highwater::observe::metric;
-use highwater::record::run::Machine;
-use highwater::record::{Folder, LookId, NewProcess, ReadOptions, Reader, Recorder, export};
-use highwater::subject::experiment::{Experiment, parse_experiment};
+use experiment::file::{Experiment, parse_experiment};
+use observe::clock::{Clock, RealClock};
+use observe::look::{Look, ProcessId, Role, Sample, TimeNs};
+use observe::metric;
+use record::run::Machine;
+use record::{Folder, LookId, NewProcess, ReadOptions, Reader, Recorder, export};
 use rustix::time::{ClockId, clock_gettime};
 
 /// Metrics of one look of one process: all of /proc at the full rate, smaps every tenth look.
@@ -60,7 +60,7 @@ fn write(folder: &Folder, experiment: &Experiment, looks: i64, processes: i64) -
         wall.push(at.elapsed().as_secs_f64() * 1e3);
     }
     recorder
-        .ended(&highwater::record::run::RunEnd {
+        .ended(&record::run::RunEnd {
             time: clock.now(),
             words: "done".into(),
         })
@@ -149,7 +149,7 @@ fn process(n: i64) -> NewProcess {
         metrics_url: None,
         load_lines: None,
         cgroup: None,
-        expected_allocator: highwater::observe::look::Expected::Any,
+        expected_allocator: observe::look::Expected::Any,
     }
 }
 

@@ -5,12 +5,12 @@ use std::f64::consts::TAU;
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use highwater::analyse::series::{Point, Series};
-use highwater::observe::import::Row;
-use highwater::observe::import::columns::Wanted;
-use highwater::observe::import::rows::Rows;
-use highwater::verdict::Rules;
-use highwater::verdict::series::judge;
+use import::Row;
+use import::columns::Wanted;
+use import::rows::Rows;
+use series::series::{Point, Series};
+use verdict::Rules;
+use verdict::series::judge;
 
 /// Noise with a memory, of about one in either direction.
 struct Noise {

@@ -1,13 +1,31 @@
 //! Circles of imports between the files of a crate: each file of one can be understood only with all others. How many
 //! files are in circles has a limit for each crate, which may only fall.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Folders of sources, and how many of their files may be in circles.
 const LIMITS: &[(&str, usize)] = &[
-    ("highwater/src", 20),
+    ("highwater/src", 0),
+    ("crates/units/src", 0),
+    ("crates/experiment/src", 0),
+    ("crates/allocators/src", 0),
+    ("crates/observe/src", 0),
+    ("crates/symbols/src", 0),
+    ("crates/bpf/src", 0),
+    ("crates/import/src", 0),
+    ("crates/heap/src", 0),
+    ("crates/sched/src", 13),
+    ("crates/record/src", 0),
+    ("crates/series/src", 0),
+    ("crates/memory/src", 0),
+    ("crates/stalls/src", 0),
+    ("crates/verdict/src", 0),
+    ("crates/report/src", 0),
+    ("crates/rollout/src", 0),
+    ("crates/testkit/src", 0),
     ("alloc/src", 4),
     ("probe/abi/src", 2),
     ("probe/heap/src", 4),
@@ -22,25 +40,27 @@ type Graph = BTreeMap<Vec<String>, BTreeSet<Vec<String>>>;
 
 #[test]
 fn files_in_circles_do_not_become_more() {
+    let mut faults = Vec::new();
     for (folder, limit) in LIMITS {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        let path = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("..")
             .join(folder);
-        let circles = circles(&graph(&folder));
+        let circles = circles(&graph(&path));
         let files: usize = circles.iter().map(Vec::len).sum();
         let names: Vec<String> = circles.iter().map(|circle| circle.join(" <-> ")).collect();
         let names = names.join("\n");
-        assert!(
-            files <= *limit,
-            "{}: {files} files in circles of imports, {limit} allowed; what two files need belongs into a third:\n{names}",
-            folder.display()
-        );
-        assert!(
-            files == *limit,
-            "{}: only {files} files in circles; lower the limit of {limit}",
-            folder.display()
-        );
+        match files.cmp(limit) {
+            Ordering::Greater => faults.push(format!(
+                "{folder}: {files} files in circles of imports, {limit} allowed; what two files need belongs into a \
+                 third:\n{names}"
+            )),
+            Ordering::Less => faults.push(format!(
+                "{folder}: only {files} files in circles; lower the limit of {limit}"
+            )),
+            Ordering::Equal => {}
+        }
     }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]

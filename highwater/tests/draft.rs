@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use highwater::subject::experiment::draft::{Listening, ProgramFacts, draft};
-use highwater::subject::experiment::{Experiment, parse_experiment};
+use experiment::file::draft::{Listening, ProgramFacts, draft};
+use experiment::file::{Experiment, parse_experiment};
 use proptest::prelude::*;
 
 fn parse(text: &str) -> Experiment {

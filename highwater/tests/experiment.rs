@@ -7,10 +7,10 @@
 
 use std::path::{Path, PathBuf};
 
-use highwater::subject::allocator::Spec;
-use highwater::subject::experiment::{Experiment, Problems, freeze, parse_experiment};
-use highwater::wording::{nearest, quoted};
+use allocators::Spec;
+use experiment::file::{Experiment, Problems, freeze, parse_experiment};
 use proptest::prelude::*;
+use units::wording::{nearest, quoted};
 
 const ALLOCATORS: &[&str] = &[
     "glibc",
@@ -102,7 +102,7 @@ fn secrets_do_not_reach_the_frozen_file() {
     assert!(frozen.contains("[redacted]@db/relay"));
     let again =
         parse_experiment(&frozen, "frozen", Path::new("/"), &[], &known).expect("it parses");
-    let names = highwater::subject::experiment::redact::redacted_names;
+    let names = experiment::file::redact::redacted_names;
     assert_eq!(names(&again), ["RELAY_DATABASE", "RELAY_TOKEN"]);
     assert!(names(&experiment).is_empty());
 }
@@ -172,7 +172,7 @@ fn the_documented_examples_parse_and_name_every_key() {
 
 #[test]
 fn files_that_cannot_be_read_say_why() {
-    use highwater::subject::experiment::read_experiment;
+    use experiment::file::read_experiment;
     let folder = tempfile::tempdir().expect("a folder");
     let words = |path: &Path| read_experiment(path, &[], &known).unwrap_err().to_string();
     assert!(words(&folder.path().join("none.toml")).contains("none.toml: cannot be read: No such"));

@@ -3,10 +3,10 @@
 use std::path::Path;
 
 use clap::Parser;
+use experiment::file::parse_experiment;
 use highwater::cli::log::{self, LogArgs};
-use highwater::ledger::{Attempt, Entry, Ledger, LedgerError, Outcome, Status, Step, render};
-use highwater::subject::experiment::parse_experiment;
 use proptest::prelude::*;
+use record::ledger::{Attempt, Entry, Ledger, LedgerError, Outcome, Status, Step, render};
 
 const DAY: &str = "2026-11-21";
 const HOSTILE: &str =
@@ -379,7 +379,7 @@ fn hostile_text_stays_text() {
 proptest! {
     #[test]
     fn a_file_that_is_no_entry_never_panics(text in "\\PC{0,200}") {
-        let _ = highwater::ledger::store::parse_entry(&text, "id");
+        let _ = record::ledger::store::parse_entry(&text, "id");
     }
 
     /// Markdown of any entry keeps its structure: a line begins as this module writes it, never as foreign text does.

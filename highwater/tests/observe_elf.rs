@@ -4,14 +4,14 @@ mod observed;
 
 use std::path::Path;
 
-use highwater::observe::fact::image::Image;
-use highwater::observe::fact::linker::{Walk, parse_auxv, read_loaded};
-use highwater::observe::fact::maps::{Maps, parse_maps};
-use highwater::observe::fact::memory::{
+use observe::fact::image::Image;
+use observe::fact::linker::{Walk, parse_auxv, read_loaded};
+use observe::fact::maps::{Maps, parse_maps};
+use observe::fact::memory::{
     FileMemory, Memory, PT_DYNAMIC, parse_elf_header, parse_program_headers,
 };
-use highwater::observe::fact::open_file;
-use highwater::observe::fact::program::{preload_problem, read_program};
+use observe::fact::open_file;
+use observe::fact::program::{preload_problem, read_program};
 use observed::{compile, fixture_root};
 use proptest::prelude::*;
 

@@ -5,10 +5,10 @@ mod observed;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater::observe::collector::{Observer, Options};
-use highwater::observe::fact::program::{Libc, preload_problem, read_program};
-use highwater::observe::look::{EventKind, Expected, Look, TimeNs};
-use highwater::observe::proc::ProcRoot;
+use observe::collector::{Observer, Options};
+use observe::fact::program::{Libc, preload_problem, read_program};
+use observe::look::{EventKind, Expected, Look, TimeNs};
+use observe::proc::ProcRoot;
 use observed::{Child, SECOND, compile, fact, start};
 
 const LIBRARY: &[&str] = &["-shared", "-fPIC", "-fno-builtin"];

@@ -1,16 +1,14 @@
 //! A process that imitates the probe, or names what must not be opened, costs bounded memory and time.
 
-mod skipped;
-
 use std::collections::BTreeMap;
 use std::mem::offset_of;
 use std::path::{Path, PathBuf};
 
 use abi::{Header, Section, SectionKind, State};
-use highwater::observe::fact::memory::Memory;
-use highwater::observe::heap::perf_map::open_perf_map;
-use highwater::observe::heap::probe::{ProbeLook, read_probe};
-use skipped::skipped;
+use heap::probe::{ProbeLook, read_probe};
+use observe::fact::memory::Memory;
+use symbols::perf_map::open_perf_map;
+use testkit::skipped;
 
 /// Mappings of a process, by address.
 #[derive(Default)]

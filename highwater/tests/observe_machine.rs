@@ -1,22 +1,19 @@
 //! Cgroups, pressure and the machine: from captured text, and for real where this machine can.
 
 mod observed;
-mod skipped;
 
 use std::path::{Path, PathBuf};
 
-use highwater::observe::cgroup::{Cgroup, Folders, find_folders, parse_key, read_cgroup};
-use highwater::observe::collector::{Observer, Options};
-use highwater::observe::host::{
-    Cpu, SystemRoot, parse_cpu, parse_load, parse_meminfo, read_machine,
-};
-use highwater::observe::look::{EventKind, Role, TimeNs};
-use highwater::observe::metric;
-use highwater::observe::pressure::{Pressure, parse_pressure};
-use highwater::observe::proc::ProcRoot;
+use observe::cgroup::{Cgroup, Folders, find_folders, parse_key, read_cgroup};
+use observe::collector::{Observer, Options};
+use observe::host::{Cpu, SystemRoot, parse_cpu, parse_load, parse_meminfo, read_machine};
+use observe::look::{EventKind, Role, TimeNs};
+use observe::metric;
+use observe::pressure::{Pressure, parse_pressure};
+use observe::proc::ProcRoot;
 use observed::{SECOND, fact, fixture_root, fixtures, spawn, spawn_c, target, value};
 use proptest::prelude::*;
-use skipped::skipped;
+use testkit::skipped;
 
 fn cgroup(path: &str) -> Cgroup {
     let folders = find_folders(&fixtures().join("cgroup").join(path)).unwrap();

@@ -1,6 +1,5 @@
 //! Metrics endpoints: text as real exporters write it, and servers that misbehave.
 
-mod free_port;
 mod observed;
 
 use std::io::{Read, Write};
@@ -11,17 +10,17 @@ use std::time::{Duration, Instant};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use free_port::free_port;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
-use highwater::observe::collector::{Observer, Options};
-use highwater::observe::look::{EventKind, Look, ProcessId, Target, TimeNs};
-use highwater::observe::metric;
-use highwater::observe::openmetrics::parse::parse_exposition;
-use highwater::observe::openmetrics::series::SERIES_MAX;
-use highwater::observe::proc::ProcRoot;
+use observe::collector::{Observer, Options};
+use observe::look::{EventKind, Look, ProcessId, Target, TimeNs};
+use observe::metric;
+use observe::openmetrics::parse::parse_exposition;
+use observe::openmetrics::series::SERIES_MAX;
+use observe::proc::ProcRoot;
 use observed::{Child, SECOND, spawn, value};
 use proptest::prelude::*;
+use testkit::free_port;
 
 /// Serves a text; what it does with a connection is up to `answer`.
 struct Server {
@@ -161,8 +160,7 @@ fn observer(wait_ms: u64) -> Observer {
 }
 
 fn named(look: &Look, process: i64, name: &str) -> Option<f64> {
-    let found =
-        |s: &&highwater::observe::look::Sample| s.process == ProcessId(process) && s.metric == name;
+    let found = |s: &&observe::look::Sample| s.process == ProcessId(process) && s.metric == name;
     look.samples.iter().find(found).map(|sample| sample.value)
 }
 
@@ -231,7 +229,7 @@ proptest! {
 
     #[test]
     fn labels_come_back_as_they_were(value in "\\PC{0,30}", other in "[\\\\\"\n},=]{0,10}") {
-        let series = highwater::observe::openmetrics::parse::Series {
+        let series = observe::openmetrics::parse::Series {
             name: "m".to_owned(),
             labels: vec![("a".to_owned(), value), ("b".to_owned(), other)],
             value: 1.0,

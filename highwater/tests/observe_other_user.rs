@@ -4,9 +4,9 @@ mod observed;
 
 use std::process::Command;
 
-use highwater::observe::collector::{Observer, Options};
-use highwater::observe::look::{EventKind, TimeNs};
-use highwater::observe::proc::ProcRoot;
+use observe::collector::{Observer, Options};
+use observe::look::{EventKind, TimeNs};
+use observe::proc::ProcRoot;
 use observed::{SECOND, fact, start};
 
 /// Looks at another user's process: pid in HIGHWATER_TEST_PID. Run by the test below as nobody.
@@ -17,7 +17,7 @@ fn looks_as_another_user() {
     };
     let pid: i32 = pid.parse().unwrap();
     let root = ProcRoot::default();
-    let start = highwater::observe::proc::read_start_ticks(&root, pid).unwrap();
+    let start = observe::proc::read_start_ticks(&root, pid).unwrap();
     // It sleeps all the time, which is not what this test is about.
     let options = Options {
         hung_after_ns: i64::MAX,
@@ -26,7 +26,7 @@ fn looks_as_another_user() {
     let mut observer = Observer::new(root, options);
     let targets = [observed::target(1, pid, start)];
     let look = observer.look(TimeNs(SECOND), &targets);
-    assert!(observed::value(&look, 1, highwater::observe::metric::RSS).unwrap() > 0.0);
+    assert!(observed::value(&look, 1, observe::metric::RSS).unwrap() > 0.0);
     let lost: Vec<&str> = look
         .events
         .iter()

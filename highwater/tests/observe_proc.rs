@@ -2,14 +2,14 @@
 
 mod observed;
 
-use highwater::observe::collector::{Observer, Options};
-use highwater::observe::look::{EventKind, Look, Role, TimeNs};
-use highwater::observe::metric;
-use highwater::observe::proc::ProcRoot;
-use highwater::observe::proc::rollup::parse_rollup;
-use highwater::observe::proc::stat::parse_stat;
-use highwater::observe::proc::status::parse_status;
-use highwater::observe::proc::tasks::parse_schedstat;
+use observe::collector::{Observer, Options};
+use observe::look::{EventKind, Look, Role, TimeNs};
+use observe::metric;
+use observe::proc::ProcRoot;
+use observe::proc::rollup::parse_rollup;
+use observe::proc::stat::parse_stat;
+use observe::proc::status::parse_status;
+use observe::proc::tasks::parse_schedstat;
 use observed::{Child, SECOND, fixture_root, spawn, spawn_c, target, value, values};
 use proptest::prelude::*;
 
@@ -262,7 +262,7 @@ fn five_hundred_processes_are_looked_at_in_one_go() {
 #[test]
 fn the_cost_of_a_look_is_a_sample_of_highwater_itself() {
     let pid = std::process::id() as i32;
-    let start = highwater::observe::proc::read_start_ticks(&ProcRoot::default(), pid).unwrap();
+    let start = observe::proc::read_start_ticks(&ProcRoot::default(), pid).unwrap();
     let mut own = target(9, pid, start);
     own.role = Role::Highwater;
     let look = observer().look(TimeNs(1), &[own]);

@@ -5,17 +5,16 @@
 //! Without them the test is skipped and says so, unless `$HIGHWATER_REQUIRE_BROWSER` is set.
 //! `$HIGHWATER_PAGE_DIR` keeps the pages.
 
-mod skipped;
 #[path = "synthetic/mod.rs"]
 mod synthetic;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater::record::run::Run;
-use highwater::report::{Extras, Report, html};
+use record::run::Run;
+use report::{Extras, Report, html};
 use serde::Deserialize;
-use skipped::skipped;
+use testkit::skipped;
 
 /// One observation of `page/check.mjs`.
 #[derive(Debug, Deserialize)]

@@ -3,13 +3,14 @@
 //!
 //! `bench/verdict/replay.py` plays the same in full size, or a real one, through the command.
 
-use highwater::analyse::series::Point;
-use highwater::verdict::Rules;
-use highwater::verdict::arm;
-use highwater::verdict::audit::{
+use series::series::Point;
+use verdict::Rules;
+use verdict::arm;
+use verdict::audit::{
     AuditInput, Check, Finding, ProcessFacts, Severity, audit, equal_uptime_s, survivors_at,
 };
-use highwater::verdict::pair::{self, PairVerdict};
+use verdict::pair;
+use verdict::pair::PairVerdict;
 
 const HOUR_S: f64 = 3600.0;
 const BEFORE_H: i32 = 72;

@@ -13,14 +13,14 @@ use super::explain::series::HeapSeries;
 use super::out::say;
 use super::signals;
 use super::stalls::series::{self, StallSeries};
-use crate::observe::clock::{Clock, RealClock};
-use crate::observe::collector::{Observer, Options};
-use crate::observe::look::{Event, EventKind, Look, ProcessId, TimeNs};
-use crate::observe::metric;
-use crate::observe::proc::ProcRoot;
-use crate::observe::watched::Carried;
-use crate::record::{Folder, Reader, RecordError, Recorder};
-use crate::subject::service::end_left_behind;
+use experiment::service::end_left_behind;
+use observe::clock::{Clock, RealClock};
+use observe::collector::{Observer, Options};
+use observe::look::{Event, EventKind, Look, ProcessId, TimeNs};
+use observe::metric;
+use observe::proc::ProcRoot;
+use observe::watched::Carried;
+use record::{Folder, Reader, RecordError, Recorder};
 
 /// How soon a dead supervisor or a request to stop is noticed between two looks.
 const NOTICE: Duration = Duration::from_millis(100);

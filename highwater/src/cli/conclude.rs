@@ -9,14 +9,14 @@ use anyhow::Context;
 use super::exit;
 pub use super::out::print;
 use super::out::say;
-use crate::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
-use crate::record::{Folder, ReadOptions, Reader};
-use crate::report::{Extras, Report, html, json, text};
-use crate::verdict::Rules;
-use crate::verdict::check::CheckOutcome;
-use crate::verdict::run::RunVerdict;
-use crate::verdict::run::judge::judge_run;
-use crate::wording::shell_word;
+use record::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
+use record::{Folder, ReadOptions, Reader};
+use report::{Extras, Report, html, json, text};
+use units::wording::shell_word;
+use verdict::Rules;
+use verdict::check::CheckOutcome;
+use verdict::run::RunVerdict;
+use verdict::run::judge::judge_run;
 
 /// Name of the page in the run folder.
 pub const PAGE: &str = "report.html";
@@ -58,7 +58,7 @@ pub fn conclude(folder: &Folder, runs: &Path, output: &Output) -> anyhow::Result
 
 /// A run with its verdict.
 pub struct Judged {
-    pub run: crate::record::run::Run,
+    pub run: record::run::Run,
     pub verdict: RunVerdict,
 }
 

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::exit;
 use super::out::print;
-use crate::observe::switches::allowed::{Allowed, Capability, Cgroups, Mode, Trial};
-use crate::report::stall::doctor::{Finding, Level, render};
+use bpf::allowed::{Allowed, Capability, Cgroups, Mode, Trial};
+use report::stall::doctor::{Finding, Level, render};
 
 /// Show what this machine allows, what is lost without it, and how to get it
 #[derive(Debug, clap::Args)]

@@ -2,8 +2,8 @@
 
 use super::exit;
 use super::out::print;
-use crate::subject::experiment::draft::draft;
-use crate::subject::experiment::facts::read_facts;
+use experiment::file::draft::draft;
+use experiment::file::facts::read_facts;
 
 /// Write an experiment file for a service that already runs
 #[derive(Debug, clap::Args)]

@@ -8,7 +8,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use super::exit;
 use super::out::{self, say};
-use crate::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
+use record::ledger::{Attempt, Entry, Ledger, Outcome, Status, Step, render};
 
 /// Show the ledger, or write in it.
 #[derive(Debug, Args)]

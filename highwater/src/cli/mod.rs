@@ -25,10 +25,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::observe::overhead::pair;
-use crate::record::{Folder, RecordError, list};
-use crate::report::visible::visible_lines;
-use crate::wording::quoted;
+use ::observe::overhead::pair;
+use ::report::visible::visible_lines;
+use record::{Folder, RecordError, list};
+use units::wording::quoted;
 
 /// Finds why a service's memory climbs, tries every remedy side by side, proves which one holds.
 #[derive(Debug, Parser)]

@@ -11,15 +11,16 @@ use super::adopt::status::shares_a_file;
 use super::adopt::{SCHEMA, show};
 use super::exit::{self, Usage};
 use super::out::{print, say};
-use crate::report::visible::visible;
-use crate::rollout::act::Means;
-use crate::rollout::back::{self, Pace};
-use crate::rollout::journal::Stage;
-use crate::rollout::plan::{Plan, PlannedFile};
-use crate::rollout::proof::Witness;
-use crate::rollout::shelf::{Rollout, Shelf};
-use crate::rollout::survey::obstacles;
-use crate::rollout::systemd::Host;
+use report::visible::visible;
+use rollout::act::Means;
+use rollout::back;
+use rollout::back::Pace;
+use rollout::journal::Stage;
+use rollout::plan::{Plan, PlannedFile};
+use rollout::proof::Witness;
+use rollout::shelf::{Rollout, Shelf};
+use rollout::survey::obstacles;
+use rollout::systemd::Host;
 
 /// Take an adopted arm back: every file as it was, every instance restarted without it
 #[derive(Debug, clap::Args)]
@@ -122,7 +123,7 @@ fn unknown(id: &str, names: &[String]) -> Usage {
     };
     Usage(format!(
         "no rollout {} is in force here; in force: {known}",
-        crate::wording::quoted(id)
+        units::wording::quoted(id)
     ))
 }
 

@@ -33,10 +33,10 @@ use self::given::Given;
 use self::source::Source;
 use super::exit;
 use super::out::say;
-use crate::observe::import::columns::unit_factor;
-use crate::observe::import::number::Decimal;
-use crate::observe::import::rows::Rows;
-use crate::observe::import::time::DateOrder;
+use import::columns::unit_factor;
+use import::number::Decimal;
+use import::rows::Rows;
+use import::time::DateOrder;
 
 /// Judge memory series (a file, a pipe, a run, a Prometheus), and audit the experiment they came from.
 #[derive(Debug, Args)]
@@ -49,7 +49,7 @@ pub struct VerdictArgs {
     #[arg(long, value_name = "FILE")]
     pub meta: Option<PathBuf>,
     /// Memory limit of every series that --meta gives none: "4GiB"
-    #[arg(long, value_name = "SIZE", value_parser = crate::units::parse_bytes)]
+    #[arg(long, value_name = "SIZE", value_parser = units::parse_bytes)]
     pub limit: Option<u64>,
     /// Arms of the processes (nickname,group); FILE@TIME for one that holds from then on; may be repeated
     #[arg(long, value_name = "FILE[@TIME]")]

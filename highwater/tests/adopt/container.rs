@@ -29,12 +29,12 @@ impl Container {
         }
         for tool in ["systemd-nspawn", "debootstrap", "nsenter", "timeout"] {
             if !crate::stage::is_there(tool) {
-                crate::skipped::skipped(&format!("a container with systemd needs {tool}"));
+                testkit::skipped(&format!("a container with systemd needs {tool}"));
                 return None;
             }
         }
         let base = base().or_else(|| {
-            crate::skipped::skipped("debootstrap could not fetch a Debian");
+            testkit::skipped("debootstrap could not fetch a Debian");
             None
         })?;
         let shared = measured().path("");
@@ -68,7 +68,7 @@ impl Container {
         if container.wait_until_booted() {
             return Some(container);
         }
-        crate::skipped::skipped("systemd does not boot in a container here");
+        testkit::skipped("systemd does not boot in a container here");
         None
     }
 

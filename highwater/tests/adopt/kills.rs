@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
 
-use crate::skipped::skipped;
 use crate::stage::{Said, Stage, adopt_call, adopt_words, is_root};
+use testkit::skipped;
 
 type Tree = BTreeMap<PathBuf, String>;
 

@@ -8,6 +8,4 @@ mod real;
 #[path = "../said/mod.rs"]
 mod said;
 mod script;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod stage;

@@ -323,7 +323,7 @@ pub fn adopt_words<'a>(more: &[&'a str]) -> Vec<&'a str> {
 pub fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
-        crate::skipped::skipped("adopting needs root");
+        testkit::skipped("adopting needs root");
     }
     root
 }
@@ -332,7 +332,7 @@ pub fn is_root() -> bool {
 pub fn has_tool(program: &str) -> bool {
     let has_it = is_there(program);
     if !has_it {
-        crate::skipped::skipped(&format!("needs {program}"));
+        testkit::skipped(&format!("needs {program}"));
     }
     has_it
 }

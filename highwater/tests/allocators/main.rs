@@ -5,15 +5,11 @@
 mod add;
 mod bench;
 mod check;
-#[path = "../free_port/mod.rs"]
-mod free_port;
 mod package;
 mod programs;
 mod real;
 mod refuse;
 #[path = "../said/mod.rs"]
 mod said;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod smoke;
 mod successor;

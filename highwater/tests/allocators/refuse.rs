@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::bench::{BUMP, Bench, Said, compile, stand_in_cargo};
-use crate::skipped::skipped;
+use testkit::skipped;
 
 #[test]
 fn a_compiler_that_fails_shows_its_last_words_and_the_log() {

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::bench::{Bench, PATIENCE, Said};
-use crate::free_port::free_port;
 use crate::programs::Programs;
-use crate::skipped::skipped;
+use testkit::free_port;
+use testkit::skipped;
 
 /// Longest time for one program under one allocator, seconds. The slowest needed 30 at a load of 50 on four
 /// processors, and more than 120 at 135.

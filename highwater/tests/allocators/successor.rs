@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::bench::{BUMP, Bench, compile};
-use crate::skipped::skipped;
+use testkit::skipped;
 
 /// What the archive holds: the package `libmimalloc3` of one version, with this very library in it.
 fn archive(bench: &Bench, version: &str) {

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::skipped::skipped;
 use crate::stage::{Running, cause, compile, explain, explained, parsed, probe, top_function};
+use testkit::skipped;
 
 fn refused(words: &[&str], code: i32, expected: &str) {
     let output = explain(words);

@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::skipped::skipped;
 use crate::stage::{compile, explain, parsed, probe};
+use testkit::skipped;
 
 /// A budget that nothing keeps, percent.
 const NOTHING: &str = "0.0001";

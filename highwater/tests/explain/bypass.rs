@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::Command;
 
-use crate::skipped::skipped;
 use crate::stage::{assert_adds_up, cause, compile, explain, explained, parsed, probe, scratch};
+use testkit::skipped;
 
 #[test]
 fn a_library_that_frees_past_the_probe_is_named_and_no_site() {

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::skipped::skipped;
 use crate::stage::{
     assert_adds_up, cause, compile, explained, probe, scratch, source, top_function,
 };
+use testkit::skipped;
 
 /// Whether a tool is there; else says so.
 fn has(tool: &str) -> bool {

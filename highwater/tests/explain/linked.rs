@@ -4,8 +4,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::skipped::skipped;
 use crate::stage::{Running, cause, compile, explain, parsed, top_function};
+use testkit::skipped;
 
 /// Shared with bench/explain/linked, where the truth of each word stands.
 const DESK: &str = "../../../../bench/explain/linked/desk.c";

@@ -10,6 +10,4 @@ mod linked;
 mod losses;
 mod schema;
 mod shapes;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod stage;

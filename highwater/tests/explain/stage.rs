@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde_json::Value;
 
-use crate::skipped::skipped;
+use testkit::skipped;
 
 /// Where this package's tests keep what they build.
 pub fn scratch() -> PathBuf {

@@ -5,16 +5,14 @@
 //! seed (printed). `highwater/fuzz` holds the same targets for cargo-fuzz, which looks for new paths.
 
 mod mutate;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod targets;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 use mutate::Dice;
-use skipped::skipped;
 use targets::TARGETS;
+use testkit::skipped;
 
 /// Inputs for each target in CI; a database takes longer than a line of text.
 const SHORT: u64 = 1500;

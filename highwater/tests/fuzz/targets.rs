@@ -1,17 +1,18 @@
 //! What is fed to which reader. Seeds are small files as people have them.
 
-use highwater::analyse::series::{Point, Series};
-use highwater::observe::import::columns::Wanted;
-use highwater::observe::import::groups::{arm_at, parse_groups};
-use highwater::observe::import::meta::parse_meta;
-use highwater::observe::import::number::Numbers;
-use highwater::observe::import::prometheus::answer::{parse_names, parse_series};
-use highwater::observe::import::prometheus::selector::parse_selector;
-use highwater::observe::import::rows::Rows;
-use highwater::observe::import::time::{Times, parse_instant};
-use highwater::observe::openmetrics::parse::parse_exposition;
-use highwater::record::{Folder, ReadOptions, Reader};
-use highwater::verdict::{Label, Rules, series::judge};
+use import::columns::Wanted;
+use import::groups::{arm_at, parse_groups};
+use import::meta::parse_meta;
+use import::number::Numbers;
+use import::prometheus::answer::{parse_names, parse_series};
+use import::prometheus::selector::parse_selector;
+use import::rows::Rows;
+use import::time::{Times, parse_instant};
+use observe::openmetrics::parse::parse_exposition;
+use record::{Folder, ReadOptions, Reader};
+use series::series::{Point, Series};
+use verdict::series::judge;
+use verdict::{Label, Rules};
 
 /// One reader, what good input of it looks like, and how it is fed.
 #[allow(dead_code)] // cargo-fuzz drives the same targets and needs neither seeds nor their cost

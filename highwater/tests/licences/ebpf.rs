@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{read, root};
 
-const EBPF: &str = "highwater/src/observe/switches/ebpf/load.rs";
+const EBPF: &str = "crates/bpf/src/load.rs";
 const EXPRESSION: &str = "Apache-2.0 OR MIT OR GPL-2.0-only";
 
 /// The files below a folder that assemble eBPF instructions, from the workspace's root.
@@ -16,7 +16,7 @@ fn assemblers(folder: &Path, found: &mut Vec<String>) {
             assemblers(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&path).expect("a source");
-            if text.contains("insn::{") || path.ends_with("ebpf/insn.rs") {
+            if text.contains("insn::{") || path.ends_with("bpf/src/insn.rs") {
                 let name = path.strip_prefix(root()).expect("below the root");
                 found.push(name.to_string_lossy().into_owned());
             }
@@ -36,7 +36,7 @@ fn the_licence_that_the_kernel_is_given_is_that_of_the_sources() {
     let mut named = super::words(&table["path"]);
     named.sort();
     let mut found = Vec::new();
-    assemblers(&root().join("highwater/src"), &mut found);
+    assemblers(&root().join("crates"), &mut found);
     assert_eq!(
         named, found,
         "REUSE.toml and the files that assemble programs"

@@ -6,8 +6,6 @@
 mod ebpf;
 mod expression;
 mod notices;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod tree;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +49,7 @@ fn tree() -> Option<Tree> {
         Err(why) => {
             let is_of_network = of_network.iter().any(|words| why.contains(words));
             assert!(is_of_network, "cargo metadata: {why}");
-            skipped::skipped(&format!("cargo metadata: {why}"));
+            testkit::skipped(&format!("cargo metadata: {why}"));
             None
         }
     }

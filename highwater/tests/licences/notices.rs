@@ -48,7 +48,7 @@ fn texts(packages: &[&Package]) -> Vec<(String, Vec<String>)> {
             crates.entry(text).or_default().push(package.to_string());
         }
     }
-    let vendored = read("highwater/src/report/html/vendor/uPlot.LICENSE");
+    let vendored = read("crates/report/src/html/vendor/uPlot.LICENSE");
     crates.insert(tidied(&vendored), vec!["uPlot".to_owned()]);
     let mut texts: Vec<_> = crates.into_iter().collect();
     texts.sort_by(|(_, a), (_, b)| a.cmp(b));
@@ -132,7 +132,7 @@ pub fn check_by_hand(optional: &[(String, String)]) {
             want(format!("{name} {version}"));
         }
     }
-    for entry in fs::read_dir(root().join("highwater/src/report/html/vendor")).expect("a folder") {
+    for entry in fs::read_dir(root().join("crates/report/src/html/vendor")).expect("a folder") {
         let name = entry.expect("a file").file_name();
         let name = name.to_string_lossy();
         if name != "README.md" {

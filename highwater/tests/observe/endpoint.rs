@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::scene::{PATIENCE, Scene, said, wait};
-use super::skipped::skipped;
 use super::stage::Endpoint;
+use testkit::skipped;
 
 /// A child that ends with the test.
 struct Process(Child);

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use highwater::observe::look::{Event, EventKind, Role};
-use highwater::record::run::Run;
+use observe::look::{Event, EventKind, Role};
+use record::run::Run;
 use serde_json::Value;
 
 use super::door::Door;
-use super::free_port::free_port;
 use super::scene::{PATIENCE, Said, Scene, program, said, wait};
-use super::skipped::skipped;
 use super::stage::Endpoint;
 use super::store::{Running, Store, ask, first, package, prometheus, victoria};
+use testkit::free_port;
+use testkit::skipped;
 
 /// The resident set of those that leak grows by so much a second.
 const LEAK_KIB: &str = "400";
@@ -416,8 +416,7 @@ fn said_of(scene: &Scene, words: &str) -> Option<()> {
 
 fn kill_collector(scene: &Scene) {
     let run = scene.record();
-    let of_collector =
-        |p: &&highwater::record::run::Process| p.command == ["collector"] && p.ended.is_none();
+    let of_collector = |p: &&record::run::Process| p.command == ["collector"] && p.ended.is_none();
     let pid = run
         .processes
         .iter()

@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use highwater::observe::look::Role;
-use highwater::record::run::Run;
+use observe::look::Role;
+use record::run::Run;
 
 use super::dashboard::dashboard_expressions;
 use super::fleet::{Service, remote, scrape, wait_for_samples};
-use super::free_port::free_port;
 use super::scene::{Scene, is_root, said, wait};
-use super::skipped::skipped;
 use super::stage::Endpoint;
 use super::store::{Running, Store, ask, package, prometheus, prometheus_at, victoria_at};
+use testkit::free_port;
+use testkit::skipped;
 
 /// A network namespace with one cable; it goes with the test.
 struct Host {

@@ -5,14 +5,10 @@ mod dashboard;
 mod door;
 mod endpoint;
 mod fleet;
-#[path = "../free_port/mod.rs"]
-mod free_port;
 mod hosts;
 #[path = "../run/scene.rs"]
 #[allow(dead_code, reason = "its other half is used by `run`")]
 mod scene;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod stage;
 #[path = "../verdict/store.rs"]
 mod store;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-use highwater::observe::look::{Expected, Look, ProcessId, Role, Target};
-use highwater::observe::metric::Metric;
-use highwater::observe::proc::{ProcRoot, read_start_ticks};
+use observe::look::{Expected, Look, ProcessId, Role, Target};
+use observe::metric::Metric;
+use observe::proc::{ProcRoot, read_start_ticks};
 
 pub const SECOND: i64 = 1_000_000_000;
 
@@ -146,7 +146,7 @@ pub fn spawn_c(source: &str, flags: &[&str]) -> Child {
 }
 
 pub fn value(look: &Look, process: i64, metric: Metric) -> Option<f64> {
-    let found = |sample: &&highwater::observe::look::Sample| {
+    let found = |sample: &&observe::look::Sample| {
         sample.process == ProcessId(process) && sample.metric == metric.name
     };
     look.samples.iter().find(found).map(|sample| sample.value)
@@ -160,9 +160,7 @@ pub fn values(looks: &[Look], process: i64, metric: Metric) -> Vec<f64> {
 }
 
 pub fn fact<'a>(look: &'a Look, process: i64, key: &str) -> Option<&'a str> {
-    let found = |fact: &&highwater::observe::look::Fact| {
-        fact.process == ProcessId(process) && fact.key == key
-    };
+    let found = |fact: &&observe::look::Fact| fact.process == ProcessId(process) && fact.key == key;
     look.facts
         .iter()
         .find(found)

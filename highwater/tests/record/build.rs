@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use highwater::observe::clock::Anchor;
-use highwater::observe::look::{
+use experiment::file::{Experiment, parse_experiment};
+use observe::clock::Anchor;
+use observe::look::{
     Event, EventKind, Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, TimeNs,
 };
-use highwater::record::run::Machine;
-use highwater::record::{Folder, NewProcess, Recorder};
-use highwater::subject::experiment::{Experiment, parse_experiment};
+use record::run::Machine;
+use record::{Folder, NewProcess, Recorder};
 
 pub const BEGUN: i64 = 1_795_281_243_250_000_000;
 const SECOND: i64 = 1_000_000_000;

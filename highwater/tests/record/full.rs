@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use highwater::observe::look::{EventKind, ProcessId};
-use highwater::record::{ReadOptions, Reader, RecordError, Recorder};
+use observe::look::{EventKind, ProcessId};
+use record::{ReadOptions, Reader, RecordError, Recorder};
 
 use crate::build::{begin, event, look, started};
-use crate::skipped::skipped;
+use testkit::skipped;
 
 /// A small file system of its own, gone at the end.
 struct Small {
@@ -141,11 +141,10 @@ fn a_run_folder_that_does_not_fit_is_refused() {
     assert!(full.is_err(), "the disk holds more than it should");
     let experiment = crate::build::experiment();
     let runs = disk.path().join("runs");
-    let begun =
-        highwater::record::Folder::create(&runs, "2026-11-21", &experiment).and_then(|folder| {
-            let (machine, clock) = (crate::build::machine(), crate::build::clock());
-            highwater::record::Recorder::create(&folder, &experiment, &machine, &clock)
-        });
+    let begun = record::Folder::create(&runs, "2026-11-21", &experiment).and_then(|folder| {
+        let (machine, clock) = (crate::build::machine(), crate::build::clock());
+        record::Recorder::create(&folder, &experiment, &machine, &clock)
+    });
     let error = begun.expect_err("no room").to_string();
     assert!(error.contains("the disk is full"), "{error}");
 }
@@ -158,7 +157,7 @@ fn a_run_on_a_read_only_disk_is_read() {
     let (folder, mut finished) = begin(&disk.path().join("runs"));
     let id = started(&mut finished, "glibc", 1);
     finished.look(&look(1, &[id])).expect("a look");
-    let end = highwater::record::run::RunEnd {
+    let end = record::run::RunEnd {
         time: crate::build::time(2),
         words: "done".into(),
     };
@@ -175,11 +174,11 @@ fn a_run_on_a_read_only_disk_is_read() {
     }
     drop(recorder);
     disk.seal();
-    let read = |folder: &highwater::record::Folder| Reader::read(folder, &ReadOptions::default());
+    let read = |folder: &record::Folder| Reader::read(folder, &ReadOptions::default());
     let run = read(&folder).expect("a finished run");
     assert_eq!(run.end, Some(end));
     assert_eq!(run.processes[0].samples["rss_bytes"].len(), 1);
-    let copy = highwater::record::Folder::open(&copy).expect("a folder");
+    let copy = record::Folder::open(&copy).expect("a folder");
     match read(&copy) {
         Ok(run) => assert_eq!(run.processes[0].samples["rss_bytes"].len(), 1),
         Err(error) => {
@@ -187,7 +186,7 @@ fn a_run_on_a_read_only_disk_is_read() {
             assert!(words.contains("cannot be opened or written"), "{words}");
         }
     }
-    let refused = highwater::record::Recorder::open(&folder).expect_err("written to a sealed disk");
+    let refused = record::Recorder::open(&folder).expect_err("written to a sealed disk");
     assert!(
         refused.to_string().contains("cannot be opened or written"),
         "{refused}"
@@ -209,7 +208,7 @@ fn a_record_that_is_held_for_long_loses_looks_and_not_the_run() {
     recorder.look(&look(2, &[id])).expect("free again");
     let run = Reader::read(&folder, &ReadOptions::metrics(["rss_bytes"])).expect("a run");
     assert_eq!(run.processes[0].samples["rss_bytes"].len(), 1);
-    let told = |event: &highwater::observe::look::Event| {
+    let told = |event: &observe::look::Event| {
         event
             .words
             .starts_with("the record could not be written: 1 looks")

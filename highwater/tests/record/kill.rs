@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use highwater::observe::look::{EventKind, ProcessId};
-use highwater::record::run::Run;
-use highwater::record::{Folder, ReadOptions, Reader, Recorder};
+use observe::look::{EventKind, ProcessId};
+use record::run::Run;
+use record::{Folder, ReadOptions, Reader, Recorder};
 
 use crate::build::{begin, event, look, started, time};
 

@@ -6,5 +6,3 @@ mod kill;
 mod refuse;
 mod round_trip;
 mod schema;
-#[path = "../skipped/mod.rs"]
-mod skipped;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use highwater::record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
+use record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
 
 use crate::build::{begin, look, started};
 

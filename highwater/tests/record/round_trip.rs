@@ -1,13 +1,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
-use highwater::observe::look::{EventKind, ProcessId, Role, TimeNs};
-use highwater::record::folder::list;
-use highwater::record::run::RunEnd;
-use highwater::record::{
-    EventId, FindingRow, Folder, LookId, ReadOptions, Reader, Recorder, export,
-};
-use highwater::subject::experiment::redact::redact_experiment;
+use experiment::file::redact::redact_experiment;
+use observe::look::{EventKind, ProcessId, Role, TimeNs};
+use record::folder::list;
+use record::run::RunEnd;
+use record::{EventId, FindingRow, Folder, LookId, ReadOptions, Reader, Recorder, export};
 
 use crate::build::{
     begin, clock, event, experiment, fact, histogram, look, machine, sample, started, time,

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use highwater::observe::look::EventKind;
-use highwater::record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
+use observe::look::EventKind;
+use record::{Folder, ReadOptions, Reader, Recorder, SCHEMA};
 
 use crate::build::{begin, experiment, look, started, time};
 
@@ -155,9 +155,9 @@ fn bless_schema_1() {
         return;
     }
     let db = rusqlite::Connection::open(fixture()).expect("a new file");
-    db.execute_batch(include_str!("../../src/record/schema/1.sql"))
+    db.execute_batch(include_str!("../../../crates/record/src/schema/1.sql"))
         .expect("tables");
-    let frozen = highwater::subject::experiment::freeze(&experiment());
+    let frozen = experiment::file::freeze(&experiment());
     let meta = [
         ("experiment", frozen.as_str()),
         ("clock.begun", "1795281243250000000"),

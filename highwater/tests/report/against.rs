@@ -1,7 +1,7 @@
 //! Two runs side by side.
 
-use highwater::record::run::Run;
-use highwater::report::{Extras, Report, against};
+use record::run::Run;
+use report::{Extras, Report, against};
 
 use crate::synthetic::{HOSTILE, hostile, judged, relay};
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use highwater::analyse::arms::{arm_series, is_counter};
-use highwater::analyse::latency::arm_requests;
-use highwater::analyse::latency::over_time::over_time;
-use highwater::analyse::replicas::over_processes;
-use highwater::observe::look::{Event, EventKind, HistogramRow, ProcessId, Role};
-use highwater::record::run::{Process, Run};
-use highwater::verdict::cost::{arm_costs, own_cost, rss_peak};
+use observe::look::{Event, EventKind, HistogramRow, ProcessId, Role};
+use record::run::{Process, Run};
+use series::arms::{arm_series, is_counter};
+use series::latency::arm_requests;
+use series::latency::over_time::over_time;
+use series::replicas::over_processes;
+use verdict::cost::{arm_costs, own_cost, rss_peak};
 
 use crate::synthetic::{Curve, Plan, Synthetic, at, encode, relay};
 
@@ -80,7 +80,7 @@ fn row(process: ProcessId, from_s: f64, to_s: f64, ms: &[u64]) -> HistogramRow {
     }
 }
 
-fn points(series: &highwater::analyse::series::Series) -> Vec<(f64, f64)> {
+fn points(series: &series::series::Series) -> Vec<(f64, f64)> {
     series
         .points
         .iter()
@@ -381,7 +381,7 @@ fn a_machine_without_memory_is_a_finding_and_its_warmup_is_none() {
         samples(host, "host_memory_total_bytes", &[(0.0, 16.0 * gib)]);
         samples(host, "host_memory_available_bytes", readings);
         run.experiment.warmup = Duration::from_secs(30);
-        let found = highwater::verdict::run::audited::findings(&run);
+        let found = verdict::run::audited::findings(&run);
         let short = found
             .into_iter()
             .find(|f| f.what.contains("short of memory"));
@@ -412,7 +412,7 @@ fn a_host_that_gives_the_cpu_to_others_is_a_finding() {
         );
         samples(host, "host_cpu_stolen_ns", stolen);
         run.experiment.warmup = Duration::from_secs(30);
-        let found = highwater::verdict::run::audited::findings(&run);
+        let found = verdict::run::audited::findings(&run);
         let stolen = found.into_iter().find(|f| f.what.contains("other guests"));
         stolen.map(|finding| finding.what)
     };
@@ -441,7 +441,7 @@ fn an_arm_that_was_ended_early_misses_no_look() {
             kind,
             words: String::new(),
         });
-        let found = highwater::verdict::run::audited::findings(&run);
+        let found = verdict::run::audited::findings(&run);
         found.iter().any(|f| f.what.contains("many looks"))
     };
     assert!(missed(EventKind::Vanished));

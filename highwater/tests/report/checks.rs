@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use highwater::record::run::Run;
-use highwater::subject::experiment::{Check, Condition, Trend};
-use highwater::verdict::Label;
-use highwater::verdict::check::{CheckOutcome, fact, judge_check, judge_checks};
-use highwater::verdict::cost::arm_costs;
+use experiment::file::{Check, Condition, Trend};
+use record::run::Run;
+use verdict::Label;
+use verdict::check::{CheckOutcome, fact, judge_check, judge_checks};
+use verdict::cost::arm_costs;
 
 use crate::synthetic::judged::blank;
 use crate::synthetic::{Plan, at, check, relay};

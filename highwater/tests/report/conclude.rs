@@ -1,10 +1,10 @@
 //! One honest sentence for many situations, the awkward ones included.
 
-use highwater::analyse::estimate::Estimate;
-use highwater::observe::look::EventKind;
-use highwater::verdict::Label;
-use highwater::verdict::arm::Outlier;
-use highwater::verdict::run::Finding;
+use observe::look::EventKind;
+use series::estimate::Estimate;
+use verdict::Label;
+use verdict::arm::Outlier;
+use verdict::run::Finding;
 
 use crate::scene::{Arm, Scene, about, allocator, check, flat, growing, scene, tuned, untold};
 use crate::synthetic::MIB;

@@ -1,10 +1,10 @@
 //! What a run lost of itself is a finding of its report.
 
-use highwater::observe::look::{Event, EventKind};
-use highwater::record::run::{Run, RunEnd};
-use highwater::report::incidents::{incidents, marks};
-use highwater::report::{csv, event_word, html, markdown};
-use highwater::verdict::run::audited::findings;
+use observe::look::{Event, EventKind};
+use record::run::{Run, RunEnd};
+use report::incidents::{incidents, marks};
+use report::{csv, event_word, html, markdown};
+use verdict::run::audited::findings;
 
 use super::formats::{report, small};
 use crate::synthetic::{at, relay};

@@ -1,8 +1,8 @@
 //! Markdown, JSON, CSV, JUnit and HTML: complete.
 
-use highwater::observe::look::{Event, EventKind};
-use highwater::record::run::Run;
-use highwater::report::{Extras, Report, html, json, junit, markdown};
+use observe::look::{Event, EventKind};
+use record::run::Run;
+use report::{Extras, Report, html, json, junit, markdown};
 use serde_json::Value;
 
 use crate::synthetic::{judged, relay};
@@ -133,7 +133,7 @@ fn events_of_a_kind_that_is_not_known_are_counted_and_named() {
     };
     run.events.extend([event.clone(), event]);
     let report = report(&run);
-    let found = highwater::verdict::run::audited::findings(&run);
+    let found = verdict::run::audited::findings(&run);
     let what = &found.last().expect("a finding").what;
     assert_eq!(
         what,

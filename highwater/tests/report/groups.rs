@@ -1,10 +1,10 @@
 //! Groups of processes that somebody else runs, in Markdown, CSV and pictures.
 
-use highwater::observe::look::{Event, EventKind, ProcessId, Role, TimeNs};
-use highwater::record::run::{Process, Run};
-use highwater::report::pictures::pictures;
-use highwater::report::{csv, markdown};
-use highwater::subject::experiment::{AttachGroup, SubjectKind};
+use experiment::file::{AttachGroup, SubjectKind};
+use observe::look::{Event, EventKind, ProcessId, Role, TimeNs};
+use record::run::{Process, Run};
+use report::pictures::pictures;
+use report::{csv, markdown};
 
 use super::formats::{report, small};
 

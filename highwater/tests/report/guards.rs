@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use experiment::file::{Check, Condition};
 use hdrhistogram::Histogram;
-use highwater::observe::look::{
-    Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, Target,
-};
-use highwater::subject::experiment::{Check, Condition};
-use highwater::verdict::check::{CheckOutcome, fact, guard::Guards};
+use observe::look::{Expected, Fact, HistogramRow, Look, ProcessId, Role, Sample, Target};
+use verdict::check::guard::Guards;
+use verdict::check::{CheckOutcome, fact};
 
 use crate::synthetic::{at, check, encode, relay};
 

@@ -1,9 +1,9 @@
 //! What the heap probe read of a run, in every form of the report.
 
-use highwater::observe::look::Role;
-use highwater::record::run::Run;
-use highwater::report::charts::ArmBand;
-use highwater::report::{html, json, markdown, text};
+use observe::look::Role;
+use record::run::Run;
+use report::charts::ArmBand;
+use report::{html, json, markdown, text};
 use serde_json::Value;
 
 use super::formats::{report, small};

@@ -1,9 +1,9 @@
 //! Names that somebody else chose, and records that are not whole: every format stays what it is.
 
-use highwater::observe::look::{Event, EventKind, ProcessId, TimeNs};
-use highwater::record::run::Run;
-use highwater::report::pictures::pictures;
-use highwater::report::{against, csv, html, json, junit, markdown, text};
+use observe::look::{Event, EventKind, ProcessId, TimeNs};
+use record::run::Run;
+use report::pictures::pictures;
+use report::{against, csv, html, json, junit, markdown, text};
 use serde_json::Value;
 
 use super::formats::{report, small};

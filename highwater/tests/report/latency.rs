@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use highwater::analyse::latency::over_time::{class_of, over_time};
-use highwater::analyse::latency::pauses::arm_pauses;
-use highwater::observe::look::Role;
-use highwater::report::charts::latency::{lines, pause_words};
+use observe::look::Role;
+use report::charts::latency::{lines, pause_words};
+use series::latency::over_time::{class_of, over_time};
+use series::latency::pauses::arm_pauses;
 
 use crate::synthetic::{PERIOD_S, pausing};
 

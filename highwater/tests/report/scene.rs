@@ -1,15 +1,15 @@
 //! A situation to conclude from: arms, what the judge says of them, what happened to their
 //! processes.
 
-use highwater::analyse::estimate::Estimate;
-use highwater::analyse::latency::Latency;
-use highwater::observe::look::{Event, EventKind, ProcessId};
-use highwater::record::run::Run;
-use highwater::verdict::Label;
-use highwater::verdict::arm::ArmVerdict;
-use highwater::verdict::check::CheckOutcome;
-use highwater::verdict::cost::ArmCost;
-use highwater::verdict::run::{Finding, RunVerdict, conclude};
+use observe::look::{Event, EventKind, ProcessId};
+use record::run::Run;
+use series::estimate::Estimate;
+use series::latency::Latency;
+use verdict::Label;
+use verdict::arm::ArmVerdict;
+use verdict::check::CheckOutcome;
+use verdict::cost::ArmCost;
+use verdict::run::{Finding, RunVerdict, conclude};
 
 use crate::synthetic::judged::{blank, pairs};
 use crate::synthetic::{Curve, MIB, Plan, Synthetic, at};

@@ -1,8 +1,8 @@
 //! The report on a terminal.
 
-use highwater::observe::metric;
-use highwater::record::run::Run;
-use highwater::report::{Extras, Report, text};
+use observe::metric;
+use record::run::Run;
+use report::{Extras, Report, text};
 
 use crate::synthetic::{hostile, judged, relay};
 

@@ -55,7 +55,7 @@ fn the_same_seed_gives_the_same_record() {
         let said = scene.run(&experiment("20m", &arms, "seed = 7"), &["--quiet"]);
         assert_eq!(said.code, 0, "{said:?}");
         let run = scene.record();
-        let values = |process: &highwater::record::run::Process| -> Vec<u64> {
+        let values = |process: &record::run::Process| -> Vec<u64> {
             let rss = process.samples.get("rss_bytes").expect("samples");
             rss.iter().map(|(_, value)| *value as u64).collect()
         };

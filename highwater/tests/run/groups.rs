@@ -7,11 +7,11 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use highwater::analyse::arms::{arm_series, member_id};
-use highwater::observe::look::{EventKind, Role};
-use highwater::record::run::{Process, Run};
-use highwater::verdict::Rules;
-use highwater::verdict::run::judge::judge_run;
+use observe::look::{EventKind, Role};
+use record::run::{Process, Run};
+use series::arms::{arm_series, member_id};
+use verdict::Rules;
+use verdict::run::judge::judge_run;
 
 use super::scene::{Said, Scene, program, said, wait};
 

@@ -5,8 +5,8 @@ use std::fs::File;
 use std::process::Stdio;
 
 use super::scene::{Scene, program, said, wait};
-use super::skipped::skipped;
-use highwater::record::Reader;
+use record::Reader;
+use testkit::skipped;
 
 const FAKE: &str = "name = \"fake\"\nhypothesis = \"a \\u001b[31mred\\u001b[0m \\u202e one\"\ncontrol = \"a\"\n\
     duration = \"1m\"\n[subject]\nkind = \"fake\"\n[[arms]]\nname = \"a\"\ncurve = \"64MiB\"\n\

@@ -3,12 +3,12 @@
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-use highwater::observe::look::{Event, EventKind, Role};
-use highwater::record::run::Run;
-use highwater::verdict::run::stopped::stopping;
+use observe::look::{Event, EventKind, Role};
+use record::run::Run;
+use verdict::run::stopped::stopping;
 
 use super::scene::{Said, Scene, lives, program, said, wait};
-use crate::skipped::skipped;
+use testkit::skipped;
 
 fn plan(more: &str) -> String {
     format!(

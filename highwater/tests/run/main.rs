@@ -9,5 +9,3 @@ mod published;
 mod rails;
 mod scene;
 mod service;
-#[path = "../skipped/mod.rs"]
-mod skipped;

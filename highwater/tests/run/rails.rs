@@ -7,8 +7,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use highwater::observe::look::{EventKind, Role};
-use highwater::record::run::Run;
+use observe::look::{EventKind, Role};
+use record::run::Run;
 
 use super::scene::{Said, Scene, lives, program};
 

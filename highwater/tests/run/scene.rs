@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use highwater::record::run::Run;
-use highwater::record::{Folder, ReadOptions, Reader};
+use record::run::Run;
+use record::{Folder, ReadOptions, Reader};
 use tempfile::TempDir;
 
 /// A wait that takes longer has failed; on a busy machine everything takes its time.
@@ -137,7 +137,7 @@ pub fn wait<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 
 /// Whether a process with this pid and start time runs.
 pub fn lives(pid: i32, start_ticks: u64) -> bool {
-    highwater::subject::service::is_alive(pid, start_ticks)
+    experiment::service::is_alive(pid, start_ticks)
 }
 
 /// Path of a compiled program of `tests/subjects`.

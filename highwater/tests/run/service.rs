@@ -1,6 +1,6 @@
 //! Real processes, from the plan to the verdict.
 
-use highwater::observe::look::{EventKind, Role};
+use observe::look::{EventKind, Role};
 
 use super::scene::{Scene, is_root, lives, program, wait};
 
@@ -16,7 +16,7 @@ fn plan(command: &[&str], arms: &str, more: &str) -> String {
     )
 }
 
-fn kinds(run: &highwater::record::run::Run, kind: EventKind) -> Vec<String> {
+fn kinds(run: &record::run::Run, kind: EventKind) -> Vec<String> {
     run.events
         .iter()
         .filter(|e| e.kind == kind)
@@ -24,7 +24,7 @@ fn kinds(run: &highwater::record::run::Run, kind: EventKind) -> Vec<String> {
         .collect()
 }
 
-fn nothing_is_left(run: &highwater::record::run::Run) {
+fn nothing_is_left(run: &record::run::Run) {
     for process in run
         .processes
         .iter()
@@ -135,7 +135,7 @@ fn children_that_spin_and_ignore_sigterm_are_gone_afterwards() {
         {
             children += 1;
             // An orphan that nobody has reaped yet is a zombie: it runs no more.
-            let runs = highwater::subject::service::read_stat(pid)
+            let runs = experiment::service::read_stat(pid)
                 .is_some_and(|stat| stat.comm == "forks" && stat.state != 'Z');
             assert!(!runs, "child {pid} is left");
         }

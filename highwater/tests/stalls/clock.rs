@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::skipped::skipped;
 use super::watched::{BOTH, Ended, Mode, built, c, highwater, services};
+use testkit::skipped;
 
 const HOUR_NS: u64 = 3_600_000_000_000;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::skipped::skipped;
+use testkit::skipped;
 
 /// The weaving service of the benchmark: a lock held over a request of 150 ms every 0.35 s; or mended.
 const EXPERIMENT: &str = r#"

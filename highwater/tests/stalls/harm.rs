@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use highwater::observe::switches::allowed::Allowed;
+use bpf::allowed::Allowed;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::skipped::skipped;
 use super::watched::{Ended, attached, c, highwater, two_pairs};
+use testkit::skipped;
 
 /// Bytes of `serve` that are compared.
 const CODE_BYTES: usize = 24;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::skipped::skipped;
 use super::watched::{BOTH, Ended, Mode, attached, c, highwater, pingpong, watch, woven};
+use testkit::skipped;
 
 #[test]
 fn a_stripped_program_has_the_cause_without_the_name() {

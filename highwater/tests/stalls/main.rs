@@ -7,8 +7,6 @@ mod harm;
 mod hostile;
 mod services;
 mod shape;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod timelines;
 mod viewer;
 mod watched;

@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::skipped::skipped;
 use super::watched::{
     BOTH, Ended, Mode, Seen, attached, built, c, go, rust, services, two_pairs, watch, watch_with,
     woven,
 };
+use testkit::skipped;
 
 /// The programs' runs are timed by the kernel; a budget that they cannot keep ends the watch, and nothing else.
 #[test]

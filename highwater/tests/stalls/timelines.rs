@@ -8,9 +8,9 @@ use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use highwater::analyse::stall::analyser::Analyser;
-use highwater::analyse::stall::event::{Event, Tid, Wait, WaitKind, Waker, What};
-use highwater::analyse::stall::finding::{Finding, summarise};
+use stalls::analyser::Analyser;
+use stalls::event::{Event, Tid, Wait, WaitKind, Waker, What};
+use stalls::finding::{Finding, summarise};
 
 #[test]
 fn every_timeline_is_read_as_it_says() {

@@ -7,11 +7,11 @@ use std::process::{Command, Output};
 use std::thread::sleep;
 use std::time::Duration;
 
-use highwater::report::stall::pictures::{Slice, trace};
+use report::stall::pictures::{Slice, trace};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::skipped::skipped;
+use testkit::skipped;
 
 /// A session of the profiler, which is a server of its own until it is stopped; its files lie in its home.
 struct Session {

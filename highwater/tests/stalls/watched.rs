@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::skipped::skipped;
+use testkit::skipped;
 
 #[derive(Clone, Copy, PartialEq)]
 pub enum Mode {

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use highwater::subject::attach::Attached;
-use highwater::subject::experiment::{AttachGroup, Experiment, Ready, SubjectKind};
-use highwater::subject::preflight::{Findings, preflight};
-use highwater::subject::service::Preload;
-use highwater::subject::{Ending, Happening, Subject, What};
+use experiment::attach::Attached;
+use experiment::file::{AttachGroup, Experiment, Ready, SubjectKind};
+use experiment::preflight::{Findings, preflight};
+use experiment::service::Preload;
+use experiment::{Ending, Happening, Subject, What};
 
 use crate::stage::*;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use highwater::subject::experiment::{BackingPlan, Experiment, Ready, Stop};
-use highwater::subject::preflight::preflight;
-use highwater::subject::service::{Processes, Service, end_left_behind};
-use highwater::subject::{Ending, Role, Subject, What, Who};
+use experiment::file::{BackingPlan, Experiment, Ready, Stop};
+use experiment::preflight::preflight;
+use experiment::service::{Processes, Service, end_left_behind};
+use experiment::{Ending, Role, Subject, What, Who};
 
 use crate::stage::*;
 

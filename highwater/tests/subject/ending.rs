@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use highwater::subject::service::cgroup::Hierarchy;
-use highwater::subject::{Ending, Role, What};
+use experiment::service::cgroup::Hierarchy;
+use experiment::{Ending, Role, What};
 
-use crate::skipped::skipped;
 use crate::stage::*;
+use testkit::skipped;
 
 #[test]
 fn one_that_ignores_the_signal_is_killed_after_its_grace() {

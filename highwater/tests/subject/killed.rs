@@ -6,13 +6,13 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use highwater::subject::experiment::{Experiment, LoadPer, LoadPlan, Restart};
-use highwater::subject::service::cgroup::Hierarchy;
-use highwater::subject::service::{Processes, Service, end_left_behind};
-use highwater::subject::{Ending, Happening, Role, Subject, What};
+use experiment::file::{Experiment, LoadPer, LoadPlan, Restart};
+use experiment::service::cgroup::Hierarchy;
+use experiment::service::{Processes, Service, end_left_behind};
+use experiment::{Ending, Happening, Role, Subject, What};
 
-use crate::skipped::skipped;
 use crate::stage::*;
+use testkit::skipped;
 
 const FOLDER: &str = "HIGHWATER_TEST_FOLDER";
 const PLAN: &str = "HIGHWATER_TEST_PLAN";

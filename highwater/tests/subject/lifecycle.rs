@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
-use highwater::subject::experiment::{Ready, Restart};
-use highwater::subject::{Ending, Happening, Role, Subject, What};
+use experiment::file::{Ready, Restart};
+use experiment::{Ending, Happening, Role, Subject, What};
 
 use crate::stage::*;
 

@@ -1,12 +1,12 @@
 //! Memory limits, floods, many processes.
 
-use highwater::subject::experiment::Restart;
-use highwater::subject::service::LOG_LIMIT_BYTES;
-use highwater::subject::service::cgroup::Hierarchy;
-use highwater::subject::{Ending, Role, Subject, What};
+use experiment::file::Restart;
+use experiment::service::LOG_LIMIT_BYTES;
+use experiment::service::cgroup::Hierarchy;
+use experiment::{Ending, Role, Subject, What};
 
-use crate::skipped::skipped;
 use crate::stage::*;
+use testkit::skipped;
 
 const LIMIT: u64 = 48 << 20;
 
@@ -129,7 +129,7 @@ fn a_crash_loop_ends() {
     plan.subject.restart = Restart::OnFailure;
     let folder = tempfile::tempdir().unwrap();
     let setup = setup(folder.path(), no_cgroups());
-    let mut service = highwater::subject::service::Service::new(plan, setup).unwrap();
+    let mut service = experiment::service::Service::new(plan, setup).unwrap();
     // The backoffs would take half a minute: this run's clock leaps.
     let mut now = std::time::Duration::ZERO;
     let mut happened = Vec::new();
@@ -150,7 +150,7 @@ fn a_crash_loop_ends() {
 fn wait_for_over(
     service: &mut dyn Subject,
     now: &mut std::time::Duration,
-    happened: &mut Vec<highwater::subject::Happening>,
+    happened: &mut Vec<experiment::Happening>,
 ) {
     let deadline = std::time::Instant::now() + PATIENCE;
     while !service.is_over() {

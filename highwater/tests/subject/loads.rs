@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use highwater::subject::experiment::{Experiment, LoadPer, LoadPlan};
-use highwater::subject::service::Processes;
-use highwater::subject::{Role, Subject, What};
+use experiment::file::{Experiment, LoadPer, LoadPlan};
+use experiment::service::Processes;
+use experiment::{Role, Subject, What};
 
 use crate::stage::*;
 
@@ -155,7 +155,7 @@ fn load_that_names_the_pid_follows_its_subjects_restart() {
         &["/bin/sh", "-c", "echo {pid}; exec sleep 600"],
     );
     plan.arms.truncate(1);
-    plan.subject.restart = highwater::subject::experiment::Restart::OnFailure;
+    plan.subject.restart = experiment::file::Restart::OnFailure;
     let script =
         "echo ready; test -e {data}/again && exec sleep 600; touch {data}/again; sleep 1; exit 1";
     plan.subject.command = ["/bin/sh", "-c", script].map(String::from).to_vec();

@@ -7,8 +7,6 @@ mod killed;
 mod lifecycle;
 mod limits;
 mod loads;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod stage;
 #[path = "../subjects/mod.rs"]
 mod subjects;

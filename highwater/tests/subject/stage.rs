@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use highwater::subject::experiment::*;
-use highwater::subject::service::cgroup::Hierarchy;
-use highwater::subject::service::{Service, Setup};
-use highwater::subject::{Ending, Happening, Role, Started, Subject, What};
+use experiment::file::*;
+use experiment::service::cgroup::Hierarchy;
+use experiment::service::{Service, Setup};
+use experiment::{Ending, Happening, Role, Started, Subject, What};
 use tempfile::TempDir;
 
 use crate::subjects;

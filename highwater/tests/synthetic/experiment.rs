@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use highwater::subject::experiment::{
+use experiment::file::{
     Arm, Check, Condition, Experiment, LoadPer, LoadPlan, Restart, Revert, Stop, SubjectKind,
     SubjectPlan, Trend,
 };

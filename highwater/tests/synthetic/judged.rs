@@ -2,17 +2,17 @@
 //! each series, growing from 3 % of the level over the window on. Tests of what comes after the
 //! judge need its values, not its statistics.
 
-use highwater::analyse::arms::{ArmSeries, arm_series};
-use highwater::analyse::estimate::Estimate;
-use highwater::analyse::replicas::over_processes;
-use highwater::record::run::Run;
-use highwater::verdict::arm::ArmVerdict;
-use highwater::verdict::check::judge_checks;
-use highwater::verdict::cost::arm_costs;
-use highwater::verdict::pair::PairVerdict;
-use highwater::verdict::run::heap::arm_heaps;
-use highwater::verdict::run::{RunVerdict, conclude};
-use highwater::verdict::{Label, Rules};
+use record::run::Run;
+use series::arms::{ArmSeries, arm_series};
+use series::estimate::Estimate;
+use series::replicas::over_processes;
+use verdict::arm::ArmVerdict;
+use verdict::check::judge_checks;
+use verdict::cost::arm_costs;
+use verdict::pair::PairVerdict;
+use verdict::run::heap::arm_heaps;
+use verdict::run::{RunVerdict, conclude};
+use verdict::{Label, Rules};
 
 /// Everything that the command line would do between the record and the report.
 pub fn verdict(run: &Run) -> RunVerdict {
@@ -67,7 +67,7 @@ pub fn blank(arm: &str, label: Label) -> ArmVerdict {
 }
 
 /// Level at the end, slope per hour, window in seconds.
-fn fit(points: &[highwater::analyse::series::Point]) -> Option<(f64, f64, f64)> {
+fn fit(points: &[series::series::Point]) -> Option<(f64, f64, f64)> {
     let half = &points[points.len() / 2..];
     let n = half.len() as f64;
     let (first, last) = (half.first()?, half.last()?);

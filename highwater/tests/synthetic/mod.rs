@@ -17,14 +17,14 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2Serializer};
-use highwater::observe::look::{Event, EventKind, HistogramRow, ProcessId, Role, TimeNs};
-use highwater::record::run::{Machine, Process, Run, RunEnd};
-use highwater::subject::experiment::{
+use ::experiment::file::{
     Arm, Check, Condition, Experiment, LoadPer, LoadPlan, Restart, Revert, Stop, SubjectKind,
     SubjectPlan, Trend,
 };
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer, V2Serializer};
+use observe::look::{Event, EventKind, HistogramRow, ProcessId, Role, TimeNs};
+use record::run::{Machine, Process, Run, RunEnd};
 
 pub const MIB: f64 = 1024.0 * 1024.0;
 const BEGUN_NS: i64 = 1_795_000_000_000_000_000; // 2026-11-18

@@ -1,6 +1,6 @@
 //! The runs that most tests use: the relay's history, a fleet, and one with hostile names.
 
-use highwater::record::run::Run;
+use record::run::Run;
 
 use super::{Curve, MIB, Plan, Synthetic};
 

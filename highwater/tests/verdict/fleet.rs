@@ -7,9 +7,9 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use super::free_port::free_port;
 use super::scene::{PATIENCE, Scene, program};
 use super::store::{Running, Store, ask, package, prometheus, victoria};
+use testkit::free_port;
 
 /// Samples of each process before it is judged: twenty seconds, longer on a machine so busy that scrapes fail.
 const SAMPLES: f64 = 40.0;

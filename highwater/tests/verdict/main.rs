@@ -3,13 +3,9 @@
 
 mod bombs;
 mod fleet;
-#[path = "../free_port/mod.rs"]
-mod free_port;
 mod own;
 #[path = "../run/scene.rs"]
 #[allow(dead_code, reason = "its other half is used by `run`")]
 mod scene;
 mod served;
-#[path = "../skipped/mod.rs"]
-mod skipped;
 mod store;

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::sync::{Arc, Mutex};
 
-use super::free_port::free_port;
 use super::scene::Scene;
+use testkit::free_port;
 
 /// What the server saw of one request: its path and body.
 type Seen = Arc<Mutex<Vec<String>>>;

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::free_port::free_port;
 use super::scene::wait;
-use super::skipped::skipped;
+use testkit::free_port;
+use testkit::skipped;
 
 /// A child that ends with the test.
 pub struct Running(Child);

@@ -7,11 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use skipped::skipped;
 use tempfile::TempDir;
-
-#[path = "../../../highwater/tests/skipped/mod.rs"]
-mod skipped;
+use testkit::skipped;
 
 /// First votes begin at a multiple of the interval; on a busy machine the network took 56 s.
 const PATIENCE: Duration = Duration::from_secs(240);

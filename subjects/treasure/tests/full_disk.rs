@@ -1,8 +1,6 @@
 //! A disk that is really full: a small file system of its own for the data, which needs root.
 
 mod server;
-#[path = "../../../highwater/tests/skipped/mod.rs"]
-mod skipped;
 
 use std::fs;
 use std::io::Write;
@@ -10,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use server::{Client, NETS, Server, tap};
-use skipped::skipped;
+use testkit::skipped;
 use treasure::protocol::{Answer, Request};
 
 /// Bytes of the disk: room for the log of some thousand taps, not for a snapshot beside it.

@@ -1,8 +1,6 @@
 //! The page in a real browser: somebody taps the field, and its latency shows.
 
 mod server;
-#[path = "../../../highwater/tests/skipped/mod.rs"]
-mod skipped;
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
@@ -10,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use server::Server;
-use skipped::skipped;
+use testkit::skipped;
 use tungstenite::{Message, WebSocket};
 
 /// A headless browser with one page, driven over its own WebSocket.

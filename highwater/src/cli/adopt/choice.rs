@@ -8,21 +8,21 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use super::AdoptArgs;
-use crate::analyse::arms::subjects;
 use crate::cli::conclude::{Judged, judge, ledger_of};
 use crate::cli::exit::Usage;
 use crate::cli::find_run;
-use crate::ledger::Ledger;
-use crate::record::run::{Process, Run};
-use crate::rollout::files::sha256;
-use crate::rollout::pattern::parse_pattern;
-use crate::rollout::plan::{LedgerPlace, Request, Source};
-use crate::rollout::predict::{Prediction, predict};
-use crate::subject::allocator::{self, Library, Spec};
-use crate::subject::experiment::redact::REDACTED;
-use crate::subject::experiment::{Arm, SubjectKind};
-use crate::subject::placeholder::{Values, expand};
-use crate::wording::nearest;
+use allocators::{Library, Spec};
+use experiment::file::redact::REDACTED;
+use experiment::file::{Arm, SubjectKind};
+use experiment::placeholder::{Values, expand};
+use record::ledger::Ledger;
+use record::run::{Process, Run};
+use rollout::files::sha256;
+use rollout::pattern::parse_pattern;
+use rollout::plan::{LedgerPlace, Request, Source};
+use rollout::predict::{Prediction, predict};
+use series::arms::subjects;
+use units::wording::nearest;
 
 /// What is to be adopted, and what the run says of it.
 pub struct Choice {
@@ -85,7 +85,7 @@ fn arm_of<'a>(run: &'a Run, name: &str) -> anyhow::Result<&'a Arm> {
         Usage(format!(
             "run {} has no arm {}{}; its arms are {}",
             run.id,
-            crate::wording::quoted(name),
+            units::wording::quoted(name),
             hint.unwrap_or_default(),
             names.join(", ")
         ))
@@ -138,7 +138,7 @@ fn environment(run: &Run, arm: &Arm, given: &[String]) -> anyhow::Result<BTreeMa
         let (name, value) = pair.split_once('=').ok_or_else(|| {
             Usage(format!(
                 "--env {}: write NAME=VALUE",
-                crate::wording::quoted(pair)
+                units::wording::quoted(pair)
             ))
         })?;
         environment.insert(name.to_owned(), value.to_owned());
@@ -195,7 +195,7 @@ fn libraries(
         catalogued => catalogued,
     };
     // A cache that is damaged, or another user's, is no reason to stop: the measured file may be there.
-    let installed = allocator::installed(&spec).ok().flatten();
+    let installed = allocators::installed(&spec).ok().flatten();
     let main = find_measured(&proved, installed.as_ref(), copy)
         .with_context(|| format!("arm {}: the library that run {} measured", arm.name, run.id))?;
     let companions = installed
@@ -298,7 +298,9 @@ fn source(from: PathBuf, arm: &str, folder: &Path) -> anyhow::Result<Source> {
     };
     let name = from.file_name().unwrap_or_default().to_string_lossy();
     let place = format!("{}-{}", clean(arm), &sha256[..12]);
-    let build_id = allocator::read_elf(&from).ok().and_then(|elf| elf.build_id);
+    let build_id = allocators::read_elf(&from)
+        .ok()
+        .and_then(|elf| elf.build_id);
     Ok(Source {
         to: folder.join(place).join(clean(&name)),
         from,

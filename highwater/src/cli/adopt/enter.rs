@@ -4,8 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use crate::cli::out::say;
-use crate::ledger::{Attempt, Ledger, Status};
-use crate::rollout::plan::Plan;
+use record::ledger::{Attempt, Ledger, Status};
+use rollout::plan::Plan;
 
 /// Writes a dated line into the entry of the rollout's experiment; `reverted` sets its status. A ledger that cannot
 /// be written is said, and costs nothing else.

@@ -12,11 +12,11 @@ use std::process::ExitCode;
 use anyhow::bail;
 
 use super::exit::Usage;
-use crate::rollout::health::Health;
-use crate::rollout::plan::Timing;
-use crate::rollout::shelf::Shelf;
-use crate::rollout::systemd::Host;
-use crate::units::parse_seconds;
+use rollout::health::Health;
+use rollout::plan::Timing;
+use rollout::shelf::Shelf;
+use rollout::systemd::Host;
+use units::parse_seconds;
 
 /// Schema of everything that `--json` prints.
 pub const SCHEMA: &str = "highwater.adopt/1";

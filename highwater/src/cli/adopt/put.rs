@@ -14,16 +14,17 @@ use super::{AdoptArgs, SCHEMA};
 use crate::cli::exit;
 use crate::cli::out::{print, say};
 use crate::cli::signals;
-use crate::rollout::act::Means;
-use crate::rollout::adopt::{self, Ended};
-use crate::rollout::journal::Stage;
-use crate::rollout::plan::{Plan, Proposal};
-use crate::rollout::proof::Witness;
-use crate::rollout::propose::propose;
-use crate::rollout::script;
-use crate::rollout::shelf::{Rollout, Shelf};
-use crate::rollout::survey::{obstacles, survey};
-use crate::rollout::systemd::Host;
+use rollout::act::Means;
+use rollout::adopt;
+use rollout::adopt::Ended;
+use rollout::journal::Stage;
+use rollout::plan::{Plan, Proposal};
+use rollout::proof::Witness;
+use rollout::propose::propose;
+use rollout::script;
+use rollout::shelf::{Rollout, Shelf};
+use rollout::survey::{obstacles, survey};
+use rollout::systemd::Host;
 
 /// The plan, and with `--yes` its execution.
 ///
@@ -64,7 +65,7 @@ pub fn adopt(args: &AdoptArgs, host: &Host, shelf: &Shelf) -> anyhow::Result<u8>
 }
 
 /// The lock, once it is clear that this user may act at all.
-pub fn held(host: &Host, shelf: &Shelf) -> anyhow::Result<crate::rollout::shelf::Lock> {
+pub fn held(host: &Host, shelf: &Shelf) -> anyhow::Result<rollout::shelf::Lock> {
     let obstacles = obstacles(host, &[]);
     if !obstacles.is_empty() {
         bail!("nothing was changed: {}", obstacles.join("; "));
@@ -104,11 +105,11 @@ fn propose_here(
         .iter()
         .filter_map(|file| file.path.parent());
     let mut folders: Vec<_> = parents.map(std::path::Path::to_path_buf).collect();
-    folders.push(crate::rollout::shelf::FOLDER.into());
+    folders.push(rollout::shelf::FOLDER.into());
     let obstacles = obstacles(host, &folders);
     let known: std::collections::BTreeSet<String> = obstacles.into_iter().collect();
     proposal.problems.extend(known);
-    if proposal.plan.health == crate::rollout::health::Health::None {
+    if proposal.plan.health == rollout::health::Health::None {
         proposal.notes.push(
             "no --health: an instance counts as well when it is active and stays so; a service that hangs would pass"
                 .to_owned(),
@@ -165,7 +166,7 @@ pub fn resume(args: &AdoptArgs, host: &Host, shelf: &Shelf) -> anyhow::Result<u8
 
 fn carry_out(args: &AdoptArgs, host: &Host, rollout: &mut Rollout) -> anyhow::Result<u8> {
     let stop = stop_flag()?;
-    let mut say = |words: &str| say!("{}", crate::report::visible::visible(words));
+    let mut say = |words: &str| say!("{}", report::visible::visible(words));
     let mut means = Means {
         host,
         witness: Witness::default(),
@@ -192,7 +193,7 @@ fn carry_out(args: &AdoptArgs, host: &Host, rollout: &mut Rollout) -> anyhow::Re
         });
         print(&format!("{answer:#}\n"))?;
     } else {
-        print(&format!("{}\n", crate::report::visible::visible(&words)))?;
+        print(&format!("{}\n", report::visible::visible(&words)))?;
     }
     Ok(match ended {
         Ended::Adopted => exit::DONE,
@@ -204,7 +205,7 @@ fn carry_out(args: &AdoptArgs, host: &Host, rollout: &mut Rollout) -> anyhow::Re
 
 /// What each instance was proved to run, as the journal has it.
 fn proofs(rollout: &Rollout) -> Vec<serde_json::Value> {
-    use crate::rollout::journal::{Step, What};
+    use rollout::journal::{Step, What};
     let restarted = rollout
         .records
         .iter()

@@ -5,11 +5,11 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use super::SCHEMA;
-use crate::report::visible::{visible, visible_lines};
-use crate::rollout::adopt::Ended;
-use crate::rollout::plan::{After, Instance, Plan, PlannedFile, Proposal};
-use crate::rollout::predict::Prediction;
-use crate::units::written;
+use report::visible::{visible, visible_lines};
+use rollout::adopt::Ended;
+use rollout::plan::{After, Instance, Plan, PlannedFile, Proposal};
+use rollout::predict::Prediction;
+use units::written;
 
 /// The whole plan: files with their exact content, units, order, what is in the way.
 pub fn plan(proposal: &Proposal, headline: &str, said: &[String]) -> String {

@@ -8,16 +8,17 @@ use serde_json::{Value, json};
 use super::{SCHEMA, show};
 use crate::cli::exit;
 use crate::cli::out::{print, say};
-use crate::report::visible::visible;
-use crate::rollout::back::is_as_before;
-use crate::rollout::files::sha256;
-use crate::rollout::journal::Stage;
-use crate::rollout::proof::{Seen, Witness};
-use crate::rollout::samples::{self, Look, Sample};
-use crate::rollout::shelf::{Rollout, Shelf, now_s};
-use crate::rollout::standing::{Standing, Word, stand};
-use crate::rollout::systemd::Host;
-use crate::units::written;
+use report::visible::visible;
+use rollout::back::is_as_before;
+use rollout::files::sha256;
+use rollout::journal::Stage;
+use rollout::proof::{Seen, Witness};
+use rollout::samples;
+use rollout::samples::{Look, Sample};
+use rollout::shelf::{Rollout, Shelf, now_s};
+use rollout::standing::{Standing, Word, stand};
+use rollout::systemd::Host;
+use units::written;
 
 /// What was found of one rollout.
 struct Status {
@@ -132,7 +133,7 @@ fn look(host: &Host, witness: &mut Witness, rollout: &Rollout) -> anyhow::Result
         .map(|instance| instance.unit.clone())
         .collect();
     let units = host.show(&names).map_err(anyhow::Error::msg)?;
-    let sample = |instance: &crate::rollout::plan::Instance| {
+    let sample = |instance: &rollout::plan::Instance| {
         let unit = units.iter().find(|unit| unit.name == instance.unit);
         let pid = unit.map_or(0, |unit| unit.main_pid);
         let size = witness.size(pid).filter(|_| pid > 0);

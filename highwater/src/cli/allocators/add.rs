@@ -11,7 +11,7 @@ use anyhow::Result;
 use super::entry::Entry;
 use super::{Verb, parsed};
 use crate::cli::exit;
-use crate::subject::allocator::{Library, Spec, Step, catalogue};
+use allocators::{Library, Spec, Step, catalogue};
 
 impl Verb {
     /// Adds each and goes on after a failure; each is said when it is there.

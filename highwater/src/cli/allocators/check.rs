@@ -1,6 +1,6 @@
 //! `highwater allocators check`: how a report of probes reads.
 
-use crate::subject::allocator::{Answer, Finding, Outcome, Report};
+use allocators::{Answer, Finding, Outcome, Report};
 
 /// `clean`, `3 defects`, or `no`, for the column of a table.
 pub fn cell(report: Option<&Report>) -> String {

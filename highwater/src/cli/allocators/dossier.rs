@@ -4,9 +4,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::subject::allocator::{
-    Answer, Defect, Finding, Library, Outcome, Report, Reproducer, glibc_version,
-};
+use allocators::{Answer, Defect, Finding, Library, Outcome, Report, Reproducer, glibc_version};
 
 /// Everything that a dossier tells.
 pub struct Dossier<'a> {

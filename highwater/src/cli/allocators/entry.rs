@@ -6,7 +6,7 @@ use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 
 use super::check;
-use crate::subject::allocator::{Defect, Library, Loader, Recipe, Report};
+use allocators::{Defect, Library, Loader, Recipe, Report};
 
 /// One allocator in `--json`.
 #[derive(Debug, Serialize)]

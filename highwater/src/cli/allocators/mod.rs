@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::cli::exit;
 use crate::cli::out::{print, say};
-use crate::subject::allocator::{
+use allocators::{
     CACHE_VARIABLE, Cache, Checker, Library, Manifest, Recipe, Spec, State, Step, catalogue,
     parse_maintainer,
 };

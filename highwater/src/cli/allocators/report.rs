@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::dossier::Dossier;
 use super::{Entry, Verb};
-use crate::subject::allocator::{Library, Report, Spec, catalogue};
+use allocators::{Library, Report, Spec, catalogue};
 
 impl Verb {
     pub(super) fn report(

@@ -7,22 +7,22 @@ use anyhow::Context;
 
 use super::ExplainArgs;
 use super::cost::overhead;
-use super::follow::{Follower, Tracked};
+use super::follow::{Follower, SEARCH_MAX, Tracked};
 use super::launch::Launched;
-use super::lost::SEARCH_MAX;
 use super::notes::notes;
 use super::sight::{allocators, no_uprobes, sight, unseen};
-use crate::analyse::heap::account::Part;
-use crate::analyse::heap::blame::{Shared, shared_with_others};
-use crate::analyse::heap::brief::brief;
-use crate::analyse::heap::growth::{Growth, LOOKS_MIN};
-use crate::analyse::heap::history::Window;
-use crate::analyse::heap::lasting::lasting;
-use crate::analyse::heap::owned::give_to_owners;
-use crate::analyse::heap::rank::{Named, Site, rank};
-use crate::analyse::heap::sites::SiteGrowth;
-use crate::report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
-use crate::verdict::cause::{Case, Cause, CauseVerdict, Owner, judge, owner::owner};
+use memory::account::Part;
+use memory::blame::{Shared, shared_with_others};
+use memory::brief::brief;
+use memory::growth::{Growth, LOOKS_MIN};
+use memory::history::Window;
+use memory::lasting::lasting;
+use memory::owned::give_to_owners;
+use memory::rank::{Named, Site, rank};
+use memory::sites::SiteGrowth;
+use report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
+use verdict::cause::owner::owner;
+use verdict::cause::{Case, Cause, CauseVerdict, Owner, judge};
 
 /// An answer is due so long after the observation; names that have not come by then are left out.
 const END_MAX: Duration = Duration::from_secs(25);

@@ -2,98 +2,12 @@
 
 use super::follow::Tracked;
 use super::launch::Launched;
-use crate::observe::heap::linked::Traps;
-use crate::observe::heap::probe::ProbeLook;
-use crate::observe::overhead::pair::PairCost;
-use crate::observe::overhead::{Basis, Item, Overhead, Stopped, fdinfo, own};
-use crate::observe::uprobes::changes;
-
-/// The process's CPU time and the probe's counters, in the first snapshot and in the last.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Spent {
-    first: Option<Counted>,
-    last: Counted,
-    /// Calls up to the last snapshot in which usable bytes were exact.
-    exact_calls: u64,
-    /// Of the last snapshot that could read the probe: at its end a process's memory goes before it does.
-    seen: Option<Seen>,
-    /// CPU time at the first snapshot after the probe, or the uprobes, ended over the budget.
-    stopped_cpu_s: Option<f64>,
-}
-
-/// What the probe says of itself.
-#[derive(Debug, Clone, Copy)]
-struct Seen {
-    samples: u64,
-    live_bytes: f64,
-    pair_ps: u64,
-    over_budget_s: Option<f64>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Counted {
-    cpu_s: f64,
-    calls: u64,
-    slow_ns: u64,
-}
-
-impl Spent {
-    pub fn add(&mut self, pid: u32, probe: Option<&ProbeLook>) {
-        let preloaded = probe.filter(|probe| !probe.own.is_empty());
-        let now = Counted {
-            cpu_s: own::cpu_s_of(pid).max(self.last.cpu_s),
-            calls: preloaded.map_or(self.last.calls, |probe| {
-                probe.allocs.saturating_add(probe.frees)
-            }),
-            slow_ns: preloaded.map_or(self.last.slow_ns, |probe| probe.slow_ns),
-        };
-        if let Some(probe) = preloaded {
-            self.seen = Some(Seen {
-                samples: probe.samples,
-                live_bytes: probe
-                    .live_bytes()
-                    .max(self.seen.map_or(0.0, |seen| seen.live_bytes)),
-                pair_ps: probe.pair_ps,
-                over_budget_s: probe.over_budget_s,
-            });
-        }
-        if preloaded.is_some_and(|probe| probe.live_bytes_exact.is_some()) {
-            self.exact_calls = now.calls;
-        }
-        if probe.is_some_and(has_stopped) {
-            self.stopped_cpu_s.get_or_insert(now.cpu_s);
-        }
-        self.first.get_or_insert(now);
-        self.last = now;
-    }
-
-    /// CPU time up to the end over the budget, since the first snapshot or since its start.
-    fn until_stop_s(&self, start: bool) -> Option<f64> {
-        let first_s = match start {
-            true => 0.0,
-            false => self.first.unwrap_or_default().cpu_s,
-        };
-        Some(self.stopped_cpu_s? - first_s)
-    }
-
-    /// Since the first snapshot, or since its start.
-    fn since(&self, start: bool) -> Counted {
-        let first = match start {
-            true => Counted::default(),
-            false => self.first.unwrap_or_default(),
-        };
-        Counted {
-            cpu_s: self.last.cpu_s - first.cpu_s,
-            calls: self.last.calls.saturating_sub(first.calls),
-            slow_ns: self.last.slow_ns.saturating_sub(first.slow_ns),
-        }
-    }
-}
-
-fn has_stopped(probe: &ProbeLook) -> bool {
-    let uprobes = probe.traps.and_then(|traps| traps.stopped_s);
-    uprobes.or(probe.over_budget_s).is_some()
-}
+use super::spent::Seen;
+use bpf::fdinfo;
+use bpf::uprobes::changes;
+use heap::linked::traps::Traps;
+use observe::overhead::pair::PairCost;
+use observe::overhead::{Basis, Item, Overhead, Stopped, own};
 
 /// The most that the probe maps (`CAP_BYTES` of probe/heap/src/settings.rs); the caller may have set another limit.
 fn probe_bytes_max() -> Option<u64> {

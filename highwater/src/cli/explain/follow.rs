@@ -8,22 +8,24 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 use rustix::time::ClockId;
 
-use super::cost::Spent;
 use super::launch::Launched;
-use super::lost::SEARCH_MAX;
-use crate::analyse::heap::history::History;
+use super::spent::Spent;
 use crate::cli::run::progress::Progress;
-use crate::observe::clock::read_ns;
-use crate::observe::heap::family::{Member, descendants, read_everyone};
-use crate::observe::heap::graph::Survey;
-use crate::observe::heap::inhabitants::Inhabitants;
-use crate::observe::heap::namer::Namer;
-use crate::observe::heap::symbols::Frame;
-use crate::observe::heap::{HeapLook, HeapReader, Uprobes};
-use crate::observe::overhead::BUDGET_SHARE;
-use crate::observe::proc::ProcRoot;
-use crate::observe::proc::open::Lost;
-use crate::units::written::bytes;
+use heap::family::{Member, descendants, read_everyone};
+use heap::graph::Survey;
+use heap::inhabitants::Inhabitants;
+use heap::namer::Namer;
+use heap::{HeapLook, HeapReader, Uprobes};
+use memory::history::History;
+use observe::clock::read_ns;
+use observe::overhead::BUDGET_SHARE;
+use observe::proc::ProcRoot;
+use observe::proc::open::Lost;
+use symbols::frame::Frame;
+use units::written::bytes;
+
+/// What one question may take in all, on a machine with no time.
+pub const SEARCH_MAX: Duration = Duration::from_secs(12);
 
 /// After a look its CPU time rests so many times: looking takes a fifth of one core at most.
 const REST: u32 = 4;

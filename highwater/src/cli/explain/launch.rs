@@ -11,13 +11,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set_child_subreaper};
 
-use crate::observe::fact::program::{Libc, Program, preload_problem, read_program};
-use crate::observe::fact::sanitizer::Sanitizer;
-use crate::observe::heap::family::{descendants, read_everyone};
-use crate::observe::overhead::pair::{self, PairCost};
-use crate::observe::proc::ProcRoot;
-use crate::subject::service::end_with;
-use crate::subject::writable::writable_by_others;
+use experiment::service::end_with;
+use experiment::writable::writable_by_others;
+use heap::family::{descendants, read_everyone};
+use observe::fact::program::{Libc, Program, preload_problem, read_program};
+use observe::fact::sanitizer::Sanitizer;
+use observe::overhead::pair;
+use observe::overhead::pair::PairCost;
+use observe::proc::ProcRoot;
 
 /// File name of the probe's library.
 pub const LIBRARY: &str = "libhighwater_probe.so";

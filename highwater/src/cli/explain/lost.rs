@@ -2,12 +2,12 @@
 //! cache that fills.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::follow::Tracked;
-use crate::analyse::heap::lost::SITES_ASKED;
-use crate::observe::heap::graph::Survey;
-use crate::observe::heap::probe::Block;
+use heap::graph::Survey;
+use heap::probe::Block;
+use memory::lost::SITES_ASKED;
 
 /// Blocks that are asked after at each of the sites that grow most.
 const ASKED_PER_SITE: usize = 48;
@@ -21,9 +21,6 @@ const PASSES: usize = 2;
 const PASSES_MAX: usize = 5;
 /// Walks that are made to have one that lists what is asked after.
 const SURVEYS_MAX: usize = 4;
-
-/// What one question may take in all, on a machine with no time.
-pub const SEARCH_MAX: Duration = Duration::from_secs(12);
 
 impl Tracked {
     /// For the sites that grow most: whether the program can still reach their older blocks. What it

@@ -10,6 +10,7 @@ mod notes;
 mod output;
 pub mod series;
 mod sight;
+mod spent;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -18,10 +19,9 @@ use clap::Args;
 
 use super::exit;
 use crate::cli::signals;
-use crate::observe::proc::ProcRoot;
-use crate::units;
 use follow::Follower;
 use launch::Launched;
+use observe::proc::ProcRoot;
 
 /// Looks that a duration is divided into, when `--every` does not say otherwise.
 const LOOKS: u32 = 60;

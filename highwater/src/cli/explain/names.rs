@@ -4,9 +4,9 @@
 use std::time::Instant;
 
 use super::follow::Tracked;
-use crate::observe::fact::library::Libraries;
-use crate::observe::heap::namer::{Request, unnamed};
-use crate::observe::heap::symbols::Frame;
+use heap::namer::{Request, unnamed};
+use observe::fact::library::Libraries;
+use symbols::frame::Frame;
 
 /// Stacks that are named.
 const NAMED_MAX: usize = 4096;

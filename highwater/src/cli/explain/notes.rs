@@ -3,8 +3,8 @@
 use super::follow::{Follower, Tracked};
 use super::launch::Launched;
 use super::sight::sight;
-use crate::units::written::bytes;
-use crate::verdict::cause::Sight;
+use units::written::bytes;
+use verdict::cause::Sight;
 
 /// On the process `chosen`, in the order in which they matter.
 pub fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> Vec<String> {

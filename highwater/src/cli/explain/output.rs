@@ -7,7 +7,7 @@ use anyhow::Context;
 use super::ExplainArgs;
 use crate::cli::exit::Usage;
 use crate::cli::out::{self, say};
-use crate::report::explain::{Explained, flame_graph, folded, json, pprof, text};
+use report::explain::{Explained, flame_graph, folded, json, pprof, text};
 
 /// Finds out before the observation what would fail after it: a minute of waiting is dear.
 pub fn check(args: &ExplainArgs) -> anyhow::Result<()> {

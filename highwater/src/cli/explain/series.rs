@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use super::conclude;
 use super::follow::Tracked;
-use crate::observe::heap::family::Member;
-use crate::observe::look::{EventKind, Look, ProcessId, Role, Target};
-use crate::observe::metric::{self, Metric};
-use crate::observe::page::Page;
-use crate::observe::proc::ProcRoot;
-use crate::observe::proc::pace::Pace;
-use crate::verdict::cause::{Cause, CauseVerdict};
-use crate::verdict::run::heap;
+use ::heap::family::Member;
+use observe::look::{EventKind, Look, ProcessId, Role, Target};
+use observe::metric;
+use observe::metric::Metric;
+use observe::page::Page;
+use observe::proc::ProcRoot;
+use observe::proc::pace::Pace;
+use verdict::cause::{Cause, CauseVerdict};
+use verdict::run::heap;
 
 /// Part of one core that reading the heaps of all processes may take together.
 const SHARE: f64 = 0.05;

@@ -2,9 +2,9 @@
 
 use super::follow::Tracked;
 use super::launch::Launched;
-use crate::observe::heap::Uprobes;
-use crate::observe::heap::inhabitants::{Allocator, How, Inhabitants};
-use crate::verdict::cause::Sight;
+use heap::Uprobes;
+use heap::inhabitants::{Allocator, How, Inhabitants};
+use verdict::cause::Sight;
 
 /// What would let uprobes see an allocator that is linked in.
 pub fn no_uprobes(tracked: &Tracked) -> Option<String> {

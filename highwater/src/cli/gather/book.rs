@@ -3,10 +3,10 @@
 
 use anyhow::Result;
 
-use crate::observe::import::prometheus::assemble::Identity;
-use crate::observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
-use crate::record::{NewProcess, ReadOptions, Reader, Recorder};
-use crate::subject::{Role as SubjectRole, Who};
+use experiment::{Role as SubjectRole, Who};
+use import::prometheus::assemble::Identity;
+use observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
+use record::{NewProcess, ReadOptions, Reader, Recorder};
 
 /// Fact of a process: its identity, so that a collector that is started again finds it.
 const SERIES_FACT: &str = "series";

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::units::written;
+use units::written;
 
 /// Gaps remembered to know how often samples come.
 const GAPS_KEPT: usize = 31;

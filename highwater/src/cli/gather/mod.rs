@@ -20,13 +20,13 @@ use self::store::Store;
 use super::exit;
 use super::out::say;
 use super::signals::is_supervised;
-use crate::observe::clock::{Clock, RealClock};
-use crate::observe::collector::{Observer, Options};
-use crate::observe::import::prometheus::assemble::{Assembled, Grid, assemble};
-use crate::observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, Sample, TimeNs};
-use crate::observe::proc::ProcRoot;
-use crate::record::{Folder, Reader, RecordError, Recorder};
-use crate::subject::experiment::Experiment;
+use experiment::file::Experiment;
+use import::prometheus::assemble::{Assembled, Grid, assemble};
+use observe::clock::{Clock, RealClock};
+use observe::collector::{Observer, Options};
+use observe::look::{Event, EventKind, Fact, Look, ProcessId, Role, Sample, TimeNs};
+use observe::proc::ProcRoot;
+use record::{Folder, Reader, RecordError, Recorder};
 
 /// A look is written so long after its time: a scrape takes a while until it can be read.
 const SETTLE_NS: i64 = 3_000_000_000;

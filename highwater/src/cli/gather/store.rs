@@ -8,12 +8,12 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::cli::exit::Usage;
-use crate::observe::import::prometheus::answer::Raw;
-use crate::observe::import::prometheus::assemble::Names;
-use crate::observe::import::prometheus::client::Client;
-use crate::observe::import::prometheus::selector::{Matcher, Selector, parse_match};
-use crate::observe::import::prometheus::{Asked, FleetError, read_raw};
-use crate::subject::experiment::Remote;
+use experiment::file::Remote;
+use import::prometheus::answer::Raw;
+use import::prometheus::assemble::Names;
+use import::prometheus::client::Client;
+use import::prometheus::selector::{Matcher, Selector, parse_match};
+use import::prometheus::{Asked, FleetError, read_raw};
 
 /// Longest wait for one answer: the end of a run must not hang on a store that does not answer.
 const TIMEOUT: Duration = Duration::from_secs(4);

@@ -1,8 +1,8 @@
 //! Which processes are observed: those that selectors choose, or those of a run.
 
-use crate::observe::look::Role;
-use crate::record::{Folder, Reader};
-use crate::subject::chosen::{Choice, Chooser, Chosen, PROCESSES_MAX, Selector, regex, unit};
+use experiment::chosen::{Choice, Chooser, Chosen, PROCESSES_MAX, Selector, regex, unit};
+use observe::look::Role;
+use record::{Folder, Reader};
 
 use super::ObserveArgs;
 use crate::cli::exit::Usage;

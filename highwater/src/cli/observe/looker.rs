@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use super::chosen::Source;
 use super::page::{OWN, Own, Seen, families};
 use crate::cli::out::say;
-use crate::observe::clock::{Clock, RealClock};
-use crate::observe::collector::{Observer, Options};
-use crate::observe::look::{EventKind, Expected, Look, ProcessId, Role, Target};
-use crate::observe::proc::ProcRoot;
-use crate::report::openmetrics::Family;
-use crate::subject::chosen::Chosen;
+use experiment::chosen::Chosen;
+use observe::clock::{Clock, RealClock};
+use observe::collector::{Observer, Options};
+use observe::look::{EventKind, Expected, Look, ProcessId, Role, Target};
+use observe::proc::ProcRoot;
+use report::openmetrics::Family;
 
 /// From one search for processes to the next, at least: it reads a little of every process of the machine.
 const SEARCH_EVERY: Duration = Duration::from_secs(10);
@@ -160,7 +160,7 @@ impl Looker {
 
     fn own_target(&self) -> Target {
         let pid = std::process::id() as i32;
-        let start = crate::subject::service::start_ticks(pid);
+        let start = experiment::service::start_ticks(pid);
         target(OWN, Role::Highwater, pid, start)
     }
 

@@ -18,8 +18,9 @@ use self::chosen::Source;
 use self::looker::Looker;
 use super::exit::{self, Usage};
 use super::out::{print, say};
-use crate::report::openmetrics::{self, Form};
-use crate::units::parse_seconds;
+use report::openmetrics;
+use report::openmetrics::Form;
+use units::parse_seconds;
 
 /// Where it listens unless it is told: this machine only.
 const LISTEN: &str = "127.0.0.1:9842";

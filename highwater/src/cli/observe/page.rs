@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::observe::look::ProcessId;
-use crate::observe::metric::{self, Kind, Metric};
-use crate::observe::openmetrics::exposed::{ALIVE, ALLOCATOR, Exposed, START_TIME};
-use crate::report::openmetrics::{Family, Type, labels};
-use crate::subject::chosen::Chosen;
+use experiment::chosen::Chosen;
+use observe::look::ProcessId;
+use observe::metric;
+use observe::metric::{Kind, Metric};
+use observe::openmetrics::exposed::{ALIVE, ALLOCATOR, Exposed, START_TIME};
+use report::openmetrics::{Family, Type, labels};
 
 /// This process, beside the machine as a whole, which comes before it.
 pub const OWN: ProcessId = ProcessId(2);

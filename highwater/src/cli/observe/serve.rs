@@ -23,7 +23,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Semaphore;
 
 use super::looker::Looker;
-use crate::report::openmetrics::{self, Family, Form};
+use report::openmetrics;
+use report::openmetrics::{Family, Form};
 
 /// Connections at once; a further one is closed at once and counted.
 const CONNECTIONS_MAX: usize = 32;

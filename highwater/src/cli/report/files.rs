@@ -8,10 +8,10 @@ use anyhow::Context;
 
 use super::{Format, ReportArgs};
 use crate::cli::out::print;
-use crate::record::export::samples_csv;
-use crate::record::{ReadOptions, Reader};
-use crate::report::pictures::pictures;
-use crate::report::{Report, csv, markdown};
+use record::export::samples_csv;
+use record::{ReadOptions, Reader};
+use report::pictures::pictures;
+use report::{Report, csv, markdown};
 
 /// Where a report goes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,11 +9,11 @@ use clap::ValueEnum;
 
 use super::conclude::{self, Judged, judge, ledger_of, terminal_width};
 use super::find_run;
-use crate::ledger::{Ledger, render};
-use crate::record::{Folder, Reader};
 use files::Place;
+use record::ledger::{Ledger, render};
+use record::{Folder, Reader};
 
-use crate::report::{Report, against, csv, html, json, junit, markdown, text};
+use report::{Report, against, csv, html, json, junit, markdown, text};
 
 /// Show the verdict of a run, in any format
 #[derive(Debug, clap::Args)]
@@ -133,7 +133,7 @@ fn compared(report: &Report, other: &Report, format: Format) -> anyhow::Result<S
 fn ledger_entry(args: &ReportArgs, judged: &Judged) -> Option<String> {
     let runs = judged.run.folder.parent().unwrap_or(&args.runs);
     let entries = Ledger::at(&ledger_of(runs)).list().ok()?.entries;
-    let mine = |entry: &&crate::ledger::Entry| {
+    let mine = |entry: &&record::ledger::Entry| {
         entry
             .attempts
             .iter()

@@ -12,14 +12,14 @@ use super::revert::Reverts;
 use super::trend::TrendGuards;
 use super::trial::{self, Candidate, Outcome, Trials};
 use super::watch::Watch;
-use crate::observe::clock::Clock;
-use crate::observe::look::{EventKind, ProcessId, Role, Target, TimeNs};
-use crate::observe::metric;
-use crate::record::{EventId, News, Reader};
-use crate::subject::experiment::{Condition, Experiment, SubjectKind};
-use crate::subject::{Ending, Happening, Role as SubjectRole, Subject, What, Who};
-use crate::units::written::counted;
-use crate::verdict::check::guard::Guards;
+use experiment::file::{Condition, Experiment, SubjectKind};
+use experiment::{Ending, Happening, Role as SubjectRole, Subject, What, Who};
+use observe::clock::Clock;
+use observe::look::{EventKind, ProcessId, Role, Target, TimeNs};
+use observe::metric;
+use record::{EventId, News, Reader};
+use units::written::counted;
+use verdict::check::guard::Guards;
 
 /// From one turn of the loop to the next: how soon an exit is noticed and a guard acts.
 const TURN: Duration = Duration::from_millis(100);
@@ -420,6 +420,6 @@ impl Conduct<'_> {
     }
 }
 
-fn wants_any_metric(check: &crate::subject::experiment::Check) -> bool {
+fn wants_any_metric(check: &experiment::file::Check) -> bool {
     matches!(check.condition, Condition::Metric { .. })
 }

@@ -1,18 +1,18 @@
 //! `--until-decided`: the stop rule in the loop. The arms are judged where a stage of the rule begins and at no
 //! other look, and the run ends when their order is decided and the question of the experiment is answered.
 
-use crate::observe::look::{Fact, ProcessId, Role, TimeNs};
-use crate::observe::metric;
-use crate::record::run::Run;
-use crate::record::{ReadOptions, Reader};
-use crate::subject::experiment::Experiment;
-use crate::units::written;
-use crate::verdict::Rules;
-use crate::verdict::arm::ArmVerdict;
-use crate::verdict::run::RunVerdict;
-use crate::verdict::run::judge::judge_run;
-use crate::verdict::run::stopped::{STOP_FACT, StopLook, Stopping, stopping};
-use crate::verdict::stop::{STAGE_GROWTH, Stages, look};
+use experiment::file::Experiment;
+use observe::look::{Fact, ProcessId, Role, TimeNs};
+use observe::metric;
+use record::run::Run;
+use record::{ReadOptions, Reader};
+use units::written;
+use verdict::Rules;
+use verdict::arm::ArmVerdict;
+use verdict::run::RunVerdict;
+use verdict::run::judge::judge_run;
+use verdict::run::stopped::{STOP_FACT, StopLook, Stopping, stopping};
+use verdict::stop::{STAGE_GROWTH, Stages, look};
 
 /// The first look may decide, and spends half of the allowance of error: it must not be wasted on a window
 /// with fewer looks than this, or on less than this part of the longest.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use super::conduct::{Conduct, Guarding, State};
 use super::revert::{Reach, Undone};
-use crate::observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
-use crate::record::run::Process;
-use crate::subject::experiment::SubjectKind;
-use crate::subject::placeholder::Values;
+use experiment::file::SubjectKind;
+use experiment::placeholder::Values;
+use observe::look::{EventKind, Look, ProcessId, Role, Target, TimeNs};
+use record::run::Process;
 
-use crate::subject::{Happening, Role as SubjectRole, What, Who};
-use crate::verdict::check::CheckOutcome;
+use experiment::{Happening, Role as SubjectRole, What, Who};
+use verdict::check::CheckOutcome;
 
 impl Conduct<'_> {
     /// A crash loop is noticed at the restart itself: its process may be down at every look.

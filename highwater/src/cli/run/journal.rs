@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use crate::cli::out::say;
-use crate::observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
-use crate::observe::member;
-use crate::record::{NewProcess, RecordError, Recorder};
-use crate::subject::service::start_ticks;
-use crate::subject::{Ending, Happening, Role as SubjectRole, Started, What, Who};
+use experiment::service::start_ticks;
+use experiment::{Ending, Happening, Role as SubjectRole, Started, What, Who};
+use observe::look::{Event, EventKind, Expected, Fact, ProcessId, Role, TimeNs};
+use observe::member;
+use record::{NewProcess, RecordError, Recorder};
 
 /// Rows that wait for a full disk; more than this many are dropped, oldest first, and counted.
 const WAITING_MAX: usize = 10_000;

@@ -24,13 +24,13 @@ use anyhow::Context;
 use super::conclude::{self, Output};
 use super::exit::{self, Usage};
 use crate::cli::out::say;
-use crate::observe::clock::{Clock, RealClock};
-use crate::observe::look::TimeNs;
-use crate::record::run::RunEnd;
-use crate::record::{Folder, Reader, Recorder};
-use crate::subject::experiment::{Experiment, SubjectKind};
-use crate::units::write_duration_exact;
 use conduct::Ended;
+use experiment::file::{Experiment, SubjectKind};
+use observe::clock::{Clock, RealClock};
+use observe::look::TimeNs;
+use record::run::RunEnd;
+use record::{Folder, Reader, Recorder};
+use units::write_duration_exact;
 
 /// Run an experiment: the same service under several arms, side by side, to a verdict
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,7 @@ pub struct RunArgs {
     pub until_decided: bool,
     /// The longest that a run until decided may take; without it the duration of the file
     #[arg(long, value_name = "TIME", requires = "until_decided", conflicts_with = "resume",
-          value_parser = crate::units::parse_seconds)]
+          value_parser = units::parse_seconds)]
     pub at_most: Option<Duration>,
     /// Print the plan with every command and environment, and run nothing
     #[arg(long)]

@@ -6,10 +6,11 @@ use super::decide::Schedule;
 use super::{prepare, start};
 use crate::cli::exit;
 use crate::cli::out::{print as print_text, say};
-use crate::report::visible::visible_lines;
-use crate::subject::experiment::{Arm, Experiment, SubjectKind, freeze, redact::redact_experiment};
-use crate::units::{write_duration_exact, written};
-use crate::wording::shell_word;
+use experiment::file::redact::redact_experiment;
+use experiment::file::{Arm, Experiment, SubjectKind, freeze};
+use report::visible::visible_lines;
+use units::wording::shell_word;
+use units::{write_duration_exact, written};
 
 /// Every command and environment as it would be started, then the effective experiment file.
 pub fn print(experiment: Experiment, until_decided: bool) -> anyhow::Result<u8> {

@@ -11,12 +11,12 @@ use crate::cli::chain;
 use crate::cli::exit::Usage;
 use crate::cli::explain::launch::find_library;
 use crate::cli::out::say;
-use crate::observe::fact::program::read_program;
-use crate::observe::fact::sanitizer::Sanitizer;
-use crate::subject::allocator::{self, Advice, Library, Severity, Spec};
-use crate::subject::experiment::{Arm, Experiment, SubjectKind, read_experiment};
-use crate::subject::preflight::program_of;
-use crate::subject::service::Preload;
+use allocators::{Advice, Library, Severity, Spec};
+use experiment::file::{Arm, Experiment, SubjectKind, read_experiment};
+use experiment::preflight::program_of;
+use experiment::service::Preload;
+use observe::fact::program::read_program;
+use observe::fact::sanitizer::Sanitizer;
 
 /// A plan whose allocators are there.
 #[derive(Debug)]
@@ -102,7 +102,8 @@ pub fn prepare_nothing(experiment: Experiment) -> anyhow::Result<(Prepared, Vec<
         .iter()
         .filter(|arm| !arm.allocator.is_empty())
     {
-        let found = spec_of(&prepared.experiment, arm).and_then(|spec| allocator::installed(&spec));
+        let found =
+            spec_of(&prepared.experiment, arm).and_then(|spec| allocators::installed(&spec));
         match found {
             Ok(Some(library)) => {
                 prepared.warnings.extend(defects(&arm.name, &library));
@@ -127,7 +128,7 @@ fn find_probe(experiment: &Experiment) -> anyhow::Result<Option<PathBuf>> {
 
 /// A line for each known defect of an arm's allocator.
 fn defects(arm: &str, library: &Library) -> Vec<String> {
-    let known = allocator::known_defects(library).into_iter();
+    let known = allocators::known_defects(library).into_iter();
     known
         .map(|defect| format!("arm {arm}: {} has a known defect: {defect}", library.spec))
         .collect()
@@ -212,7 +213,7 @@ fn tunables(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
             severity,
             variable,
             message,
-        } in allocator::validate_environment(&spec, &environment)
+        } in allocators::validate_environment(&spec, &environment)
         {
             let words = format!("arm {}: {variable}: {message}", arm.name);
             match severity {
@@ -228,7 +229,7 @@ fn tunables(experiment: &Experiment) -> anyhow::Result<Vec<String>> {
 }
 
 fn ensure(spec: &Spec, quiet: bool) -> anyhow::Result<Library> {
-    if let Some(library) = allocator::installed(spec)? {
+    if let Some(library) = allocators::installed(spec)? {
         return Ok(library);
     }
     let bar = if quiet {
@@ -243,7 +244,7 @@ fn ensure(spec: &Spec, quiet: bool) -> anyhow::Result<Library> {
         Spec::File(path) => path.display().to_string(),
     };
     let last = RefCell::new(String::new());
-    let library = allocator::ensure(spec, &|step| {
+    let library = allocators::ensure(spec, &|step| {
         let words = format!("{name}: {step}");
         bar.set_message(words.clone());
         // Without a terminal the spinner is silent: a line per step then.

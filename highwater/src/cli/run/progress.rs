@@ -71,5 +71,5 @@ fn bar() -> ProgressBar {
 }
 
 fn left(done: Duration, whole: Duration) -> String {
-    crate::units::written::duration(whole.saturating_sub(done))
+    units::written::duration(whole.saturating_sub(done))
 }

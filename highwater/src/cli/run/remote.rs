@@ -5,10 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 
 use crate::cli::gather::store::Store;
-use crate::observe::import::prometheus::answer::Raw;
-use crate::observe::import::prometheus::assemble::{Assembled, Grid, assemble};
-use crate::subject::experiment::{Experiment, Remote};
-use crate::units::written;
+use experiment::file::{Experiment, Remote};
+use import::prometheus::answer::Raw;
+use import::prometheus::assemble::{Assembled, Grid, assemble};
+use units::written;
 
 /// Samples of this much time before now say what there is.
 const WINDOW_MS: i64 = 300_000;

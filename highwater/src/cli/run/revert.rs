@@ -7,11 +7,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::trial::run_command;
-use crate::observe::look::EventKind;
-use crate::subject::experiment::redact::redact_command;
-use crate::subject::experiment::{Experiment, SubjectKind};
-use crate::subject::placeholder::{Values, mentions};
-use crate::subject::service::Launch;
+use experiment::file::redact::redact_command;
+use experiment::file::{Experiment, SubjectKind};
+use experiment::placeholder::{Values, mentions};
+use experiment::service::Launch;
+use observe::look::EventKind;
 
 /// A command that takes longer is ended: a unit that restarts and drains its connections may take minutes.
 const COMMAND_MAX: Duration = Duration::from_secs(300);
@@ -167,7 +167,7 @@ fn run(launch: &Launch) -> (EventKind, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::experiment::parse_experiment;
+    use experiment::file::parse_experiment;
 
     fn values(unit: &str) -> Values {
         Values {

@@ -6,10 +6,11 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2Serializer};
 
 use super::watch::Watch;
-use crate::observe::look::{HistogramRow, Look, Role, Sample, Target, TimeNs};
-use crate::observe::metric::{self, Metric};
-use crate::record::{Reader, Recorder};
-use crate::subject::fake::{Fake, Reading};
+use experiment::fake::{Fake, Reading};
+use observe::look::{HistogramRow, Look, Role, Sample, Target, TimeNs};
+use observe::metric;
+use observe::metric::Metric;
+use record::{Reader, Recorder};
 
 /// Takes the place of the collector.
 pub struct Simulated {

@@ -19,23 +19,24 @@ use super::watch::{ChildCollector, Watch};
 use super::{RunArgs, clock_of, close, is_fake};
 use crate::cli::out::say;
 use crate::cli::signals;
-use crate::observe::clock::{Clock, FakeClock, RealClock};
-use crate::observe::fact::program::{preload_problem, read_program};
-use crate::observe::host::{SystemRoot, read_machine};
-use crate::observe::look::{EventKind, Expected, LAST_LOOK_MAX, ProcessId, Role, TimeNs};
-use crate::observe::member;
-use crate::observe::proc::ProcRoot;
-use crate::record::{Folder, ReadOptions, Reader, Recorder};
-use crate::subject::allocator::{self, Library};
-use crate::subject::attach::{Attached, Known};
-use crate::subject::experiment::{Experiment, SubjectKind};
-use crate::subject::fake::Fake;
-use crate::subject::preflight;
-use crate::subject::remote::RemoteArms;
-use crate::subject::service::{Service, Setup, cgroup::Hierarchy};
-use crate::subject::{Subject, Who};
-use crate::verdict::run::heap::LAST_WORDS_MAX;
-use crate::verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
+use allocators::Library;
+use experiment::attach::{Attached, Known};
+use experiment::fake::Fake;
+use experiment::file::{Experiment, SubjectKind};
+use experiment::preflight;
+use experiment::remote::RemoteArms;
+use experiment::service::cgroup::Hierarchy;
+use experiment::service::{Service, Setup};
+use experiment::{Subject, Who};
+use observe::clock::{Clock, FakeClock, RealClock};
+use observe::fact::program::{preload_problem, read_program};
+use observe::host::{SystemRoot, read_machine};
+use observe::look::{EventKind, Expected, LAST_LOOK_MAX, ProcessId, Role, TimeNs};
+use observe::member;
+use observe::proc::ProcRoot;
+use record::{Folder, ReadOptions, Reader, Recorder};
+use verdict::run::heap::LAST_WORDS_MAX;
+use verdict::run::{DEFECTS_FACT, PROTECTIONS_FACT};
 
 /// Prepares, makes the run folder, runs to the end.
 ///
@@ -185,8 +186,8 @@ fn remember(journal: &mut Journal, reader: &Reader, now: TimeNs) -> anyhow::Resu
         .filter(|process| process.ended.is_none())
     {
         let role = match process.role {
-            Role::Subject => crate::subject::Role::Subject,
-            Role::Load => crate::subject::Role::Load,
+            Role::Subject => experiment::Role::Subject,
+            Role::Load => experiment::Role::Load,
             Role::Highwater | Role::Host => {
                 journal.ended(process.id, now)?;
                 continue;
@@ -371,8 +372,8 @@ fn facts_of(prepared: &Prepared) -> BTreeMap<String, ArmFacts> {
             ("arm.source".to_owned(), library.source.clone()),
         ];
         let known = [
-            (DEFECTS_FACT, allocator::known_defects(library)),
-            (PROTECTIONS_FACT, allocator::protections(library)),
+            (DEFECTS_FACT, allocators::known_defects(library)),
+            (PROTECTIONS_FACT, allocators::protections(library)),
         ];
         for (name, lines) in known.into_iter().filter(|(_, lines)| !lines.is_empty()) {
             facts.push((name.to_owned(), lines.join("\n")));

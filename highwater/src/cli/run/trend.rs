@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use crate::analyse::arms::{arm_series, seconds_between};
-use crate::observe::look::{Role, TimeNs};
-use crate::observe::metric;
-use crate::record::run::Run;
-use crate::record::{ReadOptions, Reader};
-use crate::subject::experiment::{Check, Condition, Experiment};
-use crate::verdict::check::judge_check;
-use crate::verdict::run::steady::steady;
-use crate::verdict::{Rules, arm};
+use experiment::file::{Check, Condition, Experiment};
+use observe::look::{Role, TimeNs};
+use observe::metric;
+use record::run::Run;
+use record::{ReadOptions, Reader};
+use series::arms::{arm_series, seconds_between};
+use verdict::check::judge_check;
+use verdict::run::steady::steady;
+use verdict::{Rules, arm};
 
 /// From one interim verdict to the next, at least; each reads the whole series of RSS.
 const EVERY_MIN: Duration = Duration::from_secs(30);

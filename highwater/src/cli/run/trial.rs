@@ -8,11 +8,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::observe::look::{Fact, ProcessId};
-use crate::subject::experiment::{Check, Condition, Experiment};
-use crate::subject::placeholder::{Values, expand};
-use crate::subject::service::{Launch, Question};
-use crate::verdict::check::fact;
+use experiment::file::{Check, Condition, Experiment};
+use experiment::placeholder::{Values, expand};
+use experiment::service::{Launch, Question};
+use observe::look::{Fact, ProcessId};
+use verdict::check::fact;
 
 /// From one round of trials to the next.
 pub const EVERY: Duration = Duration::from_secs(5);

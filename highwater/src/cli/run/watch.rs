@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::observe::look::TimeNs;
+use observe::look::TimeNs;
 
 /// Starts of the collector before it is given up; a broken record would break every further one.
 const STARTS_MAX: u32 = 20;

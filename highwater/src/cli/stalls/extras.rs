@@ -9,15 +9,16 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use super::StallsArgs;
-use crate::analyse::stall::analyser::Analyser;
-use crate::analyse::stall::event::{StackId, Tid};
-use crate::analyse::stall::pieces::{Label, Piece};
-use crate::analyse::stall::request::{Attributed, Request, attribute, slow_from_ns};
 use crate::cli::out::say;
-use crate::observe::switches::requests::parse_requests;
-use crate::observe::switches::watch::{Watch, now_ns};
-use crate::report::stall::pictures::{self, OffCpu, Slice};
-use crate::report::stall::requests::{Requests, Slow};
+use report::stall::pictures;
+use report::stall::pictures::{OffCpu, Slice};
+use report::stall::requests::{Requests, Slow};
+use sched::requests::parse_requests;
+use sched::watch::{Watch, now_ns};
+use stalls::analyser::Analyser;
+use stalls::event::{StackId, Tid};
+use stalls::pieces::{Label, Piece};
+use stalls::request::{Attributed, Request, attribute, slow_from_ns};
 
 /// Largest file of requests: JSON takes ten times the memory of its text.
 const REQUESTS_BYTES_MAX: u64 = 128 << 20;

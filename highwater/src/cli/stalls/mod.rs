@@ -18,20 +18,20 @@ use self::start::Subject;
 use super::explain::parse_budget;
 use super::out::{self, say};
 use super::{conclude, exit};
-use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
-use crate::analyse::stall::event::Tid;
-use crate::analyse::stall::finding::summarise;
-use crate::analyse::stall::stalled::Stall;
 use crate::cli::signals;
-use crate::observe::host::{Cpu, read_cpu};
-use crate::observe::proc::ProcRoot;
-use crate::observe::switches::allowed::{Allowed, Mode};
-use crate::observe::switches::recorded::Cost;
-use crate::observe::switches::watch::{Room, Turn, Watch, now_ns};
-use crate::report::overhead;
-use crate::report::stall::{Row, SelfChecks, json, requests, text};
-use crate::units::{parse_duration, parse_seconds};
-use crate::verdict::stall::{is_worth_a_row, worth_a_row};
+use bpf::allowed::{Allowed, Mode};
+use observe::host::{Cpu, read_cpu};
+use observe::proc::ProcRoot;
+use report::overhead;
+use report::stall::{Row, SelfChecks, json, requests, text};
+use sched::recorded::Cost;
+use sched::watch::{Room, Turn, Watch, now_ns};
+use stalls::analyser::{Analyser, SETTLE_NS};
+use stalls::event::Tid;
+use stalls::finding::summarise;
+use stalls::stalled::Stall;
+use units::{parse_duration, parse_seconds};
+use verdict::stall::{is_worth_a_row, worth_a_row};
 
 /// Show why requests stall: who held it, and what they were doing
 #[derive(Debug, clap::Args)]

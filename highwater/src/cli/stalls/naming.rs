@@ -1,12 +1,12 @@
 //! From a finding's numbers to names: threads, functions, what was being done.
 
-use crate::analyse::stall::cause::Cause;
-use crate::analyse::stall::event::{StackId, Tid, WaitKind};
-use crate::analyse::stall::finding::{Finding, Link};
-use crate::analyse::stall::walk::LeafKind;
-use crate::observe::switches::places::Stack;
-use crate::observe::switches::watch::{OURSELVES, OWN_THREADS, Watch};
-use crate::report::stall::{Culprit, Hop, Row};
+use report::stall::{Culprit, Hop, Row};
+use sched::places::Stack;
+use sched::watch::{OURSELVES, OWN_THREADS, Watch};
+use stalls::cause::Cause;
+use stalls::event::{StackId, Tid, WaitKind};
+use stalls::finding::{Finding, Link};
+use stalls::walk::LeafKind;
 
 /// Stacks of waiters and names of stalled threads in one row.
 const WAITERS_SHOWN: usize = 4;

@@ -7,17 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 
 use super::{ADVANCE_NS, feed, start};
-use crate::analyse::stall::analyser::{Analyser, SETTLE_NS};
-use crate::analyse::stall::arm::metric_of;
-use crate::analyse::stall::cause::Cause;
-use crate::analyse::stall::event::Tid;
-use crate::analyse::stall::finding::summarise;
-use crate::observe::look::{EventKind, Look, ProcessId, Role, Target};
-use crate::observe::metric::{self, Metric};
-use crate::observe::page::Page;
-use crate::observe::switches::allowed::{Allowed, Mode};
-use crate::observe::switches::watch::{Room, Watch, now_ns};
-use crate::record::SampleRow;
+use bpf::allowed::{Allowed, Mode};
+use observe::look::{EventKind, Look, ProcessId, Role, Target};
+use observe::metric;
+use observe::metric::Metric;
+use observe::page::Page;
+use record::SampleRow;
+use sched::watch::{Room, Watch, now_ns};
+use stalls::analyser::{Analyser, SETTLE_NS};
+use stalls::arm::metric_of;
+use stalls::cause::Cause;
+use stalls::event::Tid;
+use stalls::finding::summarise;
 
 /// Processes watched at a time. A thread and some 10 MiB each; the first replicas of every arm come first.
 const WATCHED_MAX: usize = 32;

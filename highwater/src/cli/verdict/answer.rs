@@ -10,14 +10,15 @@ use super::held::{Held, audit_input, join_moved};
 use super::pairs;
 use super::picture;
 use super::pile::Pile;
-use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
-use crate::verdict::arm::{self, ArmVerdict};
-use crate::verdict::audit::{
+use series::series::Series;
+use verdict::arm;
+use verdict::arm::ArmVerdict;
+use verdict::audit::{
     AuditInput, Check, Finding, Severity, Survivor, audit, equal_uptime_s, survivors, survivors_at,
 };
-use crate::verdict::pair::PairVerdict;
-use crate::verdict::series::{SeriesVerdict, judge};
+use verdict::pair::PairVerdict;
+use verdict::series::{SeriesVerdict, judge};
 
 /// The answer, ready to be written.
 #[derive(Default)]

@@ -10,15 +10,16 @@ use super::answer::{self, Answer};
 use super::given::Given;
 use super::held::Held;
 use super::known;
-use crate::analyse::series::Point;
 use crate::cli::exit::Usage;
 use crate::cli::out::say;
-use crate::observe::import::prometheus::client::Client;
-use crate::observe::import::prometheus::selector::{Selector, parse_match, parse_selector};
-use crate::observe::import::prometheus::{self, Asked, FleetSeries, Found, names};
-use crate::observe::import::time::parse_instant;
-use crate::units::parse_seconds;
-use crate::wording::nearest;
+use import::prometheus;
+use import::prometheus::client::Client;
+use import::prometheus::selector::{Selector, parse_match, parse_selector};
+use import::prometheus::{Asked, FleetSeries, Found, names};
+use import::time::parse_instant;
+use series::series::Point;
+use units::parse_seconds;
+use units::wording::nearest;
 
 /// Metrics of resident memory, tried in this order when none is named: of `highwater observe`, of client
 /// libraries, of process-exporter, of cAdvisor.

@@ -8,11 +8,11 @@ use anyhow::{Context, Result};
 
 use super::VerdictArgs;
 use crate::cli::exit::Usage;
-use crate::observe::import::columns::Wanted;
-use crate::observe::import::groups::{Grouping, parse_groups};
-use crate::observe::import::meta::{Meta, parse_meta};
-use crate::observe::import::time::{Moment, parse_instant, parse_moment};
-use crate::verdict::Rules;
+use import::columns::Wanted;
+use import::groups::{Grouping, parse_groups};
+use import::meta::{Meta, parse_meta};
+use import::time::{Moment, parse_instant, parse_moment};
+use verdict::Rules;
 
 /// The end that `--until` says.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -129,7 +129,7 @@ fn until_of(text: &str) -> Result<Until> {
     if let Ok((Moment::At(t_s), _)) = parse_moment(text, None) {
         return Ok(Until::Date(t_s));
     }
-    match crate::units::parse_duration(text) {
+    match units::parse_duration(text) {
         Ok(since) => Ok(Until::After(since.as_secs_f64())),
         Err(_) => {
             let words = format!(

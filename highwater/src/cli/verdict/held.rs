@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::given::{Given, Until};
-use crate::analyse::order::median;
-use crate::analyse::series::{Point, Series};
-use crate::observe::import::Row;
-use crate::verdict::Rules;
-use crate::verdict::audit::{AuditInput, ProcessFacts};
-use crate::verdict::series::{SeriesVerdict, judge};
+use import::Row;
+use series::order::median;
+use series::series::{Point, Series};
+use verdict::Rules;
+use verdict::audit::{AuditInput, ProcessFacts};
+use verdict::series::{SeriesVerdict, judge};
 
 /// A name that has readings in two arms and goes to and fro this often is two processes of one name.
 const SWITCHES: usize = 3;
@@ -417,7 +417,7 @@ mod tests {
             "{}",
             input.looks_s.len()
         );
-        assert_eq!(crate::verdict::audit::audit(&input), []);
+        assert_eq!(verdict::audit::audit(&input), []);
         let same = [0, 1].map(|_| part("p", "a", &readings(0.0)));
         assert_eq!(audit_input(&same, None, None).looks_s, readings(0.0));
     }

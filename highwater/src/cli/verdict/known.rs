@@ -3,7 +3,7 @@
 use super::given::{Given, Until};
 use crate::cli::exit::Usage;
 use crate::cli::out::say;
-use crate::wording::nearest;
+use units::wording::nearest;
 
 /// Names that a note lists.
 const SHOWN: usize = 3;

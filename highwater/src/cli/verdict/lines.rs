@@ -6,11 +6,11 @@ use std::io::Write;
 use serde_json::{Map, Value, json};
 
 use super::answer::Answer;
-use crate::analyse::estimate::Estimate;
-use crate::verdict::arm::ArmVerdict;
-use crate::verdict::audit::Finding;
-use crate::verdict::pair::PairVerdict;
-use crate::verdict::series::SeriesVerdict;
+use series::estimate::Estimate;
+use verdict::arm::ArmVerdict;
+use verdict::audit::Finding;
+use verdict::pair::PairVerdict;
+use verdict::series::SeriesVerdict;
 
 /// The schema of every line.
 pub const SCHEMA: &str = "highwater.verdict/1";

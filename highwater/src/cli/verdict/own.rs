@@ -6,19 +6,19 @@ use super::answer::{Answer, JudgedArm};
 use super::given::{Given, Until};
 use super::held::judge_parts;
 use super::pairs;
-use crate::analyse::arms::{arm_series, seconds_between};
-use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
-use crate::observe::look::TimeNs;
-use crate::observe::metric;
-use crate::record::run::{Process, Run};
-use crate::record::{Folder, ReadOptions, Reader};
-use crate::verdict::arm::ArmVerdict;
-use crate::verdict::audit::{Finding, Severity, audit};
-use crate::verdict::pair::PairVerdict;
-use crate::verdict::run::judge::judge_run;
-use crate::verdict::run::{RunVerdict, audited};
-use crate::verdict::series::SeriesVerdict;
+use observe::look::TimeNs;
+use observe::metric;
+use record::run::{Process, Run};
+use record::{Folder, ReadOptions, Reader};
+use series::arms::{arm_series, seconds_between};
+use series::series::Series;
+use verdict::arm::ArmVerdict;
+use verdict::audit::{Finding, Severity, audit};
+use verdict::pair::PairVerdict;
+use verdict::run::judge::judge_run;
+use verdict::run::{RunVerdict, audited};
+use verdict::series::SeriesVerdict;
 
 /// Reads and judges a run, whether it is over or not.
 ///

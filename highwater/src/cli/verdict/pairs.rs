@@ -4,10 +4,11 @@ use anyhow::Result;
 
 use super::VerdictArgs;
 use crate::cli::exit::Usage;
-use crate::verdict::Rules;
-use crate::verdict::arm::ArmVerdict;
-use crate::verdict::pair::{self, PairVerdict};
-use crate::wording::nearest;
+use units::wording::nearest;
+use verdict::Rules;
+use verdict::arm::ArmVerdict;
+use verdict::pair;
+use verdict::pair::PairVerdict;
 
 /// The pairs asked for, of the arms that there are: `--pairs` as written, else every arm against
 /// `--control`; `--all-pairs` is every two arms.

@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 
 use super::given::{Format, Given, format_of};
 use super::letters;
-use crate::analyse::series::Series;
 use crate::cli::exit::Usage;
 use crate::cli::out::say;
-use crate::report::plot::{PANELS_MAX, Panel, png, svg};
-use crate::verdict::series::SeriesVerdict;
-use crate::verdict::trace::trace;
+use report::plot::{PANELS_MAX, Panel, png, svg};
+use series::series::Series;
+use verdict::series::SeriesVerdict;
+use verdict::trace::trace;
 
 /// The forecast reaches half a window ahead; to the limit if that is less than this many windows away.
 const AHEAD: f64 = 0.5;

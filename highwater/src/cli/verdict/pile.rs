@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::verdict::Label;
-use crate::verdict::series::SeriesVerdict;
+use verdict::Label;
+use verdict::series::SeriesVerdict;
 
 /// More rows than this nobody reads.
 const ROWS_MAX: usize = 200;
@@ -71,10 +71,10 @@ impl Pile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analyse::estimate::Estimate;
-    use crate::analyse::series::Series;
-    use crate::verdict::Rules;
-    use crate::verdict::series::judge;
+    use series::estimate::Estimate;
+    use series::series::Series;
+    use verdict::Rules;
+    use verdict::series::judge;
 
     #[test]
     fn of_many_the_fastest_are_shown_and_all_are_counted() {

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::VerdictArgs;
 use crate::cli::exit::Usage;
 use crate::cli::find_run;
-use crate::record::Folder;
+use record::Folder;
 
 /// How every file of SQLite begins.
 const SQLITE: &[u8] = b"SQLite format 3\0";

@@ -14,10 +14,10 @@ use super::known;
 use super::lines;
 use super::names::Names;
 use super::pile::Pile;
-use crate::observe::import::groups::arm_at;
-use crate::observe::import::rows::Rows;
-use crate::observe::import::{ImportError, Row};
-use crate::verdict::series::SeriesVerdict;
+use import::groups::arm_at;
+use import::rows::Rows;
+use import::{ImportError, Row};
+use verdict::series::SeriesVerdict;
 
 /// A pipe of this many rows whose series stand together is judged as it comes.
 const PROBE_ROWS: usize = 1 << 16;

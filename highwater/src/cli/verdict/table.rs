@@ -6,11 +6,11 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 
 use super::answer::Answer;
-use crate::analyse::estimate::Estimate;
-use crate::report::visible::{visible, visible_lines};
-use crate::units::written;
-use crate::verdict::Label;
-use crate::verdict::series::SeriesVerdict;
+use report::visible::{visible, visible_lines};
+use series::estimate::Estimate;
+use units::written;
+use verdict::Label;
+use verdict::series::SeriesVerdict;
 
 /// What a row says, of a series or an arm.
 struct Row<'a> {

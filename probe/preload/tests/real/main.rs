@@ -1,8 +1,6 @@
 //! What the probe counts in real programs, over three allocators. Long, and they fetch what is not installed:
 //! `make test-long`. That they do the same as without it is tested by `guests/real`.
 
-#[path = "../../../../highwater/tests/free_port/mod.rs"]
-mod free_port;
 mod nginx;
 mod postgres;
 mod redis;

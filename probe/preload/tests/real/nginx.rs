@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::free_port::free_port;
 use crate::subject::look;
 use crate::{Server, preload, three, unpacked, wait_for_port};
+use testkit::free_port;
 
 #[test]
 #[ignore = "a minute, and fetches nginx"]

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::free_port::free_port;
 use crate::subject::{look, totals};
 use crate::{Server, preload, three, unpacked, wait_for_port};
+use testkit::free_port;
 
 /// A redis-server of an unpacked package, and its tools.
 struct Redis {

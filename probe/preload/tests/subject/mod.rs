@@ -10,9 +10,7 @@ use std::sync::Mutex;
 
 use abi::Snapshot;
 
-#[path = "../../../../highwater/tests/skipped/mod.rs"]
-mod skipped;
-pub use skipped::skipped;
+pub use testkit::skipped;
 #[path = "../library/mod.rs"]
 mod library;
 pub use library::library;

@@ -10,9 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use treasure::protocol::{Answer, Request, parse_answer};
 
-#[path = "../../../../highwater/tests/free_port/mod.rs"]
-mod free_port;
-use free_port::free_port;
+use testkit::free_port;
 
 pub const NETS: [&str; 2] = ["tokio", "uring"];
 

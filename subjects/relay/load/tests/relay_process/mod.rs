@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use tungstenite::{Message, WebSocket};
 
-#[path = "../../../../../highwater/tests/free_port/mod.rs"]
-mod free_port;
-pub use free_port::free_port;
+pub use testkit::free_port;
 
 /// Longest wait for anything that is bound to happen: far more than it takes, on a slow machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);

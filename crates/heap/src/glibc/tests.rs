@@ -1,0 +1,79 @@
+//! Heaps in a vector, at made-up addresses.
+
+use super::*;
+use observe::fact::memory::Made;
+
+const BASE: u64 = 0x5555_0000_0000;
+
+fn heap(blocks: &[(u64, u64)], bytes: u64) -> (Made, Area, HashMap<u64, PageBits>) {
+    let mut memory = vec![0; bytes as usize];
+    let mut at = 0u64;
+    for &(size, flags) in blocks {
+        let word = (size | flags).to_le_bytes();
+        memory[at as usize + 8..at as usize + 16].copy_from_slice(&word);
+        memory[at as usize + 16] = 7; // no mangled pointer
+        at += size;
+    }
+    assert_eq!(at, bytes, "the blocks fill the heap");
+    let area = Area {
+        start: BASE,
+        end: BASE + bytes,
+        readable: true,
+        writable: true,
+        name: "[heap]".into(),
+        rss_bytes: bytes,
+        ..Area::default()
+    };
+    let mut present = PageBits::new(area.start, area.end);
+    present.set(area.start, area.end);
+    (
+        Made {
+            at: BASE,
+            bytes: memory,
+        },
+        area,
+        HashMap::from([(BASE, present)]),
+    )
+}
+
+#[test]
+fn blocks_in_use_are_told_from_free_ones() {
+    // In use, free of three pages, in use, the top.
+    let blocks = [(0x40, 1), (0x3000, 1), (0x40, 0), (0x2f80, 1)];
+    let (memory, area, present) = heap(&blocks, 0x6000);
+    let walk = walk(&memory, &[area], &present);
+    let span = &walk.spans[0];
+    assert!(walk.complete && span.complete);
+    assert_eq!(span.in_use_bytes, 0x80);
+    assert_eq!(span.classes, BTreeMap::from([(0x40, 2)]));
+    assert_eq!(
+        span.occupied.runs(),
+        [(BASE, BASE + 0x1000), (BASE + 0x3000, BASE + 0x4000)]
+    );
+}
+
+#[test]
+fn a_block_in_a_free_list_is_not_in_use() {
+    let blocks = [(0x40, 1), (0x40, 1), (0x1f80, 1)];
+    let (mut memory, area, present) = heap(&blocks, 0x2000);
+    let mangled = (BASE + 0x50) >> 12;
+    memory.bytes[0x50..0x58].copy_from_slice(&mangled.to_le_bytes());
+    memory.bytes[0x58] = 0x5a; // the list's own mark
+    let listed = walk(&memory, std::slice::from_ref(&area), &present);
+    assert_eq!(listed.spans[0].in_use_bytes, 0x40);
+    assert_eq!(listed.spans[0].doubtful_bytes, 0);
+    memory.bytes[0x58] = 0; // handed out from there and never written, or the end of a list without marks
+    let doubtful = walk(&memory, &[area], &present);
+    assert_eq!(doubtful.spans[0].in_use_bytes, 0x40);
+    assert_eq!(doubtful.spans[0].doubtful_bytes, 0x40);
+}
+
+#[test]
+fn a_size_that_cannot_be_ends_the_walk() {
+    let (mut memory, area, present) = heap(&[(0x40, 1), (0xfc0, 1)], 0x1000);
+    memory.bytes[0x48] = 0xf9;
+    memory.bytes[0x4f] = 0xff;
+    let walk = walk(&memory, &[area], &present);
+    assert!(!walk.complete && !walk.spans[0].complete);
+    assert_eq!(walk.spans[0].in_use_bytes, 0x40);
+}

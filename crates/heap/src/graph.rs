@@ -1,0 +1,384 @@
+//! Which blocks the program can still reach: from its stacks, its data and all other memory, through blocks
+//! that are reached themselves. Blocks are those of glibc's heap, which can be listed, and what samples tell of
+//! other heaps ([`super::slabs`]); what lies in no known block leads to whatever it points to.
+//!
+//! A block that only lost blocks point to is as lost as they are: the text of a string whose owner
+//! was forgotten, a list without its head, a ring. Registers cannot be read without stopping the
+//! program, and what hangs on one of them must not be called lost: so a block that is young, or was
+//! written since an earlier survey, counts as reached. Lost blocks are neither.
+//!
+//! The program runs on meanwhile, and a pointer may move from what was not read yet to what was. So
+//! two passes are made, and a block is lost that both miss.
+
+use super::glibc::{Chunk, Walk};
+use super::reach::{ScanTime, address_of};
+use observe::fact::memory::Memory;
+
+/// Bytes that are read in one pass, and pointers that are kept; beyond it nothing is said.
+const SCANNED_BYTES_MAX: u64 = 2 << 30;
+const EDGES_MAX: usize = 32 << 20;
+
+const READ_BYTES: u64 = 1 << 20;
+
+/// In front of what the program holds of glibc's block; and what it holds beyond its end.
+const HEADER_BYTES: u64 = 16;
+const OVERHANG_BYTES: u64 = 8;
+
+/// A block as the program holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Held {
+    pub from: u64,
+    /// End of what a pointer to it may point to.
+    pub to: u64,
+    /// End of its words.
+    pub until: u64,
+}
+
+impl Held {
+    pub fn whole(from: u64, to: u64) -> Held {
+        Held {
+            from,
+            to,
+            until: to,
+        }
+    }
+}
+
+/// The last word of glibc's block is the next one's header, to which lists of free blocks point: nothing that
+/// points there points to this block.
+impl From<Chunk> for Held {
+    fn from(chunk: Chunk) -> Held {
+        let to = chunk.start + chunk.bytes;
+        Held {
+            from: chunk.start + HEADER_BYTES,
+            to,
+            until: to + OVERHANG_BYTES,
+        }
+    }
+}
+
+/// The blocks of one moment with what they contained.
+#[derive(Debug, Clone, Default)]
+pub struct Survey {
+    /// Ordered by address.
+    blocks: Vec<Held>,
+    hashes: Vec<u64>,
+}
+
+/// What one pass found.
+struct Pass {
+    survey: Survey,
+    /// Pointed to from outside of the listed blocks.
+    rooted: Vec<bool>,
+    /// Pointers from block to block: of block `i`, `edges[first[i]..first[i + 1]]`.
+    first: Vec<u32>,
+    edges: Vec<u32>,
+}
+
+/// Where to look.
+#[derive(Debug, Clone, Default)]
+pub struct Scope {
+    /// Present pages of writable areas, ordered.
+    pub runs: Vec<(u64, u64)>,
+    /// Every known block, ordered.
+    pub blocks: Vec<Held>,
+    /// Ranges in which what is not a listed block is free: what it still contains points no more.
+    pub heaps: Vec<(u64, u64)>,
+}
+
+impl Scope {
+    /// In front of a heap's first block may lie a program's own data; behind the last one of a walk that
+    /// stopped, anything.
+    /// `others`: blocks of other heaps, in none of the walk's.
+    pub fn new(runs: Vec<(u64, u64)>, walk: &Walk, chunks: Vec<Chunk>, others: Vec<Held>) -> Scope {
+        let heap = |span: &super::glibc::Walked| {
+            let from = chunks.partition_point(|chunk| chunk.start < span.start);
+            let to = chunks.partition_point(|chunk| chunk.start < span.end);
+            let last = chunks[from..to].last()?;
+            let end = if span.complete {
+                span.end
+            } else {
+                last.start + last.bytes
+            };
+            Some((chunks[from].start, end))
+        };
+        let mut heaps: Vec<(u64, u64)> = walk.spans.iter().filter_map(heap).collect();
+        heaps.sort_unstable();
+        let mut blocks: Vec<Held> = chunks.into_iter().map(Held::from).collect();
+        blocks.extend(others);
+        blocks.sort_unstable();
+        Scope {
+            runs,
+            blocks,
+            heaps,
+        }
+    }
+}
+
+/// A survey to compare a later one with.
+pub fn survey(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Survey> {
+    pass(memory, scope, time).map(|pass| pass.survey)
+}
+
+/// For each listed block: whether it is reached. `before`: a survey some seconds ago.
+pub fn reached(
+    memory: &dyn Memory,
+    scope: Scope,
+    before: &Survey,
+    time: &ScanTime,
+) -> Option<Reached> {
+    let pass = pass(memory, scope, time)?;
+    let mut reached = pass.rooted.clone();
+    let moved = pass.survey.differs(before);
+    reached
+        .iter_mut()
+        .zip(moved)
+        .for_each(|(reached, moved)| *reached |= moved);
+    let mut open: Vec<usize> = (0..reached.len()).filter(|&index| reached[index]).collect();
+    while let Some(index) = open.pop() {
+        let (from, to) = (pass.first[index] as usize, pass.first[index + 1] as usize);
+        for &edge in &pass.edges[from..to] {
+            if !std::mem::replace(&mut reached[edge as usize], true) {
+                open.push(edge as usize);
+            }
+        }
+    }
+    Some(Reached {
+        blocks: pass.survey.blocks,
+        reached,
+    })
+}
+
+/// The answer of one pass.
+#[derive(Debug, Clone, Default)]
+pub struct Reached {
+    blocks: Vec<Held>,
+    reached: Vec<bool>,
+}
+
+impl Reached {
+    /// Whether the block that was handed out at an address is reached; `None`: it is not listed.
+    pub fn of(&self, address: u64) -> Option<bool> {
+        find(&self.blocks, address).map(|index| self.reached[index])
+    }
+}
+
+impl Survey {
+    /// Whether the block that was handed out at an address is listed.
+    pub fn has(&self, address: u64) -> bool {
+        find(&self.blocks, address).is_some()
+    }
+
+    /// Whether the block was listed by a walk through its heap, and not by what samples tell.
+    pub fn walked(&self, address: u64) -> bool {
+        let block = find(&self.blocks, address).map(|index| self.blocks[index]);
+        block.is_some_and(|block| block.until > block.to)
+    }
+
+    /// Blocks that an earlier survey does not have, or has with other contents.
+    fn differs(&self, before: &Survey) -> Vec<bool> {
+        let mut at = 0;
+        let own = self.blocks.iter().zip(&self.hashes);
+        own.map(|(block, hash)| {
+            let earlier = |old: &Held| old.from < block.from;
+            while before.blocks.get(at).is_some_and(earlier) {
+                at += 1;
+            }
+            before.blocks.get(at) != Some(block) || before.hashes[at] != *hash
+        })
+        .collect()
+    }
+}
+
+/// The block that an address points into.
+fn find(blocks: &[Held], address: u64) -> Option<usize> {
+    let after = blocks.partition_point(|block| block.from <= address);
+    let index = after.checked_sub(1)?;
+    (address < blocks[index].to).then_some(index)
+}
+
+fn pass(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Pass> {
+    let total: u64 = scope.runs.iter().map(|(from, to)| to - from).sum();
+    let (first, last) = (scope.blocks.first()?.from, scope.blocks.last()?.to);
+    if total > SCANNED_BYTES_MAX {
+        return None;
+    }
+    let count = scope.blocks.len();
+    let mut reader = Reader {
+        rooted: vec![false; count],
+        hashes: vec![0; count],
+        first: Vec::with_capacity(count + 1),
+        edges: Vec::new(),
+        least: first,
+        most: last,
+        blocks: scope.blocks,
+        heaps: scope.heaps,
+        at: 0,
+        heap: 0,
+    };
+    let mut bytes = vec![0; READ_BYTES as usize];
+    for &(from, to) in &scope.runs {
+        for at in (from..to).step_by(READ_BYTES as usize) {
+            if time.is_over() || reader.edges.len() > EDGES_MAX {
+                return None;
+            }
+            let part = &mut bytes[..(to - at).min(READ_BYTES) as usize];
+            // A page that went away in between holds no pointer any more.
+            if memory.read(at, part).is_some() {
+                reader.words(at, part);
+            }
+        }
+    }
+    while reader.first.len() <= count {
+        reader.first.push(reader.edges.len() as u32);
+    }
+    Some(Pass {
+        survey: Survey {
+            blocks: reader.blocks,
+            hashes: reader.hashes,
+        },
+        rooted: reader.rooted,
+        first: reader.first,
+        edges: reader.edges,
+    })
+}
+
+struct Reader {
+    blocks: Vec<Held>,
+    rooted: Vec<bool>,
+    hashes: Vec<u64>,
+    first: Vec<u32>,
+    edges: Vec<u32>,
+    least: u64,
+    most: u64,
+    heaps: Vec<(u64, u64)>,
+    /// The first block, and the first heap, that end behind the present address.
+    at: usize,
+    heap: usize,
+}
+
+impl Reader {
+    /// Words of ascending addresses.
+    fn words(&mut self, start: u64, bytes: &[u8]) {
+        for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+            let address = start + index as u64 * 8;
+            let is_over = |block: &Held| block.until <= address;
+            while self.blocks.get(self.at).is_some_and(is_over) {
+                self.at += 1;
+            }
+            let holder = self.blocks.get(self.at);
+            let inside = holder.is_some_and(|block| address >= block.from);
+            if inside {
+                let hash = &mut self.hashes[self.at];
+                let word = u64::from_le_bytes(*word);
+                *hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            }
+            let word = address_of(*word);
+            if word >= self.least && word < self.most && (inside || !self.is_free(address)) {
+                self.pointer(word, inside);
+            }
+        }
+    }
+
+    /// Whether an address that lies in no listed block lies in a heap.
+    fn is_free(&mut self, address: u64) -> bool {
+        while self
+            .heaps
+            .get(self.heap)
+            .is_some_and(|heap| heap.1 <= address)
+        {
+            self.heap += 1;
+        }
+        self.heaps
+            .get(self.heap)
+            .is_some_and(|heap| heap.0 <= address)
+    }
+
+    fn pointer(&mut self, word: u64, inside: bool) {
+        let Some(to) = find(&self.blocks, word) else {
+            return;
+        };
+        if !inside {
+            self.rooted[to] = true;
+        } else if to != self.at {
+            while self.first.len() <= self.at {
+                self.first.push(self.edges.len() as u32);
+            }
+            self.edges.push(to as u32);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::fact::memory::Made;
+
+    /// Blocks of 0x40 from 0x1000 on; words are (address, value). The root is at 0x3000.
+    fn reached_of(words: &[(usize, u64)], later: &[(usize, u64)]) -> Vec<bool> {
+        let chunks: Vec<Chunk> = (0..6)
+            .map(|at| Chunk {
+                start: 0x1000 + at * 0x40,
+                bytes: 0x40,
+            })
+            .collect();
+        let runs = [(0x1000, 0x2000), (0x3000, 0x4000)];
+        let mut memory = Made {
+            at: 0,
+            bytes: vec![0; 0x4000],
+        };
+        let put = |memory: &mut Made, words: &[(usize, u64)]| {
+            for &(at, word) in words {
+                memory.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            }
+        };
+        put(&mut memory, words);
+        let scope = Scope {
+            runs: runs.to_vec(),
+            blocks: chunks.iter().copied().map(Held::from).collect(),
+            heaps: vec![(0x1000, 0x2000)],
+        };
+        let time = ScanTime::begin(None);
+        let before = survey(&memory, scope.clone(), &time).unwrap();
+        put(&mut memory, later);
+        let found = reached(&memory, scope, &before, &time).unwrap();
+        chunks
+            .iter()
+            .map(|chunk| found.of(chunk.start + 16).unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn what_only_lost_blocks_point_to_is_lost() {
+        // The root points to block 0, that to block 1; 2 and 3 point to each other, 4 to its own inside.
+        let words = [
+            (0x3000, 0x1010),
+            (0x1010, 0x1058),
+            (0x1090, 0x10d0),
+            (0x10d0, 0x1090),
+            (0x1110, 0x1118),
+        ];
+        assert_eq!(
+            reached_of(&words, &[]),
+            [true, true, false, false, false, false]
+        );
+    }
+
+    #[test]
+    fn what_is_written_is_in_use_and_what_it_points_to() {
+        let words = [(0x1090, 0x10d0)];
+        let found = reached_of(&words, &[(0x10a0, 7)]);
+        assert_eq!(found, [false, false, true, true, false, false]);
+    }
+
+    #[test]
+    fn what_stands_in_free_memory_points_no_more() {
+        assert_eq!(reached_of(&[(0x1f00, 0x1010)], &[]), [false; 6]);
+    }
+
+    #[test]
+    fn the_header_of_the_next_block_is_no_contents() {
+        // Lists of free blocks point to headers: 0x1040 is the header of block 1, and ends block 0.
+        assert_eq!(reached_of(&[(0x3008, 0x1040)], &[]), [false; 6]);
+    }
+}

@@ -1,0 +1,426 @@
+//! Where the memory of one process is: all that one look reads of it.
+
+pub mod calls;
+pub mod family;
+pub mod glibc;
+pub mod graph;
+pub mod huge;
+pub mod inhabitants;
+pub mod kernel;
+pub mod linked;
+pub mod namer;
+pub mod pages;
+pub mod past;
+pub mod probe;
+pub mod python;
+pub mod reach;
+pub mod slabs;
+pub mod smaps;
+pub mod stacks;
+pub mod symbols;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::time::ClockId;
+
+use family::Member;
+use inhabitants::{Inhabitants, Subject, read_inhabitants};
+use kernel::{Searched, read_kernel_held};
+use linked::Linked;
+use linked::place::{Place, places};
+use observe::clock::read_ns;
+use observe::fact::library::Libraries;
+use observe::fact::maps::Maps;
+use observe::fact::memory::{Memory, ProcessMemory};
+use observe::overhead::Times;
+use observe::proc::ProcRoot;
+use observe::proc::open::{Folder, Lost};
+use pages::PageBits;
+use probe::ProbeLook;
+use smaps::Area;
+use stacks::{Scene, StackArea, Stacks};
+
+/// All that one look brings. Bytes; times in nanoseconds of CLOCK_MONOTONIC.
+#[derive(Debug, Clone, Default)]
+pub struct HeapLook {
+    pub time_ns: u64,
+    pub areas: Vec<Area>,
+    /// Present pages of private anonymous areas and of `[heap]`, by their start.
+    pub present: HashMap<u64, PageBits>,
+    /// The areas that are stacks of threads, ordered by address.
+    pub stacks: Vec<StackArea>,
+    pub threads: usize,
+    /// glibc's heap; `None` when memory may not be read.
+    pub walk: Option<glibc::Walk>,
+    pub probe: Option<ProbeLook>,
+    /// Why the probe's account could not be read, though one is there.
+    pub probe_problem: Option<String>,
+    /// Bytes in huge pages that were never written.
+    pub huge_untouched_bytes: u64,
+    /// Memory may not be read (another user's process, or ptrace_scope).
+    pub memory_denied: bool,
+}
+
+impl HeapLook {
+    /// glibc's heap changed under the walk, and nobody else tells what of it is live.
+    fn is_torn(&self) -> bool {
+        let walk = self.walk.as_ref().filter(|_| self.probe.is_none());
+        walk.is_some_and(|walk| !walk.complete && walk.unread_bytes == 0)
+    }
+}
+
+/// A look whose walk was torn is made again so often; where so many looks in a row remained torn, it is no heap of
+/// glibc's, and one look is enough.
+const LOOKS_AGAIN: usize = 3;
+const TORN_IN_A_ROW_MAX: usize = 3;
+
+/// Of shared memory, what is searched for pointers.
+const SHARED_BYTES_MAX: u64 = 512 << 20;
+
+/// Probes on an allocator that is linked into the program.
+#[derive(Default)]
+pub enum Uprobes {
+    #[default]
+    NotAsked,
+    /// From the next look on, where they can be. `at_start`: the program was started for it.
+    Wanted {
+        at_start: bool,
+        /// The budget, of the process's CPU time or of a core.
+        share: f64,
+    },
+    On(Linked),
+    /// There is nothing to probe.
+    NoFunctions,
+    /// In the kernel's words.
+    Refused(String),
+}
+
+/// Reads one process again and again.
+pub struct HeapReader {
+    pub member: Member,
+    path: PathBuf,
+    folder: Folder,
+    stacks: Stacks,
+    torn_in_a_row: usize,
+    /// On an allocator that is linked into the program, or musl's.
+    pub uprobes: Uprobes,
+    /// Of its memory map.
+    pub map_readings: Times,
+    /// When searches for pointers end, whatever they have found by then.
+    pub search_until: Option<Instant>,
+}
+
+impl HeapReader {
+    pub fn open(root: &ProcRoot, member: Member) -> Result<HeapReader, Lost> {
+        let path = root.process(member.pid);
+        let folder = Folder::open(&path)?;
+        Ok(HeapReader {
+            member,
+            path,
+            folder,
+            stacks: Stacks::default(),
+            torn_in_a_row: 0,
+            uprobes: Uprobes::NotAsked,
+            map_readings: Times::default(),
+            search_until: None,
+        })
+    }
+
+    /// One look. An error when the process is gone, or its areas may not be read.
+    pub fn look(&mut self) -> Result<HeapLook, Lost> {
+        let mut look = self.look_once()?;
+        for _ in 0..LOOKS_AGAIN {
+            if !look.is_torn() || self.torn_in_a_row >= TORN_IN_A_ROW_MAX {
+                break;
+            }
+            look = self.look_once()?;
+        }
+        self.torn_in_a_row = match look.is_torn() {
+            true => self.torn_in_a_row + 1,
+            false => 0,
+        };
+        Ok(look)
+    }
+
+    fn look_once(&mut self) -> Result<HeapLook, Lost> {
+        let mut text = Vec::new();
+        let begin = Instant::now();
+        self.folder.read_long("smaps", &mut text)?;
+        self.map_readings.add(begin.elapsed().as_nanos() as u64);
+        let areas = smaps::parse_smaps(&text).map_err(|_| Lost::Gone)?;
+        // A process without areas has ended and waits to be collected.
+        if areas.is_empty() {
+            return Err(Lost::Gone);
+        }
+        let memory = self.open_memory();
+        let mut look = HeapLook {
+            time_ns: read_ns(ClockId::Monotonic) as u64,
+            memory_denied: memory.is_none(),
+            ..HeapLook::default()
+        };
+        // What must be of one moment comes first: a heap may grow by megabytes during a walk.
+        if let Some(memory) = &memory {
+            match probe::read_probe(memory, &maps_text(&areas)) {
+                Ok(found) => look.probe = found,
+                Err(problem) => look.probe_problem = Some(problem),
+            }
+        }
+        self.add_linked(&areas, &mut look);
+        let present = self.read_present(&areas);
+        let mut status = Vec::new();
+        let _ = self.folder.read("status", &mut status);
+        let scene = Scene {
+            own_pid: ::symbols::perf_map::parse_own_pid(&status).unwrap_or(0),
+            folder: &self.folder,
+            areas: &areas,
+            present: &present,
+            memory: memory.as_ref().map(|memory| memory as &dyn Memory),
+        };
+        look.stacks = self.stacks.look(&scene)?;
+        look.threads = self.folder.threads()?.len();
+        if let Some(memory) = &memory {
+            look.walk = Some(glibc::walk(memory, &areas, &present));
+            look.huge_untouched_bytes = huge::read_untouched_bytes(memory, &areas, &present);
+        }
+        look.areas = areas;
+        look.present = present;
+        Ok(look)
+    }
+
+    /// Adds what uprobes tell of a linked-in allocator; puts them on where they are wanted.
+    fn add_linked(&mut self, areas: &[Area], look: &mut HeapLook) {
+        if let Uprobes::Wanted { at_start, share } = self.uprobes {
+            let open = |place: &Place| Linked::open(self.member.pid as u32, place, at_start, share);
+            let mut opened = places(&self.path, areas)
+                .into_iter()
+                .map(|place| open(&place));
+            // What the first does not have the second may; an error ends it.
+            let found = opened.find(|opened| !matches!(opened, Ok(None)));
+            self.uprobes = match found {
+                Some(Ok(Some(linked))) => Uprobes::On(linked),
+                Some(Err(error)) => Uprobes::Refused(error.to_string()),
+                _ => Uprobes::NoFunctions,
+            };
+        }
+        if let Uprobes::On(linked) = &self.uprobes {
+            let own = linked.look();
+            look.probe = Some(match look.probe.take() {
+                Some(probe) => probe::joined(probe, own),
+                None => own,
+            });
+        }
+    }
+
+    /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.
+    pub fn inhabitants(
+        &self,
+        exe: &Path,
+        preloads: &[String],
+        areas: &[Area],
+        libraries: &mut Libraries,
+    ) -> Inhabitants {
+        let process = &self.path;
+        read_inhabitants(
+            &Subject {
+                process,
+                exe,
+                preloads,
+            },
+            areas,
+            libraries,
+        )
+    }
+
+    /// Names in LD_PRELOAD, as the process was started with it.
+    pub fn preloads(&self) -> Vec<String> {
+        inhabitants::read_preloads(&self.path)
+    }
+
+    /// The command line, words joined.
+    pub fn command(&self) -> String {
+        let mut text = Vec::new();
+        let _ = self.folder.read("cmdline", &mut text);
+        let words: Vec<_> = text
+            .split(|&byte| byte == 0)
+            .filter(|word| !word.is_empty())
+            .map(String::from_utf8_lossy)
+            .collect();
+        words.join(" ")
+    }
+
+    /// For each block (address, bytes): whether anything in writable memory points into it.
+    pub fn find_referenced(&self, look: &HeapLook, blocks: &[(u64, u64)]) -> Option<Vec<bool>> {
+        let (memory, runs) = self.searched(look)?;
+        reach::find_referenced(&memory, &runs, blocks, &self.scan_time())
+    }
+
+    /// For each address, in ascending order: whether a word that is not aligned holds it.
+    pub fn find_unaligned(&self, look: &HeapLook, addresses: &[u64]) -> Option<Vec<bool>> {
+        let (memory, runs) = self.searched(look)?;
+        reach::find_unaligned(&memory, &runs, addresses, &self.scan_time())
+    }
+
+    /// The blocks of the heap, as far as they can be told, with their contents, to compare with some seconds later.
+    pub fn survey(&self, look: &HeapLook) -> Option<graph::Survey> {
+        let (memory, runs) = self.searched(look)?;
+        let scope = scope(&memory, runs, look)?;
+        graph::survey(&memory, scope, &self.scan_time())
+    }
+
+    /// Which of them the program can reach. `before`: a survey some seconds ago.
+    pub fn find_reached(&self, look: &HeapLook, before: &graph::Survey) -> Option<graph::Reached> {
+        let (memory, runs) = self.searched(look)?;
+        let scope = scope(&memory, runs, look)?;
+        graph::reached(&memory, scope, before, &self.scan_time())
+    }
+
+    /// Libraries that call the C library's malloc past the probe.
+    pub fn allocates_past(&self) -> Vec<String> {
+        self.past_the_probe(past::ALLOCATES)
+    }
+
+    /// Libraries that call the C library's free past the probe.
+    pub fn frees_past(&self) -> Vec<String> {
+        self.past_the_probe(past::FREES)
+    }
+
+    fn past_the_probe(&self, family: &[&str]) -> Vec<String> {
+        let (mut auxv, mut text) = (Vec::new(), Vec::new());
+        let read = self.folder.read("auxv", &mut auxv);
+        let read = read.and_then(|_| self.folder.read_long("maps", &mut text));
+        let (Ok(_), Ok(maps)) = (read, Maps::parse(&text)) else {
+            return Vec::new();
+        };
+        let memory = self.open_memory();
+        memory.map_or(Vec::new(), |memory| {
+            past::past_the_probe(&memory, &auxv, &maps, family)
+        })
+    }
+
+    /// Whether pointers may be with an io_uring, where they cannot be seen.
+    pub fn has_uring(&self) -> bool {
+        read_kernel_held(&self.path).has_uring
+    }
+
+    fn scan_time(&self) -> reach::ScanTime {
+        reach::ScanTime::begin(self.search_until)
+    }
+
+    /// Whatever may hold a pointer: the runs of memory that was written, and what the kernel holds.
+    fn searched(&self, look: &HeapLook) -> Option<(Searched, Vec<(u64, u64)>)> {
+        let memory = Searched::new(self.open_memory()?, &read_kernel_held(&self.path));
+        let mut runs = self.writable_runs(look);
+        runs.extend(memory.run());
+        Some((memory, runs))
+    }
+
+    /// Present pages of memory that was written, the probe's own left out. Much that is shared belongs to several
+    /// processes, each of which has it elsewhere: no pointers in it.
+    fn writable_runs(&self, look: &HeapLook) -> Vec<(u64, u64)> {
+        let mut runs = Vec::new();
+        let shared = |area: &&Area| area.shared && area.writable;
+        let shared_bytes: u64 = look.areas.iter().filter(shared).map(|a| a.rss_bytes).sum();
+        let is_written = |area: &&Area| match area.shared {
+            true => area.writable && area.rss_bytes > 0 && shared_bytes <= SHARED_BYTES_MAX,
+            // It may have been made read-only since.
+            false => area.readable && area.anonymous_bytes > 0,
+        };
+        for area in look.areas.iter().filter(is_written) {
+            let own = look
+                .probe
+                .as_ref()
+                .is_some_and(|p| p.own.iter().any(|own| (own.0..own.1).contains(&area.start)));
+            match look.present.get(&area.start) {
+                _ if own || area.name.contains("libhighwater_probe") => {}
+                Some(bits) => runs.extend(without_probe(bits.runs(), look)),
+                None => runs.extend(self.present_runs(area)),
+            }
+        }
+        runs
+    }
+
+    fn present_runs(&self, area: &Area) -> Vec<(u64, u64)> {
+        let bits = self
+            .open_pagemap()
+            .and_then(|map| pages::read_present(&map, area.start, area.end));
+        bits.map(|bits| bits.runs()).unwrap_or_default()
+    }
+
+    fn open_memory(&self) -> Option<ProcessMemory> {
+        self.folder.open_file("mem").ok().map(ProcessMemory::new)
+    }
+
+    fn open_pagemap(&self) -> Option<File> {
+        self.folder.open_file("pagemap").ok().map(File::from)
+    }
+
+    fn read_present(&self, areas: &[Area]) -> HashMap<u64, PageBits> {
+        let Some(pagemap) = self.open_pagemap() else {
+            return HashMap::new();
+        };
+        let wanted = areas.iter().filter(|area| {
+            area.writable && area.rss_bytes > 0 && (area.is_anonymous() || area.name == "[heap]")
+        });
+        let present = |area: &Area| match area.rss_bytes == area.bytes() {
+            true => Some(PageBits::all(area.start, area.end)),
+            false => pages::read_present(&pagemap, area.start, area.end),
+        };
+        wanted
+            .filter_map(|area| Some((area.start, present(area)?)))
+            .collect()
+    }
+}
+
+/// The blocks of all heaps, and where to look for pointers to them.
+fn scope(memory: &Searched, runs: Vec<(u64, u64)>, look: &HeapLook) -> Option<graph::Scope> {
+    let listed = glibc::list(memory, &look.areas, &look.present);
+    let (walk, chunks) = listed.unwrap_or_default();
+    let samples = look.probe.as_ref().map_or(&[][..], |probe| &probe.blocks);
+    let is_listed = |at: u64| {
+        walk.spans
+            .iter()
+            .any(|span| span.start <= at && at < span.end)
+    };
+    let others = slabs::blocks(samples, is_listed);
+    (!chunks.is_empty() || !others.is_empty())
+        .then(|| graph::Scope::new(runs, &walk, chunks, others))
+}
+
+/// Runs less the probe's own memory, whose table of samples points to every block.
+fn without_probe(mut runs: Vec<(u64, u64)>, look: &HeapLook) -> Vec<(u64, u64)> {
+    for own in look.probe.iter().flat_map(|probe| &probe.own) {
+        let around = |(from, to): (u64, u64)| [(from, to.min(own.0)), (from.max(own.1), to)];
+        runs = runs
+            .into_iter()
+            .flat_map(around)
+            .filter(|(from, to)| from < to)
+            .collect();
+    }
+    runs
+}
+
+/// The lines of maps, from what was read already: one file less, and one moment for both.
+fn maps_text(areas: &[Area]) -> Vec<u8> {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for area in areas {
+        let right = |has: bool, letter: char| if has { letter } else { '-' };
+        let _ = writeln!(
+            text,
+            "{:x}-{:x} {}{}{}{} {:x} 00:00 {} {}",
+            area.start,
+            area.end,
+            right(area.readable, 'r'),
+            right(area.writable, 'w'),
+            right(area.executable, 'x'),
+            if area.shared { 's' } else { 'p' },
+            area.offset,
+            area.inode,
+            area.name
+        );
+    }
+    text.into_bytes()
+}

@@ -1,0 +1,198 @@
+//! A sampled account of an allocator that is linked into the program, or of musl's: uprobes on its functions, as root.
+//!
+//! Nothing of it is in the process but the kernel's breakpoints, in no other process and only while this runs. What was
+//! allocated before is not known, and what it was freed of is not seen either.
+
+mod attach;
+mod cost;
+pub mod functions;
+mod layout;
+pub mod pace;
+pub mod place;
+mod program;
+mod table;
+pub mod traps;
+mod watcher;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use attach::{Attached, Programs};
+use cost::measure_cost;
+use functions::{Function, read_functions};
+use layout::{DRAW_BITS, DRAWS, Maps, open};
+use place::Place;
+use table::Table;
+use traps::Traps;
+use watcher::Watcher;
+
+use super::probe::ProbeLook;
+use bpf::fdinfo;
+use bpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
+use bpf::uprobes::{Target, Way};
+use observe::overhead::KERNEL_BYTES_MAX;
+
+/// Live samples; from three quarters of it on they are thinned.
+const LIVE_MAX: u32 = 32_768;
+/// Threads with a sampled call at a time.
+const OPEN_MAX: u32 = 16_384;
+/// 100 ms of samples at ten times the rate that is aimed at.
+const RING_BYTES: u32 = 4 << 20;
+/// Samples a second that are aimed at.
+const SAMPLES_MIN: f64 = 250.0;
+const SAMPLES_MAX: f64 = 1_000.0;
+const MEAN_FIRST: u64 = 4_096;
+const MEAN_MIN: u64 = 256;
+const MEAN_MAX: u64 = 1 << 28;
+/// From one emptying of the ring to the next, and from one change of the mean.
+const TURN: Duration = Duration::from_millis(20);
+const ADAPTED: Duration = Duration::from_millis(100);
+
+/// The probes on one process, which come off when it is dropped.
+pub struct Linked {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    table: Mutex<Table>,
+    lost: AtomicU64,
+    traps: Mutex<Traps>,
+}
+
+impl Linked {
+    /// Probes a file of `pid`, which has just started or not. `None`: there is no allocator in it that symbols tell of.
+    ///
+    /// `share`: the budget, of the subject's CPU time or of a core.
+    ///
+    /// # Errors
+    /// No right, or a kernel that cannot.
+    pub fn open(pid: u32, place: &Place, at_start: bool, share: f64) -> io::Result<Option<Linked>> {
+        let target = Target::open(pid, &place.file)?;
+        let functions = read_functions(target.file(), place.base)?;
+        if functions.is_empty() {
+            return Ok(None);
+        }
+        let cost = measure_cost()?;
+        let probed = attach(&target, &functions)?;
+        let kernel_bytes = fdinfo::kernel_bytes();
+        if kernel_bytes > KERNEL_BYTES_MAX {
+            let most = KERNEL_BYTES_MAX >> 20;
+            return Err(io::Error::other(format!(
+                "uprobes would take more than {most} MiB of the kernel's memory"
+            )));
+        }
+        let shared = Arc::new(Shared::default());
+        let traps = Traps {
+            functions: functions.len(),
+            places: places_of(&functions),
+            kernel_bytes,
+            at_start,
+            on_libc: place.is_libc,
+            cost,
+            watched_share: 1.0,
+            sees_frees: true,
+            ..Traps::default()
+        };
+        let mut watcher = Watcher::new(target, probed, (traps, share), shared.clone());
+        let thread = std::thread::Builder::new().name("uprobes".into());
+        let thread = thread.spawn(move || watcher.run())?;
+        Ok(Some(Linked {
+            shared,
+            thread: Some(thread),
+        }))
+    }
+
+    /// The account so far, as a probe would give it.
+    pub fn look(&self) -> ProbeLook {
+        let table = lock(&self.shared.table);
+        let traps = *lock(&self.shared.traps);
+        ProbeLook {
+            allocs: traps.hits.max(table.samples),
+            blocks: table.blocks(),
+            stacks: table.sites(),
+            samples: table.samples,
+            dropped: self.shared.lost.load(Ordering::Relaxed),
+            traps: Some(traps),
+            ..ProbeLook::default()
+        }
+    }
+}
+
+impl Drop for Linked {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A process whose allocator is probed.
+struct Probed {
+    maps: Maps,
+    programs: Programs,
+    frees: Option<Attached>,
+    allocations: Option<Attached>,
+}
+
+impl Probed {
+    fn attach(target: &Target, functions: &[Function], way: Way) -> io::Result<Probed> {
+        let family = functions.iter().map(|function| function.code.clone());
+        let maps = new_maps(family.collect())?;
+        let programs = Programs::load(&maps, functions, way)?;
+        Ok(Probed {
+            frees: Some(programs.attach_frees(target)?),
+            allocations: Some(programs.attach_allocations(target)?),
+            maps,
+            programs,
+        })
+    }
+}
+
+/// By events where many probes at once cannot be.
+fn attach(target: &Target, functions: &[Function]) -> io::Result<Probed> {
+    Probed::attach(target, functions, Way::Multi)
+        .or_else(|_| Probed::attach(target, functions, Way::Events))
+}
+
+fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
+    let maps = Maps {
+        cpus: PerCpu::create()?,
+        draws: Counter::create(DRAWS)?,
+        mean: Counter::create(1)?,
+        sampling: Counter::create(1)?,
+        open: ByThread::create(open::BYTES_ALL, OPEN_MAX)?,
+        live: Addresses::create(LIVE_MAX)?,
+        ring: Ring::create(RING_BYTES)?,
+        lost: Counter::create(1)?,
+        family,
+    };
+    for draw in 0..DRAWS {
+        let even = (f64::from(draw) + 0.5) / f64::from(DRAWS);
+        let far = -even.ln() * f64::from(1u32 << DRAW_BITS);
+        maps.draws.write(draw, far as u64);
+    }
+    maps.mean.write(0, MEAN_FIRST);
+    maps.sampling.write(0, 1);
+    Ok(maps)
+}
+
+/// Entries, and exits, of which functions may share some.
+fn places_of(functions: &[Function]) -> usize {
+    let exits = functions.iter().flat_map(|function| &function.exits);
+    let exits: std::collections::BTreeSet<u64> = exits.map(|exit| exit.at).collect();
+    functions.len() + exits.len()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,99 @@
+//! Uprobes on functions of our own.
+
+use super::cost::{GIVE, own_function};
+use super::layout::cpu;
+use super::table::Record;
+use super::*;
+use bpf::allowed::Allowed;
+use bpf::fdinfo::Timed;
+use bpf::uprobes::own::{alone, emulated};
+use testkit::skipped;
+
+/// Every call is a sample while exits are probed: each is counted once, with the byte count that was asked for.
+#[test]
+fn calls_are_counted_alike_on_old_kernels_and_new() {
+    let _alone = alone();
+    let allowed = Allowed::try_all();
+    if allowed.bpf.is_err() || allowed.uprobes.is_err() {
+        skipped("uprobes with programs on them need root");
+        return;
+    }
+    for way in [Way::Multi, Way::Events] {
+        let probed = Probed::attach(
+            &Target::own().unwrap(),
+            &[own_function(emulated, GIVE).unwrap()],
+            way,
+        );
+        if way == Way::Multi && probed.is_err() {
+            skipped("this kernel has no probes on many places at once");
+            continue;
+        }
+        let mut probed = probed.unwrap();
+        probed.maps.mean.write(0, 0);
+        let timed = Timed::begin();
+        for bytes in 1..=50 {
+            emulated(bytes);
+        }
+        probed.maps.sampling.write(0, 0);
+        emulated(77);
+        probed.maps.sampling.write(0, 1);
+        probed.allocations = None;
+        emulated(99);
+        let mut maps = probed.maps;
+        let runs = probed.programs.runs();
+        match timed {
+            Ok(_timed) => assert_eq!(runs, maps.cpus.sum(cpu::HITS), "{way:?}"),
+            Err(error) => skipped(&format!("programs cannot be timed: {error}")),
+        }
+        let mut given = Vec::new();
+        maps.ring.drain(|bytes| match table::parse(bytes) {
+            Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),
+            other => panic!("{other:?}"),
+        });
+        let expected: Vec<(u64, u64)> = (1..=50).map(|bytes| (bytes, bytes)).collect();
+        assert_eq!(given, expected, "{way:?}");
+        assert_eq!(maps.cpus.sum(cpu::HITS), 102, "entries and exits, {way:?}");
+        assert_eq!(maps.cpus.sum(cpu::RETURNED), 50, "{way:?}");
+        assert_eq!(maps.lost.read(), 0, "{way:?}");
+    }
+}
+
+/// Two functions of one role, of which one has its argument elsewhere.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn each_function_is_read_where_its_argument_is() {
+    use super::cost::moved;
+    let _alone = alone();
+    let allowed = Allowed::try_all();
+    if allowed.bpf.is_err() || allowed.uprobes.is_err() {
+        skipped("uprobes with programs on them need root");
+        return;
+    }
+    let functions = [emulated, moved].map(|probed| own_function(probed, GIVE).unwrap());
+    assert_ne!(functions[0].arguments, functions[1].arguments);
+    let Probed {
+        mut maps,
+        allocations,
+        ..
+    } = attach(&Target::own().unwrap(), &functions).unwrap();
+    maps.mean.write(0, 0);
+    let called: Vec<u64> = (1..=20)
+        .flat_map(|n| [emulated(n), moved(100 + n)])
+        .map(|n| n as u64)
+        .collect();
+    drop(allocations);
+    let mut given = Vec::new();
+    maps.ring.drain(|bytes| match table::parse(bytes) {
+        Some(Record::Given(sample)) => given.push((sample.bytes, sample.block)),
+        other => panic!("{other:?}"),
+    });
+    // What a CPU drew before the mean was nothing goes on until it is reached.
+    assert!(given.len() > 4, "{given:?}");
+    assert!(
+        given
+            .iter()
+            .all(|(bytes, block)| bytes == block && called.contains(bytes)),
+        "{given:?}"
+    );
+    assert!(given.iter().any(|(bytes, _)| *bytes > 100), "{given:?}");
+}

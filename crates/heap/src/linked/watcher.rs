@@ -1,0 +1,328 @@
+//! Reads what the probes tell, and keeps their cost within the budget.
+//!
+//! At first all probes are on. Once the budget is spent, allocations are sampled for a short time now and then, and
+//! frees go on being probed, so that each sampled block is followed to its end: a trap at a return is some ten times as
+//! dear as one at an entry, and those come off. Where the frees alone are too dear, nothing is probed in between.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use rustix::time::ClockId;
+
+use super::layout::cpu;
+use super::pace::{self, Budget, Counted};
+use super::table::{self, Record};
+use super::traps::Traps;
+use super::{
+    ADAPTED, LIVE_MAX, MEAN_MAX, MEAN_MIN, Probed, SAMPLES_MAX, SAMPLES_MIN, Shared, TURN, lock,
+};
+use bpf::uprobes::Target;
+use observe::clock::read_ns;
+use observe::overhead::own::cpu_s_of;
+use symbols::unwind::Stacks;
+
+/// Reads the ring until it is told to stop.
+pub struct Watcher {
+    target: Target,
+    stacks: Stacks,
+    shared: Arc<Shared>,
+    probed: Probed,
+    begin: Instant,
+    /// For how long allocations were sampled.
+    on: Duration,
+    /// How often they were not, in between.
+    rests: u32,
+    /// When sampling last began, and what share of all that is allocated is sampled since.
+    since_ns: i64,
+    since: Instant,
+    looked_at: f64,
+    budget: Budget,
+    traps: Traps,
+    lost: u64,
+}
+
+impl Watcher {
+    /// `share`: the budget, of the subject's CPU time or of a core.
+    pub fn new(
+        target: Target,
+        probed: Probed,
+        (traps, share): (Traps, f64),
+        shared: Arc<Shared>,
+    ) -> Watcher {
+        Watcher {
+            stacks: Stacks::new(target.pid),
+            shared,
+            probed,
+            begin: Instant::now(),
+            on: Duration::ZERO,
+            rests: 0,
+            since_ns: 0,
+            since: Instant::now(),
+            looked_at: 1.0,
+            budget: Budget::new(traps.cost, share, cpu_s_of(target.pid)),
+            traps,
+            lost: 0,
+            target,
+        }
+    }
+
+    pub fn run(&mut self) {
+        while !self.stops() {
+            self.watch();
+            if self.budget.is_spent() {
+                if self.budget.is_hopeless() {
+                    return self.give_up();
+                }
+                self.rest();
+            }
+        }
+        self.probed.allocations = None;
+        self.probed.frees = None;
+    }
+
+    /// Takes the probes off for good.
+    fn give_up(&mut self) {
+        self.stop_sampling();
+        self.stop_following();
+        self.rests += 1;
+        self.traps.stopped_s = Some(self.begin.elapsed().as_secs_f64());
+        self.tell();
+    }
+
+    fn stops(&self) -> bool {
+        self.shared.stop.load(Ordering::Relaxed)
+    }
+
+    /// Takes in what comes for a while, or, before the first rest, until the budget is spent. After a rest the time is
+    /// kept to its end: it stands for a share of all time, and what is allocated in its first half may have to be
+    /// followed in it.
+    fn watch(&mut self) {
+        let begin = Instant::now();
+        while begin.elapsed() < pace::ON
+            && !self.stops()
+            && (self.rests > 0 || !self.budget.is_spent())
+        {
+            let (turn, samples) = (Instant::now(), self.samples());
+            self.drain_for(ADAPTED);
+            self.adapt((self.samples() - samples) as f64 / turn.elapsed().as_secs_f64());
+            self.on += turn.elapsed();
+            self.read_budget(turn.elapsed(), true);
+            self.tell();
+        }
+        // Of threads that ended, or whose call was left for a deeper place of the stack.
+        self.probed.maps.open.clear();
+    }
+
+    fn drain_for(&mut self, time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time {
+            std::thread::sleep(TURN);
+            self.drain();
+        }
+    }
+
+    fn read_budget(&mut self, over: Duration, is_sampling: bool) {
+        let (counted, cpu_s) = (self.counted(), cpu_s_of(self.target.pid));
+        self.budget.cores = cores(self.target.pid);
+        self.budget.read(counted, cpu_s, over, is_sampling);
+    }
+
+    /// Takes the probes of allocations off until there is budget for them again.
+    fn rest(&mut self) {
+        // Taking the probes off and putting them on takes the kernel some tens of milliseconds each.
+        let begin = Instant::now();
+        let on = match self.rests {
+            0 => pace::ON,
+            _ => begin - self.since,
+        };
+        self.stop_sampling();
+        self.rests += 1;
+        let part = pace::part(self.rests);
+        if self.traps.sees_frees {
+            self.follow(part);
+        }
+        if !self.traps.sees_frees {
+            self.stand_by(part);
+        }
+        if !self.stops() {
+            self.sample_again();
+        }
+        self.looked_at = match self.traps.sees_frees {
+            true => self.budget.looked_at(on, begin.elapsed(), on.max(pace::ON)),
+            false => self
+                .budget
+                .looked_at(on, begin.elapsed(), pace::ON - pace::FOLLOWED),
+        };
+        self.tell();
+    }
+
+    fn stop_sampling(&mut self) {
+        self.probed.maps.sampling.write(0, 0);
+        self.probed.allocations = None;
+        // Of a call that was sampled and then ended unseen all later ones would seem to be part.
+        self.probed.maps.open.clear();
+        self.drain();
+    }
+
+    /// With the frees probed alone; not to the end where they are too dear.
+    fn follow(&mut self, part: f64) {
+        while !self.stops() && !self.budget.rest(part).is_zero() {
+            let turn = Instant::now();
+            self.drain_for(ADAPTED);
+            self.read_budget(turn.elapsed(), false);
+            if self.budget.are_frees_too_dear() {
+                self.traps.sees_frees = false;
+                return;
+            }
+            self.tell();
+        }
+    }
+
+    fn stop_following(&mut self) {
+        self.traps.sees_frees = false;
+        if self.probed.frees.take().is_some() {
+            self.drain();
+            self.forget_young();
+        }
+    }
+
+    /// With nothing probed.
+    fn stand_by(&mut self, part: f64) {
+        self.stop_following();
+        let (begin, time) = (Instant::now(), self.budget.rest(part));
+        while begin.elapsed() < time && !self.stops() {
+            std::thread::sleep(TURN);
+            self.tell();
+        }
+        self.read_budget(begin.elapsed(), false);
+    }
+
+    /// The process may have ended.
+    fn sample_again(&mut self) {
+        self.stacks.reload();
+        let probed = &mut self.probed;
+        if probed.frees.is_none() {
+            probed.frees = probed.programs.attach_frees(&self.target).ok();
+        }
+        probed.allocations = probed.programs.attach_allocations(&self.target).ok();
+        probed.maps.sampling.write(0, 1);
+        self.since_ns = read_ns(ClockId::Monotonic);
+        self.since = Instant::now();
+    }
+
+    /// What was allocated just before the frees were no longer probed was not followed.
+    fn forget_young(&mut self) {
+        let from_ns = read_ns(ClockId::Monotonic) - pace::FOLLOWED.as_nanos() as i64;
+        let live = &self.probed.maps.live;
+        for block in lock(&self.shared.table).forget_since(from_ns as u64) {
+            live.remove(block);
+        }
+    }
+
+    /// From then on what is allocated could not be followed for long enough to tell what stays.
+    fn late_from_ns(&self) -> u64 {
+        match self.traps.sees_frees {
+            true => u64::MAX,
+            false => (self.since_ns + pace::FOLLOWED.as_nanos() as i64) as u64,
+        }
+    }
+
+    fn samples(&self) -> u64 {
+        lock(&self.shared.table).samples
+    }
+
+    fn counted(&self) -> Counted {
+        Counted {
+            hits: self.probed.maps.cpus.sum(cpu::HITS),
+            stepped: self.probed.maps.cpus.sum(cpu::STEPPED),
+            samples: self.probed.maps.cpus.sum(cpu::SAMPLES),
+        }
+    }
+
+    /// Of what is allocated late, or while the probes were put on one by one, nothing is taken in.
+    fn drain(&mut self) {
+        let looked_at = self.looked_at;
+        let times = self.since_ns as u64..self.late_from_ns();
+        let mut table = lock(&self.shared.table);
+        let (stacks, live) = (&mut self.stacks, &self.probed.maps.live);
+        self.probed
+            .maps
+            .ring
+            .drain(|bytes| match table::parse(bytes) {
+                Some(Record::Given(given)) if !times.contains(&given.time_ns) => {
+                    live.remove(given.block)
+                }
+                Some(Record::Given(given)) => {
+                    let frames = stacks.of_bytes_called(given.registers, given.stack);
+                    let addresses = returns(given.function, &frames);
+                    table.give(&given, looked_at, &addresses);
+                }
+                Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
+                None => {}
+            });
+        let lost = self.probed.maps.lost.read();
+        if lost != self.lost {
+            table.keep(|block| live.has(block));
+            self.lost = lost;
+            self.shared.lost.store(lost, Ordering::Relaxed);
+        }
+        if table.len() > LIVE_MAX as usize / 4 * 3 {
+            for block in table.thin() {
+                live.remove(block);
+            }
+            let mean = self.probed.maps.mean.read();
+            self.probed.maps.mean.write(0, (2 * mean).min(MEAN_MAX));
+        }
+    }
+
+    fn adapt(&mut self, samples_per_second: f64) {
+        let mean = self.probed.maps.mean.read();
+        let wanted = match samples_per_second {
+            rate if rate > SAMPLES_MAX => mean * 2,
+            rate if rate < SAMPLES_MIN => mean / 2,
+            _ => mean,
+        };
+        // What is live must fit: it does not become finer again once it was thinned.
+        let is_fuller = lock(&self.shared.table).len() > LIVE_MAX as usize / 3;
+        let wanted = if is_fuller { wanted.max(mean) } else { wanted };
+        self.probed
+            .maps
+            .mean
+            .write(0, wanted.clamp(MEAN_MIN, MEAN_MAX));
+    }
+
+    fn tell(&mut self) {
+        let counted = self.counted();
+        let all_s = self.begin.elapsed().as_secs_f64();
+        let traps = &mut self.traps;
+        traps.hits = counted.hits;
+        (traps.stepped, traps.samples) = (counted.stepped, counted.samples);
+        let returned = self.probed.maps.cpus.sum(cpu::RETURNED);
+        traps.without_result = counted.samples.saturating_sub(returned);
+        traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
+        traps.core_share = traps.cost.seconds(counted) / all_s;
+        if self.rests > 0 {
+            traps.watched_share = (self.on.as_secs_f64() / all_s).min(0.999);
+        }
+        traps.unseen_share = lock(&self.shared.table).unseen_share();
+        *lock(&self.shared.traps) = *traps;
+    }
+}
+
+/// CPUs that a process can use at once.
+fn cores(pid: u32) -> f64 {
+    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
+    let threads = stat.map_or(1, |stat| stat.num_threads.max(1) as usize);
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    threads.min(cpus) as f64
+}
+
+/// Return addresses, the first within the allocator's function. The walk gives where it is, and of the calls further
+/// out the byte before their return addresses.
+fn returns(function: u64, frames: &[u64]) -> Vec<u64> {
+    let first = frames.first().copied();
+    let rest = frames.iter().skip(1).map(|address| address + 1);
+    let own = std::iter::once(function + 1);
+    own.chain(first).chain(rest).collect()
+}

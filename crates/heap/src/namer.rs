@@ -1,0 +1,268 @@
+//! Names of stacks, looked up in a thread of its own.
+//!
+//! The debug information of a large program takes seconds to read, and minutes where there is no CPU
+//! time to be had; a lookup that has begun cannot be stopped. So whoever waits for names waits until a
+//! moment of its own choice, and takes what is there. The stacks that matter most are named twice:
+//! first from the symbol tables, which is quick, then with inlined functions, files and lines.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Instant;
+
+use abi::PYTHON_CODE;
+
+use super::probe::LoadedObject;
+use super::smaps::Area;
+use super::symbols::{Symbols, nameless};
+use ::symbols::frame::Frame;
+use symbols::perf_map::Ignored;
+
+/// Stacks that are named from the symbol tables first.
+const QUICK_MAX: usize = 256;
+
+/// Stacks of one process that are named: all of a probe with the default cap of 8 MiB.
+const STACKS_MAX: usize = 16_384;
+
+/// Stacks to name, the most important first.
+pub struct Request {
+    pub areas: Vec<Area>,
+    pub objects: Vec<LoadedObject>,
+    /// Key and return addresses, innermost first.
+    pub stacks: Vec<(u64, Vec<u64>)>,
+}
+
+enum Answer {
+    Named(u64, Vec<Frame>),
+    /// The end of a request.
+    Done {
+        without_symbols: Vec<String>,
+        ignored_perf_map: Option<Ignored>,
+    },
+}
+
+/// Names the stacks of one process.
+pub struct Namer {
+    pid: i32,
+    /// The thread, once there was something to ask.
+    thread: Option<(Sender<Request>, Receiver<Answer>)>,
+    asked: HashSet<u64>,
+    /// Requests that are not answered to their end.
+    open: usize,
+    /// Modules for which the lookup failed as a whole: stripped of everything, or out of reach.
+    pub without_symbols: Vec<String>,
+    /// Why the perf map of the process is not used.
+    pub ignored_perf_map: Option<Ignored>,
+    /// Stacks of the last request that were left out, [`STACKS_MAX`] being named already.
+    pub left_out: usize,
+}
+
+impl Namer {
+    pub fn new(pid: i32) -> Namer {
+        Namer {
+            pid,
+            thread: None,
+            asked: HashSet::new(),
+            open: 0,
+            without_symbols: Vec::new(),
+            ignored_perf_map: None,
+            left_out: 0,
+        }
+    }
+
+    pub fn has_asked(&self, stack: u64) -> bool {
+        self.asked.contains(&stack)
+    }
+
+    /// Not all was told: some stacks have no names, or only those of the symbol tables.
+    pub fn is_behind(&self) -> bool {
+        self.open > 0
+    }
+
+    /// Asks; the answers come with [`Namer::collect`].
+    pub fn ask(&mut self, mut request: Request) {
+        self.left_out = 0;
+        request.stacks.retain(|(stack, _)| {
+            let is_taken = self.asked.contains(stack) || self.asked.len() < STACKS_MAX;
+            match is_taken {
+                true => _ = self.asked.insert(*stack),
+                false => self.left_out += 1,
+            }
+            is_taken
+        });
+        if request.stacks.is_empty() {
+            return;
+        }
+        let pid = self.pid;
+        let (requests, _) = self.thread.get_or_insert_with(|| start(pid));
+        self.open += usize::from(requests.send(request).is_ok());
+    }
+
+    /// Takes in what was named, until that is everything or the time is over.
+    pub fn collect(&mut self, until: Instant, frames: &mut BTreeMap<u64, Vec<Frame>>) {
+        let Some((_, answers)) = &self.thread else {
+            return;
+        };
+        while self.open > 0 {
+            let left = until.saturating_duration_since(Instant::now());
+            match answers.recv_timeout(left) {
+                Ok(Answer::Named(stack, named)) => {
+                    frames.insert(stack, named);
+                }
+                Ok(Answer::Done {
+                    without_symbols,
+                    ignored_perf_map,
+                }) => {
+                    self.open -= 1;
+                    self.without_symbols = without_symbols;
+                    self.ignored_perf_map = ignored_perf_map;
+                }
+                // Too late, or the thread came to an end.
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// A thread that ends with its sender; where none can be started, nothing is named.
+fn start(pid: i32) -> (Sender<Request>, Receiver<Answer>) {
+    let (requests, asked) = channel::<Request>();
+    let (told, answers) = channel();
+    let name = move || {
+        let mut quick = Symbols::quick(pid);
+        let mut full = Symbols::new(pid);
+        // Whoever asked may be gone.
+        for request in asked {
+            let first = request.stacks.len().min(QUICK_MAX);
+            if name_stacks(&mut quick, &request, first, &told).is_none()
+                || name_stacks(&mut full, &request, usize::MAX, &told).is_none()
+            {
+                return;
+            }
+            let done = Answer::Done {
+                without_symbols: full.without_symbols.clone(),
+                ignored_perf_map: full.perf_map.ignored.clone(),
+            };
+            if told.send(done).is_err() {
+                return;
+            }
+        }
+    };
+    let _ = std::thread::Builder::new().name("names".into()).spawn(name);
+    (requests, answers)
+}
+
+/// `None` when nobody takes the answers any more.
+fn name_stacks(
+    symbols: &mut Symbols,
+    request: &Request,
+    most: usize,
+    told: &Sender<Answer>,
+) -> Option<()> {
+    for (stack, addresses) in request.stacks.iter().take(most) {
+        let frames = symbols.frames(&request.areas, &request.objects, addresses, true);
+        told.send(Answer::Named(*stack, frames)).ok()?;
+    }
+    Some(())
+}
+
+/// Module and offset of every frame, for a stack that was not named in time.
+pub fn unnamed(areas: &[Area], addresses: &[u64]) -> Vec<Frame> {
+    let native = addresses
+        .iter()
+        .filter(|address| **address & PYTHON_CODE == 0);
+    let frame = |address: &u64| nameless(areas, address.wrapping_sub(1));
+    native.map(frame).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::smaps::parse_smaps;
+
+    #[inline(never)]
+    fn a_function_to_name() -> u64 {
+        std::hint::black_box(11)
+    }
+
+    fn own_areas() -> Vec<Area> {
+        parse_smaps(&std::fs::read("/proc/self/smaps").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn names_come_with_file_and_line() {
+        let mut namer = Namer::new(std::process::id() as i32);
+        let address = a_function_to_name as *const () as u64 + 1;
+        namer.ask(Request {
+            areas: own_areas(),
+            objects: Vec::new(),
+            stacks: vec![(7, vec![address])],
+        });
+        let mut frames = BTreeMap::new();
+        namer.collect(Instant::now() + Duration::from_secs(300), &mut frames);
+        let frame = frames[&7].last().unwrap();
+        let name = frame.function.as_deref().unwrap();
+        assert!(name.contains("a_function_to_name"), "{frame:?}");
+        assert!(
+            frame.file.as_deref().unwrap().ends_with("namer.rs"),
+            "{frame:?}"
+        );
+        assert!(namer.has_asked(7) && !namer.has_asked(8) && !namer.is_behind());
+    }
+
+    fn named_in(path: &std::path::Path) -> (BTreeMap<u64, Vec<Frame>>, Namer) {
+        let object = LoadedObject {
+            start: 0x1000,
+            end: 0x2000,
+            bias: 0,
+            path: path.to_str().unwrap().to_owned(),
+        };
+        let mut namer = Namer::new(std::process::id() as i32);
+        namer.ask(Request {
+            areas: own_areas(),
+            objects: vec![object],
+            stacks: vec![(7, vec![0x1010])],
+        });
+        let mut frames = BTreeMap::new();
+        namer.collect(Instant::now() + Duration::from_secs(60), &mut frames);
+        (frames, namer)
+    }
+
+    /// A program that opens a pipe that nobody writes waits for ever.
+    #[test]
+    fn a_pipe_in_the_place_of_a_library_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pipe.so");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).unwrap();
+        let (frames, namer) = named_in(&path);
+        assert!(!namer.is_behind(), "it waits for the pipe");
+        assert_eq!(frames[&7][0].function, None);
+        assert!(frames[&7][0].module.ends_with("pipe.so"), "{frames:?}");
+    }
+
+    #[test]
+    fn so_many_stacks_are_named_and_no_more() {
+        let mut namer = Namer::new(std::process::id() as i32);
+        let request = |from: u64, count: u64| Request {
+            areas: Vec::new(),
+            objects: Vec::new(),
+            stacks: (from..from + count).map(|key| (key, Vec::new())).collect(),
+        };
+        namer.ask(request(0, STACKS_MAX as u64));
+        assert_eq!(namer.left_out, 0);
+        namer.ask(request(1 << 20, 3));
+        assert_eq!(namer.left_out, 3);
+        assert!(!namer.has_asked(1 << 20) && namer.has_asked(5));
+        namer.ask(request(5, 1));
+        assert_eq!(namer.left_out, 0, "what was named is named again");
+    }
+
+    #[test]
+    fn without_a_name_it_is_module_and_offset() {
+        let address = a_function_to_name as *const () as u64 + 1;
+        let frame = unnamed(&own_areas(), &[address]).remove(0);
+        assert_eq!(frame.function, None);
+        assert!(!frame.module.is_empty() && frame.offset > 0, "{frame:?}");
+    }
+}

@@ -1,0 +1,450 @@
+//! The accounts of one process over time, and what they say together.
+
+use std::collections::BTreeMap;
+
+use super::account::{Account, LiveBy, Part, account};
+use super::areas::{Class, Range, Remembered};
+use super::growth::{Growth, growth, window_start};
+use super::limit::Overcount;
+use super::sites::{
+    ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
+};
+use heap::HeapLook;
+
+/// Moments that are kept; when there are more, every other one goes.
+const MOMENTS_MAX: usize = 512;
+
+/// Stacks of all moments together, about 100 bytes each; when there are more, every other moment goes as well, unless
+/// only `MOMENTS_MIN` are left. A program with the probe's default of 16,384 stacks keeps 120 moments at least.
+const STACKS_MAX: usize = 2_000_000;
+const MOMENTS_MIN: usize = 32;
+
+/// One look, reduced to what growth is judged from.
+#[derive(Debug, Clone)]
+pub struct Moment {
+    /// Since the observation began.
+    pub at_s: f64,
+    pub time_ns: u64,
+    pub account: Account,
+    /// Allocated so far, where that is counted.
+    pub allocated_bytes: Option<u64>,
+    pub outstanding: ByStack,
+    /// Resident bytes of the program's own mappings, by the stack that made them.
+    pub mapped: BTreeMap<u64, f64>,
+    /// Resident bytes of each mapped file and shared object.
+    pub files: BTreeMap<String, f64>,
+    pub threads: usize,
+}
+
+/// All looks at one process.
+#[derive(Debug, Clone, Default)]
+pub struct History {
+    pub moments: Vec<Moment>,
+    /// Every how many looks one is kept.
+    stride: usize,
+    seen: usize,
+    remembered: Remembered,
+    /// Of the last look.
+    pub ranges: Vec<Range>,
+}
+
+/// A stretch between two moments, by their index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Window {
+    pub from: usize,
+    pub to: usize,
+}
+
+impl History {
+    /// Adds a look. `at_s`: seconds since the observation began.
+    pub fn add(&mut self, at_s: f64, look: &HeapLook) {
+        let (account, ranges) = account(look, &mut self.remembered);
+        self.ranges = ranges;
+        let mut moment = Moment {
+            at_s,
+            time_ns: look.time_ns,
+            account,
+            allocated_bytes: look
+                .probe
+                .as_ref()
+                .and_then(|probe| probe.allocated_bytes_exact),
+            outstanding: look.probe.as_ref().map(outstanding).unwrap_or_default(),
+            mapped: mapped(&self.ranges),
+            files: files(look, &self.ranges),
+            threads: look.threads,
+        };
+        self.keep_division(&mut moment.account);
+        self.seen += 1;
+        // The latest moment always stands at the end; whether it stays is decided by the next.
+        if self.stride > 1 && self.seen % self.stride != 1 {
+            self.moments.pop();
+        }
+        self.moments.push(moment);
+        if self.moments.len() > MOMENTS_MAX || self.has_too_many_stacks() {
+            let mut index = 0;
+            self.moments.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride = self.stride.max(1) * 2;
+        }
+    }
+
+    fn has_too_many_stacks(&self) -> bool {
+        let stacks = |moment: &Moment| moment.outstanding.len() + moment.mapped.len();
+        let all: usize = self.moments.iter().map(stacks).sum();
+        all > STACKS_MAX && self.moments.len() > MOMENTS_MIN
+    }
+
+    /// Drops the moments before one, unless fewer than `enough` would be left.
+    pub fn forget_before(&mut self, at_s: f64, enough: usize) {
+        let kept = self.moments.partition_point(|moment| moment.at_s < at_s);
+        if self.moments.len() - kept >= enough {
+            self.moments.drain(..kept);
+        }
+    }
+
+    /// A heap that could be divided is divided at every look: what one walk did not reach (the heap changed under
+    /// it) is taken to be live, held and fragmented as at the look before.
+    fn keep_division(&self, account: &mut Account) {
+        let Some(before) = self.last().map(|moment| &moment.account) else {
+            return;
+        };
+        let parts = before.live + before.held + before.fragmentation;
+        if account.live_by != LiveBy::Nobody || before.live_by == LiveBy::Nobody || parts <= 0.0 {
+            return;
+        }
+        let share = account.undivided / parts;
+        account.anonymous -= account.undivided;
+        account.undivided = 0.0;
+        account.live += before.live * share;
+        account.held += before.held * share;
+        account.fragmentation += before.fragmentation * share;
+        account.live_by = before.live_by;
+    }
+
+    pub fn last(&self) -> Option<&Moment> {
+        self.moments.last()
+    }
+
+    /// The window that is judged: all but the start-up.
+    pub fn window(&self) -> Option<Window> {
+        let (first, last) = (self.moments.first()?, self.moments.last()?);
+        let begin = window_start(first.at_s, last.at_s);
+        let from = self
+            .moments
+            .iter()
+            .position(|moment| moment.at_s >= begin)?;
+        Some(Window {
+            from,
+            to: self.moments.len() - 1,
+        })
+    }
+
+    /// Looks that fall into the window.
+    pub fn looks_judged(&self) -> usize {
+        self.window()
+            .map_or(0, |window| window.to - window.from + 1)
+    }
+
+    /// The moments nearest to two times, seconds since the beginning.
+    pub fn between(&self, from_s: f64, to_s: f64) -> Option<Window> {
+        let nearest = |at: f64| {
+            let distance = |moment: &Moment| (moment.at_s - at).abs();
+            let all = self.moments.iter().enumerate();
+            all.min_by(|a, b| distance(a.1).total_cmp(&distance(b.1)))
+                .map(|(index, _)| index)
+        };
+        Some(Window {
+            from: nearest(from_s)?,
+            to: nearest(to_s)?,
+        })
+    }
+
+    /// Growth of a quantity of the account over all moments.
+    pub fn growth(&self, of: impl Fn(&Account) -> f64) -> Option<Growth> {
+        let points: Vec<(f64, f64)> = self
+            .moments
+            .iter()
+            .map(|moment| (moment.at_s, of(&moment.account)))
+            .collect();
+        growth(&points)
+    }
+
+    /// Growth of what is in use and was not counted by the probe, over the moments at which that is known.
+    pub fn uncounted_growth(&self) -> Option<Growth> {
+        let moments = self.moments.iter();
+        let points: Vec<(f64, f64)> = moments
+            .filter_map(|moment| Some((moment.at_s, moment.account.uncounted?)))
+            .collect();
+        growth(&points)
+    }
+
+    /// The last moment's, where the probe counts more than there can be at most moments of the second half: one alone
+    /// may lie between two readings.
+    pub fn overcount(&self) -> Option<Overcount> {
+        let late = &self.moments[self.moments.len() / 2..];
+        let over = late
+            .iter()
+            .filter(|moment| moment.account.overcount.is_some());
+        let is_most = 2 * over.count() > late.len();
+        late.last()?.account.overcount.filter(|_| is_most)
+    }
+
+    pub fn part_growths(&self) -> BTreeMap<Part, Growth> {
+        let parts = Part::SUM.iter().chain(&Part::OF_WHICH);
+        parts
+            .filter_map(|&part| Some((part, self.growth(|account| account.part(part))?)))
+            .collect()
+    }
+
+    /// Growth of the live heap's sites over a window that ends with `look`.
+    pub fn heap_sites(&self, window: Window, look: &HeapLook) -> Vec<SiteGrowth> {
+        let before = &self.moments[window.from];
+        let Some(probe) = &look.probe else {
+            return Vec::new();
+        };
+        let mut growths = site_growth(&before.outstanding, before.time_ns, probe, look.time_ns);
+        let turning = growths.iter_mut().filter(|growth| growth.turns_over());
+        turning.for_each(|growth| self.steady(growth, window, look));
+        growths
+    }
+
+    /// Takes the growth of a site at which most comes and goes from all looks of the window.
+    fn steady(&self, growth: &mut SiteGrowth, window: Window, look: &HeapLook) {
+        let Some(probe) = &look.probe else { return };
+        let moments = &self.moments[window.from..=window.to];
+        let level = |moment: &Moment| {
+            let sum = moment.outstanding.get(&growth.stack);
+            (moment.at_s, sum.map_or(0.0, |sum| sum.bytes))
+        };
+        let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
+        let blocks = |moment: &Moment| {
+            let sum = moment.outstanding.get(&growth.stack);
+            (moment.at_s, sum.map_or(0.0, |sum| sum.blocks))
+        };
+        let blocks: Vec<(f64, f64)> = moments.iter().map(blocks).collect();
+        growth.grown_blocks = level_growth(&blocks);
+        let since_ns = moments[0].time_ns;
+        let until_ns = since_ns + look.time_ns.saturating_sub(since_ns) / 4 * 3;
+        let stays = stays(probe, growth.stack, since_ns, until_ns);
+        steady(growth, &levels, &stays);
+    }
+
+    /// Growth of the live heap over a window: by its ends, as the sites that only add, or by its levels, as those
+    /// that turn over; the lesser, because what swings at one look is nobody's growth.
+    pub fn live_growth(&self, window: Window) -> f64 {
+        let moments = &self.moments[window.from..=window.to];
+        let level = |moment: &Moment| (moment.at_s, moment.account.live);
+        let levels: Vec<(f64, f64)> = moments.iter().map(level).collect();
+        let ends = levels[levels.len() - 1].1 - levels[0].1;
+        ends.min(level_growth(&levels))
+    }
+
+    /// The most that can have been live at any moment of a window's second half, bytes: what was live at a look with
+    /// all that was allocated until the next one. `None` where that is not counted throughout.
+    pub fn live_at_most(&self, window: Window) -> Option<f64> {
+        let half = window.from + (window.to - window.from) / 2;
+        let between = |pair: &[Moment]| {
+            let (before, after) = (pair[0].allocated_bytes?, pair[1].allocated_bytes?);
+            Some(pair[0].account.live + after.checked_sub(before)? as f64)
+        };
+        let late = self.moments[half..=window.to].windows(2).map(between);
+        late.reduce(|a, b| Some(a?.max(b?))).flatten()
+    }
+
+    /// Growth of sites between two moments of the past: less is known of those than of the last look.
+    pub fn heap_sites_between(&self, window: Window) -> Vec<SiteGrowth> {
+        let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
+        let stacks = after.outstanding.iter();
+        stacks
+            .map(|(&stack, &now)| {
+                let old = before.outstanding.get(&stack).copied().unwrap_or_default();
+                SiteGrowth {
+                    stack,
+                    now,
+                    grown_bytes: now.bytes - old.bytes,
+                    // Blocks that stayed cancel out; how many, the moments do not tell: an upper bound.
+                    grown_error: (now.variance - old.variance).abs().sqrt(),
+                    ..SiteGrowth::default()
+                }
+            })
+            .collect()
+    }
+
+    /// Growth of the program's own mappings by the stack that made them. Exact: no samples.
+    pub fn mapping_sites(&self, window: Window) -> Vec<SiteGrowth> {
+        let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
+        let stacks = after.mapped.iter();
+        stacks
+            .map(|(&stack, &bytes)| SiteGrowth {
+                stack,
+                now: Outstanding {
+                    bytes,
+                    variance: 0.0,
+                    third: 0.0,
+                    blocks: 1.0,
+                    samples: 1000,
+                },
+                grown_bytes: bytes - before.mapped.get(&stack).copied().unwrap_or(0.0),
+                ..SiteGrowth::default()
+            })
+            .collect()
+    }
+
+    /// Files and shared objects that grew over a window, most first.
+    pub fn grown_files(&self, window: Window) -> Vec<(String, f64)> {
+        let (before, after) = (&self.moments[window.from], &self.moments[window.to]);
+        let mut grown: Vec<(String, f64)> = after
+            .files
+            .iter()
+            .map(|(name, bytes)| {
+                (
+                    name.clone(),
+                    bytes - before.files.get(name).copied().unwrap_or(0.0),
+                )
+            })
+            .filter(|(_, bytes)| *bytes > 0.0)
+            .collect();
+        grown.sort_by(|a, b| b.1.total_cmp(&a.1));
+        grown
+    }
+}
+
+fn mapped(ranges: &[Range]) -> BTreeMap<u64, f64> {
+    let mut sums = BTreeMap::new();
+    for range in ranges
+        .iter()
+        .filter(|r| r.class == Class::Anonymous && r.mapped_by != 0)
+    {
+        *sums.entry(range.mapped_by).or_default() += range.rss_bytes as f64;
+    }
+    sums
+}
+
+fn files(look: &HeapLook, ranges: &[Range]) -> BTreeMap<String, f64> {
+    let mut sums = BTreeMap::new();
+    let wanted = ranges
+        .iter()
+        .filter(|r| matches!(r.class, Class::File | Class::Shared));
+    for range in wanted {
+        let index = look.areas.partition_point(|area| area.end <= range.start);
+        let Some(area) = look.areas.get(index) else {
+            continue;
+        };
+        // Zero-initialised data lies right behind the file's own and has no name.
+        let below = index.checked_sub(1).map(|below| &look.areas[below]);
+        let owner = below.filter(|below| area.name.is_empty() && below.end == area.start);
+        let name = match owner {
+            Some(owner) if !owner.name.is_empty() => {
+                format!("{} (its zero-initialised data)", owner.name)
+            }
+            _ => area.name.clone(),
+        };
+        if !name.is_empty() {
+            *sums.entry(name).or_default() += range.rss_bytes as f64;
+        }
+    }
+    sums
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heap::smaps::Area;
+
+    #[test]
+    fn a_heap_that_could_be_divided_stays_divided() {
+        let mut history = History::default();
+        let divided = Account {
+            live: 60.0,
+            held: 30.0,
+            fragmentation: 10.0,
+            live_by: LiveBy::Headers,
+            ..Account::default()
+        };
+        history.add(0.0, &HeapLook::default());
+        history.moments[0].account = divided;
+        let mut torn = Account {
+            anonymous: 250.0,
+            undivided: 200.0,
+            ..Account::default()
+        };
+        history.keep_division(&mut torn);
+        assert_eq!(
+            (torn.live, torn.held, torn.fragmentation),
+            (120.0, 60.0, 20.0)
+        );
+        assert_eq!((torn.anonymous, torn.live_by), (50.0, LiveBy::Headers));
+    }
+
+    #[test]
+    fn what_can_have_been_live_between_two_looks_is_what_was_and_what_came() {
+        let moment = |live: f64, allocated_bytes: Option<u64>| Moment {
+            at_s: 0.0,
+            time_ns: 0,
+            account: Account {
+                live,
+                ..Account::default()
+            },
+            allocated_bytes,
+            outstanding: ByStack::default(),
+            mapped: BTreeMap::new(),
+            files: BTreeMap::new(),
+            threads: 1,
+        };
+        let most = |last: Option<u64>| {
+            let early = [moment(5.0, Some(0)), moment(5.0, Some(90))];
+            let late = [moment(5.0, Some(90)), moment(7.0, Some(92))];
+            let moments = [early, late].concat();
+            let history = History {
+                moments: [moments, vec![moment(5.0, last)]].concat(),
+                ..History::default()
+            };
+            history.live_at_most(Window { from: 0, to: 4 })
+        };
+        assert_eq!(most(Some(102)), Some(17.0));
+        assert_eq!(most(None), None, "not counted to the end");
+        assert_eq!(most(Some(80)), None, "counted anew");
+    }
+
+    #[test]
+    fn a_beginning_is_forgotten_once_there_is_enough_behind_it() {
+        let mut history = History::default();
+        for second in 0..20u32 {
+            history.add(f64::from(second), &HeapLook::default());
+        }
+        history.forget_before(10.0, 11);
+        assert_eq!((history.moments.len(), history.moments[0].at_s), (20, 0.0));
+        history.forget_before(10.0, 10);
+        assert_eq!((history.moments.len(), history.moments[0].at_s), (10, 10.0));
+    }
+
+    #[test]
+    fn a_long_observation_keeps_its_ends_and_stays_bounded() {
+        let mut history = History::default();
+        for second in 0..5000u32 {
+            let heap = Area {
+                start: 0x1000,
+                end: 0x1000_0000,
+                writable: true,
+                name: "[heap]".into(),
+                rss_bytes: u64::from(second) * 4096,
+                ..Area::default()
+            };
+            let look = HeapLook {
+                areas: vec![heap],
+                ..HeapLook::default()
+            };
+            history.add(f64::from(second), &look);
+        }
+        assert!(history.moments.len() <= MOMENTS_MAX + 1);
+        assert_eq!(history.moments[0].at_s, 0.0);
+        assert_eq!(history.last().unwrap().at_s, 4999.0);
+        let growth = history.growth(|account| account.rss_bytes).unwrap();
+        assert!(
+            (growth.slope_per_hour - 4096.0 * 3600.0).abs() < 1.0,
+            "{growth:?}"
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! What is kept: the run folder with its `run.db`, one transaction per look.
+//!
+//! docs/record.md describes the tables. [`Recorder`] writes, from the supervisor and from the collector at once;
+//! [`Reader`] reads, also while the run goes on.
+
+pub mod ledger;
+
+pub mod error;
+pub mod export;
+pub mod folder;
+pub mod meta;
+pub mod news;
+pub mod reader;
+pub mod recorder;
+pub mod run;
+pub mod samples;
+pub mod schema;
+pub mod word;
+
+pub use error::RecordError;
+pub use folder::{Folder, list};
+pub use news::News;
+pub use reader::{EventId, LookId, ReadOptions, Reader, SampleRow};
+pub use recorder::{NewProcess, Recorder};
+pub use schema::SCHEMA;
+
+use observe::look::TimeNs;
+
+/// Something that weakens the run, as it stands in the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FindingRow {
+    pub time: TimeNs,
+    /// Who found it: "audit".
+    pub source: String,
+    pub what: String,
+    /// The processes concerned, in words ("glibc/2").
+    pub processes: Vec<String>,
+    /// What it does to the verdict.
+    pub effect: String,
+}

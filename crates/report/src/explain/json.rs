@@ -1,0 +1,186 @@
+//! `highwater.explain/1`.
+
+use serde_json::{Map, Value, json};
+
+use super::{Diff, Explained, Other};
+use crate::overhead;
+use heap::inhabitants::How;
+use heap::linked::traps::Traps;
+use memory::account::{LiveBy, Part};
+use memory::rank::{Site, frame_name};
+use symbols::frame::Frame;
+use verdict::cause::Sight;
+
+pub const SCHEMA: &str = "highwater.explain/1";
+
+/// Sites that are listed.
+const SITES_MAX: usize = 20;
+
+/// Bytes are whole numbers, shares and coverage 0 to 1, slopes bytes per hour.
+pub fn json(explained: &Explained) -> Value {
+    let (case, verdict) = (&explained.case, &explained.verdict);
+    let parts = Part::SUM.iter().map(|part| part_json(explained, *part));
+    let of_which = Part::OF_WHICH.iter().map(|part| {
+        let mut row = part_json(explained, *part);
+        row["of_which"] = true.into();
+        row
+    });
+    let allocators = explained.allocators.iter().map(|(allocator, seen)| {
+        let how = match allocator.how {
+            How::Preloaded => "preloaded",
+            How::Linked => "linked",
+            How::Libc => "libc",
+        };
+        json!({"name": allocator.name, "version": allocator.version, "how": how, "seen": seen,
+            "path": allocator.path})
+    });
+    let probe = explained.probe.map(|probe| {
+        json!({"metadata_bytes": probe.metadata_bytes, "samples": probe.samples,
+            "dropped": probe.dropped})
+    });
+    let sites = shown_sites(explained);
+    let runtimes: Vec<_> = case.inhabitants.runtimes.iter().map(|r| r.word()).collect();
+    json!({
+        "schema": SCHEMA,
+        "verdict": {
+            "cause": verdict.cause.word(),
+            "confidence": round(verdict.confidence, 2),
+            "sentence": verdict.sentence,
+            "next_step": verdict.next_step,
+            "doubts": verdict.doubts,
+        },
+        "pid": explained.pid,
+        "command": explained.command,
+        "observed_s": round(case.observed_s, 1),
+        "looks": case.looks,
+        "rss_bytes": whole(case.account.rss_bytes),
+        "rss_slope_bytes_per_hour": case.rss.map(|rss| whole(rss.slope_per_hour)),
+        "parts": parts.chain(of_which).collect::<Vec<_>>(),
+        "coverage": round(case.account.coverage, 3),
+        "live_by": live_by(case.account.live_by),
+        "witness_live_bytes": case.account.witness.map(whole),
+        "sites": sites.iter().take(SITES_MAX).map(site_json).collect::<Vec<_>>(),
+        "allocators": allocators.collect::<Vec<_>>(),
+        "runtimes": runtimes,
+        "probe": probe,
+        "uprobes": case.traps.map(traps_json),
+        "overhead": overhead::json(&explained.overhead),
+        "probe_absent": match &case.sight { Sight::Absent(why) => Some(why), _ => None },
+        "diff": explained.diff.as_ref().map(diff_json),
+        "processes": explained.others.iter().map(other_json).collect::<Vec<_>>(),
+        "notes": explained.notes,
+    })
+}
+
+fn traps_json(traps: Traps) -> Value {
+    json!({
+        "functions": traps.functions,
+        "hits": traps.hits,
+        "hits_per_second": round(traps.hits_per_second, 0),
+        "samples": traps.samples,
+        "samples_without_result": traps.without_result,
+        "ns_per_hit": round(traps.hit_ns(), 0),
+        "ns_per_sample": round(traps.cost.sample_ns, 0),
+        "at_start": traps.at_start,
+        "core_share": round(traps.core_share, 4),
+        "watched_share": round(traps.watched_share, 3),
+        "sees_all_frees": traps.sees_all(),
+        "unseen_share": round(traps.unseen_share, 4),
+    })
+}
+
+/// Sites of what grows: of mappings when those are the cause, else of the live heap.
+fn shown_sites(explained: &Explained) -> &[Site] {
+    use verdict::cause::Cause;
+    let case = &explained.case;
+    let mapping = matches!(
+        explained.verdict.cause,
+        Cause::Mapping | Cause::Hugepages | Cause::Lazyfree
+    );
+    if mapping && !case.mapping_sites.is_empty() {
+        &case.mapping_sites
+    } else {
+        &case.sites
+    }
+}
+
+fn part_json(explained: &Explained, part: Part) -> Value {
+    let case = &explained.case;
+    json!({
+        "name": part.word(),
+        "bytes": whole(case.account.part(part)),
+        "slope_bytes_per_hour": case.growth.get(&part).map(|growth| whole(growth.slope_per_hour)),
+    })
+}
+
+fn site_json(site: &Site) -> Value {
+    let (lo, hi) = site.growth.interval();
+    json!({
+        "share_of_growth": round(site.share_of_growth, 4),
+        "outstanding_bytes": whole(site.growth.now.bytes),
+        "outstanding_bytes_lo": whole(lo),
+        "outstanding_bytes_hi": whole(hi),
+        "grown_bytes": whole(site.growth.grown_bytes),
+        "samples": site.growth.now.samples,
+        "freed_share": round(site.growth.freed_share(), 4),
+        "age_s": {"median": round(site.growth.ages.median_s, 1), "p90": round(site.growth.ages.p90_s, 1),
+            "max": round(site.growth.ages.max_s, 1)},
+        "lost_blocks": site.lost.map(|(lost, asked)| json!({"lost": lost, "asked": asked})),
+        "through": site.through.iter().map(frame_name).collect::<Vec<_>>(),
+        "owns": site.owns.iter().map(frame_name).collect::<Vec<_>>(),
+        "frames": site.frames.iter().map(frame_json).collect::<Vec<_>>(),
+    })
+}
+
+fn frame_json(frame: &Frame) -> Value {
+    let mut row = Map::new();
+    row.insert("function".into(), frame_name(frame).into());
+    row.insert("file".into(), frame.file.clone().into());
+    row.insert("line".into(), frame.line.into());
+    row.insert("module".into(), frame.module.clone().into());
+    row.insert("offset".into(), frame.offset.into());
+    if frame.inlined {
+        row.insert("inlined".into(), true.into());
+    }
+    if frame.left {
+        row.insert("tail_call".into(), true.into());
+    }
+    row.into()
+}
+
+fn diff_json(diff: &Diff) -> Value {
+    let parts = diff.parts.iter().map(|(name, before, after)| {
+        json!({"name": name, "before_bytes": whole(*before), "after_bytes": whole(*after),
+            "grown_bytes": whole(after - before)})
+    });
+    json!({
+        "from_s": round(diff.from_s, 1),
+        "to_s": round(diff.to_s, 1),
+        "parts": parts.collect::<Vec<_>>(),
+        "sites": diff.sites.iter().take(SITES_MAX).map(site_json).collect::<Vec<_>>(),
+    })
+}
+
+fn other_json(other: &Other) -> Value {
+    json!({"pid": other.pid, "command": other.command, "rss_bytes": whole(other.rss_bytes),
+        "grown_bytes": whole(other.grown_bytes), "ended": other.ended})
+}
+
+fn live_by(by: LiveBy) -> &'static str {
+    match by {
+        LiveBy::ProbeExact => "probe_exact",
+        LiveBy::ProbeSampled => "probe_sampled",
+        LiveBy::Headers | LiveBy::HeadersBesideProbe => "glibc_headers",
+        LiveBy::ResidentHeap => "resident_heap",
+        LiveBy::Nobody => "nobody",
+    }
+}
+
+fn whole(bytes: f64) -> i64 {
+    bytes.round() as i64
+}
+
+fn round(value: f64, digits: i32) -> f64 {
+    let scale = 10f64.powi(digits);
+    (value * scale).round() / scale
+}

@@ -1,0 +1,156 @@
+//! What the slow requests' time went to, for a terminal and in JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use serde_json::{Value, json};
+
+use units::written::{nanoseconds, percent};
+
+/// One slow request. Times in nanoseconds; `went` adds up to `ns`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Slow {
+    pub name: String,
+    pub start_ns: u64,
+    pub ns: u64,
+    /// Who served it; empty when nobody was found.
+    pub thread: String,
+    pub tid: Option<u64>,
+    pub went: Vec<(&'static str, u64)>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Requests {
+    /// Within the watch.
+    pub count: usize,
+    pub slow_from_ns: u64,
+    /// Longest first.
+    pub slow: Vec<Slow>,
+    /// Stretches of threads that did not fit into memory.
+    pub dropped: u64,
+}
+
+/// Requests with a line of their own.
+const SHOWN: usize = 5;
+
+impl Requests {
+    fn sums(&self) -> Vec<(&'static str, u64)> {
+        let mut sums: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for (what, ns) in self.slow.iter().flat_map(|slow| &slow.went) {
+            *sums.entry(what).or_default() += ns;
+        }
+        let mut sums: Vec<_> = sums.into_iter().filter(|(_, ns)| *ns > 0).collect();
+        sums.sort_by_key(|(what, ns)| (std::cmp::Reverse(*ns), *what));
+        sums
+    }
+}
+
+pub fn text(requests: &Requests) -> String {
+    let mut text = String::new();
+    let total: u64 = requests.slow.iter().map(|slow| slow.ns).sum();
+    let _ = writeln!(
+        text,
+        "\nRequests: {} of {} took {} or more, {} together.",
+        requests.slow.len(),
+        requests.count,
+        nanoseconds(requests.slow_from_ns as f64),
+        nanoseconds(total as f64),
+    );
+    for (what, ns) in requests.sums() {
+        let share = percent(ns as f64 / total.max(1) as f64);
+        let _ = writeln!(
+            text,
+            "  {what:<14} {:>9}  {share:>7}",
+            nanoseconds(ns as f64)
+        );
+    }
+    for slow in requests.slow.iter().take(SHOWN) {
+        let mut went = slow.went.clone();
+        went.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+        let parts = went.iter().filter(|(_, ns)| ns * 100 >= slow.ns);
+        let parts = parts.map(|(what, ns)| format!("{what} {}", nanoseconds(*ns as f64)));
+        let parts: Vec<String> = parts.collect();
+        let _ = writeln!(
+            text,
+            "  {} {} in {}: {}",
+            if slow.name.is_empty() {
+                "request"
+            } else {
+                &slow.name
+            },
+            nanoseconds(slow.ns as f64),
+            if slow.thread.is_empty() {
+                "no thread seen"
+            } else {
+                &slow.thread
+            },
+            parts.join(", ")
+        );
+    }
+    if requests.dropped > 0 {
+        let _ = writeln!(
+            text,
+            "  {} stretches of threads were dropped for memory: watch for a shorter time.",
+            requests.dropped
+        );
+    }
+    text
+}
+
+pub fn json(requests: &Requests) -> Value {
+    let parts = |went: &[(&'static str, u64)]| -> Value {
+        let parts = went
+            .iter()
+            .map(|(what, ns)| json!({ "what": what, "ns": ns }));
+        parts.collect()
+    };
+    json!({
+        "count": requests.count,
+        "slow_from_ns": requests.slow_from_ns,
+        "went": parts(&requests.sums()),
+        "dropped": requests.dropped,
+        "slow": requests.slow.iter().map(|slow| json!({
+            "name": slow.name,
+            "start_ns": slow.start_ns,
+            "ns": slow.ns,
+            "thread": slow.thread,
+            "tid": slow.tid,
+            "went": parts(&slow.went),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_come_first_and_add_up() {
+        let slow = |ns, lock| Slow {
+            name: String::new(),
+            start_ns: 0,
+            ns,
+            thread: "worker".into(),
+            tid: Some(1),
+            went: vec![("lock", lock), ("outside", ns - lock)],
+        };
+        let requests = Requests {
+            count: 9,
+            slow_from_ns: 1_000_000,
+            slow: vec![
+                slow(300_000_000, 290_000_000),
+                slow(100_000_000, 10_000_000),
+            ],
+            dropped: 0,
+        };
+        let words = text(&requests);
+        assert!(words.contains("2 of 9 took"), "{words}");
+        assert!(
+            words.contains("lock") && words.contains(&percent(0.75)),
+            "{words}"
+        );
+        let value = json(&requests);
+        assert_eq!(value["went"][0]["ns"], 300_000_000);
+        assert_eq!(value["slow"][1]["went"][0]["ns"], 10_000_000);
+    }
+}

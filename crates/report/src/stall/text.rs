@@ -1,0 +1,235 @@
+//! Findings for a terminal: a line as each ends, then the table.
+
+use std::fmt::Write;
+
+use comfy_table::{ContentArrangement, Table};
+
+use super::{Row, SelfChecks};
+use stalls::cause::Cause;
+use units::written::{counted, nanoseconds};
+
+/// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
+pub fn line(since_start_ns: u64, row: &Row) -> String {
+    let threads = counted(row.threads as u64, "thread", "threads");
+    let open = if row.open { " (still open)" } else { "" };
+    format!(
+        "{:>7.1} s  {:<14} {:>9}  {threads:<10}  {}{open}",
+        since_start_ns as f64 / 1e9,
+        row.cause.word(),
+        nanoseconds(row.longest_ns as f64),
+        culprit(row),
+    )
+}
+
+pub fn summary(rows: &[Row], mode: &str, checks: &SelfChecks, width: usize) -> String {
+    let mut text = String::new();
+    if rows.is_empty() {
+        let seconds = checks.watched_ns as f64 / 1e9;
+        let threads = counted(checks.threads as u64, "thread", "threads");
+        let _ = writeln!(
+            text,
+            "No stalls in {seconds:.0} s of {threads} (mode {mode})."
+        );
+    } else {
+        let mut table = Table::new();
+        table
+            .load_style(comfy_table::presets::NOTHING)
+            .set_content_arrangement(ContentArrangement::Dynamic)
+            .set_width(u16::try_from(width).unwrap_or(u16::MAX))
+            .set_header([
+                "cause", "stalls", "threads", "longest", "total", "every", "culprit",
+            ]);
+        for row in rows {
+            table.add_row(cells(row));
+        }
+        let _ = writeln!(text, "{table}");
+        for row in rows {
+            details(&mut text, row, width);
+        }
+    }
+    footer(&mut text, mode, checks, width);
+    text
+}
+
+fn cells(row: &Row) -> [String; 7] {
+    let every = row.period_ns.map_or(String::new(), |period| {
+        format!("{} (n={})", nanoseconds(period as f64), row.episodes)
+    });
+    let open = if row.open { " open" } else { "" };
+    [
+        format!("{}{open}", row.cause.word()),
+        row.count.to_string(),
+        row.threads.to_string(),
+        nanoseconds(row.longest_ns as f64),
+        nanoseconds(row.total_ns as f64),
+        every,
+        culprit(row),
+    ]
+}
+
+/// "exporter in export_batch: network read from 127.0.0.1:4318"
+fn culprit(row: &Row) -> String {
+    let culprit = &row.culprit;
+    // Who ran instead is in the words of what was done.
+    let mut words = match row.cause {
+        Cause::CpuStarvation => String::new(),
+        _ => culprit.thread.clone(),
+    };
+    if let Some(function) = &culprit.function {
+        let lead = if words.is_empty() { "" } else { " in " };
+        let _ = write!(words, "{lead}{function}");
+    }
+    if !culprit.doing.is_empty() {
+        let lead = if words.is_empty() { "" } else { ": " };
+        let _ = write!(words, "{lead}{}", culprit.doing);
+    }
+    if row.inferred {
+        let _ = write!(
+            words,
+            " (inferred, {} of {} episodes)",
+            row.agreeing, row.episodes
+        );
+    }
+    if words.is_empty() {
+        "not seen".into()
+    } else {
+        words
+    }
+}
+
+fn details(text: &mut String, row: &Row, width: usize) {
+    let mut lines = Vec::new();
+    if row.chain.len() > 1 {
+        let hops = row
+            .chain
+            .iter()
+            .map(|hop| format!("{} waits for {}", hop.thread, hop.waited_for));
+        lines.push(("chain", hops.collect::<Vec<_>>().join("; ")));
+    }
+    if !row.ran_instead.is_empty() {
+        let others = row.ran_instead.iter().take(4);
+        let others = others.map(|(name, ns)| format!("{name} {}", nanoseconds(*ns as f64)));
+        lines.push(("ran instead", others.collect::<Vec<_>>().join(", ")));
+    }
+    if !row.culprit.stack.is_empty() {
+        lines.push(("culprit's stack", row.culprit.stack.join(" < ")));
+    }
+    if let Some((stack, _)) = row.waiters.first().filter(|(stack, _)| !stack.is_empty()) {
+        lines.push(("waiters' stack", stack.join(" < ")));
+    }
+    if lines.is_empty() {
+        return;
+    }
+    let _ = writeln!(text, "\n{}", row.cause.word());
+    for (word, words) in lines {
+        let lead = format!("  {word}: ");
+        let options = textwrap::Options::new(width)
+            .initial_indent(&lead)
+            .subsequent_indent("    ");
+        let _ = writeln!(text, "{}", textwrap::fill(&words, options));
+    }
+}
+
+/// Below this share the host's other guests are no cause of stalls worth a word.
+const STOLEN_SHARE: f64 = 0.01;
+
+/// What was not seen, or not kept: how many, the word for one and for many, and what became of them.
+fn losses(checks: &SelfChecks) -> [(u64, &'static str, &'static str, &'static str); 7] {
+    [
+        (checks.missed_switches, "switch", "switches", "missed"),
+        (checks.lost_samples, "sample", "samples", "of stacks lost"),
+        (checks.unresolved_stacks, "stack", "stacks", "without names"),
+        (
+            checks.dropped_segments,
+            "part",
+            "parts",
+            "of timelines dropped for memory",
+        ),
+        (
+            checks.dropped_stalls,
+            "stall",
+            "stalls",
+            "dropped for memory",
+        ),
+        (checks.unwatched_threads, "thread", "threads", "not watched"),
+        (
+            checks.below_the_rule as u64,
+            "cause",
+            "causes",
+            "too small for a row",
+        ),
+    ]
+}
+
+/// `difference`: the kernel's count less ours, as a share of the kernel's. The kernel counts from when a thread is in a
+/// CPU's queue, and we from its waking: on a machine whose CPUs sleep, ours is many times as much.
+fn beside_kernel(difference: f64) -> String {
+    const ALIKE: f64 = 0.5;
+    if difference.abs() <= ALIKE {
+        return format!(
+            "within {:.1} % of the kernel's count",
+            100.0 * difference.abs()
+        );
+    }
+    if difference > 0.0 {
+        return format!("{:.0} % below the kernel's count", 100.0 * difference);
+    }
+    let times = 1.0 - difference;
+    format!(
+        "{times:.1} times the kernel's count, which leaves out how long a sleeping CPU takes to wake"
+    )
+}
+
+fn footer(text: &mut String, mode: &str, checks: &SelfChecks, width: usize) {
+    let share = checks.cpu_ns as f64 / checks.watched_ns.max(1) as f64;
+    let mut words = format!(
+        "Mode {mode}; {} watched; own cost {:.1} % of a CPU; {} lost",
+        counted(checks.threads as u64, "thread", "threads"),
+        100.0 * share,
+        counted(checks.lost_records, "record", "records"),
+    );
+    if let Some(difference) = checks.run_delay_difference {
+        let _ = write!(words, "; time without a CPU {}", beside_kernel(difference));
+    }
+    for (count, one, many, became) in losses(checks) {
+        if count > 0 {
+            let _ = write!(words, "; {} {became}", counted(count, one, many));
+        }
+    }
+    if checks.left_out_below_ns > 0 {
+        let below = checks.left_out_below_ns / 1_000;
+        let _ = write!(
+            words,
+            "; waits below {below} us left out at times, there were too many"
+        );
+    }
+    if let Some(share) = checks.stolen_share.filter(|share| *share >= STOLEN_SHARE) {
+        let _ = write!(
+            words,
+            "; this machine's host gave {:.0} % of the CPU time wanted to other guests, so that threads that seem \
+             to run may stand still",
+            100.0 * share
+        );
+    }
+    let _ = writeln!(text, "\n{}", textwrap::fill(&format!("{words}."), width));
+    for missing in &checks.missing {
+        let _ = writeln!(
+            text,
+            "{}",
+            textwrap::fill(&format!("Missing: {missing}."), width)
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_without_a_cpu_is_set_beside_the_kernels_count() {
+        assert_eq!(beside_kernel(-0.03), "within 3.0 % of the kernel's count");
+        assert_eq!(beside_kernel(0.8), "80 % below the kernel's count");
+        let more = beside_kernel(-11.6);
+        assert!(more.starts_with("12.6 times the kernel's count"), "{more}");
+    }
+}

@@ -1,0 +1,259 @@
+//! Puts a plan into force, step by step, each in the journal before and after; back to the start at the first failure.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::crash;
+use super::files::{self, Shape};
+use super::journal::{Step, What};
+use super::plan::{After, Instance, Plan, PlannedFile};
+use super::proof::{Seen, Witness};
+use super::shelf::Rollout;
+use super::systemd::Host;
+use super::unit::Unit;
+
+/// From one look at an instance to the next.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// A process that runs something else is believed after this long: systemd shows the new process before it has
+/// become the program, and a wrapper script may run first.
+const OTHER_MAX: Duration = Duration::from_secs(5);
+/// Anybody may load the library, only root may change it.
+const FOLDER_MODE: u32 = 0o755;
+
+/// What the steps need besides the plan.
+pub struct Means<'a> {
+    pub host: &'a Host,
+    pub witness: Witness,
+    /// Set by Ctrl-C: stop at the next instance.
+    pub stop: &'a AtomicBool,
+    /// Told of every step.
+    pub say: &'a mut dyn FnMut(&str),
+}
+
+/// `false`: asked to stop.
+pub(super) fn forward(rollout: &mut Rollout, means: &mut Means<'_>) -> Result<bool, String> {
+    let plan = rollout.plan.clone();
+    for folder in &plan.folders {
+        let step = Step::Folder(folder.clone());
+        take(rollout, step, || {
+            let path = means.host.file(folder);
+            files::make_folder(&path, FOLDER_MODE).map_err(|error| said(&path, &error))
+        })?;
+    }
+    for file in &plan.files {
+        // Written anew when it is taken up again: a kill may have come at any place.
+        let step = Step::File(file.path.clone());
+        take(rollout, step, || put(means.host, &plan, file))?;
+        (means.say)(&format!("wrote {}", file.path.display()));
+    }
+    take(rollout, Step::Reload, || means.host.reload())?;
+    for instance in &plan.instances {
+        check_settings(means.host, instance)?;
+    }
+    let mut first = true;
+    for instance in &plan.instances {
+        let step = Step::Restart(instance.unit.clone());
+        if rollout.is_done(&step) {
+            continue;
+        }
+        if !first && !rest(plan.timing.pause_s, means.stop) || means.stop.load(Ordering::Relaxed) {
+            return Ok(false);
+        }
+        first = false;
+        rollout.write(What::Begin(step.clone()))?;
+        let words =
+            bring_up(means, &plan, instance).map_err(|why| format!("{}: {why}", instance.unit))?;
+        (means.say)(&format!("{}: {words}", instance.unit));
+        rollout.write(What::Done { step, words })?;
+    }
+    Ok(true)
+}
+
+/// One step that leaves nothing to tell, in the journal before and after.
+pub(super) fn take(
+    rollout: &mut Rollout,
+    step: Step,
+    act: impl FnOnce() -> Result<(), String>,
+) -> Result<(), String> {
+    rollout.write(What::Begin(step.clone()))?;
+    act()?;
+    let words = String::new();
+    rollout.write(What::Done { step, words })
+}
+
+fn put(host: &Host, plan: &Plan, file: &PlannedFile) -> Result<(), String> {
+    let path = host.file(&file.path);
+    if is_in_place(&path, file) {
+        return Ok(());
+    }
+    let content = match &file.after {
+        After::Text(text) => text.clone().into_bytes(),
+        After::CopyOf(from) => std::fs::read(from).map_err(|error| said(from, &error))?,
+    };
+    if files::sha256(&content) != file.sha256 {
+        return Err(format!(
+            "{} changed since the plan was made",
+            path.display()
+        ));
+    }
+    files::write(&path, &plan.id, Shape::new(&content, file.mode))
+        .map_err(|error| said(&path, &error))
+}
+
+pub(super) fn is_in_place(path: &Path, file: &PlannedFile) -> bool {
+    std::fs::read(path).is_ok_and(|bytes| files::sha256(&bytes) == file.sha256)
+}
+
+pub(super) fn said(path: &Path, error: &std::io::Error) -> String {
+    format!("{}: {error}", path.display())
+}
+
+/// What systemd has read is what the next start will get: checked before any instance is touched.
+fn check_settings(host: &Host, instance: &Instance) -> Result<(), String> {
+    let unit = host.unit(&instance.unit)?;
+    for (name, wanted) in &instance.environment {
+        let has = unit.environment.iter().find(|(known, _)| known == name);
+        if has.map(|(_, value)| value) != Some(wanted) {
+            let has = has.map_or("nothing".to_owned(), |(_, value)| {
+                units::wording::quoted(value)
+            });
+            return Err(format!(
+                "systemd has read {has} for {name} of {}: another file wins over the drop-in (`systemctl cat {}` \
+                 shows all of them)",
+                unit.name, unit.name
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Restarts an instance unless it runs the arm already, and waits until it is well; the value is the proof.
+fn bring_up(means: &mut Means<'_>, plan: &Plan, instance: &Instance) -> Result<String, String> {
+    let before = means.host.unit(&instance.unit)?;
+    let runs_it = is_up(&before)
+        && matches!(
+            means
+                .witness
+                .look(means.host, plan, before.main_pid, &instance.environment),
+            Seen::Arm(_)
+        )
+        && before.main_pid != instance.pid;
+    if !runs_it {
+        means.host.restart(&instance.unit)?;
+    }
+    let (unit, _) = wait_until_well(means, plan, instance, Some(&instance.environment))?;
+    crash::point("instance: well");
+    thread::sleep(seconds(plan.timing.settle_s));
+    let (after, proof) = wait_until_well(means, plan, instance, Some(&instance.environment))?;
+    if after.main_pid != unit.main_pid || after.restarts > unit.restarts {
+        return Err(format!(
+            "it was well and then ended within {} s: its main process was {} and is {}",
+            plan.timing.settle_s, unit.main_pid, after.main_pid
+        ));
+    }
+    Ok(proof)
+}
+
+/// Waits until an instance is active, runs the arm (when variables are given) and answers its health check.
+pub(super) fn wait_until_well(
+    means: &mut Means<'_>,
+    plan: &Plan,
+    instance: &Instance,
+    environment: Option<&std::collections::BTreeMap<String, String>>,
+) -> Result<(Unit, String), String> {
+    let begun = Instant::now();
+    let limit = seconds(plan.timing.health_s);
+    let mut other_since: Option<Instant> = None;
+    loop {
+        let unit = means.host.unit(&instance.unit)?;
+        let last = match is_well(
+            means,
+            plan,
+            &unit,
+            environment,
+            limit.saturating_sub(begun.elapsed()),
+        ) {
+            Ok(proof) => return Ok((unit, proof)),
+            Err(Unwell::Failed(why)) => return Err(why),
+            Err(Unwell::Other(why)) => {
+                let since = *other_since.get_or_insert_with(Instant::now);
+                if since.elapsed() >= OTHER_MAX {
+                    return Err(why);
+                }
+                why
+            }
+            Err(Unwell::NotYet(why)) => {
+                other_since = None;
+                why
+            }
+        };
+        if begun.elapsed() >= limit {
+            return Err(format!(
+                "not well within {} s: {last}",
+                plan.timing.health_s
+            ));
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
+
+enum Unwell {
+    /// It will not become well by waiting.
+    Failed(String),
+    Other(String),
+    NotYet(String),
+}
+
+fn is_well(
+    means: &mut Means<'_>,
+    plan: &Plan,
+    unit: &Unit,
+    environment: Option<&std::collections::BTreeMap<String, String>>,
+    left: Duration,
+) -> Result<String, Unwell> {
+    if unit.active == "failed" {
+        return Err(Unwell::Failed(format!(
+            "it failed; `systemctl status {}` and its log say why",
+            unit.name
+        )));
+    }
+    if !is_up(unit) {
+        return Err(Unwell::NotYet(format!(
+            "it is {} ({})",
+            unit.active, unit.sub
+        )));
+    }
+    let proof = match environment {
+        None => format!("pid {} is active", unit.main_pid),
+        Some(wanted) => match means.witness.look(means.host, plan, unit.main_pid, wanted) {
+            Seen::Arm(words) => words,
+            Seen::Other(why) => return Err(Unwell::Other(why)),
+            Seen::Unknown(why) => return Err(Unwell::NotYet(why)),
+        },
+    };
+    let asked = plan.health.ask(&unit.name, unit.main_pid, left);
+    asked.map_err(Unwell::NotYet)?;
+    Ok(proof)
+}
+
+pub(super) fn is_up(unit: &Unit) -> bool {
+    unit.active == "active" && unit.main_pid > 0
+}
+
+/// Waits; `false` when asked to stop meanwhile.
+pub(super) fn rest(pause_s: f64, stop: &AtomicBool) -> bool {
+    let end = Instant::now() + seconds(pause_s);
+    while Instant::now() < end {
+        if stop.load(Ordering::Relaxed) {
+            return false;
+        }
+        thread::sleep(LOOK_EVERY.min(end.saturating_duration_since(Instant::now())));
+    }
+    true
+}
+
+pub(super) fn seconds(s: f64) -> Duration {
+    Duration::try_from_secs_f64(s).unwrap_or(Duration::ZERO)
+}

@@ -1,0 +1,150 @@
+//! A Go program: where its runtime's functions and its table of wait reasons lie.
+
+use std::fs::File;
+use std::io;
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache};
+
+use bpf::uprobes::Target;
+use bpf::uprobes::entry::{Entry, TELLS, entry};
+use bpf::uprobes::hits::Place;
+use symbols::memory::Memory;
+
+/// More reasons than any version has.
+const REASONS_MAX: u64 = 64;
+/// `struct pollDesc` since Go 1.20: the descriptor, and the two words that gopark is given.
+const FD_BEFORE_READER: u64 = 24;
+const FD_BEFORE_WRITER: u64 = 32;
+
+/// The probed functions, as a hit's kind.
+pub const GOPARK: u32 = 0;
+pub const READY: u32 = 1;
+pub const EXECUTE: u32 = 2;
+pub const EXIT: u32 = 3;
+
+const FUNCTIONS: [(&str, u32); 4] = [
+    ("runtime.gopark", GOPARK),
+    ("runtime.ready", READY),
+    ("runtime.execute", EXECUTE),
+    ("runtime.goexit1", EXIT),
+];
+
+#[derive(Debug, Clone)]
+pub struct Program {
+    target: Target,
+    places: Vec<Place>,
+    reasons: Vec<String>,
+}
+
+impl Program {
+    /// `None` when the process is no Go program; an error when it is one that cannot be probed.
+    pub fn of(pid: u32) -> Option<io::Result<Program>> {
+        let target = Target::program_of(pid).ok()?;
+        let cache = ReadCache::new(target.file());
+        let file = object::File::parse(&cache).ok()?;
+        file.section_by_name(".go.buildinfo")?;
+        if !cfg!(target_arch = "x86_64") {
+            return Some(Err(io::Error::other("only on x86_64 so far")));
+        }
+        let find = |name: &str| -> io::Result<(u64, u64)> {
+            let symbol = file.symbols().find(|symbol| symbol.name() == Ok(name));
+            let symbol = symbol.ok_or_else(|| {
+                io::Error::other(format!("it has no symbol {name}: built with -s?"))
+            })?;
+            Ok((symbol.address(), symbol.size()))
+        };
+        let place = |(name, kind): &(&str, u32)| -> io::Result<Place> {
+            let (address, size) = find(name)?;
+            let (offset, entry) = probed_at(&file, address, size)
+                .ok_or_else(|| io::Error::other("no segment holds its code"))?;
+            Ok(Place {
+                kind: *kind,
+                offset: offset + entry.skip,
+                is_emulated: entry.is_emulated,
+            })
+        };
+        let program = || -> io::Result<Program> {
+            let (table, size) = find("runtime.waitReasonStrings")?;
+            let bias = bias(pid, &file);
+            Ok(Program {
+                target: target.clone(),
+                places: FUNCTIONS.iter().map(place).collect::<io::Result<_>>()?,
+                reasons: read_reasons(Memory { pid }, table + bias, size / 16),
+            })
+        };
+        Some(program())
+    }
+
+    pub fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    pub fn reason(&self, number: u8) -> &str {
+        self.reasons
+            .get(usize::from(number))
+            .map_or("", String::as_str)
+    }
+
+    /// The descriptor of a wait for the network poller, from the word that gopark is given.
+    pub fn descriptor(&self, pid: u32, word: u64, writer: bool) -> Option<i32> {
+        let before = if writer {
+            FD_BEFORE_WRITER
+        } else {
+            FD_BEFORE_READER
+        };
+        let low = Memory { pid }.word(word.checked_sub(before)?)?;
+        i32::try_from(low).ok()
+    }
+}
+
+/// A function's offset in the file, and where in it the probe goes: behind the check of the stack's size, whose first
+/// instruction the kernel would have to step.
+fn probed_at<'a>(
+    file: &object::File<'a, &'a ReadCache<&File>>,
+    address: u64,
+    size: u64,
+) -> Option<(u64, Entry)> {
+    let mut segments = file.segments();
+    let segment = segments.find(|segment| {
+        (segment.address()..segment.address() + segment.size()).contains(&address)
+    })?;
+    let offset = address - segment.address() + segment.file_range().0;
+    let bytes = size.min(TELLS as u64);
+    let code = segment.data_range(address, bytes).ok().flatten()?;
+    Some((offset, entry(code, 0)))
+}
+
+/// How far a position-independent program was moved: 0 for the usual one.
+fn bias<'a>(pid: u32, file: &object::File<'a, &'a ReadCache<&File>>) -> u64 {
+    if file.kind() != object::ObjectKind::Dynamic {
+        return 0;
+    }
+    let maps = procfs::process::Process::new(pid as i32).and_then(|process| process.maps());
+    let first = maps.ok().and_then(|maps| maps.into_iter().next());
+    first.map_or(0, |map| map.address.0)
+}
+
+/// An array of Go strings: pointer and length each.
+fn read_reasons(memory: Memory, table: u64, count: u64) -> Vec<String> {
+    const LONGEST: u32 = 200;
+    let word = |address: u64| {
+        let mut bytes = [0; 8];
+        match memory.read(address, &mut bytes) {
+            Ok(8) => u64::from_ne_bytes(bytes),
+            _ => 0,
+        }
+    };
+    (0..count.min(REASONS_MAX))
+        .map(|at| {
+            let place = table + 16 * at;
+            let length = word(place + 8).min(u64::from(LONGEST)) as usize;
+            let mut text = vec![0; length];
+            let read = memory.read(word(place), &mut text).unwrap_or(0);
+            String::from_utf8_lossy(&text[..read]).into_owned()
+        })
+        .collect()
+}

@@ -1,0 +1,187 @@
+//! Texts and stacks, each kept once under a number: the analysis passes numbers around.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::names::Names;
+use crate::event::{StackId, TextId};
+pub use crate::stack::{Frame, Stack};
+use crate::stack::{is_allocation, is_locking};
+use symbols::perf_map::Ignored;
+
+/// Different stacks kept; further ones have no names, and are counted.
+const STACKS_MAX: usize = 20_000;
+const TEXTS_MAX: usize = 20_000;
+
+pub struct Places {
+    pid: u32,
+    shared: Arc<Names>,
+    /// What the names cost so far; another thread looked them up.
+    pub named_cpu_ns: u64,
+    /// Why the process's perf map is not used.
+    pub ignored_perf_map: Option<Ignored>,
+    names: HashMap<u64, Vec<Frame>>,
+    stacks: Vec<Stack>,
+    stack_ids: HashMap<Rc<[u64]>, StackId>,
+    /// Stacks without names as yet.
+    unnamed: Vec<StackId>,
+    texts: Vec<String>,
+    text_ids: HashMap<String, TextId>,
+    /// Stacks of which no frame has a name.
+    pub unresolved: u64,
+    pub refused: u64,
+}
+
+impl Places {
+    pub fn new(pid: u32) -> Places {
+        Places {
+            pid,
+            shared: Names::shared(),
+            named_cpu_ns: 0,
+            ignored_perf_map: None,
+            names: HashMap::new(),
+            stacks: vec![Stack::default()],
+            stack_ids: HashMap::new(),
+            unnamed: Vec::new(),
+            texts: vec![String::new()],
+            text_ids: HashMap::new(),
+            unresolved: 0,
+            refused: 0,
+        }
+    }
+
+    pub fn text(&mut self, words: &str) -> TextId {
+        if let Some(id) = self.text_ids.get(words) {
+            return *id;
+        }
+        if self.texts.len() >= TEXTS_MAX {
+            return 0;
+        }
+        let id = self.texts.len() as TextId;
+        self.texts.push(words.to_string());
+        self.text_ids.insert(words.to_string(), id);
+        id
+    }
+
+    pub fn words(&self, id: TextId) -> &str {
+        self.texts.get(id as usize).map_or("", String::as_str)
+    }
+
+    pub fn stack_of(&self, id: StackId) -> &Stack {
+        self.stacks.get(id as usize).unwrap_or(&self.stacks[0])
+    }
+
+    /// The number of a stack, its addresses named at once: later the process may be gone.
+    pub fn stack(&mut self, addresses: &[u64]) -> StackId {
+        let id = self.stack_unnamed(addresses);
+        if let Some(at) = self.unnamed.iter().position(|unnamed| *unnamed == id) {
+            self.unnamed.swap_remove(at);
+            self.name_stack(id);
+        }
+        id
+    }
+
+    /// As [`Places::stack`], its names later ([`Places::name_one`]): the first of a library take tens of milliseconds.
+    pub fn stack_unnamed(&mut self, addresses: &[u64]) -> StackId {
+        if addresses.is_empty() {
+            return 0;
+        }
+        if let Some(id) = self.stack_ids.get(addresses) {
+            return *id;
+        }
+        if self.stacks.len() >= STACKS_MAX {
+            self.refused += 1;
+            return 0;
+        }
+        let id = self.stacks.len() as StackId;
+        let addresses: Rc<[u64]> = Rc::from(addresses);
+        self.stacks.push(Stack {
+            addresses: addresses.clone(),
+            ..Stack::default()
+        });
+        self.stack_ids.insert(addresses, id);
+        self.unnamed.push(id);
+        id
+    }
+
+    /// Names one of the stacks that have none; whether there was one.
+    pub fn name_one(&mut self) -> bool {
+        let next = self.unnamed.pop();
+        if let Some(id) = next {
+            self.name_stack(id);
+        }
+        next.is_some()
+    }
+
+    pub fn name_all(&mut self) {
+        while self.name_one() {}
+    }
+
+    fn name_stack(&mut self, id: StackId) {
+        let addresses = self.stacks[id as usize].addresses.clone();
+        self.name(&addresses);
+        let frames: Vec<Frame> = addresses
+            .iter()
+            .flat_map(|address| self.names.get(address).cloned().unwrap_or_default())
+            .collect();
+        if frames.iter().all(|frame| frame.name.starts_with("0x")) {
+            self.unresolved += 1;
+        }
+        self.stacks[id as usize] = Stack {
+            addresses,
+            allocator: frames.iter().any(|frame| is_allocation(&frame.name)),
+            locks: is_locking(&frames),
+            frames,
+        };
+    }
+
+    pub fn addresses(&self, id: StackId) -> &[u64] {
+        &self.stack_of(id).addresses
+    }
+
+    /// Where the code of the function at `address` begins, and its bytes, when it is the program's own.
+    pub fn own_code(&mut self, address: u64) -> Option<(u64, u64)> {
+        self.name(&[address]);
+        let whole = self.names.get(&address)?.last()?;
+        (whole.is_own() && whole.bytes > 0).then_some((whole.start, whole.bytes))
+    }
+
+    /// The innermost function of the program's own at `address`, inlined ones too.
+    pub fn own_name(&mut self, address: u64) -> Option<String> {
+        self.name(&[address]);
+        let own = self
+            .names
+            .get(&address)?
+            .iter()
+            .find(|frame| frame.is_own());
+        own.map(|frame| frame.name.clone())
+    }
+
+    /// `called` is the beginning of a function of the program's own, and not of the one that
+    /// `inner` is in.
+    pub fn is_another_function(&mut self, called: u64, inner: u64) -> bool {
+        self.name(&[called, inner]);
+        let start = |address| {
+            let frames: Option<&Vec<Frame>> = self.names.get(&address);
+            frames.and_then(|frames| frames.last())
+        };
+        let begins = start(called).is_some_and(|frame| frame.start == called && frame.is_own());
+        begins && start(inner).is_none_or(|frame| frame.start != called)
+    }
+
+    fn name(&mut self, addresses: &[u64]) {
+        let fresh: Vec<u64> = addresses
+            .iter()
+            .copied()
+            .filter(|address| !self.names.contains_key(address))
+            .collect();
+        if fresh.is_empty() {
+            return;
+        }
+        let answer = self.shared.of(self.pid, &fresh);
+        self.named_cpu_ns += answer.cpu_ns;
+        self.ignored_perf_map = answer.ignored_perf_map;
+        self.names.extend(fresh.into_iter().zip(answer.frames));
+    }
+}

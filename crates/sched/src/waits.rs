@@ -1,0 +1,375 @@
+//! What a blocked thread waits for, from its system call and the arguments.
+
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::event::{Wait, WaitKind};
+
+use super::descriptors::{Descriptor, Descriptors, Kind};
+use super::places::Places;
+use symbols::memory::Memory;
+
+/// A system call as it stands when its thread is off its CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Call {
+    /// Negative: not in a system call, so in a fault.
+    pub number: i64,
+    pub args: [u64; 4],
+}
+
+impl Call {
+    pub fn is_futex(&self) -> bool {
+        sort(self.number) == Sort::Futex
+    }
+}
+
+pub struct Waits {
+    memory: Memory,
+    descriptors: Descriptors,
+    /// The subject's threads belong to a runtime that parks and wakes them as it likes (Go).
+    pub futexes_are_the_runtimes: bool,
+    /// Words that were waited on with a value that no lock has: counters of conditions and semaphores, which
+    /// come by the values of locks too.
+    counters: HashSet<u64>,
+    /// Words of glibc's read-write locks: those keep their writer elsewhere than a mutex its owner.
+    rwlocks: HashSet<u64>,
+}
+
+/// Words of either kind remembered; past it they are learnt anew.
+const WORDS_MAX: usize = 8_192;
+/// `struct __pthread_rwlock_arch_t`: readers wait at its third word, writers at the fourth, and the seventh is the
+/// writer.
+const WRITER_BEHIND: [u64; 2] = [16, 12];
+/// What a writer waits with while readers have the lock.
+const WRITER_FOR_READERS: u64 = 2;
+/// Objects from here on are no addresses, and have no owner word.
+const NO_ADDRESS: u64 = 1 << 63;
+
+/// What a call number stands for; the arguments say more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sort {
+    Futex,
+    Read,
+    Write,
+    Connect,
+    Accept,
+    Poll,
+    ManyWaited,
+    Sleep,
+    /// A lock of a whole file, or of a part of one with the calls that wait for it.
+    Flock,
+    Fcntl,
+    Sync(&'static str),
+    File(&'static str),
+    Memory(&'static str),
+    Other,
+}
+
+/// The libc crate has no name for it on machines that use the kernel's generic table (asm-generic/unistd.h).
+#[cfg(target_arch = "x86_64")]
+const SENDFILE: i64 = libc::SYS_sendfile;
+#[cfg(not(target_arch = "x86_64"))]
+const SENDFILE: i64 = 71;
+
+fn sort(number: i64) -> Sort {
+    match number {
+        libc::SYS_futex => Sort::Futex,
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_pread64
+        | libc::SYS_preadv
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_recvmmsg => Sort::Read,
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwrite64
+        | libc::SYS_pwritev
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | SENDFILE
+        | libc::SYS_splice => Sort::Write,
+        libc::SYS_connect => Sort::Connect,
+        libc::SYS_accept | libc::SYS_accept4 => Sort::Accept,
+        libc::SYS_ppoll => Sort::Poll,
+        libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Sort::ManyWaited,
+        libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Sort::Sleep,
+        libc::SYS_flock => Sort::Flock,
+        libc::SYS_fcntl => Sort::Fcntl,
+        libc::SYS_fsync => Sort::Sync("fsync"),
+        libc::SYS_fdatasync => Sort::Sync("fdatasync"),
+        libc::SYS_sync_file_range => Sort::Sync("sync_file_range"),
+        libc::SYS_ftruncate => Sort::Sync("ftruncate"),
+        libc::SYS_fallocate => Sort::Sync("fallocate"),
+        libc::SYS_syncfs => Sort::Sync("syncfs"),
+        libc::SYS_getdents64 => Sort::Sync("getdents"),
+        libc::SYS_msync => Sort::File("msync"),
+        libc::SYS_sync => Sort::File("sync"),
+        libc::SYS_openat => Sort::File("open"),
+        libc::SYS_unlinkat => Sort::File("unlink"),
+        libc::SYS_renameat2 => Sort::File("rename"),
+        libc::SYS_io_getevents => Sort::File("io_getevents"),
+        libc::SYS_madvise => Sort::Memory("madvise"),
+        libc::SYS_munmap => Sort::Memory("munmap"),
+        libc::SYS_mmap => Sort::Memory("mmap"),
+        libc::SYS_mremap => Sort::Memory("mremap"),
+        libc::SYS_mprotect => Sort::Memory("mprotect"),
+        libc::SYS_brk => Sort::Memory("brk"),
+        _ => sort_of_this_machine(number),
+    }
+}
+
+/// Calls that newer machines no longer have.
+#[cfg(target_arch = "x86_64")]
+fn sort_of_this_machine(number: i64) -> Sort {
+    match number {
+        libc::SYS_poll => Sort::Poll,
+        libc::SYS_select | libc::SYS_epoll_wait => Sort::ManyWaited,
+        libc::SYS_open => Sort::File("open"),
+        libc::SYS_unlink => Sort::File("unlink"),
+        libc::SYS_rename => Sort::File("rename"),
+        libc::SYS_fadvise64 => Sort::Sync("fadvise"),
+        _ => Sort::Other,
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn sort_of_this_machine(_number: i64) -> Sort {
+    Sort::Other
+}
+
+impl Waits {
+    pub fn of(pid: u32) -> Waits {
+        Waits {
+            memory: Memory { pid },
+            descriptors: Descriptors::of(pid),
+            futexes_are_the_runtimes: false,
+            counters: HashSet::new(),
+            rwlocks: HashSet::new(),
+        }
+    }
+
+    pub fn of_call(&mut self, call: &Call, places: &mut Places) -> Wait {
+        if call.number < 0 {
+            let mut wait = Wait::of(WaitKind::Fault, 0);
+            wait.doing = places.text("major page fault");
+            return wait;
+        }
+        let fd = call.args[0] as i32;
+        match sort(call.number) {
+            Sort::Futex if self.futexes_are_the_runtimes => Wait::of(WaitKind::Other, 0),
+            Sort::Futex => self.of_futex(&call.args, places),
+            Sort::Read => self.of_transfer(fd, "read", places),
+            Sort::Write => self.of_transfer(fd, "write", places),
+            Sort::Connect => {
+                let name = self.descriptors.describe(fd).name;
+                told(places, WaitKind::Network, fd, &format!("connect to {name}"))
+            }
+            Sort::Accept => Wait::of(WaitKind::Inbound, fd as u64),
+            Sort::Poll => self.of_poll(&call.args, places),
+            Sort::ManyWaited => Wait::of(WaitKind::Inbound, fd as u64),
+            Sort::Sleep => told(places, WaitKind::Sleep, 0, "sleep"),
+            Sort::Flock => self.of_file_lock(fd, places),
+            Sort::Fcntl if is_file_lock(call.args[1]) => self.of_file_lock(fd, places),
+            Sort::Fcntl => Wait::of(WaitKind::Other, 0),
+            Sort::Sync(name) => {
+                let file = self.descriptors.describe(fd).name;
+                told(places, WaitKind::Disk, fd, &format!("{name} of {file}"))
+            }
+            Sort::File(name) => told(places, WaitKind::Disk, 0, name),
+            Sort::Memory(name) => {
+                let mut wait = told(places, WaitKind::Memory, 0, name);
+                wait.allocator = true;
+                wait
+            }
+            Sort::Other => Wait::of(WaitKind::Other, 0),
+        }
+    }
+
+    fn of_futex(&mut self, args: &[u64; 4], places: &mut Places) -> Wait {
+        let [address, operation, value, timeout] = *args;
+        let mut kind = futex_kind(operation, value as u32, timeout != 0);
+        if kind == WaitKind::Queue && value < 2 {
+            remember(&mut self.counters, address);
+        } else if value < 4 && self.counters.contains(&address) {
+            kind = WaitKind::Queue;
+        }
+        let mut wait = Wait::of(kind, address);
+        if kind == WaitKind::Lock && operation & !PRIVATE == REALTIME_BITSET {
+            remember(&mut self.rwlocks, address);
+            wait.shared = value == WRITER_FOR_READERS;
+        }
+        wait.timed = timeout != 0;
+        if kind == WaitKind::Lock {
+            wait.doing = places.text("waiting for a lock");
+        }
+        wait
+    }
+
+    /// Whoever locks a file opened it anew: the file is what they have in common.
+    fn of_file_lock(&mut self, fd: i32, places: &mut Places) -> Wait {
+        let file = self.descriptors.describe(fd).name;
+        let mut hasher = DefaultHasher::new();
+        file.hash(&mut hasher);
+        Wait {
+            doing: places.text(&format!("waiting for a lock of {file}")),
+            ..Wait::of(WaitKind::Lock, hasher.finish() | NO_ADDRESS)
+        }
+    }
+
+    /// A transfer on a descriptor that a runtime waits for in the subject's stead.
+    pub fn of_transfer(&mut self, fd: i32, verb: &str, places: &mut Places) -> Wait {
+        let Descriptor { kind, name } = self.descriptors.describe(fd);
+        match kind {
+            Kind::File => told(places, WaitKind::Disk, fd, &format!("{verb} of {name}")),
+            Kind::Outbound => {
+                let way = if verb == "read" { "from" } else { "to" };
+                let words = format!("network {verb} {way} {name}");
+                told(places, WaitKind::Network, fd, &words)
+            }
+            Kind::Inbound if verb == "write" => {
+                let words = format!("network write to {name}");
+                told(places, WaitKind::Network, fd, &words)
+            }
+            // Idle, but for one that holds a lock meanwhile. Not by name: there may be any number.
+            Kind::Inbound => told(places, WaitKind::Inbound, fd, "network read from a client"),
+            Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
+            Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
+            Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),
+            // It is full, and whoever reads it is slow: nobody waits for work so.
+            Kind::Between if verb == "write" => {
+                told(places, WaitKind::Network, fd, &format!("write to {name}"))
+            }
+            Kind::Between => told(places, WaitKind::Queue, fd, &format!("{verb} of {name}")),
+        }
+    }
+
+    /// A poll of nothing but connections that the subject opened waits for replies.
+    fn of_poll(&mut self, args: &[u64; 4], places: &mut Places) -> Wait {
+        const LOOKED_AT: u64 = 8;
+        let count = args[1];
+        let mut names = Vec::new();
+        for at in 0..count.min(LOOKED_AT) {
+            let fd = self.memory.word(args[0] + 8 * at).unwrap_or(u32::MAX) as i32;
+            let descriptor = self.descriptors.describe(fd);
+            if descriptor.kind == Kind::Outbound {
+                names.push(descriptor.name);
+            }
+        }
+        match names.first() {
+            Some(name) if names.len() as u64 == count => told(
+                places,
+                WaitKind::Network,
+                0,
+                &format!("network read from {name}"),
+            ),
+            _ if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
+            _ => Wait::of(WaitKind::Inbound, 0),
+        }
+    }
+
+    /// The holder that a lock's memory names; `known` tells a thread of the subject from any other
+    /// number.
+    pub fn holder(&self, wait: &Wait, known: impl Fn(u64) -> bool) -> Option<u64> {
+        if wait.kind != WaitKind::Lock || wait.object == 0 || wait.object >= NO_ADDRESS {
+            return None;
+        }
+        if self.rwlocks.contains(&wait.object) {
+            let writers = WRITER_BEHIND.map(|behind| self.memory.word(wait.object + behind));
+            let mut writers = writers.into_iter().flatten().map(u64::from);
+            return writers.find(|tid| *tid > 2 && known(*tid));
+        }
+        let words = (
+            self.memory.word(wait.object),
+            self.memory.word(wait.object + 8),
+        );
+        owner(words, known)
+    }
+}
+
+/// What glibc waits for with a clock of its own choice: read-write locks among it.
+const REALTIME_BITSET: u64 = 256 | 9;
+const PRIVATE: u64 = 128;
+
+fn remember(words: &mut HashSet<u64>, address: u64) {
+    if words.len() == WORDS_MAX {
+        words.clear();
+    }
+    words.insert(address);
+}
+
+fn is_file_lock(command: u64) -> bool {
+    [libc::F_SETLKW, libc::F_OFD_SETLKW].contains(&(command as i32))
+}
+
+/// A lock's futex is waited on with the value that says "held, and others wait": 2 for glibc and
+/// Rust's std, 3 for Zig and glibc's read-write lock, the owner's number with the top bit for musl and priority
+/// inheritance.
+/// Conditions, semaphores and parked threads wait on counters.
+pub fn futex_kind(operation: u64, value: u32, timed: bool) -> WaitKind {
+    const WAIT: u64 = 0;
+    const LOCK_PI: u64 = 6;
+    const WAIT_BITSET: u64 = 9;
+    const LOCK_PI2: u64 = 13;
+    const FLAGS: u64 = 128 | 256;
+    const WAITERS: u32 = 1 << 31;
+    const RWLOCK_WAITERS: u32 = 0b11 << 30;
+    match operation & !FLAGS {
+        LOCK_PI | LOCK_PI2 => WaitKind::Lock,
+        WAIT if value == 2 || value == 3 && !timed => WaitKind::Lock,
+        WAIT if value & WAITERS != 0 && value != u32::MAX => WaitKind::Lock,
+        WAIT_BITSET if !timed && (value == 2 || value == 3) => WaitKind::Lock,
+        // Readers and writers that wait, in the state word of Rust's RwLock.
+        WAIT_BITSET if !timed && value & RWLOCK_WAITERS != 0 && value != u32::MAX => WaitKind::Lock,
+        _ => WaitKind::Queue,
+    }
+}
+
+/// The thread that the lock's memory names: glibc keeps it 8 bytes behind the futex, musl and
+/// priority-inheritance mutexes in the futex itself.
+pub fn owner(words: (Option<u32>, Option<u32>), known: impl Fn(u64) -> bool) -> Option<u64> {
+    const TID: u32 = (1 << 30) - 1;
+    // musl's plain mutex keeps no owner: a thread of that number is not meant.
+    const MUSL_TAKEN: u64 = libc::EBUSY as u64;
+    let (own, behind) = words;
+    let named = |word: Option<u32>| word.map(u64::from).filter(|tid| *tid > 2 && known(*tid));
+    let own = named(own.map(|word| word & TID));
+    named(behind).or_else(|| own.filter(|tid| *tid != MUSL_TAKEN))
+}
+
+fn told(places: &mut Places, kind: WaitKind, fd: i32, words: &str) -> Wait {
+    Wait {
+        doing: places.text(words),
+        ..Wait::of(kind, fd as u64)
+    }
+}
+
+/// A line of /proc/PID/task/TID/syscall of a blocked thread: call, arguments, sp, pc.
+/// `None` while it runs.
+pub fn parse_syscall(line: &str) -> Option<(Call, u64, u64)> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let hex = |word: &&str| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok();
+    let number: i64 = words.first()?.parse().ok()?;
+    let (sp, pc) = match words.len() {
+        9 => (hex(&words[7])?, hex(&words[8])?),
+        3 => (hex(&words[1])?, hex(&words[2])?),
+        _ => return None,
+    };
+    // A thread that was never in the program, or not yet.
+    if pc == 0 {
+        return None;
+    }
+    let arg = |at: usize| {
+        words
+            .get(at)
+            .filter(|_| words.len() == 9)
+            .and_then(hex)
+            .unwrap_or(0)
+    };
+    let args = [arg(1), arg(2), arg(3), arg(4)];
+    Some((Call { number, args }, sp, pc))
+}
+
+#[cfg(test)]
+#[path = "waits_tests.rs"]
+mod tests;

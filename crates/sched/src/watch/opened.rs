@@ -1,0 +1,88 @@
+//! What each mode opens, and what this machine has for it.
+
+use std::io;
+
+use super::super::ebpf::Ebpf;
+use super::super::ebpf::program::Fields;
+use super::super::events::Events;
+use super::{Room, Source};
+use bpf::allowed::Mode;
+use bpf::kernel::Tracing;
+
+/// What nobody tells without privileges.
+const WITHOUT_WAKERS: &str = "who woke whom, which needs root: holders of locks that name no owner are inferred, and \
+    waits for a condition, a semaphore, a parked thread or a channel may be missed";
+
+/// What a mode reads.
+pub(super) struct Opened {
+    pub source: Source,
+    pub samples: Option<Events>,
+    pub missing: Vec<String>,
+    /// Where in a sample of a waking the woken thread stands.
+    pub woken_at: Option<i16>,
+}
+
+impl Opened {
+    pub fn of(pid: u32, mode: Mode, tids: &[u32], room: Room) -> io::Result<Opened> {
+        let (mut missing, mut woken_at) = (Vec::new(), None);
+        let (source, samples) = match mode {
+            Mode::Ebpf => {
+                // Which goroutine leaves has to be known when it leaves.
+                let at_once = matches!(super::super::golang::Program::of(pid), Some(Ok(_)));
+                let ebpf = Ebpf::attach(pid, tids, room, at_once)?;
+                let samples = Events::of_all_cpus(&ebpf.ours, room);
+                let samples = samples
+                    .inspect_err(|error| missing.push(format!("stacks on CPUs: {error}")))
+                    .ok();
+                (Source::Ebpf(ebpf), samples)
+            }
+            Mode::Tracepoints => {
+                let (number, at) = waking_tracepoint()?;
+                woken_at = Some(at);
+                (Source::Threads, Some(Events::of_threads_and_wakes(number)))
+            }
+            Mode::Rootless | Mode::None => {
+                missing.push(WITHOUT_WAKERS.to_string());
+                (Source::Threads, Some(Events::of_threads()))
+            }
+        };
+        Ok(Opened {
+            source,
+            samples,
+            missing,
+            woken_at,
+        })
+    }
+}
+
+/// The number of the tracepoint `sched_waking`, and where its record has the thread.
+pub fn waking_tracepoint() -> io::Result<(u64, i16)> {
+    let tracing = Tracing::open()?;
+    let number = tracing.read("events/sched/sched_waking/id")?;
+    let number = number.trim().parse().map_err(io::Error::other)?;
+    let fields = Fields::parse_waking(&tracing.read("events/sched/sched_waking/format")?)?;
+    Ok((number, fields.tid))
+}
+
+/// No descriptor is left.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Open files that threads may not take: those of /proc are read with them for as long as the watch lasts.
+pub(super) fn spare_files() -> Vec<std::fs::File> {
+    const SPARE: usize = 192;
+    let open = |_| std::fs::File::open("/dev/null").ok();
+    (0..SPARE).map_while(open).collect()
+}
+
+/// A thread takes two descriptors a CPU: as many as may be had without asking anybody.
+pub fn raise_the_limit() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let now = getrlimit(Resource::Nofile);
+    let most = Rlimit {
+        current: now.maximum,
+        maximum: now.maximum,
+    };
+    let _ = setrlimit(Resource::Nofile, most);
+}

@@ -1,0 +1,37 @@
+//! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process,
+//! no clock.
+
+pub mod arms;
+pub mod basis;
+pub mod bins;
+pub mod clean;
+pub mod columns;
+pub mod design;
+pub mod estimate;
+pub mod finer;
+pub mod fit;
+pub mod ground;
+pub mod incarnation;
+pub mod ladder;
+pub mod lanes;
+pub mod latency;
+pub mod linear;
+pub mod mixture;
+pub mod noise;
+pub mod order;
+pub mod period;
+pub mod ratio;
+pub mod replicas;
+pub mod rest;
+pub mod series;
+pub mod shapes;
+pub mod shares;
+pub mod sloped;
+pub mod solve;
+pub mod square;
+pub mod staircase;
+pub mod stairs;
+pub mod student;
+pub mod study;
+pub mod teeth;
+pub mod trace;

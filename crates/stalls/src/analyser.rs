@@ -1,0 +1,314 @@
+//! The analysis as it runs: events in, stalls out as they end.
+
+use std::collections::{HashSet, VecDeque};
+
+use super::busy::{Busy, Cutter};
+use super::cause::{Judged, Known, judge};
+use super::event::{ENDED_KEPT, Event, Tid, WaitKind, Waker};
+use super::group::{Begun, GroupId, Groups};
+use super::home::Homes;
+use super::pieces::Pieces;
+use super::poll::Poll;
+use super::quota::Quota;
+use super::segment::{Segment, State};
+use super::stalled::{Stall, stalls_of};
+use super::suspect::Suspects;
+use super::thread::Thread;
+use super::timeline::Timelines;
+use super::tokens::Tokens;
+use super::turns::Turns;
+use observe::table::Table;
+
+/// How far behind the newest event segments are judged: what explains a wait (a look, a count of
+/// the time without a CPU, a sample) may come in later than its end.
+pub const SETTLE_NS: u64 = 200_000_000;
+/// History kept behind the oldest open busy period.
+const KEEP_NS: u64 = 4_000_000_000;
+/// A busy period older than this no longer holds back the history of all others.
+const KEEP_MOST_NS: u64 = 120_000_000_000;
+/// Stalls kept for the summary.
+pub const STALLS_MAX: usize = 60_000;
+
+#[derive(Debug, Default)]
+pub struct Analyser {
+    pub lines: Timelines,
+    pub quota: Quota,
+    pub groups: Groups,
+    homes: Homes,
+    suspects: Suspects,
+    turns: Turns,
+    tokens: Tokens,
+    pub stalls: Vec<Stall>,
+    pub pieces: Pieces,
+    /// Stalls past [`STALLS_MAX`].
+    pub dropped_stalls: u64,
+    /// Threads that lived when the watch began; the first busy period of any other is its start.
+    since_start: HashSet<Tid>,
+    cursors: Table<Tid, Cursor>,
+    /// Threads that are gone, the newest last.
+    ended: VecDeque<Tid>,
+    started_ns: u64,
+}
+
+#[derive(Debug)]
+struct Cursor {
+    next: u64,
+    cutter: Cutter,
+    poll: Poll,
+}
+
+/// Threads born within this time of the subject's own start are part of its start.
+const STARTUP_NS: u64 = 1_000_000_000;
+
+impl Analyser {
+    /// A watch that began at `started_ns` on threads that lived already.
+    pub fn new(started_ns: u64, living: impl IntoIterator<Item = Tid>) -> Analyser {
+        Analyser {
+            started_ns,
+            since_start: living.into_iter().collect(),
+            ..Analyser::default()
+        }
+    }
+
+    pub fn push(&mut self, event: &Event) {
+        self.lines.push(event);
+    }
+
+    /// What happened until then has been pushed. Where all threads wait nothing happens, and time passes.
+    pub fn told_until(&mut self, at_ns: u64) {
+        self.lines.newest_ns = self.lines.newest_ns.max(at_ns);
+    }
+
+    pub fn set_group(&mut self, tid: Tid, group: GroupId) {
+        self.groups.set(tid, group);
+    }
+
+    /// Judges what has settled; gives the stalls that ended.
+    pub fn advance(&mut self, settled_ns: u64) -> &[Stall] {
+        let from = self.stalls.len();
+        // In order: a group's habit is learnt on the way, and the same timeline gives the same stalls.
+        let mut tids: Vec<Tid> = self.lines.tids().collect();
+        tids.sort_unstable();
+        for tid in tids {
+            let mut ended = self.cut(tid, settled_ns);
+            ended.extend(self.last(tid, settled_ns));
+            ended.iter().for_each(|busy| self.take(busy));
+        }
+        self.forget(settled_ns);
+        &self.stalls[from..]
+    }
+
+    /// The threads that are busy, or wait, and since when.
+    pub fn busy_since(&self) -> impl Iterator<Item = (Tid, u64)> + '_ {
+        self.cursors.iter().filter_map(|(tid, cursor)| {
+            let now = self.lines.thread(*tid)?.now();
+            let since_ns = cursor.cutter.started_ns();
+            Some((*tid, since_ns.or(now.map(|(since_ns, _)| since_ns))?))
+        })
+    }
+
+    /// What stalls the thread's busy period that lasts still by now. Its wait is walked anew each time that is asked.
+    pub fn open(&self, tid: Tid, since_ns: u64) -> Vec<Stall> {
+        let busy = self.cursors.get(&tid).and_then(|of| of.cutter.open());
+        let busy = busy.unwrap_or_else(|| empty(tid, since_ns));
+        let now = self.lines.thread(tid).and_then(Thread::now);
+        let busy = self.with_present(busy, now);
+        stalls_of(&busy, &self.groups, &self.lines)
+    }
+
+    /// The rest of the timeline at the end of a watch.
+    pub fn finish(&mut self) {
+        self.advance(u64::MAX);
+        let busy = self.busy_since();
+        let open: Vec<_> = busy
+            .flat_map(|(tid, since)| self.open(tid, since))
+            .collect();
+        self.stalls.extend(open);
+    }
+
+    fn with_present(&self, mut busy: Busy, now: Option<(u64, State)>) -> Busy {
+        let Some((start_ns, state)) = now else {
+            return busy;
+        };
+        let segment = Segment {
+            start_ns,
+            end_ns: self.lines.newest_ns.max(start_ns),
+            state,
+        };
+        busy.end_ns = segment.end_ns;
+        let known = Known {
+            lines: &self.lines,
+            quota: &self.quota,
+            groups: &self.groups,
+            homes: &self.homes,
+            suspects: &self.suspects,
+            turns: &self.turns,
+            tokens: &self.tokens,
+        };
+        match judge(known, busy.tid, &segment) {
+            Judged::Part(part) => busy.parts.push(part),
+            Judged::OnCpu => busy.on_cpu_ns += segment.ns(),
+            Judged::Idle { .. } => {}
+        }
+        busy
+    }
+
+    fn cut(&mut self, tid: Tid, settled_ns: u64) -> Vec<Busy> {
+        let Analyser {
+            lines,
+            quota,
+            groups,
+            homes,
+            suspects,
+            turns,
+            tokens,
+            cursors,
+            pieces,
+            ..
+        } = self;
+        let Some(thread) = lines.thread(tid) else {
+            return Vec::new();
+        };
+        let cursor = cursors.entry(tid).or_insert_with(|| Cursor {
+            next: 0,
+            cutter: Cutter::new(tid, !lines.wakers_unseen),
+            poll: Poll::default(),
+        });
+        let mut ended = Vec::new();
+        for (at, segment) in thread.since(cursor.next) {
+            if segment.end_ns > settled_ns {
+                break;
+            }
+            cursor.next = at + 1;
+            let whole = cursor.poll.took_up(segment);
+            if let State::Blocked { wait, by, .. } = &segment.state {
+                if whole.is_none() {
+                    homes.waited(tid, wait);
+                }
+                suspects.learn(lines, tid, wait, (segment.start_ns, segment.end_ns));
+                if let Some(Waker::Thread(by)) = by {
+                    tokens.waited(tid, wait, *by);
+                }
+            }
+            let known = Known {
+                lines,
+                quota,
+                groups,
+                homes,
+                suspects,
+                turns,
+                tokens,
+            };
+            let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
+            pieces.keep(tid, segment, &judged);
+            if let State::Blocked { wait, by, .. } = &segment.state {
+                if let Some(begun) = begun(wait.kind, &judged) {
+                    let span = (segment.start_ns, segment.end_ns);
+                    let by = match by {
+                        Some(by) => by.tid(),
+                        None => suspects.pick(lines, tid, wait, span),
+                    };
+                    groups.began(tid, begun, by);
+                    groups.rested(tid, wait.stack);
+                }
+                if wait.kind == WaitKind::Lock && wait.object != 0 {
+                    let for_work = matches!(judged, Judged::Idle { behind: true, .. });
+                    turns.waited(wait.object, segment.ns(), for_work);
+                }
+            }
+            let busy = cursor.cutter.push(segment.start_ns, segment.end_ns, judged);
+            ended.extend(busy);
+        }
+        ended
+    }
+
+    /// What a thread that is over was at to its end. Of one that was started meanwhile and never idled, its life.
+    fn last(&mut self, tid: Tid, settled_ns: u64) -> Option<Busy> {
+        let ended_ns = self.lines.thread(tid)?.ended_ns;
+        ended_ns.filter(|end_ns| *end_ns <= settled_ns)?;
+        let born_here = !self.since_start.contains(&tid);
+        if born_here {
+            self.groups.was_a_job(tid);
+        }
+        let last = self.cursors.get_mut(&tid)?.cutter.end()?;
+        let first = last.first && !born_here;
+        Some(Busy { first, ..last })
+    }
+
+    fn take(&mut self, busy: &Busy) {
+        let born_here = !self.since_start.contains(&busy.tid);
+        let starting = busy.start_ns < self.started_ns + STARTUP_NS;
+        if busy.first && born_here && starting {
+            return;
+        }
+        if !busy.first && !busy.endless {
+            self.groups.learn(busy.tid, busy.on_cpu_ns);
+        }
+        let stalls = stalls_of(busy, &self.groups, &self.lines);
+        for stall in stalls {
+            match self.stalls.len() < STALLS_MAX {
+                true => self.stalls.push(stall),
+                false => self.dropped_stalls += 1,
+            }
+        }
+    }
+
+    /// History is needed back to the start of every wait that is not judged yet.
+    fn forget(&mut self, settled_ns: u64) {
+        let newest = self.lines.newest_ns.min(settled_ns);
+        let oldest = self.cursors.values().filter_map(|c| c.cutter.started_ns());
+        let oldest = oldest.min().unwrap_or(newest);
+        let tids: Vec<Tid> = self.lines.tids().collect();
+        let locked = tids.iter().filter_map(|tid| self.locked_since(*tid));
+        let waiting = locked.min().unwrap_or(newest);
+        let keep = oldest.min(waiting).min(newest).saturating_sub(KEEP_NS);
+        let floor = newest.saturating_sub(KEEP_MOST_NS);
+        self.lines.forget_before(keep.max(floor));
+        let Analyser {
+            lines,
+            cursors,
+            homes,
+            groups,
+            ended,
+            ..
+        } = self;
+        let gone = cursors.keys().filter(|tid| lines.thread(**tid).is_none());
+        ended.extend(gone);
+        cursors.retain(|tid, _| lines.thread(*tid).is_some());
+        homes.forget(|tid| lines.thread(tid).is_some());
+        let too_many = ended.len().saturating_sub(ENDED_KEPT);
+        ended.drain(..too_many).for_each(|tid| groups.forget(tid));
+    }
+
+    fn locked_since(&self, tid: Tid) -> Option<u64> {
+        let (since, state) = self.lines.thread(tid)?.now()?;
+        let lock = matches!(state, State::Blocked { wait, .. } if wait.kind == WaitKind::Lock);
+        lock.then_some(since)
+    }
+}
+
+/// Of an idle wait that somebody looked at.
+fn begun(waited_for: WaitKind, judged: &Judged) -> Option<Begun> {
+    let Judged::Idle { timed, .. } = judged else {
+        return None;
+    };
+    match waited_for {
+        WaitKind::Unknown => None,
+        _ if *timed => Some(Begun::ByClock),
+        WaitKind::Inbound => Some(Begun::ByClients),
+        _ => Some(Begun::ByOthers),
+    }
+}
+
+fn empty(tid: Tid, since_ns: u64) -> Busy {
+    Busy {
+        tid,
+        start_ns: since_ns,
+        end_ns: since_ns,
+        on_cpu_ns: 0,
+        parts: Vec::new(),
+        open: true,
+        first: false,
+        endless: false,
+    }
+}

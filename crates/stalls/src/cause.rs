@@ -1,0 +1,470 @@
+//! The cause of one wait, from what it waited for and what filled it.
+
+use super::event::{StackId, TextId, Tid, Wait, WaitKind};
+use super::group::Groups;
+use super::home::Homes;
+use super::poll::is_broken_off;
+use super::quota::Quota;
+use super::segment::{Segment, State};
+use super::suspect::Suspects;
+use super::timeline::Timelines;
+use super::tokens::Tokens;
+use super::turns::Turns;
+use super::walk::{Hop, LeafKind, Share, walk};
+use observe::table::Table;
+
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    Lock,
+    CpuStarvation,
+    CpuQuota,
+    Disk,
+    Network,
+    PageFault,
+    Allocator,
+    Runtime,
+    Sleep,
+    OnCpu,
+}
+
+impl Cause {
+    pub const ALL: [Cause; 10] = [
+        Cause::Lock,
+        Cause::CpuStarvation,
+        Cause::CpuQuota,
+        Cause::Disk,
+        Cause::Network,
+        Cause::PageFault,
+        Cause::Allocator,
+        Cause::Runtime,
+        Cause::Sleep,
+        Cause::OnCpu,
+    ];
+
+    /// As it stands in tables and in JSON.
+    pub fn word(self) -> &'static str {
+        match self {
+            Cause::Lock => "lock",
+            Cause::CpuStarvation => "cpu-starvation",
+            Cause::CpuQuota => "cpu-quota",
+            Cause::Disk => "disk",
+            Cause::Network => "network",
+            Cause::PageFault => "page-fault",
+            Cause::Allocator => "allocator",
+            Cause::Runtime => "runtime",
+            Cause::Sleep => "sleep",
+            Cause::OnCpu => "on-cpu",
+        }
+    }
+}
+
+/// What a thread was doing that others, or it itself, had to wait for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaf {
+    pub tid: Tid,
+    pub kind: LeafKind,
+    pub doing: TextId,
+    pub stack: StackId,
+    pub allocator: bool,
+    pub after: TextId,
+    /// Its stack when it let the waiter go.
+    pub release: StackId,
+    /// That of whoever ended the waiter's own wait.
+    pub held: StackId,
+}
+
+impl Leaf {
+    /// Of which no more is known.
+    pub fn of(tid: Tid, kind: LeafKind) -> Leaf {
+        Leaf {
+            tid,
+            kind,
+            doing: 0,
+            stack: 0,
+            allocator: false,
+            after: 0,
+            release: 0,
+            held: 0,
+        }
+    }
+}
+
+/// A stretch of a busy period in which the thread got nowhere.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    pub start_ns: u64,
+    pub end_ns: u64,
+    pub cause: Cause,
+    pub waited_for: WaitKind,
+    /// The lock or condition; 0 when the wait is for none.
+    pub object: u64,
+    pub leaf: Leaf,
+    pub hops: Vec<Hop>,
+    pub waiter_stack: StackId,
+    pub inferred: bool,
+}
+
+impl Part {
+    pub fn ns(&self) -> u64 {
+        self.end_ns - self.start_ns
+    }
+}
+
+/// A segment, judged.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Judged {
+    OnCpu,
+    Idle {
+        timed: bool,
+        /// Behind another of its kind, who had a lock and waited for work.
+        behind: bool,
+    },
+    Part(Part),
+}
+
+/// A wait for another thread is a stall when at least this share of it was filled by one;
+/// a worker that waits for work is idle, although its feeder has an occasional page fault.
+const STALLED_SHARE: f64 = 0.5;
+
+/// A wait has another cause than the CPU's shortage when at least this share of it was filled by
+/// something else: a disk, a reply, a function. Take the shortage away, and that still is a stall.
+const WITHOUT_SHORTAGE: f64 = 0.2;
+
+/// What a wait is judged by.
+#[derive(Clone, Copy)]
+pub struct Known<'a> {
+    pub lines: &'a Timelines,
+    pub quota: &'a Quota,
+    pub groups: &'a Groups,
+    pub homes: &'a Homes,
+    pub suspects: &'a Suspects,
+    pub turns: &'a Turns,
+    pub tokens: &'a Tokens,
+}
+
+pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
+    match segment.state {
+        State::Running => Judged::OnCpu,
+        State::Runnable { after } => Judged::Part(runnable(known.quota, tid, segment, after)),
+        State::Blocked { wait, .. } => match wait.kind {
+            WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => idle(false),
+            // A goroutine that sleeps gives its thread to another: a thread that does is the runtime's own.
+            WaitKind::Sleep if known.groups.carriers => idle(true),
+            WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),
+            WaitKind::Sleep | WaitKind::Network | WaitKind::Disk | WaitKind::Fault => {
+                Judged::Part(direct(tid, segment))
+            }
+            _ if is_broken_off(&wait) => idle(true),
+            WaitKind::Lock | WaitKind::Queue | WaitKind::Memory => answered(known, tid, segment),
+        },
+    }
+}
+
+fn idle(timed: bool) -> Judged {
+    let behind = false;
+    Judged::Idle { timed, behind }
+}
+
+fn runnable(quota: &Quota, tid: Tid, segment: &Segment, after: TextId) -> Part {
+    let cause = cpu_cause(quota, segment.start_ns, segment.end_ns);
+    let leaf = Leaf {
+        after,
+        ..Leaf::of(tid, LeafKind::Runnable)
+    };
+    part(segment, cause, 0, leaf)
+}
+
+fn cpu_cause(quota: &Quota, start_ns: u64, end_ns: u64) -> Cause {
+    if quota.overlap_ns(start_ns, end_ns) * 2 >= end_ns - start_ns {
+        Cause::CpuQuota
+    } else {
+        Cause::CpuStarvation
+    }
+}
+
+/// The thread's own wait for a device, a peer, a page or the clock.
+fn direct(tid: Tid, segment: &Segment) -> Part {
+    let State::Blocked { wait, .. } = segment.state else {
+        unreachable!("only a blocked segment is judged here");
+    };
+    let leaf = Leaf {
+        doing: wait.doing,
+        stack: wait.stack,
+        allocator: wait.allocator,
+        ..Leaf::of(tid, LeafKind::Wait(wait.kind))
+    };
+    let cause = match of_leaf(&leaf) {
+        Some(cause) => cause,
+        None if wait.kind == WaitKind::Sleep => Cause::Sleep,
+        None => Cause::Disk,
+    };
+    Part {
+        waiter_stack: wait.stack,
+        ..part(segment, cause, 0, leaf)
+    }
+}
+
+/// A wait that another thread answers.
+fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
+    let Known {
+        lines,
+        quota,
+        suspects,
+        ..
+    } = known;
+    let State::Blocked { wait, by, release } = segment.state else {
+        unreachable!("only a blocked segment is judged here");
+    };
+    let mut shares = walk(lines, suspects, tid, (&wait, by, release), segment);
+    let kind = match wait.kind {
+        // Who stands behind the one in front waits for work as well.
+        WaitKind::Lock if known.turns.are_taken_at(wait.object) => WaitKind::Queue,
+        kind => kind,
+    };
+    let for_one = known.tokens.is_for_one(&wait);
+    // An interpreter waits for all it ever waits for at one place of its code; what is waited for tells them apart.
+    let seldom = || for_one && known.homes.are_rare(tid, known.tokens.times(tid, &wait));
+    let at_work = wait.kind == WaitKind::Queue && (known.homes.is_rare(tid, &wait) || seldom());
+    let queues = |share: &Share| queues_for_work(share, tid, known.groups);
+    let queued: u64 = shares.iter().filter(|s| queues(s)).map(Share::ns).sum();
+    let most_ns = STALLED_SHARE * segment.ns() as f64;
+    let behind = wait.kind == WaitKind::Lock && queued as f64 >= most_ns;
+    let reply = |share: &Share| is_reply(share, tid, known.groups);
+    let token = at_work && for_one;
+    let held = |share: &Share| {
+        is_held(share) || token && share.kind != LeafKind::Unseen || is_at_work(share, known.homes)
+    };
+    match kind {
+        WaitKind::Queue => {
+            let at_rest = |share: &Share| rests_in_a_pool(share, tid, known.groups, known.homes);
+            shares.retain(|share| {
+                is_stall(share) && !at_rest(share) || reply(share) || at_work && held(share)
+            });
+        }
+        _ => shares.retain(|share| !queues(share)),
+    }
+    let stalled: u64 = shares.iter().map(Share::ns).sum();
+    if behind || kind == WaitKind::Queue && (stalled as f64) < most_ns {
+        let timed = wait.timed;
+        return Judged::Idle { timed, behind };
+    }
+    let inferred = shares.iter().any(|share| share.inferred);
+    let (leaf, hops) = match dominant(&shares) {
+        Some(share) => (
+            leaf_of(lines, share, segment),
+            others(&share.hops, tid, known.groups),
+        ),
+        None => (Leaf::of(0, LeafKind::Unseen), Vec::new()),
+    };
+    let kind = match at_work && of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network) {
+        true => WaitKind::Lock,
+        false => kind,
+    };
+    let cause = cause_of(quota, segment, kind, wait.allocator, &leaf, &hops);
+    Judged::Part(Part {
+        hops,
+        waiter_stack: wait.stack,
+        inferred,
+        ..part(segment, cause, if at_work { 0 } else { wait.object }, leaf)
+    })
+}
+
+fn part(segment: &Segment, cause: Cause, object: u64, leaf: Leaf) -> Part {
+    Part {
+        start_ns: segment.start_ns,
+        end_ns: segment.end_ns,
+        cause,
+        waited_for: match segment.state {
+            State::Blocked { wait, .. } => wait.kind,
+            _ => WaitKind::Other,
+        },
+        object,
+        leaf,
+        hops: Vec::new(),
+        waiter_stack: 0,
+        inferred: false,
+    }
+}
+
+/// A share that keeps a waiter for work from its work against its feeder's will.
+fn is_stall(share: &Share) -> bool {
+    let kind = matches!(
+        share.kind,
+        LeafKind::Runnable | LeafKind::Wait(WaitKind::Disk | WaitKind::Fault | WaitKind::Memory)
+    );
+    // A guess at one that idles says nothing of the locks on the way to it.
+    let guess = share.inferred && is_idle(share.kind);
+    kind || !guess && share.hops.iter().any(|hop| hop.kind == WaitKind::Lock)
+}
+
+/// A thread that asks others in the stead of the waiter's pool is at it.
+fn is_reply(share: &Share, tid: Tid, groups: &Groups) -> bool {
+    share.kind == LeafKind::Wait(WaitKind::Network) && groups.asks(tid, share.tid)
+}
+
+fn is_idle(kind: LeafKind) -> bool {
+    use WaitKind::{Inbound, Other, Queue, Unknown};
+    matches!(kind, LeafKind::Wait(Queue | Inbound | Other | Unknown))
+}
+
+/// A share in which somebody did something, and was not idle himself: what a thread that was at its work waited for.
+fn is_held(share: &Share) -> bool {
+    // A pipe or a local socket is a queue; but with an answer from another process it is a reply.
+    let answered = share.outside && share.kind == LeafKind::Wait(WaitKind::Queue);
+    let busy = matches!(
+        share.kind,
+        LeafKind::OnCpu | LeafKind::Wait(WaitKind::Network | WaitKind::Sleep)
+    );
+    busy || answered && share.doing != 0
+}
+
+/// A share in which somebody waited, for a client even, in the middle of his own work.
+fn is_at_work(share: &Share, homes: &Homes) -> bool {
+    let LeafKind::Wait(kind) = share.kind else {
+        return false;
+    };
+    let wait = Wait {
+        place: share.place,
+        ..Wait::of(kind, 0)
+    };
+    is_idle(share.kind) && kind != WaitKind::Unknown && homes.is_rare(share.tid, &wait)
+}
+
+/// One of the waiter's own kind that waits for work: of a pool that hands the waiting from one to the other (an async
+/// runtime's workers take turns at the clients), through whatever lock, all are idle.
+fn rests_in_a_pool(share: &Share, tid: Tid, groups: &Groups, homes: &Homes) -> bool {
+    let kin = share.tid != tid && groups.of(share.tid) == groups.of(tid);
+    kin && is_idle(share.kind) && !is_at_work(share, homes)
+}
+
+/// The hops past those of the waiter's own kind, who stood in the line before it: each has its own word to wait on in
+/// some locks, and is no link of a chain.
+fn others(hops: &[Hop], tid: Tid, groups: &Groups) -> Vec<Hop> {
+    let kin = |hop: &Hop| groups.of(hop.tid) == groups.of(tid);
+    let own_word = |hop: &Hop| hop.object == 0 || hop.kind == WaitKind::Queue;
+    let others = hops.iter().filter(|hop| !(kin(hop) && own_word(hop)));
+    others.copied().collect()
+}
+
+/// Whoever holds the lock is one of the waiter's own kind and waits for work: a pool that takes
+/// turns at one queue, one of them in front. Those behind are as idle as the first.
+fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
+    let kin = |other: Tid| other != tid && groups.of(other) == groups.of(tid);
+    let in_front = |hop: &Hop| kin(hop.tid) && hop.kind == WaitKind::Queue;
+    // Of a guess at one of its kind nothing was seen but that it waits as well.
+    let guessed = share.inferred
+        && matches!(
+            share.kind,
+            LeafKind::Unseen | LeafKind::Wait(WaitKind::Lock)
+        );
+    let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
+    let idles = is_idle(share.kind);
+    // A guess at the one that gives it its work, asleep or idle: there is none.
+    let rests = idles || share.kind == LeafKind::Wait(WaitKind::Sleep);
+    let no_work = share.inferred && rests && groups.is_fed_by(tid, share.tid);
+    !held_up && (no_work || share.hops.iter().any(in_front) || kin(share.tid) && (idles || guessed))
+}
+
+/// The share of the thread and kind that filled most. The CPU's shortage is the answer only where
+/// it filled nearly all.
+fn dominant(shares: &[Share]) -> Option<&Share> {
+    // A convoy of a thousand has as many shares: added up once.
+    let mut sums: Table<(Tid, LeafKind), u64> = Table::default();
+    for share in shares {
+        *sums.entry((share.tid, share.kind)).or_default() += share.ns();
+    }
+    let sum = |of: &Share| sums.get(&(of.tid, of.kind)).copied();
+    let known = |share: &&Share| share.kind != LeafKind::Unseen;
+    let runnable = |share: &&Share| share.kind == LeafKind::Runnable;
+    let all: u64 = shares.iter().map(Share::ns).sum();
+    let seen: u64 = shares.iter().filter(known).map(Share::ns).sum();
+    let short: u64 = shares.iter().filter(runnable).map(Share::ns).sum();
+    let another = (seen - short) as f64 >= WITHOUT_SHORTAGE * all as f64;
+    // Nor where most of the time nobody was seen at all.
+    let shortage = !another && short * 2 >= all;
+    let seen = |share: &&Share| known(share) && (shortage || !runnable(share));
+    let most = shares.iter().filter(seen).max_by_key(|share| sum(share))?;
+    // Many short waits of which nobody knows what for, beside some that were looked at: it was those.
+    let unknown = |share: &Share| share.kind == LeafKind::Wait(WaitKind::Unknown);
+    let told = |share: &&Share| {
+        share.tid == most.tid && matches!(share.kind, LeafKind::Wait(_)) && !unknown(share)
+    };
+    let instead = shares.iter().filter(told).max_by_key(|share| sum(share));
+    let best = instead.filter(|_| unknown(most)).unwrap_or(most);
+    // Of its stretches, the longest has the wait with the best look at it.
+    shares
+        .iter()
+        .filter(|s| (s.tid, s.kind) == (best.tid, best.kind))
+        .max_by_key(|s| (s.stack != 0, s.ns()))
+}
+
+fn leaf_of(lines: &Timelines, share: &Share, wait: &Segment) -> Leaf {
+    let mut leaf = Leaf {
+        tid: share.tid,
+        kind: share.kind,
+        doing: share.doing,
+        stack: share.stack,
+        allocator: share.allocator,
+        after: share.after,
+        release: share.release,
+        held: share.held,
+    };
+    if let LeafKind::OnCpu | LeafKind::Runnable = share.kind
+        && let Some(thread) = lines.thread(share.tid)
+    {
+        let all = thread.samples(share.start_ns, share.end_ns);
+        let samples: Vec<_> = all.filter(|s| s.stack != 0 || s.allocator).collect();
+        let in_allocator = samples.iter().filter(|s| s.allocator).count();
+        leaf.allocator = in_allocator * 2 > samples.len();
+        if let Some(sample) = samples.get(samples.len() / 2) {
+            leaf.stack = sample.stack;
+            leaf.doing = sample.doing;
+        }
+        if leaf.stack == 0 && share.release == 0 {
+            // Without privileges nothing is seen of a thread that is in the kernel, on a CPU.
+            leaf.held = thread.looked_at(wait.start_ns, wait.end_ns);
+        }
+    }
+    leaf
+}
+
+fn cause_of(
+    quota: &Quota,
+    segment: &Segment,
+    waited_for: WaitKind,
+    in_allocator: bool,
+    leaf: &Leaf,
+    hops: &[Hop],
+) -> Cause {
+    // Whoever has the allocator's lock and no CPU gives nothing back.
+    if leaf.kind == LeafKind::Runnable && !leaf.allocator {
+        return cpu_cause(quota, segment.start_ns, segment.end_ns);
+    }
+    if in_allocator || leaf.allocator || waited_for == WaitKind::Memory {
+        return Cause::Allocator;
+    }
+    let throttled = quota.overlap_ns(segment.start_ns, segment.end_ns) * 2 >= segment.ns();
+    // Nobody seen, or a holder that idles: it let go before, and the waiter was throttled.
+    if throttled && (leaf.kind == LeafKind::Unseen || is_idle(leaf.kind)) {
+        return Cause::CpuQuota;
+    }
+    let through_lock = hops.iter().any(|hop| hop.kind == WaitKind::Lock);
+    if waited_for == WaitKind::Lock || through_lock {
+        return Cause::Lock;
+    }
+    of_leaf(leaf).unwrap_or(Cause::Lock)
+}
+
+fn of_leaf(leaf: &Leaf) -> Option<Cause> {
+    match leaf.kind {
+        _ if leaf.allocator => Some(Cause::Allocator),
+        LeafKind::Wait(WaitKind::Network) => Some(Cause::Network),
+        LeafKind::Wait(WaitKind::Disk) => Some(Cause::Disk),
+        LeafKind::Wait(WaitKind::Fault) => Some(Cause::PageFault),
+        LeafKind::Wait(WaitKind::Memory) => Some(Cause::Allocator),
+        _ => None,
+    }
+}

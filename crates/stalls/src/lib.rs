@@ -1,0 +1,32 @@
+//! Why threads made no progress: from a timeline of switches and wakes to stalls with a culprit.
+//!
+//! Pure: [`event`]s go in, sorted by time; [`analyser::Analyser`] keeps the newest of them as a
+//! [`timeline`], cuts each thread's into [`busy`] periods, walks every wait back to what really
+//! filled it ([`walk`]), and [`finding`] adds up what has one cause. [`recurrence`] says whether
+//! that comes back in a fixed rhythm.
+
+pub use sched::event;
+
+pub mod analyser;
+pub mod arm;
+pub mod busy;
+pub mod carried;
+pub mod cause;
+pub mod doing;
+pub mod finding;
+pub mod group;
+pub mod home;
+pub mod own;
+pub mod pieces;
+pub mod poll;
+pub mod quota;
+pub mod recurrence;
+pub mod request;
+pub mod segment;
+pub mod stalled;
+pub mod suspect;
+pub mod thread;
+pub mod timeline;
+pub mod tokens;
+pub mod turns;
+pub mod walk;

@@ -1,0 +1,191 @@
+//! The time of requests known from outside, handed out whole: what the thread that served each one
+//! was in, and the rest, in which no thread of the subject had it.
+
+use std::collections::{BTreeMap, HashSet};
+
+pub use sched::requests::Request;
+
+use super::event::Tid;
+use super::pieces::{Label, Piece, Pieces};
+
+/// Slow requests that are looked into; the longest.
+pub const LOOKED_INTO: usize = 2_000;
+/// A request is slow from this many times the median on.
+const TIMES_MEDIAN: u64 = 3;
+/// Stretches of at least this share of a request tell whose it is by where they begin and end.
+const TELLING: u64 = 20;
+
+/// What a request's time went to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Went {
+    Thread(Label),
+    /// Not taken up yet, or answered already: queues, sockets, the client.
+    Outside,
+    /// No thread was found that served it.
+    Unseen,
+}
+
+impl Went {
+    pub fn word(self) -> &'static str {
+        match self {
+            Went::Thread(label) => label.word(),
+            Went::Outside => "outside",
+            Went::Unseen => "not seen",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Attributed {
+    pub request: Request,
+    pub tid: Option<Tid>,
+    /// Adds up to the request.
+    pub ns: BTreeMap<Went, u64>,
+}
+
+/// The least time of a slow request: asked for, or three times the median.
+pub fn slow_from_ns(requests: &[Request], asked_ns: Option<u64>) -> u64 {
+    let mut took: Vec<u64> = requests.iter().map(|r| r.end_ns - r.start_ns).collect();
+    took.sort_unstable();
+    let median = took.get(took.len() / 2).copied().unwrap_or(0);
+    asked_ns.unwrap_or(median * TIMES_MEDIAN)
+}
+
+/// The slow ones among `requests`, longest first, that lie within the watch.
+pub fn attribute(
+    pieces: &Pieces,
+    requests: &[Request],
+    least_ns: u64,
+    (from_ns, to_ns): (u64, u64),
+) -> Vec<Attributed> {
+    let slow = |r: &&Request| r.end_ns - r.start_ns >= least_ns;
+    let inside = |r: &&Request| r.start_ns >= from_ns && r.end_ns <= to_ns;
+    let mut slow: Vec<&Request> = requests.iter().filter(slow).filter(inside).collect();
+    slow.sort_by_key(|r| (std::cmp::Reverse(r.end_ns - r.start_ns), r.start_ns));
+    slow.truncate(LOOKED_INTO);
+    let mut taken = HashSet::new();
+    slow.into_iter()
+        .map(|request| one(pieces, &mut taken, request))
+        .collect()
+}
+
+fn one(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -> Attributed {
+    let (start_ns, end_ns) = (request.start_ns, request.end_ns);
+    let tid = request.tid.or_else(|| server(pieces, taken, request));
+    let mut ns = BTreeMap::new();
+    for piece in tid.map_or(&[][..], |tid| overlapping(pieces, tid, request)) {
+        // What an idle thread waits for is no part of the request, but of a call it is.
+        let went = match (piece.label, request.tid) {
+            (Label::Idle, None) => Went::Outside,
+            (label, _) => Went::Thread(label),
+        };
+        *ns.entry(went).or_default() += piece.within(start_ns, end_ns);
+    }
+    let known: u64 = ns.values().sum();
+    let rest = (end_ns - start_ns).saturating_sub(known);
+    let went = match tid {
+        Some(_) => Went::Outside,
+        None => Went::Unseen,
+    };
+    *ns.entry(went).or_default() += rest;
+    Attributed {
+        request: request.clone(),
+        tid,
+        ns,
+    }
+}
+
+fn overlapping<'a>(pieces: &'a Pieces, tid: Tid, request: &Request) -> &'a [Piece] {
+    let of = pieces.of.get(&tid).map_or(&[][..], Vec::as_slice);
+    let first = of.partition_point(|piece| piece.end_ns <= request.start_ns);
+    let last = of.partition_point(|piece| piece.start_ns < request.end_ns);
+    of.get(first..last).unwrap_or(&[])
+}
+
+/// The thread whose doings fit into the request best: busy for most of it, with no long stretch
+/// that sticks out; and one whose longest stretch no longer request has.
+fn server(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -> Option<Tid> {
+    let (start_ns, end_ns) = (request.start_ns, request.end_ns);
+    let mut best: Option<(u64, Tid, u64)> = None;
+    for tid in pieces.of.keys() {
+        let busy = overlapping(pieces, *tid, request).iter();
+        let busy = busy.filter(|piece| piece.label != Label::Idle);
+        let Some(longest) = busy.clone().max_by_key(|p| p.within(start_ns, end_ns)) else {
+            continue;
+        };
+        let covered: u64 = busy.clone().map(|p| p.within(start_ns, end_ns)).sum();
+        let telling = busy.filter(|p| p.ns() * TELLING >= end_ns - start_ns);
+        let out: u64 = telling.map(|p| p.ns() - p.within(start_ns, end_ns)).sum();
+        let misfit = end_ns - start_ns - covered + out;
+        let free = !taken.contains(&(*tid, longest.start_ns));
+        if free && best.is_none_or(|(least, other, _)| (misfit, *tid) < (least, other)) {
+            best = Some((misfit, *tid, longest.start_ns));
+        }
+    }
+    let (_, tid, longest) = best?;
+    taken.insert((tid, longest));
+    Some(tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::Cause;
+    use crate::event::WaitKind;
+
+    fn piece(start_ms: u64, end_ms: u64, label: Label) -> Piece {
+        Piece {
+            start_ns: start_ms * 1_000_000,
+            end_ns: end_ms * 1_000_000,
+            label,
+            waited_for: WaitKind::Other,
+            doing: 0,
+            stack: 0,
+            by: None,
+            culprit: 0,
+        }
+    }
+
+    fn request(start_ms: u64, end_ms: u64) -> Request {
+        Request {
+            name: String::new(),
+            start_ns: start_ms * 1_000_000,
+            end_ns: end_ms * 1_000_000,
+            tid: None,
+        }
+    }
+
+    #[test]
+    fn a_requests_time_is_handed_out_whole_and_no_stretch_twice() {
+        let lock = Label::Held(Cause::Lock);
+        let mut pieces = Pieces::default();
+        let first = vec![
+            piece(0, 10, Label::Idle),
+            piece(10, 12, Label::OnCpu),
+            piece(12, 100, lock),
+            piece(100, 101, Label::OnCpu),
+            piece(101, 200, Label::Idle),
+        ];
+        let second = vec![
+            piece(0, 20, Label::Idle),
+            piece(20, 95, lock),
+            piece(95, 96, Label::OnCpu),
+            piece(96, 200, Label::Idle),
+        ];
+        pieces.of.insert(1, first);
+        pieces.of.insert(2, second);
+        let requests = [request(5, 102), request(15, 97), request(150, 249)];
+        let found = attribute(&pieces, &requests, 0, (0, 300_000_000));
+        let ms = |at: usize, went: Went| found[at].ns.get(&went).map_or(0, |ns| ns / 1_000_000);
+        for attributed in &found {
+            let request = &attributed.request;
+            let sum: u64 = attributed.ns.values().sum();
+            assert_eq!(sum, request.end_ns - request.start_ns);
+        }
+        assert_eq!(found[0].tid, None, "nobody worked from 150 to 249");
+        assert_eq!((found[1].tid, found[2].tid), (Some(1), Some(2)));
+        assert_eq!(ms(1, Went::Thread(lock)), 88);
+        assert_eq!(ms(1, Went::Outside), 6);
+        assert_eq!(ms(2, Went::Thread(lock)), 75);
+    }
+}

@@ -1,0 +1,21 @@
+//! One function on a stack.
+
+/// What stands as module of a Python function.
+pub const PYTHON_MODULE: &str = "python";
+
+/// One function on a stack. An address may be several: what was inlined comes first.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Frame {
+    /// Demangled. `None` where the file has no symbol for the address.
+    pub function: Option<String>,
+    pub file: Option<String>,
+    pub line: Option<u32>,
+    /// The mapped file; empty for code without one.
+    pub module: String,
+    /// Of the address in that file, bytes.
+    pub offset: u64,
+    /// Its code lies within the next frame's.
+    pub inlined: bool,
+    /// It left its place on the stack to the frame before (`return malloc(n)`): known from the call in the next one.
+    pub left: bool,
+}

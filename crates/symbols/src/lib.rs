@@ -1,0 +1,15 @@
+//! From addresses to functions, for the heap and for the scheduler alike.
+//!
+//! In: a process's mapped files, a stack's bytes and registers, `/tmp/perf-PID.map`. Out: return addresses
+//! ([`unwind::Stacks`]), call sites, names as people write them ([`demangle`]). `heap` and `sched` call it.
+
+pub mod call_site;
+pub mod debug_files;
+pub mod demangle;
+pub mod frame;
+pub mod memory;
+pub mod perf_map;
+pub mod registers;
+pub mod standard_library;
+pub mod tables;
+pub mod unwind;

@@ -1,0 +1,315 @@
+//! From (pc, sp, fp) and a piece of stack to return addresses: framehop over the subject's own
+//! `.eh_frame`, the thread not stopped.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::Path;
+
+use framehop::{
+    CacheNative, ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module,
+    UnwindRegsNative, Unwinder, UnwinderNative,
+};
+use object::{Object, ObjectSection, ObjectSegment, ReadCache, SegmentFlags};
+use procfs::process::{MMPermissions, MMapPath, Process};
+
+use super::memory::Memory;
+use super::tables::{self, Bytes, FileId};
+use crate::call_site::{CALL_BYTES, Target, target_before};
+use crate::registers::Registers;
+use observe::fact::open_file;
+
+/// Frames of one stack.
+pub const FRAMES_MAX: usize = 64;
+/// Bytes of a blocked thread's stack read at once; of deeper ones the rest is read in blocks.
+const STACK_BYTES: usize = 8 * 1024;
+/// Libraries whose unwind tables are kept; further ones are walked by frame pointers.
+const MODULES_MAX: usize = 256;
+/// Unwind tables of one file larger than this are left out: memory is bounded.
+const TABLE_BYTES_MAX: u64 = 16 << 20;
+
+/// Of a function without unwind tables: its frame, and its code.
+const FRAME_BYTES_MAX: usize = 512;
+const FUNCTION_BYTES_MAX: u64 = 4096;
+
+pub struct Stacks {
+    memory: Memory,
+    unwinder: UnwinderNative<Bytes, MayAllocateDuringUnwind>,
+    cache: CacheNative<MayAllocateDuringUnwind>,
+    modules: HashMap<(String, u64), ()>,
+    code: Vec<Range<u64>>,
+    files: Vec<(Range<u64>, String)>,
+}
+
+impl Stacks {
+    pub fn new(pid: u32) -> Stacks {
+        let mut stacks = Stacks {
+            memory: Memory { pid },
+            unwinder: UnwinderNative::new(),
+            cache: CacheNative::new(),
+            modules: HashMap::new(),
+            code: Vec::new(),
+            files: Vec::new(),
+        };
+        stacks.reload();
+        stacks
+    }
+
+    /// Takes up what was mapped since.
+    pub fn reload(&mut self) {
+        let pid = self.memory.pid;
+        let Ok(maps) = Process::new(pid as i32).and_then(|process| process.maps()) else {
+            return;
+        };
+        self.code.clear();
+        self.files.clear();
+        for map in maps {
+            if let MMapPath::Path(path) = &map.pathname {
+                let range = map.address.0..map.address.1;
+                self.files
+                    .push((range, path.to_string_lossy().into_owned()));
+            }
+            if !map.perms.contains(MMPermissions::EXECUTE) {
+                continue;
+            }
+            self.code.push(map.address.0..map.address.1);
+            let MMapPath::Path(path) = &map.pathname else {
+                continue;
+            };
+            let path = path.to_string_lossy().into_owned();
+            let key = (path.clone(), map.address.0);
+            if self.modules.len() < MODULES_MAX && !self.modules.contains_key(&key) {
+                self.modules.insert(key, ());
+                let (start, end) = map.address;
+                // The first leads to the very file, replaced by another or not, and needs privileges.
+                let paths = [
+                    format!("/proc/{pid}/map_files/{start:x}-{end:x}"),
+                    format!("/proc/{pid}/root{path}"),
+                ];
+                let read = |path: &String| module(path, start..end, map.offset);
+                if let Some(module) = paths.iter().find_map(read) {
+                    self.unwinder.add_module(module);
+                }
+            }
+        }
+    }
+
+    /// The file mapped at an address; `None` for anonymous memory.
+    pub fn file_at(&self, address: u64) -> Option<&str> {
+        let mapped = self
+            .files
+            .iter()
+            .find(|(range, _)| range.contains(&address));
+        mapped.map(|(_, path)| path.as_str())
+    }
+
+    pub fn is_code(&self, address: u64) -> bool {
+        // As in /proc/PID/maps: sorted, and none within another.
+        let after = self.code.partition_point(|range| range.start <= address);
+        after > 0 && self.code[after - 1].contains(&address)
+    }
+
+    /// One number for all that a copy of a stack says about its calls: pc, sp, and where in it which
+    /// addresses of code lie. Two stacks of one number are the same calls.
+    pub fn fingerprint(&self, regs: Registers, stack: &[u8]) -> u64 {
+        let words = stack.chunks_exact(8).enumerate();
+        let words =
+            words.map(|(at, word)| (at, u64::from_ne_bytes(word.try_into().unwrap_or_default())));
+        let code = words.filter(|(_, word)| self.is_code(*word));
+        code.fold(mixed(regs.pc, regs.sp), |sum, (at, word)| {
+            mixed(sum ^ at as u64, word)
+        })
+    }
+
+    /// A thread that is off its CPU: its stack does not change while it waits.
+    pub fn of_blocked(&mut self, regs: Registers) -> Vec<u64> {
+        let stack = self.memory.stretch(regs.sp, STACK_BYTES);
+        self.of_bytes(regs, &stack)
+    }
+
+    /// From a copy of the stack that begins at `regs.sp`. Innermost address first.
+    pub fn of_bytes(&mut self, regs: Registers, stack: &[u8]) -> Vec<u64> {
+        // Past the copy: what lies further out hardly changes. Read a block at a time: each reading
+        // is a system call of more than a microsecond, however short.
+        let mut beyond = Block::default();
+        let memory = self.memory;
+        let mut read = |address: u64| -> Result<u64, ()> {
+            let at = address.checked_sub(regs.sp).ok_or(())? as usize;
+            let end = at.checked_add(8).ok_or(())?;
+            match stack.get(at..end) {
+                Some(bytes) => Ok(u64::from_ne_bytes(bytes.try_into().map_err(|_| ())?)),
+                None => beyond.word(memory, address).ok_or(()),
+            }
+        };
+        let mut frames = Vec::new();
+        let mut walk = self
+            .unwinder
+            .iter_frames(regs.pc, native(regs), &mut self.cache, &mut read);
+        while let Ok(Some(frame)) = walk.next() {
+            if frames.len() == FRAMES_MAX {
+                break;
+            }
+            frames.push(match frame {
+                FrameAddress::InstructionPointer(pc) => pc,
+                FrameAddress::ReturnAddress(pc) => pc.get() - 1,
+            });
+        }
+        // A walk that left the code has lost its way: what comes after is chance.
+        let sound = frames.iter().skip(1).take_while(|pc| self.is_code(**pc));
+        let sound = sound.count() + 1;
+        frames.truncate(sound);
+        frames
+    }
+
+    /// As [`Stacks::of_bytes`], also where the innermost function has no unwind tables (musl's have none): its frame
+    /// ends at the first word that returns from a call of that very function.
+    pub fn of_bytes_called(&mut self, regs: Registers, stack: &[u8]) -> Vec<u64> {
+        let mut frames = self.of_bytes(regs, stack);
+        if frames.len() > 1 {
+            return frames;
+        }
+        let words = stack.chunks_exact(8).take(FRAME_BYTES_MAX / 8);
+        let mut words = words.map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
+        let Some(at) = words.position(|word| self.returns_from(word, regs.pc)) else {
+            return frames;
+        };
+        let (inner, outer) = stack.split_at(8 * (at + 1));
+        let returned = inner[8 * at..].try_into().map_or(0, u64::from_ne_bytes);
+        let caller = Registers {
+            pc: returned,
+            sp: regs.sp + inner.len() as u64,
+            ..regs
+        };
+        let outer = self.of_bytes(caller, outer);
+        frames.push(returned - 1);
+        frames.extend(outer.into_iter().skip(1));
+        frames
+    }
+
+    /// Whether a call that returns there was one of the function around `pc`, which begins before it and not far.
+    fn returns_from(&self, address: u64, pc: u64) -> bool {
+        let mut code = [0; CALL_BYTES];
+        let Some(from) = address.checked_sub(CALL_BYTES as u64) else {
+            return false;
+        };
+        if !self.is_code(from) || self.memory.read(from, &mut code).is_err() {
+            return false;
+        }
+        let target = target_before(&code, address);
+        matches!(target, Some(Target::Function(start)) if (start..start + FUNCTION_BYTES_MAX).contains(&pc))
+    }
+
+    /// As [`Stacks::of_blocked`], when the frame pointer is not known (/proc tells pc and sp only):
+    /// each word of the stack that could be a saved frame pointer is tried, and the longest walk
+    /// wins.
+    pub fn of_blocked_without_fp(&mut self, regs: Registers) -> Vec<u64> {
+        let stack = self.memory.stretch(regs.sp, STACK_BYTES);
+        let mut best = self.of_bytes(regs, &stack);
+        const TRIED_BYTES: usize = 1024;
+        let end = regs.sp + stack.len() as u64;
+        for at in (0..stack.len().min(TRIED_BYTES).saturating_sub(16)).step_by(8) {
+            let word = |at: usize| {
+                let bytes = stack[at..at + 8].try_into().unwrap_or([0; 8]);
+                u64::from_ne_bytes(bytes)
+            };
+            let saved = word(at);
+            let here = regs.sp + at as u64;
+            if saved <= here || saved >= end || !self.is_code(word(at + 8)) {
+                continue;
+            }
+            let tried = self.of_bytes(Registers { fp: here, ..regs }, &stack);
+            if tried.len() > best.len() {
+                best = tried;
+            }
+        }
+        best
+    }
+}
+
+/// Two numbers as one in which every bit counts.
+fn mixed(one: u64, other: u64) -> u64 {
+    let product =
+        u128::from(one ^ 0x9e37_79b9_7f4a_7c15) * u128::from(other ^ 0xd6e8_feb8_6659_fd93);
+    (product as u64) ^ (product >> 64) as u64
+}
+
+/// A piece of the subject's memory, read at once.
+#[derive(Default)]
+struct Block {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+/// Most stacks of 256 copied bytes end within it.
+const BLOCK_BYTES: usize = 2 * 1024;
+
+impl Block {
+    fn word(&mut self, memory: Memory, address: u64) -> Option<u64> {
+        if let Some(word) = self.held(address) {
+            return Some(word);
+        }
+        self.bytes.resize(BLOCK_BYTES, 0);
+        // A block that runs over the end of a stack gives as much as there is.
+        let have = memory.read(address, &mut self.bytes).unwrap_or(0);
+        self.bytes.truncate(have);
+        self.start = address;
+        self.held(address)
+    }
+
+    fn held(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.start)?).ok()?;
+        let bytes = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn native(regs: Registers) -> UnwindRegsNative {
+    UnwindRegsNative::new(regs.pc, regs.sp, regs.fp)
+}
+
+#[cfg(target_arch = "aarch64")]
+fn native(regs: Registers) -> UnwindRegsNative {
+    UnwindRegsNative::new(regs.lr, regs.sp, regs.fp)
+}
+
+fn module(path: &str, range: Range<u64>, offset: u64) -> Option<Module<Bytes>> {
+    let cache = ReadCache::new(open_file(Path::new(path)).ok()?);
+    let file = object::File::parse(&cache).ok()?;
+    let executable =
+        |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0);
+    let segment = file.segments().find(|segment| {
+        let (start, size) = segment.file_range();
+        executable(segment.flags()) && offset <= start + size && offset + range.end > start
+    })?;
+    let bias = range.start.wrapping_sub(
+        segment
+            .address()
+            .wrapping_add(offset)
+            .wrapping_sub(segment.file_range().0),
+    );
+    let place = |name: &str| {
+        let section = file.section_by_name(name)?;
+        Some(section.address()..section.address() + section.size())
+    };
+    let id = FileId::of(path)?;
+    let data = |name: &'static str| -> Option<Bytes> {
+        tables::shared((id, name), || {
+            let section = file.section_by_name(name)?;
+            if section.size() > TABLE_BYTES_MAX {
+                return None;
+            }
+            Some(section.data().ok()?.into())
+        })
+    };
+    let sections = ExplicitModuleSectionInfo {
+        base_svma: 0,
+        text_svma: place(".text"),
+        got_svma: place(".got"),
+        eh_frame_svma: place(".eh_frame"),
+        eh_frame: data(".eh_frame"),
+        eh_frame_hdr_svma: place(".eh_frame_hdr"),
+        eh_frame_hdr: data(".eh_frame_hdr"),
+        ..Default::default()
+    };
+    Some(Module::new(path.to_string(), range, bias, sections))
+}

@@ -1,0 +1,287 @@
+//! Leak, or a cache that fills: the site that grew most decides, or one with a fifth of the growth whose blocks are
+//! lost: what a cache beside it does is another matter.
+//!
+//! *Leak* when more of its older blocks are out of the program's reach than chance makes of a collection that is held
+//! ([`memory::lost`]); or
+//! when it has turned over (half as much again was freed there as is outstanding), what stays is older than what is
+//! freed becomes, and it grows all the same.
+//! Not so when its blocks become larger instead of more: that is a vector, a string or a table on its way up.
+//! *Filling* otherwise: nothing, or too little, has been freed there to tell.
+
+use super::sentence::{rate, verdict};
+use super::{Case, Cause, CauseVerdict};
+use memory::blame::is_start;
+use memory::brief::brief;
+use memory::growth::Growth;
+use memory::lost::chance_if_held;
+use memory::rank::{Site, frame_name};
+use memory::wrappers::is_wrapper;
+use symbols::frame::Frame;
+use units::written::{bytes, bytes_per_hour, nanoseconds, percent};
+
+/// The chance below which so many lost blocks are none of a collection that is held.
+const LOST_CHANCE: f64 = 1e-3;
+/// Of all growth, what a site that grew less than another one must have for its lost blocks to decide.
+const LOST_SHARE: f64 = 0.2;
+/// Freed share from which a site has turned over: half as much again was freed as is outstanding. A vector that doubles
+/// frees as much as it keeps while it is filled (up to 55 %, for its first sizes are rounded up), and nothing of it has
+/// turned over.
+const TURNED_OVER: f64 = 0.6;
+/// Freed samples that make the freed share believable.
+const FREED_MIN: u64 = 8;
+/// What a site must have lost to be named though its growth is small for the process.
+const SLOW_BYTES_MIN: f64 = 65_536.0;
+
+/// Callers that the sentence names.
+const CALLERS: usize = 2;
+
+/// Judges the growth of the live heap. `beneath`: what it grows beneath, in words.
+pub fn judge(case: &Case, growth: &Growth, beneath: &str) -> CauseVerdict {
+    let Some(site) = deciding(case) else {
+        return nameless(case, growth);
+    };
+    let rate = rate(growth);
+    let place = placed(site);
+    let share = percent(site.share_of_growth.min(1.0));
+    let others = others(case, site);
+    if is_lost(site) {
+        let (lost, asked) = site.lost.unwrap_or_default();
+        let sentence = format!(
+            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there, and the \
+             program can no longer reach {lost} of {asked} of its older blocks{others}"
+        );
+        return verdict(Cause::Leak, sure(site, 0.97), sentence, &leak_next(site));
+    }
+    let is_larger = has_turned_over(site) && site.growth.grows_in_size();
+    let outlives = has_turned_over(site) && site.growth.outlives_its_turnover();
+    if case.is_followed() && outlives && !is_larger {
+        let sentence = format!(
+            "leak at {place}: {beneath}the live heap grows by {rate}, {share} of it there; {} of what it \
+             allocated was freed again, most of that within {}, and what stays still grows (half of it is \
+             older than {:.0} s){others}",
+            percent(site.growth.freed_share()),
+            nanoseconds(1e9 * site.growth.turnover_s),
+            site.growth.ages.median_s
+        );
+        return verdict(Cause::Leak, sure(site, 0.85), sentence, &leak_next(site));
+    }
+    let freed = match site.growth.freed_samples {
+        _ if is_larger => {
+            "its blocks become larger and not more: an array or a table that grows".to_owned()
+        }
+        0 => "nothing from there has been freed yet".to_owned(),
+        _ if has_turned_over(site) => format!(
+            "{} of it was freed, most of that within {}, but half of what is live is no older",
+            percent(site.growth.freed_share()),
+            nanoseconds(1e9 * site.growth.turnover_s)
+        ),
+        _ => format!(
+            "only {} of it has been freed",
+            percent(site.growth.freed_share())
+        ),
+    };
+    let kept = kept(case, site);
+    let collected = match case.runtime().filter(|runtime| runtime.collects()) {
+        Some(runtime) => format!(
+            " (what {} objects hold stays until their next collection)",
+            runtime.word()
+        ),
+        None => String::new(),
+    };
+    let sentence = format!(
+        "{place} fills: {beneath}the live heap grows by {rate}, {share} of it there, and {freed}; \
+         {kept}{collected}{others}"
+    );
+    let next = format!(
+        "look at what keeps the blocks of {}: a bound or an expiry means it will level off, and a \
+         longer --duration shows that; without one it is a leak",
+        brief(&site.name())
+    );
+    verdict(Cause::Filling, sure(site, 0.8), sentence, &next)
+}
+
+/// Whether what a site allocated is still held, in words.
+fn kept(case: &Case, site: &Site) -> &'static str {
+    match site.lost {
+        Some(_) if case.account.witness.is_some() => {
+            "it is still referenced, so it is a cache or a collection that fills, or one that is never emptied"
+        }
+        // Blocks of other allocators than glibc cannot all be listed.
+        Some(_) => {
+            "what look like pointers to it are still there, so it is a cache or a collection that fills, or one that \
+             is never emptied (a pointer left over in unused memory, or in a lost block, would look the same)"
+        }
+        None => "whether it is still referenced could not be asked: a leak, or a cache that fills",
+    }
+}
+
+/// A leak too slow to stand out in the account, or in a process too large: a site from which nothing is freed,
+/// which goes on allocating, and nearly all of whose older blocks are out of reach. Samples of such a site only
+/// add up, so that traffic elsewhere does not blur it.
+pub fn slow_leak(case: &Case) -> Option<CauseVerdict> {
+    // A block whose free was not seen would count as unreachable.
+    if case.overcount.is_some() {
+        return None;
+    }
+    // Each site that was asked after has a chance of its own to look lost.
+    let asked_after = case.sites.iter().filter(|site| site.lost.is_some());
+    let chance_max = LOST_CHANCE / asked_after.count().max(1) as f64;
+    let is_slow_leak = |site: &&Site| {
+        let (lost, asked) = site.lost.unwrap_or_default();
+        let growth = &site.growth;
+        growth.stays()
+            && growth.grown_bytes > SLOW_BYTES_MIN
+            && growth.goes_on(case.observed_s)
+            && chance_if_held(lost, asked) < chance_max
+    };
+    let site = case.sites.iter().find(is_slow_leak)?;
+    let (lost, asked) = site.lost.unwrap_or_default();
+    let slope = site.growth.grown_bytes / case.observed_s.max(1.0) * 3600.0;
+    let sentence = format!(
+        "slow leak at {}: {} more are outstanding there after {:.0} s (about {}), and the \
+         program can no longer reach {lost} of {asked} of its older blocks; little beside the {} of RSS",
+        placed(site),
+        bytes(site.growth.grown_bytes),
+        case.observed_s,
+        bytes_per_hour(slope),
+        bytes(case.account.rss_bytes)
+    );
+    Some(verdict(
+        Cause::Leak,
+        sure(site, 0.9),
+        sentence,
+        &leak_next(site),
+    ))
+}
+
+/// The site that the verdict is about.
+fn deciding(case: &Case) -> Option<&Site> {
+    let growing = || case.sites.iter().filter(|site| site.share_of_growth > 0.0);
+    let loses = |site: &&Site| site.share_of_growth >= LOST_SHARE && is_lost(site);
+    growing().find(loses).or_else(|| growing().next())
+}
+
+/// The site that decides, where its blocks are lost.
+pub fn losing(case: &Case) -> Option<&Site> {
+    let is_counted = case.overcount.is_none();
+    deciding(case).filter(|site| is_counted && is_lost(site))
+}
+
+/// Few blocks to ask after must all be lost, and there must have been no more.
+fn is_lost(site: &Site) -> bool {
+    let (lost, asked) = site.lost.unwrap_or_default();
+    let all_of_few = asked > 0 && lost == asked && asked <= site.growth.now.samples;
+    all_of_few || chance_if_held(lost, asked) < LOST_CHANCE
+}
+
+fn has_turned_over(site: &Site) -> bool {
+    site.growth.freed_samples >= FREED_MIN && site.growth.freed_share() >= TURNED_OVER
+}
+
+/// The growth is certain; which site it is becomes so with samples.
+fn sure(site: &Site, most: f64) -> f64 {
+    let samples = site.growth.now.samples as f64;
+    most * (1.0 - 1.0 / (1.0 + samples / 3.0)).max(0.4)
+}
+
+/// The largest but that one.
+fn others(case: &Case, named_site: &Site) -> String {
+    let others = || case.sites.iter().filter(|site| *site != named_site);
+    let next = others().find(|site| site.share_of_growth > 0.05);
+    next.map_or_else(String::new, |site| {
+        let word = match site.share_of_growth > named_site.share_of_growth {
+            true => "most of all grows",
+            false => "next is",
+        };
+        format!(
+            "; {word} {} with {}",
+            named(site),
+            percent(site.share_of_growth)
+        )
+    })
+}
+
+/// With the two callers further out that are not wrappers themselves: which use of a function it is.
+fn placed(site: &Site) -> String {
+    let outer = site
+        .frames
+        .iter()
+        .skip(1)
+        .filter(|frame| !is_wrapper(frame));
+    let own = site
+        .frames
+        .first()
+        .and_then(|frame| frame.function.as_deref());
+    let mut names: Vec<&str> = Vec::new();
+    for name in outer.filter_map(|frame| frame.function.as_deref()) {
+        let is_new =
+            Some(name) != own && names.last() != Some(&name) && name != "main" && !is_start(name);
+        if is_new && names.len() < CALLERS {
+            names.push(name);
+        }
+    }
+    let through: Vec<String> = site.through.iter().map(name_of).collect();
+    let mut place = named(site);
+    if !through.is_empty() {
+        place.push_str(&format!(" by way of {}", through.join(", ")));
+    }
+    if !site.owns.is_empty() {
+        let owns: Vec<String> = site.owns.iter().take(CALLERS).map(name_of).collect();
+        place.push_str(&format!(
+            ", with what its blocks hold from {}",
+            owns.join(", ")
+        ));
+    }
+    if !names.is_empty() {
+        let names: Vec<String> = names.into_iter().map(brief).collect();
+        place.push_str(&format!(", called by {}", names.join(" < ")));
+    }
+    place
+}
+
+/// `leak (relay.zig:42)`, or `/srv/app+0x1f, which has no symbols`.
+pub fn named(site: &Site) -> String {
+    let Some(frame) = site.frames.first() else {
+        return "an unknown site".to_owned();
+    };
+    let file = frame
+        .file
+        .as_deref()
+        .map(|file| file.rsplit('/').next().unwrap_or(file));
+    match (&frame.function, file, frame.line) {
+        (None, ..) => format!("{}, which has no symbols", site.name()),
+        (Some(name), Some(file), Some(line)) => format!("{} ({file}:{line})", brief(name)),
+        (Some(name), ..) => brief(name),
+    }
+}
+
+fn name_of(frame: &Frame) -> String {
+    brief(&frame_name(frame))
+}
+
+fn leak_next(site: &Site) -> String {
+    format!(
+        "read {}: every block that it allocates needs an owner that frees it; another allocator \
+         cannot help",
+        named(site)
+    )
+}
+
+/// Of no site alone is growth certain; the blocks of all of them together may still tell that they are lost.
+fn nameless(case: &Case, growth: &Growth) -> CauseVerdict {
+    let stay = case.sites.iter().filter(|site| site.growth.stays());
+    let told = stay.filter_map(|site| site.lost);
+    let (lost, asked) = told.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+    let spread = format!(
+        "the live heap grows by {}, spread over sites none of which grows by more than chance yet",
+        rate(growth)
+    );
+    let next = "observe longer (--duration): the samples name the site as they become more";
+    if chance_if_held(lost, asked) < LOST_CHANCE {
+        let sentence = format!(
+            "leak: {spread}, and the program can no longer reach {lost} of {asked} of their older blocks"
+        );
+        return verdict(Cause::Leak, 0.6, sentence, next);
+    }
+    verdict(Cause::Filling, 0.4, spread, next)
+}

@@ -1,0 +1,115 @@
+//! The cause when nothing grows: memory that stays for a reason, or simply flat.
+
+use super::sentence::{retention_next, survivors, verdict};
+use super::{Case, Cause, CauseVerdict, Sight};
+use memory::account::Part;
+use units::written::{bytes, percent};
+
+/// Share of RSS that something must hold to be named though nothing grows.
+const HOLDS: f64 = 0.5;
+/// And at least so much.
+const HOLDS_BYTES_MIN: f64 = 8_388_608.0;
+/// The live heap's peak, or the free heap, must have been this many times what was live since half time: what is filled
+/// again every few seconds is in use.
+const FELL: f64 = 2.0;
+
+pub const HUGE_NEXT: &str = "give the mapping madvise(MADV_NOHUGEPAGE), or set \
+    /sys/kernel/mm/transparent_hugepage/enabled to madvise and compare both as arms of an experiment";
+
+pub fn judge(case: &Case) -> CauseVerdict {
+    let rss = case.account.rss_bytes;
+    let holds = |bytes: f64| bytes > HOLDS * rss && bytes > HOLDS_BYTES_MIN;
+    if holds(case.account.lazy_free) {
+        return lazy_free(case, 0.9);
+    }
+    if holds(case.account.huge_untouched) {
+        let sentence = format!(
+            "RSS is flat at {}, and {} of it lies in huge pages that the program never wrote",
+            bytes(rss),
+            bytes(case.account.huge_untouched)
+        );
+        return verdict(Cause::Hugepages, 0.85, sentence, HUGE_NEXT);
+    }
+    let (held, torn) = (case.account.held, case.account.fragmentation);
+    let live = case.part(Part::LiveHeap);
+    let (free, is_torn) = (held + torn, torn > held);
+    if !holds(free) {
+        return flat(case);
+    }
+    if live.peak > FELL * live.peak_late.max(case.account.live) {
+        let fell = format!(
+            "the live heap fell from {} to {}, and {} of free heap",
+            bytes(live.peak),
+            bytes(case.account.live),
+            bytes(free)
+        );
+        return kept(case, is_torn, &fell);
+    }
+    if let Some(most) = case.live_at_most.filter(|most| free > FELL * most) {
+        let spare = format!(
+            "no more than {} can have been live at any moment since half time, and {} of free heap",
+            bytes(most),
+            bytes(free)
+        );
+        return kept(case, is_torn, &spare);
+    }
+    flat(case)
+}
+
+/// LazyFree pages: most of what grows, or of what is there.
+pub fn lazy_free(case: &Case, confidence: f64) -> CauseVerdict {
+    let sentence = format!(
+        "{} of RSS ({}) are LazyFree pages: given back with MADV_FREE and still counted until the \
+         kernel needs them; RSS less LazyFree is {}",
+        bytes(case.account.lazy_free),
+        percent(case.account.lazy_free / case.account.rss_bytes.max(1.0)),
+        bytes(case.account.rss_bytes - case.account.lazy_free)
+    );
+    let next = "no leak: watch RSS less LazyFree; to see it in RSS at once let the allocator use \
+        MADV_DONTNEED (jemalloc: muzzy_decay_ms:0; Go: GODEBUG=madvdontneed=1)";
+    verdict(Cause::Lazyfree, confidence, sentence, next)
+}
+
+/// `spare`: what was live, and how much free heap is more than that.
+fn kept(case: &Case, is_torn: bool, spare: &str) -> CauseVerdict {
+    let which = if is_torn {
+        "fragmentation"
+    } else {
+        "allocator-held"
+    };
+    let sentence = format!(
+        "retention: {spare} ({which}) stays resident{}",
+        survivors(case)
+    );
+    verdict(Cause::Retention, 0.8, sentence, retention_next(is_torn))
+}
+
+fn flat(case: &Case) -> CauseVerdict {
+    let level = case.rss.map_or(case.account.rss_bytes, |rss| rss.level);
+    let few = case.rss.is_none();
+    let told = match few {
+        true => format!("not yet to be told from {} looks", case.looks),
+        false => "nothing grows".to_owned(),
+    };
+    let live = match case.sight {
+        Sight::Sees => format!(", the live heap {}", bytes(case.account.live)),
+        _ => String::new(),
+    };
+    let sentence = format!(
+        "{told}: RSS is {} after {:.0} s{live}",
+        bytes(level),
+        case.observed_s
+    );
+    let next = if few && case.has_ended {
+        "the process ended before growth could be judged: give it work that lasts longer"
+    } else if few {
+        "observe longer: there were too few looks to judge growth"
+    } else {
+        "nothing to do; for growth slower than 1 % in this time observe longer (--duration)"
+    };
+    let confidence = if few { 0.2 } else { 0.85 };
+    CauseVerdict {
+        undecided: few,
+        ..verdict(Cause::Flat, confidence, sentence, next)
+    }
+}

@@ -1,0 +1,399 @@
+//! From bins to an opinion: how much of the weight of all candidate curves lies on each label, and what
+//! they say together of slope, level and asymptote.
+
+use std::collections::BTreeMap;
+
+use super::glance::{DAY_S, GRAINS, Glance, Scaled, View};
+use super::{Label, Rules};
+use series::estimate::Estimate;
+use series::fit::{Candidate, Fit};
+use series::linear::{Guess, Window};
+use series::mixture::{Mixture, Part};
+use series::rest::rests_like_now;
+use series::shapes::{Bounded, Family};
+use series::student::t_cdf;
+use series::trace::Sketch;
+
+/// Weights of the labels; with `open` they add up to one.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Weights {
+    pub flat: f64,
+    pub plateauing: f64,
+    pub growing: f64,
+    pub stepped: f64,
+    /// Rising, but whether it will bend is not in the window.
+    pub open: f64,
+}
+
+impl Weights {
+    /// The leading label with its weight. What is open speaks for none, and the bars are asked of what does.
+    pub fn leader(&self) -> (Label, f64) {
+        [
+            (Label::Flat, self.flat),
+            (Label::Plateauing, self.plateauing),
+            (Label::Growing, self.growing),
+            (Label::Stepped, self.stepped),
+        ]
+        .into_iter()
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        // A sum of many shares may pass 1 by its rounding.
+        .map(|(label, weight)| (label, weight.min(1.0)))
+        .unwrap_or((Label::Insufficient, 0.0))
+    }
+
+    /// Weight of all bounded labels together.
+    pub fn bounded(&self) -> f64 {
+        self.flat + self.plateauing + self.stepped
+    }
+
+    /// A rise that began late (the last `watched` share of the window) is said to go on by as many of the
+    /// readings as have watched it; the rest is open.
+    fn as_watched(self, readings: f64, watched: f64) -> Weights {
+        if watched >= 1.0 {
+            return self;
+        }
+        let goes_on = self.growing * (1.0 - WATCHED_HALF / (readings * watched)).max(0.0);
+        Weights {
+            growing: goes_on,
+            open: self.open + (self.growing - goes_on),
+            ..self
+        }
+    }
+
+    /// A logarithm is right under both names, growing and plateauing: `logs`, counted as growing so far, are plateauing
+    /// where most of the other rises are.
+    fn with_logs_beside(self, logs: f64) -> Weights {
+        if self.plateauing <= MOST * (self.growing - logs) {
+            return self;
+        }
+        Weights {
+            growing: self.growing - logs,
+            plateauing: self.plateauing + logs,
+            ..self
+        }
+    }
+
+    fn add(&mut self, other: &Weights, times: f64) {
+        self.flat += times * other.flat;
+        self.plateauing += times * other.plateauing;
+        self.growing += times * other.growing;
+        self.stepped += times * other.stepped;
+        self.open += times * other.open;
+    }
+}
+
+/// A rise that began within the window goes on with a chance of one minus this over the readings that have
+/// watched it: of early calls of such a rise a quarter were of one that ended later, most of them with fewer
+/// than a hundred readings.
+const WATCHED_HALF: f64 = 24.0;
+
+/// Twice as much as the rest is most.
+const MOST: f64 = 2.0;
+
+/// What all candidates say together, in the unit of the series and seconds.
+#[derive(Debug, Clone, Default)]
+pub struct Opinion {
+    pub weights: Weights,
+    /// Weight of every family of shapes.
+    pub families: BTreeMap<Family, f64>,
+    /// Slope at the end, per second, among the candidates of each side.
+    pub slope_growing: Mixture,
+    pub slope_all: Mixture,
+    pub level: Mixture,
+    pub asymptote: Mixture,
+    /// Rise over the window of what has no bound, as a share of the level.
+    pub growth_share: Mixture,
+    /// Log of the summed weights: compares ways to look at the same bins.
+    pub ln_evidence: f64,
+    pub window_s: f64,
+    pub bins: usize,
+    /// Share of the window since what grows began to, by the weights of growth.
+    pub watched: f64,
+    /// Where and by how much, of the best stepped candidate.
+    pub steps: Vec<(f64, f64)>,
+    /// When the level went away and came back, if that is how the best candidate has it; seconds of the series.
+    pub excursions: Vec<(f64, f64)>,
+    /// What a picture needs.
+    pub drawn: Drawn,
+}
+
+/// The candidates as they can be drawn: scaled, on the clock of the window.
+#[derive(Debug, Clone, Default)]
+pub struct Drawn {
+    pub sketch: Sketch,
+    /// Seconds of the clock from 0 to 1.
+    pub span_s: f64,
+    /// Value of a scaled 0, and of one scaled unit.
+    pub shift: f64,
+    pub scale: f64,
+    /// Where the clock is 0 for each incarnation, and its first and last bin, seconds of the series.
+    pub lives: Vec<(f64, f64, f64)>,
+}
+
+/// Forms the opinion; `None` when there are too few bins, or no time passes.
+pub fn opinion(view: &View, rules: &Rules) -> Option<Opinion> {
+    conclude(Glance::at(view, None)?, view, rules)
+}
+
+/// The same, where a first look was taken.
+pub fn conclude(glance: Glance, view: &View, rules: &Rules) -> Option<Opinion> {
+    let (scaled, window, fitted) = glance.fit();
+    if fitted.candidates.is_empty() {
+        return None;
+    }
+    let mut said = weigh(&fitted, &scaled, &window, rules);
+    said.bins = window.y.len();
+    said.steps = steps_of(&fitted, &scaled);
+    said.excursions = excursions_of(&fitted, &scaled);
+    said.drawn = Drawn {
+        span_s: scaled.span_s,
+        shift: scaled.shift,
+        scale: scaled.scale,
+        lives: lives_of(view),
+        sketch: Sketch::of(window, fitted),
+    };
+    Some(said)
+}
+
+/// Birth, first and last bin of each incarnation; all as one life where they are judged on one clock.
+fn lives_of(view: &View) -> Vec<(f64, f64, f64)> {
+    let mut lives: Vec<(f64, f64, f64)> = Vec::new();
+    let mut known = None;
+    for bin in view.bins {
+        let incarnation = if view.by_uptime { bin.incarnation } else { 0 };
+        match lives.last_mut().filter(|_| known == Some(incarnation)) {
+            Some(life) => life.2 = bin.t_s,
+            None => {
+                let born = if view.by_uptime {
+                    bin.t_s - bin.uptime_s
+                } else {
+                    bin.t_s
+                };
+                lives.push((born, bin.t_s, bin.t_s));
+            }
+        }
+        known = Some(incarnation);
+    }
+    lives
+}
+
+/// Share of a Student's t above `bar`.
+fn above(guess: Guess, bar: f64, df: f64) -> f64 {
+    if guess.se <= 0.0 {
+        return f64::from(u8::from(guess.mean > bar));
+    }
+    1.0 - t_cdf((bar - guess.mean) / guess.se, df)
+}
+
+/// A fill that is nearly straight over the window still rises at its end; of curves that look so, this
+/// share goes on.
+const STRAIGHT: f64 = 0.25;
+
+/// Three like grains upwards or more, of which the next is not overdue: this share of them is a slow rise told in
+/// coarse readings.
+const COARSE: f64 = 0.8;
+
+/// Steps upwards in numbers, the last of them not long ago: this share of them goes on.
+const PORTIONS: f64 = 0.8;
+
+/// Heights in scaled units from which something is said, and whether enough of a day was seen.
+struct Bars {
+    growth: f64,
+    shift: f64,
+    grain: f64,
+    day_seen: bool,
+    /// Rests between rises that were as long as the one at the end.
+    rests: usize,
+}
+
+/// Probability that one grain upwards hides growth: between two grains there is room for another.
+fn behind_grain(c: &Candidate, bars: &Bars) -> f64 {
+    if c.rise.mean <= 0.0 || bars.grain <= 0.0 {
+        return 0.0;
+    }
+    let hidden = Guess {
+        mean: c.rise.mean + bars.grain / GRAINS,
+        se: c.rise.se,
+    };
+    above(hidden, bars.growth, c.df)
+}
+
+/// Whether a rise is said to have ended that has rested as long before: once for a straight one, thrice for a curved
+/// one, of which some come in two parts. A plain fill slows down all the way, and says more than that.
+fn ended_as_before(c: &Candidate, bars: &Bars) -> bool {
+    match c.family {
+        Family::Ramp => bars.rests >= 1,
+        Family::Logistic | Family::LateFill | Family::TwoFills => bars.rests >= 3,
+        _ => false,
+    }
+}
+
+/// What shifts of level say, besides what may grow between them; `rose` and `fell` are how likely the largest is one.
+fn shifted(w: &mut Weights, c: &Candidate, bars: &Bars, (rose, fell): (f64, f64)) {
+    let rest = 1.0 - w.growing;
+    let moved = (rose + fell).min(1.0);
+    if c.portions {
+        w.growing = PORTIONS * above(c.rise, bars.growth / c.steps.len() as f64, c.df);
+        w.open = (rest * rose - w.growing).max(0.0);
+    } else if c.may_climb_on() && c.rise.mean.abs() < bars.grain {
+        let all = Guess {
+            mean: c.steps.iter().map(|s| s.1).sum(),
+            se: c.rise.se,
+        };
+        w.growing = COARSE * above(all, bars.growth, c.df);
+        w.open = (rest * moved.max(behind_grain(c, bars)) - w.growing).max(0.0);
+    } else if c.rise.mean.abs() < bars.grain || c.may_climb_on() {
+        w.open = rest * moved.max(behind_grain(c, bars));
+    } else if !c.only_just() {
+        // Between shifts of level it is flat: what bends after a step is a rise that bends.
+        let bent = c.bend.map_or(0.0, |bend| above(bend, bars.shift, c.df));
+        w.plateauing = rest * bent.min(rose);
+        w.stepped = (rest - w.plateauing) * moved;
+    }
+}
+
+/// How one candidate spreads its weight over the labels.
+fn labels_of(c: &Candidate, bars: &Bars) -> Weights {
+    let (growth_bar, shift_bar) = (bars.growth, bars.shift);
+    let unbounded = c.limit.is_none();
+    let growing = if unbounded {
+        above(c.growth, growth_bar, c.df)
+    } else {
+        0.0
+    };
+    let rest = 1.0 - growing;
+    let rose = || above(c.rise, shift_bar, c.df);
+    let fell = || {
+        let down = Guess {
+            mean: -c.rise.mean,
+            se: c.rise.se,
+        };
+        above(down, shift_bar, c.df)
+    };
+    let mut w = Weights {
+        growing,
+        ..Weights::default()
+    };
+    match c.bounded {
+        Bounded::None => {}
+        Bounded::Fill if ended_as_before(c, bars) => {
+            let goes_on = 1.0 - 1.0 / (1.0 + bars.rests as f64);
+            let rose = rose();
+            (w.open, w.plateauing) = (goes_on * rose, (1.0 - goes_on) * rose);
+        }
+        Bounded::Open if c.stood_still().is_some() => {
+            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
+            w.open = (rose() - w.growing).max(0.0);
+        }
+        Bounded::Fill => w.plateauing = rest * rose(),
+        Bounded::Open => w.open = rest * rose(),
+        Bounded::Slow => {
+            w.growing = STRAIGHT * above(c.rise, growth_bar, c.df);
+            w.open = (rose() - w.growing).max(0.0);
+        }
+        Bounded::Step => shifted(&mut w, c, bars, (rose(), fell())),
+        Bounded::Day => w.open = if bars.day_seen { 0.0 } else { rest },
+    }
+    if c.rungs() == Some(2) {
+        // Two rungs have a distance and no rhythm yet.
+        (w.growing, w.open) = (0.0, w.open + w.growing);
+    }
+    w.flat = (1.0 - w.growing - w.plateauing - w.stepped - w.open).max(0.0);
+    w
+}
+
+fn weigh(fitted: &Fit, scaled: &Scaled, window: &Window, rules: &Rules) -> Opinion {
+    let bars = Bars {
+        growth: rules.growth_share * scaled.level / scaled.scale,
+        shift: rules.shift_share * scaled.level / scaled.scale,
+        grain: scaled.grain,
+        day_seen: scaled.span_s >= 1.5 * DAY_S,
+        rests: rests_like_now(window),
+    };
+    let mut said = Opinion {
+        ln_evidence: fitted.ln_evidence,
+        window_s: scaled.span_s,
+        ..Opinion::default()
+    };
+    let (mut growing, mut all, mut level, mut limit, mut growth) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let mut logs = 0.0;
+    for (c, weight) in fitted.candidates.iter().zip(fitted.weights()) {
+        if weight < 1e-6 {
+            continue;
+        }
+        let labels = labels_of(c, &bars).as_watched(scaled.readings, c.watched());
+        said.weights.add(&labels, weight);
+        if c.family == Family::Log {
+            logs += weight * labels.growing;
+        }
+        said.watched += weight * labels.growing * c.watched();
+        *said.families.entry(c.family).or_insert(0.0) += weight;
+        let part = |g: Guess, weight: f64, unit: f64, shift: f64| Part {
+            weight,
+            mean: g.mean * unit + shift,
+            se: g.se * unit,
+            df: c.df,
+        };
+        let per_second = scaled.scale / scaled.span_s;
+        for slope in [c.slope, c.slope_fifth] {
+            growing.push(part(slope, weight * labels.growing, per_second, 0.0));
+            all.push(part(slope, weight, per_second, 0.0));
+        }
+        level.push(part(c.end, weight, scaled.scale, scaled.shift));
+        growth.push(part(c.growth, weight, scaled.scale / scaled.level, 0.0));
+        if let Some(l) = c.limit {
+            limit.push(part(
+                l,
+                weight * labels.plateauing,
+                scaled.scale,
+                scaled.shift,
+            ));
+        }
+    }
+    said.watched /= said.weights.growing.max(f64::MIN_POSITIVE);
+    said.weights = said.weights.with_logs_beside(logs);
+    said.slope_growing = Mixture::new(growing);
+    said.slope_all = Mixture::new(all);
+    said.level = Mixture::new(level);
+    said.asymptote = Mixture::new(limit);
+    said.growth_share = Mixture::new(growth);
+    said
+}
+
+fn steps_of(fitted: &Fit, scaled: &Scaled) -> Vec<(f64, f64)> {
+    let best = fitted
+        .candidates
+        .iter()
+        .filter(|c| c.bounded == Bounded::Step)
+        .max_by(|a, b| a.ln_weight.total_cmp(&b.ln_weight));
+    let real = |(x, by): &(f64, f64)| (scaled.start_s + x * scaled.span_s, by * scaled.scale);
+    best.map_or(Vec::new(), |c| c.steps.iter().map(real).collect())
+}
+
+fn excursions_of(fitted: &Fit, scaled: &Scaled) -> Vec<(f64, f64)> {
+    let by_weight = |a: &&Candidate, b: &&Candidate| a.ln_weight.total_cmp(&b.ln_weight);
+    let best = fitted.candidates.iter().max_by(by_weight);
+    let real = |x: f64| scaled.start_s + x * scaled.span_s;
+    best.map_or(Vec::new(), |c| {
+        let both = c
+            .excursions
+            .iter()
+            .map(|(from, to)| (real(*from), real(*to)));
+        both.collect()
+    })
+}
+
+/// The interval of a mixture; `None` when nothing is in it.
+pub fn estimate(m: &Mixture, level: f64) -> Option<Estimate> {
+    if m.is_empty() {
+        return None;
+    }
+    let tail = 0.5 * (1.0 - level);
+    let (lo, hi) = (m.quantile(tail), m.quantile(1.0 - tail));
+    (lo <= hi).then(|| Estimate {
+        value: m.mean().clamp(lo, hi),
+        lo,
+        hi,
+    })
+}

@@ -1,0 +1,28 @@
+//! From numbers to a statement that can be argued with: label, rule, evidence, confidence.
+//!
+//! A verdict is a value. The same types serve `run`, `verdict` and every report. All functions are pure.
+
+pub mod arm;
+pub mod audit;
+pub mod cause;
+pub mod check;
+pub mod cost;
+pub mod curve;
+pub mod cycles;
+pub mod glance;
+pub mod label;
+#[cfg(test)]
+pub mod long_runs;
+pub mod pair;
+pub mod rules;
+pub mod run;
+pub mod series;
+#[cfg(test)]
+pub mod short_runs;
+pub mod stall;
+pub mod stop;
+pub mod trace;
+pub mod ways;
+
+pub use label::Label;
+pub use rules::Rules;

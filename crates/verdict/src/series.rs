@@ -1,0 +1,301 @@
+//! The verdict on one series.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::curve::{Opinion, estimate};
+use super::ways::{Looked, look};
+use super::{Label, Rules};
+use series::clean::{Cleaned, clean};
+use series::estimate::Estimate;
+use series::order::median;
+use series::series::{Point, Series};
+
+/// What is said of one series. Values are in the unit of the series (bytes for memory),
+/// times in seconds, slopes per hour.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SeriesVerdict {
+    pub id: String,
+    pub label: Label,
+    /// Calibrated: of verdicts said at 0.9, nine in ten are right.
+    pub confidence: f64,
+    /// The rule that decided, in words: "terminal slope x window is 7 % of the level (3 % makes it growing)".
+    pub rule: String,
+    /// Level at the end of the window.
+    pub level: Option<Estimate>,
+    /// Slope at the end of the window, per hour.
+    pub slope_per_hour: Option<Estimate>,
+    /// Where a plateauing series is heading.
+    pub asymptote: Option<Estimate>,
+    /// Seconds from the end of the window to the limit, when growing and a limit is known.
+    pub time_to_limit_s: Option<Estimate>,
+    /// Period of a sawtooth.
+    pub period_s: Option<f64>,
+    /// Shifts of level: when (`t_s`) and by how much.
+    pub steps: Vec<(f64, f64)>,
+    /// What would decide it, when it is insufficient: "3.5 more hours at this rate of samples".
+    pub needs: Option<String>,
+    /// Named numbers behind the label (n, window_s, incarnations, weights of the models ...).
+    pub evidence: BTreeMap<String, f64>,
+}
+
+const HOUR_S: f64 = 3600.0;
+
+/// Judges one series. Pure; about a millisecond whatever the length.
+pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
+    let cleaned = clean(series);
+    let mut verdict = blank(series, &cleaned);
+    let Some((first, last)) = cleaned.points.first().zip(cleaned.points.last()) else {
+        let needs = match series.points.is_empty() {
+            true => "readings",
+            false => "readings above zero",
+        };
+        return refuse(verdict, "no usable reading", needs.to_owned());
+    };
+    let span_s = last.t_s - first.t_s;
+    verdict.evidence.insert("window_s".to_owned(), span_s);
+    verdict.level = rough_level(&cleaned.points);
+    if cleaned.points.len() < rules.samples_min || span_s <= 0.0 {
+        let more = rules
+            .samples_min
+            .saturating_sub(cleaned.points.len())
+            .max(1);
+        return refuse(
+            verdict,
+            "too few usable readings",
+            match more {
+                1 => "1 more reading".to_owned(),
+                more => format!("{more} more readings"),
+            },
+        );
+    }
+    match look(series, &cleaned.points, rules) {
+        Some(looked) => speak(verdict, series, &looked, rules),
+        None => refuse(
+            verdict,
+            "too few stretches of time",
+            "a longer window".to_owned(),
+        ),
+    }
+}
+
+fn blank(series: &Series, cleaned: &Cleaned) -> SeriesVerdict {
+    let mut evidence = BTreeMap::new();
+    evidence.insert("n".to_owned(), cleaned.points.len() as f64);
+    for (name, count) in [
+        ("dropped_unusable", cleaned.unusable),
+        ("dropped_doubled", cleaned.doubled),
+        ("dropped_spikes", cleaned.spikes),
+        ("unordered", cleaned.unordered),
+    ] {
+        if count > 0 {
+            evidence.insert(name.to_owned(), count as f64);
+        }
+    }
+    SeriesVerdict {
+        id: series.id.clone(),
+        label: Label::Insufficient,
+        confidence: 0.0,
+        rule: String::new(),
+        level: None,
+        slope_per_hour: None,
+        asymptote: None,
+        time_to_limit_s: None,
+        period_s: None,
+        steps: Vec::new(),
+        needs: None,
+        evidence,
+    }
+}
+
+/// Level of a handful of readings: the median of their later half, with their range (at least a twentieth
+/// of it to either side). Replaced by the fitted one when there is a fit.
+fn rough_level(points: &[Point]) -> Option<Estimate> {
+    let later: Vec<f64> = points[points.len() / 2..].iter().map(|p| p.value).collect();
+    let value = median(&later);
+    let lo = later.iter().copied().fold(0.95 * value, f64::min);
+    let hi = later.iter().copied().fold(1.05 * value, f64::max);
+    (points.len() >= 2).then_some(Estimate { value, lo, hi })
+}
+
+fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdict {
+    verdict.label = Label::Insufficient;
+    verdict.rule = rule.to_owned();
+    verdict.needs = Some(needs);
+    verdict
+}
+
+/// The named numbers behind a label.
+fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
+    let said = &looked.opinion;
+    evidence.insert("incarnations".to_owned(), looked.incarnations as f64);
+    evidence.insert("bins".to_owned(), said.bins as f64);
+    evidence.insert("growth_share".to_owned(), growth);
+    evidence.insert("watched_share".to_owned(), said.watched);
+    for (family, weight) in &said.families {
+        if *weight >= 0.01 {
+            evidence.insert(format!("weight_{}", family.word()), *weight);
+        }
+    }
+    for (name, weight) in [
+        ("flat", said.weights.flat),
+        ("plateauing", said.weights.plateauing),
+        ("growing", said.weights.growing),
+        ("stepped", said.weights.stepped),
+        ("open", said.weights.open),
+    ] {
+        evidence.insert(format!("p_{name}"), weight.min(1.0));
+    }
+}
+
+fn speak(
+    mut verdict: SeriesVerdict,
+    series: &Series,
+    looked: &Looked,
+    rules: &Rules,
+) -> SeriesVerdict {
+    let said = &looked.opinion;
+    let (label, weight) = said.weights.leader();
+    verdict.confidence = weight;
+    verdict.level = estimate(&said.level, rules.interval);
+    let growth = said.growth_share.mean();
+    note(&mut verdict.evidence, looked, growth);
+    verdict.period_s = looked.period_s;
+    verdict.label = if label == Label::Flat && looked.saw {
+        Label::Sawtooth
+    } else {
+        label
+    };
+    verdict.slope_per_hour = slope_per_hour(said, label, rules);
+    let side = if label == Label::Growing {
+        weight
+    } else {
+        said.weights.bounded()
+    };
+    let readings = verdict.evidence.get("n").map_or(0, |n| *n as usize);
+    let bar = rules.side_needed(label, readings);
+    let least = if label == Label::Growing {
+        bar
+    } else {
+        rules.decisive
+    };
+    if weight < least || side < bar {
+        verdict.label = Label::Insufficient;
+        verdict.rule = undecided(label, (weight, side, said.weights.open), (least, bar));
+        verdict.needs = Some(needs(said, rules));
+        return verdict;
+    }
+    if label == Label::Growing {
+        verdict.confidence = weight / (1.0 - said.weights.open).max(weight);
+    }
+    verdict.rule = rule_of(verdict.label, growth, rules);
+    match label {
+        Label::Plateauing => verdict.asymptote = estimate(&said.asymptote, rules.interval),
+        Label::Stepped => verdict.steps.clone_from(&said.steps),
+        Label::Growing => verdict.time_to_limit_s = time_to_limit(&verdict, series.limit),
+        _ => {}
+    }
+    verdict
+}
+
+fn slope_per_hour(said: &Opinion, label: Label, rules: &Rules) -> Option<Estimate> {
+    let (slopes, drawn) = match label {
+        Label::Growing => (&said.slope_growing, rules.slope_drawn),
+        _ => (&said.slope_all, 1.0),
+    };
+    let Estimate { value, lo, hi } = estimate(slopes, rules.interval)?;
+    Some(Estimate {
+        value: value * HOUR_S,
+        lo: (value - drawn * (value - lo)) * HOUR_S,
+        hi: (value + drawn * (hi - value)) * HOUR_S,
+    })
+}
+
+/// Which bar was missed: of the leading label's own weight, or of its side's.
+fn undecided(
+    label: Label,
+    (weight, side, open): (f64, f64, f64),
+    (least, bar): (f64, f64),
+) -> String {
+    let percent = |share: f64| format!("{:.0} %", 100.0 * share);
+    match label {
+        _ if open > weight => format!("a rise that may bend has {} of the weight", percent(open)),
+        _ if weight < least && label != Label::Growing => format!(
+            "no label has {} of the weight (the best, {}, has {})",
+            percent(least),
+            label.word(),
+            percent(weight)
+        ),
+        _ => format!(
+            "{} has {} of the weight; this many readings need {}",
+            if label == Label::Growing {
+                "growing"
+            } else {
+                "bounded"
+            },
+            percent(side),
+            percent(bar)
+        ),
+    }
+}
+
+fn rule_of(label: Label, growth: f64, rules: &Rules) -> String {
+    let bar = 100.0 * rules.growth_share;
+    // To the digit that is said, and no zero below nothing.
+    let share = (1_000.0 * growth).round() / 10.0 + 0.0;
+    match label {
+        Label::Growing => format!(
+            "what rises without bound adds {share:.1} % of the level over the window ({bar:.0} % makes it growing)"
+        ),
+        Label::Plateauing => "rose, and bends to an asymptote inside the window".to_owned(),
+        Label::Sawtooth => {
+            format!("bounded and periodic; the trend adds {share:.1} % of the level")
+        }
+        Label::Stepped => format!("shifts of level with a trend of {share:.1} % between them"),
+        _ => format!(
+            "the trend adds {share:.1} % of the level over the window (growing from {bar:.0} %)"
+        ),
+    }
+}
+
+/// How much longer at this rate of samples. The spread of growth over the window shrinks at least with the
+/// square root of the window, and the growth itself is proportional to it.
+fn needs(said: &Opinion, rules: &Rules) -> String {
+    let growth = said.growth_share.mean();
+    let spread = said.growth_share.sd();
+    let gap = (growth - rules.growth_share)
+        .abs()
+        .max(0.25 * rules.growth_share);
+    let factor = (1.65 * spread / gap).powf(2.0 / 3.0).clamp(1.25, 8.0);
+    let factor = if said.weights.open > 0.3 {
+        factor.max(2.0)
+    } else {
+        factor
+    };
+    format!(
+        "{} at this rate of samples",
+        more(said.window_s * (factor - 1.0))
+    )
+}
+
+/// "3.5 more hours", in the unit that reads best.
+fn more(seconds: f64) -> String {
+    let (unit, word) = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")]
+        .into_iter()
+        .find(|(unit, _)| seconds >= 2.0 * unit)
+        .unwrap_or((1.0, "seconds"));
+    format!("{:.1} more {word}", seconds / unit)
+}
+
+/// Seconds until the limit; the far end is infinite when the slope's interval reaches zero.
+fn time_to_limit(verdict: &SeriesVerdict, limit: Option<f64>) -> Option<Estimate> {
+    let (limit, level, slope) = (limit?, verdict.level?, verdict.slope_per_hour?);
+    let room = (limit - level.value).max(0.0) * HOUR_S;
+    let after = |s: f64| if s > 0.0 { room / s } else { f64::INFINITY };
+    Some(Estimate {
+        value: after(slope.value),
+        lo: after(slope.hi),
+        hi: after(slope.lo),
+    })
+}
