@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::attach::{Attach, Way};
-use crate::links::Link;
+use crate::links::{Link, stem};
 use crate::program::Chain;
 use crate::workshop::Workshop;
 
@@ -119,10 +119,4 @@ impl Arm {
         }
         value
     }
-}
-
-/// Of a file, for names.
-pub fn stem(file: &Path) -> String {
-    let stem = file.file_stem().unwrap_or_default();
-    stem.to_string_lossy().into_owned()
 }

@@ -4,10 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::arms::stem;
 use crate::catalogue::Fragment;
 use crate::program::{Chain, Program};
-use crate::workshop::Workshop;
 
 /// Fragments of these files open libraries, which a static program does not.
 const OPENING: [&str; 2] = ["libraries.c", "loading.c"];
@@ -125,11 +123,15 @@ impl Link {
     }
 
     /// Finds out which fragments cannot be built so; a line about them.
-    pub fn try_fragments(&mut self, workshop: &Workshop, fragments: &[Fragment]) -> Option<String> {
+    pub fn try_fragments(
+        &mut self,
+        fragments: &[Fragment],
+        builds: impl Fn(&Link, &Fragment) -> bool,
+    ) -> Option<String> {
         let is_missing = |fragment: &&Fragment| {
             let opens = self.is_static() && OPENING.contains(&fragment.file);
             let is_musl = matches!(self.kind, Kind::Musl(_));
-            opens || is_musl && !workshop.builds(fragment, self)
+            opens || is_musl && !builds(self, fragment)
         };
         let missing: Vec<_> = fragments.iter().filter(is_missing).collect();
         self.missing = missing.iter().map(|each| each.name.to_owned()).collect();
@@ -176,4 +178,10 @@ fn specs(folder: &Path) -> Vec<String> {
 
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+/// Of a file, for names.
+pub fn stem(file: &Path) -> String {
+    let stem = file.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
 }

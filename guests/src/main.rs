@@ -152,7 +152,9 @@ fn groups(
             .map(|file| arms::group(means, &dynamic, Some(file))),
     );
     for mut link in links {
-        if let Some(line) = link.try_fragments(workshop, fragments) {
+        if let Some(line) =
+            link.try_fragments(fragments, |link, fragment| workshop.builds(fragment, link))
+        {
             println!("{line}");
         }
         groups.push(arms::group(means, &link, None));

@@ -17,7 +17,7 @@ const LIMITS: &[(&str, usize)] = &[
     ("crates/bpf/src", 0),
     ("crates/import/src", 0),
     ("crates/heap/src", 0),
-    ("crates/sched/src", 13),
+    ("crates/sched/src", 0),
     ("crates/record/src", 0),
     ("crates/series/src", 0),
     ("crates/memory/src", 0),
@@ -27,11 +27,11 @@ const LIMITS: &[(&str, usize)] = &[
     ("crates/rollout/src", 0),
     ("crates/testkit/src", 0),
     ("alloc/src", 4),
-    ("probe/abi/src", 2),
-    ("probe/heap/src", 4),
+    ("probe/abi/src", 0),
+    ("probe/heap/src", 0),
     ("probe/preload/src", 4),
     ("probe/sampler/src", 0),
-    ("guests/src", 4),
+    ("guests/src", 0),
     ("load/src", 0),
 ];
 

@@ -10,7 +10,8 @@ use perf_event_open_sys::bindings as perf;
 use super::clocks::Clocks;
 use super::ebpf::Ours;
 use super::gap::{Gap, Losses, Reading};
-use super::watch::{Room, now_ns};
+use super::room::Room;
+use super::time::now_ns;
 use bpf::kernel::{event, open_event};
 use bpf::ring::{REGISTERS, Record, Ring, SAMPLE};
 

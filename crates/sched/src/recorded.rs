@@ -7,8 +7,10 @@ use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
 use rustix::time::ClockId;
 
 use super::ebpf::Ebpf;
+use super::ebpf::tracepoint::waking_tracepoint;
 use super::events::Events;
-use super::watch::{Room, raise_the_limit, waking_tracepoint};
+use super::open_files::raise_the_limit;
+use super::room::Room;
 use bpf::allowed::Mode;
 use bpf::ring::Record;
 use observe::clock::read_ns;

@@ -1,7 +1,7 @@
 //! The fixed point in the probe library's own data: found even where no mapping could be named, or
 //! none exists.
 
-use crate::read::{Pod, pod_at};
+use crate::pod::{Pod, pod_at};
 
 /// First 16 bytes of an [`Anchor`]; a multiple of 8 from the start of the mapping.
 pub const ANCHOR_MAGIC: [u8; 16] = *b"hw-probe-anchor\n";

@@ -30,6 +30,7 @@ mod anchor;
 mod buckets;
 mod layout;
 mod maps;
+mod pod;
 mod read;
 mod rows;
 
@@ -46,7 +47,8 @@ pub use layout::{
 pub use maps::{
     LIBRARY_NAME, MAPPING_NAME, MapRange, anchor_candidates, find_header, find_headers,
 };
-pub use read::{Error, Frames, Pod, Rows, Snapshot, read, read_header};
+pub use pod::Pod;
+pub use read::{Error, Frames, Rows, Snapshot, read, read_header};
 pub use rows::{
     Class, Flow, Latency, Module, PYTHON_CODE, Region, Role, Sample, Stack, Thread, region_flag,
     sample_check, stack_flag, stack_why, thread_state,

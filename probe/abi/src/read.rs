@@ -7,18 +7,10 @@ use core::marker::PhantomData;
 use crate::layout::{
     DEPTH_MAX, HEADER_BYTES, Header, MAGIC, Section, SectionKind, State, TOTAL_BYTES_MAX, VERSION,
 };
+use crate::pod::{Pod, pod_at};
 use crate::rows::{
     Class, Flow, Latency, Module, Region, Role, Sample, Stack, Thread, sample_check, stack_flag,
 };
-
-/// Integers without padding: any bytes are a value.
-///
-/// # Safety
-/// The type must have no padding and no invalid bit pattern.
-pub unsafe trait Pod: Copy {}
-
-// SAFETY: an integer.
-unsafe impl Pod for u64 {}
 
 /// Why bytes are no snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,15 +74,6 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
-
-/// Copy of a `T` at byte `at`, or `None` past the end.
-pub(crate) fn pod_at<T: Pod>(bytes: &[u8], at: u64) -> Option<T> {
-    let start = usize::try_from(at).ok()?;
-    let end = start.checked_add(size_of::<T>())?;
-    let source = bytes.get(start..end)?;
-    // SAFETY: `source` has exactly the bytes of a T, and T has no invalid patterns.
-    Some(unsafe { source.as_ptr().cast::<T>().read_unaligned() })
-}
 
 /// The header alone, from the first page: says how much more to copy. Checks magic, version and length.
 pub fn read_header(bytes: &[u8]) -> Result<Header, Error> {

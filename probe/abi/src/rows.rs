@@ -3,7 +3,7 @@
 use crate::buckets::LIFETIMES;
 use crate::layout::{Counters, Header, Mappings};
 use crate::layout::{MODULE_PATH_BYTES, Section};
-use crate::read::Pod;
+use crate::pod::Pod;
 
 /// Exact counters of one thread, or of all threads that used the row one after another. Sums over
 /// all rows are the process's. Written by its thread alone with relaxed loads and stores, the overflow row by

@@ -17,6 +17,7 @@ mod arena;
 mod budget;
 mod calls;
 pub mod clock;
+mod counter;
 #[cfg(test)]
 mod coverage;
 mod distance;

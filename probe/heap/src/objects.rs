@@ -11,7 +11,6 @@ use framehop::{
 
 use crate::arena::Arena;
 use crate::modules::{self, Object, Tables};
-use crate::unwind::OnChange;
 
 /// Objects known at a time. A further one takes the place of another.
 const KNOWN_MAX: usize = 256;
@@ -28,6 +27,9 @@ pub enum Change {
     /// An object is no longer there: its addresses are another's, or nobody's.
     Gone(Object),
 }
+
+/// Called for each change of the loaded objects.
+pub type OnChange<'a> = &'a mut dyn FnMut(Change);
 
 /// An object that framehop knows.
 #[derive(Clone, Copy)]

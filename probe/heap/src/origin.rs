@@ -4,12 +4,12 @@
 use abi::{MODULE_PATH_BYTES, Module, ROLE_NONE, STACK_NONE, Thread, stack_flag, stack_why};
 
 use crate::clock;
+use crate::counter::counter;
 use crate::guard::Signals;
 use crate::interpreter;
 use crate::modules::Object;
 use crate::objects::Change;
 use crate::probe::Probe;
-use crate::tally::counter;
 use crate::unwind::{Registers, Trace};
 use sampler::roles;
 

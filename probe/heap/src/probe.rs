@@ -8,10 +8,10 @@ use abi::{Header, STACK_NONE, Sample, State, Thread, region_flag};
 
 use crate::budget::Budget;
 use crate::clock;
+use crate::counter::counter;
 use crate::guard::Signals;
 use crate::interpreter::Interpreter;
 use crate::regions::{Call, Mapped, Regions};
-use crate::tally::counter;
 use crate::unwind::{Closing, Registers, Unwinder};
 use sampler::filter::Filter;
 use sampler::flows::{Flows, Weight};

@@ -7,22 +7,9 @@ use abi::{bytes_mode, off_reason};
 use crate::budget::{Reading, Step};
 use crate::calls::Calls;
 use crate::clock;
+use crate::counter::counter;
 use crate::probe::Probe;
 use sampler::word::{add, atomic, atomic32};
-
-/// The place of a counter of a probe's header.
-macro_rules! counter {
-    ($probe:expr, $name:ident) => {
-        // A field of the header, which lives as long as the probe.
-        #[allow(unused_unsafe, reason = "some callers stand in an unsafe block")]
-        // SAFETY: a word of the header, which lives as long as the mapping; its users are atomics.
-        unsafe {
-            &raw mut (*$probe.header).counters.$name
-        }
-    };
-}
-
-pub(crate) use counter;
 
 /// What takes longer than this was waiting for a CPU: 20 us are a slow unwinding with cold caches. On a
 /// machine with four times as many threads to run as CPUs such waits alone would use up the budget.

@@ -17,7 +17,7 @@ use crate::arena::Arena;
 use crate::calls::Calls;
 use crate::clock;
 use crate::modules;
-use crate::objects::{ARENA_RESERVE_BYTES, Change, Objects};
+use crate::objects::{ARENA_RESERVE_BYTES, Objects, OnChange};
 use crate::other_stack::OtherStack;
 use crate::readable::StackReader;
 
@@ -98,9 +98,6 @@ pub struct Unwinder {
 unsafe impl Sync for Unwinder {}
 // SAFETY: nothing in it belongs to a thread.
 unsafe impl Send for Unwinder {}
-
-/// Called for each change of the loaded objects.
-pub type OnChange<'a> = &'a mut dyn FnMut(Change);
 
 impl Unwinder {
     /// Over modules found by [`modules::find`]. `own` is the probe's code, whose frames are left

@@ -2,10 +2,12 @@
 //! instructions ([`program`]) so that no compiler and no kernel headers are needed to build or to
 //! run; the kernel drops everything that is not of the watched process.
 
+mod maps;
 mod place;
 pub mod program;
 pub mod record;
 mod threads;
+pub mod tracepoint;
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -15,7 +17,7 @@ use perf_event_open_sys::bindings as perf;
 use self::record::Record;
 use self::threads::Threads;
 use super::pace::{self, Pace};
-use super::watch::Room;
+use super::room::Room;
 use bpf::kernel::{Tracing, event, open_event};
 use bpf::load::load_for;
 use bpf::map::{Counter, Ring};
@@ -51,7 +53,7 @@ impl Ebpf {
     /// told as they happen.
     pub fn attach(pid: u32, tids: &[u32], room: Room, at_once: bool) -> io::Result<Ebpf> {
         let tracing = Tracing::open()?;
-        let maps = program::Maps {
+        let maps = maps::Maps {
             pid,
             tids: Threads::create(program::threads_max(room, tids.len()))?,
             ring: Ring::create(program::ring_bytes(room))?,

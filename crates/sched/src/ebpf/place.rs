@@ -5,7 +5,7 @@
 
 use std::os::fd::AsRawFd;
 
-use super::program::{Maps, NO_WAKEUP, lookup};
+use super::maps::{Maps, NO_WAKEUP, lookup};
 use super::record::{DEEP, PLACE, at, kept, place};
 use bpf::insn::{Code, Helper, R0, R1, R2, R3, R8, R9, Size};
 

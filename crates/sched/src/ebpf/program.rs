@@ -3,14 +3,14 @@
 //! SPDX-License-Identifier: Apache-2.0 OR MIT OR GPL-2.0-only
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::AsRawFd;
 
-use super::super::watch::Room;
+use super::super::room::Room;
+use super::maps::{Maps, NO_WAKEUP, lookup};
 use super::place;
 use super::record::{DEEP, GONE, IN, OUT, SHORT_SHIFT, STACK_BYTES, STATES, WAKING, at, kept};
-use super::threads::Threads;
 use bpf::insn::{Code, Helper, R0, R1, R2, R3, R4, R6, R7, R8, R9, R10, Reg, Size};
-use bpf::map::{Counter, Ring};
+use bpf::map::Counter;
 
 /// Threads that may be watched at a time, of a process that has so many now: one that was just started has few, and may
 /// get ten thousand. Each takes 256 bytes from the start, and clearing those of 32,768 takes 15 ms of a CPU.
@@ -37,19 +37,6 @@ const STACK_AFTER_NS: i32 = 1_000_000;
 
 /// Samples of a thread begin when it is at work for this long: what ordinary requests compute is not worth unwinding.
 const SAMPLED_AFTER_NS: i32 = 1_000_000;
-
-pub struct Maps {
-    pub pid: u32,
-    pub tids: Threads,
-    pub ring: Ring,
-    pub lost: Counter,
-    /// Nanoseconds; who is off its CPU for less is not told of. The second is for waits for devices.
-    pub limits: Counter,
-    /// When each place was told last.
-    pub places: Counter,
-    /// A leaving is told when it happens, and not with the coming back; while there is no limit.
-    pub at_once: bool,
-}
 
 /// Where a tracepoint's fields lie in its record; from its `format` file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -391,15 +378,6 @@ fn end(mut code: Code, gives: i32) -> Vec<u64> {
     code.finish()
 }
 
-/// R0: where a map keeps the value of `key`, or 0. The key's register must not be R1 to R5.
-pub(super) fn lookup(code: &mut Code, map: BorrowedFd, key: Reg) {
-    code.store(Size::B4, R10, -8, key);
-    code.copy(R2, R10);
-    code.add(R2, -8);
-    code.map(R1, map.as_raw_fd());
-    code.call(Helper::MapLookup);
-}
-
 /// An empty record with its time.
 fn begin(code: &mut Code, kind: i32, bytes: i16) {
     for offset in (0..bytes).step_by(8) {
@@ -420,9 +398,6 @@ fn user_registers(code: &mut Code, into: Reg, offset: i16) {
         code.store(Size::B8, into, offset + to, R1);
     }
 }
-
-/// The reader polls, so nobody is woken.
-pub(super) const NO_WAKEUP: i32 = 1;
 
 /// Into the ring; what does not fit is counted.
 fn output(code: &mut Code, maps: &Maps, from: Reg, offset: i16, bytes: i16, counted: &'static str) {

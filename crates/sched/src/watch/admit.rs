@@ -2,9 +2,9 @@
 
 use std::io;
 
-use super::opened::is_full;
 use super::{Source, Watch, now_ns, threads};
 use crate::event::What;
+use crate::open_files::is_full;
 
 impl Watch {
     /// A thread that is watched from now on; what it is in is read from /proc.

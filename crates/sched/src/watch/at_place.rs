@@ -3,6 +3,7 @@
 
 use super::Watch;
 use super::look::place_of;
+use super::seen::Placed;
 use super::short::AWAY_PART;
 use crate::event::{StackId, Wait, Waker, What};
 use crate::waits::Call;
@@ -18,13 +19,6 @@ const RECENT_NS: u64 = 400_000_000;
 
 /// Past this time no further stack gets its names in a turn.
 const NAMING_NS: u64 = 5_000_000;
-
-/// A wait for a device that was told with its stack.
-#[derive(Debug, Clone, Copy)]
-pub struct Placed {
-    pub at_ns: u64,
-    pub wait: Wait,
-}
 
 impl Watch {
     /// `stack` is the lower end of the stack with which a wait for a device began at `at_ns`, in `call`.
@@ -94,8 +88,8 @@ impl Watch {
 
     /// Of stacks whose names could wait.
     pub(super) fn name_stacks(&mut self) {
-        let begun_ns = super::now_ns();
-        while self.places.name_one() && super::now_ns() - begun_ns < NAMING_NS {}
+        let begun_ns = crate::time::now_ns();
+        while self.places.name_one() && crate::time::now_ns() - begun_ns < NAMING_NS {}
     }
 
     /// What looking up names for this watch cost; the thread that does it is everybody's.

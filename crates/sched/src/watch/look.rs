@@ -3,6 +3,7 @@
 
 use super::super::places::Frame;
 use super::super::waits::parse_syscall;
+use super::seen::parse_counts;
 use super::threads::Known;
 use super::{Source, Watch};
 use crate::event::{Tid, Wait, WaitKind, What};
@@ -50,11 +51,11 @@ impl Watch {
         // Those not looked at for longest go first.
         due.sort_unstable();
         // The rings were read since `now`.
-        let begun_ns = super::now_ns();
+        let begun_ns = crate::time::now_ns();
         let mut seen = Vec::new();
         for (_, tid) in due.into_iter().take(LOOKS_PER_TURN) {
             seen.extend(self.look_at(now, tid));
-            if super::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
+            if crate::time::now_ns().saturating_sub(begun_ns) > LOOKING_NS {
                 break;
             }
         }
@@ -110,7 +111,7 @@ impl Watch {
             let again = std::mem::replace(&mut known.found_waiting, waits.then_some(known.told_ns));
             if waits && again == Some(known.told_ns) {
                 self.missed_switches += 1;
-                self.tell(super::now_ns(), tid, What::Unsure);
+                self.tell(crate::time::now_ns(), tid, What::Unsure);
                 self.look_first(tid);
             }
         }
@@ -148,7 +149,7 @@ impl Watch {
         // a switch that is still in the ring may have come before, and this may be another wait.
         let at_ns = match blocked.registers {
             Some(_) => blocked.since_ns + 1,
-            None => super::now_ns(),
+            None => crate::time::now_ns(),
         };
         Some(Seen {
             tid,
@@ -243,7 +244,7 @@ impl Watch {
             return;
         };
         wait.stack = self.places.stack(&addresses);
-        let now = super::now_ns();
+        let now = crate::time::now_ns();
         if let Some(known) = self.threads.get(tid) {
             known.seen = sp.map(|sp| (sp, wait.stack));
             known.off_since_ns = now;
@@ -331,36 +332,4 @@ pub(super) fn group_of(beginning: &[Frame]) -> u64 {
     }
     // The upper half is for threads without a group.
     hasher.finish() >> 1
-}
-
-/// By the kernel's own count, since the thread began.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Counts {
-    pub on_cpu_ns: u64,
-    pub run_delay_ns: u64,
-}
-
-/// The first two numbers of a schedstat file.
-pub fn parse_counts(text: &str) -> Option<Counts> {
-    let mut numbers = text.split_whitespace().map_while(|word| word.parse().ok());
-    Some(Counts {
-        on_cpu_ns: numbers.next()?,
-        run_delay_ns: numbers.next()?,
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_the_first_two_numbers() {
-        let counts = Counts {
-            on_cpu_ns: 1059,
-            run_delay_ns: 330,
-        };
-        assert_eq!(parse_counts("1059 330 4\n"), Some(counts));
-        assert_eq!(parse_counts("1059"), None);
-        assert_eq!(parse_counts(""), None);
-    }
 }

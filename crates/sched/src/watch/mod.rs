@@ -11,6 +11,7 @@ mod opened;
 mod root;
 mod rootless;
 mod running;
+mod seen;
 mod short;
 mod threads;
 
@@ -23,11 +24,14 @@ use super::ebpf::record::Record;
 use super::events::Events;
 use super::gap::Gap;
 use super::golang::{Goroutines, Probe};
+use super::open_files::{raise_the_limit, spare_files};
 use super::pace::Pace;
 use super::places::Places;
 use super::quota::{Quotas, Stretch};
 use super::requests::Request;
+use super::room::Room;
 use super::spans::Spans;
+use super::time::now_ns;
 use super::waits::Waits;
 use crate::event::{Event, StackId, TextId, Tid, What};
 use bpf::allowed::Mode;
@@ -37,9 +41,7 @@ use symbols::unwind::Stacks;
 
 use self::costs::Costs;
 use self::files::Files;
-pub use self::opened::raise_the_limit;
-pub use self::opened::waking_tracepoint;
-use self::opened::{Opened, spare_files};
+use self::opened::Opened;
 pub use self::threads::Known;
 use self::threads::Threads;
 
@@ -60,13 +62,6 @@ const QUOTA_NS: u64 = 20_000_000;
 /// In the list of who ran instead.
 pub const OWN_THREADS: &str = "its own threads";
 pub const OURSELVES: &str = "highwater itself";
-
-/// How much a watch may hold in rings: one that is watched alone, or one of many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Room {
-    One,
-    Many,
-}
 
 pub struct Watch {
     pub pid: u32,
@@ -405,10 +400,4 @@ impl Watch {
         };
         self.tell(sample.at_ns, sample.tid, what);
     }
-}
-
-/// CLOCK_MONOTONIC, as the events have it.
-pub fn now_ns() -> u64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }

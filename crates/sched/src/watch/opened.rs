@@ -3,11 +3,11 @@
 use std::io;
 
 use super::super::ebpf::Ebpf;
-use super::super::ebpf::program::Fields;
+use super::super::ebpf::tracepoint::waking_tracepoint;
 use super::super::events::Events;
-use super::{Room, Source};
+use super::Source;
+use crate::room::Room;
 use bpf::allowed::Mode;
-use bpf::kernel::Tracing;
 
 /// What nobody tells without privileges.
 const WITHOUT_WAKERS: &str = "who woke whom, which needs root: holders of locks that name no owner are inferred, and \
@@ -53,36 +53,4 @@ impl Opened {
             woken_at,
         })
     }
-}
-
-/// The number of the tracepoint `sched_waking`, and where its record has the thread.
-pub fn waking_tracepoint() -> io::Result<(u64, i16)> {
-    let tracing = Tracing::open()?;
-    let number = tracing.read("events/sched/sched_waking/id")?;
-    let number = number.trim().parse().map_err(io::Error::other)?;
-    let fields = Fields::parse_waking(&tracing.read("events/sched/sched_waking/format")?)?;
-    Ok((number, fields.tid))
-}
-
-/// No descriptor is left.
-pub(super) fn is_full(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
-}
-
-/// Open files that threads may not take: those of /proc are read with them for as long as the watch lasts.
-pub(super) fn spare_files() -> Vec<std::fs::File> {
-    const SPARE: usize = 192;
-    let open = |_| std::fs::File::open("/dev/null").ok();
-    (0..SPARE).map_while(open).collect()
-}
-
-/// A thread takes two descriptors a CPU: as many as may be had without asking anybody.
-pub fn raise_the_limit() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let now = getrlimit(Resource::Nofile);
-    let most = Rlimit {
-        current: now.maximum,
-        maximum: now.maximum,
-    };
-    let _ = setrlimit(Resource::Nofile, most);
 }

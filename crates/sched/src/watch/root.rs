@@ -21,11 +21,11 @@ impl Watch {
     /// `cut_ns`: of a Go program, whose records come by two ways, what is newer stays for the next turn.
     pub(super) fn drain_ebpf(&mut self, cut_ns: u64) {
         let mut records = std::mem::take(&mut self.records);
-        let drained_ns = super::now_ns();
+        let drained_ns = crate::time::now_ns();
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.drain(|record| records.push(record));
         }
-        let now = super::now_ns();
+        let now = crate::time::now_ns();
         let mut lost = 0;
         if let Source::Ebpf(ebpf) = &mut self.source {
             ebpf.adapt(now);

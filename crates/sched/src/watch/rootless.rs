@@ -3,7 +3,7 @@
 
 use super::super::gap::Gap;
 use super::Watch;
-use super::look::parse_counts;
+use super::seen::parse_counts;
 use super::short::Switch;
 use super::threads::Blocked;
 use crate::event::{Tid, Wait, WaitKind, Waker, What};
@@ -18,21 +18,6 @@ const GIVING_LEAST_NS: u64 = 1_000_000;
 
 /// As in the programs for eBPF: samples of a thread begin when it is at work for this long.
 const SAMPLED_AFTER_NS: u64 = 1_000_000;
-
-/// Since when a thread is on a CPU, and at most was taken off it in between.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct AtWork {
-    since_ns: u64,
-    only_preempted: bool,
-}
-
-impl AtWork {
-    fn came(&mut self, at_ns: u64) {
-        if !self.only_preempted {
-            self.since_ns = at_ns;
-        }
-    }
-}
 
 /// The waker's stack is read when the wait that it ends lasted this long.
 const STACK_AFTER_NS: u64 = 1_000_000;
@@ -53,7 +38,7 @@ impl Watch {
         };
         let (mut switches, mut wakes, mut exits) = (vec![], vec![], vec![]);
         // What was recorded up to now is read; later records are not, of some CPUs.
-        let read_ns = super::now_ns();
+        let read_ns = crate::time::now_ns();
         let gap = events.drain(|record| match record {
             Record::In { at_ns, tid } => {
                 self.threads.at(tid).at_work.came(at_ns);
@@ -95,7 +80,7 @@ impl Watch {
         let switches = self.without_short(switches);
         // An absence is two records here, and one as root.
         self.pace.came(switches.len() as u64 / 2);
-        self.pace.adapt(super::now_ns());
+        self.pace.adapt(crate::time::now_ns());
         wakes.sort_by_key(|waking| waking.at_ns);
         let mut wakes = wakes.into_iter().peekable();
         for switch in switches {
@@ -110,7 +95,7 @@ impl Watch {
             self.doubt_since(gap);
         }
         if self.woken_at.is_none() {
-            self.watch_size(super::now_ns());
+            self.watch_size(crate::time::now_ns());
         }
         self.sample_who_is_at_work(read_ns);
     }

@@ -6,9 +6,7 @@ use std::collections::hash_map::Entry;
 use std::io;
 
 use super::super::waits::Call;
-use super::at_place::Placed;
-use super::look::Counts;
-use super::rootless::AtWork;
+use super::seen::{AtWork, Counts, Placed};
 use crate::event::{StackId, Tid, Wait, WaitKind};
 use observe::table::Table;
 use symbols::registers::Registers;
