@@ -54,7 +54,7 @@ impl Form {
         self.way.store(self.first_way(), Relaxed);
     }
 
-    /// What is known before the first call. Only the allocator's own forms may be direct: another library's hand out
+    /// What is known before the first call. Only the allocator's own forms may be direct: another library's give
     /// blocks that come from malloc, or that the allocator does not know.
     fn first_way(&self) -> u8 {
         let allocator = library_of(next().malloc as usize as Ptr);

@@ -46,7 +46,7 @@ pub unsafe fn delete_by(form: &Form, block: Ptr, call: impl FnOnce() + Copy) {
     }
 }
 
-/// Calls of this thread that were counted, handing out and taking back; `None`: it has no row of its own.
+/// Calls of this thread that were counted, allocations and frees; `None`: it has no row of its own.
 unsafe fn own_calls() -> Option<(u64, u64)> {
     // SAFETY: an own row is this thread's.
     unsafe { own_row().map(|(_, row)| ((*row).allocs, (*row).frees)) }
@@ -63,7 +63,7 @@ unsafe fn own_row() -> Option<(&'static Probe, *mut Thread)> {
     }
 }
 
-/// A block that was handed out past the counting functions.
+/// Counts a block that was allocated past the counting functions.
 unsafe fn is_there(block: Ptr, bytes: u64) {
     // SAFETY: the caller's: the block was just allocated; an own row is this thread's.
     unsafe {

@@ -407,13 +407,15 @@ fn the_heap_is_as_without_the_probe() {
     }
 }
 
-/// An allocator sets itself up in the program's first call, not in one of the probe's.
+/// An allocator sets itself up in the program's first call, not in one of the probe's, and refuses in its own words.
 #[test]
-fn errno_after_the_first_blocks() {
+fn errno_after_the_first_blocks_and_after_those_that_overflow() {
     let Some(program) = compile("first_errno.c", &[]) else {
         return;
     };
-    for allocator in allocators() {
+    let other = compile("overflow_layer.c", &["-shared", "-fPIC", "-fno-builtin"]);
+    let other = other.map(|layer| ("other words".to_owned(), Some(layer)));
+    for allocator in allocators().into_iter().chain(other) {
         ends_the_same(&program, &[], &allocator);
     }
 }
