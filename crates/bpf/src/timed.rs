@@ -21,8 +21,8 @@ pub struct Programs {
     timed: Taken,
     /// The kernel refused: nothing is known.
     is_refused: bool,
-    /// Context switches of the machine: at the last reading, and from the start up to it.
-    counted: u64,
+    /// Context switches of the machine: at the last reading that succeeded, and from the first one up to it.
+    counted: Option<u64>,
     switches: u64,
     counted_ns: u64,
 }
@@ -91,9 +91,12 @@ impl Programs {
     }
 
     fn count(&mut self, now_ns: u64) {
-        let counted = context_switches();
-        self.switches += counted.saturating_sub(self.counted);
-        (self.counted, self.counted_ns) = (counted, now_ns);
+        self.counted_ns = now_ns;
+        let Some(counted) = context_switches() else {
+            return;
+        };
+        let before = self.counted.replace(counted).unwrap_or(counted);
+        self.switches += counted.saturating_sub(before);
     }
 
     /// Ends a window that is open.
@@ -116,10 +119,10 @@ impl Programs {
     }
 
     /// From the start up to the last count: as many runs at each context switch, of the same length, as in the windows;
-    /// `None` before one has ended.
+    /// `None` before one has ended, and where the kernel counts no switches.
     pub fn taken(&self) -> Option<Taken> {
-        let timed = self.timed()?;
-        let by = self.switches as f64 / timed.switches.max(1) as f64;
+        let timed = self.timed().filter(|timed| timed.switches > 0)?;
+        let by = self.switches as f64 / timed.switches as f64;
         Some(Taken {
             run_ns: (timed.run_ns as f64 * by) as u64,
             runs: (timed.runs as f64 * by) as u64,
@@ -147,10 +150,9 @@ impl Programs {
     }
 }
 
-/// Of all processes since the machine was started; 0 where it is not told.
-fn context_switches() -> u64 {
-    let text = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    parse_context_switches(&text).unwrap_or(0)
+/// Of all processes since the machine was started; `None` where it is not told.
+fn context_switches() -> Option<u64> {
+    parse_context_switches(&std::fs::read_to_string("/proc/stat").ok()?)
 }
 
 fn parse_context_switches(text: &str) -> Option<u64> {
@@ -167,7 +169,7 @@ mod tests {
         let text = "cpu  1 2 3\nintr 99 0 0\nctxt 4711\nbtime 1\n";
         assert_eq!(parse_context_switches(text), Some(4_711));
         assert_eq!(parse_context_switches("cpu 1\nctxt x\n"), None);
-        assert!(context_switches() > 0);
+        assert!(context_switches() > Some(0));
     }
 
     /// A program that rests while it is timed and works afterwards was said to cost nothing.
@@ -184,5 +186,7 @@ mod tests {
         programs.switches = 1_000;
         let taken = programs.taken().unwrap();
         assert_eq!((taken.run_ns, taken.runs), (300_000, 2_000));
+        programs.timed.switches = 0;
+        assert_eq!(programs.taken(), None, "what was not counted is not free");
     }
 }

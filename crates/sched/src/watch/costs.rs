@@ -273,9 +273,11 @@ impl Watch {
     fn unmeasured(&self) -> Vec<&'static str> {
         let mut unmeasured = Vec::new();
         if let Source::Ebpf(ebpf) = &self.source
-            && ebpf.programs.timed().is_none()
+            && ebpf.programs.taken().is_none()
         {
-            unmeasured.push("scheduler programs (timing them needs CAP_SYS_ADMIN, or root)");
+            unmeasured.push(
+                "scheduler programs (timing them needs CAP_SYS_ADMIN, or root, and /proc/stat)",
+            );
         }
         let words = match (&self.source, self.costs.record) {
             (_, Some(_)) => return unmeasured,
