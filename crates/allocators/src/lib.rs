@@ -4,22 +4,22 @@
 //! verifies it as its recipe says; the [`Library`] it gives is what an arm preloads and a report
 //! describes. Adding an allocator to the catalogue is adding a file to `allocators/`.
 
-pub mod add;
-pub mod build;
-pub mod cache;
-pub mod catalogue;
-pub mod check;
-pub mod elf;
-pub mod environment;
-pub mod library;
-pub mod machine;
-pub mod package;
-pub mod recipe;
-pub mod reproduce;
-pub mod run;
-pub mod source;
-pub mod spec;
-pub mod verify;
+mod add;
+mod build;
+mod cache;
+mod catalogue;
+mod check;
+mod elf;
+mod environment;
+mod library;
+mod machine;
+mod package;
+mod recipe;
+mod reproduce;
+mod run;
+mod source;
+mod spec;
+mod verify;
 
 pub use add::{Progress, Step};
 pub use cache::{CACHE_VARIABLE, Cache, Manifest, State};

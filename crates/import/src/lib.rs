@@ -7,17 +7,17 @@
 
 pub mod columns;
 pub mod groups;
-pub mod header;
-pub mod headings;
+mod header;
+mod headings;
 pub mod layout;
 pub mod meta;
-pub mod moment;
-pub mod notes;
+mod moment;
+mod notes;
 pub mod number;
 pub mod prometheus;
-pub mod records;
+mod records;
 pub mod rows;
-pub mod text;
+mod text;
 pub mod time;
 
 use std::io::{self, Read};

@@ -14,6 +14,6 @@ pub mod occupancy;
 pub mod owned;
 pub mod rank;
 #[cfg(test)]
-pub mod shares;
+mod shares;
 pub mod sites;
 pub mod wrappers;

@@ -8,14 +8,14 @@ pub mod ledger;
 pub mod error;
 pub mod export;
 pub mod folder;
-pub mod meta;
+mod meta;
 pub mod news;
 pub mod reader;
 pub mod recorder;
 pub mod run;
-pub mod samples;
-pub mod schema;
-pub mod word;
+mod samples;
+mod schema;
+mod word;
 
 pub use error::RecordError;
 pub use folder::{Folder, list};

@@ -7,7 +7,7 @@
 pub mod act;
 pub mod adopt;
 pub mod back;
-pub mod crash;
+mod crash;
 pub mod dropin;
 pub mod files;
 pub mod health;

@@ -26,7 +26,7 @@ pub mod rest;
 pub mod series;
 pub mod shapes;
 pub mod shares;
-pub mod sloped;
+mod sloped;
 pub mod solve;
 pub mod square;
 pub mod staircase;

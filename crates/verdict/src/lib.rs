@@ -7,22 +7,22 @@ pub mod audit;
 pub mod cause;
 pub mod check;
 pub mod cost;
-pub mod curve;
-pub mod cycles;
-pub mod glance;
-pub mod label;
+mod curve;
+mod cycles;
+mod glance;
+mod label;
 #[cfg(test)]
-pub mod long_runs;
+mod long_runs;
 pub mod pair;
-pub mod rules;
+mod rules;
 pub mod run;
 pub mod series;
 #[cfg(test)]
-pub mod short_runs;
+mod short_runs;
 pub mod stall;
 pub mod stop;
 pub mod trace;
-pub mod ways;
+mod ways;
 
 pub use label::Label;
 pub use rules::Rules;
