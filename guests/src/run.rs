@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -129,7 +129,7 @@ pub fn run(workshop: &Workshop, arm: &Arm, file: &Path, program: &Program) -> Re
         None => child.end()?,
     };
     outcome.time = child.started.elapsed();
-    outcome.has_left_processes = has_left(child.child.id() as i32);
+    outcome.has_left_processes = has_left(child.child.id() as i32, workshop.folder());
     if let Some(session) = session {
         outcome.seen = Some(session.seen);
         outcome.fault = session.finish()?;
@@ -260,28 +260,48 @@ fn without_addresses(text: &[u8]) -> Vec<u8> {
     all.into_bytes()
 }
 
-/// True when processes of the group go on after its leader. They are killed.
-fn has_left(group: i32) -> bool {
+/// True when processes of the group, or others of the program's in sessions of their own, go on after its leader. They
+/// are killed.
+fn has_left(group: i32, folder: &Path) -> bool {
     let started = Instant::now();
     loop {
+        let others = processes_of(folder);
         // SAFETY: plain system calls. Orphans are this process's children: see `adopt_orphans`.
         let is_empty = unsafe {
             while libc::waitpid(-group, std::ptr::null_mut(), libc::WNOHANG) > 0 {}
             libc::kill(-group, 0) != 0
         };
-        if is_empty {
+        if is_empty && others.is_empty() {
             return false;
         }
         if started.elapsed() > LEFT_MAX {
-            // SAFETY: as above.
+            // SAFETY: as above; each runs the program, or runs in its folder, which no other program has.
             unsafe {
                 libc::kill(-group, libc::SIGKILL);
                 while libc::waitpid(-group, std::ptr::null_mut(), 0) > 0 {}
+                for pid in others {
+                    libc::kill(pid, libc::SIGKILL);
+                    libc::waitpid(pid, std::ptr::null_mut(), 0);
+                }
             }
             return true;
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Processes whose program, or whose working directory, is in this folder.
+fn processes_of(folder: &Path) -> Vec<i32> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let is_there = |pid: &i32| {
+        let link = |name: &str| std::fs::read_link(format!("/proc/{pid}/{name}"));
+        let is_in =
+            |path: std::io::Result<PathBuf>| path.is_ok_and(|path| path.starts_with(folder));
+        is_in(link("exe")) || is_in(link("cwd"))
+    };
+    all.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(is_there)
+        .collect()
 }
 
 /// Makes this process the parent of its programs' orphans, so that it sees them end.
@@ -300,6 +320,23 @@ fn describe(status: ExitStatus) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that goes on in a session of its own took half a CPU for two hours.
+    #[test]
+    fn a_process_in_another_session_is_left_too() {
+        adopt_orphans();
+        let folder = tempfile::tempdir().unwrap();
+        let run = |script: &str| {
+            let mut shell = Command::new("sh");
+            shell.args(["-c", script]).current_dir(folder.path());
+            let mut shell = shell.process_group(0).spawn().unwrap();
+            shell.wait().unwrap();
+            has_left(shell.id() as i32, folder.path())
+        };
+        assert!(!run("true"));
+        assert!(run("setsid sleep 60 & sleep 0.1"));
+        assert!(processes_of(folder.path()).is_empty());
+    }
 
     #[test]
     fn addresses_are_left_out_of_complaints() {

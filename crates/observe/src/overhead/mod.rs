@@ -123,7 +123,11 @@ pub struct Overhead {
 impl Overhead {
     /// CPU time added to the subject, seconds.
     pub fn added_s(&self) -> f64 {
-        self.items.iter().map(|item| item.cpu_s).sum()
+        // `sum` of nothing is -0.0.
+        self.items
+            .iter()
+            .map(|item| item.cpu_s)
+            .fold(0.0, |sum, cpu_s| sum + cpu_s)
     }
 
     /// The least and the most that it stands for; the same where no item has an interval.
@@ -184,7 +188,9 @@ mod tests {
         assert!((overhead.added_share() - 0.5).abs() < 1e-9);
         overhead.items.push(item(Basis::AtMost, 0.0));
         assert_eq!(overhead.basis(), Basis::AtMost);
-        assert_eq!(Overhead::default().basis(), Basis::Measured, "nothing");
+        let nothing = Overhead::default();
+        assert_eq!(nothing.basis(), Basis::Measured);
+        assert!(nothing.added_s().is_sign_positive(), "printed as -0.00 %");
     }
 
     #[test]

@@ -334,10 +334,10 @@ fn of_programs(
     let timed_s = timed.over_ns as f64 / 1e9;
     let way = match record {
         Some(record) => format!(
-            "{:.0} ns for the way to the program, tried at the start on threads of highwater's own",
+            "{:.0} ns of tracepoint overhead a run, measured at the start on threads of highwater's own",
             record.way_ns
         ),
-        None => "without the way to the program".to_owned(),
+        None => "without tracepoint overhead".to_owned(),
     };
     Item {
         name: PROGRAMS,
