@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom lint deny check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom bpf bpf-check lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -16,6 +16,7 @@ help:
 	@echo 'make fuzz-guests-everywhere  the same over other allocators, linked in too, and under explain and stalls; as root'
 	@echo 'make miri       the sampler under Miri; needs a nightly toolchain with miri and rust-src'
 	@echo 'make loom       models of the sampler: every interleaving of a few threads'
+	@echo 'make bpf        compile the eBPF programs into crates/bpf/objects, which are committed'
 	@echo 'make lint       rustfmt and clippy'
 	@echo 'make deny       cargo-deny: licences, advisories, duplicates, sources'
 	@echo 'make check-aarch64  type check for aarch64'
@@ -32,7 +33,7 @@ demo: build
 	subjects/relay/build
 	target/release/highwater run experiments/relay.toml $(RUN_FLAGS)
 
-test: subjects page-tests reader-tests loom
+test: subjects bpf-check page-tests reader-tests loom
 	@.ci/count-skipped $(MAKE) --no-print-directory tests
 
 tests: go-tests
@@ -123,6 +124,13 @@ miri:
 
 loom:
 	RUSTFLAGS='--cfg loom' $(CARGO) test -p highwater-sampler --lib --locked --target-dir target/loom
+
+# Installing needs no compiler for eBPF: the objects are committed, and CI compares them with their sources.
+bpf:
+	crates/bpf/programs/build
+
+bpf-check:
+	crates/bpf/programs/build check
 
 lint:
 	$(CARGO) fmt --all --check

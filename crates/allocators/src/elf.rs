@@ -3,7 +3,7 @@
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use object::read::elf::{ElfFile64, FileHeader};
+use object::read::elf::{ElfFile64, FileHeader, VersionIndex};
 use object::{Endianness, Object, ObjectKind, ObjectSymbol, elf};
 
 /// The part of an ELF file that decides whether it can be preloaded.
@@ -54,14 +54,14 @@ pub fn parse_elf(bytes: &[u8]) -> Result<Elf> {
     if bytes.len() < 5 || bytes[..4] != elf::ELFMAG {
         bail!("is not an ELF file (it has {} bytes)", bytes.len());
     }
-    if bytes[4] != elf::ELFCLASS64.0 {
+    if bytes[4] != elf::ELFCLASS64 {
         bail!("is a 32-bit library; highwater's subjects are 64-bit programs");
     }
     let file = ElfFile64::<Endianness>::parse(bytes).context("is a damaged ELF file")?;
     let needed = parse_needed(&file)?;
     let interpreter = parse_interpreter(&file)?;
     Ok(Elf {
-        machine: file.elf_header().e_machine(file.endian()).0,
+        machine: file.elf_header().e_machine(file.endian()),
         libc: libc_of(&needed, interpreter.as_deref()),
         build_id: file.build_id().ok().flatten().map(hex),
         glibc_needed: parse_glibc_needed(&file),
@@ -134,7 +134,7 @@ fn parse_glibc_needed(file: &ElfFile64<'_, Endianness>) -> Option<(u32, u32)> {
     let mut newest = None;
     // Version indexes are dense from 2; the table ends the walk by an error.
     for index in 2..=elf::VERSYM_VERSION {
-        let Ok(version) = versions.version(elf::VersionIndex(index)) else {
+        let Ok(version) = versions.version(VersionIndex(index)) else {
             break;
         };
         let Some(version) = version else { continue };
@@ -157,7 +157,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 /// The architecture as the kernel names it.
 pub fn machine_name(machine: u16) -> String {
-    match elf::Machine(machine) {
+    match machine {
         elf::EM_X86_64 => "x86_64".to_owned(),
         elf::EM_AARCH64 => "aarch64".to_owned(),
         elf::EM_386 => "i386".to_owned(),
@@ -165,7 +165,7 @@ pub fn machine_name(machine: u16) -> String {
         elf::EM_RISCV => "riscv".to_owned(),
         elf::EM_PPC64 => "ppc64".to_owned(),
         elf::EM_S390 => "s390".to_owned(),
-        other => format!("machine {}", other.0),
+        other => format!("machine {other}"),
     }
 }
 
@@ -218,9 +218,9 @@ mod tests {
         }
     }
 
-    fn elf(machine: elf::Machine, libc: Libc, interpreter: Option<&str>) -> Elf {
+    fn elf(machine: u16, libc: Libc, interpreter: Option<&str>) -> Elf {
         Elf {
-            machine: machine.0,
+            machine,
             libc,
             build_id: None,
             needed: Vec::new(),

@@ -1,15 +1,17 @@
 //! What the kernel runs and records for highwater: eBPF programs and their maps, perf events and their rings, uprobes.
 //!
-//! In: a process, an instruction of its file, a program ([`insn::Code`]). Out: records of what happened, and what the
-//! kernel spent on it ([`timed`], [`fdinfo`], [`uprobes::changes`]). `heap` and `sched` call it; [`allowed`] says what
-//! this user and machine permit. Everything hangs on descriptors: a highwater that is killed leaves nothing behind.
+//! In: a process, an instruction of its file, a compiled program ([`object::Object`]; their sources are in `programs`,
+//! in C). Out: records of what happened, and what the kernel spent on it ([`timed`], [`fdinfo`], [`uprobes::changes`]).
+//! `heap` and `sched` call it; [`allowed`] says what this user and machine permit. Everything hangs on descriptors: a
+//! highwater that is killed leaves nothing behind.
 
 pub mod allowed;
+pub mod btf;
 pub mod fdinfo;
-pub mod insn;
 pub mod kernel;
-pub mod load;
+mod load;
 pub mod map;
+pub mod object;
 pub mod ring;
 pub mod timed;
 pub mod uprobes;

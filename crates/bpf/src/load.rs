@@ -4,14 +4,13 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use aya_obj::generated::bpf_insn;
+
 use crate::kernel::bpf;
 
 const PROG_LOAD: u32 = 5;
 /// The verifier's words about a program it refuses.
 const LOG_BYTES: usize = 64 * 1024;
-/// Some helpers are only for programs with a GPL-compatible licence. This is one of the strings that the kernel accepts
-/// (include/linux/license.h); `REUSE.toml` puts the programs' sources under these licences.
-const LICENSE: &CStr = c"Dual MIT/GPL";
 
 #[repr(C)]
 struct ProgLoad {
@@ -30,13 +29,21 @@ struct ProgLoad {
 }
 
 /// `kind`: the program's type, and what it will be attached to where the kernel wants to know that beforehand.
-pub fn load_for(name: &str, kind: (u32, u32), code: &[u64]) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// No right, or the verifier refuses it.
+pub fn load(
+    name: &str,
+    kind: (u32, u32),
+    code: &[bpf_insn],
+    license: &CStr,
+) -> io::Result<OwnedFd> {
     let mut log = vec![0u8; LOG_BYTES];
     let mut attr = ProgLoad {
         prog_type: kind.0,
         insn_cnt: code.len() as u32,
         insns: code.as_ptr() as u64,
-        license: LICENSE.as_ptr() as u64,
+        license: license.as_ptr() as u64,
         log_level: 0,
         log_size: 0,
         log_buf: 0,

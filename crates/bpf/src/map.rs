@@ -1,12 +1,16 @@
-//! Maps shared with the kernel: values by a number, numbers, a ring of records.
+//! Maps shared with the kernel: values by a key, numbers, a ring of records. Their shapes are the object's.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use crate::kernel::{bpf, bpf_number};
+use bytemuck::Pod;
 
-const MAP_CREATE: u32 = 0;
+use crate::kernel::bpf_number;
+use crate::object::{Object, Shape};
+
 const MAP_LOOKUP: u32 = 1;
 const MAP_UPDATE: u32 = 2;
 const MAP_DELETE: u32 = 3;
@@ -17,28 +21,6 @@ const PER_CPU_ARRAY: u32 = 6;
 const RINGBUF: u32 = 27;
 
 #[repr(C)]
-struct Create {
-    map_type: u32,
-    key_size: u32,
-    value_size: u32,
-    max_entries: u32,
-    map_flags: u32,
-    rest: [u32; 13],
-}
-
-fn create(map_type: u32, key_size: u32, value_size: u32, max_entries: u32) -> io::Result<OwnedFd> {
-    let attr = Create {
-        map_type,
-        key_size,
-        value_size,
-        max_entries,
-        map_flags: 0,
-        rest: [0; 13],
-    };
-    bpf(MAP_CREATE, &attr)
-}
-
-#[repr(C)]
 struct Element {
     map_fd: u32,
     padding: u32,
@@ -47,35 +29,49 @@ struct Element {
     flags: u64,
 }
 
-fn element<K, T>(command: u32, fd: &OwnedFd, key: &K, value: *mut T) -> io::Result<()> {
+fn element<K, T>(command: u32, fd: &OwnedFd, key: *const K, value: *mut T) -> io::Result<()> {
     flagged(command, fd, key, value, 0)
 }
 
-fn flagged<K, T>(command: u32, fd: &OwnedFd, key: &K, value: *mut T, flags: u64) -> io::Result<()> {
+fn flagged<K, T>(
+    command: u32,
+    fd: &OwnedFd,
+    key: *const K,
+    value: *mut T,
+    flags: u64,
+) -> io::Result<()> {
     let attr = Element {
         map_fd: fd.as_raw_fd() as u32,
         padding: 0,
-        key: std::ptr::from_ref(key) as u64,
+        key: key as u64,
         value: value as u64,
         flags,
     };
     bpf_number(command, &attr).map(drop)
 }
 
-/// Values of `BYTES` by a number.
-pub struct Hash<const BYTES: usize> {
-    fd: OwnedFd,
+/// Values by a key.
+pub struct Hash<K, V> {
+    fd: Arc<OwnedFd>,
+    of: PhantomData<(K, V)>,
 }
 
-impl<const BYTES: usize> Hash<BYTES> {
-    pub fn create(most: u32) -> io::Result<Self> {
+impl<K: Pod, V: Pod> Hash<K, V> {
+    /// # Errors
+    /// See [`Object::create`].
+    pub fn create(object: &mut Object, name: &str, most: u32) -> io::Result<Self> {
+        let fd = object.create(name, Shape::of::<K, V>(HASH), Some(most))?;
         Ok(Hash {
-            fd: create(HASH, 4, BYTES as u32, most)?,
+            fd,
+            of: PhantomData,
         })
     }
 
     /// One that is there already is left as it is.
-    pub fn insert(&self, key: u32, mut value: [u8; BYTES]) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn insert(&self, key: K, mut value: V) -> io::Result<()> {
         const NO_EXIST: u64 = 1;
         match flagged(MAP_UPDATE, &self.fd, &key, &mut value, NO_EXIST) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -83,137 +79,96 @@ impl<const BYTES: usize> Hash<BYTES> {
         }
     }
 
-    pub fn remove(&self, key: u32) {
+    pub fn remove(&self, key: K) {
         // Not there is as good as gone.
-        let _ = element(MAP_DELETE, &self.fd, &key, std::ptr::null_mut::<u64>());
+        let _ = element(MAP_DELETE, &self.fd, &key, std::ptr::null_mut::<V>());
     }
 
-    pub fn get(&self, key: u32) -> Option<[u8; BYTES]> {
-        let mut value = [0u8; BYTES];
+    pub fn get(&self, key: K) -> Option<V> {
+        let mut value = V::zeroed();
         element(MAP_LOOKUP, &self.fd, &key, &mut value).ok()?;
         Some(value)
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-/// What the programs keep of a thread, for themselves alone.
-pub struct ByThread {
-    fd: OwnedFd,
-}
-
-impl ByThread {
-    pub fn create(value_bytes: u32, most: u32) -> io::Result<ByThread> {
-        Ok(ByThread {
-            fd: create(HASH, 4, value_bytes, most)?,
-        })
-    }
-
-    /// Of all threads; no program runs that puts more in.
+    /// Removes all; no program runs that puts more in.
     pub fn clear(&self) {
-        // After a key that is not there the first one is next.
-        let (none, mut first) = (u32::MAX, 0u32);
-        while element(MAP_NEXT_KEY, &self.fd, &none, &mut first).is_ok() {
-            if element(MAP_DELETE, &self.fd, &first, std::ptr::null_mut::<u64>()).is_err() {
+        let mut first = K::zeroed();
+        // After no key the first one is next.
+        while element(MAP_NEXT_KEY, &self.fd, std::ptr::null::<K>(), &mut first).is_ok() {
+            if element(MAP_DELETE, &self.fd, &first, std::ptr::null_mut::<V>()).is_err() {
                 return;
             }
         }
     }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
 }
 
-/// Addresses that the programs put in and take out.
-pub struct Addresses {
-    fd: OwnedFd,
-}
-
-impl Addresses {
-    pub fn create(most: u32) -> io::Result<Addresses> {
-        Ok(Addresses {
-            fd: create(HASH, 8, 8, most)?,
-        })
-    }
-
-    pub fn has(&self, address: u64) -> bool {
-        let mut value = 0u64;
-        element(MAP_LOOKUP, &self.fd, &address, &mut value).is_ok()
-    }
-
-    pub fn remove(&self, address: u64) {
-        // Not there is as good as gone.
-        let _ = element(MAP_DELETE, &self.fd, &address, std::ptr::null_mut::<u64>());
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
-    }
-}
-
-/// A few numbers of each CPU's own.
-pub struct PerCpu<const N: usize> {
-    fd: OwnedFd,
+/// One value of each CPU's own.
+pub struct PerCpu<V> {
+    fd: Arc<OwnedFd>,
     cpus: usize,
+    of: PhantomData<V>,
 }
 
-impl<const N: usize> PerCpu<N> {
-    pub fn create() -> io::Result<PerCpu<N>> {
+impl<V: Pod> PerCpu<V> {
+    /// The size of the value is a multiple of 8 bytes: the kernel rounds it up.
+    ///
+    /// # Errors
+    /// See [`Object::create`].
+    pub fn create(object: &mut Object, name: &str) -> io::Result<PerCpu<V>> {
+        const { assert!(size_of::<V>().is_multiple_of(8)) };
         let cpus = std::fs::read_to_string("/sys/devices/system/cpu/possible")?;
         let last = cpus.trim().rsplit(['-', ',']).next().unwrap_or("");
         let cpus = last.parse::<usize>().map_err(io::Error::other)? + 1;
+        let fd = object.create(name, Shape::of::<u32, V>(PER_CPU_ARRAY), None)?;
         Ok(PerCpu {
-            fd: create(PER_CPU_ARRAY, 4, 8 * N as u32, 1)?,
+            fd,
             cpus,
+            of: PhantomData,
         })
     }
 
-    /// One of the numbers, over all CPUs.
-    pub fn sum(&self, at: usize) -> u64 {
-        let mut values = vec![[0u64; N]; self.cpus];
+    /// One of its numbers, over all CPUs.
+    pub fn sum(&self, number: impl Fn(&V) -> u64) -> u64 {
+        let mut values = vec![V::zeroed(); self.cpus];
         let _ = element(MAP_LOOKUP, &self.fd, &0u32, values.as_mut_ptr());
-        values.iter().fold(0, |sum, of| sum.wrapping_add(of[at]))
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        values
+            .iter()
+            .fold(0, |sum, of| sum.wrapping_add(number(of)))
     }
 }
 
-/// Some numbers that the programs and we share.
-pub struct Counter {
-    fd: OwnedFd,
+/// Values by a number, which the programs and we share.
+pub struct Array<V = u64> {
+    fd: Arc<OwnedFd>,
+    of: PhantomData<V>,
 }
 
-impl Counter {
-    pub fn create(numbers: u32) -> io::Result<Counter> {
-        Ok(Counter {
-            fd: create(ARRAY, 4, 8, numbers)?,
+impl<V: Pod> Array<V> {
+    /// # Errors
+    /// See [`Object::create`].
+    pub fn create(object: &mut Object, name: &str) -> io::Result<Array<V>> {
+        let fd = object.create(name, Shape::of::<u32, V>(ARRAY), None)?;
+        Ok(Array {
+            fd,
+            of: PhantomData,
         })
     }
 
-    pub fn read(&self) -> u64 {
-        let mut value = 0;
-        let _ = element(MAP_LOOKUP, &self.fd, &0u32, &mut value);
+    pub fn read(&self, at: u32) -> V {
+        let mut value = V::zeroed();
+        let _ = element(MAP_LOOKUP, &self.fd, &at, &mut value);
         value
     }
 
-    pub fn write(&self, at: u32, mut value: u64) {
+    pub fn write(&self, at: u32, mut value: V) {
         let _ = element(MAP_UPDATE, &self.fd, &at, &mut value);
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 }
 
 /// The kernel's ring buffer map, read in place: one page for our position, one for the kernel's,
 /// then the data, mapped twice in a row so that no record is ever cut.
 pub struct Ring {
-    fd: OwnedFd,
+    _fd: Arc<OwnedFd>,
     ours: *mut libc::c_void,
     kernels: *mut libc::c_void,
     bytes: usize,
@@ -224,23 +179,21 @@ pub struct Ring {
 unsafe impl Send for Ring {}
 
 impl Ring {
-    pub fn create(bytes: u32) -> io::Result<Ring> {
-        let fd = create(RINGBUF, 0, 0, bytes)?;
+    /// # Errors
+    /// See [`Object::create`]; `bytes` is a power of two, and a multiple of the page size.
+    pub fn create(object: &mut Object, name: &str, bytes: u32) -> io::Result<Ring> {
+        let fd = object.create(name, Shape::of::<(), ()>(RINGBUF), Some(bytes))?;
         let page = rustix::param::page_size();
         let bytes = bytes as usize;
         let ours = map(&fd, page, libc::PROT_READ | libc::PROT_WRITE, 0)?;
         let kernels = map(&fd, page + 2 * bytes, libc::PROT_READ, page)?;
         Ok(Ring {
-            fd,
+            _fd: fd,
             ours,
             kernels,
             bytes,
             page,
         })
-    }
-
-    pub fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
     }
 
     pub fn drain(&mut self, mut take: impl FnMut(&[u8])) {

@@ -275,8 +275,7 @@ fn native(regs: Registers) -> UnwindRegsNative {
 fn module(path: &str, range: Range<u64>, offset: u64) -> Option<Module<Bytes>> {
     let cache = ReadCache::new(open_file(Path::new(path)).ok()?);
     let file = object::File::parse(&cache).ok()?;
-    let executable =
-        |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0);
+    let executable = |flags| matches!(flags, SegmentFlags::Elf { p_flags, .. } if p_flags & 1 != 0);
     let segment = file.segments().find(|segment| {
         let (start, size) = segment.file_range();
         executable(segment.flags()) && offset <= start + size && offset + range.end > start

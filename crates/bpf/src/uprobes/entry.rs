@@ -11,8 +11,8 @@ pub const TELLS: usize = 4_096;
 /// Arguments that come in registers and are read.
 pub const ARGUMENTS: usize = 4;
 
-/// Where the first of them is at the function's start, in the kernel's `pt_regs`, bytes.
-pub const FIRST_ARGUMENT: i16 = arch::AT_ENTRY[0];
+/// Where they are at the function's start, in the kernel's `pt_regs`, bytes.
+pub const AT_ENTRY: [i16; ARGUMENTS] = arch::AT_ENTRY;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {

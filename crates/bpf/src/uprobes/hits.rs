@@ -1,26 +1,25 @@
 //! Probes that record each hit: when, by which thread, some of its registers, and its stack where that is wanted.
 
 use std::io;
-use std::os::fd::AsRawFd;
+
+use bytemuck::{Pod, Zeroable};
 
 use super::attach::{Put, Target, Way, put};
 use super::own::{calls_ns, each, emulated, entry_offset, stepped};
 use super::record::{self, Fields, Hit};
-use crate::insn::{Code, Helper, R0, R1, R2, R3, R6, R7, R8, R9, R10, Size};
-use crate::load::load_for;
 use crate::map::{PerCpu, Ring};
+use crate::object;
 
 /// For the calls that tell what a hit costs.
 const TRIAL_RING_BYTES: u32 = 1 << 20;
 
-/// Numbers of each CPU.
-mod cpu {
-    pub const HITS: usize = 0;
-    /// Of the hits, those for which the kernel made a step of its own.
-    pub const STEPPED: usize = 1;
-    /// Of the hits, those that did not fit the ring.
-    pub const LOST: usize = 2;
-    pub const COUNT: usize = 3;
+/// Numbers of each CPU, as the program has them.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Cpu {
+    hits: u64,
+    stepped: u64,
+    lost: u64,
 }
 
 /// One probed instruction of the file.
@@ -57,7 +56,7 @@ impl Cost {
 /// Probes on one process, until it is dropped.
 pub struct Hits {
     ring: Ring,
-    cpus: PerCpu<{ cpu::COUNT }>,
+    cpus: PerCpu<Cpu>,
     put: Vec<Put>,
     places: usize,
     pub cost: Cost,
@@ -99,15 +98,21 @@ impl Hits {
         ring_bytes: u32,
     ) -> io::Result<Hits> {
         let kind = way.kind()?;
+        let mut object = object::Object::parse(object::hits())?;
         let mut hits = Hits {
-            ring: Ring::create(ring_bytes)?,
-            cpus: PerCpu::create()?,
+            ring: Ring::create(&mut object, "ring", ring_bytes)?,
+            cpus: PerCpu::create(&mut object, "cpus")?,
             put: Vec::new(),
             places: places.len(),
             cost: Cost::default(),
         };
+        object.view(fields.view());
+        object.set("REGISTERS", fields.registers.len() as u32);
+        object.set("FRAMES", fields.frames.into());
         for alike in places.chunk_by(|a, b| (a.kind, a.is_emulated) == (b.kind, b.is_emulated)) {
-            let program = load_for("hits", kind, &hits.program(alike[0], fields))?;
+            object.set("KIND", alike[0].kind);
+            object.set("IS_STEPPED", (!alike[0].is_emulated).into());
+            let program = object.load("on_hit", kind)?;
             let offsets: Vec<u64> = alike.iter().map(|place| place.offset).collect();
             hits.put.push(put(way, &program, &offsets, target)?);
         }
@@ -130,9 +135,9 @@ impl Hits {
 
     pub fn counted(&self) -> Counted {
         Counted {
-            hits: self.cpus.sum(cpu::HITS),
-            stepped: self.cpus.sum(cpu::STEPPED),
-            lost: self.cpus.sum(cpu::LOST),
+            hits: self.cpus.sum(|cpu| cpu.hits),
+            stepped: self.cpus.sum(|cpu| cpu.stepped),
+            lost: self.cpus.sum(|cpu| cpu.lost),
         }
     }
 
@@ -148,54 +153,6 @@ impl Hits {
         hits.sort_by_key(|hit| hit.at_ns);
         hits
     }
-
-    /// R6: the registers; R7: the thread; R8: the CPU's numbers; R9: the record.
-    fn program(&self, place: Place, fields: Fields) -> Vec<u64> {
-        let mut code = Code::default();
-        code.copy(R6, R1);
-        code.call(Helper::CurrentPidTgid);
-        code.copy(R7, R0);
-        code.store_value(Size::B4, R10, KEY, 0);
-        code.map(R1, self.cpus.fd().as_raw_fd());
-        code.copy(R2, R10);
-        code.add(R2, i32::from(KEY));
-        code.call(Helper::MapLookup);
-        code.jump_if_zero(R0, "pass");
-        code.copy(R8, R0);
-        one_more(&mut code, cpu::HITS);
-        if !place.is_emulated {
-            one_more(&mut code, cpu::STEPPED);
-        }
-        code.map(R1, self.ring.fd().as_raw_fd());
-        code.set(R2, fields.bytes());
-        code.set(R3, 0);
-        code.call(Helper::RingReserve);
-        code.jump_if_not_zero(R0, "room");
-        one_more(&mut code, cpu::LOST);
-        code.jump("pass");
-        code.label("room");
-        code.copy(R9, R0);
-        record::store(&mut code, place.kind, fields);
-        code.copy(R1, R9);
-        code.set(R2, NO_WAKEUP);
-        code.call(Helper::RingSubmit);
-        code.label("pass");
-        // Before Linux 6.13 a 1 would take the probe away.
-        code.set(R0, 0);
-        code.exit();
-        code.finish()
-    }
-}
-
-// The program's own stack.
-const KEY: i16 = -8;
-const NO_WAKEUP: i32 = 1;
-
-/// One more in one of the CPU's numbers, at R8.
-fn one_more(code: &mut Code, number: usize) {
-    code.load(Size::B8, R2, R8, 8 * number as i16);
-    code.add(R2, 1);
-    code.store(Size::B8, R8, 8 * number as i16, R2);
 }
 
 /// What a hit costs on this machine, tried on functions of our own.
@@ -228,7 +185,7 @@ mod tests {
     use std::process::{Command, Stdio};
     use std::time::Duration;
 
-    use object::{Object, ObjectSegment};
+    use ::object::{Object, ObjectSegment};
 
     use super::*;
     use crate::allowed::Allowed;
@@ -352,9 +309,9 @@ mod tests {
     /// The offset of a program's first instruction; below the first segment of code they are the same as its address.
     fn entry_of(program: &Path) -> u64 {
         let bytes = std::fs::read(program).unwrap();
-        let file = object::File::parse(&*bytes).unwrap();
+        let file = ::object::File::parse(&*bytes).unwrap();
         let entry = file.entry();
-        let holds = |segment: &object::Segment<'_, '_>| {
+        let holds = |segment: &::object::Segment<'_, '_>| {
             (segment.address()..segment.address() + segment.size()).contains(&entry)
         };
         let segment = file.segments().find(holds).unwrap();
@@ -385,6 +342,20 @@ mod tests {
         assert_eq!(counted.hits, 500);
         assert!(counted.lost > 100, "{counted:?}");
         assert_eq!(hits.drain().len() as u64, 500 - counted.lost);
+    }
+
+    #[test]
+    fn numbers_are_as_the_program_has_them() {
+        let object = object::Object::parse(object::hits()).unwrap();
+        crate::assert_layout!(
+            object,
+            "cpu",
+            Cpu {
+                hits,
+                stepped,
+                lost
+            }
+        );
     }
 
     #[test]

@@ -5,11 +5,10 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use super::functions::Function;
-use super::layout::Maps;
-use super::program::{entry_program, exit_program};
+use super::layout::{set_entry, set_exit};
 #[cfg(test)]
 use bpf::fdinfo::read_fdinfo;
-use bpf::load::load_for;
+use bpf::object::Object;
 use bpf::uprobes::{Put, Target, Way, put};
 use observe::exits::Exit;
 
@@ -37,14 +36,15 @@ pub struct Attached {
 impl Programs {
     /// # Errors
     /// No right to load programs, the kernel refuses one, or it is too old for this way.
-    pub fn load(maps: &Maps, functions: &[Function], way: Way) -> io::Result<Programs> {
+    pub fn load(object: &Object, functions: &[Function], way: Way) -> io::Result<Programs> {
         let kind = way.kind()?;
-        let load = |name: &str, code: &[u64]| load_for(name, kind, code);
+        let mut object = object.clone();
         let needs = |f: &Function| (f.role, f.is_emulated, f.arguments);
         let (mut frees, mut entries) = (Vec::new(), Vec::new());
         for alike in groups(functions, needs) {
+            set_entry(&mut object, alike[0]);
             let program = Placed {
-                program: load(&alike[0].name, &entry_program(maps, alike[0]))?,
+                program: object.load("on_entry", kind)?,
                 places: alike.iter().map(|function| function.file_offset).collect(),
             };
             match alike[0].frees() {
@@ -57,8 +57,9 @@ impl Programs {
         let all: Vec<Exit> = all.into_iter().collect();
         let mut exits = Vec::new();
         for alike in groups(&all, |exit| (exit.result, exit.is_emulated)) {
+            set_exit(&mut object, alike[0].result, alike[0].is_emulated);
             exits.push(Placed {
-                program: load("exit", &exit_program(maps, *alike[0]))?,
+                program: object.load("on_exit", kind)?,
                 places: alike.iter().map(|exit| exit.at).collect(),
             });
         }

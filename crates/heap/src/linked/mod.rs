@@ -9,7 +9,6 @@ pub mod functions;
 mod layout;
 pub mod pace;
 pub mod place;
-mod program;
 mod table;
 pub mod traps;
 mod watcher;
@@ -23,7 +22,7 @@ use std::time::Duration;
 use attach::{Attached, Programs};
 use cost::measure_cost;
 use functions::{Function, read_functions};
-use layout::{DRAW_BITS, DRAWS, Maps, open};
+use layout::{LIVE_MAX, Maps};
 use place::Place;
 use table::Table;
 use traps::Traps;
@@ -31,16 +30,9 @@ use watcher::Watcher;
 
 use super::probe::ProbeLook;
 use bpf::fdinfo;
-use bpf::map::{Addresses, ByThread, Counter, PerCpu, Ring};
 use bpf::uprobes::{Target, Way};
 use observe::overhead::KERNEL_BYTES_MAX;
 
-/// Live samples; from three quarters of it on they are thinned.
-const LIVE_MAX: u32 = 32_768;
-/// Threads with a sampled call at a time.
-const OPEN_MAX: u32 = 16_384;
-/// 100 ms of samples at ten times the rate that is aimed at.
-const RING_BYTES: u32 = 4 << 20;
 /// Samples a second that are aimed at.
 const SAMPLES_MIN: f64 = 250.0;
 const SAMPLES_MAX: f64 = 1_000.0;
@@ -77,6 +69,12 @@ impl Linked {
         let functions = read_functions(target.file(), place.base)?;
         if functions.is_empty() {
             return Ok(None);
+        }
+        if functions.len() > layout::FUNCTIONS_MAX {
+            let (found, most) = (functions.len(), layout::FUNCTIONS_MAX);
+            return Err(io::Error::other(format!(
+                "{found} functions of allocators in one program; {most} can be probed"
+            )));
         }
         let cost = measure_cost()?;
         let probed = attach(&target, &functions)?;
@@ -147,9 +145,10 @@ struct Probed {
 
 impl Probed {
     fn attach(target: &Target, functions: &[Function], way: Way) -> io::Result<Probed> {
-        let family = functions.iter().map(|function| function.code.clone());
-        let maps = new_maps(family.collect())?;
-        let programs = Programs::load(&maps, functions, way)?;
+        let (object, maps) = layout::open(functions)?;
+        maps.mean.write(0, MEAN_FIRST);
+        maps.sampling.write(0, 1);
+        let programs = Programs::load(&object, functions, way)?;
         Ok(Probed {
             frees: Some(programs.attach_frees(target)?),
             allocations: Some(programs.attach_allocations(target)?),
@@ -163,28 +162,6 @@ impl Probed {
 fn attach(target: &Target, functions: &[Function]) -> io::Result<Probed> {
     Probed::attach(target, functions, Way::Multi)
         .or_else(|_| Probed::attach(target, functions, Way::Events))
-}
-
-fn new_maps(family: Vec<std::ops::Range<u64>>) -> io::Result<Maps> {
-    let maps = Maps {
-        cpus: PerCpu::create()?,
-        draws: Counter::create(DRAWS)?,
-        mean: Counter::create(1)?,
-        sampling: Counter::create(1)?,
-        open: ByThread::create(open::BYTES_ALL, OPEN_MAX)?,
-        live: Addresses::create(LIVE_MAX)?,
-        ring: Ring::create(RING_BYTES)?,
-        lost: Counter::create(1)?,
-        family,
-    };
-    for draw in 0..DRAWS {
-        let even = (f64::from(draw) + 0.5) / f64::from(DRAWS);
-        let far = -even.ln() * f64::from(1u32 << DRAW_BITS);
-        maps.draws.write(draw, far as u64);
-    }
-    maps.mean.write(0, MEAN_FIRST);
-    maps.sampling.write(0, 1);
-    Ok(maps)
 }
 
 /// Entries, and exits, of which functions may share some.

@@ -5,8 +5,9 @@ use std::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
 
-use super::layout::{GIVEN, TAKEN, at};
+use super::layout::{GIVEN, GivenBlock, Head, TAKEN};
 use crate::probe::{Block, Site};
+use bpf::uprobes::record::begins_with;
 use symbols::registers::Registers;
 
 /// Stacks that are told apart; further ones have no addresses.
@@ -34,27 +35,31 @@ pub struct Given<'a> {
     pub stack: &'a [u8],
 }
 
+/// `None`: it is cut, or of no kind that is known.
 pub fn parse(bytes: &[u8]) -> Option<Record<'_>> {
-    let word = |at: i16| {
-        let bytes = bytes.get(at as usize..at as usize + 8)?;
-        Some(u64::from_ne_bytes(bytes.try_into().ok()?))
-    };
-    let (time_ns, block) = (word(at::TIME)?, word(at::BLOCK)?);
-    match word(at::KIND)? as i32 {
+    let (head, rest) = begins_with::<Head>(bytes)?;
+    let (time_ns, block) = (head.at_ns, head.block);
+    match head.kind {
         TAKEN => Some(Record::Taken { time_ns, block }),
         GIVEN => {
-            let copied = word(at::COPIED)? as usize;
-            let stack = bytes.get(at::STACK as usize..)?;
-            let (pc, sp, fp) = (word(at::PC)?, word(at::SP)?, word(at::FP)?);
-            let registers = Registers { pc, sp, fp, lr: pc };
+            let (given, stack) = begins_with::<GivenBlock>(rest)?;
+            let GivenBlock {
+                bytes,
+                mean,
+                pc,
+                sp,
+                fp,
+                function,
+                copied,
+            } = given;
             Some(Record::Given(Given {
                 time_ns,
                 block,
-                bytes: word(at::BYTES)?,
-                mean: word(at::MEAN)?,
-                function: word(at::FUNCTION)?,
-                registers,
-                stack: stack.get(..copied)?,
+                bytes,
+                mean,
+                function,
+                registers: Registers { pc, sp, fp, lr: pc },
+                stack: stack.get(..usize::try_from(copied).ok()?)?,
             }))
         }
         _ => None,
@@ -266,9 +271,16 @@ mod tests {
 
     #[test]
     fn a_record_cut_anywhere_is_no_record() {
-        let mut bytes = vec![0u8; at::STACK as usize + 16];
-        bytes[at::KIND as usize] = GIVEN as u8;
-        bytes[at::COPIED as usize] = 16;
+        let head = Head {
+            kind: GIVEN,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        let given = GivenBlock {
+            copied: 16,
+            ..bytemuck::Zeroable::zeroed()
+        };
+        let mut bytes = [bytemuck::bytes_of(&head), bytemuck::bytes_of(&given)].concat();
+        bytes.extend([7; 16]);
         assert!(parse(&bytes).is_some());
         assert!((0..bytes.len()).all(|length| parse(&bytes[..length]).is_none()));
     }

@@ -1,12 +1,13 @@
 //! Uprobes on functions of our own.
 
 use super::cost::{GIVE, own_function};
-use super::layout::cpu;
+use super::functions::Role;
 use super::table::Record;
 use super::*;
 use bpf::allowed::Allowed;
 use bpf::fdinfo::Timed;
 use bpf::uprobes::own::{alone, emulated};
+use observe::exits::ResultIn;
 use testkit::skipped;
 
 /// Every call is a sample while exits are probed: each is counted once, with the byte count that was asked for.
@@ -42,7 +43,7 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         let mut maps = probed.maps;
         let runs = probed.programs.runs();
         match timed {
-            Ok(_timed) => assert_eq!(runs, maps.cpus.sum(cpu::HITS), "{way:?}"),
+            Ok(_timed) => assert_eq!(runs, maps.cpus.sum(|cpu| cpu.hits), "{way:?}"),
             Err(error) => skipped(&format!("programs cannot be timed: {error}")),
         }
         let mut given = Vec::new();
@@ -52,9 +53,13 @@ fn calls_are_counted_alike_on_old_kernels_and_new() {
         });
         let expected: Vec<(u64, u64)> = (1..=50).map(|bytes| (bytes, bytes)).collect();
         assert_eq!(given, expected, "{way:?}");
-        assert_eq!(maps.cpus.sum(cpu::HITS), 102, "entries and exits, {way:?}");
-        assert_eq!(maps.cpus.sum(cpu::RETURNED), 50, "{way:?}");
-        assert_eq!(maps.lost.read(), 0, "{way:?}");
+        assert_eq!(
+            maps.cpus.sum(|cpu| cpu.hits),
+            102,
+            "entries and exits, {way:?}"
+        );
+        assert_eq!(maps.cpus.sum(|cpu| cpu.returned), 50, "{way:?}");
+        assert_eq!(maps.lost.read(0), 0, "{way:?}");
     }
 }
 
@@ -96,4 +101,38 @@ fn each_function_is_read_where_its_argument_is() {
         "{given:?}"
     );
     assert!(given.iter().any(|(bytes, _)| *bytes > 100), "{given:?}");
+}
+
+/// Every role, and where the return address is not on the stack too, as on aarch64.
+#[test]
+fn the_kernel_takes_the_programs_of_every_role() {
+    let _alone = alone();
+    if Allowed::try_all().bpf.is_err() {
+        skipped("programs need root");
+        return;
+    }
+    let mut function = own_function(emulated, GIVE).unwrap();
+    let (mut object, _maps) = layout::open(std::slice::from_ref(&function)).unwrap();
+    let kind = Way::Events.kind().unwrap();
+    let (block, bytes) = (0, 1);
+    for role in [
+        Role::Give { bytes },
+        Role::GiveMany { count: 0, bytes },
+        Role::Again {
+            block,
+            bytes,
+            calls_on: true,
+        },
+        Role::GiveInto { place: 0, bytes },
+        Role::Take { block },
+    ] {
+        for returns_by_stack in [0, 1] {
+            object.set("RETURNS_BY_STACK", returns_by_stack);
+            function.role = role;
+            layout::set_entry(&mut object, &function);
+            object.load("on_entry", kind).unwrap();
+            layout::set_exit(&mut object, ResultIn::FirstArgument, false);
+            object.load("on_exit", kind).unwrap();
+        }
+    }
 }

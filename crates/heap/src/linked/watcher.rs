@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
-use super::layout::cpu;
 use super::pace::{self, Budget, Counted};
 use super::table::{self, Record};
 use super::traps::Traps;
@@ -111,7 +110,7 @@ impl Watcher {
             self.tell();
         }
         // Of threads that ended, or whose call was left for a deeper place of the stack.
-        self.probed.maps.open.clear();
+        self.probed.maps.calls.clear();
     }
 
     fn drain_for(&mut self, time: Duration) {
@@ -161,7 +160,7 @@ impl Watcher {
         self.probed.maps.sampling.write(0, 0);
         self.probed.allocations = None;
         // Of a call that was sampled and then ended unseen all later ones would seem to be part.
-        self.probed.maps.open.clear();
+        self.probed.maps.calls.clear();
         self.drain();
     }
 
@@ -234,9 +233,9 @@ impl Watcher {
 
     fn counted(&self) -> Counted {
         Counted {
-            hits: self.probed.maps.cpus.sum(cpu::HITS),
-            stepped: self.probed.maps.cpus.sum(cpu::STEPPED),
-            samples: self.probed.maps.cpus.sum(cpu::SAMPLES),
+            hits: self.probed.maps.cpus.sum(|cpu| cpu.hits),
+            stepped: self.probed.maps.cpus.sum(|cpu| cpu.stepped),
+            samples: self.probed.maps.cpus.sum(|cpu| cpu.samples),
         }
     }
 
@@ -261,9 +260,9 @@ impl Watcher {
                 Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
                 None => {}
             });
-        let lost = self.probed.maps.lost.read();
+        let lost = self.probed.maps.lost.read(0);
         if lost != self.lost {
-            table.keep(|block| live.has(block));
+            table.keep(|block| live.get(block).is_some());
             self.lost = lost;
             self.shared.lost.store(lost, Ordering::Relaxed);
         }
@@ -271,13 +270,13 @@ impl Watcher {
             for block in table.thin() {
                 live.remove(block);
             }
-            let mean = self.probed.maps.mean.read();
+            let mean = self.probed.maps.mean.read(0);
             self.probed.maps.mean.write(0, (2 * mean).min(MEAN_MAX));
         }
     }
 
     fn adapt(&mut self, samples_per_second: f64) {
-        let mean = self.probed.maps.mean.read();
+        let mean = self.probed.maps.mean.read(0);
         let wanted = match samples_per_second {
             rate if rate > SAMPLES_MAX => mean * 2,
             rate if rate < SAMPLES_MIN => mean / 2,
@@ -298,7 +297,7 @@ impl Watcher {
         let traps = &mut self.traps;
         traps.hits = counted.hits;
         (traps.stepped, traps.samples) = (counted.stepped, counted.samples);
-        let returned = self.probed.maps.cpus.sum(cpu::RETURNED);
+        let returned = self.probed.maps.cpus.sum(|cpu| cpu.returned);
         traps.without_result = counted.samples.saturating_sub(returned);
         traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
         traps.core_share = traps.cost.seconds(counted) / all_s;

@@ -1,12 +1,8 @@
-//! The eBPF collector: two small programs on `sched_switch` and `sched_waking`, written as
-//! instructions ([`program`]) so that no compiler and no kernel headers are needed to build or to
-//! run; the kernel drops everything that is not of the watched process.
+//! The eBPF collector: programs on `sched_switch` and `sched_waking` (bpf's programs/sched.bpf.c), and on samples of
+//! the clock. The kernel drops everything that is not of the watched process.
 
-mod maps;
-mod place;
-pub mod program;
+mod layout;
 pub mod record;
-mod threads;
 pub mod tracepoint;
 
 use std::io;
@@ -14,13 +10,12 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use perf_event_open_sys::bindings as perf;
 
-use self::record::Record;
-use self::threads::Threads;
+use self::record::{Record, Thread};
 use super::pace::{self, Pace};
 use super::room::Room;
 use bpf::kernel::{Tracing, event, open_event};
-use bpf::load::load_for;
-use bpf::map::{Counter, Ring};
+use bpf::map::{Array, Hash, Ring};
+use bpf::object::{self, Object};
 
 const PROG_TYPE_TRACEPOINT: u32 = 5;
 const PROG_TYPE_PERF_EVENT: u32 = 7;
@@ -28,9 +23,10 @@ const PROG_TYPE_PERF_EVENT: u32 = 7;
 const AT_FIRST_NS: u64 = 1_000_000;
 pub struct Ebpf {
     ring: Ring,
-    tids: Threads,
-    lost: Counter,
-    limits: Counter,
+    threads: Hash<u32, Thread>,
+    lost: Array,
+    /// Nanoseconds; who is off its CPU for less is not told of. The second is for waits for devices.
+    limits: Array,
     pace: Pace,
     /// Nothing was read yet.
     unread: bool,
@@ -45,7 +41,6 @@ pub struct Ours {
     pub all: OwnedFd,
     /// Not more than some thousands a second.
     pub some: OwnedFd,
-    _passed: Counter,
 }
 
 impl Ebpf {
@@ -53,48 +48,47 @@ impl Ebpf {
     /// told as they happen.
     pub fn attach(pid: u32, tids: &[u32], room: Room, at_once: bool) -> io::Result<Ebpf> {
         let tracing = Tracing::open()?;
-        let maps = maps::Maps {
-            pid,
-            tids: Threads::create(program::threads_max(room, tids.len()))?,
-            ring: Ring::create(program::ring_bytes(room))?,
-            lost: Counter::create(1)?,
-            limits: Counter::create(2)?,
-            places: Counter::create(place::PLACES)?,
-            at_once,
-        };
+        let mut object = Object::parse(object::sched())?;
+        object.set("PID", pid);
+        object.set("AT_ONCE", at_once.into());
+        object.view(layout::switch_event(&format_of(&tracing, "sched_switch")?)?);
+        object.view(layout::waking_event(&format_of(&tracing, "sched_waking")?)?);
+        object.view(layout::user_registers());
+        let threads = Hash::create(
+            &mut object,
+            "threads",
+            layout::threads_max(room, tids.len()),
+        )?;
+        let ring = Ring::create(&mut object, "ring", layout::ring_bytes(room))?;
+        let lost = Array::create(&mut object, "lost")?;
+        let limits = Array::create(&mut object, "limits")?;
+        for name in ["places", "passed"] {
+            Array::<u64>::create(&mut object, name)?;
+        }
         for tid in tids {
-            maps.tids.insert(*tid)?;
+            threads.insert(*tid, Thread::watched())?;
         }
         // Until the reader reads: what comes before it is ready would fill the ring.
         for kind in [0, 1] {
-            maps.limits.write(kind, AT_FIRST_NS);
+            limits.write(kind, AT_FIRST_NS);
         }
-        let switch = program::Fields::parse_switch(&format_of(&tracing, "sched_switch")?)?;
-        let waking = program::Fields::parse_waking(&format_of(&tracing, "sched_waking")?)?;
-        let attached = [
-            ("sched_switch", program::switch(&maps, &switch)),
-            ("sched_waking", program::waking(&maps, &waking)),
-        ];
         let (mut held, mut programs) = (Vec::new(), Vec::new());
-        for (name, code) in attached {
-            let program = load(name, PROG_TYPE_TRACEPOINT, &code)?;
-            held.extend(attach(&tracing, name, &program)?);
+        for (tracepoint, name) in [("sched_switch", "on_switch"), ("sched_waking", "on_waking")] {
+            let program = object.load(name, (PROG_TYPE_TRACEPOINT, 0))?;
+            held.extend(attach(&tracing, tracepoint, &program)?);
             programs.push(program);
         }
-        let passed = Counter::create(1)?;
-        let sampled = |code: Vec<u64>| load("samples", PROG_TYPE_PERF_EVENT, &code);
-        let ours = Ours {
-            all: sampled(program::ours(&maps))?,
-            some: sampled(program::some_of_ours(&maps, &passed))?,
-            _passed: passed,
-        };
+        let sampled = |name: &str| object.load(name, (PROG_TYPE_PERF_EVENT, 0));
         Ok(Ebpf {
-            ours,
+            ours: Ours {
+                all: sampled("on_sample")?,
+                some: sampled("on_some")?,
+            },
             programs: Box::new(bpf::timed::Programs::new(programs)),
-            ring: maps.ring,
-            tids: maps.tids,
-            lost: maps.lost,
-            limits: maps.limits,
+            ring,
+            threads,
+            lost,
+            limits,
             pace: Pace::default(),
             unread: true,
             _attached: held,
@@ -130,38 +124,32 @@ impl Ebpf {
     /// What `tid` waits in for long, where that was not told; and who woke it, where it was since.
     /// `drained_ns`: when the ring was read.
     pub fn untold(&self, tid: u32, drained_ns: u64) -> [Option<Record>; 2] {
-        match self.tids.get(tid) {
-            Some(value) => record::untold(&value, drained_ns),
-            None => [None, None],
-        }
+        let thread = self.threads.get(tid);
+        thread.map_or([None, None], |thread| thread.untold(drained_ns))
     }
 
     /// Since when `tid` is off its CPU.
     pub fn off_since_ns(&self, tid: u32) -> Option<u64> {
-        record::off_since_ns(&self.tids.get(tid)?)
+        self.threads.get(tid)?.off_since_ns()
     }
 
     /// A thread that ended must not keep its number watched: another process may get it.
     pub fn forget(&self, tid: u32) {
-        self.tids.remove(tid);
+        self.threads.remove(tid);
     }
 
     /// Whether there was room for it.
     pub fn watch(&self, tid: u32) -> bool {
-        self.tids.insert(tid).is_ok()
+        self.threads.insert(tid, Thread::watched()).is_ok()
     }
 
     pub fn lost(&self) -> u64 {
-        self.lost.read()
+        self.lost.read(0)
     }
 }
 
 fn format_of(tracing: &Tracing, name: &str) -> io::Result<String> {
     tracing.read(&format!("events/sched/{name}/format"))
-}
-
-fn load(name: &str, prog_type: u32, code: &[u64]) -> io::Result<OwnedFd> {
-    load_for(name, (prog_type, 0), code)
 }
 
 /// One event is enough for all CPUs: programs hang on the tracepoint, not on the event.

@@ -1,120 +1,143 @@
-//! One record of the ring: what the programs write, and its reading.
+//! One record of the ring: as programs/sched.bpf.c writes it, and what it tells.
+
+use bpf::uprobes::record::begins_with;
+use bytemuck::{Pod, Zeroable};
 
 /// The bits of `prev_state` that say what a thread leaves for; none: it wants to run. The bit above all others says
 /// "preempted".
 pub const STATES: u32 = 0xff;
 /// Those of one that ends: nobody will wake it, and it never comes back.
 pub const GONE: u32 = 0x10 | 0x20;
+/// The bit for waits that no signal ends: a disk, a page, the address space.
+pub const DEEP: u32 = 2;
 
-/// Offsets within a record; shared with the programs.
-pub mod at {
-    pub const TIME: i16 = 0;
-    pub const KIND: i16 = 8;
-    pub const TID: i16 = 12;
-    pub const OTHER: i16 = 16;
-    /// Of a leaving: for how long it was away since it last came, in absences too short to be told; those that were
-    /// waits for devices have a sum of their own.
-    pub const SHORT: i16 = 16;
-    pub const SHORT_DEEP: i16 = 92;
-    pub const FLAGS: i16 = 20;
-    pub const NUMBER: i16 = 24;
-    pub const COMM: i16 = 24;
-    pub const PC: i16 = 32;
-    pub const SP: i16 = 40;
-    pub const FP: i16 = 48;
-    pub const ARGS: i16 = 56;
-    pub const OTHER_PROCESS: i16 = 88;
-    /// Of a wake after a long wait: the lower end of the waker's stack. Other records end here.
-    pub const STACK: i16 = 96;
-    pub const HEAD: i16 = 96 + super::STACK_BYTES as i16;
+/// As much of a waker's stack as is copied.
+pub const STACK_BYTES: usize = 256;
+
+/// Short absences are added up in units of 2^10 ns.
+const SHORT_SHIFT: u32 = 10;
+
+const OUT: u32 = 1;
+const IN: u32 = 2;
+const WAKING: u32 = 3;
+const PLACE: u32 = 4;
+const WAIT: u32 = 5;
+
+/// What each record begins with.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Head {
+    at_ns: u64,
+    kind: u32,
+    tid: u32,
 }
 
-/// The record of a place where a thread begins to wait for a device: that of its leaving, and its stack.
-pub mod place {
-    /// Bytes of the stack that could be read.
-    pub const COPIED: i16 = super::at::FLAGS;
-    pub const STACK_BYTES: i16 = 2048;
-    pub const WHOLE: i16 = super::at::STACK + STACK_BYTES;
+/// User registers on entry to the kernel; `number` is the system call, or negative.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
+pub struct User {
+    pub number: i64,
+    pub pc: u64,
+    pub sp: u64,
+    pub fp: u64,
+    pub arguments: [u64; 4],
 }
 
-/// Offsets within what the kernel keeps of each thread; shared with the programs.
-pub mod kept {
-    /// The record of its leaving; a whole wait is told from here on.
-    pub const RECORD: i16 = 0;
-    /// When and by whom (thread, then process) it was made runnable, where that was not told.
-    pub const WOKEN: i16 = RECORD + super::at::STACK;
-    pub const WAKER: i16 = WOKEN + 8;
-    /// Since when the thread is off its CPU; 0 while it is on one.
-    pub const SINCE: i16 = WOKEN + 16;
-    /// Not 0: its leaving was told.
-    pub const TOLD: i16 = WOKEN + 24;
-    /// Since when it is at work: it came to a CPU, and at most was taken off it in between.
-    pub const AT_WORK: i16 = WOKEN + 32;
-    /// When it last came to a CPU, and who had that before (thread, process, name).
-    pub const CAME: i16 = WOKEN + 40;
-    pub const BEFORE: i16 = WOKEN + 48;
-    pub const COMM: i16 = WOKEN + 56;
-    /// A whole wait: from leaving to coming back.
-    pub const WHOLE: i16 = COMM + 16 - RECORD;
-    /// With the 56 bytes that the kernel keeps before it (struct htab_elem of kernel/bpf/hashtab.c and the key) four
-    /// cache lines, none of them shared with another thread, which may run on another CPU. What a waker there meets,
-    /// from `WOKEN` to `AT_WORK`, is in one.
-    pub const BYTES: usize = 200;
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Leaving {
+    at_ns: u64,
+    kind: u32,
+    tid: u32,
+    short_other: u32,
+    state: u32,
+    user: User,
+    unused: u32,
+    short_device: u32,
+}
+
+/// What the kernel keeps of each watched thread.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+pub struct Thread {
+    leaving: Leaving,
+    woken_ns: u64,
+    waker: u64,
+    since_ns: u64,
+    is_told: u64,
+    at_work_ns: u64,
+    came_ns: u64,
+    before: u64,
+    before_name: [u64; 2],
+    unused: [u64; 4],
+}
+
+/// A whole wait is so much of a [`Thread`].
+const WAIT_BYTES: usize = std::mem::offset_of!(Thread, unused);
+
+/// Behind the head of a coming.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Coming {
+    before: u64,
+    before_name: [u64; 2],
+}
+
+/// Behind the head of a waking's waker, where its stack is told.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct WakersStack {
+    user: User,
+    stack: [u8; STACK_BYTES],
+}
+
+/// Behind the head of a place; its stack follows.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Place {
+    user: User,
+    copied: u64,
+}
+
+impl Thread {
+    /// One that is watched from now on: off its CPU as far as anybody knows, and whatever comes next of it is told.
+    pub fn watched() -> Thread {
+        Thread {
+            since_ns: 1,
+            is_told: 1,
+            ..Thread::zeroed()
+        }
+    }
+
+    /// Since when the thread is off its CPU.
+    pub fn off_since_ns(&self) -> Option<u64> {
+        (self.since_ns != 0).then_some(self.since_ns)
+    }
+
+    /// Its leaving, when it is off its CPU for long and that was not told; and its waking, when it only wants a CPU
+    /// since. `drained_ns`: when the ring was read.
+    pub fn untold(&self, drained_ns: u64) -> [Option<Record>; 2] {
+        let lasts = drained_ns.saturating_sub(self.since_ns) > UNTOLD_NS;
+        if self.since_ns == 0 || !lasts || self.is_told != 0 {
+            return [None, None];
+        }
+        let leaving = &self.leaving;
+        let waking = Record {
+            at_ns: self.woken_ns,
+            tid: leaving.tid,
+            what: waking(self.waker, None),
+        };
+        let leaving = Record {
+            at_ns: leaving.at_ns,
+            tid: leaving.tid,
+            what: leaving.told(),
+        };
+        [Some(leaving), (self.woken_ns != 0).then_some(waking)]
+    }
 }
 
 /// A wait that is older than this will be told of whatever the limit.
 const UNTOLD_NS: u64 = 1_500_000;
-
-/// The leaving that is kept of a thread, when it is off its CPU for long and that was not told; and its waking, when
-/// it only wants a CPU since. `drained_ns`: when the ring was read.
-pub fn untold(value: &[u8; kept::BYTES], drained_ns: u64) -> [Option<Record>; 2] {
-    let word = |at: i16| number(value, at);
-    let since = word(kept::SINCE);
-    let lasts = drained_ns.saturating_sub(since) > UNTOLD_NS;
-    if since == 0 || !lasts || word(kept::TOLD) != 0 {
-        return [None, None];
-    }
-    let leaving = parse(&value[kept::RECORD as usize..kept::WOKEN as usize]);
-    let waker = word(kept::WAKER);
-    let waking = |tid| Record {
-        at_ns: word(kept::WOKEN),
-        tid,
-        what: Told::Waking {
-            waker: waker as u32,
-            process: (waker >> 32) as u32,
-            user: None,
-        },
-    };
-    let woken = word(kept::WOKEN) != 0;
-    let tid = leaving.as_ref().map(|leaving| leaving.tid);
-    [leaving, tid.filter(|_| woken).map(waking)]
-}
-
-fn number(bytes: &[u8], at: i16) -> u64 {
-    let at = at as usize;
-    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
-    word.map_or(0, u64::from_ne_bytes)
-}
-
-/// Since when the thread is off its CPU, by what is kept of it.
-pub fn off_since_ns(value: &[u8; kept::BYTES]) -> Option<u64> {
-    let since = number(value, kept::SINCE);
-    (since != 0).then_some(since)
-}
-
-/// The bit of `prev_state` for waits that no signal ends: a disk, a page, the address space.
-pub const DEEP: u32 = 2;
-
-/// As much of a waker's stack as fits on a program's own (512 bytes, with the keys).
-pub const STACK_BYTES: usize = 256;
-
-/// Short absences are added up in units of 2^10 ns.
-pub const SHORT_SHIFT: i32 = 10;
-
-pub const OUT: i32 = 1;
-pub const IN: i32 = 2;
-pub const WAKING: i32 = 3;
-pub const PLACE: i32 = 4;
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
@@ -173,135 +196,197 @@ pub struct Before {
     pub comm: [u8; 16],
 }
 
-/// User registers on entry to the kernel; `number` is the system call, or negative.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct User {
-    pub number: i64,
-    pub pc: u64,
-    pub sp: u64,
-    pub fp: u64,
-    pub args: [u64; 4],
+impl Before {
+    fn of(before: u64, name: [u64; 2]) -> Before {
+        let (process, tid) = halves(before);
+        Before {
+            tid,
+            process,
+            comm: bytemuck::cast(name),
+        }
+    }
 }
 
-/// `None` for a record of another length or kind.
+impl Leaving {
+    fn short(&self) -> Short {
+        let ns = |units: u32| u64::from(units) << SHORT_SHIFT;
+        Short {
+            deep_ns: ns(self.short_device),
+            other_ns: ns(self.short_other),
+        }
+    }
+
+    fn told(&self) -> Told {
+        Told::Out {
+            state: self.state,
+            short: self.short(),
+            user: self.user,
+        }
+    }
+}
+
+/// The process and the thread of `bpf_get_current_pid_tgid`.
+fn halves(current: u64) -> (u32, u32) {
+    ((current >> 32) as u32, current as u32)
+}
+
+fn waking(by: u64, user: Option<Box<(User, [u8; STACK_BYTES])>>) -> Told {
+    let (process, waker) = halves(by);
+    Told::Waking {
+        waker,
+        process,
+        user,
+    }
+}
+
+/// `None` for a record that is cut, or of no kind that is known.
 pub fn parse(bytes: &[u8]) -> Option<Record> {
-    if bytes.len() < at::STACK as usize {
-        return None;
-    }
-    let word = |offset: i16| number(bytes, offset);
-    let half = |offset: i16| {
-        let at = offset as usize;
-        let half = bytes.get(at..at + 4).and_then(|half| half.try_into().ok());
-        half.map_or(0, u32::from_ne_bytes)
-    };
-    let user = || User {
-        number: word(at::NUMBER) as i64,
-        pc: word(at::PC),
-        sp: word(at::SP),
-        fp: word(at::FP),
-        args: std::array::from_fn(|n| word(at::ARGS + 8 * n as i16)),
-    };
-    if bytes.len() == kept::WHOLE as usize {
-        return Some(whole(bytes, half, user()));
-    }
-    let what = match half(at::KIND) as i32 {
-        OUT => Told::Out {
-            state: half(at::FLAGS),
-            short: short(&half),
-            user: user(),
-        },
-        IN => Told::In {
-            after: Before {
-                tid: half(at::OTHER),
-                process: half(at::OTHER_PROCESS),
-                comm: name(bytes, at::COMM),
-            },
-        },
-        WAKING => Told::Waking {
-            waker: half(at::OTHER),
-            process: half(at::OTHER_PROCESS),
-            user: bytes
-                .get(at::STACK as usize..at::HEAD as usize)
-                .and_then(|stack| Some(Box::new((user(), stack.try_into().ok()?)))),
-        },
-        PLACE => Told::Place {
-            user: user(),
-            stack: bytes[at::STACK as usize..]
-                .get(..half(place::COPIED) as usize)?
-                .to_vec(),
-        },
+    let (Head { at_ns, kind, tid }, rest) = begins_with(bytes)?;
+    let what = match kind {
+        WAIT => return whole(bytes),
+        OUT => begins_with::<Leaving>(bytes)?.0.told(),
+        IN => {
+            let (coming, _) = begins_with::<Coming>(rest)?;
+            Told::In {
+                after: Before::of(coming.before, coming.before_name),
+            }
+        }
+        WAKING => {
+            let (by, rest) = begins_with::<u64>(rest)?;
+            let stack = begins_with::<WakersStack>(rest).map(|(stack, _)| stack);
+            waking(by, stack.map(|of| Box::new((of.user, of.stack))))
+        }
+        PLACE => {
+            let (place, stack) = begins_with::<Place>(rest)?;
+            Told::Place {
+                user: place.user,
+                stack: stack.get(..usize::try_from(place.copied).ok()?)?.to_vec(),
+            }
+        }
         _ => return None,
     };
+    Some(Record { at_ns, tid, what })
+}
+
+fn whole(bytes: &[u8]) -> Option<Record> {
+    let mut of = Thread::zeroed();
+    bytemuck::bytes_of_mut(&mut of)[..WAIT_BYTES].copy_from_slice(bytes.get(..WAIT_BYTES)?);
+    let (process, waker) = halves(of.waker);
     Some(Record {
-        at_ns: word(at::TIME),
-        tid: half(at::TID),
-        what,
-    })
-}
-
-fn short(half: &impl Fn(i16) -> u32) -> Short {
-    let ns = |at| u64::from(half(at)) << SHORT_SHIFT;
-    Short {
-        deep_ns: ns(at::SHORT_DEEP),
-        other_ns: ns(at::SHORT),
-    }
-}
-
-fn whole(bytes: &[u8], half: impl Fn(i16) -> u32, user: User) -> Record {
-    let word = |kept: i16| number(bytes, kept - kept::RECORD);
-    let (woken_ns, waker, before) = (word(kept::WOKEN), word(kept::WAKER), word(kept::BEFORE));
-    Record {
-        at_ns: word(kept::CAME),
-        tid: half(at::TID),
+        at_ns: of.came_ns,
+        tid: of.leaving.tid,
         what: Told::Whole {
-            since_ns: number(bytes, at::TIME),
-            state: half(at::FLAGS),
-            short: short(&half),
-            user,
-            woken: (woken_ns != 0).then_some((woken_ns, waker as u32, (waker >> 32) as u32)),
-            after: Before {
-                tid: before as u32,
-                process: (before >> 32) as u32,
-                comm: name(bytes, kept::COMM - kept::RECORD),
-            },
+            since_ns: of.leaving.at_ns,
+            state: of.leaving.state,
+            short: of.leaving.short(),
+            user: of.leaving.user,
+            woken: (of.woken_ns != 0).then_some((of.woken_ns, waker, process)),
+            after: Before::of(of.before, of.before_name),
         },
-    }
-}
-
-fn name(bytes: &[u8], at: i16) -> [u8; 16] {
-    let at = at as usize;
-    let name = bytes.get(at..at + 16).and_then(|name| name.try_into().ok());
-    name.unwrap_or_default()
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use bpf::object::{Object, sched};
 
-    /// A thread's kept value: 42 left at 1,000 for a call, was woken at 1,500 by 7 of process 5, came at 2,000 after 9.
-    fn value(since: u64, told: u64) -> [u8; kept::BYTES] {
-        let mut value = [0; kept::BYTES];
-        let mut put = |at: i16, word: u64| {
-            value[at as usize..at as usize + 8].copy_from_slice(&word.to_ne_bytes());
+    /// 42 left at 1,000 for a call, was woken at 1,500 by 7 of process 5, came at 2,000 after 9.
+    fn thread(since_ns: u64, is_told: u64) -> Thread {
+        Thread {
+            leaving: Leaving {
+                at_ns: 1_000,
+                kind: OUT,
+                tid: 42,
+                short_other: 3,
+                state: 1,
+                user: User {
+                    number: 202,
+                    ..User::default()
+                },
+                unused: 0,
+                short_device: 5,
+            },
+            woken_ns: 1_500,
+            waker: 5 << 32 | 7,
+            came_ns: 2_000,
+            before: 8 << 32 | 9,
+            since_ns,
+            is_told,
+            ..Thread::zeroed()
+        }
+    }
+
+    fn wait() -> Vec<u8> {
+        let mut thread = thread(0, 0);
+        thread.leaving.kind = WAIT;
+        bytemuck::bytes_of(&thread)[..WAIT_BYTES].to_vec()
+    }
+
+    #[test]
+    fn records_are_as_the_program_writes_them() {
+        let object = Object::parse(sched()).unwrap();
+        bpf::assert_layout!(
+            object,
+            "user",
+            User {
+                number,
+                pc,
+                sp,
+                fp,
+                arguments
+            }
+        );
+        bpf::assert_layout!(
+            object,
+            "leaving",
+            Leaving {
+                at_ns,
+                kind,
+                tid,
+                short_other,
+                state,
+                user,
+                unused,
+                short_device
+            }
+        );
+        bpf::assert_layout!(
+            object,
+            "thread",
+            Thread {
+                leaving,
+                woken_ns,
+                waker,
+                since_ns,
+                is_told,
+                at_work_ns,
+                came_ns,
+                before,
+                before_name,
+                unused
+            }
+        );
+        let behind = |name: &str, first: &str| -> (usize, usize) {
+            let structure = object.structure(name).unwrap();
+            let field = structure.fields.iter().find(|field| field.0 == first);
+            (field.unwrap().1 as usize, structure.bytes as usize)
         };
-        put(kept::SINCE, since);
-        put(kept::TOLD, told);
-        put(kept::RECORD + at::TIME, 1_000);
-        put(kept::RECORD + at::KIND, 42 << 32 | OUT as u64);
-        put(kept::RECORD + at::SHORT, 1 << 32 | 3);
-        put(kept::RECORD + at::SHORT_DEEP - 4, 5 << 32);
-        put(kept::RECORD + at::NUMBER, 202);
-        put(kept::WOKEN, 1_500);
-        put(kept::WAKER, 5 << 32 | 7);
-        put(kept::CAME, 2_000);
-        put(kept::BEFORE, 8 << 32 | 9);
-        value
+        let head = size_of::<Head>();
+        assert_eq!(
+            behind("coming", "before"),
+            (head, head + size_of::<Coming>())
+        );
+        assert_eq!(behind("waking", "waker"), (head, head + 8));
+        let stack = size_of::<WakersStack>();
+        assert_eq!(behind("waking_stack", "user"), (head + 8, head + 8 + stack));
+        assert_eq!(behind("place", "user").0, head);
+        assert_eq!(behind("place", "stack").0, head + size_of::<Place>());
     }
 
     #[test]
     fn a_whole_wait_is_one_record() {
-        let value = value(0, 0);
-        let record = parse(&value[..kept::WHOLE as usize]).unwrap();
+        let record = parse(&wait()).unwrap();
         assert_eq!((record.at_ns, record.tid), (2_000, 42));
         let Told::Whole {
             since_ns,
@@ -326,37 +411,46 @@ mod tests {
     #[test]
     fn a_wait_that_lasts_is_given_once_it_is_old_and_was_not_told() {
         let late = 2_000 + UNTOLD_NS;
-        let records = untold(&value(1_000, 0), late);
+        let records = thread(1_000, 0).untold(late);
         let times: Vec<_> = records.iter().flatten().map(|r| (r.at_ns, r.tid)).collect();
         assert_eq!(times, [(1_000, 42), (1_500, 42)]);
-        for value in [value(0, 0), value(1_000, 1)] {
-            assert_eq!(untold(&value, late), [None, None]);
+        for thread in [thread(0, 0), thread(1_000, 1)] {
+            assert_eq!(thread.untold(late), [None, None]);
         }
-        assert_eq!(untold(&value(1_000, 0), 1_800), [None, None]);
+        assert_eq!(thread(1_000, 0).untold(1_800), [None, None]);
     }
 
     #[test]
     fn the_stack_of_a_place_is_as_long_as_could_be_read() {
-        let mut bytes = [7; place::WHOLE as usize];
-        let mut put = |at: i16, half: u32| {
-            bytes[at as usize..at as usize + 4].copy_from_slice(&half.to_ne_bytes());
+        let head = Head {
+            at_ns: 1,
+            kind: PLACE,
+            tid: 2,
         };
-        put(at::KIND, PLACE as u32);
-        put(place::COPIED, 512);
-        let Told::Place { stack, .. } = parse(&bytes).unwrap().what else {
+        let record = |copied| {
+            let place = Place {
+                user: User::default(),
+                copied,
+            };
+            [
+                bytemuck::bytes_of(&head),
+                bytemuck::bytes_of(&place),
+                &[7; 2048],
+            ]
+            .concat()
+        };
+        let Told::Place { stack, .. } = parse(&record(512)).unwrap().what else {
             panic!("another kind");
         };
         assert_eq!(stack, [7; 512]);
-        bytes[place::COPIED as usize + 3] = 1;
-        assert_eq!(parse(&bytes), None, "longer than the record");
+        assert_eq!(parse(&record(4_096)), None, "longer than the record");
     }
 
     #[test]
     fn a_record_cut_anywhere_is_none() {
-        let value = value(0, 0);
-        let record = &value[..kept::WHOLE as usize];
-        for length in 0..at::STACK as usize {
-            assert_eq!(parse(&record[..length]), None, "{length} bytes");
+        let wait = wait();
+        for length in 0..wait.len() {
+            assert_eq!(parse(&wait[..length]), None, "{length} bytes");
         }
     }
 }

@@ -333,7 +333,7 @@ impl Watch {
 fn call(user: &User) -> Call {
     Call {
         number: user.number,
-        args: user.args,
+        args: user.arguments,
     }
 }
 
