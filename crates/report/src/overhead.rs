@@ -146,7 +146,8 @@ fn budget(overhead: &Overhead) -> String {
     let allowed = share(overhead.budget_share);
     match &overhead.stopped[..] {
         [] if is_probed(overhead) => format!(
-            "{allowed} of its CPU time; after ten seconds in a row over it the probe switches itself off"
+            "{allowed} of its CPU time, or 0.50 % of one core where that is more; over it the probe samples less, and \
+             where that is not enough switches itself off"
         ),
         [] if overhead.items.is_empty() && !overhead.unmeasured.is_empty() => {
             "none, for what it costs is not measured".to_owned()

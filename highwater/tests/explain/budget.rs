@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::stage::{compile, explain, parsed, probe};
+use crate::stage::{cause, compile, explain, parsed, probe, top_function};
 use testkit::skipped;
 
 /// A budget that nothing keeps, percent.
@@ -85,6 +85,34 @@ fn a_program_that_only_allocates_is_rid_of_the_probe_and_told_when_and_why() {
     assert!(counting["cpu_s"].as_f64() > samples["cpu_s"].as_f64());
     let least = counting["cpu_s_min"].as_f64();
     assert!(least > Some(0.0) && least < counting["cpu_s_max"].as_f64());
+}
+
+/// What the probe had counted stood still from then on: a leak that went on for as long again was said to be retention.
+#[test]
+fn a_leak_is_named_from_what_was_seen_until_the_probe_went_off() {
+    if probe().is_none() {
+        return;
+    }
+    let program = compile(
+        "gcc",
+        "leaks_amid_pairs.c",
+        &["-g", "-fno-builtin"],
+        "leaks_amid_pairs",
+    );
+    let program = program.to_str().unwrap();
+    let fixed = ["--json", "--quiet", "--duration", "30s", "--every", "300ms"];
+    let json = parsed(&explain(&[&fixed[..], &["--", program, "28"]].concat()));
+    let overhead = &json["overhead"];
+    if overhead["stopped"].is_null() {
+        return skipped("the machine was too busy for the program to cost anything");
+    }
+    assert_eq!(cause(&json), "leak", "{json:#}");
+    assert_eq!(top_function(&json), "lose_page", "{json:#}");
+    let notes = json["notes"].to_string();
+    assert!(
+        notes.contains("exit status: 7"),
+        "it ends by itself: {notes}"
+    );
 }
 
 #[test]

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const WINDOW_NS: u64 = 1_000_000_000;
 /// Windows over budget, one after another, before the next step.
 const STRIKES: u32 = 3;
-/// Windows in which counting and sampling together are over budget, one after another, before the probe goes off: calls
-/// cannot be counted less, and what was seen in so many seconds is an answer.
+/// Windows in which counting alone is over budget, one after another, before the probe goes off: calls cannot be counted
+/// less, and what was seen in so many seconds is an answer.
 const COUNTED_STRIKES: u32 = 10;
+/// Most halvings of the rate of samples in one step.
+const HALVINGS_MAX: u32 = 8;
 /// Less than this in a window is nobody's trouble, whatever the share. Samples may take half a percent of one core: at
 /// 2 ms a leak of 20 kB/s among 100 MB/s, in a process that is idle nine tenths of the time, gave one sample a minute.
 const EXACT_NS_MIN: u64 = 2_000_000;
@@ -23,8 +25,8 @@ const EXACT_PPM: u64 = 2_500;
 pub enum Step {
     /// Go on.
     None,
-    /// Sample less.
-    SlowDown,
+    /// Halve the rate of samples so many times.
+    SlowDown(u32),
     /// Count calls only.
     GiveUpExactBytes,
     /// Counting alone costs too much.
@@ -91,22 +93,33 @@ impl Budget {
             return Step::GiveUpExactBytes;
         }
         let least = if self.ppm < 1_000 { 0 } else { SLOW_NS_MIN };
-        let all = slow + spent(&self.counted_ns, now.counted_ns);
-        if self.ppm == 0 || all <= share(cpu, self.ppm) || all <= least {
-            self.counted_strikes.store(0, Relaxed);
-        } else if self.counted_strikes.fetch_add(1, Relaxed) + 1 >= COUNTED_STRIKES {
-            return Step::SwitchOff;
-        }
-        if self.ppm == 0 || slow <= share(cpu, self.ppm) || slow <= least {
+        let allowed = share(cpu, self.ppm).max(least);
+        let counted = spent(&self.counted_ns, now.counted_ns);
+        if self.ppm == 0 || slow + counted <= allowed {
             self.strikes.store(0, Relaxed);
+            self.counted_strikes.store(0, Relaxed);
             return Step::None;
         }
+        if counted > allowed {
+            let strikes = self.counted_strikes.fetch_add(1, Relaxed) + 1;
+            return match strikes >= COUNTED_STRIKES {
+                true => Step::SwitchOff,
+                false => Step::None,
+            };
+        }
+        self.counted_strikes.store(0, Relaxed);
         let strikes = self.strikes.fetch_add(1, Relaxed) + 1;
         if strikes < STRIKES {
             return Step::None;
         }
         self.strikes.store(0, Relaxed);
-        Step::SlowDown
+        let left = allowed.saturating_sub(counted).max(1);
+        Step::SlowDown(
+            slow.div_ceil(left)
+                .next_power_of_two()
+                .ilog2()
+                .clamp(1, HALVINGS_MAX),
+        )
     }
 }
 
@@ -130,13 +143,18 @@ mod tests {
     }
 
     #[test]
-    fn three_windows_over_budget_slow_it_down() {
-        let budget = Budget::new(30_000, 0);
-        let steps: Vec<Step> = (1..=6)
-            .map(|number| budget.account(second(number, 40, 0)))
-            .collect();
+    fn three_windows_over_budget_slow_it_down_by_as_much_as_is_needed() {
+        let steps = |slow_ms: u64| -> Vec<Step> {
+            let budget = Budget::new(30_000, 0);
+            (1..=6)
+                .map(|number| budget.account(second(number, slow_ms, 0)))
+                .collect()
+        };
         use Step::{None, SlowDown};
-        assert_eq!(steps, [None, None, SlowDown, None, None, SlowDown]);
+        let twice = |by| [None, None, SlowDown(by), None, None, SlowDown(by)];
+        assert_eq!(steps(40), twice(1));
+        assert_eq!(steps(200), twice(3), "to an eighth");
+        assert_eq!(steps(900), twice(5));
     }
 
     #[test]
@@ -157,11 +175,11 @@ mod tests {
 
     #[test]
     fn ten_windows_of_dear_counting_switch_it_off() {
-        let budget = Budget::new(50_000, 0);
         let counted = |number: u64| Reading {
-            counted_ns: number * 49_000_000,
+            counted_ns: number * 51_000_000,
             ..second(number, 2, 0)
         };
+        let budget = Budget::new(50_000, 0);
         let steps: Vec<Step> = (1..=10)
             .map(|number| budget.account(counted(number)))
             .collect();
@@ -172,6 +190,18 @@ mod tests {
         assert_eq!(steps[9], Step::SwitchOff);
         let within = Budget::new(60_000, 0);
         assert!((1..100).all(|number| within.account(counted(number)) == Step::None));
+    }
+
+    /// A program that is mostly idle, with samples that walk an interpreter's stack: it went off after ten seconds.
+    #[test]
+    fn dear_samples_are_made_fewer_and_never_switch_it_off() {
+        let budget = Budget::new(50_000, 0);
+        let idle = |number: u64| Reading {
+            cpu_ns: number * 31_000_000,
+            slow_ns: number * 11_000_000,
+            ..Reading::default()
+        };
+        assert!((1..100).all(|number| budget.account(idle(number)) != Step::SwitchOff));
     }
 
     #[test]

@@ -36,11 +36,10 @@ impl Probe {
         };
         match self.budget.account(reading) {
             Step::None => {}
-            Step::SlowDown if self.pace.slow_down() => {
+            Step::SlowDown(halvings) if self.pace.slow_down(halvings) => {
                 self.count(counter!(self, coarsened));
             }
-            Step::SlowDown => self.switch_off(off_reason::BUDGET),
-            Step::SwitchOff => self.switch_off(off_reason::BUDGET),
+            Step::SlowDown(_) | Step::SwitchOff => self.switch_off(off_reason::BUDGET),
             Step::GiveUpExactBytes => self.give_up_exact_bytes(now_ns),
         }
     }

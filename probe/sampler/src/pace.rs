@@ -21,6 +21,8 @@ const SPARSE_EIGHTHS: u64 = 8;
 /// one leap, and what else is allocated in it is not lost between two samples.
 const RAISE_MAX: u64 = 8;
 const LOWER_MAX: u64 = 16;
+/// Halvings of the permitted rate for the budget's sake: two to four samples a second are left.
+const SLOWED_MAX: u64 = 8;
 /// Share of the table, in eighths, above which samples are thinned; below half of it the mean may
 /// fall.
 const THIN_EIGHTHS: u64 = 3;
@@ -161,7 +163,7 @@ impl Pace {
         }
         let count = self.window_samples.fetch_add(u64::from(sampled), Relaxed) + u64::from(sampled);
         let spent = now_ns.saturating_sub(self.window_ns.load(Relaxed));
-        let slowed = self.slowed.load(Relaxed).min(8);
+        let slowed = self.slowed.load(Relaxed);
         let (soon, late) = (FULL_TOO_SOON_NS << slowed, FULL_TOO_LATE_NS << slowed);
         if count >= WINDOW_SAMPLES {
             self.open_window(now_ns);
@@ -206,10 +208,13 @@ impl Pace {
         None
     }
 
-    /// The probe cost too much: half the permitted rate. False when it cannot go lower.
-    pub fn slow_down(&self) -> bool {
-        self.raise(4);
-        self.slowed.fetch_add(1, Relaxed) < 4
+    /// The probe cost too much: halves the permitted rate so many times. False when it cannot go lower.
+    pub fn slow_down(&self, halvings: u32) -> bool {
+        let slowed = self.slowed.load(Relaxed);
+        let next = (slowed + u64::from(halvings)).min(SLOWED_MAX);
+        self.slowed.store(next, Relaxed);
+        self.raise(2 << (next - slowed));
+        next > slowed
     }
 
     /// Raises what all samples must reach: to the present mean first, then by doubling, the mean
@@ -325,6 +330,19 @@ mod tests {
             pace.tick((1 + quiet) * 100_000_000, true, 0, 32_768);
         }
         assert_eq!(pace.mean_bytes(), least);
+    }
+
+    #[test]
+    fn for_the_budget_the_rate_is_halved_down_to_some_samples_a_second() {
+        let pace = Pace::new(None, 0);
+        assert!(
+            pace.slow_down(3) && pace.slow_down(3),
+            "an eighth of an eighth"
+        );
+        assert_eq!(pace.mean_bytes(), MEAN_BYTES_START << 8);
+        assert!(pace.slow_down(8), "what was left");
+        assert!(!pace.slow_down(1));
+        assert_eq!(pace.slowed.load(Relaxed), SLOWED_MAX);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! The cause when nothing grows: memory that stays for a reason, or simply flat.
 
-use super::sentence::{retention_next, survivors, verdict};
+use super::sentence::{rate, retention_next, survivors, verdict};
 use super::{Case, Cause, CauseVerdict, Sight};
 use memory::account::Part;
+use memory::growth::Growth;
 use units::written::{bytes, percent};
 
 /// Share of RSS that something must hold to be named though nothing grows.
@@ -85,6 +86,9 @@ fn kept(case: &Case, is_torn: bool, spare: &str) -> CauseVerdict {
 }
 
 fn flat(case: &Case) -> CauseVerdict {
+    if let Some(verdict) = of_no_part(case) {
+        return verdict;
+    }
     let level = case.rss.map_or(case.account.rss_bytes, |rss| rss.level);
     let few = case.rss.is_none();
     let told = match few {
@@ -112,4 +116,19 @@ fn flat(case: &Case) -> CauseVerdict {
         undecided: few,
         ..verdict(Cause::Flat, confidence, sentence, next)
     }
+}
+
+/// RSS rises, and no part of it does for certain.
+fn of_no_part(case: &Case) -> Option<CauseVerdict> {
+    let rises = |rss: &Growth| case.grows(rss) && rss.bytes > case.retained_least();
+    let rss = case.rss.filter(rises)?;
+    let sentence = format!(
+        "not yet to be told: RSS grows by {}, and no part of it does for certain",
+        rate(&rss)
+    );
+    let next = "observe longer (--duration): the parts move against each other";
+    Some(CauseVerdict {
+        undecided: true,
+        ..verdict(Cause::Flat, 0.2, sentence, next)
+    })
 }

@@ -20,7 +20,7 @@
 //!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
-//! else it is *flat*.
+//! else it is *flat*, or undecided where RSS itself rises.
 
 mod grown;
 mod heap;

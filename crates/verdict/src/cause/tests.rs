@@ -120,6 +120,21 @@ fn blocks_of_many_uncertain_sites_are_told_together() {
     assert_eq!(judge(&spread).cause, Cause::Filling);
 }
 
+/// The probe was off for two thirds of the time, and what it had counted stood still.
+#[test]
+fn a_process_that_grows_by_no_part_for_certain_is_not_flat() {
+    let mut grows = case(&[(Part::LiveHeap, 0.1)]);
+    grows.rss = Some(grown(9.0));
+    let verdict = judge(&grows);
+    assert!(verdict.undecided && verdict.confidence < 0.3, "{verdict:?}");
+    assert!(verdict.sentence.contains("RSS grows"), "{verdict:?}");
+    grows.rss = Some(grown(2.0));
+    assert!(
+        !judge(&grows).undecided,
+        "4 % of it are nothing to speak of"
+    );
+}
+
 #[test]
 fn the_part_that_grew_most_decides() {
     let cause = |growths: &[(Part, f64)]| judge(&case(growths)).cause;

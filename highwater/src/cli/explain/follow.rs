@@ -74,6 +74,8 @@ pub struct Tracked {
     pub survey: Option<(u64, Survey)>,
     /// The last search for pointers had to be broken off.
     pub search_is_cut: bool,
+    /// The probe, or the uprobes, ended over the budget: the answer is from what was seen until then.
+    has_stopped: bool,
     /// Stacks that are shown without names, because those did not come in time.
     pub unnamed: usize,
     /// What observing took of it.
@@ -356,6 +358,7 @@ impl Tracked {
             pointed: BTreeMap::new(),
             survey: None,
             search_is_cut: false,
+            has_stopped: false,
             unnamed: 0,
             spent: Spent::default(),
             budget_share: BUDGET_SHARE,
@@ -366,8 +369,12 @@ impl Tracked {
     /// One look; its CPU time.
     pub fn look(&mut self, root: &ProcRoot, at_s: f64) -> Result<Duration, Lost> {
         let before = read_ns(ClockId::ThreadCPUTime);
-        let look = self.reader.look()?;
         let exe = std::fs::read_link(root.process(self.reader.member.pid).join("exe")).ok();
+        if self.has_stopped && exe == self.exe {
+            self.spent.add(self.reader.member.pid as u32, None);
+            return Ok(Duration::ZERO);
+        }
+        let mut look = self.reader.look()?;
         if exe != self.exe {
             // exec: another program in the same process.
             if self.exe.is_some() && !matches!(self.reader.uprobes, Uprobes::NotAsked) {
@@ -384,16 +391,44 @@ impl Tracked {
             self.pointed.clear();
             self.survey = None;
             self.spent = Spent::default();
+            self.has_stopped = false;
             self.begin_s = at_s;
             self.command = self.reader.command();
             self.preloads = self.reader.preloads();
         }
-        self.history.add(at_s - self.begin_s, &look);
         self.spent
             .add(self.reader.member.pid as u32, look.probe.as_ref());
-        self.look = look;
+        self.has_stopped = self.is_enough_without(&mut look);
+        if !self.has_stopped {
+            self.history.add(at_s - self.begin_s, &look);
+            self.look = look;
+        }
         let cost = read_ns(ClockId::ThreadCPUTime) - before;
         Ok(Duration::from_nanos(cost.max(0) as u64))
+    }
+
+    /// Whether the probe, or the uprobes, ended for good before this look, and enough was seen until then to judge
+    /// growth: what they counted stays as it was from then on, and looks like a heap that no longer grows. Where it was
+    /// not enough, the process is looked at without the probe.
+    fn is_enough_without(&mut self, look: &mut HeapLook) -> bool {
+        let Some(probe) = &look.probe else {
+            return false;
+        };
+        let has_given_up = probe.traps.is_some_and(|traps| traps.stopped_s.is_some());
+        if probe.off.is_none() && !has_given_up {
+            return false;
+        }
+        if self.history.looks_judged() >= LOOKS_WANTED {
+            return true;
+        }
+        if let Some(why) = probe.off {
+            let why = format!("the probe went off too early to judge growth: {why}");
+            (look.probe, look.probe_problem) = (None, Some(why));
+            if self.look.probe.is_some() {
+                self.history = History::default();
+            }
+        }
+        false
     }
 
     /// The process has ended: what is known of it stays, and what was put on it goes, before another process may have
