@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 const WINDOW_NS: u64 = 1_000_000_000;
 /// Windows over budget, one after another, before the next step.
 const STRIKES: u32 = 3;
-/// Windows in which counting alone is over budget, one after another, before the probe goes off: calls cannot be counted
-/// less, and what was seen in so many seconds is an answer.
+/// Windows in which counting alone is over budget, one after another, before the probe goes off: calls cannot be
+/// counted less, and what was seen in so many seconds is an answer.
 const COUNTED_STRIKES: u32 = 10;
 /// Most halvings of the rate of samples in one step.
 const HALVINGS_MAX: u32 = 8;
