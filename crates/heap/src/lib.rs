@@ -129,7 +129,10 @@ impl HeapReader {
         })
     }
 
-    /// One look. An error when the process is gone, or its areas may not be read.
+    /// One look.
+    ///
+    /// # Errors
+    /// The process is gone, its areas may not be read, or are not what the kernel's documentation says.
     pub fn look(&mut self) -> Result<HeapLook, Lost> {
         let mut look = self.look_once()?;
         for _ in 0..LOOKS_AGAIN {
@@ -150,7 +153,7 @@ impl HeapReader {
         let begin = Instant::now();
         self.folder.read_long("smaps", &mut text)?;
         self.map_readings.add(begin.elapsed().as_nanos() as u64);
-        let areas = smaps::parse_smaps(&text).map_err(|_| Lost::Gone)?;
+        let areas = smaps::parse_smaps(&text)?;
         // A process without areas has ended and waits to be collected.
         if areas.is_empty() {
             return Err(Lost::Gone);

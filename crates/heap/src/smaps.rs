@@ -1,5 +1,6 @@
 //! `/proc/PID/smaps`: every area of an address space with what of it is in RAM.
 
+use observe::proc::area::parse_area;
 use observe::proc::fields::{Malformed, kib_in_bytes};
 
 const FILE: &str = "/proc/PID/smaps";
@@ -70,37 +71,24 @@ pub fn parse_smaps(text: &[u8]) -> Result<Vec<Area>, Malformed> {
     Ok(areas)
 }
 
-/// `7f01-7f02 rw-p 00000000 00:00 0    [heap]`
 fn parse_header(line: &[u8]) -> Option<Area> {
     // Field lines begin with a capital letter, addresses with a hexadecimal digit in lower case.
-    if !line.first()?.is_ascii_hexdigit() || line.first()?.is_ascii_uppercase() {
+    if !matches!(line.first()?, b'0'..=b'9' | b'a'..=b'f') {
         return None;
     }
     let line = String::from_utf8_lossy(line);
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let rights = words.next()?.as_bytes();
-    let offset = words.next()?;
-    let _device = words.next()?;
-    let inode = words.next()?.parse().ok()?;
-    let (start, end) = (
-        u64::from_str_radix(start, 16).ok()?,
-        u64::from_str_radix(end, 16).ok()?,
-    );
-    (rights.len() == 4 && start <= end).then(|| Area {
-        start,
-        end,
-        readable: rights[0] == b'r',
-        writable: rights[1] == b'w',
-        executable: rights[2] == b'x',
-        shared: rights[3] == b's',
-        offset: u64::from_str_radix(offset, 16).unwrap_or(0),
-        inode,
-        name: words
-            .next()
-            .unwrap_or("")
-            .trim_start()
-            .replace("\\012", "\n"),
+    let area = parse_area(&line)?;
+    let [readable, writable, executable, shared] = area.rights;
+    Some(Area {
+        start: area.start,
+        end: area.end,
+        readable: readable == b'r',
+        writable: writable == b'w',
+        executable: executable == b'x',
+        shared: shared == b's',
+        offset: area.offset,
+        inode: area.inode,
+        name: area.name,
         ..Area::default()
     })
 }

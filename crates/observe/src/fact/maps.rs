@@ -2,6 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::proc::area::parse_area;
 use crate::proc::fields::Malformed;
 
 /// A mapping of a file. Anonymous ones are left out: there may be tens of thousands.
@@ -60,25 +61,19 @@ pub fn parse_maps(text: &[u8]) -> Result<Vec<Mapping>, Malformed> {
 }
 
 fn parse_line(line: &str) -> Option<Mapping> {
-    let mut words = line.splitn(6, ' ');
-    let (start, end) = words.next()?.split_once('-')?;
-    let rights = words.next()?;
-    let offset = words.next()?;
-    let device = words.next()?;
-    let inode = words.next()?.parse().ok()?;
-    let path = words.next().unwrap_or("").trim_start();
-    let (path, deleted) = match path.strip_suffix(" (deleted)") {
-        Some(path) => (path, true),
-        None => (path, false),
+    let area = parse_area(line)?;
+    let (path, deleted) = match area.name.strip_suffix(" (deleted)") {
+        Some(path) => (path.to_owned(), true),
+        None => (area.name, false),
     };
     Some(Mapping {
-        start: u64::from_str_radix(start, 16).ok()?,
-        end: u64::from_str_radix(end, 16).ok()?,
-        executable: rights.as_bytes().get(2) == Some(&b'x'),
-        offset: u64::from_str_radix(offset, 16).ok()?,
-        device: device.to_owned(),
-        inode,
-        path: path.replace("\\012", "\n"),
+        start: area.start,
+        end: area.end,
+        executable: area.rights[2] == b'x',
+        offset: area.offset,
+        device: area.device.to_owned(),
+        inode: area.inode,
+        path,
         deleted,
     })
 }

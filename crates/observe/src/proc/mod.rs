@@ -1,5 +1,6 @@
 //! The kernel's view of one process.
 
+pub mod area;
 pub mod fields;
 pub mod open;
 pub mod pace;

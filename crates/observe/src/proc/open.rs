@@ -11,15 +11,25 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags, openat, statat};
 use rustix::io::{Errno, pread};
 
+use super::fields::Malformed;
+
 /// Why a file of a process could not be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lost {
     /// The process (or thread) is gone.
     Gone,
     /// EACCES, EPERM: another user's process.
     Denied,
+    /// It was read, and is not what the kernel's documentation says.
+    Malformed(Malformed),
     /// Too many open files, for one.
     Other(Errno),
+}
+
+impl From<Malformed> for Lost {
+    fn from(malformed: Malformed) -> Self {
+        Lost::Malformed(malformed)
+    }
 }
 
 impl From<Errno> for Lost {
@@ -37,6 +47,7 @@ impl std::fmt::Display for Lost {
         match self {
             Lost::Gone => out.write_str("it is gone"),
             Lost::Denied => out.write_str("permission denied"),
+            Lost::Malformed(malformed) => write!(out, "{malformed}"),
             Lost::Other(errno) => write!(out, "{errno}"),
         }
     }

@@ -1,6 +1,6 @@
 //! Looks at a process and its descendants again and again.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -91,8 +91,8 @@ pub struct Follower {
     pub tracked: HashMap<Member, Tracked>,
     begin: Instant,
     progress: Progress,
-    /// Processes that may not be read.
-    pub denied: BTreeSet<i32>,
+    /// Processes that could not be read, and why.
+    pub unread: BTreeMap<i32, Lost>,
     /// Times at which blocks were asked after.
     asked_early: u32,
     /// Share of a process's CPU time, or of a core, that uprobes may take.
@@ -109,7 +109,7 @@ impl Follower {
             tracked: HashMap::new(),
             begin: Instant::now(),
             progress: Progress::new(quiet),
-            denied: BTreeSet::new(),
+            unread: BTreeMap::new(),
             asked_early: 0,
             budget_share: BUDGET_SHARE,
             cost: Duration::ZERO,
@@ -170,18 +170,17 @@ impl Follower {
 
     fn nothing_seen(&self, launched: Option<&Launched>) -> String {
         let pid = self.first;
-        match launched.and_then(|launched| launched.status) {
-            Some(status) => {
-                format!("the program ended at once ({status}): nothing could be looked at")
-            }
-            None if self.denied.contains(&pid) => format!(
-                "pid {pid} may not be read: it belongs to another user, or ptrace_scope forbids it; \
-                 run highwater as that user, or as root"
-            ),
-            None if self.root.process(pid).exists() => format!(
+        if let Some(status) = launched.and_then(|launched| launched.status) {
+            return format!("the program ended at once ({status}): nothing could be looked at");
+        }
+        if let Some(why) = self.unread.get(&pid) {
+            return format!("pid {pid}: {}", words_of(why));
+        }
+        match self.root.process(pid).exists() {
+            true => format!(
                 "pid {pid} has no memory of its own: a kernel thread, or a process that has ended"
             ),
-            None => format!("there is no process with pid {pid}"),
+            false => format!("there is no process with pid {pid}"),
         }
     }
 
@@ -261,8 +260,8 @@ impl Follower {
     }
 
     fn lose(&mut self, member: Member, lost: Lost) -> bool {
-        if lost == Lost::Denied {
-            self.denied.insert(member.pid);
+        if lost != Lost::Gone {
+            self.unread.insert(member.pid, lost);
         }
         false
     }
@@ -468,6 +467,19 @@ impl Tracked {
         let life = self.history.moments.len() as f64;
         // A helper that lived for a moment explains nothing.
         (grown.max(0.0) + last.account.rss_bytes * 0.05) * (life / (life + 8.0))
+    }
+}
+
+/// Why a process could not be read, and what to do.
+pub fn words_of(lost: &Lost) -> String {
+    match lost {
+        Lost::Denied => "it may not be read: it belongs to another user, or ptrace_scope forbids it; run highwater as \
+                         that user, or as root"
+            .to_owned(),
+        Lost::Malformed(malformed) => {
+            format!("its memory map is not as proc(5) says ({malformed}); please report this, with the file")
+        }
+        other => format!("it cannot be read: {other}"),
     }
 }
 

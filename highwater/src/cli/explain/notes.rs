@@ -1,8 +1,11 @@
 //! What limits an answer: said below it, in whole sentences.
 
-use super::follow::{Follower, Tracked};
+use std::collections::BTreeMap;
+
+use super::follow::{Follower, Tracked, words_of};
 use super::launch::Launched;
 use super::sight::sight;
+use observe::proc::open::Lost;
 use units::written::bytes;
 use verdict::cause::Sight;
 
@@ -20,11 +23,21 @@ pub fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> V
     notes.extend(on_search(tracked));
     notes.extend(on_names(tracked));
     notes.extend(on_limits(tracked));
-    if !follower.denied.is_empty() {
-        let pids: Vec<String> = follower.denied.iter().map(i32::to_string).collect();
-        notes.push(format!("Not readable, left out: pid {}.", pids.join(", ")));
-    }
+    notes.extend(on_unread(&follower.unread));
     notes
+}
+
+/// One sentence for those of other users, of which there may be many.
+fn on_unread(unread: &BTreeMap<i32, Lost>) -> Vec<String> {
+    let is_denied = |(_, why): &(&i32, &Lost)| **why == Lost::Denied;
+    let (denied, odd): (Vec<_>, Vec<_>) = unread.iter().partition(is_denied);
+    let pids: Vec<String> = denied.iter().map(|(pid, _)| pid.to_string()).collect();
+    let denied =
+        (!pids.is_empty()).then(|| format!("Not readable, left out: pid {}.", pids.join(", ")));
+    let odd = odd
+        .iter()
+        .map(|(pid, why)| format!("Left out: pid {pid}: {}.", words_of(why)));
+    denied.into_iter().chain(odd).collect()
 }
 
 fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
@@ -160,4 +173,23 @@ fn on_names(tracked: &Tracked) -> Option<String> {
         let modules = without.join(", ");
         format!("No symbols for some addresses in {modules}: module+offset instead.")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::proc::fields::Malformed;
+
+    #[test]
+    fn what_could_not_be_read_is_said_with_its_reason() {
+        let odd = Lost::Malformed(Malformed::new("/proc/PID/smaps", "not an area: \"x\""));
+        let unread = [(7, Lost::Denied), (9, odd), (11, Lost::Denied)].into();
+        let notes = on_unread(&unread);
+        assert_eq!(notes[0], "Not readable, left out: pid 7, 11.");
+        assert!(
+            notes[1].contains("pid 9") && notes[1].contains("not an area"),
+            "{notes:?}"
+        );
+        assert!(on_unread(&BTreeMap::new()).is_empty());
+    }
 }
