@@ -138,6 +138,25 @@ fn every_module_says_what_it_is() {
     );
 }
 
+/// Before its first item.
+#[test]
+fn every_crate_says_what_goes_in_what_comes_out_and_who_calls_it() {
+    let crates = fs::read_dir(root().join("crates")).expect("a folder");
+    for entry in crates.flatten() {
+        let file = entry.path().join("src/lib.rs");
+        let text = fs::read_to_string(&file).expect("a library");
+        let words: Vec<&str> = text
+            .lines()
+            .map_while(|line| line.strip_prefix("//!"))
+            .flat_map(str::split_whitespace)
+            .collect();
+        let words = words.join(" ");
+        for part in ["In: ", "Out: ", "Called by: "] {
+            assert!(words.contains(part), "{}: no {part:?}", file.display());
+        }
+    }
+}
+
 #[test]
 fn no_folder_is_a_drawer() {
     let faults: Vec<_> = sources()

@@ -1,8 +1,10 @@
 //! Allocators as pinned, verified, preloadable libraries.
 //!
-//! A [`Spec`] names one (`mimalloc@2.0.9`, `glibc`, `./lib.so`); [`ensure`] fetches, builds and
-//! verifies it as its recipe says; the [`Library`] it gives is what an arm preloads and a report
-//! describes. Adding an allocator to the catalogue is adding a file to `allocators/`.
+//! In: a name (`mimalloc@2.0.9`, `glibc`, `./lib.so`) and the recipes of `allocators/`. Out: a [`Library`], which an
+//! arm preloads and a report describes. Called by: the command, before a run starts and for `highwater allocators`.
+//!
+//! A [`Spec`] names one; [`ensure`] fetches, builds and verifies it as its recipe says. Adding an allocator to the
+//! catalogue is adding a file to `allocators/`.
 
 mod add;
 mod build;

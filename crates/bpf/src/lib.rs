@@ -2,8 +2,13 @@
 //!
 //! In: a process, an instruction of its file, a compiled program ([`object::Object`]; their sources are in `programs`,
 //! in C). Out: records of what happened, and what the kernel spent on it ([`timed`], [`fdinfo`], [`uprobes::changes`]).
-//! `heap` and `sched` call it; [`allowed`] says what this user and machine permit. Everything hangs on descriptors: a
-//! highwater that is killed leaves nothing behind.
+//! Called by: `heap` and `sched`; [`allowed`] says what this user and machine permit. Everything hangs on descriptors:
+//! a highwater that is killed leaves nothing behind.
+//!
+//! ```text
+//! programs/*.bpf.c --make bpf--> objects/*.o --Object::parse--> maps (map::Hash, Ring ...), set, view --load--> program
+//!                                                                  ^ read by heap and sched        uprobes::put <--+
+//! ```
 
 pub mod allowed;
 pub mod btf;

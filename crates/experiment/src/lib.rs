@@ -1,5 +1,8 @@
 //! What runs: the experiment's plan, the arms of a service, its processes from start to end.
 //!
+//! In: an experiment file, or a pid, a unit or a pattern to attach to. Out: processes that run, and what happened to
+//! them as values. Called by: the loop of `highwater run`; `rollout` and `report` read its plan.
+//!
 //! One trait, [`Subject`], for everything that can be put under study: a service that highwater starts and stops
 //! ([`service::Service`]), processes that run already ([`attach::Attached`]) and a scripted curve without any
 //! process ([`fake::Fake`]). None of them reads a clock: `now` is the time since the run began, on the run's own

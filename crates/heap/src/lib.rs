@@ -1,4 +1,14 @@
 //! Where the memory of one process is: all that one look reads of it.
+//!
+//! In: a pid. Out: a [`HeapLook`]: its areas with what is resident, glibc's heap walked, the blocks and stacks that the
+//! probe or uprobes counted; and, asked for apart, which blocks nothing points to ([`graph`]). Called by: `highwater
+//! explain`; `memory` makes an account of the looks.
+//!
+//! ```text
+//! HeapReader -- look --> HeapLook { areas, walk, probe: ProbeLook }
+//!                                             ^
+//!      Linked (uprobes on an allocator inside the program) gives the same ProbeLook as the preloaded probe
+//! ```
 
 pub mod calls;
 pub mod family;

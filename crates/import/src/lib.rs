@@ -1,4 +1,7 @@
-//! Memory series measured elsewhere: CSV files and pipes, with the facts that come beside them.
+//! Memory series measured elsewhere: CSV files and pipes, a Prometheus, with the facts that come beside them.
+//!
+//! In: a file, a pipe, or a query of a store. Out: series with units and times, and notes of what had to be assumed.
+//! Called by: `highwater verdict` and `highwater run` with arms on other hosts.
 //!
 //! Bytes become text (`text`), whose beginning says how the table is laid out (`layout`); `records` cuts it, and
 //! `rows` makes readings of the records, with line and column for errors. `columns` finds which column is what and

@@ -1,7 +1,9 @@
 //! What is kept: the run folder with its `run.db`, one transaction per look.
 //!
-//! docs/record.md describes the tables. [`Recorder`] writes, from the supervisor and from the collector at once;
-//! [`Reader`] reads, also while the run goes on.
+//! In: looks, events, findings. Out: the same, by arm and time, also while the run goes on. Called by: the supervisor
+//! and the collector, which write at once ([`Recorder`]); `series`, `verdict` and `report` read ([`Reader`]).
+//!
+//! docs/record.md describes the tables.
 
 pub mod ledger;
 

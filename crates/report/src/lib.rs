@@ -1,11 +1,13 @@
-//! What people and machines read: the answer first, then the evidence, never memory without its
-//! costs.
+//! What people and machines read: the answer first, then the evidence, never memory without its costs.
 //!
-//! [`Report::build`] joins a run and its verdict into one value; every format renders that value
-//! and nothing else. All of it is pure: no file, no process, no clock.
+//! In: a run and its verdict, or the findings of `explain` and `stalls`. Out: text for a terminal, HTML, Markdown,
+//! JSON, CSV, JUnit, pictures. Called by: every verb, at its end.
 //!
-//! Names of arms, commands, log lines and events were chosen by somebody else. They stay as they
-//! are in a [`Report`]; each format makes them harmless where it writes them (see [`visible`]).
+//! [`Report::build`] joins a run and its verdict into one value; every format renders that value and nothing else. All
+//! of it is pure: no file, no process, no clock.
+//!
+//! Names of arms, commands, log lines and events were chosen by somebody else. They stay as they are in a [`Report`];
+//! each format makes them harmless where it writes them (see [`visible`]).
 
 pub mod adoption;
 pub mod against;

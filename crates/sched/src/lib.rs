@@ -1,7 +1,16 @@
 //! Who got a CPU, who left it and why, who woke whom: the raw material of `highwater stalls`.
 //!
-//! [`bpf::allowed`] tries what this machine and user permit; [`watch`] is the door to the rest and gives
-//! [`event`]s. As root they come from [`ebpf`], without from switch records ([`events`], [`bpf::ring`]).
+//! In: a pid. Out: [`event`]s in the order of time: a thread runs, waits for something, was woken by somebody. Called
+//! by: `highwater stalls`; `stalls` finds out why threads made no progress.
+//!
+//! [`bpf::allowed`] tries what this machine and user permit; [`watch`] is the door to the rest. As root events come
+//! from eBPF programs ([`ebpf`]), without from perf's switch records ([`events`], [`bpf::ring`]).
+//!
+//! ```text
+//! Ebpf (records of programs)  --+
+//! Events (records of perf)      +--> Watch --> Event { at, thread, what } --> stalls::Analyser
+//! Goroutines (hits of uprobes) -+
+//! ```
 
 pub mod calls;
 pub mod clocks;

@@ -78,6 +78,11 @@ pub(super) fn is_locking(frames: &[Frame]) -> bool {
 }
 
 impl Stack {
+    /// Of its functions, innermost first.
+    pub fn names(&self) -> Vec<String> {
+        self.frames.iter().map(|frame| frame.name.clone()).collect()
+    }
+
     /// The function that is to blame: the innermost that is neither the C library's nor a
     /// language's own runtime. Without one, the innermost with a name.
     pub fn function(&self) -> Option<&str> {

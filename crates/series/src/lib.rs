@@ -1,5 +1,7 @@
-//! Pure numbers: from recorded samples to series, levels, slopes and shapes. No file, no process,
-//! no clock.
+//! From recorded samples to series, levels, slopes and shapes. Pure numbers: no file, no process, no clock.
+//!
+//! In: samples of a run ([`record`]), or columns that `import` read. Out: per replica a series, per arm a slope and a
+//! level with their uncertainty, and what shape the curve has. Called by: `verdict`, for `run`, `verdict` and `adopt`.
 
 pub mod arms;
 pub mod basis;

@@ -18,6 +18,7 @@ use super::timeline::Timelines;
 use super::tokens::Tokens;
 use super::turns::Turns;
 use observe::table::Table;
+use sched::watch::Turn;
 
 /// How far behind the newest event segments are judged: what explains a wait (a look, a count of
 /// the time without a CPU, a sample) may come in later than its end.
@@ -67,6 +68,21 @@ impl Analyser {
             started_ns,
             since_start: living.into_iter().collect(),
             ..Analyser::default()
+        }
+    }
+
+    /// What a turn of the watch brought.
+    pub fn take_turn(&mut self, turn: Turn) {
+        turn.events.iter().for_each(|event| self.push(event));
+        self.told_until(turn.told_ns);
+        for stretch in &turn.throttled {
+            self.quota.throttled(stretch.start_ns, stretch.end_ns);
+        }
+        for (tid, group) in turn.groups {
+            match group {
+                Some(group) => self.set_group(tid, group),
+                None => self.groups.is_a_librarys(tid),
+            }
         }
     }
 

@@ -1,9 +1,11 @@
 //! Why threads made no progress: from a timeline of switches and wakes to stalls with a culprit.
 //!
-//! Pure: [`event`]s go in, sorted by time; [`analyser::Analyser`] keeps the newest of them as a
-//! [`timeline`], cuts each thread's into [`busy`] periods, walks every wait back to what really
-//! filled it ([`walk`]), and [`finding`] adds up what has one cause. [`recurrence`] says whether
-//! that comes back in a fixed rhythm.
+//! In: `sched`'s events, sorted by time. Out: findings: stalls of one cause with who was hit, who did it, how long and
+//! how often. Called by: `highwater stalls`; `report` renders them.
+//!
+//! Pure: [`analyser::Analyser`] keeps the newest events as a [`timeline`], cuts each thread's into [`busy`] periods,
+//! walks every wait back to what really filled it ([`walk`]), and [`finding`] adds up what has one cause.
+//! [`recurrence`] says whether that comes back in a fixed rhythm.
 
 pub use sched::event;
 
@@ -16,6 +18,7 @@ pub mod doing;
 pub mod finding;
 pub mod group;
 pub mod home;
+pub mod naming;
 pub mod own;
 pub mod pieces;
 pub mod poll;

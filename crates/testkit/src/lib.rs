@@ -1,4 +1,6 @@
 //! What tests of several crates share: a skip that is counted, a port that nobody listens on.
+//!
+//! In: what a test lacks. Out: a line that CI counts, a number. Called by: tests only.
 
 mod free_port;
 mod skipped;

@@ -1,8 +1,10 @@
 //! Bytes, durations and rates: read once at the parser, written the same way everywhere.
 //!
+//! In: text that a person wrote. Out: numbers, and text for tables and sentences ([`written`]). Called by: the readers
+//! of experiment files and options, and everything that writes.
+//!
 //! Reading is strict: a size without a unit is bytes, a duration or a rate without a unit is an error. `k`, `M`, `G`
-//! are powers of ten and `Ki`, `Mi`, `Gi` powers of two, as the standards have it; [`written`] is what
-//! tables and sentences write. Everything here is pure.
+//! are powers of ten and `Ki`, `Mi`, `Gi` powers of two, as the standards have it. Everything here is pure.
 
 pub mod wording;
 

@@ -1,6 +1,9 @@
 //! From numbers to a statement that can be argued with: label, rule, evidence, confidence.
 //!
-//! A verdict is a value. The same types serve `run`, `verdict` and every report. All functions are pure.
+//! In: the series of a run, the account of a process, or the findings of a watch. Out: a verdict, a value. Called by:
+//! `run` (which may end an arm by it), `verdict`, `explain`, `stalls` and `rollout`; every report renders it.
+//!
+//! All functions are pure.
 
 pub mod arm;
 pub mod audit;

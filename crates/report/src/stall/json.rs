@@ -2,11 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::{Row, SelfChecks};
+use super::SelfChecks;
+use stalls::naming::NamedFinding;
 
 pub const SCHEMA: &str = "highwater.stalls/1";
 
-pub fn render(rows: &[Row], mode: &str, pid: u32, checks: &SelfChecks) -> Value {
+pub fn render(rows: &[NamedFinding], mode: &str, pid: u32, checks: &SelfChecks) -> Value {
     json!({
         "schema": SCHEMA,
         "pid": pid,
@@ -16,7 +17,7 @@ pub fn render(rows: &[Row], mode: &str, pid: u32, checks: &SelfChecks) -> Value 
     })
 }
 
-fn row(row: &Row) -> Value {
+fn row(row: &NamedFinding) -> Value {
     json!({
         "cause": row.cause.word(),
         "count": row.count,

@@ -7,47 +7,6 @@ pub mod pictures;
 pub mod requests;
 pub mod text;
 
-use stalls::cause::Cause;
-
-/// A finding with its numbers turned into names. Times in nanoseconds.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    pub cause: Cause,
-    pub count: usize,
-    pub threads: usize,
-    pub longest_ns: u64,
-    pub total_ns: u64,
-    pub period_ns: Option<u64>,
-    pub episodes: usize,
-    pub agreeing: usize,
-    pub open: bool,
-    pub inferred: bool,
-    pub culprit: Culprit,
-    pub chain: Vec<Hop>,
-    pub ran_instead: Vec<(String, u64)>,
-    /// Where the waiters wait, innermost function first, with the time behind each.
-    pub waiters: Vec<(Vec<String>, u64)>,
-    /// Names of some of the threads that were stalled.
-    pub stalled: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Culprit {
-    pub thread: String,
-    pub tid: Option<u64>,
-    pub function: Option<String>,
-    pub doing: String,
-    /// Innermost first.
-    pub stack: Vec<String>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Hop {
-    pub thread: String,
-    pub waited_for: String,
-    pub ns: u64,
-}
-
 /// What the watch says about itself.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct SelfChecks {

@@ -4,12 +4,13 @@ use std::fmt::Write;
 
 use comfy_table::{ContentArrangement, Table};
 
-use super::{Row, SelfChecks};
+use super::SelfChecks;
 use stalls::cause::Cause;
+use stalls::naming::NamedFinding;
 use units::written::{counted, nanoseconds};
 
 /// One line for stalls that just ended: "  12.3 s  lock  1.48 s  8 threads  exporter in ...".
-pub fn line(since_start_ns: u64, row: &Row) -> String {
+pub fn line(since_start_ns: u64, row: &NamedFinding) -> String {
     let threads = counted(row.threads as u64, "thread", "threads");
     let open = if row.open { " (still open)" } else { "" };
     format!(
@@ -21,7 +22,7 @@ pub fn line(since_start_ns: u64, row: &Row) -> String {
     )
 }
 
-pub fn summary(rows: &[Row], mode: &str, checks: &SelfChecks, width: usize) -> String {
+pub fn summary(rows: &[NamedFinding], mode: &str, checks: &SelfChecks, width: usize) -> String {
     let mut text = String::new();
     if rows.is_empty() {
         let seconds = checks.watched_ns as f64 / 1e9;
@@ -51,7 +52,7 @@ pub fn summary(rows: &[Row], mode: &str, checks: &SelfChecks, width: usize) -> S
     text
 }
 
-fn cells(row: &Row) -> [String; 7] {
+fn cells(row: &NamedFinding) -> [String; 7] {
     let every = row.period_ns.map_or(String::new(), |period| {
         format!("{} (n={})", nanoseconds(period as f64), row.episodes)
     });
@@ -68,7 +69,7 @@ fn cells(row: &Row) -> [String; 7] {
 }
 
 /// "exporter in export_batch: network read from 127.0.0.1:4318"
-fn culprit(row: &Row) -> String {
+fn culprit(row: &NamedFinding) -> String {
     let culprit = &row.culprit;
     // Who ran instead is in the words of what was done.
     let mut words = match row.cause {
@@ -97,7 +98,7 @@ fn culprit(row: &Row) -> String {
     }
 }
 
-fn details(text: &mut String, row: &Row, width: usize) {
+fn details(text: &mut String, row: &NamedFinding, width: usize) {
     let mut lines = Vec::new();
     if row.chain.len() > 1 {
         let hops = row

@@ -158,7 +158,7 @@ fn off_cpu(analyser: &Analyser, watch: &Watch) -> Vec<OffCpu> {
     }
     let wait = |((label, stack), ns): ((Label, StackId), u64)| OffCpu {
         cause: label.word(),
-        frames: frames(watch, stack),
+        frames: watch.places.stack_of(stack).names(),
         ns,
     };
     sums.into_iter().map(wait).collect()
@@ -183,14 +183,9 @@ fn slice(tid: Tid, piece: &Piece, watch: &Watch) -> Slice {
         end_ns: piece.end_ns,
         what: piece.label.word(),
         doing: watch.places.words(piece.doing).to_string(),
-        frames: frames(watch, piece.stack),
+        frames: watch.places.stack_of(piece.stack).names(),
         woken_by: piece.by.filter(|by| *by != tid),
     }
-}
-
-fn frames(watch: &Watch, stack: StackId) -> Vec<String> {
-    let frames = &watch.places.stack_of(stack).frames;
-    frames.iter().map(|frame| frame.name.clone()).collect()
 }
 
 fn write(path: &Path, bytes: &[u8]) -> Result<()> {

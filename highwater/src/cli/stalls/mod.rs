@@ -1,7 +1,6 @@
 //! `highwater stalls`: why requests stall, who held what, and what they were doing.
 
 mod extras;
-mod naming;
 pub mod series;
 mod start;
 
@@ -23,14 +22,15 @@ use bpf::allowed::{Allowed, Mode};
 use observe::host::{Cpu, read_cpu};
 use observe::proc::ProcRoot;
 use report::overhead;
-use report::stall::{Row, SelfChecks, json, requests, text};
+use report::stall::{SelfChecks, json, requests, text};
 use sched::recorded::Cost;
 use sched::room::Room;
 use sched::time::now_ns;
-use sched::watch::{Turn, Watch};
+use sched::watch::Watch;
 use stalls::analyser::{Analyser, SETTLE_NS};
 use stalls::event::Tid;
 use stalls::finding::summarise;
+use stalls::naming::{NamedFinding, named};
 use stalls::stalled::Stall;
 use units::{parse_duration, parse_seconds};
 use verdict::stall::{is_worth_a_row, worth_a_row};
@@ -172,21 +172,6 @@ fn mode(args: &StallsArgs) -> Result<Mode> {
     Ok(mode)
 }
 
-/// What a turn brought, to the analysis.
-fn feed(analyser: &mut Analyser, turn: Turn) {
-    turn.events.iter().for_each(|event| analyser.push(event));
-    analyser.told_until(turn.told_ns);
-    for stretch in &turn.throttled {
-        analyser.quota.throttled(stretch.start_ns, stretch.end_ns);
-    }
-    for (tid, group) in turn.groups {
-        match group {
-            Some(group) => analyser.set_group(tid, group),
-            None => analyser.groups.is_a_librarys(tid),
-        }
-    }
-}
-
 /// Of holders that nobody saw let go: which of their functions took the lock.
 fn learn_holders(watch: &mut Watch, stalls: &[Stall]) {
     for stall in stalls {
@@ -256,7 +241,7 @@ impl<'a> Session<'a> {
             let now = now_ns();
             let turn = self.watch.turn();
             let ended = turn.ended;
-            feed(&mut self.analyser, turn);
+            self.analyser.take_turn(turn);
             if now - self.advanced_ns >= ADVANCE_NS {
                 self.advanced_ns = now;
                 self.advance(now);
@@ -286,7 +271,7 @@ impl<'a> Session<'a> {
         for finding in findings {
             // As the rule for a second's watch: what adds up only over the whole one comes there.
             if is_worth_a_row(&finding, 1_000_000_000, asked) {
-                let row = naming::row(&finding, &self.watch, &self.others_since());
+                let row = named(&finding, &self.watch, &self.others_since());
                 let line = text::line(finding.last_ns.saturating_sub(self.started_ns), &row);
                 show(&line);
             }
@@ -300,7 +285,7 @@ impl<'a> Session<'a> {
             self.open_shown.insert(stall.tid, now);
         }
         for finding in summarise(&fresh, &self.analyser.groups, watched) {
-            let row = naming::row(&finding, &self.watch, &[]);
+            let row = named(&finding, &self.watch, &[]);
             let line = text::line(now.saturating_sub(self.started_ns), &row);
             show(&line);
         }
@@ -354,9 +339,9 @@ impl<'a> Session<'a> {
         let asked = self.args.threshold.is_some();
         let all = findings.len();
         let others = self.others_since();
-        let rows: Vec<Row> = worth_a_row(findings, watched_ns, asked)
+        let rows: Vec<NamedFinding> = worth_a_row(findings, watched_ns, asked)
             .iter()
-            .map(|finding| naming::row(finding, &self.watch, &others))
+            .map(|finding| named(finding, &self.watch, &others))
             .collect();
         let checks = self.checks(watched_ns, all - rows.len());
         let mode = self.watch.mode.word();

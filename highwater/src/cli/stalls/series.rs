@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
 
-use super::{ADVANCE_NS, feed, start};
+use super::{ADVANCE_NS, start};
 use bpf::allowed::{Allowed, Mode};
 use observe::look::{EventKind, Look, ProcessId, Role, Target};
 use observe::metric;
@@ -226,7 +226,7 @@ fn follow(pid: u32, mode: Mode, shared: &Shared) {
         let now = now_ns();
         let turn = watch.turn();
         let over = turn.ended || shared.stop.load(Ordering::Relaxed);
-        feed(&mut analyser, turn);
+        analyser.take_turn(turn);
         if over {
             watch.finish().iter().for_each(|event| analyser.push(event));
             analyser.told_until(now_ns());

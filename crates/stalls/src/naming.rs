@@ -1,0 +1,391 @@
+//! From a finding's numbers to names: threads, functions, what was being done. What comes out is a value, without ids
+//! into a watch that goes on: it can be recorded, tested, and shown later.
+
+use sched::places::Stack;
+use sched::watch::{OURSELVES, OWN_THREADS, Watch};
+
+use crate::cause::Cause;
+use crate::event::{StackId, TextId, Tid, WaitKind};
+use crate::finding::{Finding, Link};
+use crate::walk::LeafKind;
+
+/// A finding with its numbers turned into names. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedFinding {
+    pub cause: Cause,
+    pub count: usize,
+    pub threads: usize,
+    pub longest_ns: u64,
+    pub total_ns: u64,
+    pub period_ns: Option<u64>,
+    pub episodes: usize,
+    pub agreeing: usize,
+    pub open: bool,
+    pub inferred: bool,
+    pub culprit: NamedCulprit,
+    pub chain: Vec<NamedHop>,
+    pub ran_instead: Vec<(String, u64)>,
+    /// Where the waiters wait, innermost function first, with the time behind each.
+    pub waiters: Vec<(Vec<String>, u64)>,
+    /// Names of some of the threads that were stalled.
+    pub stalled: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NamedCulprit {
+    pub thread: String,
+    pub tid: Option<u64>,
+    pub function: Option<String>,
+    pub doing: String,
+    /// Innermost first.
+    pub stack: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedHop {
+    pub thread: String,
+    pub waited_for: String,
+    pub ns: u64,
+}
+
+/// Where names come from: a watch, or what a test says.
+pub trait Names {
+    /// Of a thread; nothing where it has none.
+    fn thread(&self, tid: Tid) -> String;
+    fn stack(&self, id: StackId) -> &Stack;
+    fn words(&self, id: TextId) -> &str;
+    /// The function that took the lock which a waiter with one stack waits for, while its holder had another.
+    fn holder(&self, waiter: StackId, during: StackId) -> Option<&str>;
+    /// Control groups with a CPU quota.
+    fn quota_groups(&self) -> Vec<String>;
+}
+
+impl Names for Watch {
+    fn thread(&self, tid: Tid) -> String {
+        self.name(tid)
+    }
+
+    fn stack(&self, id: StackId) -> &Stack {
+        self.places.stack_of(id)
+    }
+
+    fn words(&self, id: TextId) -> &str {
+        self.places.words(id)
+    }
+
+    fn holder(&self, waiter: StackId, during: StackId) -> Option<&str> {
+        Watch::holder(self, waiter, during)
+    }
+
+    fn quota_groups(&self) -> Vec<String> {
+        Watch::quota_groups(self)
+    }
+}
+
+/// Stacks of waiters and names of stalled threads in one row.
+const WAITERS_SHOWN: usize = 4;
+const THREADS_SHOWN: usize = 16;
+const DEADLOCK: &str = "deadlock: waits for a lock that comes free only after this wait";
+
+/// `others`: who used the CPUs meanwhile, where the switches do not tell.
+pub fn named(finding: &Finding, names: &impl Names, others: &[(String, u64)]) -> NamedFinding {
+    let starved = finding.cause == Cause::CpuStarvation;
+    let mut ran_instead: Vec<(String, u64)> = finding
+        .ran_instead
+        .iter()
+        .map(|(text, ns)| (names.words(*text).to_string(), *ns))
+        .collect();
+    if ran_instead.is_empty() && starved {
+        ran_instead = others.to_vec();
+    }
+    let waiters = finding.waiters.iter().take(WAITERS_SHOWN);
+    NamedFinding {
+        cause: finding.cause,
+        count: finding.count,
+        threads: finding.threads.len(),
+        longest_ns: finding.longest_ns,
+        total_ns: finding.total_ns,
+        period_ns: finding.period_ns,
+        episodes: finding.episodes,
+        agreeing: finding.agreeing,
+        open: finding.open,
+        inferred: finding.inferred,
+        culprit: culprit(finding, names, &ran_instead),
+        chain: finding.chain.iter().map(|link| hop(link, names)).collect(),
+        ran_instead: if starved { ran_instead } else { Vec::new() },
+        waiters: waiters
+            .map(|(stack, ns)| (names.stack(*stack).names(), *ns))
+            .collect(),
+        stalled: finding
+            .threads
+            .iter()
+            .take(THREADS_SHOWN)
+            .map(|tid| thread(names, *tid))
+            .collect(),
+    }
+}
+
+fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)]) -> NamedCulprit {
+    let culprit = &finding.culprit;
+    match finding.cause {
+        Cause::CpuQuota => {
+            return NamedCulprit {
+                doing: throttled(names),
+                ..NamedCulprit::default()
+            };
+        }
+        Cause::CpuStarvation => {
+            // The subject's own threads are always among them; whoever else ran is the news.
+            let own = [OWN_THREADS, OURSELVES];
+            let others = ran_instead
+                .iter()
+                .find(|(name, _)| !own.contains(&name.as_str()));
+            let first = others.or(ran_instead.first()).map(|(name, _)| name.clone());
+            let doing = match &first {
+                Some(name) => format!("runnable while {name} ran"),
+                None => "runnable while others ran".to_string(),
+            };
+            return NamedCulprit {
+                thread: first.unwrap_or_default(),
+                doing,
+                ..NamedCulprit::default()
+            };
+        }
+        _ => {}
+    }
+    let stack = names.stack(culprit.stack);
+    let release = names.stack(culprit.release);
+    // Whoever lets go is in the function that held. A culprit that runs nothing of the program's own
+    // (a library's goroutine that reads for another) stands for the one that waited for it.
+    let held = names.stack(culprit.held);
+    let took = || took(finding, names);
+    // Who was seen at a device is named by that: what it let go of afterwards may be anything.
+    let device = matches!(finding.cause, Cause::Disk | Cause::PageFault);
+    let at_device = device && stack.own_function().is_some();
+    let let_go = || {
+        let rests = culprit.rests.iter().map(|id| names.stack(*id));
+        let held = release.held_in(stack, &rests.collect::<Vec<_>>());
+        let after = release.own_function().filter(|_| !at_device);
+        held.or(after).or_else(took)
+    };
+    // Who waits for a reply that another thread asks for waits for nothing that is held.
+    let holds = finding.cause != Cause::Network;
+    let own = holds.then(let_go).flatten().or_else(|| {
+        let others = [stack, held];
+        others.into_iter().find_map(Stack::own_function)
+    });
+    let purges = finding.cause == Cause::Allocator && stack.allocator;
+    let inner = stack.own_function_within(own).filter(|_| purges);
+    let function = inner.or(own).or(stack.function()).map(str::to_string);
+    let shown = [culprit.stack, culprit.held, culprit.release]
+        .into_iter()
+        .find(|id| names.stack(*id).own_function().is_some())
+        .unwrap_or(culprit.stack);
+    NamedCulprit {
+        thread: thread(names, culprit.tid),
+        tid: (culprit.tid != 0).then_some(culprit.tid),
+        doing: doing(finding, names, stack.function()),
+        function,
+        stack: names.stack(shown).names(),
+    }
+}
+
+/// The function of the culprit's that took the lock, by what its waiters are in.
+fn took<'a>(finding: &Finding, names: &'a impl Names) -> Option<&'a str> {
+    let during = [finding.culprit.stack, finding.culprit.held];
+    let waiters = finding.waiters.iter().take(WAITERS_SHOWN);
+    waiters
+        .flat_map(|(waiter, _)| during.map(|during| names.holder(*waiter, during)))
+        .find_map(|found| found)
+}
+
+fn throttled(names: &impl Names) -> String {
+    match names.quota_groups().first() {
+        Some(group) => format!("throttled by cgroup quota of {group}"),
+        None => "throttled by cgroup quota".to_string(),
+    }
+}
+
+fn doing(finding: &Finding, names: &impl Names, function: Option<&str>) -> String {
+    let words = names.words(finding.culprit.doing);
+    if !words.is_empty() {
+        return words.to_string();
+    }
+    match (finding.culprit.kind, function) {
+        (LeafKind::OnCpu, Some(function)) => format!("on CPU in {function}"),
+        (LeafKind::OnCpu, None) => "on CPU".to_string(),
+        (LeafKind::Runnable, _) => "runnable".to_string(),
+        (LeafKind::Wait(kind), _) => waited_for(kind, 0),
+        (LeafKind::Deadlock, _) => DEADLOCK.to_string(),
+        (LeafKind::Unseen, _) => String::new(),
+    }
+}
+
+fn hop(link: &Link, names: &impl Names) -> NamedHop {
+    NamedHop {
+        thread: thread(names, link.hop.tid),
+        waited_for: waited_for(link.hop.kind, link.hop.object),
+        ns: link.ns,
+    }
+}
+
+fn waited_for(kind: WaitKind, object: u64) -> String {
+    let at = if object == 0 {
+        String::new()
+    } else {
+        format!(" {object:#x}")
+    };
+    match kind {
+        WaitKind::Lock => format!("lock{at}"),
+        WaitKind::Queue => format!("condition{at}"),
+        WaitKind::Inbound => "the next request".into(),
+        WaitKind::Network => "network".into(),
+        WaitKind::Disk => "disk".into(),
+        WaitKind::Fault => "a page".into(),
+        WaitKind::Memory => "the address space".into(),
+        WaitKind::Sleep => "time".into(),
+        WaitKind::Other => "CPU".into(),
+        WaitKind::Unknown => "waits too short to be looked at".into(),
+    }
+}
+
+fn thread(names: &impl Names, tid: Tid) -> String {
+    names.thread(tid)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::finding::Culprit;
+    use crate::walk::Hop;
+    use sched::places::Frame;
+
+    /// Thread 7 with a stack 1 in `hold_lock` of the program, and a text 1.
+    struct Fake {
+        stacks: [Stack; 2],
+        quotas: Vec<String>,
+    }
+
+    impl Names for Fake {
+        fn thread(&self, tid: Tid) -> String {
+            format!("worker-{tid}")
+        }
+        fn stack(&self, id: StackId) -> &Stack {
+            &self.stacks[id as usize]
+        }
+        fn words(&self, id: TextId) -> &str {
+            ["", "write to /var/log/app"][id as usize]
+        }
+        fn holder(&self, _: StackId, _: StackId) -> Option<&str> {
+            None
+        }
+        fn quota_groups(&self) -> Vec<String> {
+            self.quotas.clone()
+        }
+    }
+
+    fn fake() -> Fake {
+        let frame = |name: &str, module: &str| Frame {
+            name: name.into(),
+            module: module.into(),
+            start: 0,
+            bytes: 0,
+            borrowed: false,
+        };
+        let frames = vec![frame("write", "libc.so.6"), frame("hold_lock", "app")];
+        let known = Stack {
+            frames,
+            ..Stack::default()
+        };
+        Fake {
+            stacks: [Stack::default(), known],
+            quotas: Vec::new(),
+        }
+    }
+
+    fn finding(cause: Cause) -> Finding {
+        Finding {
+            cause,
+            count: 3,
+            threads: BTreeSet::from([8, 9]),
+            longest_ns: 2_000,
+            total_ns: 5_000,
+            first_ns: 0,
+            last_ns: 9_000,
+            episodes: 3,
+            agreeing: 3,
+            period_ns: None,
+            open: false,
+            inferred: false,
+            unsure: false,
+            culprit: Culprit {
+                tid: 7,
+                kind: LeafKind::OnCpu,
+                doing: 1,
+                stack: 1,
+                release: 0,
+                held: 0,
+                rests: Vec::new(),
+            },
+            chain: Vec::new(),
+            ran_instead: Vec::new(),
+            waiters: vec![(1, 5_000)],
+            objects: BTreeSet::new(),
+        }
+    }
+
+    #[test]
+    fn a_culprit_is_named_with_what_it_did_and_where() {
+        let row = named(&finding(Cause::Lock), &fake(), &[]);
+        assert_eq!(row.culprit.thread, "worker-7");
+        assert_eq!(row.culprit.tid, Some(7));
+        assert_eq!(row.culprit.doing, "write to /var/log/app");
+        assert_eq!(row.culprit.stack, ["write", "hold_lock"]);
+        assert_eq!(
+            (row.threads, row.stalled),
+            (2, vec!["worker-8".into(), "worker-9".into()])
+        );
+        assert_eq!(
+            row.waiters,
+            [(vec!["write".into(), "hold_lock".into()], 5_000)]
+        );
+    }
+
+    #[test]
+    fn of_who_ran_instead_the_first_that_is_not_the_program_is_named() {
+        let others = [
+            (OWN_THREADS.to_owned(), 9_000),
+            ("backup (pid 4)".to_owned(), 4_000),
+        ];
+        let row = named(&finding(Cause::CpuStarvation), &fake(), &others);
+        assert_eq!(row.culprit.doing, "runnable while backup (pid 4) ran");
+        assert_eq!(row.ran_instead.len(), 2);
+        let row = named(&finding(Cause::CpuStarvation), &fake(), &[]);
+        assert_eq!(row.culprit.doing, "runnable while others ran");
+    }
+
+    #[test]
+    fn a_quota_is_named_by_its_group() {
+        let mut names = fake();
+        let doing = |names: &Fake| named(&finding(Cause::CpuQuota), names, &[]).culprit.doing;
+        assert_eq!(doing(&names), "throttled by cgroup quota");
+        names.quotas = vec!["/app.slice".into()];
+        assert_eq!(doing(&names), "throttled by cgroup quota of /app.slice");
+    }
+
+    #[test]
+    fn a_hop_says_what_it_waited_for() {
+        let mut chained = finding(Cause::Lock);
+        let hop = Hop {
+            tid: 8,
+            kind: WaitKind::Lock,
+            object: 0x10,
+        };
+        chained.chain = vec![Link { hop, ns: 4 }];
+        let row = named(&chained, &fake(), &[]);
+        assert_eq!(row.chain[0].waited_for, "lock 0x10");
+        assert_eq!(row.chain[0].thread, "worker-8");
+    }
+}
