@@ -6,8 +6,9 @@
 //! a highwater that is killed leaves nothing behind.
 //!
 //! ```text
-//! programs/*.bpf.c --make bpf--> objects/*.o --Object::parse--> maps (map::Hash, Ring ...), set, view --load--> program
-//!                                                                  ^ read by heap and sched        uprobes::put <--+
+//! programs/*.bpf.c --make bpf--> objects/*.o --Object::parse--> its maps (Hash, Array, Ring: heap and sched read them)
+//!                                                 |
+//!                                                 +-- set, view, load --> a program --uprobes::put--> breakpoints
 //! ```
 
 pub mod allowed;
