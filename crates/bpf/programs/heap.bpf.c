@@ -35,6 +35,11 @@ struct range {
 	u64 start, bytes;
 };
 
+/* In one value: the verifier of Linux 6.1 takes a loop of lookups for one without end. */
+struct family {
+	struct range functions[FUNCTIONS_MAX];
+};
+
 enum constants {
 	ROLE,
 	/* Of GIVES_AGAIN: without a block it calls a function that is probed itself. */
@@ -43,7 +48,7 @@ enum constants {
 	IS_STEPPED,
 	/* At a function's first instruction the return address is on the stack, and not in a register. */
 	RETURNS_BY_STACK,
-	/* Of the allocator, in `family`. */
+	/* Of the allocator, in `families`. */
 	FUNCTIONS,
 };
 
@@ -100,7 +105,7 @@ MAP(calls, HASH, u32, struct call, 1);
 MAP(live, HASH, u64, u64, 1);
 MAP(lost, ARRAY, u32, u64, 1);
 /* Where the allocator's functions lie in the process. */
-MAP(family, ARRAY, u32, struct range, FUNCTIONS_MAX);
+MAP(families, ARRAY, u32, struct family, 1);
 union record {
 	struct taken taken;
 	struct given given;
@@ -193,9 +198,13 @@ static always_inline u64 draw(struct cpu *cpu)
 /* Whether the address is in one of the allocator's functions. */
 static always_inline int is_of_family(u64 address)
 {
+	struct family *family = only(&families);
+
+	if (!family)
+		return 0;
 	for (u32 number = 0; number < FUNCTIONS_MAX && number < CONSTANT(FUNCTIONS); number++) {
-		struct range *function = map_lookup(&family, &number);
-		if (function && address - function->start < function->bytes)
+		struct range *function = &family->functions[number];
+		if (address - function->start < function->bytes)
 			return 1;
 	}
 	return 0;

@@ -106,6 +106,12 @@ struct Range {
     bytes: u64,
 }
 
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Pod, Zeroable)]
+struct Family {
+    functions: [Range; FUNCTIONS_MAX],
+}
+
 pub struct Maps {
     pub cpus: PerCpu<Cpu>,
     /// The mean distance of samples, bytes.
@@ -127,11 +133,12 @@ pub fn open(functions: &[Function]) -> io::Result<(Object, Maps)> {
     let mut object = Object::parse(object::heap())?;
     object.set("FUNCTIONS", functions.len() as u32);
     object.set("RETURNS_BY_STACK", regs::RETURNS_BY_STACK);
-    let family = Array::create(&mut object, "family")?;
-    for (number, function) in (0..).zip(functions) {
-        let (start, bytes) = (function.code.start, function.code.end - function.code.start);
-        family.write(number, Range { start, bytes });
+    let mut family = Family::zeroed();
+    for (range, function) in family.functions.iter_mut().zip(functions) {
+        range.start = function.code.start;
+        range.bytes = function.code.end - function.code.start;
     }
+    Array::create(&mut object, "families")?.write(0, family);
     let draws = Array::create(&mut object, "draws")?;
     for draw in 0..DRAWS {
         let even = (f64::from(draw) + 0.5) / f64::from(DRAWS);
@@ -234,6 +241,7 @@ mod tests {
             }
         );
         bpf::assert_layout!(object, "range", Range { start, bytes });
+        bpf::assert_layout!(object, "family", Family { functions });
         bpf::assert_layout!(
             object,
             "taken",

@@ -171,3 +171,55 @@ fn attach(tracing: &Tracing, name: &str, program: &OwnedFd) -> io::Result<[Owned
         false => Err(io::Error::last_os_error()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::record::Told;
+    use super::*;
+    use bpf::allowed::Allowed;
+    use testkit::skipped;
+
+    /// A thread of ours sleeps, and another one wakes a third: each is told with what its registers had.
+    #[test]
+    fn the_kernel_takes_the_programs_and_they_tell_of_our_threads() {
+        if let Err(why) = Allowed::try_all().bpf {
+            return skipped(&format!("programs need root: {why}"));
+        }
+        for at_once in [false, true] {
+            let mut ebpf = Ebpf::attach(std::process::id(), &[], Room::Many, at_once).unwrap();
+            ebpf.limits.write(0, 0);
+            let (tell, told) = std::sync::mpsc::channel::<()>();
+            let sleeper = std::thread::spawn(move || {
+                std::thread::sleep(Duration::from_millis(5));
+                rustix::thread::gettid().as_raw_nonzero().get() as u32
+            });
+            let woken = std::thread::spawn(move || {
+                told.recv().unwrap();
+                rustix::thread::gettid().as_raw_nonzero().get() as u32
+            });
+            std::thread::sleep(Duration::from_millis(20));
+            tell.send(()).unwrap();
+            let (sleeper, woken) = (sleeper.join().unwrap(), woken.join().unwrap());
+            let mut records = Vec::new();
+            ebpf.drain(|record| records.push(record));
+            assert_eq!(ebpf.lost(), 0);
+            let of = |tid: u32| records.iter().filter(move |record| record.tid == tid);
+            let slept = |record: &&Record| match &record.what {
+                Told::Out { user, .. } | Told::Whole { user, .. } => {
+                    user.number == libc::SYS_clock_nanosleep && user.sp != 0
+                }
+                _ => false,
+            };
+            assert!(of(sleeper).any(|record| slept(&record)), "{records:#?}");
+            let us = std::process::id();
+            let wakes = |record: &&Record| match record.what {
+                Told::Waking { process, .. } => process == us,
+                _ => false,
+            };
+            assert!(of(woken).any(|record| wakes(&record)), "{records:#?}");
+            assert!(of(woken).all(|record| record.at_ns > 0));
+        }
+    }
+}
