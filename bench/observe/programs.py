@@ -92,7 +92,7 @@ def main():
     print("load", open("/proc/loadavg").read().split()[0])
     try:
         for name, command, arguments in (
-            ("stalls: switches and wakings", [sys.executable, "-c", SWITCHES], ["stalls"]),
+            ("stalls: switches and wakings", [sys.executable, "-c", SWITCHES], ["stalls", "--budget", "100"]),
             ("explain: static glibc's malloc and free", [blocks], ["explain", "--budget", "100%"]),
         ):
             if options.only not in name:
