@@ -127,6 +127,21 @@ impl History {
         self.moments.last()
     }
 
+    /// How much a process explains of a family's memory: its growth over the window, or a share of its size when there
+    /// is none to speak of. The verdict is about the one with most.
+    pub fn weight(&self) -> f64 {
+        const SHARE_OF_SIZE: f64 = 0.05;
+        // A helper that lived for a moment explains nothing.
+        const MOMENTS_OF_HALF_A_WEIGHT: f64 = 8.0;
+        let (Some(window), Some(last)) = (self.window(), self.last()) else {
+            return 0.0;
+        };
+        let rss = last.account.rss_bytes;
+        let grown = rss - self.moments[window.from].account.rss_bytes;
+        let life = self.moments.len() as f64;
+        (grown.max(0.0) + rss * SHARE_OF_SIZE) * (life / (life + MOMENTS_OF_HALF_A_WEIGHT))
+    }
+
     /// The window that is judged: all but the start-up.
     pub fn window(&self) -> Option<Window> {
         let (first, last) = (self.moments.first()?, self.moments.last()?);

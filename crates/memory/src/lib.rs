@@ -24,4 +24,5 @@ pub mod rank;
 #[cfg(test)]
 mod shares;
 pub mod sites;
+pub mod survivors;
 pub mod wrappers;

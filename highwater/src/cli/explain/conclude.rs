@@ -17,9 +17,10 @@ use memory::brief::brief;
 use memory::growth::{Growth, LOOKS_MIN};
 use memory::history::Window;
 use memory::lasting::lasting;
-use memory::owned::give_to_owners;
+use memory::lost::{Asked, tell_lost};
 use memory::rank::{Named, Site, rank};
 use memory::sites::SiteGrowth;
+use memory::survivors::survivors;
 use report::explain::{Diff, Explained, Other, ProbeFacts, StackBytes};
 use verdict::cause::owner::owner;
 use verdict::cause::{Case, Cause, CauseVerdict, Owner, judge};
@@ -29,9 +30,6 @@ const END_MAX: Duration = Duration::from_secs(25);
 
 /// For a verdict in the midst of a run, and after what is left out: twice what a rate wants.
 const JUDGED_LOOKS_MIN: usize = 2 * LOOKS_MIN;
-
-/// Owners that must have been asked after.
-const OWNERS_MIN: usize = 8;
 
 /// From one survey of the heap to the next, when there was none at half time.
 const SURVEYS_APART: Duration = Duration::from_millis(2500);
@@ -139,22 +137,13 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
     let mut sites = rank(&growths, &named, history.live_growth(window));
     let overcount = history.overcount();
     let traps = tracked.look.probe.as_ref().and_then(|probe| probe.traps);
-    // What was freed while nobody looked would look lost.
-    if overcount.is_none() && traps.is_none_or(|traps| traps.sees_all()) {
-        for site in &mut sites {
-            site.lost = lost(site, &tracked.lost, &growths);
-        }
-    }
-    // Samples of blocks that were freed past the probe are no growth.
-    if overcount.is_some() {
-        sites.iter_mut().for_each(|site| site.share_of_growth = 0.0);
-    }
-    give_to_owners(&mut sites, &tracked.pointed);
-    // Where no site's growth is certain, what was lost comes first.
-    if sites.iter().all(|site| site.share_of_growth == 0.0) {
-        let is_lost = |site: &Site| site.lost.is_some_and(|(lost, asked)| 2 * lost > asked);
-        sites.sort_by_key(|site| !(site.growth.stays() && is_lost(site)));
-    }
+    let asked = Asked {
+        lost: &tracked.lost,
+        pointed: &tracked.pointed,
+        // What was freed while nobody looked would look lost.
+        sees_frees: traps.is_none_or(|traps| traps.sees_all()),
+    };
+    tell_lost(&mut sites, &growths, &asked, overcount.is_some());
     let anonymous = growth
         .get(&Part::AnonymousMappings)
         .map_or(0.0, |growth| growth.bytes);
@@ -185,7 +174,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         threads_last: moments[window.to].threads,
         inhabitants: tracked.inhabitants.clone(),
         sight: sight(tracked, launched),
-        survivors: survivors(tracked),
+        survivors: tracked.look.probe.as_ref().and_then(survivors),
         restart: format!("highwater explain -- {}", tracked.command),
         traps,
         no_uprobes: no_uprobes(tracked),
@@ -223,73 +212,6 @@ fn mappings(tracked: &Tracked, window: Window, anonymous: f64) -> (Vec<Site>, Ow
     let raw = raw.map_or(&[][..], Vec::as_slice);
     let owner = owner(top, raw, known_share, &unseen(tracked));
     (sites, owner)
-}
-
-/// Of the older blocks of a site, those out of reach. Where only the owners are lost by what can be told
-/// (they alone point to the rest, in heaps whose blocks cannot be listed), the owners speak for the site.
-fn lost(
-    site: &Site,
-    by_stack: &BTreeMap<u64, (usize, usize)>,
-    growths: &[SiteGrowth],
-) -> Option<(usize, usize)> {
-    let asked = site
-        .stacks
-        .iter()
-        .filter_map(|stack| Some((stack, *by_stack.get(stack)?)));
-    let blocks = |stack: &u64| {
-        let growth = growths.iter().find(|growth| growth.stack == *stack);
-        growth.map_or(0.0, |growth| growth.now.blocks)
-    };
-    let most = site.stacks.iter().map(blocks).fold(0.0, f64::max);
-    let is_owner = |(stack, (lost, asked)): &(&u64, (usize, usize))| {
-        *asked >= OWNERS_MIN && *lost as f64 >= 0.9 * *asked as f64 && blocks(stack) >= 0.5 * most
-    };
-    let all = asked
-        .clone()
-        .map(|(_, of)| of)
-        .reduce(|a, b| (a.0 + b.0, a.1 + b.1))?;
-    let owners = asked.filter(is_owner).map(|(_, of)| of).max();
-    let is_settled = 2 * all.0 >= all.1;
-    Some(owners.filter(|_| !is_settled).unwrap_or(all))
-}
-
-/// Which blocks keep pages from being free: the commonest sizes among live ones, and who allocated.
-fn survivors(tracked: &Tracked) -> Option<String> {
-    let probe = tracked.look.probe.as_ref()?;
-    let small = probe
-        .blocks
-        .iter()
-        .filter(|block| block.usable_bytes < 4096);
-    let mut classes: BTreeMap<u64, f64> = BTreeMap::new();
-    let mut roles: BTreeMap<u16, f64> = BTreeMap::new();
-    let mut all = 0.0;
-    for block in small {
-        *classes
-            .entry(block.usable_bytes.next_power_of_two())
-            .or_default() += block.weight;
-        *roles.entry(block.role).or_default() += block.weight;
-        all += block.weight;
-    }
-    let most = |of: f64| of > 0.3 * all && all > 0.0;
-    let class = classes
-        .into_iter()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .filter(|c| most(c.1))?;
-    let role = roles
-        .into_iter()
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .filter(|role| most(role.1));
-    let name = role
-        .and_then(|(role, _)| probe.roles.get(&role))
-        .filter(|name| !name.is_empty());
-    let who = name.map_or_else(String::new, |name| {
-        format!(", allocated by threads like {name}")
-    });
-    let upper = class.0;
-    Some(format!(
-        "its live blocks are mostly of {} to {upper} bytes{who}",
-        upper / 2 + 1
-    ))
 }
 
 fn stacks(tracked: &Tracked, window: Window) -> Vec<StackBytes> {

@@ -16,6 +16,7 @@ use heap::graph::Survey;
 use heap::inhabitants::Inhabitants;
 use heap::namer::Namer;
 use heap::{HeapLook, HeapReader, Uprobes};
+use memory::growth::LOOKS_MIN;
 use memory::history::History;
 use observe::clock::read_ns;
 use observe::overhead::BUDGET_SHARE;
@@ -336,7 +337,7 @@ impl Follower {
     pub fn grown_most(&mut self) -> Option<&mut Tracked> {
         self.tracked
             .values_mut()
-            .max_by(|a, b| a.weight().total_cmp(&b.weight()))
+            .max_by(|a, b| a.history.weight().total_cmp(&b.history.weight()))
     }
 }
 
@@ -417,7 +418,7 @@ impl Tracked {
         if probe.off.is_none() && !has_given_up {
             return false;
         }
-        if self.history.looks_judged() >= LOOKS_WANTED {
+        if self.history.looks_judged() >= LOOKS_MIN {
             return true;
         }
         if let Some(why) = probe.off {
@@ -455,18 +456,6 @@ impl Tracked {
             .sum();
         let counted = probe.live_bytes_exact.unwrap_or(0) as f64;
         counted > 1.5 * sampled + MISSED_BYTES
-    }
-
-    /// Growth over the window, or a share of the size when there is none to speak of.
-    fn weight(&self) -> f64 {
-        let (Some(window), Some(last)) = (self.history.window(), self.history.last()) else {
-            return 0.0;
-        };
-        let before = self.history.moments[window.from].account.rss_bytes;
-        let grown = last.account.rss_bytes - before;
-        let life = self.history.moments.len() as f64;
-        // A helper that lived for a moment explains nothing.
-        (grown.max(0.0) + last.account.rss_bytes * 0.05) * (life / (life + 8.0))
     }
 }
 

@@ -7,14 +7,8 @@ use std::time::Instant;
 use super::follow::Tracked;
 use heap::graph::Survey;
 use heap::probe::Block;
-use memory::lost::SITES_ASKED;
+use memory::lost::{ASKED_AGE_MIN_S, age_s, blocks_to_ask, pointed_bytes};
 
-/// Blocks that are asked after at each of the sites that grow most.
-const ASKED_PER_SITE: usize = 48;
-/// So many blocks from before a survey do without later ones.
-const ENOUGH: usize = 8;
-/// The last pointer to a young block may lie in a register, or the block's owner be on its way.
-const ASKED_AGE_MIN_S: f64 = 2.0;
 /// Searches for what is reached: a pointer may move while one is made, and hardly in both.
 const PASSES: usize = 2;
 /// Searches that are made to have so many of each block.
@@ -111,37 +105,8 @@ impl Tracked {
         !self.ended && self.survey.is_none() && !self.blocks_to_ask(0).is_empty()
     }
 
-    /// Where there are enough, those from before `since_ns`: only of them an earlier survey can tell.
     fn blocks_to_ask(&self, since_ns: u64) -> Vec<Block> {
-        let (Some(probe), Some(window)) = (&self.look.probe, self.history.window()) else {
-            return Vec::new();
-        };
-        // What was freed while nobody looked would look lost.
-        if probe.traps.is_some_and(|traps| !traps.sees_all()) {
-            return Vec::new();
-        }
-        let mut growths = self.history.heap_sites(window, &self.look);
-        growths.retain(|site| site.grows() || site.stays());
-        growths.sort_by(|a, b| b.grown_bytes.total_cmp(&a.grown_bytes));
-        let is_old = |block: &&Block| self.age_s(block.time_ns) >= ASKED_AGE_MIN_S;
-        let mut asked = Vec::new();
-        for site in growths.iter().take(SITES_ASKED) {
-            let of_site = probe
-                .blocks
-                .iter()
-                .filter(|block| block.stack == site.stack);
-            let mut old: Vec<&Block> = of_site.filter(is_old).collect();
-            let before = old.iter().filter(|block| block.time_ns < since_ns).count();
-            if before >= ENOUGH {
-                old.retain(|block| block.time_ns < since_ns);
-            }
-            asked.extend(old.into_iter().take(ASKED_PER_SITE).copied());
-        }
-        asked
-    }
-
-    fn age_s(&self, time_ns: u64) -> f64 {
-        self.look.time_ns.saturating_sub(time_ns) as f64 / 1e9
+        blocks_to_ask(&self.history, &self.look, since_ns)
     }
 
     /// For each block whether it is reached; `None`: not told of by any pass. The heap changes under the walk, and a
@@ -210,7 +175,7 @@ impl Tracked {
         if asked.is_empty() {
             return None;
         }
-        let old = before.filter(|(at, _)| self.age_s(*at) >= ASKED_AGE_MIN_S);
+        let old = before.filter(|(at, _)| age_s(&self.look, *at) >= ASKED_AGE_MIN_S);
         let reached = match old {
             Some((at, survey)) => self.reached_in_passes(asked, *at, survey)?,
             None => vec![None; asked.len()],
@@ -251,11 +216,4 @@ struct Sight {
     passes: usize,
     /// Some pass reached it.
     reached: bool,
-}
-
-/// Bytes of a block that a pointer to it may point to. The last usable word is the header of glibc's next
-/// block, to which lists of free blocks point.
-fn pointed_bytes(block: &Block) -> u64 {
-    let usable = block.usable_bytes.saturating_sub(8);
-    block.requested_bytes.min(usable).max(1)
 }
