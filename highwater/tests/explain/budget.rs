@@ -115,6 +115,28 @@ fn a_leak_is_named_from_what_was_seen_until_the_probe_went_off() {
     );
 }
 
+/// What is freed after the probe went off is not lost.
+#[test]
+fn what_is_freed_after_the_probe_went_off_is_no_leak() {
+    if probe().is_none() {
+        return;
+    }
+    let program = compile(
+        "gcc",
+        "turns_amid_pairs.c",
+        &["-g", "-fno-builtin"],
+        "turns_amid_pairs",
+    );
+    let program = program.to_str().unwrap();
+    let fixed = ["--json", "--quiet", "--duration", "26s", "--every", "300ms"];
+    let json = parsed(&explain(&[&fixed[..], &["--", program, "40"]].concat()));
+    if json["overhead"]["stopped"].is_null() {
+        return skipped("the machine was too busy for the program to cost anything");
+    }
+    assert_eq!(cause(&json), "filling", "{json:#}");
+    assert_eq!(top_function(&json), "keep_page", "{json:#}");
+}
+
 #[test]
 fn uprobes_over_their_budget_come_off_and_say_so() {
     let program = compile(

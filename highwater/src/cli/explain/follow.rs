@@ -76,7 +76,7 @@ pub struct Tracked {
     /// The last search for pointers had to be broken off.
     pub search_is_cut: bool,
     /// The probe, or the uprobes, ended over the budget: the answer is from what was seen until then.
-    has_stopped: bool,
+    pub has_stopped: bool,
     /// Stacks that are shown without names, because those did not come in time.
     pub unnamed: usize,
     /// What observing took of it.

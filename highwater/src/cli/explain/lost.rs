@@ -20,8 +20,12 @@ impl Tracked {
     /// For the sites that grow most: whether the program can still reach their older blocks. What it
     /// holds now is kept, to compare with when asked again.
     ///
-    /// What is not found out `until` a moment stays as it was.
+    /// What is not found out `until` a moment stays as it was; and from then on that the probe is off, for what is freed
+    /// while nobody looks would look lost.
     pub fn ask_after_blocks(&mut self, until: Instant) {
+        if self.has_stopped {
+            return;
+        }
         self.reader.search_until = Some(until);
         let since_ns = self.survey.as_ref().map_or(0, |(at, _)| *at);
         let asked = self.blocks_to_ask(since_ns);
@@ -35,6 +39,9 @@ impl Tracked {
         let Ok(look) = self.reader.look() else {
             return;
         };
+        if look.probe.as_ref().is_none_or(|probe| probe.off.is_some()) {
+            return;
+        }
         self.survey = self.survey_with(&asked);
         self.search_is_cut = Instant::now() >= until;
         let Some(lost) = lost else { return };
@@ -102,7 +109,10 @@ impl Tracked {
 
     /// Whether something grows and there is no survey yet to tell by what is lost of it.
     pub fn wants_survey(&self) -> bool {
-        !self.ended && self.survey.is_none() && !self.blocks_to_ask(0).is_empty()
+        !self.ended
+            && !self.has_stopped
+            && self.survey.is_none()
+            && !self.blocks_to_ask(0).is_empty()
     }
 
     fn blocks_to_ask(&self, since_ns: u64) -> Vec<Block> {
