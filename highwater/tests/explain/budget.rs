@@ -123,9 +123,9 @@ fn what_is_freed_after_the_probe_went_off_is_no_leak() {
     }
     let program = compile(
         "gcc",
-        "turns_amid_pairs.c",
+        "frees_amid_pairs.c",
         &["-g", "-fno-builtin"],
-        "turns_amid_pairs",
+        "frees_amid_pairs",
     );
     let program = program.to_str().unwrap();
     let fixed = ["--json", "--quiet", "--duration", "26s", "--every", "300ms"];

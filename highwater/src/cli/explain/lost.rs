@@ -20,8 +20,8 @@ impl Tracked {
     /// For the sites that grow most: whether the program can still reach their older blocks. What it
     /// holds now is kept, to compare with when asked again.
     ///
-    /// What is not found out `until` a moment stays as it was; and from then on that the probe is off, for what is freed
-    /// while nobody looks would look lost.
+    /// What is not found out `until` a moment stays as it was. Once the probe is off nothing is asked any more: what is
+    /// freed while nobody looks would look lost.
     pub fn ask_after_blocks(&mut self, until: Instant) {
         if self.has_stopped {
             return;
