@@ -1,7 +1,7 @@
 //! The account of resident memory: parts that are each measured by themselves, and what is left.
 
 use super::areas::{Class, Range, Remembered, class_areas};
-use super::limit::{Counted, Overcount, overcount};
+use super::limit::{Counted, ERRORS, Overcount, overcount};
 use super::occupancy::{Occupancy, occupancy};
 use heap::HeapLook;
 use heap::pages::PAGE_BYTES;
@@ -202,22 +202,23 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
     let large = absent(look, ranges, |block| block.usable_bytes >= PAGE_BYTES);
     let small = absent(look, ranges, |block| block.usable_bytes < PAGE_BYTES);
     let counted = total - large.bytes;
+    let sampled = match sees {
+        Some(probe) if probe.live_bytes_exact.is_none() => sampling_variance(&probe.blocks),
+        _ => 0.0,
+    };
+    let error = (large.variance + small.variance + sampled).sqrt();
     account.overcount = sees.and_then(|probe| {
-        let is_exact = probe.live_bytes_exact.is_some();
-        let sampled = if is_exact {
-            0.0
-        } else {
-            sampling_variance(&probe.blocks)
-        };
         let counted = Counted {
             bytes: counted - small.bytes,
-            error: (large.variance + small.variance + sampled).sqrt(),
+            error,
         };
         // Uprobes watch an allocator that glibc's headers say nothing about.
         let in_use = in_use.filter(|_| probe.traps.is_none());
         overcount(counted, account.rss_bytes + account.swap, in_use)
     });
-    account.uncounted = sees.and(in_use).map(|in_use| in_use - counted);
+    // At least: a few samples that stand for megabytes each are no blocks that passed by.
+    let uncounted = |in_use: f64| in_use - counted - ERRORS * error;
+    account.uncounted = sees.and(in_use).map(uncounted);
     account.anonymous += pages.unknown_bytes;
     account.undivided = pages.unknown_bytes;
     let known = pages.resident_bytes - pages.unknown_bytes;

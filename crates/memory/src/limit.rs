@@ -4,7 +4,7 @@
 //! keep blocks that are gone, and no site can be named from them.
 
 /// Standard errors of the count within which it proves nothing.
-const ERRORS: f64 = 3.0;
+pub const ERRORS: f64 = 3.0;
 /// Readings of one instant are microseconds apart, and a program allocates in between.
 const SKEW_BYTES: f64 = 1_048_576.0;
 /// Glibc's headers count in units of chunks, with blocks in its thread caches as in use.
