@@ -82,8 +82,8 @@ def main():
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--only", default="", help="workloads whose name has this text")
     options = parser.parse_args()
-    folder = tempfile.mkdtemp()
-    blocks = os.path.join(folder, "blocks")
+    folder = tempfile.TemporaryDirectory()
+    blocks = os.path.join(folder.name, "blocks")
     open(blocks + ".c", "w").write(BLOCKS)
     subprocess.check_call(["gcc", "-O2", "-static", blocks + ".c", "-o", blocks])
     stats = "/proc/sys/kernel/bpf_stats_enabled"
@@ -98,13 +98,15 @@ def main():
             if options.only not in name:
                 continue
             subject = subprocess.Popen(command)
-            time.sleep(0.5)
-            took = {options.before: [], options.after: []}
-            for _ in range(options.rounds):
-                for highwater in took:
-                    took[highwater].append(runs(highwater, arguments, subject, options.seconds))
-            subject.kill()
-            subject.wait()
+            try:
+                time.sleep(0.5)
+                took = {options.before: [], options.after: []}
+                for _ in range(options.rounds):
+                    for highwater in took:
+                        took[highwater].append(runs(highwater, arguments, subject, options.seconds))
+            finally:
+                subject.kill()
+                subject.wait()
             report(name, took[options.before], took[options.after])
     finally:
         open(stats, "w").write(was)

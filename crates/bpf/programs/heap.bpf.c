@@ -26,7 +26,7 @@ enum role {
 	TAKES = 4,
 };
 
-/* Functions of an allocator: more are not told apart from its callers. */
+/* Functions of an allocator; with more of them the reader does not begin. */
 enum { FUNCTIONS_MAX = 256 };
 /* Draws from which the distance to the next sample is taken, and the bits behind their point. */
 enum { DRAWS = 4096, DRAW_BITS = 16 };

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use bytemuck::Pod;
+use bytemuck::{AnyBitPattern, Pod};
 
 use crate::kernel::bpf_number;
 use crate::object::{Object, Shape};
@@ -163,6 +163,12 @@ impl<V: Pod> Array<V> {
     pub fn write(&self, at: u32, mut value: V) {
         let _ = element(MAP_UPDATE, &self.fd, &at, &mut value);
     }
+}
+
+/// The structure that a record begins with, and what follows it; `None`: it is cut.
+pub fn begins_with<T: AnyBitPattern>(record: &[u8]) -> Option<(T, &[u8])> {
+    let (head, rest) = record.split_at_checked(size_of::<T>())?;
+    Some((bytemuck::pod_read_unaligned(head), rest))
 }
 
 /// The kernel's ring buffer map, read in place: one page for our position, one for the kernel's,

@@ -1,8 +1,8 @@
-//! Where the memory of one process is: all that one look reads of it.
+//! Where the memory of one process is: all that one snapshot reads of it.
 //!
 //! In: a pid. Out: a [`HeapLook`]: its areas with what is resident, glibc's heap walked, the blocks and stacks that the
 //! probe or uprobes counted; and, asked for apart, which blocks nothing points to ([`graph`]). Called by: `highwater
-//! explain`; `memory` makes an account of the looks.
+//! explain`; `memory` makes an account of the snapshots.
 //!
 //! ```text
 //! HeapReader -- look --> HeapLook { areas, walk, probe: ProbeLook }
@@ -139,7 +139,7 @@ impl HeapReader {
         })
     }
 
-    /// One look.
+    /// One snapshot.
     ///
     /// # Errors
     /// The process is gone, its areas may not be read, or are not what the kernel's documentation says.

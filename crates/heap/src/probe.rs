@@ -18,6 +18,9 @@ use observe::fact::memory::Memory;
 /// that imitates the probe.
 const MAPPINGS_MAX: usize = 4;
 
+/// Share of a core that its samples may take whatever the budget.
+pub const SAMPLES_SHARE_MIN: f64 = abi::SAMPLES_NS_MIN as f64 / 1e9;
+
 /// Bytes copied from all of them: the largest probe there is, and a meter with the default cap of 8 MiB or two.
 const COPIED_BYTES_MAX: u64 = abi::TOTAL_BYTES_MAX + (16 << 20);
 

@@ -1,7 +1,7 @@
 //! The account of one process's resident memory, its growth, and the sites behind it: pure numbers.
 //!
-//! In: `heap`'s looks, one after another ([`history::History::add`]). Out: what each part holds ([`account`]), how it
-//! grew ([`growth`]), and the allocation sites by growth ([`sites`], [`rank`]). Called by: `highwater explain`;
+//! In: `heap`'s snapshots, one after another ([`history::History::add`]). Out: what each part holds ([`account`]), how
+//! it grew ([`growth`]), and the allocation sites by growth ([`sites`], [`rank`]). Called by: `highwater explain`;
 //! `verdict::cause` judges it.
 //!
 //! ```text

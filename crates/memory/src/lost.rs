@@ -72,7 +72,7 @@ pub fn blocks_to_ask(history: &History, look: &HeapLook, since_ns: u64) -> Vec<B
     asked
 }
 
-/// Of a moment, at a look.
+/// How long before a snapshot a moment was, seconds.
 pub fn age_s(look: &HeapLook, time_ns: u64) -> f64 {
     look.time_ns.saturating_sub(time_ns) as f64 / 1e9
 }

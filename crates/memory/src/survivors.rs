@@ -1,4 +1,4 @@
-//! Which blocks keep pages from being free: what a sentence about fragmentation adds.
+//! What a sentence about fragmentation adds.
 
 use std::collections::BTreeMap;
 

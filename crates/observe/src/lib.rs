@@ -1,11 +1,11 @@
-//! What is read: from /proc, cgroups, pressure files, metrics endpoints and load programs, at each look.
+//! What is read: from /proc, cgroups, pressure files, metrics endpoints and load programs, in each snapshot.
 //!
 //! In: the processes of a run, and where their metrics are. Out: one [`look::Look`] of all of them; and, of one
 //! process, what it really runs ([`fact`]). Called by: the collector of a run, `highwater observe`, and every crate
 //! that reads a process.
 //!
 //! Reading is not parsing: `read_*` touches the system, `parse_*` is pure. [`collector::Observer`] is the door: one
-//! call, one look.
+//! call, one snapshot.
 
 pub mod body;
 pub mod cgroup;

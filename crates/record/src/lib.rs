@@ -1,7 +1,8 @@
-//! What is kept: the run folder with its `run.db`, one transaction per look.
+//! What is kept: the run folder with its `run.db`, one transaction per snapshot.
 //!
-//! In: looks, events, findings. Out: the same, by arm and time, also while the run goes on. Called by: the supervisor
-//! and the collector, which write at once ([`Recorder`]); `series`, `verdict` and `report` read ([`Reader`]).
+//! In: snapshots, events, findings. Out: the same, by arm and time, also while the run goes on. Called by: the
+//! supervisor and the collector, which write at once ([`Recorder`]); `series`, `verdict` and `report` read
+//! ([`Reader`]).
 //!
 //! docs/record.md describes the tables.
 

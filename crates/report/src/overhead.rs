@@ -1,5 +1,6 @@
 //! What an observation cost its subject: the same lines, and the same JSON, for `explain` and `stalls`.
 
+use heap::probe::SAMPLES_SHARE_MIN;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
@@ -146,8 +147,9 @@ fn budget(overhead: &Overhead) -> String {
     let allowed = share(overhead.budget_share);
     match &overhead.stopped[..] {
         [] if is_probed(overhead) => format!(
-            "{allowed} of its CPU time, or 0.50 % of one core where that is more; over it the probe samples less, and \
-             where that is not enough switches itself off"
+            "{allowed} of its CPU time, or {} of one core where that is more; over it the probe samples less, and \
+             where that is not enough switches itself off",
+            share(SAMPLES_SHARE_MIN)
         ),
         [] if overhead.items.is_empty() && !overhead.unmeasured.is_empty() => {
             "none, for what it costs is not measured".to_owned()

@@ -41,8 +41,8 @@ pub use buckets::{
 };
 pub use layout::{
     Counters, DEPTH_MAX, HEADER_BYTES, Header, MAGIC, MODULE_PATH_BYTES, Mappings, OVERFLOW_THREAD,
-    PAGE_BYTES, ROLE_NONE, ROLES, STACK_NONE, Section, SectionKind, State, TOTAL_BYTES_MAX,
-    VERSION, bytes_mode, off_reason,
+    PAGE_BYTES, ROLE_NONE, ROLES, SAMPLES_NS_MIN, STACK_NONE, Section, SectionKind, State,
+    TOTAL_BYTES_MAX, VERSION, bytes_mode, off_reason,
 };
 pub use maps::{
     LIBRARY_NAME, MAPPING_NAME, MapRange, anchor_candidates, find_header, find_headers,

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use abi::SAMPLES_NS_MIN;
+
 /// How often the account is made up.
 const WINDOW_NS: u64 = 1_000_000_000;
 /// Windows over budget, one after another, before the next step.
@@ -11,10 +13,8 @@ const STRIKES: u32 = 3;
 const COUNTED_STRIKES: u32 = 10;
 /// Most halvings of the rate of samples in one step.
 const HALVINGS_MAX: u32 = 8;
-/// Less than this in a window is nobody's trouble, whatever the share. Samples may take half a percent of one core: at
-/// 2 ms a leak of 20 kB/s among 100 MB/s, in a process that is idle nine tenths of the time, gave one sample a minute.
+/// Less than this in a window is nobody's trouble, whatever the share.
 const EXACT_NS_MIN: u64 = 2_000_000;
-const SLOW_NS_MIN: u64 = 5_000_000;
 /// Exact bytes may cost this share of the process's CPU time, parts per million. An eighth of what a server may lose at
 /// most: of a server that allocates seldom they were most of the probe's cost (0.9 of 1.75 %, bench/probe), and samples
 /// tell the bytes too.
@@ -92,7 +92,7 @@ impl Budget {
         if exact > EXACT_NS_MIN && exact > share(cpu, EXACT_PPM) {
             return Step::GiveUpExactBytes;
         }
-        let least = if self.ppm < 1_000 { 0 } else { SLOW_NS_MIN };
+        let least = if self.ppm < 1_000 { 0 } else { SAMPLES_NS_MIN };
         let allowed = share(cpu, self.ppm).max(least);
         let counted = spent(&self.counted_ns, now.counted_ns);
         if self.ppm == 0 || slow + counted <= allowed {

@@ -1,8 +1,9 @@
 //! The record of a hit, as programs/hits.bpf.c writes it.
 
-use bytemuck::{AnyBitPattern, Pod, Zeroable};
+use bytemuck::{Pod, Zeroable};
 
 use crate::btf::{Field, View};
+use crate::map::begins_with;
 
 /// Most registers of a record.
 pub const REGISTERS_MAX: usize = 4;
@@ -52,12 +53,6 @@ pub struct Hit {
     pub kind: u32,
     pub registers: [u64; REGISTERS_MAX],
     pub stack: Vec<u64>,
-}
-
-/// The structure that a record begins with, and what follows it; `None`: it is cut.
-pub fn begins_with<T: AnyBitPattern>(record: &[u8]) -> Option<(T, &[u8])> {
-    let (head, rest) = record.split_at_checked(size_of::<T>())?;
-    Some((bytemuck::pod_read_unaligned(head), rest))
 }
 
 /// `None`: it is cut.

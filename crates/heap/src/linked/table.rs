@@ -7,7 +7,7 @@ use foldhash::fast::FixedState;
 
 use super::layout::{GIVEN, GivenBlock, Head, TAKEN};
 use crate::probe::{Block, Site};
-use bpf::uprobes::record::begins_with;
+use bpf::map::begins_with;
 use symbols::registers::Registers;
 
 /// Stacks that are told apart; further ones have no addresses.

@@ -2,6 +2,7 @@
 //! the clock. The kernel drops everything that is not of the watched process.
 
 mod layout;
+mod raw;
 pub mod record;
 pub mod tracepoint;
 

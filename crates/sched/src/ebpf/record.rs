@@ -1,7 +1,13 @@
-//! One record of the ring: as programs/sched.bpf.c writes it, and what it tells.
+//! One record of the ring, and what it tells.
 
-use bpf::uprobes::record::begins_with;
-use bytemuck::{Pod, Zeroable};
+use bpf::map::begins_with;
+use bytemuck::Zeroable;
+
+use super::raw::{
+    Coming, Head, IN, Leaving, OUT, PLACE, Place, SHORT_SHIFT, WAIT, WAIT_BYTES, WAKING,
+    WakersStack,
+};
+pub use super::raw::{STACK_BYTES, Thread, User};
 
 /// The bits of `prev_state` that say what a thread leaves for; none: it wants to run. The bit above all others says
 /// "preempted".
@@ -10,94 +16,6 @@ pub const STATES: u32 = 0xff;
 pub const GONE: u32 = 0x10 | 0x20;
 /// The bit for waits that no signal ends: a disk, a page, the address space.
 pub const DEEP: u32 = 2;
-
-/// As much of a waker's stack as is copied.
-pub const STACK_BYTES: usize = 256;
-
-/// Short absences are added up in units of 2^10 ns.
-const SHORT_SHIFT: u32 = 10;
-
-const OUT: u32 = 1;
-const IN: u32 = 2;
-const WAKING: u32 = 3;
-const PLACE: u32 = 4;
-const WAIT: u32 = 5;
-
-/// What each record begins with.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct Head {
-    at_ns: u64,
-    kind: u32,
-    tid: u32,
-}
-
-/// User registers on entry to the kernel; `number` is the system call, or negative.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, PartialEq, Default, Pod, Zeroable)]
-pub struct User {
-    pub number: i64,
-    pub pc: u64,
-    pub sp: u64,
-    pub fp: u64,
-    pub arguments: [u64; 4],
-}
-
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct Leaving {
-    at_ns: u64,
-    kind: u32,
-    tid: u32,
-    short_other: u32,
-    state: u32,
-    user: User,
-    unused: u32,
-    short_device: u32,
-}
-
-/// What the kernel keeps of each watched thread.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-pub struct Thread {
-    leaving: Leaving,
-    woken_ns: u64,
-    waker: u64,
-    since_ns: u64,
-    is_told: u64,
-    at_work_ns: u64,
-    came_ns: u64,
-    before: u64,
-    before_name: [u64; 2],
-    unused: [u64; 4],
-}
-
-/// A whole wait is so much of a [`Thread`].
-const WAIT_BYTES: usize = std::mem::offset_of!(Thread, unused);
-
-/// Behind the head of a coming.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct Coming {
-    before: u64,
-    before_name: [u64; 2],
-}
-
-/// Behind the head of a waking's waker, where its stack is told.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct WakersStack {
-    user: User,
-    stack: [u8; STACK_BYTES],
-}
-
-/// Behind the head of a place; its stack follows.
-#[repr(C)]
-#[derive(Debug, Clone, Copy, Pod, Zeroable)]
-struct Place {
-    user: User,
-    copied: u64,
-}
 
 impl Thread {
     /// One that is watched from now on: off its CPU as far as anybody knows, and whatever comes next of it is told.
@@ -289,7 +207,6 @@ fn whole(bytes: &[u8]) -> Option<Record> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bpf::object::{Object, sched};
 
     /// 42 left at 1,000 for a call, was woken at 1,500 by 7 of process 5, came at 2,000 after 9.
     fn thread(since_ns: u64, is_told: u64) -> Thread {
@@ -321,67 +238,6 @@ mod tests {
         let mut thread = thread(0, 0);
         thread.leaving.kind = WAIT;
         bytemuck::bytes_of(&thread)[..WAIT_BYTES].to_vec()
-    }
-
-    #[test]
-    fn records_are_as_the_program_writes_them() {
-        let object = Object::parse(sched()).unwrap();
-        bpf::assert_layout!(
-            object,
-            "user",
-            User {
-                number,
-                pc,
-                sp,
-                fp,
-                arguments
-            }
-        );
-        bpf::assert_layout!(
-            object,
-            "leaving",
-            Leaving {
-                at_ns,
-                kind,
-                tid,
-                short_other,
-                state,
-                user,
-                unused,
-                short_device
-            }
-        );
-        bpf::assert_layout!(
-            object,
-            "thread",
-            Thread {
-                leaving,
-                woken_ns,
-                waker,
-                since_ns,
-                is_told,
-                at_work_ns,
-                came_ns,
-                before,
-                before_name,
-                unused
-            }
-        );
-        let behind = |name: &str, first: &str| -> (usize, usize) {
-            let structure = object.structure(name).unwrap();
-            let field = structure.fields.iter().find(|field| field.0 == first);
-            (field.unwrap().1 as usize, structure.bytes as usize)
-        };
-        let head = size_of::<Head>();
-        assert_eq!(
-            behind("coming", "before"),
-            (head, head + size_of::<Coming>())
-        );
-        assert_eq!(behind("waking", "waker"), (head, head + 8));
-        let stack = size_of::<WakersStack>();
-        assert_eq!(behind("waking_stack", "user"), (head + 8, head + 8 + stack));
-        assert_eq!(behind("place", "user").0, head);
-        assert_eq!(behind("place", "stack").0, head + size_of::<Place>());
     }
 
     #[test]

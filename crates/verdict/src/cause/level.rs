@@ -126,7 +126,8 @@ fn of_no_part(case: &Case) -> Option<CauseVerdict> {
         "not yet to be told: RSS grows by {}, and no part of it does for certain",
         rate(&rss)
     );
-    let next = "observe longer (--duration): the parts move against each other";
+    let next =
+        "observe longer (--duration): a part that grows stands out from its own scatter in time";
     Some(CauseVerdict {
         undecided: true,
         ..verdict(Cause::Flat, 0.2, sentence, next)

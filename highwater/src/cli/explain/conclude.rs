@@ -7,10 +7,11 @@ use anyhow::Context;
 
 use super::ExplainArgs;
 use super::cost::overhead;
-use super::follow::{Follower, SEARCH_MAX, Tracked};
+use super::follow::{Follower, SEARCH_MAX};
 use super::launch::Launched;
 use super::notes::notes;
 use super::sight::{allocators, no_uprobes, sight, unseen};
+use super::tracked::Tracked;
 use memory::account::Part;
 use memory::blame::{Shared, shared_with_others};
 use memory::brief::brief;

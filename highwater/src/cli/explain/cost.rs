@@ -1,8 +1,8 @@
 //! What `explain` added to the process that it explains.
 
-use super::follow::Tracked;
 use super::launch::Launched;
 use super::spent::Seen;
+use super::tracked::Tracked;
 use bpf::fdinfo;
 use bpf::uprobes::changes;
 use heap::linked::traps::Traps;

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
-use super::follow::Tracked;
+use super::tracked::Tracked;
 use heap::graph::Survey;
 use heap::probe::Block;
 use memory::lost::{ASKED_AGE_MIN_S, age_s, blocks_to_ask, pointed_bytes};

@@ -11,6 +11,7 @@ mod output;
 pub mod series;
 mod sight;
 mod spent;
+mod tracked;
 
 use std::path::PathBuf;
 use std::time::Duration;

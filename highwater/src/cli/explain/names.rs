@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::follow::Tracked;
+use super::tracked::Tracked;
 use heap::namer::{Request, unnamed};
 use observe::fact::library::Libraries;
 use symbols::frame::Frame;

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::follow::{Follower, Tracked, words_of};
+use super::follow::Follower;
 use super::launch::Launched;
 use super::sight::sight;
+use super::tracked::{Tracked, words_of};
 use observe::proc::open::Lost;
 use units::written::bytes;
 use verdict::cause::Sight;

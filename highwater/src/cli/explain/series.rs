@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use super::conclude;
-use super::follow::Tracked;
+use super::tracked::Tracked;
 use ::heap::family::Member;
 use observe::look::{EventKind, Look, ProcessId, Role, Target};
 use observe::metric;

@@ -1,7 +1,7 @@
 //! What is seen of the process's allocators, and what would let more be seen.
 
-use super::follow::Tracked;
 use super::launch::Launched;
+use super::tracked::Tracked;
 use heap::Uprobes;
 use heap::inhabitants::{Allocator, How, Inhabitants};
 use verdict::cause::Sight;

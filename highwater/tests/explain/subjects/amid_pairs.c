@@ -1,9 +1,12 @@
-/* Allocates and frees a third of the time, and fills a table by a block a millisecond. After thirteen seconds it frees
-   four of five of them, and adds no more. */
+/* For 24 seconds: a third of the time it allocates and frees, and every millisecond it allocates a kilobyte more.
+   `lose`: nobody keeps that. `free`: a table does, until it is full after thirteen seconds; then four of five are freed,
+   and none comes any more. */
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define HELD 13000
+#define SECONDS 24
 
 static long now_ms(void) {
     struct timespec now;
@@ -11,7 +14,7 @@ static long now_ms(void) {
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-__attribute__((noinline)) static volatile char *keep_page(void) {
+__attribute__((noinline)) static volatile char *new_page(void) {
     volatile char *page = malloc(1024);
     for (int at = 0; at < 1024; at += 64) page[at] = 1;
     return page;
@@ -23,15 +26,19 @@ __attribute__((noinline)) static void pair(int bytes) {
     free((void *)block);
 }
 
-int main(int argc, char **argv) {
+int main(int count, char **words) {
     static volatile char *held[HELD];
-    long end = now_ms() + 1000 * (argc > 1 ? atol(argv[1]) : 10), last = now_ms();
+    int keeps = count > 1 && strcmp(words[1], "free") == 0, next = 0;
+    long begin = now_ms(), last = begin;
     struct timespec rest = {0, 200000};
-    for (int next = 0;;) {
+    for (;;) {
         nanosleep(&rest, 0);
         for (int pairs = 0; pairs < 2000; pairs++) pair(16 + pairs % 64);
         long now = now_ms();
-        for (; last < now && next < HELD; last++) held[next++] = keep_page();
+        for (; last < now && next < HELD; last++) {
+            volatile char *page = new_page();
+            if (keeps) held[next++] = page;
+        }
         if (next == HELD) {
             for (int at = 0; at < HELD; at++) {
                 if (at % 5 == 0) continue;
@@ -40,6 +47,6 @@ int main(int argc, char **argv) {
             }
             next++;
         }
-        if (now > end) return 7;
+        if (now > begin + 1000 * SECONDS) return 7;
     }
 }
