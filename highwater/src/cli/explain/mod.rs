@@ -75,7 +75,7 @@ pub struct ExplainArgs {
     pub diff: Option<(f64, f64)>,
 
     /// Most CPU time that observing may take of the program, percent of what it uses itself (uprobes: or of one core,
-    /// if that is more). Over it the probe switches itself off, and uprobes come off
+    /// if that is more). Over it the probe samples less and at last switches itself off, and uprobes come off
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
     pub budget: f64,
 
