@@ -14,11 +14,25 @@ const LEAKED: usize = 20_000;
 const LEAKED_BYTES: usize = 1_000;
 const PASSED: usize = 10_000;
 const PASSED_BYTES: usize = 2_000;
+/// The setting of the mean, and its bytes.
+const MEAN: (&str, u64) = ("16k", 16 << 10);
+/// 10 MB a second at most: 610 samples, at which the meter keeps its mean. Without a pause 20 MB came in 10 ms, and as
+/// the mean rose by 8 or by 64 estimates were off by up to a fifth.
+const BETWEEN_PAUSES_BYTES: usize = 20_000;
+const PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
+
+/// Called with the number of blocks so far.
+fn pause_now_and_then(blocks: usize, of_bytes: usize) {
+    if blocks.is_multiple_of(BETWEEN_PAUSES_BYTES / of_bytes) {
+        std::thread::sleep(PAUSE);
+    }
+}
 
 #[inline(never)]
 fn leak(count: usize) {
-    for _ in 0..count {
+    for at in 0..count {
         std::mem::forget(black_box(vec![1u8; LEAKED_BYTES]));
+        pause_now_and_then(at, LEAKED_BYTES);
     }
 }
 
@@ -50,7 +64,10 @@ fn pass() {
     let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(16);
     let named = |name: &str| std::thread::Builder::new().name(name.into());
     let maker = named("maker-1").spawn(move || {
-        (0..PASSED).for_each(|_| sender.send(black_box(vec![0; PASSED_BYTES])).unwrap());
+        for at in 0..PASSED {
+            sender.send(black_box(vec![0; PASSED_BYTES])).unwrap();
+            pause_now_and_then(at, PASSED_BYTES);
+        }
     });
     let taker = named("taker-2").spawn(move || receiver.into_iter().for_each(drop));
     maker.unwrap().join().unwrap();
@@ -79,6 +96,11 @@ struct Subject {
 }
 
 impl Subject {
+    /// With the mean of [`MEAN`] and a seed.
+    fn start_seeded(part: &str, seed: u64) -> Subject {
+        Subject::start(part, &format!("mean={},seed={seed}", MEAN.0))
+    }
+
     fn start(part: &str, settings: &str) -> Subject {
         let mut child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "play_when_asked", "--nocapture"])
@@ -150,12 +172,13 @@ fn sum(snapshot: &abi::Snapshot<'_>, field: impl Fn(&abi::Thread) -> u64) -> u64
 
 #[test]
 fn a_leak_is_found_from_outside_with_its_bytes_and_its_stack() {
-    let subject = Subject::start("leak", "mean=16k,seed=3");
+    let subject = Subject::start_seeded("leak", 3);
     let bytes = subject.memory().expect("the meter's mapping");
     let snapshot = abi::read(&bytes).unwrap();
     assert_eq!(snapshot.state(), abi::State::On);
     assert_eq!(snapshot.header.pid, u64::from(subject.child.id()));
 
+    assert_eq!(snapshot.header.mean_bytes, MEAN.1, "it rose");
     let truth = (LEAKED * LEAKED_BYTES) as f64;
     let live = sum(&snapshot, |row| row.usable_allocated_bytes)
         - sum(&snapshot, |row| row.usable_freed_bytes);
@@ -220,9 +243,10 @@ fn a_leak_is_found_from_outside_with_its_bytes_and_its_stack() {
 
 #[test]
 fn what_one_role_allocates_and_another_frees_is_in_the_matrix() {
-    let subject = Subject::start("pass", "mean=16k,seed=4");
+    let subject = Subject::start_seeded("pass", 4);
     let bytes = subject.memory().unwrap();
     let snapshot = abi::read(&bytes).unwrap();
+    assert_eq!(snapshot.header.mean_bytes, MEAN.1, "it rose");
     let role = |name: &str| {
         let mut roles = snapshot.roles();
         roles
@@ -242,7 +266,7 @@ fn what_one_role_allocates_and_another_frees_is_in_the_matrix() {
 
 #[test]
 fn a_forked_child_counts_on_in_its_own_copy() {
-    let subject = Subject::start("fork", "mean=16k,seed=5");
+    let subject = Subject::start_seeded("fork", 5);
     let child = subject.forked.expect("a child");
     let live = |pid| {
         let bytes = memory(pid).unwrap();
