@@ -40,7 +40,7 @@ use family::Member;
 use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use kernel::{Searched, read_kernel_held};
 use linked::Linked;
-use linked::place::{Place, places};
+use linked::place::{Place, Process};
 use observe::clock::read_ns;
 use observe::fact::library::Libraries;
 use observe::fact::maps::Maps;
@@ -77,7 +77,9 @@ pub struct HeapLook {
 impl HeapLook {
     /// glibc's heap changed under the walk, and nobody else tells what of it is live.
     fn is_torn(&self) -> bool {
-        let walk = self.walk.as_ref().filter(|_| self.probe.is_none());
+        let counts = |probe: &ProbeLook| probe.traps.is_none_or(|traps| !traps.is_part_of_heap());
+        let is_counted = self.probe.as_ref().is_some_and(counts);
+        let walk = self.walk.as_ref().filter(|_| !is_counted);
         walk.is_some_and(|walk| !walk.complete && walk.unread_bytes == 0)
     }
 }
@@ -90,7 +92,7 @@ const TORN_IN_A_ROW_MAX: usize = 3;
 /// Of shared memory, what is searched for pointers.
 const SHARED_BYTES_MAX: u64 = 512 << 20;
 
-/// Probes on an allocator that is linked into the program.
+/// Probes on an allocator that the preloaded probe does not count.
 #[derive(Default)]
 pub enum Uprobes {
     #[default]
@@ -115,7 +117,7 @@ pub struct HeapReader {
     folder: Folder,
     stacks: Stacks,
     torn_in_a_row: usize,
-    /// On an allocator that is linked into the program, or musl's.
+    /// On the allocator, where the probe does not count its calls.
     pub uprobes: Uprobes,
     /// Of its memory map.
     pub map_readings: Times,
@@ -203,14 +205,20 @@ impl HeapReader {
         Ok(look)
     }
 
-    /// Adds what uprobes tell of a linked-in allocator; puts them on where they are wanted.
+    /// Adds what uprobes tell of the allocator; puts them on where they are wanted.
     fn add_linked(&mut self, areas: &[Area], look: &mut HeapLook) {
         if let Uprobes::Wanted { at_start, share } = self.uprobes {
             let open = |place: &Place| Linked::open(self.member.pid as u32, place, at_start, share);
-            let mut opened = places(&self.path, areas)
-                .into_iter()
-                .map(|place| open(&place));
+            let process = Process {
+                path: &self.path,
+                folder: &self.folder,
+                areas,
+            };
+            let Some(places) = process.places() else {
+                return;
+            };
             // What the first does not have the second may; an error ends it.
+            let mut opened = places.iter().map(open);
             let found = opened.find(|opened| !matches!(opened, Ok(None)));
             self.uprobes = match found {
                 Some(Ok(Some(linked))) => Uprobes::On(linked),

@@ -4,8 +4,10 @@ use super::areas::{Class, Range, Remembered, class_areas};
 use super::limit::{Counted, ERRORS, Overcount, overcount};
 use super::occupancy::{Occupancy, occupancy};
 use heap::HeapLook;
+use heap::linked::place::On;
+use heap::linked::traps::Traps;
 use heap::pages::PAGE_BYTES;
-use heap::probe::Block;
+use heap::probe::{Block, ProbeLook};
 
 /// The parts, in the order in which they are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -64,6 +66,8 @@ pub enum LiveBy {
     ProbeExact,
     /// The probe's samples.
     ProbeSampled,
+    /// Samples of what was allocated since uprobes were put on the C library's allocator.
+    SinceAttached,
     /// glibc's own headers; there is no probe.
     Headers,
     /// glibc's own headers, beside a probe that gave up its exact counters for their cost: a count is better
@@ -212,13 +216,18 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
             bytes: counted - small.bytes,
             error,
         };
-        // Uprobes watch an allocator that glibc's headers say nothing about.
-        let in_use = in_use.filter(|_| probe.traps.is_none());
+        // Of an allocator that uprobes watch elsewhere glibc's headers say nothing.
+        let of_glibc = |traps: Traps| traps.on == On::CLibrary;
+        let in_use = in_use.filter(|_| probe.traps.is_none_or(of_glibc));
         overcount(counted, account.rss_bytes + account.swap, in_use)
     });
     // At least: a few samples that stand for megabytes each are no blocks that passed by.
     let uncounted = |in_use: f64| in_use - counted - ERRORS * error;
-    account.uncounted = sees.and(in_use).map(uncounted);
+    let is_part = |probe: &&ProbeLook| probe.traps.is_some_and(|traps| traps.is_part_of_heap());
+    account.uncounted = sees
+        .filter(|probe| !is_part(probe))
+        .and(in_use)
+        .map(uncounted);
     account.anonymous += pages.unknown_bytes;
     account.undivided = pages.unknown_bytes;
     let known = pages.resident_bytes - pages.unknown_bytes;
@@ -231,6 +240,7 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
         Some(probe) if probe.live_bytes_exact.is_some() => (counted, LiveBy::ProbeExact),
         Some(_) => match in_use {
             Some(in_use) => (in_use, LiveBy::HeadersBesideProbe),
+            None if sees.is_some_and(|probe| is_part(&probe)) => (counted, LiveBy::SinceAttached),
             None => (counted, LiveBy::ProbeSampled),
         },
         None if known > 0.0 => (pages.in_use_bytes, LiveBy::Headers),

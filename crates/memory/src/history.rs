@@ -104,22 +104,30 @@ impl History {
         }
     }
 
-    /// A heap that could be divided is divided at every look: what one walk did not reach (the heap changed under
-    /// it) is taken to be live, held and fragmented as at the look before.
-    fn keep_division(&self, account: &mut Account) {
+    /// A heap that could be divided is divided in every snapshot: what one walk did not reach (the heap changed under
+    /// it) is taken to be live, held and fragmented as in the snapshot before. What uprobes saw since they were put on
+    /// is a part of the heap and no level of it: before the first walk that tells all of it nothing is judged.
+    fn keep_division(&mut self, account: &mut Account) {
+        let is_told = |by: LiveBy| !matches!(by, LiveBy::Nobody | LiveBy::SinceAttached);
+        if is_told(account.live_by) {
+            let is_part = |moment: &Moment| moment.account.live_by == LiveBy::SinceAttached;
+            self.moments.retain(|moment| !is_part(moment));
+            return;
+        }
         let Some(before) = self.last().map(|moment| &moment.account) else {
             return;
         };
         let parts = before.live + before.held + before.fragmentation;
-        if account.live_by != LiveBy::Nobody || before.live_by == LiveBy::Nobody || parts <= 0.0 {
+        if !is_told(before.live_by) || parts <= 0.0 {
             return;
         }
-        let share = account.undivided / parts;
+        let heap = account.live + account.held + account.fragmentation + account.undivided;
         account.anonymous -= account.undivided;
         account.undivided = 0.0;
-        account.live += before.live * share;
-        account.held += before.held * share;
-        account.fragmentation += before.fragmentation * share;
+        let share = heap / parts;
+        account.live = before.live * share;
+        account.held = before.held * share;
+        account.fragmentation = before.fragmentation * share;
         account.live_by = before.live_by;
     }
 

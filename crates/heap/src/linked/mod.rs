@@ -1,4 +1,5 @@
-//! A sampled account of an allocator that is linked into the program, or of musl's: uprobes on its functions, as root.
+//! A sampled account of an allocator that the probe does not count: uprobes on its functions, as root. It is linked into
+//! the program, or a library's that runs already.
 //!
 //! Nothing of it is in the process but the kernel's breakpoints, in no other process and only while this runs. What was
 //! allocated before is not known, and what it was freed of is not seen either.
@@ -23,7 +24,7 @@ use attach::{Attached, Programs};
 use cost::measure_cost;
 use functions::{Function, read_functions};
 use layout::{LIVE_MAX, Maps};
-use place::Place;
+use place::{On, Place};
 use table::Table;
 use traps::Traps;
 use watcher::Watcher;
@@ -46,6 +47,8 @@ const ADAPTED: Duration = Duration::from_millis(100);
 /// The probes on one process, which come off when it is dropped.
 pub struct Linked {
     shared: Arc<Shared>,
+    /// Where a library's `malloc` is; 0 where the functions are the program's.
+    answers: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -91,7 +94,7 @@ impl Linked {
             places: places_of(&functions),
             kernel_bytes,
             at_start,
-            on_libc: place.is_libc,
+            on: place.on,
             cost,
             watched_share: 1.0,
             sees_frees: true,
@@ -100,8 +103,12 @@ impl Linked {
         let mut watcher = Watcher::new(target, probed, (traps, share), shared.clone());
         let thread = std::thread::Builder::new().name("uprobes".into());
         let thread = thread.spawn(move || watcher.run())?;
+        let of_library = functions
+            .iter()
+            .find(|function| place.on != On::Program && function.gives());
         Ok(Some(Linked {
             shared,
+            answers: of_library.map_or(0, |function| function.code.start),
             thread: Some(thread),
         }))
     }
@@ -116,6 +123,7 @@ impl Linked {
             stacks: table.sites(),
             samples: table.samples,
             dropped: self.shared.lost.load(Ordering::Relaxed),
+            next_malloc: self.answers,
             traps: Some(traps),
             ..ProbeLook::default()
         }

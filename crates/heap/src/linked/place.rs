@@ -1,10 +1,24 @@
-//! Where the functions of an allocator may be that no library comes before.
+//! Where the functions of an allocator may be that uprobes tell of.
 
 use std::path::{Path, PathBuf};
 
 use crate::smaps::Area;
 use observe::fact::arm::is_system_libc;
-use observe::fact::program::{Libc, read_program};
+use observe::fact::library::Libraries;
+use observe::fact::proof::{Answer, ProofReader, Unproved, is_probe};
+use observe::proc::open::Folder;
+
+/// Whose functions they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum On {
+    /// The program's own, under whatever names it has them.
+    #[default]
+    Program,
+    /// The library's that answers the process's calls of `malloc` before the C library does.
+    Library,
+    /// The C library's.
+    CLibrary,
+}
 
 /// A file that is mapped into the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,36 +27,93 @@ pub struct Place {
     pub file: PathBuf,
     /// Its first address.
     pub base: u64,
-    /// It is the C library, and not the program.
-    pub is_libc: bool,
+    pub on: On,
 }
 
-/// The program first, then musl's C library: the probe is built for glibc, and would keep a program on musl from
-/// starting. `process`: /proc/PID.
-pub fn places(process: &Path, areas: &[Area]) -> Vec<Place> {
-    let link = process.join("exe");
-    let exe = std::fs::read_link(&link).unwrap_or_default();
-    let base = areas.iter().find(|area| Path::new(path_of(area)) == exe);
-    let program = Place {
-        file: link.clone(),
-        base: base.map_or(0, |area| area.start),
-        is_libc: false,
-    };
-    let is_musl = read_program(&link).is_ok_and(|program| program.libc == Libc::Musl);
-    let libc = is_musl.then(|| c_library(process, areas)).flatten();
-    [Some(program), libc].into_iter().flatten().collect()
+/// A process whose allocator is looked for.
+pub struct Process<'a> {
+    /// /proc/PID.
+    pub path: &'a Path,
+    pub folder: &'a Folder,
+    pub areas: &'a [Area],
 }
 
-/// musl's linker is the C library itself: it is mapped from the first moment on.
-fn c_library(process: &Path, areas: &[Area]) -> Option<Place> {
-    let is_libc = |area: &&Area| area.inode != 0 && is_system_libc(path_of(area));
-    let area = areas.iter().find(is_libc)?;
-    let path = path_of(area).trim_start_matches('/');
-    Some(Place {
-        file: process.join("root").join(path),
-        base: area.start,
-        is_libc: true,
-    })
+impl Process<'_> {
+    /// The program first, whose own allocator no library comes before; then the library that answers `malloc`, unless
+    /// the probe counts its calls. `None`: its dynamic linker has not got that far.
+    pub fn places(&self) -> Option<Vec<Place>> {
+        if self.areas.iter().any(|area| is_probe(path_of(area))) {
+            return Some(vec![self.program()]);
+        }
+        let mut libraries = Libraries::default();
+        let mut reader = ProofReader {
+            folder: self.folder,
+            path: self.path,
+            libraries: &mut libraries,
+        };
+        let library = match reader.prove(true) {
+            Err(Unproved::Early) => return None,
+            Err(_) => None,
+            Ok(proof) => self.library(&proof.answer),
+        };
+        Some(
+            [Some(self.program()), library]
+                .into_iter()
+                .flatten()
+                .collect(),
+        )
+    }
+
+    fn program(&self) -> Place {
+        let file = self.path.join("exe");
+        let exe = std::fs::read_link(&file).unwrap_or_default();
+        let area = self
+            .areas
+            .iter()
+            .find(|area| Path::new(path_of(area)) == exe);
+        Place {
+            file,
+            base: area.map_or(0, |area| area.start),
+            on: On::Program,
+        }
+    }
+
+    fn library(&self, answer: &Answer) -> Option<Place> {
+        let Answer::Library {
+            path,
+            is_program: false,
+            ..
+        } = answer
+        else {
+            return None;
+        };
+        let area = self
+            .areas
+            .iter()
+            .find(|area| area.inode != 0 && path_of(area) == path)?;
+        Some(Place {
+            file: self.file_of(area),
+            base: area.start,
+            on: match is_system_libc(path) {
+                true => On::CLibrary,
+                false => On::Library,
+            },
+        })
+    }
+
+    /// The very file that is mapped, where the kernel lets it be opened: by its path another one may be there by now.
+    fn file_of(&self, area: &Area) -> PathBuf {
+        let mapped = self
+            .path
+            .join(format!("map_files/{:x}-{:x}", area.start, area.end));
+        match std::fs::metadata(&mapped) {
+            Ok(_) => mapped,
+            Err(_) => self
+                .path
+                .join("root")
+                .join(path_of(area).trim_start_matches('/')),
+        }
+    }
 }
 
 fn path_of(area: &Area) -> &str {
@@ -52,38 +123,53 @@ fn path_of(area: &Area) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::smaps::parse_smaps;
 
-    #[test]
-    fn the_c_library_is_found_by_the_name_that_it_is_mapped_under() {
-        let area = |name: &str, start, inode| Area {
-            name: name.into(),
-            start,
-            inode,
-            ..Area::default()
+    fn places(areas: &[Area]) -> Option<Vec<Place>> {
+        let path = Path::new("/proc/self");
+        let folder = Folder::open(path).unwrap();
+        let process = Process {
+            path,
+            folder: &folder,
+            areas,
         };
-        let libc = |name: &str| {
-            let areas = [
-                area("/srv/app", 0x1000, 7),
-                area("libc.so", 0x5000, 0),
-                area(name, 0x7000, 9),
-                area(name, 0x9000, 9),
-            ];
-            c_library(Path::new("/proc/12"), &areas).map(|place| (place.file, place.base))
-        };
-        for name in [
-            "/usr/lib/x86_64-linux-musl/libc.so",
-            "/lib/ld-musl-aarch64.so.1",
-        ] {
-            let file = PathBuf::from(format!("/proc/12/root{name}"));
-            assert_eq!(libc(name), Some((file, 0x7000)));
-        }
-        assert_eq!(libc("/usr/lib/libz.so.1"), None);
+        process.places()
     }
 
-    /// Tests run on glibc.
+    fn own_areas() -> Vec<Area> {
+        parse_smaps(&std::fs::read("/proc/self/smaps").unwrap()).unwrap()
+    }
+
+    /// Tests run on the C library's allocator.
     #[test]
-    fn of_this_program_there_is_no_place_but_itself() {
-        let places = places(Path::new("/proc/self"), &[]);
-        assert!(matches!(&places[..], [own] if !own.is_libc), "{places:?}");
+    fn of_this_program_it_is_the_c_library_that_is_mapped() {
+        let areas = own_areas();
+        let places = places(&areas).unwrap();
+        let [program, library] = &places[..] else {
+            panic!("{places:?}");
+        };
+        assert_eq!((program.on, library.on), (On::Program, On::CLibrary));
+        let first = areas
+            .iter()
+            .find(|area| is_system_libc(path_of(area)))
+            .unwrap();
+        assert_eq!(library.base, first.start);
+        let (found, mapped) = (std::fs::read(&library.file), std::fs::read(path_of(first)));
+        assert!(found.unwrap() == mapped.unwrap(), "{library:?}");
+    }
+
+    #[test]
+    fn where_the_probe_is_mapped_no_library_is_probed_beside_it() {
+        let mut areas = own_areas();
+        areas.push(Area {
+            name: "/opt/highwater/libhighwater_probe.so".into(),
+            inode: 7,
+            ..Area::default()
+        });
+        let places = places(&areas).unwrap();
+        assert!(
+            matches!(&places[..], [own] if own.on == On::Program),
+            "{places:?}"
+        );
     }
 }

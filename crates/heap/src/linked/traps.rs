@@ -1,6 +1,7 @@
 //! What an account by uprobes rests on, and what they cost.
 
 use super::pace::{Cost, Counted};
+use super::place::On;
 
 /// What the account rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -8,8 +9,8 @@ pub struct Traps {
     pub functions: usize,
     /// They were put on when the program began.
     pub at_start: bool,
-    /// They are on musl's own allocator, and not on one in the program.
-    pub on_libc: bool,
+    /// Whose functions they are on.
+    pub on: On,
     pub hits: u64,
     /// Of them, those for which the kernel made a step of its own.
     pub stepped: u64,
@@ -42,6 +43,12 @@ pub struct Traps {
 const UNSEEN_MAX: f64 = 0.02;
 
 impl Traps {
+    /// They tell of a part of the C library's heap, which its own headers tell of as a whole: what was allocated before
+    /// they were put on is not known to them.
+    pub fn is_part_of_heap(&self) -> bool {
+        self.on == On::CLibrary && !self.at_start
+    }
+
     /// CPU time of a hit, nanoseconds: their mean.
     pub fn hit_ns(&self) -> f64 {
         let stepped = self.stepped as f64 / self.hits.max(1) as f64;

@@ -170,6 +170,7 @@ fn live_by(by: LiveBy) -> &'static str {
     match by {
         LiveBy::ProbeExact => "probe_exact",
         LiveBy::ProbeSampled => "probe_sampled",
+        LiveBy::SinceAttached => "sampled_since_attached",
         LiveBy::Headers | LiveBy::HeadersBesideProbe => "glibc_headers",
         LiveBy::ResidentHeap => "resident_heap",
         LiveBy::Nobody => "nobody",

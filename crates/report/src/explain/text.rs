@@ -120,6 +120,7 @@ fn live_by(by: LiveBy) -> &'static str {
     match by {
         LiveBy::ProbeExact => "the probe's exact counters (usable bytes)",
         LiveBy::ProbeSampled => "the probe's samples (usable bytes)",
+        LiveBy::SinceAttached => "samples of what was allocated since uprobes were put on",
         LiveBy::Headers | LiveBy::HeadersBesideProbe => "glibc's own headers",
         LiveBy::ResidentHeap => "the resident heap, the most that can be live",
         LiveBy::Nobody => "nobody",

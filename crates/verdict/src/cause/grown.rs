@@ -60,7 +60,7 @@ fn growing(case: &Case) -> Vec<(Group, Growth)> {
         // What is live is a guess where not every block's end is seen, and what is free is the rest.
         Group::Retained => {
             let is_known = case.is_followed() && case.is_backed(growth);
-            is_known && case.grows(growth) && case.retains(growth)
+            (is_known || case.is_told_by_headers()) && case.grows(growth) && case.retains(growth)
         }
         _ => case.grows(growth),
     });

@@ -35,7 +35,7 @@ use serde::{Deserialize, Serialize};
 
 use ::heap::inhabitants::{Allocator, Inhabitants, Runtime};
 use ::heap::linked::traps::Traps;
-use memory::account::{Account, Part};
+use memory::account::{Account, LiveBy, Part};
 use memory::growth::Growth;
 use memory::limit::Overcount;
 use memory::rank::Site;
@@ -229,11 +229,20 @@ impl Case {
     }
 
     /// What uprobes see may begin in the midst: blocks from before go unseen while others come. Then memory itself
-    /// must grow, by half as much.
+    /// must grow, by half as much; where glibc's headers tell the level, that is not asked.
     fn is_backed(&self, growth: &Growth) -> bool {
+        if self.is_told_by_headers() {
+            return true;
+        }
         let backs = |rss: Growth| rss.still && rss.bytes > HEAP_SHARE * growth.bytes;
         let is_whole = |traps: Traps| traps.at_start && traps.sees_all();
         self.traps.is_none_or(is_whole) || self.rss.is_some_and(backs)
+    }
+
+    /// Uprobes name the sites, and glibc's headers tell how much is live.
+    fn is_told_by_headers(&self) -> bool {
+        let is_part = |traps: Traps| traps.is_part_of_heap();
+        self.account.live_by == LiveBy::HeadersBesideProbe && self.traps.is_some_and(is_part)
     }
 
     /// Every block's end was seen, and whether it is held could be asked.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::follow::Follower;
 use super::launch::Launched;
-use super::sight::sight;
+use super::sight::{allocators, sight};
 use super::tracked::{Tracked, words_of};
+use heap::linked::place::On;
 use observe::proc::open::Lost;
 use units::written::bytes;
 use verdict::cause::Sight;
@@ -73,9 +74,13 @@ fn on_traps(tracked: &Tracked) -> Option<String> {
         }
         false => "",
     };
-    let whose = match traps.on_libc {
-        true => "musl's allocator",
-        false => "Its linked-in allocator",
+    let answering = allocators(tracked)
+        .into_iter()
+        .find(|(_, is_seen)| *is_seen);
+    let name = answering.map_or_else(|| "malloc".to_owned(), |(allocator, _)| allocator.name);
+    let whose = match traps.on {
+        On::Program => "Its linked-in allocator".to_owned(),
+        On::Library | On::CLibrary => format!("Its allocator ({name})"),
     };
     Some(format!(
         "{whose} is seen by uprobes, from when they were put on{cut}; their cost is in its \

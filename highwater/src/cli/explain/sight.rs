@@ -4,6 +4,7 @@ use super::launch::Launched;
 use super::tracked::Tracked;
 use heap::Uprobes;
 use heap::inhabitants::{Allocator, How, Inhabitants};
+use heap::linked::place::On;
 use verdict::cause::Sight;
 
 /// What would let uprobes see an allocator that is linked in.
@@ -66,11 +67,8 @@ pub fn allocators(tracked: &Tracked) -> Vec<(Allocator, bool)> {
         } else {
             answers
         };
-        let on_libc = !allocator.inside_program && allocator.how == How::Libc;
-        let is_probed = traps.is_some_and(|traps| match traps.on_libc {
-            true => on_libc,
-            false => allocator.inside_program,
-        });
+        let on_program = traps.is_some_and(|traps| traps.on == On::Program);
+        let is_probed = on_program && allocator.inside_program;
         (
             allocator.clone(),
             is_probed || by == Some(allocator.path.as_str()),
