@@ -6,6 +6,7 @@
 //! meets a size that cannot be ends there and says so. Layout since glibc 2.26, pointers of free
 //! lists mangled since 2.32; older lists look like blocks in use.
 
+pub mod sampled;
 mod window;
 
 use std::collections::{BTreeMap, HashMap};
@@ -23,6 +24,9 @@ const ARENA_BYTES: u64 = 64 << 20;
 
 /// Thread-local data of a static program's main thread, in front of its heap.
 const STATIC_DATA_BYTES_MAX: u64 = 1 << 20;
+
+/// In front of what the program got; the first half belongs to the block before where that is in use.
+pub const HEADER_BYTES: u64 = 16;
 
 /// Smallest block with its header.
 const BLOCK_BYTES_MIN: u64 = 32;
@@ -46,7 +50,8 @@ pub struct Walked {
     pub doubtful: PageBits,
     /// Blocks in use, by size, as (size, count).
     pub classes: BTreeMap<u64, u64>,
-    /// The walk reached the end.
+    /// Where the walk ended, and whether that is the end of the range.
+    pub walked_to: u64,
     pub complete: bool,
 }
 
@@ -68,6 +73,13 @@ pub const BLOCKS_MAX: usize = 4_000_000;
 pub struct Chunk {
     pub start: u64,
     pub bytes: u64,
+}
+
+impl Chunk {
+    /// What the program got.
+    pub fn address(self) -> u64 {
+        self.start + HEADER_BYTES
+    }
 }
 
 /// All that glibc was found to hold.
@@ -102,7 +114,8 @@ pub fn list(
     (!chunks.is_empty() && chunks.len() <= BLOCKS_MAX).then_some((walk, chunks))
 }
 
-fn walk_with(
+/// Walks every heap among the areas, and notes every block in use.
+pub fn walk_with(
     memory: &dyn Memory,
     areas: &[Area],
     present: &HashMap<u64, PageBits>,
@@ -271,6 +284,7 @@ impl Walker<'_> {
                 occupied,
                 in_use_bytes: self.present.bytes_in(at, end),
                 classes: BTreeMap::from([(size, 1)]),
+                walked_to: end,
                 complete: true,
                 ..Walked::default()
             }
@@ -315,6 +329,7 @@ impl Walker<'_> {
         }
         // A heap that grows goes on behind the last page that was present when they were counted.
         let rest = (at + 8) & !(PAGE_BYTES - 1);
+        span.walked_to = at;
         span.complete = at >= end || self.present.bytes_in(rest, end) == 0;
         span
     }

@@ -20,8 +20,7 @@ const EDGES_MAX: usize = 32 << 20;
 
 const READ_BYTES: u64 = 1 << 20;
 
-/// In front of what the program holds of glibc's block; and what it holds beyond its end.
-const HEADER_BYTES: u64 = 16;
+/// What the program holds of glibc's block beyond its end.
 const OVERHANG_BYTES: u64 = 8;
 
 /// A block as the program holds it.
@@ -50,7 +49,7 @@ impl From<Chunk> for Held {
     fn from(chunk: Chunk) -> Held {
         let to = chunk.start + chunk.bytes;
         Held {
-            from: chunk.start + HEADER_BYTES,
+            from: chunk.address(),
             to,
             until: to + OVERHANG_BYTES,
         }

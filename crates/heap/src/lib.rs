@@ -197,7 +197,7 @@ impl HeapReader {
         look.stacks = self.stacks.look(&scene)?;
         look.threads = self.folder.threads()?.len();
         if let Some(memory) = &memory {
-            look.walk = Some(glibc::walk(memory, &areas, &present));
+            look.walk = Some(self.walk(memory, &areas, &present, &mut look.probe));
             look.huge_untouched_bytes = huge::read_untouched_bytes(memory, &areas, &present);
         }
         look.areas = areas;
@@ -233,6 +233,30 @@ impl HeapReader {
                 None => own,
             });
         }
+    }
+
+    /// Walks glibc's heap. Of the blocks that uprobes sampled there, those that it shows to be free by now go out of the
+    /// account: where each call is too dear to probe, their frees went unseen.
+    fn walk(
+        &self,
+        memory: &dyn Memory,
+        areas: &[Area],
+        present: &HashMap<u64, PageBits>,
+        probe: &mut Option<ProbeLook>,
+    ) -> glibc::Walk {
+        let (Uprobes::On(linked), Some(probe)) = (&self.uprobes, probe) else {
+            return glibc::walk(memory, areas, present);
+        };
+        if !probe.traps.is_some_and(|traps| traps.is_part_of_heap()) {
+            return glibc::walk(memory, areas, present);
+        }
+        let mut sampled = glibc::sampled::Sampled::new(&probe.blocks);
+        let walk = glibc::walk_with(memory, areas, present, &mut |chunk| sampled.note(chunk));
+        let freed = sampled.freed(&walk, areas);
+        linked.forget(&freed);
+        let is_freed = |block: &probe::Block| freed.contains_key(&block.address);
+        probe.blocks.retain(|block| !is_freed(block));
+        walk
     }
 
     /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.

@@ -49,7 +49,7 @@ pub fn blocks_to_ask(history: &History, look: &HeapLook, since_ns: u64) -> Vec<B
         return Vec::new();
     };
     // What was freed while nobody looked would look lost.
-    if probe.traps.is_some_and(|traps| !traps.sees_all()) {
+    if probe.traps.is_some_and(|traps| !traps.tells_live()) {
         return Vec::new();
     }
     let mut growths = history.heap_sites(window, look);
@@ -93,8 +93,8 @@ pub struct Asked<'a> {
     pub lost: &'a BTreeMap<u64, (usize, usize)>,
     /// Of the lost ones by stack, those that something points to.
     pub pointed: &'a BTreeMap<u64, usize>,
-    /// The end of every block was seen.
-    pub sees_frees: bool,
+    /// Of every block that was asked after it was known that nobody had freed it.
+    pub are_live: bool,
 }
 
 /// Says of each site how many of its older blocks are lost, and puts those first that are, where no site's growth is
@@ -108,7 +108,7 @@ pub fn tell_lost(
 ) {
     if is_overcounted {
         sites.iter_mut().for_each(|site| site.share_of_growth = 0.0);
-    } else if asked.sees_frees {
+    } else if asked.are_live {
         for site in sites.iter_mut() {
             site.lost = of_site(site, asked.lost, growths);
         }
@@ -182,7 +182,7 @@ mod tests {
     /// The lost of two sites, by stack 1 and 2, of which `found` was found out.
     fn told(
         found: &[(u64, (usize, usize))],
-        sees_frees: bool,
+        are_live: bool,
         is_over: bool,
     ) -> Vec<Option<(usize, usize)>> {
         let (a, b) = (site(1, 10.0, 0.6), site(2, 10.0, 0.4));
@@ -190,7 +190,7 @@ mod tests {
         let asked = Asked {
             lost: &found.iter().copied().collect(),
             pointed: &BTreeMap::new(),
-            sees_frees,
+            are_live,
         };
         tell_lost(&mut sites, &growths, &asked, is_over);
         assert_eq!(

@@ -14,11 +14,14 @@ mod table;
 pub mod traps;
 mod watcher;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+
+use rustix::time::ClockId;
 
 use attach::{Attached, Programs};
 use cost::measure_cost;
@@ -32,6 +35,7 @@ use watcher::Watcher;
 use super::probe::ProbeLook;
 use bpf::fdinfo;
 use bpf::uprobes::{Target, Way};
+use observe::clock::read_ns;
 use observe::overhead::KERNEL_BYTES_MAX;
 
 /// Samples a second that are aimed at.
@@ -56,6 +60,8 @@ pub struct Linked {
 struct Shared {
     stop: AtomicBool,
     table: Mutex<Table>,
+    /// Blocks whose free was found out otherwise: nothing is to be told of them any more.
+    forgotten: Mutex<Vec<u64>>,
     lost: AtomicU64,
     traps: Mutex<Traps>,
 }
@@ -111,6 +117,16 @@ impl Linked {
             answers: of_library.map_or(0, |function| function.code.start),
             thread: Some(thread),
         }))
+    }
+
+    /// Takes out blocks that are free by now though nobody saw it: address, and when it was sampled.
+    pub fn forget(&self, freed: &BTreeMap<u64, u64>) {
+        let now_ns = read_ns(ClockId::Monotonic) as u64;
+        let mut table = lock(&self.shared.table);
+        for (&block, &sampled_ns) in freed {
+            table.take_sampled(now_ns, block, sampled_ns);
+        }
+        lock(&self.shared.forgotten).extend(freed.keys());
     }
 
     /// The account so far, as a probe would give it.

@@ -142,6 +142,21 @@ impl Table {
         site.lifetimes[abi::lifetime_of(life_ns)] += 1;
     }
 
+    /// Takes a block that was found to be free by then, if it is still the one that was sampled at a time.
+    pub fn take_sampled(&mut self, time_ns: u64, block: u64, sampled_ns: u64) {
+        if self
+            .held
+            .get(&block)
+            .is_some_and(|held| held.time_ns == sampled_ns)
+        {
+            self.take(time_ns, block);
+        }
+    }
+
+    pub fn holds(&self, block: u64) -> bool {
+        self.held.contains_key(&block)
+    }
+
     /// See [`super::Traps::unseen_share`].
     pub fn unseen_share(&self) -> f64 {
         self.unseen as f64 / self.freed.max(1) as f64

@@ -64,6 +64,11 @@ impl Traps {
         })
     }
 
+    /// Whether blocks can be asked after: of each it is known that nobody freed it, from its end or from glibc's headers.
+    pub fn tells_live(&self) -> bool {
+        self.sees_all() || self.is_part_of_heap()
+    }
+
     /// Whether the end of every sampled block is seen.
     pub fn sees_all(&self) -> bool {
         self.sees_frees && self.unseen_share <= UNSEEN_MAX

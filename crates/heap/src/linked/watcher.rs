@@ -260,6 +260,11 @@ impl Watcher {
                 Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
                 None => {}
             });
+        for block in lock(&self.shared.forgotten).drain(..) {
+            if !table.holds(block) {
+                live.remove(block);
+            }
+        }
         let lost = self.probed.maps.lost.read(0);
         if lost != self.lost {
             table.keep(|block| live.get(block).is_some());

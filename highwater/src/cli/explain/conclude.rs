@@ -142,7 +142,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         lost: &tracked.lost,
         pointed: &tracked.pointed,
         // What was freed while nobody looked would look lost.
-        sees_frees: traps.is_none_or(|traps| traps.sees_all()),
+        are_live: traps.is_none_or(|traps| traps.tells_live()),
     };
     tell_lost(&mut sites, &growths, &asked, overcount.is_some());
     let anonymous = growth

@@ -56,6 +56,7 @@ impl Tracked {
         for (block, (lost, pointed)) in
             all.filter(|(block, _)| live.contains(&(block.address, block.time_ns)))
         {
+            let Some(lost) = lost else { continue };
             let sums = self.lost.entry(block.stack).or_default();
             sums.0 += usize::from(lost);
             sums.1 += 1;
@@ -64,8 +65,8 @@ impl Tracked {
     }
 
     /// Which of the lost blocks something points to all the same: other lost ones.
-    fn pointed_among(&self, asked: &[Block], lost: &[bool]) -> Vec<bool> {
-        let is_lost = |index: &usize| lost[*index];
+    fn pointed_among(&self, asked: &[Block], lost: &[Option<bool>]) -> Vec<bool> {
+        let is_lost = |index: &usize| lost[*index] == Some(true);
         let indices: Vec<usize> = (0..asked.len()).filter(is_lost).collect();
         let range = |&index: &usize| (asked[index].address, pointed_bytes(&asked[index]));
         let ranges: Vec<(u64, u64)> = indices.iter().map(range).collect();
@@ -160,19 +161,55 @@ impl Tracked {
         Some(seen.into_iter().map(told).collect())
     }
 
-    /// What is out of reach, and is not held by a pointer that is not aligned either.
-    fn find_lost(&mut self, asked: &[Block], before: Option<&(u64, Survey)>) -> Option<Vec<bool>> {
-        let mut lost = self.out_of_reach(asked, before)?;
-        let found = asked.iter().zip(&lost).filter(|(_, lost)| **lost);
+    /// What is out of reach, and is not held by a pointer that is not aligned either. `None` of a block: nobody tells.
+    fn find_lost(
+        &mut self,
+        asked: &[Block],
+        before: Option<&(u64, Survey)>,
+    ) -> Option<Vec<Option<bool>>> {
+        let mut lost = match self.sees_frees() {
+            true => self
+                .out_of_reach(asked, before)?
+                .into_iter()
+                .map(Some)
+                .collect(),
+            false => self.out_of_reach_in_use(asked, before)?,
+        };
+        let is_lost = |lost: &Option<bool>| *lost == Some(true);
+        let found = asked.iter().zip(&lost).filter(|(_, lost)| is_lost(lost));
         let mut addresses: Vec<u64> = found.map(|(block, _)| block.address).collect();
         addresses.sort_unstable();
         let held = self.reader.find_unaligned(&self.look, &addresses);
-        for (block, lost) in asked.iter().zip(&mut lost).filter(|(_, lost)| **lost) {
+        for (block, lost) in asked
+            .iter()
+            .zip(&mut lost)
+            .filter(|(_, lost)| is_lost(lost))
+        {
             let index = addresses.binary_search(&block.address);
             let is_held = |index: usize| held.as_ref().is_some_and(|held| held[index]);
-            *lost = !index.is_ok_and(is_held);
+            *lost = Some(!index.is_ok_and(is_held));
         }
         Some(lost)
+    }
+
+    fn sees_frees(&self) -> bool {
+        let traps = self.look.probe.as_ref().and_then(|probe| probe.traps);
+        traps.is_none_or(|traps| traps.sees_all())
+    }
+
+    /// Where a free may have gone unseen: of the blocks that glibc's headers have as in use, before and now.
+    fn out_of_reach_in_use(
+        &mut self,
+        asked: &[Block],
+        before: Option<&(u64, Survey)>,
+    ) -> Option<Vec<Option<bool>>> {
+        let (at, survey) = before.filter(|(at, _)| age_s(&self.look, *at) >= ASKED_AGE_MIN_S)?;
+        let reached = self.reached_in_passes(asked, *at, survey)?;
+        let told = |(reached, block): (Option<bool>, &Block)| {
+            let is_in_use = survey.walked(block.address);
+            reached.filter(|_| is_in_use).map(|reached| !reached)
+        };
+        Some(reached.into_iter().zip(asked).map(told).collect())
     }
 
     /// By what can be reached where there was an earlier survey and both list the block, else by whether anything
