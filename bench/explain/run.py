@@ -2,9 +2,9 @@
 """Runs `highwater explain` on every program of programs.toml and holds what it says against the truth.
 
     bench/explain/run.py [--table FILE] [--only NAME,...] [--duration 60s] [--at-once 3] [--out FILE] [--json FOLDER]
-                         [--highwater FILE]
+                         [--highwater FILE] [--pid SECONDS]
 
-A table in Markdown goes to stdout or FILE; exit code 1 when an answer is wrong. Build first:
+With --pid each program is started plainly, runs for so long, and is then explained by its pid. A table in Markdown goes to stdout or FILE; exit code 1 when an answer is wrong. Build first:
     cargo build --release -p highwater -p highwater-probe
 What cannot be built here (no compiler, no allocator in the cache) is left out with a word.
 """
@@ -63,7 +63,8 @@ def have(command, known):
     return subprocess.run(["which", tool], capture_output=True).returncode == 0
 
 
-def explain(highwater, row, known, duration):
+def explain(highwater, row, known, duration, warm_s):
+    by_pid = row.get("pid") or warm_s
     command = shlex.split(row["run"].format(**known))
     environment = {**os.environ, "PYTHONPATH": str(known["b"])}
     environment.pop("LD_PRELOAD", None)
@@ -75,13 +76,13 @@ def explain(highwater, row, known, duration):
             return None
         inside["LD_PRELOAD"] = library
         # Only the program runs on it, not highwater.
-        command = ["env", f"LD_PRELOAD={library}"] + command if row.get("pid") else command
-    if not row.get("pid"):
+        command = ["env", f"LD_PRELOAD={library}"] + command if by_pid else command
+    if not by_pid:
         done = subprocess.run(words + ["--"] + command, env=inside, capture_output=True, text=True, timeout=PATIENCE_S)
         return answer(done)
     program = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL)
     try:
-        time.sleep(2)
+        time.sleep(warm_s or 2)
         done = subprocess.run(words + ["--pid", str(program.pid)], env=environment, capture_output=True, text=True, timeout=PATIENCE_S)
         return answer(done)
     finally:
@@ -139,6 +140,7 @@ def main():
     parser.add_argument("--out")
     parser.add_argument("--built", help="a folder that keeps what was built, for the next time")
     parser.add_argument("--json")
+    parser.add_argument("--pid", type=float, metavar="SECONDS")
     parser.add_argument("--highwater", default=str(HERE.parent.parent / "target/release/highwater"))
     options = parser.parse_args()
     where = pathlib.Path(options.table).resolve()
@@ -183,7 +185,7 @@ def one(name, row, known, options):
     program = shlex.split(row["run"].format(**known))[0]
     is_there = program[0] != "/" or os.path.exists(program)
     try:
-        said = explain(options.highwater, row, known, options.duration) if is_there else None
+        said = explain(options.highwater, row, known, options.duration, options.pid) if is_there else None
     except subprocess.TimeoutExpired:
         said = {"exit": None, "error": f"no answer after {PATIENCE_S} s"}
     if options.json and said:
@@ -196,9 +198,10 @@ def one(name, row, known, options):
 
 def finish(options, marks, begin, load):
     counts = {mark: sum(1 for m, _ in marks if m == mark) for mark in ("right", "name", "honest", "WRONG", "skipped")}
+    by_pid = f", by --pid after {options.pid:.0f} s" if options.pid else ""
     head = [
         f"{begin:%Y-%m-%d %H:%M} to {datetime.datetime.now():%H:%M}, load average {load:.0f} to {os.getloadavg()[0]:.0f}, "
-        f"{options.at_once} at once, {options.duration} each: " + ", ".join(f"{n} {m}" for m, n in counts.items() if n),
+        f"{options.at_once} at once, {options.duration} each{by_pid}: " + ", ".join(f"{n} {m}" for m, n in counts.items() if n),
         "",
         "| program | what | truth | said | share | unexplained | looks | |",
         "|---|---|---|---|---|---|---|---|",

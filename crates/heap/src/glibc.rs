@@ -94,7 +94,7 @@ pub struct Walk {
 
 /// Walks every heap among the areas.
 pub fn walk(memory: &dyn Memory, areas: &[Area], present: &HashMap<u64, PageBits>) -> Walk {
-    walk_with(memory, areas, present, &mut |_| {})
+    walk_with(memory, areas, present, &mut |_, _| {})
 }
 
 /// Every block in use, ordered by address, with the walk. `None`: too many, or none.
@@ -104,7 +104,7 @@ pub fn list(
     present: &HashMap<u64, PageBits>,
 ) -> Option<(Walk, Vec<Chunk>)> {
     let mut chunks = Vec::new();
-    let mut note = |chunk| {
+    let mut note = |chunk, _| {
         if chunks.len() <= BLOCKS_MAX {
             chunks.push(chunk);
         }
@@ -114,12 +114,15 @@ pub fn list(
     (!chunks.is_empty() && chunks.len() <= BLOCKS_MAX).then_some((walk, chunks))
 }
 
+/// What is told of each block in use: where it is, and its first word.
+pub type Note<'a> = &'a mut dyn FnMut(Chunk, u64);
+
 /// Walks every heap among the areas, and notes every block in use.
 pub fn walk_with(
     memory: &dyn Memory,
     areas: &[Area],
     present: &HashMap<u64, PageBits>,
-    note: &mut dyn FnMut(Chunk),
+    note: Note<'_>,
 ) -> Walk {
     let mut walk = Walk {
         complete: true,
@@ -166,7 +169,7 @@ struct Walker<'a> {
 }
 
 impl Walker<'_> {
-    fn walk(&self, is_main: bool, note: &mut dyn FnMut(Chunk)) -> Vec<Walked> {
+    fn walk(&self, is_main: bool, note: Note<'_>) -> Vec<Walked> {
         if is_main {
             return vec![self.walk_main(note)];
         }
@@ -183,7 +186,7 @@ impl Walker<'_> {
     }
 
     /// The heap that brk grows. A static program has its thread-local data in front of the blocks.
-    fn walk_main(&self, note: &mut dyn FnMut(Chunk)) -> Walked {
+    fn walk_main(&self, note: Note<'_>) -> Walked {
         let (start, end) = (self.area.start, self.area.end);
         let most = end.min(start + STATIC_DATA_BYTES_MAX);
         let first = self.first_block(start, most, end).unwrap_or(start);
@@ -195,7 +198,7 @@ impl Walker<'_> {
 
     /// An arena's heap begins with {arena, previous heap, size, size with rights, ...}; the first
     /// heap of an arena has the arena itself behind that header.
-    fn walk_arena(&self, at: u64, note: &mut dyn FnMut(Chunk)) -> Option<Walked> {
+    fn walk_arena(&self, at: u64, note: Note<'_>) -> Option<Walked> {
         if !at.is_multiple_of(ARENA_BYTES) || !self.present.has(at) {
             return None;
         }
@@ -258,7 +261,7 @@ impl Walker<'_> {
     }
 
     /// A large block mapped by itself: {0 or the padding in front, size | 2}.
-    fn walk_mapped(&self, at: u64, note: &mut dyn FnMut(Chunk)) -> Option<Walked> {
+    fn walk_mapped(&self, at: u64, note: Note<'_>) -> Option<Walked> {
         if !self.present.has(at) {
             return None;
         }
@@ -271,10 +274,11 @@ impl Walker<'_> {
             && size > 0
             && end <= self.area.end;
         plausible.then(|| {
-            note(Chunk {
+            let chunk = Chunk {
                 start: at,
                 bytes: size,
-            });
+            };
+            note(chunk, self.memory.u64(chunk.address()).unwrap_or(0));
             let mut occupied = PageBits::new(at, end);
             occupied.set(at, end);
             Walked {
@@ -291,7 +295,7 @@ impl Walker<'_> {
         })
     }
 
-    fn walk_blocks(&self, start: u64, end: u64, kind: Kind, note: &mut dyn FnMut(Chunk)) -> Walked {
+    fn walk_blocks(&self, start: u64, end: u64, kind: Kind, note: Note<'_>) -> Walked {
         let mut span = Walked {
             start,
             end,
@@ -302,22 +306,20 @@ impl Walker<'_> {
         let mut window = Window::new(self.memory, self.present, end);
         let mut at = start;
         while let Some((size, use_of)) = window.block(at, start) {
+            let chunk = Chunk {
+                start: at,
+                bytes: size,
+            };
             if use_of == Use::Doubtful {
                 if span.doubtful_bytes == 0 {
                     span.doubtful = PageBits::new(start & !(PAGE_BYTES - 1), end);
                 }
-                note(Chunk {
-                    start: at,
-                    bytes: size,
-                });
+                note(chunk, 0);
                 span.doubtful.set(at, at + size);
                 span.doubtful_bytes += size;
             }
             if use_of == Use::Taken {
-                note(Chunk {
-                    start: at,
-                    bytes: size,
-                });
+                note(chunk, window.word(chunk.address()).unwrap_or(0));
                 span.occupied.set(at, at + size);
                 span.in_use_bytes += self.present_bytes(at, size);
                 *span.classes.entry(size).or_default() += 1;

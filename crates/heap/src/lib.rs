@@ -28,6 +28,7 @@ pub mod slabs;
 pub mod smaps;
 pub mod stacks;
 pub mod symbols;
+pub mod types;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -37,6 +38,7 @@ use std::time::Instant;
 use rustix::time::ClockId;
 
 use family::Member;
+use glibc::sampled::Sampled;
 use inhabitants::{Inhabitants, Subject, read_inhabitants};
 use kernel::{Searched, read_kernel_held};
 use linked::Linked;
@@ -52,6 +54,7 @@ use pages::PageBits;
 use probe::ProbeLook;
 use smaps::Area;
 use stacks::{Scene, StackArea, Stacks};
+use types::Census;
 
 /// All that one look brings. Bytes; times in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Debug, Clone, Default)]
@@ -65,6 +68,8 @@ pub struct HeapLook {
     pub threads: usize,
     /// glibc's heap; `None` when memory may not be read.
     pub walk: Option<glibc::Walk>,
+    /// Of the blocks in it, the objects.
+    pub types: Census,
     pub probe: Option<ProbeLook>,
     /// Why the probe's account could not be read, though one is there.
     pub probe_problem: Option<String>,
@@ -197,11 +202,12 @@ impl HeapReader {
         look.stacks = self.stacks.look(&scene)?;
         look.threads = self.folder.threads()?.len();
         if let Some(memory) = &memory {
-            look.walk = Some(self.walk(memory, &areas, &present, &mut look.probe));
             look.huge_untouched_bytes = huge::read_untouched_bytes(memory, &areas, &present);
         }
-        look.areas = areas;
-        look.present = present;
+        (look.areas, look.present) = (areas, present);
+        if let Some(memory) = &memory {
+            self.walk(memory, &mut look);
+        }
         Ok(look)
     }
 
@@ -235,28 +241,32 @@ impl HeapReader {
         }
     }
 
-    /// Walks glibc's heap. Of the blocks that uprobes sampled there, those that it shows to be free by now go out of the
-    /// account: where each call is too dear to probe, their frees went unseen.
-    fn walk(
-        &self,
-        memory: &dyn Memory,
-        areas: &[Area],
-        present: &HashMap<u64, PageBits>,
-        probe: &mut Option<ProbeLook>,
-    ) -> glibc::Walk {
-        let (Uprobes::On(linked), Some(probe)) = (&self.uprobes, probe) else {
-            return glibc::walk(memory, areas, present);
-        };
-        if !probe.traps.is_some_and(|traps| traps.is_part_of_heap()) {
-            return glibc::walk(memory, areas, present);
-        }
-        let mut sampled = glibc::sampled::Sampled::new(&probe.blocks);
-        let walk = glibc::walk_with(memory, areas, present, &mut |chunk| sampled.note(chunk));
+    /// Walks glibc's heap and counts its objects. Of the blocks that uprobes sampled there, those that it shows to be
+    /// free by now go out of the account: where each call is too dear to probe, their frees went unseen.
+    fn walk(&self, memory: &dyn Memory, look: &mut HeapLook) {
+        let (areas, present) = (&look.areas, &look.present);
+        let is_part =
+            |probe: &&mut ProbeLook| probe.traps.is_some_and(|traps| traps.is_part_of_heap());
+        let attached = look.probe.as_mut().filter(is_part);
+        let mut types = Census::new(areas);
+        let mut sampled = Sampled::new(attached.as_ref().map_or(&[], |probe| &probe.blocks));
+        let walk = glibc::walk_with(memory, areas, present, &mut |chunk, first| {
+            types.note(chunk, first);
+            sampled.note(chunk);
+        });
         let freed = sampled.freed(&walk, areas);
-        linked.forget(&freed);
-        let is_freed = |block: &probe::Block| freed.contains_key(&block.address);
-        probe.blocks.retain(|block| !is_freed(block));
-        walk
+        if let (Uprobes::On(linked), Some(probe)) = (&self.uprobes, attached) {
+            linked.forget(&freed);
+            probe
+                .blocks
+                .retain(|block| !freed.contains_key(&block.address));
+        }
+        (look.walk, look.types) = (Some(walk), types);
+    }
+
+    /// What the objects are called that point to a table of virtual functions ([`Census::by_table`]).
+    pub fn class(&self, look: &HeapLook, table: u64) -> Option<String> {
+        look.types.class(&self.open_memory()?, table)
     }
 
     /// Allocators and runtimes, of the program `exe` and the libraries in `areas`.

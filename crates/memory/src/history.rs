@@ -10,6 +10,7 @@ use super::sites::{
     ByStack, Outstanding, SiteGrowth, level_growth, outstanding, site_growth, stays, steady,
 };
 use heap::HeapLook;
+use heap::types::Objects;
 
 /// Moments that are kept; when there are more, every other one goes.
 const MOMENTS_MAX: usize = 512;
@@ -34,6 +35,8 @@ pub struct Moment {
     /// Resident bytes of each mapped file and shared object.
     pub files: BTreeMap<String, f64>,
     pub threads: usize,
+    /// Objects by their tables of virtual functions, where a walk reached the end of glibc's heap.
+    pub objects: Option<BTreeMap<u64, Objects>>,
 }
 
 /// All looks at one process.
@@ -72,6 +75,11 @@ impl History {
             mapped: mapped(&self.ranges),
             files: files(look, &self.ranges),
             threads: look.threads,
+            objects: look
+                .walk
+                .as_ref()
+                .filter(|walk| walk.complete)
+                .map(|_| look.types.by_table.clone()),
         };
         self.keep_division(&mut moment.account);
         self.seen += 1;

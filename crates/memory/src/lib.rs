@@ -25,4 +25,5 @@ pub mod rank;
 mod shares;
 pub mod sites;
 pub mod survivors;
+pub mod types;
 pub mod wrappers;

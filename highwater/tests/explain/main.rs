@@ -1,6 +1,7 @@
 //! `highwater explain` on programs whose fault is known. CI runs a handful; the whole table, other
 //! allocators and languages are `#[ignore]`d for their length (`make test-long`).
 
+mod attached;
 mod bad_input;
 mod budget;
 mod bypass;

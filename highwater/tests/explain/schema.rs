@@ -40,6 +40,7 @@ pub fn faults(json: &Value) -> Vec<String> {
     faults.require(is_share(&json["coverage"]), "coverage", &json["coverage"]);
     parts(json, &mut faults);
     rows(json, "sites", &mut faults, site);
+    rows(json, "classes", &mut faults, class);
     rows(json, "allocators", &mut faults, allocator);
     if !json["probe"].is_null() {
         probe(&json["probe"], &mut faults);
@@ -59,6 +60,13 @@ impl Faults {
         if !is_right {
             self.0.push(format!("{what}: {found}"));
         }
+    }
+}
+
+fn class(class: &Value, faults: &mut Faults) {
+    faults.require(is_words(&class["name"]), "class.name", class);
+    for key in ["objects", "bytes", "grown_objects", "grown_bytes"] {
+        faults.require(class[key].is_u64(), key, class);
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::process::Command;
 
-use crate::stage::{
-    Running, assert_adds_up, cause, explain, explained, parsed, part, probe, shapes, top_function,
-};
+use crate::stage::{assert_adds_up, cause, explained, probe, shapes, top_function};
 
 /// Explains one shape and checks cause, site and the sum.
 fn check(shape: &str, seconds: u64, cause_wanted: &str, function: Option<&str>) {
@@ -60,31 +58,4 @@ fn every_other_shape() {
     check("lazyfree", 15, "lazyfree", None);
     check("hugepages", 15, "hugepages", None);
     check("flat", 15, "flat", None);
-}
-
-/// A process that runs already: no probe, but the account, and the line to start it again.
-#[test]
-fn without_the_probe_proc_tells_what_it_can() {
-    let program = shapes();
-    let running = Running::start(Command::new(&program).arg("leak"));
-    let words = [
-        "--json",
-        "--quiet",
-        "--duration",
-        "6s",
-        "--every",
-        "300ms",
-        "--pid",
-    ];
-    let output = explain(&[&words[..], &[&running.pid()]].concat());
-    let json = parsed(&output);
-    assert_eq!(cause(&json), "filling", "{json:#}");
-    assert_adds_up(&json);
-    assert_eq!(json["live_by"], "glibc_headers");
-    assert!(part(&json, "live_heap") > 4.0 * 1048576.0, "{json:#}");
-    let notes = json["notes"].to_string();
-    assert!(
-        notes.contains("highwater explain -- ") && notes.contains("cannot name sites"),
-        "{notes}"
-    );
 }

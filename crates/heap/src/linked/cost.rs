@@ -25,8 +25,8 @@ impl Text for OwnText {
         into.copy_from_slice(unsafe { code_at(address, into.len()) });
         into.len()
     }
-    fn leads(&self, _: u64) -> Leads {
-        Leads::Code
+    fn leads(&self, target: u64) -> Leads {
+        Leads::Code(target)
     }
     fn leads_by(&self, _: u64) -> Leads {
         Leads::Unknown

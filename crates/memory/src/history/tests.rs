@@ -28,6 +28,40 @@ fn a_heap_that_could_be_divided_stays_divided() {
     assert_eq!((torn.anonymous, torn.live_by), (50.0, LiveBy::Headers));
 }
 
+/// Uprobes that were put on a running process tell of a part of its heap: with walks between them that reached its end, no
+/// level of it.
+#[test]
+fn what_uprobes_saw_since_they_were_put_on_is_no_level_of_the_heap() {
+    let part = || Account {
+        live: 3.0,
+        held: 97.0,
+        live_by: LiveBy::SinceAttached,
+        ..Account::default()
+    };
+    let mut history = History::default();
+    history.add(0.0, &HeapLook::default());
+    history.moments[0].account = part();
+    let mut whole = Account {
+        live: 90.0,
+        held: 10.0,
+        live_by: LiveBy::HeadersBesideProbe,
+        ..Account::default()
+    };
+    history.keep_division(&mut whole);
+    assert!(
+        history.moments.is_empty(),
+        "nothing before the first walk is judged"
+    );
+    history.add(1.0, &HeapLook::default());
+    history.moments[0].account = whole;
+    let mut torn = part();
+    history.keep_division(&mut torn);
+    assert_eq!(
+        (torn.live, torn.held, torn.live_by),
+        (90.0, 10.0, LiveBy::HeadersBesideProbe)
+    );
+}
+
 #[test]
 fn what_can_have_been_live_between_two_looks_is_what_was_and_what_came() {
     let moment = |live: f64, allocated_bytes: Option<u64>| Moment {
@@ -42,6 +76,7 @@ fn what_can_have_been_live_between_two_looks_is_what_was_and_what_came() {
         mapped: BTreeMap::new(),
         files: BTreeMap::new(),
         threads: 1,
+        objects: None,
     };
     let most = |last: Option<u64>| {
         let early = [moment(5.0, Some(0)), moment(5.0, Some(90))];

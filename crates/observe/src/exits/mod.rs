@@ -35,8 +35,8 @@ pub enum ResultIn {
 /// What a jump leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leads {
-    /// Code whose exits are the function's own.
-    Code,
+    /// Code at an address, whose exits are the function's own.
+    Code(u64),
     /// A function that returns its first argument, and that the whole program calls.
     ToFirstArgument,
     Unknown,
@@ -127,15 +127,12 @@ impl<T: Text> Walk<'_, T> {
         match step {
             Step::Next | Step::Call => on,
             Step::Branch(target) => {
-                if self.text.leads(target) == Leads::Code {
-                    self.queue.push(target);
+                if let Leads::Code(at) = self.text.leads(target) {
+                    self.queue.push(at);
                 }
                 on
             }
-            Step::Jump(target) => match self.text.leads(target) {
-                Leads::Code => Some(target),
-                leads => self.leaves(at, leads, true),
-            },
+            Step::Jump(target) => self.leaves(at, self.text.leads(target), true),
             Step::JumpBy(pointer) => {
                 let leads = pointer.map_or(Leads::Unknown, |at| self.text.leads_by(at));
                 self.leaves(at, leads, false)
@@ -152,15 +149,20 @@ impl<T: Text> Walk<'_, T> {
         }
     }
 
+    /// By a jump; where it goes on.
     fn leaves(&mut self, at: u64, leads: Leads, is_emulated: bool) -> Option<u64> {
-        if leads == Leads::ToFirstArgument {
-            self.found.push(Exit {
-                at,
-                result: ResultIn::FirstArgument,
-                is_emulated,
-            });
+        match leads {
+            Leads::Code(target) => Some(target),
+            Leads::ToFirstArgument => {
+                self.found.push(Exit {
+                    at,
+                    result: ResultIn::FirstArgument,
+                    is_emulated,
+                });
+                None
+            }
+            Leads::Unknown => None,
         }
-        None
     }
 }
 
@@ -243,7 +245,8 @@ mod aarch64 {
 mod tests {
     use super::*;
 
-    /// Code at 0x1000; `memset` at 0x2000, a function that nobody knows at 0x3000, a pointer to memset at 0x4000.
+    /// Code at 0x1000; `memset` at 0x2000, a function that nobody knows at 0x3000, a pointer to memset at 0x4000 and one
+    /// into the code at 0x5000.
     struct Bytes(&'static [u8]);
 
     impl Text for Bytes {
@@ -258,11 +261,15 @@ mod tests {
             match target {
                 0x2000 => Leads::ToFirstArgument,
                 0x3000 => Leads::Unknown,
-                _ => Leads::Code,
+                _ => Leads::Code(target),
             }
         }
         fn leads_by(&self, pointer: u64) -> Leads {
-            self.leads(if pointer == 0x4000 { 0x2000 } else { 0x3000 })
+            self.leads(match pointer {
+                0x4000 => 0x2000,
+                0x5000 => 0x1006,
+                _ => 0x3000,
+            })
         }
         fn is_bound(&self, address: u64) -> bool {
             address == 0x1010
@@ -323,6 +330,13 @@ mod tests {
         let pointer = Bytes(&[0xff, 0x25, 0xfa, 0x2f, 0, 0]);
         assert_eq!(exits(&pointer, 0x1000), [at(0, false)]);
         assert!(found(&[0xe9, 0xfb, 0x1f, 0, 0]).is_empty());
+    }
+
+    /// A library calls its own exported functions so.
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn a_jump_by_a_pointer_to_own_code_goes_on_there() {
+        assert_eq!(found(&[0xff, 0x25, 0xfa, 0x3f, 0, 0, 0xc3]), [6]);
     }
 
     #[test]

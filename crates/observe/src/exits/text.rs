@@ -1,6 +1,6 @@
 //! The code of a program's file, and what its symbols and relocations say of jumps out of a function.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -27,7 +27,8 @@ pub struct FileText<'a> {
     bounds: BTreeSet<u64>,
     /// `memset` and its like.
     first_argument: BTreeSet<u64>,
-    pointers: BTreeSet<u64>,
+    /// What jumps through pointers lead to, by where these are.
+    pointers: BTreeMap<u64, Leads>,
     /// Functions of an allocator that return nothing.
     frees: BTreeSet<u64>,
 }
@@ -99,14 +100,15 @@ impl Text for FileText<'_> {
         }
         match self.pointer_of_stub(target) {
             Some(pointer) => pointer.map_or(Leads::Unknown, |at| self.leads_by(at)),
-            None => Leads::Code,
+            None => Leads::Code(target),
         }
     }
 
     fn leads_by(&self, pointer: u64) -> Leads {
-        match self.pointers.contains(&pointer) {
-            true => Leads::ToFirstArgument,
-            false => Leads::Unknown,
+        match self.pointers.get(&pointer) {
+            Some(Leads::Code(at)) if self.frees.contains(at) => Leads::Unknown,
+            Some(leads) => *leads,
+            None => Leads::Unknown,
         }
     }
 
@@ -123,27 +125,32 @@ fn returns_first(name: &str) -> bool {
     )
 }
 
-/// Pointers to such functions: by name, or in a static program by the address of what chooses among its variants.
-fn pointers(file: &Elf<'_>, known: &BTreeSet<u64>) -> BTreeSet<u64> {
+/// Pointers that the dynamic linker fills with functions like `memset`, by name, or in a static program by the address of
+/// what chooses among its variants; and with functions of the file itself, which a library calls by way of a pointer where
+/// another library might come before it.
+fn pointers(file: &Elf<'_>, known: &BTreeSet<u64>) -> BTreeMap<u64, Leads> {
     let symbols = file.dynamic_symbol_table();
-    let is_known = |info: u64, addend: u64| match info >> 32 {
-        0 => known.contains(&addend),
-        symbol => {
-            let named = symbols
-                .as_ref()
-                .and_then(|of| of.symbol_by_index(SymbolIndex(symbol as usize)).ok());
-            named.is_some_and(|symbol| returns_first(symbol.name().unwrap_or_default()))
+    let leads = |info: u64, addend: u64| {
+        let index = match info >> 32 {
+            0 => return known.contains(&addend).then_some(Leads::ToFirstArgument),
+            index => SymbolIndex(index as usize),
+        };
+        let symbol = symbols.as_ref()?.symbol_by_index(index).ok()?;
+        if returns_first(symbol.name().unwrap_or_default()) {
+            return Some(Leads::ToFirstArgument);
         }
+        let is_own = symbol.kind() == SymbolKind::Text && symbol.is_definition();
+        is_own.then(|| Leads::Code(symbol.address()))
     };
     let sections = RELOCATIONS
         .iter()
         .filter_map(|name| file.section_by_name(name));
-    let mut found = BTreeSet::new();
+    let mut found = BTreeMap::new();
     for section in sections {
         for entry in section.data().unwrap_or_default().chunks_exact(RELA_BYTES) {
             let word = |at: usize| entry[at..at + 8].try_into().map_or(0, u64::from_le_bytes);
-            if is_known(word(8), word(16)) {
-                found.insert(word(0));
+            if let Some(leads) = leads(word(8), word(16)) {
+                found.insert(word(0), leads);
             }
         }
     }

@@ -8,6 +8,7 @@ use heap::inhabitants::How;
 use heap::linked::traps::Traps;
 use memory::account::{LiveBy, Part};
 use memory::rank::{Site, frame_name};
+use memory::types::Class;
 use symbols::frame::Frame;
 use verdict::cause::Sight;
 
@@ -60,6 +61,7 @@ pub fn json(explained: &Explained) -> Value {
         "live_by": live_by(case.account.live_by),
         "witness_live_bytes": case.account.witness.map(whole),
         "sites": sites.iter().take(SITES_MAX).map(site_json).collect::<Vec<_>>(),
+        "classes": case.classes.iter().map(class_json).collect::<Vec<_>>(),
         "allocators": allocators.collect::<Vec<_>>(),
         "runtimes": runtimes,
         "probe": probe,
@@ -69,6 +71,16 @@ pub fn json(explained: &Explained) -> Value {
         "diff": explained.diff.as_ref().map(diff_json),
         "processes": explained.others.iter().map(other_json).collect::<Vec<_>>(),
         "notes": explained.notes,
+    })
+}
+
+fn class_json(class: &Class) -> Value {
+    json!({
+        "name": class.name,
+        "objects": class.count,
+        "bytes": class.bytes,
+        "grown_objects": whole(class.grown_count),
+        "grown_bytes": whole(class.grown_bytes),
     })
 }
 

@@ -10,10 +10,12 @@ use heap::linked::traps::Traps;
 use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::rank::{Site, frame_name};
+use memory::types::Class;
 use symbols::frame::Frame;
 use units::written::{bytes, bytes_interval, bytes_per_hour, percent};
 
 /// Sites and frames that are shown; JSON and pprof have all.
+const CLASSES_SHOWN: usize = 5;
 const SITES_SHOWN: usize = 5;
 const FRAMES_SHOWN: usize = 6;
 const COLUMNS: usize = 96;
@@ -29,6 +31,7 @@ pub fn text(explained: &Explained) -> String {
     };
     sites(title, &explained.case.sites, &mut out);
     sites("sites of mappings", &explained.case.mapping_sites, &mut out);
+    classes(&explained.case.classes, &mut out);
     diff(explained, &mut out);
     foot(explained, &mut out);
     out
@@ -159,6 +162,26 @@ fn sites(title: &str, sites: &[Site], out: &mut String) {
         for frame in site.frames.iter().take(FRAMES_SHOWN) {
             let _ = writeln!(out, "            {}", place(frame, COLUMNS - 12));
         }
+    }
+}
+
+fn classes(classes: &[Class], out: &mut String) {
+    if classes.is_empty() {
+        return;
+    }
+    let _ = writeln!(
+        out,
+        "\nclasses whose objects become more in glibc's heap (without what they own):"
+    );
+    for class in classes.iter().take(CLASSES_SHOWN) {
+        let row = format!(
+            "  {:>12}  {:>9} objects, +{:.0}  {}",
+            format!("+{}", bytes(class.grown_bytes)),
+            class.count,
+            class.grown_count,
+            brief(&class.name)
+        );
+        let _ = writeln!(out, "{}", shortened(&row, COLUMNS));
     }
 }
 

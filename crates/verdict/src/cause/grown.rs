@@ -4,6 +4,7 @@ use super::sentence::{rate, retention_next, survivors, verdict};
 use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, level, managed, overcounted};
 use ::heap::inhabitants::How;
 use memory::account::{LiveBy, Part};
+use memory::brief::brief;
 use memory::growth::Growth;
 use units::written::{bytes, percent};
 
@@ -85,10 +86,19 @@ fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
         return heap::judge(case, growth, beneath);
     }
     let mut sentence = format!(
-        "the live heap grows by {}, by glibc's own headers; without the probe nothing tells at \
+        "the live heap grows by {}, by glibc's own headers; without the probe or uprobes nothing tells at \
          which site, nor whether it is a leak or a cache that fills",
         rate(growth)
     );
+    if let Some(class) = case.classes.first() {
+        let words = format!(
+            "; of its objects, those of {} grow most, by {:.0} to {}",
+            brief(&class.name),
+            class.grown_count,
+            class.count
+        );
+        sentence.push_str(&words);
+    }
     if case.inhabitants.is_static {
         sentence
             .push_str("; the program is static, so that no library can be put before its malloc");
@@ -99,9 +109,15 @@ fn live(case: &Case, growth: &Growth, group: Group) -> CauseVerdict {
             "remove what keeps the probe from it ({why}), and run it again: {}",
             case.restart
         ),
-        _ => format!("restart it with the probe: {}", case.restart),
+        _ => opened(
+            case,
+            &format!("restart it with the probe: {}", case.restart),
+        ),
     };
-    verdict(Cause::Filling, 0.5, sentence, &next)
+    CauseVerdict {
+        undecided: true,
+        ..verdict(Cause::Filling, 0.5, sentence, &next)
+    }
 }
 
 /// RSS rises and no part of it does for certain, while uprobes watched for a part of the time only.

@@ -2,7 +2,7 @@
 
 use super::sentence::{rate, retention_next, survivors, verdict};
 use super::{Case, Cause, CauseVerdict, Sight};
-use memory::account::Part;
+use memory::account::{LiveBy, Part};
 use memory::growth::Growth;
 use units::written::{bytes, percent};
 
@@ -54,7 +54,34 @@ pub fn judge(case: &Case) -> CauseVerdict {
         );
         return kept(case, is_torn, &spare);
     }
-    flat(case)
+    unused(case, free, is_torn).unwrap_or_else(|| flat(case))
+}
+
+/// Most of RSS is free heap in every snapshot, whenever it became so. A heap that is full for a tenth of the time or more
+/// would have been seen so with a chance that the number of snapshots gives.
+fn unused(case: &Case, free: f64, is_torn: bool) -> Option<CauseVerdict> {
+    const FULL_SHARE: f64 = 0.1;
+    const CONFIDENCE: f64 = 0.85;
+    let is_known = matches!(
+        case.account.live_by,
+        LiveBy::Headers | LiveBy::HeadersBesideProbe
+    );
+    let most = case.part(Part::LiveHeap).peak.max(case.account.live);
+    if !is_known || free <= FELL * most {
+        return None;
+    }
+    let seen = 1.0 - (1.0 - FULL_SHARE).powi(case.looks.min(i32::MAX as usize) as i32);
+    let spare = format!(
+        "no more than {} was live in any of {} snapshots, and {} of free heap",
+        bytes(most),
+        case.looks,
+        bytes(free)
+    );
+    let confidence = CONFIDENCE * seen;
+    Some(CauseVerdict {
+        confidence,
+        ..kept(case, is_torn, &spare)
+    })
 }
 
 /// LazyFree pages: most of what grows, or of what is there.

@@ -39,6 +39,7 @@ use memory::account::{Account, LiveBy, Part};
 use memory::growth::Growth;
 use memory::limit::Overcount;
 use memory::rank::Site;
+use memory::types::Class;
 
 /// Growth below this is none, whatever its share.
 const GROWN_BYTES_MIN: f64 = 262_144.0;
@@ -115,12 +116,13 @@ pub struct CauseVerdict {
     pub next_step: String,
     /// Facts behind it that contradict each other or limit it, a sentence each.
     pub doubts: Vec<String>,
-    /// Nothing grows as far as was seen, and too little was seen to judge growth.
+    /// Too little was seen to judge growth, or why there is some.
     pub undecided: bool,
 }
 
 impl CauseVerdict {
-    /// For readers; in JSON what is undecided is *flat*, with little confidence.
+    /// For readers; in JSON what is undecided is *flat* with little confidence, or *filling* with half of it where the
+    /// heap grows.
     pub fn word(&self) -> &'static str {
         match self.undecided {
             true => "undecided",
@@ -191,6 +193,8 @@ pub struct Case {
     pub sites: Vec<Site>,
     /// Of the mappings that the program made.
     pub mapping_sites: Vec<Site>,
+    /// Classes whose objects become more in glibc's heap, those first that grew by most.
+    pub classes: Vec<Class>,
     pub owner: Owner,
     /// Files and shared memory that grew most, with bytes.
     pub grown_files: Vec<(String, f64)>,

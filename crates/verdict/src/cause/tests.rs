@@ -264,6 +264,34 @@ fn memory_that_stays_after_a_peak_is_retention() {
 }
 
 #[test]
+fn most_of_rss_that_is_free_heap_in_every_snapshot_is_retention_whenever_it_became_so() {
+    let mut case = case(&[(Part::LiveHeap, 0.0)]);
+    case.account.live = 1.0 * MIB;
+    case.account.held = 42.0 * MIB;
+    assert_eq!(
+        judge(&case).cause,
+        Cause::Flat,
+        "by the probe's counters its use is told"
+    );
+    case.account.live_by = LiveBy::Headers;
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Retention);
+    assert!(
+        verdict
+            .sentence
+            .contains("no more than 20.0 MiB was live in any of 60"),
+        "{verdict:?}"
+    );
+    case.looks = 10;
+    assert!(
+        judge(&case).confidence < 0.6,
+        "ten snapshots may miss a peak"
+    );
+    case.account.held = 39.0 * MIB;
+    assert_eq!(judge(&case).cause, Cause::Flat, "20 MiB were live");
+}
+
+#[test]
 fn a_leak_too_slow_for_the_account_is_told_by_its_blocks() {
     let mut slow = case(&[(Part::LiveHeap, 0.1)]);
     slow.account.rss_bytes = 2000.0 * MIB;

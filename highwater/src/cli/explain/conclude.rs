@@ -180,6 +180,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         traps,
         no_uprobes: no_uprobes(tracked),
         mapping_sites,
+        classes: history.growing_classes(|table| tracked.class(table)),
         account,
     }
 }

@@ -40,7 +40,7 @@ const ASKED_BYTES_MAX: f64 = 268_435_456.0;
 /// Processes that are followed.
 const PROCESSES_MAX: usize = 256;
 
-/// Of those, the ones on whose linked-in allocators uprobes are put.
+/// Of those, the ones on whose allocators uprobes are put.
 const PROBED_MAX: usize = 16;
 
 /// A family of processes.
@@ -56,6 +56,8 @@ pub struct Follower {
     asked_early: u32,
     /// Share of a process's CPU time, or of a core, that uprobes may take.
     pub budget_share: f64,
+    /// Nothing is put on any process.
+    pub reads_only: bool,
     /// CPU time that the looks took so far.
     cost: Duration,
 }
@@ -71,6 +73,7 @@ impl Follower {
             unread: BTreeMap::new(),
             asked_early: 0,
             budget_share: BUDGET_SHARE,
+            reads_only: false,
             cost: Duration::ZERO,
         }
     }
@@ -147,14 +150,13 @@ impl Follower {
     fn look_at_all(&mut self, known: &mut Vec<Member>, launched: bool) -> anyhow::Result<usize> {
         let everyone = read_everyone(&self.root)?;
         let mut members = descendants(&everyone, self.first);
-        if launched {
+        let own = std::process::id() as i32;
+        let of_own = descendants(&everyone, own);
+        match launched {
             // A daemon whose parent left before we saw it is ours now: we are the subreaper.
-            let own = std::process::id() as i32;
-            members.extend(
-                descendants(&everyone, own)
-                    .into_iter()
-                    .filter(|m| m.pid != own),
-            );
+            true => members.extend(of_own.into_iter().filter(|member| member.pid != own)),
+            // Of a shell, highwater is a descendant too.
+            false => members.retain(|member| !of_own.contains(member)),
         }
         // A descendant whose parent has ended belongs to us (subreaper) or to init now.
         members.extend(known.iter().filter(|m| {
@@ -188,7 +190,7 @@ impl Follower {
         if !self.tracked.contains_key(&key) {
             match Tracked::new(&self.root, member, self.begin.elapsed().as_secs_f64()) {
                 Ok(mut tracked) => {
-                    if self.tracked.len() < PROBED_MAX {
+                    if !self.reads_only && self.tracked.len() < PROBED_MAX {
                         tracked.reader.uprobes = Uprobes::Wanted { at_start, share };
                     }
                     self.tracked.insert(key, tracked);

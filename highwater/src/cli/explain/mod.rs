@@ -42,7 +42,8 @@ pub struct ExplainArgs {
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
 
-    /// A process that runs already, with its descendants; without a probe in it, from /proc alone.
+    /// A process that runs already, with its descendants. As root, uprobes on its allocator name the sites; else it is from
+    /// what can be read alone.
     #[arg(long)]
     pub pid: Option<i32>,
 
@@ -79,6 +80,10 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "PERCENT", default_value = "5", value_parser = parse_budget)]
     pub budget: f64,
 
+    /// Put nothing on a running process, not even as root: no uprobes, only what can be read of it
+    #[arg(long, requires = "pid")]
+    pub read_only: bool,
+
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
@@ -88,11 +93,11 @@ const EXAMPLES: &str = "\
 Examples:
   highwater explain -- ./server --port 8080         start it with the probe, observe for a minute
   highwater explain --duration 5m -- ./server       longer: slower growth, slower caches
-  highwater explain --pid 4242                      a process that runs already, from /proc alone
+  highwater explain --pid 4242                      a process that runs already; as root, with the sites in its code
   highwater explain --flamegraph heap.svg -- ./job  and a flame graph of the live heap
 
 The program's own output goes to stderr. It is ended with SIGTERM after the observation.
-Exit codes: 0 explained, 2 usage, 3 too little was seen to judge, 4 could not run.";
+Exit codes: 0 explained, 2 usage, 3 undecided, 4 could not run.";
 
 /// "2" or "0.5%" as a share.
 pub fn parse_budget(text: &str) -> Result<f64, String> {
@@ -135,6 +140,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let every = args.every.unwrap_or(every);
     let mut follower = Follower::new(root, first, args.quiet);
     follower.budget_share = args.budget;
+    follower.reads_only = args.read_only;
     let followed = follower.follow(args.duration, every, &interrupted, launched.as_mut());
     // Symbols and references need the process alive: it is ended only after the conclusion.
     let concluded =
@@ -147,8 +153,9 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     if let Some(launched) = &mut launched {
         launched.end();
     }
-    Ok(match written?.case.rss {
-        None => exit::UNDECIDED,
-        Some(_) => exit::DONE,
+    let explained = written?;
+    Ok(match explained.case.rss {
+        Some(_) if !explained.verdict.undecided => exit::DONE,
+        _ => exit::UNDECIDED,
     })
 }

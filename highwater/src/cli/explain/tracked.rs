@@ -160,6 +160,11 @@ impl Tracked {
         }
     }
 
+    /// See [`HeapReader::class`].
+    pub fn class(&self, table: u64) -> Option<String> {
+        self.reader.class(&self.look, table)
+    }
+
     /// Whether the last snapshot misses much of what the counters know.
     pub fn misses_much(&self) -> bool {
         let Some(probe) = &self.look.probe else {

@@ -1,0 +1,115 @@
+//! A process that runs already, on the C library's allocator or on a library's before it: as root, uprobes name the sites.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::stage::{Running, assert_adds_up, cause, explain, parsed, part, shapes, top_function};
+use testkit::skipped;
+
+/// What `explain` says of a shape that has run for so long; `None`, with a line, where uprobes cannot be.
+fn attached(shape: &str, runs_s: u64, seconds: &str) -> Option<Value> {
+    let running = Running::start(Command::new(shapes()).arg(shape));
+    std::thread::sleep(Duration::from_secs(runs_s));
+    let words = [
+        "--json",
+        "--quiet",
+        "--duration",
+        seconds,
+        "--every",
+        "300ms",
+    ];
+    let json = parsed(&explain(&[&words[..], &["--pid", &running.pid()]].concat()));
+    if json["uprobes"].is_null() {
+        assert!(!rustix::process::geteuid().is_root(), "{json:#}");
+        skipped("uprobes need root");
+        return None;
+    }
+    assert_eq!(json["uprobes"]["at_start"], false, "{json:#}");
+    assert_eq!(json["allocators"][0]["seen"], true, "{json:#}");
+    assert_eq!(json["live_by"], "glibc_headers", "{json:#}");
+    assert_adds_up(&json);
+    Some(json)
+}
+
+#[test]
+fn a_leak_of_a_process_that_runs_is_named() {
+    let Some(json) = attached("leak", 2, "14s") else {
+        return;
+    };
+    assert_eq!(
+        (cause(&json), top_function(&json)),
+        ("leak", "forget_session"),
+        "{json:#}"
+    );
+    let lost = &json["sites"][0]["lost"];
+    assert!(!lost.is_null(), "{json:#}");
+}
+
+#[test]
+fn a_cache_that_was_full_before_is_flat_though_its_old_blocks_were_never_seen() {
+    let Some(json) = attached("cache", 3, "10s") else {
+        return;
+    };
+    assert_eq!(cause(&json), "flat", "{json:#}");
+}
+
+/// The peak is over before anybody looks: that most of RSS is free heap is to be seen all the same.
+#[test]
+fn what_a_peak_left_is_retention_though_it_was_not_seen() {
+    let Some(json) = attached("peak", 7, "8s") else {
+        return;
+    };
+    assert_eq!(cause(&json), "retention", "{json:#}");
+}
+
+#[test]
+fn with_read_only_nothing_is_put_on_the_process() {
+    let running = Running::start(Command::new(shapes()).arg("leak"));
+    let words = [
+        "--read-only",
+        "--json",
+        "--quiet",
+        "--duration",
+        "6s",
+        "--every",
+        "300ms",
+        "--pid",
+    ];
+    let json = parsed(&explain(&[&words[..], &[&running.pid()]].concat()));
+    assert_eq!(cause(&json), "filling", "{json:#}");
+    assert_adds_up(&json);
+    assert_eq!(json["live_by"], "glibc_headers");
+    assert!(
+        json["uprobes"].is_null() && json["overhead"]["breakpoints"] == 0,
+        "{json:#}"
+    );
+    assert!(part(&json, "live_heap") > 4.0 * 1048576.0, "{json:#}");
+    let notes = json["notes"].to_string();
+    assert!(
+        notes.contains("highwater explain -- ") && notes.contains("cannot name sites"),
+        "{notes}"
+    );
+}
+
+/// highwater is a descendant of the shell that it is asked about.
+#[test]
+fn of_a_shell_it_is_not_highwater_that_is_explained() {
+    let asks = format!(
+        "{} explain --json --quiet --duration 2s --every 200ms --pid $$; true",
+        env!("CARGO_BIN_EXE_highwater")
+    );
+    let output = Command::new("sh").args(["-c", &asks]).output().unwrap();
+    let json = parsed(&output);
+    assert_eq!(
+        json["command"].as_str().unwrap().split(' ').next(),
+        Some("sh"),
+        "{json:#}"
+    );
+    assert_eq!(
+        json["processes"].as_array().map(Vec::len),
+        Some(0),
+        "{json:#}"
+    );
+}
