@@ -102,15 +102,16 @@ def named(said):
     return [frame["function"] for frame in said["sites"][0]["frames"]] if said["sites"] else []
 
 
-def judged(row, said):
+def judged(row, said, is_by_pid):
     """(mark, cause, function)"""
+    right = row.get("by-pid", row["truth"]) if is_by_pid else row["truth"]
     if said is None:
         return "skipped", "", ""
     if "verdict" not in said:
         return "WRONG", f"no answer: {said['error'][-80:]}", ""
     cause, functions = said["verdict"]["cause"], named(said)
     shown = functions[0] if functions and said["sites"] else ""
-    if cause not in row["truth"]:
+    if cause not in right:
         return ("honest" if cause in row.get("honest", []) else "WRONG"), cause, shown
     if "function" in row and row["function"] not in (functions[:1] or [""])[0]:
         return "name", cause, shown
@@ -119,15 +120,15 @@ def judged(row, said):
     return "right", cause, shown
 
 
-def line(name, row, said):
-    mark, cause, function = judged(row, said)
+def line(name, row, said, is_by_pid):
+    mark, cause, function = judged(row, said, is_by_pid)
     share = unexplained = looks = ""
     if said and "verdict" in said:
         looks = said["looks"]
         share = f"{said['sites'][0]['share_of_growth']:.2f}" if said["sites"] and function else ""
         parts = {part["name"]: part["bytes"] for part in said["parts"]}
         unexplained = f"{100 * parts['unexplained'] / max(said['rss_bytes'], 1):.1f} %"
-    truth = " or ".join(row["truth"]) + (f" {row.get('function') or row.get('caller') or ''}".rstrip())
+    truth = " or ".join(row.get("by-pid", row["truth"]) if is_by_pid else row["truth"]) + (f" {row.get('function') or row.get('caller') or ''}".rstrip())
     return mark, f"| {name} | {row['what']} | {truth} | {cause} {function[:60]} | {share} | {unexplained} | {looks} | {mark} |"
 
 
@@ -191,7 +192,7 @@ def one(name, row, known, options):
     if options.json and said:
         pathlib.Path(options.json).mkdir(parents=True, exist_ok=True)
         (pathlib.Path(options.json) / f"{name}.json").write_text(json.dumps(said, indent=1))
-    mark, text = line(name, row, said)
+    mark, text = line(name, row, said, bool(options.pid))
     print(text, file=sys.stderr, flush=True)
     return mark, text
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{BLOCK_BYTES_MIN, Chunk, Walk};
+use crate::pages::PAGE_BYTES;
 use crate::probe::Block;
 use crate::smaps::Area;
 
@@ -63,12 +64,9 @@ fn is_of(chunk: Chunk, requested_bytes: u64) -> bool {
     let least = (requested_bytes + COST_BYTES)
         .next_multiple_of(STEP_BYTES)
         .max(BLOCK_BYTES_MIN);
-    let is_mapped = chunk.start.is_multiple_of(crate::pages::PAGE_BYTES);
-    let rest = if is_mapped {
-        crate::pages::PAGE_BYTES
-    } else {
-        STEP_BYTES
-    };
+    let in_pages = |number: u64| number.is_multiple_of(PAGE_BYTES);
+    let is_mapped = in_pages(chunk.start) && in_pages(chunk.bytes);
+    let rest = if is_mapped { PAGE_BYTES } else { STEP_BYTES };
     (least..=least + rest).contains(&chunk.bytes)
 }
 
@@ -81,8 +79,11 @@ mod tests {
         Block {
             address,
             requested_bytes,
+            usable_bytes: requested_bytes,
+            weight: 1.0,
             time_ns: address + 1,
-            ..Block::default()
+            stack: 0,
+            role: 0,
         }
     }
 

@@ -6,6 +6,7 @@ use crate::smaps::Area;
 use observe::fact::arm::is_system_libc;
 use observe::fact::library::Libraries;
 use observe::fact::proof::{Answer, ProofReader, Unproved, is_probe};
+use observe::fact::sanitizer::by_library;
 use observe::proc::open::Folder;
 
 /// Whose functions they are.
@@ -87,6 +88,10 @@ impl Process<'_> {
         else {
             return None;
         };
+        // A sanitizer's runtime is no allocator to account for: its program runs without any of this.
+        if by_library(path.rsplit('/').next().unwrap_or(path)).is_some() {
+            return None;
+        }
         let area = self
             .areas
             .iter()
