@@ -86,6 +86,18 @@ pub struct Put {
     pid: u32,
 }
 
+impl Put {
+    /// Each of what it holds by itself, to let go of them at the same time.
+    pub fn take_apart(mut self) -> Vec<Put> {
+        let pid = self.pid;
+        let single = |fd| Put {
+            held: vec![fd],
+            pid,
+        };
+        self.held.drain(..).map(single).collect()
+    }
+}
+
 impl Drop for Put {
     fn drop(&mut self) {
         for fd in self.held.drain(..) {

@@ -30,7 +30,7 @@ struct Placed {
 
 /// While it lives, these functions are probed.
 pub struct Attached {
-    _held: Vec<Put>,
+    held: Vec<Put>,
 }
 
 impl Programs {
@@ -88,7 +88,7 @@ impl Programs {
         for placed in &self.frees {
             held.push(self.put(placed, &placed.places, target)?);
         }
-        Ok(Attached { _held: held })
+        Ok(Attached { held })
     }
 
     /// Probes what only allocates, and the exits of all. An exit that the kernel refuses goes without a probe: the
@@ -114,11 +114,24 @@ impl Programs {
         }
         // They come off in this order: a call that is sampled last has its exits still.
         held.reverse();
-        Ok(Attached { _held: held })
+        Ok(Attached { held })
     }
 
     fn put(&self, placed: &Placed, places: &[u64], target: &Target) -> io::Result<Put> {
         put(self.way, &placed.program, places, target)
+    }
+}
+
+impl Drop for Attached {
+    /// All at once: the kernel takes breakpoints off within microseconds, and then waits for its readers, tens of
+    /// milliseconds for each call. One after the other the last breakpoints would stay for a third of a second.
+    fn drop(&mut self) {
+        let fds: Vec<_> = self.held.drain(..).flat_map(Put::take_apart).collect();
+        std::thread::scope(|scope| {
+            for fd in fds {
+                scope.spawn(move || drop(fd));
+            }
+        });
     }
 }
 

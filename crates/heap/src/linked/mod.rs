@@ -44,9 +44,12 @@ const SAMPLES_MAX: f64 = 1_000.0;
 const MEAN_FIRST: u64 = 4_096;
 const MEAN_MIN: u64 = 256;
 const MEAN_MAX: u64 = 1 << 28;
-/// From one emptying of the ring to the next, and from one change of the mean.
+/// From one emptying of the ring to the next, and from one change of the mean, or after so many samples.
 const TURN: Duration = Duration::from_millis(20);
 const ADAPTED: Duration = Duration::from_millis(100);
+const ADAPTED_SAMPLES: u64 = 100;
+/// Samples are no denser than this makes them: in 10 ms 200 records of 2 KiB, of the ring's 4 MiB.
+const ON_SHARE_MIN: f64 = 0.05;
 
 /// The probes on one process, which come off when it is dropped.
 pub struct Linked {

@@ -4,18 +4,19 @@
 //! [`ON`] at a time only, and a block that was sampled then counts for those that were not. How many those are goes by
 //! the subject's own CPU time, for what waits on traps does less in the same time.
 //!
-//! Frees stay probed, and are seen to the end. Where they alone leave too little of the budget, all probes come off in
-//! between, and what is allocated in the first half of a time with probes is followed to its end: what lives shorter is
-//! out of the account, what lives longer counts though its end may go unseen.
+//! Frees stay probed, and are seen to the end. Where they alone leave too little of the budget, they come off [`FOLLOWED`]
+//! after the allocations: what lives shorter is out of the account, what lives longer counts though its end may go unseen.
+//!
+//! A time with all probes is short, for a program that is busy anyway does next to nothing in it: its requests wait until
+//! it is over. With 200 ms at a time, and 300 ms of CPU time at once at the start, requests of 0.1 ms took half a second.
 
 use std::time::Duration;
 
-/// What may be spent at once, of the share that is allowed: 0.3 s at 5 %.
-const AT_ONCE_S: f64 = 6.0;
-/// How long the probes are on at a time.
-pub const ON: Duration = Duration::from_millis(200);
-/// Without probes in between, what is allocated in the rest of that time is not sampled: it could not be followed for
-/// so long.
+/// What may be spent at once, of the share that is allowed: 10 ms at 5 %.
+const AT_ONCE_S: f64 = 0.2;
+/// How long all probes are on at a time, where they may not be all the time.
+pub const ON: Duration = Duration::from_millis(10);
+/// How long frees alone are probed afterwards at least.
 pub const FOLLOWED: Duration = Duration::from_millis(100);
 /// Own CPU time that tells how fast the subject is when it is left alone, seconds: five ticks of what the kernel says.
 const TOLD_S: f64 = 0.05;
@@ -167,6 +168,11 @@ impl Budget {
         AT_ONCE_S * self.share
     }
 
+    /// By what the last time with all probes took, they may be on all the time.
+    pub fn may_stay_on(&self) -> bool {
+        self.on.over_s > 0.0 && self.rate <= self.share
+    }
+
     pub fn is_spent(&self) -> bool {
         self.saved_s < 0.0
     }
@@ -193,11 +199,13 @@ impl Budget {
         (self.rate * ON.as_secs_f64()).min(self.at_once_s())
     }
 
-    /// Whether the probes of frees leave so little that the next time with all probes would be too far away.
+    /// Whether the probes of frees leave so little that the next time with all probes would be too far away. Told after a
+    /// while, or at once where they have taken more than may be spent at once.
     pub fn are_frees_too_dear(&self) -> bool {
         let over_s = self.off.over_s;
         let saves = (self.allowed_s - self.frees_s) / over_s.max(1e-9);
-        over_s >= FREES_TOLD_S && self.wanted_s() > saves * OFF_MAX.as_secs_f64()
+        let is_told = over_s >= FREES_TOLD_S || self.frees_s > self.allowed_s + self.at_once_s();
+        is_told && self.wanted_s() > saves * OFF_MAX.as_secs_f64()
     }
 }
 
@@ -313,7 +321,7 @@ mod tests {
                 cpu_s += own_off * SECOND.as_secs_f64();
                 budget.read(counted(hits), cpu_s, SECOND, false);
             }
-            budget.looked_at(ON, SECOND, ON - FOLLOWED)
+            budget.looked_at(ON, SECOND, ON)
         };
         let near = |a: f64, b: f64| (a - b).abs() < 1e-3;
         assert!(near(looked_at(163_600, 0.1, 1.0, 1.0), 0.01 / 1.02));

@@ -2,7 +2,7 @@
 //!
 //! At first all probes are on. Once the budget is spent, allocations are sampled for a short time now and then, and
 //! frees go on being probed, so that each sampled block is followed to its end: a trap at a return is some ten times as
-//! dear as one at an entry, and those come off. Where the frees alone are too dear, nothing is probed in between.
+//! dear as one at an entry, and those come off. Where the frees alone are too dear, they come off too a little later.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,8 @@ use super::pace::{self, Budget, Counted};
 use super::table::{self, Record};
 use super::traps::Traps;
 use super::{
-    ADAPTED, LIVE_MAX, MEAN_MAX, MEAN_MIN, Probed, SAMPLES_MAX, SAMPLES_MIN, Shared, TURN, lock,
+    ADAPTED, ADAPTED_SAMPLES, LIVE_MAX, MEAN_MAX, MEAN_MIN, ON_SHARE_MIN, Probed, SAMPLES_MAX,
+    SAMPLES_MIN, Shared, TURN, lock,
 };
 use bpf::uprobes::Target;
 use observe::clock::read_ns;
@@ -36,6 +37,8 @@ pub struct Watcher {
     since_ns: i64,
     since: Instant,
     looked_at: f64,
+    /// Samples, and time with all probes, when the mean was last looked at.
+    adapted: (u64, Duration),
     budget: Budget,
     traps: Traps,
     lost: u64,
@@ -59,6 +62,7 @@ impl Watcher {
             since_ns: 0,
             since: Instant::now(),
             looked_at: 1.0,
+            adapted: (0, Duration::ZERO),
             budget: Budget::new(traps.cost, share, cpu_s_of(target.pid)),
             traps,
             lost: 0,
@@ -94,19 +98,21 @@ impl Watcher {
     }
 
     /// Takes in what comes for a while, or, before the first rest, until the budget is spent. After a rest the time is
-    /// kept to its end: it stands for a share of all time, and what is allocated in its first half may have to be
-    /// followed in it.
+    /// kept to its end: it stands for a share of all time.
     fn watch(&mut self) {
         let begin = Instant::now();
         while begin.elapsed() < pace::ON
             && !self.stops()
             && (self.rests > 0 || !self.budget.is_spent())
         {
-            let (turn, samples) = (Instant::now(), self.samples());
-            self.drain_for(ADAPTED);
-            self.adapt((self.samples() - samples) as f64 / turn.elapsed().as_secs_f64());
+            let turn = Instant::now();
+            self.drain_for(match self.budget.may_stay_on() {
+                true => TURN,
+                false => pace::ON,
+            });
             self.on += turn.elapsed();
             self.read_budget(turn.elapsed(), true);
+            self.adapt();
             self.tell();
         }
         // Of threads that ended, or whose call was left for a deeper place of the stack.
@@ -116,7 +122,7 @@ impl Watcher {
     fn drain_for(&mut self, time: Duration) {
         let begin = Instant::now();
         while begin.elapsed() < time {
-            std::thread::sleep(TURN);
+            std::thread::sleep(TURN.min(time.saturating_sub(begin.elapsed())));
             self.drain();
         }
     }
@@ -147,12 +153,7 @@ impl Watcher {
         if !self.stops() {
             self.sample_again();
         }
-        self.looked_at = match self.traps.sees_frees {
-            true => self.budget.looked_at(on, begin.elapsed(), on.max(pace::ON)),
-            false => self
-                .budget
-                .looked_at(on, begin.elapsed(), pace::ON - pace::FOLLOWED),
-        };
+        self.looked_at = self.budget.looked_at(on, begin.elapsed(), on.max(pace::ON));
         self.tell();
     }
 
@@ -168,7 +169,7 @@ impl Watcher {
     fn follow(&mut self, part: f64) {
         while !self.stops() && !self.budget.rest(part).is_zero() {
             let turn = Instant::now();
-            self.drain_for(ADAPTED);
+            self.drain_for(TURN);
             self.read_budget(turn.elapsed(), false);
             if self.budget.are_frees_too_dear() {
                 self.traps.sees_frees = false;
@@ -182,12 +183,22 @@ impl Watcher {
         self.traps.sees_frees = false;
         if self.probed.frees.take().is_some() {
             self.drain();
-            self.forget_young();
+            if self.follows() {
+                self.forget_young();
+            }
         }
+    }
+
+    /// Whether a sampled block has to be followed: of glibc's heap its headers tell later what is free.
+    fn follows(&self) -> bool {
+        !self.traps.is_part_of_heap()
     }
 
     /// With nothing probed.
     fn stand_by(&mut self, part: f64) {
+        if self.follows() {
+            self.drain_for(pace::FOLLOWED);
+        }
         self.stop_following();
         let (begin, time) = (Instant::now(), self.budget.rest(part));
         while begin.elapsed() < time && !self.stops() {
@@ -219,14 +230,6 @@ impl Watcher {
         }
     }
 
-    /// From then on what is allocated could not be followed for long enough to tell what stays.
-    fn late_from_ns(&self) -> u64 {
-        match self.traps.sees_frees {
-            true => u64::MAX,
-            false => (self.since_ns + pace::FOLLOWED.as_nanos() as i64) as u64,
-        }
-    }
-
     fn samples(&self) -> u64 {
         lock(&self.shared.table).samples
     }
@@ -239,19 +242,17 @@ impl Watcher {
         }
     }
 
-    /// Of what is allocated late, or while the probes were put on one by one, nothing is taken in.
+    /// Of what is allocated while the probes were put on one by one nothing is taken in.
     fn drain(&mut self) {
         let looked_at = self.looked_at;
-        let times = self.since_ns as u64..self.late_from_ns();
+        let since_ns = self.since_ns as u64;
         let mut table = lock(&self.shared.table);
         let (stacks, live) = (&mut self.stacks, &self.probed.maps.live);
         self.probed
             .maps
             .ring
             .drain(|bytes| match table::parse(bytes) {
-                Some(Record::Given(given)) if !times.contains(&given.time_ns) => {
-                    live.remove(given.block)
-                }
+                Some(Record::Given(given)) if given.time_ns < since_ns => live.remove(given.block),
                 Some(Record::Given(given)) => {
                     let frames = stacks.of_bytes_called(given.registers, given.stack);
                     let addresses = returns(given.function, &frames);
@@ -280,9 +281,18 @@ impl Watcher {
         }
     }
 
-    fn adapt(&mut self, samples_per_second: f64) {
+    /// The mean goes by the samples of all time: in short times with long ones in between they may be as much denser.
+    fn adapt(&mut self) {
+        let (samples, on) = (self.samples() - self.adapted.0, self.on - self.adapted.1);
+        if samples < ADAPTED_SAMPLES && on < ADAPTED {
+            return;
+        }
+        self.adapted = (self.samples(), self.on);
+        let on_share = self.on.as_secs_f64() / self.begin.elapsed().as_secs_f64().max(1e-9);
         let mean = self.probed.maps.mean.read(0);
-        let wanted = match samples_per_second {
+        let per_second =
+            samples as f64 / on.as_secs_f64().max(1e-9) * on_share.clamp(ON_SHARE_MIN, 1.0);
+        let wanted = match per_second {
             rate if rate > SAMPLES_MAX => mean * 2,
             rate if rate < SAMPLES_MIN => mean / 2,
             _ => mean,
