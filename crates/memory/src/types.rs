@@ -24,8 +24,8 @@ pub struct Class {
 }
 
 impl History {
-    /// The classes whose objects become more and still do, those first that grew by most bytes. `name`: of the class that
-    /// has a table of virtual functions there.
+    /// The classes whose objects become more and still do, those first that grew by most bytes. `name`: of the class
+    /// that has a table of virtual functions there.
     pub fn growing_classes(&self, name: impl Fn(u64) -> Option<String>) -> Vec<Class> {
         let complete: Vec<(f64, &BTreeMap<u64, Objects>)> = self
             .moments

@@ -1,4 +1,5 @@
-//! A process that runs already, on the C library's allocator or on a library's before it: as root, uprobes name the sites.
+//! A process that runs already, on the C library's allocator or on a library's before it: as root, uprobes name the
+//! sites.
 
 use std::process::Command;
 use std::time::Duration;

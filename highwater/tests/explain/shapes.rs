@@ -1,7 +1,5 @@
 //! Shapes of growth in C under glibc.
 
-use std::process::Command;
-
 use crate::stage::{assert_adds_up, cause, explained, probe, shapes, top_function};
 
 /// Explains one shape and checks cause, site and the sum.

@@ -88,8 +88,8 @@ const LONGER: [u64; 3] = [1, 3, 9];
 /// ordinary budget few samples would be left. What the budget does has tests of its own.
 pub const UNBOUNDED: &str = "100";
 
-/// Its JSON for a command, as the schema has it, with the text of stderr when something is wrong. On a machine with no time to look it
-/// is given longer: what is tested is the answer.
+/// Its JSON for a command, as the schema has it, with the text of stderr when something is wrong. On a machine with no
+/// time to look it is given longer: what is tested is the answer.
 pub fn explained(seconds: u64, command: &[&str]) -> Value {
     let mut json = Value::Null;
     for longer in LONGER {

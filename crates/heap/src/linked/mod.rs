@@ -1,5 +1,5 @@
-//! A sampled account of an allocator that the probe does not count: uprobes on its functions, as root. It is linked into
-//! the program, or a library's that runs already.
+//! A sampled account of an allocator that the probe does not count: uprobes on its functions, as root. It is linked
+//! into the program, or a library's that runs already.
 //!
 //! Nothing of it is in the process but the kernel's breakpoints, in no other process and only while this runs. What was
 //! allocated before is not known, and what it was freed of is not seen either.

@@ -64,7 +64,8 @@ impl Traps {
         })
     }
 
-    /// Whether blocks can be asked after: of each it is known that nobody freed it, from its end or from glibc's headers.
+    /// Whether blocks can be asked after: of each it is known that nobody freed it, from its end or from glibc's
+    /// headers.
     pub fn tells_live(&self) -> bool {
         self.sees_all() || self.is_part_of_heap()
     }

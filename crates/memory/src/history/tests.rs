@@ -28,8 +28,8 @@ fn a_heap_that_could_be_divided_stays_divided() {
     assert_eq!((torn.anonymous, torn.live_by), (50.0, LiveBy::Headers));
 }
 
-/// Uprobes that were put on a running process tell of a part of its heap: with walks between them that reached its end, no
-/// level of it.
+/// Uprobes that were put on a running process tell of a part of its heap: with walks between them that reached its end,
+/// no level of it.
 #[test]
 fn what_uprobes_saw_since_they_were_put_on_is_no_level_of_the_heap() {
     let part = || Account {

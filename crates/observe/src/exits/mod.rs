@@ -245,8 +245,8 @@ mod aarch64 {
 mod tests {
     use super::*;
 
-    /// Code at 0x1000; `memset` at 0x2000, a function that nobody knows at 0x3000, a pointer to memset at 0x4000 and one
-    /// into the code at 0x5000.
+    /// Code at 0x1000; `memset` at 0x2000, a function that nobody knows at 0x3000, a pointer to memset at 0x4000 and
+    /// one into the code at 0x5000.
     struct Bytes(&'static [u8]);
 
     impl Text for Bytes {

@@ -125,9 +125,9 @@ fn returns_first(name: &str) -> bool {
     )
 }
 
-/// Pointers that the dynamic linker fills with functions like `memset`, by name, or in a static program by the address of
-/// what chooses among its variants; and with functions of the file itself, which a library calls by way of a pointer where
-/// another library might come before it.
+/// Pointers that the dynamic linker fills with functions like `memset`, by name, or in a static program by the address
+/// of what chooses among its variants; and with functions of the file itself, which a library calls by way of a pointer
+/// where another library might come before it.
 fn pointers(file: &Elf<'_>, known: &BTreeSet<u64>) -> BTreeMap<u64, Leads> {
     let symbols = file.dynamic_symbol_table();
     let leads = |info: u64, addend: u64| {

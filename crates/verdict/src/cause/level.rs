@@ -57,8 +57,8 @@ pub fn judge(case: &Case) -> CauseVerdict {
     unused(case, free, is_torn).unwrap_or_else(|| flat(case))
 }
 
-/// Most of RSS is free heap in every snapshot, whenever it became so. A heap that is full for a tenth of the time or more
-/// would have been seen so with a chance that the number of snapshots gives.
+/// Most of RSS is free heap in every snapshot, whenever it became so. A heap that is full for a tenth of the time or
+/// more would have been seen so with a chance that the number of snapshots gives.
 fn unused(case: &Case, free: f64, is_torn: bool) -> Option<CauseVerdict> {
     const FULL_SHARE: f64 = 0.1;
     const CONFIDENCE: f64 = 0.85;

@@ -42,8 +42,8 @@ pub struct ExplainArgs {
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<String>,
 
-    /// A process that runs already, with its descendants. As root, uprobes on its allocator name the sites; else it is from
-    /// what can be read alone.
+    /// A process that runs already, with its descendants. As root, uprobes on its allocator name the sites; else it is
+    /// from what can be read alone.
     #[arg(long)]
     pub pid: Option<i32>,
 
