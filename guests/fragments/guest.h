@@ -23,9 +23,15 @@ long churn(long count, long bytes);
 void say_end(const char *name, int child);
 // A file in the folder of the plugins.
 const char *plugin_path(long kind, char *room, size_t bytes);
-// Whether another allocator is preloaded. By its name: a failed look-up of a symbol would allocate.
+// What only jemalloc, mimalloc and tcmalloc have.
+extern void mallctl(void) __attribute__((weak));
+extern void mi_version(void) __attribute__((weak));
+extern void tc_version(void) __attribute__((weak));
+// Whether another allocator than the C library's is preloaded or linked in. By the name of a preloaded one: a failed
+// look-up of a symbol would allocate.
 static inline int has_other_allocator(void) {
     const char *preloaded = getenv("LD_PRELOAD");
+    if (mallctl || mi_version || tc_version) return 1;
     return preloaded && (strstr(preloaded, "jemalloc") || strstr(preloaded, "mimalloc") || strstr(preloaded, "tcmalloc"));
 }
 // What the process has left at its end: descriptors, threads, children, mappings, signals.

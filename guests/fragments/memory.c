@@ -98,10 +98,14 @@ void under_memory_limit(body inner, long kind, long megabytes) {
     setrlimit(which, &before);
 }
 
-static void use_up(long megabytes) {
-    // The stack does not grow any more once the address space is used up.
+// The stack does not grow any more once the address space is used up: what functions called later will need.
+__attribute__((noinline)) static void grow_stack(void) {
     volatile char deep[200000];
     for (unsigned at = 0; at < sizeof deep; at += 4096) deep[at] = 0;
+}
+
+static void use_up(long megabytes) {
+    grow_stack();
     struct rlimit before, low;
     getrlimit(RLIMIT_AS, &before);
     low = before;
