@@ -256,7 +256,7 @@ impl HeapReader {
         });
         let freed = sampled.freed(&walk, areas);
         if let (Uprobes::On(linked), Some(probe)) = (&self.uprobes, attached) {
-            linked.forget(&freed);
+            linked.forget(&freed, walk.complete);
             probe
                 .blocks
                 .retain(|block| !freed.contains_key(&block.address));

@@ -66,7 +66,7 @@ pub enum LiveBy {
     ProbeExact,
     /// The probe's samples.
     ProbeSampled,
-    /// Samples of what was allocated since uprobes were put on the C library's allocator.
+    /// Samples of what was allocated since uprobes were put on glibc's allocator.
     SinceAttached,
     /// glibc's own headers; there is no probe.
     Headers,
@@ -217,7 +217,7 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
             error,
         };
         // Of an allocator that uprobes watch elsewhere glibc's headers say nothing.
-        let of_glibc = |traps: Traps| traps.on == On::CLibrary;
+        let of_glibc = |traps: Traps| traps.on == On::Glibc;
         let in_use = in_use.filter(|_| probe.traps.is_none_or(of_glibc));
         overcount(counted, account.rss_bytes + account.swap, in_use)
     });

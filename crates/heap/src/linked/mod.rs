@@ -65,6 +65,8 @@ struct Shared {
     table: Mutex<Table>,
     /// Blocks whose free was found out otherwise: nothing is to be told of them any more.
     forgotten: Mutex<Vec<u64>>,
+    /// The last walk reached the end of glibc's heap: what is free by now is found out without frees.
+    is_walked: AtomicBool,
     lost: AtomicU64,
     traps: Mutex<Traps>,
 }
@@ -122,8 +124,10 @@ impl Linked {
         }))
     }
 
-    /// Takes out blocks that are free by now though nobody saw it: address, and when it was sampled.
-    pub fn forget(&self, freed: &BTreeMap<u64, u64>) {
+    /// Takes out blocks that are free by now though nobody saw it: address, and when it was sampled. `is_walked`: of all
+    /// blocks it is known whether they are.
+    pub fn forget(&self, freed: &BTreeMap<u64, u64>, is_walked: bool) {
+        self.shared.is_walked.store(is_walked, Ordering::Relaxed);
         let now_ns = read_ns(ClockId::Monotonic) as u64;
         let mut table = lock(&self.shared.table);
         for (&block, &sampled_ns) in freed {

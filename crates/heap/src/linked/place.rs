@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::smaps::Area;
-use observe::fact::arm::is_system_libc;
+use observe::fact::arm::is_glibc;
 use observe::fact::library::Libraries;
 use observe::fact::proof::{Answer, ProofReader, Unproved, is_probe};
 use observe::fact::sanitizer::by_library;
@@ -15,10 +15,10 @@ pub enum On {
     /// The program's own, under whatever names it has them.
     #[default]
     Program,
-    /// The library's that answers the process's calls of `malloc` before the C library does.
+    /// The library's that answers the process's calls of `malloc`: musl's, or one before the C library.
     Library,
-    /// The C library's.
-    CLibrary,
+    /// glibc's.
+    Glibc,
 }
 
 /// A file that is mapped into the process.
@@ -99,8 +99,8 @@ impl Process<'_> {
         Some(Place {
             file: self.file_of(area),
             base: area.start,
-            on: match is_system_libc(path) {
-                true => On::CLibrary,
+            on: match is_glibc(path) {
+                true => On::Glibc,
                 false => On::Library,
             },
         })
@@ -153,11 +153,8 @@ mod tests {
         let [program, library] = &places[..] else {
             panic!("{places:?}");
         };
-        assert_eq!((program.on, library.on), (On::Program, On::CLibrary));
-        let first = areas
-            .iter()
-            .find(|area| is_system_libc(path_of(area)))
-            .unwrap();
+        assert_eq!((program.on, library.on), (On::Program, On::Glibc));
+        let first = areas.iter().find(|area| is_glibc(path_of(area))).unwrap();
         assert_eq!(library.base, first.start);
         let (found, mapped) = (std::fs::read(&library.file), std::fs::read(path_of(first)));
         assert!(found.unwrap() == mapped.unwrap(), "{library:?}");

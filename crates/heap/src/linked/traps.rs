@@ -43,10 +43,10 @@ pub struct Traps {
 const UNSEEN_MAX: f64 = 0.02;
 
 impl Traps {
-    /// They tell of a part of the C library's heap, which its own headers tell of as a whole: what was allocated before
+    /// They tell of a part of glibc's heap, which its own headers tell of as a whole: what was allocated before
     /// they were put on is not known to them.
     pub fn is_part_of_heap(&self) -> bool {
-        self.on == On::CLibrary && !self.at_start
+        self.on == On::Glibc && !self.at_start
     }
 
     /// CPU time of a hit, nanoseconds: their mean.

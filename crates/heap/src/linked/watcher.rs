@@ -106,13 +106,17 @@ impl Watcher {
             && (self.rests > 0 || !self.budget.is_spent())
         {
             let turn = Instant::now();
-            self.drain_for(match self.budget.may_stay_on() {
-                true => TURN,
-                false => pace::ON,
-            });
+            match self.budget.may_stay_on() {
+                true => self.drain_for(TURN),
+                // To name the callers takes as long again: not while the probes are on.
+                false => std::thread::sleep(pace::ON),
+            }
             self.on += turn.elapsed();
             self.read_budget(turn.elapsed(), true);
-            self.adapt();
+            if !self.budget.is_spent() {
+                self.drain();
+                self.adapt();
+            }
             self.tell();
         }
         // Of threads that ended, or whose call was left for a deeper place of the stack.
@@ -163,6 +167,7 @@ impl Watcher {
         // Of a call that was sampled and then ended unseen all later ones would seem to be part.
         self.probed.maps.calls.clear();
         self.drain();
+        self.adapt();
     }
 
     /// With the frees probed alone; not to the end where they are too dear.
@@ -191,7 +196,7 @@ impl Watcher {
 
     /// Whether a sampled block has to be followed: of glibc's heap its headers tell later what is free.
     fn follows(&self) -> bool {
-        !self.traps.is_part_of_heap()
+        !self.traps.is_part_of_heap() || !self.shared.is_walked.load(Ordering::Relaxed)
     }
 
     /// With nothing probed.

@@ -135,9 +135,21 @@ fn named(path: &str, identity: Option<&Identity>) -> String {
 /// glibc's or musl's C library, by the name that each gives itself; `libc.so` is the file of musl's on Debian (glibc's
 /// file of that name is a text for the linker).
 pub fn is_system_libc(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    let glibc = name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"));
-    glibc || name == "libc.so" || name.starts_with("ld-musl-") || name.starts_with("libc.musl-")
+    let name = name_of(path);
+    is_glibc(path)
+        || name == "libc.so"
+        || name.starts_with("ld-musl-")
+        || name.starts_with("libc.musl-")
+}
+
+/// See [`is_system_libc`].
+pub fn is_glibc(path: &str) -> bool {
+    let name = name_of(path);
+    name == "libc.so.6" || (name.starts_with("libc-2.") && name.ends_with(".so"))
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -157,5 +169,6 @@ mod tests {
         for other in ["/lib/libjemalloc.so.2", "/lib/libc++.so.1", "/x/libc.so.60"] {
             assert!(!is_system_libc(other), "{other}");
         }
+        assert!(is_glibc("/usr/lib/libc.so.6") && !is_glibc("/lib/ld-musl-x86_64.so.1"));
     }
 }

@@ -80,7 +80,7 @@ fn on_traps(tracked: &Tracked) -> Option<String> {
     let name = answering.map_or_else(|| "malloc".to_owned(), |(allocator, _)| allocator.name);
     let whose = match traps.on {
         On::Program => "Its linked-in allocator".to_owned(),
-        On::Library | On::CLibrary => format!("Its allocator ({name})"),
+        On::Library | On::Glibc => format!("Its allocator ({name})"),
     };
     Some(format!(
         "{whose} is seen by uprobes, from when they were put on{cut}; their cost is in its \
