@@ -124,8 +124,8 @@ impl Linked {
         }))
     }
 
-    /// Takes out blocks that are free by now though nobody saw it: address, and when it was sampled. `is_walked`: of all
-    /// blocks it is known whether they are.
+    /// Takes out blocks that are free by now though nobody saw it: address, and when it was sampled. `is_walked`: it is
+    /// known of all blocks whether they are.
     pub fn forget(&self, freed: &BTreeMap<u64, u64>, is_walked: bool) {
         self.shared.is_walked.store(is_walked, Ordering::Relaxed);
         let now_ns = read_ns(ClockId::Monotonic) as u64;
