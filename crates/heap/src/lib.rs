@@ -7,7 +7,7 @@
 //! ```text
 //! HeapReader -- look --> HeapLook { areas, walk, probe: ProbeLook }
 //!                                             ^
-//!      Linked (uprobes on an allocator inside the program) gives the same ProbeLook as the preloaded probe
+//!      Linked (uprobes on an allocator) gives the same ProbeLook as the preloaded probe
 //! ```
 
 pub mod calls;

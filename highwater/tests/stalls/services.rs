@@ -223,7 +223,12 @@ fn a_server_that_starts_a_thread_for_each_request_is_one_too() {
         let threads = rows.iter().filter_map(|row| row["threads"].as_u64());
         let (stalled, said) = (seen.truth.len() as u64, threads.sum::<u64>());
         assert!(said * part > stalled, "{said} of {stalled}: {:#}", row.0);
-        assert_eq!(row.number("/threads"), row.number("/count"));
+        // One that was woken and found the lock taken again waits twice (nobody hands a pthread mutex over).
+        let (threads, count) = (row.number("/threads"), row.number("/count"));
+        assert!(
+            threads <= count && 10 * threads > 9 * count,
+            "{threads} threads, {count} times"
+        );
         let longest_ns = seen.truth.iter().map(|(start, end)| end - start).max();
         assert!(
             row.number("/longest_ns") < longest_ns.unwrap() + 30_000_000,
