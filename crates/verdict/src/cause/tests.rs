@@ -1,6 +1,7 @@
 //! Cases with a known cause, part by part.
 // Long because each cause has a test of its own, and all share the builders at the top.
 
+mod level;
 mod past;
 
 use super::*;
@@ -232,63 +233,6 @@ fn a_lost_site_decides_beside_a_cache_that_grows_more() {
     case.growth.remove(&Part::AnonymousMappings);
     (case.sites[0].share_of_growth, case.sites[1].share_of_growth) = (0.9, 0.1);
     assert_eq!(judge(&case).cause, Cause::Filling);
-}
-
-#[test]
-fn memory_that_stays_after_a_peak_is_retention() {
-    let mut case = case(&[(Part::LiveHeap, 0.0)]);
-    case.account.live = 2.0 * MIB;
-    case.account.held = 40.0 * MIB;
-    assert_eq!(judge(&case).cause, Cause::Flat, "the peak comes again");
-    let live = Growth {
-        peak_late: 3.0 * MIB,
-        ..grown(0.0)
-    };
-    case.growth.insert(Part::LiveHeap, live);
-    assert_eq!(judge(&case).cause, Cause::Retention, "the peak was 20 MiB");
-    case.growth.insert(Part::LiveHeap, grown(0.0));
-    case.live_at_most = Some(21.0 * MIB);
-    assert_eq!(judge(&case).cause, Cause::Flat, "it may come between looks");
-    case.live_at_most = Some(19.0 * MIB);
-    assert_eq!(judge(&case).cause, Cause::Retention, "it cannot have come");
-    case.live_at_most = None;
-    case.growth.insert(Part::LiveHeap, live);
-    case.account.live = 15.0 * MIB;
-    assert_eq!(
-        judge(&case).cause,
-        Cause::Flat,
-        "a heap that is full of use is no retention"
-    );
-    case.account.lazy_free = 30.0 * MIB;
-    assert_eq!(judge(&case).cause, Cause::Lazyfree);
-}
-
-#[test]
-fn most_of_rss_that_is_free_heap_in_every_snapshot_is_retention_whenever_it_became_so() {
-    let mut case = case(&[(Part::LiveHeap, 0.0)]);
-    case.account.live = 1.0 * MIB;
-    case.account.held = 42.0 * MIB;
-    assert_eq!(
-        judge(&case).cause,
-        Cause::Flat,
-        "by the probe's counters its use is told"
-    );
-    case.account.live_by = LiveBy::Headers;
-    let verdict = judge(&case);
-    assert_eq!(verdict.cause, Cause::Retention);
-    assert!(
-        verdict
-            .sentence
-            .contains("no more than 20.0 MiB was live in any of 60"),
-        "{verdict:?}"
-    );
-    case.looks = 10;
-    assert!(
-        judge(&case).confidence < 0.6,
-        "ten snapshots may miss a peak"
-    );
-    case.account.held = 39.0 * MIB;
-    assert_eq!(judge(&case).cause, Cause::Flat, "20 MiB were live");
 }
 
 #[test]
