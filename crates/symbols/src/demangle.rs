@@ -4,10 +4,29 @@
 //! function of C may be called so.
 
 use std::borrow::Cow;
+use std::fmt;
 
 /// What compilers call the copies that they make of a function, each with a number: GCC's of a part of it, of some
 /// arguments, of one translation unit among many (`gcc/cgraphclones.cc`), and LLVM's of a local one.
 const COPIES: [&str; 5] = ["constprop", "isra", "part", "lto_priv", "llvm"];
+
+/// Longest name. What a C++ name says once may stand for twice what it said before, so that 230 bytes make 70 MB and 400
+/// more than there is memory, and names are those of any user's program. (rustc-demangle has a limit of its own.)
+const BYTES_MAX: usize = 65_536;
+
+/// As much text as a name may have; more is an error.
+#[derive(Default)]
+struct Name(String);
+
+impl fmt::Write for Name {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        if self.0.len() + part.len() > BYTES_MAX {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(part);
+        Ok(())
+    }
+}
 
 /// Of a symbol: Rust's without its hash, C++'s with its parameters, any other as it is, each without the words of a
 /// compiler's copy. Sources: the Itanium C++ ABI (5.1), and Rust's RFC 2603.
@@ -19,9 +38,15 @@ pub fn demangled(symbol: &str) -> Cow<'_, str> {
     if let Ok(name) = rustc_demangle::try_demangle(symbol) {
         return Cow::Owned(format!("{name:#}"));
     }
-    let name = cpp_demangle::Symbol::new(symbol).ok();
-    let name = name.and_then(|name| name.demangle().ok());
-    name.map_or(Cow::Borrowed(symbol), Cow::Owned)
+    cpp(symbol).map_or(Cow::Borrowed(symbol), Cow::Owned)
+}
+
+fn cpp(symbol: &str) -> Option<String> {
+    let parsed = cpp_demangle::Symbol::new(symbol).ok()?;
+    let mut name = Name::default();
+    let options = cpp_demangle::DemangleOptions::default();
+    parsed.structured_demangle(&mut name, &options).ok()?;
+    Some(name.0)
 }
 
 /// A symbol without what tells a copy of its function: `sort.part.0.constprop.0.cold` is `sort`'s. A lone `.cold` may
@@ -74,5 +99,29 @@ mod tests {
         for (symbol, name) in cases {
             assert_eq!(demangled(symbol), name);
         }
+    }
+
+    /// `A<int, int>`, then of each two of the one before: with 60 of them as much text as nobody has room for.
+    #[test]
+    fn a_name_that_doubles_with_every_word_stays_as_it_is() {
+        const DIGITS: &[u8; 36] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let seen = |index: usize| {
+            let digit = |at: usize| char::from(DIGITS[at]);
+            match index - 1 {
+                small @ 0..36 => format!("S{}_", digit(small)),
+                large => format!("S{}{}_", digit(large / 36), digit(large % 36)),
+            }
+        };
+        let doubling = |words: usize| {
+            let twice = |word: usize| format!("1AI{0}{0}E", seen(2 * word));
+            let all: String = (1..words).map(twice).collect();
+            format!("_ZTS1AI1AIiiE{all}E")
+        };
+        assert!(
+            demangled(&doubling(3))
+                .ends_with("A<A<A<int, int>, A<int, int> >, A<A<int, int>, A<int, int> > > >")
+        );
+        let long = doubling(60);
+        assert_eq!(demangled(&long), long);
     }
 }
