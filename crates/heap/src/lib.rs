@@ -83,7 +83,7 @@ pub struct HeapLook {
 impl HeapLook {
     /// glibc's heap changed under the walk, and nobody else tells what of it is live.
     fn is_torn(&self) -> bool {
-        let counts = |probe: &ProbeLook| probe.traps.is_none_or(|traps| !traps.is_part_of_heap());
+        let counts = |probe: &ProbeLook| probe.traps.is_none_or(|traps| !traps.has_headers());
         let is_counted = self.probe.as_ref().is_some_and(counts);
         let walk = self.walk.as_ref().filter(|_| !is_counted);
         walk.is_some_and(|walk| !walk.complete && walk.unread_bytes == 0)
@@ -166,6 +166,7 @@ impl HeapReader {
     fn look_once(&mut self) -> Result<HeapLook, Lost> {
         let mut text = Vec::new();
         let begin = Instant::now();
+        let begin_ns = read_ns(ClockId::Monotonic) as u64;
         self.folder.read_long("smaps", &mut text)?;
         self.map_readings.add(begin.elapsed().as_nanos() as u64);
         let areas = smaps::parse_smaps(&text)?;
@@ -204,7 +205,7 @@ impl HeapReader {
         }
         (look.areas, look.present) = (areas, present);
         if let Some(memory) = &memory {
-            self.walk(memory, &mut look);
+            self.walk(memory, &mut look, begin_ns);
         }
         Ok(look)
     }
@@ -241,13 +242,14 @@ impl HeapReader {
 
     /// Walks glibc's heap and counts its objects. Of the blocks that uprobes sampled there, those that it shows to be
     /// free by now go out of the account: where each call is too dear to probe, their frees went unseen.
-    fn walk(&self, memory: &dyn Memory, look: &mut HeapLook) {
+    /// `until_ns`: when the areas were read.
+    fn walk(&self, memory: &dyn Memory, look: &mut HeapLook, until_ns: u64) {
         let (areas, present) = (&look.areas, &look.present);
-        let is_part =
-            |probe: &&mut ProbeLook| probe.traps.is_some_and(|traps| traps.is_part_of_heap());
+        let is_part = |probe: &&mut ProbeLook| probe.traps.is_some_and(|traps| traps.has_headers());
         let attached = look.probe.as_mut().filter(is_part);
         let mut types = Census::new(areas);
-        let mut sampled = Sampled::new(attached.as_ref().map_or(&[], |probe| &probe.blocks));
+        let blocks = attached.as_ref().map_or(&[][..], |probe| &probe.blocks);
+        let mut sampled = Sampled::new(blocks, until_ns);
         let walk = glibc::walk_with(memory, areas, present, &mut |chunk, first| {
             types.note(chunk, first);
             sampled.note(chunk);

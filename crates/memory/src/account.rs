@@ -4,7 +4,6 @@ use super::areas::{Class, Range, Remembered, class_areas};
 use super::limit::{Counted, ERRORS, Overcount, overcount};
 use super::occupancy::{Occupancy, occupancy};
 use heap::HeapLook;
-use heap::linked::place::On;
 use heap::linked::traps::Traps;
 use heap::pages::PAGE_BYTES;
 use heap::probe::{Block, ProbeLook};
@@ -217,13 +216,13 @@ fn divide_heap(look: &HeapLook, ranges: &[Range], account: &mut Account) {
             error,
         };
         // Of an allocator that uprobes watch elsewhere glibc's headers say nothing.
-        let of_glibc = |traps: Traps| traps.on == On::Glibc;
-        let in_use = in_use.filter(|_| probe.traps.is_none_or(of_glibc));
+        let has_headers = |traps: Traps| traps.has_headers();
+        let in_use = in_use.filter(|_| probe.traps.is_none_or(has_headers));
         overcount(counted, account.rss_bytes + account.swap, in_use)
     });
     // At least: a few samples that stand for megabytes each are no blocks that passed by.
     let uncounted = |in_use: f64| in_use - counted - ERRORS * error;
-    let is_part = |probe: &&ProbeLook| probe.traps.is_some_and(|traps| traps.is_part_of_heap());
+    let is_part = |probe: &&ProbeLook| probe.traps.is_some_and(|traps| traps.has_headers());
     account.uncounted = sees
         .filter(|probe| !is_part(probe))
         .and(in_use)

@@ -15,7 +15,7 @@ use heap::types::Objects;
 /// Moments that are kept; when there are more, every other one goes.
 const MOMENTS_MAX: usize = 512;
 
-/// Stacks of all moments together, about 100 bytes each; when there are more, every other moment goes as well, unless
+/// Stacks and tables of classes of all moments together, about 100 bytes each; when there are more, every other moment goes as well, unless
 /// only `MOMENTS_MIN` are left. A program with the probe's default of 16,384 stacks keeps 120 moments at least.
 const STACKS_MAX: usize = 2_000_000;
 const MOMENTS_MIN: usize = 32;
@@ -99,7 +99,9 @@ impl History {
     }
 
     fn has_too_many_stacks(&self) -> bool {
-        let stacks = |moment: &Moment| moment.outstanding.len() + moment.mapped.len();
+        let objects = |moment: &Moment| moment.objects.as_ref().map_or(0, BTreeMap::len);
+        let stacks =
+            |moment: &Moment| moment.outstanding.len() + moment.mapped.len() + objects(moment);
         let all: usize = self.moments.iter().map(stacks).sum();
         all > STACKS_MAX && self.moments.len() > MOMENTS_MIN
     }

@@ -6,8 +6,8 @@ use super::growth::growth;
 use super::history::History;
 use heap::types::Objects;
 
-/// Tables whose class is asked for.
-const ASKED_MAX: usize = 64;
+/// Tables that are judged and whose class is asked for: those that rose by most from the first walk to the last.
+const JUDGED_MAX: usize = 64;
 /// A rise below so many scatters is none.
 const NOISES: f64 = 3.0;
 
@@ -43,16 +43,20 @@ impl History {
                 .collect();
             growth(&points).filter(|growth| growth.still && growth.bytes > NOISES * growth.noise)
         };
-        let mut rising: Vec<(u64, f64, f64)> = last
-            .keys()
-            .filter_map(|table| {
+        let first = complete[0].1;
+        let before = |table: &u64| first.get(table).map_or(0, |objects| objects.bytes);
+        let rise =
+            |(table, objects): &(&u64, &Objects)| objects.bytes.saturating_sub(before(table));
+        let mut tables: Vec<(&u64, &Objects)> = last.iter().filter(|of| rise(of) > 0).collect();
+        tables.sort_by_key(|of| std::cmp::Reverse(rise(of)));
+        let rising = tables
+            .into_iter()
+            .take(JUDGED_MAX)
+            .filter_map(|(table, _)| {
                 let count = grown(*table, |objects| objects.count)?;
                 let bytes = grown(*table, |objects| objects.bytes)?;
                 Some((*table, count.bytes, bytes.bytes))
-            })
-            .collect();
-        rising.sort_by(|a, b| b.2.total_cmp(&a.2));
-        rising.truncate(ASKED_MAX);
+            });
         let mut classes: BTreeMap<String, Class> = BTreeMap::new();
         for (table, grown_count, grown_bytes) in rising {
             let Some(name) = name(table) else { continue };

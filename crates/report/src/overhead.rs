@@ -1,10 +1,10 @@
 //! What an observation cost its subject: the same lines, and the same JSON, for `explain` and `stalls`.
 
-use heap::probe::SAMPLES_SHARE_MIN;
 use std::fmt::Write;
 
 use serde_json::{Value, json};
 
+use heap::probe::SAMPLES_SHARE_MIN;
 use observe::overhead::{Basis, KERNEL_BYTES_MAX, Overhead, Stopped, Times, share_of};
 use units::written::{bytes, nanoseconds};
 

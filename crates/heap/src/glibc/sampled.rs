@@ -19,8 +19,10 @@ pub struct Sampled<'a> {
 }
 
 impl<'a> Sampled<'a> {
-    pub fn new(blocks: &'a [Block]) -> Sampled<'a> {
-        let mut blocks: Vec<&Block> = blocks.iter().collect();
+    /// Of blocks from before `until_ns`, when the process's areas were read: a younger one may lie in none of them.
+    pub fn new(blocks: &'a [Block], until_ns: u64) -> Sampled<'a> {
+        let is_known = |block: &&Block| block.time_ns < until_ns;
+        let mut blocks: Vec<&Block> = blocks.iter().filter(is_known).collect();
         blocks.sort_unstable_by_key(|block| block.address);
         Sampled {
             is_in_use: vec![false; blocks.len()],
@@ -58,7 +60,7 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Whether a block may have been handed out for so many bytes: a rest too small for a block of its own stays with it. A
+/// Whether a block may be the answer to a request of so many bytes: a rest too small for a block of its own stays with it. A
 /// large one is mapped in whole pages.
 fn is_of(chunk: Chunk, requested_bytes: u64) -> bool {
     let least = (requested_bytes + COST_BYTES)
@@ -102,8 +104,9 @@ mod tests {
             block(0x1100, 100),
             block(0x9010, 1),
             block(0xf010, 1),
+            block(0xff010, 1),
         ];
-        let mut sampled = Sampled::new(&blocks);
+        let mut sampled = Sampled::new(&blocks, 0xff000);
         sampled.note(chunk(0x1010, 32));
         // A block of another size at a sampled address.
         sampled.note(chunk(0x1100, 0x410));
@@ -127,7 +130,7 @@ mod tests {
         assert_eq!(
             freed,
             expected.into(),
-            "behind the end of the walk nothing is known"
+            "behind the end of the walk nothing is known, nor of what is younger than the areas"
         );
     }
 

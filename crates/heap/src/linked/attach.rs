@@ -112,8 +112,6 @@ impl Programs {
         for placed in &self.entries {
             held.push(put(placed, &placed.places)?);
         }
-        // They come off in this order: a call that is sampled last has its exits still.
-        held.reverse();
         Ok(Attached { held })
     }
 
@@ -124,12 +122,13 @@ impl Programs {
 
 impl Drop for Attached {
     /// All at once: the kernel takes breakpoints off within microseconds, and then waits for its readers, tens of
-    /// milliseconds for each call. One after the other the last breakpoints would stay for a third of a second.
+    /// milliseconds for each call. One after the other the last breakpoints would stay for a third of a second. A
+    /// thread that cannot be had drops what it was given at once.
     fn drop(&mut self) {
-        let fds: Vec<_> = self.held.drain(..).flat_map(Put::take_apart).collect();
+        let all: Vec<Put> = self.held.drain(..).flat_map(Put::take_apart).collect();
         std::thread::scope(|scope| {
-            for fd in fds {
-                scope.spawn(move || drop(fd));
+            for put in all {
+                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(put));
             }
         });
     }

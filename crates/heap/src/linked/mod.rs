@@ -54,7 +54,7 @@ const ON_SHARE_MIN: f64 = 0.05;
 /// The probes on one process, which come off when it is dropped.
 pub struct Linked {
     shared: Arc<Shared>,
-    /// Where a library's `malloc` is; 0 where the functions are the program's.
+    /// A function of the library's; 0 where the functions are the program's.
     answers: u64,
     thread: Option<JoinHandle<()>>,
 }

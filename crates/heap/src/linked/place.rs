@@ -89,7 +89,7 @@ impl Process<'_> {
             return None;
         };
         // A sanitizer's runtime is no allocator to account for: its program runs without any of this.
-        if by_library(path.rsplit('/').next().unwrap_or(path)).is_some() {
+        if by_library(path).is_some() {
             return None;
         }
         let area = self

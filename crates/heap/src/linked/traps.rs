@@ -43,10 +43,10 @@ pub struct Traps {
 const UNSEEN_MAX: f64 = 0.02;
 
 impl Traps {
-    /// They tell of a part of glibc's heap, which its own headers tell of as a whole: what was allocated before
-    /// they were put on is not known to them.
-    pub fn is_part_of_heap(&self) -> bool {
-        self.on == On::Glibc && !self.at_start
+    /// glibc's own headers tell of its heap as a whole. To the uprobes what was allocated before they were put on is not
+    /// known, nor what was freed while nobody watched.
+    pub fn has_headers(&self) -> bool {
+        self.on == On::Glibc
     }
 
     /// CPU time of a hit, nanoseconds: their mean.
@@ -67,7 +67,7 @@ impl Traps {
     /// Whether blocks can be asked after: of each it is known that nobody freed it, from its end or from glibc's
     /// headers.
     pub fn tells_live(&self) -> bool {
-        self.sees_all() || self.is_part_of_heap()
+        self.sees_all() || self.has_headers()
     }
 
     /// Whether the end of every sampled block is seen.

@@ -106,13 +106,13 @@ impl Watcher {
             && (self.rests > 0 || !self.budget.is_spent())
         {
             let turn = Instant::now();
-            match self.budget.may_stay_on() {
-                true => self.drain_for(TURN),
-                // To name the callers takes as long again: not while the probes are on.
-                false => std::thread::sleep(pace::ON),
-            }
+            std::thread::sleep(match self.budget.may_stay_on() {
+                true => TURN,
+                false => pace::ON,
+            });
             self.on += turn.elapsed();
             self.read_budget(turn.elapsed(), true);
+            // To name the callers takes as long again: not while probes are on that are to come off.
             if !self.budget.is_spent() {
                 self.drain();
                 self.adapt();
@@ -196,7 +196,7 @@ impl Watcher {
 
     /// Whether a sampled block has to be followed: of glibc's heap its headers tell later what is free.
     fn follows(&self) -> bool {
-        !self.traps.is_part_of_heap() || !self.shared.is_walked.load(Ordering::Relaxed)
+        !self.traps.has_headers() || !self.shared.is_walked.load(Ordering::Relaxed)
     }
 
     /// With nothing probed.

@@ -245,7 +245,7 @@ impl Case {
 
     /// Uprobes name the sites, and glibc's headers tell how much is live.
     fn is_told_by_headers(&self) -> bool {
-        let is_part = |traps: Traps| traps.is_part_of_heap();
+        let is_part = |traps: Traps| traps.has_headers();
         self.account.live_by == LiveBy::HeadersBesideProbe && self.traps.is_some_and(is_part)
     }
 

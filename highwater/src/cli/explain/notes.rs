@@ -60,6 +60,10 @@ fn on_sight(tracked: &Tracked, launched: Option<&Launched>) -> Option<String> {
 fn on_traps(tracked: &Tracked) -> Option<String> {
     let traps = tracked.look.probe.as_ref()?.traps?;
     let cut = match traps.watched_share < 1.0 {
+        true if !traps.sees_frees && traps.has_headers() => {
+            ", and only for part of the time, for its allocator is called too often to watch every call; what was \
+             freed unseen, glibc's headers tell"
+        }
         true if !traps.sees_frees => {
             ", and only for part of the time, for its allocator is called too often to watch every call: what \
              lives longer than a tenth of a second is counted, and its end may go unseen"
