@@ -15,8 +15,9 @@ use heap::types::Objects;
 /// Moments that are kept; when there are more, every other one goes.
 const MOMENTS_MAX: usize = 512;
 
-/// Stacks and tables of classes of all moments together, about 100 bytes each; when there are more, every other moment goes as well, unless
-/// only `MOMENTS_MIN` are left. A program with the probe's default of 16,384 stacks keeps 120 moments at least.
+/// Stacks and tables of classes of all moments together, about 100 bytes each; when there are more, every other moment
+/// goes as well, unless only `MOMENTS_MIN` are left. A program with the probe's default of 16,384 stacks keeps
+/// 120 moments at least.
 const STACKS_MAX: usize = 2_000_000;
 const MOMENTS_MIN: usize = 32;
 

@@ -10,8 +10,8 @@ use std::fmt;
 /// arguments, of one translation unit among many (`gcc/cgraphclones.cc`), and LLVM's of a local one.
 const COPIES: [&str; 5] = ["constprop", "isra", "part", "lto_priv", "llvm"];
 
-/// Longest name. What a C++ name says once may stand for twice what it said before, so that 230 bytes make 70 MB and 400
-/// more than there is memory, and names are those of any user's program. (rustc-demangle has a limit of its own.)
+/// Longest name. What a C++ name says once may stand for twice what it said before, so that 230 bytes make 70 MB and
+/// 400 more than there is memory, and names are those of any user's program. (rustc-demangle has a limit of its own.)
 const BYTES_MAX: usize = 65_536;
 
 /// As much text as a name may have; more is an error.

@@ -80,7 +80,7 @@ fn findings(allowed: &Allowed) -> Vec<Finding> {
         trial(
             "uprobes",
             &allowed.uprobes,
-            "waits of goroutines are not seen; explain --pid names no sites, and an allocator that is linked in is not seen",
+            "waits of goroutines and linked-in allocators are not seen, and explain --pid names no sites",
             "run as root, or add CAP_BPF and CAP_PERFMON",
         ),
         trial(

@@ -60,8 +60,8 @@ impl<'a> Sampled<'a> {
     }
 }
 
-/// Whether a block may be the answer to a request of so many bytes: a rest too small for a block of its own stays with it. A
-/// large one is mapped in whole pages.
+/// Whether a block may be the answer to a request of so many bytes: a rest too small for a block of its own
+/// stays with it. A large one is mapped in whole pages.
 fn is_of(chunk: Chunk, requested_bytes: u64) -> bool {
     let least = (requested_bytes + COST_BYTES)
         .next_multiple_of(STEP_BYTES)

@@ -43,8 +43,8 @@ pub struct Traps {
 const UNSEEN_MAX: f64 = 0.02;
 
 impl Traps {
-    /// glibc's own headers tell of its heap as a whole. To the uprobes what was allocated before they were put on is not
-    /// known, nor what was freed while nobody watched.
+    /// glibc's own headers tell of its heap as a whole. To the uprobes what was allocated before they were put on is
+    /// not known, nor what was freed while nobody watched.
     pub fn has_headers(&self) -> bool {
         self.on == On::Glibc
     }
