@@ -67,6 +67,8 @@ struct cpu {
 	u64 stepped;
 	/* Of the samples, those whose exit was seen. */
 	u64 returned;
+	/* Of the hits, those where a block may be freed: at entries that are probed all along. */
+	u64 frees;
 };
 
 /* A sampled call while it lasts. */
@@ -239,7 +241,11 @@ int on_entry(struct registers *registers)
 	u32 tid = current_pid_tgid();
 	struct cpu *cpu = hit();
 
-	if (!cpu || (CONSTANT(ROLE) != TAKES && !begins(registers, tid)))
+	if (!cpu)
+		return STAYS;
+	if (CONSTANT(ROLE) == TAKES || CONSTANT(ROLE) == GIVES_AGAIN)
+		cpu->frees++;
+	if (CONSTANT(ROLE) != TAKES && !begins(registers, tid))
 		return STAYS;
 	if (CONSTANT(ROLE) == TAKES || CONSTANT(ROLE) == GIVES_AGAIN)
 		takes(registers->block, tid);

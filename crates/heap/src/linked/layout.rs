@@ -37,6 +37,8 @@ pub struct Cpu {
     pub stepped: u64,
     /// Of the samples, those whose exit was seen.
     pub returned: u64,
+    /// Of the hits, those where a block may be freed: at entries that are probed all along.
+    pub frees: u64,
 }
 
 /// What is kept of a sampled call while it lasts.
@@ -225,7 +227,8 @@ mod tests {
                 hits,
                 samples,
                 stepped,
-                returned
+                returned,
+                frees
             }
         );
         bpf::assert_layout!(

@@ -2,7 +2,9 @@
 //!
 //! A trap on every call cannot be sampled away. Where the traps take more than their budget, allocations are probed for
 //! [`ON`] at a time only, and a block that was sampled then counts for those that were not. How many those are goes by
-//! the subject's own CPU time, for what waits on traps does less in the same time.
+//! the work that was done, for a program that is busy anyway does less in the same time: its frees are counted with
+//! all probes, and with those of frees alone. Where there are few, its own CPU time tells, less well: of a program that
+//! is slowed to a twentieth less is left over than the error of what traps cost.
 //!
 //! Frees stay probed, and are seen to the end. Where they alone leave too little of the budget, they come off
 //! [`FOLLOWED`] after the allocations: what lives shorter is out of the account, what lives longer counts though its
@@ -24,6 +26,8 @@ pub const FOLLOWED: Duration = Duration::from_millis(100);
 const TOLD_S: f64 = 0.05;
 /// Of what it could use, from how much on the traps make it slower.
 const FULL: f64 = 0.9;
+/// Standard error of a mean, of the mean, up to which frees tell how fast it is.
+const FREES_ERROR_MAX: f64 = 0.25;
 /// It does some work while it is watched, however little its CPU time less that of the traps comes to.
 const SPEED_MIN: f64 = 0.02;
 /// A longer rest would leave too few samples.
@@ -61,6 +65,16 @@ pub struct Counted {
     pub hits: u64,
     pub stepped: u64,
     pub samples: u64,
+    /// Of the hits, at functions that free.
+    pub frees: u64,
+}
+
+/// What is probed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum On {
+    All,
+    Frees,
+    Nothing,
 }
 
 /// Seconds of the subject's CPU time, saved and spent.
@@ -76,11 +90,15 @@ pub struct Budget {
     /// The last readings.
     all_s: f64,
     cpu_s: f64,
+    frees: u64,
     /// CPUs that it can use at once.
     pub cores: f64,
     /// While allocations are sampled, and in between.
     on: Work,
     off: Work,
+    /// Frees while all is probed, and while they alone are.
+    slowed: Rate,
+    followed: Rate,
     /// In between, what could be saved and what the probes of frees took of it.
     allowed_s: f64,
     frees_s: f64,
@@ -91,21 +109,46 @@ pub struct Budget {
 struct Work {
     own_s: f64,
     over_s: f64,
-    /// Traps and all, and what it could have used.
+    /// Traps and all.
     cpu_s: f64,
-    room_s: f64,
 }
 
 impl Work {
-    fn add(&mut self, own_s: f64, spent_s: f64, over_s: f64, cores: f64) {
+    fn add(&mut self, own_s: f64, spent_s: f64, over_s: f64) {
         self.own_s += own_s;
         self.over_s += over_s;
         self.cpu_s += own_s + spent_s;
-        self.room_s += over_s * cores;
     }
 
     fn speed(&self) -> f64 {
         self.own_s / self.over_s.max(1e-9)
+    }
+}
+
+/// What is counted in times of about the same length.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rate {
+    times: f64,
+    over_s: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Rate {
+    fn add(&mut self, count: u64, over_s: f64) {
+        self.times += 1.0;
+        self.over_s += over_s;
+        self.sum += count as f64;
+        self.squares += (count as f64).powi(2);
+    }
+
+    /// A second, where it is told well enough.
+    fn per_second(&self) -> Option<f64> {
+        let n = self.times;
+        let mean = self.sum / n.max(1.0);
+        let variance = (self.squares / n - mean * mean).max(mean) / (n - 1.0);
+        let is_told = n > 1.0 && variance.sqrt() < FREES_ERROR_MAX * mean;
+        is_told.then(|| self.sum / self.over_s)
     }
 }
 
@@ -118,16 +161,19 @@ impl Budget {
             rate: 0.0,
             all_s: 0.0,
             cpu_s,
+            frees: 0,
             cores: 1.0,
             on: Work::default(),
             off: Work::default(),
+            slowed: Rate::default(),
+            followed: Rate::default(),
             allowed_s: 0.0,
             frees_s: 0.0,
         }
     }
 
-    /// `cpu_s`: all that the subject used so far; `over`: the time since the last reading.
-    pub fn read(&mut self, counted: Counted, cpu_s: f64, over: Duration, on: bool) {
+    /// `cpu_s`: all that the subject used so far; `over`: the time since the last reading, with that probed.
+    pub fn read(&mut self, counted: Counted, cpu_s: f64, over: Duration, on: On) {
         let all_s = self.cost.seconds(counted);
         let spent_s = all_s - self.all_s;
         let unspent_s = cpu_s - self.cpu_s - spent_s;
@@ -135,33 +181,53 @@ impl Budget {
         let over_s = over.as_secs_f64();
         let allowed_s = self.share * own_s.max(over_s);
         self.saved_s = (self.saved_s + allowed_s - spent_s).min(self.at_once_s());
-        if on && over_s > 0.0 {
+        if on == On::All && over_s > 0.0 {
             self.rate = spent_s / over_s;
         }
-        if !on {
+        if on != On::All {
             self.allowed_s += allowed_s;
             self.frees_s += spent_s;
         }
+        let frees = counted.frees - self.frees;
+        match on {
+            On::All => self.slowed.add(frees, over_s),
+            On::Frees => self.followed.add(frees, over_s),
+            On::Nothing => {}
+        }
         // Below zero here and there: a tick is 10 ms, and only sums of many are exact.
-        let work = if on { &mut self.on } else { &mut self.off };
-        work.add(unspent_s, spent_s, over_s, self.cores);
-        (self.all_s, self.cpu_s) = (all_s, cpu_s);
+        let work = match on {
+            On::All => &mut self.on,
+            On::Frees | On::Nothing => &mut self.off,
+        };
+        work.add(unspent_s, spent_s, over_s);
+        (self.all_s, self.cpu_s, self.frees) = (all_s, cpu_s, counted.frees);
     }
 
     /// Of all that the subject does, how much it does while what it allocates is sampled: for `sampled` of each time
     /// with the probes on, which is so long (never less than [`ON`]) and comes after so long a rest.
-    pub fn looked_at(&self, on: Duration, rested: Duration, sampled: Duration) -> f64 {
+    pub fn sampled_share(&self, on: Duration, rested: Duration, sampled: Duration) -> f64 {
         let speed = self.speed_on();
         let on_s = speed * on.max(ON).as_secs_f64();
         speed * sampled.as_secs_f64() / (on_s + rested.as_secs_f64())
     }
 
-    /// How fast it is with the probes on, of what it is without; 1 where that is not told yet, and where it waits in
-    /// between: then it catches up.
+    /// How fast it is with all probes on, of what it is without; 1 where that is not told yet.
     fn speed_on(&self) -> f64 {
-        let is_full = self.on.cpu_s > FULL * self.on.room_s;
+        let of_frees = self.slowed.per_second().zip(self.followed.per_second());
+        let speed = match of_frees {
+            Some((slowed, followed)) => slowed / followed,
+            None => self.speed_by_cpu_time(),
+        };
+        speed.clamp(SPEED_MIN, 1.0)
+    }
+
+    /// 1 where it waits in between: then it catches up.
+    fn speed_by_cpu_time(&self) -> f64 {
+        // As many CPUs as it keeps busy by itself: threads that sleep use none.
+        let busy = self.off.speed().ceil().clamp(1.0, self.cores.max(1.0));
+        let is_full = self.on.cpu_s > FULL * busy * self.on.over_s;
         match is_full && self.off.own_s > TOLD_S {
-            true => (self.on.speed() / self.off.speed()).clamp(SPEED_MIN, 1.0),
+            true => self.on.speed() / self.off.speed(),
             false => 1.0,
         }
     }
@@ -231,6 +297,7 @@ mod tests {
             hits,
             stepped: 0,
             samples: hits / 100,
+            frees: 0,
         }
     }
 
@@ -239,8 +306,18 @@ mod tests {
         let mut idle = Budget::new(COST, SHARE, 0.0);
         let mut busy = idle;
         for second in 1..=60u64 {
-            idle.read(counted(second * 40_000), second as f64 * 0.1, SECOND, true);
-            busy.read(counted(second * 150_000), second as f64 * 4.0, SECOND, true);
+            idle.read(
+                counted(second * 40_000),
+                second as f64 * 0.1,
+                SECOND,
+                On::All,
+            );
+            busy.read(
+                counted(second * 150_000),
+                second as f64 * 4.0,
+                SECOND,
+                On::All,
+            );
         }
         assert!(
             !idle.is_spent() && !busy.is_spent(),
@@ -254,13 +331,13 @@ mod tests {
         let (mut hits, mut all_s, mut on_s) = (0, 0.0, 0.0);
         while all_s < 60.0 {
             hits += HITS_ON;
-            budget.read(counted(hits), 0.0, ON, true);
+            budget.read(counted(hits), 0.0, ON, On::All);
             let rest = if budget.is_spent() {
                 budget.rest(1.0)
             } else {
                 Duration::ZERO
             };
-            budget.read(counted(hits), 0.0, rest, false);
+            budget.read(counted(hits), 0.0, rest, On::Frees);
             on_s += ON.as_secs_f64();
             all_s += (ON + rest).as_secs_f64();
         }
@@ -273,8 +350,8 @@ mod tests {
     fn frees_are_probed_in_between_as_long_as_they_leave_something() {
         let too_dear = |frees_per_second: u64| {
             let mut budget = Budget::new(COST, SHARE, 0.0);
-            budget.read(counted(HITS_ON), 0.0, ON, true);
-            budget.read(counted(HITS_ON + frees_per_second), 0.0, SECOND, false);
+            budget.read(counted(HITS_ON), 0.0, ON, On::All);
+            budget.read(counted(HITS_ON + frees_per_second), 0.0, SECOND, On::Frees);
             budget.are_frees_too_dear()
         };
         assert!(!too_dear(30_000), "3.3 % of a core, of 5 %");
@@ -289,8 +366,13 @@ mod tests {
     #[test]
     fn frees_that_take_more_than_may_be_spent_at_once_are_too_dear_at_once() {
         let mut budget = Budget::new(COST, SHARE, 0.0);
-        budget.read(counted(HITS_ON), 0.0, ON, true);
-        budget.read(counted(4 * HITS_ON), 0.0, Duration::from_millis(20), false);
+        budget.read(counted(HITS_ON), 0.0, ON, On::All);
+        budget.read(
+            counted(4 * HITS_ON),
+            0.0,
+            Duration::from_millis(20),
+            On::Frees,
+        );
         assert!(budget.are_frees_too_dear());
     }
 
@@ -312,34 +394,60 @@ mod tests {
     fn a_budget_that_no_rest_restores_is_hopeless() {
         let after_a_turn = |share: f64| {
             let mut budget = Budget::new(COST, share, 0.0);
-            budget.read(counted(2 * HITS_ON), 0.01, ON, true);
+            budget.read(counted(2 * HITS_ON), 0.01, ON, On::All);
             budget.is_spent() && budget.is_hopeless()
         };
         assert!(after_a_turn(0.000_1));
         assert!(!after_a_turn(SHARE));
     }
 
+    /// Slowed to a twentieth by traps that are believed to take four fifths of its time.
+    #[test]
+    fn frees_tell_how_fast_it_is() {
+        let share_of = |frees_on: [u64; 2]| {
+            let mut budget = Budget::new(COST, SHARE, 0.0);
+            let (mut hits, mut cpu_s, mut frees) = (0, 0.0, 0);
+            let mut read = |hits_each: u64, frees_each: u64, over: Duration, on: On| {
+                (hits, frees) = (hits + hits_each, frees + frees_each);
+                cpu_s += over.as_secs_f64();
+                let counted = Counted {
+                    frees,
+                    ..counted(hits)
+                };
+                budget.read(counted, cpu_s, over, on);
+            };
+            for round in 0..20 {
+                read(8_000 * 10 / 11, frees_on[round % 2], ON, On::All);
+                read(0, 20_000, SECOND, On::Frees);
+            }
+            budget.speed_on()
+        };
+        assert!((share_of([11, 9]) - 0.05).abs() < 1e-6);
+        assert!((share_of([0, 0]) - 0.2).abs() < 0.01, "by its own time");
+        assert!((share_of([0, 1]) - 0.2).abs() < 0.15, "too few");
+    }
+
     /// One that never pauses does a tenth of its work while a trap takes nine tenths of its time; one that waits for
     /// requests does all of it.
     #[test]
-    fn what_was_looked_at_goes_by_the_work_that_was_done() {
+    fn the_sampled_share_goes_by_the_work_that_was_done() {
         // `believed`: what the traps are said to take, of what they take.
-        let looked_at = |hits_each: u64, own_on: f64, own_off: f64, believed: f64| {
+        let sampled_share = |hits_each: u64, own_on: f64, own_off: f64, believed: f64| {
             let mut budget = Budget::new(COST, SHARE, 0.0);
             let (mut hits, mut cpu_s) = (0, 0.0);
             for _ in 0..10 {
                 hits += hits_each;
                 let spent_s = (COST.seconds(counted(hits)) - budget.all_s) / believed;
                 cpu_s += spent_s + own_on * ON.as_secs_f64();
-                budget.read(counted(hits), cpu_s, ON, true);
+                budget.read(counted(hits), cpu_s, ON, On::All);
                 cpu_s += own_off * SECOND.as_secs_f64();
-                budget.read(counted(hits), cpu_s, SECOND, false);
+                budget.read(counted(hits), cpu_s, SECOND, On::Frees);
             }
-            budget.looked_at(ON, SECOND, ON)
+            budget.sampled_share(ON, SECOND, ON)
         };
         let near = |a: f64, b: f64| (a - b).abs() < 1e-4;
-        assert!(near(looked_at(8_180, 0.1, 1.0, 1.0), 0.001 / 1.001));
-        assert!(near(looked_at(2_000, 0.02, 0.02, 1.0), 0.01 / 1.01));
-        assert!(near(looked_at(4_000, 0.02, 0.02, 1.7), 0.01 / 1.01));
+        assert!(near(sampled_share(8_180, 0.1, 1.0, 1.0), 0.001 / 1.001));
+        assert!(near(sampled_share(2_000, 0.02, 0.02, 1.0), 0.01 / 1.01));
+        assert!(near(sampled_share(4_000, 0.02, 0.02, 1.7), 0.01 / 1.01));
     }
 }

@@ -86,7 +86,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// `share`: of such blocks, how many were looked at. `addresses`: return addresses, innermost first.
+    /// `share`: of such blocks, how many could be samples. `addresses`: return addresses, innermost first.
     pub fn give(&mut self, given: &Given<'_>, share: f64, addresses: &[u64]) {
         let &Given {
             time_ns,

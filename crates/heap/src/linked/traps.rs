@@ -61,6 +61,7 @@ impl Traps {
             hits: self.hits,
             stepped: self.stepped,
             samples: self.samples,
+            ..Counted::default()
         })
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use rustix::time::ClockId;
 
-use super::pace::{self, Budget, Counted};
+use super::pace::{self, Budget, Counted, On};
 use super::table::{self, Record};
 use super::traps::Traps;
 use super::{
@@ -29,15 +29,18 @@ pub struct Watcher {
     shared: Arc<Shared>,
     probed: Probed,
     begin: Instant,
-    /// For how long allocations were sampled.
+    /// For how long allocations were sampled, and hits in that time.
     on: Duration,
+    on_hits: u64,
+    /// When the budget was last read, and the hits until then.
+    read: (Instant, u64),
     /// How often they were not, in between.
     rests: u32,
     /// When sampling last began, and what share of all that is allocated is sampled since.
     since_ns: i64,
     since: Instant,
-    looked_at: f64,
-    /// Samples, and time with all probes, when the mean was last looked at.
+    sampled_share: f64,
+    /// Samples, and time with all probes, when the mean was last set.
     adapted: (u64, Duration),
     budget: Budget,
     traps: Traps,
@@ -58,10 +61,12 @@ impl Watcher {
             probed,
             begin: Instant::now(),
             on: Duration::ZERO,
+            on_hits: 0,
+            read: (Instant::now(), 0),
             rests: 0,
             since_ns: 0,
             since: Instant::now(),
-            looked_at: 1.0,
+            sampled_share: 1.0,
             adapted: (0, Duration::ZERO),
             budget: Budget::new(traps.cost, share, cpu_s_of(target.pid)),
             traps,
@@ -111,7 +116,7 @@ impl Watcher {
                 false => pace::ON,
             });
             self.on += turn.elapsed();
-            self.read_budget(turn.elapsed(), true);
+            self.on_hits += self.read_budget(On::All);
             // To name the callers takes as long again: not while probes are on that are to come off.
             if !self.budget.is_spent() {
                 self.drain();
@@ -131,10 +136,15 @@ impl Watcher {
         }
     }
 
-    fn read_budget(&mut self, over: Duration, is_sampling: bool) {
+    /// Since the last reading; the hits.
+    fn read_budget(&mut self, on: On) -> u64 {
         let (counted, cpu_s) = (self.counted(), cpu_s_of(self.target.pid));
+        let over = self.read.0.elapsed();
+        let hits = counted.hits - self.read.1;
+        self.read = (Instant::now(), counted.hits);
         self.budget.cores = cores(self.target.pid);
-        self.budget.read(counted, cpu_s, over, is_sampling);
+        self.budget.read(counted, cpu_s, over, on);
+        hits
     }
 
     /// Takes the probes of allocations off until there is budget for them again.
@@ -157,7 +167,9 @@ impl Watcher {
         if !self.stops() {
             self.sample_again();
         }
-        self.looked_at = self.budget.looked_at(on, begin.elapsed(), on.max(pace::ON));
+        self.sampled_share = self
+            .budget
+            .sampled_share(on, begin.elapsed(), on.max(pace::ON));
         self.tell();
     }
 
@@ -173,9 +185,8 @@ impl Watcher {
     /// With the frees probed alone; not to the end where they are too dear.
     fn follow(&mut self, part: f64) {
         while !self.stops() && !self.budget.rest(part).is_zero() {
-            let turn = Instant::now();
             self.drain_for(TURN);
-            self.read_budget(turn.elapsed(), false);
+            self.read_budget(On::Frees);
             if self.budget.are_frees_too_dear() {
                 self.traps.sees_frees = false;
                 return;
@@ -203,6 +214,7 @@ impl Watcher {
     fn stand_by(&mut self, part: f64) {
         if self.follows() {
             self.drain_for(pace::FOLLOWED);
+            self.read_budget(On::Frees);
         }
         self.stop_following();
         let (begin, time) = (Instant::now(), self.budget.rest(part));
@@ -210,7 +222,7 @@ impl Watcher {
             std::thread::sleep(TURN);
             self.tell();
         }
-        self.read_budget(begin.elapsed(), false);
+        self.read_budget(On::Nothing);
     }
 
     /// The process may have ended.
@@ -222,6 +234,8 @@ impl Watcher {
         }
         probed.allocations = probed.programs.attach_allocations(&self.target).ok();
         probed.maps.sampling.write(0, 1);
+        // What it did while they were put on is no work of the time that begins now.
+        self.read_budget(On::Nothing);
         self.since_ns = read_ns(ClockId::Monotonic);
         self.since = Instant::now();
     }
@@ -244,12 +258,13 @@ impl Watcher {
             hits: self.probed.maps.cpus.sum(|cpu| cpu.hits),
             stepped: self.probed.maps.cpus.sum(|cpu| cpu.stepped),
             samples: self.probed.maps.cpus.sum(|cpu| cpu.samples),
+            frees: self.probed.maps.cpus.sum(|cpu| cpu.frees),
         }
     }
 
     /// Of what is allocated while the probes were put on one by one nothing is taken in.
     fn drain(&mut self) {
-        let looked_at = self.looked_at;
+        let sampled_share = self.sampled_share;
         let since_ns = self.since_ns as u64;
         let mut table = lock(&self.shared.table);
         let (stacks, live) = (&mut self.stacks, &self.probed.maps.live);
@@ -261,7 +276,7 @@ impl Watcher {
                 Some(Record::Given(given)) => {
                     let frames = stacks.of_bytes_called(given.registers, given.stack);
                     let addresses = returns(given.function, &frames);
-                    table.give(&given, looked_at, &addresses);
+                    table.give(&given, sampled_share, &addresses);
                 }
                 Some(Record::Taken { time_ns, block }) => table.take(time_ns, block),
                 None => {}
@@ -319,7 +334,7 @@ impl Watcher {
         (traps.stepped, traps.samples) = (counted.stepped, counted.samples);
         let returned = self.probed.maps.cpus.sum(|cpu| cpu.returned);
         traps.without_result = counted.samples.saturating_sub(returned);
-        traps.hits_per_second = counted.hits as f64 / self.on.as_secs_f64().max(1e-9);
+        traps.hits_per_second = self.on_hits as f64 / self.on.as_secs_f64().max(1e-9);
         traps.core_share = traps.cost.seconds(counted) / all_s;
         if self.rests > 0 {
             traps.watched_share = (self.on.as_secs_f64() / all_s).min(0.999);
