@@ -213,6 +213,27 @@ fn with_its_own_file_deleted_it_can_still_be_read() {
     running.end();
 }
 
+/// The kernel counts what is locked by area, and may have joined variables of the probe's with a neighbour's. Stacks
+/// begin elsewhere in each process.
+#[test]
+fn mlockall_locks_nothing_of_it() {
+    const KIB: i64 = 100;
+    let Some(program) = compile("locks.c", &[]) else {
+        return;
+    };
+    let locked = |preload: &str| {
+        let done = Command::new(&program).env("LD_PRELOAD", preload).output().unwrap();
+        let text = String::from_utf8_lossy(&done.stdout).trim().parse::<i64>();
+        text.ok().filter(|_| done.status.success())
+    };
+    let Some(plain) = locked("") else {
+        skipped("memory cannot be locked");
+        return;
+    };
+    let with = locked(&library().display().to_string()).expect("locked as without the probe");
+    assert!((with - plain).abs() <= KIB, "{with} KiB, {plain} without");
+}
+
 #[test]
 fn a_set_uid_program_runs_without_it() {
     // SAFETY: asks for a number.
