@@ -16,7 +16,7 @@ use super::smaps::Area;
 use observe::fact::memory::Memory;
 use window::{Use, Window};
 
-/// Bytes of the subject that one walk may read.
+/// Bytes of a running process that one walk may read.
 pub const WALK_BYTES_MAX: u64 = 2 << 30;
 
 /// An arena lies at a multiple of this; its header points to its own arena.
@@ -88,13 +88,13 @@ pub struct Walk {
     pub spans: Vec<Walked>,
     /// Every heap of this process was walked to its end.
     pub complete: bool,
-    /// Bytes left unread because of [`WALK_BYTES_MAX`].
+    /// Bytes left unread, for there were more than the walk might read.
     pub unread_bytes: u64,
 }
 
 /// Walks every heap among the areas.
 pub fn walk(memory: &dyn Memory, areas: &[Area], present: &HashMap<u64, PageBits>) -> Walk {
-    walk_with(memory, areas, present, &mut |_, _| {})
+    walk_with(memory, areas, present, WALK_BYTES_MAX, &mut |_, _| {})
 }
 
 /// Every block in use, ordered by address, with the walk. `None`: too many, or none.
@@ -109,26 +109,28 @@ pub fn list(
             chunks.push(chunk);
         }
     };
-    let walk = walk_with(memory, areas, present, &mut note);
+    let walk = walk_with(memory, areas, present, WALK_BYTES_MAX, &mut note);
     chunks.sort_unstable();
     (!chunks.is_empty() && chunks.len() <= BLOCKS_MAX).then_some((walk, chunks))
 }
 
-/// What is told of each block in use: where it is, and its first word.
-pub type Note<'a> = &'a mut dyn FnMut(Chunk, u64);
+/// What is told of each block in use: where it is, and its first word; of one that may be free ([`Walked::doubtful`])
+/// no word.
+pub type Note<'a> = &'a mut dyn FnMut(Chunk, Option<u64>);
 
-/// Walks every heap among the areas, and notes every block in use.
+/// Walks every heap among the areas, of so many bytes at most, and notes every block in use.
 pub fn walk_with(
     memory: &dyn Memory,
     areas: &[Area],
     present: &HashMap<u64, PageBits>,
+    bytes_max: u64,
     note: Note<'_>,
 ) -> Walk {
     let mut walk = Walk {
         complete: true,
         ..Walk::default()
     };
-    let mut budget = WALK_BYTES_MAX;
+    let mut budget = bytes_max;
     for area in areas
         .iter()
         .filter(|area| area.writable && area.rss_bytes > 0)
@@ -278,7 +280,7 @@ impl Walker<'_> {
                 start: at,
                 bytes: size,
             };
-            note(chunk, self.memory.u64(chunk.address()).unwrap_or(0));
+            note(chunk, Some(self.memory.u64(chunk.address()).unwrap_or(0)));
             let mut occupied = PageBits::new(at, end);
             occupied.set(at, end);
             Walked {
@@ -314,12 +316,12 @@ impl Walker<'_> {
                 if span.doubtful_bytes == 0 {
                     span.doubtful = PageBits::new(start & !(PAGE_BYTES - 1), end);
                 }
-                note(chunk, 0);
+                note(chunk, None);
                 span.doubtful.set(at, at + size);
                 span.doubtful_bytes += size;
             }
             if use_of == Use::Taken {
-                note(chunk, window.word(chunk.address()).unwrap_or(0));
+                note(chunk, Some(window.word(chunk.address()).unwrap_or(0)));
                 span.occupied.set(at, at + size);
                 span.in_use_bytes += self.present_bytes(at, size);
                 *span.classes.entry(size).or_default() += 1;

@@ -11,6 +11,7 @@
 //! two passes are made, and a block is lost that both miss.
 
 use super::glibc::{Chunk, Walk};
+use super::kernel::BEHIND;
 use super::reach::{ScanTime, address_of};
 use observe::fact::memory::Memory;
 
@@ -67,14 +68,17 @@ pub struct Survey {
 /// What one pass found.
 struct Pass {
     survey: Survey,
-    /// Pointed to from outside of the listed blocks.
-    rooted: Vec<bool>,
+    /// Address of a word outside of the listed blocks that points to the block, with [`PASSING`]; 0: none does.
+    roots: Vec<u64>,
     /// Pointers from block to block: of block `i`, `edges[first[i]..first[i + 1]]`.
     first: Vec<u32>,
     edges: Vec<u32>,
 }
 
-/// Where to look.
+/// With the address of a word: it is on a stack or in a register. No address of a program has that bit.
+const PASSING: u64 = 1 << 63;
+
+/// Where to search.
 #[derive(Debug, Clone, Default)]
 pub struct Scope {
     /// Present pages of writable areas, ordered.
@@ -83,6 +87,8 @@ pub struct Scope {
     pub blocks: Vec<Held>,
     /// Ranges in which what is not a listed block is free: what it still contains points no more.
     pub heaps: Vec<(u64, u64)>,
+    /// Stacks and registers, ordered: what is held by them alone is so in passing, and what else holds it says more.
+    pub passing: Vec<(u64, u64)>,
 }
 
 impl Scope {
@@ -110,13 +116,14 @@ impl Scope {
             runs,
             blocks,
             heaps,
+            passing: Vec::new(),
         }
     }
 }
 
 /// A survey to compare a later one with.
 pub fn survey(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Survey> {
-    pass(memory, scope, time).map(|pass| pass.survey)
+    pass(memory, scope, time, true).map(|pass| pass.survey)
 }
 
 /// For each listed block: whether it is reached. `before`: a survey some seconds ago.
@@ -126,39 +133,71 @@ pub fn reached(
     before: &Survey,
     time: &ScanTime,
 ) -> Option<Reached> {
-    let pass = pass(memory, scope, time)?;
-    let mut reached = pass.rooted.clone();
+    let pass = pass(memory, scope, time, true)?;
     let moved = pass.survey.differs(before);
-    reached
-        .iter_mut()
-        .zip(moved)
-        .for_each(|(reached, moved)| *reached |= moved);
-    let mut open: Vec<usize> = (0..reached.len()).filter(|&index| reached[index]).collect();
-    while let Some(index) = open.pop() {
-        let (from, to) = (pass.first[index] as usize, pass.first[index + 1] as usize);
-        for &edge in &pass.edges[from..to] {
-            if !std::mem::replace(&mut reached[edge as usize], true) {
-                open.push(edge as usize);
+    Some(pass.reached(|index| moved[index]))
+}
+
+/// The same of a memory that no longer changes.
+pub fn reached_at_rest(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Reached> {
+    Some(pass(memory, scope, time, false)?.reached(|_| false))
+}
+
+impl Pass {
+    /// Breadth first: what several hold is with the one that is nearest to it, and with data before stacks.
+    fn reached(self, is_moved: impl Fn(usize) -> bool) -> Reached {
+        let count = self.roots.len();
+        let mut by = vec![0; count];
+        let is_in_data = |index: &usize| (1..PASSING).contains(&self.roots[*index]);
+        self.spread((0..count).filter(is_in_data).collect(), &mut by);
+        let others = |index: &usize| self.roots[*index] >= PASSING || is_moved(*index);
+        self.spread((0..count).filter(others).collect(), &mut by);
+        Reached {
+            blocks: self.survey.blocks,
+            roots: self.roots,
+            by,
+        }
+    }
+
+    /// From some blocks to all that they lead to.
+    fn spread(&self, mut open: Vec<usize>, by: &mut [u32]) {
+        open.retain(|&index| by[index] == 0);
+        for &index in &open {
+            by[index] = index as u32 + 1;
+        }
+        let mut next = 0;
+        while let Some(&index) = open.get(next) {
+            next += 1;
+            let (from, to) = (self.first[index] as usize, self.first[index + 1] as usize);
+            for &edge in &self.edges[from..to] {
+                if by[edge as usize] == 0 {
+                    by[edge as usize] = by[index];
+                    open.push(edge as usize);
+                }
             }
         }
     }
-    Some(Reached {
-        blocks: pass.survey.blocks,
-        reached,
-    })
 }
 
 /// The answer of one pass.
 #[derive(Debug, Clone, Default)]
 pub struct Reached {
     blocks: Vec<Held>,
-    reached: Vec<bool>,
+    roots: Vec<u64>,
+    /// One more than the index of the block through which it is reached; 0: it is not.
+    by: Vec<u32>,
 }
 
 impl Reached {
-    /// Whether the block that was handed out at an address is reached; `None`: it is not listed.
+    /// Whether the block of an address is reached; `None`: it is not listed.
     pub fn of(&self, address: u64) -> Option<bool> {
-        find(&self.blocks, address).map(|index| self.reached[index])
+        find(&self.blocks, address).map(|index| self.by[index] != 0)
+    }
+
+    /// Address of the word, outside of all blocks, that holds the block by way of others or itself.
+    pub fn root(&self, address: u64) -> Option<u64> {
+        let by = self.by[find(&self.blocks, address)?] as usize;
+        Some(self.roots[by.checked_sub(1)?] & !PASSING).filter(|root| *root != 0)
     }
 }
 
@@ -196,16 +235,18 @@ fn find(blocks: &[Held], address: u64) -> Option<usize> {
     (address < blocks[index].to).then_some(index)
 }
 
-fn pass(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Pass> {
+/// `compares`: what the blocks contain is to be compared.
+fn pass(memory: &dyn Memory, scope: Scope, time: &ScanTime, compares: bool) -> Option<Pass> {
     let total: u64 = scope.runs.iter().map(|(from, to)| to - from).sum();
     let (first, last) = (scope.blocks.first()?.from, scope.blocks.last()?.to);
-    if total > SCANNED_BYTES_MAX {
+    if total > time.bytes_max(SCANNED_BYTES_MAX) {
         return None;
     }
     let count = scope.blocks.len();
     let mut reader = Reader {
-        rooted: vec![false; count],
-        hashes: vec![0; count],
+        roots: vec![0; count],
+        passing: scope.passing,
+        hashes: vec![0; if compares { count } else { 0 }],
         first: Vec::with_capacity(count + 1),
         edges: Vec::new(),
         least: first,
@@ -236,7 +277,7 @@ fn pass(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Pass> {
             blocks: reader.blocks,
             hashes: reader.hashes,
         },
-        rooted: reader.rooted,
+        roots: reader.roots,
         first: reader.first,
         edges: reader.edges,
     })
@@ -244,7 +285,8 @@ fn pass(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Option<Pass> {
 
 struct Reader {
     blocks: Vec<Held>,
-    rooted: Vec<bool>,
+    roots: Vec<u64>,
+    passing: Vec<(u64, u64)>,
     hashes: Vec<u64>,
     first: Vec<u32>,
     edges: Vec<u32>,
@@ -267,14 +309,13 @@ impl Reader {
             }
             let holder = self.blocks.get(self.at);
             let inside = holder.is_some_and(|block| address >= block.from);
-            if inside {
-                let hash = &mut self.hashes[self.at];
+            if inside && let Some(hash) = self.hashes.get_mut(self.at) {
                 let word = u64::from_le_bytes(*word);
                 *hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             }
             let word = address_of(*word);
             if word >= self.least && word < self.most && (inside || !self.is_free(address)) {
-                self.pointer(word, inside);
+                self.pointer(word, address, inside);
             }
         }
     }
@@ -293,12 +334,28 @@ impl Reader {
             .is_some_and(|heap| heap.0 <= address)
     }
 
-    fn pointer(&mut self, word: u64, inside: bool) {
+    /// Whether an address is on a stack or in a register.
+    fn is_passing(&self, address: u64) -> bool {
+        let next = self.passing.partition_point(|(_, end)| *end <= address);
+        let range = self.passing.get(next);
+        range.is_some_and(|(start, _)| *start <= address)
+    }
+
+    fn pointer(&mut self, word: u64, address: u64, inside: bool) {
         let Some(to) = find(&self.blocks, word) else {
             return;
         };
         if !inside {
-            self.rooted[to] = true;
+            let is_passing = self.is_passing(address);
+            let root = &mut self.roots[to];
+            // Of a stack the upper end is the older: below its pointer are remains of calls that are over.
+            if *root == 0 || (*root >= PASSING && address < BEHIND) {
+                *root = if is_passing {
+                    address | PASSING
+                } else {
+                    address
+                };
+            }
         } else if to != self.at {
             while self.first.len() <= self.at {
                 self.first.push(self.edges.len() as u32);
@@ -336,6 +393,7 @@ mod tests {
             runs: runs.to_vec(),
             blocks: chunks.iter().copied().map(Held::from).collect(),
             heaps: vec![(0x1000, 0x2000)],
+            passing: Vec::new(),
         };
         let time = ScanTime::begin(None);
         let before = survey(&memory, scope.clone(), &time).unwrap();

@@ -12,8 +12,8 @@ use observe::fact::memory::{Memory, ProcessMemory};
 const DESCRIPTORS_MAX: usize = 100_000;
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
-/// Where the kernel's words lie for a search: above all addresses of a program.
-const BEHIND: u64 = 1 << 62;
+/// Where words lie for a search that are in no memory (the kernel's, registers): above all addresses of a program.
+pub const BEHIND: u64 = 1 << 62;
 
 /// What one process gave to the kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

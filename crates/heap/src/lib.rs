@@ -11,6 +11,7 @@
 //! ```
 
 pub mod calls;
+pub mod corefile;
 pub mod family;
 pub mod glibc;
 pub mod graph;
@@ -250,7 +251,8 @@ impl HeapReader {
         let mut types = Census::new(areas);
         let blocks = attached.as_ref().map_or(&[][..], |probe| &probe.blocks);
         let mut sampled = Sampled::new(blocks, until_ns);
-        let walk = glibc::walk_with(memory, areas, present, &mut |chunk, first| {
+        let most = glibc::WALK_BYTES_MAX;
+        let walk = glibc::walk_with(memory, areas, present, most, &mut |chunk, first| {
             types.note(chunk, first);
             sampled.note(chunk);
         });

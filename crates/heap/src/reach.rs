@@ -22,7 +22,15 @@ const SCAN_TIME_MAX: Duration = Duration::from_secs(20);
 pub struct ScanTime {
     until: Instant,
     cpu_ns: i64,
+    cpu_ns_max: i64,
+    /// Bytes that may be read, where that is not for the search to say.
+    bytes_max: Option<u64>,
 }
+
+/// Of a file nobody waits for the memory map.
+const FILE_BYTES_MAX: u64 = 256 << 30;
+const FILE_CPU_NS_MAX: i64 = 300_000_000_000;
+const FILE_TIME_MAX: Duration = Duration::from_secs(600);
 
 impl ScanTime {
     /// From now on; until a moment at most, where one is given.
@@ -31,12 +39,28 @@ impl ScanTime {
         ScanTime {
             until: until.map_or(most, |until| until.min(most)),
             cpu_ns: read_ns(ClockId::ThreadCPUTime),
+            cpu_ns_max: SCAN_CPU_NS_MAX,
+            bytes_max: None,
         }
+    }
+
+    /// For the memory of a process that has ended.
+    pub fn of_file() -> ScanTime {
+        ScanTime {
+            until: Instant::now() + FILE_TIME_MAX,
+            cpu_ns: read_ns(ClockId::ThreadCPUTime),
+            cpu_ns_max: FILE_CPU_NS_MAX,
+            bytes_max: Some(FILE_BYTES_MAX),
+        }
+    }
+
+    pub(super) fn bytes_max(&self, of_process: u64) -> u64 {
+        self.bytes_max.unwrap_or(of_process)
     }
 
     pub(super) fn is_over(&self) -> bool {
         Instant::now() > self.until
-            || read_ns(ClockId::ThreadCPUTime) - self.cpu_ns > SCAN_CPU_NS_MAX
+            || read_ns(ClockId::ThreadCPUTime) - self.cpu_ns > self.cpu_ns_max
     }
 }
 

@@ -48,7 +48,8 @@ impl Census {
     }
 
     /// A block in use and its first word.
-    pub fn note(&mut self, chunk: Chunk, first: u64) {
+    pub fn note(&mut self, chunk: Chunk, first: Option<u64>) {
+        let Some(first) = first else { return };
         if !first.is_multiple_of(8) || !self.is_in_image(first) {
             return;
         }
@@ -60,7 +61,7 @@ impl Census {
         objects.bytes += chunk.bytes;
     }
 
-    fn is_in_image(&self, address: u64) -> bool {
+    pub fn is_in_image(&self, address: u64) -> bool {
         let next = self.images.partition_point(|(_, end)| *end <= address);
         self.images
             .get(next)
@@ -133,7 +134,7 @@ mod tests {
             (0x90c0, 0x9000),
             (0x9100, 0),
         ] {
-            census.note(Chunk { start, bytes: 64 }, first);
+            census.note(Chunk { start, bytes: 64 }, Some(first));
         }
         let expected = Objects {
             count: 2,

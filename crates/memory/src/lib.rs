@@ -14,6 +14,7 @@ pub mod blame;
 pub mod brief;
 pub mod growth;
 pub mod history;
+pub mod in_use;
 pub mod lasting;
 pub mod libraries;
 pub mod limit;

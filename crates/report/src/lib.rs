@@ -14,6 +14,7 @@ pub mod against;
 pub mod charts;
 pub mod column;
 pub mod csv;
+pub mod ended;
 pub mod explain;
 pub mod groups;
 pub mod heap;

@@ -5,6 +5,7 @@ mod attached;
 mod bad_input;
 mod budget;
 mod bypass;
+mod cores;
 mod experiment;
 mod languages;
 mod linked;

@@ -222,7 +222,10 @@ fn mlockall_locks_nothing_of_it() {
         return;
     };
     let locked = |preload: &str| {
-        let done = Command::new(&program).env("LD_PRELOAD", preload).output().unwrap();
+        let done = Command::new(&program)
+            .env("LD_PRELOAD", preload)
+            .output()
+            .unwrap();
         let text = String::from_utf8_lossy(&done.stdout).trim().parse::<i64>();
         text.ok().filter(|_| done.status.success())
     };

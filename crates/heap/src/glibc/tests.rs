@@ -68,6 +68,27 @@ fn a_block_in_a_free_list_is_not_in_use() {
     assert_eq!(doubtful.spans[0].doubtful_bytes, 0x40);
 }
 
+/// At a fixed address few bits of a pointer are mangled: a list's next one, taken for mangled, is a block too.
+#[test]
+fn a_list_at_a_low_address_is_in_use() {
+    let blocks: Vec<(u64, u64)> = std::iter::repeat_n((0x40, 1), 64).collect();
+    let (mut memory, mut area, _) = heap(&blocks, 0x1000);
+    const LOW: u64 = 0x4_0000;
+    memory.at = LOW;
+    (area.start, area.end) = (LOW, LOW + 0x1000);
+    let present = HashMap::from([(LOW, PageBits::all(LOW, LOW + 0x1000))]);
+    for block in 0..63usize {
+        let next = LOW + (block as u64 + 1) * 0x40 + 0x10;
+        memory.bytes[block * 0x40 + 0x10..][..8].copy_from_slice(&next.to_le_bytes());
+    }
+    let walk = walk(&memory, &[area], &present);
+    assert_eq!(
+        walk.spans[0].classes,
+        BTreeMap::from([(0x40, 63)]),
+        "the last is the top"
+    );
+}
+
 #[test]
 fn a_size_that_cannot_be_ends_the_walk() {
     let (mut memory, area, present) = heap(&[(0x40, 1), (0xfc0, 1)], 0x1000);

@@ -123,7 +123,12 @@ impl<'a> Window<'a> {
             return false;
         };
         let next = first ^ ((at + 16) >> 12);
-        let inside = next >= start && next + 16 <= self.end && next.is_multiple_of(16);
+        let may_be_block = |address: u64| {
+            address >= start && address < self.end - 16 && address.is_multiple_of(16)
+        };
+        // Of a program at a fixed address few bits are mangled: a pointer to the next of its kind may look like one
+        // that is. What it is as it stands comes first.
+        let inside = may_be_block(next) && !may_be_block(first);
         next == 0
             || (inside && next != at && next != at + 16 && self.leads_to_same_size(next, size))
     }

@@ -22,6 +22,7 @@
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
 //! else it is *flat*, or undecided where RSS itself rises.
 
+pub mod ended;
 mod grown;
 mod heap;
 mod level;

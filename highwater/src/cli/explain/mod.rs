@@ -2,6 +2,7 @@
 
 mod conclude;
 mod cost;
+mod ended;
 mod follow;
 pub mod launch;
 mod lost;
@@ -34,8 +35,8 @@ const EVERY_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, Args)]
 #[command(
     after_help = EXAMPLES,
-    override_usage = "highwater explain [OPTIONS] -- CMD...\n       highwater explain [OPTIONS] --pid PID",
-    group = clap::ArgGroup::new("subject").args(["command", "pid"]).required(true)
+    override_usage = USAGE,
+    group = clap::ArgGroup::new("subject").args(["command", "pid", "core"]).required(true)
 )]
 pub struct ExplainArgs {
     /// The program to start with the probe, and its arguments.
@@ -46,6 +47,14 @@ pub struct ExplainArgs {
     /// from what can be read alone.
     #[arg(long)]
     pub pid: Option<i32>,
+
+    /// A process that has ended: its core file, from the kernel, gcore or systemd-coredump.
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_A_RUNNING_ONE)]
+    pub core: Option<PathBuf>,
+
+    /// The program that the core is of, where it lies elsewhere now.
+    #[arg(long, value_name = "FILE", requires = "core")]
+    pub exe: Option<PathBuf>,
 
     /// How long to observe; Ctrl-C ends early with what is known.
     #[arg(long, default_value = "60s", value_parser = units::parse_seconds)]
@@ -89,11 +98,28 @@ pub struct ExplainArgs {
     pub quiet: bool,
 }
 
+/// What a core has no use for.
+const OF_A_RUNNING_ONE: [&str; 8] = [
+    "duration",
+    "every",
+    "pprof",
+    "folded",
+    "flamegraph",
+    "diff",
+    "budget",
+    "read_only",
+];
+
+const USAGE: &str = "highwater explain [OPTIONS] -- CMD...
+       highwater explain [OPTIONS] --pid PID
+       highwater explain [--json] --core FILE [--exe FILE]";
+
 const EXAMPLES: &str = "\
 Examples:
   highwater explain -- ./server --port 8080         start it with the probe, observe for a minute
   highwater explain --duration 5m -- ./server       longer: slower growth, slower caches
   highwater explain --pid 4242                      a process that runs already; as root, with the sites in its code
+  highwater explain --core core.4242                what the memory of a process that ended was made of
   highwater explain --flamegraph heap.svg -- ./job  and a flame graph of the live heap
 
 The program's own output goes to stderr. It is ended with SIGTERM after the observation.
@@ -123,6 +149,9 @@ fn parse_moments(text: &str) -> Result<(f64, f64), String> {
 
 /// Observes, judges, prints; the value is the exit code.
 pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
+    if let Some(core) = &args.core {
+        return ended::run(core, args);
+    }
     output::check(args)?;
     let interrupted = signals::flag(signals::ENDING)?;
     let root = ProcRoot::default();

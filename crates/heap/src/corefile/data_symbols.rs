@@ -1,0 +1,102 @@
+//! Names of variables, from the symbol tables of the files that they lie in.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::BufReader;
+
+use object::{Object, ObjectSegment, ObjectSymbol, ReadCache, SymbolKind};
+
+use crate::pages::PAGE_BYTES;
+use symbols::demangle::demangled;
+
+/// Files whose tables are kept, and names of one.
+const FILES_MAX: usize = 256;
+const NAMES_MAX: usize = 1 << 20;
+
+/// Variables of one file: (address in the file, bytes, symbol), ordered.
+#[derive(Debug, Default)]
+struct Variables {
+    /// Address of the file's first byte, as the file has it.
+    base: u64,
+    /// The first address behind all of it, zero-initialised data included.
+    end: u64,
+    known: Vec<(u64, u64, String)>,
+}
+
+/// What lies at an address of a file's memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    Variable(String),
+    /// Its symbols are stripped, or tell of none there.
+    Nothing,
+    /// The file's memory ends before it.
+    Behind,
+}
+
+/// Read once for each file.
+#[derive(Debug, Default)]
+pub struct DataSymbols {
+    files: BTreeMap<String, Variables>,
+}
+
+impl DataSymbols {
+    /// What is at an address. `base`: where the file's first byte is mapped.
+    pub fn name(&mut self, path: &str, file: &File, base: u64, address: u64) -> Option<Named> {
+        if !self.files.contains_key(path) {
+            if self.files.len() >= FILES_MAX {
+                return None;
+            }
+            self.files
+                .insert(path.to_owned(), variables(file).unwrap_or_default());
+        }
+        let variables = self.files.get(path)?;
+        let at = address.wrapping_sub(base).wrapping_add(variables.base);
+        if at >= variables.end {
+            return Some(Named::Behind);
+        }
+        let after = variables.known.partition_point(|(start, ..)| *start <= at);
+        let before = after
+            .checked_sub(1)
+            .and_then(|index| variables.known.get(index));
+        let holds = before.filter(|(start, bytes, _)| at - start < *bytes);
+        Some(holds.map_or(Named::Nothing, |(_, _, symbol)| {
+            Named::Variable(demangled(symbol).into_owned())
+        }))
+    }
+}
+
+fn variables(file: &File) -> Option<Variables> {
+    let cache = ReadCache::new(BufReader::new(file));
+    let elf = object::File::parse(&cache).ok()?;
+    let first = elf.segments().min_by_key(|segment| segment.address())?;
+    let is_variable = |symbol: &object::Symbol<'_, '_, _>| {
+        matches!(
+            symbol.kind(),
+            SymbolKind::Data | SymbolKind::Tls | SymbolKind::Unknown
+        ) && symbol.is_definition()
+            && symbol.kind() != SymbolKind::Tls
+            && symbol.size() > 0
+    };
+    let all = elf.symbols().chain(elf.dynamic_symbols());
+    let mut known: Vec<(u64, u64, String)> = all
+        .filter(is_variable)
+        .take(NAMES_MAX)
+        .filter_map(|symbol| {
+            Some((
+                symbol.address(),
+                symbol.size(),
+                symbol.name().ok()?.to_owned(),
+            ))
+        })
+        .collect();
+    known.sort_unstable();
+    known.dedup_by(|a, b| a.0 == b.0);
+    let ends = elf
+        .segments()
+        .map(|segment| segment.address().saturating_add(segment.size()));
+    Some(Variables {
+        end: ends.max().unwrap_or(0).next_multiple_of(PAGE_BYTES),
+        base: first.address().saturating_sub(first.file_range().0),
+        known,
+    })
+}
