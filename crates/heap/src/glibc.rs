@@ -305,7 +305,7 @@ impl Walker<'_> {
             occupied: PageBits::new(start & !(PAGE_BYTES - 1), end),
             ..Walked::default()
         };
-        let mut window = Window::new(self.memory, self.present, end);
+        let mut window = Window::new(self.memory, self.present, end, self.mark(start, end));
         let mut at = start;
         while let Some((size, use_of)) = window.block(at, start) {
             let chunk = Chunk {
@@ -336,6 +336,23 @@ impl Walker<'_> {
         span.walked_to = at;
         span.complete = at >= end || self.present.bytes_in(rest, end) == 0;
         span
+    }
+
+    /// The mark of blocks in the lists of threads (`tcache_key` since glibc 2.34): the heap begins with the first
+    /// thread's lists, 64 counts and 64 pointers to their first blocks.
+    fn mark(&self, start: u64, end: u64) -> Option<u64> {
+        const LISTS: u64 = 64;
+        const LISTS_BYTES: u64 = 0x290;
+        let lists = start + HEADER_BYTES + 2 * LISTS;
+        if self.block(start, end)? != LISTS_BYTES {
+            return None;
+        }
+        let first = |list: u64| self.memory.u64(lists + 8 * list);
+        let blocks = (0..LISTS).filter_map(first);
+        let mut inside =
+            blocks.filter(|block| (start..end).contains(block) && self.present.has(*block));
+        let mark = self.memory.u64(inside.next()?.checked_add(8)?)?;
+        (mark != 0).then_some(mark)
     }
 
     fn present_bytes(&self, at: u64, size: u64) -> u64 {

@@ -144,14 +144,29 @@ pub fn reached_at_rest(memory: &dyn Memory, scope: Scope, time: &ScanTime) -> Op
 }
 
 impl Pass {
-    /// Breadth first: what several hold is with the one that is nearest to it, and with data before stacks.
+    /// Breadth first: what several hold is with the nearest of them, and with data before stacks. First of all with
+    /// what holds a block to which no other block points: where a list begins, and not somewhere in it.
     fn reached(self, is_moved: impl Fn(usize) -> bool) -> Reached {
         let count = self.roots.len();
         let mut by = vec![0; count];
+        let mut is_inner = vec![false; count];
+        for &edge in &self.edges {
+            is_inner[edge as usize] = true;
+        }
         let is_in_data = |index: &usize| (1..PASSING).contains(&self.roots[*index]);
-        self.spread((0..count).filter(is_in_data).collect(), &mut by);
         let others = |index: &usize| self.roots[*index] >= PASSING || is_moved(*index);
-        self.spread((0..count).filter(others).collect(), &mut by);
+        let of_all = |may_be_inner: bool, is_wanted: &dyn Fn(&usize) -> bool| {
+            let blocks = (0..count).filter(|&index| may_be_inner || !is_inner[index]);
+            blocks.filter(is_wanted).collect()
+        };
+        for (may_be_inner, is_wanted) in [
+            (false, &is_in_data as &dyn Fn(&usize) -> bool),
+            (true, &is_in_data),
+            (false, &others),
+            (true, &others),
+        ] {
+            self.spread(of_all(may_be_inner, is_wanted), &mut by);
+        }
         Reached {
             blocks: self.survey.blocks,
             roots: self.roots,
@@ -366,76 +381,4 @@ impl Reader {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use observe::fact::memory::Made;
-
-    /// Blocks of 0x40 from 0x1000 on; words are (address, value). The root is at 0x3000.
-    fn reached_of(words: &[(usize, u64)], later: &[(usize, u64)]) -> Vec<bool> {
-        let chunks: Vec<Chunk> = (0..6)
-            .map(|at| Chunk {
-                start: 0x1000 + at * 0x40,
-                bytes: 0x40,
-            })
-            .collect();
-        let runs = [(0x1000, 0x2000), (0x3000, 0x4000)];
-        let mut memory = Made {
-            at: 0,
-            bytes: vec![0; 0x4000],
-        };
-        let put = |memory: &mut Made, words: &[(usize, u64)]| {
-            for &(at, word) in words {
-                memory.bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
-            }
-        };
-        put(&mut memory, words);
-        let scope = Scope {
-            runs: runs.to_vec(),
-            blocks: chunks.iter().copied().map(Held::from).collect(),
-            heaps: vec![(0x1000, 0x2000)],
-            passing: Vec::new(),
-        };
-        let time = ScanTime::begin(None);
-        let before = survey(&memory, scope.clone(), &time).unwrap();
-        put(&mut memory, later);
-        let found = reached(&memory, scope, &before, &time).unwrap();
-        chunks
-            .iter()
-            .map(|chunk| found.of(chunk.start + 16).unwrap())
-            .collect()
-    }
-
-    #[test]
-    fn what_only_lost_blocks_point_to_is_lost() {
-        // The root points to block 0, that to block 1; 2 and 3 point to each other, 4 to its own inside.
-        let words = [
-            (0x3000, 0x1010),
-            (0x1010, 0x1058),
-            (0x1090, 0x10d0),
-            (0x10d0, 0x1090),
-            (0x1110, 0x1118),
-        ];
-        assert_eq!(
-            reached_of(&words, &[]),
-            [true, true, false, false, false, false]
-        );
-    }
-
-    #[test]
-    fn what_is_written_is_in_use_and_what_it_points_to() {
-        let words = [(0x1090, 0x10d0)];
-        let found = reached_of(&words, &[(0x10a0, 7)]);
-        assert_eq!(found, [false, false, true, true, false, false]);
-    }
-
-    #[test]
-    fn what_stands_in_free_memory_points_no_more() {
-        assert_eq!(reached_of(&[(0x1f00, 0x1010)], &[]), [false; 6]);
-    }
-
-    #[test]
-    fn the_header_of_the_next_block_is_no_contents() {
-        // Lists of free blocks point to headers: 0x1040 is the header of block 1, and ends block 0.
-        assert_eq!(reached_of(&[(0x3008, 0x1040)], &[]), [false; 6]);
-    }
-}
+mod tests;

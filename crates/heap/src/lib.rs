@@ -12,6 +12,7 @@
 
 pub mod calls;
 pub mod corefile;
+mod data_symbols;
 pub mod family;
 pub mod glibc;
 pub mod graph;
@@ -22,6 +23,7 @@ pub mod linked;
 pub mod namer;
 pub mod pages;
 mod past;
+mod places;
 pub mod probe;
 mod python;
 pub mod reach;

@@ -218,7 +218,7 @@ fn with_its_own_file_deleted_it_can_still_be_read() {
 #[test]
 fn mlockall_locks_nothing_of_it() {
     const KIB: i64 = 100;
-    let Some(program) = compile("locks.c", &[]) else {
+    let Some(program) = compile("locked_bytes.c", &[]) else {
         return;
     };
     let locked = |preload: &str| {

@@ -13,6 +13,7 @@ use object::elf::{
 use object::{LittleEndian, pod};
 
 use super::NoCore;
+use crate::places::Thread;
 
 const HEADER_BYTES: usize = size_of::<FileHeader64<LittleEndian>>();
 const PROGRAM_HEADER_BYTES: usize = size_of::<ProgramHeader64<LittleEndian>>();
@@ -47,15 +48,6 @@ pub struct MappedPart {
     pub path: String,
 }
 
-/// The first is the one that the signal was for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thread {
-    pub tid: i32,
-    pub stack_pointer: u64,
-    /// Where its thread-local data is; 0: not known.
-    pub local_data: u64,
-}
-
 /// All that the headers and notes tell.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
@@ -63,6 +55,7 @@ pub struct Headers {
     pub segments: Vec<Segment>,
     /// Ordered by address.
     pub mapped: Vec<MappedPart>,
+    /// The first is the one that the signal was for.
     pub threads: Vec<Thread>,
     /// Of all threads, one after the other: words that may be pointers.
     pub registers: Vec<u8>,

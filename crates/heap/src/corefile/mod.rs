@@ -4,10 +4,8 @@
 //! core leaves out. Out: a [`HeapLook`] of the moment of death, and which blocks the program could still reach: from
 //! its data, its stacks and, unlike of a running process, its registers. Called by: `highwater explain --core`.
 
-mod data_symbols;
 mod elf;
 mod memory;
-mod places;
 mod unpacked;
 
 use std::collections::HashMap;
@@ -16,12 +14,12 @@ use std::path::{Path, PathBuf};
 
 use crate::glibc::{self, Chunk};
 use crate::graph::{self, Reached};
+use crate::places::{Places, Thread, is_stack};
 use crate::reach::ScanTime;
 use crate::smaps::Area;
 use crate::stacks::StackArea;
 use crate::types::Census;
 use crate::{HeapLook, huge};
-use data_symbols::DataSymbols;
 use elf::{Headers, Segment, read_headers};
 use memory::CoreMemory;
 
@@ -100,7 +98,7 @@ pub struct CoreFile {
     memory: CoreMemory,
     /// The program, by what it was called in the process.
     exe: Option<String>,
-    symbols: DataSymbols,
+    places: Places,
 }
 
 impl CoreFile {
@@ -121,7 +119,7 @@ impl CoreFile {
             headers,
             memory,
             exe: own,
-            symbols: DataSymbols::default(),
+            places: Places::default(),
         })
     }
 
@@ -147,7 +145,7 @@ impl CoreFile {
     /// never were the kernel writes nothing.
     pub fn leaves_out_memory(&self) -> bool {
         let segments = &self.headers.segments;
-        let is_left_out = |thread: &elf::Thread| {
+        let is_left_out = |thread: &Thread| {
             let next = segments.partition_point(|segment| segment.end <= thread.stack_pointer);
             segments
                 .get(next)
@@ -260,7 +258,7 @@ impl CoreFile {
         }
     }
 
-    fn main_thread(&self) -> Option<&elf::Thread> {
+    fn main_thread(&self) -> Option<&Thread> {
         let mut threads = self.headers.threads.iter();
         threads.find(|thread| thread.tid == self.headers.pid)
     }
@@ -372,13 +370,17 @@ impl CoreFile {
     }
 
     fn passing(&self, look: &HeapLook) -> Vec<(u64, u64)> {
-        let is_stack = |area: &&Area| {
-            area.name == "[stack]" || look.stacks.iter().any(|stack| stack.start == area.start)
-        };
-        let stacks = look.areas.iter().filter(is_stack);
+        let stacks = look.areas.iter().filter(|area| is_stack(look, area));
         let mut passing: Vec<(u64, u64)> = stacks.map(|area| (area.start, area.end)).collect();
         passing.push(self.memory.registers());
         passing
+    }
+
+    /// What lies at an address that holds a block: a variable of the program, a stack, and so on.
+    pub fn place_of(&mut self, look: &HeapLook, address: u64) -> String {
+        let memory = &self.memory;
+        let open = |area: &Area| memory.file_of(&area.name)?.try_clone().ok();
+        self.places.name(look, &self.headers.threads, open, address)
     }
 }
 

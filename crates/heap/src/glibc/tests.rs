@@ -89,6 +89,31 @@ fn a_list_at_a_low_address_is_in_use() {
     );
 }
 
+/// What lies in a list of free blocks there is told by the mark of all such blocks.
+#[test]
+fn a_block_in_a_free_list_at_a_low_address_has_the_mark() {
+    const LOW: u64 = 0x4_0000;
+    const MARK: u64 = 0xfeed_5eed_1234_5677;
+    let mut blocks = vec![(0x290, 1)];
+    blocks.extend(std::iter::repeat_n((0x40, 1), 53));
+    blocks.push((0x30, 1));
+    let (mut memory, mut area, _) = heap(&blocks, 0x290 + 53 * 0x40 + 0x30);
+    memory.at = LOW;
+    (area.start, area.end) = (LOW, LOW + 0x1000);
+    let present = HashMap::from([(LOW, PageBits::all(LOW, LOW + 0x1000))]);
+    let mut put =
+        |at: usize, word: u64| memory.bytes[at..][..8].copy_from_slice(&word.to_le_bytes());
+    let block = |number: usize| 0x2a0 + number * 0x40;
+    // The lists of the first thread: one begins with block 10, which leads to block 12.
+    put(16 + 128 + 8, LOW + block(10) as u64);
+    put(block(10), (LOW + block(12) as u64) ^ (LOW >> 12));
+    put(block(10) + 8, MARK);
+    put(block(12), LOW >> 12);
+    put(block(12) + 8, MARK);
+    let walk = walk(&memory, &[area], &present);
+    assert_eq!(walk.spans[0].classes[&0x40], 51);
+}
+
 #[test]
 fn a_size_that_cannot_be_ends_the_walk() {
     let (mut memory, area, present) = heap(&[(0x40, 1), (0xfc0, 1)], 0x1000);

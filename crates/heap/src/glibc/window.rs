@@ -29,6 +29,8 @@ pub struct Window<'a> {
     memory: &'a dyn Memory,
     present: &'a PageBits,
     end: u64,
+    /// What all blocks in the lists of threads have as their second word.
+    mark: Option<u64>,
     start: u64,
     /// As long as the window may be, zeroed by the allocator, that is lazily: a process may have hundreds of arenas.
     bytes: Vec<u8>,
@@ -37,11 +39,17 @@ pub struct Window<'a> {
 }
 
 impl<'a> Window<'a> {
-    pub fn new(memory: &'a dyn Memory, present: &'a PageBits, end: u64) -> Window<'a> {
+    pub fn new(
+        memory: &'a dyn Memory,
+        present: &'a PageBits,
+        end: u64,
+        mark: Option<u64>,
+    ) -> Window<'a> {
         Window {
             memory,
             present,
             end,
+            mark,
             start: 0,
             bytes: vec![0; WINDOW_BYTES as usize],
             filled: 0,
@@ -123,12 +131,13 @@ impl<'a> Window<'a> {
             return false;
         };
         let next = first ^ ((at + 16) >> 12);
-        let may_be_block = |address: u64| {
-            address >= start && address < self.end - 16 && address.is_multiple_of(16)
-        };
+        let last = self.end.saturating_sub(16);
+        let may_be_block =
+            |address: u64| (start..last).contains(&address) && address.is_multiple_of(16);
         // Of a program at a fixed address few bits are mangled: a pointer to the next of its kind may look like one
-        // that is. What it is as it stands comes first.
-        let inside = may_be_block(next) && !may_be_block(first);
+        // that is. What it is as it stands comes first, but for the mark.
+        let is_marked = self.mark.is_some() && self.word(at + 24) == self.mark;
+        let inside = may_be_block(next) && (is_marked || !may_be_block(first));
         next == 0
             || (inside && next != at && next != at + 16 && self.leads_to_same_size(next, size))
     }

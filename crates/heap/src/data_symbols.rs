@@ -11,7 +11,7 @@ use symbols::demangle::demangled;
 
 /// Files whose tables are kept, and names of one.
 const FILES_MAX: usize = 256;
-const NAMES_MAX: usize = 1 << 20;
+const NAMES_MAX: usize = 1 << 18;
 
 /// Variables of one file: (address in the file, bytes, symbol), ordered.
 #[derive(Debug, Default)]
@@ -36,20 +36,27 @@ pub enum Named {
 /// Read once for each file.
 #[derive(Debug, Default)]
 pub struct DataSymbols {
-    files: BTreeMap<String, Variables>,
+    files: BTreeMap<String, Option<Variables>>,
 }
 
 impl DataSymbols {
     /// What is at an address. `base`: where the file's first byte is mapped.
-    pub fn name(&mut self, path: &str, file: &File, base: u64, address: u64) -> Option<Named> {
+    /// `open`: the file, if it is the one that is mapped.
+    pub fn name(
+        &mut self,
+        path: &str,
+        open: impl FnOnce() -> Option<File>,
+        base: u64,
+        address: u64,
+    ) -> Option<Named> {
         if !self.files.contains_key(path) {
             if self.files.len() >= FILES_MAX {
                 return None;
             }
-            self.files
-                .insert(path.to_owned(), variables(file).unwrap_or_default());
+            let read = open().and_then(|file| variables(&file));
+            self.files.insert(path.to_owned(), read);
         }
-        let variables = self.files.get(path)?;
+        let variables = self.files.get(path)?.as_ref()?;
         let at = address.wrapping_sub(base).wrapping_add(variables.base);
         if at >= variables.end {
             return Some(Named::Behind);
