@@ -13,6 +13,7 @@ use object::elf::{
 use object::{LittleEndian, pod};
 
 use super::NoCore;
+use crate::kernel::BEHIND;
 use crate::places::Thread;
 
 const HEADER_BYTES: usize = size_of::<FileHeader64<LittleEndian>>();
@@ -118,7 +119,8 @@ pub fn read_headers(file: &File) -> Result<Headers, NoCore> {
 
 /// By address. A hostile file may have areas over each other, and many that share their bytes: only the first has them.
 fn order(segments: &mut Vec<Segment>) {
-    segments.retain(|segment| segment.start < segment.end);
+    // The kernel's page of old system calls lies above all that is a program's.
+    segments.retain(|segment| segment.start < segment.end && segment.end <= BEHIND);
     segments.sort_by_key(|segment| segment.offset);
     let mut end = 0;
     for segment in segments.iter_mut() {

@@ -113,7 +113,8 @@ impl CoreMemory {
             let end = segment.offset.saturating_add(segment.file_bytes);
             end.saturating_sub(self.length.max(segment.offset))
         };
-        self.segments.iter().map(missing).sum()
+        let segments = self.segments.iter();
+        segments.map(missing).fold(0, u64::saturating_add)
     }
 
     /// Pages of an area that the core has, other than those that are all zero: a page that was never touched is

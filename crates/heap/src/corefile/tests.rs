@@ -211,6 +211,28 @@ fn what_is_no_core_says_what_it_is() {
     assert!(missing.contains("No such file"), "{missing}");
 }
 
+/// Addresses and sizes that no program has: a walk over them must not go round.
+#[test]
+fn areas_at_the_end_of_all_addresses_are_left_out() {
+    let headers = 64 + 56;
+    for (start, bytes) in [
+        (u64::MAX - 4_095, 4_095),
+        (1 << 62, 1 << 62),
+        (HEAP, u64::MAX),
+    ] {
+        let mut file = core();
+        // The heap's area: third of the segments.
+        let at = headers + 2 * 56;
+        file[at + 16..at + 24].copy_from_slice(&start.to_le_bytes());
+        for place in [32, 40] {
+            file[at + place..at + place + 8].copy_from_slice(&u64::to_le_bytes(bytes));
+        }
+        let mut core = open(&file).unwrap();
+        let (look, _) = asked(&mut core);
+        assert_eq!(look.areas.len(), 3, "{start:#x}");
+    }
+}
+
 #[test]
 fn a_packed_core_is_the_same() {
     let folder = tempfile::tempdir().unwrap();
