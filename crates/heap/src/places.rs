@@ -28,7 +28,7 @@ impl Places {
     /// that is mapped. `threads`: as far as they are known.
     pub fn name(
         &mut self,
-        look: &HeapLook,
+        snapshot: &HeapLook,
         threads: &[Thread],
         open: impl FnOnce(&Area) -> Option<File>,
         address: u64,
@@ -36,11 +36,11 @@ impl Places {
         if address >= BEHIND {
             return "a register".to_owned();
         }
-        let next = look.areas.partition_point(|area| area.end <= address);
-        let Some(area) = look.areas.get(next).filter(|area| area.holds(address)) else {
+        let next = snapshot.areas.partition_point(|area| area.end <= address);
+        let Some(area) = snapshot.areas.get(next).filter(|area| area.holds(address)) else {
             return "unmapped memory".to_owned();
         };
-        if is_stack(look, area) {
+        if is_stack(snapshot, area) {
             let mut threads = threads.iter();
             return match threads.find(|thread| area.holds(thread.stack_pointer)) {
                 Some(thread) if address < thread.stack_pointer => {
@@ -53,7 +53,7 @@ impl Places {
         if threads.iter().any(|thread| area.holds(thread.local_data)) {
             return "thread-local data".to_owned();
         }
-        let below = next.checked_sub(1).map(|below| &look.areas[below]);
+        let below = next.checked_sub(1).map(|below| &snapshot.areas[below]);
         // Zero-initialised data.
         let follows = |below: &&Area| below.end == area.start && below.inode != 0 && below.writable;
         let file = Some(area)
@@ -65,19 +65,19 @@ impl Places {
         };
         file.map_or_else(
             || anonymous.to_owned(),
-            |file| self.in_file(look, file, open, address, anonymous),
+            |file| self.in_file(snapshot, file, open, address, anonymous),
         )
     }
 
     fn in_file(
         &mut self,
-        look: &HeapLook,
+        snapshot: &HeapLook,
         file: &Area,
         open: impl FnOnce(&Area) -> Option<File>,
         address: u64,
         anonymous: &str,
     ) -> String {
-        let base = look.areas.iter().find(|area| area.name == file.name);
+        let base = snapshot.areas.iter().find(|area| area.name == file.name);
         let base = base.map_or(0, |area| area.start.saturating_sub(area.offset));
         let found = self.symbols.name(&file.name, || open(file), base, address);
         let file_name = file.name.rsplit('/').next().unwrap_or(&file.name);
@@ -90,7 +90,7 @@ impl Places {
 }
 
 /// Whether an area is a thread's stack.
-pub fn is_stack(look: &HeapLook, area: &Area) -> bool {
+pub fn is_stack(snapshot: &HeapLook, area: &Area) -> bool {
     let is_area = |stack: &StackArea| stack.start == area.start;
-    area.name == "[stack]" || look.stacks.iter().any(is_area)
+    area.name == "[stack]" || snapshot.stacks.iter().any(is_area)
 }

@@ -58,7 +58,7 @@ struct Sum {
 
 /// `class`: of a table of virtual functions; `place`: what lies at an address.
 pub fn in_use(
-    look: &HeapLook,
+    snapshot: &HeapLook,
     holders: &Holders,
     class: impl Fn(u64) -> Option<String>,
     mut place: impl FnMut(u64) -> String,
@@ -67,7 +67,7 @@ pub fn in_use(
     let mut sums: HashMap<Kind, Sum> = HashMap::new();
     let mut whole = Sum::default();
     for &Used { chunk, first } in &holders.blocks {
-        let known = look.types.by_table.contains_key(&first);
+        let known = snapshot.types.by_table.contains_key(&first);
         let name = known.then(|| classes.entry(first).or_insert_with(|| class(first)).clone());
         let kind = name.flatten().map_or(Kind::Bytes(chunk.bytes), Kind::Class);
         let is_lost = holders.reached.of(chunk.address()) == Some(false);

@@ -8,7 +8,7 @@ mod elf;
 mod memory;
 mod unpacked;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -177,13 +177,13 @@ impl CoreFile {
 
     /// All of it at the moment of death.
     pub fn snapshot(&self) -> HeapLook {
-        let mut look = HeapLook::default();
+        let mut snapshot = HeapLook::default();
         let heap = self.main_heap();
         for segment in &self.headers.segments {
             let pages = self.memory.pages(segment);
             let part = self.memory.part_at(segment.start);
             let rss_bytes = pages.bytes();
-            look.areas.push(Area {
+            snapshot.areas.push(Area {
                 start: segment.start,
                 end: segment.end,
                 readable: segment.readable,
@@ -202,26 +202,27 @@ impl CoreFile {
                 ..Area::default()
             });
             if rss_bytes > 0 {
-                look.present.insert(segment.start, pages);
+                snapshot.present.insert(segment.start, pages);
             }
         }
-        look.areas.extend(self.parts_without_area(&look.areas));
-        look.areas.sort_by_key(|area| area.start);
-        look.threads = self.headers.threads.len();
-        look.stacks = self.stacks(&look.areas);
-        look.huge_untouched_bytes =
-            huge::read_untouched_bytes(&self.memory, &look.areas, &look.present);
-        let mut types = Census::new(&look.areas);
-        let mut note = |chunk, first| types.note(chunk, first);
-        let walk = glibc::walk_with(
-            &self.memory,
-            &look.areas,
-            &look.present,
-            u64::MAX,
-            &mut note,
-        );
-        (look.walk, look.types) = (Some(walk), types);
-        look
+        snapshot
+            .areas
+            .extend(self.parts_without_area(&snapshot.areas));
+        snapshot.areas.sort_by_key(|area| area.start);
+        snapshot.threads = self.headers.threads.len();
+        snapshot.stacks = self.stacks(&snapshot.areas);
+        snapshot.huge_untouched_bytes =
+            huge::read_untouched_bytes(&self.memory, &snapshot.areas, &snapshot.present);
+        let mut types = Census::new(&snapshot.areas);
+        let walk = self.walk(&snapshot, &mut |chunk, first| types.note(chunk, first));
+        (snapshot.walk, snapshot.types) = (Some(walk), types);
+        snapshot
+    }
+
+    /// Of glibc's heap, all that is in the core.
+    fn walk(&self, snapshot: &HeapLook, note: glibc::Note<'_>) -> glibc::Walk {
+        let (areas, present) = (&snapshot.areas, &snapshot.present);
+        glibc::walk_with(&self.memory, areas, present, u64::MAX, note)
     }
 
     /// gcore leaves out what files have.
@@ -251,10 +252,12 @@ impl CoreFile {
         let holds_main = self
             .main_thread()
             .is_some_and(|main| holds(main.stack_pointer));
-        match () {
-            () if holds_auxiliary(AT_RANDOM) || holds_main => "[stack]",
-            () if holds_auxiliary(AT_SYSINFO_EHDR) => "[vdso]",
-            () => "",
+        if holds_auxiliary(AT_RANDOM) || holds_main {
+            "[stack]"
+        } else if holds_auxiliary(AT_SYSINFO_EHDR) {
+            "[vdso]"
+        } else {
+            ""
         }
     }
 
@@ -284,37 +287,33 @@ impl CoreFile {
 
     /// As of a running process: one thread alone has its stack pointer in it.
     fn stacks(&self, areas: &[Area]) -> Vec<StackArea> {
-        let mut pointers: HashMap<u64, Vec<u64>> = HashMap::new();
+        // Start of an area, with the stack pointers in it.
+        let mut pointers: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for thread in &self.headers.threads {
-            let next = areas.partition_point(|area| area.end <= thread.stack_pointer);
-            let area = areas
-                .get(next)
-                .filter(|area| area.holds(thread.stack_pointer));
-            if let Some(area) = area.filter(|area| area.writable && area.is_anonymous()) {
-                pointers
-                    .entry(area.start)
-                    .or_default()
-                    .push(thread.stack_pointer);
+            let pointer = thread.stack_pointer;
+            let next = areas.partition_point(|area| area.end <= pointer);
+            let is_stack =
+                |area: &&Area| area.holds(pointer) && area.writable && area.is_anonymous();
+            if let Some(area) = areas.get(next).filter(is_stack) {
+                pointers.entry(area.start).or_default().push(pointer);
             }
         }
         let alone = pointers.into_iter().filter(|(_, inside)| inside.len() == 1);
-        let mut stacks: Vec<StackArea> = alone
+        alone
             .map(|(start, inside)| StackArea {
                 start,
                 proof: inside[0],
             })
-            .collect();
-        stacks.sort_by_key(|stack| stack.start);
-        stacks
+            .collect()
     }
 
     /// What the objects are called that point to a table of virtual functions ([`Census::by_table`]).
-    pub fn class(&self, look: &HeapLook, table: u64) -> Option<String> {
-        look.types.class(&self.memory, table)
+    pub fn class(&self, snapshot: &HeapLook, table: u64) -> Option<String> {
+        snapshot.types.class(&self.memory, table)
     }
 
     /// Every block in use, and which of them the program could reach.
-    pub fn holders(&self, look: &HeapLook) -> Result<Holders, Unsearched> {
+    pub fn holders(&self, snapshot: &HeapLook) -> Result<Holders, Unsearched> {
         if self.missing_bytes() > 0 || self.leaves_out_memory() {
             return Err(Unsearched::Incomplete);
         }
@@ -325,21 +324,15 @@ impl CoreFile {
                 used.extend(first.map(|first| Used { chunk, first }));
             }
         };
-        let walk = glibc::walk_with(
-            &self.memory,
-            &look.areas,
-            &look.present,
-            u64::MAX,
-            &mut note,
-        );
+        let walk = self.walk(snapshot, &mut note);
         match chunks.len() {
             0 => return Err(Unsearched::NoBlocks),
             count if count > glibc::BLOCKS_MAX => return Err(Unsearched::TooMany),
             _ => {}
         }
         chunks.sort_unstable();
-        let mut scope = graph::Scope::new(self.runs(look), &walk, chunks, Vec::new());
-        scope.passing = self.passing(look);
+        let mut scope = graph::Scope::new(self.runs(snapshot), &walk, chunks, Vec::new());
+        scope.passing = self.passing(snapshot);
         let reached = graph::reached_at_rest(&self.memory, scope, &ScanTime::of_file());
         reached
             .map(|reached| Holders {
@@ -351,15 +344,15 @@ impl CoreFile {
 
     /// All that was written, and the registers behind it. Of the main stack not what is below its pointer: remains of
     /// calls that are over hold nothing. (Below that of another thread may lie other memory, in the same area.)
-    fn runs(&self, look: &HeapLook) -> Vec<(u64, u64)> {
+    fn runs(&self, snapshot: &HeapLook) -> Vec<(u64, u64)> {
         let main = self.main_thread().map_or(0, |main| main.stack_pointer);
         let live_from = |area: &Area| match area.name == "[stack]" && area.holds(main) {
             true => main.saturating_sub(RED_ZONE_BYTES) & !7,
             false => area.start,
         };
-        let areas = look.areas.iter().filter(|area| !area.executable);
+        let areas = snapshot.areas.iter().filter(|area| !area.executable);
         let with_pages =
-            areas.filter_map(|area| Some((live_from(area), look.present.get(&area.start)?)));
+            areas.filter_map(|area| Some((live_from(area), snapshot.present.get(&area.start)?)));
         let runs = with_pages.flat_map(|(from, pages)| {
             let runs = pages.runs().into_iter();
             runs.map(move |run| (run.0.max(from), run.1))
@@ -369,18 +362,22 @@ impl CoreFile {
         runs
     }
 
-    fn passing(&self, look: &HeapLook) -> Vec<(u64, u64)> {
-        let stacks = look.areas.iter().filter(|area| is_stack(look, area));
+    fn passing(&self, snapshot: &HeapLook) -> Vec<(u64, u64)> {
+        let stacks = snapshot
+            .areas
+            .iter()
+            .filter(|area| is_stack(snapshot, area));
         let mut passing: Vec<(u64, u64)> = stacks.map(|area| (area.start, area.end)).collect();
         passing.push(self.memory.registers());
         passing
     }
 
     /// What lies at an address that holds a block: a variable of the program, a stack, and so on.
-    pub fn place_of(&mut self, look: &HeapLook, address: u64) -> String {
+    pub fn place_of(&mut self, snapshot: &HeapLook, address: u64) -> String {
         let memory = &self.memory;
         let open = |area: &Area| memory.file_of(&area.name)?.try_clone().ok();
-        self.places.name(look, &self.headers.threads, open, address)
+        self.places
+            .name(snapshot, &self.headers.threads, open, address)
     }
 }
 

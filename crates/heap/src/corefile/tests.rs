@@ -142,15 +142,15 @@ fn open(bytes: &[u8]) -> Result<CoreFile, NoCore> {
 
 /// All that is asked of a core.
 fn asked(core: &mut CoreFile) -> (HeapLook, Result<Holders, Unsearched>) {
-    let look = core.snapshot();
-    let holders = core.holders(&look);
-    for table in look.types.by_table.keys().take(10) {
-        core.class(&look, *table);
+    let snapshot = core.snapshot();
+    let holders = core.holders(&snapshot);
+    for table in snapshot.types.by_table.keys().take(10) {
+        core.class(&snapshot, *table);
     }
-    for area in &look.areas {
-        core.place_of(&look, area.start);
+    for area in &snapshot.areas {
+        core.place_of(&snapshot, area.start);
     }
-    (look, holders)
+    (snapshot, holders)
 }
 
 #[test]
@@ -161,13 +161,17 @@ fn a_core_tells_what_is_in_use_and_out_of_reach() {
         (42, "./served", Some(6))
     );
     assert_eq!(core.absent_files(), ["/nowhere/served"]);
-    let (look, holders) = asked(&mut core);
-    let names: Vec<&str> = look.areas.iter().map(|area| area.name.as_str()).collect();
+    let (snapshot, holders) = asked(&mut core);
+    let names: Vec<&str> = snapshot
+        .areas
+        .iter()
+        .map(|area| area.name.as_str())
+        .collect();
     assert_eq!(
         names,
         ["/nowhere/served", "/nowhere/served", "[heap]", "[stack]"]
     );
-    let walk = look.walk.as_ref().unwrap();
+    let walk = snapshot.walk.as_ref().unwrap();
     assert!(walk.complete);
     assert_eq!(walk.spans[0].classes, [(64, 20), (0x290, 1)].into());
     let holders = holders.unwrap();
@@ -176,7 +180,7 @@ fn a_core_tells_what_is_in_use_and_out_of_reach() {
         .filter(|number| reached(*number) == Some(true))
         .collect();
     assert_eq!(all, [0, 1, 3]);
-    let mut place = |number| core.place_of(&look, holders.reached.root(block(number)).unwrap());
+    let mut place = |number| core.place_of(&snapshot, holders.reached.root(block(number)).unwrap());
     assert_eq!(
         (place(0), place(3)),
         ("a register".into(), "data of served".into())
@@ -228,8 +232,8 @@ fn areas_at_the_end_of_all_addresses_are_left_out() {
             file[at + place..at + place + 8].copy_from_slice(&u64::to_le_bytes(bytes));
         }
         let mut core = open(&file).unwrap();
-        let (look, _) = asked(&mut core);
-        assert_eq!(look.areas.len(), 3, "{start:#x}");
+        let (snapshot, _) = asked(&mut core);
+        assert_eq!(snapshot.areas.len(), 3, "{start:#x}");
     }
 }
 

@@ -40,19 +40,19 @@ pub fn run(file: &Path, args: &ExplainArgs) -> anyhow::Result<u8> {
 }
 
 fn explain(file: &Path, core: &mut CoreFile) -> Ended {
-    let look = core.snapshot();
-    let (account, _) = account(&look, &mut Remembered::default());
+    let snapshot = core.snapshot();
+    let (account, _) = account(&snapshot, &mut Remembered::default());
     let mut notes = missing(core);
-    let found = core.holders(&look);
+    let found = core.holders(&snapshot);
     let blocks: Option<InUse> = match found {
         Ok(holders) => {
             let mut classes = std::collections::BTreeMap::new();
-            for &table in look.types.by_table.keys() {
-                classes.insert(table, core.class(&look, table));
+            for &table in snapshot.types.by_table.keys() {
+                classes.insert(table, core.class(&snapshot, table));
             }
             let class = |table: u64| classes.get(&table).cloned().flatten();
-            Some(in_use(&look, &holders, class, |at| {
-                core.place_of(&look, at)
+            Some(in_use(&snapshot, &holders, class, |at| {
+                core.place_of(&snapshot, at)
             }))
         }
         Err(why) => {
@@ -60,7 +60,7 @@ fn explain(file: &Path, core: &mut CoreFile) -> Ended {
             None
         }
     };
-    if blocks.is_some() && look.walk.as_ref().is_some_and(|walk| !walk.complete) {
+    if blocks.is_some() && snapshot.walk.as_ref().is_some_and(|walk| !walk.complete) {
         notes.push(
             "A size in glibc's heap cannot be: the heap was being changed, or is corrupted. What lies behind it is not \
              counted as heap."
@@ -76,7 +76,7 @@ fn explain(file: &Path, core: &mut CoreFile) -> Ended {
         pid: core.pid(),
         command: core.command().to_owned(),
         signal: core.signal().map(name),
-        threads: look.threads,
+        threads: snapshot.threads,
         verdict: judge_ended(&account, blocks.as_ref()),
         in_use: blocks,
         account,
