@@ -6,7 +6,7 @@ use std::path::Path;
 
 use perf_event_open_sys::bindings as perf;
 
-use super::kernel::{Tracing, bpf, event, open_event, uprobe};
+use super::kernel::{Tracing, bpf, event, open_event, uprobe, uprobe_kind};
 
 const CAP_SYS_PTRACE: u32 = 19;
 const CAP_SYS_ADMIN: u32 = 21;
@@ -205,7 +205,7 @@ fn try_cpu_samples() -> io::Result<()> {
 }
 
 fn try_uprobes() -> io::Result<()> {
-    let mut attr = uprobe(c"/proc/self/exe", 0)?;
+    let mut attr = uprobe(uprobe_kind()?, c"/proc/self/exe", 0);
     attr.set_disabled(1);
     match open_event(&mut attr, -1, 0) {
         // The start of the file is no code: an error about the place is leave to probe.

@@ -24,15 +24,22 @@ pub fn open_event(attr: &mut perf_event_attr, pid: i32, cpu: i32) -> io::Result<
     owned(fd as libc::c_long)
 }
 
+/// The type of events that are uprobes.
+///
+/// # Errors
+/// A kernel without them.
+pub fn uprobe_kind() -> io::Result<u32> {
+    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
+    kind.trim().parse().map_err(io::Error::other)
+}
+
 /// A probe on a place of a file's code. There is none on returns (uretprobe): it replaces a return address on the
 /// stack, and an exception or a switch of stacks then ends the process.
-pub fn uprobe(path: &CStr, offset: u64) -> io::Result<perf_event_attr> {
-    let kind = std::fs::read_to_string("/sys/bus/event_source/devices/uprobe/type")?;
-    let kind = kind.trim().parse().map_err(io::Error::other)?;
+pub fn uprobe(kind: u32, path: &CStr, offset: u64) -> perf_event_attr {
     let mut attr = event(kind, 0);
     attr.__bindgen_anon_3.config1 = path.as_ptr() as u64;
     attr.__bindgen_anon_4.config2 = offset;
-    Ok(attr)
+    attr
 }
 
 /// One bpf(2) call; `attr` is the union's part for `command`, in full.

@@ -1,22 +1,27 @@
 //! Puts a program on places of one process and takes it off again.
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::mem::drop;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::path::DecInt;
 
 use super::changes;
-use crate::kernel::{bpf, open_event, uprobe};
-use observe::foreign::{open_file, path_of};
+use super::holders::{Ending, Holder, PLACES_MAX, Request};
+use crate::kernel::{bpf, open_event, uprobe, uprobe_kind};
+use observe::foreign::open_file;
+use observe::overhead::Times;
 
 const LINK_CREATE: u32 = 28;
 pub const PROG_TYPE_KPROBE: u32 = 2;
 /// BPF_TRACE_UPROBE_MULTI.
 const MULTI: u32 = 48;
+/// That events of one program are shared out to.
+const HOLDERS_MAX: usize = 16;
 
 /// How functions are probed. No way has return probes: they change return addresses on the subject's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,26 +87,41 @@ impl Target {
 
 /// While it lives, these places are probed.
 pub struct Put {
-    held: Vec<OwnedFd>,
+    held: Vec<Holder>,
     pid: u32,
 }
 
 impl Put {
-    /// Each of what it holds by itself, to let go of them at the same time.
-    pub fn take_apart(mut self) -> Vec<Put> {
-        let pid = self.pid;
-        let single = |fd| Put {
-            held: vec![fd],
-            pid,
-        };
-        self.held.drain(..).map(single).collect()
+    /// None yet, on this process.
+    pub fn none(pid: u32) -> Put {
+        let held = Vec::new();
+        Put { held, pid }
+    }
+
+    pub fn is_none(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// All of them, which leaves none.
+    pub fn take(&mut self) -> Put {
+        std::mem::replace(self, Put::none(self.pid))
+    }
+
+    /// Those of both, which then come off at the same time.
+    pub fn join(&mut self, mut other: Put) {
+        self.held.append(&mut other.held);
     }
 }
 
 impl Drop for Put {
+    /// All at once: the kernel clears breakpoints within microseconds, and then waits for its readers, tens of
+    /// milliseconds for each call. One after the other the last breakpoints would stay for a third of a second.
     fn drop(&mut self) {
-        for fd in self.held.drain(..) {
-            changes::time(self.pid, || drop(fd));
+        let begin = Instant::now();
+        let ending: Vec<Ending> = self.held.drain(..).map(Holder::let_go).collect();
+        for holder in ending {
+            holder.wait();
+            changes::add(self.pid, Times::of(begin.elapsed()));
         }
     }
 }
@@ -111,22 +131,23 @@ impl Drop for Put {
 /// # Errors
 /// The kernel refuses one: no such process, or no right.
 pub fn put(way: Way, program: &OwnedFd, places: &[u64], target: &Target) -> io::Result<Put> {
-    let path = CString::new(path_of(&target.file).as_os_str().as_bytes())?;
-    let timed = |attach: &dyn Fn() -> io::Result<OwnedFd>| changes::time(target.pid, attach);
-    let mut put = Put {
-        held: Vec::new(),
-        pid: target.pid,
+    let (event_kind, at_once) = match way {
+        Way::Multi => (0, PLACES_MAX),
+        // Events are cleared one after the other by the process that holds them.
+        Way::Events => (uprobe_kind()?, places.len().div_ceil(HOLDERS_MAX).max(1)),
     };
-    match way {
-        Way::Multi => put
-            .held
-            .push(timed(&|| multi(program, places, &path, target.pid))?),
-        Way::Events => {
-            for place in places {
-                put.held
-                    .push(timed(&|| event(program, *place, &path, target.pid))?);
-            }
-        }
+    let mut put = Put::none(target.pid);
+    for places in places.chunks(at_once.min(PLACES_MAX)) {
+        let mut request = Request {
+            event_kind,
+            pid: target.pid,
+            count: places.len() as u64,
+            places: [0; PLACES_MAX],
+        };
+        request.places[..places.len()].copy_from_slice(places);
+        let (holder, times) = Holder::start(&request, program.as_fd(), target.file.as_fd())?;
+        changes::add(target.pid, times);
+        put.held.push(holder);
     }
     Ok(put)
 }
@@ -158,7 +179,56 @@ struct Link {
     padding: u32,
 }
 
-fn multi(program: &OwnedFd, places: &[u64], path: &CString, pid: u32) -> io::Result<OwnedFd> {
+/// What a holder sets.
+pub(super) struct Breakpoints<'a> {
+    /// See [`Request::event_kind`].
+    pub event_kind: u32,
+    pub pid: u32,
+    /// Offsets in the file.
+    pub places: &'a [u64],
+}
+
+/// Sets them, to stay until this process ends, and takes the time of each call. It allocates nothing (see
+/// [`super::holders`]).
+pub(super) fn set(
+    breakpoints: &Breakpoints,
+    program: &OwnedFd,
+    file: &OwnedFd,
+    times: &mut Times,
+) -> io::Result<()> {
+    let Breakpoints { pid, places, .. } = *breakpoints;
+    let mut name = [0; OWN_FD.len() + FD_DIGITS];
+    let path = own_path(file, &mut name).ok_or(io::ErrorKind::InvalidInput)?;
+    let mut timed = |attach: &dyn Fn() -> io::Result<OwnedFd>| {
+        let begin = Instant::now();
+        let attached = attach();
+        *times += Times::of(begin.elapsed());
+        attached.map(std::mem::forget)
+    };
+    match breakpoints.event_kind {
+        0 => timed(&|| multi(program, places, path, pid)),
+        kind => places
+            .iter()
+            .try_for_each(|&place| timed(&|| event(program, kind, place, path, pid))),
+    }
+}
+
+const OWN_FD: &[u8] = b"/proc/self/fd/";
+/// Of the largest number, with the zero at the end.
+const FD_DIGITS: usize = 11;
+
+/// The path of an open file.
+fn own_path<'a>(file: &OwnedFd, name: &'a mut [u8]) -> Option<&'a CStr> {
+    let number = DecInt::from_fd(file);
+    let number = number.as_bytes();
+    name.get_mut(..OWN_FD.len())?.copy_from_slice(OWN_FD);
+    name.get_mut(OWN_FD.len()..)?
+        .get_mut(..number.len())?
+        .copy_from_slice(number);
+    CStr::from_bytes_until_nul(name).ok()
+}
+
+fn multi(program: &OwnedFd, places: &[u64], path: &CStr, pid: u32) -> io::Result<OwnedFd> {
     let link = Link {
         prog_fd: program.as_raw_fd() as u32,
         target_fd: 0,
@@ -177,8 +247,8 @@ fn multi(program: &OwnedFd, places: &[u64], path: &CString, pid: u32) -> io::Res
 }
 
 /// Of one task; its program runs in all threads of the process, and in no other process.
-fn event(program: &OwnedFd, place: u64, path: &CString, pid: u32) -> io::Result<OwnedFd> {
-    let mut attr = uprobe(path, place)?;
+fn event(program: &OwnedFd, kind: u32, place: u64, path: &CStr, pid: u32) -> io::Result<OwnedFd> {
+    let mut attr = uprobe(kind, path, place);
     let event = open_event(&mut attr, pid as i32, -1)?;
     // SAFETY: both descriptors live; the ioctl takes a descriptor.
     let result = unsafe {

@@ -5,20 +5,15 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 use observe::overhead::Times;
 
 static OF_PROCESSES: Mutex<BTreeMap<u32, Times>> = Mutex::new(BTreeMap::new());
 
-/// Does it to a process, and takes its time.
-pub fn time<T>(pid: u32, change: impl FnOnce() -> T) -> T {
-    let begin = Instant::now();
-    let done = change();
-    let ns = begin.elapsed().as_nanos() as u64;
+/// Adds to those of a process.
+pub fn add(pid: u32, times: Times) {
     let mut all = OF_PROCESSES.lock().unwrap_or_else(PoisonError::into_inner);
-    all.entry(pid).or_default().add(ns);
-    done
+    *all.entry(pid).or_default() += times;
 }
 
 /// So far, of a process.

@@ -57,7 +57,7 @@ impl Cost {
 pub struct Hits {
     ring: Ring,
     cpus: PerCpu<Cpu>,
-    put: Vec<Put>,
+    put: Put,
     places: usize,
     pub cost: Cost,
 }
@@ -90,7 +90,7 @@ impl Hits {
         one(Way::Events).or_else(|refused| one(Way::Multi).map_err(|_| refused))
     }
 
-    fn by(
+    pub(super) fn by(
         way: Way,
         target: &Target,
         places: &[Place],
@@ -102,7 +102,7 @@ impl Hits {
         let mut hits = Hits {
             ring: Ring::create(&mut object, "ring", ring_bytes)?,
             cpus: PerCpu::create(&mut object, "cpus")?,
-            put: Vec::new(),
+            put: Put::none(target.pid),
             places: places.len(),
             cost: Cost::default(),
         };
@@ -114,7 +114,7 @@ impl Hits {
             object.set("IS_STEPPED", (!alike[0].is_emulated).into());
             let program = object.load("on_hit", kind)?;
             let offsets: Vec<u64> = alike.iter().map(|place| place.offset).collect();
-            hits.put.push(put(way, &program, &offsets, target)?);
+            hits.put.join(put(way, &program, &offsets, target)?);
         }
         Ok(hits)
     }
@@ -125,12 +125,12 @@ impl Hits {
     }
 
     pub fn is_on(&self) -> bool {
-        !self.put.is_empty()
+        !self.put.is_none()
     }
 
     /// Takes the probes off; what was counted and recorded stays.
     pub fn take_off(&mut self) {
-        self.put.clear();
+        drop(self.put.take());
     }
 
     pub fn counted(&self) -> Counted {

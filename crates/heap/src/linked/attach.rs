@@ -30,7 +30,7 @@ struct Placed {
 
 /// While it lives, these functions are probed.
 pub struct Attached {
-    held: Vec<Put>,
+    _put: Put,
 }
 
 impl Programs {
@@ -84,11 +84,11 @@ impl Programs {
     /// # Errors
     /// The kernel refuses an entry: no such process, or no right.
     pub fn attach_frees(&self, target: &Target) -> io::Result<Attached> {
-        let mut held = Vec::new();
+        let mut all = Put::none(target.pid);
         for placed in &self.frees {
-            held.push(self.put(placed, &placed.places, target)?);
+            all.join(self.put(placed, &placed.places, target)?);
         }
-        Ok(Attached { held })
+        Ok(Attached { _put: all })
     }
 
     /// Probes what only allocates, and the exits of all. An exit that the kernel refuses goes without a probe: the
@@ -98,39 +98,26 @@ impl Programs {
     /// The kernel refuses an entry: no such process, or no right.
     pub fn attach_allocations(&self, target: &Target) -> io::Result<Attached> {
         let put = |placed: &Placed, places: &[u64]| self.put(placed, places, target);
-        let mut held = Vec::new();
+        let mut all = Put::none(target.pid);
         // Exits first: a call that is sampled has them.
         for placed in &self.exits {
             match put(placed, &placed.places) {
-                Ok(all) => held.push(all),
+                Ok(exits) => all.join(exits),
                 Err(_) => {
                     let single = placed.places.chunks(1);
-                    held.extend(single.filter_map(|place| put(placed, place).ok()));
+                    let exits = single.filter_map(|place| put(placed, place).ok());
+                    exits.for_each(|exit| all.join(exit));
                 }
             }
         }
         for placed in &self.entries {
-            held.push(put(placed, &placed.places)?);
+            all.join(put(placed, &placed.places)?);
         }
-        Ok(Attached { held })
+        Ok(Attached { _put: all })
     }
 
     fn put(&self, placed: &Placed, places: &[u64], target: &Target) -> io::Result<Put> {
         put(self.way, &placed.program, places, target)
-    }
-}
-
-impl Drop for Attached {
-    /// All at once: the kernel takes breakpoints off within microseconds, and then waits for its readers, tens of
-    /// milliseconds for each call. One after the other the last breakpoints would stay for a third of a second. A
-    /// thread that cannot be had drops what it was given at once.
-    fn drop(&mut self) {
-        let all: Vec<Put> = self.held.drain(..).flat_map(Put::take_apart).collect();
-        std::thread::scope(|scope| {
-            for put in all {
-                let _ = std::thread::Builder::new().spawn_scoped(scope, move || drop(put));
-            }
-        });
     }
 }
 

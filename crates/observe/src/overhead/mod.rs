@@ -7,6 +7,9 @@ pub mod bucket;
 pub mod own;
 pub mod pair;
 
+use std::ops::AddAssign;
+use std::time::Duration;
+
 /// Share of the subject's CPU time (or of one core, where that is more) that observing it may take. An HTTP service
 /// that allocates some hundred times a request loses 3.7 % to the probe (bench/probe): at 2 % the probe would switch
 /// itself off in the services that it is made for.
@@ -84,10 +87,25 @@ pub struct Times {
 }
 
 impl Times {
+    /// It was done once, and took this time.
+    pub fn of(time: Duration) -> Times {
+        let mut times = Times::default();
+        times.add(time.as_nanos() as u64);
+        times
+    }
+
     pub fn add(&mut self, ns: u64) {
         self.count += 1;
         self.total_ns += ns;
         self.longest_ns = self.longest_ns.max(ns);
+    }
+}
+
+impl AddAssign for Times {
+    fn add_assign(&mut self, more: Times) {
+        self.count += more.count;
+        self.total_ns += more.total_ns;
+        self.longest_ns = self.longest_ns.max(more.longest_ns);
     }
 }
 

@@ -1,25 +1,55 @@
 //! What highwater takes itself.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use procfs::process::{Process, Stat};
 use rustix::time::ClockId;
 
 use crate::clock::read_ns;
 
-/// CPU time of this process, seconds.
+/// Processes that highwater was split into. Their children are its own too.
+static HELPERS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+
+/// This child is a part of highwater, and so are its children.
+pub fn add_helper(pid: u32) {
+    helpers_list().push(pid);
+}
+
+/// Children of this process that are parts of highwater, as their children are.
+pub fn helpers() -> Vec<u32> {
+    helpers_list().clone()
+}
+
+fn helpers_list() -> MutexGuard<'static, Vec<u32>> {
+    HELPERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// CPU time of this process and of its helpers, seconds.
 pub fn cpu_s() -> f64 {
-    read_ns(ClockId::ProcessCPUTime) as f64 / 1e9
+    let of_helpers: f64 = helpers().into_iter().map(cpu_s_with_children).sum();
+    read_ns(ClockId::ProcessCPUTime) as f64 / 1e9 + of_helpers
 }
 
 /// The most that was resident of this process.
 pub fn rss_peak_bytes() -> u64 {
-    let status = procfs::process::Process::myself().and_then(|own| own.status());
+    let status = Process::myself().and_then(|own| own.status());
     status.ok().and_then(|status| status.vmhwm).unwrap_or(0) * 1024
 }
 
 /// CPU time of all threads of a process, seconds; 0 when it is gone.
 pub fn cpu_s_of(pid: u32) -> f64 {
-    let stat = procfs::process::Process::new(pid as i32).and_then(|own| own.stat());
-    let ticks = stat.map_or(0, |stat| stat.utime + stat.stime);
-    ticks as f64 / procfs::ticks_per_second() as f64
+    ticks_s(pid, |stat| stat.utime + stat.stime)
+}
+
+/// With that of its children that have ended and that it has waited for.
+fn cpu_s_with_children(pid: u32) -> f64 {
+    let children = |stat: &Stat| (stat.cutime + stat.cstime).max(0) as u64;
+    ticks_s(pid, |stat| stat.utime + stat.stime + children(stat))
+}
+
+fn ticks_s(pid: u32, ticks: impl FnOnce(&Stat) -> u64) -> f64 {
+    let stat = Process::new(pid as i32).and_then(|own| own.stat());
+    stat.map_or(0, |stat| ticks(&stat)) as f64 / procfs::ticks_per_second() as f64
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use super::launch::Launched;
+use super::launch::{Launched, left_to_us};
 use super::tracked::{Tracked, words_of};
 use crate::cli::run::progress::Progress;
 use heap::Uprobes;
@@ -150,13 +150,14 @@ impl Follower {
     fn look_at_all(&mut self, known: &mut Vec<Member>, launched: bool) -> anyhow::Result<usize> {
         let everyone = read_everyone(&self.root)?;
         let mut members = descendants(&everyone, self.first);
-        let own = std::process::id() as i32;
-        let of_own = descendants(&everyone, own);
         match launched {
             // A daemon whose parent left before we saw it is ours now: we are the subreaper.
-            true => members.extend(of_own.into_iter().filter(|member| member.pid != own)),
+            true => members.extend(left_to_us(&everyone)),
             // Of a shell, highwater is a descendant too.
-            false => members.retain(|member| !of_own.contains(member)),
+            false => {
+                let of_own = descendants(&everyone, std::process::id() as i32);
+                members.retain(|member| !of_own.contains(member));
+            }
         }
         // A descendant whose parent has ended belongs to us (subreaper) or to init now.
         members.extend(known.iter().filter(|m| {

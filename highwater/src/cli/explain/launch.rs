@@ -13,11 +13,11 @@ use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group, set
 
 use experiment::service::end_with;
 use experiment::writable::writable_by_others;
-use heap::family::{descendants, read_everyone};
+use heap::family::{Member, descendants, read_everyone};
 use observe::fact::program::{Libc, Program, preload_problem, read_program};
 use observe::fact::sanitizer::Sanitizer;
-use observe::overhead::pair;
 use observe::overhead::pair::PairCost;
+use observe::overhead::{own, pair};
 use observe::proc::ProcRoot;
 
 /// File name of the probe's library.
@@ -117,13 +117,23 @@ impl Launched {
     }
 }
 
+/// Descendants of this process that are no part of highwater: the program's.
+pub fn left_to_us(everyone: &[Member]) -> Vec<Member> {
+    let own = std::process::id() as i32;
+    let helpers = own::helpers().into_iter();
+    let parts: Vec<Member> = helpers
+        .flat_map(|helper| descendants(everyone, helper as i32))
+        .collect();
+    let mut left = descendants(everyone, own);
+    left.retain(|member| member.pid != own && !parts.contains(member));
+    left
+}
+
 /// Ends what left the program's group, a daemon for one: as its subreaper we are its parent now.
 fn end_left_behind() {
-    let own = std::process::id() as i32;
     let left = || {
         let everyone = read_everyone(&ProcRoot::default()).unwrap_or_default();
-        let all = descendants(&everyone, own).into_iter();
-        let pids = all.filter(|member| member.pid != own);
+        let pids = left_to_us(&everyone).into_iter();
         pids.filter_map(|member| Pid::from_raw(member.pid))
             .collect::<Vec<Pid>>()
     };
