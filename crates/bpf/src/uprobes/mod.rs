@@ -11,5 +11,8 @@ pub mod hits;
 mod holders;
 pub mod own;
 pub mod record;
+mod set;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 
 pub use self::attach::{PROG_TYPE_KPROBE, Put, Target, Way, put};
