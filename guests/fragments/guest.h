@@ -34,6 +34,11 @@ static inline int has_other_allocator(void) {
     if (mallctl || mi_version || tc_version) return 1;
     return preloaded && (strstr(preloaded, "jemalloc") || strstr(preloaded, "mimalloc") || strstr(preloaded, "tcmalloc"));
 }
+// mimalloc leaves errno as its last system call did, also where it succeeds, from run to run differently.
+static inline int leaves_errno(void) {
+    const char *preloaded = getenv("LD_PRELOAD");
+    return mi_version || (preloaded && strstr(preloaded, "mimalloc"));
+}
 // What the process has left at its end: descriptors, threads, children, mappings, signals.
 void finish(void);
 // Where the program waits until the runner lets it go on: before its first step, in the middle, before its last.

@@ -106,7 +106,7 @@ void under_memory_limit(body inner, long kind, long megabytes) {
     int code = setrlimit(which, &low);
     errno = 77;
     void *block = malloc((size_t)megabytes << 21);
-    say("under_memory_limit: code %d, got %d, errno %d", code, block != NULL, errno);
+    say("under_memory_limit: code %d, got %d, errno %d", code, block != NULL, block && leaves_errno() ? 77 : errno);
     free(block);
     inner();
     setrlimit(which, &before);

@@ -29,6 +29,7 @@ void say(const char *format, ...) {
 
 long churn(long count, long bytes) {
     enum { KEPT = 64 };
+    int keeps_errno = !leaves_errno();
     unsigned char *kept[KEPT] = {0};
     long faults = 0;
     for (long round = 0; round < count + KEPT; round++) {
@@ -39,12 +40,12 @@ long churn(long count, long bytes) {
         }
         errno = 77;
         free(*slot);
-        faults += errno != 77;
+        faults += keeps_errno && errno != 77;
         *slot = NULL;
         if (round >= count) continue;
         *slot = malloc(bytes);
         // Smaller blocks may be aligned to less (gperftools does).
-        faults += errno != 77 || !*slot || (uintptr_t)*slot % (bytes < 16 ? 8 : 16);
+        faults += (keeps_errno && errno != 77) || !*slot || (uintptr_t)*slot % (bytes < 16 ? 8 : 16);
         if (*slot && bytes) {
             (*slot)[0] = (unsigned char)(round % KEPT);
             (*slot)[bytes - 1] = (*slot)[0];
