@@ -14,14 +14,36 @@ pub struct Grouping {
     pub arms: BTreeMap<String, String>,
 }
 
+/// Columns that the caller names; where the file has none of that name, those that are usual are looked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Named<'a> {
+    pub process: Option<&'a str>,
+    pub arm: Option<&'a str>,
+}
+
 /// Reads one grouping.
-pub fn parse_groups(input: impl Read, from_s: Option<f64>) -> Result<Grouping, ImportError> {
+///
+/// # Errors
+/// It is no CSV, or has no column of processes or of arms.
+pub fn parse_groups(
+    input: impl Read,
+    named: Named,
+    from_s: Option<f64>,
+) -> Result<Grouping, ImportError> {
     let mut file = SideFile::open(input)?;
-    let process = file.find(&[
+    let find = |named: Option<&str>, usual: &[&str]| {
+        let named = named.and_then(|name| file.find(&[&name.trim().to_lowercase()]));
+        named.or_else(|| file.find(usual))
+    };
+    let usual = [
         "nickname", "process", "id", "name", "pid", "instance", "series",
-    ]);
-    let (Some(process), Some(arm)) = (process, file.find(&["group", "arm"])) else {
-        let next = "give columns process,arm or nickname,group";
+    ];
+    let (process, arm) = (
+        find(named.process, &usual),
+        find(named.arm, &["group", "arm"]),
+    );
+    let (Some(process), Some(arm)) = (process, arm) else {
+        let next = "give columns process,arm or nickname,group, or name them by --id-column and --arm-column";
         return Err(ImportError::new(1, 0, "no process and arm columns", next));
     };
     let mut arms = BTreeMap::new();
@@ -51,13 +73,29 @@ mod tests {
 
     #[test]
     fn the_last_grouping_that_had_begun_counts() {
-        let first = parse_groups("nickname,group\na,A\nb,B\n".as_bytes(), None).unwrap();
-        let second = parse_groups("process,arm\na,B\n".as_bytes(), Some(100.0)).unwrap();
+        let first = parse_groups(
+            "nickname,group\na,A\nb,B\n".as_bytes(),
+            Named::default(),
+            None,
+        )
+        .unwrap();
+        let second = parse_groups(
+            "process,arm\na,B\n".as_bytes(),
+            Named::default(),
+            Some(100.0),
+        )
+        .unwrap();
         let all = [first, second];
         assert_eq!(arm_at(&all, "a", 50.0), "A");
         assert_eq!(arm_at(&all, "a", 100.0), "B");
         assert_eq!(arm_at(&all, "b", 200.0), "B");
         assert_eq!(arm_at(&all, "c", 200.0), "");
-        assert!(parse_groups("x,y\n".as_bytes(), None).is_err());
+        assert!(parse_groups("x,y\n".as_bytes(), Named::default(), None).is_err());
+        let named = Named {
+            process: Some("X"),
+            arm: Some("y"),
+        };
+        let third = parse_groups("group,x,y\nz,a,C\n".as_bytes(), named, None).unwrap();
+        assert_eq!(arm_at(&[third], "a", 0.0), "C");
     }
 }

@@ -80,6 +80,7 @@ pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdi
         });
         rule += &unlike(&usual, slope);
     }
+    rule += &since_restarts(&each);
     if usual.len() < each.len() {
         rule += &format!("; its numbers are without {} odd", each.len() - usual.len());
     }
@@ -100,6 +101,15 @@ pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdi
         outliers: outliers(&each, label),
         needs,
         processes: each,
+    }
+}
+
+/// Of how many processes only what runs since their last restart was judged.
+fn since_restarts(each: &[SeriesVerdict]) -> String {
+    let only = |v: &&SeriesVerdict| v.evidence.contains_key("judged_from_s");
+    match each.iter().filter(only).count() {
+        0 => String::new(),
+        of => format!("; {of} judged since their restart alone"),
     }
 }
 

@@ -32,12 +32,25 @@ impl Cycle {
     }
 }
 
+/// What the incarnations of one process have in common, when each is judged on its own uptime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Lives {
+    /// One curve.
+    #[default]
+    Alike,
+    /// The shape of one curve; the level of each is its own.
+    OwnLevels,
+    /// Nothing: level and slope of the earlier ones are others than those of the last.
+    Apart,
+}
+
 /// How the bins are to be looked at.
 #[derive(Debug, Clone, Default)]
 pub struct View<'a> {
     pub bins: &'a [Bin],
     /// Judge every incarnation on its own uptime, or all on one clock.
     pub by_uptime: bool,
+    pub lives: Lives,
     pub cycles: &'a [Cycle],
     /// Length of one bin, seconds.
     pub width_s: f64,
@@ -165,7 +178,7 @@ fn scale(view: &View) -> Option<(Scaled, Window)> {
         y: values.iter().map(|v| (v - low) / scale).collect(),
         gap: (0..bins.len()).map(gap).collect(),
         thin: bins.iter().map(|b| usual / b.count as f64).collect(),
-        nuisance: turns(view),
+        nuisance: nuisance(view, span_s),
         now: (clock(last) / span_s).clamp(0.3, 1.0),
         floor: floor_of(view.grain, scale, level),
         reach: 1.0,
@@ -197,9 +210,9 @@ fn floor_of(grain: f64, scale: f64, level: f64) -> f64 {
         / scale
 }
 
-/// The columns of the cycles.
-fn turns(view: &View) -> Vec<Vec<f64>> {
-    let mut columns = Vec::new();
+/// The columns that are in every candidate: of the earlier incarnations, and of the cycles.
+fn nuisance(view: &View, span_s: f64) -> Vec<Vec<f64>> {
+    let mut columns = earlier_lives(view, span_s);
     for cycle in view.cycles {
         match cycle {
             Cycle::Waves(period_s) => columns.extend(harmonics(view, *period_s)),
@@ -210,6 +223,35 @@ fn turns(view: &View) -> Vec<Vec<f64>> {
         }
     }
     columns
+}
+
+/// More incarnations than this have no level each, but one for all earlier ones: every level costs a reading.
+const OWN_LEVELS_MAX: usize = 8;
+
+/// What sets the earlier incarnations apart. The last one has none of it: level and slope at the end are its own.
+fn earlier_lives(view: &View, span_s: f64) -> Vec<Vec<f64>> {
+    let last = view.bins.last().map_or(0, |bin| bin.incarnation);
+    let of = |value: &dyn Fn(&Bin) -> f64| view.bins.iter().map(value).collect::<Vec<f64>>();
+    let earlier = |bin: &Bin| f64::from(u8::from(bin.incarnation != last));
+    match view.lives {
+        Lives::Alike => Vec::new(),
+        Lives::OwnLevels => {
+            let mut lives: Vec<usize> = view.bins.iter().map(|bin| bin.incarnation).collect();
+            lives.dedup();
+            lives.pop();
+            match lives.len() {
+                OWN_LEVELS_MAX.. => vec![of(&earlier)],
+                _ => {
+                    let own = |life| of(&|bin| f64::from(u8::from(bin.incarnation == life)));
+                    lives.into_iter().map(own).collect()
+                }
+            }
+        }
+        Lives::Apart => vec![
+            of(&earlier),
+            of(&|bin| earlier(bin) * bin.uptime_s / span_s),
+        ],
+    }
 }
 
 fn harmonics(view: &View, period_s: f64) -> Vec<Vec<f64>> {

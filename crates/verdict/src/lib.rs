@@ -17,6 +17,8 @@ mod label;
 #[cfg(test)]
 mod long_runs;
 pub mod pair;
+#[cfg(test)]
+mod restarted_runs;
 mod rules;
 pub mod run;
 pub mod series;

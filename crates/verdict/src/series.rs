@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Opinion, estimate};
-use super::ways::{Looked, look};
+use super::ways::{Looked, Unseen, look};
 use super::{Label, Rules};
 use series::clean::{Cleaned, clean};
 use series::estimate::Estimate;
@@ -71,13 +71,28 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
         );
     }
     match look(series, &cleaned.points, rules) {
-        Some(looked) => speak(verdict, series, &looked, rules),
-        None => refuse(
-            verdict,
-            "too few stretches of time",
-            "a longer window".to_owned(),
-        ),
+        Ok(looked) => speak(verdict, series, &looked, rules),
+        Err(unseen) => unjudged(verdict, &cleaned.points, unseen, rules),
     }
+}
+
+fn unjudged(
+    mut verdict: SeriesVerdict,
+    points: &[Point],
+    unseen: Unseen,
+    rules: &Rules,
+) -> SeriesVerdict {
+    let Some((since_s, readings)) = unseen.last_life else {
+        let needs = "a longer window".to_owned();
+        return refuse(verdict, "too few stretches of time", needs);
+    };
+    verdict.evidence.insert("judged_from_s".to_owned(), since_s);
+    verdict.level = rough_level(&points[points.len() - readings..]);
+    let more = rules.samples_min.saturating_sub(readings).max(1);
+    let rule = format!(
+        "{readings} readings since the last restart, and what ran before had another level and slope"
+    );
+    refuse(verdict, &rule, format!("{more} more readings"))
 }
 
 fn blank(series: &Series, cleaned: &Cleaned) -> SeriesVerdict {
@@ -130,6 +145,9 @@ fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdic
 fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
     let said = &looked.opinion;
     evidence.insert("incarnations".to_owned(), looked.incarnations as f64);
+    if let Some(since_s) = looked.only_since_s {
+        evidence.insert("judged_from_s".to_owned(), since_s);
+    }
     evidence.insert("bins".to_owned(), said.bins as f64);
     evidence.insert("growth_share".to_owned(), growth);
     evidence.insert("watched_share".to_owned(), said.watched);
@@ -190,6 +208,13 @@ fn speak(
         verdict.confidence = weight / (1.0 - said.weights.open).max(weight);
     }
     verdict.rule = rule_of(verdict.label, growth, rules);
+    if let Some(since_s) = looked.only_since_s {
+        let end_s = series.points.iter().map(|p| p.t_s).fold(since_s, f64::max);
+        verdict.rule += &format!(
+            "; of what runs since the restart {} before the end alone: before it level and slope were others",
+            time(end_s - since_s)
+        );
+    }
     match label {
         Label::Plateauing => verdict.asymptote = estimate(&said.asymptote, rules.interval),
         Label::Stepped => verdict.steps.clone_from(&said.steps),
@@ -279,13 +304,25 @@ fn needs(said: &Opinion, rules: &Rules) -> String {
     )
 }
 
-/// "3.5 more hours", in the unit that reads best.
+/// "3.5 more hours".
 fn more(seconds: f64) -> String {
+    let (number, word) = in_unit(seconds);
+    format!("{number:.1} more {word}")
+}
+
+/// "3.5 hours".
+fn time(seconds: f64) -> String {
+    let (number, word) = in_unit(seconds);
+    format!("{number:.1} {word}")
+}
+
+/// In the unit that reads best.
+fn in_unit(seconds: f64) -> (f64, &'static str) {
     let (unit, word) = [(86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes")]
         .into_iter()
         .find(|(unit, _)| seconds >= 2.0 * unit)
         .unwrap_or((1.0, "seconds"));
-    format!("{:.1} more {word}", seconds / unit)
+    (seconds / unit, word)
 }
 
 /// Seconds until the limit; the far end is infinite when the slope's interval reaches zero.

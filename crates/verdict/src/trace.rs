@@ -30,7 +30,10 @@ pub struct Trace {
 /// The curve behind the verdict of this series, and `ahead_s` seconds beyond its end; `None` where nothing
 /// could be fitted. The interval is that of the level (`rules.interval`), not of single readings.
 pub fn trace(series: &Series, ahead_s: f64, rules: &Rules) -> Option<Trace> {
-    let drawn = look(series, &clean(series).points, rules)?.opinion.drawn;
+    let drawn = look(series, &clean(series).points, rules)
+        .ok()?
+        .opinion
+        .drawn;
     let said = |born: f64, from: f64, to: f64, points: usize| -> Vec<TracePoint> {
         let step = (to - from) / (points - 1) as f64;
         let times: Vec<f64> = (0..points).map(|i| from + step * i as f64).collect();

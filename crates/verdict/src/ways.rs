@@ -3,7 +3,7 @@
 use super::Rules;
 use super::curve::{Opinion, Weights, conclude, opinion};
 use super::cycles::Cycles;
-use super::glance::{Cycle, View};
+use super::glance::{Cycle, Glance, Lives, View};
 use series::bins::{Bin, bins, grain, width_for};
 use series::incarnation::{Fall, climbs_around, cuts_at, falls};
 use series::mixture::{Mixture, Part};
@@ -17,18 +17,32 @@ use series::teeth::{
 pub struct Looked {
     pub opinion: Opinion,
     pub incarnations: usize,
+    /// Where the incarnation begins that alone was judged: what ran before was another program, seconds of the series.
+    pub only_since_s: Option<f64>,
     pub period_s: Option<f64>,
     /// Periodic enough, and wide enough, to be called a sawtooth when it does not grow.
     pub saw: bool,
 }
+
+/// Nothing can be fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Unseen {
+    /// Because only what the last incarnation has shown counts: since when it runs, and its readings.
+    pub last_life: Option<(f64, usize)>,
+}
+
+type Seen = Result<Looked, Unseen>;
 
 /// Evidence that restarts nobody told of must bring: they are rarer than steps.
 const UNANNOUNCED_LN: f64 = 3.0;
 /// Fewer floors than this are a handful.
 const FEW: usize = 14;
 
-/// Looks in every sensible way; `None` when nothing can be fitted.
-pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> {
+/// Looks in every sensible way.
+///
+/// # Errors
+/// Nothing can be fitted.
+pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Seen {
     let sudden = falls(points);
     let known = cuts_at(points, &series.restarts_s);
     let bar = series.limit.map(|limit| rules.oom_share * limit);
@@ -41,11 +55,13 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
             cuts.sort_unstable();
             cuts.dedup();
         }
-        let mut looked = lives(series, points, &cuts, rules)?;
+        // What is killed is started again as it was.
+        let common = if killed { &LIKE_BEFORE[..] } else { &ALL };
+        let mut looked = lives(series, points, &cuts, common, rules)?;
         if killed {
             bind_to_limit(&mut looked.opinion.weights);
         }
-        return Some(looked);
+        return Ok(looked);
     }
     if sudden.len() >= TEETH_MIN
         && !are_dips(points, &sudden)
@@ -53,7 +69,7 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Option<Looked> 
         && let Some(mut looked) = saw(points, &sudden, rules)
     {
         unless_restarted(&mut looked, series, points, &sudden, rules);
-        return Some(looked);
+        return Ok(looked);
     }
     let few = !sudden.is_empty() && sudden.len() < TEETH_MIN;
     if few && climbs_around(points, &sudden) {
@@ -117,10 +133,20 @@ fn born(series: &Series, points: &[Point], first: usize) -> f64 {
     if start.is_finite() { start } else { t_s }
 }
 
+/// What incarnations may have in common, and what those of one program do.
+const ALL: [Lives; 3] = [Lives::Alike, Lives::OwnLevels, Lives::Apart];
+const LIKE_BEFORE: [Lives; 2] = [Lives::Alike, Lives::OwnLevels];
+
 /// More incarnations than this are not looked at, but the newest: each is a bin at least.
 const LIVES_MAX: usize = 256;
 
-fn lives(series: &Series, points: &[Point], cuts: &[usize], rules: &Rules) -> Option<Looked> {
+fn lives(
+    series: &Series,
+    points: &[Point],
+    cuts: &[usize],
+    common: &[Lives],
+    rules: &Rules,
+) -> Seen {
     let incarnations = cuts.len() + 1;
     let older = cuts.len().saturating_sub(LIVES_MAX);
     let from = older.checked_sub(1).map_or(0, |last| cuts[last]);
@@ -134,22 +160,57 @@ fn lives(series: &Series, points: &[Point], cuts: &[usize], rules: &Rules) -> Op
         grain: grain(points),
         ..View::default()
     };
-    let opinion = opinion(&view, rules)?;
-    Some(Looked {
+    let (opinion, only_since_s) = by_lives(&view, (points, cuts), common, rules)?;
+    Ok(Looked {
         opinion,
         incarnations,
+        only_since_s,
         period_s: None,
         saw: false,
     })
 }
 
-/// One to three sudden falls that nobody announced: restarts, steps down, or the first teeth of a saw?
-fn restarts_or_not(
-    series: &Series,
-    points: &[Point],
-    sudden: &[Fall],
+/// The opinion under what has the most evidence of what incarnations may have in common; and since when the readings
+/// are of the last one, where that is nothing.
+fn by_lives(
+    view: &View,
+    (points, cuts): (&[Point], &[usize]),
+    common: &[Lives],
     rules: &Rules,
-) -> Option<Looked> {
+) -> Result<(Opinion, Option<f64>), Unseen> {
+    let seen = common.iter().filter_map(|&lives| {
+        let view = View {
+            lives,
+            ..view.clone()
+        };
+        Some((lives, Glance::at(&view, None)?))
+    });
+    let by_evidence =
+        |a: &(Lives, Glance), b: &(Lives, Glance)| a.1.ln_evidence().total_cmp(&b.1.ln_evidence());
+    let (lives, glance) = seen.max_by(by_evidence).ok_or_else(Unseen::default)?;
+    let view = View {
+        lives,
+        ..view.clone()
+    };
+    if lives != Lives::Apart {
+        let opinion = conclude(glance, &view, rules).ok_or_else(Unseen::default)?;
+        return Ok((opinion, None));
+    }
+    let ln_evidence = glance.ln_evidence();
+    let last = &points[cuts.last().copied().unwrap_or(0)..];
+    let since_s = last.first().map_or(0.0, |first| first.t_s);
+    let too_short = Unseen {
+        last_life: Some((since_s, last.len())),
+    };
+    let enough = last.len() >= rules.samples_min;
+    let seen = enough.then(|| one_life(last, rules).ok()).flatten();
+    let mut opinion = seen.ok_or(too_short)?.opinion;
+    opinion.ln_evidence = ln_evidence;
+    Ok((opinion, Some(since_s)))
+}
+
+/// One to three sudden falls that nobody announced: restarts, steps down, or the first teeth of a saw?
+fn restarts_or_not(series: &Series, points: &[Point], sudden: &[Fall], rules: &Rules) -> Seen {
     let cuts: Vec<usize> = sudden.iter().map(|f| f.after).collect();
     let (b, width_s) = cut(series, points, &cuts);
     let view = |by_uptime| View {
@@ -160,16 +221,19 @@ fn restarts_or_not(
         ..View::default()
     };
     let whole = view(false);
-    let split = opinion(&view(true), rules)?;
+    let (split, since_s) = by_lives(&view(true), (points, &cuts), &ALL, rules)?;
     let square = Cycles::square(points, &whole);
     let whole = if square.taken.is_empty() {
-        conclude(square.glance?, &whole, rules)?
+        square
+            .glance
+            .and_then(|glance| conclude(glance, &whole, rules))
+            .ok_or_else(Unseen::default)?
     } else {
         let looked = with_cycles(points, square, &whole, rules)?;
         if looked.opinion.ln_evidence > split.ln_evidence - UNANNOUNCED_LN {
-            return Some(looked);
+            return Ok(looked);
         }
-        opinion(&whole, rules)?
+        opinion(&whole, rules).ok_or_else(Unseen::default)?
     };
     let by_uptime = split.ln_evidence - UNANNOUNCED_LN >= whole.ln_evidence;
     let mut said = if by_uptime { split } else { whole };
@@ -189,9 +253,10 @@ fn restarts_or_not(
         (w.growing, w.open) = (w.growing * (1.0 - saw), w.open + w.growing * saw);
     }
     let incarnations = if by_uptime { cuts.len() + 1 } else { 1 };
-    Some(Looked {
+    Ok(Looked {
         opinion: said,
         incarnations,
+        only_since_s: since_s.filter(|_| by_uptime),
         period_s: None,
         saw: false,
     })
@@ -251,6 +316,7 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
     Some(Looked {
         opinion: said,
         incarnations: 1,
+        only_since_s: None,
         period_s: Some(period_s),
         saw: true,
     })
@@ -273,16 +339,17 @@ fn unless_restarted(
         return;
     }
     let cuts: Vec<usize> = sudden.iter().map(|f| f.after).collect();
-    if let Some(restarted) = lives(series, points, &cuts, rules) {
+    if let Ok(restarted) = lives(series, points, &cuts, &ALL, rules) {
         *looked = restarted;
     }
 }
 
 /// No falls: one clock, perhaps with a cycle or two.
-fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
+fn one_life(points: &[Point], rules: &Rules) -> Seen {
     let width_s = width_for(points, &[]);
+    let births: Vec<f64> = points.iter().take(1).map(|p| p.t_s).collect();
     let view = View {
-        bins: &bins(points, &[], &[points.first()?.t_s], width_s),
+        bins: &bins(points, &[], &births, width_s),
         by_uptime: true,
         width_s,
         grain: grain(points),
@@ -291,17 +358,21 @@ fn one_life(points: &[Point], rules: &Rules) -> Option<Looked> {
     with_cycles(points, Cycles::of(points, &view), &view, rules)
 }
 
-fn with_cycles(points: &[Point], found: Cycles, view: &View, rules: &Rules) -> Option<Looked> {
+fn with_cycles(points: &[Point], found: Cycles, view: &View, rules: &Rules) -> Seen {
     let level = median(&points.iter().map(|p| p.value).collect::<Vec<_>>());
     let (swing, period_s) = (found.swing, found.taken.first().map(Cycle::length_s));
     let view = View {
         cycles: &found.taken,
         ..view.clone()
     };
-    let opinion = conclude(found.glance?, &view, rules)?;
-    Some(Looked {
+    let opinion = found
+        .glance
+        .and_then(|glance| conclude(glance, &view, rules));
+    let opinion = opinion.ok_or_else(Unseen::default)?;
+    Ok(Looked {
         opinion: calmed(opinion, &view, rules),
         incarnations: 1,
+        only_since_s: None,
         period_s,
         saw: period_s.is_some() && swing >= rules.swing_share * level,
     })

@@ -1,7 +1,7 @@
 //! What is fed to which reader. Seeds are small files as people have them.
 
 use import::columns::Wanted;
-use import::groups::{arm_at, parse_groups};
+use import::groups::{Named, arm_at, parse_groups};
 use import::meta::parse_meta;
 use import::number::Numbers;
 use import::prometheus::answer::{parse_names, parse_series};
@@ -43,7 +43,7 @@ pub const TARGETS: &[Target] = &[
         }
     }),
     target("groups", groupings, |bytes| {
-        if let Ok(grouping) = parse_groups(bytes, None) {
+        if let Ok(grouping) = parse_groups(bytes, Named::default(), None) {
             arm_at(&[grouping], "relay1", 1.0);
         }
     }),

@@ -153,7 +153,9 @@ pub fn restarted(input: &AuditInput) -> Vec<Finding> {
             processes: ids,
             since_s: Some(since),
             effect: "a restart looks like memory given back, and hides growth".to_owned(),
-            still: "every incarnation is judged on its own uptime".to_owned(),
+            still: "level and slope are of what runs now; earlier incarnations count on their own uptime, where \
+                    they were alike"
+                .to_owned(),
         });
     }
     found

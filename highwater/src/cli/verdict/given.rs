@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use super::VerdictArgs;
 use crate::cli::exit::Usage;
 use import::columns::Wanted;
-use import::groups::{Grouping, parse_groups};
+use import::groups::{Grouping, Named, parse_groups};
 use import::meta::{Meta, parse_meta};
 use import::time::{Moment, parse_instant, parse_moment};
 use verdict::Rules;
@@ -175,7 +175,11 @@ fn groups_of(args: &VerdictArgs) -> Result<Vec<Grouping>> {
             }
             None => (text.as_str(), None),
         };
-        let grouping = parse_groups(open(Path::new(path))?, from_s);
+        let named = Named {
+            process: args.columns.id_column.as_deref(),
+            arm: args.columns.arm_column.as_deref(),
+        };
+        let grouping = parse_groups(open(Path::new(path))?, named, from_s);
         all.push(grouping.with_context(|| format!("reading {path}"))?);
     }
     let from = |g: &Grouping| g.from_s.unwrap_or(f64::MIN);
