@@ -12,6 +12,7 @@ pub mod design;
 pub mod estimate;
 pub mod finer;
 pub mod fit;
+pub mod forecast;
 pub mod ground;
 pub mod incarnation;
 pub mod ladder;

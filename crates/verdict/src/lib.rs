@@ -7,6 +7,7 @@
 
 pub mod arm;
 pub mod audit;
+pub mod backtest;
 pub mod cause;
 pub mod check;
 pub mod cost;

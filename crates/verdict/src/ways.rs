@@ -192,11 +192,10 @@ fn by_lives(
         lives,
         ..view.clone()
     };
+    let opinion = conclude(glance, &view, rules).ok_or_else(Unseen::default)?;
     if lives != Lives::Apart {
-        let opinion = conclude(glance, &view, rules).ok_or_else(Unseen::default)?;
         return Ok((opinion, None));
     }
-    let ln_evidence = glance.ln_evidence();
     let last = &points[cuts.last().copied().unwrap_or(0)..];
     let since_s = last.first().map_or(0.0, |first| first.t_s);
     let too_short = Unseen {
@@ -204,9 +203,16 @@ fn by_lives(
     };
     let enough = last.len() >= rules.samples_min;
     let seen = enough.then(|| one_life(last, rules).ok()).flatten();
-    let mut opinion = seen.ok_or(too_short)?.opinion;
-    opinion.ln_evidence = ln_evidence;
-    Ok((opinion, Some(since_s)))
+    let alone = seen.ok_or(too_short)?.opinion;
+    // Of all bins, for what else they may be.
+    let ln_evidence = opinion.ln_evidence;
+    Ok((
+        Opinion {
+            ln_evidence,
+            ..alone
+        },
+        Some(since_s),
+    ))
 }
 
 /// One to three sudden falls that nobody announced: restarts, steps down, or the first teeth of a saw?

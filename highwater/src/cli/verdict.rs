@@ -2,6 +2,7 @@
 //! the experiment it came from.
 
 mod answer;
+mod backtest;
 mod cores;
 mod fleet;
 mod given;
@@ -78,6 +79,18 @@ pub struct VerdictArgs {
     /// Draw the series with fitted curve, interval and forecast; by the ending SVG or PNG
     #[arg(long, value_name = "FILE", conflicts_with = "at")]
     pub plot: Option<PathBuf>,
+    /// Hide the last part of each series (a quarter of its time unless given), forecast it from the rest, and compare
+    /// what came with the forecasts, and with those of the rules that people use
+    #[arg(
+        long,
+        value_name = "PART",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "0.25",
+        value_parser = part_of,
+        conflicts_with_all = ["plot", "at", "arms", "pairs", "all_pairs", "control", "strict"]
+    )]
+    pub backtest: Option<f64>,
     /// One JSON object a line (highwater.verdict/1)
     #[arg(long)]
     pub json: bool,
@@ -99,9 +112,14 @@ impl VerdictArgs {
         self.arms || !self.pairs.is_empty() || self.all_pairs || self.control.is_some()
     }
 
-    /// Whether the series are wanted whole, for a picture.
+    /// Whether a picture is wanted.
     fn draws(&self) -> bool {
         self.plot.is_some()
+    }
+
+    /// Whether the series are wanted whole, and together.
+    fn wants_whole(&self) -> bool {
+        self.draws() || self.backtest.is_some()
     }
 }
 
@@ -132,6 +150,13 @@ pub struct ColumnArgs {
     /// Every column but the time is a process (found without it where no column is called memory)
     #[arg(long)]
     pub wide: bool,
+}
+
+fn part_of(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(part) if part > 0.0 && part <= 0.5 => Ok(part),
+        _ => Err("write a part of the time, above 0 and up to 0.5".to_owned()),
+    }
 }
 
 fn unit_of(text: &str) -> Result<String, String> {
@@ -218,6 +243,13 @@ fn width() -> Option<usize> {
 
 /// Writes the answer in the form that was asked for.
 fn write(given: &Given, answer: Answer, out: &mut impl Write) -> Result<u8> {
+    if let Some(all) = &answer.backtest {
+        match given.args.json {
+            true => writeln!(out, "{}", backtest::line(all))?,
+            false => backtest::write(all, out)?,
+        }
+        return Ok(exit::DONE);
+    }
     if let Some(path) = &given.args.plot {
         picture::draw(given, path, &answer.drawn)?;
     }

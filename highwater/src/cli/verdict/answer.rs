@@ -17,12 +17,16 @@ use verdict::arm::ArmVerdict;
 use verdict::audit::{
     AuditInput, Check, Finding, Severity, Survivor, audit, equal_uptime_s, survivors, survivors_at,
 };
+use verdict::backtest;
+use verdict::backtest::Backtest;
 use verdict::pair::PairVerdict;
 use verdict::series::{SeriesVerdict, judge};
 
 /// The answer, ready to be written.
 #[derive(Default)]
 pub struct Answer {
+    /// In place of all others, where one was asked for.
+    pub backtest: Option<Backtest>,
     /// Of a run: the sentences at the top of its report.
     pub headline: Vec<String>,
     pub findings: Vec<Finding>,
@@ -58,6 +62,10 @@ impl Answer {
 /// Arms or pairs were asked for that are not there.
 pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
     let args = given.args;
+    if let Some(hidden) = args.backtest {
+        let series: Vec<Series> = held.iter().map(|h| h.series(given)).collect();
+        return Ok(of_backtest(given, &series, hidden));
+    }
     let has_arms = held
         .iter()
         .any(|h| h.arms.iter().any(|(_, a)| !a.is_empty()));
@@ -105,6 +113,15 @@ pub fn of_held(given: &Given, held: Vec<Held>) -> Result<Answer> {
         drawn,
         ..Answer::default()
     })
+}
+
+/// Forecasts of these series, each with its last part hidden, and nothing else.
+pub fn of_backtest(given: &Given, series: &[Series], hidden: f64) -> Answer {
+    let tried = cores::on_all(series, |s| backtest::try_on(s, hidden, &given.rules));
+    Answer {
+        backtest: Some(Backtest::of(&tried)),
+        ..Answer::default()
+    }
 }
 
 /// Whether a picture can hold them, before the work is done.

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 
-use super::answer::{Answer, JudgedArm};
+use super::answer::{Answer, JudgedArm, of_backtest};
 use super::given::{Given, Until};
 use super::held::judge_parts;
 use super::pairs;
@@ -11,7 +11,7 @@ use observe::look::TimeNs;
 use observe::metric;
 use record::run::{Process, Run};
 use record::{Folder, ReadOptions, Reader};
-use series::arms::{arm_series, seconds_between};
+use series::arms::{ArmSeries, arm_series, seconds_between};
 use series::series::Series;
 use verdict::arm::ArmVerdict;
 use verdict::audit::{Finding, Severity, audit};
@@ -41,6 +41,11 @@ pub fn judge(given: &Given, folder: &Folder) -> Result<Answer> {
 }
 
 fn of_run(given: &Given, run: &Run) -> Result<Answer> {
+    if let Some(hidden) = given.args.backtest {
+        let arms = arm_series(run, metric::RSS.name, run.experiment.warmup);
+        let series: Vec<Series> = arms.iter().flat_map(ArmSeries::joined).collect();
+        return Ok(of_backtest(given, &series, hidden));
+    }
     let verdict = judge_run(run, &given.rules);
     let findings = audit(&audited::input(run));
     let arms: Vec<JudgedArm> = verdict

@@ -72,7 +72,7 @@ pub fn read<W: Write>(
         let mut reading = Reading::new(given);
         let mut whole = reading.all(rows, &mut judges, &mut sink);
         let alone = !reading.has_arms() && !given.args.wants_arms();
-        if whole.is_ok() && alone && !given.args.draws() {
+        if whole.is_ok() && alone && !given.args.wants_whole() {
             whole = judges.give(std::mem::take(&mut reading.held), &mut sink);
         }
         // What was judged before a mistake in the file is written before the mistake is told.
@@ -244,7 +244,7 @@ impl<'a> Reading<'a> {
         let dense = self.rows >= 16 * (self.held.len() + self.judged);
         let many = dense && self.rows >= PROBE_ROWS && self.held.len() > TOGETHER;
         let long = self.readings > TOGETHER_READINGS && self.held.len() > 1;
-        self.together && !self.given.args.draws() && (many || long)
+        self.together && !self.given.args.wants_whole() && (many || long)
     }
 
     /// `line` is where the row stands.

@@ -345,3 +345,36 @@ fn a_time_since_the_beginning_and_limits_by_arm_and_process() {
         .collect();
     assert_eq!(limited, ["old-0"]);
 }
+
+#[test]
+fn a_backtest_holds_forecasts_against_what_came() {
+    let input = format!(
+        "id,t_s,rss_kib\n{}{}{}",
+        rows("leak", 200, |x| 100_000.0 * (1.0 + x)),
+        rows("flat", 200, |_| 100_000.0),
+        rows("short", 5, |_| 100_000.0),
+    );
+    let (code, text) = say("--backtest --json", &input).unwrap();
+    let said = objects(&text);
+    assert_eq!((code, said.len()), (0, 1), "{text}");
+    let of = |name: &str| said[0][name].as_u64().unwrap();
+    assert_eq!((of("series"), of("rose"), of("left_out")), (2, 1, 1));
+    let own = &said[0]["rows"][0];
+    assert_eq!(own["name"], "highwater");
+    assert_eq!(
+        (&own["called"], &own["called_rose"]),
+        (&1.into(), &1.into())
+    );
+    let (code, text) = say("--backtest=0.4", &input).unwrap();
+    assert_eq!(code, 0);
+    assert!(
+        text.starts_with("2 series, of which the level rose by 3 % or more in 1; 1 with too few")
+    );
+    assert!(
+        text.lines()
+            .any(|line| line.trim().starts_with("predict_linear")),
+        "{text}"
+    );
+    assert!(Only::try_parse_from(["x", "--backtest=0.9"]).is_err());
+    assert!(Only::try_parse_from(["x", "--backtest", "--plot", "a.svg"]).is_err());
+}
