@@ -11,8 +11,10 @@ use super::mixture::{Mixture, Part};
 use super::order::median;
 use super::series::Point;
 
-/// Fewer bins tell nothing of how a level wanders.
+/// Stretches of the window, at least ...
 pub const BINS_MIN: usize = 8;
+/// ... and how many of them must have readings: fewer tell nothing of how a level wanders.
+const READ_MIN: usize = 5;
 
 /// Variance of the level's steps from bin to bin over that of the noise.
 const WANDER: [f64; 5] = [0.0, 1e-2, 0.1, 1.0, 10.0];
@@ -56,6 +58,10 @@ impl Slope {
 
 /// Shifts in as much time as was watched, when none was: the mean of Jeffreys' prior after it.
 const SHIFTS_UNSEEN: f64 = 0.5;
+/// Of a shift's height: a few are large.
+const SHIFT_DF: f64 = 4.0;
+/// Combinations that are parts of the forecast by themselves.
+const STATES_APART: usize = 30;
 /// Deviation of noise below which none is believed, in the range of the bins: no real curve is a formula.
 const NOISE_MIN: f64 = 5e-3;
 /// Of the first level nothing is known, in variances of the noise.
@@ -115,7 +121,7 @@ impl Forecast {
             return None;
         }
         let bins = medians(points, width_s, count as usize);
-        if bins.len() < BINS_MIN {
+        if bins.len() < READ_MIN {
             return None;
         }
         let y: Vec<f64> = bins.iter().map(|bin| bin.value).collect();
@@ -125,7 +131,7 @@ impl Forecast {
         let scaled: Vec<f64> = y.iter().map(|v| (v - y[0]) / unit).collect();
         let gaps: Vec<f64> = bins
             .windows(2)
-            .map(|pair| ((pair[1].t_s - pair[0].t_s) / width_s).max(0.1))
+            .map(|pair| ((pair[1].t_s - pair[0].t_s) / width_s).round().max(1.0))
             .collect();
         let mut states = states(&scaled, &gaps, count);
         for state in &mut states {
@@ -145,30 +151,53 @@ impl Forecast {
         // From the middle of the last stretch on.
         let ahead = 0.5 + 0.5 * (from_s + to_s) / self.width_s;
         let block = ((to_s - from_s) / self.width_s).max(1.0);
-        let best = self
-            .states
-            .iter()
-            .map(|s| s.ln_weight)
-            .fold(f64::NEG_INFINITY, f64::max);
         let shifts = 1.0 - (-SHIFTS_UNSEEN * ahead / self.watched).exp();
-        let mut parts = Vec::with_capacity(2 * self.states.len());
-        for state in &self.states {
-            let (mean, var) = state.ahead(ahead, block);
-            let part = Part {
-                weight: (1.0 - shifts) * (state.ln_weight - best).exp(),
-                mean,
-                se: var.sqrt(),
-                df: state.df,
-            };
-            parts.push(part);
+        let mut parts = Vec::with_capacity(2 * (STATES_APART + 1));
+        for part in self.told_apart(ahead, block) {
             parts.push(Part {
-                weight: shifts * (state.ln_weight - best).exp(),
-                se: (var + self.shift * self.shift).sqrt(),
-                df: 4.0,
+                weight: (1.0 - shifts) * part.weight,
+                ..part
+            });
+            parts.push(Part {
+                weight: shifts * part.weight,
+                se: (part.se * part.se + self.shift * self.shift).sqrt(),
+                df: SHIFT_DF.min(part.df),
                 ..part
             });
         }
         Mixture::new(parts)
+    }
+
+    /// What each combination says; of those with little weight, which are many, one part with their mean and variance.
+    fn told_apart(&self, ahead: f64, block: f64) -> Vec<Part> {
+        let weights = self.states.iter().map(|s| s.ln_weight);
+        let best = weights.fold(f64::NEG_INFINITY, f64::max);
+        let part = |state: &State| {
+            let (mean, var) = state.ahead(ahead, block);
+            Part {
+                weight: (state.ln_weight - best).exp(),
+                mean,
+                se: var.sqrt(),
+                df: state.df,
+            }
+        };
+        let mut parts: Vec<Part> = self.states.iter().map(part).collect();
+        parts.sort_unstable_by(|a, b| b.weight.total_cmp(&a.weight));
+        let rest = parts.split_off(STATES_APART.min(parts.len()));
+        let weight: f64 = rest.iter().map(|p| p.weight).sum();
+        if weight > 0.0 {
+            let over = |of: &dyn Fn(&Part) -> f64| {
+                rest.iter().map(|p| p.weight * of(p)).sum::<f64>() / weight
+            };
+            let mean = over(&|p| p.mean);
+            parts.push(Part {
+                weight,
+                mean,
+                se: over(&|p| p.se * p.se + (p.mean - mean).powi(2)).sqrt(),
+                df: rest[0].df,
+            });
+        }
+        parts
     }
 }
 
@@ -257,9 +286,14 @@ fn around_line(bins: &[Level]) -> f64 {
 /// Over how many of its first bins a slope that dies away has gone after so many.
 fn reach(kept: f64, bins: f64) -> f64 {
     match kept < 1.0 {
-        true => (1.0 - kept.powf(bins)) / (1.0 - kept),
+        true => (1.0 - after(kept, bins)) / (1.0 - kept),
         false => bins,
     }
+}
+
+/// What is left after so many bins; nearly all are one apart.
+fn after(kept: f64, bins: f64) -> f64 {
+    if bins == 1.0 { kept } else { kept.powf(bins) }
 }
 
 type Matrix = [[f64; 3]; 3];
@@ -267,28 +301,23 @@ type Matrix = [[f64; 3]; 3];
 /// State (level, slope, what passes) and its variance so many bins later.
 fn step(mean: &[f64; 3], var: &Matrix, model: &Model, bins: f64) -> ([f64; 3], Matrix) {
     let far = reach(model.kept, bins);
-    let (kept, memory) = (model.kept.powf(bins), model.passing.0.powf(bins));
-    let to = [[1.0, far, 0.0], [0.0, kept, 0.0], [0.0, 0.0, memory]];
-    let mut moved = [0.0; 3];
-    let mut half = [[0.0; 3]; 3];
-    let mut next = [[0.0; 3]; 3];
-    for i in 0..3 {
-        for j in 0..3 {
-            moved[i] += to[i][j] * mean[j];
-            half[i][j] = (0..3).map(|k| to[i][k] * var[k][j]).sum();
-        }
-    }
-    for i in 0..3 {
-        for j in 0..3 {
-            next[i][j] = (0..3).map(|k| half[i][k] * to[j][k]).sum();
-        }
-    }
-    next[0][0] += model.wander * bins + model.slope_steps * bins.powi(3) / 3.0;
-    next[0][1] += model.slope_steps * bins * bins / 2.0;
-    next[1][0] = next[0][1];
-    next[1][1] += model.slope_steps * bins;
+    let (kept, memory) = (after(model.kept, bins), after(model.passing.0, bins));
     let (phi, steps) = model.passing;
-    next[2][2] += steps * (1.0 - memory * memory) / (1.0 - phi * phi);
+    let moved = [mean[0] + far * mean[1], kept * mean[1], memory * mean[2]];
+    let level = var[0][0]
+        + far * (2.0 * var[0][1] + far * var[1][1])
+        + model.wander * bins
+        + model.slope_steps * bins.powi(3) / 3.0;
+    let with_slope = kept * (var[0][1] + far * var[1][1]) + model.slope_steps * bins * bins / 2.0;
+    let with_passing = memory * (var[0][2] + far * var[1][2]);
+    let slope = kept * kept * var[1][1] + model.slope_steps * bins;
+    let both = kept * memory * var[1][2];
+    let passing = memory * memory * var[2][2] + steps * (1.0 - memory * memory) / (1.0 - phi * phi);
+    let next = [
+        [level, with_slope, with_passing],
+        [with_slope, slope, both],
+        [with_passing, both, passing],
+    ];
     (moved, next)
 }
 
@@ -441,7 +470,7 @@ mod tests {
             (0..n).map(point).collect()
         };
         assert!(Forecast::of(&[], 1.0).is_none());
-        assert!(Forecast::of(&flat(BINS_MIN - 1), 1.0).is_none());
+        assert!(Forecast::of(&flat(READ_MIN - 1), 1.0).is_none());
         assert!(Forecast::of(&flat(100), f64::NAN).is_none());
         let level = Forecast::of(&flat(100), 10.0).unwrap().level(10.0, 20.0);
         assert!((level.mean() - 5.0).abs() < 1e-6);

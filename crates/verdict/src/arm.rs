@@ -106,7 +106,8 @@ pub fn of_judged(arm: &str, each: Vec<SeriesVerdict>, rules: &Rules) -> ArmVerdi
 
 /// Of how many processes only what runs since their last restart was judged.
 fn since_restarts(each: &[SeriesVerdict]) -> String {
-    let only = |v: &&SeriesVerdict| v.evidence.contains_key("judged_from_s");
+    let judged = |v: &SeriesVerdict| v.label != Label::Insufficient;
+    let only = |v: &&SeriesVerdict| judged(v) && v.evidence.contains_key("judged_from_s");
     match each.iter().filter(only).count() {
         0 => String::new(),
         of => format!("; {of} judged since their restart alone"),

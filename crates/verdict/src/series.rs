@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::curve::{Opinion, estimate};
-use super::ways::{Looked, Unseen, look};
+use super::ways::{LastLife, Looked, Unseen, look};
 use super::{Label, Rules};
 use series::clean::{Cleaned, clean};
 use series::estimate::Estimate;
+use series::forecast::Forecast;
 use series::order::median;
 use series::series::{Point, Series};
 
@@ -61,18 +62,52 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
             .samples_min
             .saturating_sub(cleaned.points.len())
             .max(1);
-        return refuse(
-            verdict,
-            "too few usable readings",
-            match more {
-                1 => "1 more reading".to_owned(),
-                more => format!("{more} more readings"),
-            },
-        );
+        return refuse(verdict, "too few usable readings", more_readings(more));
     }
     match look(series, &cleaned.points, rules) {
         Ok(looked) => speak(verdict, series, &looked, rules),
         Err(unseen) => unjudged(verdict, &cleaned.points, unseen, rules),
+    }
+}
+
+/// The same, with a forecast of one more window in the evidence (`ahead_...`).
+pub fn judge_ahead(series: &Series, rules: &Rules) -> SeriesVerdict {
+    let mut verdict = judge(series, rules);
+    let since_s = verdict.evidence.get("judged_from_s").copied();
+    look_ahead(&mut verdict, &clean(series).points, since_s, rules);
+    verdict
+}
+
+/// The level is forecast for the last of so many stretches of one more window.
+const STRETCHES: f64 = 8.0;
+
+/// Notes what the level will be one more window ahead, and the chance that it is higher by the share that makes a
+/// series growing. Of the incarnation that runs now.
+fn look_ahead(verdict: &mut SeriesVerdict, points: &[Point], since_s: Option<f64>, rules: &Rules) {
+    let from = since_s.map_or(0, |t_s| points.partition_point(|p| p.t_s < t_s));
+    let points = &points[from..];
+    let Some((first, last)) = points.first().zip(points.last()) else {
+        return;
+    };
+    let window_s = last.t_s - first.t_s;
+    let stretch_s = window_s / STRETCHES;
+    let Some(forecast) = Forecast::of(points, stretch_s) else {
+        return;
+    };
+    let level = forecast.level(window_s - stretch_s, window_s);
+    let now = points.partition_point(|p| p.t_s < last.t_s - stretch_s);
+    let now = median(&points[now..].iter().map(|p| p.value).collect::<Vec<_>>());
+    let rises = 1.0 - level.below((1.0 + rules.growth_share) * now);
+    let Some(Estimate { value, lo, hi }) = estimate(&level, rules.interval) else {
+        return;
+    };
+    for (name, number) in [
+        ("ahead_level", value),
+        ("ahead_lo", lo),
+        ("ahead_hi", hi),
+        ("ahead_rises", rises),
+    ] {
+        verdict.evidence.insert(name.to_owned(), number);
     }
 }
 
@@ -82,17 +117,27 @@ fn unjudged(
     unseen: Unseen,
     rules: &Rules,
 ) -> SeriesVerdict {
-    let Some((since_s, readings)) = unseen.last_life else {
+    let Some(LastLife { since_s, readings }) = unseen.last_life else {
         let needs = "a longer window".to_owned();
         return refuse(verdict, "too few stretches of time", needs);
     };
     verdict.evidence.insert("judged_from_s".to_owned(), since_s);
     verdict.level = rough_level(&points[points.len() - readings..]);
-    let more = rules.samples_min.saturating_sub(readings).max(1);
     let rule = format!(
         "{readings} readings since the last restart, and what ran before had another level and slope"
     );
-    refuse(verdict, &rule, format!("{more} more readings"))
+    let needs = match rules.samples_min.saturating_sub(readings) {
+        0 => "a longer window since the restart".to_owned(),
+        more => more_readings(more),
+    };
+    refuse(verdict, &rule, needs)
+}
+
+fn more_readings(more: usize) -> String {
+    match more {
+        1 => "1 more reading".to_owned(),
+        more => format!("{more} more readings"),
+    }
 }
 
 fn blank(series: &Series, cleaned: &Cleaned) -> SeriesVerdict {
@@ -145,8 +190,10 @@ fn refuse(mut verdict: SeriesVerdict, rule: &str, needs: String) -> SeriesVerdic
 fn note(evidence: &mut BTreeMap<String, f64>, looked: &Looked, growth: f64) {
     let said = &looked.opinion;
     evidence.insert("incarnations".to_owned(), looked.incarnations as f64);
-    if let Some(since_s) = looked.only_since_s {
-        evidence.insert("judged_from_s".to_owned(), since_s);
+    if let Some(life) = looked.alone {
+        evidence.insert("judged_from_s".to_owned(), life.since_s);
+        // Of those that were judged.
+        evidence.insert("n".to_owned(), life.readings as f64);
     }
     evidence.insert("bins".to_owned(), said.bins as f64);
     evidence.insert("growth_share".to_owned(), growth);
@@ -201,6 +248,7 @@ fn speak(
     if weight < least || side < bar {
         verdict.label = Label::Insufficient;
         verdict.rule = undecided(label, (weight, side, said.weights.open), (least, bar));
+        verdict.rule += &since_restart(series, looked);
         verdict.needs = Some(needs(said, rules));
         return verdict;
     }
@@ -208,13 +256,7 @@ fn speak(
         verdict.confidence = weight / (1.0 - said.weights.open).max(weight);
     }
     verdict.rule = rule_of(verdict.label, growth, rules);
-    if let Some(since_s) = looked.only_since_s {
-        let end_s = series.points.iter().map(|p| p.t_s).fold(since_s, f64::max);
-        verdict.rule += &format!(
-            "; of what runs since the restart {} before the end alone: before it level and slope were others",
-            time(end_s - since_s)
-        );
-    }
+    verdict.rule += &since_restart(series, looked);
     match label {
         Label::Plateauing => verdict.asymptote = estimate(&said.asymptote, rules.interval),
         Label::Stepped => verdict.steps.clone_from(&said.steps),
@@ -222,6 +264,23 @@ fn speak(
         _ => {}
     }
     verdict
+}
+
+/// What is said beside the rule where the incarnation that runs now was judged alone.
+fn since_restart(series: &Series, looked: &Looked) -> String {
+    let Some(life) = looked.alone else {
+        return String::new();
+    };
+    let end_s = series
+        .points
+        .iter()
+        .map(|p| p.t_s)
+        .filter(|t_s| t_s.is_finite());
+    let end_s = end_s.fold(life.since_s, f64::max);
+    format!(
+        "; of what runs since the restart {} before the end alone: before it level and slope were others",
+        time(end_s - life.since_s)
+    )
 }
 
 fn slope_per_hour(said: &Opinion, label: Label, rules: &Rules) -> Option<Estimate> {

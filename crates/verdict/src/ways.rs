@@ -17,18 +17,26 @@ use series::teeth::{
 pub struct Looked {
     pub opinion: Opinion,
     pub incarnations: usize,
-    /// Where the incarnation begins that alone was judged: what ran before was another program, seconds of the series.
-    pub only_since_s: Option<f64>,
+    /// The incarnation that alone was judged, for what ran before was another program.
+    pub alone: Option<LastLife>,
     pub period_s: Option<f64>,
     /// Periodic enough, and wide enough, to be called a sawtooth when it does not grow.
     pub saw: bool,
 }
 
+/// The incarnation that runs now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LastLife {
+    /// Its first reading, seconds of the series.
+    pub since_s: f64,
+    pub readings: usize,
+}
+
 /// Nothing can be fitted.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Unseen {
-    /// Because only what the last incarnation has shown counts: since when it runs, and its readings.
-    pub last_life: Option<(f64, usize)>,
+    /// Because only what the last incarnation has shown counts.
+    pub last_life: Option<LastLife>,
 }
 
 type Seen = Result<Looked, Unseen>;
@@ -75,7 +83,8 @@ pub fn look(series: &Series, points: &[Point], rules: &Rules) -> Seen {
     if few && climbs_around(points, &sudden) {
         return restarts_or_not(series, points, &sudden, rules);
     }
-    one_life(points, rules)
+    let birth_s = points.first().map_or(0.0, |first| first.t_s);
+    one_life(points, birth_s, rules)
 }
 
 fn killed_at(sudden: &[Fall], bar: f64) -> bool {
@@ -160,34 +169,50 @@ fn lives(
         grain: grain(points),
         ..View::default()
     };
-    let (opinion, only_since_s) = by_lives(&view, (points, cuts), common, rules)?;
+    let (opinion, alone) = by_lives(&view, (series, points, cuts), common, rules)?;
     Ok(Looked {
         opinion,
         incarnations,
-        only_since_s,
+        alone,
         period_s: None,
         saw: false,
     })
 }
 
-/// The opinion under what has the most evidence of what incarnations may have in common; and since when the readings
-/// are of the last one, where that is nothing.
+/// Evidence that another program must bring which is too young to be judged alone: with it, all that was seen before
+/// says nothing any more.
+const TOO_YOUNG_LN: f64 = 3.0;
+
+/// The opinion under what has the most evidence of what incarnations may have in common; with the last one, where that
+/// is nothing.
 fn by_lives(
     view: &View,
-    (points, cuts): (&[Point], &[usize]),
+    (series, points, cuts): (&Series, &[Point], &[usize]),
     common: &[Lives],
     rules: &Rules,
-) -> Result<(Opinion, Option<f64>), Unseen> {
-    let seen = common.iter().filter_map(|&lives| {
+) -> Result<(Opinion, Option<LastLife>), Unseen> {
+    let first = cuts.last().copied().unwrap_or(0);
+    let last = &points[first..];
+    let is_young = last.len() < rules.samples_min;
+    let mut best: Option<(f64, Lives, Glance)> = None;
+    for &lives in common {
         let view = View {
             lives,
             ..view.clone()
         };
-        Some((lives, Glance::at(&view, None)?))
-    });
-    let by_evidence =
-        |a: &(Lives, Glance), b: &(Lives, Glance)| a.1.ln_evidence().total_cmp(&b.1.ln_evidence());
-    let (lives, glance) = seen.max_by(by_evidence).ok_or_else(Unseen::default)?;
+        let Some(glance) = Glance::at(&view, None) else {
+            continue;
+        };
+        let asked = match lives {
+            Lives::Apart if is_young => TOO_YOUNG_LN,
+            _ => 0.0,
+        };
+        let evidence = glance.ln_evidence() - asked;
+        if best.as_ref().is_none_or(|(most, ..)| evidence > *most) {
+            best = Some((evidence, lives, glance));
+        }
+    }
+    let (_, lives, glance) = best.ok_or_else(Unseen::default)?;
     let view = View {
         lives,
         ..view.clone()
@@ -196,22 +221,23 @@ fn by_lives(
     if lives != Lives::Apart {
         return Ok((opinion, None));
     }
-    let last = &points[cuts.last().copied().unwrap_or(0)..];
-    let since_s = last.first().map_or(0.0, |first| first.t_s);
-    let too_short = Unseen {
-        last_life: Some((since_s, last.len())),
+    let alone = LastLife {
+        since_s: last.first().map_or(0.0, |first| first.t_s),
+        readings: last.len(),
     };
-    let enough = last.len() >= rules.samples_min;
-    let seen = enough.then(|| one_life(last, rules).ok()).flatten();
-    let alone = seen.ok_or(too_short)?.opinion;
+    let too_short = Unseen {
+        last_life: Some(alone),
+    };
+    let seen = (!is_young).then(|| one_life(last, born(series, points, first), rules).ok());
+    let of_last = seen.flatten().ok_or(too_short)?.opinion;
     // Of all bins, for what else they may be.
     let ln_evidence = opinion.ln_evidence;
     Ok((
         Opinion {
             ln_evidence,
-            ..alone
+            ..of_last
         },
-        Some(since_s),
+        Some(alone),
     ))
 }
 
@@ -227,7 +253,10 @@ fn restarts_or_not(series: &Series, points: &[Point], sudden: &[Fall], rules: &R
         ..View::default()
     };
     let whole = view(false);
-    let (split, since_s) = by_lives(&view(true), (points, &cuts), &ALL, rules)?;
+    let of = (series, points, &cuts[..]);
+    // A fall that nobody announced and that is too young to be judged alone may be anything yet.
+    let (split, alone) = by_lives(&view(true), of, &ALL, rules)
+        .or_else(|_| by_lives(&view(true), of, &LIKE_BEFORE, rules))?;
     let square = Cycles::square(points, &whole);
     let whole = if square.taken.is_empty() {
         square
@@ -242,8 +271,9 @@ fn restarts_or_not(series: &Series, points: &[Point], sudden: &[Fall], rules: &R
         opinion(&whole, rules).ok_or_else(Unseen::default)?
     };
     let by_uptime = split.ln_evidence - UNANNOUNCED_LN >= whole.ln_evidence;
+    let alone = alone.filter(|_| by_uptime);
     let mut said = if by_uptime { split } else { whole };
-    if by_uptime {
+    if by_uptime && alone.is_none() {
         // A fall that nobody announced, between levels that stand still, is a step.
         let w = &mut said.weights;
         (w.stepped, w.flat) = (w.stepped + w.flat, 0.0);
@@ -252,7 +282,7 @@ fn restarts_or_not(series: &Series, points: &[Point], sudden: &[Fall], rules: &R
             .map(|f| (points[f.after].t_s, f.floor - f.peak))
             .collect();
     }
-    if by_uptime && !floors_rise(sudden, rules) {
+    if by_uptime && alone.is_none() && !floors_rise(sudden, rules) {
         // Climbs that end at one threshold: a saw with few teeth looks the same as a leak restarted.
         let saw = by_threshold(sudden, height_now(points, sudden));
         let w = &mut said.weights;
@@ -262,7 +292,7 @@ fn restarts_or_not(series: &Series, points: &[Point], sudden: &[Fall], rules: &R
     Ok(Looked {
         opinion: said,
         incarnations,
-        only_since_s: since_s.filter(|_| by_uptime),
+        alone,
         period_s: None,
         saw: false,
     })
@@ -322,7 +352,7 @@ fn saw(points: &[Point], sudden: &[Fall], rules: &Rules) -> Option<Looked> {
     Some(Looked {
         opinion: said,
         incarnations: 1,
-        only_since_s: None,
+        alone: None,
         period_s: Some(period_s),
         saw: true,
     })
@@ -350,12 +380,11 @@ fn unless_restarted(
     }
 }
 
-/// No falls: one clock, perhaps with a cycle or two.
-fn one_life(points: &[Point], rules: &Rules) -> Seen {
+/// No falls: one clock, which began at `birth_s`, perhaps with a cycle or two.
+fn one_life(points: &[Point], birth_s: f64, rules: &Rules) -> Seen {
     let width_s = width_for(points, &[]);
-    let births: Vec<f64> = points.iter().take(1).map(|p| p.t_s).collect();
     let view = View {
-        bins: &bins(points, &[], &births, width_s),
+        bins: &bins(points, &[], &[birth_s], width_s),
         by_uptime: true,
         width_s,
         grain: grain(points),
@@ -378,7 +407,7 @@ fn with_cycles(points: &[Point], found: Cycles, view: &View, rules: &Rules) -> S
     Ok(Looked {
         opinion: calmed(opinion, &view, rules),
         incarnations: 1,
-        only_since_s: None,
+        alone: None,
         period_s,
         saw: period_s.is_some() && swing >= rules.swing_share * level,
     })

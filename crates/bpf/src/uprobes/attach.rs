@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::changes;
-use super::holders::{Ending, Holder, PLACES_MAX, Request};
+use super::holders::{Ending, Holder, PATIENCE, PLACES_MAX, Request};
 use super::set::MULTI;
 use crate::kernel::uprobe_kind;
 use observe::foreign::open_file;
@@ -16,7 +16,7 @@ use observe::overhead::Times;
 
 pub const PROG_TYPE_KPROBE: u32 = 2;
 /// That events of one program are shared out to.
-const HOLDERS_MAX: usize = 16;
+const HOLDERS_MAX: usize = 64;
 
 /// How functions are probed. No way has return probes: they change return addresses on the subject's stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,11 +113,16 @@ impl Drop for Put {
     /// milliseconds for each call. One after the other the last breakpoints would stay for a third of a second.
     fn drop(&mut self) {
         let begin = Instant::now();
+        let mut times = Times::default();
         let ending: Vec<Ending> = self.held.drain(..).map(Holder::let_go).collect();
         for holder in ending {
-            holder.wait();
-            changes::add(self.pid, Times::of(begin.elapsed()));
+            holder.wait(begin + PATIENCE);
+            // From the end of the one before on: they end side by side.
+            let so_far = Duration::from_nanos(times.total_ns);
+            times += Times::of(begin.elapsed().saturating_sub(so_far));
         }
+        times.longest_ns = times.total_ns;
+        changes::add(self.pid, times);
     }
 }
 

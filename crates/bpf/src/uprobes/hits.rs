@@ -5,6 +5,7 @@ use std::io;
 use bytemuck::{Pod, Zeroable};
 
 use super::attach::{Put, Target, Way, put};
+use super::holders::prepare;
 use super::own::{calls_ns, each, emulated, entry_offset, stepped};
 use super::record::{self, Fields, Hit};
 use crate::map::{PerCpu, Ring};
@@ -73,6 +74,7 @@ impl Hits {
         fields: Fields,
         ring_bytes: u32,
     ) -> io::Result<Hits> {
+        prepare()?;
         let cost = measure_cost(fields)?;
         let hits = Hits::put_on(target, places, fields, ring_bytes)?;
         Ok(Hits { cost, ..hits })

@@ -18,6 +18,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytemuck::{Pod, Zeroable};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,11 +38,8 @@ pub const PLACES_MAX: usize = 1024;
 const FDS_MAX: usize = 3;
 /// As the kernel and ps(1) show them.
 const NAME: &CStr = c"hw-breakpoints";
-/// A holder that is stopped, or in a frozen cgroup, is not waited for any longer; it ends when it goes on.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 10,
-    tv_nsec: 0,
-};
+/// Holders that are stopped, or in a frozen cgroup, are not waited for any longer; they end when they go on.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a holder is to set. With it come the program, the file and the holder's socket, in this order.
 #[repr(C)]
@@ -117,9 +115,16 @@ impl Holder {
 pub struct Ending(OwnedFd);
 
 impl Ending {
-    pub fn wait(&self) {
+    /// Until it is over, or it is `until`.
+    pub fn wait(&self, until: Instant) {
         let mut over = [PollFd::new(&self.0, PollFlags::IN)];
-        while let Err(Errno::INTR) = poll(&mut over, Some(&PATIENCE)) {}
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let left = Timespec::try_from(left).ok();
+            if !matches!(poll(&mut over, left.as_ref()), Err(Errno::INTR)) {
+                return;
+            }
+        }
     }
 }
 
@@ -143,14 +148,26 @@ fn ask(request: &Request, fds: &[BorrowedFd]) -> io::Result<()> {
 fn start() -> io::Result<OwnedFd> {
     let (socket, of_starter) = pair()?;
     let before = block_signals();
-    let made = clone_process();
+    let made = own::make_helper(clone_process);
     if let Ok(None) = made {
         serve(of_starter);
     }
     // SAFETY: a set of signals that this thread had.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut()) };
-    made?.into_iter().for_each(own::add_helper);
-    Ok(socket)
+    made.map(|_| socket)
+}
+
+/// Starts the process that starts holders, where there is none yet: it keeps a copy of what highwater has in memory by
+/// then, which is little at first.
+///
+/// # Errors
+/// No process can be made.
+pub fn prepare() -> io::Result<()> {
+    let mut starter = STARTER.lock().unwrap_or_else(PoisonError::into_inner);
+    if starter.is_none() {
+        *starter = Some(start()?);
+    }
+    Ok(())
 }
 
 fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
@@ -177,8 +194,9 @@ fn block_signals() -> libc::sigset_t {
 
 /// A copy of this process with the calling thread alone; none in the copy.
 fn clone_process() -> io::Result<Option<u32>> {
+    let (signal, none) = (libc::c_long::from(libc::SIGCHLD), 0 as libc::c_long);
     // SAFETY: as fork(2), without the handlers of libraries: callers make system calls alone in the copy.
-    let pid = unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) };
+    let pid = unsafe { libc::syscall(libc::SYS_clone, signal, none, none, none, none) };
     match pid {
         0 => Ok(None),
         1.. => Ok(Some(pid as u32)),
@@ -238,14 +256,28 @@ fn hold(request: &Request, program: OwnedFd, file: OwnedFd, socket: OwnedFd) -> 
     end()
 }
 
-/// Every descriptor that this process was made with: highwater's files, and its ends of all these sockets.
+/// Every descriptor that this process was made with: highwater's files, and its ends of all these sockets. One by one
+/// on kernels before 5.9, which have no call for it.
 fn close_all_but(kept: &OwnedFd) -> bool {
     let kept = kept.as_raw_fd() as u32;
     let close = |first: u32, last: u32| {
         // SAFETY: nothing of this process uses them.
         first > last || unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } == 0
     };
-    close(kept + 1, u32::MAX) && (kept == 0 || close(0, kept - 1))
+    let all_at_once = close(kept + 1, u32::MAX) && (kept == 0 || close(0, kept - 1));
+    all_at_once || close_each_but(kept)
+}
+
+fn close_each_but(kept: u32) -> bool {
+    let most = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let Some(most) = most.and_then(|most| u32::try_from(most).ok()) else {
+        return false;
+    };
+    for fd in (0..most).filter(|fd| *fd != kept) {
+        // SAFETY: nothing of this process uses them.
+        unsafe { libc::close(fd as i32) };
+    }
+    true
 }
 
 fn end() -> ! {

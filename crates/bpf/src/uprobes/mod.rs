@@ -16,3 +16,4 @@ mod set;
 mod tests;
 
 pub use self::attach::{PROG_TYPE_KPROBE, Put, Target, Way, put};
+pub use self::holders::prepare;

@@ -90,6 +90,7 @@ impl Linked {
                 "{found} functions of allocators in one program; {most} can be probed"
             )));
         }
+        bpf::uprobes::prepare()?;
         let cost = measure_cost()?;
         let probed = attach(&target, &functions)?;
         let kernel_bytes = fdinfo::kernel_bytes();

@@ -1,5 +1,6 @@
 //! What highwater takes itself.
 
+use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use procfs::process::{Process, Stat};
@@ -10,9 +11,16 @@ use crate::clock::read_ns;
 /// Processes that highwater was split into. Their children are its own too.
 static HELPERS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
-/// This child is a part of highwater, and so are its children.
-pub fn add_helper(pid: u32) {
-    helpers_list().push(pid);
+/// Makes a child that is a part of highwater, as its children are; its pid, or none in the child itself. Nobody asks
+/// for the helpers meanwhile: a helper that is not known yet would be taken for another's.
+///
+/// # Errors
+/// It cannot be made.
+pub fn make_helper(make: impl FnOnce() -> io::Result<Option<u32>>) -> io::Result<Option<u32>> {
+    let mut helpers = helpers_list();
+    let made = make()?;
+    helpers.extend(made);
+    Ok(made)
 }
 
 /// Children of this process that are parts of highwater, as their children are.
@@ -41,10 +49,16 @@ pub fn cpu_s_of(pid: u32) -> f64 {
     ticks_s(pid, |stat| stat.utime + stat.stime)
 }
 
-/// With that of its children that have ended and that it has waited for.
+/// With that of its children, those that have ended among them.
 fn cpu_s_with_children(pid: u32) -> f64 {
-    let children = |stat: &Stat| (stat.cutime + stat.cstime).max(0) as u64;
-    ticks_s(pid, |stat| stat.utime + stat.stime + children(stat))
+    let waited_for = |stat: &Stat| (stat.cutime + stat.cstime).max(0) as u64;
+    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    let children = children
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok());
+    ticks_s(pid, |stat| stat.utime + stat.stime + waited_for(stat))
+        + children.map(cpu_s_of).sum::<f64>()
 }
 
 fn ticks_s(pid: u32, ticks: impl FnOnce(&Stat) -> u64) -> f64 {

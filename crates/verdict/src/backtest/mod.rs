@@ -25,13 +25,15 @@ const KNOWN_MIN: usize = 12;
 const HIDDEN_MIN: usize = 3;
 /// For the ranked probability score.
 const QUANTILES: usize = 19;
+/// The forecast, with the label of the verdict; and what the forecast itself would call growing.
 const NAME: &str = "highwater";
+const LIKELY: &str = "highwater, a rise by 3 % is likely";
 
 /// One way to forecast, over all series. Shares are of the level at the end of what was known.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Row {
     pub name: String,
-    /// Series of which it forecast the level; the next four are over these.
+    /// Series of which it forecast the level; the next four are over those of which all ways did.
     pub forecasts: usize,
     /// Share of those whose level was within the 95 % interval.
     pub covered: f64,
@@ -52,6 +54,8 @@ pub struct Backtest {
     pub series: usize,
     /// With too few readings before or after.
     pub left_out: usize,
+    /// Whose level every way that forecasts one did.
+    pub compared: usize,
     /// Whose level was higher by [`RISE`] or more.
     pub rose: usize,
     pub rows: Vec<Row>,
@@ -69,7 +73,7 @@ struct Split {
     came: f64,
 }
 
-/// One series under every way: [`NAME`] first, then [`RULES`].
+/// One series under every way: [`NAME`] and [`LIKELY`] first, then [`RULES`].
 pub struct Tried {
     rose: bool,
     ways: Vec<Scored>,
@@ -93,7 +97,12 @@ pub fn try_on(series: &Series, hidden: f64, rules: &Rules) -> Option<Tried> {
     let split = split(series, hidden)?;
     let middle_s = 0.5 * (split.from_s + split.to_s);
     let others = RULES.iter().map(|(_, rule)| rule(&split.points, middle_s));
-    let all = std::iter::once(said(&split, rules)).chain(others);
+    let own = said(&split, rules);
+    let likely = Said {
+        grows: own.level.below((1.0 + RISE) * split.base) < 0.5 && !own.level.is_empty(),
+        ..Said::default()
+    };
+    let all = [own, likely].into_iter().chain(others);
     let scored = |said: Said| Scored {
         grows: said.grows,
         level: score(&said.level, &split),
@@ -108,32 +117,37 @@ impl Backtest {
     /// Of all series that were tried.
     pub fn of(all: &[Option<Tried>]) -> Backtest {
         let tried: Vec<&Tried> = all.iter().flatten().collect();
-        let names = std::iter::once(NAME).chain(RULES.iter().map(|(name, _)| *name));
+        let forecasts = |at: usize| tried.iter().any(|t| t.ways[at].level.is_some());
+        let ways = 0..tried.first().map_or(0, |t| t.ways.len());
+        let forecasting: Vec<usize> = ways.filter(|at| forecasts(*at)).collect();
+        let is_whole = |t: &&Tried| forecasting.iter().all(|at| t.ways[*at].level.is_some());
+        let compared: Vec<&Tried> = tried.iter().copied().filter(is_whole).collect();
+        let rules = RULES.iter().map(|(name, _)| *name);
+        let names = [NAME, LIKELY].into_iter().chain(rules);
         Backtest {
             series: tried.len(),
             left_out: all.len() - tried.len(),
+            compared: compared.len(),
             rose: tried.iter().filter(|t| t.rose).count(),
             rows: names
                 .enumerate()
-                .map(|(at, name)| row(name, &tried, at))
+                .map(|(at, name)| row(name, (&tried, &compared), at))
                 .collect(),
         }
     }
 }
 
-fn row(name: &str, tried: &[&Tried], at: usize) -> Row {
-    let of = |t: &&&Tried| t.ways[at].grows;
-    let called = tried.iter().filter(of);
-    let scores: Vec<&Score> = tried
-        .iter()
-        .filter_map(|t| t.ways[at].level.as_ref())
-        .collect();
+fn row(name: &str, (tried, compared): (&[&Tried], &[&Tried]), at: usize) -> Row {
+    let called = tried.iter().filter(|t| t.ways[at].grows);
+    let of = |all: &[&'_ Tried]| all.iter().filter(|t| t.ways[at].level.is_some()).count();
+    let scores = compared.iter().filter_map(|t| t.ways[at].level.as_ref());
+    let scores: Vec<&Score> = scores.collect();
     let mean = |value: fn(&Score) -> f64| {
         scores.iter().map(|s| value(s)).sum::<f64>() / scores.len().max(1) as f64
     };
     Row {
         name: name.to_owned(),
-        forecasts: scores.len(),
+        forecasts: of(tried),
         covered: mean(|s| f64::from(u8::from(s.is_covered))),
         width: median(&scores.iter().map(|s| s.width).collect::<Vec<_>>()),
         interval_score: mean(|s| s.interval_score),
@@ -149,6 +163,9 @@ fn score(level: &Mixture, split: &Split) -> Option<Score> {
         return None;
     }
     let (lo, hi) = (level.quantile(0.025), level.quantile(0.975));
+    if lo.is_nan() || hi.is_nan() {
+        return None;
+    }
     let outside = (lo - split.came).max(split.came - hi).max(0.0);
     let loss = |at: usize| {
         let q = at as f64 / (QUANTILES + 1) as f64;

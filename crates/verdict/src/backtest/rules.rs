@@ -140,7 +140,13 @@ fn mann_kendall(points: &[Point], after_s: f64) -> Said {
         return Said::default();
     }
     slopes.sort_by(f64::total_cmp);
-    let deviation = (n * (n - 1.0) * (2.0 * n + 5.0) / 18.0).sqrt();
+    let mut values: Vec<f64> = thin.iter().map(|p| p.value).collect();
+    values.sort_by(f64::total_cmp);
+    let of = |n: f64| n * (n - 1.0) * (2.0 * n + 5.0);
+    let ties = values
+        .chunk_by(|a, b| a == b)
+        .map(|tied| of(tied.len() as f64));
+    let deviation = ((of(n) - ties.sum::<f64>()).max(0.0) / 18.0).sqrt();
     let rank = |off: f64| {
         let at = 0.5 * (slopes.len() as f64 + off * BOTH_SIDES * deviation);
         slopes[(at.max(0.0) as usize).min(slopes.len() - 1)]

@@ -62,7 +62,7 @@ fn too_little_is_left_out() {
     let few = series(1, 10, |_| 100.0);
     let all = Backtest::of(&[try_on(&few, 0.25, &Rules::default())]);
     assert_eq!((all.series, all.left_out), (0, 1));
-    assert_eq!(all.rows.len(), 1 + RULES.len());
+    assert_eq!(all.rows.len(), 2 + RULES.len());
     assert!(
         all.rows
             .iter()

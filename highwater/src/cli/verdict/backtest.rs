@@ -30,8 +30,9 @@ pub fn write(all: &Backtest, out: &mut impl Write) -> io::Result<()> {
     let (series, rose) = (all.series, all.rose);
     writeln!(
         out,
-        "{series} series, of which the level rose by 3 % or more in {rose}; {} with too few readings",
-        all.left_out
+        "{series} series, of which the level rose by 3 % or more in {rose}; {} with too few readings; the forecasts of \
+         {} are compared",
+        all.left_out, all.compared
     )?;
     let mut table = Table::new();
     table.load_style(NOTHING).set_header(HEADER);
@@ -47,7 +48,7 @@ pub fn write(all: &Backtest, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
         "in 95 %: share of levels within the interval; width: its median; score: its mean interval score; crps: mean \
-         ranked probability score; all in % of the level, and less is better"
+         ranked probability score; all in % of the level, and of the last three less is better"
     )
 }
 
@@ -74,6 +75,7 @@ pub fn line(all: &Backtest) -> Value {
         "schema": SCHEMA,
         "series": all.series,
         "left_out": all.left_out,
+        "compared": all.compared,
         "rose": all.rose,
         "rows": all.rows,
     })

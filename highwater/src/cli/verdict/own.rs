@@ -43,7 +43,12 @@ pub fn judge(given: &Given, folder: &Folder) -> Result<Answer> {
 fn of_run(given: &Given, run: &Run) -> Result<Answer> {
     if let Some(hidden) = given.args.backtest {
         let arms = arm_series(run, metric::RSS.name, run.experiment.warmup);
-        let series: Vec<Series> = arms.iter().flat_map(ArmSeries::joined).collect();
+        let series = arms.iter().flat_map(ArmSeries::joined);
+        let series: Vec<Series> = series.filter(|s| given.wants(&s.id, &s.id)).collect();
+        if series.is_empty() {
+            let words = "--only: no process of this run is called so";
+            return Err(Usage(words.to_owned()).into());
+        }
         return Ok(of_backtest(given, &series, hidden));
     }
     let verdict = judge_run(run, &given.rules);
