@@ -83,7 +83,6 @@ void file_limit(long count) {
     say("file_limit: code %d, %d opened, errno %d, %ld faults", code, opened, errno_after, faults);
 }
 
-// The limit leaves room enough for the allocator, and the request is far beyond it.
 // What counts against such a limit by now, in bytes.
 static rlim_t in_use(int which) {
     char text[200] = "";
@@ -95,7 +94,8 @@ static rlim_t in_use(int which) {
     return (which == RLIMIT_AS ? size : data) * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-// Beyond what is in use: how many arenas earlier threads made differs from run to run, and each takes 64 MiB.
+// Beyond what is in use: how many arenas earlier threads made differs from run to run, and each takes 64 MiB. The limit
+// leaves room enough for the allocator, and the request is far beyond it.
 // around under_memory_limit(kind: 0 1, megabytes: 500 2000)
 void under_memory_limit(body inner, long kind, long megabytes) {
     int which = kind ? RLIMIT_DATA : RLIMIT_AS;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::{Value, json};
 
 use heap::probe::SAMPLES_SHARE_MIN;
-use observe::overhead::{Basis, KERNEL_BYTES_MAX, Overhead, Stopped, Times, share_of};
+use observe::overhead::{Basis, KERNEL_BYTES_MAX, Overhead, StopCause, Stopped, Times, share_of};
 use units::written::{bytes, nanoseconds};
 
 /// Lines that end with a newline each.
@@ -177,6 +177,13 @@ fn is_probed(overhead: &Overhead) -> bool {
 }
 
 fn stopped_words(stopped: &Stopped, allowed: &str) -> String {
+    if stopped.cause == StopCause::HoldersEnded {
+        return format!(
+            "{} stopped after {:.1} s: somebody ended a process hw-breakpoints, which held them; the answer is from \
+             what was seen until then",
+            stopped.mechanism, stopped.after_s
+        );
+    }
     format!(
         "{} stopped after {:.1} s: it cost {}, most of it by {}, and the budget is {allowed}; the answer is from what \
          was seen until then",
@@ -188,7 +195,11 @@ fn stopped_words(stopped: &Stopped, allowed: &str) -> String {
 }
 
 fn stopped_json(stopped: &Stopped) -> Value {
-    json!({"mechanism": stopped.mechanism, "after_s": stopped.after_s,
+    let cause = match stopped.cause {
+        StopCause::OverBudget => "over-budget",
+        StopCause::HoldersEnded => "holders-ended",
+    };
+    json!({"mechanism": stopped.mechanism, "cause": cause, "after_s": stopped.after_s,
         "cost_share": stopped.cost_share, "mostly": stopped.mostly})
 }
 
@@ -287,6 +298,7 @@ mod tests {
             budget_share: 0.000_001,
             stopped: vec![Stopped {
                 mechanism: "uprobes",
+                cause: StopCause::OverBudget,
                 after_s: 2.0,
                 cost_share: 0.25,
                 mostly: "uprobes",

@@ -7,9 +7,13 @@
 //! at which windows without a shift leave it (Jeffreys' prior on a rate), by as much as the medians differ.
 
 use super::bins::BINS_MAX;
+use super::line::Line;
 use super::mixture::{Mixture, Part};
 use super::order::median;
 use super::series::Point;
+
+#[cfg(test)]
+mod tests;
 
 /// Stretches of the window, at least ...
 pub const BINS_MIN: usize = 8;
@@ -78,13 +82,6 @@ pub struct Forecast {
     shift: f64,
 }
 
-/// The median over one stretch.
-#[derive(Debug, Clone, Copy)]
-struct Level {
-    t_s: f64,
-    value: f64,
-}
-
 /// The last state under one combination; variances in units of `scale2`.
 #[derive(Debug, Clone)]
 struct State {
@@ -142,7 +139,7 @@ impl Forecast {
             states,
             width_s,
             watched: count,
-            shift: around_line(&bins),
+            shift: Line::of(&bins)?.noise2.sqrt(),
         })
     }
 
@@ -260,27 +257,16 @@ fn range_of(y: &[f64]) -> f64 {
 }
 
 /// Of equal stretches up to the last reading, at their middles; those without a reading are left out.
-fn medians(points: &[Point], width_s: f64, count: usize) -> Vec<Level> {
+fn medians(points: &[Point], width_s: f64, count: usize) -> Vec<Point> {
     let end_s = points.last().map_or(0.0, |p| p.t_s);
     let stretch = |p: &Point| (((end_s - p.t_s) / width_s) as usize).min(count - 1);
     points
         .chunk_by(|a, b| stretch(a) == stretch(b))
-        .map(|part| Level {
+        .map(|part| Point {
             t_s: end_s - width_s * (stretch(&part[0]) as f64 + 0.5),
             value: median(&part.iter().map(|p| p.value).collect::<Vec<_>>()),
         })
         .collect()
-}
-
-/// Deviation of the bins around their straight line.
-fn around_line(bins: &[Level]) -> f64 {
-    let n = bins.len() as f64;
-    let t0 = bins.iter().map(|b| b.t_s).sum::<f64>() / n;
-    let y0 = bins.iter().map(|b| b.value).sum::<f64>() / n;
-    let tt: f64 = bins.iter().map(|b| (b.t_s - t0).powi(2)).sum();
-    let ty: f64 = bins.iter().map(|b| (b.t_s - t0) * (b.value - y0)).sum();
-    let yy: f64 = bins.iter().map(|b| (b.value - y0).powi(2)).sum();
-    ((yy - ty * ty / tt.max(f64::MIN_POSITIVE)).max(0.0) / (n - 2.0).max(1.0)).sqrt()
 }
 
 /// Over how many of its first bins a slope that dies away has gone after so many.
@@ -375,105 +361,5 @@ fn filter(y: &[f64], gaps: &[f64], model: Model) -> State {
         var,
         scale2,
         df,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// SplitMix64; the sum of twelve is nearly normal.
-    struct Dice(u64);
-
-    impl Dice {
-        fn normal(&mut self) -> f64 {
-            let mut uniform = || {
-                self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let mut z = self.0;
-                z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-                z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-                (z ^ (z >> 31)) as f64 / u64::MAX as f64
-            };
-            (0..12).map(|_| uniform()).sum::<f64>() - 6.0
-        }
-    }
-
-    const KNOWN: usize = 300;
-    const ALL: usize = 400;
-    const SEEDS: u64 = 100;
-
-    /// The share of intervals that held what came, and their median width.
-    fn covered(curve: impl Fn(usize, &mut Dice) -> f64) -> (f64, f64) {
-        let mut widths = Vec::new();
-        let mut held = 0;
-        for seed in 0..SEEDS {
-            let mut dice = Dice(seed);
-            let point = |i: usize| Point {
-                t_s: i as f64,
-                value: curve(i, &mut dice),
-            };
-            let points: Vec<Point> = (0..ALL).map(point).collect();
-            let forecast = Forecast::of(&points[..KNOWN], 25.0).unwrap();
-            let level = forecast.level(76.0, 100.0);
-            let (lo, hi) = (level.quantile(0.025), level.quantile(0.975));
-            let came: Vec<f64> = points[375..].iter().map(|p| p.value).collect();
-            held += u64::from((lo..=hi).contains(&median(&came)));
-            widths.push(hi - lo);
-        }
-        (held as f64 / SEEDS as f64, median(&widths))
-    }
-
-    #[test]
-    fn what_stands_still_does_so() {
-        let (share, width) = covered(|_, dice| 100.0 + dice.normal());
-        assert!(share >= 0.93, "{share}");
-        assert!(width < 2.0, "{width}");
-    }
-
-    #[test]
-    fn what_rises_goes_on() {
-        let (share, width) = covered(|i, dice| 100.0 + 0.1 * i as f64 + dice.normal());
-        assert!(share >= 0.93, "{share}");
-        assert!(width < 8.0, "a rise of 9 until then: {width}");
-    }
-
-    #[test]
-    fn what_levels_off_is_within() {
-        let curve = |i: usize| 100.0 + 30.0 * (1.0 - (-(i as f64) / 60.0).exp());
-        let (share, width) = covered(|i, dice| curve(i) + dice.normal());
-        assert!(share >= 0.93, "{share}");
-        assert!(width < 20.0, "{width}");
-    }
-
-    #[test]
-    fn what_wanders_may_wander_on() {
-        let walk = std::cell::RefCell::new(0.0);
-        let (share, _) = covered(|i, dice| {
-            let mut at = walk.borrow_mut();
-            *at = if i == 0 {
-                0.0
-            } else {
-                *at + 0.3 * dice.normal()
-            };
-            100.0 + *at + dice.normal()
-        });
-        assert!(share >= 0.9, "{share}");
-    }
-
-    #[test]
-    fn too_little_is_none_and_equal_values_are_one_level() {
-        let flat = |n: usize| -> Vec<Point> {
-            let point = |i: usize| Point {
-                t_s: i as f64,
-                value: 5.0,
-            };
-            (0..n).map(point).collect()
-        };
-        assert!(Forecast::of(&[], 1.0).is_none());
-        assert!(Forecast::of(&flat(READ_MIN - 1), 1.0).is_none());
-        assert!(Forecast::of(&flat(100), f64::NAN).is_none());
-        let level = Forecast::of(&flat(100), 10.0).unwrap().level(10.0, 20.0);
-        assert!((level.mean() - 5.0).abs() < 1e-6);
-        assert!(level.quantile(0.975) - level.quantile(0.025) < 0.05);
     }
 }

@@ -18,6 +18,7 @@ pub mod incarnation;
 pub mod ladder;
 pub mod lanes;
 pub mod latency;
+pub mod line;
 pub mod linear;
 pub mod mixture;
 pub mod noise;

@@ -13,14 +13,23 @@ const SEEDS: u64 = 20;
 struct Restarted {
     seed: u64,
     restart: f64,
-    days: f64,
     is_told: bool,
 }
 
+const DAYS: f64 = 10.0;
+
 impl Restarted {
+    fn told(seed: u64, restart: f64) -> Restarted {
+        Restarted {
+            seed,
+            restart,
+            is_told: true,
+        }
+    }
+
     fn of(&self, before: impl Fn(f64) -> f64, after: impl Fn(f64) -> f64) -> Series {
         let mut dice = Dice(self.seed);
-        let readings = (self.days * 6.0) as u32;
+        let readings = (DAYS * 6.0) as u32;
         let point = |i: u32| {
             let day = f64::from(i) / 6.0;
             let mib = match day < self.restart {
@@ -57,10 +66,8 @@ fn another_program_is_judged_by_itself() {
     for seed in 0..SEEDS {
         for is_told in [true, false] {
             let of = Restarted {
-                seed,
-                restart: 4.5,
-                days: 10.0,
                 is_told,
+                ..Restarted::told(seed, 4.5)
             };
             let said = series::judge(&of.of(grows, fills), &Rules::default());
             let what = format!("seed {seed}, told {is_told}: {said:?}");
@@ -69,7 +76,7 @@ fn another_program_is_judged_by_itself() {
             assert!((level / 1_300.0 - 1.0).abs() < 0.02, "{what}");
             let slope = said.slope_per_hour.unwrap().value / MIB;
             assert!(slope.abs() < 0.5, "{what}");
-            assert!(said.rule.contains("since the restart 5."), "{what}");
+            assert!(said.rule.contains("from its last restart on, 5."), "{what}");
         }
     }
 }
@@ -77,12 +84,7 @@ fn another_program_is_judged_by_itself() {
 #[test]
 fn one_that_grows_after_one_that_did_not_is_growing() {
     for seed in 0..SEEDS {
-        let of = Restarted {
-            seed,
-            restart: 4.0,
-            days: 10.0,
-            is_told: true,
-        };
+        let of = Restarted::told(seed, 4.0);
         let said = series::judge(&of.of(|_| 3_000.0, grows), &Rules::default());
         assert_eq!(said.label, Label::Growing, "seed {seed}: {said:?}");
         let slope = said.slope_per_hour.unwrap().value / MIB * 24.0;
@@ -96,12 +98,7 @@ fn one_that_grows_after_one_that_did_not_is_growing() {
 #[test]
 fn too_little_of_another_program_says_so() {
     for seed in 0..SEEDS {
-        let of = Restarted {
-            seed,
-            restart: 9.5,
-            days: 10.0,
-            is_told: true,
-        };
+        let of = Restarted::told(seed, 9.5);
         let said = series::judge(&of.of(grows, |_| 300.0), &Rules::default());
         let what = format!("seed {seed}: {said:?}");
         assert_eq!(said.label, Label::Insufficient, "{what}");
@@ -117,16 +114,11 @@ fn too_little_of_another_program_says_so() {
 #[test]
 fn the_same_program_is_judged_by_all_its_lives() {
     for seed in 0..SEEDS {
-        let of = Restarted {
-            seed,
-            restart: 7.5,
-            days: 10.0,
-            is_told: true,
-        };
+        let of = Restarted::told(seed, 7.5);
         let said = series::judge(&of.of(grows, grows), &Rules::default());
         assert_eq!(said.label, Label::Growing, "seed {seed}: {said:?}");
         assert!(
-            !said.rule.contains("since the restart"),
+            !said.rule.contains("from its last restart on"),
             "seed {seed}: {said:?}"
         );
     }
@@ -136,10 +128,8 @@ fn the_same_program_is_judged_by_all_its_lives() {
 fn an_arm_has_the_level_of_what_runs_now() {
     let of = |seed| {
         let of = Restarted {
-            seed,
-            restart: 4.5,
-            days: 10.0,
             is_told: false,
+            ..Restarted::told(seed, 4.5)
         };
         of.of(grows, fills)
     };

@@ -74,7 +74,7 @@ pub fn judge(series: &Series, rules: &Rules) -> SeriesVerdict {
 pub fn judge_ahead(series: &Series, rules: &Rules) -> SeriesVerdict {
     let mut verdict = judge(series, rules);
     let since_s = verdict.evidence.get("judged_from_s").copied();
-    look_ahead(&mut verdict, &clean(series).points, since_s, rules);
+    note_forecast(&mut verdict, &clean(series).points, since_s, rules);
     verdict
 }
 
@@ -83,7 +83,12 @@ const STRETCHES: f64 = 8.0;
 
 /// Notes what the level will be one more window ahead, and the chance that it is higher by the share that makes a
 /// series growing. Of the incarnation that runs now.
-fn look_ahead(verdict: &mut SeriesVerdict, points: &[Point], since_s: Option<f64>, rules: &Rules) {
+fn note_forecast(
+    verdict: &mut SeriesVerdict,
+    points: &[Point],
+    since_s: Option<f64>,
+    rules: &Rules,
+) {
     let from = since_s.map_or(0, |t_s| points.partition_point(|p| p.t_s < t_s));
     let points = &points[from..];
     let Some((first, last)) = points.first().zip(points.last()) else {
@@ -278,7 +283,7 @@ fn since_restart(series: &Series, looked: &Looked) -> String {
         .filter(|t_s| t_s.is_finite());
     let end_s = end_s.fold(life.since_s, f64::max);
     format!(
-        "; of what runs since the restart {} before the end alone: before it level and slope were others",
+        "; judged from its last restart on, {} before the end: level and slope were different before it",
         time(end_s - life.since_s)
     )
 }

@@ -1,7 +1,10 @@
-//! Allocators that are linked into the program, and musl's: as root, uprobes on their functions tell where the memory goes.
+//! Allocators that are linked into the program, and musl's: as root, uprobes on their functions tell where the memory
+//! goes.
 
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 
 use crate::stage::{Running, cause, compile, explain, parsed, top_function};
@@ -103,6 +106,55 @@ fn ends(mut program: Command, watch: bool) -> (String, Option<Value>) {
     let output = child.wait_with_output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
     (format!("{}: {printed}", output.status), json)
+}
+
+/// Processes that one of its threads started.
+fn children_of(pid: u32) -> Vec<u32> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    let children = threads.filter_map(|t| std::fs::read_to_string(t.path().join("children")).ok());
+    let children: Vec<String> = children.collect();
+    let words = children.iter().flat_map(|line| line.split_whitespace());
+    words.map(|pid| pid.parse().unwrap()).collect()
+}
+
+/// The program goes on, and nothing is told of a time in which nothing was seen.
+#[test]
+fn a_holder_of_breakpoints_that_somebody_kills_ends_the_sampling() {
+    let desk = static_desk(&[], "desk-holder");
+    let subject = Running::start(Command::new(desk).arg("leak"));
+    let pid = subject.pid();
+    let mut highwater = Command::new(env!("CARGO_BIN_EXE_highwater"));
+    highwater.args([
+        "explain",
+        "--json",
+        "--quiet",
+        "--duration",
+        "8s",
+        "--pid",
+        &pid,
+    ]);
+    let highwater = highwater.stdout(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(4));
+    let starters = children_of(highwater.id());
+    let holders = starters.iter().flat_map(|starter| children_of(*starter));
+    let holder = holders.last();
+    if let Some(holder) = holder {
+        let name = std::fs::read_to_string(format!("/proc/{holder}/comm")).unwrap();
+        assert_eq!(name.trim(), "hw-breakpoints");
+        let holder = Pid::from_raw(holder as i32).unwrap();
+        rustix::process::kill_process(holder, Signal::KILL).unwrap();
+    }
+    let json = parsed(&highwater.wait_with_output().unwrap());
+    if holder.is_none() {
+        assert!(!rustix::process::geteuid().is_root(), "{json:#}");
+        return skipped("uprobes need root");
+    }
+    let stopped = &json["overhead"]["stopped"];
+    assert_eq!(stopped["cause"], "holders-ended", "{json:#}");
+    let after_s = stopped["after_s"].as_f64().unwrap();
+    assert!((1.0..7.0).contains(&after_s), "{stopped}");
+    assert!(std::path::Path::new(&format!("/proc/{pid}/exe")).exists());
 }
 
 /// A return probe would end them: it changes the return address on the stack.

@@ -5,10 +5,10 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::changes;
-use super::holders::{Ending, Holder, PATIENCE, PLACES_MAX, Request};
+use super::holders::{self, Ending, Holder, PATIENCE, PLACES_MAX, Request};
 use super::set::MULTI;
 use crate::kernel::uprobe_kind;
 use observe::foreign::open_file;
@@ -97,6 +97,11 @@ impl Put {
         self.held.is_empty()
     }
 
+    /// Whether a process that holds some was ended from outside.
+    pub fn has_lost_some(&self) -> bool {
+        self.held.iter().any(Holder::has_ended)
+    }
+
     /// All of them, which leaves none.
     pub fn take(&mut self) -> Put {
         std::mem::replace(self, Put::none(self.pid))
@@ -112,44 +117,73 @@ impl Drop for Put {
     /// All at once: the kernel clears breakpoints within microseconds, and then waits for its readers, tens of
     /// milliseconds for each call. One after the other the last breakpoints would stay for a third of a second.
     fn drop(&mut self) {
-        let begin = Instant::now();
-        let mut times = Times::default();
-        let ending: Vec<Ending> = self.held.drain(..).map(Holder::let_go).collect();
-        for holder in ending {
-            holder.wait(begin + PATIENCE);
-            // From the end of the one before on: they end side by side.
-            let so_far = Duration::from_nanos(times.total_ns);
-            times += Times::of(begin.elapsed().saturating_sub(so_far));
+        let count = self.held.len() as u64;
+        if count == 0 {
+            return;
         }
-        times.longest_ns = times.total_ns;
-        changes::add(self.pid, times);
+        let begin = Instant::now();
+        let ending: Vec<Ending> = self.held.drain(..).map(Holder::let_go).collect();
+        ending
+            .iter()
+            .for_each(|holder| holder.wait(begin + PATIENCE));
+        // They end side by side.
+        let all = Times::of(begin.elapsed());
+        changes::add(self.pid, Times { count, ..all });
     }
 }
 
-/// Puts the program on these offsets in the target's file.
-///
-/// # Errors
-/// The kernel refuses one: no such process, or no right.
-pub fn put(way: Way, program: &OwnedFd, places: &[u64], target: &Target) -> io::Result<Put> {
-    let (event_kind, at_once) = match way {
-        Way::Multi => (0, PLACES_MAX),
-        // Events are cleared one after the other by the process that holds them.
-        Way::Events => (uprobe_kind()?, places.len().div_ceil(HOLDERS_MAX).max(1)),
-    };
-    let mut put = Put::none(target.pid);
-    for places in places.chunks(at_once.min(PLACES_MAX)) {
-        let mut request = Request {
-            event_kind,
-            pid: target.pid,
-            count: places.len() as u64,
-            places: [0; PLACES_MAX],
+/// Probes that are under way.
+pub struct Coming {
+    holders: Vec<holders::Coming>,
+    pid: u32,
+}
+
+impl Coming {
+    /// Begins to put the program on these offsets in the target's file.
+    ///
+    /// # Errors
+    /// No process can be made for it.
+    pub fn start(
+        way: Way,
+        program: &OwnedFd,
+        places: &[u64],
+        target: &Target,
+    ) -> io::Result<Coming> {
+        let (event_kind, at_once) = match way {
+            Way::Multi => (0, PLACES_MAX),
+            // Events are cleared one after the other by the process that holds them.
+            Way::Events => (uprobe_kind()?, places.len().div_ceil(HOLDERS_MAX).max(1)),
         };
-        request.places[..places.len()].copy_from_slice(places);
-        let (holder, times) = Holder::start(&request, program.as_fd(), target.file.as_fd())?;
-        changes::add(target.pid, times);
-        put.held.push(holder);
+        let start = |places: &[u64]| {
+            let mut request = Request {
+                event_kind,
+                pid: target.pid,
+                count: places.len() as u64,
+                places: [0; PLACES_MAX],
+            };
+            request.places[..places.len()].copy_from_slice(places);
+            holders::Coming::start(&request, program.as_fd(), target.file.as_fd())
+        };
+        let holders = places.chunks(at_once.min(PLACES_MAX)).map(start);
+        Ok(Coming {
+            holders: holders.collect::<io::Result<_>>()?,
+            pid: target.pid,
+        })
     }
-    Ok(put)
+
+    /// Until all are set.
+    ///
+    /// # Errors
+    /// The kernel refuses one: no such process, or no right.
+    pub fn wait(self) -> io::Result<Put> {
+        let mut put = Put::none(self.pid);
+        for holder in self.holders {
+            let (holder, times) = holder.wait()?;
+            changes::add(self.pid, times);
+            put.held.push(holder);
+        }
+        Ok(put)
+    }
 }
 
 /// Early probes on many places at once (from Linux 6.6 on) see one thread of a process alone. 6.13 is past all of

@@ -4,7 +4,7 @@ use std::io;
 
 use bytemuck::{Pod, Zeroable};
 
-use super::attach::{Put, Target, Way, put};
+use super::attach::{Coming, Put, Target, Way};
 use super::holders::prepare;
 use super::own::{calls_ns, each, emulated, entry_offset, stepped};
 use super::record::{self, Fields, Hit};
@@ -116,7 +116,8 @@ impl Hits {
             object.set("IS_STEPPED", (!alike[0].is_emulated).into());
             let program = object.load("on_hit", kind)?;
             let offsets: Vec<u64> = alike.iter().map(|place| place.offset).collect();
-            hits.put.join(put(way, &program, &offsets, target)?);
+            let coming = Coming::start(way, &program, &offsets, target)?;
+            hits.put.join(coming.wait()?);
         }
         Ok(hits)
     }

@@ -15,5 +15,5 @@ mod set;
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests;
 
-pub use self::attach::{PROG_TYPE_KPROBE, Put, Target, Way, put};
+pub use self::attach::{Coming, PROG_TYPE_KPROBE, Put, Target, Way};
 pub use self::holders::prepare;

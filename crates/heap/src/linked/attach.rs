@@ -9,7 +9,7 @@ use super::layout::{set_entry, set_exit};
 #[cfg(test)]
 use bpf::fdinfo::read_fdinfo;
 use bpf::object::Object;
-use bpf::uprobes::{Put, Target, Way, put};
+use bpf::uprobes::{Coming, Put, Target, Way};
 use observe::exits::Exit;
 
 /// Programs, loaded once, and the places they belong on.
@@ -30,7 +30,14 @@ struct Placed {
 
 /// While it lives, these functions are probed.
 pub struct Attached {
-    _put: Put,
+    put: Put,
+}
+
+impl Attached {
+    /// Whether a process that holds some was ended from outside.
+    pub fn has_lost_some(&self) -> bool {
+        self.put.has_lost_some()
+    }
 }
 
 impl Programs {
@@ -85,10 +92,8 @@ impl Programs {
     /// The kernel refuses an entry: no such process, or no right.
     pub fn attach_frees(&self, target: &Target) -> io::Result<Attached> {
         let mut all = Put::none(target.pid);
-        for placed in &self.frees {
-            all.join(self.put(placed, &placed.places, target)?);
-        }
-        Ok(Attached { _put: all })
+        self.put_all(&self.frees, target, &mut all)?;
+        Ok(Attached { put: all })
     }
 
     /// Probes what only allocates, and the exits of all. An exit that the kernel refuses goes without a probe: the
@@ -97,27 +102,38 @@ impl Programs {
     /// # Errors
     /// The kernel refuses an entry: no such process, or no right.
     pub fn attach_allocations(&self, target: &Target) -> io::Result<Attached> {
-        let put = |placed: &Placed, places: &[u64]| self.put(placed, places, target);
         let mut all = Put::none(target.pid);
         // Exits first: a call that is sampled has them.
-        for placed in &self.exits {
-            match put(placed, &placed.places) {
+        let coming = self.exits.iter().map(|placed| self.start(placed, target));
+        let coming: Vec<io::Result<Coming>> = coming.collect();
+        for (placed, coming) in self.exits.iter().zip(coming) {
+            match coming.and_then(Coming::wait) {
                 Ok(exits) => all.join(exits),
                 Err(_) => {
+                    let put = |place: &[u64]| {
+                        Coming::start(self.way, &placed.program, place, target)?.wait()
+                    };
                     let single = placed.places.chunks(1);
-                    let exits = single.filter_map(|place| put(placed, place).ok());
+                    let exits = single.filter_map(|place| put(place).ok());
                     exits.for_each(|exit| all.join(exit));
                 }
             }
         }
-        for placed in &self.entries {
-            all.join(put(placed, &placed.places)?);
-        }
-        Ok(Attached { _put: all })
+        self.put_all(&self.entries, target, &mut all)?;
+        Ok(Attached { put: all })
     }
 
-    fn put(&self, placed: &Placed, places: &[u64], target: &Target) -> io::Result<Put> {
-        put(self.way, &placed.program, places, target)
+    /// Side by side: while some are on and others not yet, each hit costs and tells nothing.
+    fn put_all(&self, programs: &[Placed], target: &Target, all: &mut Put) -> io::Result<()> {
+        let coming = programs.iter().map(|placed| self.start(placed, target));
+        for coming in coming.collect::<io::Result<Vec<Coming>>>()? {
+            all.join(coming.wait()?);
+        }
+        Ok(())
+    }
+
+    fn start(&self, placed: &Placed, target: &Target) -> io::Result<Coming> {
+        Coming::start(self.way, &placed.program, &placed.places, target)
     }
 }
 

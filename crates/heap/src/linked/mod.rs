@@ -188,6 +188,12 @@ impl Probed {
             programs,
         })
     }
+
+    /// Whether somebody took probes off that are to be on.
+    fn has_lost_probes(&self) -> bool {
+        let mut attached = self.frees.iter().chain(&self.allocations);
+        attached.any(Attached::has_lost_some)
+    }
 }
 
 /// By events where many probes at once cannot be.

@@ -2,6 +2,7 @@
 
 use super::pace::{Cost, Counted};
 use super::place::On;
+use observe::overhead::StopCause;
 
 /// What the account rests on.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -34,8 +35,8 @@ pub struct Traps {
     pub places: usize,
     /// Kernel memory of maps and programs.
     pub kernel_bytes: u64,
-    /// They came off for good after so many seconds: no rest would have kept the budget.
-    pub stopped_s: Option<f64>,
+    /// They came off for good after so many seconds.
+    pub stopped: Option<(f64, StopCause)>,
 }
 
 /// Frees that may pass by unseen. An address may come back after an unmapping, or on a thread that was between two

@@ -19,6 +19,7 @@ use super::{
 };
 use bpf::uprobes::Target;
 use observe::clock::read_ns;
+use observe::overhead::StopCause;
 use observe::overhead::own::cpu_s_of;
 use symbols::unwind::Stacks;
 
@@ -80,26 +81,29 @@ impl Watcher {
             self.watch();
             if self.budget.is_spent() {
                 if self.budget.is_hopeless() {
-                    return self.give_up();
+                    return self.give_up(StopCause::OverBudget);
                 }
                 self.rest();
             }
+        }
+        if self.probed.has_lost_probes() {
+            return self.give_up(StopCause::HoldersEnded);
         }
         self.probed.allocations = None;
         self.probed.frees = None;
     }
 
     /// Takes the probes off for good.
-    fn give_up(&mut self) {
+    fn give_up(&mut self, cause: StopCause) {
         self.stop_sampling();
         self.stop_following();
         self.rests += 1;
-        self.traps.stopped_s = Some(self.begin.elapsed().as_secs_f64());
+        self.traps.stopped = Some((self.begin.elapsed().as_secs_f64(), cause));
         self.tell();
     }
 
     fn stops(&self) -> bool {
-        self.shared.stop.load(Ordering::Relaxed)
+        self.shared.stop.load(Ordering::Relaxed) || self.probed.has_lost_probes()
     }
 
     /// Takes in what comes for a while, or, before the first rest, until the budget is spent. After a rest the time is

@@ -67,10 +67,19 @@ impl Item {
     }
 }
 
-/// The observation, or one mechanism of it, ended over the budget.
+/// Why a mechanism stopped before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopCause {
+    OverBudget,
+    /// Somebody ended a process of highwater's that held breakpoints.
+    HoldersEnded,
+}
+
+/// The observation, or one mechanism of it, that ended early.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopped {
     pub mechanism: &'static str,
+    pub cause: StopCause,
     pub after_s: f64,
     /// Of the subject's CPU time, or of a core, up to then.
     pub cost_share: f64,

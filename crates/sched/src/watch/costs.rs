@@ -9,7 +9,7 @@ use bpf::timed::Taken;
 use bpf::uprobes::changes;
 use bpf::uprobes::hits::Hits;
 use observe::overhead::bucket::Bucket;
-use observe::overhead::{Basis, Item, KERNEL_BYTES_MAX, Overhead, Stopped, own};
+use observe::overhead::{Basis, Item, KERNEL_BYTES_MAX, Overhead, StopCause, Stopped, own};
 
 /// From one reading of the counts to the next; a budget of some seconds bears it.
 const CHECKED_NS: u64 = 200_000_000;
@@ -176,6 +176,7 @@ impl Watch {
         };
         self.costs.stopped.push(Stopped {
             mechanism,
+            cause: StopCause::OverBudget,
             after_s: now_ns.saturating_sub(self.costs.begin_ns) as f64 / 1e9,
             cost_share: bucket.spent_share(),
             mostly: spent.mostly(),

@@ -16,7 +16,7 @@ use series::clean::clean;
 use series::forecast::Forecast;
 use series::mixture::Mixture;
 use series::order::median;
-use series::series::{Point, Series};
+use series::series::Series;
 
 /// The level that is to be forecast is the median of the last third of what was hidden.
 const TARGET: f64 = 1.0 / 3.0;
@@ -64,7 +64,6 @@ pub struct Backtest {
 /// The series up to a moment, and what came.
 struct Split {
     known: Series,
-    points: Vec<Point>,
     /// Seconds after the last known reading between which the level is asked for.
     from_s: f64,
     to_s: f64,
@@ -96,7 +95,9 @@ struct Score {
 pub fn try_on(series: &Series, hidden: f64, rules: &Rules) -> Option<Tried> {
     let split = split(series, hidden)?;
     let middle_s = 0.5 * (split.from_s + split.to_s);
-    let others = RULES.iter().map(|(_, rule)| rule(&split.points, middle_s));
+    let others = RULES
+        .iter()
+        .map(|(_, rule)| rule(&split.known.points, middle_s));
     let own = said(&split, rules);
     let likely = Said {
         grows: own.level.below((1.0 + RISE) * split.base) < 0.5 && !own.level.is_empty(),
@@ -139,7 +140,7 @@ impl Backtest {
 
 fn row(name: &str, (tried, compared): (&[&Tried], &[&Tried]), at: usize) -> Row {
     let called = tried.iter().filter(|t| t.ways[at].grows);
-    let of = |all: &[&'_ Tried]| all.iter().filter(|t| t.ways[at].level.is_some()).count();
+    let forecasts = tried.iter().filter(|t| t.ways[at].level.is_some());
     let scores = compared.iter().filter_map(|t| t.ways[at].level.as_ref());
     let scores: Vec<&Score> = scores.collect();
     let mean = |value: fn(&Score) -> f64| {
@@ -147,7 +148,7 @@ fn row(name: &str, (tried, compared): (&[&Tried], &[&Tried]), at: usize) -> Row 
     };
     Row {
         name: name.to_owned(),
-        forecasts: of(tried),
+        forecasts: forecasts.count(),
         covered: mean(|s| f64::from(u8::from(s.is_covered))),
         width: median(&scores.iter().map(|s| s.width).collect::<Vec<_>>()),
         interval_score: mean(|s| s.interval_score),
@@ -197,6 +198,7 @@ fn split(series: &Series, hidden: f64) -> Option<Split> {
     }
     let now_s = points[known - 1].t_s;
     let points = points[..known].to_vec();
+    let base = median(&last_eighth(&points));
     Some(Split {
         known: Series {
             id: series.id.clone(),
@@ -206,14 +208,13 @@ fn split(series: &Series, hidden: f64) -> Option<Split> {
                 .copied()
                 .filter(|t| *t <= end_s)
                 .collect(),
-            points: points.clone(),
+            points,
             limit: series.limit,
         },
-        base: median(&last_eighth(&points)),
+        base,
         came: median(&came),
         from_s: from_s - now_s,
         to_s: last.t_s - now_s,
-        points,
     })
 }
 
@@ -221,12 +222,12 @@ fn split(series: &Series, hidden: f64) -> Option<Split> {
 /// told further ahead than it was watched.
 fn said(split: &Split, rules: &Rules) -> Said {
     let verdict = judge(&split.known, rules);
-    let now_s = split.points.last().map_or(0.0, |p| p.t_s);
+    let now_s = split.known.points.last().map_or(0.0, |p| p.t_s);
     let since_s = verdict.evidence.get("judged_from_s").copied();
     let since_s = since_s.filter(|t_s| now_s - t_s >= split.to_s);
-    let from = since_s.map_or(0, |t_s| split.points.partition_point(|p| p.t_s < t_s));
+    let from = since_s.map_or(0, |t_s| split.known.points.partition_point(|p| p.t_s < t_s));
     let stretch_s = split.to_s - split.from_s;
-    let level = Forecast::of(&split.points[from..], stretch_s);
+    let level = Forecast::of(&split.known.points[from..], stretch_s);
     let level = level.map(|f| f.level(split.from_s, split.to_s));
     Said {
         level: level.unwrap_or_default(),

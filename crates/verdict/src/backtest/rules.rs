@@ -1,5 +1,6 @@
 //! The rules that people use, as forecasts of a level: a centre, a deviation, and whether they call it growing.
 
+use series::line::Line;
 use series::mixture::{Mixture, Part};
 use series::order::{mad, median};
 use series::series::Point;
@@ -54,52 +55,14 @@ fn stays(points: &[Point], _: f64) -> Said {
     }
 }
 
-struct Line {
-    slope: f64,
-    slope_se: f64,
-    /// The mean of the readings and of their times, and the variance around the line.
-    centre: (f64, f64),
-    noise2: f64,
-    n: f64,
-}
-
-fn line(points: &[Point]) -> Option<Line> {
-    let n = points.len() as f64;
-    let t0 = points.iter().map(|p| p.t_s).sum::<f64>() / n;
-    let y0 = points.iter().map(|p| p.value).sum::<f64>() / n;
-    let tt: f64 = points.iter().map(|p| (p.t_s - t0).powi(2)).sum();
-    let ty: f64 = points.iter().map(|p| (p.t_s - t0) * (p.value - y0)).sum();
-    let yy: f64 = points.iter().map(|p| (p.value - y0).powi(2)).sum();
-    let slope = ty / tt;
-    let noise2 = (yy - slope * ty).max(0.0) / (n - 2.0);
-    (n > 2.0 && tt > 0.0).then_some(Line {
-        slope,
-        slope_se: (noise2 / tt).sqrt(),
-        centre: (t0, y0),
-        noise2,
-        n,
-    })
-}
-
-impl Line {
-    fn at(&self, t_s: f64) -> Mixture {
-        let away = t_s - self.centre.0;
-        let se2 = self.noise2 / self.n + (self.slope_se * away).powi(2);
-        normal(self.centre.1 + self.slope * away, se2.sqrt())
-    }
-
-    fn rises(&self) -> bool {
-        self.slope > BOTH_SIDES * self.slope_se
-    }
-}
-
 fn of_line(points: &[Point], after_s: f64) -> Said {
-    let (Some(line), Some(last)) = (line(points), points.last()) else {
+    let (Some(line), Some(last)) = (Line::of(points), points.last()) else {
         return Said::default();
     };
+    let (mean, se) = line.at(last.t_s + after_s);
     Said {
-        level: line.at(last.t_s + after_s),
-        grows: line.rises(),
+        level: normal(mean, se),
+        grows: line.slope > BOTH_SIDES * line.slope_se,
     }
 }
 

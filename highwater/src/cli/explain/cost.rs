@@ -7,7 +7,7 @@ use bpf::fdinfo;
 use bpf::uprobes::changes;
 use heap::linked::traps::Traps;
 use observe::overhead::pair::PairCost;
-use observe::overhead::{Basis, Item, Overhead, Stopped, own};
+use observe::overhead::{Basis, Item, Overhead, StopCause, Stopped, own};
 
 /// The most that the probe maps (`CAP_BYTES` of probe/heap/src/settings.rs); the caller may have set another limit.
 fn probe_bytes_max() -> Option<u64> {
@@ -133,9 +133,10 @@ fn stopped(
     let cpu_s = until_stop_s.unwrap_or(overhead.subject_cpu_s);
     let cost_share = overhead.added_s() / cpu_s.max(1e-2);
     let mostly = overhead.dearest();
-    if let Some(after_s) = traps.and_then(|traps| traps.stopped_s) {
+    if let Some((after_s, cause)) = traps.and_then(|traps| traps.stopped) {
         return Some(Stopped {
             mechanism: "uprobes",
+            cause,
             after_s,
             cost_share,
             mostly,
@@ -144,6 +145,7 @@ fn stopped(
     let after_s = probe?.over_budget_s?;
     Some(Stopped {
         mechanism: "the probe",
+        cause: StopCause::OverBudget,
         after_s,
         cost_share,
         mostly,

@@ -86,6 +86,5 @@ impl Spent {
 }
 
 fn has_stopped(probe: &ProbeLook) -> bool {
-    let uprobes = probe.traps.and_then(|traps| traps.stopped_s);
-    uprobes.or(probe.over_budget_s).is_some()
+    probe.over_budget_s.is_some() || probe.traps.is_some_and(|traps| traps.stopped.is_some())
 }

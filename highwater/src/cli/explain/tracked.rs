@@ -114,7 +114,12 @@ impl Tracked {
         self.spent
             .add(self.reader.member.pid as u32, look.probe.as_ref());
         self.has_stopped = self.is_enough_without(&mut look);
-        if !self.has_stopped {
+        if self.has_stopped {
+            // When and why they went off is told with what was seen until then.
+            if let (Some(last), Some(now)) = (&mut self.look.probe, &look.probe) {
+                last.traps = now.traps;
+            }
+        } else {
             self.history.add(at_s - self.begin_s, &look);
             self.look = look;
         }
@@ -129,7 +134,7 @@ impl Tracked {
         let Some(probe) = &look.probe else {
             return false;
         };
-        let has_given_up = probe.traps.is_some_and(|traps| traps.stopped_s.is_some());
+        let has_given_up = probe.traps.is_some_and(|traps| traps.stopped.is_some());
         if probe.off.is_none() && !has_given_up {
             return false;
         }

@@ -14,7 +14,7 @@ pub const SCHEMA: &str = "highwater.backtest/1";
 const HEADER: [&str; 8] = [
     "forecast by",
     "series",
-    "in 95 %",
+    "within 95 %",
     "width",
     "score",
     "crps",
@@ -47,8 +47,8 @@ pub fn write(all: &Backtest, out: &mut impl Write) -> io::Result<()> {
     }
     writeln!(
         out,
-        "in 95 %: share of levels within the interval; width: its median; score: its mean interval score; crps: mean \
-         ranked probability score; all in % of the level, and of the last three less is better"
+        "within 95 %: share of levels within the interval; width: its median; score: its mean interval score; crps: \
+         mean ranked probability score; all in % of the level, and of the last three less is better"
     )
 }
 
@@ -59,7 +59,10 @@ fn cells(row: &Row) -> [String; 8] {
     };
     [
         row.name.clone(),
-        row.forecasts.to_string(),
+        match row.forecasts {
+            0 => "-".to_owned(),
+            forecasts => forecasts.to_string(),
+        },
         percent(row.covered),
         percent(row.width),
         percent(row.interval_score),
