@@ -154,6 +154,9 @@ pub enum WaitKind {
     Queue,
     /// The next request: accept, epoll, a connection that a client opened.
     Inbound,
+    /// Any of several connections that the program opened itself, or a word of its own threads: a reply where somebody
+    /// outside the program ends it, else idle.
+    Outbound,
     /// A reply from somewhere else.
     Network,
     Disk,

@@ -15,6 +15,8 @@ use rustix::net::{AddressFamily, SocketType, getpeername, getsockname, sockopt};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
 const KEPT_MAX: usize = 8_192;
+/// Of an address (`sa_family_t`).
+const FAMILY_LEN: usize = 2;
 
 /// For a socket that cannot be asked the tables are read again after this many times what the last reading took.
 const PAUSE_TIMES: u32 = 10;
@@ -39,7 +41,9 @@ pub struct Found<'a> {
 /// What a socket says of itself.
 enum Asked {
     /// It is between processes of one machine (AF_UNIX), or of no network at all.
-    Local,
+    Local {
+        has_name: bool,
+    },
     Stream(Socket),
     Datagrams(Socket),
 }
@@ -52,7 +56,8 @@ pub struct Sockets {
     listening: HashSet<u16>,
     /// Streams that were asked since the tables were read, and came from no port that was listened at then.
     unsure: HashSet<u64>,
-    local: HashSet<u64>,
+    /// And whether others can call it, or called the one that it came from: it has a name.
+    local: HashMap<u64, bool>,
     read_at: Option<Instant>,
     reading_took: Duration,
 }
@@ -65,7 +70,7 @@ impl Sockets {
             known: HashMap::new(),
             listening: HashSet::new(),
             unsure: HashSet::new(),
-            local: HashSet::new(),
+            local: HashMap::new(),
             read_at: None,
             reading_took: Duration::ZERO,
         }
@@ -73,12 +78,17 @@ impl Sockets {
 
     /// Known to be between processes of one machine.
     pub fn is_local(&self, inode: u64) -> bool {
-        self.local.contains(&inode)
+        self.local.contains_key(&inode)
+    }
+
+    /// Known to be one of a pair, or to have called another one: nobody outside called it.
+    pub fn is_nameless(&self, inode: u64) -> bool {
+        self.local.get(&inode) == Some(&false)
     }
 
     /// The socket `inode`, which is the process's descriptor `fd`; `None`: local, or in no table yet.
     pub fn find(&mut self, fd: i32, inode: u64) -> Option<Found<'_>> {
-        if !self.known.contains_key(&inode) && !self.local.contains(&inode) {
+        if !self.known.contains_key(&inode) && !self.local.contains_key(&inode) {
             match self.process.as_ref().and_then(|from| ask(from, fd, inode)) {
                 Some(told) => self.learn(inode, told),
                 None => self.read(inode, PAUSE_TIMES),
@@ -99,8 +109,8 @@ impl Sockets {
             self.local.clear();
         }
         let socket = match told {
-            Asked::Local => {
-                self.local.insert(inode);
+            Asked::Local { has_name } => {
+                self.local.insert(inode, has_name);
                 return;
             }
             Asked::Datagrams(socket) => socket,
@@ -183,7 +193,10 @@ fn ask(process: &OwnedFd, fd: i32, inode: u64) -> Option<Asked> {
     }
     let family = sockopt::socket_domain(&socket).ok()?;
     if !matches!(family, AddressFamily::INET | AddressFamily::INET6) {
-        return Some(Asked::Local);
+        let name = getsockname(&socket).ok()?;
+        // Of no name at all the kernel gives the family alone.
+        let has_name = family != AddressFamily::UNIX || name.addr_len() as usize > FAMILY_LEN;
+        return Some(Asked::Local { has_name });
     }
     let local = SocketAddr::try_from(getsockname(&socket).ok()?).ok()?;
     let peer = getpeername(&socket).ok().flatten();
@@ -219,10 +232,13 @@ fn shown(address: IpAddr) -> String {
     }
 }
 
-/// The inodes of /proc/PID/net/unix: the seventh field of each line.
-pub fn parse_local(text: &str) -> HashSet<u64> {
-    let inode = |line: &str| line.split_whitespace().nth(6)?.parse().ok();
-    text.lines().skip(1).filter_map(inode).collect()
+/// The inodes of /proc/PID/net/unix, the seventh field of each line, and whether a name follows.
+pub fn parse_local(text: &str) -> HashMap<u64, bool> {
+    let socket = |line: &str| {
+        let mut fields = line.split_whitespace().skip(6);
+        Some((fields.next()?.parse().ok()?, fields.next().is_some()))
+    };
+    text.lines().skip(1).filter_map(socket).collect()
 }
 
 /// A /proc/PID/net table: (inode, socket). Lines that are not such are passed over.
@@ -271,7 +287,7 @@ fn parse_address(text: &str) -> Option<(String, u16)> {
 mod tests {
     use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::os::fd::{AsFd, AsRawFd};
-    use std::os::unix::net::UnixStream;
+    use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread::sleep;
 
     use super::*;
@@ -344,12 +360,33 @@ mod tests {
         let mut sockets = own();
         assert_eq!(told(&mut sockets, &left), None);
         let inode = rustix::fs::fstat(&left).unwrap().st_ino;
-        assert!(sockets.is_local(inode));
+        assert!(sockets.is_local(inode) && sockets.is_nameless(inode));
         assert!(sockets.read_at.is_none(), "nothing was read for it");
         let same = fs::read_dir("/proc/self/fd").unwrap().flatten();
         let links = same.filter_map(|entry| fs::read_link(entry.path()).ok());
         let name = format!("socket:[{inode}]");
         assert_eq!(links.filter(|link| link.to_str() == Some(&name)).count(), 1);
+    }
+
+    #[test]
+    fn a_local_socket_that_a_client_called_has_a_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("s")).unwrap();
+        let client = UnixStream::connect(folder.path().join("s")).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let nameless = |of: &dyn AsFd| {
+            let mut sockets = own();
+            told(&mut sockets, of.as_fd());
+            let asked = sockets.is_nameless(rustix::fs::fstat(of).unwrap().st_ino);
+            sockets.process = None;
+            sockets.local.clear();
+            told(&mut sockets, of.as_fd());
+            let tables = sockets.is_nameless(rustix::fs::fstat(of).unwrap().st_ino);
+            assert_eq!(asked, tables);
+            asked
+        };
+        assert!(nameless(&client));
+        assert!(!nameless(&server) && !nameless(&listener));
     }
 
     #[test]
@@ -404,7 +441,10 @@ mod tests {
         let text = "Num       RefCount Protocol Flags    Type St Inode Path\n\
             0000000000000000: 00000002 00000000 00010000 0001 01 9578 /run/a.socket\n\
             0000000000000000: 00000003 00000000 00000000 0001 03 9580\nbroken\n";
-        assert_eq!(parse_local(text), HashSet::from([9578, 9580]));
+        assert_eq!(
+            parse_local(text),
+            HashMap::from([(9578, true), (9580, false)])
+        );
     }
 
     #[test]

@@ -54,7 +54,8 @@ enum Sort {
     Connect,
     Accept,
     Poll,
-    ManyWaited,
+    Epoll,
+    Select,
     Sleep,
     /// A lock of a whole file, or of a part of one with the calls that wait for it.
     Flock,
@@ -92,7 +93,8 @@ fn sort(number: i64) -> Sort {
         libc::SYS_connect => Sort::Connect,
         libc::SYS_accept | libc::SYS_accept4 => Sort::Accept,
         libc::SYS_ppoll => Sort::Poll,
-        libc::SYS_pselect6 | libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Sort::ManyWaited,
+        libc::SYS_pselect6 => Sort::Select,
+        libc::SYS_epoll_pwait | libc::SYS_epoll_pwait2 => Sort::Epoll,
         libc::SYS_nanosleep | libc::SYS_clock_nanosleep => Sort::Sleep,
         libc::SYS_flock => Sort::Flock,
         libc::SYS_fcntl => Sort::Fcntl,
@@ -124,7 +126,8 @@ fn sort(number: i64) -> Sort {
 fn sort_of_this_machine(number: i64) -> Sort {
     match number {
         libc::SYS_poll => Sort::Poll,
-        libc::SYS_select | libc::SYS_epoll_wait => Sort::ManyWaited,
+        libc::SYS_select => Sort::Select,
+        libc::SYS_epoll_wait => Sort::Epoll,
         libc::SYS_open => Sort::File("open"),
         libc::SYS_unlink => Sort::File("unlink"),
         libc::SYS_rename => Sort::File("rename"),
@@ -167,7 +170,8 @@ impl Waits {
             }
             Sort::Accept => Wait::of(WaitKind::Inbound, fd as u64),
             Sort::Poll => self.of_poll(&call.args, places),
-            Sort::ManyWaited => Wait::of(WaitKind::Inbound, fd as u64),
+            Sort::Epoll => self.of_epoll(fd, places),
+            Sort::Select => Wait::of(WaitKind::Inbound, fd as u64),
             Sort::Sleep => told(places, WaitKind::Sleep, 0, "sleep"),
             Sort::Flock => self.of_file_lock(fd, places),
             Sort::Fcntl if is_file_lock(call.args[1]) => self.of_file_lock(fd, places),
@@ -233,7 +237,7 @@ impl Waits {
             }
             // Idle, but for one that holds a lock meanwhile. Not by name: there may be any number.
             Kind::Inbound => told(places, WaitKind::Inbound, fd, "network read from a client"),
-            Kind::Epoll => Wait::of(WaitKind::Inbound, fd as u64),
+            Kind::Epoll => self.of_epoll(fd, places),
             Kind::Timer => told(places, WaitKind::Sleep, fd, "sleep"),
             Kind::Unknown => told(places, WaitKind::Unknown, fd, &format!("{verb} of {name}")),
             // It is full, and whoever reads it is slow: nobody waits for work so.
@@ -244,27 +248,26 @@ impl Waits {
         }
     }
 
-    /// A poll of nothing but connections that the subject opened waits for replies.
     fn of_poll(&mut self, args: &[u64; 4], places: &mut Places) -> Wait {
-        const LOOKED_AT: u64 = 8;
+        const DESCRIBED: u64 = 8;
         let count = args[1];
-        let mut names = Vec::new();
-        for at in 0..count.min(LOOKED_AT) {
-            let fd = self.memory.word(args[0] + 8 * at).unwrap_or(u32::MAX) as i32;
-            let descriptor = self.descriptors.describe(fd);
-            if descriptor.kind == Kind::Outbound {
-                names.push(descriptor.name);
+        let word = |at| self.memory.word(args[0] + 8 * at);
+        let fds = (0..count.min(DESCRIBED)).map(|at| word(at).unwrap_or(u32::MAX) as i32);
+        let fds: Vec<i32> = fds.collect();
+        match self.descriptors.peers(&fds).filter(|_| count <= DESCRIBED) {
+            Some(peers) if peers.alone => {
+                told(places, WaitKind::Network, 0, &reply_of(&peers.first))
             }
+            Some(peers) => told(places, WaitKind::Outbound, 0, &reply_of(&peers.first)),
+            None if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
+            None => Wait::of(WaitKind::Inbound, 0),
         }
-        match names.first() {
-            Some(name) if names.len() as u64 == count => told(
-                places,
-                WaitKind::Network,
-                0,
-                &format!("network read from {name}"),
-            ),
-            _ if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
-            _ => Wait::of(WaitKind::Inbound, 0),
+    }
+
+    fn of_epoll(&mut self, fd: i32, places: &mut Places) -> Wait {
+        match self.descriptors.peers_of_epoll(fd) {
+            Some(first) => told(places, WaitKind::Outbound, fd, &reply_of(&first)),
+            None => Wait::of(WaitKind::Inbound, fd as u64),
         }
     }
 
@@ -335,6 +338,10 @@ pub fn owner(words: (Option<u32>, Option<u32>), known: impl Fn(u64) -> bool) -> 
     let named = |word: Option<u32>| word.map(u64::from).filter(|tid| *tid > 2 && known(*tid));
     let own = named(own.map(|word| word & TID));
     named(behind).or_else(|| own.filter(|tid| *tid != MUSL_TAKEN))
+}
+
+fn reply_of(peer: &str) -> String {
+    format!("network read from {peer}")
 }
 
 fn told(places: &mut Places, kind: WaitKind, fd: i32, words: &str) -> Wait {

@@ -150,7 +150,9 @@ pub fn judge(known: Known, tid: Tid, segment: &Segment) -> Judged {
         State::Running => Judged::OnCpu,
         State::Runnable { after } => Judged::Part(runnable(known.quota, tid, segment, after)),
         State::Blocked { wait, .. } => match wait.kind {
-            WaitKind::Inbound | WaitKind::Other | WaitKind::Unknown => idle(false),
+            WaitKind::Inbound | WaitKind::Outbound | WaitKind::Other | WaitKind::Unknown => {
+                idle(false)
+            }
             // A goroutine that sleeps gives its thread to another: a thread that does is the runtime's own.
             WaitKind::Sleep if known.groups.carriers => idle(true),
             WaitKind::Sleep if !known.homes.sleeps_at_work(tid, &wait) => idle(true),
@@ -235,7 +237,9 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
     let reply = |share: &Share| is_reply(share, tid, known.groups);
     let token = at_work && for_one;
     let held = |share: &Share| {
-        is_held(share) || token && share.kind != LeafKind::Unseen || is_at_work(share, known.homes)
+        is_held(share) && (share.helper == 0 || reply(share))
+            || token && share.kind != LeafKind::Unseen
+            || is_at_work(share, known.homes)
     };
     match kind {
         WaitKind::Queue => {
@@ -252,14 +256,17 @@ fn answered(known: Known, tid: Tid, segment: &Segment) -> Judged {
         return Judged::Idle { timed, behind };
     }
     let inferred = shares.iter().any(|share| share.inferred);
-    let (leaf, hops) = match dominant(&shares) {
+    let most = dominant(&shares);
+    let called = most.is_some_and(|share| share.helper != 0);
+    let (leaf, hops) = match most {
         Some(share) => (
             leaf_of(lines, share, segment),
             others(&share.hops, tid, known.groups),
         ),
         None => (Leaf::of(0, LeafKind::Unseen), Vec::new()),
     };
-    let kind = match at_work && of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network) {
+    let waits_for_peers = of_leaf(&leaf).is_none_or(|cause| cause == Cause::Network);
+    let kind = match at_work && waits_for_peers && !called {
         true => WaitKind::Lock,
         false => kind,
     };
@@ -302,12 +309,19 @@ fn is_stall(share: &Share) -> bool {
 
 /// A thread that asks others in the stead of the waiter's pool is at it.
 fn is_reply(share: &Share, tid: Tid, groups: &Groups) -> bool {
-    share.kind == LeafKind::Wait(WaitKind::Network) && groups.asks(tid, share.tid)
+    let asked = match share.helper {
+        0 => share.tid,
+        helper => helper,
+    };
+    share.kind == LeafKind::Wait(WaitKind::Network) && groups.asks(tid, asked)
 }
 
 fn is_idle(kind: LeafKind) -> bool {
-    use WaitKind::{Inbound, Other, Queue, Unknown};
-    matches!(kind, LeafKind::Wait(Queue | Inbound | Other | Unknown))
+    use WaitKind::{Inbound, Other, Outbound, Queue, Unknown};
+    matches!(
+        kind,
+        LeafKind::Wait(Queue | Inbound | Outbound | Other | Unknown)
+    )
 }
 
 /// A share in which somebody did something, and was not idle himself: what a thread that was at its work waited for.
@@ -360,7 +374,10 @@ fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
             share.kind,
             LeafKind::Unseen | LeafKind::Wait(WaitKind::Lock)
         );
-    let held_up = matches!(share.kind, LeafKind::Wait(WaitKind::Network)) || is_stall(share);
+    // Of a thread that gives the pool its work from elsewhere, what comes is the work.
+    let asks = share.helper == 0 || is_reply(share, tid, groups);
+    let network = share.kind == LeafKind::Wait(WaitKind::Network);
+    let held_up = network && asks || is_stall(share);
     let idles = is_idle(share.kind);
     // A guess at the one that gives it its work, asleep or idle: there is none.
     let rests = idles || share.kind == LeafKind::Wait(WaitKind::Sleep);

@@ -95,8 +95,8 @@ impl Homes {
 }
 
 fn may_idle(kind: WaitKind) -> bool {
-    use WaitKind::{Inbound, Other, Queue, Sleep, Unknown};
-    matches!(kind, Queue | Sleep | Inbound | Other | Unknown)
+    use WaitKind::{Inbound, Other, Outbound, Queue, Sleep, Unknown};
+    matches!(kind, Queue | Sleep | Inbound | Outbound | Other | Unknown)
 }
 
 #[cfg(test)]

@@ -239,6 +239,7 @@ fn waited_for(kind: WaitKind, object: u64) -> String {
         WaitKind::Lock => format!("lock{at}"),
         WaitKind::Queue => format!("condition{at}"),
         WaitKind::Inbound => "the next request".into(),
+        WaitKind::Outbound => "the next call or reply".into(),
         WaitKind::Network => "network".into(),
         WaitKind::Disk => "disk".into(),
         WaitKind::Fault => "a page".into(),

@@ -264,8 +264,8 @@ fn kind_at(thread: &Thread, at: usize, kind: WaitKind, later: WaitKind) -> WaitK
 }
 
 fn is_idle(kind: WaitKind) -> bool {
-    use WaitKind::{Inbound, Other, Queue, Sleep, Unknown};
-    matches!(kind, Queue | Sleep | Inbound | Other | Unknown)
+    use WaitKind::{Inbound, Other, Outbound, Queue, Sleep, Unknown};
+    matches!(kind, Queue | Sleep | Inbound | Outbound | Other | Unknown)
 }
 
 /// The wait that began then is not over.

@@ -55,6 +55,28 @@ pub struct Share {
     pub inferred: bool,
     /// A wait that another process ended, or, where nobody saw it, most likely did.
     pub outside: bool,
+    /// `tid` waited for this thread, which waited for the reply in its stead; 0: for itself.
+    pub helper: Tid,
+}
+
+/// A thread that waits until another one has done something: it calls it, as it were.
+#[derive(Debug, Clone, Copy)]
+struct Caller {
+    tid: Tid,
+    wait: Wait,
+    /// Its stack when it let the one go that waited for it.
+    release: StackId,
+}
+
+impl Caller {
+    fn of(tid: Tid, wait: &Wait, release: StackId) -> Option<Caller> {
+        let calls = wait.kind == WaitKind::Queue;
+        calls.then_some(Caller {
+            tid,
+            wait: *wait,
+            release,
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +108,7 @@ pub fn walk(
         hops: Vec::new(),
         steps: 0,
         inferred: false,
+        caller: Caller::of(waiter, wait, 0),
         release,
         held: 0,
     };
@@ -121,6 +144,8 @@ struct Walker<'a> {
     hops: Vec<Hop>,
     steps: u32,
     inferred: bool,
+    /// Since the last lock on the way.
+    caller: Option<Caller>,
     release: StackId,
     held: StackId,
 }
@@ -307,7 +332,11 @@ impl Walker<'_> {
                                 self.held = self.release;
                             }
                             let outer = std::mem::replace(&mut self.release, release);
+                            let called = self.caller;
+                            let calls = Caller::of(tid, &wait, outer);
+                            self.caller = called.filter(|_| calls.is_some()).or(calls);
                             self.holders(next, &wait, from, t_ns);
+                            self.caller = called;
                             self.release = outer;
                             self.hops.truncate(depth);
                         }
@@ -383,12 +412,30 @@ impl Walker<'_> {
         by: Option<Waker>,
         (start_ns, end_ns): (u64, u64),
     ) {
-        self.leaf(tid, LeafKind::Wait(wait.kind), Some(wait), start_ns, end_ns);
+        let is_reply = (wait.kind, by) == (WaitKind::Outbound, Some(Waker::Outside));
+        match self.caller.filter(|_| is_reply) {
+            Some(caller) => self.reply(&caller, tid, wait, (start_ns, end_ns)),
+            None => self.leaf(tid, LeafKind::Wait(wait.kind), Some(wait), start_ns, end_ns),
+        }
         if let Some(share) = self.shares.last_mut() {
             share.outside = match by {
                 Some(by) => by == Waker::Outside,
                 None => self.lines.wakers_unseen && self.suspects.is_ended_outside(wait),
             };
+        }
+    }
+
+    /// A helper of the program's own (the thread of an HTTP client) waits for what its caller asked a peer.
+    fn reply(&mut self, caller: &Caller, helper: Tid, wait: &Wait, (start_ns, end_ns): (u64, u64)) {
+        let wait = Wait {
+            doing: wait.doing,
+            ..caller.wait
+        };
+        let kind = LeafKind::Wait(WaitKind::Network);
+        self.leaf(caller.tid, kind, Some(&wait), start_ns, end_ns);
+        if let Some(share) = self.shares.last_mut() {
+            share.helper = helper;
+            share.release = caller.release;
         }
     }
 
@@ -416,6 +463,7 @@ impl Walker<'_> {
             hops: self.hops.clone(),
             inferred: self.inferred,
             outside: false,
+            helper: 0,
         });
     }
 

@@ -90,7 +90,13 @@ fn is_agreed_on(finding: &Finding) -> bool {
     }
     let idle = matches!(
         finding.culprit.kind,
-        LeafKind::Wait(WaitKind::Sleep | WaitKind::Queue | WaitKind::Inbound | WaitKind::Unknown)
+        LeafKind::Wait(
+            WaitKind::Sleep
+                | WaitKind::Queue
+                | WaitKind::Inbound
+                | WaitKind::Outbound
+                | WaitKind::Unknown
+        )
     );
     let long = finding.cause == Cause::Lock && finding.longest_ns >= ALONE_NS && !idle;
     // Whoever it was had no CPU by the kernel's own count, and where several wait it is another each time.

@@ -146,6 +146,7 @@ impl Scene {
             "lock" => WaitKind::Lock,
             "queue" => WaitKind::Queue,
             "inbound" => WaitKind::Inbound,
+            "outbound" => WaitKind::Outbound,
             "network" => WaitKind::Network,
             "disk" => WaitKind::Disk,
             "fault" => WaitKind::Fault,

@@ -79,7 +79,11 @@ impl Watch {
             let again = kind == WaitKind::Lock && unlooked_ns >= LOOK_AFTER_NS;
             let seldom = matches!(
                 kind,
-                WaitKind::Inbound | WaitKind::Sleep | WaitKind::Queue | WaitKind::Other
+                WaitKind::Inbound
+                    | WaitKind::Outbound
+                    | WaitKind::Sleep
+                    | WaitKind::Queue
+                    | WaitKind::Other
             );
             let rested = unlooked_ns >= SELDOM_NS || !(seldom && known.grouped);
             (long && rested && (!blocked.looked || again)).then_some((known.last_look_ns, *tid))
