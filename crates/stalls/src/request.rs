@@ -12,7 +12,8 @@ use super::pieces::{Label, Piece, Pieces};
 pub const LOOKED_INTO: usize = 2_000;
 /// A request is slow from this many times the median on.
 const TIMES_MEDIAN: u64 = 3;
-/// Stretches of at least this share of a request tell whose it is by where they begin and end.
+/// Stretches of at least this share of a request tell whose it is by where they begin and end; and a thread that fits
+/// worse by less may as well have served it.
 const TELLING: u64 = 20;
 
 /// What a request's time went to.
@@ -102,29 +103,49 @@ fn overlapping<'a>(pieces: &'a Pieces, tid: Tid, request: &Request) -> &'a [Piec
     of.get(first..last).unwrap_or(&[])
 }
 
-/// The thread whose doings fit into the request best: busy for most of it, with no long stretch
-/// that sticks out; and one whose longest stretch no longer request has.
+/// The thread whose busy time fits the request best: it served it, or the request came while it was busy (an event loop
+/// lets all its clients wait at a time), and was answered at the end of that.
 fn server(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -> Option<Tid> {
-    let (start_ns, end_ns) = (request.start_ns, request.end_ns);
-    let mut best: Option<(u64, Tid, u64)> = None;
-    for tid in pieces.of.keys() {
-        let busy = overlapping(pieces, *tid, request).iter();
-        let busy = busy.filter(|piece| piece.label != Label::Idle);
-        let Some(longest) = busy.clone().max_by_key(|p| p.within(start_ns, end_ns)) else {
-            continue;
-        };
+    let fits = pieces.of.keys().filter_map(|tid| {
+        let fit = Fit::of(overlapping(pieces, *tid, request), request)?;
+        let is_free = !taken.contains(&(*tid, fit.longest_ns));
+        let serves_ns = is_free.then_some(fit.misfit_ns + fit.before_ns);
+        let queued_ns = fit.misfit_ns + (request.end_ns - request.start_ns) / TELLING;
+        let is_server = serves_ns.is_some_and(|ns| ns <= queued_ns);
+        let misfit_ns = serves_ns.map_or(queued_ns, |ns| ns.min(queued_ns));
+        Some((misfit_ns, *tid, is_server.then_some(fit.longest_ns)))
+    });
+    let (_, tid, served) = fits.min_by_key(|(misfit_ns, tid, _)| (*misfit_ns, *tid))?;
+    taken.extend(served.map(|longest_ns| (tid, longest_ns)));
+    Some(tid)
+}
+
+/// How a thread's busy time fits into a request.
+struct Fit {
+    /// When its longest busy stretch began.
+    longest_ns: u64,
+    /// Of the request, in which the thread was idle, and of long stretches what lasted beyond the answer.
+    misfit_ns: u64,
+    /// Of long stretches, what was before the request: the thread was at something else.
+    before_ns: u64,
+}
+
+impl Fit {
+    /// `None`: it was idle all the time.
+    fn of(pieces: &[Piece], request: &Request) -> Option<Fit> {
+        let (start_ns, end_ns) = (request.start_ns, request.end_ns);
+        let busy = pieces.iter().filter(|piece| piece.label != Label::Idle);
+        let longest = busy.clone().max_by_key(|p| p.within(start_ns, end_ns))?;
         let covered: u64 = busy.clone().map(|p| p.within(start_ns, end_ns)).sum();
         let telling = busy.filter(|p| p.ns() * TELLING >= end_ns - start_ns);
-        let out: u64 = telling.map(|p| p.ns() - p.within(start_ns, end_ns)).sum();
-        let misfit = end_ns - start_ns - covered + out;
-        let free = !taken.contains(&(*tid, longest.start_ns));
-        if free && best.is_none_or(|(least, other, _)| (misfit, *tid) < (least, other)) {
-            best = Some((misfit, *tid, longest.start_ns));
-        }
+        let beyond = telling.clone().map(|p| p.end_ns.saturating_sub(end_ns));
+        let before = telling.map(|p| start_ns.saturating_sub(p.start_ns));
+        Some(Fit {
+            longest_ns: longest.start_ns,
+            misfit_ns: end_ns - start_ns - covered + beyond.sum::<u64>(),
+            before_ns: before.sum(),
+        })
     }
-    let (_, tid, longest) = best?;
-    taken.insert((tid, longest));
-    Some(tid)
 }
 
 #[cfg(test)]
@@ -187,5 +208,31 @@ mod tests {
         assert_eq!(ms(1, Went::Thread(lock)), 88);
         assert_eq!(ms(1, Went::Outside), 6);
         assert_eq!(ms(2, Went::Thread(lock)), 75);
+    }
+
+    #[test]
+    fn all_that_come_while_a_loop_is_busy_wait_for_it() {
+        let mut pieces = Pieces::default();
+        let lap = |t: u64| {
+            [
+                piece(t, t + 10, Label::Idle),
+                piece(t + 10, t + 70, Label::OnCpu),
+                piece(t + 70, t + 100, Label::Idle),
+            ]
+        };
+        pieces.of.insert(1, [lap(0), lap(100)].concat());
+        // Another thread is at something long, and answers nothing then.
+        pieces
+            .of
+            .insert(2, vec![piece(0, 200, Label::Held(Cause::Disk))]);
+        let came = [10, 20, 30, 110, 130, 140];
+        let requests = came.map(|t| request(t, if t < 100 { 71 } else { 171 }));
+        let found = attribute(&pieces, &requests, 0, (0, 300_000_000));
+        for attributed in &found {
+            assert_eq!(attributed.tid, Some(1), "{attributed:?}");
+            let waited = attributed.ns[&Went::Thread(Label::OnCpu)];
+            let whole = attributed.request.end_ns - attributed.request.start_ns;
+            assert_eq!(waited, whole - 1_000_000, "{attributed:?}");
+        }
     }
 }
