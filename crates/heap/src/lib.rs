@@ -25,7 +25,6 @@ pub mod pages;
 mod past;
 mod places;
 pub mod probe;
-mod python;
 pub mod reach;
 mod search;
 pub mod slabs;

@@ -14,9 +14,9 @@ use abi::PYTHON_CODE;
 
 use super::calls::Calls;
 use super::probe::LoadedObject;
-use super::python::PythonFunctions;
 use super::smaps::Area;
 use ::symbols::frame::{Frame, PYTHON_MODULE};
+use ::symbols::python::functions::PythonFunctions;
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
 use symbols::perf_map::PerfMapFile;

@@ -7,17 +7,7 @@
 use super::blame::is_start;
 use super::wrappers::leading;
 use symbols::frame::{Frame, PYTHON_MODULE};
-
-/// Folders of libraries, and parents of folders that are named after a machine (`x86_64-linux-gnu`). What lies
-/// deeper is a plugin of somebody.
-const FOLDERS: [&str; 6] = [
-    "/lib",
-    "/lib64",
-    "/usr/lib",
-    "/usr/lib64",
-    "/usr/local/lib",
-    "/usr/local/lib64",
-];
+use symbols::standard_library::is_system_library;
 
 /// Frames of libraries between the allocation and the program; more is a framework's own doing.
 const FRAMES_MAX: usize = 6;
@@ -26,7 +16,7 @@ const FRAMES_MAX: usize = 6;
 pub fn behind_libraries(frames: &[Frame], own: usize) -> usize {
     let of_libraries = frames.iter().skip(own);
     let count = of_libraries
-        .take_while(|frame| is_system(&frame.module))
+        .take_while(|frame| is_system_library(&frame.module))
         .count();
     let user = own + count;
     // A function of Python calls a library by way of ctypes and the interpreter.
@@ -45,16 +35,6 @@ pub fn behind_libraries(frames: &[Frame], own: usize) -> usize {
 fn is_main(name: &str) -> bool {
     // What a script of Python does by itself is `<module>`.
     matches!(name, "main" | "<module>") || name.ends_with("::main") || name.ends_with(".main")
-}
-
-fn is_system(module: &str) -> bool {
-    let Some((folder, file)) = module.rsplit_once('/') else {
-        return false;
-    };
-    let parent = folder.rsplit_once('/');
-    let of_machine = parent.filter(|(_, name)| name.ends_with("-linux-gnu"));
-    let folder = of_machine.map_or(folder, |(parent, _)| parent);
-    FOLDERS.contains(&folder) && file.contains(".so")
 }
 
 #[cfg(test)]
@@ -118,9 +98,17 @@ mod tests {
 
     #[test]
     fn plugins_and_runtimes_are_no_libraries_of_the_system() {
-        assert!(is_system(ZLIB) && is_system("/lib64/libssl.so.3"));
-        assert!(!is_system("/usr/lib/nginx/modules/ngx_mail_module.so"));
-        assert!(!is_system("/usr/lib/jvm/java-17/lib/server/libjvm.so"));
-        assert!(!is_system("/srv/app") && !is_system("python") && !is_system(""));
+        assert!(is_system_library(ZLIB) && is_system_library("/lib64/libssl.so.3"));
+        assert!(!is_system_library(
+            "/usr/lib/nginx/modules/ngx_mail_module.so"
+        ));
+        assert!(!is_system_library(
+            "/usr/lib/jvm/java-17/lib/server/libjvm.so"
+        ));
+        assert!(
+            !is_system_library("/srv/app")
+                && !is_system_library("python")
+                && !is_system_library("")
+        );
     }
 }

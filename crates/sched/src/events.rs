@@ -19,9 +19,13 @@ use bpf::ring::{REGISTERS, Record, Ring, SAMPLE};
 pub const SAMPLES_PER_SECOND: u64 = 199;
 /// Bytes of stack copied with a sample; what lies further out changes seldom and is read later.
 const STACK_BYTES: u32 = 4 * 1024;
+/// Where a ring has room for this many stacks, up to four times as much: of what is read later, a part may be of a
+/// later moment.
+const STACKS_IN_A_RING: usize = 64;
+const STACK_BYTES_MOST: u32 = 4 * STACK_BYTES;
 /// As much as tells the innermost functions.
 const STACK_BYTES_FEW: u32 = 512;
-/// 1 MiB a CPU for root, 200 stacks of the watched process; without, the kernel allows 516 KiB a CPU, the page of
+/// 1 MiB a CPU for root, 64 stacks of the watched process; without, the kernel allows 516 KiB a CPU, the page of
 /// positions included.
 const PAGES_ROOT: usize = 256;
 const PAGES_USER: usize = 128;
@@ -57,7 +61,9 @@ impl Events {
         };
         let pages = pages_of(most, events.cpus.len());
         for at in 0..events.cpus.len() {
-            let filtered = [(clock(true), &ours.all), (faults(true), &ours.some)];
+            let mut clock = clock(true);
+            clock.sample_stack_user = stack_bytes(pages);
+            let filtered = [(clock, &ours.all), (faults(true), &ours.some)];
             for (mut attr, program) in filtered {
                 let event = open_event(&mut attr, -1, events.cpus[at])?;
                 let_pass(&event, program)?;
@@ -226,6 +232,12 @@ impl Events {
 fn pages_of(most: usize, cpus: usize) -> usize {
     let each = (PAGES_ALL / cpus.max(1)).max(PAGES_LEAST);
     most.min(1 << each.ilog2())
+}
+
+/// With a sample that goes into a ring of so many pages.
+fn stack_bytes(pages: usize) -> u32 {
+    let each = pages * rustix::param::page_size() / STACKS_IN_A_RING;
+    (each as u32).clamp(STACK_BYTES, STACK_BYTES_MOST)
 }
 
 fn read(ring: &mut Ring, mut take: impl FnMut(Record)) -> Reading {

@@ -19,7 +19,8 @@ use observe::fact::arm::is_system_libc;
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
 use symbols::perf_map::{Ignored, open_perf_map};
-use symbols::standard_library::in_standard_library;
+use symbols::python::is_interpreter;
+use symbols::standard_library::{in_standard_library, is_system_library};
 
 /// Names with more letters are told without their types.
 const NAME_LONG: usize = 60;
@@ -164,6 +165,7 @@ fn nameless(address: u64) -> Frame {
         start: 0,
         bytes: 0,
         borrowed: false,
+        interpreter: false,
     }
 }
 
@@ -171,10 +173,11 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
     let Symbolized::Sym(symbol) = symbol else {
         return vec![nameless(address)];
     };
-    let module = symbol
-        .module
-        .as_deref()
-        .and_then(|path| Path::new(path).file_name())
+    let path = symbol.module.as_deref().map(Path::new);
+    let path_text = path.map(Path::to_string_lossy).unwrap_or_default();
+    let interpreter = is_interpreter(&path_text) || is_system_library(&path_text);
+    let module = path
+        .and_then(Path::file_name)
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default();
     let frame = |name: &str, code: Option<&CodeInfo<'_>>| Frame {
@@ -183,6 +186,7 @@ fn frames(address: u64, symbol: &Symbolized) -> Vec<Frame> {
         start: address - symbol.offset as u64,
         bytes: symbol.size.unwrap_or(0) as u64,
         borrowed: code.is_some_and(|code| is_borrowed(&code.to_path().to_string_lossy())),
+        interpreter,
     };
     let inlined = symbol.inlined.iter().rev();
     let inlined = inlined.map(|f| frame(&f.name, f.code_info.as_ref()));

@@ -8,7 +8,11 @@ use super::names::Names;
 use crate::event::{StackId, TextId};
 pub use crate::stack::{Frame, Stack};
 use crate::stack::{is_allocation, is_locking};
+use abi::PYTHON_CODE;
+use symbols::frame::PYTHON_MODULE;
 use symbols::perf_map::Ignored;
+use symbols::python::functions::PythonFunctions;
+use symbols::python::{evaluates, in_standard_library};
 
 /// Different stacks kept; further ones have no names, and are counted.
 const STACKS_MAX: usize = 20_000;
@@ -21,6 +25,8 @@ pub struct Places {
     pub named_cpu_ns: u64,
     /// Why the process's perf map is not used.
     pub ignored_perf_map: Option<Ignored>,
+    /// Where its functions are read: those stand in stacks behind the addresses, with [`PYTHON_CODE`].
+    python: Option<PythonFunctions>,
     names: HashMap<u64, Vec<Frame>>,
     stacks: Vec<Stack>,
     stack_ids: HashMap<Rc<[u64]>, StackId>,
@@ -40,6 +46,7 @@ impl Places {
             shared: Names::shared(),
             named_cpu_ns: 0,
             ignored_perf_map: None,
+            python: None,
             names: HashMap::new(),
             stacks: vec![Stack::default()],
             stack_ids: HashMap::new(),
@@ -49,6 +56,13 @@ impl Places {
             unresolved: 0,
             refused: 0,
         }
+    }
+
+    /// From now on stacks have functions of Python too.
+    pub fn reads_python(&mut self) {
+        self.python = Some(PythonFunctions::default());
+        // What was named before took the interpreter for the program.
+        self.names.clear();
     }
 
     pub fn text(&mut self, words: &str) -> TextId {
@@ -120,31 +134,42 @@ impl Places {
 
     fn name_stack(&mut self, id: StackId) {
         let addresses = self.stacks[id as usize].addresses.clone();
-        self.name(&addresses);
-        let frames: Vec<Frame> = addresses
+        let native = native(&addresses);
+        self.name(native);
+        let mut frames: Vec<Frame> = native
             .iter()
             .flat_map(|address| self.names.get(address).cloned().unwrap_or_default())
             .collect();
+        let allocator = frames.iter().any(|frame| is_allocation(&frame.name));
+        if let Some(python) = &mut self.python {
+            let functions = addresses[native.len()..].iter();
+            let functions = functions.filter_map(|code| function(python, self.pid, *code));
+            let functions: Vec<Frame> = functions.collect();
+            let at = frames.iter().position(|frame| evaluates(&frame.name));
+            let at = at.unwrap_or(frames.len());
+            frames.splice(at..at, functions);
+        }
         if frames.iter().all(|frame| frame.name.starts_with("0x")) {
             self.unresolved += 1;
         }
         self.stacks[id as usize] = Stack {
             addresses,
-            allocator: frames.iter().any(|frame| is_allocation(&frame.name)),
+            allocator,
             locks: is_locking(&frames),
             frames,
         };
     }
 
+    /// Of code of the program's files.
     pub fn addresses(&self, id: StackId) -> &[u64] {
-        &self.stack_of(id).addresses
+        native(&self.stack_of(id).addresses)
     }
 
     /// Where the code of the function at `address` begins, and its bytes, when it is the program's own.
     pub fn own_code(&mut self, address: u64) -> Option<(u64, u64)> {
         self.name(&[address]);
         let whole = self.names.get(&address)?.last()?;
-        (whole.is_own() && whole.bytes > 0).then_some((whole.start, whole.bytes))
+        (whole.is_of_program() && whole.bytes > 0).then_some((whole.start, whole.bytes))
     }
 
     /// The innermost function of the program's own at `address`, inlined ones too.
@@ -166,7 +191,8 @@ impl Places {
             let frames: Option<&Vec<Frame>> = self.names.get(&address);
             frames.and_then(|frames| frames.last())
         };
-        let begins = start(called).is_some_and(|frame| frame.start == called && frame.is_own());
+        let begins =
+            start(called).is_some_and(|frame| frame.start == called && frame.is_of_program());
         begins && start(inner).is_none_or(|frame| frame.start != called)
     }
 
@@ -182,6 +208,29 @@ impl Places {
         let answer = self.shared.of(self.pid, &fresh);
         self.named_cpu_ns += answer.cpu_ns;
         self.ignored_perf_map = answer.ignored_perf_map;
-        self.names.extend(fresh.into_iter().zip(answer.frames));
+        let mut named = answer.frames;
+        if self.python.is_none() {
+            let all = named.iter_mut().flatten();
+            all.for_each(|frame| frame.interpreter = false);
+        }
+        self.names.extend(fresh.into_iter().zip(named));
     }
+}
+
+/// The part of a stack that is of the program's files; functions of Python follow.
+fn native(addresses: &[u64]) -> &[u64] {
+    let count = addresses.iter().take_while(|at| *at & PYTHON_CODE == 0);
+    &addresses[..count.count()]
+}
+
+fn function(known: &mut PythonFunctions, pid: u32, code: u64) -> Option<Frame> {
+    let found = known.at(pid as i32, code & !PYTHON_CODE)?;
+    Some(Frame {
+        name: found.function?,
+        module: PYTHON_MODULE.to_owned(),
+        start: found.offset,
+        bytes: 0,
+        borrowed: found.file.is_none_or(|file| in_standard_library(&file)),
+        interpreter: false,
+    })
 }

@@ -2,6 +2,8 @@
 
 use std::rc::Rc;
 
+use symbols::frame::PYTHON_MODULE;
+
 /// A function on a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
@@ -15,6 +17,9 @@ pub struct Frame {
     pub bytes: u64,
     /// Its source is a standard library's or a lock's: what is inlined has a short name that does not tell.
     pub borrowed: bool,
+    /// Of an interpreter whose functions are read, or of a library of the system that it calls: the functions that are
+    /// interpreted are on the stack too.
+    pub interpreter: bool,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -67,7 +72,7 @@ pub(super) fn is_allocation(name: &str) -> bool {
 pub(super) fn is_locking(frames: &[Frame]) -> bool {
     const LOCKS: &[&str] = &["mutex", "rwlock", "lock_slow", "lock_shared_slow"];
     const CONDITIONS: &[&str] = &["cond", "park_until", "semaphore"];
-    let inner = frames.iter().take_while(|frame| !frame.is_own());
+    let inner = frames.iter().take_while(|frame| !frame.is_of_program());
     let names: Vec<String> = inner.map(|f| f.name.to_ascii_lowercase()).collect();
     let any = |of: &[&str]| {
         names
@@ -80,14 +85,20 @@ pub(super) fn is_locking(frames: &[Frame]) -> bool {
 impl Stack {
     /// Of its functions, innermost first.
     pub fn names(&self) -> Vec<String> {
-        self.frames.iter().map(|frame| frame.name.clone()).collect()
+        // Further out an interpreter is in itself alone.
+        let python = self.frames.iter().rposition(Frame::is_python);
+        let count = python.map_or(self.frames.len(), |outermost| outermost + 1);
+        let frames = self.frames.iter().take(count);
+        frames.map(|frame| frame.name.clone()).collect()
     }
 
     /// The function that is to blame: the innermost that is neither the C library's nor a
     /// language's own runtime. Without one, the innermost with a name.
     pub fn function(&self) -> Option<&str> {
-        let first = self.frames.first().map(|frame| frame.name.as_str());
-        self.own_function().or(first)
+        let program = self.frames.iter().find(|frame| frame.is_of_program());
+        let program = program.or(self.frames.first());
+        self.own_function()
+            .or(program.map(|frame| frame.name.as_str()))
     }
 
     /// As [`Stack::function`], of the program's own or none.
@@ -130,6 +141,9 @@ impl Stack {
     /// (a virtual machine does), what that calls.
     pub fn beginning(&self) -> Option<&[Frame]> {
         const CALLED: usize = 3;
+        if let Some(started) = self.started_in_python() {
+            return Some(std::slice::from_ref(started));
+        }
         let at = self.entry_at()?;
         let entry = self.frames.get(at)?;
         let inner = self.frames[..at].iter().rev().take(CALLED);
@@ -137,13 +151,30 @@ impl Stack {
         self.frames.get(at - same.count()..=at)
     }
 
+    /// The function of Python that a thread was started with: what the standard library's own start of a thread calls.
+    fn started_in_python(&self) -> Option<&Frame> {
+        let python = self.frames.iter().rev().filter(|frame| frame.is_python());
+        let mut called = python.skip_while(|frame| frame.starts_threads_of_python());
+        called.next()
+    }
+
     fn entry_at(&self) -> Option<usize> {
         let outermost = |of: fn(&Frame) -> bool| self.frames.iter().rposition(of);
-        outermost(Frame::is_own).or_else(|| outermost(Frame::is_a_closures))
+        outermost(Frame::is_of_program).or_else(|| outermost(Frame::is_a_closures))
     }
 }
 
 impl Frame {
+    fn is_python(&self) -> bool {
+        self.module == PYTHON_MODULE
+    }
+
+    /// `Lib/threading.py`.
+    fn starts_threads_of_python(&self) -> bool {
+        const STARTS: [&str; 3] = ["Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run"];
+        self.borrowed && STARTS.contains(&self.name.as_str())
+    }
+
     /// Of a library of any kind, by the name of its file.
     fn is_a_librarys(&self) -> bool {
         self.module.contains(".so")
@@ -157,6 +188,14 @@ impl Frame {
 
     /// Not of the C library, the loader or a language's runtime and standard library.
     pub fn is_own(&self) -> bool {
+        match self.is_python() {
+            true => !self.borrowed,
+            false => !self.interpreter && self.is_of_program(),
+        }
+    }
+
+    /// As [`Frame::is_own`], of the program's files: code that is interpreted is in none of them, its interpreter is.
+    pub fn is_of_program(&self) -> bool {
         const LIBRARIES: &[&str] = &[
             "libc.so",
             "libc-",
@@ -201,7 +240,7 @@ impl Frame {
         ];
         let library = LIBRARIES.iter().any(|name| self.module.starts_with(name));
         let runtime = RUNTIMES.iter().any(|name| self.name.starts_with(name));
-        !library && !runtime && !self.borrowed && !is_allocation(&self.name)
+        !library && !runtime && !self.is_python() && !self.borrowed && !is_allocation(&self.name)
     }
 }
 
@@ -216,6 +255,7 @@ mod tests {
             start: 0,
             bytes: 0,
             borrowed: false,
+            interpreter: false,
         };
         Stack {
             addresses: Rc::from([]),
@@ -280,6 +320,46 @@ mod tests {
         }
         let rest = stack(&names(&["sleep", "flush", "main_loop"]));
         assert_eq!(release.held_in(&during, &[&rest]), Some("ask"));
+    }
+
+    #[test]
+    fn a_thread_of_python_is_told_by_what_it_was_started_with() {
+        let frame = |name: &str, module: &str, borrowed| Frame {
+            name: name.into(),
+            module: module.into(),
+            start: 0,
+            bytes: 0,
+            borrowed,
+            interpreter: module == "python3.11",
+        };
+        let frames = [
+            frame("recv", "libc.so.6", false),
+            frame("sock_recv", "python3.11", false),
+            frame("SSLSocket.read", "python", true),
+            frame("upload", "python", false),
+            frame("ThreadingMixIn.process_request_thread", "python", true),
+            frame("Thread.run", "python", true),
+            frame("Thread._bootstrap_inner", "python", true),
+            frame("Thread._bootstrap", "python", true),
+            frame("_PyEval_EvalFrameDefault", "python3.11", false),
+            frame("thread_run", "python3.11", false),
+            frame("start_thread", "libc.so.6", false),
+        ];
+        let python = Stack {
+            frames: frames.to_vec(),
+            ..Stack::default()
+        };
+        assert_eq!(python.own_function(), Some("upload"));
+        let names = python.names();
+        assert_eq!((names.len(), names[7].as_str()), (8, "Thread._bootstrap"));
+        let beginning = python.beginning().unwrap();
+        assert_eq!(beginning, [frames[4].clone()]);
+        let native = Stack {
+            frames: [&frames[..2], &frames[8..]].concat(),
+            ..Stack::default()
+        };
+        assert_eq!(native.own_function(), None);
+        assert_eq!(native.beginning().unwrap(), [frames[9].clone()]);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use sched::watch::{OURSELVES, OWN_THREADS, Watch};
 use crate::cause::Cause;
 use crate::event::{StackId, TextId, Tid, WaitKind};
 use crate::finding::{Finding, Link};
+use crate::hot::hottest;
 use crate::walk::LeafKind;
 
 /// A finding with its numbers turned into names. Times in nanoseconds.
@@ -127,6 +128,9 @@ pub fn named(finding: &Finding, names: &impl Names, others: &[(String, u64)]) ->
 
 fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)]) -> NamedCulprit {
     let culprit = &finding.culprit;
+    if let Some(sampled) = sampled(finding, names) {
+        return sampled;
+    }
     match finding.cause {
         Cause::CpuQuota => {
             return NamedCulprit {
@@ -188,6 +192,21 @@ fn culprit(finding: &Finding, names: &impl Names, ran_instead: &[(String, u64)])
         function,
         stack: names.stack(shown).names(),
     }
+}
+
+/// Slow code is where most of its samples are.
+fn sampled(finding: &Finding, names: &impl Names) -> Option<NamedCulprit> {
+    let culprit = &finding.culprit;
+    let samples = culprit.samples.iter();
+    let samples: Vec<(&Stack, u64)> = samples.map(|(id, ns)| (names.stack(*id), *ns)).collect();
+    let (stack, function) = hottest(&samples).filter(|_| finding.cause == Cause::OnCpu)?;
+    Some(NamedCulprit {
+        thread: thread(names, culprit.tid),
+        tid: (culprit.tid != 0).then_some(culprit.tid),
+        doing: doing(finding, names, Some(function)),
+        function: Some(function.to_owned()),
+        stack: stack.names(),
+    })
 }
 
 /// The function of the culprit's that took the lock, by what its waiters are in.
@@ -259,7 +278,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::finding::Culprit;
+    use crate::culprit::Culprit;
     use crate::walk::Hop;
     use sched::places::Frame;
 
@@ -294,6 +313,7 @@ mod tests {
             start: 0,
             bytes: 0,
             borrowed: false,
+            interpreter: false,
         };
         let frames = vec![frame("write", "libc.so.6"), frame("hold_lock", "app")];
         let known = Stack {
@@ -328,6 +348,7 @@ mod tests {
                 stack: 1,
                 release: 0,
                 held: 0,
+                samples: Vec::new(),
                 rests: Vec::new(),
             },
             chain: Vec::new(),

@@ -9,6 +9,7 @@ pub mod demangle;
 pub mod frame;
 pub mod memory;
 pub mod perf_map;
+pub mod python;
 pub mod registers;
 pub mod standard_library;
 pub mod tables;

@@ -110,7 +110,7 @@ fn is_agreed_on(finding: &Finding) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use stalls::finding::Culprit;
+    use stalls::culprit::Culprit;
 
     fn finding(cause: Cause, count: usize, longest_ms: u64, total_ms: u64) -> Finding {
         Finding {
@@ -134,6 +134,7 @@ mod tests {
                 stack: 0,
                 release: 0,
                 held: 0,
+                samples: Vec::new(),
                 rests: Vec::new(),
             },
             chain: Vec::new(),

@@ -128,7 +128,8 @@ impl Watch {
         let blocked = known.blocked?;
         let (mut wait, addresses, sp) = match blocked.registers {
             Some(registers) if !blocked.looked => {
-                let addresses = self.stacks.of_blocked(registers);
+                let mut addresses = self.stacks.of_blocked(registers);
+                self.add_python(tid, &mut addresses);
                 if self.is_over(tid, blocked.since_ns) {
                     return None;
                 }
@@ -217,8 +218,19 @@ impl Watch {
             let stack = before.stack;
             return Some((Wait { stack, ..wait }, Vec::new(), None));
         }
-        let addresses = self.stacks.of_blocked_without_fp(registers);
+        let mut addresses = self.stacks.of_blocked_without_fp(registers);
+        let native = addresses.len();
+        self.add_python(tid, &mut addresses);
+        if addresses.len() > native && !self.is_at(tid, &registers) {
+            return None;
+        }
         Some((wait, addresses, Some(registers.sp)))
+    }
+
+    /// The thread waits still, or again, where it did.
+    fn is_at(&mut self, tid: u32, registers: &Registers) -> bool {
+        let now = self.files.read(tid, "syscall", parse_syscall);
+        now.is_some_and(|(_, sp, pc)| (sp, pc) == (registers.sp, registers.pc))
     }
 
     fn read_call(&mut self, tid: u32) -> Option<(Wait, Registers)> {

@@ -8,6 +8,7 @@ mod goroutines;
 mod holder;
 mod look;
 mod opened;
+mod python;
 mod root;
 mod rootless;
 mod running;
@@ -37,6 +38,7 @@ use crate::event::{Event, StackId, TextId, Tid, What};
 use bpf::allowed::Mode;
 use bpf::ring::Sample;
 use observe::table::Table;
+use symbols::python::threads::PythonThreads;
 use symbols::unwind::Stacks;
 
 use self::costs::Costs;
@@ -109,6 +111,7 @@ pub struct Watch {
     records: Vec<Record>,
     probes: Vec<Probe>,
     calls: Calls,
+    python: Option<PythonThreads>,
     files: Files,
     /// Who had a CPU before one of ours, by process and name.
     programs: Table<(u32, [u8; 16]), TextId>,
@@ -200,6 +203,7 @@ impl Watch {
             records: Vec::new(),
             probes: Vec::new(),
             calls: Calls::of(pid),
+            python: None,
             files: Files::of(pid),
             programs: Table::default(),
             costs: Costs::of(pid),

@@ -147,6 +147,15 @@ impl Threads {
         self.lives(here).then_some(Tid::from(here))
     }
 
+    /// What the subject itself calls a thread.
+    pub fn inner(&self, tid: u32) -> u64 {
+        let inside = self.inside.iter().flatten();
+        let mut inner = inside
+            .filter(|(_, here)| **here == tid)
+            .map(|(inner, _)| *inner);
+        inner.next().unwrap_or(u64::from(tid))
+    }
+
     pub fn lives(&self, tid: u32) -> bool {
         self.known.get(&tid).is_some_and(|known| known.lives)
     }

@@ -1,5 +1,4 @@
-//! Functions of Python by their code objects, read from the process: what the probe tells of CPython 3.11
-//! ([`abi::PYTHON_CODE`]).
+//! Functions of Python by their code objects, read from the process.
 //!
 //! Offsets are of `Include/cpython/code.h` and `Include/cpython/unicodeobject.h` of 3.11. A code object may be gone by
 //! the time that it is looked up: what says of itself that it is none is not believed.
@@ -7,7 +6,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 
-use ::symbols::frame::{Frame, PYTHON_MODULE};
+use crate::frame::{Frame, PYTHON_MODULE};
 use observe::fact::memory::{Memory, ProcessMemory};
 
 /// Functions that are remembered; the memory is emptied when it is full.
