@@ -218,13 +218,15 @@ impl Analyser {
             let judged = judge(known, tid, whole.as_ref().unwrap_or(segment));
             pieces.keep(tid, segment, &judged);
             if let State::Blocked { wait, by, .. } = &segment.state {
-                if let Some(begun) = begun(wait.kind, &judged) {
+                if let Judged::Idle { timed, .. } = judged
+                    && wait.kind != WaitKind::Unknown
+                {
                     let span = (segment.start_ns, segment.end_ns);
                     let by = match by {
                         Some(by) => by.tid(),
                         None => suspects.pick(lines, tid, wait, span),
                     };
-                    groups.began(tid, begun, by);
+                    groups.began(tid, begun(wait.kind, timed, by), by);
                     groups.rested(tid, wait.stack);
                 }
                 if wait.kind == WaitKind::Lock && wait.object != 0 {
@@ -303,16 +305,14 @@ impl Analyser {
     }
 }
 
-/// Of an idle wait that somebody looked at.
-fn begun(waited_for: WaitKind, judged: &Judged) -> Option<Begun> {
-    let Judged::Idle { timed, .. } = judged else {
-        return None;
-    };
+/// What begins at the end of an idle wait that somebody looked at.
+fn begun(waited_for: WaitKind, timed: bool, by: Option<Tid>) -> Begun {
     match waited_for {
-        WaitKind::Unknown => None,
-        _ if *timed => Some(Begun::ByClock),
-        WaitKind::Inbound => Some(Begun::ByClients),
-        _ => Some(Begun::ByOthers),
+        _ if timed => Begun::ByClock,
+        WaitKind::Inbound => Begun::ByClients,
+        // A consumer's loop: its work comes by connections that it opened.
+        WaitKind::Outbound if by.is_none() => Begun::ByClients,
+        _ => Begun::ByOthers,
     }
 }
 

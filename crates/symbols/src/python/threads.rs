@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::fs::File;
+use std::time::{Duration, Instant};
 
 use observe::fact::image::Image;
 use observe::fact::maps::parse_maps;
@@ -31,6 +32,8 @@ const PREVIOUS: u64 = 48;
 
 /// Interpreters and threads that are gone through; more are not looked for.
 const STATES_MAX: usize = 4_096;
+/// Threads that run no Python are asked for again and again: the list is not read anew before that.
+const BELIEVED: Duration = Duration::from_millis(100);
 /// Functions told of a thread at most: the innermost, and the outermost, which tell what it was started for.
 const INNERMOST: usize = 20;
 const OUTERMOST: usize = 4;
@@ -43,6 +46,7 @@ pub struct PythonThreads {
     runtime: u64,
     /// The state of each thread, by its number where the process lives.
     states: HashMap<u64, u64>,
+    read_at: Option<Instant>,
 }
 
 impl PythonThreads {
@@ -61,6 +65,7 @@ impl PythonThreads {
             pid,
             runtime,
             states: HashMap::new(),
+            read_at: None,
         })
     }
 
@@ -76,12 +81,15 @@ impl PythonThreads {
     }
 
     fn state_of(&mut self, memory: &impl Memory, native: u64) -> Option<u64> {
-        let is_its = |state: &u64| memory.u64(state + NATIVE_ID) == Some(native);
+        let is_its = |state: &u64| memory.u64(state.wrapping_add(NATIVE_ID)) == Some(native);
         let known = self.states.get(&native).copied().filter(is_its);
-        known.or_else(|| {
+        let is_old = self.read_at.is_none_or(|at| at.elapsed() >= BELIEVED);
+        if known.is_none() && is_old {
             self.states = states(memory, self.runtime);
-            self.states.get(&native).copied()
-        })
+            self.read_at = Some(Instant::now());
+            return self.states.get(&native).copied();
+        }
+        known
     }
 }
 
@@ -126,7 +134,9 @@ fn states(memory: &impl Memory, runtime: u64) -> HashMap<u64, u64> {
 }
 
 fn innermost(memory: &impl Memory, state: u64) -> Option<u64> {
-    let current = memory.u64(state + CFRAME)?.checked_add(CURRENT)?;
+    let current = memory
+        .u64(state.wrapping_add(CFRAME))?
+        .checked_add(CURRENT)?;
     memory.u64(current).filter(|frame| *frame != 0)
 }
 
