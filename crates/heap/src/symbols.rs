@@ -16,7 +16,7 @@ use super::calls::Calls;
 use super::probe::LoadedObject;
 use super::smaps::Area;
 use ::symbols::frame::{Frame, PYTHON_MODULE};
-use ::symbols::python::functions::PythonFunctions;
+use ::symbols::python::{self, functions::PythonFunctions};
 use symbols::debug_files::{Readable, readable};
 use symbols::demangle::demangled;
 use symbols::perf_map::PerfMapFile;
@@ -298,7 +298,7 @@ impl Symbols {
 /// CPython's own function that runs code of Python, by its name.
 pub fn evaluates(frame: &Frame) -> bool {
     let name = frame.function.as_deref();
-    name.is_some_and(|name| name.contains("PyEval_"))
+    name.is_some_and(python::evaluates)
 }
 
 fn area_of(areas: &[Area], address: u64) -> Option<&Area> {

@@ -2,6 +2,8 @@
 //! the subject opened, something between its own threads.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::Read;
 use std::time::{Duration, Instant};
 
 use super::sockets::{Found, Sockets};
@@ -10,8 +12,13 @@ use super::sockets::{Found, Sockets};
 /// believed this long.
 const BELIEVED: Duration = Duration::from_millis(50);
 const KEPT_MAX: usize = 8_192;
-/// Connections come and go; whether an epoll has clients among them stays.
-const WATCHED: Duration = Duration::from_millis(250);
+/// Connections come and go. One that has had clients is a server's, though they may be gone by the time that it is
+/// read.
+const BELIEVED_OF_EPOLLS: Duration = Duration::from_millis(250);
+/// Descriptors up to this one are somebody else's: a service may be spoken to by its standard input.
+const STANDARD_ERROR: i32 = 2;
+/// Of the text about an epoll; a line has some 80.
+const INFO_BYTES_MAX: u64 = 16 * 1024;
 /// To be read of an epoll.
 const WATCHED_MAX: usize = 64;
 /// The kernel holds the epoll's lock while it writes a line for each descriptor (`ep_show_fdinfo` of fs/eventpoll.c),
@@ -38,19 +45,40 @@ pub struct Descriptor {
     pub name: String,
 }
 
-/// Connections that the subject opened, waited for together.
+/// What is waited for together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Watched {
+    /// Clients may be among it.
+    Clients,
+    /// Words of the subject's own threads at most.
+    Nobody,
+    Peers(Peers),
+}
+
+/// Connections that the subject opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peers {
     pub first: String,
+    /// Different ones.
+    pub count: usize,
     /// Nothing but those, nor a word of the subject's own threads.
     pub alone: bool,
+}
+
+impl Watched {
+    pub fn peers(self) -> Option<Peers> {
+        match self {
+            Watched::Peers(peers) => Some(peers),
+            Watched::Clients | Watched::Nobody => None,
+        }
+    }
 }
 
 pub struct Descriptors {
     pid: u32,
     known: HashMap<i32, (Instant, Descriptor)>,
     sockets: Sockets,
-    /// Of each epoll, the first of its peers where it has no others.
-    epolls: HashMap<i32, (Instant, Option<String>)>,
+    epolls: HashMap<i32, (Instant, Watched)>,
 }
 
 impl Descriptors {
@@ -63,42 +91,55 @@ impl Descriptors {
         }
     }
 
-    /// `None`: there are none of these, or connections of clients among them.
-    pub fn peers(&mut self, fds: &[i32]) -> Option<Peers> {
-        let mut first = None;
+    /// What several descriptors are together.
+    pub fn watched(&mut self, fds: &[i32]) -> Watched {
+        let mut names = Vec::new();
         let mut alone = true;
         for fd in fds {
             let Descriptor { kind, name } = self.describe(*fd);
             match kind {
-                Kind::Outbound => first = first.or(Some(name)),
-                // Others can call a socket of the machine that has a name, as clients do.
-                Kind::Between if !self.is_own(&name) => return None,
-                Kind::Between | Kind::Timer | Kind::Epoll => alone = false,
-                Kind::Inbound | Kind::File | Kind::Unknown => return None,
+                Kind::Outbound => names.push(name),
+                Kind::Between if self.is_own(*fd, &name) => alone = false,
+                // Others can call a socket of the machine that has a name, as clients do. And a timer ends a wait
+                // from outside too.
+                Kind::Between | Kind::Timer | Kind::Epoll => return Watched::Clients,
+                Kind::Inbound | Kind::File | Kind::Unknown => return Watched::Clients,
             }
         }
-        first.map(|first| Peers { first, alone })
+        let Some(first) = names.first().cloned() else {
+            return Watched::Nobody;
+        };
+        names.sort_unstable();
+        names.dedup();
+        let count = names.len();
+        Watched::Peers(Peers {
+            first,
+            count,
+            alone,
+        })
     }
 
-    fn is_own(&self, name: &str) -> bool {
-        !name.starts_with("socket:") || self.sockets.is_nameless(inode_of(name))
+    fn is_own(&self, fd: i32, name: &str) -> bool {
+        match name.starts_with("socket:") {
+            true => self.sockets.is_nameless(inode_of(name)),
+            false => fd > STANDARD_ERROR,
+        }
     }
 
-    /// The first of an epoll's peers, where clients are not among what it waits for.
-    pub fn peers_of_epoll(&mut self, epoll: i32) -> Option<String> {
-        if let Some((when, first)) = self.epolls.get(&epoll)
-            && when.elapsed() < WATCHED
+    /// An epoll's peers, where clients are not, and never were, among what it waits for.
+    pub fn peers_of_epoll(&mut self, epoll: i32) -> Option<Peers> {
+        if let Some((when, known)) = self.epolls.get(&epoll)
+            && (*known == Watched::Clients || when.elapsed() < BELIEVED_OF_EPOLLS)
         {
-            return first.clone();
+            return known.clone().peers();
         }
         let fds = watched_by(self.pid, epoll);
-        let peers = fds.and_then(|fds| self.peers(&fds));
-        let first = peers.map(|peers| peers.first);
+        let watched = fds.map_or(Watched::Clients, |fds| self.watched(&fds));
         if self.epolls.len() >= KEPT_MAX {
             self.epolls.clear();
         }
-        self.epolls.insert(epoll, (Instant::now(), first.clone()));
-        first
+        self.epolls.insert(epoll, (Instant::now(), watched.clone()));
+        watched.peers()
     }
 
     pub fn describe(&mut self, fd: i32) -> Descriptor {
@@ -176,7 +217,9 @@ fn watched_by(pid: u32, epoll: i32) -> Option<Vec<i32>> {
     if status.fdsize as usize > OPEN_FILES_MAX {
         return None;
     }
-    let text = std::fs::read_to_string(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
+    let file = File::open(format!("/proc/{pid}/fdinfo/{epoll}")).ok()?;
+    let mut text = String::new();
+    file.take(INFO_BYTES_MAX).read_to_string(&mut text).ok()?;
     let fds = parse_watched(&text);
     (fds.len() <= WATCHED_MAX).then_some(fds)
 }
@@ -219,12 +262,17 @@ mod tests {
         let word = eventfd(0, EventfdFlags::CLOEXEC).unwrap();
         let asked = |by: &OwnedFd| {
             let mut descriptors = Descriptors::of(std::process::id());
-            descriptors.peers_of_epoll(by.as_raw_fd())
+            let peers = descriptors.peers_of_epoll(by.as_raw_fd());
+            peers.map(|peers| (peers.first, peers.count))
         };
         watch(&of_client, &word);
         assert_eq!(asked(&of_client), None, "no peer yet");
         watch(&of_client, &called);
-        assert_eq!(asked(&of_client), Some(address.to_string()));
+        assert_eq!(asked(&of_client), Some((address.to_string(), 1)));
+        let other = TcpListener::bind("127.0.0.1:0").unwrap();
+        let second = TcpStream::connect(other.local_addr().unwrap()).unwrap();
+        watch(&of_client, &second);
+        assert_eq!(asked(&of_client).map(|(_, count)| count), Some(2));
         watch(&of_server, &called);
         watch(&of_server, &listener);
         assert_eq!(asked(&of_server), None);

@@ -104,6 +104,8 @@ pub struct Wait {
     pub allocator: bool,
     /// The wait ends by itself after a time that the thread chose.
     pub timed: bool,
+    /// A wait for several things at once ends after so long by itself, nanoseconds; 0: it does not, or not known.
+    pub limit_ns: u64,
     /// For a lock that several may have at a time, until all of them let go.
     pub shared: bool,
 }
@@ -119,6 +121,7 @@ impl Wait {
             place: 0,
             allocator: false,
             timed: false,
+            limit_ns: 0,
             shared: false,
         }
     }
@@ -126,6 +129,9 @@ impl Wait {
     /// What is known after another look: the newer word, except where it is silent.
     pub fn joined(self, look: Wait) -> Wait {
         let or = |new, old| if new != 0 { new } else { old };
+        // Whether clients are among what is waited for: the words were of what was known then.
+        let pair = [self.kind, look.kind];
+        let anew = pair == [WaitKind::Outbound, WaitKind::Inbound];
         Wait {
             kind: match look.kind {
                 WaitKind::Unknown => self.kind,
@@ -136,11 +142,16 @@ impl Wait {
                 known => known,
             },
             holder: look.holder.or(self.holder),
-            doing: or(look.doing, self.doing),
+            doing: if anew {
+                look.doing
+            } else {
+                or(look.doing, self.doing)
+            },
             stack: or(look.stack, self.stack),
             place: or(look.place, self.place),
             allocator: self.allocator || look.allocator,
             timed: self.timed || look.timed,
+            limit_ns: self.limit_ns.max(look.limit_ns),
             shared: self.shared || look.shared,
         }
     }

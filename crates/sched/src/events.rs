@@ -140,7 +140,8 @@ impl Events {
         self.clocks.take(tid, opened.collect());
     }
 
-    /// Samples of a thread that was given to [`Events::watch`], at a period, until the value is dropped.
+    /// Samples of a thread that was given to [`Events::watch`], as large as they get, at a period, until the value is
+    /// dropped.
     ///
     /// # Errors
     /// The kernel refuses, or the thread is not watched.
@@ -148,6 +149,7 @@ impl Events {
         let rings = self.rings.iter().zip(&self.cpus);
         let opened = rings.map(|(ring, cpu)| {
             let mut attr = clock(false);
+            attr.sample_stack_user = STACK_BYTES_MOST;
             attr.set_freq(0);
             attr.__bindgen_anon_1.sample_period = period_ns;
             let event = open_event(&mut attr, tid as i32, *cpu)?;

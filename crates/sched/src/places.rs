@@ -230,7 +230,7 @@ fn function(known: &mut PythonFunctions, pid: u32, code: u64) -> Option<Frame> {
         module: PYTHON_MODULE.to_owned(),
         start: found.offset,
         bytes: 0,
-        borrowed: found.file.is_none_or(|file| in_standard_library(&file)),
+        borrowed: found.file.is_some_and(|file| in_standard_library(&file)),
         interpreter: false,
     })
 }

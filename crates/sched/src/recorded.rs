@@ -21,8 +21,8 @@ const TIMES: usize = 7;
 const ROUNDS: usize = 200;
 /// From one sample of the clock to the next in the trial.
 const SAMPLED_NS: u64 = 100_000;
-/// CPU time of the thread that is sampled: 60 samples fit a ring.
-const BUSY_NS: u64 = 6_000_000;
+/// CPU time of the thread that is sampled: 24 samples fit a ring.
+const BUSY_NS: u64 = 2_400_000;
 
 /// CPU time of one, nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -31,7 +31,7 @@ pub struct Cost {
     pub switch_ns: f64,
     /// One that wakes another one, with some of its stack; only as root without eBPF.
     pub waking_ns: f64,
-    /// A sample of the clock, with the registers and 4 KiB of the stack.
+    /// A sample of the clock, with the registers and as much of the stack as is copied at most, 16 KiB.
     pub sample_ns: f64,
     /// The way to a program on a tracepoint of the scheduler, which the kernel leaves out when it times the program.
     pub way_ns: f64,

@@ -158,6 +158,12 @@ impl Stack {
         called.next()
     }
 
+    /// The interpreter started it, and it is in no function of Python yet: what it is for is not known.
+    pub fn waits_for_python(&self) -> bool {
+        let of_interpreter = self.entry().is_some_and(|entry| entry.interpreter);
+        of_interpreter && !self.frames.iter().any(Frame::is_python)
+    }
+
     fn entry_at(&self) -> Option<usize> {
         let outermost = |of: fn(&Frame) -> bool| self.frames.iter().rposition(of);
         outermost(Frame::is_of_program).or_else(|| outermost(Frame::is_a_closures))
@@ -359,6 +365,7 @@ mod tests {
             ..Stack::default()
         };
         assert_eq!(native.own_function(), None);
+        assert!(native.waits_for_python() && !python.waits_for_python());
         assert_eq!(native.beginning().unwrap(), [frames[9].clone()]);
     }
 

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::event::{Wait, WaitKind};
 
-use super::descriptors::{Descriptor, Descriptors, Kind};
+use super::descriptors::{Descriptor, Descriptors, Kind, Peers, Watched};
 use super::places::Places;
 use symbols::memory::Memory;
 
@@ -170,7 +170,10 @@ impl Waits {
             }
             Sort::Accept => Wait::of(WaitKind::Inbound, fd as u64),
             Sort::Poll => self.of_poll(&call.args, places),
-            Sort::Epoll => self.of_epoll(fd, places),
+            Sort::Epoll => Wait {
+                limit_ns: self.epoll_limit_ns(call),
+                ..self.of_epoll(fd, places)
+            },
             Sort::Select => Wait::of(WaitKind::Inbound, fd as u64),
             Sort::Sleep => told(places, WaitKind::Sleep, 0, "sleep"),
             Sort::Flock => self.of_file_lock(fd, places),
@@ -254,11 +257,16 @@ impl Waits {
         let word = |at| self.memory.word(args[0] + 8 * at);
         let fds = (0..count.min(DESCRIBED)).map(|at| word(at).unwrap_or(u32::MAX) as i32);
         let fds: Vec<i32> = fds.collect();
-        match self.descriptors.peers(&fds).filter(|_| count <= DESCRIBED) {
-            Some(peers) if peers.alone => {
-                told(places, WaitKind::Network, 0, &reply_of(&peers.first))
-            }
-            Some(peers) => told(places, WaitKind::Outbound, 0, &reply_of(&peers.first)),
+        let watched = match count <= DESCRIBED {
+            true => self.descriptors.watched(&fds),
+            false => Watched::Clients,
+        };
+        match watched.peers() {
+            Some(peers) if peers.alone => told(places, WaitKind::Network, 0, &reply_of(&peers)),
+            Some(peers) => Wait {
+                limit_ns: milliseconds(args[2]),
+                ..told(places, WaitKind::Outbound, 0, &reply_of(&peers))
+            },
             None if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
             None => Wait::of(WaitKind::Inbound, 0),
         }
@@ -266,9 +274,21 @@ impl Waits {
 
     fn of_epoll(&mut self, fd: i32, places: &mut Places) -> Wait {
         match self.descriptors.peers_of_epoll(fd) {
-            Some(first) => told(places, WaitKind::Outbound, fd, &reply_of(&first)),
+            Some(peers) => told(places, WaitKind::Outbound, fd, &reply_of(&peers)),
             None => Wait::of(WaitKind::Inbound, fd as u64),
         }
+    }
+
+    /// The time after which an epoll's wait ends by itself: milliseconds, or of epoll_pwait2 a `struct timespec`.
+    fn epoll_limit_ns(&self, call: &Call) -> u64 {
+        let limit = call.args[3];
+        if call.number != libc::SYS_epoll_pwait2 {
+            return milliseconds(limit);
+        }
+        // Of the 64-bit words the lower halves: nobody waits for 136 years.
+        let seconds = self.memory.word(limit).unwrap_or(0);
+        let rest = self.memory.word(limit.wrapping_add(8)).unwrap_or(0);
+        u64::from(seconds) * 1_000_000_000 + u64::from(rest)
     }
 
     /// The holder that a lock's memory names; `known` tells a thread of the subject from any other
@@ -340,8 +360,17 @@ pub fn owner(words: (Option<u32>, Option<u32>), known: impl Fn(u64) -> bool) -> 
     named(behind).or_else(|| own.filter(|tid| *tid != MUSL_TAKEN))
 }
 
-fn reply_of(peer: &str) -> String {
-    format!("network read from {peer}")
+fn reply_of(peers: &Peers) -> String {
+    match peers.count {
+        1 => format!("network read from {}", peers.first),
+        count => format!("network read from one of {count} peers"),
+    }
+}
+
+/// Of the `int` of poll(2); negative: without an end.
+fn milliseconds(limit: u64) -> u64 {
+    let limit = limit as i32;
+    u64::try_from(limit).unwrap_or(0) * 1_000_000
 }
 
 fn told(places: &mut Places, kind: WaitKind, fd: i32, words: &str) -> Wait {

@@ -224,6 +224,8 @@ impl Analyser {
                     let span = (segment.start_ns, segment.end_ns);
                     let by = match by {
                         Some(by) => by.tid(),
+                        // Of connections, who ends a wait is outside.
+                        None if wait.kind == WaitKind::Outbound => None,
                         None => suspects.pick(lines, tid, wait, span),
                     };
                     groups.began(tid, begun(wait.kind, timed, by), by);

@@ -28,6 +28,7 @@ pub mod quota;
 pub mod recurrence;
 pub mod request;
 pub mod segment;
+pub mod share;
 pub mod stalled;
 pub mod suspect;
 pub mod thread;

@@ -16,6 +16,9 @@ const TIMES_MEDIAN: u64 = 3;
 /// worse by less may as well have served it.
 const TELLING: u64 = 20;
 
+/// A thread that was busy answers within this part of the request's time: others may have come before.
+const SHORTLY: u64 = 5;
+
 /// What a request's time went to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Went {
@@ -111,8 +114,9 @@ fn server(pieces: &Pieces, taken: &mut HashSet<(Tid, u64)>, request: &Request) -
         let is_free = !taken.contains(&(*tid, fit.longest_ns));
         let serves_ns = is_free.then_some(fit.misfit_ns + fit.before_ns);
         let queued_ns = fit.misfit_ns + (request.end_ns - request.start_ns) / TELLING;
-        let is_server = serves_ns.is_some_and(|ns| ns <= queued_ns);
-        let misfit_ns = serves_ns.map_or(queued_ns, |ns| ns.min(queued_ns));
+        let queued_ns = fit.answers_after.then_some(queued_ns);
+        let is_server = serves_ns.is_some_and(|ns| queued_ns.is_none_or(|queued| ns <= queued));
+        let misfit_ns = if is_server { serves_ns } else { queued_ns }?;
         Some((misfit_ns, *tid, is_server.then_some(fit.longest_ns)))
     });
     let (_, tid, served) = fits.min_by_key(|(misfit_ns, tid, _)| (*misfit_ns, *tid))?;
@@ -128,6 +132,8 @@ struct Fit {
     misfit_ns: u64,
     /// Of long stretches, what was before the request: the thread was at something else.
     before_ns: u64,
+    /// It was busy when the request came, and a long stretch of that ended shortly before the answer.
+    answers_after: bool,
 }
 
 impl Fit {
@@ -137,13 +143,21 @@ impl Fit {
         let busy = pieces.iter().filter(|piece| piece.label != Label::Idle);
         let longest = busy.clone().max_by_key(|p| p.within(start_ns, end_ns))?;
         let covered: u64 = busy.clone().map(|p| p.within(start_ns, end_ns)).sum();
-        let telling = busy.filter(|p| p.ns() * TELLING >= end_ns - start_ns);
+        let telling = busy
+            .clone()
+            .filter(|p| p.ns() * TELLING >= end_ns - start_ns);
+        let is_busy_at = |t_ns: u64| move |p: &&Piece| p.start_ns <= t_ns && p.end_ns > t_ns;
+        let shortly_ns = end_ns - (end_ns - start_ns) / SHORTLY;
+        let ended = |p: &Piece| (shortly_ns..=end_ns).contains(&p.end_ns);
+        let answers_after =
+            busy.clone().any(|p| is_busy_at(start_ns)(&p)) && telling.clone().any(ended);
         let beyond = telling.clone().map(|p| p.end_ns.saturating_sub(end_ns));
         let before = telling.map(|p| start_ns.saturating_sub(p.start_ns));
         Some(Fit {
             longest_ns: longest.start_ns,
             misfit_ns: end_ns - start_ns - covered + beyond.sum::<u64>(),
             before_ns: before.sum(),
+            answers_after,
         })
     }
 }

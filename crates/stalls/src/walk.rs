@@ -8,6 +8,8 @@
 
 use super::event::{StackId, TextId, Tid, Wait, WaitKind, Waker};
 use super::segment::{Segment, State};
+use super::share::Caller;
+pub use super::share::{Hop, LeafKind, Share};
 use super::suspect::Suspects;
 use super::thread::Thread;
 use super::timeline::{Release, Taking, Timelines};
@@ -16,81 +18,13 @@ use super::timeline::{Release, Taking, Timelines};
 const STEPS_MAX: u32 = 4_096;
 /// Chains of locks inside locks; a line of waiters that park each on a word of its own is such a chain.
 const DEPTH_MAX: usize = 128;
+/// A thread wakes its helper at most so long before it begins to wait for it.
+const CALL_NS: u64 = 1_000_000;
+/// Stretches of a helper's time since it was called; a reply comes in a few.
+const CALL_STEPS_MAX: u32 = 256;
 /// Holders are read from the locks' own words at looks, each thread's at another time: a circle that lasts for less may
 /// be one of holders that never were at the same time.
 const DEADLOCK_LEAST_NS: u64 = 1_000_000_000;
-
-/// What a thread was in that filled somebody's wait.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LeafKind {
-    OnCpu,
-    Runnable,
-    Wait(WaitKind),
-    /// It waits for a lock whose holder waits, over others or at once, for a lock of its own.
-    Deadlock,
-    /// Nothing is known of the thread at that time, or nobody is known to have woken it.
-    Unseen,
-}
-
-/// One stretch of a wait and what filled it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Share {
-    pub start_ns: u64,
-    pub end_ns: u64,
-    pub tid: Tid,
-    pub kind: LeafKind,
-    pub doing: TextId,
-    pub stack: StackId,
-    /// Where a leaf that waits does so.
-    pub place: u32,
-    pub allocator: bool,
-    /// Who had the CPU, for a runnable leaf.
-    pub after: TextId,
-    /// The leaf's stack when it let the waiter go: the function that held what was waited for.
-    pub release: StackId,
-    /// The same of the thread that ended the waiter's own wait, when the leaf lies further down.
-    pub held: StackId,
-    /// From the waiter's waker to the leaf: each thread that itself waited, and for what.
-    pub hops: Vec<Hop>,
-    pub inferred: bool,
-    /// A wait that another process ended, or, where nobody saw it, most likely did.
-    pub outside: bool,
-    /// `tid` waited for this thread, which waited for the reply in its stead; 0: for itself.
-    pub helper: Tid,
-}
-
-/// A thread that waits until another one has done something: it calls it, as it were.
-#[derive(Debug, Clone, Copy)]
-struct Caller {
-    tid: Tid,
-    wait: Wait,
-    /// Its stack when it let the one go that waited for it.
-    release: StackId,
-}
-
-impl Caller {
-    fn of(tid: Tid, wait: &Wait, release: StackId) -> Option<Caller> {
-        let calls = wait.kind == WaitKind::Queue;
-        calls.then_some(Caller {
-            tid,
-            wait: *wait,
-            release,
-        })
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hop {
-    pub tid: Tid,
-    pub kind: WaitKind,
-    pub object: u64,
-}
-
-impl Share {
-    pub fn ns(&self) -> u64 {
-        self.end_ns - self.start_ns
-    }
-}
 
 /// The shares of `segment`, in which `waiter` was in `wait`, newest first; none when nobody is known to ask.
 pub fn walk(
@@ -108,7 +42,7 @@ pub fn walk(
         hops: Vec::new(),
         steps: 0,
         inferred: false,
-        caller: Caller::of(waiter, wait, 0),
+        caller: Caller::of(waiter, wait, segment.start_ns, 0),
         release,
         held: 0,
     };
@@ -333,14 +267,14 @@ impl Walker<'_> {
                             }
                             let outer = std::mem::replace(&mut self.release, release);
                             let called = self.caller;
-                            let calls = Caller::of(tid, &wait, outer);
+                            let calls = Caller::of(tid, &wait, segment.start_ns, outer);
                             self.caller = called.filter(|_| calls.is_some()).or(calls);
                             self.holders(next, &wait, from, t_ns);
                             self.caller = called;
                             self.release = outer;
                             self.hops.truncate(depth);
                         }
-                        _ => self.own_wait(tid, &wait, by, (from, t_ns)),
+                        _ => self.own_wait(tid, &segment, (from, t_ns)),
                     }
                 }
             }
@@ -405,15 +339,14 @@ impl Walker<'_> {
     }
 
     /// A wait that no other thread of the program answers.
-    fn own_wait(
-        &mut self,
-        tid: Tid,
-        wait: &Wait,
-        by: Option<Waker>,
-        (start_ns, end_ns): (u64, u64),
-    ) {
-        let is_reply = (wait.kind, by) == (WaitKind::Outbound, Some(Waker::Outside));
-        match self.caller.filter(|_| is_reply) {
+    fn own_wait(&mut self, tid: Tid, segment: &Segment, (start_ns, end_ns): (u64, u64)) {
+        let State::Blocked { wait, by, .. } = segment.state else {
+            return;
+        };
+        let wait = &wait;
+        let is_reply = is_reply(segment);
+        let caller = self.caller.filter(|_| is_reply);
+        match caller.filter(|caller| self.was_called(tid, caller, segment.start_ns)) {
             Some(caller) => self.reply(&caller, tid, wait, (start_ns, end_ns)),
             None => self.leaf(tid, LeafKind::Wait(wait.kind), Some(wait), start_ns, end_ns),
         }
@@ -423,6 +356,30 @@ impl Walker<'_> {
                 None => self.lines.wakers_unseen && self.suspects.is_ended_outside(wait),
             };
         }
+    }
+
+    /// Somebody woke the helper, or it ran, when the caller began to wait, and since then it waited for peers alone
+    /// until
+    /// `t_ns`: what it waits for then is what it was called for, and nothing that comes unasked.
+    fn was_called(&self, helper: Tid, caller: &Caller, mut t_ns: u64) -> bool {
+        let from_ns = caller.since_ns.saturating_sub(CALL_NS);
+        for _ in 0..CALL_STEPS_MAX {
+            let Some(segment) = self.lines.before(helper, t_ns) else {
+                return false;
+            };
+            let there = segment.start_ns <= caller.since_ns && segment.end_ns >= from_ns;
+            let called = match segment.state {
+                State::Running | State::Runnable { .. } => there,
+                State::Blocked { by, .. } => {
+                    segment.end_ns >= from_ns && matches!(by, Some(Waker::Thread(_)))
+                }
+            };
+            if called || segment.start_ns <= from_ns {
+                return called;
+            }
+            t_ns = segment.start_ns;
+        }
+        false
     }
 
     /// A helper of the program's own (the thread of an HTTP client) waits for what its caller asked a peer.
@@ -482,6 +439,15 @@ impl Walker<'_> {
         self.leaf(waiter, LeafKind::Runnable, None, last.start_ns, end_ns);
         last.start_ns
     }
+}
+
+/// Somebody outside of the program ended a wait for its peers, before its time was over.
+fn is_reply(segment: &Segment) -> bool {
+    let State::Blocked { wait, by, .. } = segment.state else {
+        return false;
+    };
+    let is_over = wait.limit_ns != 0 && segment.ns() >= wait.limit_ns;
+    wait.kind == WaitKind::Outbound && by == Some(Waker::Outside) && !is_over
 }
 
 /// Waiting for the very lock that the walk came for.

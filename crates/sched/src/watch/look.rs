@@ -277,7 +277,11 @@ impl Watch {
 
     /// The group of a thread is the outermost function of the program's own on its stack.
     pub(super) fn group(&mut self, tid: u32, stack: u32) -> Option<(Tid, Option<u64>)> {
-        let group = group_of(self.places.stack_of(stack).beginning()?);
+        let stack = self.places.stack_of(stack);
+        if self.python.is_some() && stack.waits_for_python() {
+            return None;
+        }
+        let group = group_of(stack.beginning()?);
         let known = self.threads.get(tid)?;
         if known.grouped {
             return None;

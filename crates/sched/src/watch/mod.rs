@@ -112,6 +112,7 @@ pub struct Watch {
     probes: Vec<Probe>,
     calls: Calls,
     python: Option<PythonThreads>,
+    python_sought: u32,
     files: Files,
     /// Who had a CPU before one of ours, by process and name.
     programs: Table<(u32, [u8; 16]), TextId>,
@@ -204,6 +205,7 @@ impl Watch {
             probes: Vec::new(),
             calls: Calls::of(pid),
             python: None,
+            python_sought: 0,
             files: Files::of(pid),
             programs: Table::default(),
             costs: Costs::of(pid),

@@ -5,10 +5,13 @@ use super::Watch;
 use abi::PYTHON_CODE;
 use symbols::python::threads::PythonThreads;
 
+const TIMES_SOUGHT: u32 = 20;
+
 impl Watch {
-    /// Looks for an interpreter among the files that are mapped now.
+    /// Looks for an interpreter among the files that are mapped now; a few times, for a program that just begins.
     pub(super) fn find_python(&mut self) {
-        if self.python.is_none() {
+        if self.python.is_none() && self.python_sought < TIMES_SOUGHT {
+            self.python_sought += 1;
             self.python = PythonThreads::of(self.pid);
             if self.python.is_some() {
                 self.places.reads_python();
@@ -21,7 +24,10 @@ impl Watch {
         let Some(python) = self.python.as_mut().filter(|_| !addresses.is_empty()) else {
             return;
         };
-        let codes = python.functions(self.threads.inner(tid));
+        let native = self.threads.inner(tid);
+        let codes = native
+            .map(|native| python.functions(native))
+            .unwrap_or_default();
         addresses.extend(codes.iter().map(|code| code | PYTHON_CODE));
     }
 }

@@ -148,12 +148,12 @@ impl Threads {
     }
 
     /// What the subject itself calls a thread.
-    pub fn inner(&self, tid: u32) -> u64 {
-        let inside = self.inside.iter().flatten();
-        let mut inner = inside
-            .filter(|(_, here)| **here == tid)
-            .map(|(inner, _)| *inner);
-        inner.next().unwrap_or(u64::from(tid))
+    pub fn inner(&self, tid: u32) -> Option<u64> {
+        let Some(inside) = &self.inside else {
+            return Some(u64::from(tid));
+        };
+        let found = inside.iter().find(|(_, here)| **here == tid);
+        found.map(|(inner, _)| *inner)
     }
 
     pub fn lives(&self, tid: u32) -> bool {

@@ -19,16 +19,18 @@ const TYPE_NAME: u64 = 24;
 const FIRST_LINE: u64 = 72;
 const FILE_NAME: u64 = 112;
 const QUALIFIED_NAME: u64 = 128;
-/// Of a string: how many characters, what it is, and the bytes of one that is in ASCII and in one piece.
+/// Of a string: how many characters, what it is, and the characters of one that is in one piece, of ASCII alone or not.
 const LENGTH: u64 = 16;
 const STATE: u64 = 32;
 const ASCII: u64 = 48;
-/// Characters of one byte, in one piece, all of them ASCII; above them nothing that matters here.
-const STATE_MASK: u32 = 0b111_1100;
-const STATE_ASCII: u32 = 0b110_0100;
+const OTHERS: u64 = 72;
+/// Of what it is: bytes of a character, whether it is in one piece, and whether it is of ASCII alone.
+const STATE_KIND: u32 = 0b1_1100;
+const STATE_COMPACT: u32 = 0b10_0000;
+const STATE_ASCII: u32 = 0b100_0000;
 
-/// Longest name, bytes.
-const NAME_BYTES_MAX: u64 = 4_096;
+/// Longest name, bytes: that of a file with its folders.
+const NAME_BYTES_MAX: u64 = 1_024;
 
 /// The functions of one process.
 #[derive(Debug, Default)]
@@ -69,11 +71,33 @@ fn function(memory: &impl Memory, code: u64) -> Option<Frame> {
 }
 
 fn text(memory: &impl Memory, string: u64) -> Option<String> {
-    let is_ascii = memory.u32(string.checked_add(STATE)?)? & STATE_MASK == STATE_ASCII;
+    let state = memory.u32(string.checked_add(STATE)?)?;
     let length = memory.u64(string.checked_add(LENGTH)?)?;
-    let at = is_ascii.then(|| string.checked_add(ASCII)).flatten()?;
+    if state & STATE_COMPACT == 0 {
+        return None;
+    }
+    let at = match state & STATE_ASCII {
+        0 => string.checked_add(OTHERS)?,
+        _ => string.checked_add(ASCII)?,
+    };
+    let width = (state & STATE_KIND) >> STATE_KIND.trailing_zeros();
+    let length = length.checked_mul(width.into())?;
     let bytes = memory.bytes(at, length, NAME_BYTES_MAX)?;
-    String::from_utf8(bytes).ok()
+    let letters: Option<String> = match width {
+        1 => Some(bytes.into_iter().map(char::from).collect()),
+        2 => String::from_utf16(&words(&bytes, u16::from_le_bytes)).ok(),
+        4 => {
+            let letters = words(&bytes, u32::from_le_bytes);
+            letters.into_iter().map(char::from_u32).collect()
+        }
+        _ => None,
+    };
+    letters
+}
+
+fn words<const N: usize, W>(bytes: &[u8], word: fn([u8; N]) -> W) -> Vec<W> {
+    let (words, _) = bytes.as_chunks::<N>();
+    words.iter().map(|bytes| word(*bytes)).collect()
 }
 
 #[cfg(test)]
@@ -136,9 +160,28 @@ mod tests {
         let mut long = page(b"code\0");
         long.put(0x1400 + LENGTH, &u64::MAX.to_le_bytes());
         assert_eq!(function(&long, 0x1000), None);
-        let mut wide = page(b"code\0");
-        // Two bytes a character.
-        wide.string(0x1400, "Shop", 0xa8);
-        assert_eq!(function(&wide, 0x1000), None);
+    }
+
+    #[test]
+    fn letters_of_any_width_are_read() {
+        let named = |state: u32, letters: &[u8], count: u64| {
+            let mut page = page(b"code\0");
+            page.string(0x1400, "", state);
+            page.put(0x1400 + LENGTH, &count.to_le_bytes());
+            page.put(0x1400 + OTHERS, letters);
+            function(&page, 0x1000)?.function
+        };
+        assert_eq!(named(0xa4, b"caf\xe9", 4).as_deref(), Some("caf\u{e9}"));
+        assert_eq!(
+            named(0xa8, &[0x53, 0, 0x97, 0x30], 2).as_deref(),
+            Some("S\u{3097}")
+        );
+        assert_eq!(
+            named(0xb0, &[0, 0xf6, 1, 0], 1).as_deref(),
+            Some("\u{1f600}")
+        );
+        assert_eq!(named(0xb0, &[0, 0, 0xff, 0xff], 1), None, "no letter");
+        assert_eq!(named(0x84, b"caf\xe9", 4), None, "elsewhere");
+        assert_eq!(named(0xb0, &[], u64::MAX / 2), None);
     }
 }

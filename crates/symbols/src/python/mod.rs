@@ -23,5 +23,5 @@ pub fn in_standard_library(file: &str) -> bool {
 /// The interpreter's function that runs code of Python, by its name: all Python functions that call one another are in
 /// the innermost of these.
 pub fn evaluates(name: &str) -> bool {
-    name.contains("PyEval_")
+    name.contains("PyEval_EvalFrame")
 }

@@ -32,8 +32,8 @@ const PREVIOUS: u64 = 48;
 
 /// Interpreters and threads that are gone through; more are not looked for.
 const STATES_MAX: usize = 4_096;
-/// Threads that run no Python are asked for again and again: the list is not read anew before that.
-const BELIEVED: Duration = Duration::from_millis(100);
+/// Threads that run no Python are asked for again and again: for each, the list is not read anew before that.
+const BELIEVED: Duration = Duration::from_secs(1);
 /// Functions told of a thread at most: the innermost, and the outermost, which tell what it was started for.
 const INNERMOST: usize = 20;
 const OUTERMOST: usize = 4;
@@ -46,7 +46,8 @@ pub struct PythonThreads {
     runtime: u64,
     /// The state of each thread, by its number where the process lives.
     states: HashMap<u64, u64>,
-    read_at: Option<Instant>,
+    /// Threads that had no state, and when.
+    missed: HashMap<u64, Instant>,
 }
 
 impl PythonThreads {
@@ -65,7 +66,7 @@ impl PythonThreads {
             pid,
             runtime,
             states: HashMap::new(),
-            read_at: None,
+            missed: HashMap::new(),
         })
     }
 
@@ -83,13 +84,19 @@ impl PythonThreads {
     fn state_of(&mut self, memory: &impl Memory, native: u64) -> Option<u64> {
         let is_its = |state: &u64| memory.u64(state.wrapping_add(NATIVE_ID)) == Some(native);
         let known = self.states.get(&native).copied().filter(is_its);
-        let is_old = self.read_at.is_none_or(|at| at.elapsed() >= BELIEVED);
-        if known.is_none() && is_old {
-            self.states = states(memory, self.runtime);
-            self.read_at = Some(Instant::now());
-            return self.states.get(&native).copied();
+        let missed = self.missed.get(&native);
+        if known.is_some() || missed.is_some_and(|at| at.elapsed() < BELIEVED) {
+            return known;
         }
-        known
+        self.states = states(memory, self.runtime);
+        let found = self.states.get(&native).copied();
+        if found.is_none() {
+            if self.missed.len() >= STATES_MAX {
+                self.missed.clear();
+            }
+            self.missed.insert(native, Instant::now());
+        }
+        found
     }
 }
 
@@ -141,10 +148,21 @@ fn innermost(memory: &impl Memory, state: u64) -> Option<u64> {
 }
 
 fn functions(memory: &impl Memory, frame: u64) -> Vec<u64> {
-    let word = |at: u64, offset| memory.u64(at.checked_add(offset)?).filter(|to| *to != 0);
-    let frames = std::iter::successors(Some(frame), |frame| word(*frame, PREVIOUS));
-    let functions = frames.take(DEPTH_MAX).map_while(|frame| word(frame, CODE));
-    let mut functions: Vec<u64> = functions.collect();
+    let (mut functions, mut next) = (Vec::new(), Some(frame));
+    while let Some(frame) = next.filter(|_| functions.len() < DEPTH_MAX) {
+        // At once: the code object and the frame outside.
+        let mut words = [[0; 8]; ((PREVIOUS - CODE) / 8 + 1) as usize];
+        let at = frame.wrapping_add(CODE);
+        let Some(()) = memory.read(at, words.as_flattened_mut()) else {
+            break;
+        };
+        let [code, .., previous] = words.map(u64::from_le_bytes);
+        if code == 0 {
+            break;
+        }
+        functions.push(code);
+        next = Some(previous).filter(|to| *to != 0);
+    }
     if let Some(between) = functions.len().checked_sub(INNERMOST + OUTERMOST) {
         functions.drain(INNERMOST..INNERMOST + between);
     }
@@ -207,7 +225,10 @@ time.sleep(60)
 
     impl Memory for Words {
         fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
-            out.copy_from_slice(&self.0.get(&address)?.to_le_bytes());
+            for (at, word) in (address..).step_by(8).zip(out.chunks_mut(8)) {
+                let known = self.0.get(&at).copied().unwrap_or(0);
+                word.copy_from_slice(&known.to_le_bytes());
+            }
             Some(())
         }
     }
