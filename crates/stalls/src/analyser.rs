@@ -4,7 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use super::busy::{Busy, Cutter};
 use super::cause::{Judged, Known, judge};
-use super::event::{ENDED_KEPT, Event, Tid, WaitKind, Waker};
+use super::event::{ENDED_KEPT, Event, Tid, Wait, WaitKind, Waker};
 use super::group::{Begun, GroupId, Groups};
 use super::home::Homes;
 use super::pieces::Pieces;
@@ -221,12 +221,9 @@ impl Analyser {
                 if let Judged::Idle { timed, .. } = judged
                     && wait.kind != WaitKind::Unknown
                 {
-                    let span = (segment.start_ns, segment.end_ns);
                     let by = match by {
                         Some(by) => by.tid(),
-                        // Of connections, who ends a wait is outside.
-                        None if wait.kind == WaitKind::Outbound => None,
-                        None => suspects.pick(lines, tid, wait, span),
+                        None => unseen_waker(known, tid, wait, segment),
                     };
                     groups.began(tid, begun(wait.kind, timed, by), by);
                     groups.rested(tid, wait.stack);
@@ -305,6 +302,15 @@ impl Analyser {
         let lock = matches!(state, State::Blocked { wait, .. } if wait.kind == WaitKind::Lock);
         lock.then_some(since)
     }
+}
+
+fn unseen_waker(known: Known, tid: Tid, wait: &Wait, segment: &Segment) -> Option<Tid> {
+    // Of connections, who ends a wait is outside.
+    if wait.kind == WaitKind::Outbound {
+        return None;
+    }
+    let span = (segment.start_ns, segment.end_ns);
+    known.suspects.pick(known.lines, tid, wait, span)
 }
 
 /// What begins at the end of an idle wait that somebody looked at.
