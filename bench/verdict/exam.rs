@@ -1,6 +1,6 @@
 //! The exam: families written when the rules stood, and never looked at before their numbers were published.
 //! Sizes from small processes told in pages to large ones told in MiB, 40 to 20,000 readings, collectors that change
-//! their ways. docs/verdict.md has the numbers as they came out.
+//! their ways. bench/results/verdict-error-rates.md has the numbers as they came out.
 
 use std::f64::consts::TAU;
 

@@ -1,5 +1,5 @@
 //! Families written after the rules were frozen, and looked at once: other clocks (a second to an hour, 60 to
-//! 3000 readings), grains, loads and accidents. docs/verdict.md says what they showed.
+//! 3000 readings), grains, loads and accidents. bench/results/verdict-error-rates.md says what they showed.
 //!
 //! Long because each family is a formula with its truth, and all of them are read side by side.
 

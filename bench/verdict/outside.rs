@@ -1,6 +1,6 @@
 //! A seventh set, written from the list of what is asked of the judge and not from the rules: other clocks (irregular,
 //! with holes), other noises, leaks of all sizes down to the size of the noise, leaks that come in portions or pause.
-//! Looked at once before anything was changed; docs/verdict.md has the numbers as they came out.
+//! Looked at once before anything was changed; bench/results/verdict-error-rates.md has the numbers as they came out.
 
 use series::series::{Point, Series};
 use verdict::Label;

@@ -3,7 +3,7 @@
 use super::Label;
 use experiment::file::Experiment;
 
-/// Thresholds. The defaults are the published ones; their error rates are in docs/verdict.md.
+/// Thresholds. The defaults are the published ones; their error rates are in bench/results/verdict-error-rates.md.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     /// Fewer usable samples than this cannot be judged.
