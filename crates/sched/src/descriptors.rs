@@ -48,10 +48,10 @@ pub struct Descriptor {
 /// What is waited for together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Watched {
-    /// Clients may be among it.
+    /// Clients are among it.
     Clients,
-    /// Words of the subject's own threads at most.
-    Nobody,
+    /// No peer, or something of which it is not known who ends the wait: a timer, a connection that is just being made.
+    Unknown,
     Peers(Peers),
 }
 
@@ -69,7 +69,7 @@ impl Watched {
     pub fn peers(self) -> Option<Peers> {
         match self {
             Watched::Peers(peers) => Some(peers),
-            Watched::Clients | Watched::Nobody => None,
+            Watched::Clients | Watched::Unknown => None,
         }
     }
 }
@@ -94,20 +94,21 @@ impl Descriptors {
     /// What several descriptors are together.
     pub fn watched(&mut self, fds: &[i32]) -> Watched {
         let mut names = Vec::new();
-        let mut alone = true;
+        let (mut alone, mut known) = (true, true);
         for fd in fds {
             let Descriptor { kind, name } = self.describe(*fd);
             match kind {
                 Kind::Outbound => names.push(name),
-                Kind::Between if self.is_own(*fd, &name) => alone = false,
-                // Others can call a socket of the machine that has a name, as clients do. And a timer ends a wait
-                // from outside too.
-                Kind::Between | Kind::Timer | Kind::Epoll => return Watched::Clients,
-                Kind::Inbound | Kind::File | Kind::Unknown => return Watched::Clients,
+                Kind::Inbound => return Watched::Clients,
+                Kind::Between if self.may_have_called(*fd, &name) => return Watched::Clients,
+                Kind::Between if self.is_own(&name) => alone = false,
+                Kind::Between | Kind::Timer | Kind::Epoll | Kind::File | Kind::Unknown => {
+                    known = false;
+                }
             }
         }
-        let Some(first) = names.first().cloned() else {
-            return Watched::Nobody;
+        let Some(first) = names.first().cloned().filter(|_| known) else {
+            return Watched::Unknown;
         };
         names.sort_unstable();
         names.dedup();
@@ -119,11 +120,16 @@ impl Descriptors {
         })
     }
 
-    fn is_own(&self, fd: i32, name: &str) -> bool {
+    /// Others can call a socket of the machine that has a name, as clients do, and may write to the standard input.
+    fn may_have_called(&self, fd: i32, name: &str) -> bool {
         match name.starts_with("socket:") {
-            true => self.sockets.is_nameless(inode_of(name)),
-            false => fd > STANDARD_ERROR,
+            true => self.sockets.is_local(inode_of(name)) && !self.is_own(name),
+            false => fd <= STANDARD_ERROR,
         }
+    }
+
+    fn is_own(&self, name: &str) -> bool {
+        !name.starts_with("socket:") || self.sockets.is_nameless(inode_of(name))
     }
 
     /// An epoll's peers, where clients are not, and never were, among what it waits for.
@@ -277,6 +283,32 @@ mod tests {
         watch(&of_server, &listener);
         assert_eq!(asked(&of_server), None);
         assert_eq!(asked(&word), None, "no epoll");
+    }
+
+    /// A connection that is just being made, a timer: who it is shows later, and is not taken for a client for good.
+    #[test]
+    fn what_is_not_known_yet_is_asked_again_and_a_client_is_not() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let called = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let other = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let mut descriptors = Descriptors::of(std::process::id());
+        watch(&epoll, &called);
+        watch(&epoll, &other);
+        assert_eq!(descriptors.peers_of_epoll(epoll.as_raw_fd()), None);
+        epoll::delete(&epoll, &other).unwrap();
+        std::thread::sleep(BELIEVED_OF_EPOLLS);
+        assert!(descriptors.peers_of_epoll(epoll.as_raw_fd()).is_some());
+        watch(&epoll, &listener);
+        std::thread::sleep(BELIEVED_OF_EPOLLS);
+        assert_eq!(descriptors.peers_of_epoll(epoll.as_raw_fd()), None);
+        epoll::delete(&epoll, &listener).unwrap();
+        std::thread::sleep(BELIEVED_OF_EPOLLS);
+        assert_eq!(
+            descriptors.peers_of_epoll(epoll.as_raw_fd()),
+            None,
+            "a server's"
+        );
     }
 
     #[test]

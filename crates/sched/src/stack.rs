@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use symbols::frame::PYTHON_MODULE;
+use symbols::python::is_interpreter;
 
 /// A function on a stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -160,8 +161,8 @@ impl Stack {
 
     /// The interpreter started it, and it is in no function of Python yet: what it is for is not known.
     pub fn waits_for_python(&self) -> bool {
-        let of_interpreter = self.entry().is_some_and(|entry| entry.interpreter);
-        of_interpreter && !self.frames.iter().any(Frame::is_python)
+        let started = |entry: &Frame| entry.interpreter && is_interpreter(&entry.module);
+        self.entry().is_some_and(started) && !self.frames.iter().any(Frame::is_python)
     }
 
     fn entry_at(&self) -> Option<usize> {
@@ -366,6 +367,11 @@ mod tests {
         };
         assert_eq!(native.own_function(), None);
         assert!(native.waits_for_python() && !python.waits_for_python());
+        let mut of_library = native.clone();
+        of_library.frames[3].module = "libopenblas.so.0".into();
+        of_library.frames[3].interpreter = true;
+        of_library.frames.remove(2);
+        assert!(!of_library.waits_for_python(), "a library's own thread");
         assert_eq!(native.beginning().unwrap(), [frames[9].clone()]);
     }
 

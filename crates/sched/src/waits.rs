@@ -169,7 +169,7 @@ impl Waits {
                 told(places, WaitKind::Network, fd, &format!("connect to {name}"))
             }
             Sort::Accept => Wait::of(WaitKind::Inbound, fd as u64),
-            Sort::Poll => self.of_poll(&call.args, places),
+            Sort::Poll => self.of_poll(call, places),
             Sort::Epoll => Wait {
                 limit_ns: self.epoll_limit_ns(call),
                 ..self.of_epoll(fd, places)
@@ -251,20 +251,24 @@ impl Waits {
         }
     }
 
-    fn of_poll(&mut self, args: &[u64; 4], places: &mut Places) -> Wait {
+    /// A poll of nothing but connections that the subject opened waits for replies.
+    fn of_poll(&mut self, call: &Call, places: &mut Places) -> Wait {
         const DESCRIBED: u64 = 8;
-        let count = args[1];
-        let word = |at| self.memory.word(args[0] + 8 * at);
+        let [first, count, limit, _] = call.args;
+        let word = |at| self.memory.word(first.wrapping_add(8 * at));
         let fds = (0..count.min(DESCRIBED)).map(|at| word(at).unwrap_or(u32::MAX) as i32);
         let fds: Vec<i32> = fds.collect();
         let watched = match count <= DESCRIBED {
             true => self.descriptors.watched(&fds),
-            false => Watched::Clients,
+            false => Watched::Unknown,
         };
         match watched.peers() {
             Some(peers) if peers.alone => told(places, WaitKind::Network, 0, &reply_of(&peers)),
             Some(peers) => Wait {
-                limit_ns: milliseconds(args[2]),
+                limit_ns: match call.number {
+                    libc::SYS_ppoll => self.time_ns(limit),
+                    _ => milliseconds(limit),
+                },
                 ..told(places, WaitKind::Outbound, 0, &reply_of(&peers))
             },
             None if count == 0 => told(places, WaitKind::Sleep, 0, "sleep"),
@@ -285,9 +289,14 @@ impl Waits {
         if call.number != libc::SYS_epoll_pwait2 {
             return milliseconds(limit);
         }
+        self.time_ns(limit)
+    }
+
+    /// A `struct timespec`; 0 where there is none.
+    fn time_ns(&self, address: u64) -> u64 {
         // Of the 64-bit words the lower halves: nobody waits for 136 years.
-        let seconds = self.memory.word(limit).unwrap_or(0);
-        let rest = self.memory.word(limit.wrapping_add(8)).unwrap_or(0);
+        let seconds = self.memory.word(address).unwrap_or(0);
+        let rest = self.memory.word(address.wrapping_add(8)).unwrap_or(0);
         u64::from(seconds) * 1_000_000_000 + u64::from(rest)
     }
 

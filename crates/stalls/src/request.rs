@@ -143,14 +143,12 @@ impl Fit {
         let busy = pieces.iter().filter(|piece| piece.label != Label::Idle);
         let longest = busy.clone().max_by_key(|p| p.within(start_ns, end_ns))?;
         let covered: u64 = busy.clone().map(|p| p.within(start_ns, end_ns)).sum();
-        let telling = busy
-            .clone()
-            .filter(|p| p.ns() * TELLING >= end_ns - start_ns);
-        let is_busy_at = |t_ns: u64| move |p: &&Piece| p.start_ns <= t_ns && p.end_ns > t_ns;
+        let mut before_it = busy.clone();
+        let was_busy = before_it.any(|p| p.start_ns <= start_ns && p.end_ns > start_ns);
+        let telling = busy.filter(|p| p.ns() * TELLING >= end_ns - start_ns);
         let shortly_ns = end_ns - (end_ns - start_ns) / SHORTLY;
         let ended = |p: &Piece| (shortly_ns..=end_ns).contains(&p.end_ns);
-        let answers_after =
-            busy.clone().any(|p| is_busy_at(start_ns)(&p)) && telling.clone().any(ended);
+        let answers_after = was_busy && telling.clone().any(ended);
         let beyond = telling.clone().map(|p| p.end_ns.saturating_sub(end_ns));
         let before = telling.map(|p| start_ns.saturating_sub(p.start_ns));
         Some(Fit {
