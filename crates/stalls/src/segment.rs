@@ -1,6 +1,6 @@
 //! What a thread was in from when to when, and what was seen of it on a CPU.
 
-use super::event::{StackId, TextId, Wait, Waker};
+use super::event::{StackId, TextId, Wait, WaitKind, Waker};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Segment {
@@ -12,6 +12,15 @@ pub struct Segment {
 impl Segment {
     pub fn ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// Somebody outside of the program ended a wait for its peers, before its time was over.
+    pub fn is_reply(&self) -> bool {
+        let State::Blocked { wait, by, .. } = self.state else {
+            return false;
+        };
+        let is_over = wait.limit_ns != 0 && self.ns() >= wait.limit_ns;
+        wait.kind == WaitKind::Outbound && by == Some(Waker::Outside) && !is_over
     }
 }
 

@@ -344,7 +344,7 @@ impl Walker<'_> {
             return;
         };
         let wait = &wait;
-        let is_reply = is_reply(segment);
+        let is_reply = segment.is_reply();
         let caller = self.caller.filter(|_| is_reply);
         match caller.filter(|caller| self.was_called(tid, caller, segment.start_ns)) {
             Some(caller) => self.reply(&caller, tid, wait, (start_ns, end_ns)),
@@ -439,15 +439,6 @@ impl Walker<'_> {
         self.leaf(waiter, LeafKind::Runnable, None, last.start_ns, end_ns);
         last.start_ns
     }
-}
-
-/// Somebody outside of the program ended a wait for its peers, before its time was over.
-fn is_reply(segment: &Segment) -> bool {
-    let State::Blocked { wait, by, .. } = segment.state else {
-        return false;
-    };
-    let is_over = wait.limit_ns != 0 && segment.ns() >= wait.limit_ns;
-    wait.kind == WaitKind::Outbound && by == Some(Waker::Outside) && !is_over
 }
 
 /// Waiting for the very lock that the walk came for.
