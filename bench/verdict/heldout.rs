@@ -1,6 +1,6 @@
 //! Families apart from those on which the judge was developed: other code, other formulas, other
 //! parameters. They were run several times meanwhile, and three of them showed faults that were then
-//! mended: bench/results/verdict-error-rates.md names those, which count as development.
+//! changed: bench/results/verdict-error-rates.md names those, which count as development.
 //!
 //! Long because each family is a formula with its truth, and all of them are read side by side.
 

@@ -20,7 +20,7 @@ pub struct Culprit {
     pub samples: Vec<(StackId, u64)>,
     /// Its stack when it let its waiters go; its innermost own function is the one that held.
     pub release: StackId,
-    /// That of whoever ended the waiters' own waits, for a culprit at the end of a chain.
+    /// That of the thread that ended the waiters' own waits, for a culprit at the end of a chain.
     pub held: StackId,
     /// Those with which it waits for its next work, and nobody for it.
     pub rests: Vec<StackId>,
@@ -36,7 +36,7 @@ pub fn culprit_of(stalls: &[&Stall], groups: &Groups) -> Culprit {
     let leaves = stalls.iter().map(|s| ((s.leaf.tid, s.leaf.kind), s.ns));
     let ranked = ranked(leaves);
     let seen = |(leaf, _): &&((Tid, LeafKind), u64)| leaf.1 != LeafKind::Unseen;
-    // One that waited for a lock itself, nobody knows whose, is a waiter too: whoever else was seen for a part of
+    // One that waited for a lock itself, nobody knows whose, is a waiter too: another one that was seen for a part of
     // that time did something.
     let first = ranked.iter().find(seen);
     let waiter = |leaf: LeafKind| leaf == LeafKind::Wait(WaitKind::Lock);

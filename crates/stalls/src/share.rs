@@ -147,7 +147,7 @@ pub fn others(hops: &[Hop], tid: Tid, groups: &Groups) -> Vec<Hop> {
     others.copied().collect()
 }
 
-/// Whoever holds the lock is one of the waiter's own kind and waits for work: a pool that takes
+/// The lock's holder is one of the waiter's own kind and waits for work: a pool that takes
 /// turns at one queue, one of them in front. Those behind are as idle as the first.
 pub fn queues_for_work(share: &Share, tid: Tid, groups: &Groups) -> bool {
     let kin = |other: Tid| other != tid && groups.of(other) == groups.of(tid);

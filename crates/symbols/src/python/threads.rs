@@ -122,7 +122,7 @@ fn runtime_of(memory: &impl Memory, start: u64) -> Option<u64> {
     Some(bias.wrapping_add(runtime.address))
 }
 
-/// The states of all threads, by their numbers. Threads come and go meanwhile: who asks looks at the number again.
+/// The states of all threads, by their numbers. Threads come and go meanwhile: the caller compares the number again.
 fn states(memory: &impl Memory, runtime: u64) -> HashMap<u64, u64> {
     let word = |at: u64, offset| memory.u64(at.checked_add(offset)?).filter(|to| *to != 0);
     let mut states = HashMap::new();
