@@ -17,6 +17,7 @@ const LIMITS: &[(&str, usize)] = &[
     ("crates/bpf/src", 0),
     ("crates/import/src", 0),
     ("crates/heap/src", 0),
+    ("crates/runtimes/src", 0),
     ("crates/sched/src", 0),
     ("crates/record/src", 0),
     ("crates/series/src", 0),

@@ -1,0 +1,96 @@
+//! What is in a managed heap at one moment.
+
+use std::time::Duration;
+
+pub use symbols::frame::Frame;
+
+/// What is in a managed heap at one moment. Bytes are those of the objects alone unless a field says more.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snapshot {
+    /// Objects by type, the most bytes first.
+    pub types: Vec<TypeCount>,
+    /// Live objects by the place that allocated them, the most bytes first.
+    pub sites: Vec<SiteCount>,
+    /// Goroutines or threads, grouped.
+    pub tasks: Vec<TaskGroup>,
+    pub heap: Option<HeapSize>,
+    /// What is not in here, a sentence each: a limit that was met, a part of the heap that could not be read.
+    pub missing: Vec<String>,
+    pub cost: Cost,
+}
+
+/// All objects of one type.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TypeCount {
+    /// As users of the language write it, with its module or package: `orders.Order`, `java.util.HashMap$Node`.
+    pub name: String,
+    pub objects: u64,
+    /// With the buffers that such an object owns alone (a list's items, a dict's table).
+    pub bytes: u64,
+}
+
+/// Live objects of one allocation site. A sampling runtime's figures are scaled to all objects.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SiteCount {
+    /// Innermost first.
+    pub frames: Vec<Frame>,
+    pub objects: f64,
+    pub bytes: f64,
+    /// Since the start of the process, freed ones too.
+    pub allocated_bytes: f64,
+}
+
+/// Tasks (goroutines, threads) that stand at the same place and were started at the same place.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TaskGroup {
+    pub tasks: u64,
+    /// What they wait for, in the runtime's words: `chan receive`; `None`: they run.
+    pub waits_for: Option<String>,
+    /// Innermost first.
+    pub frames: Vec<Frame>,
+    /// The function that started them.
+    pub created_by: Option<Frame>,
+    /// Of their stacks.
+    pub bytes: u64,
+}
+
+/// Sizes of the heap as the runtime counts them, bytes. `None`: the runtime does not keep this figure.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HeapSize {
+    /// Live objects, and dead ones that were not collected yet.
+    pub used_bytes: u64,
+    /// Taken from the system.
+    pub committed_bytes: Option<u64>,
+    /// The most that it may take (`-Xmx`, GOMEMLIMIT).
+    pub limit_bytes: Option<u64>,
+    /// Free inside what is committed, and not given back.
+    pub idle_bytes: Option<u64>,
+    /// Other memory of the runtime's own, by name: metaspace, code cache, stacks.
+    pub others: Vec<(String, u64)>,
+    /// Collections since the start.
+    pub collections: Option<u64>,
+}
+
+/// What keeps objects of a type alive.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// As in [`TypeCount::name`].
+    pub type_name: String,
+    /// From a root to the object, as a user would write it: `module orders`, `.CACHE (dict)`, `[…] (list)`.
+    pub path: Vec<String>,
+    /// Of the objects that were asked about, those held this way; and all of them.
+    pub objects: u64,
+    pub asked: u64,
+    /// Functions that use the last named thing on the path (a module global, an attribute), with file and line:
+    /// candidates for what fills it.
+    pub users: Vec<String>,
+}
+
+/// What a call took.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Cost {
+    /// Of ours.
+    pub reading: Duration,
+    /// The process was stopped for so long; zero for what only reads.
+    pub paused: Duration,
+}
