@@ -19,6 +19,7 @@ pub mod lasting;
 pub mod libraries;
 pub mod limit;
 pub mod lost;
+pub mod managed;
 pub mod occupancy;
 pub mod owned;
 pub mod rank;

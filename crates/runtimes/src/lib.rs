@@ -13,9 +13,11 @@
 //! checked before it is followed, and every walk has an end.
 
 mod error;
+mod names;
 mod snapshot;
 
 pub use error::Error;
+pub use names::{is_of_the_language, is_of_the_standard_library};
 pub use snapshot::{Cost, Frame, HeapSize, Holder, SiteCount, Snapshot, TaskGroup, TypeCount};
 
 use std::time::Duration;
@@ -67,8 +69,9 @@ pub trait ManagedHeap {
     }
 }
 
-/// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads.
-pub fn open(pid: u32) -> Vec<Box<dyn ManagedHeap>> {
+/// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads. An error names a
+/// runtime that is there and cannot be read.
+pub fn open(pid: u32) -> Vec<Result<Box<dyn ManagedHeap>, Error>> {
     let _ = pid;
     Vec::new()
 }

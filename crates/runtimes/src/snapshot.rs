@@ -86,6 +86,14 @@ pub struct Holder {
     pub users: Vec<String>,
 }
 
+impl Holder {
+    /// Nothing in the managed heap refers to the objects, and they are not freed: a reference is held in native code,
+    /// or was lost there.
+    pub fn is_lost(&self) -> bool {
+        self.path.first().is_some_and(|first| first.starts_with("no Python object refers"))
+    }
+}
+
 /// What a call took.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Cost {

@@ -62,6 +62,7 @@ pub fn json(explained: &Explained) -> Value {
         "witness_live_bytes": case.account.witness.map(whole),
         "sites": sites.iter().take(SITES_MAX).map(site_json).collect::<Vec<_>>(),
         "classes": case.classes.iter().map(class_json).collect::<Vec<_>>(),
+        "managed": case.managed.as_ref().map(super::managed::json),
         "allocators": allocators.collect::<Vec<_>>(),
         "runtimes": runtimes,
         "probe": probe,
@@ -144,7 +145,7 @@ fn site_json(site: &Site) -> Value {
     })
 }
 
-fn frame_json(frame: &Frame) -> Value {
+pub fn frame_json(frame: &Frame) -> Value {
     let mut row = Map::new();
     row.insert("function".into(), frame_name(frame).into());
     row.insert("file".into(), frame.file.clone().into());

@@ -3,6 +3,7 @@
 mod flame;
 mod folded;
 mod json;
+mod managed;
 mod pprof;
 mod text;
 

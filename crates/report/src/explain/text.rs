@@ -32,6 +32,9 @@ pub fn text(explained: &Explained) -> String {
     sites(title, &explained.case.sites, &mut out);
     sites("sites of mappings", &explained.case.mapping_sites, &mut out);
     classes(&explained.case.classes, &mut out);
+    if let Some(managed) = &explained.case.managed {
+        super::managed::text(managed, &mut out);
+    }
     diff(explained, &mut out);
     foot(explained, &mut out);
     out

@@ -18,6 +18,9 @@
 //! Where the probe counts more live bytes than are resident, or than glibc's headers show, it misses frees
 //! ([`memory::limit`]): a heap that grows is *blind* then, and no site is named.
 //!
+//! Where the inside of a managed heap could be read and explains half of the growth, its types, sites or tasks are named
+//! ([`objects`]).
+//!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;
 //! else it is *flat*, or undecided where RSS itself rises.
@@ -27,6 +30,7 @@ mod grown;
 mod heap;
 mod level;
 mod managed;
+mod objects;
 pub mod owner;
 mod sentence;
 
@@ -39,6 +43,7 @@ use ::heap::linked::traps::Traps;
 use memory::account::{Account, LiveBy, Part};
 use memory::growth::Growth;
 use memory::limit::Overcount;
+use memory::managed::ManagedGrowth;
 use memory::rank::Site;
 use memory::types::Class;
 
@@ -196,6 +201,8 @@ pub struct Case {
     pub mapping_sites: Vec<Site>,
     /// Classes whose objects become more in glibc's heap, those first that grew by most.
     pub classes: Vec<Class>,
+    /// What grows inside the heap of a managed runtime, where that could be read.
+    pub managed: Option<ManagedGrowth>,
     pub owner: Owner,
     /// Files and shared memory that grew most, with bytes.
     pub grown_files: Vec<(String, f64)>,
@@ -357,6 +364,7 @@ pub fn judge(case: &Case) -> CauseVerdict {
         .or_else(|| heap::slow_leak(case))
         .or_else(|| grown::unwatched(case))
         .unwrap_or_else(|| level::judge(case));
+    verdict = objects::refined(case, verdict);
     if verdict.cause != Cause::Blind {
         verdict
             .doubts

@@ -44,6 +44,7 @@ pub fn conclude(
     follower.say("observed; now asking for names, and for what is still held");
     let begin = Instant::now();
     let searched = begin + SEARCH_MAX;
+    follower.conclude_heaps();
     follower.look_again(searched);
     let tracked = follower.grown_most().context("nothing was followed")?;
     tracked.ask_names();
@@ -180,6 +181,7 @@ fn case_of(tracked: &Tracked, window: Window, launched: Option<&Launched>) -> Ca
         traps,
         no_uprobes: no_uprobes(tracked),
         mapping_sites,
+        managed: tracked.managed.clone(),
         classes: history.growing_classes(|table| tracked.class(table)),
         account,
     }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
+use super::heaps::Plan;
 use super::launch::{Launched, left_to_us};
 use super::tracked::{Tracked, words_of};
 use crate::cli::run::progress::Progress;
@@ -43,6 +44,9 @@ const PROCESSES_MAX: usize = 256;
 /// Of those, the ones on whose allocators uprobes are put.
 const PROBED_MAX: usize = 16;
 
+/// Processes whose managed heaps are read: the largest.
+const HEAPS_MAX: usize = 4;
+
 /// A family of processes.
 pub struct Follower {
     root: ProcRoot,
@@ -58,12 +62,14 @@ pub struct Follower {
     pub budget_share: f64,
     /// Nothing is put on any process.
     pub reads_only: bool,
+    /// For managed heaps.
+    plan: Plan,
     /// CPU time that the looks took so far.
     cost: Duration,
 }
 
 impl Follower {
-    pub fn new(root: ProcRoot, first: i32, quiet: bool) -> Follower {
+    pub fn new(root: ProcRoot, first: i32, quiet: bool, plan: Plan) -> Follower {
         Follower {
             root,
             first,
@@ -74,6 +80,7 @@ impl Follower {
             asked_early: 0,
             budget_share: BUDGET_SHARE,
             reads_only: false,
+            plan,
             cost: Duration::ZERO,
         }
     }
@@ -101,6 +108,7 @@ impl Follower {
             if alive == 0 && (ended || launched.is_none()) {
                 break;
             }
+            self.read_heaps();
             self.ask_early(duration);
             self.tell(duration);
             let until = match self.wants_more(duration, every) {
@@ -245,6 +253,30 @@ impl Follower {
                 tracked.ask_names();
                 tracked.ask_after_blocks(Instant::now() + SEARCH_MAX);
             }
+        }
+    }
+
+    /// Of the largest processes, the managed heaps that are due.
+    fn read_heaps(&mut self) {
+        let at_s = self.begin.elapsed().as_secs_f64();
+        let rss = |tracked: &Tracked| tracked.history.last().map_or(0.0, |moment| moment.account.rss_bytes);
+        let mut living: Vec<&mut Tracked> = self.tracked.values_mut().filter(|tracked| !tracked.ended).collect();
+        living.sort_by(|a, b| rss(b).total_cmp(&rss(a)));
+        for tracked in living.into_iter().take(HEAPS_MAX) {
+            let pid = tracked.reader.member.pid as u32;
+            for warning in tracked.heaps.open_due(pid, &self.plan) {
+                self.progress.say(&format!("highwater: {warning}"));
+            }
+            tracked.heaps.read_due(at_s, &self.plan);
+        }
+    }
+
+    /// The last snapshots of the managed heaps of the process that the verdict is about, and what keeps alive what
+    /// grows in them.
+    pub fn conclude_heaps(&mut self) {
+        let (at_s, plan) = (self.begin.elapsed().as_secs_f64(), self.plan);
+        if let Some(tracked) = self.grown_most() {
+            tracked.conclude_heaps(at_s, &plan);
         }
     }
 

@@ -4,6 +4,7 @@ mod conclude;
 mod cost;
 mod ended;
 mod follow;
+mod heaps;
 pub mod launch;
 mod lost;
 mod names;
@@ -22,6 +23,7 @@ use clap::Args;
 use super::exit;
 use crate::cli::signals;
 use follow::Follower;
+use heaps::Plan;
 use launch::Launched;
 use observe::proc::ProcRoot;
 
@@ -93,13 +95,18 @@ pub struct ExplainArgs {
     #[arg(long, requires = "pid")]
     pub read_only: bool,
 
+    /// Longest time for which a managed runtime may be stopped at once, to count the objects in its heap (JVM, Node).
+    /// CPython and Go are read from outside and never stopped
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_pause)]
+    pub allow_pause: Duration,
+
     /// No progress on stderr.
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 /// What a core has no use for.
-const OF_A_RUNNING_ONE: [&str; 8] = [
+const OF_A_RUNNING_ONE: [&str; 9] = [
     "duration",
     "every",
     "pprof",
@@ -108,6 +115,7 @@ const OF_A_RUNNING_ONE: [&str; 8] = [
     "diff",
     "budget",
     "read_only",
+    "allow_pause",
 ];
 
 const USAGE: &str = "highwater explain [OPTIONS] -- CMD...
@@ -131,6 +139,14 @@ pub fn parse_budget(text: &str) -> Result<f64, String> {
     match percent {
         Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent / 100.0),
         _ => Err("a budget is a percentage above 0 and at most 100, such as 2 or 0.5%".to_owned()),
+    }
+}
+
+/// "0" or "200ms".
+fn parse_pause(text: &str) -> Result<Duration, String> {
+    match text.trim() {
+        "0" | "0s" => Ok(Duration::ZERO),
+        text => units::parse_seconds(text),
     }
 }
 
@@ -167,7 +183,11 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
         .unwrap_or(args.duration / LOOKS)
         .clamp(EVERY_MIN, EVERY_MAX);
     let every = args.every.unwrap_or(every);
-    let mut follower = Follower::new(root, first, args.quiet);
+    let plan = Plan {
+        duration: args.duration,
+        pause: args.allow_pause,
+    };
+    let mut follower = Follower::new(root, first, args.quiet, plan);
     follower.budget_share = args.budget;
     follower.reads_only = args.read_only;
     let followed = follower.follow(args.duration, every, &interrupted, launched.as_mut());

@@ -25,6 +25,7 @@ pub fn notes(follower: &Follower, launched: Option<&Launched>, chosen: i32) -> V
     notes.extend(on_search(tracked));
     notes.extend(on_names(tracked));
     notes.extend(on_limits(tracked));
+    notes.extend(tracked.heaps.notes());
     notes.extend(on_unread(&follower.unread));
     notes
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::time::ClockId;
 
+use super::heaps::{Heaps, Plan};
 use super::spent::Spent;
 use heap::family::Member;
 use heap::graph::Survey;
@@ -14,6 +15,7 @@ use heap::namer::Namer;
 use heap::{HeapLook, HeapReader, Uprobes};
 use memory::growth::LOOKS_MIN;
 use memory::history::History;
+use memory::managed::ManagedGrowth;
 use observe::clock::read_ns;
 use observe::overhead::BUDGET_SHARE;
 use observe::proc::ProcRoot;
@@ -53,6 +55,9 @@ pub struct Tracked {
     pub spent: Spent,
     /// Of its CPU time, or of a core, that uprobes may take.
     pub budget_share: f64,
+    /// Of its runtimes, and what grew in them.
+    pub heaps: Heaps,
+    pub managed: Option<ManagedGrowth>,
     begin_s: f64,
 }
 
@@ -77,6 +82,8 @@ impl Tracked {
             unnamed: 0,
             spent: Spent::default(),
             budget_share: BUDGET_SHARE,
+            heaps: Heaps::default(),
+            managed: None,
             begin_s,
         })
     }
@@ -106,6 +113,7 @@ impl Tracked {
             self.pointed.clear();
             self.survey = None;
             self.spent = Spent::default();
+            self.heaps = Heaps::default();
             self.has_stopped = false;
             self.begin_s = at_s;
             self.command = self.reader.command();
@@ -156,6 +164,14 @@ impl Tracked {
     pub fn end(&mut self) {
         self.ended = true;
         self.take_uprobes_off();
+    }
+
+    /// See [`super::follow::Follower::conclude_heaps`].
+    pub fn conclude_heaps(&mut self, at_s: f64, plan: &Plan) {
+        if !self.ended {
+            self.heaps.read_last(at_s, plan);
+        }
+        self.managed = self.heaps.growth(plan);
     }
 
     /// What they told stays.

@@ -1,0 +1,292 @@
+//! The snapshots of one managed heap, and what they show together.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+
+use runtimes::{Frame, SiteCount, Snapshot, TaskGroup, TypeCount};
+use series::order::median;
+
+use super::{ManagedGrowth, ROWS_MAX, Rise, SiteGrowth, TaskGrowth, type_growth};
+
+/// Snapshots that are kept; when there are more, every other one goes.
+const SNAPSHOTS_MAX: usize = 48;
+/// Types, sites and groups of one snapshot that are kept, the largest first.
+const KEPT_MAX: usize = 5_000;
+/// Sentences on what is missing.
+const MISSING_MAX: usize = 8;
+
+/// The snapshots of one managed heap.
+#[derive(Debug, Clone, Default)]
+pub struct HeapHistory {
+    runtime: String,
+    /// With the seconds since the observation began.
+    snapshots: Vec<(f64, Snapshot)>,
+    /// Every how many snapshots one is kept.
+    stride: usize,
+    seen: usize,
+    reading_s: f64,
+    paused_s: f64,
+}
+
+type Values = Vec<(f64, f64)>;
+
+impl HeapHistory {
+    pub fn new(runtime: &str) -> HeapHistory {
+        HeapHistory {
+            runtime: runtime.to_owned(),
+            stride: 1,
+            ..HeapHistory::default()
+        }
+    }
+
+    pub fn add(&mut self, at_s: f64, mut snapshot: Snapshot) {
+        self.reading_s += snapshot.cost.reading.as_secs_f64();
+        self.paused_s += snapshot.cost.paused.as_secs_f64();
+        snapshot.types.truncate(KEPT_MAX);
+        snapshot.sites.truncate(KEPT_MAX);
+        snapshot.tasks.truncate(KEPT_MAX);
+        self.seen += 1;
+        // The latest one always stands at the end; whether it stays is decided by the next.
+        if self.stride > 1 && self.seen % self.stride != 1 {
+            self.snapshots.pop();
+        }
+        self.snapshots.push((at_s, snapshot));
+        if self.snapshots.len() > SNAPSHOTS_MAX {
+            let mut index = 0;
+            self.snapshots.retain(|_| {
+                index += 1;
+                index % 2 == 1
+            });
+            self.stride *= 2;
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.snapshots.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.snapshots.is_empty()
+    }
+
+    /// What grew; `None` with fewer than two snapshots.
+    pub fn growth(&self) -> Option<ManagedGrowth> {
+        let (first, last) = (self.snapshots.first()?, self.snapshots.last()?);
+        if self.snapshots.len() < 2 {
+            return None;
+        }
+        let total = |snapshot: &Snapshot| snapshot.types.iter().map(|of| of.bytes as f64).sum();
+        let objects = self.values(|snapshot| (!snapshot.types.is_empty()).then(|| total(snapshot)));
+        let used = self.values(|snapshot| Some(snapshot.heap.as_ref()?.used_bytes as f64));
+        Some(ManagedGrowth {
+            runtime: self.runtime.clone(),
+            snapshots: self.snapshots.len(),
+            over_s: last.0 - first.0,
+            objects: rise(&objects),
+            used: rise(&used),
+            types: self.types(),
+            sites: self.sites(),
+            tasks: self.tasks(),
+            heap: last.1.heap.clone(),
+            holders: Vec::new(),
+            missing: self.missing(),
+            reading_s: self.reading_s,
+            paused_s: self.paused_s,
+        })
+    }
+
+    fn values(&self, of: impl Fn(&Snapshot) -> Option<f64>) -> Values {
+        let value = |(at_s, snapshot): &(f64, Snapshot)| Some((*at_s, of(snapshot)?));
+        self.snapshots.iter().filter_map(value).collect()
+    }
+
+    fn types(&self) -> Vec<super::TypeGrowth> {
+        let rows = self.rows(|snapshot| &snapshot.types, |of: &TypeCount| of.name.clone());
+        let grown = rows.into_iter().filter_map(|(of, values)| {
+            let bytes = rise(&values(&|of: &TypeCount| of.bytes as f64))?;
+            let objects = rise(&values(&|of: &TypeCount| of.objects as f64))?;
+            bytes.is_clear.then(|| type_growth(of, objects, bytes))
+        });
+        largest(grown.collect(), |of| of.bytes.grown)
+    }
+
+    fn sites(&self) -> Vec<SiteGrowth> {
+        let rows = self.rows(|snapshot| &snapshot.sites, |of: &SiteCount| of.frames.clone());
+        let grown = rows.into_iter().filter_map(|(of, values)| {
+            let bytes = rise(&values(&|of: &SiteCount| of.bytes))?;
+            bytes.is_clear.then(|| SiteGrowth {
+                frames: of.frames.clone(),
+                bytes,
+                objects: of.objects,
+            })
+        });
+        largest(grown.collect(), |of| of.bytes.grown)
+    }
+
+    fn tasks(&self) -> Vec<TaskGrowth> {
+        let rows = self.rows(|snapshot| &snapshot.tasks, key_of);
+        let grown = rows.into_iter().filter_map(|(of, values)| {
+            let tasks = rise(&values(&|of: &TaskGroup| of.tasks as f64))?;
+            tasks.is_clear.then(|| TaskGrowth {
+                group: of.clone(),
+                tasks,
+            })
+        });
+        largest(grown.collect(), |of| of.tasks.grown)
+    }
+
+    /// The rows of the last snapshot, each with a function that gives a quantity of it at all times: zero where a
+    /// snapshot that has rows of this kind has no such row.
+    #[expect(clippy::type_complexity, reason = "a row and how to follow it, used three times above")]
+    fn rows<'a, R, K: Hash + Eq>(
+        &'a self,
+        of: impl Fn(&'a Snapshot) -> &'a Vec<R>,
+        key: impl Fn(&R) -> K,
+    ) -> Vec<(&'a R, impl Fn(&dyn Fn(&R) -> f64) -> Values + 'a)> {
+        let with_rows = self.snapshots.iter().filter(|(_, snapshot)| !of(snapshot).is_empty());
+        let tables: Vec<(f64, HashMap<K, &R>)> = with_rows
+            .map(|(at_s, snapshot)| (*at_s, of(snapshot).iter().map(|row| (key(row), row)).collect()))
+            .collect();
+        let Some((_, last)) = tables.last() else {
+            return Vec::new();
+        };
+        let follow = |(key, row): (&K, &&'a R)| {
+            let at = |(at_s, table): &(f64, HashMap<K, &'a R>)| (*at_s, table.get(key).copied());
+            let course: Vec<(f64, Option<&'a R>)> = tables.iter().map(at).collect();
+            let values = move |quantity: &dyn Fn(&R) -> f64| -> Values {
+                course.iter().map(|(at_s, row)| (*at_s, row.map_or(0.0, quantity))).collect()
+            };
+            (*row, values)
+        };
+        last.iter().map(follow).collect()
+    }
+
+    /// Of the last snapshot first; each sentence once.
+    fn missing(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for (_, snapshot) in self.snapshots.iter().rev() {
+            for sentence in &snapshot.missing {
+                if all.len() < MISSING_MAX && !all.contains(sentence) {
+                    all.push(sentence.clone());
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Tasks are the same group when they were started at the same place and stand at the same place. Line numbers count:
+/// two loops of one function are two groups.
+fn key_of(group: &TaskGroup) -> (Option<Frame>, Option<String>, Vec<Frame>) {
+    (group.created_by.clone(), group.waits_for.clone(), group.frames.clone())
+}
+
+fn largest<R>(mut rows: Vec<R>, of: impl Fn(&R) -> f64) -> Vec<R> {
+    rows.sort_by(|a, b| of(b).total_cmp(&of(a)));
+    rows.truncate(ROWS_MAX);
+    rows
+}
+
+/// `None` with fewer than two values.
+fn rise(values: &[(f64, f64)]) -> Option<Rise> {
+    if values.len() < 2 {
+        return None;
+    }
+    let third = (values.len() / 3).max(1);
+    let (first, last) = (&values[..third], &values[values.len() - third..]);
+    let of = |part: &[(f64, f64)]| part.iter().map(|(_, value)| *value).collect::<Vec<f64>>();
+    let at = |part: &[(f64, f64)]| part.iter().map(|(at_s, _)| *at_s).sum::<f64>() / part.len() as f64;
+    let (before, after) = (of(first), of(last));
+    let grown = median(&after) - median(&before);
+    let highest = before.iter().copied().fold(f64::MIN, f64::max);
+    let lowest = after.iter().copied().fold(f64::MAX, f64::min);
+    let over_s = at(last) - at(first);
+    Some(Rise {
+        level: median(&after),
+        grown,
+        per_hour: if over_s > 0.0 { grown / over_s * 3600.0 } else { 0.0 },
+        is_clear: lowest > highest,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(name: &str, objects: u64) -> TypeCount {
+        TypeCount {
+            name: name.to_owned(),
+            objects,
+            bytes: 48 * objects,
+        }
+    }
+
+    /// Fifteen snapshots, four seconds apart.
+    fn history(types: impl Fn(u64) -> Vec<TypeCount>) -> HeapHistory {
+        let mut history = HeapHistory::new("CPython 3.11.7");
+        for index in 0..15 {
+            let snapshot = Snapshot {
+                types: types(index),
+                ..Snapshot::default()
+            };
+            history.add(4.0 * index as f64, snapshot);
+        }
+        history
+    }
+
+    #[test]
+    fn what_grows_is_told_from_what_swings() {
+        let growth = history(|index| {
+            vec![
+                counted("orders.Order", 1_000 + 100 * index),
+                counted("dict", 500 + 70 * (index % 5)),
+                counted("str", 9_000),
+                counted("late.Session", if index < 3 { 0 } else { 10 * index }),
+            ]
+        });
+        let growth = growth.growth().unwrap();
+        let names: Vec<&str> = growth.types.iter().map(|of| &of.name[..]).collect();
+        assert_eq!(names, ["orders.Order", "late.Session"]);
+        let orders = &growth.types[0];
+        assert_eq!((orders.objects.grown, orders.objects.level), (1_000.0, 2_200.0));
+        assert_eq!(orders.bytes.per_hour, 48.0 * 90_000.0, "100 every 4 s");
+        assert_eq!(growth.grown_bytes(), 48.0 * (1_000.0 + 120.0));
+    }
+
+    #[test]
+    fn two_snapshots_are_compared_and_one_is_not() {
+        let mut history = HeapHistory::new("OpenJDK 17");
+        let of = |objects| Snapshot {
+            types: vec![counted("Session", objects)],
+            ..Snapshot::default()
+        };
+        history.add(0.0, of(10));
+        assert_eq!(history.growth(), None);
+        history.add(60.0, of(20));
+        assert_eq!(history.growth().unwrap().types[0].objects.per_hour, 600.0);
+    }
+
+    #[test]
+    fn a_long_observation_keeps_few_snapshots_and_its_ends() {
+        let mut history = HeapHistory::new("go1.26");
+        for index in 0..500u64 {
+            history.add(index as f64, Snapshot {
+                types: vec![counted("x", index)],
+                ..Snapshot::default()
+            });
+        }
+        assert!(history.len() <= SNAPSHOTS_MAX, "{}", history.len());
+        let growth = history.growth().unwrap();
+        assert_eq!(growth.over_s, 499.0);
+        assert_eq!(growth.types.len(), 1);
+    }
+
+    #[test]
+    fn a_snapshot_without_types_does_not_make_them_fall_to_nothing() {
+        let growth = history(|index| match index {
+            14 => Vec::new(),
+            _ => vec![counted("orders.Order", 1_000 + 100 * index)],
+        });
+        assert_eq!(growth.growth().unwrap().types.len(), 1);
+    }
+}

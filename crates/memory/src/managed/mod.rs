@@ -1,0 +1,101 @@
+//! What grows inside a managed heap: types, allocation sites and tasks, by the snapshots of a [`runtimes::ManagedHeap`].
+//!
+//! In: snapshots with their times. Out: one [`ManagedGrowth`]. A quantity grows when every value of the last third of
+//! the snapshots is above every value of the first third: of `n` exchangeable values that happens by chance in 1 of
+//! C(2n/3, n/3) cases, 1 in 20 with nine snapshots and 1 in 252 with fifteen.
+
+mod history;
+
+pub use history::HeapHistory;
+
+use runtimes::{Frame, HeapSize, Holder, TaskGroup, TypeCount};
+
+/// Rows of each kind that are kept, the most bytes (or tasks) first.
+const ROWS_MAX: usize = 50;
+
+/// What grows inside one managed heap.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ManagedGrowth {
+    /// With its version: "CPython 3.11.2".
+    pub runtime: String,
+    pub snapshots: usize,
+    /// From the first snapshot to the last, seconds.
+    pub over_s: f64,
+    /// All objects, whether or not their type grows. `None`: types are not known.
+    pub objects: Option<Rise>,
+    /// Objects in use by the runtime's own count, dead ones that are not collected yet included.
+    pub used: Option<Rise>,
+    /// Types, sites and tasks that grow, the largest growth first.
+    pub types: Vec<TypeGrowth>,
+    pub sites: Vec<SiteGrowth>,
+    pub tasks: Vec<TaskGrowth>,
+    /// As the runtime counts it, in the last snapshot.
+    pub heap: Option<HeapSize>,
+    pub holders: Vec<Holder>,
+    /// What the snapshots do not contain, a sentence each.
+    pub missing: Vec<String>,
+    /// All snapshots together, seconds: of highwater's own time, and of the time that the process was stopped.
+    pub reading_s: f64,
+    pub paused_s: f64,
+}
+
+/// How a quantity moved between the first third of the snapshots and the last.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Rise {
+    /// Median of the last third.
+    pub level: f64,
+    /// Level less the median of the first third.
+    pub grown: f64,
+    pub per_hour: f64,
+    /// Every value of the last third is above every value of the first.
+    pub is_clear: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TypeGrowth {
+    pub name: String,
+    pub objects: Rise,
+    pub bytes: Rise,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SiteGrowth {
+    /// Innermost first.
+    pub frames: Vec<Frame>,
+    pub bytes: Rise,
+    pub objects: f64,
+}
+
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TaskGrowth {
+    pub group: TaskGroup,
+    pub tasks: Rise,
+}
+
+impl ManagedGrowth {
+    /// Bytes that clearly grew: of all objects where types are known, else of the sites, else of the heap in use.
+    pub fn grown_bytes(&self) -> f64 {
+        let clear = |rise: &Option<Rise>| rise.filter(|rise| rise.is_clear).map(|rise| rise.grown);
+        let of_types: f64 = self.types.iter().map(|of| of.bytes.grown).sum();
+        let of_sites: f64 = self.sites.iter().map(|of| of.bytes.grown).sum();
+        let known = of_types.max(of_sites);
+        match known > 0.0 {
+            true => known,
+            false => clear(&self.objects).or(clear(&self.used)).unwrap_or(0.0),
+        }
+    }
+
+    /// The holder that keeps most objects of a type alive.
+    pub fn holder_of(&self, type_name: &str) -> Option<&Holder> {
+        let of_type = self.holders.iter().filter(|holder| holder.type_name == type_name);
+        of_type.max_by_key(|holder| holder.objects)
+    }
+}
+
+fn type_growth(of: &TypeCount, objects: Rise, bytes: Rise) -> TypeGrowth {
+    TypeGrowth {
+        name: of.name.clone(),
+        objects,
+        bytes,
+    }
+}

@@ -1,0 +1,271 @@
+//! What the inside of a managed heap adds to the cause: the types, sites or tasks that grow, and what holds them.
+
+use super::sentence::verdict;
+use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
+use ::heap::inhabitants::Runtime;
+use memory::brief::brief;
+use memory::managed::{ManagedGrowth, Rise, SiteGrowth, TaskGrowth, TypeGrowth};
+use runtimes::Frame;
+use units::written::{bytes, bytes_per_hour};
+
+/// Share of the process's growth that the objects must explain to be its cause.
+const MOST: f64 = 0.5;
+/// Below this share they are no part of it.
+const LITTLE: f64 = 0.2;
+/// Snapshots from which a growth is chance in 1 of 20 cases ([`memory::managed`]).
+const SNAPSHOTS_ENOUGH: usize = 9;
+/// Tasks that must have become more, and by this share of those before, to be named.
+const TASKS_MIN: f64 = 10.0;
+const TASKS_SHARE: f64 = 0.05;
+
+/// The verdict with what is known of the managed heap in it.
+pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
+    let Some(managed) = &case.managed else {
+        return first;
+    };
+    let Some(finding) = finding(managed) else {
+        return without_objects(case, managed, first);
+    };
+    let all = grown_bytes(case);
+    let grown = managed.grown_bytes().max(finding.bytes);
+    let least = GROWN_BYTES_MIN.max(GROWN_SHARE * case.account.rss_bytes);
+    if grown < least.max(LITTLE * all) {
+        return without_objects(case, managed, first);
+    }
+    if grown < MOST * all {
+        return beside(first, &finding);
+    }
+    if names_a_site(case, &first) {
+        return with_objects(first, &finding);
+    }
+    let enough = managed.snapshots >= SNAPSHOTS_ENOUGH;
+    let confidence = match (all > 0.0, enough) {
+        (true, true) => 0.9,
+        (true, false) | (false, true) => 0.75,
+        (false, false) => 0.5,
+    };
+    let level = match all > 0.0 {
+        true => String::new(),
+        false => "; RSS does not rise with it so far: the heap had room".to_owned(),
+    };
+    let mut refined = verdict(
+        finding.cause,
+        confidence,
+        format!("{}{level}", finding.sentence),
+        &finding.next,
+    );
+    refined.undecided = confidence <= 0.5;
+    refined
+}
+
+/// What grows in a managed heap, as a sentence.
+struct Finding {
+    cause: Cause,
+    bytes: f64,
+    sentence: String,
+    /// The same as a clause behind another sentence.
+    clause: String,
+    next: String,
+}
+
+fn finding(managed: &ManagedGrowth) -> Option<Finding> {
+    let tasks = managed.tasks.first().filter(|tasks| is_many(tasks));
+    let objects = || by_type(managed).or_else(|| by_site(managed));
+    match tasks {
+        Some(tasks) => Some(by_task(managed, tasks)),
+        None => objects(),
+    }
+}
+
+fn is_many(tasks: &TaskGrowth) -> bool {
+    let before = tasks.tasks.level - tasks.tasks.grown;
+    tasks.tasks.grown >= TASKS_MIN.max(TASKS_SHARE * before)
+}
+
+fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
+    let lead = lead(managed)?;
+    let holder = managed.holder_of(&lead.name);
+    let language = language(managed);
+    let grown = |rise: &Rise| format!("{} ({})", bytes(rise.grown), bytes_per_hour(rise.per_hour));
+    let all = match managed.objects.filter(|all| all.is_clear) {
+        Some(all) => format!("{language} objects grow by {}", grown(&all)),
+        None => format!("{language} objects grow"),
+    };
+    let what = format!(
+        "{:.0} more {} ({:.0} now, +{})",
+        lead.objects.grown,
+        lead.name,
+        lead.objects.level,
+        bytes(lead.bytes.grown)
+    );
+    let lost = holder.filter(|holder| holder.is_lost());
+    let held = match (holder, lost) {
+        (_, Some(lost)) => format!("; {}", lost.path.join(" ")),
+        (Some(holder), None) => format!(", held by {}", holder.path.join(" ")),
+        (None, None) => String::new(),
+    };
+    let users = holder.map_or(&[][..], |holder| &holder.users[..]);
+    let used = match users {
+        [] => String::new(),
+        users => format!("; code that uses it: {}", users.join(", ")),
+    };
+    let next = match (lost.is_some(), users.first(), holder) {
+        (true, ..) => format!(
+            "read the native code that makes {} objects: a reference that it takes and never drops",
+            lead.name
+        ),
+        (_, Some(user), _) => format!("read {user}: what it adds is not taken out again"),
+        (_, None, Some(_)) => "give that container a bound, or take out what is done with".to_owned(),
+        (_, None, None) => format!("find out what keeps {} objects alive", lead.name),
+    };
+    Some(Finding {
+        cause: if lost.is_some() { Cause::Leak } else { Cause::Managed },
+        bytes: lead.bytes.grown,
+        sentence: format!("{all}: {what}{held}{used}"),
+        clause: format!("of its {language} objects those of {} grow: {what}{held}{used}", lead.name),
+        next,
+    })
+}
+
+/// The type that tells most: of the program's or a library's own types the one with most new objects, unless those are
+/// few beside the types of the language; else the one with most new bytes.
+fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
+    const FEW: f64 = 0.02;
+    let first = managed.types.first()?;
+    let most = managed.types.iter().map(|of| of.objects.grown).fold(0.0, f64::max);
+    let own = managed.types.iter().filter(|of| !runtimes::is_of_the_language(&of.name));
+    let by_objects = |a: &&TypeGrowth, b: &&TypeGrowth| a.objects.grown.total_cmp(&b.objects.grown);
+    let own = own.max_by(by_objects).filter(|of| of.objects.grown >= FEW * most);
+    // Unless something else takes nearly all the bytes and its holder is known.
+    let carries = own.is_some_and(|own| own.bytes.grown >= FEW * first.bytes.grown);
+    Some(own.filter(|_| carries).unwrap_or(first))
+}
+
+fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
+    let site = managed.sites.first()?;
+    let language = language(managed);
+    let place = place_of(&site.frames)?;
+    let all: f64 = managed.sites.iter().map(|of| of.bytes.grown).sum();
+    let rate = bytes_per_hour(site.bytes.per_hour);
+    let what = format!(
+        "{} of it ({rate}) allocated by {place}{}",
+        bytes(site.bytes.grown),
+        called_by(site)
+    );
+    Some(Finding {
+        cause: Cause::Managed,
+        bytes: all,
+        sentence: format!("live objects in the {language} heap grow by {}: {what}", bytes(all)),
+        clause: format!("of its {language} heap {what}"),
+        next: format!("read {place}: find out what keeps its objects, and give that a bound"),
+    })
+}
+
+fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
+    let group = &tasks.group;
+    let noun = if managed.runtime.starts_with("go") { "goroutines" } else { "threads" };
+    let (now, before) = (tasks.tasks.level, tasks.tasks.level - tasks.tasks.grown);
+    let waits = group.waits_for.as_ref().map_or_else(String::new, |wait| format!(" that wait ({wait})"));
+    let at = place_of(&group.frames).map_or_else(String::new, |place| format!(" in {place}"));
+    let maker = group.created_by.as_ref().and_then(named);
+    let by = maker.as_ref().map_or_else(String::new, |maker| format!(", started by {maker}"));
+    let each = group.bytes as f64 / group.tasks.max(1) as f64;
+    let what = format!("{noun}{waits}{at}{by} rise from {before:.0} to {now:.0}");
+    let next = match &maker {
+        Some(maker) => format!("read {maker}: what it starts never ends; give the wait a timeout or an end"),
+        None => format!("find out who starts these {noun} and what should end them"),
+    };
+    Finding {
+        cause: Cause::Leak,
+        bytes: each * tasks.tasks.grown + managed.sites.iter().map(|of| of.bytes.grown).sum::<f64>(),
+        sentence: format!("a leak of {noun}: {what}"),
+        clause: what,
+        next,
+    }
+}
+
+/// The objects do not grow, though the runtime was taken to own what does.
+fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) -> CauseVerdict {
+    let is_guess = first.cause == Cause::Managed && matches!(case.owner, Owner::Runtime(Runtime::Python));
+    let objects = managed.objects.filter(|_| is_guess && managed.missing.is_empty());
+    let all = grown_bytes(case);
+    let Some(objects) = objects.filter(|objects| objects.grown < LITTLE * all) else {
+        return first;
+    };
+    let sentence = format!(
+        "memory outside of any known heap grows by {}, and Python's own objects ({}) do not: it is native memory, of an \
+         extension module or of an allocator",
+        bytes(all),
+        bytes(objects.level)
+    );
+    let next = format!("start it with the probe, which names the native site: {}", case.restart);
+    verdict(Cause::Blind, 0.7, sentence, &next)
+}
+
+/// What the process grew by: RSS, or the part that grew most.
+fn grown_bytes(case: &Case) -> f64 {
+    let grows = |growth: &&memory::growth::Growth| case.grows(growth);
+    let parts = case.growth.values().filter(grows).map(|growth| growth.bytes);
+    let rss = case.rss.as_ref().filter(grows).map_or(0.0, |rss| rss.bytes);
+    parts.fold(rss, f64::max)
+}
+
+/// Whether a verdict already names a function of native code with some confidence.
+fn names_a_site(case: &Case, first: &CauseVerdict) -> bool {
+    let sites = matches!(first.cause, Cause::Leak | Cause::Filling) && !case.sites.is_empty();
+    sites && !first.undecided && first.confidence > 0.6
+}
+
+fn with_objects(mut first: CauseVerdict, finding: &Finding) -> CauseVerdict {
+    first.sentence.push_str(&format!("; {}", finding.clause));
+    first.next_step.push_str(&format!("; and {}", finding.next));
+    first
+}
+
+fn beside(mut first: CauseVerdict, finding: &Finding) -> CauseVerdict {
+    first.sentence.push_str(&format!("; beside it {}", finding.clause));
+    first
+}
+
+fn language(managed: &ManagedGrowth) -> &str {
+    match managed.runtime.split(['.', ' ']).next().unwrap_or_default() {
+        "CPython" => "Python",
+        name if name.starts_with("go") => "Go",
+        "Node" => "JavaScript",
+        _ => "Java",
+    }
+}
+
+/// The first function that is not the runtime's or the standard library's; the innermost where all are.
+fn place_of(frames: &[Frame]) -> Option<String> {
+    let own = frames.iter().find(|frame| {
+        let function = frame.function.as_deref();
+        function.is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
+    });
+    own.or(frames.first()).and_then(named)
+}
+
+fn called_by(site: &SiteGrowth) -> String {
+    let own = |frame: &&Frame| {
+        let function = frame.function.as_deref();
+        function.is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
+    };
+    let callers: Vec<String> = site.frames.iter().filter(own).skip(1).take(2).filter_map(named).collect();
+    match callers.is_empty() {
+        true => String::new(),
+        false => format!(" < {}", callers.join(" < ")),
+    }
+}
+
+/// "handle (app.py:31)".
+fn named(frame: &Frame) -> Option<String> {
+    let function = brief(frame.function.as_deref()?);
+    let file = frame.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+    Some(match (file, frame.line) {
+        (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+        _ => function,
+    })
+}
+
+#[cfg(test)]
+mod tests;

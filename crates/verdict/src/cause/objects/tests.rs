@@ -1,0 +1,139 @@
+use super::super::{Growth, Part, judge};
+use super::*;
+use memory::managed::ManagedGrowth;
+use runtimes::{Holder, TaskGroup};
+
+const MIB: f64 = 1_048_576.0;
+
+fn rise(level: f64, grown: f64) -> Rise {
+    Rise {
+        level,
+        grown,
+        per_hour: 60.0 * grown,
+        is_clear: true,
+    }
+}
+
+fn of_type(name: &str, objects: f64, mib: f64) -> TypeGrowth {
+    TypeGrowth {
+        name: name.to_owned(),
+        objects: rise(2.0 * objects, objects),
+        bytes: rise(2.0 * mib * MIB, mib * MIB),
+    }
+}
+
+fn python(types: Vec<TypeGrowth>) -> ManagedGrowth {
+    ManagedGrowth {
+        runtime: "CPython 3.11.7".to_owned(),
+        snapshots: 15,
+        over_s: 56.0,
+        objects: Some(rise(40.0 * MIB, 9.0 * MIB)),
+        types,
+        ..ManagedGrowth::default()
+    }
+}
+
+/// RSS and anonymous mappings grow by so much.
+fn case(mib: f64, managed: ManagedGrowth) -> Case {
+    let growth = Growth {
+        bytes: mib * MIB,
+        over_s: 38.0,
+        slope_per_hour: mib * MIB * 70.0,
+        still: mib > 0.0,
+        level: 60.0 * MIB,
+        ..Growth::default()
+    };
+    let mut case = Case {
+        observed_s: 60.0,
+        looks: 60,
+        rss: Some(growth),
+        owner: Owner::Runtime(Runtime::Python),
+        managed: Some(managed),
+        ..Case::default()
+    };
+    case.account.rss_bytes = 60.0 * MIB;
+    case.growth.insert(Part::AnonymousMappings, growth);
+    case
+}
+
+fn held(path: &[&str], users: &[&str]) -> Holder {
+    let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    Holder {
+        type_name: "orders.Order".to_owned(),
+        path: own(path),
+        objects: 190,
+        asked: 200,
+        users: own(users),
+    }
+}
+
+#[test]
+fn the_programs_own_type_is_named_with_its_holder() {
+    let types = vec![of_type("str", 4_000.0, 5.0), of_type("orders.Order", 3_400.0, 2.0)];
+    let mut managed = python(types);
+    managed.holders = vec![held(&["module app", ".CACHE (dict)"], &["handle (app.py:31)"])];
+    let verdict = judge(&case(10.0, managed));
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.9));
+    for part in ["3400 more orders.Order", "held by module app .CACHE (dict)", "handle (app.py:31)", "+540 MiB/h"] {
+        assert!(verdict.sentence.contains(part), "{part}: {}", verdict.sentence);
+    }
+    assert!(verdict.next_step.starts_with("read handle (app.py:31)"), "{}", verdict.next_step);
+}
+
+#[test]
+fn a_lost_reference_is_a_leak() {
+    let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
+    managed.holders = vec![held(&["no Python object refers to them (refcount 1)"], &[])];
+    assert_eq!(judge(&case(10.0, managed)).cause, Cause::Leak);
+}
+
+#[test]
+fn growth_that_the_objects_do_not_explain_is_not_pythons() {
+    let mut managed = python(Vec::new());
+    managed.objects = Some(rise(12.0 * MIB, 0.01 * MIB));
+    let verdict = judge(&case(10.0, managed));
+    assert_eq!(verdict.cause, Cause::Blind);
+    assert!(verdict.sentence.contains("native memory"), "{}", verdict.sentence);
+}
+
+#[test]
+fn objects_that_grow_beside_a_flat_rss_are_named_with_less_confidence() {
+    let mut case = case(0.0, python(vec![of_type("orders.Order", 3_400.0, 2.0)]));
+    let verdict = judge(&case);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.75));
+    case.managed = Some(python(vec![of_type("orders.Order", 34.0, 0.02)]));
+    assert_eq!(judge(&case).cause, Cause::Flat, "too little to speak of");
+}
+
+#[test]
+fn goroutines_are_named_by_who_starts_them() {
+    let frame = |function: &str, line| Frame {
+        function: Some(function.to_owned()),
+        file: Some("/srv/app/main.go".to_owned()),
+        line: Some(line),
+        ..Frame::default()
+    };
+    let group = TaskGroup {
+        tasks: 4_000,
+        waits_for: Some("chan receive".to_owned()),
+        frames: vec![frame("runtime.gopark", 1), frame("main.wait", 12)],
+        created_by: Some(frame("main.handle", 20)),
+        bytes: 4_000 * 8_192,
+    };
+    let managed = ManagedGrowth {
+        runtime: "go1.26.8".to_owned(),
+        snapshots: 15,
+        tasks: vec![TaskGrowth {
+            group,
+            tasks: rise(4_000.0, 1_000.0),
+        }],
+        ..ManagedGrowth::default()
+    };
+    let mut case = case(10.0, managed);
+    case.owner = Owner::Runtime(Runtime::Go);
+    let verdict = judge(&case);
+    assert_eq!(verdict.cause, Cause::Leak);
+    for part in ["from 3000 to 4000", "main.wait (main.go:12)", "started by main.handle (main.go:20)"] {
+        assert!(verdict.sentence.contains(part), "{part}: {}", verdict.sentence);
+    }
+}

@@ -1,0 +1,166 @@
+//! The managed heaps of the processes that are followed: when they are read, and for how long.
+
+use std::time::{Duration, Instant};
+
+use memory::managed::{HeapHistory, ManagedGrowth};
+use runtimes::{Error, Limits, ManagedHeap, Touch};
+
+/// Snapshots that an observation is divided into.
+const SNAPSHOTS: u32 = 16;
+/// After a snapshot our CPU time rests so many times: reading heaps takes a twentieth of one core at most.
+const REST: u32 = 19;
+/// Of one snapshot, and of the search for holders.
+const READING_MAX: Duration = Duration::from_secs(10);
+const BYTES_MAX: usize = 256 << 20;
+/// A reader that fails so often in a row is not asked again.
+const FAILURES_MAX: usize = 3;
+/// Types whose holders are searched.
+const HELD_MAX: usize = 4;
+/// A program that was just started has no runtime yet: it is asked for again so often.
+const OPENINGS_MAX: usize = 4;
+
+/// The managed heaps of one process.
+#[derive(Default)]
+pub struct Heaps {
+    heaps: Vec<Heap>,
+    openings: usize,
+    next: Option<Instant>,
+    /// Runtimes that could not be opened, in words.
+    problems: Vec<String>,
+}
+
+struct Heap {
+    reader: Box<dyn ManagedHeap>,
+    history: HeapHistory,
+    failures: usize,
+    /// Of the last failure.
+    problem: Option<Error>,
+}
+
+/// How the heaps of one observation are read.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    pub duration: Duration,
+    /// The longest that a runtime may stop the program at once, for one snapshot.
+    pub pause: Duration,
+}
+
+impl Plan {
+    fn limits(&self) -> Limits {
+        Limits {
+            time: READING_MAX,
+            bytes: BYTES_MAX,
+            pause: self.pause,
+        }
+    }
+}
+
+impl Heaps {
+    /// Opens readers where there are none yet; what they will do to the process, a sentence each.
+    pub fn open_due(&mut self, pid: u32, plan: &Plan) -> Vec<String> {
+        if !self.heaps.is_empty() || self.openings >= OPENINGS_MAX || !self.is_due() {
+            return Vec::new();
+        }
+        self.openings += 1;
+        self.problems.clear();
+        for opened in runtimes::open(pid) {
+            match opened {
+                Ok(reader) => self.heaps.push(Heap::new(reader)),
+                Err(problem) => self.problems.push(problem.to_string()),
+            }
+        }
+        let warns = |heap: &Heap| heap.reader.warning().filter(|_| !plan.pause.is_zero());
+        self.heaps.iter().filter_map(warns).collect()
+    }
+
+    /// Takes the snapshots that are due. `at_s`: since the observation began. What stops the program is read at the
+    /// first time and at the end only.
+    pub fn read_due(&mut self, at_s: f64, plan: &Plan) {
+        if !self.is_due() {
+            return;
+        }
+        let begin = Instant::now();
+        self.read(at_s, plan, |heap| !heap.pauses(plan) || heap.history.is_empty());
+        let took = begin.elapsed();
+        self.next = Some(begin + (plan.duration / SNAPSHOTS).max(took * REST));
+    }
+
+    /// The last snapshot of each, whether or not one is due.
+    pub fn read_last(&mut self, at_s: f64, plan: &Plan) {
+        self.read(at_s, plan, |_| true);
+    }
+
+    /// What grew in the heap that grew most, with its holders.
+    pub fn growth(&mut self, plan: &Plan) -> Option<ManagedGrowth> {
+        let grown = |heap: &Heap| heap.history.growth().map_or(-1.0, |growth| growth.grown_bytes());
+        let most = self.heaps.iter_mut().max_by(|a, b| grown(a).total_cmp(&grown(b)))?;
+        let mut growth = most.history.growth()?;
+        let types: Vec<String> = held(&growth);
+        if !types.is_empty() {
+            growth.holders = most.reader.holders(&types, &plan.limits());
+        }
+        growth.missing.extend(most.problem.as_ref().map(Error::to_string));
+        Some(growth)
+    }
+
+    /// What could not be read, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
+        let unread = self.heaps.iter().filter(|heap| heap.history.len() < 2);
+        let why = |heap: &Heap| {
+            let problem = heap.problem.as_ref()?;
+            Some(format!("The heap of {} was not read: {problem}.", heap.reader.runtime()))
+        };
+        let problems = self.problems.iter().map(|problem| format!("A managed heap was not read: {problem}."));
+        problems.chain(unread.filter_map(why)).collect()
+    }
+
+    fn is_due(&self) -> bool {
+        self.next.is_none_or(|next| Instant::now() >= next)
+    }
+
+    fn read(&mut self, at_s: f64, plan: &Plan, is_asked: impl Fn(&Heap) -> bool) {
+        let asked = |heap: &&mut Heap| heap.failures < FAILURES_MAX && is_asked(heap);
+        for heap in self.heaps.iter_mut().filter(asked) {
+            match heap.reader.snapshot(&plan.limits()) {
+                Ok(snapshot) => {
+                    heap.history.add(at_s, snapshot);
+                    (heap.failures, heap.problem) = (0, None);
+                }
+                Err(problem) => {
+                    heap.failures += 1;
+                    heap.problem = Some(problem);
+                }
+            }
+        }
+    }
+}
+
+impl Heap {
+    fn new(reader: Box<dyn ManagedHeap>) -> Heap {
+        Heap {
+            history: HeapHistory::new(reader.runtime()),
+            reader,
+            failures: 0,
+            problem: None,
+        }
+    }
+
+    /// Whether a snapshot stops the program.
+    fn pauses(&self, plan: &Plan) -> bool {
+        self.reader.touch() == Touch::Pauses && !plan.pause.is_zero()
+    }
+}
+
+/// The types whose holders are worth a search: of the program's own and of the language's, those that grow most.
+fn held(growth: &ManagedGrowth) -> Vec<String> {
+    let is_own = |name: &str| !runtimes::is_of_the_language(name);
+    let mut own: Vec<_> = growth.types.iter().filter(|of| is_own(&of.name)).collect();
+    own.sort_by(|a, b| b.objects.grown.total_cmp(&a.objects.grown));
+    let mut names: Vec<String> = own.iter().take(HELD_MAX / 2).map(|of| of.name.clone()).collect();
+    for of in &growth.types {
+        if names.len() < HELD_MAX && !names.contains(&of.name) {
+            names.push(of.name.clone());
+        }
+    }
+    names
+}
