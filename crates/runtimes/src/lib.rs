@@ -12,6 +12,7 @@
 //! memory (`/proc/PID/mem`), and the process never notices. What it reads may change at any moment, so every pointer is
 //! checked before it is followed, and every walk has an end.
 
+pub mod cpython;
 mod error;
 mod snapshot;
 
@@ -69,6 +70,9 @@ pub trait ManagedHeap {
 
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads.
 pub fn open(pid: u32) -> Vec<Box<dyn ManagedHeap>> {
-    let _ = pid;
-    Vec::new()
+    let mut heaps: Vec<Box<dyn ManagedHeap>> = Vec::new();
+    if let Some(Ok(python)) = cpython::open(pid) {
+        heaps.push(Box::new(python));
+    }
+    heaps
 }

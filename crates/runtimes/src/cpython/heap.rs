@@ -93,6 +93,12 @@ impl<'m> Heap<'m> {
         self.type_of(object).map(|number| self.info(number))
     }
 
+    /// The type that is the object at an address.
+    pub fn type_at(&self, address: u64) -> Option<TypeInfo> {
+        let number = self.types.borrow_mut().at(&self.pages, address)?;
+        Some(self.info(number))
+    }
+
     pub fn text(&self, string: u64) -> Option<String> {
         let is_string = self.info_of(string)?.kind == Kind::Str;
         is_string.then(|| super::text::text(&self.pages, self.layout(), string))?

@@ -128,7 +128,7 @@ impl ManagedHeap for CPython {
 
     fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
         let found = self.read(limits, |heap, census, interpreters| {
-            holders::holders(heap, &census, interpreters, types)
+            holders::holders(heap, &self.memory, &census, interpreters, types)
         });
         found.unwrap_or_default()
     }
