@@ -1,9 +1,9 @@
 //! Reads the managed heaps of a process twice and prints what grew, and what keeps it alive.
 //!
-//! `cargo run --release -p highwater-runtimes --example heap -- PID [SECONDS]`
+//! `cargo run --release -p highwater-runtimes --example heap -- PID [SECONDS [TYPE...]]`
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use runtimes::{Limits, ManagedHeap, Snapshot, TypeCount};
 
@@ -14,22 +14,23 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let pid = arguments.next().and_then(|pid| pid.parse().ok());
     let Some(pid) = pid else {
-        eprintln!("usage: heap PID [SECONDS]");
+        eprintln!("usage: heap PID [SECONDS [TYPE...]]");
         std::process::exit(2);
     };
     let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(5);
+    let types: Vec<String> = arguments.collect();
     let heaps = runtimes::open(pid);
     if heaps.is_empty() {
         eprintln!("no managed runtime that is known is in process {pid}");
     }
     for mut heap in heaps {
-        if let Err(error) = show(heap.as_mut(), Duration::from_secs(seconds)) {
+        if let Err(error) = show(heap.as_mut(), Duration::from_secs(seconds), &types) {
             eprintln!("{}: {error}", heap.runtime());
         }
     }
 }
 
-fn show(heap: &mut dyn ManagedHeap, between: Duration) -> Result<(), runtimes::Error> {
+fn show(heap: &mut dyn ManagedHeap, between: Duration, types: &[String]) -> Result<(), runtimes::Error> {
     let limits = Limits {
         time: Duration::from_secs(60),
         bytes: 1 << 30,
@@ -44,8 +45,12 @@ fn show(heap: &mut dyn ManagedHeap, between: Duration) -> Result<(), runtimes::E
     let second = heap.snapshot(&limits)?;
     let grown = grown(&first, &second);
     print_types(&second, &grown);
-    let asked: Vec<String> = grown.iter().take(TYPES_ASKED).map(|(count, _)| count.name.clone()).collect();
-    for holder in heap.holders(&asked, &limits) {
+    let names = grown.iter().take(TYPES_ASKED).map(|(count, _)| count.name.clone());
+    let asked: Vec<String> = if types.is_empty() { names.collect() } else { types.to_vec() };
+    let start = Instant::now();
+    let holders = heap.holders(&asked, &limits);
+    println!("holders, found in {:?}:", start.elapsed());
+    for holder in holders {
         let path = holder.path.join(" ");
         println!("{} {}/{}: {path}", holder.type_name, holder.objects, holder.asked);
         for user in holder.users {

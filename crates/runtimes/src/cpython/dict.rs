@@ -9,8 +9,6 @@ use super::pages::Pages;
 const LOG2_SIZE_MAX: u8 = 40;
 /// `SHARED_KEYS_MAX_SIZE` and some: entries of a table that instances share.
 const SHARED_MAX: u64 = 256;
-/// Immortal, or shared by more than there can be.
-const SHARERS_MAX: u64 = 1 << 40;
 
 /// Keys of a dict: `PyDictKeysObject`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +65,6 @@ impl Keys {
 
     pub fn is_owned(&self) -> bool {
         self.sharers == 1
-    }
-
-    pub fn is_shared(&self) -> bool {
-        self.sharers > 1 && self.sharers < SHARERS_MAX
     }
 
     fn entries(&self) -> u64 {

@@ -36,7 +36,7 @@ pub enum Via {
     Value(u64),
     /// An attribute; with the address of its name.
     Attribute(u64),
-    /// The dict with the attributes of an instance.
+    /// The dict with the attributes of an instance, a class or a module.
     Attributes,
     /// A field, at this offset.
     Field(u64),
@@ -116,8 +116,10 @@ impl<'m> Heap<'m> {
         if info.kind != Kind::Weakref && info.basic_bytes > first {
             let count = (info.basic_bytes - first) / 8;
             self.pages.words(object.wrapping_add(first), count, &mut |index, word| {
+                let offset = first + index * 8;
+                let is_dict = offset.cast_signed() == info.dict_offset;
                 if word != 0 {
-                    each(Via::Field(first + index * 8), word);
+                    each(if is_dict { Via::Attributes } else { Via::Field(offset) }, word);
                 }
             });
         }

@@ -29,7 +29,8 @@ pub fn holders(
     let users = Users::new(heap, census, &reach.frames);
     let mut found = Vec::new();
     for name in types {
-        let sample = sample(&of_type(heap, census, name));
+        let (objects, in_order) = of_type(heap, census, name);
+        let sample = sample(&objects, in_order);
         let mut groups: HashMap<Path, u64> = HashMap::new();
         for number in &sample {
             *groups.entry(paths.path(*number)).or_default() += 1;
@@ -47,19 +48,23 @@ pub fn holders(
     found
 }
 
-/// Numbers of all objects of a type, the oldest first where the collector knows them.
-fn of_type(heap: &Heap, census: &Census, name: &str) -> Vec<u32> {
+/// Numbers of all objects of a type; and whether the collector knows them: the oldest is the first then.
+fn of_type(heap: &Heap, census: &Census, name: &str) -> (Vec<u32>, bool) {
     let is_one = |number: u32| census.totals.get(number as usize).is_some_and(|total| total.0 > 0);
     let is_named = |number: u32| is_one(number) && names::of_type(heap, &heap.info(number)) == name;
     let wanted: Vec<bool> = (0..heap.type_count() as u32).map(is_named).collect();
     let objects = census.objects.iter().enumerate();
     let objects = objects.filter(|(_, object)| wanted[object.type_number as usize]);
-    objects.map(|(number, _)| number as u32).collect()
+    let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
+    let is_tracked = |number: &u32| heap.info(census.objects[*number as usize].type_number).is_tracked();
+    let in_order = objects.first().is_some_and(is_tracked);
+    (objects, in_order)
 }
 
-/// Evenly out of the newer half: what grows is there.
-fn sample(objects: &[u32]) -> Vec<u32> {
+/// Evenly; where their order is that of their age, out of the newer half: what grows is there.
+fn sample(objects: &[u32], in_order: bool) -> Vec<u32> {
     let newer = match objects.len() {
+        _ if !in_order => objects,
         ..=SAMPLE_MAX => objects,
         count => &objects[(count / 2).min(count - SAMPLE_MAX)..],
     };
@@ -73,10 +78,11 @@ mod tests {
 
     #[test]
     fn a_sample_is_of_the_newer_half() {
-        assert_eq!(sample(&[]), Vec::<u32>::new());
-        assert_eq!(sample(&[5, 6]), [5, 6]);
+        assert_eq!(sample(&[], true), Vec::<u32>::new());
+        assert_eq!(sample(&[5, 6], true), [5, 6]);
         let many: Vec<u32> = (0..1_000).collect();
-        let sample = sample(&many);
+        assert_eq!(sample(&many, false)[..2], [0, 5]);
+        let sample = sample(&many, true);
         assert_eq!((sample.len(), sample[0]), (200, 500));
         assert!(sample.windows(2).all(|pair| pair[0] < pair[1]));
     }

@@ -6,7 +6,7 @@ use observe::fact::memory::Memory;
 
 use super::census::Census;
 use super::heap::{Heap, Via};
-use super::layout::{MODULE_DICT, SIZE, TP_BASE, TP_DICT, TP_MEMBERS, VARIABLE_BYTES};
+use super::layout::{HEAPTYPE, MODULE_DICT, OBJECT_BYTES, SIZE, TP_BASE, TP_FLAGS, TP_MEMBERS, VARIABLE_BYTES};
 use super::names;
 use super::reach::{Reach, Root};
 use super::types::{Kind, TypeInfo};
@@ -24,7 +24,8 @@ const MEMBER_BYTES: u64 = 40;
 pub enum Named {
     /// A variable of a module; with the address of the module's dict.
     Global(u64, String),
-    Attribute(String),
+    /// Of an instance or a class; with the address of the class.
+    Attribute(u64, String),
     /// A function: its code.
     Function(u64),
 }
@@ -100,11 +101,20 @@ impl<'a> Paths<'a> {
             Kind::Function => names::of_function(self.heap, address).map(|name| format!("function {name}")),
             Kind::Type => self.heap.type_at(address).map(|of| format!("class {}", names::of_type(self.heap, &of))),
             Kind::Module => Some(format!("module {}", self.module_name(number))),
-            Kind::LruCache => self.wrapped(number).map(|name| format!("functools.lru_cache of {name}")),
+            Kind::LruCache => {
+                let name = self.wrapped(number).and_then(|function| names::of_function(self.heap, function));
+                name.map(|name| format!("functools.lru_cache of {name}"))
+            }
             Kind::Generator => {
                 let place = self.code_of(number).and_then(|code| names::of_code(self.heap, code));
                 let kind = self.type_name(number);
                 place.map(|place| format!("{kind} {} ({}:{})", place.name, place.file, place.line))
+            }
+            // What a variable of a closure holds.
+            Kind::Cell => {
+                let held = self.heap.pages.pointer(address, OBJECT_BYTES);
+                let held = held.and_then(|held| self.census.numbers.get(&held).copied());
+                held.filter(|held| self.info(*held).kind != Kind::Cell).map(|held| self.describe(held))
             }
             _ => None,
         };
@@ -118,7 +128,7 @@ impl<'a> Paths<'a> {
     }
 
     /// The function that a cache is of.
-    fn wrapped(&self, cache: u32) -> Option<String> {
+    fn wrapped(&self, cache: u32) -> Option<u64> {
         let (object, info) = (self.address(cache), self.info(cache));
         let mut found = None;
         self.heap.each_reference(object, &info, &mut |via, to| {
@@ -128,7 +138,7 @@ impl<'a> Paths<'a> {
                 found = Some(to);
             }
         });
-        names::of_function(self.heap, found?)
+        found
     }
 
     /// The code of a function, a generator, or a cache's function.
@@ -136,6 +146,7 @@ impl<'a> Paths<'a> {
         let (address, layout) = (self.address(number), self.heap.layout());
         let code = match (self.info(number).kind, layout.minor) {
             (Kind::Function, _) => self.heap.pages.pointer(address, layout.function.code),
+            (Kind::LruCache, _) => self.heap.pages.pointer(self.wrapped(number)?, layout.function.code),
             (Kind::Generator, 11..) => self.heap.pages.pointer(address, layout.generator_frame + layout.frame.code),
             (Kind::Generator, _) => {
                 let frame = self.heap.pages.pointer(address, layout.generator_frame)?;
@@ -214,13 +225,14 @@ impl<'a> Paths<'a> {
         let Some(text) = self.step_text(path, kind, via, parent, child, grandparent) else {
             return;
         };
-        let is_item = matches!(via, Via::Item) || text == "[…]";
+        let is_item = matches!(via, Via::Item | Via::Key) || text == "[…]";
         if is_last && is_item {
             return;
         }
         let what = self.describe(child);
         let is_own_name = matches!(child_kind, Kind::Module | Kind::Function | Kind::Type | Kind::LruCache);
-        if child_kind == Kind::Function && let Some(code) = self.code_of(child) {
+        if matches!(child_kind, Kind::Function | Kind::LruCache)
+            && let Some(code) = self.code_of(child) {
             path.named = Some(Named::Function(code));
         }
         if is_own_name && path.steps.len() == 1 || child_kind == Kind::Module {
@@ -249,21 +261,20 @@ impl<'a> Paths<'a> {
         let owner = grandparent.map(|number| self.info(number).kind);
         match (kind, via) {
             (_, Via::Attributes) => None,
-            (_, Via::Attribute(name)) => Some(self.attribute(path, name)),
+            (_, Via::Attribute(name)) => Some(self.attribute(path, parent, name)),
             (Kind::Dict, Via::Value(key)) if self.is_namespace(parent, grandparent) => {
                 if grandparent.is_none_or(|number| self.info(number).kind == Kind::Module) {
                     let name = self.heap.text(key).unwrap_or_else(|| "?".to_owned());
                     path.named = Some(Named::Global(self.address(parent), name.clone()));
                     return Some(format!(".{name}"));
                 }
-                Some(self.attribute(path, key))
+                Some(self.attribute(path, grandparent?, key))
             }
             (_, Via::Key) => Some("a key".to_owned()),
             (Kind::Tuple, Via::Item) if owner == Some(Kind::Function) => {
                 self.of_function(grandparent?, parent, child)
             }
             (_, Via::Item | Via::Value(_)) => Some("[…]".to_owned()),
-            (Kind::Module, Via::Field(MODULE_DICT)) | (Kind::Type, Via::Field(TP_DICT)) => None,
             (Kind::Type, Via::Field(TP_BASE)) => Some(".__base__".to_owned()),
             (Kind::Function, Via::Field(offset)) if offset == layout.function.globals => Some(".__globals__".to_owned()),
             // Told with the item of the tuple.
@@ -275,6 +286,7 @@ impl<'a> Paths<'a> {
             (Kind::Function, Via::Field(offset)) if offset == layout.function.keyword_defaults => {
                 Some("defaults".to_owned())
             }
+            (Kind::Function, Via::Field(offset)) if offset == layout.function.code => Some(".__code__".to_owned()),
             (Kind::Cell, Via::Field(_)) => (owner != Some(Kind::Tuple)).then(|| ".cell_contents".to_owned()),
             (Kind::LruCache, Via::Field(_)) | (Kind::LruLink, Via::Field(_)) => None,
             (_, Via::Local(number)) => {
@@ -287,9 +299,12 @@ impl<'a> Paths<'a> {
         }
     }
 
-    fn attribute(&self, path: &mut Path, name: u64) -> String {
+    /// An attribute of an instance, or of a class.
+    fn attribute(&self, path: &mut Path, owner: u32, name: u64) -> String {
         let name = self.heap.text(name).unwrap_or_else(|| "?".to_owned());
-        path.named = Some(Named::Attribute(name.clone()));
+        let info = self.info(owner);
+        let class = if info.kind == Kind::Type { self.address(owner) } else { info.address };
+        path.named = Some(Named::Attribute(class, name.clone()));
         format!(".{name}")
     }
 
@@ -298,16 +313,7 @@ impl<'a> Paths<'a> {
         let Some(owner) = owner else {
             return matches!(self.reach.way(dict).0, Some(Root::Module(_)));
         };
-        let via = self.steps.get(&(owner, dict)).copied().flatten();
-        let of_type = self.info(owner).kind == Kind::Type && via == Some(Via::Field(TP_DICT));
-        let of_module = self.info(owner).kind == Kind::Module;
-        of_type || of_module || via == Some(Via::Attributes) || self.is_dict_field(owner, via)
-    }
-
-    /// The field that `tp_dictoffset` says.
-    fn is_dict_field(&self, owner: u32, via: Option<Via>) -> bool {
-        let offset = self.info(owner).dict_offset;
-        offset > 0 && via == Some(Via::Field(offset.cast_unsigned()))
+        self.steps.get(&(owner, dict)).copied().flatten() == Some(Via::Attributes)
     }
 
     /// A default or a variable of the closure. The tuple of the closure has a cell for each free variable, which are the
@@ -334,8 +340,12 @@ impl<'a> Paths<'a> {
     /// A field of a type in C, or a slot that a class names.
     fn field(&mut self, path: &mut Path, parent: u32, offset: u64) -> String {
         let info = self.info(parent);
-        if let Some(name) = member(self.heap, &info, offset) {
-            path.named = Some(Named::Attribute(name.clone()));
+        if let Some((class, name)) = member(self.heap, &info, offset) {
+            let flags = self.heap.pages.word(class.wrapping_add(TP_FLAGS)).unwrap_or(0);
+            // No function of Python fills the fields of types in C.
+            if flags & HEAPTYPE != 0 {
+                path.named = Some(Named::Attribute(class, name.clone()));
+            }
             return format!(".{name}");
         }
         match (self.type_name(parent).as_str(), offset) {
@@ -376,8 +386,8 @@ fn plain(steps: Vec<String>) -> Path {
     Path { steps, named: None }
 }
 
-/// The name of a field in `tp_members` of a type or of its bases: `__slots__` are there.
-fn member(heap: &Heap, info: &TypeInfo, offset: u64) -> Option<String> {
+/// The name of a field in `tp_members` of a type or of its bases, with that type: `__slots__` are there.
+fn member(heap: &Heap, info: &TypeInfo, offset: u64) -> Option<(u64, String)> {
     let mut at = Some(info.address);
     for _ in 0..32 {
         let of_type = at?;
@@ -387,7 +397,7 @@ fn member(heap: &Heap, info: &TypeInfo, offset: u64) -> Option<String> {
                 break;
             };
             if heap.pages.word(members?.wrapping_add(index * MEMBER_BYTES + 16)) == Some(offset) {
-                return heap.pages.name(name);
+                return Some((of_type, heap.pages.name(name)?));
             }
         }
         at = heap.pages.pointer(of_type, TP_BASE).filter(|base| *base != of_type);
