@@ -59,6 +59,13 @@ pub fn take(heap: &Heap, live: &dyn Memory, interpreters: &[Interpreter], maps: 
 }
 
 impl Census {
+    /// Of all objects, in order.
+    pub fn addresses(&self) -> Vec<u64> {
+        let mut addresses: Vec<u64> = self.objects.iter().map(|found| found.address).collect();
+        addresses.sort_unstable();
+        addresses
+    }
+
     /// Adds an object that is new. `false`: the limit is met.
     fn add(&mut self, heap: &Heap, address: u64) -> bool {
         if self.objects.len() >= self.most {

@@ -52,6 +52,8 @@ pub struct CPython {
     memory: ProcessMemory,
     runtime: Runtime,
     name: String,
+    /// Addresses of the objects of the first snapshot, in order: what is not among them is new.
+    first: Vec<u64>,
 }
 
 /// Opens the heap of the CPython in a process; `None`: there is none in there.
@@ -71,6 +73,7 @@ pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
         memory,
         name: find::name_of(runtime.version),
         runtime,
+        first: Vec::new(),
     }))
 }
 
@@ -116,9 +119,12 @@ impl ManagedHeap for CPython {
 
     fn snapshot(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
         let start = Instant::now();
-        let mut snapshot = self.read(limits, |heap, census, interpreters| {
-            snapshot_of(heap, census, interpreters, &self.memory)
+        let is_first = self.first.is_empty();
+        let (mut snapshot, addresses) = self.read(limits, |heap, census, interpreters| {
+            let addresses = is_first.then(|| census.addresses());
+            (snapshot_of(heap, census, interpreters, &self.memory), addresses)
         })?;
+        self.first = addresses.unwrap_or_else(|| std::mem::take(&mut self.first));
         snapshot.cost = Cost {
             reading: start.elapsed(),
             paused: Duration::ZERO,
@@ -128,7 +134,7 @@ impl ManagedHeap for CPython {
 
     fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
         let found = self.read(limits, |heap, census, interpreters| {
-            holders::holders(heap, &self.memory, &census, interpreters, types)
+            holders::holders(heap, &self.memory, &census, interpreters, types, &self.first)
         });
         found.unwrap_or_default()
     }

@@ -59,6 +59,13 @@ impl<'m> Pages<'m> {
         }
     }
 
+    /// Everything is read anew.
+    pub fn forget_all(&self) {
+        for slot in self.slots.borrow_mut().iter_mut() {
+            slot.chunk = 0;
+        }
+    }
+
     pub fn word(&self, address: u64) -> Option<u64> {
         let at = (address & (CHUNK_BYTES as u64 - 1)) as usize;
         if at > CHUNK_BYTES - 8 {

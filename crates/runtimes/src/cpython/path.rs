@@ -19,6 +19,9 @@ const STEPS_MAX: usize = 12;
 const MEMBERS_MAX: u64 = 512;
 const MEMBER_BYTES: u64 = 40;
 
+/// The path of an object that was freed while the heap was read.
+pub const GONE: &str = "not found again: freed while the heap was read";
+
 /// The last thing on a path that has a name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Named {
@@ -205,7 +208,7 @@ impl<'a> Paths<'a> {
 
     fn unreached(&self, number: u32) -> Path {
         match self.reach.inside(number) {
-            0 => plain(vec!["not found again: freed, or created while the heap was read".to_owned()]),
+            0 => plain(vec![GONE.to_owned()]),
             _ => plain(vec!["only a reference cycle: waits for gc".to_owned()]),
         }
     }

@@ -56,6 +56,9 @@ pub fn reach(heap: &Heap, live: &dyn Memory, census: &Census, interpreters: &[In
         inside: Vec::new(),
         frames: running(heap, live, interpreters),
     };
+    // Containers are read later than the list of the objects: else one that was created and stored in between would
+    // seem to be held by none.
+    heap.pages.forget_all();
     let modules = reach.modules(heap, census);
     reach.spread(heap, census, modules);
     let locals = reach.locals(heap, census);

@@ -104,7 +104,7 @@ impl Users {
     fn of_global(&self, heap: &Heap, globals: u64, name: &str) -> Vec<&Function> {
         let is_there = |function: &&Function| function.globals.is_none_or(|of| of == globals);
         let mut found: Vec<&Function> = self.that_use(name).filter(is_there).collect();
-        found.sort_by_cached_key(|function| (!self.adds(heap, function), function.globals.is_none()));
+        found.sort_by_cached_key(|function| (!self.adds(heap, function), is_module(heap, function)));
         found
     }
 
@@ -131,6 +131,11 @@ impl Users {
         let is_adder = |name: &u64| self.texts.get(name).is_some_and(|name| ADDERS.contains(&name.as_str()));
         function.names.iter().any(is_adder) || stores_item(heap, function.code)
     }
+}
+
+/// Code of a module, which runs once; since 3.11 it is a function's.
+fn is_module(heap: &Heap, function: &Function) -> bool {
+    names::of_code(heap, function.code).is_none_or(|place| place.name == "<module>")
 }
 
 /// With the name that the function has, which up to 3.10 the code lacks: `Shop.remember`.
