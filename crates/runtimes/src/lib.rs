@@ -12,6 +12,7 @@
 //! memory (`/proc/PID/mem`), and the process never notices. What it reads may change at any moment, so every pointer is
 //! checked before it is followed, and every walk has an end.
 
+pub mod cpython;
 mod error;
 mod names;
 mod snapshot;
@@ -72,6 +73,9 @@ pub trait ManagedHeap {
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads. An error names a
 /// runtime that is there and cannot be read.
 pub fn open(pid: u32) -> Vec<Result<Box<dyn ManagedHeap>, Error>> {
-    let _ = pid;
-    Vec::new()
+    fn boxed<H: ManagedHeap + 'static>(opened: Result<H, Error>) -> Result<Box<dyn ManagedHeap>, Error> {
+        opened.map(|heap| Box::new(heap) as Box<dyn ManagedHeap>)
+    }
+    let python = cpython::open(pid).map(boxed);
+    python.into_iter().collect()
 }

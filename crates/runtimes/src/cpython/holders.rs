@@ -1,0 +1,121 @@
+//! What keeps the objects of a type alive: the paths of a sample of them, the most frequent first.
+
+use std::collections::HashMap;
+
+use super::census::Census;
+use super::heap::Heap;
+use super::interpreters::Interpreter;
+use super::names;
+use super::path::{GONE, Path, Paths};
+use super::reach::reach;
+use super::users::Users;
+use crate::Holder;
+use observe::fact::memory::Memory;
+
+/// Objects of a type whose paths are asked for.
+const SAMPLE_MAX: usize = 200;
+/// Groups that are reported of each type.
+const GROUPS_MAX: usize = 5;
+/// A group of less than one in 20 is told only where there is no larger one.
+const SHARE_MIN: u64 = 20;
+/// New objects that are enough to leave the old ones out.
+const NEW_MIN: usize = 20;
+
+/// `known`: addresses, sorted, of objects that were there before: what grows is among the others.
+pub fn holders(
+    heap: &Heap,
+    live: &dyn Memory,
+    census: &Census,
+    interpreters: &[Interpreter],
+    types: &[String],
+    known: &[u64],
+) -> Vec<Holder> {
+    let reach = reach(heap, live, census, interpreters);
+    let mut paths = Paths::new(heap, census, &reach);
+    let users = Users::new(heap, census, &reach.frames);
+    let mut found = Vec::new();
+    for name in types {
+        let objects = of_type(heap, census, name, known);
+        let sample = sample(&objects);
+        let mut groups: HashMap<Path, u64> = HashMap::new();
+        for number in &sample {
+            *groups.entry(paths.path(*number)).or_default() += 1;
+        }
+        let groups = largest(groups, sample.len() as u64);
+        found.extend(groups.into_iter().map(|(path, objects)| Holder {
+            type_name: name.clone(),
+            users: path.named.as_ref().map(|named| users.of(heap, named)).unwrap_or_default(),
+            path: path.steps,
+            objects,
+            asked: sample.len() as u64,
+        }));
+    }
+    found
+}
+
+/// The largest groups: those of a share, and the first in any case.
+fn largest(groups: HashMap<Path, u64>, asked: u64) -> Vec<(Path, u64)> {
+    let mut groups: Vec<(Path, u64)> = groups.into_iter().collect();
+    if groups.len() > 1 {
+        groups.retain(|(path, _)| path.steps.first().is_none_or(|step| step != GONE));
+    }
+    groups.sort_by(|(one, count), (other, more)| more.cmp(count).then_with(|| one.steps.cmp(&other.steps)));
+    let shares = groups.iter().take_while(|(_, count)| count * SHARE_MIN >= asked).count();
+    groups.truncate(shares.clamp(1, GROUPS_MAX));
+    groups
+}
+
+/// Numbers of the objects of a type that are new, or of all where these are too few; the oldest first where the
+/// collector knows them.
+fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> {
+    let is_one = |number: u32| census.totals.get(number as usize).is_some_and(|total| total.0 > 0);
+    let is_named = |number: u32| is_one(number) && names::of_type(heap, &heap.info(number)) == name;
+    let wanted: Vec<bool> = (0..heap.type_count() as u32).map(is_named).collect();
+    let objects = census.objects.iter().enumerate();
+    let objects = objects.filter(|(_, object)| wanted[object.type_number as usize]);
+    let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
+    let is_new = |number: &u32| known.binary_search(&census.objects[*number as usize].address).is_err();
+    let new: Vec<u32> = objects.iter().copied().filter(is_new).collect();
+    if !known.is_empty() && new.len() >= NEW_MIN { new } else { newer_half(heap, census, objects) }
+}
+
+/// Where the order of objects is that of their age, the newer half: what grows is there.
+fn newer_half(heap: &Heap, census: &Census, mut objects: Vec<u32>) -> Vec<u32> {
+    let is_tracked = |number: &u32| heap.info(census.objects[*number as usize].type_number).is_tracked();
+    if objects.first().is_some_and(is_tracked) && objects.len() > SAMPLE_MAX {
+        objects.drain(..(objects.len() / 2).min(objects.len() - SAMPLE_MAX));
+    }
+    objects
+}
+
+fn sample(objects: &[u32]) -> Vec<u32> {
+    let count = objects.len().min(SAMPLE_MAX);
+    (0..count).map(|index| objects[index * objects.len() / count]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_spread_evenly() {
+        assert_eq!(sample(&[]), Vec::<u32>::new());
+        assert_eq!(sample(&[5, 6]), [5, 6]);
+        let sample = sample(&(0..1_000).collect::<Vec<u32>>());
+        assert_eq!((sample.len(), sample[1]), (200, 5));
+    }
+
+    #[test]
+    fn groups_of_no_weight_are_left_out() {
+        let path = |step: &str| Path {
+            steps: vec![step.to_owned()],
+            named: None,
+        };
+        let groups = |counts: &[(&str, u64)]| counts.iter().map(|(step, count)| (path(step), *count)).collect();
+        let told = largest(groups(&[("a", 150), ("b", 30), ("c", 2), (GONE, 18)]), 200);
+        assert_eq!(told, [(path("a"), 150), (path("b"), 30)]);
+        assert_eq!(largest(groups(&[("a", 2), ("b", 3)]), 200), [(path("b"), 3)]);
+        assert_eq!(largest(groups(&[(GONE, 9)]), 9), [(path(GONE), 9)]);
+        assert_eq!(largest(groups(&[]), 0), []);
+    }
+}

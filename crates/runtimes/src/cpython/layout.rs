@@ -1,0 +1,383 @@
+//! Where the fields of CPython's structures are, by version.
+//!
+//! Offsets are of 64-bit release builds with the GIL, taken with `offsetof` from the headers of each version. A branch
+//! that is released does not change them. What all versions have in the same place is a constant.
+
+use observe::fact::memory::Memory;
+
+/// Of every object.
+pub const REFERENCES: u64 = 0;
+pub const TYPE: u64 = 8;
+/// Of an object with items: how many.
+pub const SIZE: u64 = 16;
+pub const OBJECT_BYTES: u64 = 16;
+pub const VARIABLE_BYTES: u64 = 24;
+/// `PyGC_Head`, which stands before an object that the collector knows.
+pub const GC_HEAD_BYTES: u64 = 16;
+
+/// Of a type.
+pub const TP_NAME: u64 = 24;
+pub const TP_BASICSIZE: u64 = 32;
+pub const TP_ITEMSIZE: u64 = 40;
+pub const TP_FLAGS: u64 = 168;
+pub const TP_MEMBERS: u64 = 240;
+pub const TP_BASE: u64 = 256;
+pub const TP_DICT: u64 = 264;
+pub const TP_DICTOFFSET: u64 = 288;
+/// Bytes of a type that are read at once.
+pub const TYPE_BYTES: usize = 296;
+
+/// Of `tp_flags`.
+pub const INLINE_VALUES: u64 = 1 << 2;
+pub const MANAGED_WEAKREF: u64 = 1 << 3;
+pub const MANAGED_DICT: u64 = 1 << 4;
+pub const HEAPTYPE: u64 = 1 << 9;
+pub const READY: u64 = 1 << 12;
+pub const HAVE_GC: u64 = 1 << 14;
+pub const INT_SUBCLASS: u64 = 1 << 24;
+pub const LIST_SUBCLASS: u64 = 1 << 25;
+pub const TUPLE_SUBCLASS: u64 = 1 << 26;
+pub const BYTES_SUBCLASS: u64 = 1 << 27;
+pub const STR_SUBCLASS: u64 = 1 << 28;
+pub const DICT_SUBCLASS: u64 = 1 << 29;
+pub const TYPE_SUBCLASS: u64 = 1 << 31;
+
+/// Of `struct _gc_runtime_state`.
+pub const GC_ENABLED: u64 = 12;
+pub const GC_GENERATIONS: u64 = 24;
+pub const GC_GENERATION_BYTES: u64 = 24;
+pub const GC_GENERATION0: u64 = 96;
+pub const GC_PERMANENT: u64 = 104;
+pub const GC_STATS: u64 = 128;
+pub const GC_COLLECTING: u64 = 200;
+
+/// Of a dict, a list, a set, a bytearray, an array.
+pub const DICT_KEYS: u64 = 32;
+pub const DICT_VALUES: u64 = 40;
+pub const LIST_ITEMS: u64 = 24;
+pub const LIST_ALLOCATED: u64 = 32;
+pub const SET_MASK: u64 = 32;
+pub const SET_TABLE: u64 = 40;
+pub const SET_SMALL_TABLE: u64 = 64;
+pub const BYTEARRAY_ALLOCATED: u64 = 24;
+pub const ARRAY_ALLOCATED: u64 = 32;
+pub const ARRAY_DESCRIPTION: u64 = 40;
+/// Of a string.
+pub const STR_STATE: u64 = 32;
+/// Of a module, a cell.
+pub const MODULE_DICT: u64 = 16;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    pub minor: u8,
+    pub micro: Option<u8>,
+}
+
+/// Offsets that differ between versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    pub minor: u8,
+    /// Of `_PyRuntime`: the first interpreter; in 3.8 also the collector.
+    pub interpreters: u64,
+    pub next_interpreter: u64,
+    pub threads: u64,
+    /// Of the interpreter (of `_PyRuntime` in 3.8).
+    pub gc: u64,
+    /// Bytes of an interpreter's state that may refer to objects.
+    pub interpreter_bytes: u64,
+    pub next_thread: u64,
+    /// Of a thread's state: its innermost frame, or (3.11, 3.12) what refers to it.
+    pub thread_frame: u64,
+    /// 3.11, 3.12: of `_PyCFrame`.
+    pub current_frame: Option<u64>,
+    pub thread_bytes: u64,
+    pub thread_dict: u64,
+    pub frame: FrameLayout,
+    pub code: CodeLayout,
+    pub function: FunctionLayout,
+    /// Of a generator: its frame, or (up to 3.10) a pointer to it.
+    pub generator_frame: u64,
+    pub cached_keys: u64,
+    pub qualified_name: u64,
+    /// Of a string: bytes before the characters of one that is ASCII alone, of another, and of one whose characters are
+    /// elsewhere.
+    pub str_bytes: [u64; 3],
+    /// Of a pool of small objects, and of an arena.
+    pub pool_bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameLayout {
+    pub code: u64,
+    pub previous: u64,
+    pub locals: u64,
+    /// Who has the memory of the frame; `None` up to 3.10, where frames are objects.
+    pub owner: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CodeLayout {
+    pub names: u64,
+    pub file: u64,
+    pub name: u64,
+    /// 3.11 and later.
+    pub qualified_name: Option<u64>,
+    pub first_line: u64,
+    pub stack: u64,
+    pub locals: u64,
+    /// Tuples of the names of the slots, in order: one since 3.11.
+    pub local_names: [u64; 3],
+    /// Of the byte code, in 3.8 to 3.10 a bytes object.
+    pub byte_code: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FunctionLayout {
+    pub code: u64,
+    pub globals: u64,
+    pub defaults: u64,
+    pub keyword_defaults: u64,
+    pub closure: u64,
+    pub qualified_name: u64,
+    pub module: u64,
+}
+
+const CODE_3_8: CodeLayout = CodeLayout {
+    names: 64,
+    file: 104,
+    name: 112,
+    qualified_name: None,
+    first_line: 40,
+    stack: 32,
+    locals: 28,
+    local_names: [72, 88, 80],
+    byte_code: 48,
+};
+const CODE_3_11: CodeLayout = CodeLayout {
+    names: 32,
+    file: 112,
+    name: 120,
+    qualified_name: Some(128),
+    first_line: 72,
+    stack: 68,
+    locals: 76,
+    local_names: [96, 0, 0],
+    byte_code: 184,
+};
+const CODE_3_12: CodeLayout = CodeLayout {
+    first_line: 68,
+    stack: 64,
+    locals: 72,
+    byte_code: 192,
+    ..CODE_3_11
+};
+const CODE_3_13: CodeLayout = CodeLayout {
+    byte_code: 200,
+    ..CODE_3_12
+};
+
+const FUNCTION_3_8: FunctionLayout = FunctionLayout {
+    code: 16,
+    globals: 24,
+    defaults: 32,
+    keyword_defaults: 40,
+    closure: 48,
+    qualified_name: 104,
+    module: 88,
+};
+const FUNCTION_3_10: FunctionLayout = FunctionLayout {
+    code: 48,
+    globals: 16,
+    defaults: 56,
+    keyword_defaults: 64,
+    closure: 72,
+    qualified_name: 40,
+    module: 104,
+};
+
+const FRAME_3_8: FrameLayout = FrameLayout {
+    code: 32,
+    previous: 24,
+    locals: 360,
+    owner: None,
+};
+const FRAME_3_11: FrameLayout = FrameLayout {
+    code: 32,
+    previous: 48,
+    locals: 72,
+    owner: Some(69),
+};
+const FRAME_3_12: FrameLayout = FrameLayout {
+    code: 0,
+    previous: 8,
+    locals: 72,
+    owner: Some(70),
+};
+
+const LAYOUT_3_8: Layout = Layout {
+    minor: 8,
+    interpreters: 32,
+    next_interpreter: 0,
+    threads: 8,
+    gc: 344,
+    interpreter_bytes: 2_720,
+    next_thread: 8,
+    thread_frame: 24,
+    current_frame: None,
+    thread_bytes: 264,
+    thread_dict: 152,
+    frame: FRAME_3_8,
+    code: CODE_3_8,
+    function: FUNCTION_3_8,
+    generator_frame: 16,
+    cached_keys: 872,
+    qualified_name: 864,
+    str_bytes: [48, 72, 80],
+    pool_bytes: 4_096,
+};
+const LAYOUT_3_9: Layout = Layout {
+    minor: 9,
+    gc: 616,
+    interpreter_bytes: 5_656,
+    cached_keys: 864,
+    qualified_name: 856,
+    ..LAYOUT_3_8
+};
+const LAYOUT_3_10: Layout = Layout {
+    minor: 10,
+    interpreter_bytes: 113_528,
+    thread_bytes: 280,
+    frame: FrameLayout {
+        locals: 352,
+        ..FRAME_3_8
+    },
+    function: FUNCTION_3_10,
+    cached_keys: 872,
+    qualified_name: 864,
+    pool_bytes: 16_384,
+    ..LAYOUT_3_9
+};
+const LAYOUT_3_11: Layout = Layout {
+    minor: 11,
+    interpreters: 40,
+    threads: 16,
+    gc: 648,
+    interpreter_bytes: 107_752,
+    thread_frame: 56,
+    current_frame: Some(8),
+    thread_bytes: 360,
+    thread_dict: 128,
+    frame: FRAME_3_11,
+    code: CODE_3_11,
+    generator_frame: 80,
+    ..LAYOUT_3_10
+};
+const LAYOUT_3_12: Layout = Layout {
+    minor: 12,
+    threads: 72,
+    gc: 112,
+    interpreter_bytes: 383_552,
+    current_frame: Some(0),
+    thread_bytes: 288,
+    thread_dict: 112,
+    frame: FRAME_3_12,
+    code: CODE_3_12,
+    generator_frame: 72,
+    cached_keys: 880,
+    qualified_name: 872,
+    str_bytes: [40, 56, 64],
+    ..LAYOUT_3_11
+};
+const LAYOUT_3_13: Layout = Layout {
+    minor: 13,
+    interpreters: 632,
+    next_interpreter: 7_264,
+    threads: 7_344,
+    gc: 7_400,
+    interpreter_bytes: 194_968,
+    thread_frame: 72,
+    current_frame: None,
+    thread_bytes: 304,
+    thread_dict: 128,
+    code: CODE_3_13,
+    ..LAYOUT_3_12
+};
+
+/// Of `_Py_DebugOffsets`, which 3.13 has at the start of `_PyRuntime`.
+const COOKIE: &[u8; 8] = b"xdebugpy";
+const DEBUG_FREE_THREADED: u64 = 16;
+const DEBUG_INTERPRETERS: u64 = 40;
+const DEBUG_NEXT_INTERPRETER: u64 = 64;
+const DEBUG_THREADS: u64 = 72;
+const DEBUG_GC: u64 = 80;
+const DEBUG_NEXT_THREAD: u64 = 168;
+const DEBUG_CURRENT_FRAME: u64 = 184;
+
+impl Layout {
+    /// `None`: a version that is not known.
+    pub fn of(minor: u8) -> Option<Layout> {
+        match minor {
+            8 => Some(LAYOUT_3_8),
+            9 => Some(LAYOUT_3_9),
+            10 => Some(LAYOUT_3_10),
+            11 => Some(LAYOUT_3_11),
+            12 => Some(LAYOUT_3_12),
+            13 => Some(LAYOUT_3_13),
+            _ => None,
+        }
+    }
+
+    /// With what the process itself says of its structures (3.13).
+    pub fn corrected(mut self, memory: &dyn Memory, runtime: u64) -> Layout {
+        let Some(offsets) = debug_offsets(memory, runtime) else {
+            return self;
+        };
+        self.interpreters = offsets(DEBUG_INTERPRETERS).unwrap_or(self.interpreters);
+        self.next_interpreter = offsets(DEBUG_NEXT_INTERPRETER).unwrap_or(self.next_interpreter);
+        self.threads = offsets(DEBUG_THREADS).unwrap_or(self.threads);
+        self.gc = offsets(DEBUG_GC).unwrap_or(self.gc);
+        self.next_thread = offsets(DEBUG_NEXT_THREAD).unwrap_or(self.next_thread);
+        self.thread_frame = offsets(DEBUG_CURRENT_FRAME).unwrap_or(self.thread_frame);
+        self
+    }
+
+    /// Whether instances may keep attributes in an array of their own instead of a dict.
+    pub fn has_values(&self) -> bool {
+        self.minor >= 11
+    }
+}
+
+/// Whether the process says that it runs without the GIL.
+pub fn is_free_threaded(memory: &dyn Memory, runtime: u64) -> bool {
+    let offsets = debug_offsets(memory, runtime);
+    offsets.is_some_and(|offsets| offsets(DEBUG_FREE_THREADED).is_some())
+}
+
+/// Reads one number of the table; zero and what cannot be an offset are `None`.
+fn debug_offsets(memory: &dyn Memory, runtime: u64) -> Option<impl Fn(u64) -> Option<u64>> {
+    const OFFSET_MAX: u64 = 1 << 24;
+    let cookie = memory.bytes(runtime, 8, 8)?;
+    let is_there = cookie == COOKIE;
+    let offset = move |at: u64| memory.u64(runtime.checked_add(at)?);
+    is_there.then_some(move |at| offset(at).filter(|offset| (1..OFFSET_MAX).contains(offset)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::fact::memory::Made;
+
+    #[test]
+    fn the_process_corrects_the_table() {
+        let mut bytes = vec![0; 512];
+        bytes[..8].copy_from_slice(COOKIE);
+        bytes[40..48].copy_from_slice(&640_u64.to_le_bytes());
+        bytes[80..88].copy_from_slice(&u64::MAX.to_le_bytes());
+        let made = Made { at: 0x1000, bytes };
+        let layout = Layout::of(13).unwrap().corrected(&made, 0x1000);
+        assert_eq!((layout.interpreters, layout.gc), (640, 7_400));
+        assert!(!is_free_threaded(&made, 0x1000));
+        assert_eq!(Layout::of(13).unwrap().corrected(&made, 8), LAYOUT_3_13);
+        assert_eq!((Layout::of(7), Layout::of(14)), (None, None));
+    }
+}

@@ -1,0 +1,176 @@
+//! The heap of a running CPython, 3.8 to 3.13, read from outside while the program goes on.
+//!
+//! ```text
+//! find          _PyRuntime, version, layout
+//! interpreters  --> the collector's lists      pools --> the rest of the small objects
+//!        \             |                         /
+//!         census: every object once, with its type; heap: what it refers to; size: its bytes
+//!                      |
+//!         reach: from the roots to every object, the shortest way --> holders: paths, users
+//! ```
+//!
+//! Nothing of what is read is believed: a pointer leads to an object when the type there is a type, and every walk has
+//! an end, a deadline and a limit on memory.
+
+mod census;
+mod dict;
+mod find;
+mod frames;
+mod heap;
+mod holders;
+mod interpreters;
+mod layout;
+mod names;
+mod pages;
+mod path;
+mod pools;
+mod reach;
+mod size;
+mod text;
+mod types;
+mod users;
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::time::{Duration, Instant};
+
+use observe::fact::memory::{Memory, ProcessMemory};
+
+use crate::{Cost, Error, HeapSize, Holder, Limits, ManagedHeap, Snapshot, Touch, TypeCount};
+use census::Census;
+use find::Runtime;
+use heap::Heap;
+use interpreters::Interpreter;
+
+/// Of the memory that may be used, the part for what was read of the process.
+const CACHE_PART: usize = 2;
+
+/// A CPython in a process.
+pub struct CPython {
+    pid: u32,
+    memory: ProcessMemory,
+    runtime: Runtime,
+    name: String,
+    /// Addresses of the objects of the first snapshot, in order: what is not among them is new.
+    first: Vec<u64>,
+}
+
+/// Opens the heap of the CPython in a process; `None`: there is none in there.
+pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let memory = match File::open(format!("/proc/{pid}/mem")) {
+        Ok(memory) => ProcessMemory::new(memory.into()),
+        // Which runtime it is cannot be told without reading; the name of a file can.
+        Err(error) => return denied(&maps, &error),
+    };
+    let runtime = match find::find(&memory, &maps)? {
+        Ok(runtime) => runtime,
+        Err(error) => return Some(Err(error)),
+    };
+    Some(Ok(CPython {
+        pid,
+        memory,
+        name: find::name_of(runtime.version),
+        runtime,
+        first: Vec::new(),
+    }))
+}
+
+fn denied(maps: &[u8], error: &std::io::Error) -> Option<Result<CPython, Error>> {
+    let text = String::from_utf8_lossy(maps);
+    let is_python = text.lines().any(|line| line.contains("/libpython3") || line.contains("/python3"));
+    let error = match error.kind() {
+        ErrorKind::PermissionDenied => Error::Denied,
+        _ => Error::Gone,
+    };
+    is_python.then_some(Err(error))
+}
+
+impl CPython {
+    /// Reads the heap once and gives it to `use_it`.
+    fn read<T>(&self, limits: &Limits, use_it: impl FnOnce(&Heap, Census, &[Interpreter]) -> T) -> Result<T, Error> {
+        let deadline = Instant::now() + limits.time.max(Duration::from_millis(1));
+        let maps = std::fs::read(format!("/proc/{}/maps", self.pid)).map_err(|_| Error::Gone)?;
+        // A process that has ended has no memory left.
+        if maps.is_empty() {
+            return Err(Error::Gone);
+        }
+        let heap = Heap::new(&self.memory, self.runtime, limits.bytes / CACHE_PART, deadline);
+        let interpreters = interpreters::interpreters(&self.memory, &self.runtime);
+        if interpreters.is_empty() {
+            let reason = "no interpreter with a collector is where the runtime says";
+            return Err(Error::Inconsistent(reason.to_owned()));
+        }
+        let bytes = limits.bytes - limits.bytes / CACHE_PART;
+        let census = census::take(&heap, &self.memory, &interpreters, &maps, bytes);
+        Ok(use_it(&heap, census, &interpreters))
+    }
+}
+
+impl ManagedHeap for CPython {
+    fn runtime(&self) -> &str {
+        &self.name
+    }
+
+    fn touch(&self) -> Touch {
+        Touch::Reads
+    }
+
+    fn snapshot(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
+        let start = Instant::now();
+        let is_first = self.first.is_empty();
+        let (mut snapshot, addresses) = self.read(limits, |heap, census, interpreters| {
+            let addresses = is_first.then(|| census.addresses());
+            (snapshot_of(heap, census, interpreters, &self.memory), addresses)
+        })?;
+        self.first = addresses.unwrap_or_else(|| std::mem::take(&mut self.first));
+        snapshot.cost = Cost {
+            reading: start.elapsed(),
+            paused: Duration::ZERO,
+        };
+        Ok(snapshot)
+    }
+
+    fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
+        let found = self.read(limits, |heap, census, interpreters| {
+            holders::holders(heap, &self.memory, &census, interpreters, types, &self.first)
+        });
+        found.unwrap_or_default()
+    }
+}
+
+fn snapshot_of(heap: &Heap, census: Census, interpreters: &[Interpreter], live: &dyn Memory) -> Snapshot {
+    let mut missing = census.missing;
+    missing.push("memory that extension modules allocate for their objects outside of Python's heap".to_owned());
+    if !interpreters.iter().all(|each| interpreters::is_enabled(live, each.gc)) {
+        missing.push("the garbage collector is disabled: objects in reference cycles are not freed".to_owned());
+    }
+    let types = counts(heap, &census.totals);
+    let heap_size = HeapSize {
+        used_bytes: types.iter().map(|count| count.bytes).sum(),
+        collections: Some(interpreters.iter().map(|each| interpreters::collections(live, each.gc)).sum()),
+        ..HeapSize::default()
+    };
+    Snapshot {
+        types,
+        heap: Some(heap_size),
+        missing,
+        ..Snapshot::default()
+    }
+}
+
+/// Totals by name, the most bytes first. Types of one name are added up: a class that is made anew again and again has
+/// many.
+fn counts(heap: &Heap, totals: &[(u64, u64)]) -> Vec<TypeCount> {
+    let mut by_name: HashMap<String, (u64, u64)> = HashMap::new();
+    for (number, (objects, bytes)) in totals.iter().enumerate().filter(|(_, total)| total.0 > 0) {
+        let name = names::of_type(heap, &heap.info(number as u32));
+        let total = by_name.entry(name).or_default();
+        *total = (total.0 + objects, total.1 + bytes);
+    }
+    let counts = by_name.into_iter().map(|(name, (objects, bytes))| TypeCount { name, objects, bytes });
+    let mut counts: Vec<TypeCount> = counts.collect();
+    counts.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.name.cmp(&other.name)));
+    counts
+}

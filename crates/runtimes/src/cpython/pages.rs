@@ -1,0 +1,206 @@
+//! A process's memory in chunks that are read once: a heap has millions of objects, and a system call for each is too
+//! much.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use observe::fact::memory::Memory;
+
+const CHUNK_BITS: u32 = 16;
+const CHUNK_BYTES: usize = 1 << CHUNK_BITS;
+const PAGE_BYTES: usize = 4_096;
+const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
+/// Chunks that are kept: 256 MiB at most.
+const CHUNKS_MAX: usize = 4_096;
+const CHUNKS_MIN: usize = 16;
+
+/// No address of a program is above.
+const ADDRESS_MAX: u64 = 1 << 56;
+
+/// What was read of a process, until it is read anew. Bounded: each chunk has one slot, and pushes out what was there.
+pub struct Pages<'m> {
+    memory: &'m dyn Memory,
+    slots: RefCell<Vec<Slot>>,
+    deadline: Instant,
+}
+
+#[derive(Default)]
+struct Slot {
+    /// The chunk's number plus one; zero: nothing was read.
+    chunk: u64,
+    /// A bit for each page that could be read.
+    readable: u16,
+    bytes: Box<[u8]>,
+}
+
+impl<'m> Pages<'m> {
+    /// `bytes`: of our memory that may be used.
+    pub fn new(memory: &'m dyn Memory, bytes: usize, deadline: Instant) -> Pages<'m> {
+        let count = (bytes / CHUNK_BYTES).clamp(CHUNKS_MIN, CHUNKS_MAX);
+        let slots = (0..count).map(|_| Slot::default()).collect();
+        Pages {
+            memory,
+            slots: RefCell::new(slots),
+            deadline,
+        }
+    }
+
+    pub fn is_late(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+
+    /// What is at an address is read anew the next time.
+    pub fn forget(&self, address: u64) {
+        let mut slots = self.slots.borrow_mut();
+        let (chunk, count) = (address >> CHUNK_BITS, slots.len() as u64);
+        let slot = &mut slots[(chunk % count) as usize];
+        if slot.chunk == chunk + 1 {
+            slot.chunk = 0;
+        }
+    }
+
+    /// Everything is read anew.
+    pub fn forget_all(&self) {
+        for slot in self.slots.borrow_mut().iter_mut() {
+            slot.chunk = 0;
+        }
+    }
+
+    pub fn word(&self, address: u64) -> Option<u64> {
+        let at = (address & (CHUNK_BYTES as u64 - 1)) as usize;
+        if at > CHUNK_BYTES - 8 {
+            let mut bytes = [0; 8];
+            self.read(address, &mut bytes)?;
+            return Some(u64::from_le_bytes(bytes));
+        }
+        self.with_chunk(address >> CHUNK_BITS, |slot| {
+            let word = slot.bytes.get(at..at + 8)?.try_into().ok()?;
+            slot.has(at, 8).then_some(u64::from_le_bytes(word))
+        })
+    }
+
+    /// A pointer in a field of a structure; `None` for null too.
+    pub fn pointer(&self, address: u64, offset: u64) -> Option<u64> {
+        let to = self.word(address.checked_add(offset)?)?;
+        (to != 0).then_some(to)
+    }
+
+    /// Gives the words from `address` on, at most `count`; ends where memory or the time ends.
+    pub fn words(&self, address: u64, count: u64, each: &mut dyn FnMut(u64, u64)) {
+        const AT_ONCE: u64 = 512;
+        let mut buffer = [0_u8; AT_ONCE as usize * 8];
+        let mut done = 0;
+        while done < count {
+            let part = (count - done).min(AT_ONCE);
+            let bytes = &mut buffer[..part as usize * 8];
+            let at = done.checked_mul(8).and_then(|offset| address.checked_add(offset));
+            if at.and_then(|at| self.read(at, bytes)).is_none() {
+                return;
+            }
+            for (index, word) in bytes.as_chunks::<8>().0.iter().enumerate() {
+                each(done + index as u64, u64::from_le_bytes(*word));
+            }
+            done += part;
+            if part == AT_ONCE && self.is_late() {
+                return;
+            }
+        }
+    }
+
+    fn with_chunk<T>(&self, chunk: u64, use_it: impl FnOnce(&Slot) -> Option<T>) -> Option<T> {
+        if chunk > ADDRESS_MAX >> CHUNK_BITS {
+            return None;
+        }
+        let mut slots = self.slots.borrow_mut();
+        let count = slots.len() as u64;
+        let slot = &mut slots[(chunk % count) as usize];
+        if slot.chunk != chunk + 1 {
+            slot.fill(self.memory, chunk);
+        }
+        use_it(slot)
+    }
+}
+
+impl Slot {
+    fn fill(&mut self, memory: &dyn Memory, chunk: u64) {
+        if self.bytes.is_empty() {
+            self.bytes = vec![0; CHUNK_BYTES].into();
+        }
+        self.chunk = chunk + 1;
+        let start = chunk << CHUNK_BITS;
+        if memory.read(start, &mut self.bytes).is_some() {
+            self.readable = u16::MAX;
+            return;
+        }
+        self.readable = 0;
+        for (page, bytes) in self.bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
+            if memory.read(start + (page * PAGE_BYTES) as u64, bytes).is_some() {
+                self.readable |= 1 << page;
+            }
+        }
+    }
+
+    fn has(&self, at: usize, length: usize) -> bool {
+        let (first, last) = (at / PAGE_BYTES, (at + length.max(1) - 1) / PAGE_BYTES);
+        (first..=last.min(PAGES - 1)).all(|page| self.readable & 1 << page != 0)
+    }
+}
+
+impl Memory for Pages<'_> {
+    fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+        let mut done = 0;
+        while done < out.len() {
+            let from = address.checked_add(done as u64)?;
+            let at = (from & (CHUNK_BYTES as u64 - 1)) as usize;
+            let length = (CHUNK_BYTES - at).min(out.len() - done);
+            self.with_chunk(from >> CHUNK_BITS, |slot| {
+                out[done..done + length].copy_from_slice(&slot.bytes[at..at + length]);
+                slot.has(at, length).then_some(())
+            })?;
+            done += length;
+        }
+        Some(())
+    }
+
+    fn u64(&self, address: u64) -> Option<u64> {
+        self.word(address)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::fact::memory::Made;
+    use std::time::Duration;
+
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    #[test]
+    fn pages_that_are_missing_are_missing_alone() {
+        let made = Made {
+            at: 0x11000,
+            bytes: vec![7; 0x2000],
+        };
+        let pages = Pages::new(&made, 0, later());
+        assert_eq!(pages.word(0x11000), Some(0x0707_0707_0707_0707));
+        assert_eq!(pages.word(0x12ff8), Some(0x0707_0707_0707_0707));
+        assert_eq!((pages.word(0x12ffc), pages.word(0x10ff8)), (None, None));
+        assert_eq!((pages.word(0), pages.word(u64::MAX - 3)), (None, None));
+        let mut seen = 0;
+        pages.words(0x12f00, u64::MAX, &mut |_, _| seen += 1);
+        assert_eq!(seen, 0, "not even the first part can be read whole");
+        pages.words(0x12f00, 32, &mut |_, _| seen += 1);
+        assert_eq!(seen, 32);
+    }
+
+    #[test]
+    fn words_across_chunks() {
+        let bytes = (0..0x4_0000_u32).map(|at| at as u8).collect();
+        let made = Made { at: 0x10000, bytes };
+        let pages = Pages::new(&made, 0, later());
+        let across = pages.word(0x1fffc).unwrap();
+        assert_eq!(across.to_le_bytes(), [0xfc, 0xfd, 0xfe, 0xff, 0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Objects in the pools of CPython's allocator for small objects (up to 512 bytes): those too that nothing refers to.
+//!
+//! No symbol leads to the pools in a stripped interpreter, but each says enough of itself to be known: its header has
+//! its size class, how far it is filled, and how far it can be.
+
+use observe::proc::area::parse_area;
+
+use super::heap::Heap;
+use super::layout::GC_HEAD_BYTES;
+use super::size;
+use super::types::Kind;
+use observe::fact::memory::Memory;
+
+/// `struct pool_header`.
+const HEADER_BYTES: u64 = 48;
+const FREE_BLOCK: usize = 8;
+const SIZE_CLASS: usize = 36;
+const NEXT_OFFSET: usize = 40;
+const LAST_OFFSET: usize = 44;
+const ALIGNMENT: u64 = 16;
+const CLASSES: u32 = 32;
+/// Arenas are mapped whole.
+const AREA_BYTES_MIN: u64 = 256 << 10;
+
+/// A pool in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Pool {
+    block_bytes: u64,
+    /// Blocks that were ever used end here.
+    end: u64,
+    first_free: u64,
+}
+
+/// Gives the address of each object in a pool until `each` says that it is enough.
+pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) {
+    let pool_bytes = heap.layout().pool_bytes;
+    let mut bytes = vec![0; pool_bytes as usize];
+    for (start, end) in areas(maps) {
+        let mut at = start.next_multiple_of(pool_bytes);
+        while at < end && at.saturating_add(pool_bytes) <= end {
+            if heap.pages.read(at, &mut bytes).is_some()
+                && let Some(pool) = parse_pool(&bytes)
+                && !each_block(heap, at, &bytes, &pool, each)
+            {
+                return;
+            }
+            at += pool_bytes;
+            if heap.pages.is_late() {
+                return;
+            }
+        }
+    }
+}
+
+/// Anonymous memory that the program may write.
+fn areas(maps: &[u8]) -> Vec<(u64, u64)> {
+    let text = String::from_utf8_lossy(maps);
+    let areas = text.lines().filter_map(parse_area);
+    let anonymous = areas.filter(|area| area.inode == 0 && area.rights.starts_with(b"rw-p"));
+    let named = anonymous.filter(|area| area.name.is_empty() || area.name.starts_with("[anon"));
+    let large = named.filter(|area| area.end - area.start >= AREA_BYTES_MIN);
+    large.map(|area| (area.start, area.end)).collect()
+}
+
+fn parse_pool(bytes: &[u8]) -> Option<Pool> {
+    let half = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (class, next, last) = (half(SIZE_CLASS)?, half(NEXT_OFFSET)?, half(LAST_OFFSET)?);
+    let (used, size) = (half(0)?, bytes.len() as u64);
+    if class >= CLASSES || used == 0 {
+        return None;
+    }
+    let block_bytes = (u64::from(class) + 1) * ALIGNMENT;
+    let filled = u64::from(next).checked_sub(HEADER_BYTES)?;
+    let is_pool = u64::from(last) == size - block_bytes
+        && filled % block_bytes == 0
+        && u64::from(next) <= size
+        && u64::from(used) <= filled / block_bytes;
+    is_pool.then_some(Pool {
+        block_bytes,
+        end: u64::from(next),
+        first_free: word(bytes, FREE_BLOCK),
+    })
+}
+
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let word = bytes.get(at..at + 8).and_then(|word| word.try_into().ok());
+    word.map_or(0, u64::from_le_bytes)
+}
+
+/// Blocks that are on the list of free ones; each begins with a pointer to the next.
+fn free_blocks(bytes: &[u8], start: u64, pool: &Pool) -> Vec<bool> {
+    let count = ((pool.end - HEADER_BYTES) / pool.block_bytes) as usize;
+    let mut free = vec![false; count];
+    let mut next = pool.first_free;
+    for _ in 0..count {
+        let Some(offset) = next.checked_sub(start).and_then(|offset| offset.checked_sub(HEADER_BYTES)) else {
+            break;
+        };
+        let Some(free) = free.get_mut((offset / pool.block_bytes) as usize) else {
+            break;
+        };
+        *free = true;
+        next = word(bytes, (offset + HEADER_BYTES) as usize);
+    }
+    free
+}
+
+fn each_block(heap: &Heap, start: u64, bytes: &[u8], pool: &Pool, each: &mut dyn FnMut(u64) -> bool) -> bool {
+    for (block, is_free) in free_blocks(bytes, start, pool).into_iter().enumerate() {
+        let address = start + HEADER_BYTES + block as u64 * pool.block_bytes;
+        if !is_free
+            && let Some(object) = object_in(heap, address, pool.block_bytes)
+            && !each(object)
+        {
+            return false;
+        }
+    }
+    true
+}
+
+/// The object of a block: at its start, or behind the collector's header and the words before it. Its type must say the
+/// same of what stands before it.
+fn object_in(heap: &Heap, block: u64, block_bytes: u64) -> Option<u64> {
+    for before in [0, GC_HEAD_BYTES, GC_HEAD_BYTES + 16] {
+        let object = block + before;
+        let Some(info) = heap.info_of(object) else {
+            continue;
+        };
+        let is_alike = size::before(heap, &info, object) == before;
+        // A string has less than its type says.
+        if is_alike && (info.kind == Kind::Str || info.basic_bytes + before <= block_bytes) {
+            return Some(object);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_known_by_its_header() {
+        let mut bytes = vec![0; 4_096];
+        let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        put(0, 2);
+        put(SIZE_CLASS, 3);
+        put(NEXT_OFFSET, 48 + 3 * 64);
+        put(LAST_OFFSET, 4_096 - 64);
+        put(FREE_BLOCK, 0x1000 + 48 + 64);
+        let pool = parse_pool(&bytes).unwrap();
+        assert_eq!((pool.block_bytes, pool.end), (64, 240));
+        assert_eq!(free_blocks(&bytes, 0x1000, &pool), [false, true, false]);
+        let loose = Pool { first_free: u64::MAX, ..pool.clone() };
+        assert_eq!(free_blocks(&bytes, 0x1000, &loose), [false; 3]);
+        bytes[48 + 64..48 + 72].copy_from_slice(&(0x1000_u64 + 48 + 64).to_le_bytes());
+        assert_eq!(free_blocks(&bytes, 0x1000, &pool), [false, true, false], "a ring");
+        bytes[NEXT_OFFSET] ^= 1;
+        assert_eq!(parse_pool(&bytes), None);
+        assert_eq!(parse_pool(&[0xff; 4_096]), None);
+        assert_eq!(parse_pool(&[]), None);
+    }
+
+    #[test]
+    fn areas_that_may_have_pools() {
+        let maps = b"10000000-10100000 rw-p 00000000 00:00 0 \n\
+            20000000-20001000 rw-p 00000000 00:00 0 \n\
+            30000000-30100000 r--p 00000000 00:00 0 \n\
+            40000000-40100000 rw-p 00000000 fe:00 7 /x\n\
+            50000000-50100000 rw-p 00000000 00:00 0 [heap]\n";
+        assert_eq!(areas(maps), [(0x1000_0000, 0x1010_0000)]);
+    }
+}
