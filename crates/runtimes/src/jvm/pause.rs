@@ -1,0 +1,79 @@
+//! How long a JVM will be stopped while it counts its objects, before that is tried.
+
+use std::time::Duration;
+
+/// Before the first histogram: what the JVM is known to walk at least, bytes a second.
+const BYTES_PER_SECOND: u64 = 100 << 20;
+
+/// To stop and resume all threads, even with an empty heap.
+const LEAST: Duration = Duration::from_millis(20);
+
+/// A swapped page is read back one by one.
+const SWAP_BYTES_PER_SECOND: u64 = 20 << 20;
+
+/// A thread's stack is printed by frames; for a dump of all threads.
+const PER_THREAD: Duration = Duration::from_micros(200);
+
+/// A measured pause is scaled to a grown heap, with this for what the machine does meanwhile.
+const MARGIN: f64 = 1.5;
+
+/// What is known of the pauses of one JVM.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Pauses {
+    /// Of the last histogram: heap bytes, and how long the program was stopped.
+    measured: Option<(u64, Duration)>,
+}
+
+impl Pauses {
+    pub(super) fn histogram(&self, heap_bytes: u64, swap_bytes: u64) -> Duration {
+        let swap = at_rate(swap_bytes, SWAP_BYTES_PER_SECOND);
+        let walk = match self.measured {
+            Some((bytes, pause)) => {
+                let grown = (heap_bytes as f64 / bytes.max(1) as f64).clamp(1.0, 1000.0);
+                pause.mul_f64(grown * MARGIN)
+            }
+            None => at_rate(heap_bytes, BYTES_PER_SECOND),
+        };
+        LEAST.saturating_add(walk).saturating_add(swap)
+    }
+
+    pub(super) fn measured(&mut self, heap_bytes: u64, pause: Duration) {
+        self.measured = Some((heap_bytes, pause));
+    }
+}
+
+pub(super) fn thread_dump(threads: u64) -> Duration {
+    PER_THREAD.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX))
+}
+
+fn at_rate(bytes: u64, per_second: u64) -> Duration {
+    Duration::from_secs_f64(bytes as f64 / per_second as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_estimate_is_by_size_the_next_by_the_last_pause() {
+        let mut pauses = Pauses::default();
+        assert_eq!(
+            pauses.histogram(BYTES_PER_SECOND, 0),
+            LEAST + Duration::from_secs(1)
+        );
+        assert_eq!(
+            pauses.histogram(0, SWAP_BYTES_PER_SECOND),
+            LEAST + Duration::from_secs(1)
+        );
+        pauses.measured(1 << 20, Duration::from_millis(10));
+        assert_eq!(
+            pauses.histogram(2 << 20, 0),
+            LEAST + Duration::from_millis(30)
+        );
+        assert_eq!(
+            pauses.histogram(1 << 10, 0),
+            LEAST + Duration::from_millis(15)
+        );
+        let _ = pauses.histogram(u64::MAX, u64::MAX);
+    }
+}
