@@ -9,7 +9,8 @@ use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::{Errno, read, write};
+use rustix::io::{Errno, read};
+use rustix::net::{SendFlags, send};
 
 use super::attach::connect;
 use super::target::Target;
@@ -17,6 +18,9 @@ use crate::Error;
 
 /// A histogram of 100,000 classes is 10 MB.
 const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// The kernel's timer takes no duration without end.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 const CHUNK_BYTES: usize = 64 << 10;
 
@@ -38,17 +42,30 @@ impl Listener<'_> {
 
     /// What a command prints.
     pub(super) fn ask(&self, command: &str, argument: &str) -> Result<String, Error> {
-        let connection = connect(self.target, self.deadline)?;
-        self.send(&connection, &request(command, argument))?;
-        let reply = self.receive(&connection)?;
-        parse_reply(command, &reply)
+        let connection = Connection {
+            stream: connect(self.target, self.deadline)?,
+            deadline: self.deadline,
+            bytes_max: self.bytes_max.min(REPLY_BYTES_MAX),
+        };
+        connection.send(&request(command, argument))?;
+        parse_reply(command, &connection.receive()?)
     }
+}
 
-    fn send(&self, connection: &OwnedFd, mut request: &[u8]) -> Result<(), Error> {
+/// A stream that does not block.
+struct Connection {
+    stream: OwnedFd,
+    deadline: Instant,
+    bytes_max: usize,
+}
+
+impl Connection {
+    fn send(&self, mut request: &[u8]) -> Result<(), Error> {
         while !request.is_empty() {
-            match write(connection, request) {
+            // A peer that closed early would end us by SIGPIPE at a plain write.
+            match send(&self.stream, request, SendFlags::NOSIGNAL) {
                 Ok(sent) => request = &request[sent..],
-                Err(Errno::AGAIN) => self.wait(connection, PollFlags::OUT)?,
+                Err(Errno::AGAIN) => self.wait(PollFlags::OUT)?,
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(broken(errno)),
             }
@@ -56,42 +73,37 @@ impl Listener<'_> {
         Ok(())
     }
 
-    fn receive(&self, connection: &OwnedFd) -> Result<Vec<u8>, Error> {
-        let bytes_max = self.bytes_max.min(REPLY_BYTES_MAX);
+    fn receive(&self) -> Result<Vec<u8>, Error> {
         let mut reply = Vec::new();
         let mut chunk = vec![0; CHUNK_BYTES];
         loop {
-            match read(connection, &mut chunk[..]) {
+            // Before each piece: they may come without end.
+            self.wait(PollFlags::IN)?;
+            match read(&self.stream, &mut chunk[..]) {
                 Ok(0) => return Ok(reply),
-                Ok(got) if reply.len() + got > bytes_max => {
-                    return Err(Error::Refused(format!(
-                        "the JVM's reply is larger than {bytes_max} bytes"
-                    )));
+                Ok(got) if reply.len() + got > self.bytes_max => {
+                    let bytes_max = self.bytes_max;
+                    return Err(Error::Refused(format!("the JVM's reply is larger than {bytes_max} bytes")));
                 }
                 Ok(got) => reply.extend_from_slice(&chunk[..got]),
-                Err(Errno::AGAIN) => {}
-                Err(Errno::INTR) => continue,
+                Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(errno) => return Err(broken(errno)),
             }
-            // Also when bytes come without end.
-            self.wait(connection, PollFlags::IN)?;
         }
     }
 
-    /// Until the connection is ready; an error at the deadline.
-    fn wait(&self, connection: &OwnedFd, events: PollFlags) -> Result<(), Error> {
+    /// Until the stream is ready; an error at the deadline.
+    fn wait(&self, events: PollFlags) -> Result<(), Error> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if !left.is_zero() {
-            let left = Timespec::try_from(left.min(Duration::from_secs(3600))).ok();
-            match poll(&mut [PollFd::new(connection, events)], left.as_ref()) {
+            let left = Timespec::try_from(left.min(WAIT_MAX)).ok();
+            match poll(&mut [PollFd::new(&self.stream, events)], left.as_ref()) {
                 Ok(1..) | Err(Errno::INTR) => return Ok(()),
                 Ok(0) => {}
                 Err(errno) => return Err(broken(errno)),
             }
         }
-        Err(Error::Refused(
-            "the JVM did not reply in the time allowed".into(),
-        ))
+        Err(Error::Refused("the JVM did not reply in the time allowed".into()))
     }
 }
 
@@ -126,6 +138,40 @@ fn broken(errno: Errno) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    fn connection(allowed: Duration) -> (Connection, UnixStream) {
+        let (ours, peer) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let deadline = Instant::now() + allowed;
+        (Connection { stream: ours.into(), deadline, bytes_max: 1 << 20 }, peer)
+    }
+
+    #[test]
+    fn a_peer_that_says_nothing_is_left_at_the_deadline() {
+        let (connection, _peer) = connection(Duration::from_millis(50));
+        assert!(matches!(connection.receive(), Err(Error::Refused(_))));
+        let endless = vec![0; 16 << 20];
+        assert!(matches!(connection.send(&endless), Err(Error::Refused(_))));
+    }
+
+    #[test]
+    fn a_peer_that_never_ends_meets_the_limit_of_bytes() {
+        let (connection, mut peer) = connection(Duration::from_secs(60));
+        let writer = std::thread::spawn(move || while peer.write_all(&[b'x'; 4096]).is_ok() {});
+        assert!(matches!(connection.receive(), Err(Error::Refused(why)) if why.contains("larger")));
+        drop(connection);
+        writer.join().unwrap();
+    }
+
+    #[test]
+    fn a_peer_that_closes_is_an_error() {
+        let (connection, peer) = connection(Duration::from_secs(60));
+        drop(peer);
+        assert_eq!(connection.receive(), Ok(Vec::new()));
+        assert!(matches!(connection.send(b"1"), Err(Error::Refused(_))));
+    }
 
     #[test]
     fn a_request_has_three_arguments() {

@@ -46,6 +46,13 @@ pub(super) fn thread_dump(threads: u64) -> Duration {
     PER_THREAD.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX))
 }
 
+/// For sentences: `430ms`, `2.1s`.
+pub(super) fn rounded(pause: Duration) -> Duration {
+    let unit = Duration::from_millis(if pause < Duration::from_secs(1) { 10 } else { 100 });
+    let units = pause.as_millis().div_ceil(unit.as_millis());
+    unit.saturating_mul(u32::try_from(units).unwrap_or(u32::MAX))
+}
+
 fn at_rate(bytes: u64, per_second: u64) -> Duration {
     Duration::from_secs_f64(bytes as f64 / per_second as f64)
 }
@@ -75,5 +82,13 @@ mod tests {
             LEAST + Duration::from_millis(15)
         );
         let _ = pauses.histogram(u64::MAX, u64::MAX);
+    }
+
+    #[test]
+    fn durations_in_sentences_are_short() {
+        let printed = |nanos| format!("{:?}", rounded(Duration::from_nanos(nanos)));
+        assert_eq!(printed(427_617_187), "430ms");
+        assert_eq!(printed(2_010_000_000), "2.1s");
+        let _ = rounded(Duration::MAX);
     }
 }

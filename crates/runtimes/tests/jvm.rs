@@ -1,0 +1,326 @@
+//! Real JVMs: counts are exact, and the program does not notice.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use runtimes::jvm::{self, Jvm};
+use runtimes::{Error, Limits, ManagedHeap, Snapshot, Touch};
+
+const SESSIONS: u64 = 12_345;
+
+fn limits(pause: Duration) -> Limits {
+    Limits {
+        time: Duration::from_secs(60),
+        bytes: 1 << 30,
+        pause,
+    }
+}
+
+/// Long enough for any heap of these tests.
+fn paused() -> Limits {
+    limits(Duration::from_secs(30))
+}
+
+/// Each JDK once, though it may have several names.
+fn jdks() -> Vec<PathBuf> {
+    let folders = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    let homes = folders.filter_map(|entry| entry.path().canonicalize().ok());
+    let mut homes: Vec<_> =
+        homes.filter(|home| home.join("bin/java").exists() && home.join("bin/javac").exists()).collect();
+    homes.sort();
+    homes.dedup();
+    if homes.is_empty() {
+        testkit::skipped("no JDK in /usr/lib/jvm");
+    }
+    homes
+}
+
+/// The program App, compiled by a JDK.
+struct Compiled {
+    home: PathBuf,
+    folder: tempfile::TempDir,
+}
+
+impl Compiled {
+    fn new(home: PathBuf) -> Compiled {
+        let folder = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jvm/App.java");
+        let status = Command::new(home.join("bin/javac")).arg("-d").arg(folder.path()).arg(source).status().unwrap();
+        assert!(status.success());
+        // Other users run it too.
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Compiled { home, folder }
+    }
+
+    fn command(&self, options: &[&str]) -> Command {
+        let mut command = Command::new(self.home.join("bin/java"));
+        command.arg("-Xmx256m").args(options).arg("-cp").arg(self.folder.path()).arg("App");
+        command
+    }
+
+    /// `None`: this JVM lacks one of the options.
+    fn start(&self, options: &[&str]) -> Option<Program> {
+        let probe = self.command(options).stdin(Stdio::null()).output().unwrap();
+        if probe.status.code() != Some(3) {
+            testkit::skipped(&format!("{} does not start with {options:?}", self.home.display()));
+            return None;
+        }
+        Some(Program::start(self.command(options)))
+    }
+}
+
+/// A running App in an empty folder.
+struct Program {
+    child: Child,
+    commands: ChildStdin,
+    output: BufReader<ChildStdout>,
+    folder: tempfile::TempDir,
+}
+
+impl Program {
+    fn start(mut command: Command) -> Program {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        command.current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let commands = child.stdin.take().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Program { child, commands, output, folder };
+        program.expect("ready");
+        program
+    }
+
+    fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn expect(&mut self, line: &str) {
+        let mut printed = String::new();
+        self.output.read_line(&mut printed).unwrap();
+        assert_eq!(printed, format!("{line}\n"));
+    }
+
+    fn order(&mut self, command: &str) {
+        writeln!(self.commands, "{command}").unwrap();
+        self.expect("done");
+    }
+
+    fn open(&self) -> Jvm {
+        jvm::open(self.pid()).expect("a JVM").unwrap()
+    }
+
+    /// It printed what it always prints, ended as always, and nothing is left of the reader.
+    fn end(mut self, sessions: u64) {
+        let pid = self.pid();
+        assert!(!Path::new(&format!("/tmp/.attach_pid{pid}")).exists());
+        writeln!(self.commands, "end").unwrap();
+        self.expect(&format!("sessions {sessions}"));
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut self.output, &mut rest).unwrap();
+        let ended = self.child.wait_with_output().unwrap();
+        assert_eq!((rest.as_str(), ended.status.code()), ("", Some(3)));
+        assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+        let left: Vec<_> = std::fs::read_dir(self.folder.path()).unwrap().flatten().collect();
+        assert!(left.is_empty(), "{left:?}");
+        assert!(!Path::new(&format!("/tmp/.java_pid{pid}")).exists());
+    }
+}
+
+fn objects(snapshot: &Snapshot, name: &str) -> u64 {
+    snapshot.types.iter().find(|one| one.name == name).map_or(0, |one| one.objects)
+}
+
+fn pool_threads(snapshot: &Snapshot) -> u64 {
+    let of_pool = |group: &&runtimes::TaskGroup| {
+        group.frames.last().unwrap().function.as_deref() == Some("[pool-N-thread-N]")
+    };
+    snapshot.tasks.iter().filter(of_pool).map(|group| group.tasks).sum()
+}
+
+fn refusal(result: Result<Snapshot, Error>) -> String {
+    match result {
+        Err(Error::Refused(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_collector_counts_exactly() {
+    let heaps: [&[&str]; 7] = [
+        &["-XX:+UseSerialGC"],
+        &["-XX:+UseParallelGC"],
+        &["-XX:+UseG1GC"],
+        &["-XX:+UseG1GC", "-XX:-UseCompressedOops"],
+        &["-XX:+UseZGC"],
+        &["-XX:+UseShenandoahGC"],
+        &["-XX:+UseSerialGC", "-XX:-UseCompressedOops", "-XX:-UseCompressedClassPointers"],
+    ];
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for options in heaps {
+            let Some(mut program) = compiled.start(options) else {
+                continue;
+            };
+            program.order(&format!("sessions {SESSIONS}"));
+            let mut jvm = program.open();
+            let first = jvm.snapshot(&paused()).unwrap();
+            program.order("sessions 1000");
+            let second = jvm.snapshot(&paused()).unwrap();
+            let counts = [&first, &second].map(|snapshot| objects(snapshot, "App$Session"));
+            assert_eq!(counts, [SESSIONS, SESSIONS + 1000], "{} {options:?}", jvm.runtime());
+            let heap = first.heap.unwrap();
+            let used = first.types.iter().map(|one| one.bytes).sum::<u64>();
+            assert!(heap.used_bytes > 1_000_000 && used > 1_000_000, "{heap:?}");
+            assert_eq!(heap.limit_bytes.map(|limit| limit >> 20), Some(256), "{} {options:?}", jvm.runtime());
+            assert!(heap.others.iter().any(|(name, bytes)| name == "code cache" && *bytes > 0));
+            assert!(first.cost.paused > Duration::ZERO && first.cost.paused < Duration::from_secs(5));
+            println!("{} {options:?}: {:?} {:?}", jvm.runtime(), first.cost, second.cost);
+            program.end(SESSIONS + 1000);
+        }
+    }
+}
+
+#[test]
+fn threads_of_pools_that_are_not_shut_down_grow() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let mut program = compiled.start(&[]).unwrap();
+        program.order("pools 7");
+        let mut jvm = program.open();
+        let first = jvm.snapshot(&paused()).unwrap();
+        program.order("pools 20");
+        let second = jvm.snapshot(&paused()).unwrap();
+        assert_eq!((pool_threads(&first), pool_threads(&second)), (7, 27));
+        let group = &second.tasks[0];
+        assert_eq!((group.tasks, group.waits_for.as_deref()), (27, Some("WAITING (parking)")));
+        assert!(group.bytes > 27 * 4096, "{}", group.bytes);
+        let main = second.tasks.iter().find(|group| group.frames.last().unwrap().function.as_deref() == Some("[main]"));
+        let called = |frame: &runtimes::Frame| frame.function.as_deref() == Some("App.await");
+        let frame = main.unwrap().frames.iter().find(|frame| called(frame)).unwrap();
+        assert_eq!((frame.file.as_deref(), frame.module.as_str()), (Some("App.java"), jvm::JAVA_MODULE));
+        program.end(0);
+    }
+}
+
+#[test]
+fn without_a_pause_only_the_counters_are_read() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let mut jvm = program.open();
+        assert_eq!(jvm.touch(), Touch::Pauses);
+        assert!(jvm.warning().unwrap().contains("safepoint"));
+        let snapshot = jvm.snapshot(&limits(Duration::ZERO)).unwrap();
+        assert!(snapshot.types.is_empty() && snapshot.tasks.is_empty());
+        assert!(snapshot.missing[0].contains("--allow-pause"));
+        assert_eq!(snapshot.cost.paused, Duration::ZERO);
+        assert!(snapshot.heap.unwrap().committed_bytes.unwrap() > 1 << 20);
+        assert!(!Path::new(&format!("/tmp/.java_pid{}", program.pid())).exists());
+        let error = jvm.snapshot(&limits(Duration::from_millis(1)));
+        assert!(matches!(error, Err(Error::Pause { .. })), "{error:?}");
+        program.end(0);
+    }
+}
+
+#[test]
+fn a_jvm_that_may_not_be_attached_to_is_not_signalled() {
+    let disabled: [(&[&str], &str); 4] = [
+        (&["-XX:+DisableAttachMechanism"], "DisableAttachMechanism"),
+        (&["-XX:-UsePerfData"], "UsePerfData"),
+        (&["-XX:+PerfDisableSharedMem"], "UsePerfData"),
+        (&["-XX:+DisableAttachMechanism", "-Xrs"], "DisableAttachMechanism"),
+    ];
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for (options, named) in disabled {
+            let program = compiled.start(options).unwrap();
+            let why = refusal(program.open().snapshot(&paused()));
+            assert!(why.contains(named), "{options:?}: {why}");
+            program.end(0);
+        }
+    }
+}
+
+#[test]
+fn a_listener_that_runs_already_needs_no_signal() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for options in [&["-Xrs"][..], &["-XX:+StartAttachListener", "-XX:-UsePerfData"]] {
+            let mut program = compiled.start(options).unwrap();
+            program.order(&format!("sessions {SESSIONS}"));
+            let snapshot = program.open().snapshot(&paused()).unwrap();
+            assert_eq!(objects(&snapshot, "App$Session"), SESSIONS);
+            program.end(SESSIONS);
+        }
+    }
+}
+
+#[test]
+fn a_stopped_process_is_not_signalled() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        signal(program.pid(), "-STOP");
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("stopped"), "{why}");
+        signal(program.pid(), "-CONT");
+        program.end(0);
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+    assert!(status.success());
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+#[test]
+fn a_socket_of_another_process_is_not_asked() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let path = format!("/tmp/.java_pid{}", program.pid());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("another process"), "{why}");
+        drop(listener);
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("refused a connection"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "no socket").unwrap();
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("is not a socket"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        program.end(0);
+    }
+}
+
+#[test]
+fn root_reads_the_jvm_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        testkit::skipped("only root starts a program as another user");
+        return;
+    }
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let mut command = compiled.command(&[]);
+        command.uid(65_534).gid(65_534);
+        let mut program = Program::start(command);
+        program.order(&format!("sessions {SESSIONS}"));
+        let snapshot = program.open().snapshot(&paused()).unwrap();
+        assert_eq!(objects(&snapshot, "App$Session"), SESSIONS);
+        assert_eq!(snapshot.missing, Vec::<String>::new());
+        program.end(SESSIONS);
+    }
+}
+
+#[test]
+fn a_process_without_a_jvm_and_one_that_ended() {
+    assert!(jvm::open(std::process::id()).is_none());
+    assert!(jvm::open(0).is_none());
+    assert!(jvm::open(u32::MAX).is_none());
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let mut jvm = program.open();
+        program.end(0);
+        for limits in [paused(), limits(Duration::ZERO)] {
+            assert_eq!(jvm.snapshot(&limits), Err(Error::Gone));
+        }
+    }
+}
