@@ -44,7 +44,10 @@ fn compare(heap: &mut dyn ManagedHeap, between: Duration, limits: &Limits) -> Re
     std::thread::sleep(between);
     let after = heap.snapshot(limits)?;
     println!("first: {:?}\nlast: {:?}", before.cost, after.cost);
-    println!("heap before: {:?}\nheap after: {:?}", before.heap, after.heap);
+    println!(
+        "heap before: {:?}\nheap after: {:?}",
+        before.heap, after.heap
+    );
     after
         .missing
         .iter()

