@@ -21,6 +21,9 @@ const ENTRIES_MAX: u32 = 10_000;
 /// Generations and spaces of one; HotSpot has 3 at most.
 const PARTS_MAX: usize = 8;
 
+/// Among [`HeapSize::others`].
+pub(super) const METASPACE_USED: &str = "metaspace used";
+
 /// Values by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Counters {
@@ -191,7 +194,7 @@ impl Counters {
 
     fn others(&self) -> Vec<(String, u64)> {
         let named = [
-            ("metaspace used", self.number("sun.gc.metaspace.used")),
+            (METASPACE_USED, self.number("sun.gc.metaspace.used")),
             (
                 "metaspace committed",
                 self.number("sun.gc.metaspace.capacity"),

@@ -19,7 +19,7 @@ mod threads;
 
 use std::time::{Duration, Instant};
 
-use counters::{Counters, parse_counters};
+use counters::{Counters, METASPACE_USED, parse_counters};
 use exchange::Listener;
 use pause::Pauses;
 use target::{Mapped, Target};
@@ -124,9 +124,9 @@ impl Jvm {
             deadline: Instant::now() + limits.time,
             bytes_max: limits.bytes,
         };
-        let used_bytes = native::parse_heap_info(&listener.diagnose("GC.heap_info")?);
-        let used_bytes =
-            used_bytes.unwrap_or_else(|| heap.committed_bytes.unwrap_or(heap.used_bytes));
+        let sizes = listener.diagnose("GC.heap_info")?;
+        let heap = with_current(heap, &sizes);
+        let used_bytes = heap.used_bytes;
         allowed(self.pauses.histogram(used_bytes, swap_bytes), limits)?;
 
         let (histogram, walk) = self.timed(|| listener.ask("inspectheap", "-all"))?;
@@ -141,12 +141,7 @@ impl Jvm {
         }
         snapshot.cost.paused =
             walk + self.add_threads(&listener, counters, limits, &mut snapshot)?;
-        snapshot.heap = Some(with_sizes(
-            heap,
-            used_bytes,
-            &listener,
-            &mut snapshot.missing,
-        ));
+        snapshot.heap = Some(with_native(heap, &listener, &mut snapshot.missing));
         self.pauses.measured(used_bytes, walk);
         Ok(snapshot)
     }
@@ -224,17 +219,20 @@ fn allowed(about: Duration, limits: &Limits) -> Result<(), Error> {
     })
 }
 
+/// With sizes as of now, in place of those as of the last collection.
+fn with_current(mut heap: HeapSize, heap_info: &str) -> HeapSize {
+    let used = native::parse_heap_info(heap_info);
+    heap.used_bytes = used.unwrap_or(heap.committed_bytes.unwrap_or(heap.used_bytes));
+    heap.idle_bytes = heap.committed_bytes.map(|committed| committed.saturating_sub(heap.used_bytes));
+    if let Some(metaspace) = native::parse_metaspace(heap_info) {
+        heap.others.retain(|(name, _)| name != METASPACE_USED);
+        heap.others.push((METASPACE_USED.to_owned(), metaspace));
+    }
+    heap
+}
+
 /// Adds what the JVM prints of its own memory. A command that it does not know is named in `missing`.
-fn with_sizes(
-    mut heap: HeapSize,
-    used_bytes: u64,
-    listener: &Listener,
-    missing: &mut Vec<String>,
-) -> HeapSize {
-    heap.used_bytes = used_bytes;
-    heap.idle_bytes = heap
-        .committed_bytes
-        .map(|committed| committed.saturating_sub(used_bytes));
+fn with_native(mut heap: HeapSize, listener: &Listener, missing: &mut Vec<String>) -> HeapSize {
     let mut ask = |what: &str, command: &str| match listener.diagnose(command) {
         Ok(text) => text,
         Err(error) => {
@@ -243,16 +241,16 @@ fn with_sizes(
         }
     };
     let code = native::parse_code_cache(&ask("the code cache", "Compiler.codecache"));
-    heap.others
-        .extend(code.map(|bytes| ("code cache".to_owned(), bytes)));
-    heap.others.extend(native::parse_class_loaders(&ask(
-        "class loaders",
-        "VM.classloader_stats",
-    )));
-    heap.others.extend(native::parse_native_memory(&ask(
-        "native memory",
-        "VM.native_memory summary",
-    )));
+    let loaders = ask("class loaders", "VM.classloader_stats");
+    let categories = native::parse_native_memory(&ask("native memory", "VM.native_memory summary"));
+    let metaspace = heap.others.iter().find(|(name, _)| name == METASPACE_USED);
+    let loaders = native::parse_class_loaders(&loaders, metaspace.map_or(0, |(_, bytes)| *bytes));
+    if !loaders.is_empty() {
+        heap.others.retain(|(name, _)| name != METASPACE_USED);
+    }
+    heap.others.extend(loaders);
+    heap.others.extend(code.map(|bytes| ("code cache".to_owned(), bytes)));
+    heap.others.extend(categories);
     heap
 }
 

@@ -4,8 +4,12 @@
 
 use std::collections::BTreeMap;
 
+use super::counters::METASPACE_USED;
+
 /// Types of class loaders that are named, the largest first.
 const LOADERS_MAX: usize = 20;
+
+const WORD_BYTES: u64 = 8;
 
 /// Bytes used in the heap, from GC.heap_info. The wording differs between collectors and versions:
 ///
@@ -70,49 +74,53 @@ pub(super) fn parse_native_memory(text: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// Bytes of metaspace by type of class loader, the most first.
+/// Bytes used in metaspace as of now, from GC.heap_info; JDK 25 does not print it.
+///
+/// ```text
+///  Metaspace       used 279K, committed 448K, reserved 1114112K
+/// ```
+pub(super) fn parse_metaspace(text: &str) -> Option<u64> {
+    let line = text.lines().find(|line| line.trim_start().starts_with("Metaspace"))?;
+    used_in(line)
+}
+
+/// Bytes used in metaspace, in all and by type of class loader, the most first.
 ///
 /// ```text
 /// ClassLoader         Parent              CLD*               Classes   ChunkSz   BlockSz  Type
 /// 0x00000000811c9698  0x00000000811c9bb8  0x00007f4d3c0f02e0       3     10240      6792  com.example.Loader
 ///                                                                  1       384       211   + hidden classes
 /// ```
-pub(super) fn parse_class_loaders(text: &str) -> Vec<(String, u64)> {
-    let mut by_type: BTreeMap<&str, u64> = BTreeMap::new();
-    let mut current = "";
-    for line in text.lines() {
-        let Some((bytes, kind)) = class_loader(line) else {
-            continue;
-        };
+///
+/// JDK 17 prints words of 8 bytes, JDK 25 bytes: told apart by what is known to be used in all (0: unknown).
+pub(super) fn parse_class_loaders(text: &str, metaspace_bytes: u64) -> Vec<(String, u64)> {
+    let mut by_type: BTreeMap<String, u64> = BTreeMap::new();
+    let mut current = String::new();
+    for (size, kind) in text.lines().filter_map(class_loader) {
         // The row of hidden classes belongs to the loader above it.
         current = if kind.starts_with('+') { current } else { kind };
-        let sum = by_type.entry(current).or_default();
-        *sum = sum.saturating_add(bytes);
+        let sum = by_type.entry(current.clone()).or_default();
+        *sum = sum.saturating_add(size);
     }
-    let mut loaders: Vec<_> = by_type
-        .into_iter()
-        .filter(|(_, bytes)| *bytes > 0)
-        .collect();
-    loaders.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let total = by_type.values().copied().fold(0, u64::saturating_add);
+    let unit = if metaspace_bytes > total.saturating_mul(3) { WORD_BYTES } else { 1 };
+    let mut loaders: Vec<_> = by_type.into_iter().filter(|(_, size)| *size > 0).collect();
+    loaders.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     loaders.truncate(LOADERS_MAX);
-    let name = |kind: &str| format!("metaspace of {}", kind.trim_matches(['<', '>']));
-    loaders
-        .into_iter()
-        .map(|(kind, bytes)| (name(kind), bytes))
-        .collect()
+    let named = loaders.into_iter().map(|(kind, size)| (format!("metaspace of {}", kind.trim_matches(['<', '>'])), size));
+    let all = (total > 0).then(|| (METASPACE_USED.to_owned(), total));
+    all.into_iter().chain(named).map(|(name, size)| (name, size.saturating_mul(unit))).collect()
 }
 
-fn class_loader(line: &str) -> Option<(u64, &str)> {
+/// The column BlockSz: ChunkSz has memory that is only reserved in it.
+fn class_loader(line: &str) -> Option<(u64, String)> {
     let mut words = line.split_ascii_whitespace();
     let first = words.next()?;
-    let (_classes, bytes) = if first.starts_with("0x") {
-        (words.nth(2)?.parse::<u64>().ok()?, words.next()?)
-    } else {
-        (first.parse().ok()?, words.next()?)
-    };
-    let blocks = words.next()?;
-    let kind = &line[line.rfind(blocks)? + blocks.len()..];
-    Some((bytes.parse().ok()?, kind.trim()))
+    let classes = if first.starts_with("0x") { words.nth(2)? } else { first };
+    classes.parse::<u64>().ok()?;
+    let blocks = words.nth(1)?;
+    let kind: Vec<&str> = words.collect();
+    Some((blocks.parse().ok()?, kind.join(" ")))
 }
 
 /// Bytes of compiled code, from Compiler.codecache.
@@ -205,12 +213,16 @@ mod tests {
                                                                    1       384       211   + hidden classes\n\
             Total = 3                                                      652    558720     35763  \n\
             ChunkSz: Total size of all allocated metaspace chunks\n";
-        let expected = [
-            ("metaspace of boot class loader".to_owned(), 557_440),
-            ("metaspace of com.a.Loader".to_owned(), 2280),
-        ];
-        assert_eq!(parse_class_loaders(text), expected);
-        assert_eq!(parse_class_loaders("0x0 0x0 0x0 1 2\nnothing\n0x0\n"), []);
+        let named = |all, boot, loader| {
+            [("metaspace used", all), ("metaspace of boot class loader", boot), ("metaspace of com.a.Loader", loader)]
+                .map(|(name, bytes)| (name.to_owned(), bytes))
+        };
+        assert_eq!(parse_class_loaders(text, 0), named(36_613, 34_913, 1700));
+        assert_eq!(parse_class_loaders(text, 36_700), named(36_613, 34_913, 1700));
+        assert_eq!(parse_class_loaders(text, 290_000), named(292_904, 279_304, 13_600));
+        assert_eq!(parse_class_loaders("0x0 0x0 0x0 1 2\nnothing\n0x0\n", 0), []);
+        assert_eq!(parse_metaspace(" a used 1K\n Metaspace       used 279K, committed 448K\n"), Some(279 << 10));
+        assert_eq!(parse_metaspace(" a used 1K\n"), None);
     }
 
     #[test]
