@@ -298,10 +298,12 @@ fn without_a_pause_only_the_counters_are_read() {
 
 #[test]
 fn a_jvm_that_may_not_be_attached_to_is_not_signalled() {
-    let disabled: [(&[&str], &str); 4] = [
+    let disabled: [(&[&str], &str); 3] = [
         (&["-XX:+DisableAttachMechanism"], "DisableAttachMechanism"),
-        (&["-XX:-UsePerfData"], "UsePerfData"),
-        (&["-XX:+PerfDisableSharedMem"], "UsePerfData"),
+        (
+            &["-XX:+DisableAttachMechanism", "-XX:-UsePerfData"],
+            "DisableAttachMechanism",
+        ),
         (
             &["-XX:+DisableAttachMechanism", "-Xrs"],
             "DisableAttachMechanism",
@@ -313,6 +315,22 @@ fn a_jvm_that_may_not_be_attached_to_is_not_signalled() {
             let why = refusal(program.open().snapshot(&paused()));
             assert!(why.contains(named), "{options:?}: {why}");
             program.end(0);
+        }
+    }
+}
+
+#[test]
+fn a_jvm_without_counters_is_read_with_a_pause() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for option in ["-XX:-UsePerfData", "-XX:+PerfDisableSharedMem"] {
+            let mut program = compiled.start(&[option]).unwrap();
+            program.order(&format!("sessions {SESSIONS}"));
+            let mut jvm = program.open();
+            let why = refusal(jvm.snapshot(&limits(Duration::ZERO)));
+            assert!(why.contains("UsePerfData"), "{why}");
+            let snapshot = jvm.snapshot(&paused()).unwrap();
+            assert_eq!(objects(&snapshot, "App$Session"), SESSIONS);
+            program.end(SESSIONS);
         }
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! To a process that does not expect it SIGQUIT is harmful: without a handler it ends the process, and a JVM that may
 //! not be attached to prints a thread dump. So the signal is sent only when the process has a handler *and* the JVM's
-//! counters say that it accepts connections.
+//! counters or flags say that it accepts connections.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::counters::parse_counters;
+use super::flags::read_flag;
 use super::target::{NAME_ONLY, Status, Target, by_descriptor};
 use crate::Error;
 
@@ -94,22 +95,20 @@ fn start_listener(target: &Target, tmp: &OwnedFd) -> Result<OwnedFd, Error> {
 
 /// That SIGQUIT starts the listener, and does nothing else.
 fn may_be_signalled(target: &Target) -> Result<(), Error> {
-    let mapped = target.mapped()?;
-    let counters = target
-        .read_counters(&mapped)?
-        .as_deref()
-        .and_then(parse_counters);
-    let Some(counters) = counters else {
-        return Err(Error::Refused(
-            "the JVM publishes no counters (-XX:-UsePerfData or -XX:+PerfDisableSharedMem), so whether it accepts an \
-             attach request is unknown and it is not signalled; run `jcmd PID VM.version` once and try again"
-                .into(),
-        ));
-    };
-    if !counters.allows_attach() {
-        return Err(Error::Refused(
-            "the JVM was started with -XX:+DisableAttachMechanism: restart it without that to see its types".into(),
-        ));
+    match accepts_attach(target)? {
+        Some(true) => {}
+        Some(false) => {
+            return Err(Error::Refused(
+                "the JVM was started with -XX:+DisableAttachMechanism: restart it without that to see its types".into(),
+            ));
+        }
+        None => {
+            return Err(Error::Refused(
+                "whether the JVM accepts an attach request is unknown, so it is not signalled; run `jcmd PID VM.version` \
+                 once and try again"
+                    .into(),
+            ));
+        }
     }
     let status = target.status()?;
     if !status.catches_quit() {
@@ -123,6 +122,20 @@ fn may_be_signalled(target: &Target) -> Result<(), Error> {
         ));
     }
     Ok(())
+}
+
+/// By its counters, or its flag where it keeps no counters.
+fn accepts_attach(target: &Target) -> Result<Option<bool>, Error> {
+    let mapped = target.mapped()?;
+    let counters = target
+        .read_counters(&mapped)?
+        .as_deref()
+        .and_then(parse_counters);
+    if let Some(counters) = counters {
+        return Ok(Some(counters.allows_attach()));
+    }
+    let flag = |base| read_flag(target.pid, base, "DisableAttachMechanism");
+    Ok(mapped.libjvm.and_then(flag).map(|is_disabled| !is_disabled))
 }
 
 /// The file that makes a JVM take SIGQUIT for an attach request; removed when dropped.

@@ -230,7 +230,7 @@ mod tests {
             assert_eq!(counters.text("sun.rt.javaCommand"), Some("App"));
             assert_eq!(counters.threads(), Some(13));
             assert!(counters.allows_attach());
-            assert!(counters.stopped_ns().unwrap() > 0);
+            assert!(counters.stopped_ns().is_some());
         }
     }
 

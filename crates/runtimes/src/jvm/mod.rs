@@ -11,6 +11,7 @@
 mod attach;
 mod counters;
 mod exchange;
+mod flags;
 mod histogram;
 mod native;
 mod pause;
@@ -223,7 +224,9 @@ fn allowed(about: Duration, limits: &Limits) -> Result<(), Error> {
 fn with_current(mut heap: HeapSize, heap_info: &str) -> HeapSize {
     let used = native::parse_heap_info(heap_info);
     heap.used_bytes = used.unwrap_or(heap.committed_bytes.unwrap_or(heap.used_bytes));
-    heap.idle_bytes = heap.committed_bytes.map(|committed| committed.saturating_sub(heap.used_bytes));
+    heap.idle_bytes = heap
+        .committed_bytes
+        .map(|committed| committed.saturating_sub(heap.used_bytes));
     if let Some(metaspace) = native::parse_metaspace(heap_info) {
         heap.others.retain(|(name, _)| name != METASPACE_USED);
         heap.others.push((METASPACE_USED.to_owned(), metaspace));
@@ -249,7 +252,8 @@ fn with_native(mut heap: HeapSize, listener: &Listener, missing: &mut Vec<String
         heap.others.retain(|(name, _)| name != METASPACE_USED);
     }
     heap.others.extend(loaders);
-    heap.others.extend(code.map(|bytes| ("code cache".to_owned(), bytes)));
+    heap.others
+        .extend(code.map(|bytes| ("code cache".to_owned(), bytes)));
     heap.others.extend(categories);
     heap
 }

@@ -80,7 +80,9 @@ pub(super) fn parse_native_memory(text: &str) -> Vec<(String, u64)> {
 ///  Metaspace       used 279K, committed 448K, reserved 1114112K
 /// ```
 pub(super) fn parse_metaspace(text: &str) -> Option<u64> {
-    let line = text.lines().find(|line| line.trim_start().starts_with("Metaspace"))?;
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("Metaspace"))?;
     used_in(line)
 }
 
@@ -103,20 +105,36 @@ pub(super) fn parse_class_loaders(text: &str, metaspace_bytes: u64) -> Vec<(Stri
         *sum = sum.saturating_add(size);
     }
     let total = by_type.values().copied().fold(0, u64::saturating_add);
-    let unit = if metaspace_bytes > total.saturating_mul(3) { WORD_BYTES } else { 1 };
+    let unit = if metaspace_bytes > total.saturating_mul(3) {
+        WORD_BYTES
+    } else {
+        1
+    };
     let mut loaders: Vec<_> = by_type.into_iter().filter(|(_, size)| *size > 0).collect();
     loaders.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     loaders.truncate(LOADERS_MAX);
-    let named = loaders.into_iter().map(|(kind, size)| (format!("metaspace of {}", kind.trim_matches(['<', '>'])), size));
+    let named = loaders.into_iter().map(|(kind, size)| {
+        (
+            format!("metaspace of {}", kind.trim_matches(['<', '>'])),
+            size,
+        )
+    });
     let all = (total > 0).then(|| (METASPACE_USED.to_owned(), total));
-    all.into_iter().chain(named).map(|(name, size)| (name, size.saturating_mul(unit))).collect()
+    all.into_iter()
+        .chain(named)
+        .map(|(name, size)| (name, size.saturating_mul(unit)))
+        .collect()
 }
 
 /// The column BlockSz: ChunkSz has memory that is only reserved in it.
 fn class_loader(line: &str) -> Option<(u64, String)> {
     let mut words = line.split_ascii_whitespace();
     let first = words.next()?;
-    let classes = if first.starts_with("0x") { words.nth(2)? } else { first };
+    let classes = if first.starts_with("0x") {
+        words.nth(2)?
+    } else {
+        first
+    };
     classes.parse::<u64>().ok()?;
     let blocks = words.nth(1)?;
     let kind: Vec<&str> = words.collect();
@@ -214,14 +232,30 @@ mod tests {
             Total = 3                                                      652    558720     35763  \n\
             ChunkSz: Total size of all allocated metaspace chunks\n";
         let named = |all, boot, loader| {
-            [("metaspace used", all), ("metaspace of boot class loader", boot), ("metaspace of com.a.Loader", loader)]
-                .map(|(name, bytes)| (name.to_owned(), bytes))
+            [
+                ("metaspace used", all),
+                ("metaspace of boot class loader", boot),
+                ("metaspace of com.a.Loader", loader),
+            ]
+            .map(|(name, bytes)| (name.to_owned(), bytes))
         };
         assert_eq!(parse_class_loaders(text, 0), named(36_613, 34_913, 1700));
-        assert_eq!(parse_class_loaders(text, 36_700), named(36_613, 34_913, 1700));
-        assert_eq!(parse_class_loaders(text, 290_000), named(292_904, 279_304, 13_600));
-        assert_eq!(parse_class_loaders("0x0 0x0 0x0 1 2\nnothing\n0x0\n", 0), []);
-        assert_eq!(parse_metaspace(" a used 1K\n Metaspace       used 279K, committed 448K\n"), Some(279 << 10));
+        assert_eq!(
+            parse_class_loaders(text, 36_700),
+            named(36_613, 34_913, 1700)
+        );
+        assert_eq!(
+            parse_class_loaders(text, 290_000),
+            named(292_904, 279_304, 13_600)
+        );
+        assert_eq!(
+            parse_class_loaders("0x0 0x0 0x0 1 2\nnothing\n0x0\n", 0),
+            []
+        );
+        assert_eq!(
+            parse_metaspace(" a used 1K\n Metaspace       used 279K, committed 448K\n"),
+            Some(279 << 10)
+        );
         assert_eq!(parse_metaspace(" a used 1K\n"), None);
     }
 

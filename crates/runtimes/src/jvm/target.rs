@@ -83,7 +83,8 @@ fn words(value: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// What of a JVM is mapped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Mapped {
-    pub(super) libjvm: bool,
+    /// Where libjvm starts.
+    pub(super) libjvm: Option<u64>,
     /// Name of its folder in /tmp, and `START-END` of the mapping.
     pub(super) counters: Option<(String, String)>,
 }
@@ -92,12 +93,18 @@ pub(super) fn parse_maps(text: &str, inner_pid: u32) -> Mapped {
     let mut mapped = Mapped::default();
     let counters_end = format!("/{inner_pid}");
     for line in text.lines() {
-        mapped.libjvm |= line.trim_end_matches(" (deleted)").ends_with("/libjvm.so");
+        // Areas are in the order of addresses.
+        mapped.libjvm = mapped.libjvm.or_else(|| libjvm(line));
         if line.contains("/hsperfdata_") {
             mapped.counters = counters(line, &counters_end).or(mapped.counters);
         }
     }
     mapped
+}
+
+fn libjvm(line: &str) -> Option<u64> {
+    let is_libjvm = line.trim_end_matches(" (deleted)").ends_with("/libjvm.so");
+    is_libjvm.then(|| parse_area(line).map(|area| area.start))?
 }
 
 /// A file of that name which is not mapped may be left from an earlier JVM with the same pid.
@@ -138,7 +145,7 @@ impl Target {
         };
         // Read through the folder after the handle was opened: both are of the same process.
         let mapped = target.mapped()?;
-        Ok(mapped.libjvm.then_some((target, mapped)))
+        Ok(mapped.libjvm.map(|_| (target, mapped)))
     }
 
     pub(super) fn status(&self) -> Result<Status, Error> {
@@ -285,7 +292,7 @@ mod tests {
             7f05-7f06 rw-s 00000000 fe:00 14    /tmp/hsperfdata_app/8\n\
             7f07-7f08 rw-s 00000000 fe:00 14    /tmp/hsperfdata_app/x/7\n";
         let mapped = parse_maps(text, 7);
-        assert!(mapped.libjvm);
+        assert_eq!(mapped.libjvm, Some(0x7f03));
         assert_eq!(
             mapped.counters,
             Some(("hsperfdata_app".into(), "7f01-7f02".into()))
