@@ -215,6 +215,16 @@ fn every_collector_counts_exactly() {
                 jvm.runtime()
             );
             let heap = first.heap.unwrap();
+            let metaspace = heap
+                .others
+                .iter()
+                .find(|(name, _)| name == "metaspace used")
+                .unwrap();
+            assert!(
+                (100_000..20_000_000).contains(&metaspace.1),
+                "{metaspace:?}"
+            );
+            assert!(heap.committed_bytes.unwrap() >= heap.used_bytes, "{heap:?}");
             let used = first.types.iter().map(|one| one.bytes).sum::<u64>();
             assert!(heap.used_bytes > 1_000_000 && used > 1_000_000, "{heap:?}");
             assert_eq!(
@@ -326,6 +336,10 @@ fn a_jvm_without_counters_is_read_with_a_pause() {
             let mut program = compiled.start(&[option]).unwrap();
             program.order(&format!("sessions {SESSIONS}"));
             let mut jvm = program.open();
+            assert!(
+                jvm.runtime().starts_with("HotSpot JVM 1")
+                    || jvm.runtime().starts_with("HotSpot JVM 2")
+            );
             let why = refusal(jvm.snapshot(&limits(Duration::ZERO)));
             assert!(why.contains("UsePerfData"), "{why}");
             let snapshot = jvm.snapshot(&paused()).unwrap();

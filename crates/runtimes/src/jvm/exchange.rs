@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_says_nothing_is_left_at_the_deadline() {
+    fn a_silent_peer_is_left_at_the_deadline() {
         let (connection, _peer) = connection(Duration::from_millis(50));
         assert!(matches!(connection.receive(), Err(Error::Refused(_))));
         let endless = vec![0; 16 << 20];

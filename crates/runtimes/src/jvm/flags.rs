@@ -1,8 +1,7 @@
-//! Flags of a JVM (`-XX:+DisableAttachMechanism`), read from its memory.
+//! Flags (`-XX:+DisableAttachMechanism`) and version of a JVM, read from its memory.
 //!
-//! A JVM without counters (`-XX:-UsePerfData`, or `-XX:+PerfDisableSharedMem`, which is common in production) says
-//! nowhere else whether it accepts an attach request. Source: HotSpot's `vmStructs.hpp`, whose tables libjvm exports for
-//! debuggers, with the layout of their own entries.
+//! For a JVM without counters: `-XX:-UsePerfData`, or `-XX:+PerfDisableSharedMem`, which is common in production. Source:
+//! HotSpot's `vmStructs.hpp`, whose tables libjvm exports for debuggers, with the layout of their own entries.
 //!
 //! ```text
 //! gHotSpotVMTypes   -> JVMFlag: size
@@ -35,9 +34,9 @@ const SYMBOL_BYTES: u64 = 24;
 
 /// A process's memory; every read may fail.
 #[derive(Clone, Copy)]
-struct Words(Memory);
+struct ProcessMemory(Memory);
 
-impl Words {
+impl ProcessMemory {
     fn array<const N: usize>(self, address: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         (self.0.read(address, &mut bytes).ok()? == N).then_some(bytes)
@@ -66,24 +65,21 @@ impl Words {
 
 /// A boolean flag of the JVM in a process; `base` is where its libjvm is mapped. `None`: it could not be found.
 pub(super) fn read_flag(pid: u32, base: u64, name: &str) -> Option<bool> {
-    let words = Words(Memory { pid });
-    let tables = Tables {
-        words,
-        exported: exported(words, base)?,
-    };
+    let tables = Tables::open(pid, base)?;
+    let memory = tables.memory;
     let size = tables.size("JVMFlag")?;
     let fields = tables.fields("JVMFlag");
-    let flags = words.u64(fields.get("flags")?.address)?;
-    let count = words.u64(fields.get("numFlags")?.address)?;
+    let flags = memory.u64(fields.get("flags")?.address)?;
+    let count = memory.u64(fields.get("numFlags")?.address)?;
     let (name_at, value_at) = (fields.get("_name")?.offset, fields.get("_addr")?.offset);
     for number in 0..count.min(FLAGS_MAX) {
         let flag = flags.checked_add(number.checked_mul(size)?)?;
-        let found = words
+        let found = memory
             .u64(flag.checked_add(name_at)?)
-            .and_then(|at| words.text(at));
+            .and_then(|at| memory.text(at));
         if found.as_deref() == Some(name) {
-            let value = words.u64(flag.checked_add(value_at)?)?;
-            return match words.array(value)? {
+            let value = memory.u64(flag.checked_add(value_at)?)?;
+            return match memory.array(value)? {
                 [0u8] => Some(false),
                 [1] => Some(true),
                 _ => None,
@@ -93,40 +89,51 @@ pub(super) fn read_flag(pid: u32, base: u64, name: &str) -> Option<bool> {
     None
 }
 
+/// `17.0.15+6`
+pub(super) fn read_version(pid: u32, base: u64) -> Option<String> {
+    let tables = Tables::open(pid, base)?;
+    let fields = tables.fields("Abstract_VM_Version");
+    let version = tables
+        .memory
+        .text(tables.memory.u64(fields.get("_s_vm_release")?.address)?)?;
+    let is_plain = version.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_plain && !version.is_empty()).then_some(version)
+}
+
 /// Addresses of the symbols `gHotSpotVM...` of a mapped library.
-fn exported(words: Words, base: u64) -> Option<HashMap<String, u64>> {
-    let (strings, symbols) = dynamic(words, base)?;
+fn exported(memory: ProcessMemory, base: u64) -> Option<HashMap<String, u64>> {
+    let (strings, symbols) = dynamic(memory, base)?;
     let mut exported = HashMap::new();
     // The tables lie one behind the other, and nothing else gives the number of symbols as easily.
     let count = strings.checked_sub(symbols)? / SYMBOL_BYTES;
     for number in 0..count.min(SYMBOLS_MAX) {
         let symbol = symbols + number * SYMBOL_BYTES;
-        let name = words.text(strings.checked_add(words.u32(symbol)?.into())?);
+        let name = memory.text(strings.checked_add(memory.u32(symbol)?.into())?);
         if let Some(name) = name.filter(|name| name.starts_with("gHotSpotVM")) {
-            exported.insert(name, base.checked_add(words.u64(symbol + 8)?)?);
+            exported.insert(name, base.checked_add(memory.u64(symbol + 8)?)?);
         }
     }
     Some(exported)
 }
 
 /// Addresses of the string table and the symbol table, from the dynamic section.
-fn dynamic(words: Words, base: u64) -> Option<(u64, u64)> {
-    if words.array(base)? != *b"\x7fELF\x02" {
+fn dynamic(memory: ProcessMemory, base: u64) -> Option<(u64, u64)> {
+    if memory.array(base)? != *b"\x7fELF\x02" {
         return None;
     }
-    let headers = base.checked_add(words.u64(base + 32)?)?;
-    let (size, count) = (words.u16(base + 54)?, words.u16(base + 56)?);
+    let headers = base.checked_add(memory.u64(base + 32)?)?;
+    let (size, count) = (memory.u16(base + 54)?, memory.u16(base + 56)?);
     let headers =
         (0..count.min(PROGRAM_HEADERS_MAX)).filter_map(|number| headers.checked_add(number * size));
-    let mut dynamic = headers.filter(|&header| words.u32(header) == Some(PT_DYNAMIC));
+    let mut dynamic = headers.filter(|&header| memory.u32(header) == Some(PT_DYNAMIC));
     let header = dynamic.next()?;
-    let section = base.checked_add(words.u64(header + 16)?)?;
-    let entries = words.u64(header + 40)? / 16;
+    let section = base.checked_add(memory.u64(header + 16)?)?;
+    let entries = memory.u64(header + 40)? / 16;
     let find = |tag| {
         let mut entries =
             (0..entries.min(ENTRIES_MAX)).filter_map(|number| section.checked_add(number * 16));
-        let entry = entries.find(|&entry| words.u64(entry) == Some(tag))?;
-        let address = words.u64(entry + 8)?;
+        let entry = entries.find(|&entry| memory.u64(entry) == Some(tag))?;
+        let address = memory.u64(entry + 8)?;
         // glibc adds the base in place, musl does not.
         if address < base {
             base.checked_add(address)
@@ -147,13 +154,21 @@ struct Field {
 
 /// The tables for debuggers.
 struct Tables {
-    words: Words,
+    memory: ProcessMemory,
     exported: HashMap<String, u64>,
 }
 
 impl Tables {
+    fn open(pid: u32, base: u64) -> Option<Tables> {
+        let memory = ProcessMemory(Memory { pid });
+        Some(Tables {
+            memory,
+            exported: exported(memory, base)?,
+        })
+    }
+
     fn value(&self, symbol: &str) -> Option<u64> {
-        self.words.u64(*self.exported.get(symbol)?)
+        self.memory.u64(*self.exported.get(symbol)?)
     }
 
     /// Addresses of a table's entries, up to the one without a name.
@@ -166,12 +181,12 @@ impl Tables {
         let mut entries = Vec::new();
         for number in 0..ENTRIES_MAX {
             let entry = first.checked_add(number.checked_mul(stride)?)?;
-            let name = self.words.u64(entry.checked_add(name_at)?)?;
+            let name = self.memory.u64(entry.checked_add(name_at)?)?;
             if name == 0 {
                 break;
             }
             // Names that are too long are of templates.
-            entries.extend(self.words.text(name).map(|name| (name, entry)));
+            entries.extend(self.memory.text(name).map(|name| (name, entry)));
         }
         Some(entries)
     }
@@ -181,7 +196,7 @@ impl Tables {
         let entries = self.entries("gHotSpotVMType")?;
         let (_, entry) = entries.into_iter().find(|(found, _)| found == name)?;
         let size_at = self.value("gHotSpotVMTypeEntrySizeOffset")?;
-        self.words.u64(entry.checked_add(size_at)?)
+        self.memory.u64(entry.checked_add(size_at)?)
     }
 
     fn fields(&self, of: &str) -> HashMap<String, Field> {
@@ -193,9 +208,9 @@ impl Tables {
     fn field(&self, entry: u64) -> Option<(String, Field)> {
         let at = |part: &str| {
             let offset = self.value(&format!("gHotSpotVMStructEntry{part}Offset"))?;
-            self.words.u64(entry.checked_add(offset)?)
+            self.memory.u64(entry.checked_add(offset)?)
         };
-        let name = self.words.text(at("FieldName")?)?;
+        let name = self.memory.text(at("FieldName")?)?;
         Some((
             name,
             Field {

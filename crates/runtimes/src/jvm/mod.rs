@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use counters::{Counters, METASPACE_USED, parse_counters};
 use exchange::Listener;
+use flags::read_version;
 use pause::Pauses;
 use target::{Mapped, Target};
 
@@ -46,7 +47,7 @@ pub struct Jvm {
 pub fn open(pid: u32) -> Option<Result<Jvm, Error>> {
     let (target, mapped) = match Target::open(pid) {
         Ok(found) => found?,
-        // Also of a process without a JVM; the caller has other readers to tell it so.
+        // Whether it has a JVM is unknown then; the other readers meet the same error.
         Err(_) => return None,
     };
     Some(Jvm::new(target, mapped))
@@ -61,6 +62,7 @@ impl Jvm {
             warning: String::new(),
             pauses: Pauses::of(None),
         };
+        let pid = jvm.target.pid;
         let counters = jvm.counters()?;
         if let Some(counters) = &counters {
             let version = counters.version().unwrap_or("of an unknown version");
@@ -70,6 +72,8 @@ impl Jvm {
                 .unwrap_or_default();
             jvm.runtime = format!("HotSpot JVM {version}{collector}");
             jvm.pauses = Pauses::of(counters.collector());
+        } else if let Some(version) = jvm.mapped.libjvm.and_then(|base| read_version(pid, base)) {
+            jvm.runtime = format!("HotSpot JVM {version}");
         }
         jvm.warning = jvm.describe(counters.as_ref())?;
         Ok(jvm)
@@ -90,12 +94,13 @@ impl Jvm {
         ))
     }
 
-    /// Without asking the JVM how much is in its heap: what is committed, or resident if that is less.
+    /// Before the JVM has reported how much is in its heap: not more than its limit, nor than the whole process has.
+    /// What is committed is only up to date after a collection (ZGC).
     fn first_estimate(&self, counters: Option<&Counters>) -> Result<Duration, Error> {
         let status = self.target.status()?;
-        let committed = counters.and_then(|counters| counters.heap().committed_bytes);
+        let limit = counters.and_then(|counters| counters.heap().limit_bytes);
         let present = status.rss_bytes.saturating_add(status.swap_bytes);
-        let heap_bytes = committed.unwrap_or(u64::MAX).min(present);
+        let heap_bytes = limit.unwrap_or(u64::MAX).min(present);
         let about = self.pauses.histogram(heap_bytes, status.swap_bytes);
         Ok(pause::rounded(about))
     }
@@ -223,6 +228,7 @@ fn allowed(about: Duration, limits: &Limits) -> Result<(), Error> {
 /// With sizes as of now, in place of those as of the last collection.
 fn with_current(mut heap: HeapSize, heap_info: &str) -> HeapSize {
     let used = native::parse_heap_info(heap_info);
+    heap.committed_bytes = native::parse_capacity(heap_info).or(heap.committed_bytes);
     heap.used_bytes = used.unwrap_or(heap.committed_bytes.unwrap_or(heap.used_bytes));
     heap.idle_bytes = heap
         .committed_bytes

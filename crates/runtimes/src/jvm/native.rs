@@ -31,6 +31,14 @@ pub(super) fn parse_heap_info(text: &str) -> Option<u64> {
         .reduce(u64::saturating_add)
 }
 
+/// Bytes committed by ZGC, whose counters show them only after a collection.
+pub(super) fn parse_capacity(text: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find(|line| line.trim_start().starts_with("ZHeap"))?;
+    size(line.split_once(" capacity ")?.1.split([',', ' ']).next()?)
+}
+
 fn used_in(line: &str) -> Option<u64> {
     let words: Vec<&str> = line
         .split([' ', ','])
@@ -94,7 +102,7 @@ pub(super) fn parse_metaspace(text: &str) -> Option<u64> {
 ///                                                                  1       384       211   + hidden classes
 /// ```
 ///
-/// JDK 17 prints words of 8 bytes, JDK 25 bytes: told apart by what is known to be used in all (0: unknown).
+/// JDK 17 prints words of 8 bytes, JDK 25 bytes. The unit follows from what is known to be used in all (0: unknown).
 pub(super) fn parse_class_loaders(text: &str, metaspace_bytes: u64) -> Vec<(String, u64)> {
     let mut by_type: BTreeMap<String, u64> = BTreeMap::new();
     let mut current = String::new();
@@ -196,6 +204,12 @@ mod tests {
         ] {
             assert_eq!(parse_heap_info(text), Some(kib << 10), "{text}");
         }
+        let capacity = parse_capacity(" ZHeap    used 16M, capacity 256M, max capacity 512M\n");
+        assert_eq!(capacity, Some(256 << 20));
+        assert_eq!(
+            parse_capacity(" garbage-first heap   total 262144K, used 4511K"),
+            None
+        );
         for garbage in [
             "",
             "used",

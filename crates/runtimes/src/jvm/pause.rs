@@ -1,12 +1,15 @@
 //! How long a JVM will be stopped while it counts its objects, before that is tried.
+//!
+//! Measured with JDK 17 and 25, 1.6 GB of small objects, 2 CPUs and 10 runnable threads: Serial and Parallel walk 550 to
+//! 1,200 MB/s, G1 during or after its marking 190 to 310 MB/s, Shenandoah 170 to 300 MB/s, ZGC 90 to 340 MB/s.
 
 use std::time::Duration;
 
 /// Before the first histogram: what a collector that walks the heap region by region does at least, bytes a second.
-const BYTES_PER_SECOND: u64 = 200 << 20;
+const BYTES_PER_SECOND: u64 = 150 << 20;
 
 /// ZGC and Shenandoah follow references from the roots instead.
-const BYTES_PER_SECOND_BY_REFERENCE: u64 = 75 << 20;
+const BYTES_PER_SECOND_BY_REFERENCE: u64 = 60 << 20;
 
 /// To stop and resume all threads, even with an empty heap.
 const LEAST: Duration = Duration::from_millis(20);
