@@ -407,6 +407,29 @@ fn a_socket_of_another_process_is_not_asked() {
 }
 
 #[test]
+fn readers_at_once_and_a_trigger_file_that_was_left() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let readers = [(); 4].map(|()| {
+            let mut jvm = program.open();
+            std::thread::spawn(move || jvm.snapshot(&paused()).map(|snapshot| snapshot.types.len()))
+        });
+        for reader in readers {
+            assert!(reader.join().unwrap().unwrap() > 100);
+        }
+        program.end(0);
+
+        let program = compiled.start(&[]).unwrap();
+        let path = format!("/tmp/.attach_pid{}", program.pid());
+        std::fs::write(&path, "").unwrap();
+        assert!(program.open().snapshot(&paused()).is_ok());
+        // It is not ours.
+        std::fs::remove_file(&path).unwrap();
+        program.end(0);
+    }
+}
+
+#[test]
 fn root_reads_the_jvm_of_another_user() {
     if !rustix::process::geteuid().is_root() {
         testkit::skipped("only root starts a program as another user");

@@ -28,6 +28,9 @@ use crate::Error;
 /// then prints a thread dump. As long as the JDK's own tools wait.
 const LISTENER_WAIT: Duration = Duration::from_secs(10);
 
+/// For a trigger file that another tool created: it signals the JVM itself, unless it was killed.
+const OTHER_TOOL_WAIT: Duration = Duration::from_secs(2);
+
 const POLL: Duration = Duration::from_millis(20);
 
 /// A connection, whose other end is the JVM itself.
@@ -76,21 +79,43 @@ fn find_socket(tmp: &OwnedFd, status: &Status) -> Result<Option<OwnedFd>, Error>
 }
 
 /// Has the JVM start its listener. Returns the socket.
+///
+/// A second SIGQUIT when the listener already runs prints a thread dump. So the signal is left to the tool that owns the
+/// trigger file, and a socket that has appeared by the time that the file is ours is used: every tool removes its file
+/// only after the socket is there.
 fn start_listener(target: &Target, tmp: &OwnedFd) -> Result<OwnedFd, Error> {
     may_be_signalled(target)?;
     let status = target.status()?;
-    let _trigger = Trigger::create(tmp, &status)?;
+    let trigger = Trigger::create(tmp, &status)?;
+    let wait = if trigger.is_ours {
+        Duration::ZERO
+    } else {
+        OTHER_TOOL_WAIT
+    };
+    if let Some(socket) = wait_for_socket(target, tmp, wait)? {
+        return Ok(socket);
+    }
     target.send_quit()?;
-    let end = Instant::now() + LISTENER_WAIT;
-    while Instant::now() < end {
-        if let Some(socket) = find_socket(tmp, &target.status()?)? {
+    wait_for_socket(target, tmp, LISTENER_WAIT)?.ok_or_else(|| {
+        Error::Refused(format!(
+            "the JVM did not open its attach socket within {LISTENER_WAIT:?}; it may be in a long collection: try again"
+        ))
+    })
+}
+
+fn wait_for_socket(
+    target: &Target,
+    tmp: &OwnedFd,
+    most: Duration,
+) -> Result<Option<OwnedFd>, Error> {
+    let end = Instant::now() + most;
+    loop {
+        let socket = find_socket(tmp, &target.status()?)?;
+        if socket.is_some() || Instant::now() >= end {
             return Ok(socket);
         }
         std::thread::sleep(POLL);
     }
-    Err(Error::Refused(format!(
-        "the JVM did not open its attach socket within {LISTENER_WAIT:?}; it may be in a long collection: try again"
-    )))
 }
 
 /// That SIGQUIT starts the listener, and does nothing else.
