@@ -1,14 +1,15 @@
 //! Real JVMs: counts are exact, and the program does not notice.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
+#[path = "jvm/program.rs"]
+mod program;
+
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
-use runtimes::jvm::{self, Jvm};
-use runtimes::{Error, Limits, ManagedHeap, Snapshot, Touch};
+use program::{Compiled, Program, jdks};
+use runtimes::{Error, Limits, ManagedHeap, Snapshot, Touch, jvm};
 
 const SESSIONS: u64 = 12_345;
 
@@ -23,140 +24,6 @@ fn limits(pause: Duration) -> Limits {
 /// Long enough for any heap of these tests.
 fn paused() -> Limits {
     limits(Duration::from_secs(30))
-}
-
-/// Each JDK once, though it may have several names.
-fn jdks() -> Vec<PathBuf> {
-    let folders = std::fs::read_dir("/usr/lib/jvm")
-        .into_iter()
-        .flatten()
-        .flatten();
-    let homes = folders.filter_map(|entry| entry.path().canonicalize().ok());
-    let mut homes: Vec<_> = homes
-        .filter(|home| home.join("bin/java").exists() && home.join("bin/javac").exists())
-        .collect();
-    homes.sort();
-    homes.dedup();
-    if homes.is_empty() {
-        testkit::skipped("no JDK in /usr/lib/jvm");
-    }
-    homes
-}
-
-/// The program App, compiled by a JDK.
-struct Compiled {
-    home: PathBuf,
-    folder: tempfile::TempDir,
-}
-
-impl Compiled {
-    fn new(home: PathBuf) -> Compiled {
-        let folder = tempfile::tempdir().unwrap();
-        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/jvm/App.java");
-        let status = Command::new(home.join("bin/javac"))
-            .arg("-d")
-            .arg(folder.path())
-            .arg(source)
-            .status()
-            .unwrap();
-        assert!(status.success());
-        // Other users run it too.
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
-        Compiled { home, folder }
-    }
-
-    fn command(&self, options: &[&str]) -> Command {
-        let mut command = Command::new(self.home.join("bin/java"));
-        command
-            .arg("-Xmx256m")
-            .args(options)
-            .arg("-cp")
-            .arg(self.folder.path())
-            .arg("App");
-        command
-    }
-
-    /// `None`: this JVM lacks one of the options.
-    fn start(&self, options: &[&str]) -> Option<Program> {
-        let probe = self.command(options).stdin(Stdio::null()).output().unwrap();
-        if probe.status.code() != Some(3) {
-            testkit::skipped(&format!(
-                "{} does not start with {options:?}",
-                self.home.display()
-            ));
-            return None;
-        }
-        Some(Program::start(self.command(options)))
-    }
-}
-
-/// A running App in an empty folder.
-struct Program {
-    child: Child,
-    commands: ChildStdin,
-    output: BufReader<ChildStdout>,
-    folder: tempfile::TempDir,
-}
-
-impl Program {
-    fn start(mut command: Command) -> Program {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
-        command
-            .current_dir(folder.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let commands = child.stdin.take().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut program = Program {
-            child,
-            commands,
-            output,
-            folder,
-        };
-        program.expect("ready");
-        program
-    }
-
-    fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    fn expect(&mut self, line: &str) {
-        let mut printed = String::new();
-        self.output.read_line(&mut printed).unwrap();
-        assert_eq!(printed, format!("{line}\n"));
-    }
-
-    fn order(&mut self, command: &str) {
-        writeln!(self.commands, "{command}").unwrap();
-        self.expect("done");
-    }
-
-    fn open(&self) -> Jvm {
-        jvm::open(self.pid()).expect("a JVM").unwrap()
-    }
-
-    /// It printed what it always prints, ended as always, and nothing is left of the reader.
-    fn end(mut self, sessions: u64) {
-        let pid = self.pid();
-        assert!(!Path::new(&format!("/tmp/.attach_pid{pid}")).exists());
-        writeln!(self.commands, "end").unwrap();
-        self.expect(&format!("sessions {sessions}"));
-        let mut rest = String::new();
-        std::io::Read::read_to_string(&mut self.output, &mut rest).unwrap();
-        let ended = self.child.wait_with_output().unwrap();
-        assert_eq!((rest.as_str(), ended.status.code()), ("", Some(3)));
-        assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
-        let left: Vec<_> = std::fs::read_dir(self.folder.path())
-            .unwrap()
-            .flatten()
-            .collect();
-        assert!(left.is_empty(), "{left:?}");
-        assert!(!Path::new(&format!("/tmp/.java_pid{pid}")).exists());
-    }
 }
 
 fn objects(snapshot: &Snapshot, name: &str) -> u64 {

@@ -80,9 +80,9 @@ fn find_socket(tmp: &OwnedFd, status: &Status) -> Result<Option<OwnedFd>, Error>
 
 /// Has the JVM start its listener. Returns the socket.
 ///
-/// A second SIGQUIT when the listener already runs prints a thread dump. So the signal is left to the tool that owns the
-/// trigger file, and a socket that has appeared by the time that the file is ours is used: every tool removes its file
-/// only after the socket is there.
+/// A second SIGQUIT when the listener already runs prints a thread dump. So the signal is left to the tool that owns
+/// the trigger file, and a socket that has appeared by the time that the file is ours is used: every tool removes its
+/// file only after the socket is there.
 fn start_listener(target: &Target, tmp: &OwnedFd) -> Result<OwnedFd, Error> {
     may_be_signalled(target)?;
     let status = target.status()?;
@@ -129,8 +129,8 @@ fn may_be_signalled(target: &Target) -> Result<(), Error> {
         }
         None => {
             return Err(Error::Refused(
-                "whether the JVM accepts an attach request is unknown, so it is not signalled; run `jcmd PID VM.version` \
-                 once and try again"
+                "whether the JVM accepts an attach request is unknown, so it is not signalled; run \
+                 `jcmd PID VM.version` once and try again"
                     .into(),
             ));
         }

@@ -119,7 +119,8 @@ fn request(command: &str, argument: &str) -> Vec<u8> {
 fn parse_reply(command: &str, reply: &[u8]) -> Result<String, Error> {
     if reply.is_empty() {
         return Err(Error::Refused(format!(
-            "the JVM closed the connection without a reply to {command}: it serves only its own user, and root since JDK 11"
+            "the JVM closed the connection without a reply to {command}: it serves only its own user, and root \
+             since JDK 11"
         )));
     }
     let text = String::from_utf8_lossy(reply);

@@ -1,7 +1,7 @@
 //! Flags (`-XX:+DisableAttachMechanism`) and version of a JVM, read from its memory.
 //!
-//! For a JVM without counters: `-XX:-UsePerfData`, or `-XX:+PerfDisableSharedMem`, which is common in production. Source:
-//! HotSpot's `vmStructs.hpp`, whose tables libjvm exports for debuggers, with the layout of their own entries.
+//! For a JVM without counters: `-XX:-UsePerfData`, or `-XX:+PerfDisableSharedMem`, which is common in production.
+//! Source: HotSpot's `vmStructs.hpp`, whose tables libjvm exports for debuggers, with the layout of their own entries.
 //!
 //! ```text
 //! gHotSpotVMTypes   -> JVMFlag: size

@@ -112,8 +112,8 @@ impl Jvm {
         Ok(Snapshot {
             heap: Some(counters.heap()),
             missing: vec![format!(
-                "types and threads: the JVM lists them only while the program is stopped, for about {about:?}; allow it \
-                 with --allow-pause"
+                "types and threads: the JVM lists them only while the program is stopped, for about {about:?}; \
+                 allow it with --allow-pause"
             )],
             ..Snapshot::default()
         })
