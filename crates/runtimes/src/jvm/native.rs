@@ -176,7 +176,7 @@ mod tests {
     fn heaps_of_all_collectors() {
         for (text, kib) in [
             (
-                " def new generation   total 78656K, used 16788K [0x0, 0x0, 0x0)\n  eden space 69952K,  24% used [0x0)\n\
+                " def new generation   total 78656K, used 16788K [0x0, 0x0)\n  eden space 69952K,  24% used [0x0)\n\
                  tenured generation   total 174784K, used 12K [0x0)\n Metaspace       used 327K, committed 512K\n  \
                  class space    used 20K, committed 128K\n",
                 16_800,
@@ -241,7 +241,7 @@ mod tests {
         let text = "ClassLoader         Parent              CLD*               Classes   ChunkSz   BlockSz  Type\n\
             0x00007f30b707af08  0x00007f30b707d1e8  0x00007f3124151520       3      1280       850  com.a.Loader\n\
             0x00007f30b707af08  0x00007f30b707d1e8  0x00007f3124151520       3      1000       850  com.a.Loader\n\
-            0x0000000000000000  0x0000000000000000  0x00007f3124117ba0     648    557056     34702  <boot class loader>\n\
+            0x0000000000000000  0x0000000000000000  0x00007f3124117ba0     648  557056   34702  <boot class loader>\n\
                                                                    1       384       211   + hidden classes\n\
             Total = 3                                                      652    558720     35763  \n\
             ChunkSz: Total size of all allocated metaspace chunks\n";
