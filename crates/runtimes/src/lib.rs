@@ -14,6 +14,7 @@
 
 pub mod cpython;
 mod error;
+pub mod jvm;
 mod names;
 mod snapshot;
 

@@ -1,0 +1,330 @@
+//! Real JVMs: counts are exact, and the program does not notice.
+
+#[path = "jvm/program.rs"]
+mod program;
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use program::{Compiled, Program, jdks};
+use runtimes::{Error, Limits, ManagedHeap, Snapshot, Touch, jvm};
+
+const SESSIONS: u64 = 12_345;
+
+fn limits(pause: Duration) -> Limits {
+    Limits {
+        time: Duration::from_secs(60),
+        bytes: 1 << 30,
+        pause,
+    }
+}
+
+/// Long enough for any heap of these tests.
+fn paused() -> Limits {
+    limits(Duration::from_secs(30))
+}
+
+fn objects(snapshot: &Snapshot, name: &str) -> u64 {
+    snapshot
+        .types
+        .iter()
+        .find(|one| one.name == name)
+        .map_or(0, |one| one.objects)
+}
+
+fn pool_threads(snapshot: &Snapshot) -> u64 {
+    let of_pool = |group: &&runtimes::TaskGroup| {
+        group.frames.last().unwrap().function.as_deref() == Some("[pool-N-thread-N]")
+    };
+    snapshot
+        .tasks
+        .iter()
+        .filter(of_pool)
+        .map(|group| group.tasks)
+        .sum()
+}
+
+fn refusal(result: Result<Snapshot, Error>) -> String {
+    match result {
+        Err(Error::Refused(why)) => why,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn every_collector_counts_exactly() {
+    let heaps: [&[&str]; 7] = [
+        &["-XX:+UseSerialGC"],
+        &["-XX:+UseParallelGC"],
+        &["-XX:+UseG1GC"],
+        &["-XX:+UseG1GC", "-XX:-UseCompressedOops"],
+        &["-XX:+UseZGC"],
+        &["-XX:+UseShenandoahGC"],
+        &["-XX:+UseSerialGC", "-XX:-UseCompressedOops"],
+    ];
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for options in heaps {
+            let Some(mut program) = compiled.start(options) else {
+                continue;
+            };
+            program.order(&format!("sessions {SESSIONS}"));
+            let mut jvm = program.open();
+            let first = jvm.snapshot(&paused()).unwrap();
+            program.order("sessions 1000");
+            let second = jvm.snapshot(&paused()).unwrap();
+            let counts = [&first, &second].map(|snapshot| objects(snapshot, "App$Session"));
+            assert_eq!(
+                counts,
+                [SESSIONS, SESSIONS + 1000],
+                "{} {options:?}",
+                jvm.runtime()
+            );
+            let heap = first.heap.unwrap();
+            let metaspace = heap
+                .others
+                .iter()
+                .find(|(name, _)| name == "metaspace used")
+                .unwrap();
+            assert!(
+                (100_000..20_000_000).contains(&metaspace.1),
+                "{metaspace:?}"
+            );
+            assert!(heap.committed_bytes.unwrap() >= heap.used_bytes, "{heap:?}");
+            let used = first.types.iter().map(|one| one.bytes).sum::<u64>();
+            assert!(heap.used_bytes > 1_000_000 && used > 1_000_000, "{heap:?}");
+            assert_eq!(
+                heap.limit_bytes.map(|limit| limit >> 20),
+                Some(256),
+                "{} {options:?}",
+                jvm.runtime()
+            );
+            assert!(
+                heap.others
+                    .iter()
+                    .any(|(name, bytes)| name == "code cache" && *bytes > 0)
+            );
+            assert!(
+                first.cost.paused > Duration::ZERO && first.cost.paused < Duration::from_secs(5)
+            );
+            println!(
+                "{} {options:?}: {:?} {:?}",
+                jvm.runtime(),
+                first.cost,
+                second.cost
+            );
+            program.end(SESSIONS + 1000);
+        }
+    }
+}
+
+#[test]
+fn threads_of_pools_that_are_not_shut_down_grow() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let mut program = compiled.start(&[]).unwrap();
+        program.order("pools 7");
+        let mut jvm = program.open();
+        let first = jvm.snapshot(&paused()).unwrap();
+        program.order("pools 20");
+        let second = jvm.snapshot(&paused()).unwrap();
+        assert_eq!((pool_threads(&first), pool_threads(&second)), (7, 27));
+        let group = &second.tasks[0];
+        assert_eq!(
+            (group.tasks, group.waits_for.as_deref()),
+            (27, Some("WAITING (parking)"))
+        );
+        assert!(group.bytes > 27 * 4096, "{}", group.bytes);
+        let main = second
+            .tasks
+            .iter()
+            .find(|group| group.frames.last().unwrap().function.as_deref() == Some("[main]"));
+        let called = |frame: &runtimes::Frame| frame.function.as_deref() == Some("App.await");
+        let frame = main
+            .unwrap()
+            .frames
+            .iter()
+            .find(|frame| called(frame))
+            .unwrap();
+        assert_eq!(
+            (frame.file.as_deref(), frame.module.as_str()),
+            (Some("App.java"), jvm::JAVA_MODULE)
+        );
+        program.end(0);
+    }
+}
+
+#[test]
+fn without_a_pause_only_the_counters_are_read() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let mut jvm = program.open();
+        assert_eq!(jvm.touch(), Touch::Pauses);
+        assert!(jvm.warning().unwrap().contains("safepoint"));
+        let snapshot = jvm.snapshot(&limits(Duration::ZERO)).unwrap();
+        assert!(snapshot.types.is_empty() && snapshot.tasks.is_empty());
+        assert!(snapshot.missing[0].contains("--allow-pause"));
+        assert_eq!(snapshot.cost.paused, Duration::ZERO);
+        assert!(snapshot.heap.unwrap().committed_bytes.unwrap() > 1 << 20);
+        assert!(!Path::new(&format!("/tmp/.java_pid{}", program.pid())).exists());
+        let error = jvm.snapshot(&limits(Duration::from_millis(1)));
+        assert!(matches!(error, Err(Error::Pause { .. })), "{error:?}");
+        program.end(0);
+    }
+}
+
+#[test]
+fn a_jvm_that_may_not_be_attached_to_is_not_signalled() {
+    let disabled: [(&[&str], &str); 3] = [
+        (&["-XX:+DisableAttachMechanism"], "DisableAttachMechanism"),
+        (
+            &["-XX:+DisableAttachMechanism", "-XX:-UsePerfData"],
+            "DisableAttachMechanism",
+        ),
+        (
+            &["-XX:+DisableAttachMechanism", "-Xrs"],
+            "DisableAttachMechanism",
+        ),
+    ];
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for (options, named) in disabled {
+            let program = compiled.start(options).unwrap();
+            let why = refusal(program.open().snapshot(&paused()));
+            assert!(why.contains(named), "{options:?}: {why}");
+            program.end(0);
+        }
+    }
+}
+
+#[test]
+fn a_jvm_without_counters_is_read_with_a_pause() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for option in ["-XX:-UsePerfData", "-XX:+PerfDisableSharedMem"] {
+            let mut program = compiled.start(&[option]).unwrap();
+            program.order(&format!("sessions {SESSIONS}"));
+            let mut jvm = program.open();
+            assert!(
+                jvm.runtime().starts_with("HotSpot JVM 1")
+                    || jvm.runtime().starts_with("HotSpot JVM 2")
+            );
+            let why = refusal(jvm.snapshot(&limits(Duration::ZERO)));
+            assert!(why.contains("UsePerfData"), "{why}");
+            let snapshot = jvm.snapshot(&paused()).unwrap();
+            assert_eq!(objects(&snapshot, "App$Session"), SESSIONS);
+            program.end(SESSIONS);
+        }
+    }
+}
+
+#[test]
+fn a_listener_that_runs_already_needs_no_signal() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for options in [
+            &["-Xrs"][..],
+            &["-XX:+StartAttachListener", "-XX:-UsePerfData"],
+        ] {
+            let mut program = compiled.start(options).unwrap();
+            program.order(&format!("sessions {SESSIONS}"));
+            let snapshot = program.open().snapshot(&paused()).unwrap();
+            assert_eq!(objects(&snapshot, "App$Session"), SESSIONS);
+            program.end(SESSIONS);
+        }
+    }
+}
+
+#[test]
+fn a_stopped_process_is_not_signalled() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        signal(program.pid(), "-STOP");
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("stopped"), "{why}");
+        signal(program.pid(), "-CONT");
+        program.end(0);
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    let status = Command::new("kill")
+        .args([name, &pid.to_string()])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    std::thread::sleep(Duration::from_millis(100));
+}
+
+#[test]
+fn a_socket_of_another_process_is_not_asked() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let path = format!("/tmp/.java_pid{}", program.pid());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("another process"), "{why}");
+        drop(listener);
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("refused a connection"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "no socket").unwrap();
+        let why = refusal(program.open().snapshot(&paused()));
+        assert!(why.contains("is not a socket"), "{why}");
+        std::fs::remove_file(&path).unwrap();
+        program.end(0);
+    }
+}
+
+#[test]
+fn readers_at_once_and_a_trigger_file_that_was_left() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let readers = [(); 4].map(|()| {
+            let mut jvm = program.open();
+            std::thread::spawn(move || jvm.snapshot(&paused()).map(|snapshot| snapshot.types.len()))
+        });
+        for reader in readers {
+            assert!(reader.join().unwrap().unwrap() > 100);
+        }
+        program.end(0);
+
+        let program = compiled.start(&[]).unwrap();
+        let path = format!("/tmp/.attach_pid{}", program.pid());
+        std::fs::write(&path, "").unwrap();
+        assert!(program.open().snapshot(&paused()).is_ok());
+        // It is not ours.
+        std::fs::remove_file(&path).unwrap();
+        program.end(0);
+    }
+}
+
+#[test]
+fn root_reads_the_jvm_of_another_user() {
+    if !rustix::process::geteuid().is_root() {
+        testkit::skipped("only root starts a program as another user");
+        return;
+    }
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let mut command = compiled.command(&[]);
+        command.uid(65_534).gid(65_534);
+        let mut program = Program::start(command);
+        program.order(&format!("sessions {SESSIONS}"));
+        let snapshot = program.open().snapshot(&paused()).unwrap();
+        assert_eq!(objects(&snapshot, "App$Session"), SESSIONS);
+        assert_eq!(snapshot.missing, Vec::<String>::new());
+        program.end(SESSIONS);
+    }
+}
+
+#[test]
+fn a_process_without_a_jvm_and_one_that_ended() {
+    assert!(jvm::open(std::process::id()).is_none());
+    assert!(jvm::open(0).is_none());
+    assert!(jvm::open(u32::MAX).is_none());
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        let program = compiled.start(&[]).unwrap();
+        let mut jvm = program.open();
+        program.end(0);
+        for limits in [paused(), limits(Duration::ZERO)] {
+            assert_eq!(jvm.snapshot(&limits), Err(Error::Gone));
+        }
+    }
+}
