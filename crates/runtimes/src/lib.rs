@@ -13,6 +13,7 @@
 //! checked before it is followed, and every walk has an end.
 
 mod error;
+pub mod node;
 mod snapshot;
 
 pub use error::Error;
@@ -69,6 +70,6 @@ pub trait ManagedHeap {
 
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads.
 pub fn open(pid: u32) -> Vec<Box<dyn ManagedHeap>> {
-    let _ = pid;
-    Vec::new()
+    let node = node::open(pid).and_then(Result::ok).map(|node| Box::new(node) as Box<dyn ManagedHeap>);
+    node.into_iter().collect()
 }
