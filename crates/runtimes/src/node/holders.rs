@@ -162,7 +162,8 @@ impl<'a> Paths<'a> {
         };
         let closures = (0..graph.len()).filter(|node| graph.kind(*node) == Kind::Closure);
         let mut users: Vec<String> = closures.filter(uses).map(|closure| self.function(closure)).collect();
-        users.sort();
+        // The program's own before those of Node.js.
+        users.sort_by_cached_key(|user| (user.contains("(node:"), user.clone()));
         users.dedup();
         users.truncate(USERS_MAX);
         users

@@ -206,10 +206,10 @@ impl ManagedHeap for Node {
         let heap = process::rss_bytes(self.pid).unwrap_or(0);
         let collection = pause_of(heap, COLLECTION_PER_MIB);
         let way = match inspector::way(self.pid) {
-            Ok(Way::Listens(port)) => format!("is attached to by its inspector on port {port}"),
+            Ok(Way::Listens(port)) => format!("highwater attaches to the inspector of Node.js on port {port}"),
             Ok(Way::Signal(port)) => format!(
-                "gets SIGUSR1, opens its inspector on {} of 127.0.0.1 until the observation ends and prints that to its \
-                 standard error{}",
+                "highwater sends SIGUSR1, at which Node.js opens its inspector on {} of 127.0.0.1 until the observation \
+                 ends, and prints that to its standard error{}",
                 if port == 0 { "a free port".into() } else { format!("port {port}") },
                 if signals::handles_usr1(self.pid).is_none() {
                     " (if it handles SIGUSR1 itself, its handler runs instead: that is not known)"
@@ -220,7 +220,7 @@ impl ManagedHeap for Node {
             Err(error) => return Some(format!("Node.js cannot be asked: {error}")),
         };
         Some(format!(
-            "the Node.js process {way}; each snapshot stops it for a full collection, up to about {collection:?}"
+            "{way}; each snapshot stops the program for a full collection, up to about {collection:?}"
         ))
     }
 
