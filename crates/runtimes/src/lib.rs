@@ -70,6 +70,8 @@ pub trait ManagedHeap {
 
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads.
 pub fn open(pid: u32) -> Vec<Box<dyn ManagedHeap>> {
-    let node = node::open(pid).and_then(Result::ok).map(|node| Box::new(node) as Box<dyn ManagedHeap>);
+    let node = node::open(pid)
+        .and_then(Result::ok)
+        .map(|node| Box::new(node) as Box<dyn ManagedHeap>);
     node.into_iter().collect()
 }

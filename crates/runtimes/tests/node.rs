@@ -54,7 +54,11 @@ impl Program {
         let mut line = String::new();
         output.read_line(&mut line).expect("a line");
         assert_eq!(line, "ready\n");
-        Some(Program { child, output, folder })
+        Some(Program {
+            child,
+            output,
+            folder,
+        })
     }
 
     fn pid(&self) -> u32 {
@@ -62,7 +66,9 @@ impl Program {
     }
 
     fn reader(&self) -> Node {
-        node::open(self.pid()).expect("it is node").expect("it can be opened")
+        node::open(self.pid())
+            .expect("it is node")
+            .expect("it can be opened")
     }
 
     /// Waits until it ends by itself.
@@ -78,7 +84,11 @@ impl Program {
         let mut output = String::new();
         std::io::Read::read_to_string(&mut self.output, &mut output).expect("its output");
         let errors = self.errors();
-        End { code, output, errors }
+        End {
+            code,
+            output,
+            errors,
+        }
     }
 
     fn errors(&self) -> String {
@@ -95,10 +105,16 @@ impl Drop for Program {
 
 /// Its standard error has lines of the debugger only.
 fn only_the_debuggers(errors: &str) -> bool {
-    const KNOWN: [&str; 5] =
-        ["Debugger listening on ws://127.0.0.1:", "For help, see:", "Debugger attached.", "Debugger ending on ws://",
-            "Waiting for the debugger to disconnect..."];
-    errors.lines().all(|line| KNOWN.iter().any(|known| line.starts_with(known)))
+    const KNOWN: [&str; 5] = [
+        "Debugger listening on ws://127.0.0.1:",
+        "For help, see:",
+        "Debugger attached.",
+        "Debugger ending on ws://",
+        "Waiting for the debugger to disconnect...",
+    ];
+    errors
+        .lines()
+        .all(|line| KNOWN.iter().any(|known| line.starts_with(known)))
 }
 
 /// `body`, and a file named `stop` beside the script ends the program with code 7.
@@ -128,8 +144,14 @@ fn is_refused(port: u16) -> bool {
 }
 
 fn inspector_port(errors: &str) -> u16 {
-    let rest = errors.split("ws://127.0.0.1:").nth(1).expect("a line of the debugger");
-    rest.split('/').next().and_then(|port| port.parse().ok()).expect("a port")
+    let rest = errors
+        .split("ws://127.0.0.1:")
+        .nth(1)
+        .expect("a line of the debugger");
+    rest.split('/')
+        .next()
+        .and_then(|port| port.parse().ok())
+        .expect("a port")
 }
 
 fn twice(reader: &mut Node, pause: Duration) -> (Snapshot, Snapshot) {
@@ -138,7 +160,8 @@ fn twice(reader: &mut Node, pause: Duration) -> (Snapshot, Snapshot) {
     (first, reader.snapshot(&limits(pause)).expect("a snapshot"))
 }
 
-const SESSIONS: &str = "class Session { constructor(id) { this.id = id; this.data = [id, 'x' + id] } }
+const SESSIONS: &str =
+    "class Session { constructor(id) { this.id = id; this.data = [id, 'x' + id] } }
 const sessions = new Map();
 let id = 0;
 function handleRequest() { for (let i = 0; i < 50; i++) sessions.set(id, new Session(id++)) }
@@ -152,12 +175,25 @@ fn a_map_of_sessions_has_its_function_for_a_site() {
     let mut reader = program.reader();
     assert!(reader.warning().expect("a warning").contains("SIGUSR1"));
     let (first, second) = twice(&mut reader, SITES);
-    assert!(reader.runtime().starts_with("Node.js "), "{}", reader.runtime());
+    assert!(
+        reader.runtime().starts_with("Node.js "),
+        "{}",
+        reader.runtime()
+    );
     assert!(first.sites.is_empty() && second.types.is_empty());
     let site = &second.sites[0];
-    let functions: Vec<_> = site.frames.iter().filter_map(|frame| frame.function.as_deref()).collect();
+    let functions: Vec<_> = site
+        .frames
+        .iter()
+        .filter_map(|frame| frame.function.as_deref())
+        .collect();
     assert!(functions.contains(&"handleRequest"), "{functions:?}");
-    assert!(site.frames.iter().any(|frame| frame.file.as_deref().is_some_and(|file| file.ends_with("app.js"))));
+    assert!(site.frames.iter().any(|frame| {
+        frame
+            .file
+            .as_deref()
+            .is_some_and(|file| file.ends_with("app.js"))
+    }));
     reader.finish().expect("it closes");
     assert!(is_refused(inspector_port(&program.errors())));
     assert_undisturbed(&stop(program));
@@ -171,13 +207,25 @@ fn a_heap_snapshot_names_types_and_what_holds_them() {
     let mut reader = program.reader();
     let snapshot = reader.snapshot(&limits(TYPES)).expect("a snapshot");
     let sessions = snapshot.types.iter().find(|count| count.name == "Session");
-    let sessions = sessions.unwrap_or_else(|| panic!("{:?}", snapshot.missing)).objects;
+    let sessions = sessions
+        .unwrap_or_else(|| panic!("{:?}", snapshot.missing))
+        .objects;
     assert!(sessions > 0);
     let holders = reader.holders(&["Session".into()], &limits(TYPES));
     assert_eq!(holders[0].objects, holders[0].asked);
     let path = holders[0].path.join(" > ");
-    assert!(path.ends_with("variable sessions (Map) > […] (Session)"), "{path}");
-    assert!(holders[0].users.iter().any(|user| user.starts_with("handleRequest (")), "{:?}", holders[0].users);
+    assert!(
+        path.ends_with("variable sessions (Map) > […] (Session)"),
+        "{path}"
+    );
+    assert!(
+        holders[0]
+            .users
+            .iter()
+            .any(|user| user.starts_with("handleRequest (")),
+        "{:?}",
+        holders[0].users
+    );
     drop(reader);
     assert_undisturbed(&stop(program));
 }
@@ -192,7 +240,11 @@ fn buffers_are_outside_of_the_heap() {
     let (first, second) = twice(&mut reader, SITES);
     let buffers = |snapshot: &Snapshot| {
         let heap = snapshot.heap.as_ref().expect("sizes");
-        heap.others.iter().find(|(name, _)| name == "array buffers").expect("buffers").1
+        heap.others
+            .iter()
+            .find(|(name, _)| name == "array buffers")
+            .expect("buffers")
+            .1
     };
     assert!(buffers(&second) > buffers(&first) + 1_000_000);
     drop(reader);
@@ -202,7 +254,8 @@ fn buffers_are_outside_of_the_heap() {
 #[test]
 fn listeners_are_held_by_their_emitter() {
     let body = "const emitter = new (require('events'))(); emitter.setMaxListeners(0);
-        function subscribe(n) { const big = new Array(100).fill(n); emitter.on('change', function onChange() { big[0]++ }) }
+        function subscribe(n) { const big = new Array(100).fill(n);
+            emitter.on('change', function onChange() { big[0]++ }) }
         let n = 0; globalThis.work = setInterval(() => subscribe(n++), 2);";
     let Some(program) = Program::start(&["--inspect-port=0"], &script(body)) else {
         return;
@@ -210,12 +263,20 @@ fn listeners_are_held_by_their_emitter() {
     let mut reader = program.reader();
     let (first, second) = twice(&mut reader, TYPES);
     let closures = |snapshot: &Snapshot| {
-        let named = snapshot.types.iter().find(|count| count.name == "(closure) onChange");
+        let named = snapshot
+            .types
+            .iter()
+            .find(|count| count.name == "(closure) onChange");
         named.map_or(0, |count| count.objects)
     };
     assert!(closures(&second) > closures(&first) + 50);
-    let path = reader.holders(&["(closure) onChange".into()], &limits(TYPES))[0].path.join(" > ");
-    assert!(path.contains("(EventEmitter) > ._events (Object) > .change (Array)"), "{path}");
+    let path = reader.holders(&["(closure) onChange".into()], &limits(TYPES))[0]
+        .path
+        .join(" > ");
+    assert!(
+        path.contains("(EventEmitter) > ._events (Object) > .change (Array)"),
+        "{path}"
+    );
     drop(reader);
     assert_undisturbed(&stop(program));
 }
@@ -223,7 +284,8 @@ fn listeners_are_held_by_their_emitter() {
 #[test]
 fn a_healthy_server_serves_on() {
     let body = "globalThis.server = require('http').createServer((_, response) => response.end('yes'));
-        server.listen(0, '127.0.0.1', () => fs.writeFileSync(path.join(__dirname, 'port'), `${server.address().port}`));";
+        server.listen(0, '127.0.0.1', () =>
+            fs.writeFileSync(path.join(__dirname, 'port'), `${server.address().port}`));";
     let Some(program) = Program::start(&["--inspect-port=0"], &script(body)) else {
         return;
     };
@@ -242,7 +304,10 @@ fn without_a_pause_nothing_is_done() {
     let Some(program) = Program::start(&["--inspect-port=0"], &script("")) else {
         return;
     };
-    let error = program.reader().snapshot(&limits(Duration::ZERO)).expect_err("a refusal");
+    let error = program
+        .reader()
+        .snapshot(&limits(Duration::ZERO))
+        .expect_err("a refusal");
     assert!(matches!(error, Error::Pause { .. }), "{error}");
     let end = stop(program);
     assert_undisturbed(&end);
@@ -251,12 +316,19 @@ fn without_a_pause_nothing_is_done() {
 
 #[test]
 fn a_handler_of_the_program_is_not_called() {
-    let body = "process.on('SIGUSR1', () => console.log('handler')); process.on('SIGUSR2', () => {});";
+    let body =
+        "process.on('SIGUSR1', () => console.log('handler')); process.on('SIGUSR2', () => {});";
     let Some(program) = Program::start(&[], &script(body)) else {
         return;
     };
-    let error = program.reader().snapshot(&limits(SITES)).expect_err("a refusal");
-    assert!(error.to_string().contains("handles SIGUSR1 itself"), "{error}");
+    let error = program
+        .reader()
+        .snapshot(&limits(SITES))
+        .expect_err("a refusal");
+    assert!(
+        error.to_string().contains("handles SIGUSR1 itself"),
+        "{error}"
+    );
     let end = stop(program);
     assert_undisturbed(&end);
     assert_eq!(end.errors, "");
@@ -270,7 +342,10 @@ fn a_taken_port_is_left_alone() {
     let Some(program) = Program::start(&[&option], &script("")) else {
         return;
     };
-    let error = program.reader().snapshot(&limits(SITES)).expect_err("a refusal");
+    let error = program
+        .reader()
+        .snapshot(&limits(SITES))
+        .expect_err("a refusal");
     assert!(error.to_string().contains("is taken"), "{error}");
     assert_eq!(stop(program).errors, "");
 }
@@ -286,14 +361,23 @@ fn an_inspector_that_was_there_stays() {
     reader.finish().expect("it detaches");
     assert!(!is_refused(inspector_port(&program.errors())));
     // A second observation begins anew.
-    let first = program.reader().snapshot(&limits(SITES)).expect("a snapshot");
-    assert_eq!(first.missing[0], "allocation sites: sampling starts with this snapshot");
+    let first = program
+        .reader()
+        .snapshot(&limits(SITES))
+        .expect("a snapshot");
+    assert_eq!(
+        first.missing[0],
+        "allocation sites: sampling starts with this snapshot"
+    );
     assert_undisturbed(&stop(program));
 }
 
 #[test]
 fn a_program_ends_while_it_is_observed() {
-    for ending in ["process.exitCode = 3; clearInterval(waits)", "process.exit(3)"] {
+    for ending in [
+        "process.exitCode = 3; clearInterval(waits)",
+        "process.exit(3)",
+    ] {
         let body = format!("setTimeout(() => {{ {ending} }}, 1500);");
         let Some(program) = Program::start(&["--inspect-port=0"], &script(&body)) else {
             return;
@@ -319,15 +403,25 @@ fn a_program_may_close_its_inspector() {
     assert!(reader.snapshot(&limits(SITES)).is_err());
     drop(reader);
     let end = stop(program);
-    assert_eq!((end.code, end.output.as_str()), (Some(7), "closed\nstops\n"), "{}", end.errors);
+    assert_eq!(
+        (end.code, end.output.as_str()),
+        (Some(7), "closed\nstops\n"),
+        "{}",
+        end.errors
+    );
 }
 
 #[test]
 fn a_hostile_server_on_the_port_is_left_soon() {
     const VERSION: &str = r#"{"Browser": "node.js/v20.0.0"}"#;
     let list = |url: &str| format!(r#"[{{"webSocketDebuggerUrl": "ws://127.0.0.1{url}"}}]"#);
-    let answers = [("", String::new()), ("garbage", String::new()), (VERSION, String::new()), (VERSION, list("/a b")),
-        (VERSION, list("/endless"))];
+    let answers = [
+        ("", String::new()),
+        ("garbage", String::new()),
+        (VERSION, String::new()),
+        (VERSION, list("/a b")),
+        (VERSION, list("/endless")),
+    ];
     for (version, list) in answers {
         let port = free_port();
         let body = format!(
@@ -341,7 +435,10 @@ fn a_hostile_server_on_the_port_is_left_soon() {
             return;
         };
         let begin = Instant::now();
-        let error = program.reader().snapshot(&limits(SITES)).expect_err("no inspector");
+        let error = program
+            .reader()
+            .snapshot(&limits(SITES))
+            .expect_err("no inspector");
         assert!(begin.elapsed() < Duration::from_secs(10), "{error}");
         assert!(matches!(error, Error::Refused(_)), "{error}");
     }

@@ -106,7 +106,8 @@ impl Graph {
     /// Numbers of the edges of an object.
     pub fn edges_of(&self, node: u32) -> std::ops::Range<u32> {
         let first = |node: usize| self.first_edges.get(node).copied();
-        first(node as usize).unwrap_or(0)..first(node as usize + 1).unwrap_or(self.edge_kinds.len() as u32)
+        first(node as usize).unwrap_or(0)
+            ..first(node as usize + 1).unwrap_or(self.edge_kinds.len() as u32)
     }
 
     pub fn edge(&self, edge: u32) -> Edge {
@@ -120,7 +121,9 @@ impl Graph {
 
     /// The object that an edge belongs to.
     pub fn owner_of(&self, edge: u32) -> u32 {
-        self.first_edges.partition_point(|first| *first <= edge).saturating_sub(1) as u32
+        self.first_edges
+            .partition_point(|first| *first <= edge)
+            .saturating_sub(1) as u32
     }
 }
 
@@ -162,7 +165,9 @@ impl Parser {
 
     pub fn push(&mut self, bytes: &[u8]) -> Result<(), Unusable> {
         let building = &mut self.building;
-        let pushed = self.tokenizer.push(bytes, &mut |token| building.take(token));
+        let pushed = self
+            .tokenizer
+            .push(bytes, &mut |token| building.take(token));
         match (pushed, building.failed) {
             (_, Some(why)) => Err(why),
             (Err(_), None) => Err(Unusable::Broken),
@@ -171,9 +176,18 @@ impl Parser {
     }
 
     pub fn finish(self) -> Result<Graph, Unusable> {
-        let Building { graph, nodes, edges, .. } = self.building;
-        let whole = graph.kinds.len() as u64 == nodes && graph.edge_kinds.len() as u64 == edges && nodes > 0;
-        (whole && !graph.strings.is_empty()).then_some(graph).ok_or(Unusable::Broken)
+        let Building {
+            graph,
+            nodes,
+            edges,
+            ..
+        } = self.building;
+        let whole = graph.kinds.len() as u64 == nodes
+            && graph.edge_kinds.len() as u64 == edges
+            && nodes > 0;
+        (whole && !graph.strings.is_empty())
+            .then_some(graph)
+            .ok_or(Unusable::Broken)
     }
 }
 
@@ -220,7 +234,11 @@ impl Building {
             ("strings", 1) => {
                 let strings = &mut self.graph.strings;
                 let is_wanted = self.wanted.get(strings.len()).copied().unwrap_or(false);
-                strings.push(if is_wanted { cut(text).into() } else { "".into() });
+                strings.push(if is_wanted {
+                    cut(text).into()
+                } else {
+                    "".into()
+                });
                 if strings.len() > STRINGS_MAX {
                     self.failed = Some(Unusable::TooLarge);
                 }
@@ -264,7 +282,9 @@ impl Building {
         if graph.kinds.len() as u64 >= self.nodes {
             return None;
         }
-        graph.kinds.push(*self.node_kinds.get(usize::try_from(kind).ok()?)?);
+        graph
+            .kinds
+            .push(*self.node_kinds.get(usize::try_from(kind).ok()?)?);
         graph.names.push(u32::try_from(name).ok()?);
         graph.sizes.push(u32::try_from(size).unwrap_or(u32::MAX));
         graph.first_edges.push(u32::try_from(self.next_edge).ok()?);
@@ -284,8 +304,12 @@ impl Building {
         if graph.edge_kinds.len() as u64 >= self.edges || to >= graph.kinds.len() as u64 {
             return None;
         }
-        graph.edge_kinds.push(*self.edge_kinds.get(usize::try_from(kind).ok()?)?);
-        graph.edge_names.push(u32::try_from(name).unwrap_or(u32::MAX));
+        graph
+            .edge_kinds
+            .push(*self.edge_kinds.get(usize::try_from(kind).ok()?)?);
+        graph
+            .edge_names
+            .push(u32::try_from(name).unwrap_or(u32::MAX));
         graph.edge_targets.push(to as u32);
         Some(())
     }
@@ -294,7 +318,9 @@ impl Building {
     fn add_location(&mut self) -> Option<()> {
         let node = u32::try_from(self.row[0] / self.node_fields.len().max(1) as u64).ok()?;
         if self.graph.kinds.get(node as usize)? == &Kind::Closure {
-            self.graph.lines.insert(node, u32::try_from(self.row[2]).ok()?);
+            self.graph
+                .lines
+                .insert(node, u32::try_from(self.row[2]).ok()?);
         }
         Some(())
     }
@@ -302,12 +328,27 @@ impl Building {
 
 /// Which strings are names.
 fn wanted(graph: &Graph) -> Vec<bool> {
-    let nodes = graph.names.iter().zip(&graph.kinds).filter(|(_, kind)| **kind != Kind::String && **kind != Kind::Other);
-    let is_named = |kind: &EdgeKind| matches!(kind, EdgeKind::Property | EdgeKind::Context | EdgeKind::Internal);
-    let edges = graph.edge_names.iter().zip(&graph.edge_kinds).filter(|(_, kind)| is_named(kind));
-    let indices = nodes.map(|(name, _)| *name).chain(edges.map(|(name, _)| *name));
+    let nodes = graph.names.iter().zip(&graph.kinds);
+    let nodes = nodes.filter(|(_, kind)| !matches!(kind, Kind::String | Kind::Other));
+    let is_named = |kind: &EdgeKind| {
+        matches!(
+            kind,
+            EdgeKind::Property | EdgeKind::Context | EdgeKind::Internal
+        )
+    };
+    let edges = graph
+        .edge_names
+        .iter()
+        .zip(&graph.edge_kinds)
+        .filter(|(_, kind)| is_named(kind));
+    let indices = nodes
+        .map(|(name, _)| *name)
+        .chain(edges.map(|(name, _)| *name));
     let mut wanted = Vec::new();
-    for index in indices.map(|index| index as usize).filter(|index| *index < STRINGS_MAX) {
+    for index in indices
+        .map(|index| index as usize)
+        .filter(|index| *index < STRINGS_MAX)
+    {
         if wanted.len() <= index {
             wanted.resize(index + 1, false);
         }
@@ -317,7 +358,9 @@ fn wanted(graph: &Graph) -> Vec<bool> {
 }
 
 fn cut(text: &str) -> &str {
-    text.char_indices().nth(NAME_CHARS).map_or(text, |(at, _)| &text[..at])
+    text.char_indices()
+        .nth(NAME_CHARS)
+        .map_or(text, |(at, _)| &text[..at])
 }
 
 fn kind_of(name: &str) -> Kind {

@@ -21,13 +21,17 @@ const NONE: u32 = u32::MAX;
 
 pub fn find(graph: &Graph, types: &[String]) -> Vec<Holder> {
     let paths = Paths::new(graph);
-    let mut objects: HashMap<&str, Vec<u32>> = types.iter().map(|name| (name.as_str(), Vec::new())).collect();
+    let mut objects: HashMap<&str, Vec<u32>> = types
+        .iter()
+        .map(|name| (name.as_str(), Vec::new()))
+        .collect();
     for node in 0..graph.len() {
         if let Some(of_type) = objects.get_mut(name_of(graph, node).as_str()) {
             of_type.push(node);
         }
     }
-    let of_type = |name: &String| paths.holders(name, objects.get(name.as_str()).map_or(&[], Vec::as_slice));
+    let of_type =
+        |name: &String| paths.holders(name, objects.get(name.as_str()).map_or(&[], Vec::as_slice));
     types.iter().flat_map(of_type).collect()
 }
 
@@ -44,7 +48,11 @@ impl<'a> Paths<'a> {
             reached_by: vec![NONE; graph.len() as usize],
         };
         // Globals first: what they reach is named by the program, what only V8's own roots reach is not.
-        let roots = if graph.len() == 0 { 0..0 } else { graph.edges_of(0) };
+        let roots = if graph.len() == 0 {
+            0..0
+        } else {
+            graph.edges_of(0)
+        };
         let (own, globals): (Vec<u32>, Vec<u32>) =
             roots.partition(|edge| graph.kind(graph.edge(*edge).to) == Kind::Synthetic);
         paths.reach_from(globals);
@@ -125,7 +133,10 @@ impl<'a> Paths<'a> {
             return Some(if is_global { "global" } else { "(GC roots)" }.into());
         }
         let kind = self.graph.kind(edge.to);
-        if !matches!(kind, Kind::Object | Kind::Closure | Kind::Native | Kind::String) {
+        if !matches!(
+            kind,
+            Kind::Object | Kind::Closure | Kind::Native | Kind::String
+        ) {
             return None;
         }
         let type_name = name_of(self.graph, edge.to);
@@ -152,7 +163,9 @@ impl<'a> Paths<'a> {
     /// Functions that share the last variable on the path.
     fn users(&self, node: u32) -> Vec<String> {
         let graph = self.graph;
-        let variable = self.steps(node).find(|edge| graph.edge(*edge).kind == EdgeKind::Context);
+        let variable = self
+            .steps(node)
+            .find(|edge| graph.edge(*edge).kind == EdgeKind::Context);
         let Some(context) = variable.map(|edge| graph.owner_of(edge)) else {
             return Vec::new();
         };
@@ -161,7 +174,10 @@ impl<'a> Paths<'a> {
             edges.any(|edge| edge.to == context && graph.edge_name(edge) == "context")
         };
         let closures = (0..graph.len()).filter(|node| graph.kind(*node) == Kind::Closure);
-        let mut users: Vec<String> = closures.filter(uses).map(|closure| self.function(closure)).collect();
+        let mut users: Vec<String> = closures
+            .filter(uses)
+            .map(|closure| self.function(closure))
+            .collect();
         // The program's own before those of Node.js.
         users.sort_by_cached_key(|user| (user.contains("(node:"), user.clone()));
         users.dedup();
@@ -174,13 +190,20 @@ impl<'a> Paths<'a> {
         let graph = self.graph;
         let follow = |node: u32, names: &[&str]| {
             let mut edges = graph.edges_of(node).map(|edge| graph.edge(edge));
-            edges.find(|edge| names.contains(&graph.edge_name(*edge))).map(|edge| edge.to)
+            edges
+                .find(|edge| names.contains(&graph.edge_name(*edge)))
+                .map(|edge| edge.to)
         };
         let shared = follow(closure, &["shared"]);
         // Its name changed in V8 12.
         let script = shared.and_then(|shared| follow(shared, &["script", "script_or_debug_info"]));
-        let name = Some(graph.name(closure)).filter(|name| !name.is_empty()).unwrap_or("(anonymous)");
-        match (script.map(|script| super::sampling::path_of(graph.name(script))), graph.line(closure)) {
+        let name = Some(graph.name(closure))
+            .filter(|name| !name.is_empty())
+            .unwrap_or("(anonymous)");
+        match (
+            script.map(|script| super::sampling::path_of(graph.name(script))),
+            graph.line(closure),
+        ) {
             (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
             _ => name.to_owned(),
         }

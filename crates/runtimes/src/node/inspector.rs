@@ -57,7 +57,9 @@ pub fn way(pid: u32) -> Result<Way, Error> {
     match process::catches_usr1(pid) {
         None => return Err(Error::Gone),
         Some(false) => {
-            return refuse("SIGUSR1 would end this Node.js process: it has no handler for it; start it with --inspect");
+            return refuse(
+                "SIGUSR1 would end this Node.js process: it has no handler for it; start it with --inspect",
+            );
         }
         Some(true) => {}
     }
@@ -68,10 +70,14 @@ pub fn way(pid: u32) -> Result<Way, Error> {
         ));
     }
     let port = options.port.unwrap_or(DEFAULT_PORT);
-    if port != 0 && process::listeners(pid).iter().any(|listener| listener.port == port) {
+    if port != 0
+        && process::listeners(pid)
+            .iter()
+            .any(|listener| listener.port == port)
+    {
         return refuse(&format!(
-            "port {port}, on which Node.js would open its inspector, is taken by another socket: free it, or start the \
-             program with --inspect-port=0"
+            "port {port}, on which Node.js would open its inspector, is taken by another socket: free it, or start \
+             the program with --inspect-port=0"
         ));
     }
     if signals::handles_usr1(pid) == Some(true) {
@@ -92,7 +98,9 @@ fn listening(pid: u32, options: &Options) -> Option<u16> {
     let expected = options.port.unwrap_or(DEFAULT_PORT);
     let own = process::own_listeners(pid);
     let local = own.iter().filter(|listener| listener.is_local);
-    let mut ports = local.map(|listener| listener.port).filter(|port| *port == expected || options.on && expected == 0);
+    let mut ports = local
+        .map(|listener| listener.port)
+        .filter(|port| *port == expected || options.on && expected == 0);
     ports.find(|port| version(*port).is_ok())
 }
 
@@ -106,7 +114,9 @@ fn version(port: u16) -> Result<String, Error> {
     let body = wire::get(port, "/json/version", ANSWER).map_err(|error| refused(&error))?;
     let version: Version = parse(&body)?;
     let version = version.browser.strip_prefix("node.js/v");
-    version.map(str::to_owned).ok_or_else(|| Error::Refused(format!("port {port} is not an inspector of Node.js")))
+    version
+        .map(str::to_owned)
+        .ok_or_else(|| Error::Refused(format!("port {port} is not an inspector of Node.js")))
 }
 
 impl Inspector {
@@ -131,7 +141,9 @@ impl Inspector {
     }
 
     pub fn session(&mut self) -> Result<&mut Session, Error> {
-        self.session.as_mut().ok_or_else(|| Error::Refused("the inspector is closed".into()))
+        self.session
+            .as_mut()
+            .ok_or_else(|| Error::Refused("the inspector is closed".into()))
     }
 
     /// Detaches, and closes the inspector if SIGUSR1 had started it.
@@ -147,7 +159,10 @@ impl Inspector {
         let until = Instant::now() + CLOSE;
         while own_port(self.pid, self.port) {
             if Instant::now() > until {
-                return refuse(&format!("the inspector still listens on port {} of 127.0.0.1", self.port));
+                return refuse(&format!(
+                    "the inspector still listens on port {} of 127.0.0.1",
+                    self.port
+                ));
             }
             std::thread::sleep(POLL);
         }
@@ -172,7 +187,9 @@ fn start(pid: u32, process: &OwnedFd, port: u16) -> Result<u16, Error> {
     let until = Instant::now() + START;
     while Instant::now() < until {
         let own = process::own_listeners(pid);
-        let mut new = own.iter().filter(|listener| listener.is_local && !before.contains(listener));
+        let mut new = own
+            .iter()
+            .filter(|listener| listener.is_local && !before.contains(listener));
         let expected = |candidate: &u16| *candidate == port || port == 0;
         if let Some(port) = new.find_map(|listener| Some(listener.port).filter(expected)) {
             return Ok(port);
@@ -180,13 +197,15 @@ fn start(pid: u32, process: &OwnedFd, port: u16) -> Result<u16, Error> {
         std::thread::sleep(POLL);
     }
     refuse(
-        "Node.js got SIGUSR1 and opened no inspector in 5 s: its main thread is busy outside JavaScript, or the program \
-         handles the signal itself. The inspector may still open later",
+        "Node.js got SIGUSR1 and opened no inspector in 5 s: its main thread is busy outside JavaScript, or the \
+         program handles the signal itself. The inspector may still open later",
     )
 }
 
 fn own_port(pid: u32, port: u16) -> bool {
-    process::own_listeners(pid).iter().any(|listener| listener.port == port)
+    process::own_listeners(pid)
+        .iter()
+        .any(|listener| listener.port == port)
 }
 
 /// The first target is the program; others are its worker threads.
@@ -198,7 +217,9 @@ fn attach(port: u16) -> Result<Session, Error> {
     }
     let body = wire::get(port, "/json/list", ANSWER).map_err(|error| refused(&error))?;
     let targets: Vec<Target> = parse(&body)?;
-    let url = targets.into_iter().find_map(|target| target.web_socket_debugger_url);
+    let url = targets
+        .into_iter()
+        .find_map(|target| target.web_socket_debugger_url);
     // Only the path is used: the address is the one that was checked.
     let path = url.as_deref().and_then(path_of);
     let path = path.ok_or_else(|| Error::Refused("the inspector lists no program".into()))?;
@@ -209,7 +230,9 @@ fn attach(port: u16) -> Result<Session, Error> {
 fn path_of(url: &str) -> Option<&str> {
     let path = url.strip_prefix("ws://")?;
     let path = &path[path.find('/')?..];
-    path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/-_".contains(&byte)).then_some(path)
+    path.bytes()
+        .all(|byte| byte.is_ascii_alphanumeric() || b"/-_".contains(&byte))
+        .then_some(path)
 }
 
 #[cfg(test)]
@@ -218,7 +241,10 @@ mod tests {
 
     #[test]
     fn only_a_plain_path_is_taken_from_a_url() {
-        assert_eq!(path_of("ws://127.0.0.1:9229/86d5f4cd-b569"), Some("/86d5f4cd-b569"));
+        assert_eq!(
+            path_of("ws://127.0.0.1:9229/86d5f4cd-b569"),
+            Some("/86d5f4cd-b569")
+        );
         assert_eq!(path_of("ws://127.0.0.1:9229/a\r\nX: y"), None);
         assert_eq!(path_of("ws://127.0.0.1:9229"), None);
         assert_eq!(path_of("http://a/b"), None);

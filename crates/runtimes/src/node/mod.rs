@@ -35,10 +35,11 @@ use session::Session;
 
 /// Of the calls that read counters.
 const PAUSE_LEAST: Duration = Duration::from_millis(20);
-/// Of a full collection. Measured: 165 to 190 ms for 50 MB of small objects on two busy cores.
-const COLLECTION_PER_MIB: Duration = Duration::from_millis(4);
-/// Of a heap snapshot. Measured: 10.9 s for 46 MB of small objects on two busy cores.
-const SNAPSHOT_PER_MIB: Duration = Duration::from_millis(250);
+/// Of a full collection. Measured for small objects: 2 ms for a MiB (50 MB: 100 ms), 7 on two cores with a load of 8
+/// (200 MB: 1,350 ms).
+const COLLECTION_PER_MIB: Duration = Duration::from_millis(8);
+/// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB.
+const SNAPSHOT_PER_MIB: Duration = Duration::from_millis(450);
 
 /// The heap of one Node.js process.
 pub struct Node {
@@ -93,10 +94,17 @@ impl Node {
         Ok(snapshot)
     }
 
-    fn read_sites(&mut self, snapshot: &mut Snapshot, size: &HeapSize, limits: &Limits) -> Result<(), Error> {
+    fn read_sites(
+        &mut self,
+        snapshot: &mut Snapshot,
+        size: &HeapSize,
+        limits: &Limits,
+    ) -> Result<(), Error> {
         let pause = pause_of(size.used_bytes, COLLECTION_PER_MIB);
         if pause > limits.pause {
-            let why = format!("allocation sites: they need a collection, which stops the program for about {pause:?}");
+            let why = format!(
+                "allocation sites: they need a collection, which stops the program for about {pause:?}"
+            );
             snapshot.missing.push(why);
             return Ok(());
         }
@@ -106,17 +114,26 @@ impl Node {
         if is_running {
             let (sites, is_cut) = sampling::sites(session, limits.time)?;
             snapshot.sites = sites;
-            snapshot.missing.extend(is_cut.then(|| "some allocation sites: there are too many".into()));
+            snapshot
+                .missing
+                .extend(is_cut.then(|| "some allocation sites: there are too many".into()));
         } else {
             let profiler = sampling::start(session, limits.time)?;
-            snapshot.missing.push("allocation sites: sampling starts with this snapshot".into());
+            snapshot
+                .missing
+                .push("allocation sites: sampling starts with this snapshot".into());
             self.profiler = Some(profiler);
         }
         snapshot.cost.paused = snapshot.cost.paused.max(begin.elapsed());
         Ok(())
     }
 
-    fn read_types(&mut self, snapshot: &mut Snapshot, size: &HeapSize, limits: &Limits) -> Result<(), Error> {
+    fn read_types(
+        &mut self,
+        snapshot: &mut Snapshot,
+        size: &HeapSize,
+        limits: &Limits,
+    ) -> Result<(), Error> {
         if let Some(why) = self.no_heap_snapshot(size, limits) {
             snapshot.missing.push(why);
             return Ok(());
@@ -130,7 +147,9 @@ impl Node {
                 snapshot.types = types::count(&graph);
                 self.graph = Some(graph);
             }
-            Err(why) => snapshot.missing.push(format!("objects by type: {}", unusable(why))),
+            Err(why) => snapshot
+                .missing
+                .push(format!("objects by type: {}", unusable(why))),
         }
         Ok(())
     }
@@ -166,7 +185,10 @@ fn pause_of(bytes: u64, per_mib: Duration) -> Duration {
 }
 
 /// A snapshot that is not used is received to its end all the same: the program is stopped for it in any case.
-fn take_heap_snapshot(session: &mut Session, limits: &Limits) -> Result<Result<Graph, Unusable>, Error> {
+fn take_heap_snapshot(
+    session: &mut Session,
+    limits: &Limits,
+) -> Result<Result<Graph, Unusable>, Error> {
     #[derive(Deserialize)]
     struct Event {
         method: String,
@@ -179,17 +201,24 @@ fn take_heap_snapshot(session: &mut Session, limits: &Limits) -> Result<Result<G
     }
     let mut parser = Ok(graph::Parser::new(limits.bytes));
     let params = json!({"reportProgress": false});
-    session.call_with_events("HeapProfiler.takeHeapSnapshot", &params, limits.time, |event| {
-        let Ok(event) = session::parse::<Event>(event) else {
-            return Ok(());
-        };
-        if let (Ok(graph), "HeapProfiler.addHeapSnapshotChunk") = (&mut parser, event.method.as_str()) {
-            if let Err(why) = graph.push(event.params.chunk.as_bytes()) {
+    session.call_with_events(
+        "HeapProfiler.takeHeapSnapshot",
+        &params,
+        limits.time,
+        |event| {
+            let Ok(event) = session::parse::<Event>(event) else {
+                return Ok(());
+            };
+            let is_chunk = event.method == "HeapProfiler.addHeapSnapshotChunk";
+            if is_chunk
+                && let Ok(graph) = &mut parser
+                && let Err(why) = graph.push(event.params.chunk.as_bytes())
+            {
                 parser = Err(why);
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        },
+    )?;
     Ok(parser.and_then(graph::Parser::finish))
 }
 
@@ -206,11 +235,18 @@ impl ManagedHeap for Node {
         let heap = process::rss_bytes(self.pid).unwrap_or(0);
         let collection = pause_of(heap, COLLECTION_PER_MIB);
         let way = match inspector::way(self.pid) {
-            Ok(Way::Listens(port)) => format!("highwater attaches to the inspector of Node.js on port {port}"),
+            Ok(Way::Listens(port)) => {
+                format!("highwater attaches to the inspector of Node.js on port {port}")
+            }
             Ok(Way::Signal(port)) => format!(
-                "highwater sends SIGUSR1, at which Node.js opens its inspector on {} of 127.0.0.1 until the observation \
+                "highwater sends SIGUSR1, at which Node.js opens its inspector on {} of 127.0.0.1 until the \
+                 observation \
                  ends, and prints that to its standard error{}",
-                if port == 0 { "a free port".into() } else { format!("port {port}") },
+                if port == 0 {
+                    "a free port".into()
+                } else {
+                    format!("port {port}")
+                },
                 if signals::handles_usr1(self.pid).is_none() {
                     " (if it handles SIGUSR1 itself, its handler runs instead: that is not known)"
                 } else {
@@ -220,7 +256,10 @@ impl ManagedHeap for Node {
             Err(error) => return Some(format!("Node.js cannot be asked: {error}")),
         };
         Some(format!(
-            "{way}; each snapshot stops the program for a full collection, up to about {collection:?}"
+            "{way}; each snapshot stops the program for a full collection, up to about {collection:?} (one with types, \
+             where a pause of {} s is allowed, also adds {} times the heap to its memory)",
+            pause_of(heap, SNAPSHOT_PER_MIB).as_secs() + 1,
+            room::BYTES_PER_HEAP_BYTE,
         ))
     }
 
@@ -239,6 +278,8 @@ impl ManagedHeap for Node {
 
     /// From the last heap snapshot: no further pause.
     fn holders(&mut self, types: &[String], _: &Limits) -> Vec<Holder> {
-        self.graph.as_ref().map_or_else(Vec::new, |graph| holders::find(graph, types))
+        self.graph
+            .as_ref()
+            .map_or_else(Vec::new, |graph| holders::find(graph, types))
     }
 }

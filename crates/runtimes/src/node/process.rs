@@ -19,13 +19,23 @@ pub fn is_node(pid: u32) -> bool {
 
 /// `node`, `nodejs`, `node20`, `node-22`; not `node_exporter`.
 fn is_node_name(name: &str) -> bool {
-    let version = name.strip_prefix("nodejs").or_else(|| name.strip_prefix("node"));
-    version.is_some_and(|version| version.bytes().all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte)))
+    let version = name
+        .strip_prefix("nodejs")
+        .or_else(|| name.strip_prefix("node"));
+    version.is_some_and(|version| {
+        version
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"-.".contains(&byte))
+    })
 }
 
 fn maps_library(pid: u32) -> bool {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().any(|line| line.rsplit('/').next().is_some_and(|file| file.starts_with("libnode.so")))
+    maps.lines().any(|line| {
+        line.rsplit('/')
+            .next()
+            .is_some_and(|file| file.starts_with("libnode.so"))
+    })
 }
 
 /// Whether SIGUSR1 has a handler; without one it ends the process. `None`: the status cannot be read.
@@ -35,7 +45,9 @@ pub fn catches_usr1(pid: u32) -> Option<bool> {
 
 fn parse_catches_usr1(status: &str) -> Option<bool> {
     const USR1: u64 = 1 << (rustix::process::Signal::USR1.as_raw() - 1);
-    let line = status.lines().find_map(|line| line.strip_prefix("SigCgt:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("SigCgt:"))?;
     let caught = u64::from_str_radix(line.trim(), 16).ok()?;
     Some(caught & USR1 != 0)
 }
@@ -58,9 +70,14 @@ pub fn options(pid: u32) -> Options {
 fn parse_options(environment: &[u8], arguments: &[u8]) -> Options {
     let environment = String::from_utf8_lossy(environment);
     let arguments = String::from_utf8_lossy(arguments);
-    let variable = environment.split('\0').find_map(|entry| entry.strip_prefix("NODE_OPTIONS="));
+    let variable = environment
+        .split('\0')
+        .find_map(|entry| entry.strip_prefix("NODE_OPTIONS="));
     // Options behind the script are the script's.
-    let own = arguments.split('\0').skip(1).take_while(|argument| argument.starts_with('-'));
+    let own = arguments
+        .split('\0')
+        .skip(1)
+        .take_while(|argument| argument.starts_with('-'));
     let mut options = Options::default();
     for option in variable.unwrap_or("").split_whitespace().chain(own) {
         options.add(option);
@@ -132,26 +149,40 @@ fn parse_listeners(table: &str) -> Vec<Listener> {
             inode: inode.parse().ok()?,
         })
     };
-    table.lines().skip(1).take(ENTRIES_MAX).filter_map(parse).collect()
+    table
+        .lines()
+        .skip(1)
+        .take(ENTRIES_MAX)
+        .filter_map(parse)
+        .collect()
 }
 
 /// 127.0.0.1 or any address, printed as words in the byte order of the machine.
 fn takes_local(address: &str) -> bool {
     const LOCAL: [u8; 4] = [127, 0, 0, 1];
-    address.bytes().all(|digit| digit == b'0') || address == format!("{:08X}", u32::from_ne_bytes(LOCAL))
+    address.bytes().all(|digit| digit == b'0')
+        || address == format!("{:08X}", u32::from_ne_bytes(LOCAL))
 }
 
 fn socket_inodes(pid: u32) -> HashSet<u64> {
     let Ok(folder) = fs::read_dir(format!("/proc/{pid}/fd")) else {
         return HashSet::new();
     };
-    let links = folder.flatten().take(ENTRIES_MAX).filter_map(|entry| fs::read_link(entry.path()).ok());
-    links.filter_map(|link| parse_socket(link.to_str()?)).collect()
+    let links = folder
+        .flatten()
+        .take(ENTRIES_MAX)
+        .filter_map(|entry| fs::read_link(entry.path()).ok());
+    links
+        .filter_map(|link| parse_socket(link.to_str()?))
+        .collect()
 }
 
 /// `socket:[8912]`
 fn parse_socket(link: &str) -> Option<u64> {
-    link.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()
+    link.strip_prefix("socket:[")?
+        .strip_suffix(']')?
+        .parse()
+        .ok()
 }
 
 /// RSS, bytes: the heap is not larger.
@@ -167,36 +198,78 @@ mod tests {
 
     #[test]
     fn names_of_node_are_known() {
-        assert!(["node", "nodejs", "node20", "node-22.1"].into_iter().all(is_node_name));
-        assert!(!["node_exporter", "nodemon", "python3", ""].into_iter().any(is_node_name));
+        assert!(
+            ["node", "nodejs", "node20", "node-22.1"]
+                .into_iter()
+                .all(is_node_name)
+        );
+        assert!(
+            !["node_exporter", "nodemon", "python3", ""]
+                .into_iter()
+                .any(is_node_name)
+        );
     }
 
     #[test]
     fn a_status_says_what_is_caught() {
-        assert_eq!(parse_catches_usr1("SigIgn:\t0000000001001000\nSigCgt:\t0000000100004602\n"), Some(true));
-        assert_eq!(parse_catches_usr1("SigCgt:\t0000000100004402\n"), Some(false));
+        assert_eq!(
+            parse_catches_usr1("SigIgn:\t0000000001001000\nSigCgt:\t0000000100004602\n"),
+            Some(true)
+        );
+        assert_eq!(
+            parse_catches_usr1("SigCgt:\t0000000100004402\n"),
+            Some(false)
+        );
         assert_eq!(parse_catches_usr1("Name:\tnode\n"), None);
     }
 
     #[test]
     fn options_come_from_both_places_and_not_from_the_script() {
-        let parse = |environment: &str, arguments: &str| parse_options(environment.as_bytes(), arguments.as_bytes());
+        let parse = |environment: &str, arguments: &str| {
+            parse_options(environment.as_bytes(), arguments.as_bytes())
+        };
         let chosen = |on, port| Options { on, port };
         assert_eq!(parse("", "node\0a.js\0--inspect\0"), chosen(false, None));
-        assert_eq!(parse("", "node\0--inspect=0\0a.js\0"), chosen(true, Some(0)));
-        assert_eq!(parse("", "node\0--inspect-port=0.0.0.0:9300\0a.js\0"), chosen(false, Some(9300)));
-        assert_eq!(parse("A=1\0NODE_OPTIONS=--inspect=[::1]:7\0", "node\0a.js\0"), chosen(true, Some(7)));
+        assert_eq!(
+            parse("", "node\0--inspect=0\0a.js\0"),
+            chosen(true, Some(0))
+        );
+        assert_eq!(
+            parse("", "node\0--inspect-port=0.0.0.0:9300\0a.js\0"),
+            chosen(false, Some(9300))
+        );
+        assert_eq!(
+            parse("A=1\0NODE_OPTIONS=--inspect=[::1]:7\0", "node\0a.js\0"),
+            chosen(true, Some(7))
+        );
     }
 
     #[test]
     fn listening_sockets_are_parsed() {
-        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
-            0: 0100007F:240D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0        0 8912 1 0 100 0 0 10 0\n\
-            1: 0100007F:240D 0100007F:A0A0 01 00000000:00000000 00:00000000 00000000  0        0 8913 1 0 20 4 30 10 -1\n\
-            2: 0A00020A:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000  0        0 8914 1 0 100 0 0 10 0\n\
-            3: garbage\n";
-        let listeners = parse_listeners(table);
-        let brief: Vec<_> = listeners.iter().map(|it| (it.port, it.is_local, it.inode)).collect();
-        assert_eq!(brief, [(0x240d, cfg!(target_endian = "little"), 8912), (80, false, 8914)]);
+        let line = |local: &str, state: &str, inode: u32| {
+            format!(
+                "0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  0 0 {inode} 1 0\n"
+            )
+        };
+        let table = [
+            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n",
+            &line("0100007F:240D", "0A", 8912),
+            &line("0100007F:240D", "01", 8913),
+            &line("0A00020A:0050", "0A", 8914),
+            "3: garbage\n",
+        ]
+        .concat();
+        let listeners = parse_listeners(&table);
+        let brief: Vec<_> = listeners
+            .iter()
+            .map(|it| (it.port, it.is_local, it.inode))
+            .collect();
+        assert_eq!(
+            brief,
+            [
+                (0x240d, cfg!(target_endian = "little"), 8912),
+                (80, false, 8914)
+            ]
+        );
     }
 }

@@ -29,7 +29,10 @@ pub enum Profiler {
 
 pub fn start(session: &mut Session, within: Duration) -> Result<Profiler, Error> {
     // Only a profiler that runs can report.
-    if session.call("HeapProfiler.getSamplingProfile", &json!({}), within).is_ok() {
+    if session
+        .call("HeapProfiler.getSamplingProfile", &json!({}), within)
+        .is_ok()
+    {
         return Ok(Profiler::Theirs);
     }
     let params = json!({"samplingInterval": INTERVAL_BYTES});
@@ -64,7 +67,9 @@ struct Tree {
 
 fn parse_profile(text: &[u8]) -> Option<(Vec<SiteCount>, bool)> {
     let mut tree = Tree::default();
-    Tokenizer::default().push(text, &mut |token| tree.take(token)).ok()?;
+    Tokenizer::default()
+        .push(text, &mut |token| tree.take(token))
+        .ok()?;
     // The reply ends with the object around the tree.
     if !tree.head || !tree.path.is_empty() {
         return None;
@@ -131,7 +136,12 @@ impl Tree {
                 self.is_cut = true;
             } else {
                 // The first node is the root of the tree, no function.
-                let frames = self.path.iter().skip(1).rev().map(|node| node.frame.clone());
+                let frames = self
+                    .path
+                    .iter()
+                    .skip(1)
+                    .rev()
+                    .map(|node| node.frame.clone());
                 self.sites.push(SiteCount {
                     frames: frames.collect(),
                     // V8 reports bytes only.
@@ -154,8 +164,13 @@ pub fn path_of(url: &str) -> String {
     let mut bytes = Vec::with_capacity(path.len());
     let mut rest = path.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let code = after.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 16).ok()).filter(|_| first == b'%') {
+        let code = after
+            .get(..2)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
+        match code
+            .and_then(|digits| u8::from_str_radix(digits, 16).ok())
+            .filter(|_| first == b'%')
+        {
             Some(byte) => {
                 bytes.push(byte);
                 rest = &after[2..];
@@ -187,7 +202,11 @@ mod tests {
         let brief = |site: &SiteCount| {
             let frames = site.frames.iter().map(|frame| {
                 let place = frame.file.as_deref().unwrap_or("-");
-                format!("{} {place}:{}", frame.function.as_deref().unwrap_or("-"), frame.line.unwrap_or(0))
+                format!(
+                    "{} {place}:{}",
+                    frame.function.as_deref().unwrap_or("-"),
+                    frame.line.unwrap_or(0)
+                )
             });
             format!("{} {}", site.bytes, frames.collect::<Vec<_>>().join(" < "))
         };
@@ -205,7 +224,10 @@ mod tests {
 
     #[test]
     fn deep_and_broken_profiles_end() {
-        let deep = format!(r#"{{"head":{}"#, r#"{"selfSize":1,"children":["#.repeat(100_000));
+        let deep = format!(
+            r#"{{"head":{}"#,
+            r#"{"selfSize":1,"children":["#.repeat(100_000)
+        );
         assert!(parse_profile(deep.as_bytes()).is_none());
         assert!(parse_profile(b"{}").is_none());
         assert!(parse_profile(b"\x01").is_none());

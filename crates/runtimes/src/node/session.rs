@@ -60,12 +60,21 @@ impl Session {
             messages,
             last_id: 0,
         };
-        session.call("NodeRuntime.notifyWhenWaitingForDisconnect", &json!({"enabled": true}), within)?;
+        session.call(
+            "NodeRuntime.notifyWhenWaitingForDisconnect",
+            &json!({"enabled": true}),
+            within,
+        )?;
         Ok(session)
     }
 
     /// The reply to a command, as JSON text. The inspector's refusal is [`Error::Refused`].
-    pub fn call(&mut self, method: &str, params: &Value, within: Duration) -> Result<Vec<u8>, Error> {
+    pub fn call(
+        &mut self,
+        method: &str,
+        params: &Value,
+        within: Duration,
+    ) -> Result<Vec<u8>, Error> {
         self.call_with_events(method, params, within, |_| Ok(()))
     }
 
@@ -80,7 +89,7 @@ impl Session {
         self.last_id += 1;
         let command = json!({"id": self.last_id, "method": method, "params": params});
         let frame = wire::frame(&command.to_string());
-        self.stream.write_all(&frame).map_err(|error| refused(&error))?;
+        self.stream.write_all(&frame).map_err(|_| closed())?;
         let until = Instant::now() + within;
         loop {
             let message = self.receive(method, until)?;
@@ -89,7 +98,9 @@ impl Session {
                 Some(id) if id != self.last_id => {} // Its caller has given up.
                 Some(_) => {
                     let refusal = |why| Error::Refused(format!("Node.js refused {method}: {why}"));
-                    return message.error.map_or(Ok(message.text), |why| Err(refusal(why)));
+                    return message
+                        .error
+                        .map_or(Ok(message.text), |why| Err(refusal(why)));
                 }
             }
         }
@@ -101,9 +112,7 @@ impl Session {
             RecvTimeoutError::Timeout => Error::Refused(format!(
                 "Node.js did not answer {method} in time: its main thread is busy outside JavaScript or stopped"
             )),
-            RecvTimeoutError::Disconnected => Error::Refused(
-                "the inspector closed the connection: the program has ended, or it closed its inspector".into(),
-            ),
+            RecvTimeoutError::Disconnected => closed(),
         })
     }
 
@@ -130,7 +139,9 @@ impl Session {
         let reply: Reply = parse(&text)?;
         match (reply.result.exception_details, reply.result.result.value) {
             (None, Some(value)) => Ok(value),
-            _ => Err(Error::Refused("Node.js could not evaluate what highwater asked".into())),
+            _ => Err(Error::Refused(
+                "Node.js could not evaluate what highwater asked".into(),
+            )),
         }
     }
 }
@@ -144,11 +155,19 @@ impl Drop for Session {
 
 /// JSON of the inspector in the shape that its documentation gives.
 pub fn parse<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, Error> {
-    serde_json::from_slice(text).map_err(|error| Error::Refused(format!("the inspector's answer is broken: {error}")))
+    serde_json::from_slice(text)
+        .map_err(|error| Error::Refused(format!("the inspector's answer is broken: {error}")))
 }
 
 pub fn refused(error: &io::Error) -> Error {
     Error::Refused(format!("its inspector could not be used: {error}"))
+}
+
+fn closed() -> Error {
+    Error::Refused(
+        "the inspector closed the connection: the program has ended, or it closed its inspector"
+            .into(),
+    )
 }
 
 /// Reads until either side closes.

@@ -37,17 +37,27 @@ pub fn handles_usr1(pid: u32) -> Option<bool> {
 fn tree_in(pid: u32, line: &str) -> Option<u64> {
     let area = observe::proc::area::parse_area(line).filter(|area| area.offset == 0)?;
     let name = area.name.rsplit('/').next()?;
-    if !["node", "libuv.so", "libnode.so"].iter().any(|start| name.starts_with(start)) {
+    if !["node", "libuv.so", "libnode.so"]
+        .iter()
+        .any(|start| name.starts_with(start))
+    {
         return None;
     }
     // The process may be in a container: its paths are not ours.
-    let file = fs::File::open(format!("/proc/{pid}/map_files/{:x}-{:x}", area.start, area.end));
-    let file = file.or_else(|_| fs::File::open(format!("/proc/{pid}/root{}", area.name))).ok()?;
+    let file = fs::File::open(format!(
+        "/proc/{pid}/map_files/{:x}-{:x}",
+        area.start, area.end
+    ));
+    let file = file
+        .or_else(|_| fs::File::open(format!("/proc/{pid}/root{}", area.name)))
+        .ok()?;
     // Node.js is 100 MB: only its tables are read.
     let cache = ReadCache::new(file);
     let file = object::File::parse(&cache).ok()?;
     let first = file.segments().map(|segment| segment.address()).min()? & !0xfff;
-    let tree = file.symbols().find(|symbol| symbol.name_bytes() == Ok(b"uv__signal_tree"))?;
+    let tree = file
+        .symbols()
+        .find(|symbol| symbol.name_bytes() == Ok(b"uv__signal_tree"))?;
     Some(tree.address().wrapping_add(area.start).wrapping_sub(first))
 }
 
@@ -67,7 +77,8 @@ fn walk(root: u64, read: impl Fn(u64) -> Option<[u8; SIZE]>) -> Option<bool> {
         seen += 1;
         let handle = read(address).filter(|_| seen <= HANDLES_MAX)?;
         let int = |at: usize| i32::from_ne_bytes(handle[at..at + 4].try_into().unwrap_or_default());
-        let pointer = |at: usize| u64::from_ne_bytes(handle[at..at + 8].try_into().unwrap_or_default());
+        let pointer =
+            |at: usize| u64::from_ne_bytes(handle[at..at + 8].try_into().unwrap_or_default());
         if int(TYPE) != SIGNAL {
             return None;
         }
@@ -110,6 +121,10 @@ mod tests {
     fn what_is_no_tree_is_not_known() {
         assert_eq!(walk(1, |_| None), None);
         assert_eq!(walk(1, |_| Some(handle(12, 2, 0, 0))), None);
-        assert_eq!(walk(1, |_| Some(handle(SIGNAL, 2, 1, 1))), None, "a circle ends");
+        assert_eq!(
+            walk(1, |_| Some(handle(SIGNAL, 2, 1, 1))),
+            None,
+            "a circle ends"
+        );
     }
 }

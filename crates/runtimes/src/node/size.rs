@@ -31,13 +31,18 @@ struct Figures {
 pub fn read(session: &mut Session) -> Result<HeapSize, Error> {
     let value = session.evaluate(EXPRESSION, ANSWER)?;
     let figures = Figures::deserialize(value);
-    Ok(sizes(figures.map_err(|error| Error::Refused(format!("the heap's counters are broken: {error}")))?))
+    Ok(sizes(figures.map_err(|error| {
+        Error::Refused(format!("the heap's counters are broken: {error}"))
+    })?))
 }
 
 fn sizes(figures: Figures) -> HeapSize {
     let mut others = vec![
         ("array buffers".to_owned(), figures.buffers),
-        ("other external memory".to_owned(), figures.external.saturating_sub(figures.buffers)),
+        (
+            "other external memory".to_owned(),
+            figures.external.saturating_sub(figures.buffers),
+        ),
         ("V8's own malloc".to_owned(), figures.malloced),
     ];
     // Parts of the used bytes, not more than them.

@@ -93,7 +93,10 @@ impl Tokenizer {
             return Err(Broken);
         }
         self.digits.push(byte);
-        self.value = self.value.wrapping_mul(10).wrapping_add(u64::from(byte.wrapping_sub(b'0')));
+        self.value = self
+            .value
+            .wrapping_mul(10)
+            .wrapping_add(u64::from(byte.wrapping_sub(b'0')));
         Ok(())
     }
 
@@ -119,7 +122,11 @@ impl Tokenizer {
 
     fn start(&mut self, byte: u8, take: &mut impl FnMut(Token)) -> Result<(), Broken> {
         if let Some(text) = self.pending.take_if(|_| !byte.is_ascii_whitespace()) {
-            take(if byte == b':' { Token::Key(&text) } else { Token::String(&text) });
+            take(if byte == b':' {
+                Token::Key(&text)
+            } else {
+                Token::String(&text)
+            });
         }
         match byte {
             b'{' => take(Token::ObjectStart),
@@ -175,11 +182,17 @@ mod tests {
 
     #[test]
     fn pieces_of_any_size_give_the_same_tokens() {
-        let text = r#"{"a": [1, -2.5e1, "x\n\"\u00e9", true], "b" : {"c":"d"}, "n":12345678901234567}"#;
+        let text =
+            r#"{"a": [1, -2.5e1, "x\n\"\u00e9", true], "b" : {"c":"d"}, "n":12345678901234567}"#;
         let whole = "ObjectStart Key(\"a\") ArrayStart Number(1.0) Number(-25.0) String(\"x\\n\\\"é\") Word ArrayEnd \
-            Key(\"b\") ObjectStart Key(\"c\") String(\"d\") ObjectEnd Key(\"n\") Number(1.2345678901234568e16) ObjectEnd";
+            Key(\"b\") ObjectStart Key(\"c\") String(\"d\") ObjectEnd Key(\"n\") \
+            Number(1.2345678901234568e16) ObjectEnd";
         for piece in [1, 2, 3, 7, 1000] {
-            assert_eq!(tokens(text, piece).as_deref(), Ok(whole), "pieces of {piece}");
+            assert_eq!(
+                tokens(text, piece).as_deref(),
+                Ok(whole),
+                "pieces of {piece}"
+            );
         }
     }
 

@@ -33,7 +33,9 @@ pub fn count(graph: &Graph) -> Vec<TypeCount> {
         count.objects += u64::from(owner.is_none());
         count.bytes += graph.bytes(node);
     }
-    let named = types.into_iter().map(|(name, count)| TypeCount { name, ..count });
+    let named = types
+        .into_iter()
+        .map(|(name, count)| TypeCount { name, ..count });
     let mut types: Vec<TypeCount> = named.filter(|count| count.bytes > 0).collect();
     types.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
     types
@@ -44,7 +46,9 @@ fn owners(graph: &Graph) -> HashMap<u32, u32> {
     let mut owners = HashMap::new();
     for node in (0..graph.len()).filter(|node| graph.kind(*node) == Kind::Object) {
         let edges = graph.edges_of(node).map(|edge| graph.edge(edge));
-        let own = edges.filter(|edge| edge.kind == EdgeKind::Internal && OWN.contains(&graph.edge_name(*edge)));
+        let own = edges.filter(|edge| {
+            edge.kind == EdgeKind::Internal && OWN.contains(&graph.edge_name(*edge))
+        });
         let parts = own.filter(|edge| matches!(graph.kind(edge.to), Kind::Array | Kind::Native));
         for part in parts {
             owners.entry(part.to).or_insert(node);

@@ -66,7 +66,8 @@ fn invalid(why: &str) -> io::Error {
 /// The body of `GET path`.
 pub fn get(port: u16, path: &str, within: Duration) -> io::Result<Vec<u8>> {
     let mut timed = Timed::connect(port, within)?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+    let request =
+        format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
     timed.stream.write_all(request.as_bytes())?;
     let head = timed.read_head()?;
     if status(&head) != Some(200) {
@@ -74,7 +75,9 @@ pub fn get(port: u16, path: &str, within: Duration) -> io::Result<Vec<u8>> {
     }
     let length = header(&head, "content-length").and_then(|length| length.parse().ok());
     let mut body = Vec::new();
-    timed.take(length.unwrap_or(BODY_BYTES).min(BODY_BYTES) as u64).read_to_end(&mut body)?;
+    timed
+        .take(length.unwrap_or(BODY_BYTES).min(BODY_BYTES) as u64)
+        .read_to_end(&mut body)?;
     Ok(body)
 }
 
@@ -90,7 +93,9 @@ pub fn upgrade(port: u16, path: &str, within: Duration) -> io::Result<TcpStream>
     timed.stream.write_all(request.as_bytes())?;
     let head = timed.read_head()?;
     if status(&head) != Some(101) {
-        return Err(invalid("it does not accept a WebSocket; another debugger may be attached"));
+        return Err(invalid(
+            "it does not accept a WebSocket; another debugger may be attached",
+        ));
     }
     timed.stream.set_read_timeout(None)?;
     Ok(timed.stream)
@@ -201,18 +206,25 @@ mod tests {
         for bytes in [&cut[..], &masked, &huge, &longer_than_all, &[]] {
             assert!(read_message(&mut &bytes[..]).is_err(), "{bytes:?}");
         }
-        assert_eq!(read_message(&mut &[FINAL | CLOSE, 0][..]).expect("closed"), None);
+        assert_eq!(
+            read_message(&mut &[FINAL | CLOSE, 0][..]).expect("closed"),
+            None
+        );
     }
 
     #[test]
     fn parts_of_a_message_are_put_together() {
         let bytes = [TEXT, 1, b'a', FINAL | 9, 1, b'p', FINAL, 1, b'b'];
-        assert_eq!(read_message(&mut &bytes[..]).expect("a message"), Some(b"ab".to_vec()));
+        assert_eq!(
+            read_message(&mut &bytes[..]).expect("a message"),
+            Some(b"ab".to_vec())
+        );
     }
 
     #[test]
     fn heads_are_read() {
-        let head = "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n";
+        let head =
+            "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n";
         assert_eq!(status(head), Some(200));
         assert_eq!(header(head, "content-length"), Some("12"));
         assert_eq!(status("SSH-2.0-OpenSSH"), None);
