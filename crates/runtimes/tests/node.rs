@@ -283,7 +283,8 @@ fn listeners_are_held_by_their_emitter() {
 
 #[test]
 fn a_healthy_server_serves_on() {
-    let body = "globalThis.server = require('http').createServer((_, response) => response.end('yes'));
+    let body =
+        "globalThis.server = require('http').createServer((_, response) => response.end('yes'));
         server.listen(0, '127.0.0.1', () =>
             fs.writeFileSync(path.join(__dirname, 'port'), `${server.address().port}`));";
     let Some(program) = Program::start(&["--inspect-port=0"], &script(body)) else {

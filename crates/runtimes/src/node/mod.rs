@@ -240,8 +240,7 @@ impl ManagedHeap for Node {
             }
             Ok(Way::Signal(port)) => format!(
                 "highwater sends SIGUSR1, at which Node.js opens its inspector on {} of 127.0.0.1 until the \
-                 observation \
-                 ends, and prints that to its standard error{}",
+                 observation ends, and prints that to its standard error{}",
                 if port == 0 {
                     "a free port".into()
                 } else {

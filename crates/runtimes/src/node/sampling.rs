@@ -129,9 +129,16 @@ impl Tree {
         }
     }
 
+    /// Allocated by the expression that reads the sizes; its function has a name for this, and no file.
+    fn is_ours(&self) -> bool {
+        let ours =
+            |frame: &Frame| frame.file.is_none() && frame.function.as_deref() == Some("highwater");
+        self.path.iter().any(|node| ours(&node.frame))
+    }
+
     fn end_node(&mut self) {
         let bytes = self.path.last().map_or(0.0, |node| node.bytes);
-        if bytes > 0.0 {
+        if bytes > 0.0 && !self.is_ours() {
             if self.sites.len() == SITES_MAX || self.path.len() > DEPTH_MAX {
                 self.is_cut = true;
             } else {
@@ -193,7 +200,9 @@ mod tests {
         "scriptId":"7","url":"file:///srv/a%20b.mjs","lineNumber":9,"columnNumber":2},"selfSize":100,"id":2,
         "children":[{"callFrame":{"functionName":"add","scriptId":"7","url":"/srv/add.js","lineNumber":0,
         "columnNumber":2},"selfSize":900,"id":3,"children":[]},{"callFrame":{"functionName":"(V8 API)","scriptId":"0",
-        "url":"","lineNumber":-1,"columnNumber":-1},"selfSize":50,"id":4,"children":[]}]}]},
+        "url":"","lineNumber":-1,"columnNumber":-1},"selfSize":50,"id":4,"children":[]}]},
+        {"callFrame":{"functionName":"highwater","scriptId":"9","url":"","lineNumber":0,"columnNumber":1},
+        "selfSize":70,"id":5,"children":[]}]},
         "samples":[{"size":900,"nodeId":3,"ordinal":1}]}}}"#;
 
     #[test]

@@ -10,7 +10,7 @@ use crate::{Error, HeapSize};
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// The counters of the `v8` module: no collection, under 1 ms.
-const EXPRESSION: &str = "(() => { const v8 = require('v8'), heap = v8.getHeapStatistics(), \
+const EXPRESSION: &str = "(function highwater() { const v8 = require('v8'), heap = v8.getHeapStatistics(), \
     memory = process.memoryUsage(); \
     return { used: heap.used_heap_size, committed: heap.total_heap_size, limit: heap.heap_size_limit, \
     malloced: heap.malloced_memory, external: memory.external, buffers: memory.arrayBuffers, \
