@@ -12,7 +12,8 @@ use super::tokens::{Token, Tokenizer};
 use crate::{Error, Frame, SiteCount};
 
 const ANSWER: Duration = Duration::from_secs(5);
-/// V8's default. Each sample takes a stack: microseconds for each 32 KiB allocated.
+/// V8's default. A sample costs about 3 us of the program: 1 % at 100 MB/s. Measured: a loop that only allocates, 40
+/// to 60 million objects in a CPU second, was a third slower.
 const INTERVAL_BYTES: u64 = 32 << 10;
 /// V8 takes 128 frames.
 const DEPTH_MAX: usize = 256;
