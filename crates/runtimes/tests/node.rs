@@ -3,7 +3,6 @@
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -41,7 +40,7 @@ impl Program {
     /// `None`, with a reason printed, where there is no Node.js.
     fn start(options: &[&str], script: &str) -> Option<Program> {
         let folder = tempfile::tempdir().expect("a folder");
-        let path: PathBuf = folder.path().join("app.js");
+        let path = folder.path().join("app.js");
         fs::write(&path, script).expect("a script");
         let errors = File::create(folder.path().join("errors")).expect("a file");
         let mut command = Command::new("node");
@@ -138,7 +137,6 @@ fn assert_undisturbed(end: &End) {
     assert!(only_the_debuggers(&end.errors), "{}", end.errors);
 }
 
-/// Whether it has a listening TCP socket: on the inspector's port, since these programs have no other.
 fn is_refused(port: u16) -> bool {
     std::net::TcpStream::connect(("127.0.0.1", port)).is_err()
 }
@@ -322,10 +320,8 @@ fn a_handler_of_the_program_is_not_called() {
     let Some(program) = Program::start(&[], &script(body)) else {
         return;
     };
-    let error = program
-        .reader()
-        .snapshot(&limits(SITES))
-        .expect_err("a refusal");
+    let refused = program.reader().snapshot(&limits(SITES));
+    let error = refused.expect_err("a refusal");
     assert!(
         error.to_string().contains("handles SIGUSR1 itself"),
         "{error}"
@@ -343,10 +339,8 @@ fn a_taken_port_is_left_alone() {
     let Some(program) = Program::start(&[&option], &script("")) else {
         return;
     };
-    let error = program
-        .reader()
-        .snapshot(&limits(SITES))
-        .expect_err("a refusal");
+    let refused = program.reader().snapshot(&limits(SITES));
+    let error = refused.expect_err("a refusal");
     assert!(error.to_string().contains("is taken"), "{error}");
     assert_eq!(stop(program).errors, "");
 }
