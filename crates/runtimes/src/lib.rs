@@ -16,6 +16,7 @@ pub mod cpython;
 mod error;
 pub mod jvm;
 mod names;
+pub mod node;
 mod snapshot;
 
 pub use error::Error;

@@ -1,0 +1,211 @@
+//! What keeps objects alive: shortest paths of references from the roots, in the words of the program.
+
+use std::collections::{HashMap, VecDeque};
+
+use super::graph::{EdgeKind, Graph, Kind};
+use super::types::name_of;
+use crate::Holder;
+
+/// Objects of one type whose paths are compared; spread over all of them.
+const ASKED_MAX: usize = 500;
+/// Different paths that are reported for a type.
+const PATHS_MAX: usize = 3;
+/// Steps that are shown; those next to the object name what holds it.
+const STEPS_MAX: usize = 8;
+/// A path through a linked list is as long as the list.
+const WALK_MAX: usize = 100_000;
+const USERS_MAX: usize = 5;
+/// An object with more properties is a dictionary: its keys are data, not names, and are not shown.
+const PROPERTIES_MAX: usize = 100;
+const NONE: u32 = u32::MAX;
+
+pub fn find(graph: &Graph, types: &[String]) -> Vec<Holder> {
+    let paths = Paths::new(graph);
+    let mut objects: HashMap<&str, Vec<u32>> = types
+        .iter()
+        .map(|name| (name.as_str(), Vec::new()))
+        .collect();
+    for node in 0..graph.len() {
+        if let Some(of_type) = objects.get_mut(name_of(graph, node).as_str()) {
+            of_type.push(node);
+        }
+    }
+    let of_type =
+        |name: &String| paths.holders(name, objects.get(name.as_str()).map_or(&[], Vec::as_slice));
+    types.iter().flat_map(of_type).collect()
+}
+
+struct Paths<'a> {
+    graph: &'a Graph,
+    /// The reference by which each object was reached first.
+    reached_by: Vec<u32>,
+}
+
+impl<'a> Paths<'a> {
+    fn new(graph: &'a Graph) -> Paths<'a> {
+        let mut paths = Paths {
+            graph,
+            reached_by: vec![NONE; graph.len() as usize],
+        };
+        // Globals first: what they reach is named by the program, what only V8's own roots reach is not.
+        let roots = if graph.len() == 0 {
+            0..0
+        } else {
+            graph.edges_of(0)
+        };
+        let (own, globals): (Vec<u32>, Vec<u32>) =
+            roots.partition(|edge| graph.kind(graph.edge(*edge).to) == Kind::Synthetic);
+        paths.reach_from(globals);
+        paths.reach_from(own);
+        paths
+    }
+
+    fn reach_from(&mut self, edges: Vec<u32>) {
+        let mut queue = VecDeque::new();
+        self.reach(edges.into_iter(), &mut queue);
+        while let Some(node) = queue.pop_front() {
+            self.reach(self.graph.edges_of(node), &mut queue);
+        }
+    }
+
+    fn reach(&mut self, edges: impl Iterator<Item = u32>, queue: &mut VecDeque<u32>) {
+        for number in edges {
+            let edge = self.graph.edge(number);
+            let by = &mut self.reached_by[edge.to as usize];
+            if edge.kind != EdgeKind::Weak && edge.to != 0 && *by == NONE {
+                *by = number;
+                queue.push_back(edge.to);
+            }
+        }
+    }
+
+    fn holders(&self, type_name: &str, objects: &[u32]) -> Vec<Holder> {
+        let step = objects.len().div_ceil(ASKED_MAX).max(1);
+        let asked: Vec<u32> = objects.iter().step_by(step).copied().collect();
+        let mut groups: HashMap<Vec<String>, (u64, u32)> = HashMap::new();
+        for &node in &asked {
+            let path = self.path(node);
+            if !path.is_empty() {
+                groups.entry(path).or_insert((0, node)).0 += 1;
+            }
+        }
+        let mut groups: Vec<_> = groups.into_iter().collect();
+        groups.sort_by(|(a, (more, _)), (b, (less, _))| less.cmp(more).then_with(|| a.cmp(b)));
+        groups.truncate(PATHS_MAX);
+        let holder = |(path, (held, example))| Holder {
+            type_name: type_name.to_owned(),
+            path,
+            objects: held,
+            asked: asked.len() as u64,
+            users: self.users(example),
+        };
+        groups.into_iter().map(holder).collect()
+    }
+
+    /// The references that lead to an object, the last one first.
+    fn steps(&self, node: u32) -> impl Iterator<Item = u32> {
+        let by = move |node: u32| Some(self.reached_by[node as usize]).filter(|edge| *edge != NONE);
+        std::iter::successors(by(node), move |edge| by(self.graph.owner_of(*edge))).take(WALK_MAX)
+    }
+
+    /// From the root; empty for an object that nothing holds.
+    fn path(&self, node: u32) -> Vec<String> {
+        let mut path: Vec<String> = Vec::new();
+        for label in self.steps(node).filter_map(|edge| self.label(edge)) {
+            // A list links the same way over and over.
+            if path.last() != Some(&label) {
+                path.push(label);
+            }
+            if path.len() == STEPS_MAX {
+                break;
+            }
+        }
+        path.reverse();
+        path
+    }
+
+    /// `None` for V8's own parts between two objects of the program.
+    fn label(&self, number: u32) -> Option<String> {
+        let edge = self.graph.edge(number);
+        let owner = self.graph.owner_of(number);
+        if owner == 0 {
+            let is_global = self.graph.kind(edge.to) != Kind::Synthetic;
+            return Some(if is_global { "global" } else { "(GC roots)" }.into());
+        }
+        let kind = self.graph.kind(edge.to);
+        if !matches!(
+            kind,
+            Kind::Object | Kind::Closure | Kind::Native | Kind::String
+        ) {
+            return None;
+        }
+        let type_name = name_of(self.graph, edge.to);
+        // V8's contexts hold the variables of closures; the variable's own step names it.
+        if type_name.starts_with("system / ") {
+            return None;
+        }
+        let name = self.graph.edge_name(edge);
+        Some(match edge.kind {
+            EdgeKind::Context => format!("variable {name} ({type_name})"),
+            EdgeKind::Property if self.is_dictionary(owner) => format!("[…] ({type_name})"),
+            EdgeKind::Property => format!(".{name} ({type_name})"),
+            _ => format!("[…] ({type_name})"),
+        })
+    }
+
+    /// The global object has many properties too, and they are names.
+    fn is_dictionary(&self, node: u32) -> bool {
+        let edges = self.graph.edges_of(node).map(|edge| self.graph.edge(edge));
+        let properties = edges.filter(|edge| edge.kind == EdgeKind::Property).count();
+        properties > PROPERTIES_MAX && !self.graph.name(node).starts_with("global")
+    }
+
+    /// Functions that share the last variable on the path.
+    fn users(&self, node: u32) -> Vec<String> {
+        let graph = self.graph;
+        let variable = self
+            .steps(node)
+            .find(|edge| graph.edge(*edge).kind == EdgeKind::Context);
+        let Some(context) = variable.map(|edge| graph.owner_of(edge)) else {
+            return Vec::new();
+        };
+        let uses = |node: &u32| {
+            let mut edges = graph.edges_of(*node).map(|edge| graph.edge(edge));
+            edges.any(|edge| edge.to == context && graph.edge_name(edge) == "context")
+        };
+        let closures = (0..graph.len()).filter(|node| graph.kind(*node) == Kind::Closure);
+        let mut users: Vec<String> = closures
+            .filter(uses)
+            .map(|closure| self.function(closure))
+            .collect();
+        // The program's own before those of Node.js.
+        users.sort_by_cached_key(|user| (user.contains("(node:"), user.clone()));
+        users.dedup();
+        users.truncate(USERS_MAX);
+        users
+    }
+
+    /// `handleRequest (/srv/app.js:12)`
+    fn function(&self, closure: u32) -> String {
+        let graph = self.graph;
+        let follow = |node: u32, names: &[&str]| {
+            let mut edges = graph.edges_of(node).map(|edge| graph.edge(edge));
+            edges
+                .find(|edge| names.contains(&graph.edge_name(*edge)))
+                .map(|edge| edge.to)
+        };
+        let shared = follow(closure, &["shared"]);
+        // Its name changed in V8 12.
+        let script = shared.and_then(|shared| follow(shared, &["script", "script_or_debug_info"]));
+        let name = Some(graph.name(closure))
+            .filter(|name| !name.is_empty())
+            .unwrap_or("(anonymous)");
+        match (
+            script.map(|script| super::sampling::path_of(graph.name(script))),
+            graph.line(closure),
+        ) {
+            (Some(file), Some(line)) => format!("{name} ({file}:{line})"),
+            _ => name.to_owned(),
+        }
+    }
+}
