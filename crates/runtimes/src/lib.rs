@@ -78,6 +78,10 @@ pub fn open(pid: u32) -> Vec<Result<Box<dyn ManagedHeap>, Error>> {
     fn boxed<H: ManagedHeap + 'static>(opened: Result<H, Error>) -> Result<Box<dyn ManagedHeap>, Error> {
         opened.map(|heap| Box::new(heap) as Box<dyn ManagedHeap>)
     }
-    let python = cpython::open(pid).map(boxed);
-    python.into_iter().collect()
+    let opened = [
+        cpython::open(pid).map(boxed),
+        jvm::open(pid).map(boxed),
+        node::open(pid).map(boxed),
+    ];
+    opened.into_iter().flatten().collect()
 }

@@ -5,8 +5,11 @@ use std::time::{Duration, Instant};
 use memory::managed::{HeapHistory, ManagedGrowth};
 use runtimes::{Error, Limits, ManagedHeap, Touch};
 
-/// Snapshots that an observation is divided into.
+/// Snapshots that an observation is divided into; those that stop the program are fewer.
 const SNAPSHOTS: u32 = 16;
+const PAUSING_SNAPSHOTS: u32 = 9;
+/// After a pause the program runs so many times as long before it is stopped again.
+const PAUSE_REST: u32 = 50;
 /// After a snapshot our CPU time rests so many times: reading heaps takes a twentieth of one core at most.
 const REST: u32 = 19;
 /// Of one snapshot, and of the search for holders.
@@ -32,6 +35,8 @@ pub struct Heaps {
 struct Heap {
     reader: Box<dyn ManagedHeap>,
     history: HeapHistory,
+    /// When the program may be stopped again.
+    next_pause: Option<Instant>,
     failures: usize,
     /// Of the last failure.
     problem: Option<Error>,
@@ -73,14 +78,13 @@ impl Heaps {
         self.heaps.iter().filter_map(warns).collect()
     }
 
-    /// Takes the snapshots that are due. `at_s`: since the observation began. What stops the program is read at the
-    /// first time and at the end only.
+    /// Takes the snapshots that are due. `at_s`: since the observation began.
     pub fn read_due(&mut self, at_s: f64, plan: &Plan) {
         if !self.is_due() {
             return;
         }
         let begin = Instant::now();
-        self.read(at_s, plan, |heap| !heap.pauses(plan) || heap.history.is_empty());
+        self.read(at_s, plan, |heap| heap.next_pause.is_none_or(|next| begin >= next));
         let took = begin.elapsed();
         self.next = Some(begin + (plan.duration / SNAPSHOTS).max(took * REST));
     }
@@ -123,6 +127,8 @@ impl Heaps {
         for heap in self.heaps.iter_mut().filter(asked) {
             match heap.reader.snapshot(&plan.limits()) {
                 Ok(snapshot) => {
+                    let rest = (plan.duration / PAUSING_SNAPSHOTS).max(snapshot.cost.paused * PAUSE_REST);
+                    heap.next_pause = heap.pauses(plan).then(|| Instant::now() + rest);
                     heap.history.add(at_s, snapshot);
                     (heap.failures, heap.problem) = (0, None);
                 }
@@ -140,6 +146,7 @@ impl Heap {
         Heap {
             history: HeapHistory::new(reader.runtime()),
             reader,
+            next_pause: None,
             failures: 0,
             problem: None,
         }
