@@ -271,6 +271,10 @@ fn units_are_found_again_after_a_restart_and_new_instances_join() {
     ]);
     fleet.see(EventKind::Restarted, &format!("pid {again}"));
     fleet.see(EventKind::Started, "x@c.service is watched");
+    // The findings that name units need a few readings of each.
+    for pid in [again, b, new] {
+        fleet.look_at(pid);
+    }
     let said = end(run);
     assert!(
         said.err.contains("x@down.service does not run: failed"),
