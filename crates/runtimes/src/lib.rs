@@ -13,6 +13,7 @@
 //! checked before it is followed, and every walk has an end.
 
 mod error;
+mod go;
 mod snapshot;
 
 pub use error::Error;
@@ -69,6 +70,9 @@ pub trait ManagedHeap {
 
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads.
 pub fn open(pid: u32) -> Vec<Box<dyn ManagedHeap>> {
-    let _ = pid;
-    Vec::new()
+    let mut heaps: Vec<Box<dyn ManagedHeap>> = Vec::new();
+    if let Some(Ok(go)) = go::open(pid) {
+        heaps.push(Box::new(go));
+    }
+    heaps
 }
