@@ -10,13 +10,13 @@ const PAGE: u64 = 4096;
 const PAGES_MAX: usize = 4096;
 
 /// A copy of the pages that were read. What it gives is as old as the first read of each page.
-pub struct Paged<M> {
-    inner: M,
+pub struct Paged<'a> {
+    inner: &'a dyn Memory,
     pages: RefCell<HashMap<u64, Box<[u8]>>>,
 }
 
-impl<M: Memory> Paged<M> {
-    pub fn new(inner: M) -> Paged<M> {
+impl Paged<'_> {
+    pub fn new(inner: &dyn Memory) -> Paged<'_> {
         Paged {
             inner,
             pages: RefCell::default(),
@@ -46,7 +46,7 @@ impl<M: Memory> Paged<M> {
     }
 }
 
-impl<M: Memory> Memory for Paged<M> {
+impl Memory for Paged<'_> {
     fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
         address.checked_add(out.len() as u64)?;
         let (mut address, mut rest) = (address, out);
@@ -70,7 +70,11 @@ mod tests {
     fn reads_over_pages_and_to_the_last_byte() {
         let bytes: Vec<u8> = (0..10_000).map(|n| n as u8).collect();
         let at = 0x1000;
-        let paged = Paged::new(Made { at, bytes: bytes.clone() });
+        let made = Made {
+            at,
+            bytes: bytes.clone(),
+        };
+        let paged = Paged::new(&made);
         for (from, length) in [(0, 10_000), (4_090, 12), (9_990, 10), (0, 0)] {
             let mut out = vec![0; length];
             assert_eq!(paged.read(at + from as u64, &mut out), Some(()));

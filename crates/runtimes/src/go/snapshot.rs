@@ -29,7 +29,7 @@ pub(super) struct Found {
     reasons: Vec<String>,
 }
 
-type Named<'a> = Names<'a, Paged<Mapped<'a>>>;
+type Named<'a> = Names<'a, Paged<'a>>;
 
 impl Go {
     pub(super) fn read(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
@@ -39,7 +39,8 @@ impl Go {
         self.find();
         let mut budget = Budget::new(limits);
         let mut snapshot = Snapshot::default();
-        let table = Table::new(Paged::new(Mapped(&self.binary)), self.module.clone());
+        let file = Mapped(&self.binary);
+        let table = Table::new(Paged::new(&file), self.module.clone());
         let names = Names::new(table, &self.binary);
         snapshot.heap = self.heap(&mut snapshot.missing);
         self.tasks(&names, &mut budget, &mut snapshot);
