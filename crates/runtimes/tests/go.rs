@@ -37,12 +37,15 @@ impl Program {
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        Some(Program {
+        let mut program = Program {
             commands: child.stdin.take().unwrap(),
             replies: BufReader::new(child.stdout.take().unwrap()),
             child,
             _folder: folder,
-        })
+        };
+        // It runs once it has answered.
+        program.ask("nothing");
+        Some(program)
     }
 
     /// What it prints until it has done a command.
@@ -51,7 +54,11 @@ impl Program {
         let mut lines = Vec::new();
         loop {
             let mut line = String::new();
-            assert_ne!(self.replies.read_line(&mut line).unwrap(), 0, "it has ended");
+            assert_ne!(
+                self.replies.read_line(&mut line).unwrap(),
+                0,
+                "it has ended"
+            );
             if line.starts_with("done") {
                 return lines;
             }
@@ -124,8 +131,13 @@ fn is_runtime(frame: &str) -> bool {
 }
 
 fn numbers(lines: &[String], key: &str) -> Vec<u64> {
-    let line = lines.iter().find_map(|line| line.strip_prefix(key)).unwrap();
-    line.split_whitespace().map(|word| word.parse().unwrap()).collect()
+    let line = lines
+        .iter()
+        .find_map(|line| line.strip_prefix(key))
+        .unwrap();
+    line.split_whitespace()
+        .map(|word| word.parse().unwrap())
+        .collect()
 }
 
 fn written(frame: &Frame) -> String {
@@ -135,7 +147,11 @@ fn written(frame: &Frame) -> String {
 }
 
 fn stack(site: &SiteCount) -> String {
-    site.frames.iter().map(written).collect::<Vec<_>>().join("|")
+    site.frames
+        .iter()
+        .map(written)
+        .collect::<Vec<_>>()
+        .join("|")
 }
 
 /// Each site that the program reports, with the same objects and bytes, and no other.
@@ -145,18 +161,34 @@ fn assert_same_sites(snapshot: &Snapshot, lines: &[String]) {
     for site in snapshot.sites.iter().filter(|site| site.bytes > 0.0) {
         let stack = stack(site);
         let Some((objects, bytes)) = reported.remove(&stack) else {
-            panic!("not reported: {stack}, {} B; of {:#?}", site.bytes, reported.keys());
+            panic!(
+                "not reported: {stack}, {} B; of {:#?}",
+                site.bytes,
+                reported.keys()
+            );
         };
         let differs = |a: f64, b: f64| (a - b).abs() > 1e-6 * b.abs();
-        assert!(!differs(site.objects, objects), "{stack}: {} of {objects}", site.objects);
-        assert!(!differs(site.bytes, bytes), "{stack}: {} of {bytes}", site.bytes);
+        assert!(
+            !differs(site.objects, objects),
+            "{stack}: {} of {objects}",
+            site.objects
+        );
+        assert!(
+            !differs(site.bytes, bytes),
+            "{stack}: {} of {bytes}",
+            site.bytes
+        );
     }
     assert!(reported.is_empty(), "not found: {reported:#?}");
 }
 
 fn leaked<'a>(snapshot: &'a Snapshot, by: &str) -> Vec<&'a TaskGroup> {
     let is_by = |group: &&TaskGroup| {
-        group.created_by.as_ref().and_then(|frame| frame.function.as_deref()) == Some(by)
+        group
+            .created_by
+            .as_ref()
+            .and_then(|frame| frame.function.as_deref())
+            == Some(by)
     };
     snapshot.tasks.iter().filter(is_by).collect()
 }
@@ -166,7 +198,7 @@ fn goroutines(snapshot: &Snapshot) -> u64 {
 }
 
 /// A cache, a leaking slice in an inlined function, and 1,234 goroutines that wait for ever.
-fn check_all(program: &mut Program) -> Snapshot {
+fn check_all(program: &mut Program) -> (Snapshot, Vec<String>) {
     for command in ["cache", "grow", "start 1234", "gc"] {
         program.ask(command);
     }
@@ -178,28 +210,52 @@ fn check_all(program: &mut Program) -> Snapshot {
     assert_same_sites(&snapshot, &lines);
     assert_eq!(goroutines(&snapshot), numbers(&lines, "goroutines")[0]);
     assert_leaks(&snapshot);
-    println!("{} {:?} {:?}", heap.runtime(), snapshot.cost, snapshot.missing);
-    snapshot
+    println!(
+        "{} {:?} {:?}",
+        heap.runtime(),
+        snapshot.cost,
+        snapshot.missing
+    );
+    (snapshot, lines)
 }
 
 fn assert_leaks(snapshot: &Snapshot) {
     let bytes_in = |functions: &[&str]| -> f64 {
         let is_in = |site: &&SiteCount| {
-            let names: Vec<&str> = site.frames.iter().filter_map(|frame| frame.function.as_deref()).collect();
+            let names: Vec<&str> = site
+                .frames
+                .iter()
+                .filter_map(|frame| frame.function.as_deref())
+                .collect();
             names.starts_with(functions)
         };
-        snapshot.sites.iter().filter(is_in).map(|site| site.bytes).sum()
+        snapshot
+            .sites
+            .iter()
+            .filter(is_in)
+            .map(|site| site.bytes)
+            .sum()
     };
     let cached = bytes_in(&["main.remember", "main.main"]);
     assert!((30e6..55e6).contains(&cached), "{cached} of 41 MB");
     let grown = bytes_in(&["main.grow", "main.growMany", "main.main"]);
     assert!((11e6..22e6).contains(&grown), "{grown} of 16 MB");
-    let inner = snapshot.sites.iter().find(|site| site.frames[0].function.as_deref() == Some("main.grow"));
+    let inner = snapshot
+        .sites
+        .iter()
+        .find(|site| site.frames[0].function.as_deref() == Some("main.grow"));
     assert!(inner.unwrap().frames[0].inlined);
     let groups = leaked(snapshot, "main.start");
     assert_eq!(groups.len(), 1, "{groups:#?}");
-    assert_eq!((groups[0].tasks, groups[0].waits_for.as_deref()), (1234, Some("chan receive")));
-    let names: Vec<_> = groups[0].frames.iter().filter_map(|frame| frame.function.as_deref()).collect();
+    assert_eq!(
+        (groups[0].tasks, groups[0].waits_for.as_deref()),
+        (1234, Some("chan receive"))
+    );
+    let names: Vec<_> = groups[0]
+        .frames
+        .iter()
+        .filter_map(|frame| frame.function.as_deref())
+        .collect();
     assert_eq!(names, ["main.wait", "main.start.gowrap1"][..names.len()]);
     assert!(groups[0].bytes >= 1234 * 2048);
 }
@@ -209,9 +265,9 @@ fn an_ordinary_program() {
     let Some(mut program) = Program::start(&[], &[]) else {
         return;
     };
-    let snapshot = check_all(&mut program);
+    let (snapshot, lines) = check_all(&mut program);
     assert_eq!(snapshot.missing, Vec::<String>::new());
-    assert_sizes(&snapshot, &numbers(&program.ask("profile"), "stats"));
+    assert_sizes(&snapshot, &numbers(&lines, "stats"));
 }
 
 fn assert_sizes(snapshot: &Snapshot, stats: &[u64]) {
@@ -222,7 +278,10 @@ fn assert_sizes(snapshot: &Snapshot, stats: &[u64]) {
     println!("{heap:?} {stats:?}");
     let near = |read: u64, reported: u64, what: &str| {
         let apart = read.abs_diff(reported);
-        assert!(apart < reported / 20 + (4 << 20), "{what}: {read} of {reported}");
+        assert!(
+            apart < reported / 20 + (4 << 20),
+            "{what}: {read} of {reported}"
+        );
     };
     near(heap.used_bytes, *used, "used");
     near(heap.committed_bytes.unwrap(), in_use + idle, "committed");
@@ -239,16 +298,19 @@ fn a_position_independent_program() {
     let Some(mut program) = Program::start(&["-buildmode=pie"], &[]) else {
         return;
     };
-    assert_eq!(check_all(&mut program).missing, Vec::<String>::new());
+    assert_eq!(check_all(&mut program).0.missing, Vec::<String>::new());
 }
 
 #[test]
 fn stripped_programs() {
-    for arguments in [["-ldflags=-s -w"].as_slice(), &["-ldflags=-s -w", "-buildmode=pie"]] {
+    for arguments in [
+        ["-ldflags=-s -w"].as_slice(),
+        &["-ldflags=-s -w", "-buildmode=pie"],
+    ] {
         let Some(mut program) = Program::start(arguments, &[]) else {
             return;
         };
-        let snapshot = check_all(&mut program);
+        let (snapshot, _) = check_all(&mut program);
         assert_eq!(snapshot.missing.len(), 2, "{:?}", snapshot.missing);
         assert!(snapshot.missing[1].contains("sampling rate"));
     }
@@ -272,7 +334,11 @@ fn a_profile_that_is_switched_off() {
     assert!(snapshot.sites.is_empty());
     assert_eq!(goroutines(&snapshot), 2);
     assert_eq!(snapshot.missing.len(), 1);
-    assert!(snapshot.missing[0].contains("runtime.MemProfileRate"), "{:?}", snapshot.missing);
+    assert!(
+        snapshot.missing[0].contains("runtime.MemProfileRate"),
+        "{:?}",
+        snapshot.missing
+    );
 }
 
 /// Four goroutines allocate without a pause meanwhile.
@@ -305,11 +371,23 @@ fn limits_end_a_snapshot_and_are_reported() {
     program.ask("gc");
     let mut heap = program.heap();
     for limits in [
-        Limits { time: Duration::ZERO, ..LIMITS },
-        Limits { bytes: 100, ..LIMITS },
+        Limits {
+            time: Duration::ZERO,
+            ..LIMITS
+        },
+        Limits {
+            bytes: 100,
+            ..LIMITS
+        },
     ] {
         let snapshot = heap.snapshot(&limits).unwrap();
-        assert!(snapshot.missing.iter().any(|missing| missing.contains("limit was reached")), "{snapshot:?}");
+        assert!(
+            snapshot
+                .missing
+                .iter()
+                .any(|missing| missing.contains("limit was reached")),
+            "{snapshot:?}"
+        );
     }
 }
 
@@ -322,5 +400,8 @@ fn a_program_that_has_ended() {
     program.child.kill().unwrap();
     program.child.wait().unwrap();
     assert_eq!(heap.snapshot(&LIMITS), Err(runtimes::Error::Gone));
-    assert!(runtimes::open(std::process::id()).is_empty(), "this is no Go program");
+    assert!(
+        runtimes::open(std::process::id()).is_empty(),
+        "this is no Go program"
+    );
 }

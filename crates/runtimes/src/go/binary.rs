@@ -122,7 +122,9 @@ impl Binary {
         let mut segments = self.file.headers.iter();
         let holds = segments.find(|one| {
             one.kind == observe::fact::memory::PT_LOAD
-                && at.checked_sub(one.address).is_some_and(|within| within < one.file_bytes)
+                && at
+                    .checked_sub(one.address)
+                    .is_some_and(|within| within < one.file_bytes)
         });
         holds.map_or(address, |one| at - one.address + one.offset)
     }
@@ -201,7 +203,9 @@ fn read_variables(
         Some((*variable, (address, u64_at(entry, 16)?)))
     };
     // Kind 1 is an object: two symbols in three are functions, whose names are not compared.
-    let objects = table.chunks_exact(SYMBOL_BYTES).filter(|entry| entry[4] & 15 == 1);
+    let objects = table
+        .chunks_exact(SYMBOL_BYTES)
+        .filter(|entry| entry[4] & 15 == 1);
     Some(objects.filter_map(parse).collect())
 }
 

@@ -72,7 +72,9 @@ mod tests {
         assert!(!none.step() && !none.step());
         assert_eq!(none.spent(), Some("the time limit was reached"));
         let mut small = budget(Duration::MAX, 100);
-        assert!(small.step() && small.keep(60) && small.keep(40) && !small.keep(1) && !small.step());
+        assert!(
+            small.step() && small.keep(60) && small.keep(40) && !small.keep(1) && !small.step()
+        );
         assert_eq!(small.spent(), Some("the memory limit was reached"));
     }
 }

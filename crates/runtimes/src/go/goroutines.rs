@@ -93,20 +93,28 @@ impl<M: Memory> Reader<'_, M> {
         let (mut groups, mut missing) = (Groups::new(), Vec::new());
         let every = count.div_ceil(GOROUTINES_MAX).max(1);
         if every > 1 {
-            missing.push(format!("Of {count} goroutines one in {every} was read; counts are scaled."));
+            missing.push(format!(
+                "Of {count} goroutines one in {every} was read; counts are scaled."
+            ));
         }
         let (mut index, mut failed) = (0, 0);
         'all: while index < count {
             let length = POINTERS.min(count - index);
             let pointers = all.checked_add(8 * index);
-            let Some(bytes) = pointers.and_then(|at| self.memory.bytes(at, 8 * length, 8 * POINTERS)) else {
-                missing.push(format!("The list of goroutines ends after {index} of {count}."));
+            let Some(bytes) =
+                pointers.and_then(|at| self.memory.bytes(at, 8 * length, 8 * POINTERS))
+            else {
+                missing.push(format!(
+                    "The list of goroutines ends after {index} of {count}."
+                ));
                 break;
             };
             for pointer in words(&bytes).step_by(every as usize) {
                 if !budget.step() {
                     let why = budget.spent().unwrap_or_default();
-                    missing.push(format!("Of {count} goroutines about {index} were read: {why}."));
+                    missing.push(format!(
+                        "Of {count} goroutines about {index} were read: {why}."
+                    ));
                     break 'all;
                 }
                 index += every;
@@ -155,7 +163,10 @@ impl<M: Memory> Reader<'_, M> {
         }
         // It changes all the time: it runs.
         let goroutine = read_goroutine(self.memory, at, &self.layout)?;
-        let running = goroutine.map(|goroutine| Goroutine { state: State::Running, ..goroutine });
+        let running = goroutine.map(|goroutine| Goroutine {
+            state: State::Running,
+            ..goroutine
+        });
         Some(running.map(|goroutine| (goroutine, Vec::new())))
     }
 
@@ -224,7 +235,9 @@ impl Window<'_> {
         if at.checked_add(8)? > self.end {
             return None;
         }
-        let read = usize::try_from(within).ok().and_then(|within| u64_at(&self.bytes, within));
+        let read = usize::try_from(within)
+            .ok()
+            .and_then(|within| u64_at(&self.bytes, within));
         read.or_else(|| self.memory.u64(at))
     }
 }
@@ -266,6 +279,10 @@ pub fn read_goroutine(memory: &dyn Memory, at: u64, layout: &Layout) -> Option<O
 
 /// It was started by the runtime for itself: pprof and `runtime.NumGoroutine` leave it out, too.
 pub fn is_system(start: &str) -> bool {
-    const OF_PROGRAM: [&str; 3] = ["runtime.main", "runtime.corostart", "runtime.handleAsyncEvent"];
+    const OF_PROGRAM: [&str; 3] = [
+        "runtime.main",
+        "runtime.corostart",
+        "runtime.handleAsyncEvent",
+    ];
     super::names::is_runtime(start) && !OF_PROGRAM.contains(&start)
 }

@@ -83,6 +83,9 @@ mod tests {
         }
         assert_eq!((Layout::of(19), Layout::of(28)), (None, None));
         let of = |minor| Layout::of(minor).unwrap();
-        assert_eq!((of(20).start, of(23).wait_reason, of(26).start), (312, 184, 304));
+        assert_eq!(
+            (of(20).start, of(23).wait_reason, of(26).start),
+            (312, 184, 304)
+        );
     }
 }

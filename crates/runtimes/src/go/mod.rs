@@ -69,18 +69,29 @@ fn attach(pid: u32, binary: Binary) -> Result<Go, Error> {
         _ => Error::Gone,
     })?;
     let memory = ProcessMemory::new(memory.into());
-    let version = binary.version.clone().or_else(|| snapshot::version(&memory, &binary));
+    let version = binary
+        .version
+        .clone()
+        .or_else(|| snapshot::version(&memory, &binary));
     let version = version.ok_or_else(|| {
-        Error::Unsupported("It is a Go program of a version before 1.18, or of one that it does not name.".to_owned())
+        Error::Unsupported(
+            "It is a Go program of a version before 1.18, or of one that it does not name."
+                .to_owned(),
+        )
     })?;
     let layout = layout::minor_of(&version).and_then(Layout::of);
     let layout = layout.ok_or_else(|| unsupported(&version))?;
     let machine = match binary.file.elf.machine {
         EM_X86_64 => Machine::Amd64,
         EM_AARCH64 => Machine::Arm64,
-        _ => return Err(Error::Unsupported("Go programs are read on amd64 and arm64 only.".to_owned())),
+        _ => {
+            return Err(Error::Unsupported(
+                "Go programs are read on amd64 and arm64 only.".to_owned(),
+            ));
+        }
     };
-    let module = Module::find(&memory, &binary, &layout).ok_or_else(|| gone_or(pid, "runtime.moduledata"))?;
+    let module = Module::find(&memory, &binary, &layout)
+        .ok_or_else(|| gone_or(pid, "runtime.moduledata"))?;
     Ok(Go {
         pid,
         name: format!("Go {}", version.trim_start_matches("go")),

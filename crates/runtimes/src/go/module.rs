@@ -111,7 +111,8 @@ pub fn find_word<T>(
         if let Some(bytes) = memory.bytes(at, length, CHUNK) {
             let (words, _) = bytes.as_chunks();
             let mut words = words.iter().zip(0..);
-            let found = words.find_map(|(word, index)| test(at + 8 * index, u64::from_le_bytes(*word)));
+            let found =
+                words.find_map(|(word, index)| test(at + 8 * index, u64::from_le_bytes(*word)));
             if found.is_some() {
                 return found;
             }

@@ -34,11 +34,19 @@ impl<'a, M: Memory> Names<'a, M> {
     /// allocator, the scheduler) are left out as pprof does, unless there are no others; so is `runtime.goexit`.
     pub fn frames(&self, stack: &[u64]) -> Vec<Frame> {
         let mut frames = self.all_frames(stack);
-        let is_of = |frame: &Frame, test: &dyn Fn(&str) -> bool| frame.function.as_deref().is_some_and(test);
-        if frames.last().is_some_and(|last| is_of(last, &|name| name == "runtime.goexit")) {
+        let is_of = |frame: &Frame, test: &dyn Fn(&str) -> bool| {
+            frame.function.as_deref().is_some_and(test)
+        };
+        if frames
+            .last()
+            .is_some_and(|last| is_of(last, &|name| name == "runtime.goexit"))
+        {
             frames.pop();
         }
-        let inner = frames.iter().take_while(|frame| is_of(frame, &is_runtime)).count();
+        let inner = frames
+            .iter()
+            .take_while(|frame| is_of(frame, &is_runtime))
+            .count();
         if inner < frames.len() {
             frames.drain(..inner);
         }

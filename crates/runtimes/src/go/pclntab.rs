@@ -95,7 +95,9 @@ impl<M: Memory> Table<M> {
     }
 
     fn entry(&self, index: u64) -> Option<(u32, u32)> {
-        let both = self.memory.u64(self.module.index.at.checked_add(8 * index)?)?;
+        let both = self
+            .memory
+            .u64(self.module.index.at.checked_add(8 * index)?)?;
         Some((both as u32, (both >> 32) as u32))
     }
 
@@ -171,7 +173,9 @@ impl<M: Memory> Table<M> {
         if index >= self.module.units.count {
             return None;
         }
-        let offset = self.memory.u32(self.module.units.at.checked_add(4 * index)?)?;
+        let offset = self
+            .memory
+            .u32(self.module.units.at.checked_add(4 * index)?)?;
         self.memory.name(self.at(self.module.files, offset)?)
     }
 
@@ -197,7 +201,8 @@ impl<M: Memory> Table<M> {
         let values = self.word_behind(function, PCDATA_INLINED)?;
         let index = u64::try_from(self.value(function, values, pc)?).ok()?;
         let mut entry = [0; INLINED_BYTES as usize];
-        self.memory.read(tree.checked_add(INLINED_BYTES * index)?, &mut entry)?;
+        self.memory
+            .read(tree.checked_add(INLINED_BYTES * index)?, &mut entry)?;
         let parent = function.entry.checked_add(u32_at(&entry, 8)?.into())?;
         Some((u32_at(&entry, 4)?, parent))
     }
@@ -208,8 +213,16 @@ impl<M: Memory> Table<M> {
             return None;
         }
         let start = self.at(self.module.values, table)?;
-        let end = self.module.values.at.checked_add(self.module.values.count)?;
-        let mut bytes = Bytes::new(&self.memory, start, end.min(start.saturating_add(VALUES_BYTES_MAX)));
+        let end = self
+            .module
+            .values
+            .at
+            .checked_add(self.module.values.count)?;
+        let mut bytes = Bytes::new(
+            &self.memory,
+            start,
+            end.min(start.saturating_add(VALUES_BYTES_MAX)),
+        );
         let (mut at, mut value, mut is_first) = (function.entry, -1i32, true);
         loop {
             let change = bytes.varint()?;
@@ -254,7 +267,8 @@ impl Bytes<'_> {
         if self.used == self.filled {
             let left = self.end.checked_sub(self.next)?;
             self.filled = left.min(self.chunk.len() as u64) as usize;
-            self.memory.read(self.next, &mut self.chunk[..self.filled])?;
+            self.memory
+                .read(self.next, &mut self.chunk[..self.filled])?;
             self.next += self.filled as u64;
             self.used = 0;
         }
@@ -279,7 +293,9 @@ impl Bytes<'_> {
 /// `main.f[go.shape.int]` as the runtime prints it: `main.f[...]`.
 fn without_shapes(name: &str) -> String {
     match (name.find('['), name.rfind(']')) {
-        (Some(start), Some(end)) if start < end => format!("{}[...]{}", &name[..start], &name[end + 1..]),
+        (Some(start), Some(end)) if start < end => {
+            format!("{}[...]{}", &name[..start], &name[end + 1..])
+        }
         _ => name.to_owned(),
     }
 }

@@ -67,18 +67,33 @@ pub fn read(
 ) -> (Sites, Result<(), String>) {
     let (mut published, mut all) = (Sites::new(), Sites::new());
     let mut is_published = false;
-    let walked = walk(memory, head, reading.cycle_bytes, budget, &mut |bucket, budget| {
-        is_published |= bucket.counts[0] != (0, 0);
-        let kept = !published.contains_key(&bucket.stack);
-        if kept && !budget.keep(2 * (SITE_BYTES + 8 * bucket.stack.len())) {
-            return;
-        }
-        let pending = pending_of(reading.cycle);
-        let now = total(bucket.counts.iter().enumerate().filter(|(at, _)| *at == 0 || Some(*at) == pending));
-        let sum = |counts| scaled(counts, bucket.size, reading.rate);
-        add(published.entry(bucket.stack.clone()).or_default(), sum(now));
-        add(all.entry(bucket.stack).or_default(), sum(total(bucket.counts.iter().enumerate())));
-    });
+    let walked = walk(
+        memory,
+        head,
+        reading.cycle_bytes,
+        budget,
+        &mut |bucket, budget| {
+            is_published |= bucket.counts[0] != (0, 0);
+            let kept = !published.contains_key(&bucket.stack);
+            if kept && !budget.keep(2 * (SITE_BYTES + 8 * bucket.stack.len())) {
+                return;
+            }
+            let pending = pending_of(reading.cycle);
+            let now = total(
+                bucket
+                    .counts
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| *at == 0 || Some(*at) == pending),
+            );
+            let sum = |counts| scaled(counts, bucket.size, reading.rate);
+            add(published.entry(bucket.stack.clone()).or_default(), sum(now));
+            add(
+                all.entry(bucket.stack).or_default(),
+                sum(total(bucket.counts.iter().enumerate())),
+            );
+        },
+    );
     let mut sites = if is_published { published } else { all };
     sites.retain(|_, sums| sums.allocated_bytes > 0.0);
     (sites, walked)
@@ -92,7 +107,10 @@ fn pending_of(cycle: Option<u32>) -> Option<usize> {
 
 fn total<'a>(counts: impl Iterator<Item = (usize, &'a (u64, u64))>) -> (u64, u64) {
     counts.fold((0, 0), |(allocated, freed), (_, more)| {
-        (allocated.saturating_add(more.0), freed.saturating_add(more.1))
+        (
+            allocated.saturating_add(more.0),
+            freed.saturating_add(more.1),
+        )
     })
 }
 
@@ -130,10 +148,14 @@ fn walk(
     while at != 0 {
         if !budget.step() || seen == BUCKETS_MAX {
             let why = budget.spent().unwrap_or("it has no end");
-            return Err(format!("The heap profile was read in part, {seen} of its stacks: {why}."));
+            return Err(format!(
+                "The heap profile was read in part, {seen} of its stacks: {why}."
+            ));
         }
         let bucket = read_bucket(memory, at, cycle_bytes).ok_or_else(|| {
-            format!("The heap profile was read in part, {seen} of its stacks: the next one is damaged.")
+            format!(
+                "The heap profile was read in part, {seen} of its stacks: the next one is damaged."
+            )
         })?;
         at = bucket.older;
         seen += 1;
@@ -175,7 +197,10 @@ pub fn bucket_hash(stack: &[u64], size: u64) -> u64 {
         let hash = hash.wrapping_add(hash << 10);
         hash ^ (hash >> 6)
     };
-    let hash = stack.iter().chain([&size]).fold(0, |hash, &word| mix(hash, word));
+    let hash = stack
+        .iter()
+        .chain([&size])
+        .fold(0, |hash, &word| mix(hash, word));
     let hash = hash.wrapping_add(hash << 3);
     hash ^ (hash >> 11)
 }

@@ -27,7 +27,12 @@ const SYSTEM: [(u64, &str); 5] = [
 const COLLECTIONS: u64 = 4160;
 
 /// Of `runtime.gcController` and `runtime.memstats`.
-pub fn read(memory: &dyn Memory, controller: u64, stats: Option<u64>, layout: &Layout) -> Option<HeapSize> {
+pub fn read(
+    memory: &dyn Memory,
+    controller: u64,
+    stats: Option<u64>,
+    layout: &Layout,
+) -> Option<HeapSize> {
     let word = |offset: u64| memory.u64(controller.checked_add(offset)?);
     let bytes = |offset: u64| word(offset).filter(|&bytes| bytes < BYTES_MAX);
     let idle = bytes(layout.heap_in_use + 16)?;
@@ -61,8 +66,13 @@ fn others(memory: &dyn Memory, stats: u64, layout: &Layout) -> Vec<(String, u64)
         ("goroutine stacks", added(IN_STACKS)),
         ("GC work buffers", added(IN_WORK_BUFFERS)),
     ];
-    let own = SYSTEM.iter().map(|(offset, name)| (*name, word(system(layout) + offset)));
+    let own = SYSTEM
+        .iter()
+        .map(|(offset, name)| (*name, word(system(layout) + offset)));
     let all = delta.into_iter().chain(own);
-    let believed = all.filter_map(|(name, bytes)| Some((name, bytes.filter(|&bytes| bytes < BYTES_MAX)?)));
-    believed.map(|(name, bytes)| (name.to_owned(), bytes)).collect()
+    let believed =
+        all.filter_map(|(name, bytes)| Some((name, bytes.filter(|&bytes| bytes < BYTES_MAX)?)));
+    believed
+        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .collect()
 }

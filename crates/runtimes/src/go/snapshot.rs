@@ -10,7 +10,7 @@ use super::goroutines::{Count, Groups, Key, Reader, State, is_system};
 use super::names::Names;
 use super::paged::Paged;
 use super::pclntab::Table;
-use super::profile::{self, Reading, Sites};
+use super::profile::{self, Reading, Sites, Sums};
 use super::{Go, gone_or, search, sizes};
 use crate::{Error, Frame, Limits, SiteCount, Snapshot, TaskGroup};
 
@@ -59,14 +59,19 @@ impl Go {
         }
         if self.found.reasons.is_empty() {
             let named = self.binary.sized("runtime.waitReasonStrings");
-            let found = named.or_else(|| Some((search::reasons(memory, module)?, 16 * REASONS_MAX)));
-            self.found.reasons = found.map_or_else(Vec::new, |(at, bytes)| read_reasons(memory, at, bytes / 16));
+            let found =
+                named.or_else(|| Some((search::reasons(memory, module)?, 16 * REASONS_MAX)));
+            self.found.reasons =
+                found.map_or_else(Vec::new, |(at, bytes)| read_reasons(memory, at, bytes / 16));
         }
     }
 
     fn heap(&self, missing: &mut Vec<String>) -> Option<crate::HeapSize> {
         let Some(controller) = self.binary.variable("runtime.gcController") else {
-            missing.push("The sizes of the heap are not known: the program has no symbols (-ldflags=-s).".to_owned());
+            missing.push(
+                "The sizes of the heap are not known: the program has no symbols (-ldflags=-s)."
+                    .to_owned(),
+            );
             return None;
         };
         let stats = self.binary.variable("runtime.memstats");
@@ -149,9 +154,11 @@ impl Go {
         }
     }
 
-    /// Groups that differ only in addresses that have the same names are one.
+    /// Groups that differ only in addresses on the same lines are one.
     fn task_groups(&self, groups: Groups, names: &Named) -> Vec<TaskGroup> {
-        let mut merged: HashMap<(Option<String>, Option<Frame>, Vec<Frame>), Count> = HashMap::new();
+        let mut merged: HashMap<(Option<String>, Lines, Lines), TaskGroup> = HashMap::new();
+        let mut groups: Vec<(Key, Count)> = groups.into_iter().collect();
+        groups.sort_unstable_by(|(a, _), (b, _)| a.stack.cmp(&b.stack));
         for (key, count) in groups {
             let start = names.table.function(key.start);
             let start = start.and_then(|function| names.table.name_of(&function));
@@ -160,18 +167,22 @@ impl Go {
             }
             let waits_for = self.waits_for(&key);
             let created_by = names.frame(key.created_at);
-            let group = merged.entry((waits_for, created_by, names.frames(&key.stack))).or_default();
-            group.goroutines += count.goroutines;
+            let frames = names.frames(&key.stack);
+            let alike = (
+                waits_for.clone(),
+                lines(created_by.as_slice()),
+                lines(&frames),
+            );
+            let group = merged.entry(alike).or_insert_with(|| TaskGroup {
+                waits_for,
+                frames,
+                created_by,
+                ..TaskGroup::default()
+            });
+            group.tasks += count.goroutines;
             group.bytes += count.bytes;
         }
-        let task = |((waits_for, created_by, frames), count): ((_, _, _), Count)| TaskGroup {
-            tasks: count.goroutines,
-            waits_for,
-            frames,
-            created_by,
-            bytes: count.bytes,
-        };
-        let mut tasks: Vec<TaskGroup> = merged.into_iter().map(task).collect();
+        let mut tasks: Vec<TaskGroup> = merged.into_values().collect();
         tasks.sort_by(|a, b| b.tasks.cmp(&a.tasks).then_with(|| b.bytes.cmp(&a.bytes)));
         tasks
     }
@@ -182,7 +193,12 @@ impl Go {
             State::Syscall => Some("syscall".to_owned()),
             State::Waiting(reason) => {
                 let words = self.found.reasons.get(usize::from(reason));
-                Some(words.filter(|words| !words.is_empty()).cloned().unwrap_or_else(|| "waiting".to_owned()))
+                Some(
+                    words
+                        .filter(|words| !words.is_empty())
+                        .cloned()
+                        .unwrap_or_else(|| "waiting".to_owned()),
+                )
             }
         }
     }
@@ -199,32 +215,72 @@ const RATE_NOT_KNOWN: &str = "The sampling rate of the heap profile is taken to 
 const NO_GOROUTINES: &str = "No goroutines: their list was not found in this stripped program. \
     Build it without -ldflags=-s.";
 
+/// What tells stacks apart: two allocations on one line are one site. An address only where nothing is known of it.
+type Lines = Vec<(Option<String>, Option<String>, Option<u32>, u64)>;
+
+fn lines(frames: &[Frame]) -> Lines {
+    let line = |frame: &Frame| {
+        let address = if frame.function.is_some() {
+            0
+        } else {
+            frame.offset
+        };
+        (
+            frame.function.clone(),
+            frame.file.clone(),
+            frame.line,
+            address,
+        )
+    };
+    frames.iter().map(line).collect()
+}
+
 fn site_counts(sites: Sites, names: &Named, budget: &mut Budget) -> Vec<SiteCount> {
-    let mut merged: HashMap<Vec<Frame>, SiteCount> = HashMap::new();
+    let mut merged: HashMap<Lines, SiteCount> = HashMap::new();
+    let mut sites: Vec<(Vec<u64>, Sums)> = sites.into_iter().collect();
+    sites.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
     for (stack, sums) in sites {
         let frames = names.frames(&stack);
         if !budget.keep(FRAME_BYTES * frames.len()) {
             break;
         }
-        let site = merged.entry(frames).or_default();
+        let site = merged.entry(lines(&frames)).or_insert_with(|| SiteCount {
+            frames,
+            ..SiteCount::default()
+        });
         site.objects += sums.objects;
         site.bytes += sums.bytes;
         site.allocated_bytes += sums.allocated_bytes;
     }
-    let mut counts: Vec<SiteCount> = merged.into_iter().map(|(frames, site)| SiteCount { frames, ..site }).collect();
-    counts.sort_by(|a, b| b.bytes.total_cmp(&a.bytes).then(b.allocated_bytes.total_cmp(&a.allocated_bytes)));
+    let mut counts: Vec<SiteCount> = merged.into_values().collect();
+    counts.sort_by(|a, b| {
+        b.bytes
+            .total_cmp(&a.bytes)
+            .then(b.allocated_bytes.total_cmp(&a.allocated_bytes))
+    });
     counts
 }
 
 /// An array of Go strings, up to the first that is none.
 fn read_reasons(memory: &dyn Memory, at: u64, count: u64) -> Vec<String> {
     let read = |index: u64| {
-        let (start, length) = (memory.u64(at + 16 * index)?, memory.u64(at + 16 * index + 8)?);
+        let (start, length) = (
+            memory.u64(at + 16 * index)?,
+            memory.u64(at + 16 * index + 8)?,
+        );
         let text = read_text(memory, start, length)?;
         (index == 0 || !text.is_empty()).then_some(text)
     };
     // The first is empty, and has no address.
-    (0..count.min(REASONS_MAX)).map_while(|index| if index == 0 { Some(String::new()) } else { read(index) }).collect()
+    (0..count.min(REASONS_MAX))
+        .map_while(|index| {
+            if index == 0 {
+                Some(String::new())
+            } else {
+                read(index)
+            }
+        })
+        .collect()
 }
 
 /// `runtime.buildVersion`, for a program without build information.
