@@ -19,6 +19,8 @@ pub struct Layout {
     pub start: usize,
     // struct memRecordCycle: its size; it starts with the allocations and the frees
     pub cycle_bytes: usize,
+    /// The number by which `struct _func` and `struct inlinedCall` tell that a function is a wrapper.
+    pub wrapper: u8,
     // struct moduledata
     pub gofunc: u64,
     // struct gcControllerState
@@ -49,6 +51,11 @@ impl Layout {
             created_at,
             start: created_at + 16,
             cycle_bytes: if minor >= 27 { 16 } else { 32 },
+            wrapper: match minor {
+                ..=21 => 21,
+                ..=24 => 22,
+                _ => 23,
+            },
             gofunc: if minor >= 27 { 344 } else { 320 },
             heap_live: if is_first { 80 } else { 104 },
             heap_in_use: if is_first { 248 } else { 272 },

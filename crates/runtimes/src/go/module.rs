@@ -34,6 +34,8 @@ pub struct Module {
     pub bss: Range<u64>,
     pub noptrdata: Range<u64>,
     pub gofunc: u64,
+    /// See [`Layout::wrapper`].
+    pub wrapper: u8,
     /// Smallest step between two instructions: 1 on amd64, 4 on arm64.
     pub quantum: u64,
 }
@@ -62,6 +64,7 @@ impl Module {
             data: range(208)?,
             bss: range(224)?,
             gofunc: word(layout.gofunc)?,
+            wrapper: layout.wrapper,
             quantum: word_quantum(memory, table)?,
         };
         let is_one = module.names.at > table && module.text.start < module.text.end;

@@ -28,6 +28,8 @@ pub struct Call {
     /// In the code of the function that it was compiled into: for an inlined one's caller, the place of the call.
     pub at: u64,
     pub is_inlined: bool,
+    /// The compiler made it, to adapt one call to another.
+    pub is_wrapper: bool,
 }
 
 /// `struct _func`, as far as it is read.
@@ -41,8 +43,16 @@ pub struct Function {
     lines: u32,
     values: u32,
     unit: u32,
+    kind: u8,
     flags: u8,
     tables: u8,
+}
+
+/// What a call is of: `struct _func` or `struct inlinedCall`.
+struct Named {
+    name: u32,
+    kind: u8,
+    is_inlined: bool,
 }
 
 impl Function {
@@ -114,6 +124,7 @@ impl<M: Memory> Table<M> {
             lines: word(24)?,
             values: word(28)?.min(TABLES_MAX),
             unit: word(32)?,
+            kind: bytes[40],
             flags: bytes[41],
             tables: bytes[43],
         })
@@ -145,25 +156,31 @@ impl<M: Memory> Table<M> {
         };
         let tree = self.inlined_tree(&function);
         let (mut calls, mut at) = (Vec::new(), pc);
-        while let Some((name, parent)) = tree.and_then(|tree| self.inlined(&function, tree, at))
+        while let Some((inlined, parent)) = tree.and_then(|tree| self.inlined(&function, tree, at))
             && calls.len() < INLINED_MAX
         {
-            calls.push(self.call(&function, name, at, true));
+            calls.push(self.call(&function, &inlined, at));
             // An inlined call's place is in front of it in the program, not always at a lower address.
             at = parent;
         }
-        calls.push(self.call(&function, function.name, at, false));
+        let outer = Named {
+            name: function.name,
+            kind: function.kind,
+            is_inlined: false,
+        };
+        calls.push(self.call(&function, &outer, at));
         calls
     }
 
-    fn call(&self, function: &Function, name: u32, at: u64, is_inlined: bool) -> Call {
+    fn call(&self, function: &Function, named: &Named, at: u64) -> Call {
         let line = self.value(function, function.lines, at);
         Call {
-            name: self.name(name).unwrap_or_default(),
+            name: self.name(named.name).unwrap_or_default(),
             file: self.file(function, at),
             line: line.and_then(|line| u32::try_from(line).ok()),
             at,
-            is_inlined,
+            is_inlined: named.is_inlined,
+            is_wrapper: named.kind == self.module.wrapper,
         }
     }
 
@@ -193,8 +210,8 @@ impl<M: Memory> Table<M> {
         self.memory.u32(function.record.checked_add(behind)?)
     }
 
-    /// The name of what was inlined at an address, and the address of its call.
-    fn inlined(&self, function: &Function, tree: u64, pc: u64) -> Option<(u32, u64)> {
+    /// What was inlined at an address, and the address of its call.
+    fn inlined(&self, function: &Function, tree: u64, pc: u64) -> Option<(Named, u64)> {
         if function.values <= PCDATA_INLINED {
             return None;
         }
@@ -204,7 +221,12 @@ impl<M: Memory> Table<M> {
         self.memory
             .read(tree.checked_add(INLINED_BYTES * index)?, &mut entry)?;
         let parent = function.entry.checked_add(u32_at(&entry, 8)?.into())?;
-        Some((u32_at(&entry, 4)?, parent))
+        let named = Named {
+            name: u32_at(&entry, 4)?,
+            kind: entry[0],
+            is_inlined: true,
+        };
+        Some((named, parent))
     }
 
     /// The value for an address in a table of them. `None`: it has none (-1 in the runtime).
