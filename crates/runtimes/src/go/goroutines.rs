@@ -264,10 +264,16 @@ pub fn read_goroutine(memory: &dyn Memory, at: u64, layout: &Layout) -> Option<O
         State::Syscall => (word(layout.syscall_sp + 8)?, word(layout.syscall_sp)?),
         _ => (word(SCHED_PC)?, word(SCHED_SP)?),
     };
-    let is_on_it = (low..=high).contains(&sp) || state == State::Running || state == State::Syscall;
-    if low >= high || high - low > STACK_BYTES_MAX || !is_on_it || word(SCHED_G)? != at {
+    if low >= high || high - low > STACK_BYTES_MAX || word(SCHED_G)? != at {
         return None;
     }
+    // The runtime clears the place when it lets a goroutine run, and changes the state at another moment.
+    let is_on_its_stack = (low..=high).contains(&sp) || state == State::Syscall;
+    let state = if is_on_its_stack {
+        state
+    } else {
+        State::Running
+    };
     Some(Some(Goroutine {
         state,
         created_at: word(layout.created_at)?,
