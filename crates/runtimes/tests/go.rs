@@ -302,6 +302,21 @@ fn a_position_independent_program() {
     assert_eq!(check_all(&mut program).0.missing, Vec::<String>::new());
 }
 
+/// As programs with cgo are.
+#[test]
+fn programs_that_the_c_linker_linked() {
+    if Command::new("gcc").arg("--version").output().is_err() {
+        return testkit::skipped("no gcc");
+    }
+    let external = "-ldflags=-linkmode=external";
+    for arguments in [[external].as_slice(), &[external, "-buildmode=pie"]] {
+        let Some(mut program) = Program::start(arguments, &[]) else {
+            return;
+        };
+        assert_eq!(check_all(&mut program).0.missing, Vec::<String>::new());
+    }
+}
+
 #[test]
 fn stripped_programs() {
     for arguments in [

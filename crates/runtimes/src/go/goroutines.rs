@@ -11,6 +11,8 @@ use super::pclntab::{Table, words};
 
 /// Goroutines that are read; of more, one in some.
 const GOROUTINES_MAX: u64 = 1_000_000;
+/// More than this many are not believed: their stacks would fill the address space.
+const COUNT_MAX: u64 = 1 << 32;
 /// Frames of one stack, innermost first.
 const FRAMES_MAX: usize = 64;
 /// Read of a stack at once, from its inner end. A goroutine that waits has about 1 kB on it.
@@ -91,6 +93,10 @@ impl<M: Memory> Reader<'_, M> {
     /// The groups of `runtime.allgs`, and sentences on what is not in them.
     pub fn read(&self, all: u64, count: u64, budget: &mut Budget) -> (Groups, Vec<String>) {
         let (mut groups, mut missing) = (Groups::new(), Vec::new());
+        if count > COUNT_MAX {
+            missing.push("The list of goroutines is damaged.".to_owned());
+            return (groups, missing);
+        }
         let every = count.div_ceil(GOROUTINES_MAX).max(1);
         if every > 1 {
             missing.push(format!(
@@ -150,14 +156,16 @@ impl<M: Memory> Reader<'_, M> {
     /// One of them with its stack, the same before and after its stack was read; `Some(None)`: it has ended.
     fn goroutine(&self, at: u64) -> Option<Option<(Goroutine, Vec<u64>)>> {
         for _ in 0..ATTEMPTS {
-            let Some(goroutine) = read_goroutine(self.memory, at, &self.layout)? else {
-                return Some(None);
+            let goroutine = match read_goroutine(self.memory, at, &self.layout) {
+                Some(Some(goroutine)) => goroutine,
+                Some(None) => return Some(None),
+                None => continue,
             };
             if goroutine.state == State::Running {
                 return Some(Some((goroutine, Vec::new())));
             }
             let stack = self.stack(&goroutine);
-            if read_goroutine(self.memory, at, &self.layout)? == Some(goroutine) {
+            if read_goroutine(self.memory, at, &self.layout) == Some(Some(goroutine)) {
                 return Some(Some((goroutine, stack)));
             }
         }
