@@ -53,7 +53,7 @@ impl Layout {
             cycle_bytes: if minor >= 27 { 16 } else { 32 },
             wrapper: match minor {
                 ..=21 => 21,
-                ..=24 => 22,
+                22..=24 => 22,
                 _ => 23,
             },
             gofunc: if minor >= 27 { 344 } else { 320 },

@@ -54,7 +54,7 @@ fn objects(words: &[u64], reading: &Reading) -> (Vec<(u64, f64)>, bool) {
         .iter()
         .map(|(stack, sums)| (stack[0], sums.objects))
         .collect();
-    sites.sort_by(|a, b| a.0.cmp(&b.0));
+    sites.sort_by_key(|site| site.0);
     (sites, walked.is_ok())
 }
 
