@@ -1,5 +1,6 @@
 //! One snapshot of a Go program, put together.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 
 use observe::fact::memory::{Memory, ProcessMemory};
@@ -130,6 +131,7 @@ impl Go {
             table: &names.table,
             layout: self.layout,
             machine: self.machine,
+            steps: RefCell::default(),
         };
         let (groups, missing) = reader.read(all, count, budget);
         snapshot.missing.extend(missing);

@@ -1,5 +1,6 @@
 //! Readers of Go's memory against made memory, and against garbage.
 
+use std::cell::RefCell;
 use std::time::Duration;
 
 use observe::fact::memory::{Made, Memory};
@@ -183,6 +184,7 @@ fn garbage_is_survived() {
             table: &table,
             layout: layout(),
             machine: Machine::Amd64,
+            steps: RefCell::default(),
         };
         reader.read(seed, 2_000, &mut budget());
         reader.read(u64::MAX - 64, u64::MAX, &mut budget());
