@@ -309,11 +309,17 @@ fn programs_that_the_c_linker_linked() {
         return testkit::skipped("no gcc");
     }
     let external = "-ldflags=-linkmode=external";
-    for arguments in [[external].as_slice(), &[external, "-buildmode=pie"]] {
-        let Some(mut program) = Program::start(arguments, &[]) else {
+    let stripped = "-ldflags=-linkmode=external -s -w";
+    for (linking, mode, missing) in [
+        (external, "exe", 0),
+        (external, "pie", 0),
+        (stripped, "pie", 2),
+    ] {
+        let Some(mut program) = Program::start(&[linking, "-buildmode", mode], &[]) else {
             return;
         };
-        assert_eq!(check_all(&mut program).0.missing, Vec::<String>::new());
+        let (snapshot, _) = check_all(&mut program);
+        assert_eq!(snapshot.missing.len(), missing, "{:?}", snapshot.missing);
     }
 }
 

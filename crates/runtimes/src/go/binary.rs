@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 
 use observe::fact::memory::{FileMemory, Memory};
 
+use super::module::find_pclntab;
+
 /// Sections that are read; a Go program has about 25, one with cgo 45.
 const SECTIONS_MAX: u16 = 1024;
 const SECTION_HEADER_BYTES: usize = 64;
@@ -20,7 +22,7 @@ const AT_ENTRY: u64 = 9;
 const VERSION_BYTES_MAX: u64 = 256;
 
 /// Variables of the runtime that are read, as the symbol table names them.
-const VARIABLES: [&str; 11] = [
+const VARIABLES: [&str; 12] = [
     "runtime.MemProfileRate",
     "runtime.allglen",
     "runtime.allgptr",
@@ -31,6 +33,7 @@ const VARIABLES: [&str; 11] = [
     "runtime.mProfCycle",
     "runtime.mbuckets",
     "runtime.memstats",
+    "runtime.pclntab",
     "runtime.waitReasonStrings",
 ];
 
@@ -109,11 +112,18 @@ impl Binary {
         self.variables.get(name).copied()
     }
 
-    /// Where the table of functions is in the process.
+    /// Where the table of functions is in the process: in a section of its own, unless the C linker has put it among
+    /// the data of a position-independent program.
     pub fn pclntab(&self) -> Option<u64> {
-        let mut sections = self.sections.iter();
-        let table = sections.find(|section| section.name.ends_with(".gopclntab"))?;
-        Some(table.address.wrapping_add(self.bias))
+        let of = |name: &str| {
+            let mut sections = self.sections.iter();
+            let section = sections.find(|section| section.name.ends_with(name))?;
+            let start = section.address.wrapping_add(self.bias);
+            Some(start..start.saturating_add(section.bytes.min(TABLE_BYTES_MAX)))
+        };
+        let named = of(".gopclntab").map(|section| section.start);
+        let named = named.or_else(|| self.variable("runtime.pclntab"));
+        named.or_else(|| find_pclntab(&Mapped(self), of(".data.rel.ro")?))
     }
 
     /// Offset in the file of a running address; the address itself where no segment holds it.

@@ -99,6 +99,14 @@ fn word_quantum(memory: &dyn Memory, table: u64) -> Option<u64> {
     (bytes[4..6] == [0, 0] && matches!(quantum, 1 | 2 | 4) && bytes[7] == 8).then_some(quantum)
 }
 
+/// The header of a table of functions: its first word but for the step between instructions.
+pub fn find_pclntab(memory: &dyn Memory, range: Range<u64>) -> Option<u64> {
+    find_word(memory, range, &mut |at, word| {
+        let is_header = word & !(0xff << 48) == 0x0800_0000_0000_0000 | u64::from(MAGIC);
+        (is_header && word_quantum(memory, at).is_some()).then_some(at)
+    })
+}
+
 /// Calls `test` with each aligned word of a range until it finds something. What cannot be read is left out.
 pub fn find_word<T>(
     memory: &dyn Memory,
