@@ -208,7 +208,8 @@ fn check_all(program: &mut Program) -> (Snapshot, Vec<String>) {
     assert!(heap.runtime().starts_with("Go 1."), "{}", heap.runtime());
     let snapshot = heap.snapshot(&LIMITS).unwrap();
     assert_same_sites(&snapshot, &lines);
-    assert_eq!(goroutines(&snapshot), numbers(&lines, "goroutines")[0]);
+    let reported = numbers(&lines, "goroutines")[0];
+    assert_eq!(goroutines(&snapshot), reported, "{:#?}", snapshot.tasks);
     assert_leaks(&snapshot);
     println!(
         "{} {:?} {:?}",

@@ -90,7 +90,7 @@ pub struct Reader<'a, M> {
     pub table: &'a Table<M>,
     pub layout: Layout,
     pub machine: Machine,
-    /// By address: goroutines that are alike are at the same addresses. Without it one takes 30 us instead of 5.
+    /// By address: goroutines that are alike are at the same addresses. Without it one takes twice as long.
     pub steps: RefCell<HashMap<u64, Option<Step>>>,
 }
 
@@ -310,6 +310,12 @@ pub fn read_goroutine(memory: &dyn Memory, at: u64, layout: &Layout) -> Option<O
         stack: (low, high),
         place: (pc, sp),
     }))
+}
+
+/// As every goroutine does that was ever started, those that have ended too.
+pub fn points_to_itself(memory: &dyn Memory, at: u64) -> bool {
+    let pointer = at.checked_add(SCHED_G as u64).and_then(|at| memory.u64(at));
+    at != 0 && pointer == Some(at)
 }
 
 /// It was started by the runtime for itself: pprof and `runtime.NumGoroutine` leave it out, too.

@@ -5,7 +5,7 @@
 
 use observe::fact::memory::Memory;
 
-use super::goroutines::read_goroutine;
+use super::goroutines::{points_to_itself, read_goroutine};
 use super::layout::Layout;
 use super::module::{Module, find_word};
 use super::profile::read_bucket;
@@ -44,12 +44,24 @@ pub fn goroutines(memory: &dyn Memory, module: &Module, layout: &Layout) -> Opti
         }
         let (count, capacity) = (memory.u64(at + 8)?, memory.u64(at + 16)?);
         let is_slice = count > 0 && count <= capacity && capacity < GOROUTINES_MAX;
-        if is_slice && found.is_none_or(|(_, longest)| count > longest) {
+        // A lone pointer to the same array is followed by other words, which may look like a length.
+        let is_full = || {
+            [count / 2, count - 1]
+                .into_iter()
+                .all(|index| is_goroutine(memory, word, index))
+        };
+        if is_slice && is_full() && found.is_none_or(|(_, longest)| count > longest) {
             found = Some((at, count));
         }
         None
     });
     found.map(|(at, _)| at)
+}
+
+/// Whether an array has a goroutine at a place.
+fn is_goroutine(memory: &dyn Memory, array: u64, index: u64) -> bool {
+    let at = array.checked_add(8 * index).and_then(|at| memory.u64(at));
+    at.is_some_and(|at| points_to_itself(memory, at))
 }
 
 /// The address of `runtime.waitReasonStrings`.

@@ -132,6 +132,24 @@ fn a_goroutine_is_believed_when_it_points_to_itself() {
     assert_eq!(read(&other), None);
 }
 
+/// The slice of a stripped program, behind a lone pointer to its array and words that look like a length.
+#[test]
+fn the_slice_of_all_goroutines_is_told_from_other_pointers() {
+    let mut words = goroutine(4, 0x3000);
+    // Its number.
+    words[19] = 1;
+    let array = AT + 8 * words.len() as u64;
+    words.extend([AT, AT, AT, 0]);
+    let bss = AT + 8 * words.len() as u64;
+    words.extend([array, 34_000_000, 40_000_000, array, 3, 8, array, 2, 2]);
+    let module = Module {
+        bss: bss..bss + 72,
+        ..Module::default()
+    };
+    let found = search::goroutines(&made(&words), &module, &layout());
+    assert_eq!(found, Some(bss + 24));
+}
+
 /// Memory that has a word for every address, another one each time it is made.
 struct Garbage(u64);
 
