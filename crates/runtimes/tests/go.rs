@@ -29,8 +29,12 @@ struct Program {
 impl Program {
     /// Built with these arguments of `go build`; `None`, and a line that says so, where it cannot be.
     fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Option<Program> {
+        Program::of(include_str!("go/leaks.go"), arguments, environment)
+    }
+
+    fn of(source: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Option<Program> {
         let folder = tempfile::tempdir().unwrap();
-        let program = build(&folder, arguments)?;
+        let program = build(&folder, source, arguments)?;
         let mut child = Command::new(program)
             .envs(environment.iter().copied())
             .stdin(Stdio::piped())
@@ -80,9 +84,9 @@ impl Drop for Program {
     }
 }
 
-fn build(folder: &tempfile::TempDir, arguments: &[&str]) -> Option<PathBuf> {
+fn build(folder: &tempfile::TempDir, text: &str, arguments: &[&str]) -> Option<PathBuf> {
     let source = folder.path().join("leaks.go");
-    std::fs::write(&source, include_str!("go/leaks.go")).unwrap();
+    std::fs::write(&source, text).unwrap();
     let program = folder.path().join("leaks");
     let toolchain = std::env::var("GOTOOLCHAIN").unwrap_or_else(|_| "local".to_owned());
     let built = Command::new("go")
@@ -362,6 +366,26 @@ fn a_profile_that_is_switched_off() {
         "{:?}",
         snapshot.missing
     );
+}
+
+#[test]
+fn a_program_without_a_profile() {
+    for arguments in [[].as_slice(), &["-ldflags=-s -w"]] {
+        let source = include_str!("go/unprofiled.go");
+        let Some(mut program) = Program::of(source, arguments, &[]) else {
+            return;
+        };
+        program.ask("more");
+        let snapshot = program.heap().snapshot(&LIMITS).unwrap();
+        assert!(snapshot.sites.is_empty(), "{:#?}", snapshot.sites);
+        let advises = |missing: &String| missing.contains("net/http/pprof");
+        assert!(
+            snapshot.missing.iter().any(advises),
+            "{:?}",
+            snapshot.missing
+        );
+        assert_eq!(goroutines(&snapshot), 1);
+    }
 }
 
 /// Four goroutines allocate without a pause meanwhile.

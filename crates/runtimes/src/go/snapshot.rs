@@ -8,7 +8,7 @@ use observe::fact::memory::{Memory, ProcessMemory};
 use super::binary::{Binary, Mapped, read_text};
 use super::budget::Budget;
 use super::goroutines::{Count, Groups, Key, Reader, State, is_system};
-use super::names::Names;
+use super::names::{Names, is_runtime};
 use super::paged::Paged;
 use super::pclntab::Table;
 use super::profile::{self, Reading, Sites, Sums};
@@ -86,7 +86,17 @@ impl Go {
         let memory = Paged::new(&self.memory);
         let (sites, walked) = profile::read(&memory, head, &reading, budget);
         snapshot.missing.extend(walked.err());
-        snapshot.sites = site_counts(sites, names, budget);
+        let is_stripped = self.binary.variable("runtime.MemProfileRate").is_none();
+        let sites = site_counts(sites, names, budget);
+        // A program without a profile may have sampled one of the runtime's first allocations.
+        let is_profile = !is_stripped || sites.iter().any(|site| is_of_program(&site.frames));
+        match is_profile {
+            true => snapshot.sites = sites,
+            false => snapshot.missing.push(NOT_FOUND.to_owned()),
+        }
+        if is_profile && is_stripped {
+            snapshot.missing.push(RATE_NOT_KNOWN.to_owned());
+        }
     }
 
     /// The head of the heap profile and how to read it; what is in the way otherwise.
@@ -110,9 +120,6 @@ impl Go {
             missing.push(NOT_FOUND.to_owned());
             return None;
         };
-        if rate.is_none() {
-            missing.push(RATE_NOT_KNOWN.to_owned());
-        }
         let reading = Reading {
             cycle_bytes: self.layout.cycle_bytes,
             rate: rate.unwrap_or(RATE),
@@ -216,6 +223,11 @@ const RATE_NOT_KNOWN: &str = "The sampling rate of the heap profile is taken to 
     the program has no symbols (-ldflags=-s).";
 const NO_GOROUTINES: &str = "No goroutines: their list was not found in this stripped program. \
     Build it without -ldflags=-s.";
+
+fn is_of_program(frames: &[Frame]) -> bool {
+    let mut functions = frames.iter().filter_map(|frame| frame.function.as_deref());
+    functions.any(|function| !is_runtime(function))
+}
 
 /// What tells stacks apart: two allocations on one line are one site. An address only where nothing is known of it.
 type Lines = Vec<(Option<String>, Option<String>, Option<u32>, u64)>;
