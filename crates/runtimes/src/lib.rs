@@ -14,6 +14,7 @@
 
 pub mod cpython;
 mod error;
+pub mod go;
 pub mod jvm;
 mod names;
 pub mod node;
@@ -80,6 +81,7 @@ pub fn open(pid: u32) -> Vec<Result<Box<dyn ManagedHeap>, Error>> {
     }
     let opened = [
         cpython::open(pid).map(boxed),
+        go::open(pid).map(boxed),
         jvm::open(pid).map(boxed),
         node::open(pid).map(boxed),
     ];

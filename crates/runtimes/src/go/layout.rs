@@ -1,0 +1,98 @@
+//! Where the Go runtime keeps what is read here, by its version.
+//!
+//! The offsets are those that the DWARF of programs built with go1.20.14, 1.21.13, 1.22.12, 1.23.12, 1.24.13, 1.25.7,
+//! 1.26.8 and 1.27.0 gives for linux/amd64. They are the same on every 64-bit architecture: all fields in front of
+//! them are words, or smaller and of the same alignment everywhere.
+
+/// The versions whose offsets are known, as minor versions of Go 1.
+pub const MINOR_MIN: u32 = 20;
+pub const MINOR_MAX: u32 = 27;
+
+/// Offsets that differ between versions. Those that do not are constants beside their readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    // struct g
+    pub syscall_sp: usize,
+    pub status: usize,
+    pub wait_reason: usize,
+    pub created_at: usize,
+    pub start: usize,
+    // struct memRecordCycle: its size; it starts with the allocations and the frees
+    pub cycle_bytes: usize,
+    /// The number by which `struct _func` and `struct inlinedCall` tell that a function is a wrapper.
+    pub wrapper: u8,
+    // struct moduledata
+    pub gofunc: u64,
+    // struct gcControllerState
+    pub heap_live: u64,
+    pub heap_in_use: u64,
+    // struct heapStatsDelta: its size. Three of them lead struct mstats.
+    pub delta_bytes: u64,
+}
+
+impl Layout {
+    /// Of Go 1.`minor`; `None` when it is not known.
+    pub fn of(minor: u32) -> Option<Layout> {
+        if !(MINOR_MIN..=MINOR_MAX).contains(&minor) {
+            return None;
+        }
+        // 1.23 put syscallbp in front of the status, 1.25 dropped gobuf.ret.
+        let status = if matches!(minor, 23 | 24) { 152 } else { 144 };
+        let created_at = match minor {
+            20 => 296,
+            23 | 24 | 26.. => 288,
+            _ => 280,
+        };
+        let is_first = minor == 20;
+        Some(Layout {
+            syscall_sp: if minor >= 25 { 104 } else { 112 },
+            status,
+            wait_reason: status + 32,
+            created_at,
+            start: created_at + 16,
+            cycle_bytes: if minor >= 27 { 16 } else { 32 },
+            wrapper: match minor {
+                ..=21 => 21,
+                22..=24 => 22,
+                _ => 23,
+            },
+            gofunc: if minor >= 27 { 344 } else { 320 },
+            heap_live: if is_first { 80 } else { 104 },
+            heap_in_use: if is_first { 248 } else { 272 },
+            delta_bytes: if minor >= 25 { 1168 } else { 1176 },
+        })
+    }
+}
+
+/// The minor version in what `runtime.Version` gives: 26 for `go1.26.8`, `go1.26rc1` and `devel go1.26-4fa2`.
+pub fn minor_of(version: &str) -> Option<u32> {
+    let (_, rest) = version.split_once("go1.")?;
+    let digits = rest.find(|letter: char| !letter.is_ascii_digit());
+    rest[..digits.unwrap_or(rest.len())].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        let cases = [
+            ("go1.26.8", Some(26)),
+            ("go1.27rc1", Some(27)),
+            ("devel go1.24-4fa2 X:nodwarf5", Some(24)),
+            ("go1.20", Some(20)),
+            ("go2", None),
+            ("", None),
+        ];
+        for (version, minor) in cases {
+            assert_eq!(minor_of(version), minor, "{version}");
+        }
+        assert_eq!((Layout::of(19), Layout::of(28)), (None, None));
+        let of = |minor| Layout::of(minor).unwrap();
+        assert_eq!(
+            (of(20).start, of(23).wait_reason, of(26).start),
+            (312, 184, 304)
+        );
+    }
+}

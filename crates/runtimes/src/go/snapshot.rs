@@ -1,0 +1,304 @@
+//! One snapshot of a Go program, put together.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use observe::fact::memory::{Memory, ProcessMemory};
+
+use super::binary::{Binary, Mapped, read_text};
+use super::budget::Budget;
+use super::goroutines::{Count, Groups, Key, Reader, State, is_system};
+use super::names::{Names, is_runtime};
+use super::paged::Paged;
+use super::pclntab::Table;
+use super::profile::{self, Reading, Sites, Sums};
+use super::{Go, gone_or, search, sizes};
+use crate::{Error, Frame, Limits, SiteCount, Snapshot, TaskGroup};
+
+/// Go's default, in bytes.
+const RATE: u64 = 512 << 10;
+/// Reasons to wait; Go 1.27 has 47.
+const REASONS_MAX: u64 = 64;
+/// Of a frame with its names, at most usually.
+const FRAME_BYTES: usize = 300;
+
+/// Variables that were found without symbols, from the first snapshot on.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    buckets: Option<u64>,
+    goroutines: Option<u64>,
+    reasons: Vec<String>,
+}
+
+type Named<'a> = Names<'a, Paged<'a>>;
+
+impl Go {
+    pub(super) fn read(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
+        // It tells a process that has ended, whose memory reads as nothing.
+        let first = self.memory.u32(self.module.data.start);
+        first.ok_or_else(|| gone_or(self.pid, "its data"))?;
+        self.find();
+        let mut budget = Budget::new(limits);
+        let mut snapshot = Snapshot::default();
+        let file = Mapped(&self.binary);
+        let table = Table::new(Paged::new(&file), self.module.clone());
+        let names = Names::new(table, &self.binary);
+        snapshot.heap = self.heap(&mut snapshot.missing);
+        self.tasks(&names, &mut budget, &mut snapshot);
+        self.sites(&names, &mut budget, &mut snapshot);
+        Ok(snapshot)
+    }
+
+    /// Variables without symbols. The profile may be empty at first.
+    fn find(&mut self) {
+        let (memory, module) = (&self.memory, &self.module);
+        if self.binary.variable("runtime.mbuckets").is_none() && self.found.buckets.is_none() {
+            self.found.buckets = search::buckets(memory, module, &self.layout);
+        }
+        if self.binary.variable("runtime.allgptr").is_none() && self.found.goroutines.is_none() {
+            self.found.goroutines = search::goroutines(memory, module, &self.layout);
+        }
+        if self.found.reasons.is_empty() {
+            let named = self.binary.sized("runtime.waitReasonStrings");
+            let found =
+                named.or_else(|| Some((search::reasons(memory, module)?, 16 * REASONS_MAX)));
+            self.found.reasons =
+                found.map_or_else(Vec::new, |(at, bytes)| read_reasons(memory, at, bytes / 16));
+        }
+    }
+
+    fn heap(&self, missing: &mut Vec<String>) -> Option<crate::HeapSize> {
+        let Some(controller) = self.binary.variable("runtime.gcController") else {
+            missing.push(
+                "The sizes of the heap are not known: the program has no symbols (-ldflags=-s)."
+                    .to_owned(),
+            );
+            return None;
+        };
+        let stats = self.binary.variable("runtime.memstats");
+        sizes::read(&self.memory, controller, stats, &self.layout)
+    }
+
+    fn sites(&self, names: &Named, budget: &mut Budget, snapshot: &mut Snapshot) {
+        let Some((head, reading)) = self.profile(&mut snapshot.missing) else {
+            return;
+        };
+        let memory = Paged::new(&self.memory);
+        let (sites, walked) = profile::read(&memory, head, &reading, budget);
+        snapshot.missing.extend(walked.err());
+        let is_stripped = self.binary.variable("runtime.MemProfileRate").is_none();
+        let sites = site_counts(sites, names, budget);
+        // A program without a profile may have sampled one of the runtime's first allocations.
+        let is_profile = !is_stripped || sites.iter().any(|site| is_of_program(&site.frames));
+        match is_profile {
+            true => snapshot.sites = sites,
+            false => snapshot.missing.push(NOT_FOUND.to_owned()),
+        }
+        if is_profile && is_stripped {
+            snapshot.missing.push(RATE_NOT_KNOWN.to_owned());
+        }
+    }
+
+    /// The head of the heap profile and how to read it; what is in the way otherwise.
+    fn profile(&self, missing: &mut Vec<String>) -> Option<(u64, Reading)> {
+        let memory = &self.memory;
+        let variable = |name: &str| self.binary.variable(name);
+        let is_left_out = variable("runtime.disableMemoryProfiling").and_then(|at| {
+            let mut byte = [0];
+            memory.read(at, &mut byte).map(|()| byte[0] != 0)
+        });
+        if is_left_out == Some(true) {
+            missing.push(LEFT_OUT.to_owned());
+            return None;
+        }
+        let rate = variable("runtime.MemProfileRate").and_then(|at| memory.u64(at));
+        if rate.is_some_and(|rate| rate == 0 || rate > i64::MAX as u64) {
+            missing.push(SWITCHED_OFF.to_owned());
+            return None;
+        }
+        let Some(head) = variable("runtime.mbuckets").or(self.found.buckets) else {
+            missing.push(NOT_FOUND.to_owned());
+            return None;
+        };
+        let reading = Reading {
+            cycle_bytes: self.layout.cycle_bytes,
+            rate: rate.unwrap_or(RATE),
+            cycle: variable("runtime.mProfCycle").and_then(|at| memory.u32(at)),
+        };
+        Some((memory.u64(head)?, reading))
+    }
+
+    fn tasks(&self, names: &Named, budget: &mut Budget, snapshot: &mut Snapshot) {
+        let Some((all, count)) = self.all_goroutines() else {
+            snapshot.missing.push(NO_GOROUTINES.to_owned());
+            return;
+        };
+        let reader = Reader {
+            memory: &self.memory,
+            table: &names.table,
+            layout: self.layout,
+            machine: self.machine,
+            steps: RefCell::default(),
+        };
+        let (groups, missing) = reader.read(all, count, budget);
+        snapshot.missing.extend(missing);
+        snapshot.tasks = self.task_groups(groups, names);
+    }
+
+    /// The address of the pointers to all goroutines, and their number.
+    fn all_goroutines(&self) -> Option<(u64, u64)> {
+        let word = |at: u64| self.memory.u64(at);
+        let named = ["runtime.allgptr", "runtime.allglen"].map(|name| self.binary.variable(name));
+        match (named, self.found.goroutines) {
+            // The count first: the array is replaced by a longer one before the count grows.
+            ([Some(all), Some(count)], _) => {
+                let count = word(count)?;
+                Some((word(all)?, count))
+            }
+            (_, Some(slice)) => {
+                let count = word(slice + 8)?;
+                Some((word(slice)?, count))
+            }
+            _ => None,
+        }
+    }
+
+    /// Groups that differ only in addresses on the same lines are one.
+    fn task_groups(&self, groups: Groups, names: &Named) -> Vec<TaskGroup> {
+        let mut merged: HashMap<(Option<String>, Lines, Lines), TaskGroup> = HashMap::new();
+        let mut groups: Vec<(Key, Count)> = groups.into_iter().collect();
+        groups.sort_unstable_by(|(a, _), (b, _)| a.stack.cmp(&b.stack));
+        for (key, count) in groups {
+            let start = names.table.function(key.start);
+            let start = start.and_then(|function| names.table.name_of(&function));
+            if start.is_some_and(|start| is_system(&start)) {
+                continue;
+            }
+            let waits_for = self.waits_for(&key);
+            let created_by = names.frame(key.created_at);
+            let frames = names.frames(&key.stack);
+            let alike = (
+                waits_for.clone(),
+                lines(created_by.as_slice()),
+                lines(&frames),
+            );
+            let group = merged.entry(alike).or_insert_with(|| TaskGroup {
+                waits_for,
+                frames,
+                created_by,
+                ..TaskGroup::default()
+            });
+            group.tasks += count.goroutines;
+            group.bytes += count.bytes;
+        }
+        let mut tasks: Vec<TaskGroup> = merged.into_values().collect();
+        tasks.sort_by(|a, b| b.tasks.cmp(&a.tasks).then_with(|| b.bytes.cmp(&a.bytes)));
+        tasks
+    }
+
+    fn waits_for(&self, key: &Key) -> Option<String> {
+        match key.state {
+            State::Runnable | State::Running => None,
+            State::Syscall => Some("syscall".to_owned()),
+            State::Waiting(reason) => {
+                let words = self.found.reasons.get(usize::from(reason));
+                Some(
+                    words
+                        .filter(|words| !words.is_empty())
+                        .cloned()
+                        .unwrap_or_else(|| "waiting".to_owned()),
+                )
+            }
+        }
+    }
+}
+
+const LEFT_OUT: &str = "No allocation sites: the program has no heap profile, since nothing in it reads one. \
+    Import net/http/pprof or runtime/pprof in it and build it again.";
+const SWITCHED_OFF: &str = "No allocation sites: the program has switched its heap profile off. \
+    Leave runtime.MemProfileRate (and GODEBUG=memprofilerate) at its default.";
+const NOT_FOUND: &str = "No allocation sites: no heap profile was found in this stripped program. \
+    Build it without -ldflags=-s, and with net/http/pprof or runtime/pprof imported.";
+const RATE_NOT_KNOWN: &str = "The sampling rate of the heap profile is taken to be Go's default, 512 KiB: \
+    the program has no symbols (-ldflags=-s).";
+const NO_GOROUTINES: &str = "No goroutines: their list was not found in this stripped program. \
+    Build it without -ldflags=-s.";
+
+fn is_of_program(frames: &[Frame]) -> bool {
+    let mut functions = frames.iter().filter_map(|frame| frame.function.as_deref());
+    functions.any(|function| !is_runtime(function))
+}
+
+/// What tells stacks apart: two allocations on one line are one site. An address only where nothing is known of it.
+type Lines = Vec<(Option<String>, Option<String>, Option<u32>, u64)>;
+
+fn lines(frames: &[Frame]) -> Lines {
+    let line = |frame: &Frame| {
+        let address = if frame.function.is_some() {
+            0
+        } else {
+            frame.offset
+        };
+        (
+            frame.function.clone(),
+            frame.file.clone(),
+            frame.line,
+            address,
+        )
+    };
+    frames.iter().map(line).collect()
+}
+
+fn site_counts(sites: Sites, names: &Named, budget: &mut Budget) -> Vec<SiteCount> {
+    let mut merged: HashMap<Lines, SiteCount> = HashMap::new();
+    let mut sites: Vec<(Vec<u64>, Sums)> = sites.into_iter().collect();
+    sites.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    for (stack, sums) in sites {
+        let frames = names.frames(&stack);
+        if !budget.keep(FRAME_BYTES * frames.len()) {
+            break;
+        }
+        let site = merged.entry(lines(&frames)).or_insert_with(|| SiteCount {
+            frames,
+            ..SiteCount::default()
+        });
+        site.objects += sums.objects;
+        site.bytes += sums.bytes;
+        site.allocated_bytes += sums.allocated_bytes;
+    }
+    let mut counts: Vec<SiteCount> = merged.into_values().collect();
+    counts.sort_by(|a, b| {
+        b.bytes
+            .total_cmp(&a.bytes)
+            .then(b.allocated_bytes.total_cmp(&a.allocated_bytes))
+    });
+    counts
+}
+
+/// An array of Go strings, up to the first that is none.
+fn read_reasons(memory: &dyn Memory, at: u64, count: u64) -> Vec<String> {
+    let read = |index: u64| {
+        let (start, length) = (
+            memory.u64(at + 16 * index)?,
+            memory.u64(at + 16 * index + 8)?,
+        );
+        let text = read_text(memory, start, length)?;
+        (index == 0 || !text.is_empty()).then_some(text)
+    };
+    // The first is empty, and has no address.
+    (0..count.min(REASONS_MAX))
+        .map_while(|index| {
+            if index == 0 {
+                Some(String::new())
+            } else {
+                read(index)
+            }
+        })
+        .collect()
+}
+
+/// `runtime.buildVersion`, for a program without build information.
+pub(super) fn version(memory: &ProcessMemory, binary: &Binary) -> Option<String> {
+    let at = binary.variable("runtime.buildVersion")?;
+    read_text(memory, memory.u64(at)?, memory.u64(at + 8)?)
+}
