@@ -8,6 +8,7 @@ use super::interpreters::Interpreter;
 use super::names;
 use super::path::{GONE, Path, Paths};
 use super::reach::reach;
+use super::size;
 use super::users::Users;
 use crate::Holder;
 use observe::fact::memory::Memory;
@@ -65,8 +66,7 @@ fn largest(groups: HashMap<Path, u64>, asked: u64) -> Vec<(Path, u64)> {
     groups
 }
 
-/// Numbers of the objects of a type that are new, or of all where these are too few; the oldest first where the
-/// collector knows them.
+/// Numbers of those objects of a type that its growth is in, as far as that is known.
 fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> {
     let is_one = |number: u32| census.totals.get(number as usize).is_some_and(|total| total.0 > 0);
     let is_named = |number: u32| is_one(number) && names::of_type(heap, &heap.info(number)) == name;
@@ -76,7 +76,29 @@ fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> 
     let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
     let is_new = |number: &u32| known.binary_search(&census.objects[*number as usize].address).is_err();
     let new: Vec<u32> = objects.iter().copied().filter(is_new).collect();
-    if !known.is_empty() && new.len() >= NEW_MIN { new } else { newer_half(heap, census, objects) }
+    match known.is_empty() {
+        true => newer_half(heap, census, objects),
+        false if new.len() >= NEW_MIN => new,
+        false => largest_objects(heap, census, objects),
+    }
+}
+
+/// The fewest objects with half of the bytes of all: where no objects are new, these have grown.
+fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> {
+    let bytes = |number: u32| {
+        let object = census.objects[number as usize];
+        size::bytes(heap, object.address, &heap.info(object.type_number))
+    };
+    let mut sizes: Vec<(u64, u32)> = objects.into_iter().map(|number| (bytes(number), number)).collect();
+    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    let total: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
+    let mut before = 0;
+    let has_half = |(bytes, _): &&(u64, u32)| {
+        let is_needed = before < total / 2;
+        before += bytes;
+        is_needed
+    };
+    sizes.iter().take_while(has_half).map(|(_, number)| *number).collect()
 }
 
 /// Where the order of objects is that of their age, the newer half: what grows is there.

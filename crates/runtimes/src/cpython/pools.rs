@@ -8,7 +8,6 @@ use observe::proc::area::parse_area;
 use super::heap::Heap;
 use super::layout::GC_HEAD_BYTES;
 use super::size;
-use super::types::Kind;
 use observe::fact::memory::Memory;
 
 /// `struct pool_header`.
@@ -127,12 +126,18 @@ fn object_in(heap: &Heap, block: u64, block_bytes: u64) -> Option<u64> {
             continue;
         };
         let is_alike = size::before(heap, &info, object) == before;
-        // A string has less than its type says.
-        if is_alike && (info.kind == Kind::Str || info.basic_bytes + before <= block_bytes) {
+        if is_alike && before + size::own(heap, object, &info) <= block_bytes && !is_pair(heap, object) {
             return Some(object);
         }
     }
     None
+}
+
+/// Two pointers, the second of them to a type, as in a list: the first one is no count of references then. It may be as
+/// low as one in a program that is loaded at a fixed address.
+fn is_pair(heap: &Heap, object: u64) -> bool {
+    let first = heap.references_to(object);
+    first.is_some_and(|first| heap.type_of(first).is_some())
 }
 
 #[cfg(test)]
