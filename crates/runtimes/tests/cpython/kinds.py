@@ -37,7 +37,7 @@ class Blob(bytes):
 
 
 class Big(int):
-    pass
+    __slots__ = ()
 
 
 class Bag(list):
