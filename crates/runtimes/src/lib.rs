@@ -70,9 +70,36 @@ pub trait ManagedHeap {
 
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads.
 pub fn open(pid: u32) -> Vec<Box<dyn ManagedHeap>> {
-    let mut heaps: Vec<Box<dyn ManagedHeap>> = Vec::new();
-    if let Some(Ok(python)) = cpython::open(pid) {
-        heaps.push(Box::new(python));
+    let python = cpython::open(pid).map(|opened| boxed("CPython", opened));
+    python.into_iter().collect()
+}
+
+/// A runtime that is there and cannot be read says why at its first snapshot.
+fn boxed<H: ManagedHeap + 'static>(name: &str, opened: Result<H, Error>) -> Box<dyn ManagedHeap> {
+    match opened {
+        Ok(heap) => Box::new(heap),
+        Err(error) => Box::new(Unreadable {
+            name: name.to_owned(),
+            error,
+        }),
     }
-    heaps
+}
+
+struct Unreadable {
+    name: String,
+    error: Error,
+}
+
+impl ManagedHeap for Unreadable {
+    fn runtime(&self) -> &str {
+        &self.name
+    }
+
+    fn touch(&self) -> Touch {
+        Touch::Reads
+    }
+
+    fn snapshot(&mut self, _: &Limits) -> Result<Snapshot, Error> {
+        Err(self.error.clone())
+    }
 }

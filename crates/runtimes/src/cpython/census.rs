@@ -52,7 +52,12 @@ pub fn take(heap: &Heap, live: &dyn Memory, interpreters: &[Interpreter], maps: 
     }
     census.follow(heap, 0);
     let from = census.objects.len();
-    pools::each_object(heap, maps, &mut |object| census.add(heap, object));
+    let pools = pools::each_object(heap, maps, &mut |object| census.add(heap, object));
+    let unseen = match pools {
+        0 => "objects that only native code refers to (the allocator is not Python's own: PYTHONMALLOC?)",
+        _ => "objects of more than 512 bytes, unknown to the collector, that only native code refers to",
+    };
+    census.missing.push(unseen.to_owned());
     census.follow(heap, from);
     census.conclude(heap);
     census

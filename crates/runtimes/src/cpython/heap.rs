@@ -8,7 +8,7 @@ use observe::fact::memory::Memory;
 use super::dict::{self, Keys};
 use super::find::Runtime;
 use super::layout::{
-    HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT, OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE,
+    FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT, OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE,
     TYPE, VARIABLE_BYTES,
 };
 use super::pages::Pages;
@@ -24,6 +24,9 @@ const ADDRESS_MAX: u64 = 1 << 56;
 
 /// Items of one container that are followed.
 const ITEMS_MAX: u64 = 1 << 32;
+
+/// And of one of a type in C that is not known: what it says is its size may be something else.
+const PLAIN_ITEMS_MAX: u64 = 1 << 16;
 
 /// How one object refers to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +167,16 @@ impl<'m> Heap<'m> {
             Kind::Frame if self.layout().minor <= 10 => self.each_local(object, each),
             Kind::Generator if self.layout().minor >= 11 => {
                 self.each_local(object.wrapping_add(self.layout().generator_frame), each);
+            }
+            Kind::Frame => {
+                if let Some(frame) = pages.pointer(object, FRAME_OF_OBJECT) {
+                    self.each_local(frame, each);
+                }
+            }
+            // An array of references behind the fixed part, as most types in C have it whose size varies.
+            Kind::Plain if info.item_bytes == 8 => {
+                let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).min(PLAIN_ITEMS_MAX);
+                pages.words(object.wrapping_add(info.basic_bytes), count, &mut item);
             }
             _ => {}
         }

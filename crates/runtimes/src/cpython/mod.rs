@@ -18,6 +18,8 @@ mod find;
 mod frames;
 mod heap;
 mod holders;
+#[cfg(test)]
+mod hostile;
 mod interpreters;
 mod layout;
 mod names;

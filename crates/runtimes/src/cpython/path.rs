@@ -6,7 +6,7 @@ use observe::fact::memory::Memory;
 
 use super::census::Census;
 use super::heap::{Heap, Via};
-use super::layout::{HEAPTYPE, MODULE_DICT, OBJECT_BYTES, SIZE, TP_BASE, TP_FLAGS, TP_MEMBERS, VARIABLE_BYTES};
+use super::layout::{FRAME_OF_OBJECT, HEAPTYPE, MODULE_DICT, OBJECT_BYTES, SIZE, TP_BASE, TP_FLAGS, TP_MEMBERS, VARIABLE_BYTES};
 use super::names;
 use super::reach::{Reach, Root};
 use super::types::{Kind, TypeInfo};
@@ -64,6 +64,7 @@ impl<'a> Paths<'a> {
         let (root, mut way) = self.reach.way(number);
         let mut path = match root {
             Some(root) => self.start(root, way[0], number),
+            None if way.len() > 1 => plain(vec!["the end of a long chain of objects".to_owned()]),
             None => self.unreached(number),
         };
         if root.is_none() {
@@ -108,7 +109,7 @@ impl<'a> Paths<'a> {
                 let name = self.wrapped(number).and_then(|function| names::of_function(self.heap, function));
                 name.map(|name| format!("functools.lru_cache of {name}"))
             }
-            Kind::Generator => {
+            Kind::Generator | Kind::Frame => {
                 let place = self.code_of(number).and_then(|code| names::of_code(self.heap, code));
                 let kind = self.type_name(number);
                 place.map(|place| format!("{kind} {} ({}:{})", place.name, place.file, place.line))
@@ -153,6 +154,10 @@ impl<'a> Paths<'a> {
             (Kind::Generator, 11..) => self.heap.pages.pointer(address, layout.generator_frame + layout.frame.code),
             (Kind::Generator, _) => {
                 let frame = self.heap.pages.pointer(address, layout.generator_frame)?;
+                self.heap.pages.pointer(frame, layout.frame.code)
+            }
+            (Kind::Frame, 11..) => {
+                let frame = self.heap.pages.pointer(address, FRAME_OF_OBJECT)?;
                 self.heap.pages.pointer(frame, layout.frame.code)
             }
             (Kind::Frame, ..=10) => self.heap.pages.pointer(address, layout.frame.code),

@@ -30,8 +30,9 @@ struct Pool {
     first_free: u64,
 }
 
-/// Gives the address of each object in a pool until `each` says that it is enough.
-pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) {
+/// Gives the address of each object in a pool until `each` says that it is enough. The number of pools.
+pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) -> u64 {
+    let mut pools = 0;
     let pool_bytes = heap.layout().pool_bytes;
     let mut bytes = vec![0; pool_bytes as usize];
     for (start, end) in areas(maps) {
@@ -39,16 +40,19 @@ pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) 
         while at < end && at.saturating_add(pool_bytes) <= end {
             if heap.pages.read(at, &mut bytes).is_some()
                 && let Some(pool) = parse_pool(&bytes)
-                && !each_block(heap, at, &bytes, &pool, each)
             {
-                return;
+                pools += 1;
+                if !each_block(heap, at, &bytes, &pool, each) {
+                    return pools;
+                }
             }
             at += pool_bytes;
             if heap.pages.is_late() {
-                return;
+                return pools;
             }
         }
     }
+    pools
 }
 
 /// Anonymous memory that the program may write.

@@ -14,6 +14,9 @@ const NONE: u32 = u32::MAX;
 /// From here on a parent is a root.
 const ROOTS: u32 = 1 << 31;
 
+/// Objects of a way that are followed: a linked list may be longer.
+const WAY_MAX: usize = 1 << 17;
+
 /// Where a way starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
@@ -89,6 +92,7 @@ impl Reach {
             match self.parent(at) {
                 Parent::Nothing => break None,
                 Parent::Root(root) => break Some(root),
+                Parent::Object(_) if way.len() >= WAY_MAX => break None,
                 Parent::Object(parent) => at = parent,
             }
             way.push(at);
