@@ -17,7 +17,10 @@ fn main() {
         eprintln!("usage: heap PID [SECONDS [TYPE...]]");
         std::process::exit(2);
     };
-    let seconds = arguments.next().and_then(|seconds| seconds.parse().ok()).unwrap_or(5);
+    let seconds = arguments
+        .next()
+        .and_then(|seconds| seconds.parse().ok())
+        .unwrap_or(5);
     let types: Vec<String> = arguments.collect();
     let heaps = runtimes::open(pid);
     if heaps.is_empty() {
@@ -30,7 +33,11 @@ fn main() {
     }
 }
 
-fn show(heap: &mut dyn ManagedHeap, between: Duration, types: &[String]) -> Result<(), runtimes::Error> {
+fn show(
+    heap: &mut dyn ManagedHeap,
+    between: Duration,
+    types: &[String],
+) -> Result<(), runtimes::Error> {
     let limits = Limits {
         time: Duration::from_secs(60),
         bytes: 1 << 30,
@@ -45,14 +52,24 @@ fn show(heap: &mut dyn ManagedHeap, between: Duration, types: &[String]) -> Resu
     let second = heap.snapshot(&limits)?;
     let grown = grown(&first, &second);
     print_types(&second, &grown);
-    let names = grown.iter().take(TYPES_ASKED).map(|(count, _)| count.name.clone());
-    let asked: Vec<String> = if types.is_empty() { names.collect() } else { types.to_vec() };
+    let names = grown
+        .iter()
+        .take(TYPES_ASKED)
+        .map(|(count, _)| count.name.clone());
+    let asked: Vec<String> = if types.is_empty() {
+        names.collect()
+    } else {
+        types.to_vec()
+    };
     let start = Instant::now();
     let holders = heap.holders(&asked, &limits);
     println!("holders, found in {:?}:", start.elapsed());
     for holder in holders {
         let path = holder.path.join(" ");
-        println!("{} {}/{}: {path}", holder.type_name, holder.objects, holder.asked);
+        println!(
+            "{} {}/{}: {path}",
+            holder.type_name, holder.objects, holder.asked
+        );
         for user in holder.users {
             println!("    used by {user}");
         }
@@ -62,7 +79,11 @@ fn show(heap: &mut dyn ManagedHeap, between: Duration, types: &[String]) -> Resu
 
 /// Types with more bytes than before, the most first.
 fn grown(first: &Snapshot, second: &Snapshot) -> Vec<(TypeCount, i64)> {
-    let before: HashMap<&str, u64> = first.types.iter().map(|count| (count.name.as_str(), count.bytes)).collect();
+    let before: HashMap<&str, u64> = first
+        .types
+        .iter()
+        .map(|count| (count.name.as_str(), count.bytes))
+        .collect();
     let more = second.types.iter().map(|count| {
         let old = before.get(count.name.as_str()).copied().unwrap_or(0);
         (count.clone(), count.bytes.cast_signed() - old.cast_signed())
@@ -74,9 +95,15 @@ fn grown(first: &Snapshot, second: &Snapshot) -> Vec<(TypeCount, i64)> {
 
 fn print_types(snapshot: &Snapshot, grown: &[(TypeCount, i64)]) {
     let objects: u64 = snapshot.types.iter().map(|count| count.objects).sum();
-    println!("{objects} objects, {:?}, read in {:?}", snapshot.heap, snapshot.cost.reading);
+    println!(
+        "{objects} objects, {:?}, read in {:?}",
+        snapshot.heap, snapshot.cost.reading
+    );
     for count in snapshot.types.iter().take(TYPES_SHOWN) {
-        println!("{:>12} {:>14} B  {}", count.objects, count.bytes, count.name);
+        println!(
+            "{:>12} {:>14} B  {}",
+            count.objects, count.bytes, count.name
+        );
     }
     println!("grown:");
     for (count, bytes) in grown.iter().take(TYPES_SHOWN) {

@@ -60,7 +60,9 @@ impl Program {
     }
 
     fn heap(&self) -> CPython {
-        cpython::open(self.child.id()).expect("it is Python").expect("it can be read")
+        cpython::open(self.child.id())
+            .expect("it is Python")
+            .expect("it can be read")
     }
 }
 
@@ -73,14 +75,28 @@ impl Drop for Program {
 
 /// An interpreter of a version: of pyenv, else of the path.
 fn interpreter(minor: u8) -> Option<PathBuf> {
-    let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
-    let versions = std::fs::read_dir(home.join(".pyenv/versions")).into_iter().flatten().flatten();
+    let home = std::env::var_os("HOME")
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let versions = std::fs::read_dir(home.join(".pyenv/versions"))
+        .into_iter()
+        .flatten()
+        .flatten();
     let prefix = format!("3.{minor}.");
-    let mut found = versions.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
+    let mut found =
+        versions.filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix));
     let of_pyenv = found.next().map(|entry| entry.path().join("bin/python"));
     let name = format!("python3.{minor}");
-    let runs = |python: &PathBuf| Command::new(python).arg("-V").output().is_ok_and(|output| output.status.success());
-    [of_pyenv, Some(PathBuf::from(name))].into_iter().flatten().find(runs)
+    let runs = |python: &PathBuf| {
+        Command::new(python)
+            .arg("-V")
+            .output()
+            .is_ok_and(|output| output.status.success())
+    };
+    [of_pyenv, Some(PathBuf::from(name))]
+        .into_iter()
+        .flatten()
+        .find(runs)
 }
 
 fn count<'a>(snapshot: &'a Snapshot, name: &str) -> &'a runtimes::TypeCount {
@@ -92,7 +108,11 @@ fn check_kinds(python: &PathBuf, minor: u8) {
     let (mut program, printed) = Program::start(python, "kinds.py");
     let expected = program.ask();
     let mut heap = program.heap();
-    assert!(heap.runtime().starts_with(&format!("CPython 3.{minor}")), "{}", heap.runtime());
+    assert!(
+        heap.runtime().starts_with(&format!("CPython 3.{minor}")),
+        "{}",
+        heap.runtime()
+    );
     assert_eq!((heap.touch(), heap.warning()), (Touch::Reads, None));
     let snapshot = heap.snapshot(&LIMITS).unwrap();
     assert!(printed.len() >= 20, "{printed:?}");
@@ -105,28 +125,53 @@ fn check_kinds(python: &PathBuf, minor: u8) {
         let found = count(&snapshot, &format!("__main__.{name}"));
         assert_eq!(found.objects, objects, "{name}");
         let share = found.bytes as f64 / bytes as f64;
-        assert!(bytes == 0 || (0.95..1.05).contains(&share), "{name}: {} for {bytes}", found.bytes);
+        assert!(
+            bytes == 0 || (0.95..1.05).contains(&share),
+            "{name}: {} for {bytes}",
+            found.bytes
+        );
     }
     let size = snapshot.heap.as_ref().unwrap();
-    assert!(size.used_bytes > 1 << 20 && size.collections.is_some_and(|count| count > 0), "{size:?}");
-    assert!(snapshot.missing.iter().any(|missing| missing.contains("disabled")), "{:?}", snapshot.missing);
+    assert!(
+        size.used_bytes > 1 << 20 && size.collections.is_some_and(|count| count > 0),
+        "{size:?}"
+    );
+    assert!(
+        snapshot
+            .missing
+            .iter()
+            .any(|missing| missing.contains("disabled")),
+        "{:?}",
+        snapshot.missing
+    );
     check_holders(&mut heap);
     assert_eq!(program.ask(), expected, "the program goes on as before");
 }
 
 fn check_holders(heap: &mut CPython) {
-    let names = ["Order", "Slots", "Point", "Blob", "Page", "Job", "Row", "Item", "Text", "Local", "Lost"];
-    let names: Vec<String> = names.iter().map(|name| format!("__main__.{name}")).collect();
+    let names = [
+        "Order", "Slots", "Point", "Blob", "Page", "Job", "Row", "Item", "Text", "Local", "Lost",
+    ];
+    let names: Vec<String> = names
+        .iter()
+        .map(|name| format!("__main__.{name}"))
+        .collect();
     let holders = heap.holders(&names, &LIMITS);
     let of = |name: &str| -> &Holder {
         let full = format!("__main__.{name}");
-        holders.iter().find(|holder| holder.type_name == full).unwrap_or_else(|| panic!("{name}: {holders:#?}"))
+        holders
+            .iter()
+            .find(|holder| holder.type_name == full)
+            .unwrap_or_else(|| panic!("{name}: {holders:#?}"))
     };
     let check = |name: &str, path: &str, user: &str| {
         let holder = of(name);
         let told = holder.path.join(" | ");
         assert!(told.contains(path), "{name}: {told}");
-        assert!(holder.objects * 10 >= holder.asked * 9 && holder.asked > 0, "{holder:?}");
+        assert!(
+            holder.objects * 10 >= holder.asked * 9 && holder.asked > 0,
+            "{holder:?}"
+        );
         let first = holder.users.first().map_or("", String::as_str);
         assert!(first.starts_with(user), "{name}: {:?}", holder.users);
     };
@@ -134,11 +179,31 @@ fn check_holders(heap: &mut CPython) {
     check("Slots", "module __main__ | .SLOTS (list)", "fill (");
     check("Point", "module __main__ | .POINTS (dict)", "fill (");
     check("Blob", "module __main__ | .CACHE (dict)", "remember (");
-    check("Page", "module __main__ | .SHOP (__main__.Shop) | .sessions (dict)", "Shop.open (");
-    check("Job", "function __main__.make_handler.<locals>.handle | closure variable kept (list)", "make_handler");
-    check("Row", "functools.lru_cache of __main__.compute", "compute (");
-    check("Item", "module __main__ | .QUEUE (collections.deque)", "fill (");
-    check("Text", "module __main__ | .GROUPS (dict) | […] (list)", "fill (");
+    check(
+        "Page",
+        "module __main__ | .SHOP (__main__.Shop) | .sessions (dict)",
+        "Shop.open (",
+    );
+    check(
+        "Job",
+        "function __main__.make_handler.<locals>.handle | closure variable kept (list)",
+        "make_handler",
+    );
+    check(
+        "Row",
+        "functools.lru_cache of __main__.compute",
+        "compute (",
+    );
+    check(
+        "Item",
+        "module __main__ | .QUEUE (collections.deque)",
+        "fill (",
+    );
+    check(
+        "Text",
+        "module __main__ | .GROUPS (dict) | […] (list)",
+        "fill (",
+    );
     check("Local", "running | local variable mine (list)", "work (");
     check("Lost", "only a reference cycle: waits for gc", "");
 }
@@ -150,12 +215,27 @@ fn check_busy(python: &PathBuf) {
     std::thread::sleep(Duration::from_secs(1));
     let second = heap.snapshot(&LIMITS).unwrap();
     let kept = |snapshot: &Snapshot| count(snapshot, "__main__.Kept").objects;
-    assert!(kept(&first) >= 50_000 && kept(&second) > kept(&first), "{} {}", kept(&first), kept(&second));
+    assert!(
+        kept(&first) >= 50_000 && kept(&second) > kept(&first),
+        "{} {}",
+        kept(&first),
+        kept(&second)
+    );
     let holders = heap.holders(&["__main__.Kept".to_owned()], &LIMITS);
     let largest = holders.first().unwrap();
-    assert_eq!(largest.path, ["module __main__", ".SESSIONS (dict)"], "{holders:?}");
+    assert_eq!(
+        largest.path,
+        ["module __main__", ".SESSIONS (dict)"],
+        "{holders:?}"
+    );
     assert!(largest.objects * 10 >= largest.asked * 9, "{holders:?}");
-    assert!(largest.users.first().is_some_and(|user| user.starts_with("remember (")), "{holders:?}");
+    assert!(
+        largest
+            .users
+            .first()
+            .is_some_and(|user| user.starts_with("remember (")),
+        "{holders:?}"
+    );
     let collections = |snapshot: &Snapshot| snapshot.heap.as_ref().unwrap().collections.unwrap();
     assert!(collections(&second) > collections(&first));
     assert_eq!(program.ask(), (0..50_000_u64).sum::<u64>().to_string());
@@ -199,8 +279,12 @@ versions! {
 fn an_interpreter_of_the_system() {
     let python = PathBuf::from("/usr/bin/python3");
     let version = Command::new(&python).arg("-V").output();
-    let version = version.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let minor = version.strip_prefix("Python 3.").and_then(|rest| rest.split('.').next()?.parse().ok());
+    let version = version
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let minor = version
+        .strip_prefix("Python 3.")
+        .and_then(|rest| rest.split('.').next()?.parse().ok());
     match minor.filter(|minor| (8..=13).contains(minor)) {
         Some(minor) => check_kinds(&python, minor),
         None => skipped("/usr/bin/python3 is missing, or of another version"),
@@ -217,14 +301,32 @@ fn limits_are_kept_and_told() {
             ..LIMITS
         };
         let snapshot = heap.snapshot(&short).unwrap();
-        assert!(snapshot.cost.reading < Duration::from_secs(5), "{:?}", snapshot.cost);
-        assert!(snapshot.missing.iter().any(|missing| missing.contains("time limit")), "{:?}", snapshot.missing);
+        assert!(
+            snapshot.cost.reading < Duration::from_secs(5),
+            "{:?}",
+            snapshot.cost
+        );
+        assert!(
+            snapshot
+                .missing
+                .iter()
+                .any(|missing| missing.contains("time limit")),
+            "{:?}",
+            snapshot.missing
+        );
         let small = Limits {
             bytes: 1 << 20,
             ..LIMITS
         };
         let snapshot = heap.snapshot(&small).unwrap();
-        assert!(snapshot.missing.iter().any(|missing| missing.contains("memory limit")), "{:?}", snapshot.missing);
+        assert!(
+            snapshot
+                .missing
+                .iter()
+                .any(|missing| missing.contains("memory limit")),
+            "{:?}",
+            snapshot.missing
+        );
     });
 }
 

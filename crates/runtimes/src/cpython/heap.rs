@@ -8,8 +8,8 @@ use observe::fact::memory::Memory;
 use super::dict::{self, Keys};
 use super::find::Runtime;
 use super::layout::{
-    FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT, OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE,
-    TYPE, VARIABLE_BYTES,
+    FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT, OBJECT_BYTES,
+    REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE, VARIABLE_BYTES,
 };
 use super::pages::Pages;
 use super::types::{Kind, TypeInfo, Types};
@@ -55,7 +55,12 @@ pub struct Heap<'m> {
 }
 
 impl<'m> Heap<'m> {
-    pub fn new(memory: &'m dyn Memory, runtime: Runtime, cache_bytes: usize, deadline: Instant) -> Heap<'m> {
+    pub fn new(
+        memory: &'m dyn Memory,
+        runtime: Runtime,
+        cache_bytes: usize,
+        deadline: Instant,
+    ) -> Heap<'m> {
         Heap {
             pages: Pages::new(memory, cache_bytes, deadline),
             types: RefCell::new(Types::new(runtime.type_type)),
@@ -110,21 +115,35 @@ impl<'m> Heap<'m> {
     /// Gives all that an object refers to. What is given may be no object: the caller asks for its type.
     pub fn each_reference(&self, object: u64, info: &TypeInfo, each: &mut dyn FnMut(Via, u64)) {
         self.each_item(object, info, each);
-        let is_leaf = matches!(info.kind, Kind::Leaf | Kind::Str | Kind::Bytes | Kind::Int | Kind::ByteArray);
-        let holds_items = matches!(info.kind, Kind::List | Kind::Tuple | Kind::Dict | Kind::Set | Kind::Deque);
+        let is_leaf = matches!(
+            info.kind,
+            Kind::Leaf | Kind::Str | Kind::Bytes | Kind::Int | Kind::ByteArray
+        );
+        let holds_items = matches!(
+            info.kind,
+            Kind::List | Kind::Tuple | Kind::Dict | Kind::Set | Kind::Deque
+        );
         let first = match info.kind {
             _ if is_leaf || holds_items => info.base_bytes.next_multiple_of(8),
             _ => OBJECT_BYTES,
         };
         if info.kind != Kind::Weakref && info.basic_bytes > first {
             let count = (info.basic_bytes - first) / 8;
-            self.pages.words(object.wrapping_add(first), count, &mut |index, word| {
-                let offset = first + index * 8;
-                let is_dict = offset.cast_signed() == info.dict_offset;
-                if word != 0 {
-                    each(if is_dict { Via::Attributes } else { Via::Field(offset) }, word);
-                }
-            });
+            self.pages
+                .words(object.wrapping_add(first), count, &mut |index, word| {
+                    let offset = first + index * 8;
+                    let is_dict = offset.cast_signed() == info.dict_offset;
+                    if word != 0 {
+                        each(
+                            if is_dict {
+                                Via::Attributes
+                            } else {
+                                Via::Field(offset)
+                            },
+                            word,
+                        );
+                    }
+                });
         }
         self.each_attribute(object, info, each);
     }
@@ -139,16 +158,26 @@ impl<'m> Heap<'m> {
         };
         match info.kind {
             Kind::List => {
-                let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).min(ITEMS_MAX);
+                let count = pages
+                    .word(object.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(ITEMS_MAX);
                 let items = pages.pointer(object, LIST_ITEMS).unwrap_or(0);
                 pages.words(items, count, &mut item);
             }
             Kind::Tuple => {
-                let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).min(ITEMS_MAX);
+                let count = pages
+                    .word(object.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(ITEMS_MAX);
                 pages.words(object.wrapping_add(VARIABLE_BYTES), count, &mut item);
             }
             Kind::Set => {
-                let slots = pages.word(object.wrapping_add(SET_MASK)).unwrap_or(0).min(ITEMS_MAX) + 1;
+                let slots = pages
+                    .word(object.wrapping_add(SET_MASK))
+                    .unwrap_or(0)
+                    .min(ITEMS_MAX)
+                    + 1;
                 let table = pages.pointer(object, SET_TABLE).unwrap_or(0);
                 // Of each slot: the key, and its hash.
                 pages.words(table, slots * 2, &mut |index, word| {
@@ -175,7 +204,10 @@ impl<'m> Heap<'m> {
             }
             // An array of references behind the fixed part, as most types in C have it whose size varies.
             Kind::Plain if info.item_bytes == 8 => {
-                let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).min(PLAIN_ITEMS_MAX);
+                let count = pages
+                    .word(object.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(PLAIN_ITEMS_MAX);
                 pages.words(object.wrapping_add(info.basic_bytes), count, &mut item);
             }
             _ => {}
@@ -192,7 +224,8 @@ impl<'m> Heap<'m> {
         let mut first = word(LEFT_INDEX).min(BLOCK_ITEMS - 1);
         while left > 0 && block != 0 && !self.pages.is_late() {
             let count = (BLOCK_ITEMS - first).min(left);
-            self.pages.words(block.wrapping_add(8 + first * 8), count, item);
+            self.pages
+                .words(block.wrapping_add(8 + first * 8), count, item);
             left -= count;
             first = 0;
             block = self.pages.pointer(block, 8 + BLOCK_ITEMS * 8).unwrap_or(0);
@@ -218,14 +251,20 @@ impl<'m> Heap<'m> {
     pub fn local_count(&self, code: u64) -> u64 {
         const LOCALS_MAX: u32 = 4_096;
         let layout = self.layout();
-        let is_code = self.info_of(code).is_some_and(|info| info.kind == Kind::Code);
+        let is_code = self
+            .info_of(code)
+            .is_some_and(|info| info.kind == Kind::Code);
         let plain = is_code.then(|| self.pages.u32(code.wrapping_add(layout.code.locals)));
         let mut count = u64::from(plain.flatten().unwrap_or(0).min(LOCALS_MAX));
         if layout.minor <= 10 && is_code {
             // Cells and free variables stand behind the plain ones.
             for names in &layout.code.local_names[1..] {
                 let names = self.pages.pointer(code, *names).unwrap_or(0);
-                count += self.pages.word(names.wrapping_add(SIZE)).unwrap_or(0).min(LOCALS_MAX.into());
+                count += self
+                    .pages
+                    .word(names.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(LOCALS_MAX.into());
             }
         }
         count
@@ -246,10 +285,21 @@ impl<'m> Heap<'m> {
             }
         } else if info.dict_offset < 0 {
             // From the end of an object whose size varies.
-            let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).cast_signed().unsigned_abs();
-            let end = count.checked_mul(info.item_bytes).and_then(|items| items.checked_add(info.basic_bytes));
-            let end = end.filter(|end| *end < 1 << 40).unwrap_or(0).next_multiple_of(8);
-            let at = object.wrapping_add(end).wrapping_add_signed(info.dict_offset);
+            let count = pages
+                .word(object.wrapping_add(SIZE))
+                .unwrap_or(0)
+                .cast_signed()
+                .unsigned_abs();
+            let end = count
+                .checked_mul(info.item_bytes)
+                .and_then(|items| items.checked_add(info.basic_bytes));
+            let end = end
+                .filter(|end| *end < 1 << 40)
+                .unwrap_or(0)
+                .next_multiple_of(8);
+            let at = object
+                .wrapping_add(end)
+                .wrapping_add_signed(info.dict_offset);
             if let Some(dict) = pages.pointer(at, 0) {
                 each(Via::Attributes, dict);
             }
@@ -271,7 +321,10 @@ impl<'m> Heap<'m> {
                 managed.dict = before(3);
                 let inline = object.wrapping_add(OBJECT_BYTES);
                 // The fourth byte says whether the values are in use, here or by the dict.
-                let is_valid = self.pages.word(inline).is_some_and(|word| word >> 24 & 0xff != 0);
+                let is_valid = self
+                    .pages
+                    .word(inline)
+                    .is_some_and(|word| word >> 24 & 0xff != 0);
                 let is_inline = info.has(INLINE_VALUES) && is_valid && managed.dict.is_none();
                 managed.values = is_inline.then_some(inline);
             }

@@ -43,12 +43,18 @@ pub fn holders(
             *groups.entry(paths.path(*number)).or_default() += 1;
         }
         let groups = largest(groups, sample.len() as u64);
-        found.extend(groups.into_iter().map(|(path, objects)| Holder {
-            type_name: name.clone(),
-            users: path.named.as_ref().map(|named| users.of(heap, named)).unwrap_or_default(),
-            path: path.steps,
-            objects,
-            asked: sample.len() as u64,
+        found.extend(groups.into_iter().map(|(path, objects)| {
+            Holder {
+                type_name: name.clone(),
+                users: path
+                    .named
+                    .as_ref()
+                    .map(|named| users.of(heap, named))
+                    .unwrap_or_default(),
+                path: path.steps,
+                objects,
+                asked: sample.len() as u64,
+            }
         }));
     }
     found
@@ -60,21 +66,35 @@ fn largest(groups: HashMap<Path, u64>, asked: u64) -> Vec<(Path, u64)> {
     if groups.len() > 1 {
         groups.retain(|(path, _)| path.steps.first().is_none_or(|step| step != GONE));
     }
-    groups.sort_by(|(one, count), (other, more)| more.cmp(count).then_with(|| one.steps.cmp(&other.steps)));
-    let shares = groups.iter().take_while(|(_, count)| count * SHARE_MIN >= asked).count();
+    groups.sort_by(|(one, count), (other, more)| {
+        more.cmp(count).then_with(|| one.steps.cmp(&other.steps))
+    });
+    let shares = groups
+        .iter()
+        .take_while(|(_, count)| count * SHARE_MIN >= asked)
+        .count();
     groups.truncate(shares.clamp(1, GROUPS_MAX));
     groups
 }
 
 /// Numbers of those objects of a type that its growth is in, as far as that is known.
 fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> {
-    let is_one = |number: u32| census.totals.get(number as usize).is_some_and(|total| total.0 > 0);
+    let is_one = |number: u32| {
+        census
+            .totals
+            .get(number as usize)
+            .is_some_and(|total| total.0 > 0)
+    };
     let is_named = |number: u32| is_one(number) && names::of_type(heap, &heap.info(number)) == name;
     let wanted: Vec<bool> = (0..heap.type_count() as u32).map(is_named).collect();
     let objects = census.objects.iter().enumerate();
     let objects = objects.filter(|(_, object)| wanted[object.type_number as usize]);
     let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
-    let is_new = |number: &u32| known.binary_search(&census.objects[*number as usize].address).is_err();
+    let is_new = |number: &u32| {
+        known
+            .binary_search(&census.objects[*number as usize].address)
+            .is_err()
+    };
     let new: Vec<u32> = objects.iter().copied().filter(is_new).collect();
     match known.is_empty() {
         true => newer_half(heap, census, objects),
@@ -89,7 +109,10 @@ fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> 
         let object = census.objects[number as usize];
         size::bytes(heap, object.address, &heap.info(object.type_number))
     };
-    let mut sizes: Vec<(u64, u32)> = objects.into_iter().map(|number| (bytes(number), number)).collect();
+    let mut sizes: Vec<(u64, u32)> = objects
+        .into_iter()
+        .map(|number| (bytes(number), number))
+        .collect();
     sizes.sort_unstable_by(|one, other| other.cmp(one));
     let total: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
     let mut before = 0;
@@ -98,12 +121,19 @@ fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> 
         before += bytes;
         is_needed
     };
-    sizes.iter().take_while(has_half).map(|(_, number)| *number).collect()
+    sizes
+        .iter()
+        .take_while(has_half)
+        .map(|(_, number)| *number)
+        .collect()
 }
 
 /// Where the order of objects is that of their age, the newer half: what grows is there.
 fn newer_half(heap: &Heap, census: &Census, mut objects: Vec<u32>) -> Vec<u32> {
-    let is_tracked = |number: &u32| heap.info(census.objects[*number as usize].type_number).is_tracked();
+    let is_tracked = |number: &u32| {
+        heap.info(census.objects[*number as usize].type_number)
+            .is_tracked()
+    };
     if objects.first().is_some_and(is_tracked) && objects.len() > SAMPLE_MAX {
         objects.drain(..(objects.len() / 2).min(objects.len() - SAMPLE_MAX));
     }
@@ -112,7 +142,9 @@ fn newer_half(heap: &Heap, census: &Census, mut objects: Vec<u32>) -> Vec<u32> {
 
 fn sample(objects: &[u32]) -> Vec<u32> {
     let count = objects.len().min(SAMPLE_MAX);
-    (0..count).map(|index| objects[index * objects.len() / count]).collect()
+    (0..count)
+        .map(|index| objects[index * objects.len() / count])
+        .collect()
 }
 
 #[cfg(test)]
@@ -133,10 +165,18 @@ mod tests {
             steps: vec![step.to_owned()],
             named: None,
         };
-        let groups = |counts: &[(&str, u64)]| counts.iter().map(|(step, count)| (path(step), *count)).collect();
+        let groups = |counts: &[(&str, u64)]| {
+            counts
+                .iter()
+                .map(|(step, count)| (path(step), *count))
+                .collect()
+        };
         let told = largest(groups(&[("a", 150), ("b", 30), ("c", 2), (GONE, 18)]), 200);
         assert_eq!(told, [(path("a"), 150), (path("b"), 30)]);
-        assert_eq!(largest(groups(&[("a", 2), ("b", 3)]), 200), [(path("b"), 3)]);
+        assert_eq!(
+            largest(groups(&[("a", 2), ("b", 3)]), 200),
+            [(path("b"), 3)]
+        );
         assert_eq!(largest(groups(&[(GONE, 9)]), 9), [(path(GONE), 9)]);
         assert_eq!(largest(groups(&[]), 0), []);
     }

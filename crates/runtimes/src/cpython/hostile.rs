@@ -10,8 +10,8 @@ use super::heap::Heap;
 use super::holders::holders;
 use super::interpreters::interpreters;
 use super::layout::{
-    GC_GENERATION_BYTES, GC_GENERATION0, GC_GENERATIONS, HAVE_GC, HEAPTYPE, Layout, READY, TP_BASICSIZE, TP_FLAGS,
-    TP_ITEMSIZE, TP_NAME, TYPE, TYPE_SUBCLASS, Version,
+    GC_GENERATION_BYTES, GC_GENERATION0, GC_GENERATIONS, GC_PERMANENT, HAVE_GC, HEAPTYPE, Layout,
+    READY, TP_BASICSIZE, TP_FLAGS, TP_ITEMSIZE, TP_NAME, TYPE, TYPE_SUBCLASS, Version,
 };
 use super::snapshot_of;
 
@@ -22,8 +22,22 @@ const INTERPRETER: u64 = START + 0x1000;
 const TYPES: u64 = START + 0x8_0000;
 const TYPE_ROOM: u64 = 0x400;
 const NAMES: [&str; 16] = [
-    "type", "list", "tuple", "dict", "str", "bytes", "int", "set", "module", "function", "cell", "code", "generator",
-    "collections.deque", "functools._lru_cache_wrapper", "frame",
+    "type",
+    "list",
+    "tuple",
+    "dict",
+    "str",
+    "bytes",
+    "int",
+    "set",
+    "module",
+    "function",
+    "cell",
+    "code",
+    "generator",
+    "collections.deque",
+    "functools._lru_cache_wrapper",
+    "frame",
 ];
 
 /// The same numbers each time.
@@ -31,7 +45,10 @@ struct Random(u64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         self.0 >> 16
     }
 }
@@ -58,19 +75,35 @@ fn memory(seed: u64, layout: &Layout) -> Made {
     }
     types(&mut bytes);
     put(&mut bytes, RUNTIME + layout.interpreters, INTERPRETER);
-    let home = if layout.minor == 8 { RUNTIME } else { INTERPRETER };
+    let home = if layout.minor == 8 {
+        RUNTIME
+    } else {
+        INTERPRETER
+    };
     let gc = home + layout.gc;
     put(&mut bytes, gc + GC_GENERATION0, gc + GC_GENERATIONS);
-    // The lists lead into the garbage, where some heads fit together.
-    for generation in 0..3 {
-        let head = gc + GC_GENERATIONS + generation * GC_GENERATION_BYTES;
-        let mut at = head;
-        for _ in 0..random.next() % 500 {
-            let next = START + 0x4_0000 + random.next() % 0x3_0000 / 8 * 8;
+    // The lists are whole but for one, which leads into the garbage; what is in them is garbage.
+    let heads = [
+        GC_PERMANENT,
+        GC_GENERATIONS,
+        GC_GENERATIONS + 24,
+        GC_GENERATIONS + 2 * GC_GENERATION_BYTES,
+    ];
+    let mut room = (START + 0x4_0000..START + 0x7_0000).step_by(96);
+    for head in heads.map(|offset| gc + offset) {
+        let count = random.next() as usize % 500;
+        let last = room.by_ref().take(count).fold(head, |at, next| {
             put(&mut bytes, at, next);
             put(&mut bytes, next + 8, at);
-            at = next;
-        }
+            next
+        });
+        let is_whole = head != gc + GC_GENERATIONS || seed % 3 != 0;
+        put(
+            &mut bytes,
+            last,
+            if is_whole { head } else { random.next() },
+        );
+        put(&mut bytes, head + 8, last);
     }
     Made { at: START, bytes }
 }
@@ -93,7 +126,11 @@ fn types(bytes: &mut [u8]) {
         put(bytes, address + TP_BASICSIZE, 16 + number as u64 * 24);
         put(bytes, address + TP_ITEMSIZE, number as u64 % 3 * 8);
         let heap_type = if number % 5 == 4 { HEAPTYPE } else { 0 };
-        put(bytes, address + TP_FLAGS, READY | kind | heap_type | 0b1_1100);
+        put(
+            bytes,
+            address + TP_FLAGS,
+            READY | kind | heap_type | 0b1_1100,
+        );
         let at = (address + 0x380 - START) as usize;
         bytes[at..at + name.len()].copy_from_slice(name.as_bytes());
         bytes[at + name.len()] = 0;
@@ -104,7 +141,7 @@ fn types(bytes: &mut [u8]) {
 fn memory_that_lies_is_read_to_an_end() {
     let maps = format!("{START:x}-{:x} rw-p 00000000 00:00 0 \n", START + BYTES);
     let mut objects = 0;
-    for seed in 0..24 {
+    for seed in 0..18 {
         let layout = Layout::of(8 + (seed % 6) as u8).unwrap();
         let made = memory(seed, &layout);
         let version = Version {
@@ -118,7 +155,7 @@ fn memory_that_lies_is_read_to_an_end() {
             layout,
         };
         let start = Instant::now();
-        let heap = Heap::new(&made, runtime, 1 << 20, start + Duration::from_millis(500));
+        let heap = Heap::new(&made, runtime, 1 << 20, start + Duration::from_secs(1));
         let interpreters = interpreters(&made, &runtime);
         assert!(!interpreters.is_empty(), "3.{}", layout.minor);
         let census = census::take(&heap, &made, &interpreters, maps.as_bytes(), 8 << 20);
@@ -127,9 +164,16 @@ fn memory_that_lies_is_read_to_an_end() {
         let _ = holders(&heap, &made, &census, &interpreters, &names, &[]);
         let snapshot = snapshot_of(&heap, census, &interpreters, &made);
         assert!(!snapshot.missing.is_empty());
-        assert!(start.elapsed() < Duration::from_secs(20), "{seed}: {:?}", start.elapsed());
+        assert!(
+            start.elapsed() < Duration::from_secs(20),
+            "{seed}: {:?}",
+            start.elapsed()
+        );
     }
-    assert!(objects > 10_000, "some of it must pass for objects: {objects}");
+    assert!(
+        objects > 2_000,
+        "some of it must pass for objects: {objects}"
+    );
 }
 
 /// Every word is the same.
@@ -155,7 +199,10 @@ fn endless_memory_has_no_interpreter() {
                 layout: Layout::of(minor).unwrap(),
             };
             assert!(interpreters(&Same(word), &runtime).is_empty(), "{word:#x}");
-            assert!(super::find::find(&Same(word), b"1000-2000 r--p 0 fe:0 7 /usr/bin/python3\n").is_none());
+            assert!(
+                super::find::find(&Same(word), b"1000-2000 r--p 0 fe:0 7 /usr/bin/python3\n")
+                    .is_none()
+            );
         }
     }
 }

@@ -93,7 +93,9 @@ impl<'m> Pages<'m> {
         while done < count {
             let part = (count - done).min(AT_ONCE);
             let bytes = &mut buffer[..part as usize * 8];
-            let at = done.checked_mul(8).and_then(|offset| address.checked_add(offset));
+            let at = done
+                .checked_mul(8)
+                .and_then(|offset| address.checked_add(offset));
             if at.and_then(|at| self.read(at, bytes)).is_none() {
                 return;
             }
@@ -134,7 +136,10 @@ impl Slot {
         }
         self.readable = 0;
         for (page, bytes) in self.bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
-            if memory.read(start + (page * PAGE_BYTES) as u64, bytes).is_some() {
+            if memory
+                .read(start + (page * PAGE_BYTES) as u64, bytes)
+                .is_some()
+            {
                 self.readable |= 1 << page;
             }
         }

@@ -96,7 +96,10 @@ fn free_blocks(bytes: &[u8], start: u64, pool: &Pool) -> Vec<bool> {
     let mut free = vec![false; count];
     let mut next = pool.first_free;
     for _ in 0..count {
-        let Some(offset) = next.checked_sub(start).and_then(|offset| offset.checked_sub(HEADER_BYTES)) else {
+        let Some(offset) = next
+            .checked_sub(start)
+            .and_then(|offset| offset.checked_sub(HEADER_BYTES))
+        else {
             break;
         };
         let Some(free) = free.get_mut((offset / pool.block_bytes) as usize) else {
@@ -108,7 +111,13 @@ fn free_blocks(bytes: &[u8], start: u64, pool: &Pool) -> Vec<bool> {
     free
 }
 
-fn each_block(heap: &Heap, start: u64, bytes: &[u8], pool: &Pool, each: &mut dyn FnMut(u64) -> bool) -> bool {
+fn each_block(
+    heap: &Heap,
+    start: u64,
+    bytes: &[u8],
+    pool: &Pool,
+    each: &mut dyn FnMut(u64) -> bool,
+) -> bool {
     for (block, is_free) in free_blocks(bytes, start, pool).into_iter().enumerate() {
         let address = start + HEADER_BYTES + block as u64 * pool.block_bytes;
         if !is_free
@@ -130,7 +139,10 @@ fn object_in(heap: &Heap, block: u64, block_bytes: u64) -> Option<u64> {
             continue;
         };
         let is_alike = size::before(heap, &info, object) == before;
-        if is_alike && before + size::own(heap, object, &info) <= block_bytes && !is_pair(heap, object) {
+        if is_alike
+            && before + size::own(heap, object, &info) <= block_bytes
+            && !is_pair(heap, object)
+        {
             return Some(object);
         }
     }
@@ -151,7 +163,8 @@ mod tests {
     #[test]
     fn a_pool_is_known_by_its_header() {
         let mut bytes = vec![0; 4_096];
-        let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         put(0, 2);
         put(SIZE_CLASS, 3);
         put(NEXT_OFFSET, 48 + 3 * 64);
@@ -160,10 +173,17 @@ mod tests {
         let pool = parse_pool(&bytes).unwrap();
         assert_eq!((pool.block_bytes, pool.end), (64, 240));
         assert_eq!(free_blocks(&bytes, 0x1000, &pool), [false, true, false]);
-        let loose = Pool { first_free: u64::MAX, ..pool.clone() };
+        let loose = Pool {
+            first_free: u64::MAX,
+            ..pool.clone()
+        };
         assert_eq!(free_blocks(&bytes, 0x1000, &loose), [false; 3]);
         bytes[48 + 64..48 + 72].copy_from_slice(&(0x1000_u64 + 48 + 64).to_le_bytes());
-        assert_eq!(free_blocks(&bytes, 0x1000, &pool), [false, true, false], "a ring");
+        assert_eq!(
+            free_blocks(&bytes, 0x1000, &pool),
+            [false, true, false],
+            "a ring"
+        );
         bytes[NEXT_OFFSET] ^= 1;
         assert_eq!(parse_pool(&bytes), None);
         assert_eq!(parse_pool(&[0xff; 4_096]), None);
