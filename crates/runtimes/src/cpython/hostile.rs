@@ -141,7 +141,7 @@ fn types(bytes: &mut [u8]) {
 fn memory_that_lies_is_read_to_an_end() {
     let maps = format!("{START:x}-{:x} rw-p 00000000 00:00 0 \n", START + BYTES);
     let mut objects = 0;
-    for seed in 0..18 {
+    for seed in 0..12 {
         let layout = Layout::of(8 + (seed % 6) as u8).unwrap();
         let made = memory(seed, &layout);
         let version = Version {
@@ -155,7 +155,7 @@ fn memory_that_lies_is_read_to_an_end() {
             layout,
         };
         let start = Instant::now();
-        let heap = Heap::new(&made, runtime, 1 << 20, start + Duration::from_secs(1));
+        let heap = Heap::new(&made, runtime, 1 << 20, start + Duration::from_millis(300));
         let interpreters = interpreters(&made, &runtime);
         assert!(!interpreters.is_empty(), "3.{}", layout.minor);
         let census = census::take(&heap, &made, &interpreters, maps.as_bytes(), 8 << 20);
@@ -171,7 +171,7 @@ fn memory_that_lies_is_read_to_an_end() {
         );
     }
     assert!(
-        objects > 2_000,
+        objects > 1_000,
         "some of it must pass for objects: {objects}"
     );
 }

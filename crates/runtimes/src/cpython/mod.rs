@@ -13,6 +13,7 @@
 //! an end, a deadline and a limit on memory.
 
 mod census;
+mod describe;
 mod dict;
 mod find;
 mod frames;
