@@ -166,8 +166,8 @@ fn check_holders(heap: &mut CPython) {
     };
     let check = |name: &str, path: &str, user: &str| {
         let holder = of(name);
-        let told = holder.path.join(" | ");
-        assert!(told.contains(path), "{name}: {told}");
+        let path_text = holder.path.join(" | ");
+        assert!(path_text.contains(path), "{name}: {path_text}");
         assert!(
             holder.objects * 10 >= holder.asked * 9 && holder.asked > 0,
             "{holder:?}"
@@ -292,7 +292,7 @@ fn an_interpreter_of_the_system() {
 }
 
 #[test]
-fn limits_are_kept_and_told() {
+fn limits_are_kept_and_reported() {
     with(11, |python| {
         let (program, _) = Program::start(python, "kinds.py");
         let mut heap = program.heap();

@@ -109,9 +109,9 @@ impl Keys {
 /// Up to 3.10: bytes of an index, by how many entries the table has.
 fn index_width(size: u64) -> u64 {
     match size {
-        ..=0xff => 1,
-        ..=0xffff => 2,
-        ..=0xffff_ffff => 4,
+        ..0x100 => 1,
+        0x100..0x1_0000 => 2,
+        0x1_0000..0x1_0000_0000 => 4,
         _ => 8,
     }
 }

@@ -59,7 +59,7 @@ fn runtime_of(
     let number = symbol("Py_Version").and_then(|at| memory.u32(at));
     let known = number.map(version_of_number);
     let Some(version) = known.or_else(|| search_version(memory, &mapping.path, maps)) else {
-        let reason = "it runs CPython, of a version that cannot be told";
+        let reason = "it runs CPython, of a version that is not known";
         return Some(Err(Error::Unsupported(reason.to_owned())));
     };
     Some(checked(memory, address, type_type, version))

@@ -82,7 +82,7 @@ impl<'m> Heap<'m> {
 
     /// The number of the type of the object at an address; `None`: there is no object.
     pub fn type_of(&self, object: u64) -> Option<u32> {
-        let is_address = object % 8 == 0 && (ADDRESS_MIN..ADDRESS_MAX).contains(&object);
+        let is_address = object.is_multiple_of(8) && (ADDRESS_MIN..ADDRESS_MAX).contains(&object);
         let above = is_address.then(|| self.pages.word(object + TYPE))??;
         if above % 8 != 0 || above < ADDRESS_MIN {
             return None;

@@ -17,7 +17,7 @@ use observe::fact::memory::Memory;
 const SAMPLE_MAX: usize = 200;
 /// Groups that are reported of each type.
 const GROUPS_MAX: usize = 5;
-/// A group of less than one in 20 is told only where there is no larger one.
+/// A group of less than one in 20 is reported only where there is no larger one.
 const SHARE_MIN: u64 = 20;
 /// New objects that are enough to leave the old ones out.
 const NEW_MIN: usize = 20;
@@ -171,8 +171,8 @@ mod tests {
                 .map(|(step, count)| (path(step), *count))
                 .collect()
         };
-        let told = largest(groups(&[("a", 150), ("b", 30), ("c", 2), (GONE, 18)]), 200);
-        assert_eq!(told, [(path("a"), 150), (path("b"), 30)]);
+        let shown = largest(groups(&[("a", 150), ("b", 30), ("c", 2), (GONE, 18)]), 200);
+        assert_eq!(shown, [(path("a"), 150), (path("b"), 30)]);
         assert_eq!(
             largest(groups(&[("a", 2), ("b", 3)]), 200),
             [(path("b"), 3)]

@@ -97,7 +97,7 @@ fn memory(seed: u64, layout: &Layout) -> Made {
             put(&mut bytes, next + 8, at);
             next
         });
-        let is_whole = head != gc + GC_GENERATIONS || seed % 3 != 0;
+        let is_whole = head != gc + GC_GENERATIONS || !seed.is_multiple_of(3);
         put(
             &mut bytes,
             last,

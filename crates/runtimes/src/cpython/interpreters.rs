@@ -192,7 +192,7 @@ impl Walk<'_> {
         for _ in 0..2 {
             let next = pages.word(at)? & LINK;
             if next != 0
-                && next % 8 == 0
+                && next.is_multiple_of(8)
                 && pages.word(next.wrapping_add(8)).map(|link| link & LINK) == Some(at)
             {
                 return Some(next);

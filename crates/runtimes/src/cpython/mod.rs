@@ -64,7 +64,7 @@ pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
     let memory = match File::open(format!("/proc/{pid}/mem")) {
         Ok(memory) => ProcessMemory::new(memory.into()),
-        // Which runtime it is cannot be told without reading; the name of a file can.
+        // Without reading, only the names of files show which runtime it is.
         Err(error) => return denied(&maps, &error),
     };
     let runtime = match find::find(&memory, &maps)? {

@@ -2,16 +2,14 @@
 
 use std::collections::HashMap;
 
-use observe::fact::memory::Memory;
-
 use super::census::Census;
 use super::heap::{Heap, Via};
 use super::layout::TP_BASE;
 use super::names;
-use super::reach::{Reach, Root};
+use super::reach::{Parent, Reach, Root};
 use super::types::{Kind, TypeInfo};
 
-/// Of a way that is longer, the start and the end are told.
+/// Of a way that is longer, the start and the end are shown.
 const START_MAX: usize = 48;
 const END_MAX: usize = 8;
 /// Steps of a path; the last ones lead to the object.
@@ -37,7 +35,7 @@ pub struct Path {
     pub named: Option<Named>,
 }
 
-/// Tells paths. What was found out of one step is kept for the next object.
+/// Writes paths. What was found out of one step is kept for the next object.
 pub struct Paths<'a> {
     pub heap: &'a Heap<'a>,
     pub census: &'a Census,
@@ -68,11 +66,17 @@ impl<'a> Paths<'a> {
         if root.is_none() {
             return path;
         }
-        if way.len() > START_MAX + END_MAX {
-            way.drain(START_MAX..way.len() - END_MAX);
+        let gap = (way.len() > START_MAX + END_MAX).then_some(START_MAX);
+        if let Some(gap) = gap {
+            way.drain(gap..way.len() - END_MAX);
         }
         for index in 1..way.len() {
-            self.step(&mut path, &way[..=index], index + 1 == way.len());
+            if gap == Some(index) {
+                path.steps.push("…".to_owned());
+                continue;
+            }
+            let first = gap.filter(|gap| index > *gap).unwrap_or(0);
+            self.step(&mut path, &way[first..=index], index + 1 == way.len());
         }
         collapse(&mut path.steps);
         if path.steps.len() > STEPS_MAX {
@@ -242,7 +246,7 @@ impl<'a> Paths<'a> {
             (Kind::Function, Via::Field(offset)) if offset == layout.function.globals => {
                 Some(".__globals__".to_owned())
             }
-            // Told with the item of the tuple.
+            // Named with the item of the tuple.
             (Kind::Function, Via::Field(offset))
                 if [layout.function.closure, layout.function.defaults].contains(&offset) =>
             {
@@ -284,7 +288,7 @@ impl<'a> Paths<'a> {
     /// Whether a dict holds the attributes of a module, a class or an instance.
     fn is_namespace(&self, dict: u32, owner: Option<u32>) -> bool {
         let Some(owner) = owner else {
-            return matches!(self.reach.way(dict).0, Some(Root::Module(_)));
+            return matches!(self.reach.parent(dict), Parent::Root(Root::Module(_)));
         };
         self.steps.get(&(owner, dict)).copied().flatten() == Some(Via::Attributes)
     }
@@ -345,7 +349,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_that_repeat_are_told_once() {
+    fn steps_that_repeat_are_shown_once() {
         let mut steps: Vec<String> = "m .a .n .n .n [] .x [] .x [] .x e"
             .split(' ')
             .map(str::to_owned)

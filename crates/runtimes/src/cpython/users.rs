@@ -112,7 +112,7 @@ impl Users {
                     .iter()
                     .find(|function| function.code == *code);
                 return function
-                    .and_then(|function| told(heap, function))
+                    .and_then(|function| display(heap, function))
                     .into_iter()
                     .collect();
             }
@@ -121,7 +121,7 @@ impl Users {
         };
         let mut users: Vec<String> = Vec::new();
         for function in found {
-            let user = told(heap, function).filter(|user| !users.contains(user));
+            let user = display(heap, function).filter(|user| !users.contains(user));
             users.extend(user);
             if users.len() == USERS_MAX {
                 break;
@@ -187,7 +187,7 @@ fn is_module(heap: &Heap, function: &Function) -> bool {
 }
 
 /// With the name that the function has, which up to 3.10 the code lacks: `Shop.remember`.
-fn told(heap: &Heap, function: &Function) -> Option<String> {
+fn display(heap: &Heap, function: &Function) -> Option<String> {
     let place = names::of_code(heap, function.code)?;
     let name = heap
         .pages
