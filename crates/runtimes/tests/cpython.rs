@@ -242,6 +242,59 @@ fn check_busy(python: &PathBuf) {
     assert!(program.child.wait().unwrap().success());
 }
 
+fn check_waiting(python: &PathBuf) {
+    let (mut program, printed) = Program::start(python, "waiting.py");
+    let mut heap = program.heap();
+    let snapshot = heap.snapshot(&LIMITS).unwrap();
+    let mut expected = vec![
+        (
+            "Payload",
+            300,
+            ".ERRORS (list) | […] (ValueError) |",
+            "local variable payload",
+        ),
+        (
+            "Buffered",
+            200,
+            ".TASKS (set) | […] (_asyncio.Task) |",
+            "local variable buffer (list)",
+        ),
+        ("Frozen", 400, "module __main__ | .FROZEN (list)", ""),
+        (
+            "Captured",
+            250,
+            ".CALLBACKS (list) | […] (function __main__.make_callback",
+            "closure variable captured",
+        ),
+        (
+            "Chained",
+            30_000,
+            ".HEAD (__main__.Chained) | .following (__main__.Chained) | …",
+            ".following",
+        ),
+    ];
+    if printed == ["interpreters"] {
+        expected.push(("Inner", 777, "module __main__ | .KEPT (list)", ""));
+    }
+    let name = |short: &str| format!("__main__.{short}");
+    let names: Vec<String> = expected.iter().map(|(short, ..)| name(short)).collect();
+    let holders = heap.holders(&names, &LIMITS);
+    for (short, objects, start, end) in expected {
+        assert_eq!(count(&snapshot, &name(short)).objects, objects, "{short}");
+        let holder = holders
+            .iter()
+            .find(|holder| holder.type_name == name(short));
+        let path = holder
+            .map(|holder| holder.path.join(" | "))
+            .unwrap_or_default();
+        assert!(
+            path.contains(start) && path.contains(end),
+            "{short}: {path}"
+        );
+    }
+    assert_eq!(program.ask(), "200");
+}
+
 fn with(minor: u8, check: impl Fn(&PathBuf)) {
     match interpreter(minor) {
         Some(python) => check(&python),
@@ -250,7 +303,7 @@ fn with(minor: u8, check: impl Fn(&PathBuf)) {
 }
 
 macro_rules! versions {
-    ($($minor:literal: $kinds:ident, $busy:ident;)*) => {
+    ($($minor:literal: $kinds:ident, $busy:ident, $waiting:ident;)*) => {
         $(
             #[test]
             fn $kinds() {
@@ -261,17 +314,22 @@ macro_rules! versions {
             fn $busy() {
                 with($minor, check_busy);
             }
+
+            #[test]
+            fn $waiting() {
+                with($minor, check_waiting);
+            }
         )*
     };
 }
 
 versions! {
-    8: kinds_of_objects_in_3_8, while_3_8_is_busy;
-    9: kinds_of_objects_in_3_9, while_3_9_is_busy;
-    10: kinds_of_objects_in_3_10, while_3_10_is_busy;
-    11: kinds_of_objects_in_3_11, while_3_11_is_busy;
-    12: kinds_of_objects_in_3_12, while_3_12_is_busy;
-    13: kinds_of_objects_in_3_13, while_3_13_is_busy;
+    8: kinds_of_objects_in_3_8, while_3_8_is_busy, frames_in_3_8;
+    9: kinds_of_objects_in_3_9, while_3_9_is_busy, frames_in_3_9;
+    10: kinds_of_objects_in_3_10, while_3_10_is_busy, frames_in_3_10;
+    11: kinds_of_objects_in_3_11, while_3_11_is_busy, frames_in_3_11;
+    12: kinds_of_objects_in_3_12, while_3_12_is_busy, frames_in_3_12;
+    13: kinds_of_objects_in_3_13, while_3_13_is_busy, frames_in_3_13;
 }
 
 /// An interpreter that is linked into the program and stripped, as Debian has it.

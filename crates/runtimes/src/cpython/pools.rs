@@ -90,7 +90,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     word.map_or(0, u64::from_le_bytes)
 }
 
-/// Blocks that are on the list of free ones; each begins with a pointer to the next.
+/// Blocks that are on the list of free ones; each starts with a pointer to the next.
 fn free_blocks(bytes: &[u8], start: u64, pool: &Pool) -> Vec<bool> {
     let count = ((pool.end - HEADER_BYTES) / pool.block_bytes) as usize;
     let mut free = vec![false; count];

@@ -14,7 +14,7 @@ use super::types::{Kind, TypeInfo};
 
 /// No single object is larger: what says so is not believed.
 const BYTES_MAX: u64 = 1 << 40;
-/// From here on the end of an object is looked at.
+/// From here on the end of an object is checked.
 const CHECKED_BYTES_MIN: u64 = 4_096;
 
 /// Bytes of the object, its header for the collector, and its own buffers.
@@ -47,7 +47,7 @@ fn believed(bytes: u64) -> u64 {
     if bytes < BYTES_MAX { bytes } else { 0 }
 }
 
-/// Whether something large ends in memory. What is small is not looked at: most objects are.
+/// Whether something large ends in memory. What is small, as most objects, is not checked.
 fn is_mapped(heap: &Heap, start: u64, bytes: u64) -> bool {
     bytes < CHECKED_BYTES_MIN || heap.pages.word(start.wrapping_add(bytes - 8)).is_some()
 }
