@@ -8,10 +8,10 @@ use observe::fact::memory::Memory;
 use super::dict::{self, Keys};
 use super::find::Runtime;
 use super::layout::{
-    FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT, OBJECT_BYTES,
-    REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE, VARIABLE_BYTES,
+    DICT_KEYS, FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT,
+    OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE, VARIABLE_BYTES,
 };
-use super::pages::Pages;
+use super::pages::{FRESH_WORDS_MIN, Pages};
 use super::types::{Kind, TypeInfo, Types};
 
 /// Reference counts above are no counts. The immortal objects of 3.12 have about 2^32.
@@ -27,6 +27,9 @@ const ITEMS_MAX: u64 = 1 << 32;
 
 /// And of one of a type in C that is not known: what it says is its size may be something else.
 const PLAIN_ITEMS_MAX: u64 = 1 << 16;
+
+/// How often a large container is read whose table was replaced meanwhile.
+const SETTLE_TRIES: u32 = 4;
 
 /// How one object refers to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,7 +117,7 @@ impl<'m> Heap<'m> {
 
     /// Gives all that an object refers to. What is given may be no object: the caller asks for its type.
     pub fn each_reference(&self, object: u64, info: &TypeInfo, each: &mut dyn FnMut(Via, u64)) {
-        self.each_item(object, info, each);
+        self.each_settled_item(object, info, each);
         let is_leaf = matches!(
             info.kind,
             Kind::Leaf | Kind::Str | Kind::Bytes | Kind::Int | Kind::ByteArray
@@ -146,6 +149,30 @@ impl<'m> Heap<'m> {
                 });
         }
         self.each_attribute(object, info, each);
+    }
+
+    /// What a container holds. The table of a large one may be replaced while it is read: then it is read again.
+    fn each_settled_item(&self, object: u64, info: &TypeInfo, each: &mut dyn FnMut(Via, u64)) {
+        let table = match info.kind {
+            Kind::List => LIST_ITEMS,
+            Kind::Dict => DICT_KEYS,
+            Kind::Set => SET_TABLE,
+            _ => return self.each_item(object, info, each),
+        };
+        let count = self.pages.word(object.wrapping_add(SIZE)).unwrap_or(0);
+        if count < FRESH_WORDS_MIN {
+            return self.each_item(object, info, each);
+        }
+        for _ in 0..SETTLE_TRIES {
+            self.pages.forget(object);
+            let before = self.pages.pointer(object, table);
+            self.pages.forget(before.unwrap_or(0));
+            self.each_item(object, info, each);
+            self.pages.forget(object);
+            if self.pages.pointer(object, table) == before || self.pages.is_late() {
+                return;
+            }
+        }
     }
 
     /// What a container holds besides its fields.
