@@ -7,7 +7,7 @@ use super::heap::Heap;
 use super::interpreters::Interpreter;
 use super::names;
 use super::path::{GONE, Path, Paths};
-use super::reach::reach;
+use super::reach::{Root, reach as search};
 use super::size;
 use super::users::Users;
 use crate::Holder;
@@ -31,26 +31,41 @@ pub fn holders(
     types: &[String],
     known: &[u64],
 ) -> Vec<Holder> {
-    let reach = reach(heap, live, census, interpreters);
-    let mut paths = Paths::new(heap, census, &reach);
+    let reach = search(heap, live, census, interpreters);
     let users = Users::new(heap, census, &reach.frames);
+    let samples = types
+        .iter()
+        .map(|name| sample(&of_type(heap, census, name, known)));
+    let samples: Vec<Vec<u32>> = samples.collect();
+    // An object that was moved from one container to another meanwhile seems to be in none. It is not twice in a row.
+    let is_held = |number: &u32| {
+        reach
+            .way(*number)
+            .0
+            .is_some_and(|root| root != Root::Native)
+    };
+    let again = match samples.iter().flatten().all(is_held) {
+        true => None,
+        false => Some(search(heap, live, census, interpreters)),
+    };
+    let mut paths = Paths::new(heap, census, &reach);
+    let mut other_paths = again.as_ref().map(|again| Paths::new(heap, census, again));
     let mut found = Vec::new();
-    for name in types {
-        let objects = of_type(heap, census, name, known);
-        let sample = sample(&objects);
+    for (name, sample) in types.iter().zip(&samples) {
         let mut groups: HashMap<Path, u64> = HashMap::new();
-        for number in &sample {
+        for number in sample {
+            let paths = match &mut other_paths {
+                Some(others) if !is_held(number) => others,
+                _ => &mut paths,
+            };
             *groups.entry(paths.path(*number)).or_default() += 1;
         }
         let groups = largest(groups, sample.len() as u64);
         found.extend(groups.into_iter().map(|(path, objects)| {
+            let named = path.named.as_ref();
             Holder {
                 type_name: name.clone(),
-                users: path
-                    .named
-                    .as_ref()
-                    .map(|named| users.of(heap, named))
-                    .unwrap_or_default(),
+                users: named.map(|named| users.of(heap, named)).unwrap_or_default(),
                 path: path.steps,
                 objects,
                 asked: sample.len() as u64,
