@@ -1,4 +1,4 @@
-"""Creates and drops objects as fast as it can, keeps one in 50 in a module's dict, and collects garbage often."""
+"""Creates and drops objects as fast as it can, keeps one in 200 in a module's dict, and collects garbage often."""
 import gc
 import sys
 import threading
@@ -16,7 +16,7 @@ class Kept:
         self.payload = "payload %d" % number
 
 
-BASE = [Kept(number) for number in range(50000)]
+BASE = [Kept(number) for number in range(5000)]
 SESSIONS = {}
 
 
@@ -29,7 +29,7 @@ def serve(stop):
     while not stop.is_set():
         number += 1
         Session(number)
-        if number % 50 == 0:
+        if number % 200 == 0:
             remember(number)
         if number % 2000 == 0:
             gc.collect(1)
