@@ -8,8 +8,8 @@ use observe::fact::memory::Memory;
 use super::heap::Heap;
 use super::interpreters::{Interpreter, tracked};
 use super::pools;
-use super::types::AddressHash;
 use super::size;
+use super::types::AddressHash;
 
 /// Of our memory, for each object: its address, its type, and its place in the table of addresses.
 const OBJECT_COST_BYTES: usize = 56;
@@ -33,26 +33,47 @@ pub struct Found {
 }
 
 /// Finds all objects. `maps`: the areas of the process; `bytes`: of our memory.
-pub fn take(heap: &Heap, live: &dyn Memory, interpreters: &[Interpreter], maps: &[u8], bytes: usize) -> Census {
+pub fn take(
+    heap: &Heap,
+    live: &dyn Memory,
+    interpreters: &[Interpreter],
+    maps: &[u8],
+    bytes: usize,
+) -> Census {
     let mut census = Census {
         most: (bytes / OBJECT_COST_BYTES).clamp(1_024, u32::MAX as usize - 1),
         ..Census::default()
     };
     let mut broken = 0;
     for interpreter in interpreters {
-        let found = tracked(heap, live, interpreter.gc, census.most - census.objects.len());
+        let found = tracked(
+            heap,
+            live,
+            interpreter.gc,
+            census.most - census.objects.len(),
+        );
         broken += found.broken;
         for object in found.objects {
             census.add(heap, object);
         }
     }
     if broken > 0 {
-        let some = "the collector's lists changed while they were read: some objects may be missing";
+        let some =
+            "the collector's lists changed while they were read: some objects may be missing";
         census.missing.push(some.to_owned());
     }
     census.follow(heap, 0);
     let from = census.objects.len();
-    pools::each_object(heap, maps, &mut |object| census.add(heap, object));
+    let pools = pools::each_object(heap, maps, &mut |object| census.add(heap, object));
+    let unseen = match pools {
+        0 => {
+            "objects that only native code refers to (the allocator is not Python's own: PYTHONMALLOC?)"
+        }
+        _ => {
+            "objects of more than 512 bytes, unknown to the collector, that only native code refers to"
+        }
+    };
+    census.missing.push(unseen.to_owned());
     census.follow(heap, from);
     census.conclude(heap);
     census
@@ -76,7 +97,10 @@ impl Census {
         }
         if let Some(type_number) = heap.type_of(address) {
             self.numbers.insert(address, self.objects.len() as u32);
-            self.objects.push(Found { address, type_number });
+            self.objects.push(Found {
+                address,
+                type_number,
+            });
         }
         true
     }
@@ -118,7 +142,10 @@ impl Census {
             self.missing.push(late.to_owned());
         }
         if self.objects.len() >= self.most {
-            let full = format!("the memory limit ended the reading after {} objects", self.objects.len());
+            let full = format!(
+                "the memory limit ended the reading after {} objects",
+                self.objects.len()
+            );
             self.missing.push(full);
         }
     }

@@ -43,7 +43,10 @@ impl Keys {
         }
         let usable = (size << 1) / 3;
         let (index_bytes, used) = match layout.minor {
-            11.. => (1_u64.checked_shl(header[9].min(LOG2_SIZE_MAX + 3).into())?, word(24)),
+            11.. => (
+                1_u64.checked_shl(header[9].min(LOG2_SIZE_MAX + 3).into())?,
+                word(24),
+            ),
             _ => (size * index_width(size), word(32)),
         };
         Some(Keys {
@@ -51,7 +54,11 @@ impl Keys {
             index_at: header_bytes,
             index_bytes,
             // Kind 0 keeps the hash of each key: not all of them are strings.
-            entry_bytes: if layout.minor >= 11 && header[10] != 0 { 16 } else { 24 },
+            entry_bytes: if layout.minor >= 11 && header[10] != 0 {
+                16
+            } else {
+                24
+            },
             usable,
             used: used.min(usable),
             address,
@@ -102,15 +109,20 @@ impl Keys {
 /// Up to 3.10: bytes of an index, by how many entries the table has.
 fn index_width(size: u64) -> u64 {
     match size {
-        ..=0xff => 1,
-        ..=0xffff => 2,
-        ..=0xffff_ffff => 4,
+        ..0x100 => 1,
+        0x100..0x1_0000 => 2,
+        0x1_0000..0x1_0000_0000 => 4,
         _ => 8,
     }
 }
 
 /// Each key and value of a dict.
-pub fn entries(pages: &Pages, layout: &Layout, dict: u64, each: &mut dyn FnMut(u64, u64)) -> Option<()> {
+pub fn entries(
+    pages: &Pages,
+    layout: &Layout,
+    dict: u64,
+    each: &mut dyn FnMut(u64, u64),
+) -> Option<()> {
     let keys = Keys::read(pages, layout, pages.pointer(dict, DICT_KEYS)?)?;
     match pages.pointer(dict, DICT_VALUES) {
         None => keys.each(pages, each),
@@ -120,13 +132,25 @@ pub fn entries(pages: &Pages, layout: &Layout, dict: u64, each: &mut dyn FnMut(u
 }
 
 /// Attributes of an instance: keys that its class has, and values in an array of its own.
-pub fn attributes(pages: &Pages, layout: &Layout, keys: u64, values: u64, each: &mut dyn FnMut(u64, u64)) {
+pub fn attributes(
+    pages: &Pages,
+    layout: &Layout,
+    keys: u64,
+    values: u64,
+    each: &mut dyn FnMut(u64, u64),
+) {
     if let Some(keys) = Keys::read(pages, layout, keys) {
         each_value(pages, layout, &keys, values, each);
     }
 }
 
-fn each_value(pages: &Pages, layout: &Layout, keys: &Keys, values: u64, each: &mut dyn FnMut(u64, u64)) {
+fn each_value(
+    pages: &Pages,
+    layout: &Layout,
+    keys: &Keys,
+    values: u64,
+    each: &mut dyn FnMut(u64, u64),
+) {
     let names = keys.names(pages);
     let name = |index: u64| names.get(index as usize).copied().unwrap_or(0);
     match layout.minor {
@@ -171,7 +195,9 @@ fn order(pages: &Pages, values: u64) -> Vec<u8> {
 
 /// Bytes of a dict's tables: those that it has for itself alone.
 pub fn table_bytes(pages: &Pages, layout: &Layout, dict: u64, embedded: bool) -> u64 {
-    let keys = pages.pointer(dict, DICT_KEYS).and_then(|keys| Keys::read(pages, layout, keys));
+    let keys = pages
+        .pointer(dict, DICT_KEYS)
+        .and_then(|keys| Keys::read(pages, layout, keys));
     let Some(keys) = keys else {
         return 0;
     };
@@ -187,9 +213,13 @@ pub fn values_bytes(pages: &Pages, layout: &Layout, keys: &Keys, values: u64) ->
     match layout.minor {
         ..=10 => keys.usable * 8,
         11 | 12 => {
-            let before = pages.word(values.wrapping_sub(8)).map_or(0, |word| word >> 56);
+            let before = pages
+                .word(values.wrapping_sub(8))
+                .map_or(0, |word| word >> 56);
             // The bytes before are two more than there is room for, made a multiple of 8.
-            let room = keys.used.clamp(before.saturating_sub(9), before.saturating_sub(2).max(1));
+            let room = keys
+                .used
+                .clamp(before.saturating_sub(9), before.saturating_sub(2).max(1));
             before + room * 8
         }
         _ => {
@@ -202,5 +232,8 @@ pub fn values_bytes(pages: &Pages, layout: &Layout, keys: &Keys, values: u64) ->
 /// Whether a dict's values are inside the instance that it belongs to (3.13).
 pub fn is_embedded(pages: &Pages, layout: &Layout, dict: u64) -> bool {
     let values = pages.pointer(dict, DICT_VALUES);
-    layout.minor >= 13 && values.and_then(|values| pages.word(values)).is_some_and(|word| word >> 16 & 0xff != 0)
+    layout.minor >= 13
+        && values
+            .and_then(|values| pages.word(values))
+            .is_some_and(|word| word >> 16 & 0xff != 0)
 }

@@ -32,7 +32,9 @@ pub fn find(memory: &dyn Memory, maps: &[u8]) -> Option<Result<Runtime, Error>> 
     let mut files: Vec<&Mapping> = maps.iter().filter(|mapping| mapping.offset == 0).collect();
     files.retain(|mapping| may_have_runtime(&mapping.path, &maps));
     files.sort_by_key(|mapping| !file_name(&mapping.path).starts_with("libpython"));
-    files.iter().find_map(|mapping| runtime_of(memory, mapping, &maps))
+    files
+        .iter()
+        .find_map(|mapping| runtime_of(memory, mapping, &maps))
 }
 
 fn file_name(path: &str) -> &str {
@@ -46,14 +48,18 @@ fn may_have_runtime(path: &str, maps: &[Mapping]) -> bool {
     first || file.starts_with("libpython3") || file.starts_with("python3")
 }
 
-fn runtime_of(memory: &dyn Memory, mapping: &Mapping, maps: &[Mapping]) -> Option<Result<Runtime, Error>> {
+fn runtime_of(
+    memory: &dyn Memory,
+    mapping: &Mapping,
+    maps: &[Mapping],
+) -> Option<Result<Runtime, Error>> {
     let (image, bias) = image_at(memory, mapping.start)?;
     let symbol = |name: &str| Some(bias.wrapping_add(image.export(name)?.address));
     let (address, type_type) = (symbol("_PyRuntime")?, symbol("PyType_Type")?);
     let number = symbol("Py_Version").and_then(|at| memory.u32(at));
     let known = number.map(version_of_number);
     let Some(version) = known.or_else(|| search_version(memory, &mapping.path, maps)) else {
-        let reason = "it runs CPython, of a version that cannot be told";
+        let reason = "it runs CPython, of a version that is not known";
         return Some(Err(Error::Unsupported(reason.to_owned())));
     };
     Some(checked(memory, address, type_type, version))
@@ -71,7 +77,12 @@ fn image_at(memory: &dyn Memory, start: u64) -> Option<(Image<'_>, u64)> {
     Some((Image::read(memory, bias, bias.wrapping_add(dynamic))?, bias))
 }
 
-fn checked(memory: &dyn Memory, address: u64, type_type: u64, version: Version) -> Result<Runtime, Error> {
+fn checked(
+    memory: &dyn Memory,
+    address: u64,
+    type_type: u64,
+    version: Version,
+) -> Result<Runtime, Error> {
     let unsupported = |why: &str| Err(Error::Unsupported(format!("{}: {why}", name_of(version))));
     let Some(layout) = Layout::of(version.minor) else {
         return unsupported("its heap can be read in versions 3.8 to 3.13");
@@ -110,7 +121,9 @@ fn version_of_number(number: u32) -> Version {
 
 /// Looks for `PY_VERSION`, a constant string, in what is mapped read-only of a file; else believes its name.
 fn search_version(memory: &dyn Memory, path: &str, maps: &[Mapping]) -> Option<Version> {
-    let of_file = maps.iter().filter(|mapping| mapping.path == path && !mapping.executable);
+    let of_file = maps
+        .iter()
+        .filter(|mapping| mapping.path == path && !mapping.executable);
     let mut left = CONSTANTS_BYTES_MAX;
     for mapping in of_file {
         let end = mapping.end.min(mapping.start.saturating_add(left));
@@ -162,9 +175,18 @@ mod tests {
     #[test]
     fn versions() {
         assert_eq!(version_of_number(0x030b_07f0), version(11, Some(7)));
-        assert_eq!(version_in(b"3.9\x003.10.13\x00"), Some(version(10, Some(13))));
-        assert_eq!(version_in(b"x3.9.1\x003.9.1x\x002.7.1\x003.9.999\x00"), None);
-        assert_eq!(version_of_file("libpython3.9.so.1.0"), Some(version(9, None)));
+        assert_eq!(
+            version_in(b"3.9\x003.10.13\x00"),
+            Some(version(10, Some(13)))
+        );
+        assert_eq!(
+            version_in(b"x3.9.1\x003.9.1x\x002.7.1\x003.9.999\x00"),
+            None
+        );
+        assert_eq!(
+            version_of_file("libpython3.9.so.1.0"),
+            Some(version(9, None))
+        );
         assert_eq!(version_of_file("python3.10"), Some(version(10, None)));
         assert_eq!(version_of_file("python3"), None);
         assert_eq!(name_of(version(9, None)), "CPython 3.9");

@@ -40,7 +40,9 @@ fn each_of_thread(heap: &Heap, live: &dyn Memory, thread: u64, frames: &mut Vec<
     let mut seen = HashSet::new();
     while let Some(frame) = next.filter(|frame| seen.len() < DEPTH_MAX && seen.insert(*frame)) {
         if let Some(code) = pointer(frame, layout.frame.code)
-            && heap.info_of(code).is_some_and(|info| info.kind == Kind::Code)
+            && heap
+                .info_of(code)
+                .is_some_and(|info| info.kind == Kind::Code)
         {
             frames.push(Running { frame, code });
         }

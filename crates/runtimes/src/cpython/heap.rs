@@ -8,10 +8,10 @@ use observe::fact::memory::Memory;
 use super::dict::{self, Keys};
 use super::find::Runtime;
 use super::layout::{
-    HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT, OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE,
-    TYPE, VARIABLE_BYTES,
+    DICT_KEYS, FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT,
+    OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE, VARIABLE_BYTES,
 };
-use super::pages::Pages;
+use super::pages::{FRESH_WORDS_MIN, Pages};
 use super::types::{Kind, TypeInfo, Types};
 
 /// Reference counts above are no counts. The immortal objects of 3.12 have about 2^32.
@@ -24,6 +24,12 @@ const ADDRESS_MAX: u64 = 1 << 56;
 
 /// Items of one container that are followed.
 const ITEMS_MAX: u64 = 1 << 32;
+
+/// And of one of a type in C that is not known: what it says is its size may be something else.
+const PLAIN_ITEMS_MAX: u64 = 1 << 16;
+
+/// How often a large container is read whose table was replaced meanwhile.
+const SETTLE_TRIES: u32 = 4;
 
 /// How one object refers to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +58,12 @@ pub struct Heap<'m> {
 }
 
 impl<'m> Heap<'m> {
-    pub fn new(memory: &'m dyn Memory, runtime: Runtime, cache_bytes: usize, deadline: Instant) -> Heap<'m> {
+    pub fn new(
+        memory: &'m dyn Memory,
+        runtime: Runtime,
+        cache_bytes: usize,
+        deadline: Instant,
+    ) -> Heap<'m> {
         Heap {
             pages: Pages::new(memory, cache_bytes, deadline),
             types: RefCell::new(Types::new(runtime.type_type)),
@@ -74,7 +85,7 @@ impl<'m> Heap<'m> {
 
     /// The number of the type of the object at an address; `None`: there is no object.
     pub fn type_of(&self, object: u64) -> Option<u32> {
-        let is_address = object % 8 == 0 && (ADDRESS_MIN..ADDRESS_MAX).contains(&object);
+        let is_address = object.is_multiple_of(8) && (ADDRESS_MIN..ADDRESS_MAX).contains(&object);
         let above = is_address.then(|| self.pages.word(object + TYPE))??;
         if above % 8 != 0 || above < ADDRESS_MIN {
             return None;
@@ -106,24 +117,62 @@ impl<'m> Heap<'m> {
 
     /// Gives all that an object refers to. What is given may be no object: the caller asks for its type.
     pub fn each_reference(&self, object: u64, info: &TypeInfo, each: &mut dyn FnMut(Via, u64)) {
-        self.each_item(object, info, each);
-        let is_leaf = matches!(info.kind, Kind::Leaf | Kind::Str | Kind::Bytes | Kind::Int | Kind::ByteArray);
-        let holds_items = matches!(info.kind, Kind::List | Kind::Tuple | Kind::Dict | Kind::Set | Kind::Deque);
+        self.each_settled_item(object, info, each);
+        let is_leaf = matches!(
+            info.kind,
+            Kind::Leaf | Kind::Str | Kind::Bytes | Kind::Int | Kind::ByteArray
+        );
+        let holds_items = matches!(
+            info.kind,
+            Kind::List | Kind::Tuple | Kind::Dict | Kind::Set | Kind::Deque
+        );
         let first = match info.kind {
             _ if is_leaf || holds_items => info.base_bytes.next_multiple_of(8),
             _ => OBJECT_BYTES,
         };
         if info.kind != Kind::Weakref && info.basic_bytes > first {
             let count = (info.basic_bytes - first) / 8;
-            self.pages.words(object.wrapping_add(first), count, &mut |index, word| {
-                let offset = first + index * 8;
-                let is_dict = offset.cast_signed() == info.dict_offset;
-                if word != 0 {
-                    each(if is_dict { Via::Attributes } else { Via::Field(offset) }, word);
-                }
-            });
+            self.pages
+                .words(object.wrapping_add(first), count, &mut |index, word| {
+                    let offset = first + index * 8;
+                    let is_dict = offset.cast_signed() == info.dict_offset;
+                    if word != 0 {
+                        each(
+                            if is_dict {
+                                Via::Attributes
+                            } else {
+                                Via::Field(offset)
+                            },
+                            word,
+                        );
+                    }
+                });
         }
         self.each_attribute(object, info, each);
+    }
+
+    /// What a container holds. The table of a large one may be replaced while it is read: then it is read again.
+    fn each_settled_item(&self, object: u64, info: &TypeInfo, each: &mut dyn FnMut(Via, u64)) {
+        let table = match info.kind {
+            Kind::List => LIST_ITEMS,
+            Kind::Dict => DICT_KEYS,
+            Kind::Set => SET_TABLE,
+            _ => return self.each_item(object, info, each),
+        };
+        let count = self.pages.word(object.wrapping_add(SIZE)).unwrap_or(0);
+        if count < FRESH_WORDS_MIN {
+            return self.each_item(object, info, each);
+        }
+        for _ in 0..SETTLE_TRIES {
+            self.pages.forget(object);
+            let before = self.pages.pointer(object, table);
+            self.pages.forget(before.unwrap_or(0));
+            self.each_item(object, info, each);
+            self.pages.forget(object);
+            if self.pages.pointer(object, table) == before || self.pages.is_late() {
+                return;
+            }
+        }
     }
 
     /// What a container holds besides its fields.
@@ -136,16 +185,26 @@ impl<'m> Heap<'m> {
         };
         match info.kind {
             Kind::List => {
-                let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).min(ITEMS_MAX);
+                let count = pages
+                    .word(object.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(ITEMS_MAX);
                 let items = pages.pointer(object, LIST_ITEMS).unwrap_or(0);
                 pages.words(items, count, &mut item);
             }
             Kind::Tuple => {
-                let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).min(ITEMS_MAX);
+                let count = pages
+                    .word(object.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(ITEMS_MAX);
                 pages.words(object.wrapping_add(VARIABLE_BYTES), count, &mut item);
             }
             Kind::Set => {
-                let slots = pages.word(object.wrapping_add(SET_MASK)).unwrap_or(0).min(ITEMS_MAX) + 1;
+                let slots = pages
+                    .word(object.wrapping_add(SET_MASK))
+                    .unwrap_or(0)
+                    .min(ITEMS_MAX)
+                    + 1;
                 let table = pages.pointer(object, SET_TABLE).unwrap_or(0);
                 // Of each slot: the key, and its hash.
                 pages.words(table, slots * 2, &mut |index, word| {
@@ -165,6 +224,19 @@ impl<'m> Heap<'m> {
             Kind::Generator if self.layout().minor >= 11 => {
                 self.each_local(object.wrapping_add(self.layout().generator_frame), each);
             }
+            Kind::Frame => {
+                if let Some(frame) = pages.pointer(object, FRAME_OF_OBJECT) {
+                    self.each_local(frame, each);
+                }
+            }
+            // An array of references behind the fixed part, as most types in C have it whose size varies.
+            Kind::Plain if info.item_bytes == 8 => {
+                let count = pages
+                    .word(object.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(PLAIN_ITEMS_MAX);
+                pages.words(object.wrapping_add(info.basic_bytes), count, &mut item);
+            }
             _ => {}
         }
     }
@@ -179,7 +251,8 @@ impl<'m> Heap<'m> {
         let mut first = word(LEFT_INDEX).min(BLOCK_ITEMS - 1);
         while left > 0 && block != 0 && !self.pages.is_late() {
             let count = (BLOCK_ITEMS - first).min(left);
-            self.pages.words(block.wrapping_add(8 + first * 8), count, item);
+            self.pages
+                .words(block.wrapping_add(8 + first * 8), count, item);
             left -= count;
             first = 0;
             block = self.pages.pointer(block, 8 + BLOCK_ITEMS * 8).unwrap_or(0);
@@ -205,14 +278,20 @@ impl<'m> Heap<'m> {
     pub fn local_count(&self, code: u64) -> u64 {
         const LOCALS_MAX: u32 = 4_096;
         let layout = self.layout();
-        let is_code = self.info_of(code).is_some_and(|info| info.kind == Kind::Code);
+        let is_code = self
+            .info_of(code)
+            .is_some_and(|info| info.kind == Kind::Code);
         let plain = is_code.then(|| self.pages.u32(code.wrapping_add(layout.code.locals)));
         let mut count = u64::from(plain.flatten().unwrap_or(0).min(LOCALS_MAX));
         if layout.minor <= 10 && is_code {
             // Cells and free variables stand behind the plain ones.
             for names in &layout.code.local_names[1..] {
                 let names = self.pages.pointer(code, *names).unwrap_or(0);
-                count += self.pages.word(names.wrapping_add(SIZE)).unwrap_or(0).min(LOCALS_MAX.into());
+                count += self
+                    .pages
+                    .word(names.wrapping_add(SIZE))
+                    .unwrap_or(0)
+                    .min(LOCALS_MAX.into());
             }
         }
         count
@@ -233,10 +312,21 @@ impl<'m> Heap<'m> {
             }
         } else if info.dict_offset < 0 {
             // From the end of an object whose size varies.
-            let count = pages.word(object.wrapping_add(SIZE)).unwrap_or(0).cast_signed().unsigned_abs();
-            let end = count.checked_mul(info.item_bytes).and_then(|items| items.checked_add(info.basic_bytes));
-            let end = end.filter(|end| *end < 1 << 40).unwrap_or(0).next_multiple_of(8);
-            let at = object.wrapping_add(end).wrapping_add_signed(info.dict_offset);
+            let count = pages
+                .word(object.wrapping_add(SIZE))
+                .unwrap_or(0)
+                .cast_signed()
+                .unsigned_abs();
+            let end = count
+                .checked_mul(info.item_bytes)
+                .and_then(|items| items.checked_add(info.basic_bytes));
+            let end = end
+                .filter(|end| *end < 1 << 40)
+                .unwrap_or(0)
+                .next_multiple_of(8);
+            let at = object
+                .wrapping_add(end)
+                .wrapping_add_signed(info.dict_offset);
             if let Some(dict) = pages.pointer(at, 0) {
                 each(Via::Attributes, dict);
             }
@@ -258,7 +348,10 @@ impl<'m> Heap<'m> {
                 managed.dict = before(3);
                 let inline = object.wrapping_add(OBJECT_BYTES);
                 // The fourth byte says whether the values are in use, here or by the dict.
-                let is_valid = self.pages.word(inline).is_some_and(|word| word >> 24 & 0xff != 0);
+                let is_valid = self
+                    .pages
+                    .word(inline)
+                    .is_some_and(|word| word >> 24 & 0xff != 0);
                 let is_inline = info.has(INLINE_VALUES) && is_valid && managed.dict.is_none();
                 managed.values = is_inline.then_some(inline);
             }

@@ -7,7 +7,8 @@ use super::heap::Heap;
 use super::interpreters::Interpreter;
 use super::names;
 use super::path::{GONE, Path, Paths};
-use super::reach::reach;
+use super::reach::{Root, reach as search};
+use super::size;
 use super::users::Users;
 use crate::Holder;
 use observe::fact::memory::Memory;
@@ -16,7 +17,7 @@ use observe::fact::memory::Memory;
 const SAMPLE_MAX: usize = 200;
 /// Groups that are reported of each type.
 const GROUPS_MAX: usize = 5;
-/// A group of less than one in 20 is told only where there is no larger one.
+/// A group of less than one in 20 is reported only where there is no larger one.
 const SHARE_MIN: u64 = 20;
 /// New objects that are enough to leave the old ones out.
 const NEW_MIN: usize = 20;
@@ -30,24 +31,45 @@ pub fn holders(
     types: &[String],
     known: &[u64],
 ) -> Vec<Holder> {
-    let reach = reach(heap, live, census, interpreters);
-    let mut paths = Paths::new(heap, census, &reach);
+    let reach = search(heap, live, census, interpreters);
     let users = Users::new(heap, census, &reach.frames);
+    let samples = types
+        .iter()
+        .map(|name| sample(&of_type(heap, census, name, known)));
+    let samples: Vec<Vec<u32>> = samples.collect();
+    // An object that was moved from one container to another meanwhile seems to be in none. It is not twice in a row.
+    let is_held = |number: &u32| {
+        reach
+            .way(*number)
+            .0
+            .is_some_and(|root| root != Root::Native)
+    };
+    let again = match samples.iter().flatten().all(is_held) {
+        true => None,
+        false => Some(search(heap, live, census, interpreters)),
+    };
+    let mut paths = Paths::new(heap, census, &reach);
+    let mut other_paths = again.as_ref().map(|again| Paths::new(heap, census, again));
     let mut found = Vec::new();
-    for name in types {
-        let objects = of_type(heap, census, name, known);
-        let sample = sample(&objects);
+    for (name, sample) in types.iter().zip(&samples) {
         let mut groups: HashMap<Path, u64> = HashMap::new();
-        for number in &sample {
+        for number in sample {
+            let paths = match &mut other_paths {
+                Some(others) if !is_held(number) => others,
+                _ => &mut paths,
+            };
             *groups.entry(paths.path(*number)).or_default() += 1;
         }
         let groups = largest(groups, sample.len() as u64);
-        found.extend(groups.into_iter().map(|(path, objects)| Holder {
-            type_name: name.clone(),
-            users: path.named.as_ref().map(|named| users.of(heap, named)).unwrap_or_default(),
-            path: path.steps,
-            objects,
-            asked: sample.len() as u64,
+        found.extend(groups.into_iter().map(|(path, objects)| {
+            let named = path.named.as_ref();
+            Holder {
+                type_name: name.clone(),
+                users: named.map(|named| users.of(heap, named)).unwrap_or_default(),
+                path: path.steps,
+                objects,
+                asked: sample.len() as u64,
+            }
         }));
     }
     found
@@ -59,29 +81,74 @@ fn largest(groups: HashMap<Path, u64>, asked: u64) -> Vec<(Path, u64)> {
     if groups.len() > 1 {
         groups.retain(|(path, _)| path.steps.first().is_none_or(|step| step != GONE));
     }
-    groups.sort_by(|(one, count), (other, more)| more.cmp(count).then_with(|| one.steps.cmp(&other.steps)));
-    let shares = groups.iter().take_while(|(_, count)| count * SHARE_MIN >= asked).count();
+    groups.sort_by(|(one, count), (other, more)| {
+        more.cmp(count).then_with(|| one.steps.cmp(&other.steps))
+    });
+    let shares = groups
+        .iter()
+        .take_while(|(_, count)| count * SHARE_MIN >= asked)
+        .count();
     groups.truncate(shares.clamp(1, GROUPS_MAX));
     groups
 }
 
-/// Numbers of the objects of a type that are new, or of all where these are too few; the oldest first where the
-/// collector knows them.
+/// Numbers of those objects of a type that its growth is in, as far as that is known.
 fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> {
-    let is_one = |number: u32| census.totals.get(number as usize).is_some_and(|total| total.0 > 0);
+    let is_one = |number: u32| {
+        census
+            .totals
+            .get(number as usize)
+            .is_some_and(|total| total.0 > 0)
+    };
     let is_named = |number: u32| is_one(number) && names::of_type(heap, &heap.info(number)) == name;
     let wanted: Vec<bool> = (0..heap.type_count() as u32).map(is_named).collect();
     let objects = census.objects.iter().enumerate();
     let objects = objects.filter(|(_, object)| wanted[object.type_number as usize]);
     let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
-    let is_new = |number: &u32| known.binary_search(&census.objects[*number as usize].address).is_err();
+    let is_new = |number: &u32| {
+        known
+            .binary_search(&census.objects[*number as usize].address)
+            .is_err()
+    };
     let new: Vec<u32> = objects.iter().copied().filter(is_new).collect();
-    if !known.is_empty() && new.len() >= NEW_MIN { new } else { newer_half(heap, census, objects) }
+    match known.is_empty() {
+        true => newer_half(heap, census, objects),
+        false if new.len() >= NEW_MIN => new,
+        false => largest_objects(heap, census, objects),
+    }
+}
+
+/// The fewest objects with half of the bytes of all: where no objects are new, these have grown.
+fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> {
+    let bytes = |number: u32| {
+        let object = census.objects[number as usize];
+        size::bytes(heap, object.address, &heap.info(object.type_number))
+    };
+    let mut sizes: Vec<(u64, u32)> = objects
+        .into_iter()
+        .map(|number| (bytes(number), number))
+        .collect();
+    sizes.sort_unstable_by(|one, other| other.cmp(one));
+    let total: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
+    let mut before = 0;
+    let has_half = |(bytes, _): &&(u64, u32)| {
+        let is_needed = before < total / 2;
+        before += bytes;
+        is_needed
+    };
+    sizes
+        .iter()
+        .take_while(has_half)
+        .map(|(_, number)| *number)
+        .collect()
 }
 
 /// Where the order of objects is that of their age, the newer half: what grows is there.
 fn newer_half(heap: &Heap, census: &Census, mut objects: Vec<u32>) -> Vec<u32> {
-    let is_tracked = |number: &u32| heap.info(census.objects[*number as usize].type_number).is_tracked();
+    let is_tracked = |number: &u32| {
+        heap.info(census.objects[*number as usize].type_number)
+            .is_tracked()
+    };
     if objects.first().is_some_and(is_tracked) && objects.len() > SAMPLE_MAX {
         objects.drain(..(objects.len() / 2).min(objects.len() - SAMPLE_MAX));
     }
@@ -90,7 +157,9 @@ fn newer_half(heap: &Heap, census: &Census, mut objects: Vec<u32>) -> Vec<u32> {
 
 fn sample(objects: &[u32]) -> Vec<u32> {
     let count = objects.len().min(SAMPLE_MAX);
-    (0..count).map(|index| objects[index * objects.len() / count]).collect()
+    (0..count)
+        .map(|index| objects[index * objects.len() / count])
+        .collect()
 }
 
 #[cfg(test)]
@@ -111,10 +180,18 @@ mod tests {
             steps: vec![step.to_owned()],
             named: None,
         };
-        let groups = |counts: &[(&str, u64)]| counts.iter().map(|(step, count)| (path(step), *count)).collect();
-        let told = largest(groups(&[("a", 150), ("b", 30), ("c", 2), (GONE, 18)]), 200);
-        assert_eq!(told, [(path("a"), 150), (path("b"), 30)]);
-        assert_eq!(largest(groups(&[("a", 2), ("b", 3)]), 200), [(path("b"), 3)]);
+        let groups = |counts: &[(&str, u64)]| {
+            counts
+                .iter()
+                .map(|(step, count)| (path(step), *count))
+                .collect()
+        };
+        let shown = largest(groups(&[("a", 150), ("b", 30), ("c", 2), (GONE, 18)]), 200);
+        assert_eq!(shown, [(path("a"), 150), (path("b"), 30)]);
+        assert_eq!(
+            largest(groups(&[("a", 2), ("b", 3)]), 200),
+            [(path("b"), 3)]
+        );
         assert_eq!(largest(groups(&[(GONE, 9)]), 9), [(path(GONE), 9)]);
         assert_eq!(largest(groups(&[]), 0), []);
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::find::Runtime;
 use super::heap::Heap;
 use super::layout::{
-    GC_COLLECTING, GC_ENABLED, GC_GENERATION_BYTES, GC_GENERATION0, GC_GENERATIONS, GC_HEAD_BYTES, GC_PERMANENT,
-    GC_STATS, Layout,
+    GC_COLLECTING, GC_ENABLED, GC_GENERATION_BYTES, GC_GENERATION0, GC_GENERATIONS, GC_HEAD_BYTES,
+    GC_PERMANENT, GC_STATS, Layout,
 };
 use super::types::AddressHash;
 use observe::fact::memory::Memory;
@@ -45,12 +45,16 @@ pub struct Tracked {
 pub fn interpreters(memory: &dyn Memory, runtime: &Runtime) -> Vec<Interpreter> {
     let layout = &runtime.layout;
     let mut found: Vec<Interpreter> = Vec::new();
+    let mut seen = HashSet::new();
     let mut next = word(memory, runtime.address, layout.interpreters);
-    while let Some(address) = next.filter(|_| found.len() < INTERPRETERS_MAX) {
-        if found.iter().any(|known| known.address == address) {
-            break;
-        }
-        let home = if layout.minor == 8 { runtime.address } else { address };
+    while let Some(address) =
+        next.filter(|next| seen.len() < INTERPRETERS_MAX && seen.insert(*next))
+    {
+        let home = if layout.minor == 8 {
+            runtime.address
+        } else {
+            address
+        };
         let gc = collector(memory, layout, home);
         found.extend(gc.map(|gc| Interpreter { address, gc }));
         next = word(memory, address, layout.next_interpreter);
@@ -71,9 +75,12 @@ fn word(memory: &dyn Memory, address: u64, offset: u64) -> Option<u64> {
 /// is known, as in a build with other options, it is searched for.
 fn collector(memory: &dyn Memory, layout: &Layout, home: u64) -> Option<u64> {
     const SEARCHED_BYTES: u64 = 16_384;
-    let is_one = |gc: &u64| word(memory, *gc, GC_GENERATION0) == Some(gc.wrapping_add(GC_GENERATIONS));
+    let is_one =
+        |gc: &u64| word(memory, *gc, GC_GENERATION0) == Some(gc.wrapping_add(GC_GENERATIONS));
     let known = home.wrapping_add(layout.gc);
-    let mut others = (0..SEARCHED_BYTES).step_by(8).map(|offset| home.wrapping_add(offset));
+    let mut others = (0..SEARCHED_BYTES)
+        .step_by(8)
+        .map(|offset| home.wrapping_add(offset));
     Some(known).filter(is_one).or_else(|| others.find(is_one))
 }
 
@@ -82,7 +89,9 @@ pub fn threads(memory: &dyn Memory, layout: &Layout, interpreter: u64) -> Vec<u6
     let mut threads = Vec::new();
     let mut next = word(memory, interpreter, layout.threads);
     let mut seen = HashSet::new();
-    while let Some(thread) = next.filter(|thread| threads.len() < THREADS_MAX && seen.insert(*thread)) {
+    while let Some(thread) =
+        next.filter(|thread| threads.len() < THREADS_MAX && seen.insert(*thread))
+    {
         threads.push(thread);
         next = word(memory, thread, layout.next_thread);
     }
@@ -100,18 +109,30 @@ pub fn is_enabled(memory: &dyn Memory, gc: u64) -> bool {
 }
 
 fn is_collecting(memory: &dyn Memory, gc: u64) -> bool {
-    memory.u32(gc.wrapping_add(GC_COLLECTING)).is_some_and(|collecting| collecting != 0)
+    memory
+        .u32(gc.wrapping_add(GC_COLLECTING))
+        .is_some_and(|collecting| collecting != 0)
 }
 
 /// All objects in the lists of a collector; at most `most`. `live`: memory as it is now, past what was read before.
 pub fn tracked(heap: &Heap, live: &dyn Memory, gc: u64, most: usize) -> Tracked {
     let generation = |number: u64| gc.wrapping_add(GC_GENERATIONS + number * GC_GENERATION_BYTES);
-    let heads = [gc.wrapping_add(GC_PERMANENT), generation(2), generation(1), generation(0)];
+    let heads = [
+        gc.wrapping_add(GC_PERMANENT),
+        generation(2),
+        generation(1),
+        generation(0),
+    ];
     let mut all = Tracked::default();
     let mut seen = HashSet::default();
     for head in heads {
         for try_number in 0..TRIES {
-            let walk = Walk { heap, live, head, most };
+            let walk = Walk {
+                heap,
+                live,
+                head,
+                most,
+            };
             let is_whole = walk.follow(&mut all, &mut seen);
             if is_whole || heap.pages.is_late() || all.is_cut {
                 break;
@@ -170,7 +191,10 @@ impl Walk<'_> {
         let pages = &self.heap.pages;
         for _ in 0..2 {
             let next = pages.word(at)? & LINK;
-            if next != 0 && next % 8 == 0 && pages.word(next.wrapping_add(8)).map(|link| link & LINK) == Some(at) {
+            if next != 0
+                && next.is_multiple_of(8)
+                && pages.word(next.wrapping_add(8)).map(|link| link & LINK) == Some(at)
+            {
                 return Some(next);
             }
             pages.forget(at);

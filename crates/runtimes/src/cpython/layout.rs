@@ -64,8 +64,9 @@ pub const ARRAY_ALLOCATED: u64 = 32;
 pub const ARRAY_DESCRIPTION: u64 = 40;
 /// Of a string.
 pub const STR_STATE: u64 = 32;
-/// Of a module, a cell.
 pub const MODULE_DICT: u64 = 16;
+/// 3.11 and later, of a frame object: the frame.
+pub const FRAME_OF_OBJECT: u64 = 24;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {

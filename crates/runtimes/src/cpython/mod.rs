@@ -13,11 +13,14 @@
 //! an end, a deadline and a limit on memory.
 
 mod census;
+mod describe;
 mod dict;
 mod find;
 mod frames;
 mod heap;
 mod holders;
+#[cfg(test)]
+mod hostile;
 mod interpreters;
 mod layout;
 mod names;
@@ -61,7 +64,7 @@ pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
     let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
     let memory = match File::open(format!("/proc/{pid}/mem")) {
         Ok(memory) => ProcessMemory::new(memory.into()),
-        // Which runtime it is cannot be told without reading; the name of a file can.
+        // Without reading, only the names of files show which runtime it is.
         Err(error) => return denied(&maps, &error),
     };
     let runtime = match find::find(&memory, &maps)? {
@@ -79,7 +82,9 @@ pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
 
 fn denied(maps: &[u8], error: &std::io::Error) -> Option<Result<CPython, Error>> {
     let text = String::from_utf8_lossy(maps);
-    let is_python = text.lines().any(|line| line.contains("/libpython3") || line.contains("/python3"));
+    let is_python = text
+        .lines()
+        .any(|line| line.contains("/libpython3") || line.contains("/python3"));
     let error = match error.kind() {
         ErrorKind::PermissionDenied => Error::Denied,
         _ => Error::Gone,
@@ -89,14 +94,23 @@ fn denied(maps: &[u8], error: &std::io::Error) -> Option<Result<CPython, Error>>
 
 impl CPython {
     /// Reads the heap once and gives it to `use_it`.
-    fn read<T>(&self, limits: &Limits, use_it: impl FnOnce(&Heap, Census, &[Interpreter]) -> T) -> Result<T, Error> {
+    fn read<T>(
+        &self,
+        limits: &Limits,
+        use_it: impl FnOnce(&Heap, Census, &[Interpreter]) -> T,
+    ) -> Result<T, Error> {
         let deadline = Instant::now() + limits.time.max(Duration::from_millis(1));
         let maps = std::fs::read(format!("/proc/{}/maps", self.pid)).map_err(|_| Error::Gone)?;
         // A process that has ended has no memory left.
         if maps.is_empty() {
             return Err(Error::Gone);
         }
-        let heap = Heap::new(&self.memory, self.runtime, limits.bytes / CACHE_PART, deadline);
+        let heap = Heap::new(
+            &self.memory,
+            self.runtime,
+            limits.bytes / CACHE_PART,
+            deadline,
+        );
         let interpreters = interpreters::interpreters(&self.memory, &self.runtime);
         if interpreters.is_empty() {
             let reason = "no interpreter with a collector is where the runtime says";
@@ -122,7 +136,10 @@ impl ManagedHeap for CPython {
         let is_first = self.first.is_empty();
         let (mut snapshot, addresses) = self.read(limits, |heap, census, interpreters| {
             let addresses = is_first.then(|| census.addresses());
-            (snapshot_of(heap, census, interpreters, &self.memory), addresses)
+            (
+                snapshot_of(heap, census, interpreters, &self.memory),
+                addresses,
+            )
         })?;
         self.first = addresses.unwrap_or_else(|| std::mem::take(&mut self.first));
         snapshot.cost = Cost {
@@ -134,22 +151,48 @@ impl ManagedHeap for CPython {
 
     fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
         let found = self.read(limits, |heap, census, interpreters| {
-            holders::holders(heap, &self.memory, &census, interpreters, types, &self.first)
+            holders::holders(
+                heap,
+                &self.memory,
+                &census,
+                interpreters,
+                types,
+                &self.first,
+            )
         });
         found.unwrap_or_default()
     }
 }
 
-fn snapshot_of(heap: &Heap, census: Census, interpreters: &[Interpreter], live: &dyn Memory) -> Snapshot {
+fn snapshot_of(
+    heap: &Heap,
+    census: Census,
+    interpreters: &[Interpreter],
+    live: &dyn Memory,
+) -> Snapshot {
     let mut missing = census.missing;
-    missing.push("memory that extension modules allocate for their objects outside of Python's heap".to_owned());
-    if !interpreters.iter().all(|each| interpreters::is_enabled(live, each.gc)) {
-        missing.push("the garbage collector is disabled: objects in reference cycles are not freed".to_owned());
+    missing.push(
+        "memory that extension modules allocate for their objects outside of Python's heap"
+            .to_owned(),
+    );
+    if !interpreters
+        .iter()
+        .all(|each| interpreters::is_enabled(live, each.gc))
+    {
+        missing.push(
+            "the garbage collector is disabled: objects in reference cycles are not freed"
+                .to_owned(),
+        );
     }
     let types = counts(heap, &census.totals);
     let heap_size = HeapSize {
         used_bytes: types.iter().map(|count| count.bytes).sum(),
-        collections: Some(interpreters.iter().map(|each| interpreters::collections(live, each.gc)).sum()),
+        collections: Some(
+            interpreters
+                .iter()
+                .map(|each| interpreters::collections(live, each.gc))
+                .sum(),
+        ),
         ..HeapSize::default()
     };
     Snapshot {
@@ -169,8 +212,19 @@ fn counts(heap: &Heap, totals: &[(u64, u64)]) -> Vec<TypeCount> {
         let total = by_name.entry(name).or_default();
         *total = (total.0 + objects, total.1 + bytes);
     }
-    let counts = by_name.into_iter().map(|(name, (objects, bytes))| TypeCount { name, objects, bytes });
+    let counts = by_name
+        .into_iter()
+        .map(|(name, (objects, bytes))| TypeCount {
+            name,
+            objects,
+            bytes,
+        });
     let mut counts: Vec<TypeCount> = counts.collect();
-    counts.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.name.cmp(&other.name)));
+    counts.sort_by(|one, other| {
+        other
+            .bytes
+            .cmp(&one.bytes)
+            .then_with(|| one.name.cmp(&other.name))
+    });
     counts
 }

@@ -12,12 +12,17 @@ const SEARCHED_MAX: usize = 100_000;
 
 /// `orders.Order`, `dict`, `collections.deque`.
 pub fn of_type(heap: &Heap, info: &TypeInfo) -> String {
-    let plain = heap.pages.pointer(info.address, TP_NAME).and_then(|name| heap.pages.name(name));
+    let plain = heap
+        .pages
+        .pointer(info.address, TP_NAME)
+        .and_then(|name| heap.pages.name(name));
     let plain = plain.unwrap_or_else(|| "?".to_owned());
     if !info.has(HEAPTYPE) {
         return plain.strip_prefix("builtins.").unwrap_or(&plain).to_owned();
     }
-    let qualified = heap.pages.pointer(info.address, heap.layout().qualified_name);
+    let qualified = heap
+        .pages
+        .pointer(info.address, heap.layout().qualified_name);
     let qualified = qualified.and_then(|name| heap.text(name));
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     let own = qualified.unwrap_or_else(|| last(&plain));

@@ -14,6 +14,9 @@ const PAGES: usize = CHUNK_BYTES / PAGE_BYTES;
 const CHUNKS_MAX: usize = 4_096;
 const CHUNKS_MIN: usize = 16;
 
+/// From here on an array is read anew: large tables move, and what was read before of that memory may be of another.
+pub const FRESH_WORDS_MIN: u64 = 1_024;
+
 /// No address of a program is above.
 const ADDRESS_MAX: u64 = 1 << 56;
 
@@ -59,6 +62,16 @@ impl<'m> Pages<'m> {
         }
     }
 
+    fn forget_range(&self, address: u64, bytes: u64) {
+        let chunks = (bytes >> CHUNK_BITS) + 2;
+        if chunks > self.slots.borrow().len() as u64 {
+            return self.forget_all();
+        }
+        for chunk in 0..chunks {
+            self.forget(address.saturating_add(chunk << CHUNK_BITS));
+        }
+    }
+
     /// Everything is read anew.
     pub fn forget_all(&self) {
         for slot in self.slots.borrow_mut().iter_mut() {
@@ -88,12 +101,17 @@ impl<'m> Pages<'m> {
     /// Gives the words from `address` on, at most `count`; ends where memory or the time ends.
     pub fn words(&self, address: u64, count: u64, each: &mut dyn FnMut(u64, u64)) {
         const AT_ONCE: u64 = 512;
+        if count >= FRESH_WORDS_MIN {
+            self.forget_range(address, count.saturating_mul(8));
+        }
         let mut buffer = [0_u8; AT_ONCE as usize * 8];
         let mut done = 0;
         while done < count {
             let part = (count - done).min(AT_ONCE);
             let bytes = &mut buffer[..part as usize * 8];
-            let at = done.checked_mul(8).and_then(|offset| address.checked_add(offset));
+            let at = done
+                .checked_mul(8)
+                .and_then(|offset| address.checked_add(offset));
             if at.and_then(|at| self.read(at, bytes)).is_none() {
                 return;
             }
@@ -134,7 +152,10 @@ impl Slot {
         }
         self.readable = 0;
         for (page, bytes) in self.bytes.chunks_exact_mut(PAGE_BYTES).enumerate() {
-            if memory.read(start + (page * PAGE_BYTES) as u64, bytes).is_some() {
+            if memory
+                .read(start + (page * PAGE_BYTES) as u64, bytes)
+                .is_some()
+            {
                 self.readable |= 1 << page;
             }
         }

@@ -2,22 +2,18 @@
 
 use std::collections::HashMap;
 
-use observe::fact::memory::Memory;
-
 use super::census::Census;
 use super::heap::{Heap, Via};
-use super::layout::{HEAPTYPE, MODULE_DICT, OBJECT_BYTES, SIZE, TP_BASE, TP_FLAGS, TP_MEMBERS, VARIABLE_BYTES};
+use super::layout::TP_BASE;
 use super::names;
-use super::reach::{Reach, Root};
+use super::reach::{Parent, Reach, Root};
 use super::types::{Kind, TypeInfo};
 
-/// Of a way that is longer, the start and the end are told.
+/// Of a way that is longer, the start and the end are shown.
 const START_MAX: usize = 48;
 const END_MAX: usize = 8;
 /// Steps of a path; the last ones lead to the object.
 const STEPS_MAX: usize = 12;
-const MEMBERS_MAX: u64 = 512;
-const MEMBER_BYTES: u64 = 40;
 
 /// The path of an object that was freed while the heap was read.
 pub const GONE: &str = "not found again: freed while the heap was read";
@@ -39,7 +35,7 @@ pub struct Path {
     pub named: Option<Named>,
 }
 
-/// Tells paths. What was found out of one step is kept for the next object.
+/// Writes paths. What was found out of one step is kept for the next object.
 pub struct Paths<'a> {
     pub heap: &'a Heap<'a>,
     pub census: &'a Census,
@@ -64,110 +60,64 @@ impl<'a> Paths<'a> {
         let (root, mut way) = self.reach.way(number);
         let mut path = match root {
             Some(root) => self.start(root, way[0], number),
+            None if way.len() > 1 => plain(vec!["the end of a long chain of objects".to_owned()]),
             None => self.unreached(number),
         };
         if root.is_none() {
             return path;
         }
-        if way.len() > START_MAX + END_MAX {
-            way.drain(START_MAX..way.len() - END_MAX);
+        let gap = (way.len() > START_MAX + END_MAX).then_some(START_MAX);
+        if let Some(gap) = gap {
+            way.drain(gap..way.len() - END_MAX);
         }
         for index in 1..way.len() {
-            self.step(&mut path, &way[..=index], index + 1 == way.len());
+            if gap == Some(index) {
+                path.steps.push("…".to_owned());
+                continue;
+            }
+            let first = gap.filter(|gap| index > *gap).unwrap_or(0);
+            self.step(&mut path, &way[first..=index], index + 1 == way.len());
         }
         collapse(&mut path.steps);
         if path.steps.len() > STEPS_MAX {
-            path.steps.drain(STEPS_MAX / 2..path.steps.len() - STEPS_MAX / 2);
+            path.steps
+                .drain(STEPS_MAX / 2..path.steps.len() - STEPS_MAX / 2);
         }
         path
     }
 
-    fn address(&self, number: u32) -> u64 {
+    pub fn address(&self, number: u32) -> u64 {
         self.census.objects[number as usize].address
     }
 
-    fn info(&self, number: u32) -> TypeInfo {
-        self.heap.info(self.census.objects[number as usize].type_number)
+    pub fn info(&self, number: u32) -> TypeInfo {
+        self.heap
+            .info(self.census.objects[number as usize].type_number)
     }
 
-    fn type_name(&mut self, number: u32) -> String {
+    pub fn type_name(&mut self, number: u32) -> String {
         let type_number = self.census.objects[number as usize].type_number;
         let info = self.heap.info(type_number);
         let known = self.type_names.entry(type_number);
-        known.or_insert_with(|| names::of_type(self.heap, &info)).clone()
-    }
-
-    /// What an object is, in a few words: a function or class by its own name, anything else by its type.
-    pub fn describe(&mut self, number: u32) -> String {
-        let (address, info) = (self.address(number), self.info(number));
-        let named = match info.kind {
-            Kind::Function => names::of_function(self.heap, address).map(|name| format!("function {name}")),
-            Kind::Type => self.heap.type_at(address).map(|of| format!("class {}", names::of_type(self.heap, &of))),
-            Kind::Module => Some(format!("module {}", self.module_name(number))),
-            Kind::LruCache => {
-                let name = self.wrapped(number).and_then(|function| names::of_function(self.heap, function));
-                name.map(|name| format!("functools.lru_cache of {name}"))
-            }
-            Kind::Generator => {
-                let place = self.code_of(number).and_then(|code| names::of_code(self.heap, code));
-                let kind = self.type_name(number);
-                place.map(|place| format!("{kind} {} ({}:{})", place.name, place.file, place.line))
-            }
-            // What a variable of a closure holds.
-            Kind::Cell => {
-                let held = self.heap.pages.pointer(address, OBJECT_BYTES);
-                let held = held.and_then(|held| self.census.numbers.get(&held).copied());
-                held.filter(|held| self.info(*held).kind != Kind::Cell).map(|held| self.describe(held))
-            }
-            _ => None,
-        };
-        named.unwrap_or_else(|| self.type_name(number))
-    }
-
-    fn module_name(&self, number: u32) -> String {
-        let dict = self.heap.pages.pointer(self.address(number), MODULE_DICT).unwrap_or(0);
-        let name = names::value_of(self.heap, dict, "__name__").and_then(|name| self.heap.text(name));
-        name.unwrap_or_else(|| "?".to_owned())
-    }
-
-    /// The function that a cache is of.
-    fn wrapped(&self, cache: u32) -> Option<u64> {
-        let (object, info) = (self.address(cache), self.info(cache));
-        let mut found = None;
-        self.heap.each_reference(object, &info, &mut |via, to| {
-            let is_field = matches!(via, Via::Field(_)) && found.is_none();
-            let kind = self.heap.info_of(to).filter(|_| is_field).map(|info| info.kind);
-            if kind == Some(Kind::Function) {
-                found = Some(to);
-            }
-        });
-        found
-    }
-
-    /// The code of a function, a generator, or a cache's function.
-    fn code_of(&self, number: u32) -> Option<u64> {
-        let (address, layout) = (self.address(number), self.heap.layout());
-        let code = match (self.info(number).kind, layout.minor) {
-            (Kind::Function, _) => self.heap.pages.pointer(address, layout.function.code),
-            (Kind::LruCache, _) => self.heap.pages.pointer(self.wrapped(number)?, layout.function.code),
-            (Kind::Generator, 11..) => self.heap.pages.pointer(address, layout.generator_frame + layout.frame.code),
-            (Kind::Generator, _) => {
-                let frame = self.heap.pages.pointer(address, layout.generator_frame)?;
-                self.heap.pages.pointer(frame, layout.frame.code)
-            }
-            (Kind::Frame, ..=10) => self.heap.pages.pointer(address, layout.frame.code),
-            _ => None,
-        };
-        code.filter(|code| self.heap.info_of(*code).is_some_and(|info| info.kind == Kind::Code))
+        known
+            .or_insert_with(|| names::of_type(self.heap, &info))
+            .clone()
     }
 
     fn start(&mut self, root: Root, first: u32, target: u32) -> Path {
         let typed = |text: String, paths: &mut Paths| {
             let kind = paths.describe(first);
-            if first == target { text } else { format!("{text} ({kind})") }
+            if first == target {
+                text
+            } else {
+                format!("{text} ({kind})")
+            }
         };
         let place = |code| match names::of_code(self.heap, code) {
-            Some(place) => format!("function {} ({}:{}), running", place.name, place.file, place.line),
+            Some(place) => format!(
+                "function {} ({}:{}), running",
+                place.name, place.file, place.line
+            ),
             None => "a function that runs".to_owned(),
         };
         match root {
@@ -176,7 +126,8 @@ impl<'a> Paths<'a> {
                 named: None,
             },
             Root::Local(running, number) => {
-                let name = names::of_local(self.heap, running.code, number).unwrap_or_else(|| "?".to_owned());
+                let name = names::of_local(self.heap, running.code, number)
+                    .unwrap_or_else(|| "?".to_owned());
                 let function = place(running.code);
                 Path {
                     steps: vec![function, typed(format!("local variable {name}"), self)],
@@ -184,10 +135,16 @@ impl<'a> Paths<'a> {
                 }
             }
             Root::Stack(running) => Path {
-                steps: vec![place(running.code), typed("a value in use".to_owned(), self)],
+                steps: vec![
+                    place(running.code),
+                    typed("a value in use".to_owned(), self),
+                ],
                 named: Some(Named::Function(running.code)),
             },
-            Root::Thread => plain(vec![typed("thread state (threading.local, exceptions)".to_owned(), self)]),
+            Root::Thread => plain(vec![typed(
+                "thread state (threading.local, exceptions)".to_owned(),
+                self,
+            )]),
             Root::Interpreter => plain(vec![typed("interpreter state".to_owned(), self)]),
             Root::Native => self.native(first, target),
         }
@@ -195,14 +152,17 @@ impl<'a> Paths<'a> {
 
     fn native(&mut self, first: u32, target: u32) -> Path {
         let references = self.heap.references_to(self.address(first)).unwrap_or(0);
-        let lost = format!("(refcount {references}): a reference is held or was lost in native code");
+        let lost =
+            format!("(refcount {references}): a reference is held or was lost in native code");
         if first != target {
             let kind = self.describe(first);
             return plain(vec![format!("{kind}, which native code refers to {lost}")]);
         }
         match self.reach.inside(first) {
             0 => plain(vec![format!("no Python object refers to them {lost}")]),
-            some => plain(vec![format!("no root leads to them; {some} objects of a cycle refer to them {lost}")]),
+            some => plain(vec![format!(
+                "no root leads to them; {some} objects of a cycle refer to them {lost}"
+            )]),
         }
     }
 
@@ -233,9 +193,13 @@ impl<'a> Paths<'a> {
             return;
         }
         let what = self.describe(child);
-        let is_own_name = matches!(child_kind, Kind::Module | Kind::Function | Kind::Type | Kind::LruCache);
+        let is_own_name = matches!(
+            child_kind,
+            Kind::Module | Kind::Function | Kind::Type | Kind::LruCache
+        );
         if matches!(child_kind, Kind::Function | Kind::LruCache)
-            && let Some(code) = self.code_of(child) {
+            && let Some(code) = self.code_of(child)
+        {
             path.named = Some(Named::Function(code));
         }
         if is_own_name && path.steps.len() == 1 || child_kind == Kind::Module {
@@ -279,8 +243,10 @@ impl<'a> Paths<'a> {
             }
             (_, Via::Item | Via::Value(_)) => Some("[…]".to_owned()),
             (Kind::Type, Via::Field(TP_BASE)) => Some(".__base__".to_owned()),
-            (Kind::Function, Via::Field(offset)) if offset == layout.function.globals => Some(".__globals__".to_owned()),
-            // Told with the item of the tuple.
+            (Kind::Function, Via::Field(offset)) if offset == layout.function.globals => {
+                Some(".__globals__".to_owned())
+            }
+            // Named with the item of the tuple.
             (Kind::Function, Via::Field(offset))
                 if [layout.function.closure, layout.function.defaults].contains(&offset) =>
             {
@@ -289,8 +255,12 @@ impl<'a> Paths<'a> {
             (Kind::Function, Via::Field(offset)) if offset == layout.function.keyword_defaults => {
                 Some("defaults".to_owned())
             }
-            (Kind::Function, Via::Field(offset)) if offset == layout.function.code => Some(".__code__".to_owned()),
-            (Kind::Cell, Via::Field(_)) => (owner != Some(Kind::Tuple)).then(|| ".cell_contents".to_owned()),
+            (Kind::Function, Via::Field(offset)) if offset == layout.function.code => {
+                Some(".__code__".to_owned())
+            }
+            (Kind::Cell, Via::Field(_)) => {
+                (owner != Some(Kind::Tuple)).then(|| ".cell_contents".to_owned())
+            }
             (Kind::LruCache, Via::Field(_)) | (Kind::LruLink, Via::Field(_)) => None,
             (_, Via::Local(number)) => {
                 let code = self.code_of(parent);
@@ -306,7 +276,11 @@ impl<'a> Paths<'a> {
     fn attribute(&self, path: &mut Path, owner: u32, name: u64) -> String {
         let name = self.heap.text(name).unwrap_or_else(|| "?".to_owned());
         let info = self.info(owner);
-        let class = if info.kind == Kind::Type { self.address(owner) } else { info.address };
+        let class = if info.kind == Kind::Type {
+            self.address(owner)
+        } else {
+            info.address
+        };
         path.named = Some(Named::Attribute(class, name.clone()));
         format!(".{name}")
     }
@@ -314,49 +288,9 @@ impl<'a> Paths<'a> {
     /// Whether a dict holds the attributes of a module, a class or an instance.
     fn is_namespace(&self, dict: u32, owner: Option<u32>) -> bool {
         let Some(owner) = owner else {
-            return matches!(self.reach.way(dict).0, Some(Root::Module(_)));
+            return matches!(self.reach.parent(dict), Parent::Root(Root::Module(_)));
         };
         self.steps.get(&(owner, dict)).copied().flatten() == Some(Via::Attributes)
-    }
-
-    /// A default or a variable of the closure. The tuple of the closure has a cell for each free variable, which are the
-    /// last names of the code.
-    fn of_function(&mut self, function: u32, tuple: u32, child: u32) -> Option<String> {
-        let (layout, tuple_at, child_at) = (*self.heap.layout(), self.address(tuple), self.address(child));
-        let closure = self.heap.pages.pointer(self.address(function), layout.function.closure);
-        if closure != Some(tuple_at) {
-            return Some("a default argument".to_owned());
-        }
-        let count = self.heap.pages.word(tuple_at.wrapping_add(SIZE))?;
-        let mut position = None;
-        self.heap.pages.words(tuple_at.wrapping_add(VARIABLE_BYTES), count, &mut |index, cell| {
-            if cell == child_at {
-                position = Some(index);
-            }
-        });
-        let code = self.code_of(function)?;
-        let first = self.heap.local_count(code).checked_sub(count)?;
-        let name = names::of_local(self.heap, code, first + position?);
-        Some(format!("closure variable {}", name.as_deref().unwrap_or("?")))
-    }
-
-    /// A field of a type in C, or a slot that a class names.
-    fn field(&mut self, path: &mut Path, parent: u32, offset: u64) -> String {
-        let info = self.info(parent);
-        if let Some((class, name)) = member(self.heap, &info, offset) {
-            let flags = self.heap.pages.word(class.wrapping_add(TP_FLAGS)).unwrap_or(0);
-            // No function of Python fills the fields of types in C.
-            if flags & HEAPTYPE != 0 {
-                path.named = Some(Named::Attribute(class, name.clone()));
-            }
-            return format!(".{name}");
-        }
-        match (self.type_name(parent).as_str(), offset) {
-            ("method", 16) => ".__func__".to_owned(),
-            ("method" | "builtin_function_or_method", 24) => ".__self__".to_owned(),
-            ("functools.partial", _) => "an argument".to_owned(),
-            _ => "a field".to_owned(),
-        }
     }
 
     /// How an object refers to another. Items are not searched for: there may be millions.
@@ -366,20 +300,27 @@ impl<'a> Paths<'a> {
         }
         let (info, target) = (self.info(parent), self.address(child));
         let is_namespace = info.kind == Kind::Dict && self.is_namespace(parent, grandparent);
-        if matches!(info.kind, Kind::List | Kind::Tuple | Kind::Set | Kind::Deque) {
+        if matches!(
+            info.kind,
+            Kind::List | Kind::Tuple | Kind::Set | Kind::Deque
+        ) {
             return Some(Via::Item);
         }
         if info.kind == Kind::Dict && !is_namespace {
             return Some(Via::Value(0));
         }
         let mut found = None;
-        self.heap.each_reference(self.address(parent), &info, &mut |via, to| {
-            // A variable of a generator is a field of it too, and its name says more.
-            let is_better = matches!((found, via), (None, _) | (Some(Via::Field(_)), Via::Local(_) | Via::Attribute(_)));
-            if to == target && is_better {
-                found = Some(via);
-            }
-        });
+        self.heap
+            .each_reference(self.address(parent), &info, &mut |via, to| {
+                // A variable of a generator is a field of it too, and its name says more.
+                let is_better = matches!(
+                    (found, via),
+                    (None, _) | (Some(Via::Field(_)), Via::Local(_) | Via::Attribute(_))
+                );
+                if to == target && is_better {
+                    found = Some(via);
+                }
+            });
         self.steps.insert((parent, child), found);
         found
     }
@@ -387,25 +328,6 @@ impl<'a> Paths<'a> {
 
 fn plain(steps: Vec<String>) -> Path {
     Path { steps, named: None }
-}
-
-/// The name of a field in `tp_members` of a type or of its bases, with that type: `__slots__` are there.
-fn member(heap: &Heap, info: &TypeInfo, offset: u64) -> Option<(u64, String)> {
-    let mut at = Some(info.address);
-    for _ in 0..32 {
-        let of_type = at?;
-        let members = heap.pages.pointer(of_type, TP_MEMBERS);
-        for index in 0..MEMBERS_MAX {
-            let Some(name) = members.and_then(|members| heap.pages.pointer(members, index * MEMBER_BYTES)) else {
-                break;
-            };
-            if heap.pages.word(members?.wrapping_add(index * MEMBER_BYTES + 16)) == Some(offset) {
-                return Some((of_type, heap.pages.name(name)?));
-            }
-        }
-        at = heap.pages.pointer(of_type, TP_BASE).filter(|base| *base != of_type);
-    }
-    None
 }
 
 /// Leaves out what repeats itself: the nodes of a linked list.
@@ -427,8 +349,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_that_repeat_are_told_once() {
-        let mut steps: Vec<String> = "m .a .n .n .n [] .x [] .x [] .x e".split(' ').map(str::to_owned).collect();
+    fn steps_that_repeat_are_shown_once() {
+        let mut steps: Vec<String> = "m .a .n .n .n [] .x [] .x [] .x e"
+            .split(' ')
+            .map(str::to_owned)
+            .collect();
         collapse(&mut steps);
         assert_eq!(steps.join(" "), "m .a .n [] .x e");
     }

@@ -8,7 +8,6 @@ use observe::proc::area::parse_area;
 use super::heap::Heap;
 use super::layout::GC_HEAD_BYTES;
 use super::size;
-use super::types::Kind;
 use observe::fact::memory::Memory;
 
 /// `struct pool_header`.
@@ -31,8 +30,9 @@ struct Pool {
     first_free: u64,
 }
 
-/// Gives the address of each object in a pool until `each` says that it is enough.
-pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) {
+/// Gives the address of each object in a pool until `each` says that it is enough. The number of pools.
+pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) -> u64 {
+    let mut pools = 0;
     let pool_bytes = heap.layout().pool_bytes;
     let mut bytes = vec![0; pool_bytes as usize];
     for (start, end) in areas(maps) {
@@ -40,16 +40,19 @@ pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) 
         while at < end && at.saturating_add(pool_bytes) <= end {
             if heap.pages.read(at, &mut bytes).is_some()
                 && let Some(pool) = parse_pool(&bytes)
-                && !each_block(heap, at, &bytes, &pool, each)
             {
-                return;
+                pools += 1;
+                if !each_block(heap, at, &bytes, &pool, each) {
+                    return pools;
+                }
             }
             at += pool_bytes;
             if heap.pages.is_late() {
-                return;
+                return pools;
             }
         }
     }
+    pools
 }
 
 /// Anonymous memory that the program may write.
@@ -87,13 +90,16 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     word.map_or(0, u64::from_le_bytes)
 }
 
-/// Blocks that are on the list of free ones; each begins with a pointer to the next.
+/// Blocks that are on the list of free ones; each starts with a pointer to the next.
 fn free_blocks(bytes: &[u8], start: u64, pool: &Pool) -> Vec<bool> {
     let count = ((pool.end - HEADER_BYTES) / pool.block_bytes) as usize;
     let mut free = vec![false; count];
     let mut next = pool.first_free;
     for _ in 0..count {
-        let Some(offset) = next.checked_sub(start).and_then(|offset| offset.checked_sub(HEADER_BYTES)) else {
+        let Some(offset) = next
+            .checked_sub(start)
+            .and_then(|offset| offset.checked_sub(HEADER_BYTES))
+        else {
             break;
         };
         let Some(free) = free.get_mut((offset / pool.block_bytes) as usize) else {
@@ -105,7 +111,13 @@ fn free_blocks(bytes: &[u8], start: u64, pool: &Pool) -> Vec<bool> {
     free
 }
 
-fn each_block(heap: &Heap, start: u64, bytes: &[u8], pool: &Pool, each: &mut dyn FnMut(u64) -> bool) -> bool {
+fn each_block(
+    heap: &Heap,
+    start: u64,
+    bytes: &[u8],
+    pool: &Pool,
+    each: &mut dyn FnMut(u64) -> bool,
+) -> bool {
     for (block, is_free) in free_blocks(bytes, start, pool).into_iter().enumerate() {
         let address = start + HEADER_BYTES + block as u64 * pool.block_bytes;
         if !is_free
@@ -127,12 +139,21 @@ fn object_in(heap: &Heap, block: u64, block_bytes: u64) -> Option<u64> {
             continue;
         };
         let is_alike = size::before(heap, &info, object) == before;
-        // A string has less than its type says.
-        if is_alike && (info.kind == Kind::Str || info.basic_bytes + before <= block_bytes) {
+        if is_alike
+            && before + size::own(heap, object, &info) <= block_bytes
+            && !is_pair(heap, object)
+        {
             return Some(object);
         }
     }
     None
+}
+
+/// Two pointers, the second of them to a type, as in a list: the first one is no count of references then. It may be as
+/// low as one in a program that is loaded at a fixed address.
+fn is_pair(heap: &Heap, object: u64) -> bool {
+    let first = heap.references_to(object);
+    first.is_some_and(|first| heap.type_of(first).is_some())
 }
 
 #[cfg(test)]
@@ -142,7 +163,8 @@ mod tests {
     #[test]
     fn a_pool_is_known_by_its_header() {
         let mut bytes = vec![0; 4_096];
-        let mut put = |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        let mut put =
+            |at: usize, value: u32| bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
         put(0, 2);
         put(SIZE_CLASS, 3);
         put(NEXT_OFFSET, 48 + 3 * 64);
@@ -151,10 +173,17 @@ mod tests {
         let pool = parse_pool(&bytes).unwrap();
         assert_eq!((pool.block_bytes, pool.end), (64, 240));
         assert_eq!(free_blocks(&bytes, 0x1000, &pool), [false, true, false]);
-        let loose = Pool { first_free: u64::MAX, ..pool.clone() };
+        let loose = Pool {
+            first_free: u64::MAX,
+            ..pool.clone()
+        };
         assert_eq!(free_blocks(&bytes, 0x1000, &loose), [false; 3]);
         bytes[48 + 64..48 + 72].copy_from_slice(&(0x1000_u64 + 48 + 64).to_le_bytes());
-        assert_eq!(free_blocks(&bytes, 0x1000, &pool), [false, true, false], "a ring");
+        assert_eq!(
+            free_blocks(&bytes, 0x1000, &pool),
+            [false, true, false],
+            "a ring"
+        );
         bytes[NEXT_OFFSET] ^= 1;
         assert_eq!(parse_pool(&bytes), None);
         assert_eq!(parse_pool(&[0xff; 4_096]), None);

@@ -14,6 +14,9 @@ const NONE: u32 = u32::MAX;
 /// From here on a parent is a root.
 const ROOTS: u32 = 1 << 31;
 
+/// Objects of a way that are followed: a linked list may be longer.
+const WAY_MAX: usize = 1 << 17;
+
 /// Where a way starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Root {
@@ -49,7 +52,12 @@ pub struct Reach {
 }
 
 /// Roots that users have names for come first; the others lead only to what these do not.
-pub fn reach(heap: &Heap, live: &dyn Memory, census: &Census, interpreters: &[Interpreter]) -> Reach {
+pub fn reach(
+    heap: &Heap,
+    live: &dyn Memory,
+    census: &Census,
+    interpreters: &[Interpreter],
+) -> Reach {
     let mut reach = Reach {
         parents: vec![NONE; census.objects.len()],
         roots: Vec::new(),
@@ -89,6 +97,7 @@ impl Reach {
             match self.parent(at) {
                 Parent::Nothing => break None,
                 Parent::Root(root) => break Some(root),
+                Parent::Object(_) if way.len() >= WAY_MAX => break None,
                 Parent::Object(parent) => at = parent,
             }
             way.push(at);
@@ -99,7 +108,11 @@ impl Reach {
 
     /// References to an unreached object from other such objects.
     pub fn inside(&self, number: u32) -> u64 {
-        self.inside.get(number as usize).copied().unwrap_or(0).into()
+        self.inside
+            .get(number as usize)
+            .copied()
+            .unwrap_or(0)
+            .into()
     }
 
     fn root(&mut self, census: &Census, object: u64, root: Root, found: &mut Vec<u32>) {
@@ -147,9 +160,13 @@ impl Reach {
             let depth = heap.pages.u32(running.code.wrapping_add(layout.code.stack));
             let first = heap.local_count(running.code) * 8 + layout.frame.locals;
             let depth = u64::from(depth.unwrap_or(0).min(STACK_MAX));
-            heap.pages.words(running.frame.wrapping_add(first), depth, &mut |_, object| {
-                self.root(census, object, Root::Stack(running), &mut found);
-            });
+            heap.pages.words(
+                running.frame.wrapping_add(first),
+                depth,
+                &mut |_, object| {
+                    self.root(census, object, Root::Stack(running), &mut found);
+                },
+            );
             self.root(census, running.code, Root::Stack(running), &mut found);
             // Up to 3.10 the frame is an object too.
             self.root(census, running.frame, Root::Stack(running), &mut found);
@@ -167,20 +184,27 @@ impl Reach {
         let (layout, mut found) = (*heap.layout(), Vec::new());
         for interpreter in interpreters {
             for thread in threads(live, &layout, interpreter.address) {
-                heap.pages.words(thread, layout.thread_bytes / 8, &mut |_, object| {
-                    self.root(census, object, Root::Thread, &mut found);
-                });
+                heap.pages
+                    .words(thread, layout.thread_bytes / 8, &mut |_, object| {
+                        self.root(census, object, Root::Thread, &mut found);
+                    });
             }
-            heap.pages.words(interpreter.address, layout.interpreter_bytes / 8, &mut |_, object| {
-                self.root(census, object, Root::Interpreter, &mut found);
-            });
+            heap.pages.words(
+                interpreter.address,
+                layout.interpreter_bytes / 8,
+                &mut |_, object| {
+                    self.root(census, object, Root::Interpreter, &mut found);
+                },
+            );
         }
         found
     }
 
     /// Of what is left: objects with more references than the others that are left have to them.
     fn native(&mut self, heap: &Heap, census: &Census) -> Vec<u32> {
-        let left: Vec<u32> = (0..self.parents.len() as u32).filter(|number| self.parents[*number as usize] == NONE).collect();
+        let left: Vec<u32> = (0..self.parents.len() as u32)
+            .filter(|number| self.parents[*number as usize] == NONE)
+            .collect();
         self.inside = vec![0; self.parents.len()];
         self.in_order(heap, census, &left, &mut |reach, _, to| {
             let count = &mut reach.inside[to as usize];

@@ -70,15 +70,15 @@ mod tests {
 
     #[test]
     fn strings_of_each_form() {
-        let told = |text: &str| Some(text.to_owned());
-        assert_eq!(read(8, 0xe4, 4, 48, b"name"), told("name"));
-        assert_eq!(read(13, 0x64, 4, 40, b"name"), told("name"));
-        assert_eq!(read(12, 0x24, 4, 56, b"caf\xe9"), told("caf\u{e9}"));
-        assert_eq!(read(11, 0xa8, 1, 72, &[0x97, 0x30]), told("\u{3097}"));
+        let some = |text: &str| Some(text.to_owned());
+        assert_eq!(read(8, 0xe4, 4, 48, b"name"), some("name"));
+        assert_eq!(read(13, 0x64, 4, 40, b"name"), some("name"));
+        assert_eq!(read(12, 0x24, 4, 56, b"caf\xe9"), some("caf\u{e9}"));
+        assert_eq!(read(11, 0xa8, 1, 72, &[0x97, 0x30]), some("\u{3097}"));
         assert_eq!(read(11, 0xa8, 1, 72, &[0, 0xd8]), None, "half a pair");
-        assert_eq!(read(12, 0x30, 1, 56, &[0, 0xf6, 1, 0]), told("\u{1f600}"));
+        assert_eq!(read(12, 0x30, 1, 56, &[0, 0xf6, 1, 0]), some("\u{1f600}"));
         let elsewhere = [&0x1060_u64.to_le_bytes()[..], &[0; 32], b"far"].concat();
-        assert_eq!(read(12, 0x44, 3, 56, &elsewhere), told("far"));
+        assert_eq!(read(12, 0x44, 3, 56, &elsewhere), some("far"));
         assert_eq!(read(12, 0x64, u64::MAX, 40, b""), None);
         assert_eq!(read(12, 0x7c, 1, 40, b"x"), None, "no such width");
     }

@@ -6,9 +6,9 @@ use std::hash::{BuildHasherDefault, Hasher};
 use observe::fact::memory::Memory;
 
 use super::layout::{
-    BYTES_SUBCLASS, DICT_SUBCLASS, HAVE_GC, HEAPTYPE, INT_SUBCLASS, LIST_SUBCLASS, OBJECT_BYTES, READY, STR_SUBCLASS,
-    TP_BASE, TP_BASICSIZE, TP_DICTOFFSET, TP_FLAGS, TP_ITEMSIZE, TP_NAME, TUPLE_SUBCLASS, TYPE, TYPE_BYTES,
-    TYPE_SUBCLASS,
+    BYTES_SUBCLASS, DICT_SUBCLASS, HAVE_GC, HEAPTYPE, INT_SUBCLASS, LIST_SUBCLASS, OBJECT_BYTES,
+    READY, STR_SUBCLASS, TP_BASE, TP_BASICSIZE, TP_DICTOFFSET, TP_FLAGS, TP_ITEMSIZE, TP_NAME,
+    TUPLE_SUBCLASS, TYPE, TYPE_BYTES, TYPE_SUBCLASS,
 };
 use super::pages::Pages;
 
@@ -179,9 +179,14 @@ impl Types {
         let mut at = address;
         for _ in 0..CHAIN_MAX {
             if at == self.type_type {
-                return pages.word(address.wrapping_add(TP_FLAGS)).is_some_and(|flags| flags & READY != 0);
+                return pages
+                    .word(address.wrapping_add(TP_FLAGS))
+                    .is_some_and(|flags| flags & READY != 0);
             }
-            let Some(above) = pages.pointer(at, TYPE).filter(|above| above % 8 == 0 && *above != at) else {
+            let Some(above) = pages
+                .pointer(at, TYPE)
+                .filter(|above| above % 8 == 0 && *above != at)
+            else {
                 return false;
             };
             let flags = pages.word(above.wrapping_add(TP_FLAGS));
@@ -201,9 +206,14 @@ fn kind_of(pages: &Pages, address: u64, flags: u64) -> (Kind, u64) {
     let (mut at, mut last) = (address, OBJECT_BYTES);
     for _ in 0..CHAIN_MAX {
         let flags = pages.word(at.wrapping_add(TP_FLAGS)).unwrap_or(0);
-        let name = pages.pointer(at, TP_NAME).and_then(|name| pages.name(name)).unwrap_or_default();
+        let name = pages
+            .pointer(at, TP_NAME)
+            .and_then(|name| pages.name(name))
+            .unwrap_or_default();
         let is_of_c = flags & HEAPTYPE == 0 || name.contains('.');
-        last = pages.word(at.wrapping_add(TP_BASICSIZE)).unwrap_or(OBJECT_BYTES);
+        last = pages
+            .word(at.wrapping_add(TP_BASICSIZE))
+            .unwrap_or(OBJECT_BYTES);
         if is_of_c && let Some((_, kind)) = by_flag {
             return (*kind, last);
         }

@@ -19,8 +19,20 @@ const BYTE_CODE_MAX: u64 = 1 << 16;
 
 /// Methods that add to a container.
 const ADDERS: [&str; 14] = [
-    "append", "appendleft", "add", "setdefault", "__setitem__", "insert", "update", "put", "put_nowait", "extend",
-    "push", "heappush", "subscribe", "register",
+    "append",
+    "appendleft",
+    "add",
+    "setdefault",
+    "__setitem__",
+    "insert",
+    "update",
+    "put",
+    "put_nowait",
+    "extend",
+    "push",
+    "heappush",
+    "subscribe",
+    "register",
 ];
 
 /// A function, or the code of a module that runs.
@@ -63,31 +75,53 @@ impl Users {
     fn add(&mut self, heap: &Heap, object: u64, code: u64, globals: Option<u64>) {
         let mut names = Vec::new();
         let tuple = heap.pages.pointer(code, heap.layout().code.names);
-        let is_code = heap.info_of(code).is_some_and(|info| info.kind == Kind::Code);
+        let is_code = heap
+            .info_of(code)
+            .is_some_and(|info| info.kind == Kind::Code);
         let Some(tuple) = tuple.filter(|_| is_code) else {
             return;
         };
-        let count = heap.pages.word(tuple.wrapping_add(SIZE)).unwrap_or(0).min(NAMES_MAX);
-        heap.pages.words(tuple.wrapping_add(VARIABLE_BYTES), count, &mut |_, name| names.push(name));
+        let count = heap
+            .pages
+            .word(tuple.wrapping_add(SIZE))
+            .unwrap_or(0)
+            .min(NAMES_MAX);
+        heap.pages
+            .words(tuple.wrapping_add(VARIABLE_BYTES), count, &mut |_, name| {
+                names.push(name)
+            });
         for name in &names {
-            self.texts.entry(*name).or_insert_with(|| heap.text(*name).unwrap_or_default());
+            self.texts
+                .entry(*name)
+                .or_insert_with(|| heap.text(*name).unwrap_or_default());
         }
-        self.functions.push(Function { object, code, globals, names });
+        self.functions.push(Function {
+            object,
+            code,
+            globals,
+            names,
+        });
     }
 
     /// `handle (app.py:31)`: those that also add to a container first.
     pub fn of(&self, heap: &Heap, named: &Named) -> Vec<String> {
         let found = match named {
             Named::Function(code) => {
-                let function = self.functions.iter().find(|function| function.code == *code);
-                return function.and_then(|function| told(heap, function)).into_iter().collect();
+                let function = self
+                    .functions
+                    .iter()
+                    .find(|function| function.code == *code);
+                return function
+                    .and_then(|function| display(heap, function))
+                    .into_iter()
+                    .collect();
             }
             Named::Global(globals, name) => self.of_global(heap, *globals, name),
             Named::Attribute(class, name) => self.of_attribute(heap, *class, name),
         };
         let mut users: Vec<String> = Vec::new();
         for function in found {
-            let user = told(heap, function).filter(|user| !users.contains(user));
+            let user = display(heap, function).filter(|user| !users.contains(user));
             users.extend(user);
             if users.len() == USERS_MAX {
                 break;
@@ -98,13 +132,16 @@ impl Users {
 
     fn that_use(&self, name: &str) -> impl Iterator<Item = &Function> {
         let uses = move |used: &u64| self.texts.get(used).is_some_and(|text| text == name);
-        self.functions.iter().filter(move |function| function.names.iter().any(uses))
+        self.functions
+            .iter()
+            .filter(move |function| function.names.iter().any(uses))
     }
 
     fn of_global(&self, heap: &Heap, globals: u64, name: &str) -> Vec<&Function> {
         let is_there = |function: &&Function| function.globals.is_none_or(|of| of == globals);
         let mut found: Vec<&Function> = self.that_use(name).filter(is_there).collect();
-        found.sort_by_cached_key(|function| (!self.adds(heap, function), is_module(heap, function)));
+        found
+            .sort_by_cached_key(|function| (!self.adds(heap, function), is_module(heap, function)));
         found
     }
 
@@ -112,23 +149,34 @@ impl Users {
     /// all names.
     fn of_attribute(&self, heap: &Heap, class: u64, name: &str) -> Vec<&Function> {
         let members = heap.pages.pointer(class, TP_DICT).unwrap_or(0);
-        let module = names::value_of(heap, members, "__module__").and_then(|module| heap.text(module));
+        let module =
+            names::value_of(heap, members, "__module__").and_then(|module| heap.text(module));
         let is_near = |function: &Function| {
-            let of = heap.pages.pointer(function.object, heap.layout().function.module);
+            let of = heap
+                .pages
+                .pointer(function.object, heap.layout().function.module);
             function.object != 0 && of.and_then(|of| heap.text(of)) == module
         };
         let is_own = |function: &Function| {
             let place = names::of_code(heap, function.code);
             place.is_some_and(|place| !in_standard_library(&place.file))
         };
-        let found = self.that_use(name).map(|function| (is_near(function), function));
-        let mut found: Vec<(bool, &Function)> = found.filter(|(near, function)| *near || is_own(function)).collect();
+        let found = self
+            .that_use(name)
+            .map(|function| (is_near(function), function));
+        let mut found: Vec<(bool, &Function)> = found
+            .filter(|(near, function)| *near || is_own(function))
+            .collect();
         found.sort_by_cached_key(|(near, function)| (!self.adds(heap, function), !near));
         found.into_iter().map(|(_, function)| function).collect()
     }
 
     fn adds(&self, heap: &Heap, function: &Function) -> bool {
-        let is_adder = |name: &u64| self.texts.get(name).is_some_and(|name| ADDERS.contains(&name.as_str()));
+        let is_adder = |name: &u64| {
+            self.texts
+                .get(name)
+                .is_some_and(|name| ADDERS.contains(&name.as_str()))
+        };
         function.names.iter().any(is_adder) || stores_item(heap, function.code)
     }
 }
@@ -139,9 +187,11 @@ fn is_module(heap: &Heap, function: &Function) -> bool {
 }
 
 /// With the name that the function has, which up to 3.10 the code lacks: `Shop.remember`.
-fn told(heap: &Heap, function: &Function) -> Option<String> {
+fn display(heap: &Heap, function: &Function) -> Option<String> {
     let place = names::of_code(heap, function.code)?;
-    let name = heap.pages.pointer(function.object, heap.layout().function.qualified_name);
+    let name = heap
+        .pages
+        .pointer(function.object, heap.layout().function.qualified_name);
     let name = name.and_then(|name| heap.text(name)).unwrap_or(place.name);
     Some(format!("{name} ({}:{})", place.file, place.line))
 }
@@ -160,14 +210,21 @@ fn stores_item(heap: &Heap, code: u64) -> bool {
         let (start, count) = match layout.minor {
             ..=10 => {
                 let bytes = heap.pages.pointer(code, layout.code.byte_code)?;
-                (bytes.checked_add(32)?, heap.pages.word(bytes.checked_add(SIZE)?)?)
+                (
+                    bytes.checked_add(32)?,
+                    heap.pages.word(bytes.checked_add(SIZE)?)?,
+                )
             }
             _ => {
                 let units = heap.pages.word(code.checked_add(SIZE)?)?;
-                (code.checked_add(layout.code.byte_code)?, units.checked_mul(2)?)
+                (
+                    code.checked_add(layout.code.byte_code)?,
+                    units.checked_mul(2)?,
+                )
             }
         };
-        heap.pages.bytes(start, count.min(BYTE_CODE_MAX), BYTE_CODE_MAX)
+        heap.pages
+            .bytes(start, count.min(BYTE_CODE_MAX), BYTE_CODE_MAX)
     };
     let code = read().unwrap_or_default();
     code.chunks(2).any(|unit| numbers.contains(&unit[0]))
