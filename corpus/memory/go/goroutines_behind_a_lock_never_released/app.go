@@ -24,7 +24,7 @@ type Bank struct {
 	ledgers []*Ledger
 }
 
-func (b *Bank) book(booking *Booking) bool {
+func (b *Bank) bookOnLedger(booking *Booking) bool {
 	ledger := b.ledgers[booking.Tenant]
 	ledger.lock.Lock()
 	if ledger.balance+booking.Cents < 0 {
@@ -45,7 +45,7 @@ func readBooking(tenants int) *Booking {
 
 func handleBooking(bank *Bank) {
 	booking := readBooking(len(bank.ledgers))
-	go bank.book(booking)
+	go bank.bookOnLedger(booking)
 }
 
 func loadCustomers(count int) map[string][]string {

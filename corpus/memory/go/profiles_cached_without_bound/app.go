@@ -15,14 +15,14 @@ type Profile struct {
 }
 
 type ProfileCache struct {
-	entries map[int]*Profile
+	byUser map[int]*Profile
 }
 
-func (c *ProfileCache) Get(user int) *Profile {
-	profile, known := c.entries[user]
+func (c *ProfileCache) profileOf(user int) *Profile {
+	profile, known := c.byUser[user]
 	if !known {
 		profile = loadProfile(user)
-		c.entries[user] = profile
+		c.byUser[user] = profile
 	}
 	return profile
 }
@@ -45,12 +45,12 @@ func loadProfile(user int) *Profile {
 }
 
 var (
-	random = rand.New(rand.NewSource(1))
-	cache  = &ProfileCache{entries: map[int]*Profile{}}
+	random       = rand.New(rand.NewSource(1))
+	profileCache = &ProfileCache{byUser: map[int]*Profile{}}
 )
 
 func handleProfile(cities []string) string {
-	profile := cache.Get(random.Intn(1_000_000_000))
+	profile := profileCache.profileOf(random.Intn(1_000_000_000))
 	return profile.Name + " in " + cities[profile.User%len(cities)]
 }
 

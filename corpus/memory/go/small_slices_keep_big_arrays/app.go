@@ -22,8 +22,8 @@ func (l *AuditLog) remember(header []byte) {
 }
 
 var (
-	random = rand.New(rand.NewSource(5))
-	audit  AuditLog
+	random   = rand.New(rand.NewSource(5))
+	auditLog AuditLog
 )
 
 func receiveMessage() []byte {
@@ -41,7 +41,7 @@ func headerOf(message []byte) []byte {
 
 func handleMessage(domains map[string]int) int {
 	message := receiveMessage()
-	audit.remember(headerOf(message))
+	auditLog.remember(headerOf(message))
 	return domains["domain-7.example.org"] + len(message)
 }
 

@@ -23,7 +23,7 @@ public class App {
             this.towns = towns;
         }
 
-        Report build(int rows) throws InterruptedException, ExecutionException {
+        Report buildReport(int rows) throws InterruptedException, ExecutionException {
             Future<?> north = executor.submit(() -> addRows("north", rows));
             Future<?> south = executor.submit(() -> addRows("south", rows));
             north.get();
@@ -42,7 +42,7 @@ public class App {
         if (number % 20 != 0) {
             return towns.get(RANDOM.nextInt(towns.size())).length();
         }
-        return new ReportBuilder(towns).build(120).rows.size();
+        return new ReportBuilder(towns).buildReport(120).rows.size();
     }
 
     static List<String> loadTowns(int count) {

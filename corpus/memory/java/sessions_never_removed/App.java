@@ -29,12 +29,12 @@ public class App {
     }
 
     static class SessionRegistry {
-        private final Map<String, Session> sessions = new ConcurrentHashMap<>();
+        private final Map<String, Session> sessionsByToken = new ConcurrentHashMap<>();
 
         Session openSession() {
             String token = Long.toHexString(RANDOM.nextLong()) + Long.toHexString(RANDOM.nextLong());
             Session session = new Session(token);
-            sessions.put(token, session);
+            sessionsByToken.put(token, session);
             return session;
         }
 

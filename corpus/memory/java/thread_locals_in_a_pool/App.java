@@ -21,7 +21,7 @@ public class App {
     static class AuditTrail {
         static final ThreadLocal<List<AuditEvent>> EVENTS = ThreadLocal.withInitial(ArrayList::new);
 
-        static void record(String action, byte[] payload) {
+        static void recordEvent(String action, byte[] payload) {
             EVENTS.get().add(new AuditEvent(action, payload));
         }
 
@@ -34,8 +34,8 @@ public class App {
         Random random = new Random(number);
         byte[] payload = new byte[400 + random.nextInt(800)];
         random.nextBytes(payload);
-        AuditTrail.record("transfer " + number + " from " + accounts.get(number % accounts.size()), payload);
-        AuditTrail.record("transfer " + number + " done", new byte[64]);
+        AuditTrail.recordEvent("transfer " + number + " from " + accounts.get(number % accounts.size()), payload);
+        AuditTrail.recordEvent("transfer " + number + " done", new byte[64]);
     }
 
     static Map<Integer, String> loadAccounts(int count) {

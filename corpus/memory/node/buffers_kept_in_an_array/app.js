@@ -20,7 +20,7 @@ class LogShipper {
     return batch;
   }
 
-  ship(batch) {
+  shipBatch(batch) {
     if (random(4) === 0) {
       this.failedBatches.push(batch);
     } else {
@@ -34,7 +34,7 @@ function handleLogLines(shipper, hosts) {
   for (let i = 0; i < 40; i++) {
     lines.push(`${hosts[random(hosts.length)].name} request ${random(1e9)} took ${random(5000)} ms`);
   }
-  shipper.ship(shipper.encodeBatch(lines));
+  shipper.shipBatch(shipper.encodeBatch(lines));
 }
 
 const hosts = [];

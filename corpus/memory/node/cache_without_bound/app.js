@@ -18,14 +18,14 @@ class Translation {
 
 class TranslationCache {
   constructor() {
-    this.entries = new Map();
+    this.byText = new Map();
   }
 
-  get(text, dictionary) {
-    let translation = this.entries.get(text);
+  translationOf(text, dictionary) {
+    let translation = this.byText.get(text);
     if (!translation) {
       translation = translate(text, dictionary);
-      this.entries.set(text, translation);
+      this.byText.set(text, translation);
     }
     return translation;
   }
@@ -42,7 +42,7 @@ function readText() {
 }
 
 function handleTranslate(cache, dictionary) {
-  return cache.get(readText(), dictionary).words.length;
+  return cache.translationOf(readText(), dictionary).words.length;
 }
 
 const dictionary = new Map();

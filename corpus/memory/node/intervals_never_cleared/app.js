@@ -15,7 +15,7 @@ class Visitor {
     this.messages = [];
   }
 
-  receive(text) {
+  receiveMessage(text) {
     this.messages.push({ text, at: Date.now(), read: false });
   }
 }
@@ -26,7 +26,7 @@ class ChatRoom {
     this.visits = 0;
   }
 
-  enter(number) {
+  enterRoom(number) {
     const visitor = new Visitor(number);
     this.visits++;
     this.keepAlive(visitor);
@@ -45,8 +45,8 @@ class ChatRoom {
 }
 
 function handleVisit(room, number) {
-  const visitor = room.enter(number);
-  for (let i = 0; i < 25; i++) visitor.receive(room.phrases[random(room.phrases.length)] + ' ' + random(1e6));
+  const visitor = room.enterRoom(number);
+  for (let i = 0; i < 25; i++) visitor.receiveMessage(room.phrases[random(room.phrases.length)] + ' ' + random(1e6));
   room.leave(visitor);
 }
 

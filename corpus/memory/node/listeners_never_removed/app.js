@@ -30,7 +30,7 @@ class Ticker extends EventEmitter {
   }
 }
 
-function subscribe(ticker, connection) {
+function subscribeToPrices(ticker, connection) {
   ticker.on('price', (price) => {
     if (connection.open) connection.last = price;
   });
@@ -38,7 +38,7 @@ function subscribe(ticker, connection) {
 
 function handleConnection(ticker, number) {
   const connection = new Connection(number);
-  subscribe(ticker, connection);
+  subscribeToPrices(ticker, connection);
   connection.close();
   return connection.watchlist.length;
 }

@@ -18,16 +18,16 @@ class JobRequest {
 
 class Broker {
   constructor() {
-    this.pending = new Map();
+    this.pendingJobs = new Map();
   }
 
-  send(job) {
-    return new Promise((resolve) => this.pending.set(job.number, { job, resolve, sent: Date.now() }));
+  sendJob(job) {
+    return new Promise((resolve) => this.pendingJobs.set(job.number, { job, resolve, sent: Date.now() }));
   }
 
   answer(number) {
-    const { resolve } = this.pending.get(number);
-    this.pending.delete(number);
+    const { resolve } = this.pendingJobs.get(number);
+    this.pendingJobs.delete(number);
     resolve('done');
   }
 }
@@ -35,7 +35,7 @@ class Broker {
 async function handleJob(broker, number) {
   const job = new JobRequest(number);
   const body = JSON.stringify(job.parameters);
-  const result = await broker.send(job);
+  const result = await broker.sendJob(job);
   return { result, length: body.length };
 }
 

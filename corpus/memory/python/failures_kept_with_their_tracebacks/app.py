@@ -10,11 +10,11 @@ class InvalidInvoice(Exception):
 
 
 class ErrorReport:
-    failures = []
+    kept_failures = []
 
     @classmethod
-    def remember(cls, error):
-        cls.failures.append(error)
+    def remember_failure(cls, error):
+        cls.kept_failures.append(error)
 
 
 class Supplier:
@@ -50,7 +50,7 @@ def handle_upload(suppliers):
     try:
         return supplier.name, parse_invoice(body)
     except InvalidInvoice as error:
-        ErrorReport.remember(error)
+        ErrorReport.remember_failure(error)
         return supplier.name, None
 
 

@@ -14,7 +14,7 @@ class Record:
 
 
 class ExportView:
-    running = []
+    running_exports = []
 
     def __init__(self, records):
         self.records = records
@@ -29,7 +29,7 @@ class ExportView:
     def start_export(self):
         first = RANDOM.randrange(len(self.records) - 100)
         export = self.stream_rows(first, RANDOM.randrange(20, 60))
-        self.running.append(export)
+        self.running_exports.append(export)
         return export
 
     def handle_export(self):

@@ -27,7 +27,7 @@ class PriceList:
         self.descriptions = {name: {"long": name * 8, "short": name.upper()} for name in self.prices}
 
     @functools.lru_cache(maxsize=None)
-    def quote(self, customer, articles):
+    def compute_quote(self, customer, articles):
         return Quote(customer, [QuoteLine(name, count, self.prices[name]) for name, count in articles])
 
 
@@ -39,7 +39,7 @@ def read_order(names):
 
 def handle_quote(price_list, names):
     customer, articles = read_order(names)
-    quote = price_list.quote(customer, articles)
+    quote = price_list.compute_quote(customer, articles)
     return {"customer": quote.customer, "total": quote.total}
 
 

@@ -22,7 +22,7 @@ class Registry:
     def __init__(self):
         self.families = {}
 
-    def histogram(self, family, **labels):
+    def histogram_of(self, family, **labels):
         series = self.families.setdefault(family, {})
         key = tuple(sorted(labels.items()))
         if key not in series:
@@ -41,7 +41,7 @@ class Route:
 
 
 def record_latency(method, path, status, seconds):
-    METRICS.histogram("request_seconds", method=method, path=path, status=status).observe(seconds)
+    METRICS.histogram_of("request_seconds", method=method, path=path, status=status).observe(seconds)
 
 
 def handle_request(routes):

@@ -25,7 +25,7 @@ class Scaler:
     def allocate_canvas(self, size):
         return libc.malloc(size)
 
-    def scale(self, picture, factor):
+    def scale_picture(self, picture, factor):
         size = len(picture.pixels) * factor
         canvas = self.allocate_canvas(size)
         ctypes.memmove(canvas, picture.pixels * factor, size)
@@ -35,7 +35,7 @@ class Scaler:
 
 def handle_thumbnail(scaler, pictures):
     picture = RANDOM.choice(pictures)
-    return {"title": picture.title, "head": scaler.scale(picture, RANDOM.randrange(8, 24))}
+    return {"title": picture.title, "head": scaler.scale_picture(picture, RANDOM.randrange(8, 24))}
 
 
 def main():
