@@ -148,9 +148,9 @@ def run_case(name, expected, options):
                     raise CaseFailed(f"{failure}{'; it said: ' if said else ''}{said}") from None
 
 
-def shortened(text, width):
+def print_line(word, name, text, width=140):
     text = " ".join(text.split())
-    return text if len(text) <= width else text[:width - 3] + "..."
+    print(f"{word:7}  {name}: {text if len(text) <= width else text[:width - 3] + '...'}", flush=True)
 
 
 def print_table(rows):
@@ -173,19 +173,18 @@ def run_all(options):
             program = missing_program(expected)
             if program:
                 skipped[name] = f"{program} is not installed"
-                print(f"skipped  {name}: {skipped[name]}", flush=True)
+                print_line("skipped", name, skipped[name])
                 continue
             result = {"case": name, "language": name.split("/")[0], "healthy": is_healthy(expected),
                       "score": None, "answer": None, "failure": None}
             try:
                 result["answer"] = run_case(name, expected, options)
                 result["score"] = score(expected, result["answer"])
-                line = f"{result['score'].word:7}  {name}: {result['score'].cause}: {result['score'].sentence}"
+                print_line(result["score"].word, name, f"{result['score'].cause}: {result['score'].sentence}")
             except CaseFailed as failure:
                 result["failure"] = str(failure)
-                line = f"failed   {name}: {failure}"
+                print_line("failed", name, str(failure))
             results.append(result)
-            print(shortened(line, 200), flush=True)
     except KeyboardInterrupt:
         print("stopped; the table has the cases up to here", flush=True)
     return results, skipped

@@ -49,7 +49,7 @@ def missing_groups(groups, text):
 
 
 def texts_of(value):
-    """Every string of a JSON value, one a line. Keys count if they may be a program's names: `threads` is a field's name.
+    """Every string of a JSON value, one a line. A key counts if it may be a program's name: `threads` is a field's.
 
     >>> texts_of({"threads": [{"type": "Session"}, 3, None], "main.Order": 7}).split()
     ['main.Order', 'Session']
