@@ -86,7 +86,10 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     let lead = lead(managed)?;
     let holder = managed.holder_of(&lead.name);
     let language = language(managed);
-    let grown = |rise: &Rise| format!("{} ({})", bytes(rise.grown), bytes_per_hour(rise.per_hour));
+    let grown = |rise: &Rise| {
+        let over_s = rise.grown / rise.per_hour * 3600.0;
+        format!("{} in {over_s:.0} s ({})", bytes(rise.grown), bytes_per_hour(rise.per_hour))
+    };
     let all = match managed.objects.filter(|all| all.is_clear) {
         Some(all) => format!("{language} objects grow by {}", grown(&all)),
         None => format!("{language} objects grow"),
@@ -104,8 +107,8 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         (Some(holder), None) => format!(", held by {}", holder.path.join(" ")),
         (None, None) => String::new(),
     };
-    let users = holder.map_or(&[][..], |holder| &holder.users[..]);
-    let used = match users {
+    let users: Vec<String> = holder.map_or(&[][..], |holder| &holder.users[..]).iter().map(|user| short(user)).collect();
+    let used = match &users[..] {
         [] => String::new(),
         users => format!("; code that uses it: {}", users.join(", ")),
     };
@@ -127,18 +130,28 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     })
 }
 
-/// The type that tells most: of the program's or a library's own types the one with most new objects, unless those are
-/// few beside the types of the language; else the one with most new bytes.
+/// The type that tells most: of the program's or a library's own types that become more as fast as any, the one nearest
+/// to what holds it (an order, not its lines); unless those are few beside the types of the language. Else the type with
+/// most new bytes.
 fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
+    /// Of the most new objects of any own type.
+    const AS_FAST: f64 = 0.5;
+    /// Of the new objects or bytes of any type.
     const FEW: f64 = 0.02;
     let first = managed.types.first()?;
-    let most = managed.types.iter().map(|of| of.objects.grown).fold(0.0, f64::max);
-    let own = managed.types.iter().filter(|of| !runtimes::is_of_the_language(&of.name));
-    let by_objects = |a: &&TypeGrowth, b: &&TypeGrowth| a.objects.grown.total_cmp(&b.objects.grown);
-    let own = own.max_by(by_objects).filter(|of| of.objects.grown >= FEW * most);
-    // Unless something else takes nearly all the bytes and its holder is known.
-    let carries = own.is_some_and(|own| own.bytes.grown >= FEW * first.bytes.grown);
-    Some(own.filter(|_| carries).unwrap_or(first))
+    let most = |of: &[&TypeGrowth]| of.iter().map(|of| of.objects.grown).fold(0.0, f64::max);
+    let is_own = |of: &&TypeGrowth| !runtimes::is_of_the_language(&of.name);
+    let all: Vec<&TypeGrowth> = managed.types.iter().collect();
+    let own: Vec<&TypeGrowth> = managed.types.iter().filter(is_own).collect();
+    let (most_own, most_all) = (most(&own), most(&all));
+    let tells = |of: &&TypeGrowth| of.objects.grown >= FEW * most_all || of.bytes.grown >= FEW * first.bytes.grown;
+    let fast = own.into_iter().filter(|of| of.objects.grown >= AS_FAST * most_own).filter(tells);
+    let distance = |of: &&TypeGrowth| managed.holder_of(&of.name).map_or(usize::MAX, |holder| holder.path.len());
+    let nearest = |a: &&TypeGrowth, b: &&TypeGrowth| {
+        let by_bytes = b.bytes.grown.total_cmp(&a.bytes.grown);
+        distance(a).cmp(&distance(b)).then(by_bytes)
+    };
+    Some(fast.min_by(nearest).unwrap_or(first))
 }
 
 fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
@@ -255,6 +268,14 @@ fn called_by(site: &SiteGrowth) -> String {
         true => String::new(),
         false => format!(" < {}", callers.join(" < ")),
     }
+}
+
+/// "handle (/srv/app.py:31)" without the folder.
+fn short(user: &str) -> String {
+    let Some((name, place)) = user.split_once(" (") else {
+        return user.to_owned();
+    };
+    format!("{name} ({}", place.rsplit('/').next().unwrap_or(place))
 }
 
 /// "handle (app.py:31)".

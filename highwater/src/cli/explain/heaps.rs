@@ -10,15 +10,15 @@ const SNAPSHOTS: u32 = 16;
 const PAUSING_SNAPSHOTS: u32 = 9;
 /// After a pause the program runs so many times as long before it is stopped again.
 const PAUSE_REST: u32 = 50;
-/// After a snapshot our CPU time rests so many times: reading heaps takes a twentieth of one core at most.
-const REST: u32 = 19;
+/// After a snapshot our CPU time rests so many times: reading heaps takes a tenth of one core at most.
+const REST: u32 = 9;
 /// Of one snapshot, and of the search for holders.
 const READING_MAX: Duration = Duration::from_secs(10);
 const BYTES_MAX: usize = 256 << 20;
 /// A reader that fails so often in a row is not asked again.
 const FAILURES_MAX: usize = 3;
 /// Types whose holders are searched.
-const HELD_MAX: usize = 4;
+const HELD_MAX: usize = 6;
 /// A program that was just started has no runtime yet: it is asked for again so often.
 const OPENINGS_MAX: usize = 4;
 
