@@ -22,7 +22,7 @@ mod snapshot;
 
 pub use error::Error;
 pub use names::{is_of_the_language, is_of_the_standard_library};
-pub use snapshot::{Cost, Frame, HeapSize, Holder, SiteCount, Snapshot, TaskGroup, TypeCount};
+pub use snapshot::{Cost, Frame, HeapSize, Holder, Kept, SiteCount, Snapshot, TaskGroup, TypeCount};
 
 use std::time::Duration;
 

@@ -14,7 +14,9 @@ pub struct Snapshot {
     /// Goroutines or threads, grouped.
     pub tasks: Vec<TaskGroup>,
     pub heap: Option<HeapSize>,
-    /// What is not in here, a sentence each: a limit that was met, a part of the heap that could not be read.
+    /// A limit ended the reading, or a part of the heap could not be read: sums are too low.
+    pub is_partial: bool,
+    /// What limits this snapshot, a sentence each: a limit that was met, a part of the heap that could not be read.
     pub missing: Vec<String>,
     pub cost: Cost,
 }
@@ -84,14 +86,22 @@ pub struct Holder {
     /// Functions that use the last named thing on the path (a module global, an attribute), with file and line:
     /// candidates for what fills it.
     pub users: Vec<String>,
+    pub kept: Kept,
 }
 
-impl Holder {
-    /// Nothing in the managed heap refers to the objects, and they are not freed: a reference is held in native code,
-    /// or was lost there.
-    pub fn is_lost(&self) -> bool {
-        self.path.first().is_some_and(|first| first.starts_with("no Python object refers"))
-    }
+/// By what kind of reference objects are kept.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Kept {
+    /// The path leads to them.
+    #[default]
+    Path,
+    /// Nothing in the managed heap refers to them, and they are not freed: native code holds a reference, or lost one.
+    /// The path is a sentence.
+    Native,
+    /// They refer to each other alone, and the collector is off. The path is a sentence.
+    Cycle,
+    /// They refer to each other alone until the next collection. The path is a sentence.
+    Garbage,
 }
 
 /// What a call took.

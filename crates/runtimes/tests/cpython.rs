@@ -205,7 +205,7 @@ fn check_holders(heap: &mut CPython) {
         "fill (",
     );
     check("Local", "running | local variable mine (list)", "work (");
-    check("Lost", "only a reference cycle: waits for gc", "");
+    check("Lost", "only reference cycles keep them", "");
 }
 
 fn check_busy(python: &PathBuf) {

@@ -10,6 +10,7 @@ mod experiment;
 mod languages;
 mod linked;
 mod losses;
+mod managed;
 mod schema;
 mod shapes;
 mod stage;

@@ -89,6 +89,7 @@ impl HeapHistory {
             tasks: self.tasks(),
             heap: last.1.heap.clone(),
             holders: Vec::new(),
+            is_partial: last.1.is_partial,
             missing: self.missing(),
             reading_s: self.reading_s,
             paused_s: self.paused_s,

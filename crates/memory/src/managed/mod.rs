@@ -32,7 +32,9 @@ pub struct ManagedGrowth {
     /// As the runtime counts it, in the last snapshot.
     pub heap: Option<HeapSize>,
     pub holders: Vec<Holder>,
-    /// What the snapshots do not contain, a sentence each.
+    /// The last snapshot is not whole: its sums are too low.
+    pub is_partial: bool,
+    /// What limits the snapshots, a sentence each.
     pub missing: Vec<String>,
     /// All snapshots together, seconds: of highwater's own time, and of the time that the process was stopped.
     pub reading_s: f64,

@@ -8,7 +8,7 @@ use crate::visible::{shortened, visible};
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, SiteGrowth, TaskGrowth, TypeGrowth};
 use memory::rank::frame_name;
-use runtimes::{Frame, HeapSize, Holder};
+use runtimes::{Frame, HeapSize, Holder, Kept};
 use units::written::{bytes, bytes_per_hour, seconds};
 
 /// Rows of each kind that the text shows; JSON has up to fifty.
@@ -29,7 +29,7 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
     sites(&managed.sites, out);
     tasks(&managed.tasks, out);
     for sentence in &managed.missing {
-        let line = format!("  Not included: {}", visible(sentence));
+        let line = format!("  Note: {}", visible(sentence));
         let _ = writeln!(out, "{}", textwrap::fill(&line, COLUMNS));
     }
     let stopped = match managed.paused_s > 0.0 {
@@ -178,7 +178,7 @@ pub fn json(managed: &ManagedGrowth) -> Value {
             "frames": of.frames.iter().map(super::json::frame_json).collect::<Vec<_>>()})).collect::<Vec<_>>(),
         "tasks": managed.tasks.iter().map(task).collect::<Vec<_>>(),
         "holders": managed.holders.iter().map(|of| json!({"type": of.type_name, "path": of.path,
-            "objects": of.objects, "asked": of.asked, "users": of.users})).collect::<Vec<_>>(),
+            "objects": of.objects, "asked": of.asked, "users": of.users, "kept": kept(of.kept)})).collect::<Vec<_>>(),
         "missing": managed.missing,
         "reading_s": managed.reading_s,
         "paused_s": managed.paused_s,
@@ -187,6 +187,15 @@ pub fn json(managed: &ManagedGrowth) -> Value {
 
 fn rise(rise: &Rise) -> Value {
     json!({"level": rise.level, "grown": rise.grown, "per_hour": rise.per_hour, "is_clear": rise.is_clear})
+}
+
+fn kept(kept: Kept) -> &'static str {
+    match kept {
+        Kept::Path => "path",
+        Kept::Native => "native",
+        Kept::Cycle => "cycle",
+        Kept::Garbage => "garbage",
+    }
 }
 
 fn heap(heap: &HeapSize) -> Value {
@@ -233,6 +242,7 @@ mod tests {
                 objects: 190,
                 asked: 200,
                 users: vec!["handle (app.py:31)".to_owned()],
+                ..Holder::default()
             }],
             ..ManagedGrowth::default()
         };

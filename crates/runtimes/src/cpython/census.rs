@@ -22,7 +22,9 @@ pub struct Census {
     pub numbers: HashMap<u64, u32, AddressHash>,
     /// Objects and bytes of each type, by its number.
     pub totals: Vec<(u64, u64)>,
+    /// As in [`crate::Snapshot`].
     pub missing: Vec<String>,
+    pub is_partial: bool,
     most: usize,
 }
 
@@ -65,15 +67,11 @@ pub fn take(
     census.follow(heap, 0);
     let from = census.objects.len();
     let pools = pools::each_object(heap, maps, &mut |object| census.add(heap, object));
-    let unseen = match pools {
-        0 => {
-            "objects that only native code refers to (the allocator is not Python's own: PYTHONMALLOC?)"
-        }
-        _ => {
-            "objects of more than 512 bytes, unknown to the collector, that only native code refers to"
-        }
-    };
-    census.missing.push(unseen.to_owned());
+    if pools == 0 {
+        let unseen = "objects that only native code refers to are not seen: Python does not use its own allocator \
+                      (PYTHONMALLOC?)";
+        census.missing.push(unseen.to_owned());
+    }
     census.follow(heap, from);
     census.conclude(heap);
     census
@@ -139,6 +137,7 @@ impl Census {
     fn conclude(&mut self, heap: &Heap) {
         if heap.pages.is_late() {
             let late = "the time limit ended the reading: not all objects were seen";
+            self.is_partial = true;
             self.missing.push(late.to_owned());
         }
         if self.objects.len() >= self.most {
@@ -146,6 +145,7 @@ impl Census {
                 "the memory limit ended the reading after {} objects",
                 self.objects.len()
             );
+            self.is_partial = true;
             self.missing.push(full);
         }
     }

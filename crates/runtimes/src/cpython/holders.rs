@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use super::census::Census;
 use super::heap::Heap;
-use super::interpreters::Interpreter;
+use super::interpreters::{Interpreter, is_enabled};
 use super::names;
 use super::path::{GONE, Path, Paths};
 use super::reach::{Root, reach as search};
 use super::size;
 use super::users::Users;
-use crate::Holder;
+use crate::{Holder, Kept};
 use observe::fact::memory::Memory;
 
 /// Objects of a type whose paths are asked for.
@@ -61,11 +61,17 @@ pub fn holders(
             *groups.entry(paths.path(*number)).or_default() += 1;
         }
         let groups = largest(groups, sample.len() as u64);
-        found.extend(groups.into_iter().map(|(path, objects)| {
+        let is_off = !interpreters.iter().all(|each| is_enabled(live, each.gc));
+        let groups = groups.into_iter().map(|(path, objects)| match path.kept {
+            Kept::Garbage if is_off => (Path::without_collector(), objects),
+            _ => (path, objects),
+        });
+        found.extend(groups.map(|(path, objects)| {
             let named = path.named.as_ref();
             Holder {
                 type_name: name.clone(),
                 users: named.map(|named| users.of(heap, named)).unwrap_or_default(),
+                kept: path.kept,
                 path: path.steps,
                 objects,
                 asked: sample.len() as u64,
@@ -178,7 +184,7 @@ mod tests {
     fn groups_of_no_weight_are_left_out() {
         let path = |step: &str| Path {
             steps: vec![step.to_owned()],
-            named: None,
+            ..Path::default()
         };
         let groups = |counts: &[(&str, u64)]| {
             counts

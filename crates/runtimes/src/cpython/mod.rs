@@ -170,11 +170,8 @@ fn snapshot_of(
     interpreters: &[Interpreter],
     live: &dyn Memory,
 ) -> Snapshot {
+    let is_partial = census.is_partial;
     let mut missing = census.missing;
-    missing.push(
-        "memory that extension modules allocate for their objects outside of Python's heap"
-            .to_owned(),
-    );
     if !interpreters
         .iter()
         .all(|each| interpreters::is_enabled(live, each.gc))
@@ -199,6 +196,7 @@ fn snapshot_of(
         types,
         heap: Some(heap_size),
         missing,
+        is_partial,
         ..Snapshot::default()
     }
 }

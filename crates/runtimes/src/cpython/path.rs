@@ -8,6 +8,7 @@ use super::layout::TP_BASE;
 use super::names;
 use super::reach::{Parent, Reach, Root};
 use super::types::{Kind, TypeInfo};
+use crate::Kept;
 
 /// Of a way that is longer, the start and the end are shown.
 const START_MAX: usize = 48;
@@ -16,6 +17,8 @@ const END_MAX: usize = 8;
 const STEPS_MAX: usize = 12;
 
 /// The path of an object that was freed while the heap was read.
+pub const ONLY_CYCLES: &str = "only reference cycles keep them, until the next collection";
+pub const CYCLES_STAY: &str = "only reference cycles keep them, and the garbage collector is off";
 pub const GONE: &str = "not found again: freed while the heap was read";
 
 /// The last thing on a path that has a name.
@@ -33,6 +36,17 @@ pub enum Named {
 pub struct Path {
     pub steps: Vec<String>,
     pub named: Option<Named>,
+    pub kept: Kept,
+}
+
+impl Path {
+    /// Of objects in reference cycles that no collector will free.
+    pub fn without_collector() -> Path {
+        Path {
+            kept: Kept::Cycle,
+            ..plain(vec![CYCLES_STAY.to_owned()])
+        }
+    }
 }
 
 /// Writes paths. What was found out of one step is kept for the next object.
@@ -123,7 +137,7 @@ impl<'a> Paths<'a> {
         match root {
             Root::Module(module) => Path {
                 steps: vec![format!("module {}", self.module_name(module))],
-                named: None,
+                ..Path::default()
             },
             Root::Local(running, number) => {
                 let name = names::of_local(self.heap, running.code, number)
@@ -132,6 +146,7 @@ impl<'a> Paths<'a> {
                 Path {
                     steps: vec![function, typed(format!("local variable {name}"), self)],
                     named: Some(Named::Function(running.code)),
+                    ..Path::default()
                 }
             }
             Root::Stack(running) => Path {
@@ -140,6 +155,7 @@ impl<'a> Paths<'a> {
                     typed("a value in use".to_owned(), self),
                 ],
                 named: Some(Named::Function(running.code)),
+                ..Path::default()
             },
             Root::Thread => plain(vec![typed(
                 "thread state (threading.local, exceptions)".to_owned(),
@@ -158,18 +174,25 @@ impl<'a> Paths<'a> {
             let kind = self.describe(first);
             return plain(vec![format!("{kind}, which native code refers to {lost}")]);
         }
-        match self.reach.inside(first) {
-            0 => plain(vec![format!("no Python object refers to them {lost}")]),
-            some => plain(vec![format!(
-                "no root leads to them; {some} objects of a cycle refer to them {lost}"
-            )]),
+        let step = match self.reach.inside(first) {
+            0 => format!("no Python object refers to them {lost}"),
+            some => {
+                format!("no root leads to them; {some} objects of a cycle refer to them {lost}")
+            }
+        };
+        Path {
+            kept: Kept::Native,
+            ..plain(vec![step])
         }
     }
 
     fn unreached(&self, number: u32) -> Path {
         match self.reach.inside(number) {
             0 => plain(vec![GONE.to_owned()]),
-            _ => plain(vec!["only a reference cycle: waits for gc".to_owned()]),
+            _ => Path {
+                kept: Kept::Garbage,
+                ..plain(vec![ONLY_CYCLES.to_owned()])
+            },
         }
     }
 
@@ -327,7 +350,10 @@ impl<'a> Paths<'a> {
 }
 
 fn plain(steps: Vec<String>) -> Path {
-    Path { steps, named: None }
+    Path {
+        steps,
+        ..Path::default()
+    }
 }
 
 /// Leaves out what repeats itself: the nodes of a linked list.

@@ -5,7 +5,7 @@ use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
 use ::heap::inhabitants::Runtime;
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, SiteGrowth, TaskGrowth, TypeGrowth};
-use runtimes::Frame;
+use runtimes::{Frame, Holder, Kept};
 use units::written::{bytes, bytes_per_hour};
 
 /// Share of the process's growth that the objects must explain to be its cause.
@@ -101,33 +101,40 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         lead.objects.level,
         bytes(lead.bytes.grown)
     );
-    let lost = holder.filter(|holder| holder.is_lost());
-    let held = match (holder, lost) {
-        (_, Some(lost)) => format!("; {}", lost.path.join(" ")),
-        (Some(holder), None) => format!(", held by {}", holder.path.join(" ")),
-        (None, None) => String::new(),
+    let held = match holder {
+        Some(holder) if holder.kept == Kept::Path => format!(", held by {}", holder.path.join(" ")),
+        Some(holder) => format!("; {}", holder.path.join(" ")),
+        None => String::new(),
     };
     let users: Vec<String> = holder.map_or(&[][..], |holder| &holder.users[..]).iter().map(|user| short(user)).collect();
     let used = match &users[..] {
         [] => String::new(),
         users => format!("; code that uses it: {}", users.join(", ")),
     };
-    let next = match (lost.is_some(), users.first(), holder) {
-        (true, ..) => format!(
-            "read the native code that makes {} objects: a reference that it takes and never drops",
-            lead.name
-        ),
-        (_, Some(user), _) => format!("read {user}: what it adds is not taken out again"),
-        (_, None, Some(_)) => "give that container a bound, or take out what is done with".to_owned(),
-        (_, None, None) => format!("find out what keeps {} objects alive", lead.name),
-    };
+    let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
     Some(Finding {
-        cause: if lost.is_some() { Cause::Leak } else { Cause::Managed },
+        cause: if is_leak { Cause::Leak } else { Cause::Managed },
         bytes: lead.bytes.grown,
         sentence: format!("{all}: {what}{held}{used}"),
         clause: format!("of its {language} objects those of {} grow: {what}{held}{used}", lead.name),
-        next,
+        next: next_step(&lead.name, holder, users.first()),
     })
+}
+
+fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) -> String {
+    match (holder.map(|holder| holder.kept), user) {
+        (Some(Kept::Native), _) => {
+            format!("read the native code that makes {type_name} objects, for a reference that it takes and never drops")
+        }
+        (Some(Kept::Cycle), _) => {
+            "break the cycles where the objects are given up (weakref), or let the collector run: gc.collect() frees them"
+                .to_owned()
+        }
+        (Some(Kept::Garbage), _) => "observe for longer: the next collection may free them".to_owned(),
+        (Some(Kept::Path), Some(user)) => format!("read {user}: what it adds is not taken out again"),
+        (Some(Kept::Path), None) => "give that container a bound, or take out what is no longer needed".to_owned(),
+        (None, _) => format!("find out what keeps {type_name} objects alive"),
+    }
 }
 
 /// The type that tells most: of the program's or a library's own types that become more as fast as any, the one nearest
@@ -200,7 +207,7 @@ fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
 /// The objects do not grow, though the runtime was taken to own what does.
 fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) -> CauseVerdict {
     let is_guess = first.cause == Cause::Managed && matches!(case.owner, Owner::Runtime(Runtime::Python));
-    let objects = managed.objects.filter(|_| is_guess && managed.missing.is_empty());
+    let objects = managed.objects.filter(|_| is_guess && !managed.is_partial);
     let all = grown_bytes(case);
     let Some(objects) = objects.filter(|objects| objects.grown < LITTLE * all) else {
         return first;

@@ -1,7 +1,7 @@
 use super::super::{Growth, Part, judge};
 use super::*;
 use memory::managed::ManagedGrowth;
-use runtimes::{Holder, TaskGroup};
+use runtimes::{Holder, Kept, TaskGroup};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -64,6 +64,7 @@ fn held(path: &[&str], users: &[&str]) -> Holder {
         objects: 190,
         asked: 200,
         users: own(users),
+        ..Holder::default()
     }
 }
 
@@ -83,7 +84,10 @@ fn the_programs_own_type_is_named_with_its_holder() {
 #[test]
 fn a_lost_reference_is_a_leak() {
     let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
-    managed.holders = vec![held(&["no Python object refers to them (refcount 1)"], &[])];
+    managed.holders = vec![Holder {
+        kept: Kept::Native,
+        ..held(&["no Python object refers to them (refcount 1)"], &[])
+    }];
     assert_eq!(judge(&case(10.0, managed)).cause, Cause::Leak);
 }
 

@@ -1,0 +1,100 @@
+//! Managed heaps of processes that run already: types, holders, sites and tasks, of programs of the corpus.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::stage::{Running, cause, explain, parsed, scratch};
+use testkit::skipped;
+
+fn case(name: &str) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    root.join("corpus/memory").join(name)
+}
+
+/// The first of these that runs; else says so.
+fn found(programs: &[&str]) -> Option<String> {
+    let runs = |program: &&&str| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
+    let found = programs.iter().find(runs).map(|program| (*program).to_owned());
+    if found.is_none() {
+        skipped(&format!("none of {} is installed", programs.join(", ")));
+    }
+    found
+}
+
+/// What `explain` answers for a process, once its heap is warm.
+fn answer(command: &mut Command, words: &[&str]) -> Value {
+    let running = Running::start(command);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    let pid = running.pid();
+    let all = [&["--json", "--quiet", "--read-only", "--duration", "12s", "--pid", &pid], words].concat();
+    let json = parsed(&explain(&all));
+    assert!(Path::new(&format!("/proc/{pid}")).exists(), "it lives: {json:#}");
+    json
+}
+
+fn sentence(json: &Value) -> &str {
+    json["verdict"]["sentence"].as_str().unwrap_or_default()
+}
+
+/// Every interpreter whose layout is known is tried in crates/runtimes; this is the way to the answer.
+#[test]
+fn of_python_the_type_its_holder_and_the_function_are_named() {
+    let Some(python) = found(&["/usr/bin/python3.11", "python3.12", "python3.13", "python3.11"]) else {
+        return;
+    };
+    let json = answer(Command::new(python).arg(case("python/sessions_never_expire/app.py")), &[]);
+    assert_eq!(cause(&json), "managed", "{json:#}");
+    for part in ["__main__.Session", ".SESSIONS", "SessionStore.open_session (app.py:"] {
+        assert!(sentence(&json).contains(part), "{part}: {json:#}");
+    }
+    let managed = &json["managed"];
+    assert_eq!(managed["paused_s"], 0.0, "{managed:#}");
+    assert_eq!(managed["holders"][0]["kept"], "path", "{managed:#}");
+}
+
+#[test]
+fn of_go_the_goroutines_and_who_starts_them_are_named() {
+    if Command::new("go").arg("version").output().is_err() {
+        skipped("go is missing");
+        return;
+    }
+    let program = scratch().join("goroutines");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).arg(&program).arg("app.go");
+    let folder = case("go/goroutines_blocked_on_a_channel");
+    assert!(build.current_dir(folder).status().is_ok_and(|status| status.success()));
+    let json = answer(&mut Command::new(program), &[]);
+    assert_eq!(cause(&json), "leak", "{json:#}");
+    assert!(sentence(&json).contains("started by main."), "{json:#}");
+    let top = &json["managed"]["tasks"][0];
+    assert!(top["waits_for"].as_str().is_some_and(|wait| wait.starts_with("chan")), "{top:#}");
+}
+
+/// Without leave nothing is done to a runtime that has to be stopped.
+#[test]
+fn a_runtime_that_would_have_to_be_stopped_is_left_alone() {
+    let Some(node) = found(&["node"]) else {
+        return;
+    };
+    let mut command = Command::new(node);
+    command.arg(case("node/cache_without_bound/app.js"));
+    let json = answer(&mut command, &[]);
+    assert!(json["managed"].is_null(), "{json:#}");
+    let notes = json["notes"].to_string();
+    assert!(notes.contains("--allow-pause"), "{notes}");
+}
+
+#[test]
+fn of_node_the_allocation_site_is_named_where_a_pause_is_allowed() {
+    let Some(node) = found(&["node"]) else {
+        return;
+    };
+    let mut command = Command::new(node);
+    command.arg(case("node/cache_without_bound/app.js"));
+    let json = answer(&mut command, &["--allow-pause", "2s"]);
+    let sites = &json["managed"]["sites"];
+    assert!(sites.as_array().is_some_and(|sites| !sites.is_empty()), "{json:#}");
+    assert!(sites[0]["frames"].to_string().contains("app.js"), "{sites:#}");
+}
