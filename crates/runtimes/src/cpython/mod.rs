@@ -40,7 +40,9 @@ use std::time::{Duration, Instant};
 
 use observe::fact::memory::{Memory, ProcessMemory};
 
-use crate::{Cost, Error, HeapSize, Holder, Limits, ManagedHeap, Snapshot, Touch, TypeCount};
+use crate::{
+    Cost, Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch, TypeCount,
+};
 use census::Census;
 use find::Runtime;
 use heap::Heap;
@@ -125,6 +127,10 @@ impl CPython {
 impl ManagedHeap for CPython {
     fn runtime(&self) -> &str {
         &self.name
+    }
+
+    fn language(&self) -> Language {
+        Language::Python
     }
 
     fn touch(&self) -> Touch {

@@ -38,7 +38,7 @@ use self::binary::Binary;
 use self::goroutines::Machine;
 use self::layout::Layout;
 use self::module::Module;
-use crate::{Cost, Error, Limits, ManagedHeap, Snapshot, Touch};
+use crate::{Cost, Error, Language, Limits, ManagedHeap, Snapshot, Touch};
 
 mod snapshot;
 
@@ -121,6 +121,10 @@ fn gone_or(pid: u32, what: &str) -> Error {
 impl ManagedHeap for Go {
     fn runtime(&self) -> &str {
         &self.name
+    }
+
+    fn language(&self) -> Language {
+        Language::Go
     }
 
     fn touch(&self) -> Touch {

@@ -28,7 +28,7 @@ use target::{Mapped, Target};
 
 pub use threads::JAVA_MODULE;
 
-use crate::{Error, HeapSize, Limits, ManagedHeap, Snapshot, Touch};
+use crate::{Error, HeapSize, Language, Limits, ManagedHeap, Snapshot, Touch};
 
 const NO_COUNTERS: &str = "the JVM publishes no counters (-XX:-UsePerfData or -XX:+PerfDisableSharedMem): \
     its heap can only be read with --allow-pause";
@@ -267,6 +267,10 @@ fn with_native(mut heap: HeapSize, listener: &Listener, missing: &mut Vec<String
 impl ManagedHeap for Jvm {
     fn runtime(&self) -> &str {
         &self.runtime
+    }
+
+    fn language(&self) -> Language {
+        Language::Java
     }
 
     fn touch(&self) -> Touch {

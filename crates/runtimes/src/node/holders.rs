@@ -98,6 +98,7 @@ impl<'a> Paths<'a> {
             objects: held,
             asked: asked.len() as u64,
             users: self.users(example),
+            ..Holder::default()
         };
         groups.into_iter().map(holder).collect()
     }

@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Error, HeapSize, Holder, Limits, ManagedHeap, Snapshot, Touch};
+use crate::{Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch};
 use graph::{Graph, Unusable};
 use inspector::{Inspector, Way};
 use sampling::Profiler;
@@ -225,6 +225,10 @@ fn take_heap_snapshot(
 impl ManagedHeap for Node {
     fn runtime(&self) -> &str {
         &self.name
+    }
+
+    fn language(&self) -> Language {
+        Language::JavaScript
     }
 
     fn touch(&self) -> Touch {
