@@ -15,6 +15,8 @@ const KEPT_MAX: usize = 5_000;
 /// From the middle third to the last a quantity must rise by this share of an even rise, as everywhere
 /// ([`crate::growth`]).
 const STILL_SHARE: f64 = 0.25;
+/// Snapshots that are enough to leave earlier ones out.
+const ENOUGH: usize = 3;
 /// Sentences on what is missing.
 const MISSING_MAX: usize = 8;
 
@@ -75,8 +77,16 @@ impl HeapHistory {
     }
 
     /// What grew; `None` with fewer than two snapshots. Partial snapshots count only where there are no others: a sum
-    /// that ends at a limit now and then looks like growth.
-    pub fn growth(&self) -> Option<ManagedGrowth> {
+    /// that ends at a limit now and then looks like growth. Those before `from_s` are left out where enough come after it.
+    pub fn growth(&self, from_s: f64) -> Option<ManagedGrowth> {
+        let later = self.snapshots.partition_point(|(at_s, _)| *at_s < from_s);
+        if later > 0 && self.snapshots.len() - later >= ENOUGH {
+            let rest = HeapHistory {
+                snapshots: self.snapshots[later..].to_vec(),
+                ..self.clone()
+            };
+            return rest.growth(0.0);
+        }
         let (first, last) = (self.snapshots.first()?, self.snapshots.last()?);
         if self.whole().count() < 2 {
             return None;
@@ -296,7 +306,7 @@ mod tests {
                 counted("late.Session", if index < 3 { 0 } else { 10 * index }),
             ]
         });
-        let growth = growth.growth().unwrap();
+        let growth = growth.growth(0.0).unwrap();
         let names: Vec<&str> = growth.types.iter().map(|of| &of.name[..]).collect();
         assert_eq!(names, ["orders.Order", "late.Session"]);
         let orders = &growth.types[0];
@@ -316,9 +326,12 @@ mod tests {
             ..Snapshot::default()
         };
         history.add(0.0, of(10));
-        assert_eq!(history.growth(), None);
+        assert_eq!(history.growth(0.0), None);
         history.add(60.0, of(20));
-        assert_eq!(history.growth().unwrap().types[0].objects.per_hour, 600.0);
+        assert_eq!(
+            history.growth(0.0).unwrap().types[0].objects.per_hour,
+            600.0
+        );
     }
 
     #[test]
@@ -334,7 +347,7 @@ mod tests {
             );
         }
         assert!(history.len() <= SNAPSHOTS_MAX, "{}", history.len());
-        let growth = history.growth().unwrap();
+        let growth = history.growth(0.0).unwrap();
         assert_eq!(growth.over_s, 499.0);
         assert_eq!(growth.types.len(), 1);
     }
@@ -345,13 +358,13 @@ mod tests {
             14 => Vec::new(),
             _ => vec![counted("orders.Order", 1_000 + 100 * index)],
         });
-        assert_eq!(growth.growth().unwrap().types.len(), 1);
+        assert_eq!(growth.growth(0.0).unwrap().types.len(), 1);
     }
 
     #[test]
     fn what_rose_at_first_and_stays_does_not_grow() {
         let full = history(|index| vec![counted("cache.Entry", 1_000 * (index + 1).min(5))]);
-        assert_eq!(full.growth().unwrap().types, []);
+        assert_eq!(full.growth(0.0).unwrap().types, []);
     }
 
     #[test]
@@ -377,7 +390,7 @@ mod tests {
                     },
                 );
             }
-            history.growth().unwrap().tasks
+            history.growth(0.0).unwrap().tasks
         };
         let pool = growth(|_| 200);
         assert!(
@@ -401,6 +414,6 @@ mod tests {
                 },
             );
         }
-        assert_eq!(history.growth().unwrap().types, []);
+        assert_eq!(history.growth(0.0).unwrap().types, []);
     }
 }

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use memory::growth::window_start;
 use memory::managed::{HeapHistory, ManagedGrowth};
+use observe::clock::read_ns;
 use runtimes::{Error, Limits, ManagedHeap, Touch};
+use rustix::time::ClockId;
 
 /// Snapshots that an observation is divided into; those that stop the program are fewer.
 const SNAPSHOTS: u32 = 16;
@@ -50,6 +53,8 @@ pub struct Plan {
     pub duration: Duration,
     /// The longest that a runtime may stop the program at once, for one snapshot.
     pub pause: Duration,
+    /// The program was started for this observation: what its start takes is left out.
+    pub at_start: bool,
     /// The user wants the answer now: nothing is stopped any more, and little is read.
     pub is_hurried: bool,
 }
@@ -96,11 +101,12 @@ impl Heaps {
         if !self.is_due() {
             return Duration::ZERO;
         }
-        let begin = Instant::now();
+        let (begin, cpu_ns) = (Instant::now(), read_ns(ClockId::ThreadCPUTime));
         self.read(at_s, plan);
-        let took = begin.elapsed();
-        self.next = Some(begin + (plan.duration / SNAPSHOTS).max(took * REST));
-        took * REST
+        let took_ns = read_ns(ClockId::ThreadCPUTime) - cpu_ns;
+        let rest = Duration::from_nanos(took_ns.max(0) as u64) * REST;
+        self.next = Some(begin + (plan.duration / SNAPSHOTS).max(rest));
+        rest
     }
 
     /// The last snapshot of each, whether or not one is due.
@@ -109,17 +115,22 @@ impl Heaps {
     }
 
     /// What grew in the heap that grew most, with its holders.
-    pub fn growth(&mut self, plan: &Plan) -> Option<ManagedGrowth> {
+    pub fn growth(&mut self, at_s: f64, plan: &Plan) -> Option<ManagedGrowth> {
+        let from_s = if plan.at_start {
+            window_start(0.0, at_s)
+        } else {
+            0.0
+        };
         let grown = |heap: &Heap| {
             heap.history
-                .growth()
+                .growth(from_s)
                 .map_or(-1.0, |growth| growth.grown_bytes())
         };
         let most = self
             .heaps
             .iter_mut()
             .max_by(|a, b| grown(a).total_cmp(&grown(b)))?;
-        let mut growth = most.history.growth()?;
+        let mut growth = most.history.growth(from_s)?;
         let types: Vec<String> = held(&growth);
         if !types.is_empty() {
             growth.holders = most.reader.holders(&types, &plan.limits());

@@ -186,6 +186,7 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let plan = Plan {
         duration: args.duration,
         pause: args.allow_pause,
+        at_start: args.pid.is_none(),
         is_hurried: false,
     };
     let mut follower = Follower::new(root, first, args.quiet, plan);
