@@ -73,6 +73,7 @@ fn every_collector_counts_exactly() {
             let mut jvm = program.open();
             let first = jvm.snapshot(&paused()).unwrap();
             program.order("sessions 1000");
+            program.order("collect 1");
             let second = jvm.snapshot(&paused()).unwrap();
             let counts = [&first, &second].map(|snapshot| objects(snapshot, "App$Session"));
             assert_eq!(
@@ -81,6 +82,8 @@ fn every_collector_counts_exactly() {
                 "{} {options:?}",
                 jvm.runtime()
             );
+            let collections = [&first, &second].map(|snapshot| snapshot.heap.as_ref().unwrap().collections.unwrap());
+            assert!(collections[0] < collections[1], "{collections:?}");
             let heap = first.heap.unwrap();
             let metaspace = heap
                 .others
@@ -116,6 +119,77 @@ fn every_collector_counts_exactly() {
             );
             program.end(SESSIONS + 1000);
         }
+    }
+}
+
+/// Without a collection every program that allocates would seem to grow.
+#[test]
+fn dead_objects_are_no_growth() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        for options in [
+            &["-XX:+UseSerialGC"][..],
+            &["-XX:+UseParallelGC"],
+            &["-XX:+UseG1GC"],
+            &["-XX:+UseG1GC", "-XX:-UsePerfData"],
+        ] {
+            let mut program = compiled.start(options).unwrap();
+            program.order(&format!("sessions {SESSIONS}"));
+            let mut jvm = program.open();
+            assert_eq!(objects(&jvm.snapshot(&paused()).unwrap(), "App$Session"), SESSIONS);
+            for _ in 0..2 {
+                program.order("sessions 1000");
+                let second = jvm.snapshot(&paused()).unwrap();
+                assert!(second.types.is_empty() && !second.tasks.is_empty(), "{options:?}");
+                let why = &second.missing[0];
+                assert!(why.starts_with("types are left out: ") && why.contains("dead objects"), "{why}");
+            }
+            program.order("collect 1");
+            let third = jvm.snapshot(&paused()).unwrap();
+            assert_eq!(objects(&third, "App$Session"), SESSIONS + 2000, "{options:?}");
+            let heap = third.heap.unwrap();
+            let old = heap.others.iter().find(|(name, _)| name == "old generation");
+            let is_counted = !options.contains(&"-XX:-UsePerfData");
+            assert_eq!((old.is_some(), heap.collections.is_some()), (is_counted, is_counted));
+            // A session is 24 bytes, its body 120, its key 24, its entry 32.
+            assert!(old.is_none_or(|(_, bytes)| (200 * SESSIONS..20 << 20).contains(bytes)), "{old:?}");
+            program.end(SESSIONS + 2000);
+        }
+        for option in ["-XX:+UseZGC", "-XX:+UseShenandoahGC"] {
+            let Some(mut program) = compiled.start(&[option]) else {
+                continue;
+            };
+            let mut jvm = program.open();
+            jvm.snapshot(&paused()).unwrap();
+            program.order("sessions 1000");
+            let second = jvm.snapshot(&paused()).unwrap();
+            assert_eq!(objects(&second, "App$Session"), 1000, "{option}");
+            let others = second.heap.unwrap().others;
+            assert!(others.iter().all(|(name, _)| name != "old generation"), "{option}");
+            program.end(1000);
+        }
+    }
+}
+
+#[test]
+fn all_commands_together_keep_to_the_allowed_pause() {
+    for compiled in jdks().into_iter().map(Compiled::new) {
+        // 600 threads are estimated at 120 ms, a heap of a few MB at less.
+        let mut program = compiled.start(&[]).unwrap();
+        program.order("pools 600");
+        let snapshot = program.open().snapshot(&limits(Duration::from_millis(110))).unwrap();
+        assert!(!snapshot.types.is_empty() && snapshot.tasks.is_empty());
+        assert!(snapshot.missing.iter().any(|why| why.starts_with("threads: their dump would stop")));
+        assert!(snapshot.cost.paused > Duration::ZERO);
+        program.end(0);
+
+        // The number of classes is unknown, so their listing is estimated at 300 ms.
+        let program = compiled.start(&["-XX:-UsePerfData"]).unwrap();
+        let snapshot = program.open().snapshot(&limits(Duration::from_millis(290))).unwrap();
+        assert!(!snapshot.types.is_empty());
+        assert!(snapshot.missing.iter().any(|why| why.starts_with("class loaders: their sizes would stop")));
+        let others = snapshot.heap.unwrap().others;
+        assert!(!others.iter().any(|(name, _)| name.starts_with("metaspace of")), "{others:?}");
+        program.end(0);
     }
 }
 
@@ -274,7 +348,7 @@ fn a_socket_of_another_process_is_not_asked() {
 }
 
 #[test]
-fn readers_at_once_and_a_trigger_file_that_was_left() {
+fn readers_at_once_and_the_trigger_file_of_another_tool() {
     for compiled in jdks().into_iter().map(Compiled::new) {
         let program = compiled.start(&[]).unwrap();
         let readers = [(); 4].map(|()| {
@@ -289,8 +363,26 @@ fn readers_at_once_and_a_trigger_file_that_was_left() {
         let program = compiled.start(&[]).unwrap();
         let path = format!("/tmp/.attach_pid{}", program.pid());
         std::fs::write(&path, "").unwrap();
-        assert!(program.open().snapshot(&paused()).is_ok());
+        let short = Limits {
+            time: Duration::from_secs(1),
+            ..paused()
+        };
+        let why = refusal(program.open().snapshot(&short));
+        assert!(why.contains("another tool is attaching to it"), "{why}");
         // It is not ours.
+        std::fs::remove_file(&path).unwrap();
+        assert!(program.open().snapshot(&paused()).is_ok());
+        program.end(0);
+
+        // The other tool starts the listener while we wait.
+        let program = compiled.start(&[]).unwrap();
+        let path = format!("/tmp/.attach_pid{}", program.pid());
+        std::fs::write(&path, "").unwrap();
+        let mut jvm = program.open();
+        let reader = std::thread::spawn(move || jvm.snapshot(&paused()));
+        std::thread::sleep(Duration::from_millis(300));
+        signal(program.pid(), "-QUIT");
+        assert!(reader.join().unwrap().is_ok());
         std::fs::remove_file(&path).unwrap();
         program.end(0);
     }
