@@ -99,7 +99,11 @@ fn start_listener(target: &Target, tmp: &OwnedFd, deadline: Instant) -> Result<O
 }
 
 /// Never signals: whether the other tool has done so is unknown.
-fn wait_for_other_tool(target: &Target, tmp: &OwnedFd, deadline: Instant) -> Result<OwnedFd, Error> {
+fn wait_for_other_tool(
+    target: &Target,
+    tmp: &OwnedFd,
+    deadline: Instant,
+) -> Result<OwnedFd, Error> {
     let end = deadline.min(Instant::now() + LISTENER_WAIT);
     let inner_pid = target.status()?.inner_pid;
     wait_for_socket(target, tmp, end)?.ok_or_else(|| {
@@ -110,11 +114,7 @@ fn wait_for_other_tool(target: &Target, tmp: &OwnedFd, deadline: Instant) -> Res
     })
 }
 
-fn wait_for_socket(
-    target: &Target,
-    tmp: &OwnedFd,
-    end: Instant,
-) -> Result<Option<OwnedFd>, Error> {
+fn wait_for_socket(target: &Target, tmp: &OwnedFd, end: Instant) -> Result<Option<OwnedFd>, Error> {
     loop {
         let socket = find_socket(tmp, &target.status()?)?;
         if socket.is_some() || Instant::now() >= end {

@@ -164,7 +164,10 @@ impl Counters {
     /// Classes that were loaded, those of the shared archive too.
     pub(super) fn classes(&self) -> Option<u64> {
         let shared = self.number("java.cls.sharedLoadedClasses").unwrap_or(0);
-        Some(self.number("java.cls.loadedClasses")?.saturating_add(shared))
+        Some(
+            self.number("java.cls.loadedClasses")?
+                .saturating_add(shared),
+        )
     }
 
     /// Sizes as of the last collection; Serial and Parallel update the young generation more often.
@@ -223,7 +226,9 @@ impl Counters {
             return None;
         }
         let spaces = (0..PARTS_MAX).map(|space| format!("sun.gc.generation.1.space.{space}.used"));
-        spaces.filter_map(|name| self.number(&name)).reduce(u64::saturating_add)
+        spaces
+            .filter_map(|name| self.number(&name))
+            .reduce(u64::saturating_add)
     }
 
     fn others(&self) -> Vec<(String, u64)> {
@@ -238,7 +243,9 @@ impl Counters {
         let known = named
             .into_iter()
             .filter(|(_, bytes)| bytes.is_some_and(|bytes| bytes > 0));
-        let old = self.old_generation().map(|bytes| (OLD_GENERATION.to_owned(), bytes));
+        let old = self
+            .old_generation()
+            .map(|bytes| (OLD_GENERATION.to_owned(), bytes));
         let known = known.filter_map(|(name, bytes)| Some((name.to_owned(), bytes?)));
         known.chain(old).collect()
     }
@@ -279,8 +286,12 @@ mod tests {
     }
 
     fn counters(numbers: &[(&str, i64)], texts: &[(&str, &str)]) -> Counters {
-        let numbers = numbers.iter().map(|(name, value)| ((*name).to_owned(), *value));
-        let texts = texts.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        let numbers = numbers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
+        let texts = texts
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
         Counters {
             numbers: numbers.collect(),
             texts: texts.collect(),
@@ -299,12 +310,25 @@ mod tests {
         ];
         for (name, marking, collections, garbage) in [
             ("Serial young collection pauses", "", 11, true),
-            ("G1 young collection pauses", "G1 concurrent cycle pauses", 5, true),
+            (
+                "G1 young collection pauses",
+                "G1 concurrent cycle pauses",
+                5,
+                true,
+            ),
             ("Z concurrent cycle pauses", "", 11, false),
-            ("ZGC minor collection pauses", "ZGC major collection pauses", 11, false),
+            (
+                "ZGC minor collection pauses",
+                "ZGC major collection pauses",
+                11,
+                false,
+            ),
             ("Shenandoah partial", "", 11, false),
         ] {
-            let texts = [("sun.gc.collector.0.name", name), ("sun.gc.collector.2.name", marking)];
+            let texts = [
+                ("sun.gc.collector.0.name", name),
+                ("sun.gc.collector.2.name", marking),
+            ];
             let counters = counters(&numbers, &texts);
             let heap = counters.heap();
             assert_eq!(heap.collections, Some(collections), "{name}");
@@ -314,14 +338,24 @@ mod tests {
         }
         assert_eq!(Counters::default().counts_garbage(), None);
         assert_eq!(Counters::default().classes(), None);
-        assert_eq!(counters(&[("java.cls.loadedClasses", 7)], &[]).classes(), Some(7));
+        assert_eq!(
+            counters(&[("java.cls.loadedClasses", 7)], &[]).classes(),
+            Some(7)
+        );
     }
 
     #[test]
     fn a_long_text_is_cut() {
         let (name, text) = (b"java.property.java.vm.version\0", [b'x'; 4096]);
         let data = ENTRY_HEADER_BYTES + name.len();
-        let mut bytes = [&MAGIC[..], &[1, VERSION, 0, 1], &[0; 16], &32u32.to_le_bytes(), &1u32.to_le_bytes()].concat();
+        let mut bytes = [
+            &MAGIC[..],
+            &[1, VERSION, 0, 1],
+            &[0; 16],
+            &32u32.to_le_bytes(),
+            &1u32.to_le_bytes(),
+        ]
+        .concat();
         for number in [data + text.len(), ENTRY_HEADER_BYTES, text.len()] {
             bytes.extend(u32::try_from(number).unwrap().to_le_bytes());
         }
@@ -329,7 +363,10 @@ mod tests {
         bytes.extend(u32::try_from(data).unwrap().to_le_bytes());
         bytes.extend(name);
         bytes.extend(text);
-        assert_eq!(parse_counters(&bytes).unwrap().version().unwrap().len(), 300);
+        assert_eq!(
+            parse_counters(&bytes).unwrap().version().unwrap().len(),
+            300
+        );
     }
 
     #[test]

@@ -24,7 +24,9 @@ const FLAGS_MAX: u64 = 20_000;
 const NAME_BYTES_MAX: usize = 64;
 
 fn text(memory: &dyn Memory, address: u64) -> Option<String> {
-    memory.name(address).filter(|name| name.len() < NAME_BYTES_MAX)
+    memory
+        .name(address)
+        .filter(|name| name.len() < NAME_BYTES_MAX)
 }
 
 /// A boolean flag of the JVM in that memory; `base` is where its libjvm is mapped. `None`: it could not be found.

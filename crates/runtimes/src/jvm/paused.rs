@@ -81,11 +81,18 @@ impl Stops<'_> {
 
 impl Jvm {
     /// Asks the JVM, which stops the program.
-    pub(super) fn paused(&mut self, counters: Option<&Counters>, limits: &Limits) -> Result<Snapshot, Error> {
+    pub(super) fn paused(
+        &mut self,
+        counters: Option<&Counters>,
+        limits: &Limits,
+    ) -> Result<Snapshot, Error> {
         let status = self.target.status()?;
         let heap = counters.map(Counters::heap).unwrap_or_default();
         // Refused before anything is done, if the last collection already left too much.
-        allowed(self.pauses.histogram(heap.used_bytes, status.swap_bytes), limits)?;
+        allowed(
+            self.pauses.histogram(heap.used_bytes, status.swap_bytes),
+            limits,
+        )?;
         let listener = Listener {
             target: &self.target,
             deadline: Instant::now() + limits.time,
@@ -109,16 +116,21 @@ impl Jvm {
                 seen = self.seen(used_bytes)?;
             }
         }
-        let running = counters.and_then(Counters::threads).unwrap_or(status.threads);
+        let running = counters
+            .and_then(Counters::threads)
+            .unwrap_or(status.threads);
         self.add_threads(&listener, &mut stops, running, &mut snapshot)?;
         match heap {
             Some(mut heap) => {
                 heap.collections = seen.collections.or(heap.collections);
                 let classes = counters.and_then(Counters::classes);
-                let heap = with_native(heap, &listener, &mut stops, classes, &mut snapshot.missing)?;
+                let heap =
+                    with_native(heap, &listener, &mut stops, classes, &mut snapshot.missing)?;
                 snapshot.heap = Some(heap);
             }
-            None => snapshot.missing.push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
+            None => snapshot
+                .missing
+                .push("the size of the heap: the JVM's GC.heap_info has none".to_owned()),
         }
         snapshot.cost.paused = stops.so_far()?;
         if let Some(walk) = walk {
@@ -136,10 +148,17 @@ impl Jvm {
     }
 
     /// The class histogram of most collectors counts dead objects that were not collected yet.
-    fn why_no_types(&self, counters: Option<&Counters>, heap_info: &str, now: Seen) -> Option<&'static str> {
+    fn why_no_types(
+        &self,
+        counters: Option<&Counters>,
+        heap_info: &str,
+        now: Seen,
+    ) -> Option<&'static str> {
         let known = counters.and_then(Counters::counts_garbage);
         let counts_garbage = known.unwrap_or_else(|| !native::is_traced_by_reference(heap_info));
-        self.seen.filter(|_| counts_garbage).and_then(|earlier| now.why_no_types(earlier))
+        self.seen
+            .filter(|_| counts_garbage)
+            .and_then(|earlier| now.why_no_types(earlier))
     }
 
     fn add_threads(
@@ -151,7 +170,8 @@ impl Jvm {
     ) -> Result<(), Error> {
         let about = pause::thread_dump(running);
         if !stops.may_take(about)? {
-            let sentence = format!("threads: their dump would stop the program for about {about:?} more");
+            let sentence =
+                format!("threads: their dump would stop the program for about {about:?} more");
             snapshot.missing.push(sentence);
             return Ok(());
         }
@@ -165,7 +185,9 @@ impl Jvm {
         let mut groups = threads::parse_threads(&dump);
         match self.target.smaps() {
             Ok(smaps) => threads::add_stacks(&mut groups, &String::from_utf8_lossy(&smaps)),
-            Err(error) => snapshot.missing.push(format!("bytes of the stacks: {error}")),
+            Err(error) => snapshot
+                .missing
+                .push(format!("bytes of the stacks: {error}")),
         }
         snapshot.tasks = groups.into_iter().map(|group| group.tasks).collect();
         let mut types = snapshot.types.iter();
@@ -203,7 +225,9 @@ fn types(listener: &Listener, stops: &mut Stops) -> Result<Vec<TypeCount>, Error
     let text = stops.run(|| listener.ask("inspectheap", "-all"))?;
     let types = histogram::parse_histogram(&text);
     if types.is_empty() {
-        return Err(Error::Inconsistent("the class histogram has no rows".into()));
+        return Err(Error::Inconsistent(
+            "the class histogram has no rows".into(),
+        ));
     }
     Ok(types)
 }
@@ -237,12 +261,20 @@ fn with_native(
         })
     };
     let code = ask("the code cache", listener.diagnose("Compiler.codecache"));
-    let categories = ask("native memory", listener.diagnose("VM.native_memory summary"));
+    let categories = ask(
+        "native memory",
+        listener.diagnose("VM.native_memory summary"),
+    );
     let about = pause::class_loaders(classes);
     let loaders = if stops.may_take(about)? {
-        ask("class loaders", stops.run(|| listener.diagnose("VM.classloader_stats")))
+        ask(
+            "class loaders",
+            stops.run(|| listener.diagnose("VM.classloader_stats")),
+        )
     } else {
-        missing.push(format!("class loaders: their sizes would stop the program for about {about:?} more"));
+        missing.push(format!(
+            "class loaders: their sizes would stop the program for about {about:?} more"
+        ));
         String::new()
     };
     let metaspace = heap.others.iter().find(|(name, _)| name == METASPACE_USED);
@@ -252,7 +284,8 @@ fn with_native(
     }
     heap.others.extend(loaders);
     let code = native::parse_code_cache(&code);
-    heap.others.extend(code.map(|bytes| ("code cache".to_owned(), bytes)));
+    heap.others
+        .extend(code.map(|bytes| ("code cache".to_owned(), bytes)));
     heap.others.extend(native::parse_native_memory(&categories));
     Ok(heap)
 }
@@ -273,7 +306,11 @@ mod tests {
             (seen(Some(3), 100), seen(Some(3), 90), Some(NO_COLLECTION)),
             (seen(None, 100), seen(None, 99), None),
             (seen(None, 100), seen(None, 100), Some(NO_KNOWN_COLLECTION)),
-            (seen(Some(3), 100), seen(None, 101), Some(NO_KNOWN_COLLECTION)),
+            (
+                seen(Some(3), 100),
+                seen(None, 101),
+                Some(NO_KNOWN_COLLECTION),
+            ),
         ] {
             assert_eq!(now.why_no_types(earlier), expected, "{earlier:?} {now:?}");
         }
@@ -287,7 +324,10 @@ mod tests {
             swap_bytes: 1 << 30,
             ..Status::default()
         };
-        assert_eq!(with_current(HeapSize::default(), "a wording of a later JDK"), None);
+        assert_eq!(
+            with_current(HeapSize::default(), "a wording of a later JDK"),
+            None
+        );
         assert_eq!(walked_bytes(None, &status), 9 << 30);
         let about = pause::Pauses::of(None).histogram(walked_bytes(None, &status), 0);
         assert!(about > Duration::from_secs(100));
@@ -299,7 +339,11 @@ mod tests {
         };
         let heap = with_current(counted.clone(), "a wording of a later JDK").unwrap();
         assert_eq!(walked_bytes(Some(&heap), &status), 4 << 20);
-        let heap = with_current(counted, " garbage-first heap   total 262144K, used 4511K [0x0)\n").unwrap();
+        let heap = with_current(
+            counted,
+            " garbage-first heap   total 262144K, used 4511K [0x0)\n",
+        )
+        .unwrap();
         assert_eq!(walked_bytes(Some(&heap), &status), 4511 << 10);
     }
 }

@@ -190,7 +190,8 @@ impl Target {
     }
 
     fn program(&self, mapped: &Mapped) -> Result<Program, Error> {
-        let executable = statat(self.folder.dir(), "exe", AtFlags::empty()).map_err(|errno| lost(errno.into()))?;
+        let executable = statat(self.folder.dir(), "exe", AtFlags::empty())
+            .map_err(|errno| lost(errno.into()))?;
         Ok(Program {
             executable: (executable.st_dev, executable.st_ino),
             libjvm: mapped.libjvm,
@@ -268,7 +269,10 @@ impl Target {
     }
 
     pub(super) fn memory(&self) -> Result<ProcessMemory, Error> {
-        self.folder.open_file("mem").map(ProcessMemory::new).map_err(lost)
+        self.folder
+            .open_file("mem")
+            .map(ProcessMemory::new)
+            .map_err(lost)
     }
 
     pub(super) fn send_quit(&self) -> Result<(), Error> {
@@ -341,10 +345,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let libjvm = folder.path().join("libjvm.so");
         std::fs::copy("/bin/sh", &libjvm).unwrap();
-        for (next, argument) in [("/bin/sleep", "60"), (libjvm.to_str().unwrap(), "-c 'read line'")] {
+        for (next, argument) in [
+            ("/bin/sleep", "60"),
+            (libjvm.to_str().unwrap(), "-c 'read line'"),
+        ] {
             let script = format!("read line; exec {next} {argument}");
             let mut command = Command::new(&libjvm);
-            let mut child = command.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+            let mut child = command
+                .args(["-c", &script])
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
             let (target, mapped) = Target::open(child.id()).unwrap().unwrap();
             assert_eq!(target.check_same_program(&mapped), Ok(()));
             writeln!(child.stdin.as_mut().unwrap()).unwrap();

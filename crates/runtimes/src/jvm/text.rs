@@ -27,9 +27,17 @@ mod tests {
         assert_eq!(bounded("java.util.HashMap".into()), "java.util.HashMap");
         let longest = "a".repeat(TEXT_BYTES_MAX);
         assert_eq!(bounded(longest.clone()), longest);
-        for long in ["a".repeat(TEXT_BYTES_MAX + 1), "ä".repeat(65_535), "x".to_owned() + &"語".repeat(200)] {
+        for long in [
+            "a".repeat(TEXT_BYTES_MAX + 1),
+            "ä".repeat(65_535),
+            "x".to_owned() + &"語".repeat(200),
+        ] {
             let cut = bounded(long);
-            assert!(cut.len() <= TEXT_BYTES_MAX && cut.len() > TEXT_BYTES_MAX - 4, "{}", cut.len());
+            assert!(
+                cut.len() <= TEXT_BYTES_MAX && cut.len() > TEXT_BYTES_MAX - 4,
+                "{}",
+                cut.len()
+            );
             assert!(cut.ends_with(CUT));
         }
     }

@@ -260,11 +260,19 @@ mod tests {
         let group = &parse_threads(&text)[0].tasks;
         let frame = &group.frames[0];
         assert_eq!(frame.line, Some(7));
-        let names = [&frame.function, &frame.file, &Some(frame.module.clone()), &group.waits_for];
+        let names = [
+            &frame.function,
+            &frame.file,
+            &Some(frame.module.clone()),
+            &group.waits_for,
+        ];
         for name in names {
             assert!((250..=300).contains(&name.as_ref().unwrap().len()));
         }
-        assert!(group.frames[1].function.as_ref().unwrap().len() <= 302, "with its brackets");
+        assert!(
+            group.frames[1].function.as_ref().unwrap().len() <= 302,
+            "with its brackets"
+        );
     }
 
     #[test]

@@ -1,11 +1,14 @@
 //! The file that makes a JVM take SIGQUIT for an attach request.
 //!
-//! The user of the JVM decides what its `/tmp` is: with a mount namespace of its own, any directory. So root creates and
-//! removes the file with that user's rights. Where the rights cannot be changed, only what every user may do is done.
+//! The user of the JVM decides what its `/tmp` is: with a mount namespace of its own, any directory. So root creates
+//! and removes the file with that user's rights. Where the rights cannot be changed, only what every user may do is
+//! done.
 
 use std::os::fd::OwnedFd;
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fstat, openat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fstat, openat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
@@ -24,10 +27,14 @@ pub(super) struct Trigger<'a> {
 
 impl Trigger<'_> {
     /// `None`: another tool's file is there, or one that a killed tool has left.
-    pub(super) fn create<'a>(tmp: &'a OwnedFd, status: &Status) -> Result<Option<Trigger<'a>>, Error> {
+    pub(super) fn create<'a>(
+        tmp: &'a OwnedFd,
+        status: &Status,
+    ) -> Result<Option<Trigger<'a>>, Error> {
         let name = format!(".attach_pid{}", status.inner_pid);
         let user = User::of(status, tmp)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         match user.run(|| openat(tmp, &name, flags, Mode::RUSR | Mode::WUSR)) {
             Ok(_) => Ok(Some(Trigger { tmp, name, user })),
             Err(Errno::EXIST) => check_found(tmp, &name, status).map(|()| None),
@@ -39,7 +46,9 @@ impl Trigger<'_> {
 impl Drop for Trigger<'_> {
     fn drop(&mut self) {
         // It can only be gone already.
-        let _ = self.user.run(|| unlinkat(self.tmp, &self.name, AtFlags::empty()));
+        let _ = self
+            .user
+            .run(|| unlinkat(self.tmp, &self.name, AtFlags::empty()));
     }
 }
 
@@ -97,7 +106,9 @@ impl User {
         };
         std::thread::scope(|scope| {
             let thread = std::thread::Builder::new().spawn_scoped(scope, with_rights);
-            thread.map_or(Err(Errno::AGAIN), |thread| thread.join().unwrap_or(Err(Errno::CANCELED)))
+            thread.map_or(Err(Errno::AGAIN), |thread| {
+                thread.join().unwrap_or(Err(Errno::CANCELED))
+            })
         })
     }
 }
@@ -195,7 +206,10 @@ mod tests {
             let (folder, tmp) = folder(mode);
             chown(folder.path(), Some(0), Some(group)).unwrap();
             let error = Trigger::create(&tmp, &status(NOBODY, NOBODY)).unwrap_err();
-            assert!(error.to_string().contains("cannot be created"), "{mode:o}: {error}");
+            assert!(
+                error.to_string().contains("cannot be created"),
+                "{mode:o}: {error}"
+            );
             assert_eq!(read_dir(folder.path()).unwrap().count(), 0);
         }
     }
