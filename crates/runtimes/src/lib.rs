@@ -71,6 +71,11 @@ pub trait ManagedHeap {
         let _ = (types, limits);
         Vec::new()
     }
+
+    /// Gives back what was opened in the process. An error names what stayed open.
+    fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads. An error names a
