@@ -144,7 +144,7 @@ fn version(address: SocketAddr) -> Result<String, Error> {
 impl Inspector {
     /// Only reads; `None` where the process is not Node.js.
     pub fn new(pid: u32) -> Option<Result<Inspector, Error>> {
-        let process = Pid::from_raw(pid.cast_signed())?;
+        let process = Pid::from_raw(i32::try_from(pid).ok()?)?;
         let process = pidfd_open(process, PidfdFlags::empty()).ok()?;
         if !process::is_node(pid) {
             return None;
@@ -205,8 +205,17 @@ impl Inspector {
             return self.find_ours(&mut Vec::new());
         }
         let candidates = candidates(self.pid, &options::read(self.pid));
+        let Some(first) = candidates.first() else {
+            return Ok(None);
+        };
         let mut addresses = candidates.iter().filter_map(Listener::local);
-        Ok(addresses.find(|address| self.is_inspector(*address)))
+        let found = addresses.find(|address| self.is_inspector(*address));
+        found.map(Some).ok_or_else(|| {
+            Error::Refused(format!(
+                "port {} is taken by a socket of the program that is not the inspector which its options place there:                  start it with --inspect=127.0.0.1:0",
+                first.address.port()
+            ))
+        })
     }
 
     fn is_inspector(&mut self, address: SocketAddr) -> bool {

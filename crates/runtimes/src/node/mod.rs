@@ -16,6 +16,7 @@ mod graph;
 mod holders;
 mod inspector;
 mod options;
+mod parser;
 mod process;
 mod queue;
 mod room;
@@ -34,8 +35,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::{Error, HeapSize, Holder, Limits, ManagedHeap, Snapshot, Touch};
-use graph::{Graph, Unusable};
+use graph::Graph;
 use inspector::{Inspector, Way};
+use parser::{Parser, Unusable};
 use session::Session;
 
 /// Of the calls that read counters.
@@ -46,8 +48,7 @@ const COLLECTION_PER_MIB: Duration = Duration::from_millis(8);
 /// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB.
 const SNAPSHOT_PER_MIB: Duration = Duration::from_millis(450);
 
-const NOT_GROWN: &str =
-    "allocation sites are left out: the heap after a collection did not grow since the first snapshot";
+const NOT_GROWN: &str = "allocation sites are left out: the heap after a collection did not grow since the first snapshot";
 
 /// The heap of one Node.js process.
 pub struct Node {
@@ -167,12 +168,7 @@ impl Node {
     }
 
     /// Why none is taken.
-    fn no_heap_snapshot(
-        &self,
-        size: &HeapSize,
-        limits: &Limits,
-        until: Instant,
-    ) -> Option<String> {
+    fn no_heap_snapshot(&self, size: &HeapSize, limits: &Limits, until: Instant) -> Option<String> {
         let pause = pause_of(size.used_bytes, SNAPSHOT_PER_MIB);
         if pause > limits.pause {
             return Some(format!(
@@ -229,27 +225,22 @@ fn take_heap_snapshot(
         #[serde(default)]
         chunk: String,
     }
-    let mut parser = Ok(graph::Parser::new(limits.bytes));
+    let mut parser = Ok(Parser::new(limits.bytes));
     let params = json!({"reportProgress": false});
-    session.call_with_events(
-        "HeapProfiler.takeHeapSnapshot",
-        &params,
-        within,
-        |event| {
-            let Ok(event) = session::parse::<Event>(event) else {
-                return Ok(());
-            };
-            let is_chunk = event.method == "HeapProfiler.addHeapSnapshotChunk";
-            if is_chunk
-                && let Ok(graph) = &mut parser
-                && let Err(why) = graph.push(event.params.chunk.as_bytes())
-            {
-                parser = Err(why);
-            }
-            Ok(())
-        },
-    )?;
-    Ok(parser.and_then(graph::Parser::finish))
+    session.call_with_events("HeapProfiler.takeHeapSnapshot", &params, within, |event| {
+        let Ok(event) = session::parse::<Event>(event) else {
+            return Ok(());
+        };
+        let is_chunk = event.method == "HeapProfiler.addHeapSnapshotChunk";
+        if is_chunk
+            && let Ok(graph) = &mut parser
+            && let Err(why) = graph.push(event.params.chunk.as_bytes())
+        {
+            parser = Err(why);
+        }
+        Ok(())
+    })?;
+    Ok(parser.and_then(Parser::finish))
 }
 
 impl ManagedHeap for Node {

@@ -44,7 +44,10 @@ fn exports_node(file: File) -> bool {
 fn has_symbol<'a>(data: impl ReadRef<'a>) -> Option<bool> {
     let file = object::File::parse(data).ok()?;
     let is_exported = file.dynamic_symbols().any(|symbol| {
-        symbol.is_definition() && symbol.name_bytes().is_ok_and(|name| EXPORTED.contains(&name))
+        symbol.is_definition()
+            && symbol
+                .name_bytes()
+                .is_ok_and(|name| EXPORTED.contains(&name))
     });
     Some(is_exported)
 }

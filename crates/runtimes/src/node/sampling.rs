@@ -140,7 +140,9 @@ impl Tree {
         };
         match self.key.as_str() {
             // From zero; negative for code that is not JavaScript.
-            "lineNumber" if number >= 0.0 => node.frame.line = Some((number as u32).saturating_add(1)),
+            "lineNumber" if number >= 0.0 => {
+                node.frame.line = Some((number as u32).saturating_add(1))
+            }
             "selfSize" if number.is_finite() => node.bytes = number.max(0.0),
             _ => {}
         }

@@ -99,7 +99,9 @@ impl Session {
         let reply = sent.and_then(|()| self.reply(method, until, &mut event));
         let refusal = |why| Error::Refused(format!("Node.js refused {method}: {why}"));
         match reply {
-            Ok(message) => message.error.map_or(Ok(message.text), |why| Err(refusal(why))),
+            Ok(message) => message
+                .error
+                .map_or(Ok(message.text), |why| Err(refusal(why))),
             Err(error) => {
                 // What still comes (the rest of a heap snapshot) would be taken for the next call's.
                 self.shut_down();
@@ -241,4 +243,65 @@ fn receive(stream: TcpStream, queue: &Queue<Message>) {
     }
     let _ = stream.shutdown(Shutdown::Both);
     queue.close();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::thread::JoinHandle;
+
+    /// Accepts a session, answers its first command, and sends events until it is left; `true`: it was left.
+    fn flood() -> (SocketAddr, JoinHandle<bool>) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a listener");
+        let address = listener.local_addr().expect("its address");
+        let serve = move || {
+            let (mut stream, _) = listener.accept().expect("a connection");
+            stream
+                .set_write_timeout(Some(Duration::from_secs(10)))
+                .expect("a timeout");
+            let mut head = [0; 4096];
+            let _ = stream.read(&mut head).expect("a request");
+            stream
+                .write_all(b"HTTP/1.1 101 Switching\r\n\r\n")
+                .expect("an answer");
+            let _ = stream.read(&mut head).expect("a command");
+            let reply = br#"{"id":1}"#;
+            stream
+                .write_all(&[&[0x81, 8], &reply[..]].concat())
+                .expect("a reply");
+            let event = br#"{"method":"Any.event","params":{}}"#;
+            let event = [&[0x81, event.len() as u8], &event[..]].concat();
+            let error = std::iter::repeat_with(|| stream.write_all(&event)).find_map(Result::err);
+            error.is_some_and(|error| error.kind() != io::ErrorKind::WouldBlock)
+        };
+        (address, std::thread::spawn(serve))
+    }
+
+    #[test]
+    fn a_flood_of_events_does_not_move_the_deadline_and_ends_the_session() {
+        let (address, server) = flood();
+        let mut session =
+            Session::connect(address, "/", Duration::from_secs(5)).expect("a session");
+        let begin = Instant::now();
+        let mut call = |within| session.call("Any.method", &json!({}), within);
+        let error = call(Duration::from_millis(300)).expect_err("no reply");
+        assert!(error.to_string().contains("did not answer"), "{error}");
+        assert!(begin.elapsed() < Duration::from_secs(2));
+        // What is still to come belongs to the call that was given up.
+        assert_eq!(
+            call(Duration::from_secs(5)).expect_err("it is shut"),
+            closed()
+        );
+        assert!(server.join().expect("it ends"));
+    }
+
+    #[test]
+    fn a_session_that_no_call_reads_is_shut_down() {
+        let (address, server) = flood();
+        let session = Session::connect(address, "/", Duration::from_secs(5)).expect("a session");
+        assert!(server.join().expect("it ends"), "the reader blocks");
+        drop(session);
+    }
 }

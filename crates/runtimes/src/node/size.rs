@@ -43,7 +43,9 @@ pub fn read(session: &mut Session) -> Result<HeapSize, Error> {
 pub fn with_external(size: &HeapSize) -> u64 {
     let is_external = |name: &str| name == BUFFERS || name == EXTERNAL;
     let others = size.others.iter().filter(|(name, _)| is_external(name));
-    others.fold(size.used_bytes, |sum, (_, bytes)| sum.saturating_add(*bytes))
+    others.fold(size.used_bytes, |sum, (_, bytes)| {
+        sum.saturating_add(*bytes)
+    })
 }
 
 fn sizes(figures: Figures) -> HeapSize {

@@ -65,8 +65,7 @@ fn invalid(why: &str) -> io::Error {
 /// The body of `GET path`.
 pub fn get(address: SocketAddr, path: &str, within: Duration) -> io::Result<Vec<u8>> {
     let mut timed = Timed::connect(address, within)?;
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     timed.stream.write_all(request.as_bytes())?;
     let head = timed.read_head()?;
     if status(&head) != Some(200) {
