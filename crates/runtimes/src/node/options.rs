@@ -35,19 +35,22 @@ fn parse(environment: &[u8], arguments: &[u8]) -> Options {
     // host that one of them names is refused all the same.
     let mut all = Options::default();
     all.add_all(&arguments);
-    let own = arguments.iter().position(|word| !is_own(word, &arguments));
-    options.add_all(&arguments[..own.unwrap_or(arguments.len())]);
+    let mut own = 0;
+    while own < arguments.len() && is_own(&arguments[..=own]) {
+        own += 1;
+    }
+    options.add_all(&arguments[..own]);
     options.remote_host = options.remote_host.or(all.remote_host);
     options
 }
 
-/// An option, or the value of one.
-fn is_own(word: &str, arguments: &[&str]) -> bool {
-    let is_value = || {
-        let pair = |pair: &[&str]| takes_value(pair[0]) && pair[1] == word;
-        arguments.windows(2).any(pair)
-    };
-    word.starts_with('-') || is_value()
+/// The last word is an option, or the value of the one before it.
+fn is_own(words: &[&str]) -> bool {
+    match words {
+        [.., option, value] => value.starts_with('-') || takes_value(option),
+        [word] => word.starts_with('-'),
+        [] => false,
+    }
 }
 
 fn takes_value(option: &str) -> bool {

@@ -18,6 +18,8 @@ const INTERVAL_BYTES: u64 = 32 << 10;
 /// V8 takes 128 frames.
 const DEPTH_MAX: usize = 256;
 const SITES_MAX: usize = 10_000;
+/// Of the names in all sites: a profile may repeat long ones in each frame.
+const NAMES_BYTES_MAX: usize = 64 << 20;
 
 /// The growth of a heap that chance does not explain.
 const NOISE_BYTES: u64 = 1 << 20;
@@ -79,6 +81,7 @@ struct Tree {
     /// Depth of objects that are no part of the tree (`samples`), or around it.
     head: bool,
     sites: Vec<SiteCount>,
+    names_bytes: usize,
     is_cut: bool,
 }
 
@@ -158,7 +161,13 @@ impl Tree {
     fn end_node(&mut self) {
         let bytes = self.path.last().map_or(0.0, |node| node.bytes);
         if bytes > 0.0 && !self.is_ours() {
-            if self.sites.len() == SITES_MAX || self.path.len() > DEPTH_MAX {
+            let name = |name: &Option<String>| name.as_ref().map_or(0, String::len);
+            let names = |node: &Node| name(&node.frame.function) + name(&node.frame.file);
+            let is_small = self.sites.len() < SITES_MAX && self.path.len() <= DEPTH_MAX;
+            if is_small {
+                self.names_bytes += self.path.iter().map(names).sum::<usize>();
+            }
+            if !is_small || self.names_bytes > NAMES_BYTES_MAX {
                 self.is_cut = true;
             } else {
                 // The first node is the root of the tree, no function.

@@ -258,9 +258,6 @@ mod tests {
         let address = listener.local_addr().expect("its address");
         let serve = move || {
             let (mut stream, _) = listener.accept().expect("a connection");
-            stream
-                .set_write_timeout(Some(Duration::from_secs(10)))
-                .expect("a timeout");
             let mut head = [0; 4096];
             let _ = stream.read(&mut head).expect("a request");
             stream
@@ -273,8 +270,22 @@ mod tests {
                 .expect("a reply");
             let event = br#"{"method":"Any.event","params":{}}"#;
             let event = [&[0x81, event.len() as u8], &event[..]].concat();
-            let error = std::iter::repeat_with(|| stream.write_all(&event)).find_map(Result::err);
-            error.is_some_and(|error| error.kind() != io::ErrorKind::WouldBlock)
+            let mut writer = stream.try_clone().expect("a copy");
+            let floods = std::thread::spawn(move || while writer.write_all(&event).is_ok() {});
+            // As Node.js does: the end of what the other side sends is the end of the session.
+            stream
+                .set_read_timeout(Some(Duration::from_secs(10)))
+                .expect("a timeout");
+            let is_left = loop {
+                match stream.read(&mut head) {
+                    Ok(0) => break true,
+                    Ok(_) => {}
+                    Err(error) => break error.kind() == io::ErrorKind::ConnectionReset,
+                }
+            };
+            let _ = stream.shutdown(Shutdown::Both);
+            floods.join().expect("it ends");
+            is_left
         };
         (address, std::thread::spawn(serve))
     }

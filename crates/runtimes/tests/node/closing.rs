@@ -45,11 +45,38 @@ fn an_inspector_is_not_opened_to_the_network() {
 
 #[test]
 fn an_inspector_on_another_loopback_address_is_used() {
-    let Some(program) = Program::start(&["--inspect-port=127.0.0.1:0"], &script("")) else {
+    if TcpListener::bind("[::1]:0").is_err() {
+        return skipped("there is no IPv6");
+    }
+    let Some(program) = Program::start(&["--inspect-port=[::1]:0"], &script("")) else {
         return;
     };
     let mut reader = program.reader();
     reader.snapshot(&limits(SITES)).expect("a snapshot");
+    assert!(
+        program.errors().contains("ws://[::1]:"),
+        "{}",
+        program.errors()
+    );
+    reader.finish().expect("it closes");
+    let end = stop(program);
+    assert_eq!((end.code, end.output.as_str()), (Some(7), "stops\n"));
+}
+
+#[test]
+fn a_heap_snapshot_that_would_not_end_in_time_is_not_started() {
+    let Some(program) = Program::start(&["--inspect-port=0"], &script("")) else {
+        return;
+    };
+    let mut reader = program.reader();
+    let short = Limits {
+        time: Duration::from_millis(800),
+        ..limits(TYPES)
+    };
+    let snapshot = reader.snapshot(&short).expect("a snapshot");
+    assert!(snapshot.types.is_empty());
+    let missing = snapshot.missing.join("; ");
+    assert!(missing.contains("are left for this reading"), "{missing}");
     reader.finish().expect("it closes");
     assert_undisturbed(&stop(program));
 }
@@ -128,8 +155,9 @@ fn a_program_that_is_only_called_node_is_not_node() {
 
 /// A copy of `node` without symbols; `None` where there is none or no `strip`.
 fn stripped(folder: &Path) -> Option<std::path::PathBuf> {
-    let node = env::split_paths(&env::var_os("PATH")?).map(|folder| folder.join("node"));
-    let node = node.into_iter().find(|path| path.is_file())?;
+    let path = env::var_os("PATH")?;
+    let mut nodes = env::split_paths(&path).map(|folder| folder.join("node"));
+    let node = nodes.find(|path| path.is_file())?;
     let copy = folder.join("node");
     let stripped = Command::new("strip")
         .arg("-o")
