@@ -212,7 +212,8 @@ impl Inspector {
         let found = addresses.find(|address| self.is_inspector(*address));
         found.map(Some).ok_or_else(|| {
             Error::Refused(format!(
-                "port {} is taken by a socket of the program that is not the inspector which its options place there:                  start it with --inspect=127.0.0.1:0",
+                "port {} is taken by a socket of the program that is not the inspector which its options place there: \
+                 start it with --inspect=127.0.0.1:0",
                 first.address.port()
             ))
         })

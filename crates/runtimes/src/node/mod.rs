@@ -48,7 +48,8 @@ const COLLECTION_PER_MIB: Duration = Duration::from_millis(8);
 /// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB.
 const SNAPSHOT_PER_MIB: Duration = Duration::from_millis(450);
 
-const NOT_GROWN: &str = "allocation sites are left out: the heap after a collection did not grow since the first snapshot";
+const NOT_GROWN: &str = "allocation sites are left out: the heap after a collection did not grow since the first \
+    snapshot";
 
 /// The heap of one Node.js process.
 pub struct Node {

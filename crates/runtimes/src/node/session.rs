@@ -217,8 +217,8 @@ fn closed() -> Error {
     )
 }
 
-/// Reads until either side closes, or until the caller stops taking what is read: a thread that waits for it would never
-/// see that the program has ended.
+/// Reads until either side closes, or until the caller stops taking what is read: a thread that waits for it would
+/// never see that the program has ended.
 fn receive(stream: TcpStream, queue: &Queue<Message>) {
     let mut reader = BufReader::new(&stream);
     while let Ok(Some(text)) = wire::read_message(&mut reader) {

@@ -124,7 +124,8 @@ fn an_inspector_that_opens_late_is_ours_and_is_closed() {
 fn without_a_pause_a_service_on_the_port_hears_nothing() {
     let port = free_port();
     let body = format!(
-        "globalThis.server = require('net').createServer(() => console.log('a connection')).listen({port}, '127.0.0.1');"
+        "globalThis.server = require('net').createServer(() => console.log('a connection'))
+            .listen({port}, '127.0.0.1');"
     );
     let option = format!("--inspect-port={port}");
     let Some(program) = Program::start(&[&option], &script(&body)) else {
@@ -241,7 +242,8 @@ fn signal(child: &Child, signal: rustix::process::Signal) {
 
 #[test]
 fn an_inspector_closes_itself_when_highwater_is_killed() {
-    let body = "globalThis.work = setInterval(() => fs.writeFileSync(path.join(__dirname, 'tick'), `${Date.now()}`), 50);";
+    let body = "globalThis.work = setInterval(() =>
+            fs.writeFileSync(path.join(__dirname, 'tick'), `${Date.now()}`), 50);";
     let Some(program) = Program::start(&["--inspect-port=0"], &script(body)) else {
         return;
     };
