@@ -4,8 +4,8 @@
 //! highwater had opened. At the end of the observation it is set to run out at once.
 //!
 //! `inspector.close()` blocks the program until the other side of each connection has answered. A stopped debugger
-//! never does, so the timer waits while the port has a connection. The timer does not keep the program alive, and throws
-//! nothing: an exception in a timer would end the program.
+//! never does, so the timer waits while the port has a connection. The timer does not keep the program alive, and
+//! throws nothing: an exception in a timer would end the program.
 
 use std::time::Duration;
 

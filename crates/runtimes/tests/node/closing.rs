@@ -97,7 +97,18 @@ fn a_port_that_the_program_chose_is_found_and_closed() {
 }
 
 #[test]
-fn an_inspector_that_opens_late_is_ours_and_is_closed() {
+fn an_inspector_that_opens_late_is_closed() {
+    opens_late(|_| {});
+}
+
+#[test]
+fn an_inspector_that_opened_late_is_still_ours() {
+    opens_late(|reader| {
+        reader.snapshot(&limits(SITES)).expect("a snapshot");
+    });
+}
+
+fn opens_late(then: impl Fn(&mut Node)) {
     // Longer than the reader waits for the signal, and than it tries to close.
     let body = "setTimeout(() => { fs.writeFileSync(path.join(__dirname, 'busy'), '');
         require('child_process').execSync('sleep 11') }, 0);";
@@ -115,6 +126,7 @@ fn an_inspector_that_opens_late_is_ours_and_is_closed() {
         "{error}"
     );
     wait_for("it opens", || program.errors().contains("ws://"));
+    then(&mut reader);
     reader.finish().expect("it is found and closed");
     assert!(is_refused(inspector_port(&program.errors())));
     assert_undisturbed(&stop(program));
