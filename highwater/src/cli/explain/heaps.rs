@@ -62,10 +62,9 @@ pub struct Plan {
 impl Plan {
     fn limits(&self) -> Limits {
         Limits {
-            time: if self.is_hurried {
-                HURRIED_MAX
-            } else {
-                READING_MAX
+            time: match self.is_hurried {
+                true => HURRIED_MAX,
+                false => READING_MAX.max(self.pause * 2),
             },
             bytes: BYTES_MAX,
             pause: self.pause,
