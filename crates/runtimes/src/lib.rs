@@ -23,7 +23,7 @@ mod snapshot;
 pub use error::Error;
 pub use names::{Language, is_of_the_language, is_of_the_standard_library};
 pub use snapshot::{
-    Cost, Frame, HeapSize, Holder, Kept, SiteCount, Snapshot, TaskGroup, TypeCount,
+    Cost, Frame, HeapSize, Holder, Kept, RootCount, SiteCount, Snapshot, TaskGroup, TypeCount,
 };
 
 use std::time::Duration;
