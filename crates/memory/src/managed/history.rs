@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use runtimes::{Frame, Language, SiteCount, Snapshot, TaskGroup, TypeCount};
+use runtimes::{Frame, Language, RootCount, SiteCount, Snapshot, TaskGroup, TypeCount};
 use series::order::median;
 
-use super::{ManagedGrowth, ROWS_MAX, Rise, SiteGrowth, TaskGrowth, type_growth};
+use super::{ManagedGrowth, ROWS_MAX, Rise, RootGrowth, SiteGrowth, TaskGrowth, type_growth};
 
 /// Snapshots that are kept; when there are more, every other one goes.
 const SNAPSHOTS_MAX: usize = 48;
@@ -51,6 +51,7 @@ impl HeapHistory {
         self.paused_s += snapshot.cost.paused.as_secs_f64();
         snapshot.types.truncate(KEPT_MAX);
         snapshot.sites.truncate(KEPT_MAX);
+        snapshot.roots.truncate(KEPT_MAX);
         snapshot.tasks.truncate(KEPT_MAX);
         self.seen += 1;
         // The latest one always stands at the end; whether it stays is decided by the next.
@@ -103,6 +104,7 @@ impl HeapHistory {
             used: rise(&used),
             types: self.types(),
             sites: self.sites(),
+            roots: self.roots(),
             tasks: self.tasks(),
             heap: last.1.heap.clone(),
             holders: Vec::new(),
@@ -147,6 +149,21 @@ impl HeapHistory {
                 frames: of.frames.clone(),
                 bytes,
                 objects: of.objects,
+            })
+        });
+        largest(grown.collect(), |of| of.bytes.grown)
+    }
+
+    fn roots(&self) -> Vec<RootGrowth> {
+        let key = |of: &RootCount| (of.name.clone(), of.type_name.clone());
+        let rows = self.rows(|snapshot| &snapshot.roots, key);
+        let grown = rows.into_iter().filter_map(|(of, values)| {
+            let bytes = rise(&values(&|of: &RootCount| of.bytes as f64))?;
+            let objects = rise(&values(&|of: &RootCount| of.objects as f64))?;
+            bytes.is_clear.then(|| RootGrowth {
+                root: of.clone(),
+                objects,
+                bytes,
             })
         });
         largest(grown.collect(), |of| of.bytes.grown)

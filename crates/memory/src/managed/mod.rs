@@ -8,7 +8,7 @@ mod history;
 
 pub use history::HeapHistory;
 
-use runtimes::{Frame, HeapSize, Holder, Language, TaskGroup, TypeCount};
+use runtimes::{Frame, HeapSize, Holder, Language, RootCount, TaskGroup, TypeCount};
 
 /// Rows of each kind that are kept, the most bytes (or tasks) first.
 const ROWS_MAX: usize = 50;
@@ -29,6 +29,7 @@ pub struct ManagedGrowth {
     /// Types, sites and tasks that grow, the largest growth first.
     pub types: Vec<TypeGrowth>,
     pub sites: Vec<SiteGrowth>,
+    pub roots: Vec<RootGrowth>,
     pub tasks: Vec<TaskGrowth>,
     /// As the runtime counts it, in the last snapshot.
     pub heap: Option<HeapSize>,
@@ -69,6 +70,14 @@ pub struct SiteGrowth {
     pub objects: f64,
 }
 
+/// What one variable holds.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct RootGrowth {
+    pub root: RootCount,
+    pub objects: Rise,
+    pub bytes: Rise,
+}
+
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskGrowth {
     pub group: TaskGroup,
@@ -79,14 +88,14 @@ pub struct TaskGrowth {
 
 impl ManagedGrowth {
     /// Bytes that clearly grew: of the types that grow, but no more than all objects did (one type may take the place of
-    /// another); of the sites, where no types are known.
+    /// another); where no types are known, of the sites, or of the variables that hold them.
     pub fn grown_bytes(&self) -> f64 {
         let of_types: f64 = self.types.iter().map(|of| of.bytes.grown).sum();
         let of_sites: f64 = self.sites.iter().map(|of| of.bytes.grown).sum();
         match &self.objects {
             Some(objects) if objects.is_clear => of_types.min(objects.grown).max(0.0),
             Some(_) => 0.0,
-            None => of_sites,
+            None => of_sites.max(self.roots.iter().map(|of| of.bytes.grown).sum()),
         }
     }
 

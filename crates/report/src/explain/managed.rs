@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::visible::{shortened, visible};
 use memory::brief::brief;
-use memory::managed::{ManagedGrowth, Rise, SiteGrowth, TaskGrowth, TypeGrowth};
+use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
 use memory::rank::frame_name;
 use runtimes::{Frame, HeapSize, Holder, Kept};
 use units::written::{bytes, bytes_per_hour, seconds};
@@ -27,6 +27,7 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
     );
     sizes(managed, out);
     types(&managed.types, out);
+    roots(&managed.roots, out);
     holders(&managed.holders, out);
     sites(&managed.sites, out);
     tasks(&managed.tasks, out);
@@ -93,6 +94,29 @@ fn types(types: &[TypeGrowth], out: &mut String) {
             of.objects.level,
             of.objects.grown,
             visible(&of.name)
+        );
+        let _ = writeln!(out, "{}", shortened(&row, COLUMNS));
+    }
+}
+
+fn roots(roots: &[RootGrowth], out: &mut String) {
+    if roots.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "  variables whose objects grow:");
+    for of in roots.iter().take(ROWS_SHOWN) {
+        let kind = of
+            .root
+            .type_name
+            .as_ref()
+            .map_or_else(String::new, |name| format!(" ({name})"));
+        let row = format!(
+            "  {:>12}  {:>9.0} objects, +{:.0}  {}{}",
+            format!("+{}", bytes(of.bytes.grown)),
+            of.objects.level,
+            of.objects.grown,
+            visible(&of.root.name),
+            visible(&kind)
         );
         let _ = writeln!(out, "{}", shortened(&row, COLUMNS));
     }
@@ -186,6 +210,8 @@ pub fn json(managed: &ManagedGrowth) -> Value {
             "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "sites": managed.sites.iter().map(|of| json!({"bytes": rise(&of.bytes), "objects": of.objects,
             "frames": of.frames.iter().map(super::json::frame_json).collect::<Vec<_>>()})).collect::<Vec<_>>(),
+        "roots": managed.roots.iter().map(|of| json!({"name": of.root.name, "type": of.root.type_name,
+            "objects": rise(&of.objects), "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "tasks": managed.tasks.iter().map(task).collect::<Vec<_>>(),
         "holders": managed.holders.iter().map(|of| json!({"type": of.type_name, "path": of.path,
             "objects": of.objects, "asked": of.asked, "users": of.users, "kept": kept(of.kept)})).collect::<Vec<_>>(),

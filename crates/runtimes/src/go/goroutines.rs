@@ -192,7 +192,10 @@ impl<M: Memory> Reader<'_, M> {
 
     /// As the runtime's own unwinder goes: by the size of each frame. Frame pointers are not needed.
     fn stack(&self, goroutine: &Goroutine) -> Vec<u64> {
-        self.places(goroutine).into_iter().map(|(pc, _)| pc).collect()
+        self.places(goroutine)
+            .into_iter()
+            .map(|(pc, _)| pc)
+            .collect()
     }
 
     /// The return address and the stack pointer of each frame, innermost first.

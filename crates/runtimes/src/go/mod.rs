@@ -139,7 +139,13 @@ impl ManagedHeap for Go {
         let start = Instant::now();
         let mut snapshot = self.read(limits)?;
         let left = limits.time.saturating_sub(start.elapsed());
-        self.add_roots(&Limits { time: left, ..*limits }, &mut snapshot);
+        self.add_roots(
+            &Limits {
+                time: left,
+                ..*limits
+            },
+            &mut snapshot,
+        );
         snapshot.cost = Cost {
             reading: start.elapsed(),
             ..Cost::default()

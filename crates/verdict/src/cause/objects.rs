@@ -4,8 +4,8 @@ use super::sentence::verdict;
 use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
 use ::heap::inhabitants::Runtime;
 use memory::brief::brief;
-use memory::managed::{ManagedGrowth, Rise, SiteGrowth, TaskGrowth, TypeGrowth};
-use runtimes::{Frame, Holder, Kept, Language};
+use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
+use runtimes::{Frame, Holder, Kept, Language, RootCount, is_of_the_standard_library};
 use units::written::{bytes, bytes_per_hour};
 
 /// Share of the process's growth that the objects must explain to be its cause.
@@ -74,7 +74,9 @@ struct Finding {
 fn finding(managed: &ManagedGrowth) -> Option<Finding> {
     let tasks = managed.tasks.iter().find(|tasks| is_many(tasks));
     let tasks = tasks.map(|tasks| by_task(managed, tasks));
-    let objects = by_type(managed).or_else(|| by_site(managed));
+    let objects = by_type(managed)
+        .or_else(|| by_site(managed))
+        .or_else(|| by_root(managed));
     match (tasks, objects) {
         (Some(tasks), Some(objects)) if objects.bytes > tasks.bytes => Some(Finding {
             sentence: format!("{}; and {}", objects.sentence, tasks.clause),
@@ -204,9 +206,10 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
     let all: f64 = managed.sites.iter().map(|of| of.bytes.grown).sum();
     let rate = bytes_per_hour(site.bytes.per_hour);
     let what = format!(
-        "{} of it ({rate}) allocated by {place}{}",
+        "{} of it ({rate}) allocated by {place}{}{}",
         bytes(site.bytes.grown),
-        called_by(site)
+        called_by(site),
+        held_by_root(managed, site.bytes.grown)
     );
     Some(Finding {
         cause: Cause::Managed,
@@ -218,6 +221,63 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
         ),
         clause: format!("of its {language} heap {what}"),
         next: format!("read {place}: find out what keeps its objects, and give that a bound"),
+    })
+}
+
+/// ", held by main.store (map[string]*main.Profile)": the variable whose objects grow most, if they are half of what the
+/// sites do.
+fn held_by_root(managed: &ManagedGrowth, least: f64) -> String {
+    let root = first_root(managed).filter(|of| of.bytes.grown >= MOST * least);
+    root.map_or_else(String::new, |of| format!(", held by {}", name_of(&of.root)))
+}
+
+/// The variable of the program whose objects grow most.
+fn first_root(managed: &ManagedGrowth) -> Option<&RootGrowth> {
+    managed.roots.iter().find(|of| {
+        !is_of_the_standard_library(of.root.name.trim_start_matches("stack of "), Some(".go"))
+    })
+}
+
+fn name_of(root: &RootCount) -> String {
+    match &root.type_name {
+        Some(type_name) => format!("{} ({type_name})", root.name),
+        None => root.name.clone(),
+    }
+}
+
+fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
+    let of = first_root(managed)?;
+    let language = managed.language.word();
+    let name = name_of(&of.root);
+    let holder = managed.holder_of(&of.root.name);
+    let users: Vec<String> = holder
+        .map_or(&[][..], |holder| &holder.users[..])
+        .iter()
+        .map(|user| short(user))
+        .collect();
+    let used = match &users[..] {
+        [] => String::new(),
+        users => format!("; code that uses it: {}", users.join(", ")),
+    };
+    let over_s = of.bytes.grown / of.bytes.per_hour * 3600.0;
+    let what = format!(
+        "{} by {} in {over_s:.0} s ({}), to {:.0} objects{used}",
+        name,
+        bytes(of.bytes.grown),
+        bytes_per_hour(of.bytes.per_hour),
+        of.objects.level
+    );
+    let next = match users.first() {
+        Some(user) => format!("read {user}: what it adds is not taken out again"),
+        None => format!("find what fills {}, and give it a bound", of.root.name),
+    };
+    Some(Finding {
+        cause: Cause::Managed,
+        bytes: managed.grown_bytes(),
+        is_certain: true,
+        sentence: format!("objects in the {language} heap grow, most of all those held by {what}"),
+        clause: format!("of its {language} heap the objects held by {what} grow"),
+        next,
     })
 }
 
@@ -344,8 +404,7 @@ fn beside(mut first: CauseVerdict, how: &str, finding: &Finding) -> CauseVerdict
 fn place_of(frames: &[Frame]) -> Option<String> {
     let own = frames.iter().find(|frame| {
         let function = frame.function.as_deref();
-        function
-            .is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
+        function.is_some_and(|name| !is_of_the_standard_library(name, frame.file.as_deref()))
     });
     own.or(frames.first()).and_then(named)
 }
@@ -353,8 +412,7 @@ fn place_of(frames: &[Frame]) -> Option<String> {
 fn called_by(site: &SiteGrowth) -> String {
     let own = |frame: &&Frame| {
         let function = frame.function.as_deref();
-        function
-            .is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
+        function.is_some_and(|name| !is_of_the_standard_library(name, frame.file.as_deref()))
     };
     let callers: Vec<String> = site
         .frames

@@ -228,6 +228,8 @@ fn held(growth: &ManagedGrowth) -> Vec<String> {
         .take(HELD_MAX / 2)
         .map(|of| of.name.clone())
         .collect();
+    let roots = growth.roots.iter().map(|of| of.root.name.clone());
+    names.extend(roots.take(HELD_MAX / 2));
     for of in &growth.types {
         if names.len() < HELD_MAX && !names.contains(&of.name) {
             names.push(of.name.clone());

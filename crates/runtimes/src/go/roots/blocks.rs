@@ -29,11 +29,15 @@ impl Resident<'_> {
         let end = start + out.len() as u64;
         let (first, last) = (start / PAGE, end.div_ceil(PAGE));
         let mut entries = vec![0; 8 * (last - first) as usize];
-        let known = self.pages.as_ref().is_some_and(|pages| pages.read_exact_at(&mut entries, 8 * first).is_ok());
+        let known = self
+            .pages
+            .as_ref()
+            .is_some_and(|pages| pages.read_exact_at(&mut entries, 8 * first).is_ok());
         let mut at = start;
         while at < end {
             let is_there = |page: u64, swapped: &mut u64| {
-                let entry = super::super::binary::u64_at(&entries, 8 * (page - first) as usize).unwrap_or_default();
+                let entry = super::super::binary::u64_at(&entries, 8 * (page - first) as usize)
+                    .unwrap_or_default();
                 if known && entry & SWAPPED != 0 {
                     *swapped += PAGE;
                 }
@@ -85,7 +89,9 @@ impl<'a> Blocks<'a> {
     pub fn get(&mut self, heap: &Heap, start: u64, end: u64, is_whole: bool) -> &[u8] {
         let number = start / BLOCK;
         let place = (number % self.slots.len() as u64) as usize;
-        let is_kept = self.slots[place].as_ref().is_some_and(|slot| slot.number == number);
+        let is_kept = self.slots[place]
+            .as_ref()
+            .is_some_and(|slot| slot.number == number);
         if !is_kept && !is_whole {
             self.part.resize((end - start) as usize, 0);
             self.resident.read(start, &mut self.part);
@@ -113,7 +119,10 @@ fn fill(resident: &mut Resident, heap: &Heap, start: u64, bytes: &mut [u8]) {
             upto += HEAP_PAGE;
         }
         if is_scanned {
-            resident.read(at, &mut bytes[(at - start) as usize..(upto - start) as usize]);
+            resident.read(
+                at,
+                &mut bytes[(at - start) as usize..(upto - start) as usize],
+            );
         }
         at = upto;
     }

@@ -80,7 +80,10 @@ impl Globals {
     fn read_symbols(&mut self, file: File, bias: u64, budget: &mut Budget) -> Option<()> {
         let cache = ReadCache::new(file);
         let elf = object::File::parse(&cache).ok()?;
-        for symbol in elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Data) {
+        for symbol in elf
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Data)
+        {
             let address = symbol.address().wrapping_add(bias);
             let Ok(name) = symbol.name() else { continue };
             if name == HEAP {
@@ -110,7 +113,9 @@ impl Globals {
 
     /// The variable that holds an address.
     fn at(&self, address: u64) -> Option<(usize, &Variable)> {
-        let after = self.variables.partition_point(|variable| variable.address <= address);
+        let after = self
+            .variables
+            .partition_point(|variable| variable.address <= address);
         let index = after.checked_sub(1)?;
         let variable = &self.variables[index];
         (address - variable.address < variable.bytes).then_some((index, variable))
@@ -175,7 +180,11 @@ impl<'a> Seeds<'a> {
                 continue;
             }
             let root = found.root(&variable.name, None);
-            let piece = Piece { at: variable.address, bytes: variable.bytes, root };
+            let piece = Piece {
+                at: variable.address,
+                bytes: variable.bytes,
+                root,
+            };
             if !self.seed(&piece, found, budget) {
                 return false;
             }
@@ -188,7 +197,11 @@ impl<'a> Seeds<'a> {
         let root = found.root(THE_RUNTIME, None);
         self.globals.ranges.iter().all(|range| {
             let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
-            let piece = Piece { at: range.start, bytes, root };
+            let piece = Piece {
+                at: range.start,
+                bytes,
+                root,
+            };
             self.words(&piece, budget, &mut |word| found.reach(word, root))
         })
     }
@@ -196,13 +209,27 @@ impl<'a> Seeds<'a> {
     fn add_variable(&mut self, variable: &Variable, found: &mut Found) {
         if variable.group == Group::Runtime {
             let root = found.root(THE_RUNTIME, None);
-            return self.pieces.push(Piece { at: variable.address, bytes: variable.bytes, root });
+            return self.pieces.push(Piece {
+                at: variable.address,
+                bytes: variable.bytes,
+                root,
+            });
         }
         let Some(kind) = &variable.kind else {
             let root = found.root(&variable.name, None);
-            return self.pieces.push(Piece { at: variable.address, bytes: variable.bytes, root });
+            return self.pieces.push(Piece {
+                at: variable.address,
+                bytes: variable.bytes,
+                root,
+            });
         };
-        self.expand(variable.address, variable.bytes, &variable.name, kind, found);
+        self.expand(
+            variable.address,
+            variable.bytes,
+            &variable.name,
+            kind,
+            found,
+        );
     }
 
     /// Fields in front of the whole that they are in.
@@ -212,7 +239,10 @@ impl<'a> Seeds<'a> {
             Parts::None => {}
             Parts::Fields(fields) => self.expand_fields(at, name, fields, found),
             Parts::Target(fields, target_bytes) => {
-                let target = self.memory.u64(at).filter(|target| self.is_whole(*target, *target_bytes, found));
+                let target = self
+                    .memory
+                    .u64(at)
+                    .filter(|target| self.is_whole(*target, *target_bytes, found));
                 if let Some(target) = target.filter(|target| self.followed.insert(*target)) {
                     found.reach(target, root);
                     self.expand_fields(target, name, fields, found);
@@ -225,7 +255,13 @@ impl<'a> Seeds<'a> {
     fn expand_fields(&mut self, at: u64, name: &str, fields: &[Field], found: &mut Found) {
         for field in fields {
             let name = format!("{name}.{}", field.name);
-            self.expand(at.wrapping_add(field.offset), field.kind.bytes, &name, &field.kind, found);
+            self.expand(
+                at.wrapping_add(field.offset),
+                field.kind.bytes,
+                &name,
+                &field.kind,
+                found,
+            );
         }
     }
 
@@ -234,7 +270,10 @@ impl<'a> Seeds<'a> {
         if self.globals.holds(target) {
             return true;
         }
-        let end = found.heap.find(target).map(|object| found.heap.range(object).1);
+        let end = found
+            .heap
+            .find(target)
+            .map(|object| found.heap.range(object).1);
         end.is_some_and(|end| target.checked_add(bytes).is_some_and(|upto| upto <= end))
     }
 
@@ -244,11 +283,9 @@ impl<'a> Seeds<'a> {
         while let Some((at, bytes)) = ranges.pop() {
             let mut made = Vec::new();
             let piece = Piece { at, bytes, root };
-            let is_read = self.words(&piece, budget, &mut |word| {
-                match self.globals.holds(word) {
-                    true => made.push(word),
-                    false => found.reach(word, root),
-                }
+            let is_read = self.words(&piece, budget, &mut |word| match self.globals.holds(word) {
+                true => made.push(word),
+                false => found.reach(word, root),
             });
             if !is_read {
                 return false;

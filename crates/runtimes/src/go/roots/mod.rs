@@ -43,13 +43,17 @@ use crate::{Limits, RootCount, Snapshot};
 const COPIES: usize = 2;
 /// Roots that are reported.
 const REPORTED_MAX: usize = 1000;
-const NO_SYMBOLS: &str = "Which variables hold the objects is not known: the program has no symbols (-ldflags=-s).";
+const NO_SYMBOLS: &str =
+    "Which variables hold the objects is not known: the program has no symbols (-ldflags=-s).";
 
 impl Go {
     /// Adds what each root holds.
     pub(super) fn add_roots(&mut self, limits: &Limits, snapshot: &mut Snapshot) {
         let copies = limits.bytes / COPIES;
-        let mut budget = Budget::new(&Limits { bytes: limits.bytes - copies, ..*limits });
+        let mut budget = Budget::new(&Limits {
+            bytes: limits.bytes - copies,
+            ..*limits
+        });
         if self.globals.is_none() {
             let globals = Globals::read(&self.binary, &self.module, &mut budget);
             if budget.spent().is_none() {
@@ -61,11 +65,19 @@ impl Go {
                 snapshot.roots = counts(&marks);
                 if !is_whole {
                     let why = budget.spent().unwrap_or_default();
-                    partial(snapshot, format!("Not all objects were counted to the variables that hold them: {why}."));
+                    partial(
+                        snapshot,
+                        format!(
+                            "Not all objects were counted to the variables that hold them: {why}."
+                        ),
+                    );
                 }
                 if marks.swapped_bytes() > 0 {
                     let swapped = marks.swapped_bytes() >> 20;
-                    partial(snapshot, format!("{swapped} MiB of the heap are in swap and were not followed."));
+                    partial(
+                        snapshot,
+                        format!("{swapped} MiB of the heap are in swap and were not followed."),
+                    );
                 }
             }
             Err(why) => {
@@ -78,7 +90,9 @@ impl Go {
     fn mark(&self, copies: usize, budget: &mut Budget) -> Result<(Marks<'_>, bool), String> {
         let Some(globals) = &self.globals else {
             let why = budget.spent().unwrap_or_default();
-            return Err(format!("Which variables hold the objects is not known: {why}."));
+            return Err(format!(
+                "Which variables hold the objects is not known: {why}."
+            ));
         };
         let Some(list) = globals.heap else {
             return Err(NO_SYMBOLS.to_owned());

@@ -91,8 +91,10 @@ impl Heap {
         spans.sort_unstable_by_key(|read: &Read| read.span.start);
         spans.dedup_by(|next, before| next.span.start < before.span.end());
         let mut heap = Heap::default();
-        heap.index(&mut spans, budget).ok_or_else(|| ended(budget))?;
-        heap.read_free(memory, spans, budget).ok_or_else(|| ended(budget))?;
+        heap.index(&mut spans, budget)
+            .ok_or_else(|| ended(budget))?;
+        heap.read_free(memory, spans, budget)
+            .ok_or_else(|| ended(budget))?;
         Ok(heap)
     }
 
@@ -124,18 +126,27 @@ impl Heap {
         budget.keep(8 * marks).then_some(())?;
         self.seen = vec![0; marks];
         self.spans = spans.iter().map(|read| read.span).collect();
-        budget.keep(self.spans.len() * size_of::<Span>()).then_some(())
+        budget
+            .keep(self.spans.len() * size_of::<Span>())
+            .then_some(())
     }
 
     /// Marks the free objects, so that a word that still points to one counts nothing.
-    fn read_free(&mut self, memory: &dyn Memory, mut spans: Vec<Read>, budget: &mut Budget) -> Option<()> {
+    fn read_free(
+        &mut self,
+        memory: &dyn Memory,
+        mut spans: Vec<Read>,
+        budget: &mut Budget,
+    ) -> Option<()> {
         spans.sort_unstable_by_key(|read| read.bits);
         let paged = Paged::new(memory);
         let mut bits = vec![0; BITS_MAX as usize];
         for read in spans {
             budget.step().then_some(())?;
             let bytes = (read.span.count.div_ceil(8) as usize).min(BITS_MAX as usize);
-            if read.free_index >= read.span.count || paged.read(read.bits, &mut bits[..bytes]).is_none() {
+            if read.free_index >= read.span.count
+                || paged.read(read.bits, &mut bits[..bytes]).is_none()
+            {
                 continue;
             }
             for object in read.free_index..read.span.count.min(8 * bytes as u32) {
@@ -165,7 +176,8 @@ impl Heap {
 
     /// Whether objects at an address are scanned for pointers.
     pub fn is_scanned(&self, address: u64) -> bool {
-        self.span_at(address).is_some_and(|span| !self.spans[span as usize].is_noscan)
+        self.span_at(address)
+            .is_some_and(|span| !self.spans[span as usize].is_noscan)
     }
 
     /// Counts an object once; `None`: it is free, or was counted.
@@ -239,16 +251,24 @@ fn read_span(memory: &dyn Memory, at: u64, layout: &SpanLayout) -> Option<Read> 
     let word = |offset: usize| u64_at(&bytes, offset);
     let number = |offset: usize| match layout.is_wide {
         true => word(offset),
-        false => Some(u64::from(u16::from_le_bytes([bytes[offset], bytes[offset + 1]]))),
+        false => Some(u64::from(u16::from_le_bytes([
+            bytes[offset],
+            bytes[offset + 1],
+        ]))),
     };
     if bytes[layout.state] != IN_USE {
         return None;
     }
     let (start, pages) = (word(START)?, word(PAGES)?);
     let (count, element_bytes) = (number(layout.elements)?, word(layout.element_bytes)?);
-    let is_placed = start.is_multiple_of(PAGE) && start < ADDRESS_MAX && (1..ADDRESS_MAX / PAGE).contains(&pages);
+    let is_placed = start.is_multiple_of(PAGE)
+        && start < ADDRESS_MAX
+        && (1..ADDRESS_MAX / PAGE).contains(&pages);
     let used = count.checked_mul(element_bytes)?;
-    let is_cut = element_bytes.is_multiple_of(8) && used > 0 && used <= pages * PAGE && count <= 8 * BITS_MAX;
+    let is_cut = element_bytes.is_multiple_of(8)
+        && used > 0
+        && used <= pages * PAGE
+        && count <= 8 * BITS_MAX;
     if !is_placed || !is_cut {
         return None;
     }
@@ -261,5 +281,9 @@ fn read_span(memory: &dyn Memory, at: u64, layout: &SpanLayout) -> Option<Read> 
         marks: 0,
     };
     let free_index = number(FREE_INDEX)?.min(count) as u32;
-    Some(Read { span, free_index, bits: word(layout.bits)? })
+    Some(Read {
+        span,
+        free_index,
+        bits: word(layout.bits)?,
+    })
 }

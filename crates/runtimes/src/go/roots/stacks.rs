@@ -34,7 +34,10 @@ pub struct Stacks<'a, 'b, M> {
 
 impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
     pub fn new(reader: &'a Reader<'b, M>) -> Stacks<'a, 'b, M> {
-        Stacks { reader, owners: HashMap::new() }
+        Stacks {
+            reader,
+            owners: HashMap::new(),
+        }
     }
 
     /// All goroutines of `runtime.allgs`. `false`: the budget is spent.
@@ -45,14 +48,18 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
         for index in (0..count).step_by(POINTERS as usize) {
             let length = 8 * POINTERS.min(count - index);
             let pointers = all.checked_add(8 * index);
-            let Some(bytes) = pointers.and_then(|at| self.reader.memory.bytes(at, length, 8 * POINTERS)) else {
+            let Some(bytes) =
+                pointers.and_then(|at| self.reader.memory.bytes(at, length, 8 * POINTERS))
+            else {
                 return true;
             };
             for pointer in words(&bytes) {
                 if !budget.step() {
                     return false;
                 }
-                if let Some(Some(goroutine)) = read_goroutine(self.reader.memory, pointer, &self.reader.layout) {
+                if let Some(Some(goroutine)) =
+                    read_goroutine(self.reader.memory, pointer, &self.reader.layout)
+                {
                     self.add_stack(&goroutine, found);
                 }
             }
@@ -64,12 +71,16 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
     fn add_stack(&mut self, goroutine: &Goroutine, found: &mut Found) {
         let (low, high) = goroutine.stack;
         // It runs: how much of its stack is in use is not known.
-        let is_placed = goroutine.state != State::Running && (low..high).contains(&goroutine.place.1);
+        let is_placed =
+            goroutine.state != State::Running && (low..high).contains(&goroutine.place.1);
         let places = match is_placed {
             true => self.reader.places(goroutine),
             false => vec![(goroutine.start, low)],
         };
-        let start = places.first().map_or(low, |place| place.1).max(high.saturating_sub(STACK_BYTES_MAX));
+        let start = places
+            .first()
+            .map_or(low, |place| place.1)
+            .max(high.saturating_sub(STACK_BYTES_MAX));
         let Some(start) = start.checked_next_multiple_of(8) else {
             return;
         };
@@ -122,12 +133,16 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
         let table = self.reader.table;
         let at_entry = table.function(pc).filter(|function| function.entry == pc);
         let function = at_entry.or_else(|| table.function(pc.wrapping_sub(1)));
-        let name = function.and_then(|function| table.name_of(&function)).unwrap_or_default();
+        let name = function
+            .and_then(|function| table.name_of(&function))
+            .unwrap_or_default();
         let owner = match name.as_str() {
             "runtime.main" => Owner::Standard("main.main".to_owned()),
             "" => Owner::Runtime,
             name if is_runtime(name) => Owner::Runtime,
-            name if is_of_the_standard_library(name, Some(".go")) => Owner::Standard(name.to_owned()),
+            name if is_of_the_standard_library(name, Some(".go")) => {
+                Owner::Standard(name.to_owned())
+            }
             name => Owner::Program(name.to_owned()),
         };
         if self.owners.len() == FUNCTIONS_MAX {

@@ -1,7 +1,7 @@
 use super::super::{Growth, Part, judge};
 use super::*;
-use memory::managed::ManagedGrowth;
-use runtimes::{Holder, Kept, TaskGroup};
+use memory::managed::{ManagedGrowth, RootGrowth};
+use runtimes::{Holder, Kept, RootCount, TaskGroup};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -205,4 +205,30 @@ fn goroutines_are_named_by_who_starts_them() {
             verdict.sentence
         );
     }
+}
+
+#[test]
+fn of_go_without_a_profile_the_variable_that_holds_what_grows_is_named() {
+    let root = |name: &str, mib: f64| RootGrowth {
+        root: RootCount {
+            name: name.to_owned(),
+            type_name: Some("map[string]*main.Profile".to_owned()),
+            ..RootCount::default()
+        },
+        objects: rise(9_000.0, 4_000.0),
+        bytes: rise(2.0 * mib * MIB, mib * MIB),
+    };
+    let managed = ManagedGrowth {
+        runtime: "Go 1.26.8".to_owned(),
+        language: Language::Go,
+        snapshots: 15,
+        roots: vec![root("runtime.mheap_", 9.0), root("main.profiles", 8.0)],
+        ..ManagedGrowth::default()
+    };
+    let mut case = case(10.0, managed);
+    case.owner = Owner::Runtime(Runtime::Go);
+    let verdict = judge(&case);
+    assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.9));
+    let named = "held by main.profiles (map[string]*main.Profile) by 8.00 MiB";
+    assert!(verdict.sentence.contains(named), "{}", verdict.sentence);
 }
