@@ -113,7 +113,7 @@ fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> 
     let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
     let is_new = |number: &u32| {
         known
-            .binary_search(&census.objects[*number as usize].address)
+            .binary_search(&census.objects.get(*number).address)
             .is_err()
     };
     let new: Vec<u32> = objects.iter().copied().filter(is_new).collect();
@@ -127,7 +127,7 @@ fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> 
 /// The fewest objects with half of the bytes of all: where no objects are new, these have grown.
 fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> {
     let bytes = |number: u32| {
-        let object = census.objects[number as usize];
+        let object = census.objects.get(number);
         size::bytes(heap, object.address, &heap.info(object.type_number))
     };
     let mut sizes: Vec<(u64, u32)> = objects
@@ -135,11 +135,13 @@ fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> 
         .map(|number| (bytes(number), number))
         .collect();
     sizes.sort_unstable_by(|one, other| other.cmp(one));
-    let total: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
-    let mut before = 0;
+    let total = sizes
+        .iter()
+        .fold(0_u64, |total, (bytes, _)| total.saturating_add(*bytes));
+    let mut before = 0_u64;
     let has_half = |(bytes, _): &&(u64, u32)| {
         let is_needed = before < total / 2;
-        before += bytes;
+        before = before.saturating_add(*bytes);
         is_needed
     };
     sizes
@@ -152,7 +154,7 @@ fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> 
 /// Where the order of objects is that of their age, the newer half: what grows is there.
 fn newer_half(heap: &Heap, census: &Census, mut objects: Vec<u32>) -> Vec<u32> {
     let is_tracked = |number: &u32| {
-        heap.info(census.objects[*number as usize].type_number)
+        heap.info(census.objects.get(*number).type_number)
             .is_tracked()
     };
     if objects.first().is_some_and(is_tracked) && objects.len() > SAMPLE_MAX {
