@@ -9,6 +9,9 @@ use super::objects::{Found, Objects};
 use super::pools;
 use super::size;
 
+/// Objects that are followed in the order of their addresses: 8 MiB of ours.
+const ROUND_MAX: usize = 1 << 20;
+
 /// Fewer pages that are swapped out are not reported.
 const SWAPPED_MIN: usize = 16;
 
@@ -64,14 +67,6 @@ pub fn take(heap: &Heap, live: &dyn Memory, interpreters: &[Interpreter], most: 
 }
 
 impl Census {
-    /// Of all objects, in order.
-    pub fn addresses(&self) -> Vec<u64> {
-        self.objects
-            .sorted_from(0)
-            .map(|found| found.address)
-            .collect()
-    }
-
     pub fn add(&mut self, heap: &Heap, address: u64) -> Added {
         if self.objects.number(address).is_some() {
             return Added::Known;
@@ -110,8 +105,9 @@ impl Census {
     fn follow(&mut self, heap: &Heap, from: usize) {
         let mut from = from;
         while from < self.objects.len() {
-            let round = self.objects.sorted_from(from);
-            from = self.objects.len();
+            let end = self.objects.len().min(from + ROUND_MAX);
+            let round = self.objects.sorted(from..end);
+            from = end;
             for (count, found) in round.enumerate() {
                 let info = heap.info(found.type_number);
                 if !self.objects.is_full() {

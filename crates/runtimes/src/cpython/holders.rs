@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::addresses::AddressSet;
 use super::census::Census;
 use super::heap::Heap;
 use super::interpreters::{Interpreter, is_enabled};
@@ -22,14 +23,14 @@ const SHARE_MIN: u64 = 20;
 /// New objects that are enough to leave the old ones out.
 const NEW_MIN: usize = 20;
 
-/// `known`: addresses, sorted, of objects that were there before: what grows is among the others.
+/// `known`: addresses of objects that were there before: what grows is among the others.
 pub fn holders(
     heap: &Heap,
     live: &dyn Memory,
     census: &Census,
     interpreters: &[Interpreter],
     types: &[String],
-    known: &[u64],
+    known: &AddressSet,
 ) -> Vec<Holder> {
     let reach = search(heap, live, census, interpreters);
     let users = Users::new(heap, census, &reach.frames);
@@ -99,7 +100,7 @@ fn largest(groups: HashMap<Path, u64>, asked: u64) -> Vec<(Path, u64)> {
 }
 
 /// Numbers of those objects of a type that its growth is in, as far as that is known.
-fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> {
+fn of_type(heap: &Heap, census: &Census, name: &str, known: &AddressSet) -> Vec<u32> {
     let is_one = |number: u32| {
         census
             .totals
@@ -111,11 +112,7 @@ fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> 
     let objects = census.objects.iter().enumerate();
     let objects = objects.filter(|(_, object)| wanted[object.type_number as usize]);
     let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
-    let is_new = |number: &u32| {
-        known
-            .binary_search(&census.objects.get(*number).address)
-            .is_err()
-    };
+    let is_new = |number: &u32| !known.has(census.objects.get(*number).address);
     let new: Vec<u32> = objects.iter().copied().filter(is_new).collect();
     match known.is_empty() {
         true => newer_half(heap, census, objects),

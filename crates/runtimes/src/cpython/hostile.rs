@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use observe::fact::memory::{Made, Memory};
 
+use super::addresses::AddressSet;
 use super::areas::Areas;
 use super::census;
 use super::find::Runtime;
@@ -169,7 +170,14 @@ fn memory_that_lies_is_read_to_an_end() {
         let census = census::take(&heap, &made, &interpreters, 100_000);
         objects += census.objects.len();
         let names = ["list".to_owned(), "module".to_owned()];
-        let _ = holders(&heap, &made, &census, &interpreters, &names, &[]);
+        let _ = holders(
+            &heap,
+            &made,
+            &census,
+            &interpreters,
+            &names,
+            &AddressSet::default(),
+        );
         let snapshot = snapshot_of(&heap, census, &interpreters, &made);
         assert!(!snapshot.missing.is_empty());
         assert!(

@@ -12,6 +12,7 @@
 //! Nothing of what is read is believed: a pointer leads to an object when the type there is a type, and every walk has
 //! an end, a deadline and a limit on memory.
 
+mod addresses;
 mod areas;
 mod census;
 mod describe;
@@ -41,6 +42,7 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use addresses::AddressSet;
 use observe::fact::memory::{Memory, ProcessMemory};
 use observe::proc::pagemap::Pagemap;
 
@@ -54,10 +56,9 @@ use source::{PageStates, Source};
 
 /// Of the memory that may be used, one part in so many is for what was read of the process.
 const CACHE_PART: usize = 4;
-/// Of our memory, for each object of a snapshot: its address and type, its slot in the table of addresses, and its copy
-/// in the order of the addresses.
-const SNAPSHOT_BYTES: usize = 22;
-/// And where holders are searched: how it is reached.
+/// Of our memory, for each object of a snapshot: its address and type, and its slot in the table of addresses.
+const SNAPSHOT_BYTES: usize = 14;
+/// And where holders are searched: how it is reached, and two rounds of the search.
 const HOLDERS_BYTES: usize = 32;
 const OBJECTS_MIN: usize = 1_024;
 
@@ -67,8 +68,8 @@ pub struct CPython {
     memory: ProcessMemory,
     runtime: Runtime,
     name: String,
-    /// Addresses of the objects of the first snapshot, in order: what is not among them is new.
-    first: Vec<u64>,
+    /// Addresses of the objects of the first snapshot: what is not among them is new.
+    first: AddressSet,
 }
 
 /// Opens the heap of the CPython in a process; `None`: there is none in there.
@@ -88,7 +89,7 @@ pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
         memory,
         name: find::name_of(runtime.version),
         runtime,
-        first: Vec::new(),
+        first: AddressSet::default(),
     }))
 }
 
@@ -148,7 +149,8 @@ impl ManagedHeap for CPython {
         let is_first = self.first.is_empty();
         let (mut snapshot, addresses) =
             self.read(limits, SNAPSHOT_BYTES, |heap, census, interpreters| {
-                let addresses = is_first.then(|| census.addresses());
+                let addresses =
+                    is_first.then(|| census.objects.iter().map(|found| found.address).collect());
                 (
                     snapshot_of(heap, census, interpreters, heap.pages.source()),
                     addresses,

@@ -1,5 +1,7 @@
 //! All objects of a heap by number, and their numbers by address, in 14 bytes each.
 
+use std::ops::Range;
+
 /// Of an address: below 2^48, and a multiple of 8.
 const ADDRESS_BITS: u32 = 45;
 const TYPE_BITS: u32 = 64 - ADDRESS_BITS;
@@ -55,9 +57,9 @@ impl Objects {
         self.packed.iter().map(|packed| unpack(*packed))
     }
 
-    /// The objects from a number on, by address.
-    pub fn sorted_from(&self, from: usize) -> impl Iterator<Item = Found> + use<> {
-        let mut sorted = self.packed[from..].to_vec();
+    /// The objects with these numbers, by address.
+    pub fn sorted(&self, numbers: Range<usize>) -> impl Iterator<Item = Found> + use<> {
+        let mut sorted = self.packed[numbers].to_vec();
         sorted.sort_unstable();
         sorted.into_iter().map(unpack)
     }
@@ -140,7 +142,7 @@ fn tag(hash: u64) -> u32 {
 }
 
 fn place(hash: u64, count: usize) -> usize {
-    (u128::from(hash) * count as u128 >> 64) as usize
+    ((u128::from(hash) * count as u128) >> 64) as usize
 }
 
 #[cfg(test)]
@@ -182,6 +184,6 @@ mod tests {
         objects.push(found);
         objects.push(found);
         assert_eq!((objects.len(), objects.get(0)), (1, found));
-        assert_eq!(objects.sorted_from(0).collect::<Vec<_>>(), [found]);
+        assert_eq!(objects.sorted(0..1).collect::<Vec<_>>(), [found]);
     }
 }

@@ -45,7 +45,9 @@ struct Slot {
 impl<'m> Pages<'m> {
     /// `bytes`: of our memory that may be used.
     pub fn new(source: &'m Source<'m>, bytes: usize, deadline: Instant) -> Pages<'m> {
+        // A power of two: the slot of a chunk is found by a mask.
         let count = (bytes / CHUNK_BYTES).clamp(CHUNKS_MIN, CHUNKS_MAX);
+        let count = 1 << count.ilog2();
         let slots = (0..count).map(|_| Slot::default()).collect();
         Pages {
             source,
@@ -70,8 +72,8 @@ impl<'m> Pages<'m> {
     /// What is at an address is read anew the next time.
     pub fn forget(&self, address: u64) {
         let mut slots = self.slots.borrow_mut();
-        let (chunk, count) = (address >> CHUNK_BITS, slots.len() as u64);
-        let slot = &mut slots[(chunk % count) as usize];
+        let (chunk, mask) = (address >> CHUNK_BITS, slots.len() - 1);
+        let slot = &mut slots[chunk as usize & mask];
         if slot.chunk == chunk + 1 {
             slot.chunk = 0;
         }
@@ -114,14 +116,27 @@ impl<'m> Pages<'m> {
 
     /// Gives the words from `address` on, at most `count`; ends where memory or the time ends.
     pub fn words(&self, address: u64, count: u64, each: &mut dyn FnMut(u64, u64)) {
-        const AT_ONCE: u64 = 512;
+        // Most objects are small, and a large buffer takes longer to clear than they do to read.
+        match count {
+            ..=16 => self.words_in(&mut [0; 16 * 8], address, count, each),
+            _ => self.words_in(&mut [0; 512 * 8], address, count, each),
+        }
+    }
+
+    fn words_in(
+        &self,
+        buffer: &mut [u8],
+        address: u64,
+        count: u64,
+        each: &mut dyn FnMut(u64, u64),
+    ) {
+        let at_once = buffer.len() as u64 / 8;
         if count >= FRESH_WORDS_MIN {
             self.forget_range(address, count.saturating_mul(8));
         }
-        let mut buffer = [0_u8; AT_ONCE as usize * 8];
         let mut done = 0;
         while done < count {
-            let part = (count - done).min(AT_ONCE);
+            let part = (count - done).min(at_once);
             let bytes = &mut buffer[..part as usize * 8];
             let at = done
                 .checked_mul(8)
@@ -133,7 +148,7 @@ impl<'m> Pages<'m> {
                 each(done + index as u64, u64::from_le_bytes(*word));
             }
             done += part;
-            if part == AT_ONCE && self.is_late() {
+            if part == at_once && self.is_late() {
                 return;
             }
         }
@@ -151,13 +166,13 @@ impl<'m> Pages<'m> {
             return None;
         }
         let mut slots = self.slots.borrow_mut();
-        let count = slots.len() as u64;
-        let slot = &mut slots[(chunk % count) as usize];
+        let mask = slots.len() - 1;
+        let slot = &mut slots[chunk as usize & mask];
         if slot.chunk != chunk + 1 {
             slot.fill(self.source, chunk);
         }
         let at = (address & (CHUNK_BYTES as u64 - 1)) as usize;
-        if !slot.has(at, length) {
+        if slot.readable != u16::MAX && !slot.has(at, length) {
             slot.read_pending(self.source, at, length)?;
         }
         use_it(slot.bytes.get(at..at + length)?)

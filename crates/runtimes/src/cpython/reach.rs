@@ -214,11 +214,11 @@ impl Reach {
 
     /// Of what is left: objects with more references than the others that are left have to them.
     fn native(&mut self, heap: &Heap, census: &Census) -> Vec<u32> {
-        let left: Vec<u32> = (0..self.parents.len() as u32)
+        let mut left: Vec<u32> = (0..self.parents.len() as u32)
             .filter(|number| self.parents[*number as usize] == NONE)
             .collect();
         self.inside = vec![0; self.parents.len()];
-        self.in_order(heap, census, &left, &mut |reach, _, to| {
+        self.in_order(heap, census, &mut left, &mut |reach, _, to| {
             let count = &mut reach.inside[to as usize];
             *count = count.saturating_add(1);
         });
@@ -238,7 +238,7 @@ impl Reach {
         let mut round = first;
         while !round.is_empty() && !heap.pages.is_late() {
             let mut next = Vec::new();
-            self.in_order(heap, census, &round, &mut |reach, from, to| {
+            self.in_order(heap, census, &mut round, &mut |reach, from, to| {
                 if reach.parents[to as usize] == NONE {
                     reach.parents[to as usize] = from;
                     next.push(to);
@@ -252,12 +252,11 @@ impl Reach {
         &mut self,
         heap: &Heap,
         census: &Census,
-        numbers: &[u32],
+        numbers: &mut [u32],
         each: &mut dyn FnMut(&mut Reach, u32, u32),
     ) {
-        let mut numbers = numbers.to_vec();
         numbers.sort_unstable_by_key(|number| census.objects.get(*number).address);
-        for (count, from) in numbers.into_iter().enumerate() {
+        for (count, from) in numbers.iter().copied().enumerate() {
             let object = census.objects.get(from);
             let info = heap.info(object.type_number);
             heap.each_reference(object.address, &info, &mut |_, to| {
