@@ -100,8 +100,8 @@ impl Census {
         }
     }
 
-    /// Weighs the objects from a number on and adds what they refer to, until there is nothing new. Each round goes in the
-    /// order of the addresses, so that memory is read once, in order.
+    /// Weighs the objects from a number on and adds what they refer to, until there is nothing new. Each round goes in
+    /// the order of the addresses, so that memory is read once, in order.
     fn follow(&mut self, heap: &Heap, from: usize) {
         let mut from = from;
         while from < self.objects.len() {

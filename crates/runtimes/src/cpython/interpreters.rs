@@ -188,7 +188,8 @@ impl Walk<'_> {
         None
     }
 
-    /// After an object that was freed while the list was read: back to one that is still in the list, and on from there.
+    /// After an object that was freed while the list was read: back to one that is still in the list, and on from
+    /// there.
     fn resume(&self, census: &Census, first: usize) -> Option<u64> {
         let count = census.objects.len();
         let mut back = 1;
@@ -205,5 +206,21 @@ impl Walk<'_> {
             back *= 2;
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::fact::memory::Made;
+
+    #[test]
+    fn counts_that_lie_do_not_overflow() {
+        let made = Made {
+            at: 0x1000,
+            bytes: vec![0xff; 4_096],
+        };
+        assert_eq!(collections(&made, 0x1000), u64::MAX);
+        assert_eq!(collections(&made, u64::MAX - 8), 0);
     }
 }

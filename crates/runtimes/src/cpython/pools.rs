@@ -264,4 +264,16 @@ mod tests {
         assert_eq!(parse_pool(&[0xff; 4_096], 4_096), None);
         assert_eq!(parse_pool(&[], 4_096), None);
     }
+
+    #[test]
+    fn pages_that_are_no_pools_are_probed_ever_less_often() {
+        assert_eq!([0, 63, 64, 5_000].map(stride), [1, 1, 8, 32]);
+        let made = observe::fact::memory::Made {
+            at: 0x10_0000,
+            bytes: vec![0; 1 << 20],
+        };
+        let source = Source::new(&made, crate::cpython::areas::Areas::default(), None);
+        let mut probe = Probe::new(&source, 16_384);
+        assert!(!probe.is_pool(0x10_0000) && !probe.is_pool(u64::MAX - 0x3fff));
+    }
 }

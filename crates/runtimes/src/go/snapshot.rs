@@ -58,7 +58,8 @@ impl Go {
         Ok(snapshot)
     }
 
-    /// Variables without symbols. The profile may be empty at first: a search that fails is repeated, but ever less often.
+    /// Variables without symbols. The profile may be empty at first: a search that fails is repeated, but ever less
+    /// often.
     fn find(&mut self, limits: &Limits) {
         if self.found.wait > 0 {
             self.found.wait -= 1;
