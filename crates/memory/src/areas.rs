@@ -6,7 +6,7 @@
 //! asked for; a sampled live block in what is left of an area; having been heap at an earlier look.
 
 use heap::HeapLook;
-use heap::probe::Region;
+use heap::probe::{ProbeLook, Region};
 use heap::smaps::Area;
 use heap::stacks::StackArea;
 
@@ -48,7 +48,11 @@ pub fn class_areas(look: &HeapLook, remembered: &mut Remembered) -> Vec<Range> {
     let blocks = look.probe.iter().flat_map(|probe| &probe.blocks);
     let mut sampled: Vec<u64> = blocks.map(|block| block.address).collect();
     sampled.sort_unstable();
-    let evidence = Evidence { look, sampled };
+    let evidence = Evidence {
+        look,
+        sampled,
+        by_headers: is_told_by_headers(look),
+    };
     for (index, area) in look.areas.iter().enumerate() {
         if area.rss_bytes == 0 {
             continue;
@@ -126,6 +130,15 @@ struct Evidence<'a> {
     look: &'a HeapLook,
     /// Addresses of sampled live blocks, ordered.
     sampled: Vec<u64>,
+    by_headers: bool,
+}
+
+/// Whether glibc's own headers list all of the heap: the walk was complete, and what is sampled is glibc's. Then a block
+/// outside of what was walked was freed unseen, and its addresses may be somebody else's by now (an arena of Python's).
+fn is_told_by_headers(look: &HeapLook) -> bool {
+    let is_complete = look.walk.as_ref().is_some_and(|walk| walk.complete);
+    let is_glibc = |probe: &ProbeLook| probe.traps.is_some_and(|traps| traps.has_headers());
+    is_complete && look.probe.as_ref().is_none_or(is_glibc)
 }
 
 impl Evidence<'_> {
@@ -259,14 +272,14 @@ impl Evidence<'_> {
             .sampled
             .partition_point(|&address| address < area.start);
         let to = self.sampled.partition_point(|&address| address < area.end);
-        let sampled = self.sampled[from..to]
-            .iter()
-            .any(|&address| unclaimed(address));
-        let was_heap = remembered.heap.iter().any(|&(start, _)| unclaimed(start))
-            || remembered
-                .heap
+        let sampled = !self.by_headers
+            && self.sampled[from..to]
                 .iter()
-                .any(|&(start, end)| start <= area.start && end >= area.end);
+                .any(|&address| unclaimed(address));
+        let has_begun = |&(start, _): &(u64, u64)| unclaimed(start);
+        let holds_all = |&(start, end): &(u64, u64)| start <= area.start && end >= area.end;
+        let was = |range: &(u64, u64)| has_begun(range) || holds_all(range);
+        let was_heap = !self.by_headers && remembered.heap.iter().any(was);
         let heap = sampled || was_heap || is_named_heap(&area.name);
         let class = match stack_in(self.look, area) {
             Some(_) => Class::Stack,
@@ -343,6 +356,7 @@ fn push(look: &HeapLook, area: &Area, claim: Claim, ranges: &mut Vec<Range>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heap::glibc::Walk;
 
     #[test]
     fn pages_of_zeros_are_no_part_of_mappings_and_stay_out_of_the_heap() {
@@ -369,5 +383,38 @@ mod tests {
         assert_eq!(left(&[(Class::Anonymous, 8), (Class::Probe, 5)]), [8, 2]);
         assert_eq!(left(&[(Class::Anonymous, 13), (Class::Heap, 4)]), [6, 4]);
         assert_eq!(left(&[(Class::Heap, 12)]), [12], "said as unexplained");
+    }
+
+    /// A table of Python's that glibc had mapped was freed unseen, and an arena of Python's has its addresses.
+    #[test]
+    fn what_glibcs_headers_do_not_list_is_no_heap_though_it_was() {
+        let area = Area {
+            start: 0x10_0000,
+            end: 0x50_0000,
+            rss_bytes: 0x40_0000,
+            readable: true,
+            writable: true,
+            ..Area::default()
+        };
+        let look = |complete| HeapLook {
+            areas: vec![area.clone()],
+            walk: Some(Walk {
+                complete,
+                ..Walk::default()
+            }),
+            ..HeapLook::default()
+        };
+        let class = |complete| {
+            let mut remembered = Remembered {
+                heap: vec![(0x10_0000, 0x14_8000)],
+            };
+            class_areas(&look(complete), &mut remembered)[0].class
+        };
+        assert_eq!(class(true), Class::Anonymous);
+        assert_eq!(
+            class(false),
+            Class::Heap,
+            "an inconsistent walk lists too little"
+        );
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 pub enum Error {
     #[error("the process has ended")]
     Gone,
-    #[error("its memory may not be read: run highwater as the user of the process with ptrace_scope 0, or as root")]
+    #[error(
+        "its memory may not be read: run highwater as the user of the process with ptrace_scope 0, or as root"
+    )]
     Denied,
     /// The sentence names the version or build.
     #[error("{0}")]

@@ -21,8 +21,10 @@ pub mod node;
 mod snapshot;
 
 pub use error::Error;
-pub use names::{is_of_the_language, is_of_the_standard_library};
-pub use snapshot::{Cost, Frame, HeapSize, Holder, Kept, SiteCount, Snapshot, TaskGroup, TypeCount};
+pub use names::{Language, is_of_the_language, is_of_the_standard_library};
+pub use snapshot::{
+    Cost, Frame, HeapSize, Holder, Kept, RootCount, SiteCount, Snapshot, TaskGroup, TypeCount,
+};
 
 use std::time::Duration;
 
@@ -51,6 +53,8 @@ pub trait ManagedHeap {
     /// With its version: "CPython 3.11.2".
     fn runtime(&self) -> &str;
 
+    fn language(&self) -> Language;
+
     fn touch(&self) -> Touch;
 
     /// One sentence for the user, before the first snapshot, of what it will do to the process; `None` for
@@ -71,12 +75,22 @@ pub trait ManagedHeap {
         let _ = (types, limits);
         Vec::new()
     }
+
+    /// Gives back what was opened in the process. An error names what stayed open.
+    ///
+    /// # Errors
+    /// Something that was opened could not be closed.
+    fn finish(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Readers for the runtimes in a process; empty where there is none that is known. Opening only reads. An error names a
 /// runtime that is there and cannot be read.
 pub fn open(pid: u32) -> Vec<Result<Box<dyn ManagedHeap>, Error>> {
-    fn boxed<H: ManagedHeap + 'static>(opened: Result<H, Error>) -> Result<Box<dyn ManagedHeap>, Error> {
+    fn boxed<H: ManagedHeap + 'static>(
+        opened: Result<H, Error>,
+    ) -> Result<Box<dyn ManagedHeap>, Error> {
         opened.map(|heap| Box::new(heap) as Box<dyn ManagedHeap>)
     }
     let opened = [

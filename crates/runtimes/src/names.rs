@@ -1,20 +1,156 @@
 //! Which names are of a language and its standard library, and which of the program and its libraries.
 
-/// Packages of the Java platform and modules of Python's standard library that define types of their own.
-const PACKAGES: [&str; 8] = ["java.", "javax.", "jdk.", "sun.", "com.sun.", "collections.", "functools.", "builtins."];
+/// The language that most programs of a runtime are written in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Language {
+    #[default]
+    Python,
+    Go,
+    Java,
+    JavaScript,
+}
+
+impl Language {
+    pub fn word(self) -> &'static str {
+        match self {
+            Language::Python => "Python",
+            Language::Go => "Go",
+            Language::Java => "Java",
+            Language::JavaScript => "JavaScript",
+        }
+    }
+}
+
+/// Packages of the Java platform.
+const PACKAGES: [&str; 5] = ["java.", "javax.", "jdk.", "sun.", "com.sun."];
+
+/// Modules of Python's standard library (`sys.stdlib_module_names`) whose types are made by programs in large numbers.
+/// Modules that begin with an underscore are parts of it, but for `__main__`.
+const PYTHON_STANDARD: [&str; 56] = [
+    "abc",
+    "array",
+    "asyncio",
+    "base64",
+    "builtins",
+    "codecs",
+    "collections",
+    "concurrent",
+    "contextlib",
+    "contextvars",
+    "copy",
+    "csv",
+    "ctypes",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "email",
+    "enum",
+    "fractions",
+    "functools",
+    "gzip",
+    "hashlib",
+    "heapq",
+    "html",
+    "http",
+    "importlib",
+    "inspect",
+    "io",
+    "ipaddress",
+    "itertools",
+    "json",
+    "logging",
+    "multiprocessing",
+    "operator",
+    "os",
+    "pathlib",
+    "pickle",
+    "queue",
+    "random",
+    "re",
+    "selectors",
+    "socket",
+    "sqlite3",
+    "ssl",
+    "string",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "traceback",
+    "types",
+    "typing",
+    "urllib",
+    "uuid",
+    "weakref",
+    "xml",
+    "zipfile",
+];
 
 /// Constructors of JavaScript and Node.
 const CONSTRUCTORS: [&str; 12] = [
-    "Array", "Object", "Map", "Set", "WeakMap", "WeakSet", "Promise", "Function", "ArrayBuffer", "Uint8Array", "Buffer",
+    "Array",
+    "Object",
+    "Map",
+    "Set",
+    "WeakMap",
+    "WeakSet",
+    "Promise",
+    "Function",
+    "ArrayBuffer",
+    "Uint8Array",
+    "Buffer",
     "system",
 ];
 
 /// First elements of the import paths of Go's standard library (`go list std`).
 const GO_STANDARD: [&str; 48] = [
-    "archive", "bufio", "bytes", "cmp", "compress", "container", "context", "crypto", "database", "debug", "embed",
-    "encoding", "errors", "expvar", "flag", "fmt", "go", "hash", "html", "image", "index", "internal", "io", "iter",
-    "log", "maps", "math", "mime", "net", "os", "path", "plugin", "reflect", "regexp", "runtime", "slices", "sort",
-    "strconv", "strings", "structs", "sync", "syscall", "testing", "text", "time", "unicode", "unique", "vendor",
+    "archive",
+    "bufio",
+    "bytes",
+    "cmp",
+    "compress",
+    "container",
+    "context",
+    "crypto",
+    "database",
+    "debug",
+    "embed",
+    "encoding",
+    "errors",
+    "expvar",
+    "flag",
+    "fmt",
+    "go",
+    "hash",
+    "html",
+    "image",
+    "index",
+    "internal",
+    "io",
+    "iter",
+    "log",
+    "maps",
+    "math",
+    "mime",
+    "net",
+    "os",
+    "path",
+    "plugin",
+    "reflect",
+    "regexp",
+    "runtime",
+    "slices",
+    "sort",
+    "strconv",
+    "strings",
+    "structs",
+    "sync",
+    "syscall",
+    "testing",
+    "text",
+    "time",
+    "unicode",
+    "unique",
+    "vendor",
 ];
 
 /// Whether a type is of a language or of its standard library, by its name as in [`crate::TypeCount::name`]: Python's
@@ -22,10 +158,18 @@ const GO_STANDARD: [&str; 48] = [
 pub fn is_of_the_language(type_name: &str) -> bool {
     let element = type_name.trim_end_matches("[]");
     let has_module = element.contains('.');
-    let is_python_or_primitive = !has_module && element.starts_with(|first: char| first.is_lowercase());
-    let is_package = PACKAGES.iter().any(|package| element.starts_with(package));
+    let is_python_or_primitive =
+        !has_module && element.starts_with(|first: char| first.is_lowercase());
+    let module = element.split('.').next().unwrap_or_default();
+    let is_part = has_module && module.starts_with('_') && module != "__main__";
+    let is_package = is_part
+        || PYTHON_STANDARD.contains(&module)
+        || PACKAGES.iter().any(|package| element.starts_with(package));
     let first = element.split(' ').next().unwrap_or(element);
-    is_python_or_primitive || is_package || element.starts_with('(') || CONSTRUCTORS.contains(&first)
+    is_python_or_primitive
+        || is_package
+        || element.starts_with('(')
+        || CONSTRUCTORS.contains(&first)
 }
 
 /// Whether a function is of a runtime or of a language's standard library, by its name and file.
@@ -35,7 +179,7 @@ pub fn is_of_the_standard_library(function: &str, file: Option<&str>) -> bool {
         let first = function.split(['/', '.']).next().unwrap_or_default();
         return GO_STANDARD.contains(&first);
     }
-    let of_package = PACKAGES[..5].iter().any(|package| function.starts_with(package));
+    let of_package = PACKAGES.iter().any(|package| function.starts_with(package));
     of_package || file.starts_with("node:") || symbols::python::in_standard_library(file)
 }
 
@@ -45,10 +189,26 @@ mod tests {
 
     #[test]
     fn types_of_the_language() {
-        for name in ["dict", "str", "byte[]", "java.util.HashMap$Node", "java.lang.String[]", "(string)", "Array"] {
+        for name in [
+            "dict",
+            "str",
+            "byte[]",
+            "java.util.HashMap$Node",
+            "java.lang.String[]",
+            "(string)",
+            "Array",
+            "_asyncio.Task",
+        ] {
             assert!(is_of_the_language(name), "{name}");
         }
-        for name in ["orders.Order", "com.shop.Session", "Session", "multidict._multidict.istr", "Order[]"] {
+        for name in [
+            "__main__.Order",
+            "orders.Order",
+            "com.shop.Session",
+            "Session",
+            "multidict._multidict.istr",
+            "Order[]",
+        ] {
             assert!(!is_of_the_language(name), "{name}");
         }
     }
@@ -56,12 +216,27 @@ mod tests {
     #[test]
     fn functions_of_the_standard_library() {
         let go = "/usr/local/go/src/net/http/server.go";
-        assert!(is_of_the_standard_library("net/http.(*conn).serve", Some(go)));
+        assert!(is_of_the_standard_library(
+            "net/http.(*conn).serve",
+            Some(go)
+        ));
         assert!(is_of_the_standard_library("runtime.mallocgc", None));
-        assert!(!is_of_the_standard_library("main.handle", Some("/home/me/app/main.go")));
-        assert!(!is_of_the_standard_library("github.com/a/b.(*Pool).Get", Some("/go/pkg/mod/b.go")));
-        assert!(is_of_the_standard_library("java.util.HashMap.put", Some("HashMap.java")));
-        assert!(is_of_the_standard_library("__init__", Some("/usr/lib/python3.11/queue.py")));
+        assert!(!is_of_the_standard_library(
+            "main.handle",
+            Some("/home/me/app/main.go")
+        ));
+        assert!(!is_of_the_standard_library(
+            "github.com/a/b.(*Pool).Get",
+            Some("/go/pkg/mod/b.go")
+        ));
+        assert!(is_of_the_standard_library(
+            "java.util.HashMap.put",
+            Some("HashMap.java")
+        ));
+        assert!(is_of_the_standard_library(
+            "__init__",
+            Some("/usr/lib/python3.11/queue.py")
+        ));
         assert!(!is_of_the_standard_library("handle", Some("/srv/app.py")));
     }
 }

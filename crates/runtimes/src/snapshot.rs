@@ -11,6 +11,8 @@ pub struct Snapshot {
     pub types: Vec<TypeCount>,
     /// Live objects by the place that allocated them, the most bytes first.
     pub sites: Vec<SiteCount>,
+    /// Objects by the variable that reaches them first, the most bytes first.
+    pub roots: Vec<RootCount>,
     /// Goroutines or threads, grouped.
     pub tasks: Vec<TaskGroup>,
     pub heap: Option<HeapSize>,
@@ -40,6 +42,17 @@ pub struct SiteCount {
     pub bytes: f64,
     /// Since the start of the process, freed ones too.
     pub allocated_bytes: f64,
+}
+
+/// The objects that one root (a global variable, a function's frames on the stacks) reaches before any other does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RootCount {
+    /// `main.store`, `main.bank.ledger` (a field), `stack of main.worker`, `the runtime`.
+    pub name: String,
+    /// Of the variable or field, where it is known: `map[string]*main.Profile`.
+    pub type_name: Option<String>,
+    pub objects: u64,
+    pub bytes: u64,
 }
 
 /// Tasks (goroutines, threads) that stand at the same place and were started at the same place.

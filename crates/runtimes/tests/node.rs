@@ -10,6 +10,9 @@ use runtimes::node::{self, Node};
 use runtimes::{Error, Limits, ManagedHeap, Snapshot};
 use testkit::{free_port, skipped};
 
+#[path = "node/closing.rs"]
+mod closing;
+
 /// Enough for sites, not for heap snapshots (250 ms for a MiB).
 const SITES: Duration = Duration::from_millis(500);
 const TYPES: Duration = Duration::from_secs(60);

@@ -15,8 +15,16 @@ fn case(name: &str) -> PathBuf {
 
 /// The first of these that runs; else says so.
 fn found(programs: &[&str]) -> Option<String> {
-    let runs = |program: &&&str| Command::new(program).arg("--version").output().is_ok_and(|out| out.status.success());
-    let found = programs.iter().find(runs).map(|program| (*program).to_owned());
+    let runs = |program: &&&str| {
+        Command::new(program)
+            .arg("--version")
+            .output()
+            .is_ok_and(|out| out.status.success())
+    };
+    let found = programs
+        .iter()
+        .find(runs)
+        .map(|program| (*program).to_owned());
     if found.is_none() {
         skipped(&format!("none of {} is installed", programs.join(", ")));
     }
@@ -28,9 +36,16 @@ fn answer(command: &mut Command, words: &[&str]) -> Value {
     let running = Running::start(command);
     std::thread::sleep(std::time::Duration::from_secs(4));
     let pid = running.pid();
-    let all = [&["--json", "--quiet", "--read-only", "--duration", "12s", "--pid", &pid], words].concat();
+    let all = [
+        &["--json", "--quiet", "--duration", "12s", "--pid", &pid],
+        words,
+    ]
+    .concat();
     let json = parsed(&explain(&all));
-    assert!(Path::new(&format!("/proc/{pid}")).exists(), "it lives: {json:#}");
+    assert!(
+        Path::new(&format!("/proc/{pid}")).exists(),
+        "it lives: {json:#}"
+    );
     json
 }
 
@@ -41,12 +56,24 @@ fn sentence(json: &Value) -> &str {
 /// Every interpreter whose layout is known is tried in crates/runtimes; this is the way to the answer.
 #[test]
 fn of_python_the_type_its_holder_and_the_function_are_named() {
-    let Some(python) = found(&["/usr/bin/python3.11", "python3.12", "python3.13", "python3.11"]) else {
+    let Some(python) = found(&[
+        "/usr/bin/python3.11",
+        "python3.12",
+        "python3.13",
+        "python3.11",
+    ]) else {
         return;
     };
-    let json = answer(Command::new(python).arg(case("python/sessions_never_expire/app.py")), &[]);
+    let json = answer(
+        Command::new(python).arg(case("python/sessions_never_expire/app.py")),
+        &[],
+    );
     assert_eq!(cause(&json), "managed", "{json:#}");
-    for part in ["__main__.Session", ".SESSIONS", "SessionStore.open_session (app.py:"] {
+    for part in [
+        "__main__.Session",
+        ".SESSIONS",
+        "SessionStore.open_session (app.py:",
+    ] {
         assert!(sentence(&json).contains(part), "{part}: {json:#}");
     }
     let managed = &json["managed"];
@@ -64,12 +91,22 @@ fn of_go_the_goroutines_and_who_starts_them_are_named() {
     let mut build = Command::new("go");
     build.args(["build", "-o"]).arg(&program).arg("app.go");
     let folder = case("go/goroutines_blocked_on_a_channel");
-    assert!(build.current_dir(folder).status().is_ok_and(|status| status.success()));
+    assert!(
+        build
+            .current_dir(folder)
+            .status()
+            .is_ok_and(|status| status.success())
+    );
     let json = answer(&mut Command::new(program), &[]);
     assert_eq!(cause(&json), "leak", "{json:#}");
     assert!(sentence(&json).contains("started by main."), "{json:#}");
     let top = &json["managed"]["tasks"][0];
-    assert!(top["waits_for"].as_str().is_some_and(|wait| wait.starts_with("chan")), "{top:#}");
+    assert!(
+        top["waits_for"]
+            .as_str()
+            .is_some_and(|wait| wait.starts_with("chan")),
+        "{top:#}"
+    );
 }
 
 /// Without leave nothing is done to a runtime that has to be stopped.
@@ -95,6 +132,12 @@ fn of_node_the_allocation_site_is_named_where_a_pause_is_allowed() {
     command.arg(case("node/cache_without_bound/app.js"));
     let json = answer(&mut command, &["--allow-pause", "2s"]);
     let sites = &json["managed"]["sites"];
-    assert!(sites.as_array().is_some_and(|sites| !sites.is_empty()), "{json:#}");
-    assert!(sites[0]["frames"].to_string().contains("app.js"), "{sites:#}");
+    assert!(
+        sites.as_array().is_some_and(|sites| !sites.is_empty()),
+        "{json:#}"
+    );
+    assert!(
+        sites[0]["frames"].to_string().contains("app.js"),
+        "{sites:#}"
+    );
 }

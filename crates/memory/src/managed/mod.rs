@@ -1,14 +1,14 @@
 //! What grows inside a managed heap: types, allocation sites and tasks, by the snapshots of a [`runtimes::ManagedHeap`].
 //!
 //! In: snapshots with their times. Out: one [`ManagedGrowth`]. A quantity grows when every value of the last third of
-//! the snapshots is above every value of the first third: of `n` exchangeable values that happens by chance in 1 of
-//! C(2n/3, n/3) cases, 1 in 20 with nine snapshots and 1 in 252 with fifteen.
+//! the snapshots is above every value of the first third, and it still rises: of `n` exchangeable values the former
+//! happens by chance in 1 of C(2n/3, n/3) cases, 1 in 20 with nine snapshots and 1 in 252 with fifteen.
 
 mod history;
 
 pub use history::HeapHistory;
 
-use runtimes::{Frame, HeapSize, Holder, TaskGroup, TypeCount};
+use runtimes::{Frame, HeapSize, Holder, Language, TaskGroup, TypeCount};
 
 /// Rows of each kind that are kept, the most bytes (or tasks) first.
 const ROWS_MAX: usize = 50;
@@ -18,6 +18,7 @@ const ROWS_MAX: usize = 50;
 pub struct ManagedGrowth {
     /// With its version: "CPython 3.11.2".
     pub runtime: String,
+    pub language: Language,
     pub snapshots: usize,
     /// From the first snapshot to the last, seconds.
     pub over_s: f64,
@@ -49,7 +50,7 @@ pub struct Rise {
     /// Level less the median of the first third.
     pub grown: f64,
     pub per_hour: f64,
-    /// Every value of the last third is above every value of the first.
+    /// Every value of the last third is above every value of the first, and it still rises.
     pub is_clear: bool,
 }
 
@@ -72,24 +73,29 @@ pub struct SiteGrowth {
 pub struct TaskGrowth {
     pub group: TaskGroup,
     pub tasks: Rise,
+    /// All tasks that were started at the same place, wherever they stand.
+    pub of_creator: Rise,
 }
 
 impl ManagedGrowth {
-    /// Bytes that clearly grew: of all objects where types are known, else of the sites, else of the heap in use.
+    /// Bytes that clearly grew: of the types that grow, but no more than all objects did (one type may take the place of
+    /// another); of the sites, where no types are known.
     pub fn grown_bytes(&self) -> f64 {
-        let clear = |rise: &Option<Rise>| rise.filter(|rise| rise.is_clear).map(|rise| rise.grown);
         let of_types: f64 = self.types.iter().map(|of| of.bytes.grown).sum();
         let of_sites: f64 = self.sites.iter().map(|of| of.bytes.grown).sum();
-        let known = of_types.max(of_sites);
-        match known > 0.0 {
-            true => known,
-            false => clear(&self.objects).or(clear(&self.used)).unwrap_or(0.0),
+        match &self.objects {
+            Some(objects) if objects.is_clear => of_types.min(objects.grown).max(0.0),
+            Some(_) => 0.0,
+            None => of_sites,
         }
     }
 
     /// The holder that keeps most objects of a type alive.
     pub fn holder_of(&self, type_name: &str) -> Option<&Holder> {
-        let of_type = self.holders.iter().filter(|holder| holder.type_name == type_name);
+        let of_type = self
+            .holders
+            .iter()
+            .filter(|holder| holder.type_name == type_name);
         of_type.max_by_key(|holder| holder.objects)
     }
 }

@@ -21,7 +21,9 @@ pub fn text(managed: &ManagedGrowth, out: &mut String) {
     let _ = writeln!(
         out,
         "\nheap of {}, {} snapshots over {:.0} s:",
-        managed.runtime, managed.snapshots, managed.over_s
+        visible(&managed.runtime),
+        managed.snapshots,
+        managed.over_s
     );
     sizes(managed, out);
     types(&managed.types, out);
@@ -75,7 +77,7 @@ fn sizes(managed: &ManagedGrowth, out: &mut String) {
         }
     }
     for (name, value) in &heap.others {
-        row(out, name, *value as f64, String::new());
+        row(out, &visible(name), *value as f64, String::new());
     }
 }
 
@@ -108,7 +110,10 @@ fn holders(holders: &[Holder], out: &mut String) {
         let options = textwrap::Options::new(COLUMNS).subsequent_indent("                ");
         let _ = writeln!(out, "{}", textwrap::fill(&row, options));
         if !holder.users.is_empty() {
-            let users = format!("                used by {}", visible(&holder.users.join(", ")));
+            let users = format!(
+                "                used by {}",
+                visible(&holder.users.join(", "))
+            );
             let options = textwrap::Options::new(COLUMNS).subsequent_indent("                  ");
             let _ = writeln!(out, "{}", textwrap::fill(&users, options));
         }
@@ -140,7 +145,12 @@ fn tasks(tasks: &[TaskGrowth], out: &mut String) {
     for row in tasks.iter().take(ROWS_SHOWN) {
         let waits = row.group.waits_for.as_deref().unwrap_or("running");
         let grown = format!("+{:.0}", row.tasks.grown);
-        let _ = writeln!(out, "  {grown:>12}  {:.0} now, {}", row.tasks.level, visible(waits));
+        let _ = writeln!(
+            out,
+            "  {grown:>12}  {:.0} now, {}",
+            row.tasks.level,
+            visible(waits)
+        );
         frames(&row.group.frames, out);
         if let Some(maker) = &row.group.created_by {
             let line = format!("                started by {}", place(maker));
@@ -199,7 +209,10 @@ fn kept(kept: Kept) -> &'static str {
 }
 
 fn heap(heap: &HeapSize) -> Value {
-    let others = heap.others.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes}));
+    let others = heap
+        .others
+        .iter()
+        .map(|(name, bytes)| json!({"name": name, "bytes": bytes}));
     json!({"used_bytes": heap.used_bytes, "committed_bytes": heap.committed_bytes, "limit_bytes": heap.limit_bytes,
         "idle_bytes": heap.idle_bytes, "collections": heap.collections, "others": others.collect::<Vec<_>>()})
 }
@@ -256,6 +269,9 @@ mod tests {
         ] {
             assert!(out.contains(line), "{line}\n{out}");
         }
-        assert_eq!(json(&managed)["holders"][0]["users"][0], "handle (app.py:31)");
+        assert_eq!(
+            json(&managed)["holders"][0]["users"][0],
+            "handle (app.py:31)"
+        );
     }
 }

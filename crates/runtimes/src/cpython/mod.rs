@@ -46,7 +46,9 @@ use addresses::AddressSet;
 use observe::fact::memory::{Memory, ProcessMemory};
 use observe::proc::pagemap::Pagemap;
 
-use crate::{Cost, Error, HeapSize, Holder, Limits, ManagedHeap, Snapshot, Touch, TypeCount};
+use crate::{
+    Cost, Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch, TypeCount,
+};
 use areas::Areas;
 use census::Census;
 use find::Runtime;
@@ -138,6 +140,10 @@ impl CPython {
 impl ManagedHeap for CPython {
     fn runtime(&self) -> &str {
         &self.name
+    }
+
+    fn language(&self) -> Language {
+        Language::Python
     }
 
     fn touch(&self) -> Touch {

@@ -53,9 +53,9 @@ pub struct Goroutine {
     pub state: State,
     pub created_at: u64,
     pub start: u64,
-    stack: (u64, u64),
+    pub stack: (u64, u64),
     /// The (pc, sp) at which it goes on.
-    place: (u64, u64),
+    pub place: (u64, u64),
 }
 
 /// Goroutines that are alike.
@@ -195,19 +195,24 @@ impl<M: Memory> Reader<'_, M> {
 
     /// As the runtime's own unwinder goes: by the size of each frame. Frame pointers are not needed.
     fn stack(&self, goroutine: &Goroutine) -> Vec<u64> {
+        self.places(goroutine).into_iter().map(|(pc, _)| pc).collect()
+    }
+
+    /// The return address and the stack pointer of each frame, innermost first.
+    pub fn places(&self, goroutine: &Goroutine) -> Vec<(u64, u64)> {
         let (mut pc, mut sp) = goroutine.place;
         let stack = Window::new(self.memory, sp, goroutine.stack.1);
-        let mut pcs = Vec::new();
-        while pcs.len() < FRAMES_MAX && pc != 0 {
-            pcs.push(pc);
-            let is_inner = pcs.len() == 1;
+        let mut places = Vec::new();
+        while places.len() < FRAMES_MAX && pc != 0 {
+            places.push((pc, sp));
+            let is_inner = places.len() == 1;
             let step = self.step(pc).filter(|step| is_inner || !step.moves_stack);
             let Some(next) = step.and_then(|step| self.caller(&stack, step, sp)) else {
                 break;
             };
             (pc, sp) = next;
         }
-        pcs
+        places
     }
 
     /// `None`: the stack ends there, or cannot be followed.

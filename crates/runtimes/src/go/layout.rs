@@ -28,6 +28,37 @@ pub struct Layout {
     pub heap_in_use: u64,
     // struct heapStatsDelta: its size. Three of them lead struct mstats.
     pub delta_bytes: u64,
+    // struct mheap
+    pub all_spans: u64,
+    pub span: SpanLayout,
+}
+
+/// Offsets in `struct mspan` that differ. `startAddr`, `npages` and `freeindex` do not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpanLayout {
+    /// `freeindex` and `nelems` are words; 16 bits each since 1.22.
+    pub is_wide: bool,
+    pub elements: usize,
+    pub bits: usize,
+    pub class: usize,
+    pub state: usize,
+    pub element_bytes: usize,
+}
+
+impl SpanLayout {
+    fn of(minor: u32) -> SpanLayout {
+        let is_wide = minor <= 21;
+        // 1.21 had two words more in front of them.
+        let class = if minor == 21 { 106 } else { 98 };
+        SpanLayout {
+            is_wide,
+            elements: if is_wide { 56 } else { 50 },
+            bits: if is_wide { 72 } else { 64 },
+            class,
+            state: class + 1,
+            element_bytes: class + 6,
+        }
+    }
 }
 
 impl Layout {
@@ -60,6 +91,8 @@ impl Layout {
             heap_live: if is_first { 80 } else { 104 },
             heap_in_use: if is_first { 248 } else { 272 },
             delta_bytes: if minor >= 25 { 1168 } else { 1176 },
+            all_spans: if is_first { 65_824 } else { 65_864 },
+            span: SpanLayout::of(minor),
         })
     }
 }

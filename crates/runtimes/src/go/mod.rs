@@ -8,6 +8,7 @@
 //! /proc/PID/mem --> profile:    runtime.mbuckets -> stacks, objects, bytes ----> names: frames --> Snapshot
 //!               --> goroutines: runtime.allgs    -> stacks, states, creators --/
 //!               --> sizes:      runtime.gcController, runtime.memstats
+//!               --> roots:      runtime.mheap_, global variables, stacks -> objects by the variable that holds them
 //! ```
 //!
 //! The heap profile is the one that `net/http/pprof` serves. Types of objects are not in it: Go knows them only while
@@ -22,6 +23,7 @@ mod names;
 mod paged;
 mod pclntab;
 mod profile;
+mod roots;
 mod search;
 mod sizes;
 #[cfg(test)]
@@ -38,7 +40,7 @@ use self::binary::Binary;
 use self::goroutines::Machine;
 use self::layout::Layout;
 use self::module::Module;
-use crate::{Cost, Error, Limits, ManagedHeap, Snapshot, Touch};
+use crate::{Cost, Error, Language, Limits, ManagedHeap, Snapshot, Touch};
 
 mod snapshot;
 
@@ -55,6 +57,7 @@ pub struct Go {
     machine: Machine,
     module: Module,
     found: snapshot::Found,
+    globals: Option<roots::Globals>,
 }
 
 /// The Go program that a process runs; `None` when it runs another one, or may not be asked which.
@@ -101,6 +104,7 @@ fn attach(pid: u32, binary: Binary) -> Result<Go, Error> {
         machine,
         module,
         found: snapshot::Found::default(),
+        globals: None,
     })
 }
 
@@ -123,6 +127,10 @@ impl ManagedHeap for Go {
         &self.name
     }
 
+    fn language(&self) -> Language {
+        Language::Go
+    }
+
     fn touch(&self) -> Touch {
         Touch::Reads
     }
@@ -130,6 +138,8 @@ impl ManagedHeap for Go {
     fn snapshot(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
         let start = Instant::now();
         let mut snapshot = self.read(limits)?;
+        let left = limits.time.saturating_sub(start.elapsed());
+        self.add_roots(&Limits { time: left, ..*limits }, &mut snapshot);
         snapshot.cost = Cost {
             reading: start.elapsed(),
             ..Cost::default()

@@ -189,7 +189,7 @@ impl Go {
     }
 
     /// The address of the pointers to all goroutines, and their number.
-    fn all_goroutines(&self) -> Option<(u64, u64)> {
+    pub(super) fn all_goroutines(&self) -> Option<(u64, u64)> {
         let word = |at: u64| self.memory.u64(at);
         let named = ["runtime.allgptr", "runtime.allglen"].map(|name| self.binary.variable(name));
         match (named, self.found.goroutines) {

@@ -7,29 +7,25 @@
 //! ```
 //!
 //! To a process that does not expect it SIGQUIT is harmful: without a handler it ends the process, and a JVM that may
-//! not be attached to prints a thread dump. So the signal is sent only when the process has a handler *and* the JVM's
-//! counters or flags say that it accepts connections.
+//! not be attached to prints a thread dump. So the signal is sent only when the process still runs the program that was
+//! opened, has a handler, *and* the JVM's counters or flags say that it accepts connections.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::fs::{
-    AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, fchown, fstat, openat, statat, unlinkat,
-};
+use rustix::fs::{FileType, Mode, fstat, openat};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::counters::parse_counters;
 use super::flags::read_flag;
-use super::target::{NAME_ONLY, Status, Target, by_descriptor};
+use super::target::{Mapped, NAME_ONLY, Status, Target, by_descriptor};
+use super::trigger::Trigger;
 use crate::Error;
 
 /// A JVM that is in a long collection starts the listener only after it, and one that finds the trigger file gone by
 /// then prints a thread dump. As long as the JDK's own tools wait.
 const LISTENER_WAIT: Duration = Duration::from_secs(10);
-
-/// For a trigger file that another tool created: it signals the JVM itself, unless it was killed.
-const OTHER_TOOL_WAIT: Duration = Duration::from_secs(2);
 
 const POLL: Duration = Duration::from_millis(20);
 
@@ -40,7 +36,7 @@ pub(super) fn connect(target: &Target, deadline: Instant) -> Result<OwnedFd, Err
     let tmp = target.tmp()?;
     let socket = match find_socket(&tmp, &status)? {
         Some(socket) => socket,
-        None => start_listener(target, &tmp)?,
+        None => start_listener(target, &tmp, deadline)?,
     };
     let connection = connect_to(&socket, deadline)?;
     check_peer(target, &connection)?;
@@ -83,32 +79,42 @@ fn find_socket(tmp: &OwnedFd, status: &Status) -> Result<Option<OwnedFd>, Error>
 /// A second SIGQUIT when the listener already runs prints a thread dump. So the signal is left to the tool that owns
 /// the trigger file, and a socket that has appeared by the time that the file is ours is used: every tool removes its
 /// file only after the socket is there.
-fn start_listener(target: &Target, tmp: &OwnedFd) -> Result<OwnedFd, Error> {
+fn start_listener(target: &Target, tmp: &OwnedFd, deadline: Instant) -> Result<OwnedFd, Error> {
     may_be_signalled(target)?;
     let status = target.status()?;
-    let trigger = Trigger::create(tmp, &status)?;
-    let wait = if trigger.is_ours {
-        Duration::ZERO
-    } else {
-        OTHER_TOOL_WAIT
+    let Some(_trigger) = Trigger::create(tmp, &status)? else {
+        return wait_for_other_tool(target, tmp, deadline);
     };
-    if let Some(socket) = wait_for_socket(target, tmp, wait)? {
+    if let Some(socket) = find_socket(tmp, &status)? {
         return Ok(socket);
     }
+    // Again, now that nothing is left to do before the signal: it may run another program meanwhile.
+    may_be_signalled(target)?;
     target.send_quit()?;
-    wait_for_socket(target, tmp, LISTENER_WAIT)?.ok_or_else(|| {
+    wait_for_socket(target, tmp, Instant::now() + LISTENER_WAIT)?.ok_or_else(|| {
         Error::Refused(format!(
             "the JVM did not open its attach socket within {LISTENER_WAIT:?}; it may be in a long collection: try again"
         ))
     })
 }
 
-fn wait_for_socket(
+/// Never signals: whether the other tool has done so is unknown.
+fn wait_for_other_tool(
     target: &Target,
     tmp: &OwnedFd,
-    most: Duration,
-) -> Result<Option<OwnedFd>, Error> {
-    let end = Instant::now() + most;
+    deadline: Instant,
+) -> Result<OwnedFd, Error> {
+    let end = deadline.min(Instant::now() + LISTENER_WAIT);
+    let inner_pid = target.status()?.inner_pid;
+    wait_for_socket(target, tmp, end)?.ok_or_else(|| {
+        Error::Refused(format!(
+            "another tool is attaching to it, and the attach socket did not appear; if no such tool runs, remove \
+             /tmp/.attach_pid{inner_pid} and try again"
+        ))
+    })
+}
+
+fn wait_for_socket(target: &Target, tmp: &OwnedFd, end: Instant) -> Result<Option<OwnedFd>, Error> {
     loop {
         let socket = find_socket(tmp, &target.status()?)?;
         if socket.is_some() || Instant::now() >= end {
@@ -118,9 +124,12 @@ fn wait_for_socket(
     }
 }
 
-/// That SIGQUIT starts the listener, and does nothing else.
+/// That SIGQUIT starts the listener, and does nothing else. The handler is checked last: a program that the process
+/// starts to run has none.
 fn may_be_signalled(target: &Target) -> Result<(), Error> {
-    match accepts_attach(target)? {
+    let mapped = target.mapped()?;
+    target.check_same_program(&mapped)?;
+    match accepts_attach(target, &mapped)? {
         Some(true) => {}
         Some(false) => {
             return Err(Error::Refused(
@@ -150,76 +159,17 @@ fn may_be_signalled(target: &Target) -> Result<(), Error> {
 }
 
 /// By its counters, or its flag where it keeps no counters.
-fn accepts_attach(target: &Target) -> Result<Option<bool>, Error> {
-    let mapped = target.mapped()?;
+fn accepts_attach(target: &Target, mapped: &Mapped) -> Result<Option<bool>, Error> {
     let counters = target
-        .read_counters(&mapped)?
+        .read_counters(mapped)?
         .as_deref()
         .and_then(parse_counters);
     if let Some(counters) = counters {
         return Ok(Some(counters.allows_attach()));
     }
-    let flag = |base| read_flag(target.pid, base, "DisableAttachMechanism");
+    let memory = target.memory()?;
+    let flag = |base| read_flag(&memory, base, "DisableAttachMechanism");
     Ok(mapped.libjvm.and_then(flag).map(|is_disabled| !is_disabled))
-}
-
-/// The file that makes a JVM take SIGQUIT for an attach request; removed when dropped.
-struct Trigger<'a> {
-    tmp: &'a OwnedFd,
-    name: String,
-    /// Another tool's file is used, and left to it.
-    is_ours: bool,
-}
-
-impl Trigger<'_> {
-    fn create<'a>(tmp: &'a OwnedFd, status: &Status) -> Result<Trigger<'a>, Error> {
-        let name = format!(".attach_pid{}", status.inner_pid);
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = match openat(tmp, &name, flags, Mode::RUSR | Mode::WUSR) {
-            Ok(file) => file,
-            Err(Errno::EXIST) => return Trigger::found(tmp, name, status),
-            Err(errno) => return Err(refused(&format!("/tmp/{name} cannot be created"), errno)),
-        };
-        let trigger = Trigger {
-            tmp,
-            name,
-            is_ours: true,
-        };
-        let about =
-            fstat(&file).map_err(|errno| refused("the trigger file cannot be read", errno))?;
-        if about.st_uid != status.uid {
-            let ids = (Uid::from_raw(status.uid), Gid::from_raw(status.gid));
-            fchown(&file, Some(ids.0), Some(ids.1)).map_err(|errno| {
-                refused("the trigger file cannot be given to the JVM's user", errno)
-            })?;
-        }
-        Ok(trigger)
-    }
-
-    /// Of a tool that is attaching now, or one that was killed. The JVM ignores the file of an unrelated user.
-    fn found<'a>(tmp: &'a OwnedFd, name: String, status: &Status) -> Result<Trigger<'a>, Error> {
-        let is_valid = |about: Stat| about.st_uid == status.uid || about.st_uid == 0;
-        match statat(tmp, &name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(about) if is_valid(about) => Ok(Trigger {
-                tmp,
-                name,
-                is_ours: false,
-            }),
-            _ => Err(Error::Refused(format!(
-                "/tmp/{name} belongs to another user: remove it first"
-            ))),
-        }
-    }
-}
-
-impl Drop for Trigger<'_> {
-    fn drop(&mut self) {
-        if self.is_ours {
-            // It can only be gone already.
-            let _ = unlinkat(self.tmp, &self.name, AtFlags::empty());
-        }
-    }
 }
 
 /// Does not block: a full backlog of a peer that accepts nothing would hold up a blocking connect for ever.
@@ -254,6 +204,6 @@ fn check_peer(target: &Target, connection: &OwnedFd) -> Result<(), Error> {
     ))
 }
 
-fn refused(what: &str, errno: Errno) -> Error {
+pub(super) fn refused(what: &str, errno: Errno) -> Error {
     Error::Refused(format!("{what}: {errno}"))
 }

@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 
+use super::text::bounded;
 use crate::HeapSize;
 
 const MAGIC: [u8; 4] = [0xca, 0xfe, 0xc0, 0xc0];
@@ -20,6 +21,10 @@ const ENTRIES_MAX: u32 = 10_000;
 
 /// Generations and spaces of one; HotSpot has 3 at most.
 const PARTS_MAX: usize = 8;
+
+/// Among [`HeapSize::others`]: what the last collection left in the old generation. Dead objects of the young one are
+/// not in it, so its growth is real.
+pub(super) const OLD_GENERATION: &str = "old generation";
 
 /// Among [`HeapSize::others`].
 pub(super) const METASPACE_USED: &str = "metaspace used";
@@ -104,10 +109,10 @@ impl Counters {
         let name = file.text(at.checked_add(file.offset(at + 4)?)?, end)?;
         match (file.bytes.get(at + 12)?, elements) {
             (b'J', 0) => drop(self.numbers.insert(name, file.i64(data)?)),
-            (b'B', 1..) => drop(
-                self.texts
-                    .insert(name, file.text(data, data.checked_add(elements)?.min(end))?),
-            ),
+            (b'B', 1..) => {
+                let text = file.text(data, data.checked_add(elements)?.min(end))?;
+                self.texts.insert(name, bounded(text));
+            }
             _ => {}
         }
         Some(())
@@ -139,6 +144,12 @@ impl Counters {
         name.split(' ').next()
     }
 
+    /// ZGC and Shenandoah list reachable objects; the others everything that lies in the heap, dead or not.
+    pub(super) fn counts_garbage(&self) -> Option<bool> {
+        let is_by_reference = |name: &str| name.starts_with('Z') || name == "Shenandoah";
+        self.collector().map(|name| !is_by_reference(name))
+    }
+
     /// All time in which the program was stopped, for whatever reason, nanoseconds.
     pub(super) fn stopped_ns(&self) -> Option<u64> {
         let ticks = u128::from(self.number("sun.rt.safepointTime")?);
@@ -148,6 +159,15 @@ impl Counters {
 
     pub(super) fn threads(&self) -> Option<u64> {
         self.number("java.threads.live")
+    }
+
+    /// Classes that were loaded, those of the shared archive too.
+    pub(super) fn classes(&self) -> Option<u64> {
+        let shared = self.number("java.cls.sharedLoadedClasses").unwrap_or(0);
+        Some(
+            self.number("java.cls.loadedClasses")?
+                .saturating_add(shared),
+        )
     }
 
     /// Sizes as of the last collection; Serial and Parallel update the young generation more often.
@@ -185,9 +205,28 @@ impl Counters {
         (limit > 0).then_some(limit)
     }
 
-    fn collections(&self) -> Option<u64> {
-        let names = (0..PARTS_MAX).map(|number| format!("sun.gc.collector.{number}.invocations"));
-        names
+    /// Young and full ones. G1 counts the pauses of its concurrent marking as a collector too: they free no dead object
+    /// of the young generation.
+    pub(super) fn collections(&self) -> Option<u64> {
+        let collectors = (0..PARTS_MAX).map(|number| format!("sun.gc.collector.{number}"));
+        let is_marking = |collector: &str| {
+            let name = self.text(&format!("{collector}.name"));
+            name.is_some_and(|name| name.starts_with("G1 concurrent"))
+        };
+        collectors
+            .filter(|collector| !is_marking(collector))
+            .filter_map(|collector| self.number(&format!("{collector}.invocations")))
+            .reduce(u64::saturating_add)
+    }
+
+    /// Bytes used in it as of the last collection. Without generations (Shenandoah, ZGC in JDK 17) all of the heap is
+    /// in the second one.
+    fn old_generation(&self) -> Option<u64> {
+        if self.counts_garbage() != Some(true) {
+            return None;
+        }
+        let spaces = (0..PARTS_MAX).map(|space| format!("sun.gc.generation.1.space.{space}.used"));
+        spaces
             .filter_map(|name| self.number(&name))
             .reduce(u64::saturating_add)
     }
@@ -204,9 +243,11 @@ impl Counters {
         let known = named
             .into_iter()
             .filter(|(_, bytes)| bytes.is_some_and(|bytes| bytes > 0));
-        known
-            .filter_map(|(name, bytes)| Some((name.to_owned(), bytes?)))
-            .collect()
+        let old = self
+            .old_generation()
+            .map(|bytes| (OLD_GENERATION.to_owned(), bytes));
+        let known = known.filter_map(|(name, bytes)| Some((name.to_owned(), bytes?)));
+        known.chain(old).collect()
     }
 }
 
@@ -242,6 +283,90 @@ mod tests {
         assert_eq!(heap.limit_bytes, Some(256 << 20));
         assert_eq!(heap.idle_bytes, Some(253 << 20));
         assert_eq!(heap.collections, Some(0));
+    }
+
+    fn counters(numbers: &[(&str, i64)], texts: &[(&str, &str)]) -> Counters {
+        let numbers = numbers
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
+        let texts = texts
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
+        Counters {
+            numbers: numbers.collect(),
+            texts: texts.collect(),
+        }
+    }
+
+    /// The values of a JVM 17 each, after `System.gc()`.
+    #[test]
+    fn collections_and_the_old_generation() {
+        let numbers = [
+            ("sun.gc.collector.0.invocations", 4),
+            ("sun.gc.collector.1.invocations", 1),
+            ("sun.gc.collector.2.invocations", 6),
+            ("sun.gc.generation.0.space.0.used", 1_432_640),
+            ("sun.gc.generation.1.space.0.used", 459_448),
+        ];
+        for (name, marking, collections, garbage) in [
+            ("Serial young collection pauses", "", 11, true),
+            (
+                "G1 young collection pauses",
+                "G1 concurrent cycle pauses",
+                5,
+                true,
+            ),
+            ("Z concurrent cycle pauses", "", 11, false),
+            (
+                "ZGC minor collection pauses",
+                "ZGC major collection pauses",
+                11,
+                false,
+            ),
+            ("Shenandoah partial", "", 11, false),
+        ] {
+            let texts = [
+                ("sun.gc.collector.0.name", name),
+                ("sun.gc.collector.2.name", marking),
+            ];
+            let counters = counters(&numbers, &texts);
+            let heap = counters.heap();
+            assert_eq!(heap.collections, Some(collections), "{name}");
+            assert_eq!(counters.counts_garbage(), Some(garbage));
+            let old = garbage.then(|| (OLD_GENERATION.to_owned(), 459_448));
+            assert_eq!(heap.others, Vec::from_iter(old));
+        }
+        assert_eq!(Counters::default().counts_garbage(), None);
+        assert_eq!(Counters::default().classes(), None);
+        assert_eq!(
+            counters(&[("java.cls.loadedClasses", 7)], &[]).classes(),
+            Some(7)
+        );
+    }
+
+    #[test]
+    fn a_long_text_is_cut() {
+        let (name, text) = (b"java.property.java.vm.version\0", [b'x'; 4096]);
+        let data = ENTRY_HEADER_BYTES + name.len();
+        let mut bytes = [
+            &MAGIC[..],
+            &[1, VERSION, 0, 1],
+            &[0; 16],
+            &32u32.to_le_bytes(),
+            &1u32.to_le_bytes(),
+        ]
+        .concat();
+        for number in [data + text.len(), ENTRY_HEADER_BYTES, text.len()] {
+            bytes.extend(u32::try_from(number).unwrap().to_le_bytes());
+        }
+        bytes.extend(*b"B\0\0\0");
+        bytes.extend(u32::try_from(data).unwrap().to_le_bytes());
+        bytes.extend(name);
+        bytes.extend(text);
+        assert_eq!(
+            parse_counters(&bytes).unwrap().version().unwrap().len(),
+            300
+        );
     }
 
     #[test]

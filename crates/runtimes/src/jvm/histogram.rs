@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::text::bounded;
 use crate::TypeCount;
 
 /// Classes, the most bytes first. Lines that are not of the table are left out.
@@ -41,7 +42,7 @@ fn row(line: &str) -> Option<(String, u64, u64)> {
     let objects = words.next()?.parse().ok()?;
     let bytes = words.next()?.parse().ok()?;
     let name = words.next()?;
-    Some((written_name(name), objects, bytes))
+    Some((bounded(written_name(name)), objects, bytes))
 }
 
 /// `[Ljava.lang.String;` is `java.lang.String[]`. The address in a hidden class's name is cut off:
@@ -79,6 +80,7 @@ fn without_address(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::text::TEXT_BYTES_MAX;
     use super::*;
 
     const JVM_25: &str = include_str!("captured/histogram_25.txt");
@@ -125,5 +127,11 @@ mod tests {
             bytes: 80,
         };
         assert_eq!(parse_histogram(text), [expected]);
+    }
+
+    #[test]
+    fn a_long_name_is_cut() {
+        let text = format!("1: 2 32 {}\n", "A".repeat(60_000));
+        assert!(parse_histogram(&text)[0].name.len() <= TEXT_BYTES_MAX);
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::counters::METASPACE_USED;
+use super::text::bounded;
 
 /// Types of class loaders that are named, the largest first.
 const LOADERS_MAX: usize = 20;
@@ -37,6 +38,12 @@ pub(super) fn parse_capacity(text: &str) -> Option<u64> {
         .lines()
         .find(|line| line.trim_start().starts_with("ZHeap"))?;
     size(line.split_once(" capacity ")?.1.split([',', ' ']).next()?)
+}
+
+/// Of the collectors whose class histogram has reachable objects only.
+pub(super) fn is_traced_by_reference(text: &str) -> bool {
+    let mut lines = text.lines().map(str::trim_start);
+    lines.any(|line| line.starts_with("ZHeap") || line.starts_with("Shenandoah"))
 }
 
 fn used_in(line: &str) -> Option<u64> {
@@ -78,7 +85,7 @@ pub(super) fn parse_native_memory(text: &str) -> Vec<(String, u64)> {
     });
     let others = categories.filter(|(name, _)| name != "Java Heap");
     others
-        .map(|(name, bytes)| (format!("native memory of {name}"), bytes))
+        .map(|(name, bytes)| (bounded(format!("native memory of {name}")), bytes))
         .collect()
 }
 
@@ -122,10 +129,8 @@ pub(super) fn parse_class_loaders(text: &str, metaspace_bytes: u64) -> Vec<(Stri
     loaders.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     loaders.truncate(LOADERS_MAX);
     let named = loaders.into_iter().map(|(kind, size)| {
-        (
-            format!("metaspace of {}", kind.trim_matches(['<', '>'])),
-            size,
-        )
+        let name = format!("metaspace of {}", kind.trim_matches(['<', '>']));
+        (bounded(name), size)
     });
     let all = (total > 0).then(|| (METASPACE_USED.to_owned(), total));
     all.into_iter()
@@ -203,6 +208,8 @@ mod tests {
             ),
         ] {
             assert_eq!(parse_heap_info(text), Some(kib << 10), "{text}");
+            let by_reference = text.contains("ZHeap") || text.contains("Shenandoah");
+            assert_eq!(is_traced_by_reference(text), by_reference, "{text}");
         }
         let capacity = parse_capacity(" ZHeap    used 16M, capacity 256M, max capacity 512M\n");
         assert_eq!(capacity, Some(256 << 20));
@@ -262,6 +269,8 @@ mod tests {
             parse_class_loaders(text, 290_000),
             named(292_904, 279_304, 13_600)
         );
+        let long = format!("0x0 0x0 0x0 1 2 3 {}\n", "L".repeat(60_000));
+        assert_eq!(parse_class_loaders(&long, 0)[1].0.len(), 300);
         assert_eq!(
             parse_class_loaders("0x0 0x0 0x0 1 2\nnothing\n0x0\n", 0),
             []

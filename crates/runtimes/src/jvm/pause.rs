@@ -20,6 +20,13 @@ const SWAP_BYTES_PER_SECOND: u64 = 20 << 20;
 /// A thread's stack is printed by frames; for a dump of all threads.
 const PER_THREAD: Duration = Duration::from_micros(200);
 
+/// To print the sizes of all class loaders. Measured with 3,000 loaders of 2 classes each: 7 ms with JDK 17, 89 ms with
+/// JDK 25.
+const PER_CLASS: Duration = Duration::from_micros(15);
+
+/// Of a JVM without counters. A large service loads 20,000.
+const CLASSES_ASSUMED: u64 = 20_000;
+
 /// A measured pause is scaled to a grown heap, with this for what the machine does meanwhile.
 const MARGIN: f64 = 1.5;
 
@@ -62,7 +69,15 @@ impl Pauses {
 }
 
 pub(super) fn thread_dump(threads: u64) -> Duration {
-    PER_THREAD.saturating_mul(u32::try_from(threads).unwrap_or(u32::MAX))
+    times(PER_THREAD, threads)
+}
+
+pub(super) fn class_loaders(classes: Option<u64>) -> Duration {
+    times(PER_CLASS, classes.unwrap_or(CLASSES_ASSUMED))
+}
+
+fn times(each: Duration, count: u64) -> Duration {
+    each.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// For sentences: `430ms`, `2.1s`.
@@ -105,6 +120,14 @@ mod tests {
             LEAST + Duration::from_millis(15)
         );
         let _ = pauses.histogram(u64::MAX, u64::MAX);
+    }
+
+    #[test]
+    fn commands_are_estimated_by_what_they_list() {
+        assert_eq!(thread_dump(1000), Duration::from_millis(200));
+        assert_eq!(class_loaders(Some(6000)), Duration::from_millis(90));
+        assert_eq!(class_loaders(None), Duration::from_millis(300));
+        let _ = (thread_dump(u64::MAX), class_loaders(Some(u64::MAX)));
     }
 
     #[test]

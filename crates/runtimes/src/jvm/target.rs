@@ -6,10 +6,11 @@
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
+use observe::fact::memory::ProcessMemory;
 use observe::proc::area::parse_area;
 use observe::proc::fields::{kib_in_bytes, lines, number};
 use observe::proc::open::{Folder, Lost};
-use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::Error;
@@ -31,6 +32,7 @@ pub(super) struct Status {
     pub(super) state: u8,
     /// Of the signal mask `SigCgt`.
     pub(super) caught: u64,
+    pub(super) threads: u64,
     pub(super) rss_bytes: u64,
     pub(super) swap_bytes: u64,
 }
@@ -59,6 +61,10 @@ pub(super) fn parse_status(text: &[u8]) -> Option<Status> {
                 status.caught = u64::from_str_radix(str::from_utf8(value).ok()?, 16).ok()?
             }
             b"State" => status.state = *value.first()?,
+            b"Threads" => {
+                status.threads = number(value)?;
+                continue;
+            }
             b"VmRSS" => status.rss_bytes = kib_in_bytes(value)?,
             b"VmSwap" => status.swap_bytes = kib_in_bytes(value)?,
             _ => continue,
@@ -127,6 +133,16 @@ pub(super) struct Target {
     folder: Folder,
     /// For the signal: a pid may be given to another process meanwhile.
     handle: OwnedFd,
+    program: Program,
+}
+
+/// What a process runs. The handle of a process stays valid when it runs another program (execve).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Program {
+    /// Device and inode of its executable.
+    executable: (u64, u64),
+    /// Differs between two executions of one file, by address space randomization.
+    libjvm: Option<u64>,
 }
 
 impl Target {
@@ -138,13 +154,21 @@ impl Target {
             .ok_or(Error::Gone)?;
         let folder = Folder::open(Path::new(&format!("/proc/{pid}"))).map_err(lost)?;
         let handle = pidfd_open(number, PidfdFlags::empty()).map_err(|errno| lost(errno.into()))?;
-        let target = Target {
+        let unknown = Program {
+            executable: (0, 0),
+            libjvm: None,
+        };
+        let mut target = Target {
             pid,
             folder,
             handle,
+            program: unknown,
         };
         // Read through the folder after the handle was opened: both are of the same process.
         let mapped = target.mapped()?;
+        if mapped.libjvm.is_some() {
+            target.program = target.program(&mapped)?;
+        }
         Ok(mapped.libjvm.map(|_| (target, mapped)))
     }
 
@@ -163,6 +187,25 @@ impl Target {
         let text = self.read("maps", Folder::read_long)?;
         let inner_pid = self.status()?.inner_pid;
         Ok(parse_maps(&String::from_utf8_lossy(&text), inner_pid))
+    }
+
+    fn program(&self, mapped: &Mapped) -> Result<Program, Error> {
+        let executable = statat(self.folder.dir(), "exe", AtFlags::empty())
+            .map_err(|errno| lost(errno.into()))?;
+        Ok(Program {
+            executable: (executable.st_dev, executable.st_ino),
+            libjvm: mapped.libjvm,
+        })
+    }
+
+    /// An error when the process has run another program since it was opened.
+    pub(super) fn check_same_program(&self, mapped: &Mapped) -> Result<(), Error> {
+        if self.program(mapped)? == self.program {
+            return Ok(());
+        }
+        Err(Error::Refused(
+            "the process runs another program by now, so it is not signalled".into(),
+        ))
     }
 
     pub(super) fn smaps(&self) -> Result<Vec<u8>, Error> {
@@ -225,6 +268,13 @@ impl Target {
         self.status().map_or(self.pid, |status| status.inner_pid)
     }
 
+    pub(super) fn memory(&self) -> Result<ProcessMemory, Error> {
+        self.folder
+            .open_file("mem")
+            .map(ProcessMemory::new)
+            .map_err(lost)
+    }
+
     pub(super) fn send_quit(&self) -> Result<(), Error> {
         pidfd_send_signal(&self.handle, Signal::QUIT).map_err(|errno| lost(errno.into()))
     }
@@ -262,14 +312,18 @@ pub(super) fn lost(why: Lost) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
 
     #[test]
     fn a_status_has_the_ids_and_the_signals() {
         let text = b"Name:\tjava\nState:\tS (sleeping)\nUid:\t0\t1000\t0\t0\nGid:\t0\t1001\t0\t0\nNSpid:\t812\t7\n\
-            VmRSS:\t 12 kB\nVmSwap:\t 4 kB\nSigCgt:\t2000000181005ccf\n";
+            Threads:\t21\nVmRSS:\t 12 kB\nVmSwap:\t 4 kB\nSigCgt:\t2000000181005ccf\n";
         let status = parse_status(text).unwrap();
         assert_eq!((status.uid, status.gid, status.inner_pid), (1000, 1001, 7));
         assert_eq!((status.rss_bytes, status.swap_bytes), (12 << 10, 4 << 10));
+        assert_eq!(status.threads, 21);
         assert!(status.catches_quit() && !status.is_stopped());
         let deaf = b"State:\tT\nUid:\t0\t0\nGid:\t0\t0\nNSpid:\t7\nSigCgt:\t0000000000000004\n";
         assert!(parse_status(deaf).unwrap().catches_quit());
@@ -283,6 +337,37 @@ mod tests {
         assert_eq!(parse_status(b"Uid:\t0\t0\nGid:\t0\t0\n"), None);
         assert_eq!(parse_status(b"Uid:\t0\n"), None);
         assert_eq!(parse_status(b""), None);
+    }
+
+    /// A shell that is called libjvm.so stands for a JVM.
+    #[test]
+    fn another_program_in_the_same_process_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let libjvm = folder.path().join("libjvm.so");
+        std::fs::copy("/bin/sh", &libjvm).unwrap();
+        for (next, argument) in [
+            ("/bin/sleep", "60"),
+            (libjvm.to_str().unwrap(), "-c 'read line'"),
+        ] {
+            let script = format!("read line; exec {next} {argument}");
+            let mut command = Command::new(&libjvm);
+            let mut child = command
+                .args(["-c", &script])
+                .stdin(Stdio::piped())
+                .spawn()
+                .unwrap();
+            let (target, mapped) = Target::open(child.id()).unwrap().unwrap();
+            assert_eq!(target.check_same_program(&mapped), Ok(()));
+            writeln!(child.stdin.as_mut().unwrap()).unwrap();
+            let end = Instant::now() + Duration::from_secs(20);
+            while target.mapped().is_ok_and(|now| now == mapped) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let refused = target.check_same_program(&target.mapped().unwrap());
+            assert!(matches!(refused, Err(Error::Refused(why)) if why.contains("another program")));
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

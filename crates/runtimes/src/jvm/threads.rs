@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use observe::proc::area::parse_area;
 use observe::proc::fields::kib_in_bytes;
 
+use super::text::bounded;
 use crate::{Frame, TaskGroup};
 
 /// Stands as module of a frame whose class is in no module of the JDK.
@@ -84,7 +85,7 @@ fn parse_thread(block: &str) -> Option<Thread> {
     let header = lines.next()?;
     let (name, rest) = header.strip_prefix('"')?.rsplit_once('"')?;
     let mut thread = Thread {
-        name: without_numbers(name),
+        name: bounded(without_numbers(name)),
         stack: stack_of(rest),
         ..Thread::default()
     };
@@ -92,7 +93,7 @@ fn parse_thread(block: &str) -> Option<Thread> {
         .next()?
         .trim()
         .strip_prefix("java.lang.Thread.State: ")?;
-    thread.state = (state != "RUNNABLE").then(|| state.to_owned());
+    thread.state = (state != "RUNNABLE").then(|| bounded(state.to_owned()));
     let frames = lines.filter_map(|line| frame(line.trim().strip_prefix("at ")?));
     thread.frames = frames.take(FRAMES_MAX).collect();
     Some(thread)
@@ -131,14 +132,14 @@ fn frame(text: &str) -> Option<Frame> {
     let (module, place) = place.rsplit_once('/').unwrap_or((JAVA_MODULE, place));
     let module = module.split('@').next().unwrap_or(module);
     let (file, line) = match place.rsplit_once(':') {
-        Some((file, line)) => (Some(file.to_owned()), line.parse().ok()),
-        None => (place.contains('.').then(|| place.to_owned()), None),
+        Some((file, line)) => (Some(file), line.parse().ok()),
+        None => (place.contains('.').then_some(place), None),
     };
     Some(Frame {
-        function: Some(function.to_owned()),
-        file,
+        function: Some(bounded(function.to_owned())),
+        file: file.map(|file| bounded(file.to_owned())),
         line,
-        module: module.to_owned(),
+        module: bounded(module.to_owned()),
         ..Frame::default()
     })
 }
@@ -247,6 +248,31 @@ mod tests {
         assert_eq!(name(hidden).as_deref(), Some("App$$Lambda$14.call"));
         assert_eq!(name("nothing"), None);
         assert_eq!(name(")("), None);
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let long = "x".repeat(60_000);
+        let text = format!(
+            "\"{long}\" #1 nid=1 runnable  [0x2000]\n   java.lang.Thread.State: {long}\n\
+             \tat a.{long}.run({long}@1/{long}.java:7)\n"
+        );
+        let group = &parse_threads(&text)[0].tasks;
+        let frame = &group.frames[0];
+        assert_eq!(frame.line, Some(7));
+        let names = [
+            &frame.function,
+            &frame.file,
+            &Some(frame.module.clone()),
+            &group.waits_for,
+        ];
+        for name in names {
+            assert!((250..=300).contains(&name.as_ref().unwrap().len()));
+        }
+        assert!(
+            group.frames[1].function.as_ref().unwrap().len() <= 302,
+            "with its brackets"
+        );
     }
 
     #[test]

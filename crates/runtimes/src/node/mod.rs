@@ -7,17 +7,24 @@
 //! the end          sampling ends, the inspector is closed if SIGUSR1 had opened it
 //! ```
 //!
+//! An inspector that SIGUSR1 opened is closed after failures as well, and closes itself if highwater is killed.
+//!
 //! Worker threads have heaps of their own; this is the main thread's.
 
+mod closing;
 mod graph;
 mod holders;
 mod inspector;
+mod options;
+mod parser;
 mod process;
+mod queue;
 mod room;
 mod sampling;
 mod session;
 mod signals;
 mod size;
+mod sockets;
 mod tokens;
 mod types;
 mod wire;
@@ -27,10 +34,10 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::{Error, HeapSize, Holder, Limits, ManagedHeap, Snapshot, Touch};
-use graph::{Graph, Unusable};
+use crate::{Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch};
+use graph::Graph;
 use inspector::{Inspector, Way};
-use sampling::Profiler;
+use parser::{Parser, Unusable};
 use session::Session;
 
 /// Of the calls that read counters.
@@ -41,12 +48,16 @@ const COLLECTION_PER_MIB: Duration = Duration::from_millis(8);
 /// Of a heap snapshot. Measured for small objects, on two cores with a load of 8: 26 s for 64 MB.
 const SNAPSHOT_PER_MIB: Duration = Duration::from_millis(450);
 
+const NOT_GROWN: &str = "allocation sites are left out: the heap after a collection did not grow since the first \
+    snapshot";
+
 /// The heap of one Node.js process.
 pub struct Node {
     pid: u32,
     name: String,
-    inspector: Option<Inspector>,
-    profiler: Option<Profiler>,
+    inspector: Inspector,
+    /// Bytes of live objects when sampling began, with their memory outside of the heap; `None`: it does not run.
+    sampled_from: Option<u64>,
     /// Of the last heap snapshot.
     graph: Option<Graph>,
 }
@@ -54,78 +65,80 @@ pub struct Node {
 /// A reader for the process; `None` where it is not Node.js. Opening only reads.
 ///
 /// # Errors
-/// None yet: whether the inspector can be opened is decided by the first snapshot.
+/// Its program file may not be read. Whether the inspector can be opened is decided by the first snapshot.
 pub fn open(pid: u32) -> Option<Result<Node, Error>> {
-    process::is_node(pid).then(|| {
-        Ok(Node {
-            pid,
-            name: "Node.js".into(),
-            inspector: None,
-            profiler: None,
-            graph: None,
-        })
-    })
+    let inspector = Inspector::new(pid)?;
+    Some(inspector.map(|inspector| Node {
+        pid,
+        name: "Node.js".into(),
+        inspector,
+        sampled_from: None,
+        graph: None,
+    }))
 }
 
 impl Node {
-    /// Ends sampling, and closes the inspector if this reader opened it. Dropping does the same, without a report.
-    ///
-    /// # Errors
-    /// The program did not answer: the inspector may still be open.
-    pub fn finish(mut self) -> Result<(), Error> {
-        self.inspector.as_mut().map_or(Ok(()), Inspector::close)
+    /// How long after the last sign of this reader an inspector that it opened closes itself; 90 s if this is not
+    /// called.
+    pub fn close_after(&mut self, time: Duration) {
+        self.inspector.closes_after = time;
     }
 
-    fn session(&mut self) -> Result<&mut Session, Error> {
-        if self.inspector.is_none() {
-            let inspector = Inspector::open(self.pid)?;
-            self.name = format!("Node.js {}", inspector.version);
-            self.inspector = Some(inspector);
-        }
-        self.inspector.as_mut().ok_or(Error::Gone)?.session()
-    }
-
-    fn read(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
-        let size = size::read(self.session()?)?;
+    fn read(&mut self, limits: &Limits, until: Instant) -> Result<Snapshot, Error> {
+        let size = size::read(self.inspector.session()?)?;
+        self.name = format!("Node.js {}", self.inspector.version);
+        self.inspector.renew()?;
         let mut snapshot = Snapshot::default();
-        self.read_sites(&mut snapshot, &size, limits)?;
-        self.read_types(&mut snapshot, &size, limits)?;
+        let live = self.read_sites(&mut snapshot, &size, limits, until)?;
+        let size = live.unwrap_or(size);
+        self.read_types(&mut snapshot, &size, limits, until)?;
         snapshot.heap = Some(size);
         Ok(snapshot)
     }
 
+    /// The sizes after the collection; `None` where a collection is not allowed.
     fn read_sites(
         &mut self,
         snapshot: &mut Snapshot,
         size: &HeapSize,
         limits: &Limits,
-    ) -> Result<(), Error> {
+        until: Instant,
+    ) -> Result<Option<HeapSize>, Error> {
         let pause = pause_of(size.used_bytes, COLLECTION_PER_MIB);
-        if pause > limits.pause {
+        if pause > limits.pause.min(left(until)) {
             let why = format!(
                 "allocation sites: they need a collection, which stops the program for about {pause:?}"
             );
             snapshot.missing.push(why);
-            return Ok(());
+            return Ok(None);
         }
         let begin = Instant::now();
-        let is_running = self.profiler.is_some();
-        let session = self.session()?;
-        if is_running {
-            let (sites, is_cut) = sampling::sites(session, limits.time)?;
-            snapshot.sites = sites;
+        let session = self.inspector.session()?;
+        let live = if let Some(from) = self.sampled_from {
+            let (sites, is_cut) = sampling::sites(session, left(until))?;
+            let live = size::read(session)?;
+            let (used, now) = (live.used_bytes, size::with_external(&live));
+            let backed = sampling::backed(sites, used, from, now);
+            snapshot.missing.extend(
+                (is_cut && backed.is_some())
+                    .then(|| "some allocation sites: there are too many".into()),
+            );
             snapshot
                 .missing
-                .extend(is_cut.then(|| "some allocation sites: there are too many".into()));
+                .extend(backed.is_none().then(|| NOT_GROWN.into()));
+            snapshot.sites = backed.unwrap_or_default();
+            live
         } else {
-            let profiler = sampling::start(session, limits.time)?;
+            sampling::start(session, left(until))?;
             snapshot
                 .missing
                 .push("allocation sites: sampling starts with this snapshot".into());
-            self.profiler = Some(profiler);
-        }
-        snapshot.cost.paused = snapshot.cost.paused.max(begin.elapsed());
-        Ok(())
+            let live = size::read(session)?;
+            self.sampled_from = Some(size::with_external(&live));
+            live
+        };
+        snapshot.cost.paused += begin.elapsed();
+        Ok(Some(live))
     }
 
     fn read_types(
@@ -133,15 +146,16 @@ impl Node {
         snapshot: &mut Snapshot,
         size: &HeapSize,
         limits: &Limits,
+        until: Instant,
     ) -> Result<(), Error> {
-        if let Some(why) = self.no_heap_snapshot(size, limits) {
+        if let Some(why) = self.no_heap_snapshot(size, limits, until) {
             snapshot.missing.push(why);
             return Ok(());
         }
         let begin = Instant::now();
         self.graph = None;
-        let graph = take_heap_snapshot(self.session()?, limits)?;
-        snapshot.cost.paused = snapshot.cost.paused.max(begin.elapsed());
+        let graph = take_heap_snapshot(self.inspector.session()?, limits, left(until))?;
+        snapshot.cost.paused += begin.elapsed();
         match graph {
             Ok(graph) => {
                 snapshot.types = types::count(&graph);
@@ -155,11 +169,18 @@ impl Node {
     }
 
     /// Why none is taken.
-    fn no_heap_snapshot(&self, size: &HeapSize, limits: &Limits) -> Option<String> {
+    fn no_heap_snapshot(&self, size: &HeapSize, limits: &Limits, until: Instant) -> Option<String> {
         let pause = pause_of(size.used_bytes, SNAPSHOT_PER_MIB);
         if pause > limits.pause {
             return Some(format!(
                 "objects by type: they need a heap snapshot, which stops the program for up to {pause:?}"
+            ));
+        }
+        // One that is given up would stop the program all the same.
+        let left = left(until);
+        if pause > left {
+            return Some(format!(
+                "objects by type: a heap snapshot may take {pause:?}, and {left:?} are left for this reading"
             ));
         }
         let (needed, available) = (room::needed(size.used_bytes), room::available(self.pid));
@@ -180,14 +201,20 @@ fn unusable(why: Unusable) -> &'static str {
     }
 }
 
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
 fn pause_of(bytes: u64, per_mib: Duration) -> Duration {
-    PAUSE_LEAST + per_mib * u32::try_from(bytes >> 20).unwrap_or(u32::MAX)
+    let mib = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+    PAUSE_LEAST.saturating_add(per_mib.saturating_mul(mib))
 }
 
 /// A snapshot that is not used is received to its end all the same: the program is stopped for it in any case.
 fn take_heap_snapshot(
     session: &mut Session,
     limits: &Limits,
+    within: Duration,
 ) -> Result<Result<Graph, Unusable>, Error> {
     #[derive(Deserialize)]
     struct Event {
@@ -199,32 +226,31 @@ fn take_heap_snapshot(
         #[serde(default)]
         chunk: String,
     }
-    let mut parser = Ok(graph::Parser::new(limits.bytes));
+    let mut parser = Ok(Parser::new(limits.bytes));
     let params = json!({"reportProgress": false});
-    session.call_with_events(
-        "HeapProfiler.takeHeapSnapshot",
-        &params,
-        limits.time,
-        |event| {
-            let Ok(event) = session::parse::<Event>(event) else {
-                return Ok(());
-            };
-            let is_chunk = event.method == "HeapProfiler.addHeapSnapshotChunk";
-            if is_chunk
-                && let Ok(graph) = &mut parser
-                && let Err(why) = graph.push(event.params.chunk.as_bytes())
-            {
-                parser = Err(why);
-            }
-            Ok(())
-        },
-    )?;
-    Ok(parser.and_then(graph::Parser::finish))
+    session.call_with_events("HeapProfiler.takeHeapSnapshot", &params, within, |event| {
+        let Ok(event) = session::parse::<Event>(event) else {
+            return Ok(());
+        };
+        let is_chunk = event.method == "HeapProfiler.addHeapSnapshotChunk";
+        if is_chunk
+            && let Ok(graph) = &mut parser
+            && let Err(why) = graph.push(event.params.chunk.as_bytes())
+        {
+            parser = Err(why);
+        }
+        Ok(())
+    })?;
+    Ok(parser.and_then(Parser::finish))
 }
 
 impl ManagedHeap for Node {
     fn runtime(&self) -> &str {
         &self.name
+    }
+
+    fn language(&self) -> Language {
+        Language::JavaScript
     }
 
     fn touch(&self) -> Touch {
@@ -240,17 +266,12 @@ impl ManagedHeap for Node {
             }
             Ok(Way::Signal(port)) => format!(
                 "highwater sends SIGUSR1, at which Node.js opens its inspector on {} of 127.0.0.1 until the \
-                 observation ends, and prints that to its standard error{}",
+                 observation ends, and prints that to its standard error",
                 if port == 0 {
                     "a free port".into()
                 } else {
                     format!("port {port}")
                 },
-                if signals::handles_usr1(self.pid).is_none() {
-                    " (if it handles SIGUSR1 itself, its handler runs instead: that is not known)"
-                } else {
-                    ""
-                }
             ),
             Err(error) => return Some(format!("Node.js cannot be asked: {error}")),
         };
@@ -270,7 +291,13 @@ impl ManagedHeap for Node {
                 allowed: limits.pause,
             });
         }
-        let mut snapshot = self.read(limits)?;
+        let read = self.read(limits, begin + limits.time);
+        if read.is_err() {
+            self.sampled_from = None;
+            // What stays open is reported by `finish`.
+            let _ = self.inspector.close();
+        }
+        let mut snapshot = read?;
         snapshot.cost.reading = begin.elapsed();
         Ok(snapshot)
     }
@@ -280,5 +307,17 @@ impl ManagedHeap for Node {
         self.graph
             .as_ref()
             .map_or_else(Vec::new, |graph| holders::find(graph, types))
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.sampled_from = None;
+        self.inspector.close()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // Nothing can be done about a failure here; who wants to know calls `finish`.
+        let _ = self.finish();
     }
 }

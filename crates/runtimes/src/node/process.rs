@@ -1,20 +1,61 @@
 //! What is seen of a Node.js process from outside: its executable, its network, its signals.
 
-use std::collections::HashSet;
-use std::fs;
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
 
-/// Of descriptors of one process, and of sockets of a network.
-const ENTRIES_MAX: usize = 200_000;
-/// The inspector's port where nothing else is chosen.
-pub const DEFAULT_PORT: u16 = 9229;
+use object::{Object, ObjectSymbol, ReadCache, ReadRef};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Its program is Node.js, or its library is mapped.
+/// Exported by the program or the library that is Node.js; modules in C++ call the first.
+const EXPORTED: [&[u8]; 2] = [b"node_module_register", b"_ZN4node5StartEiPPc"];
+
+/// The file that a process runs; another program that it starts has another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exe {
+    device: u64,
+    inode: u64,
+}
+
+pub fn exe(pid: u32) -> Option<Exe> {
+    let file = fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    Some(Exe {
+        device: file.dev(),
+        inode: file.ino(),
+    })
+}
+
+/// Its program is called Node.js or its library is mapped, and that file exports what Node.js exports.
 pub fn is_node(pid: u32) -> bool {
     let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let name = exe.file_name().unwrap_or_default().to_string_lossy();
     // Another file may have replaced the one that runs.
-    is_node_name(name.trim_end_matches(" (deleted)")) || maps_library(pid)
+    let is_named = is_node_name(name.trim_end_matches(" (deleted)"));
+    let of_program = || File::open(format!("/proc/{pid}/exe")).is_ok_and(exports_node);
+    is_named && of_program() || library(pid).is_some_and(exports_node)
+}
+
+fn exports_node(file: File) -> bool {
+    // Node.js is 100 MB: only its tables are read.
+    let cache = ReadCache::new(file);
+    has_symbol(&cache).unwrap_or(false)
+}
+
+fn has_symbol<'a>(data: impl ReadRef<'a>) -> Option<bool> {
+    let file = object::File::parse(data).ok()?;
+    let is_exported = file.dynamic_symbols().any(|symbol| {
+        symbol.is_definition()
+            && symbol
+                .name_bytes()
+                .is_ok_and(|name| EXPORTED.contains(&name))
+    });
+    Some(is_exported)
+}
+
+/// Without waiting for it.
+pub fn has_ended(process: &OwnedFd) -> bool {
+    let mut ended = [PollFd::new(process, PollFlags::IN)];
+    poll(&mut ended, Some(&Timespec::default())).is_ok_and(|count| count > 0)
 }
 
 /// `node`, `nodejs`, `node20`, `node-22`; not `node_exporter`.
@@ -29,13 +70,15 @@ fn is_node_name(name: &str) -> bool {
     })
 }
 
-fn maps_library(pid: u32) -> bool {
+fn library(pid: u32) -> Option<File> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    maps.lines().any(|line| {
-        line.rsplit('/')
-            .next()
-            .is_some_and(|file| file.starts_with("libnode.so"))
-    })
+    let path = maps.lines().find_map(|line| {
+        let path = &line[line.find('/')?..];
+        let name = path.rsplit('/').next()?;
+        name.starts_with("libnode.so").then_some(path)
+    })?;
+    // The process may be in a container: its paths are not ours.
+    File::open(format!("/proc/{pid}/root{path}")).ok()
 }
 
 /// Whether SIGUSR1 has a handler; without one it ends the process. `None`: the status cannot be read.
@@ -52,53 +95,6 @@ fn parse_catches_usr1(status: &str) -> Option<bool> {
     Some(caught & USR1 != 0)
 }
 
-/// What the command line and NODE_OPTIONS say of the inspector.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// It listens from the start.
-    pub on: bool,
-    /// Zero: any free one.
-    pub port: Option<u16>,
-}
-
-pub fn options(pid: u32) -> Options {
-    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-    let arguments = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    parse_options(&environment, &arguments)
-}
-
-fn parse_options(environment: &[u8], arguments: &[u8]) -> Options {
-    let environment = String::from_utf8_lossy(environment);
-    let arguments = String::from_utf8_lossy(arguments);
-    let variable = environment
-        .split('\0')
-        .find_map(|entry| entry.strip_prefix("NODE_OPTIONS="));
-    // Options behind the script are the script's.
-    let own = arguments
-        .split('\0')
-        .skip(1)
-        .take_while(|argument| argument.starts_with('-'));
-    let mut options = Options::default();
-    for option in variable.unwrap_or("").split_whitespace().chain(own) {
-        options.add(option);
-    }
-    options
-}
-
-impl Options {
-    fn add(&mut self, option: &str) {
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        match name {
-            "--inspect" | "--inspect-brk" | "--inspect-wait" => self.on = true,
-            "--inspect-port" | "--debug-port" => {}
-            _ => return,
-        }
-        // `9230`, `127.0.0.1:9230`, `[::1]:9230`, `localhost`
-        let port = value.rsplit(':').next().and_then(|port| port.parse().ok());
-        self.port = port.or(self.port);
-    }
-}
-
 /// In another network namespace its 127.0.0.1 is not ours.
 pub fn is_same_network(pid: u32) -> bool {
     let network = |of: &str| fs::metadata(format!("/proc/{of}/ns/net")).map(|file| file.ino());
@@ -107,82 +103,6 @@ pub fn is_same_network(pid: u32) -> bool {
         // Where it may not be read, the owner of the socket is checked all the same.
         _ => true,
     }
-}
-
-/// A TCP socket that waits for connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Listener {
-    pub port: u16,
-    /// A connection to 127.0.0.1 arrives there.
-    pub is_local: bool,
-    inode: u64,
-}
-
-/// All listening TCP sockets of the process's network.
-pub fn listeners(pid: u32) -> Vec<Listener> {
-    let read = |name| fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
-    let mut found = parse_listeners(&read("tcp"));
-    found.extend(parse_listeners(&read("tcp6")));
-    found
-}
-
-/// Those that the process itself holds open.
-pub fn own_listeners(pid: u32) -> Vec<Listener> {
-    let own = socket_inodes(pid);
-    let mut listeners = listeners(pid);
-    listeners.retain(|listener| own.contains(&listener.inode));
-    listeners
-}
-
-/// `  0: 0100007F:240D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 8912 ...`
-fn parse_listeners(table: &str) -> Vec<Listener> {
-    const LISTEN: &str = "0A";
-    let parse = |line: &str| {
-        let fields: Vec<&str> = line.split_whitespace().take(10).collect();
-        let &[_, local, _, LISTEN, _, _, _, _, _, inode] = &fields[..] else {
-            return None;
-        };
-        let (address, port) = local.split_once(':')?;
-        Some(Listener {
-            port: u16::from_str_radix(port, 16).ok()?,
-            is_local: takes_local(address),
-            inode: inode.parse().ok()?,
-        })
-    };
-    table
-        .lines()
-        .skip(1)
-        .take(ENTRIES_MAX)
-        .filter_map(parse)
-        .collect()
-}
-
-/// 127.0.0.1 or any address, printed as words in the byte order of the machine.
-fn takes_local(address: &str) -> bool {
-    const LOCAL: [u8; 4] = [127, 0, 0, 1];
-    address.bytes().all(|digit| digit == b'0')
-        || address == format!("{:08X}", u32::from_ne_bytes(LOCAL))
-}
-
-fn socket_inodes(pid: u32) -> HashSet<u64> {
-    let Ok(folder) = fs::read_dir(format!("/proc/{pid}/fd")) else {
-        return HashSet::new();
-    };
-    let links = folder
-        .flatten()
-        .take(ENTRIES_MAX)
-        .filter_map(|entry| fs::read_link(entry.path()).ok());
-    links
-        .filter_map(|link| parse_socket(link.to_str()?))
-        .collect()
-}
-
-/// `socket:[8912]`
-fn parse_socket(link: &str) -> Option<u64> {
-    link.strip_prefix("socket:[")?
-        .strip_suffix(']')?
-        .parse()
-        .ok()
 }
 
 /// RSS, bytes: the heap is not larger.
@@ -221,55 +141,5 @@ mod tests {
             Some(false)
         );
         assert_eq!(parse_catches_usr1("Name:\tnode\n"), None);
-    }
-
-    #[test]
-    fn options_come_from_both_places_and_not_from_the_script() {
-        let parse = |environment: &str, arguments: &str| {
-            parse_options(environment.as_bytes(), arguments.as_bytes())
-        };
-        let chosen = |on, port| Options { on, port };
-        assert_eq!(parse("", "node\0a.js\0--inspect\0"), chosen(false, None));
-        assert_eq!(
-            parse("", "node\0--inspect=0\0a.js\0"),
-            chosen(true, Some(0))
-        );
-        assert_eq!(
-            parse("", "node\0--inspect-port=0.0.0.0:9300\0a.js\0"),
-            chosen(false, Some(9300))
-        );
-        assert_eq!(
-            parse("A=1\0NODE_OPTIONS=--inspect=[::1]:7\0", "node\0a.js\0"),
-            chosen(true, Some(7))
-        );
-    }
-
-    #[test]
-    fn listening_sockets_are_parsed() {
-        let line = |local: &str, state: &str, inode: u32| {
-            format!(
-                "0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000  0 0 {inode} 1 0\n"
-            )
-        };
-        let table = [
-            "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n",
-            &line("0100007F:240D", "0A", 8912),
-            &line("0100007F:240D", "01", 8913),
-            &line("0A00020A:0050", "0A", 8914),
-            "3: garbage\n",
-        ]
-        .concat();
-        let listeners = parse_listeners(&table);
-        let brief: Vec<_> = listeners
-            .iter()
-            .map(|it| (it.port, it.is_local, it.inode))
-            .collect();
-        assert_eq!(
-            brief,
-            [
-                (0x240d, cfg!(target_endian = "little"), 8912),
-                (80, false, 8914)
-            ]
-        );
     }
 }

@@ -18,27 +18,45 @@ const INTERVAL_BYTES: u64 = 32 << 10;
 /// V8 takes 128 frames.
 const DEPTH_MAX: usize = 256;
 const SITES_MAX: usize = 10_000;
+/// Of the names in all sites: a profile may repeat long ones in each frame.
+const NAMES_BYTES_MAX: usize = 64 << 20;
 
-/// Who runs the profiler; V8 has one for the program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Profiler {
-    /// It ends with the session.
-    Ours,
-    /// Something in the program (a continuous profiler) had started it: its samples are used, and it goes on.
-    Theirs,
+/// The growth of a heap that chance does not explain.
+const NOISE_BYTES: u64 = 1 << 20;
+const NOISE_PERCENT: u64 = 3;
+
+/// Collects garbage, so that what is live now is known, and starts the profiler. V8 has one for the program: where
+/// something in it (a continuous profiler) had started it, its samples are used and it goes on. Ours ends with the
+/// session.
+pub fn start(session: &mut Session, within: Duration) -> Result<(), Error> {
+    session.call("HeapProfiler.collectGarbage", &json!({}), within)?;
+    // Only a profiler that runs can report.
+    let profile = session.call("HeapProfiler.getSamplingProfile", &json!({}), within);
+    if profile.is_err() {
+        let params = json!({"samplingInterval": INTERVAL_BYTES});
+        session.call("HeapProfiler.startSampling", &params, ANSWER)?;
+    }
+    Ok(())
 }
 
-pub fn start(session: &mut Session, within: Duration) -> Result<Profiler, Error> {
-    // Only a profiler that runs can report.
-    if session
-        .call("HeapProfiler.getSamplingProfile", &json!({}), within)
-        .is_ok()
-    {
-        return Ok(Profiler::Theirs);
+/// The part of the sites that the growth of the heap accounts for; `None` where it did not grow.
+///
+/// V8 samples only what is allocated after its start, so the live bytes of all sites rise even where each new object
+/// takes the place of an old one (a bounded cache). `from` and `now` are bytes of live objects; `used` of them are in
+/// the heap.
+pub fn backed(sites: Vec<SiteCount>, used: u64, from: u64, now: u64) -> Option<Vec<SiteCount>> {
+    let grown = now.saturating_sub(from);
+    if grown <= NOISE_BYTES.max(used / 100 * NOISE_PERCENT) {
+        return None;
     }
-    let params = json!({"samplingInterval": INTERVAL_BYTES});
-    session.call("HeapProfiler.startSampling", &params, ANSWER)?;
-    Ok(Profiler::Ours)
+    let sampled: f64 = sites.iter().map(|site| site.bytes).sum();
+    let share = (grown as f64 / sampled.max(1.0)).min(1.0);
+    let scale = |site: SiteCount| SiteCount {
+        objects: site.objects * share,
+        bytes: site.bytes * share,
+        ..site
+    };
+    Some(sites.into_iter().map(scale).collect())
 }
 
 /// The sites, and whether some were left out.
@@ -63,6 +81,7 @@ struct Tree {
     /// Depth of objects that are no part of the tree (`samples`), or around it.
     head: bool,
     sites: Vec<SiteCount>,
+    names_bytes: usize,
     is_cut: bool,
 }
 
@@ -124,7 +143,9 @@ impl Tree {
         };
         match self.key.as_str() {
             // From zero; negative for code that is not JavaScript.
-            "lineNumber" if number >= 0.0 => node.frame.line = Some(number as u32 + 1),
+            "lineNumber" if number >= 0.0 => {
+                node.frame.line = Some((number as u32).saturating_add(1))
+            }
             "selfSize" if number.is_finite() => node.bytes = number.max(0.0),
             _ => {}
         }
@@ -140,7 +161,13 @@ impl Tree {
     fn end_node(&mut self) {
         let bytes = self.path.last().map_or(0.0, |node| node.bytes);
         if bytes > 0.0 && !self.is_ours() {
-            if self.sites.len() == SITES_MAX || self.path.len() > DEPTH_MAX {
+            let name = |name: &Option<String>| name.as_ref().map_or(0, String::len);
+            let names = |node: &Node| name(&node.frame.function) + name(&node.frame.file);
+            let is_small = self.sites.len() < SITES_MAX && self.path.len() <= DEPTH_MAX;
+            if is_small {
+                self.names_bytes += self.path.iter().map(names).sum::<usize>();
+            }
+            if !is_small || self.names_bytes > NAMES_BYTES_MAX {
                 self.is_cut = true;
             } else {
                 // The first node is the root of the tree, no function.
@@ -233,6 +260,27 @@ mod tests {
     }
 
     #[test]
+    fn sites_are_not_more_than_the_growth_of_the_heap() {
+        let site = |bytes| SiteCount {
+            bytes,
+            allocated_bytes: bytes,
+            ..SiteCount::default()
+        };
+        let after = |used: u64, from: u64, now: u64| {
+            let backed = backed(vec![site(6e6), site(2e6)], used, from, now)?;
+            let bytes = |site: &SiteCount| (site.bytes, site.allocated_bytes);
+            Some(backed.iter().map(bytes).collect::<Vec<_>>())
+        };
+        let all = Some(vec![(6e6, 6e6), (2e6, 2e6)]);
+        assert_eq!(after(20_000_000, 10_000_000, 20_000_000), all);
+        let half = Some(vec![(3e6, 6e6), (1e6, 2e6)]);
+        assert_eq!(after(14_000_000, 10_000_000, 14_000_000), half);
+        assert_eq!(after(11_000_000, 10_000_000, 11_000_000), None);
+        assert_eq!(after(400_000_000, 390_000_000, 400_000_000), None);
+        assert_eq!(after(9_000_000, 10_000_000, 9_000_000), None);
+    }
+
+    #[test]
     fn deep_and_broken_profiles_end() {
         let deep = format!(
             r#"{{"head":{}"#,
@@ -241,5 +289,7 @@ mod tests {
         assert!(parse_profile(deep.as_bytes()).is_none());
         assert!(parse_profile(b"{}").is_none());
         assert!(parse_profile(b"\x01").is_none());
+        let line = br#"{"head":{"callFrame":{"lineNumber":4294967295}}}"#;
+        assert!(parse_profile(line).is_some());
     }
 }

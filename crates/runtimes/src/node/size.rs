@@ -9,6 +9,9 @@ use crate::{Error, HeapSize};
 
 const ANSWER: Duration = Duration::from_secs(5);
 
+const BUFFERS: &str = "array buffers";
+const EXTERNAL: &str = "other external memory";
+
 /// The counters of the `v8` module: no collection, under 1 ms.
 const EXPRESSION: &str = "(function highwater() { const v8 = require('v8'), heap = v8.getHeapStatistics(), \
     memory = process.memoryUsage(); \
@@ -36,11 +39,20 @@ pub fn read(session: &mut Session) -> Result<HeapSize, Error> {
     })?))
 }
 
+/// Used bytes of the heap, and the memory outside of it that belongs to its objects.
+pub fn with_external(size: &HeapSize) -> u64 {
+    let is_external = |name: &str| name == BUFFERS || name == EXTERNAL;
+    let others = size.others.iter().filter(|(name, _)| is_external(name));
+    others.fold(size.used_bytes, |sum, (_, bytes)| {
+        sum.saturating_add(*bytes)
+    })
+}
+
 fn sizes(figures: Figures) -> HeapSize {
     let mut others = vec![
-        ("array buffers".to_owned(), figures.buffers),
+        (BUFFERS.to_owned(), figures.buffers),
         (
-            "other external memory".to_owned(),
+            EXTERNAL.to_owned(),
             figures.external.saturating_sub(figures.buffers),
         ),
         ("V8's own malloc".to_owned(), figures.malloced),

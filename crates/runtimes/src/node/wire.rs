@@ -1,10 +1,10 @@
-//! HTTP and WebSocket as far as the inspector of Node.js needs them: a client, on 127.0.0.1, text frames.
+//! HTTP and WebSocket as far as the inspector of Node.js needs them: a client, of this machine, text frames.
 //!
 //! The other side is a process under study: it may be slow, broken or hostile. Every length has a bound, and what is
 //! asked on a fresh connection has a deadline.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 const CONNECT: Duration = Duration::from_secs(1);
@@ -22,8 +22,7 @@ struct Timed {
 }
 
 impl Timed {
-    fn connect(port: u16, within: Duration) -> io::Result<Timed> {
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    fn connect(address: SocketAddr, within: Duration) -> io::Result<Timed> {
         let stream = TcpStream::connect_timeout(&address, CONNECT.min(within))?;
         stream.set_nodelay(true)?;
         stream.set_write_timeout(Some(within))?;
@@ -64,10 +63,9 @@ fn invalid(why: &str) -> io::Error {
 }
 
 /// The body of `GET path`.
-pub fn get(port: u16, path: &str, within: Duration) -> io::Result<Vec<u8>> {
-    let mut timed = Timed::connect(port, within)?;
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n");
+pub fn get(address: SocketAddr, path: &str, within: Duration) -> io::Result<Vec<u8>> {
+    let mut timed = Timed::connect(address, within)?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     timed.stream.write_all(request.as_bytes())?;
     let head = timed.read_head()?;
     if status(&head) != Some(200) {
@@ -82,12 +80,12 @@ pub fn get(port: u16, path: &str, within: Duration) -> io::Result<Vec<u8>> {
 }
 
 /// Opens the WebSocket at `path`.
-pub fn upgrade(port: u16, path: &str, within: Duration) -> io::Result<TcpStream> {
-    let mut timed = Timed::connect(port, within)?;
+pub fn upgrade(address: SocketAddr, path: &str, within: Duration) -> io::Result<TcpStream> {
+    let mut timed = Timed::connect(address, within)?;
     // The key proves that the server speaks WebSocket, to clients that cannot be sure of it; that this one is the
     // process's own inspector was seen before.
     let request = format!(
-        "GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+        "GET {path} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Key: aGlnaHdhdGVyLXJlYWRlcg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
     );
     timed.stream.write_all(request.as_bytes())?;

@@ -5,7 +5,10 @@ import java.util.Map;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/** A map that grows and thread pools that nobody shuts down, by command: `sessions N`, `pools N`; `end` ends it. */
+/**
+ * A map that grows and thread pools that nobody shuts down, by command:
+ * `sessions N`, `pools N`; `collect N` collects N times; `end` ends it.
+ */
 public class App {
     static final class Session {
         final long id;
@@ -27,6 +30,8 @@ public class App {
                 if (words[0].equals("sessions")) {
                     long id = SESSIONS.size();
                     SESSIONS.put(id, new Session(id));
+                } else if (words[0].equals("collect")) {
+                    System.gc();
                 } else {
                     ExecutorService pool = Executors.newFixedThreadPool(1);
                     pool.submit(() -> 1).get();

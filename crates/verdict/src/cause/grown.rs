@@ -2,7 +2,7 @@
 
 use super::sentence::{rate, retention_next, survivors, verdict};
 use super::{Case, Cause, CauseVerdict, Owner, Sight, heap, level, managed, overcounted};
-use ::heap::inhabitants::How;
+use ::heap::inhabitants::{How, Runtime};
 use memory::account::{LiveBy, Part};
 use memory::brief::brief;
 use memory::growth::Growth;
@@ -40,6 +40,9 @@ pub fn judge(case: &Case) -> Option<CauseVerdict> {
         }
         Group::Stacks => stacks(case, &growth),
         Group::Files => files(case, &growth),
+        Group::Shared if is_java_heap(case) => {
+            managed::judge(case, Runtime::Jvm, &growth, None, growth.bytes)
+        }
         Group::Shared => shared(case, &growth),
     })
 }
@@ -417,6 +420,13 @@ fn files(case: &Case, growth: &Growth) -> CauseVerdict {
     let next = "no leak: limit it with madvise(MADV_DONTNEED) or MADV_RANDOM on the mapping, or read \
         the file in pieces; watch RSS less file maps instead of RSS";
     verdict(Cause::Files, 0.9, sentence, next)
+}
+
+/// ZGC maps its heap several times, from a file in memory.
+fn is_java_heap(case: &Case) -> bool {
+    let is_jvm = case.inhabitants.runtimes.contains(&Runtime::Jvm);
+    let first = case.grown_files.first();
+    is_jvm && first.is_some_and(|(name, _)| name.starts_with("/memfd:java_heap"))
 }
 
 fn shared(case: &Case, growth: &Growth) -> CauseVerdict {

@@ -5,7 +5,7 @@ use super::{Case, Cause, CauseVerdict, GROWN_BYTES_MIN, GROWN_SHARE, Owner};
 use ::heap::inhabitants::Runtime;
 use memory::brief::brief;
 use memory::managed::{ManagedGrowth, Rise, SiteGrowth, TaskGrowth, TypeGrowth};
-use runtimes::{Frame, Holder, Kept};
+use runtimes::{Frame, Holder, Kept, Language};
 use units::written::{bytes, bytes_per_hour};
 
 /// Share of the process's growth that the objects must explain to be its cause.
@@ -14,6 +14,10 @@ const MOST: f64 = 0.5;
 const LITTLE: f64 = 0.2;
 /// Snapshots from which a growth is chance in 1 of 20 cases ([`memory::managed`]).
 const SNAPSHOTS_ENOUGH: usize = 9;
+/// Snapshots below which nothing is decided.
+const SNAPSHOTS_FEW: usize = 4;
+/// New objects of a library's type that may own native memory.
+const OBJECTS_MIN: f64 = 20.0;
 /// Tasks that must have become more, and by this share of those before, to be named.
 const TASKS_MIN: f64 = 10.0;
 const TASKS_SHARE: f64 = 0.05;
@@ -27,68 +31,83 @@ pub fn refined(case: &Case, first: CauseVerdict) -> CauseVerdict {
         return without_objects(case, managed, first);
     };
     let all = grown_bytes(case);
-    let grown = managed.grown_bytes().max(finding.bytes);
     let least = GROWN_BYTES_MIN.max(GROWN_SHARE * case.account.rss_bytes);
-    if grown < least.max(LITTLE * all) {
-        return without_objects(case, managed, first);
+    if finding.bytes < least.max(LITTLE * all) {
+        return few_bytes(case, managed, first, &finding);
     }
-    if grown < MOST * all {
-        return beside(first, &finding);
+    if all == 0.0 {
+        return beside(first, "RSS does not rise so far, and yet", &finding);
+    }
+    if finding.bytes < MOST * all {
+        return beside(first, "beside it", &finding);
     }
     if names_a_site(case, &first) {
         return with_objects(first, &finding);
     }
     let enough = managed.snapshots >= SNAPSHOTS_ENOUGH;
-    let confidence = match (all > 0.0, enough) {
+    let confidence = match (finding.is_certain, enough) {
         (true, true) => 0.9,
-        (true, false) | (false, true) => 0.75,
-        (false, false) => 0.5,
+        (false, true) => 0.75,
+        _ if managed.snapshots >= SNAPSHOTS_FEW => 0.7,
+        _ => 0.5,
     };
-    let level = match all > 0.0 {
-        true => String::new(),
-        false => "; RSS does not rise with it so far: the heap had room".to_owned(),
-    };
-    let mut refined = verdict(
-        finding.cause,
-        confidence,
-        format!("{}{level}", finding.sentence),
-        &finding.next,
-    );
-    refined.undecided = confidence <= 0.5;
-    refined
+    CauseVerdict {
+        undecided: managed.snapshots < SNAPSHOTS_FEW,
+        ..verdict(finding.cause, confidence, finding.sentence, &finding.next)
+    }
 }
 
 /// What grows in a managed heap, as a sentence.
 struct Finding {
     cause: Cause,
+    /// What it explains of the growth.
     bytes: f64,
+    /// What keeps the objects is known, or who starts the tasks.
+    is_certain: bool,
     sentence: String,
     /// The same as a clause behind another sentence.
     clause: String,
     next: String,
 }
 
+/// What explains most: objects, or the stacks of tasks.
 fn finding(managed: &ManagedGrowth) -> Option<Finding> {
-    let tasks = managed.tasks.first().filter(|tasks| is_many(tasks));
-    let objects = || by_type(managed).or_else(|| by_site(managed));
-    match tasks {
-        Some(tasks) => Some(by_task(managed, tasks)),
-        None => objects(),
+    let tasks = managed.tasks.iter().find(|tasks| is_many(tasks));
+    let tasks = tasks.map(|tasks| by_task(managed, tasks));
+    let objects = by_type(managed).or_else(|| by_site(managed));
+    match (tasks, objects) {
+        (Some(tasks), Some(objects)) if objects.bytes > tasks.bytes => Some(Finding {
+            sentence: format!("{}; and {}", objects.sentence, tasks.clause),
+            bytes: objects.bytes + tasks.bytes,
+            ..objects
+        }),
+        (Some(tasks), objects) => Some(Finding {
+            bytes: tasks.bytes + objects.map_or(0.0, |objects| objects.bytes),
+            ..tasks
+        }),
+        (None, objects) => objects,
     }
 }
 
+/// More tasks of the same origin, not only other places at which the same ones stand.
 fn is_many(tasks: &TaskGrowth) -> bool {
-    let before = tasks.tasks.level - tasks.tasks.grown;
-    tasks.tasks.grown >= TASKS_MIN.max(TASKS_SHARE * before)
+    let all = tasks.of_creator;
+    let before = all.level - all.grown;
+    let is_new = all.is_clear && all.grown >= MOST * tasks.tasks.grown;
+    is_new && all.grown >= TASKS_MIN.max(TASKS_SHARE * before)
 }
 
 fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     let lead = lead(managed)?;
     let holder = managed.holder_of(&lead.name);
-    let language = language(managed);
+    let language = managed.language.word();
     let grown = |rise: &Rise| {
         let over_s = rise.grown / rise.per_hour * 3600.0;
-        format!("{} in {over_s:.0} s ({})", bytes(rise.grown), bytes_per_hour(rise.per_hour))
+        format!(
+            "{} in {over_s:.0} s ({})",
+            bytes(rise.grown),
+            bytes_per_hour(rise.per_hour)
+        )
     };
     let all = match managed.objects.filter(|all| all.is_clear) {
         Some(all) => format!("{language} objects grow by {}", grown(&all)),
@@ -106,7 +125,11 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         Some(holder) => format!("; {}", holder.path.join(" ")),
         None => String::new(),
     };
-    let users: Vec<String> = holder.map_or(&[][..], |holder| &holder.users[..]).iter().map(|user| short(user)).collect();
+    let users: Vec<String> = holder
+        .map_or(&[][..], |holder| &holder.users[..])
+        .iter()
+        .map(|user| short(user))
+        .collect();
     let used = match &users[..] {
         [] => String::new(),
         users => format!("; code that uses it: {}", users.join(", ")),
@@ -114,9 +137,13 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
     Some(Finding {
         cause: if is_leak { Cause::Leak } else { Cause::Managed },
-        bytes: lead.bytes.grown,
+        bytes: managed.grown_bytes(),
+        is_certain: holder.is_some(),
         sentence: format!("{all}: {what}{held}{used}"),
-        clause: format!("of its {language} objects those of {} grow: {what}{held}{used}", lead.name),
+        clause: format!(
+            "of its {language} objects those of {} grow: {what}{held}{used}",
+            lead.name
+        ),
         next: next_step(&lead.name, holder, users.first()),
     })
 }
@@ -151,9 +178,18 @@ fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
     let all: Vec<&TypeGrowth> = managed.types.iter().collect();
     let own: Vec<&TypeGrowth> = managed.types.iter().filter(is_own).collect();
     let (most_own, most_all) = (most(&own), most(&all));
-    let tells = |of: &&TypeGrowth| of.objects.grown >= FEW * most_all || of.bytes.grown >= FEW * first.bytes.grown;
-    let fast = own.into_iter().filter(|of| of.objects.grown >= AS_FAST * most_own).filter(tells);
-    let distance = |of: &&TypeGrowth| managed.holder_of(&of.name).map_or(usize::MAX, |holder| holder.path.len());
+    let tells = |of: &&TypeGrowth| {
+        of.objects.grown >= FEW * most_all || of.bytes.grown >= FEW * first.bytes.grown
+    };
+    let fast = own
+        .into_iter()
+        .filter(|of| of.objects.grown >= AS_FAST * most_own)
+        .filter(tells);
+    let distance = |of: &&TypeGrowth| {
+        managed
+            .holder_of(&of.name)
+            .map_or(usize::MAX, |holder| holder.path.len())
+    };
     let nearest = |a: &&TypeGrowth, b: &&TypeGrowth| {
         let by_bytes = b.bytes.grown.total_cmp(&a.bytes.grown);
         distance(a).cmp(&distance(b)).then(by_bytes)
@@ -163,7 +199,7 @@ fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
 
 fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
     let site = managed.sites.first()?;
-    let language = language(managed);
+    let language = managed.language.word();
     let place = place_of(&site.frames)?;
     let all: f64 = managed.sites.iter().map(|of| of.bytes.grown).sum();
     let rate = bytes_per_hour(site.bytes.per_hour);
@@ -174,8 +210,12 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
     );
     Some(Finding {
         cause: Cause::Managed,
-        bytes: all,
-        sentence: format!("live objects in the {language} heap grow by {}: {what}", bytes(all)),
+        bytes: managed.grown_bytes(),
+        is_certain: true,
+        sentence: format!(
+            "live objects in the {language} heap grow by {}: {what}",
+            bytes(all)
+        ),
         clause: format!("of its {language} heap {what}"),
         next: format!("read {place}: find out what keeps its objects, and give that a bound"),
     })
@@ -183,30 +223,70 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
 
 fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
     let group = &tasks.group;
-    let noun = if managed.runtime.starts_with("go") { "goroutines" } else { "threads" };
-    let (now, before) = (tasks.tasks.level, tasks.tasks.level - tasks.tasks.grown);
-    let waits = group.waits_for.as_ref().map_or_else(String::new, |wait| format!(" that wait ({wait})"));
+    let noun = match managed.language {
+        Language::Go => "goroutines",
+        _ => "threads",
+    };
+    let all = tasks.of_creator;
+    let waits = group
+        .waits_for
+        .as_ref()
+        .map_or_else(String::new, |wait| format!(" that wait ({wait})"));
     let at = place_of(&group.frames).map_or_else(String::new, |place| format!(" in {place}"));
     let maker = group.created_by.as_ref().and_then(named);
-    let by = maker.as_ref().map_or_else(String::new, |maker| format!(", started by {maker}"));
+    let by = maker
+        .as_ref()
+        .map_or_else(String::new, |maker| format!(", started by {maker}"));
     let each = group.bytes as f64 / group.tasks.max(1) as f64;
-    let what = format!("{noun}{waits}{at}{by} rise from {before:.0} to {now:.0}");
+    let what = format!(
+        "{noun}{waits}{at}{by} rise from {:.0} to {:.0}",
+        all.level - all.grown,
+        all.level
+    );
     let next = match &maker {
-        Some(maker) => format!("read {maker}: what it starts never ends; give the wait a timeout or an end"),
+        Some(maker) => {
+            format!("read {maker}: what it starts does not end; give the wait a timeout or an end")
+        }
         None => format!("find out who starts these {noun} and what should end them"),
     };
     Finding {
         cause: Cause::Leak,
-        bytes: each * tasks.tasks.grown + managed.sites.iter().map(|of| of.bytes.grown).sum::<f64>(),
+        bytes: each * all.grown,
+        is_certain: maker.is_some(),
         sentence: format!("a leak of {noun}: {what}"),
         clause: what,
         next,
     }
 }
 
+/// The objects are too few bytes to be the growth. Objects of libraries often own memory outside of the managed heap
+/// (arrays, images, connections): those that become more are named all the same.
+fn few_bytes(
+    case: &Case,
+    managed: &ManagedGrowth,
+    first: CauseVerdict,
+    finding: &Finding,
+) -> CauseVerdict {
+    let own = managed
+        .types
+        .iter()
+        .find(|of| !runtimes::is_of_the_language(&of.name));
+    match own.filter(|of| of.objects.is_clear && of.objects.grown >= OBJECTS_MIN) {
+        Some(own) if grown_bytes(case) > 0.0 => {
+            let outside = format!(
+                "beside it, and maybe behind it ({} may own memory outside of its heap),",
+                own.name
+            );
+            beside(without_objects(case, managed, first), &outside, finding)
+        }
+        _ => without_objects(case, managed, first),
+    }
+}
+
 /// The objects do not grow, though the runtime was taken to own what does.
 fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) -> CauseVerdict {
-    let is_guess = first.cause == Cause::Managed && matches!(case.owner, Owner::Runtime(Runtime::Python));
+    let is_guess =
+        first.cause == Cause::Managed && matches!(case.owner, Owner::Runtime(Runtime::Python));
     let objects = managed.objects.filter(|_| is_guess && !managed.is_partial);
     let all = grown_bytes(case);
     let Some(objects) = objects.filter(|objects| objects.grown < LITTLE * all) else {
@@ -218,16 +298,25 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
         bytes(all),
         bytes(objects.level)
     );
-    let next = format!("start it with the probe, which names the native site: {}", case.restart);
+    let next = format!(
+        "start it with the probe, which names the native site: {}",
+        case.restart
+    );
     verdict(Cause::Blind, 0.7, sentence, &next)
 }
 
-/// What the process grew by: RSS, or the part that grew most.
+/// What the process grew by: RSS, or, where that is not clear, the part that grew most.
 fn grown_bytes(case: &Case) -> f64 {
     let grows = |growth: &&memory::growth::Growth| case.grows(growth);
-    let parts = case.growth.values().filter(grows).map(|growth| growth.bytes);
-    let rss = case.rss.as_ref().filter(grows).map_or(0.0, |rss| rss.bytes);
-    parts.fold(rss, f64::max)
+    let parts = case
+        .growth
+        .values()
+        .filter(grows)
+        .map(|growth| growth.bytes);
+    match case.rss.as_ref().filter(grows) {
+        Some(rss) => rss.bytes,
+        None => parts.fold(0.0, f64::max),
+    }
 }
 
 /// Whether a verdict already names a function of native code with some confidence.
@@ -242,25 +331,21 @@ fn with_objects(mut first: CauseVerdict, finding: &Finding) -> CauseVerdict {
     first
 }
 
-fn beside(mut first: CauseVerdict, finding: &Finding) -> CauseVerdict {
-    first.sentence.push_str(&format!("; beside it {}", finding.clause));
+/// `how`: the words between what was found first and this.
+fn beside(mut first: CauseVerdict, how: &str, finding: &Finding) -> CauseVerdict {
     first
-}
-
-fn language(managed: &ManagedGrowth) -> &str {
-    match managed.runtime.split(['.', ' ']).next().unwrap_or_default() {
-        "CPython" => "Python",
-        name if name.starts_with("go") => "Go",
-        "Node" => "JavaScript",
-        _ => "Java",
-    }
+        .sentence
+        .push_str(&format!("; {how} {}", finding.clause));
+    first.next_step.push_str(&format!("; and {}", finding.next));
+    first
 }
 
 /// The first function that is not the runtime's or the standard library's; the innermost where all are.
 fn place_of(frames: &[Frame]) -> Option<String> {
     let own = frames.iter().find(|frame| {
         let function = frame.function.as_deref();
-        function.is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
+        function
+            .is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
     });
     own.or(frames.first()).and_then(named)
 }
@@ -268,9 +353,17 @@ fn place_of(frames: &[Frame]) -> Option<String> {
 fn called_by(site: &SiteGrowth) -> String {
     let own = |frame: &&Frame| {
         let function = frame.function.as_deref();
-        function.is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
+        function
+            .is_some_and(|name| !runtimes::is_of_the_standard_library(name, frame.file.as_deref()))
     };
-    let callers: Vec<String> = site.frames.iter().filter(own).skip(1).take(2).filter_map(named).collect();
+    let callers: Vec<String> = site
+        .frames
+        .iter()
+        .filter(own)
+        .skip(1)
+        .take(2)
+        .filter_map(named)
+        .collect();
     match callers.is_empty() {
         true => String::new(),
         false => format!(" < {}", callers.join(" < ")),
@@ -288,7 +381,10 @@ fn short(user: &str) -> String {
 /// "handle (app.py:31)".
 fn named(frame: &Frame) -> Option<String> {
     let function = brief(frame.function.as_deref()?);
-    let file = frame.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
+    let file = frame
+        .file
+        .as_deref()
+        .map(|file| file.rsplit('/').next().unwrap_or(file));
     Some(match (file, frame.line) {
         (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
         _ => function,

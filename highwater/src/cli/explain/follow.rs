@@ -15,6 +15,7 @@ use heap::family::{Member, descendants, read_everyone};
 use observe::overhead::BUDGET_SHARE;
 use observe::proc::ProcRoot;
 use observe::proc::open::Lost;
+use report::visible::visible;
 use units::written::bytes;
 
 /// What one question may take in all, on a machine with no time.
@@ -62,8 +63,9 @@ pub struct Follower {
     pub budget_share: f64,
     /// Nothing is put on any process.
     pub reads_only: bool,
-    /// For managed heaps.
+    /// For managed heaps, and when one may be read again.
     plan: Plan,
+    heaps_rest_until: Instant,
     /// CPU time that the looks took so far.
     cost: Duration,
 }
@@ -81,6 +83,7 @@ impl Follower {
             budget_share: BUDGET_SHARE,
             reads_only: false,
             plan,
+            heaps_rest_until: Instant::now(),
             cost: Duration::ZERO,
         }
     }
@@ -124,6 +127,7 @@ impl Follower {
             let left = until.saturating_sub(self.begin.elapsed());
             wait(rest.min(left), interrupted);
         }
+        self.plan.is_hurried = interrupted.load(Ordering::Relaxed);
         self.progress.end();
         if self.tracked.is_empty() {
             bail!(self.nothing_seen(launched.as_deref()));
@@ -259,15 +263,28 @@ impl Follower {
     /// Of the largest processes, the managed heaps that are due.
     fn read_heaps(&mut self) {
         let at_s = self.begin.elapsed().as_secs_f64();
-        let rss = |tracked: &Tracked| tracked.history.last().map_or(0.0, |moment| moment.account.rss_bytes);
-        let mut living: Vec<&mut Tracked> = self.tracked.values_mut().filter(|tracked| !tracked.ended).collect();
+        let rss = |tracked: &Tracked| {
+            tracked
+                .history
+                .last()
+                .map_or(0.0, |moment| moment.account.rss_bytes)
+        };
+        let mut living: Vec<&mut Tracked> = self
+            .tracked
+            .values_mut()
+            .filter(|tracked| !tracked.ended)
+            .collect();
         living.sort_by(|a, b| rss(b).total_cmp(&rss(a)));
         for tracked in living.into_iter().take(HEAPS_MAX) {
+            if Instant::now() < self.heaps_rest_until {
+                return;
+            }
             let pid = tracked.reader.member.pid as u32;
             for warning in tracked.heaps.open_due(pid, &self.plan) {
-                self.progress.say(&format!("highwater: {warning}"));
+                self.progress
+                    .say(&format!("highwater: {}", visible(&warning)));
             }
-            tracked.heaps.read_due(at_s, &self.plan);
+            self.heaps_rest_until = Instant::now() + tracked.heaps.read_due(at_s, &self.plan);
         }
     }
 
@@ -277,6 +294,9 @@ impl Follower {
         let (at_s, plan) = (self.begin.elapsed().as_secs_f64(), self.plan);
         if let Some(tracked) = self.grown_most() {
             tracked.conclude_heaps(at_s, &plan);
+        }
+        for tracked in self.tracked.values_mut() {
+            tracked.heaps.finish();
         }
     }
 

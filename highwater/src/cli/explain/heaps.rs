@@ -2,18 +2,23 @@
 
 use std::time::{Duration, Instant};
 
+use memory::growth::window_start;
 use memory::managed::{HeapHistory, ManagedGrowth};
+use observe::clock::read_ns;
 use runtimes::{Error, Limits, ManagedHeap, Touch};
+use rustix::time::ClockId;
 
 /// Snapshots that an observation is divided into; those that stop the program are fewer.
 const SNAPSHOTS: u32 = 16;
 const PAUSING_SNAPSHOTS: u32 = 9;
 /// After a pause the program runs so many times as long before it is stopped again.
 const PAUSE_REST: u32 = 50;
-/// After a snapshot our CPU time rests so many times: reading heaps takes a tenth of one core at most.
+/// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core at most.
 const REST: u32 = 9;
 /// Of one snapshot, and of the search for holders.
 const READING_MAX: Duration = Duration::from_secs(10);
+/// The same once the user has interrupted.
+const HURRIED_MAX: Duration = Duration::from_secs(3);
 const BYTES_MAX: usize = 256 << 20;
 /// A reader that fails so often in a row is not asked again.
 const FAILURES_MAX: usize = 3;
@@ -48,12 +53,19 @@ pub struct Plan {
     pub duration: Duration,
     /// The longest that a runtime may stop the program at once, for one snapshot.
     pub pause: Duration,
+    /// The program was started for this observation: what its start takes is left out.
+    pub at_start: bool,
+    /// The user wants the answer now: nothing is stopped any more, and little is read.
+    pub is_hurried: bool,
 }
 
 impl Plan {
     fn limits(&self) -> Limits {
         Limits {
-            time: READING_MAX,
+            time: match self.is_hurried {
+                true => HURRIED_MAX,
+                false => READING_MAX.max(self.pause * 2),
+            },
             bytes: BYTES_MAX,
             pause: self.pause,
         }
@@ -74,37 +86,67 @@ impl Heaps {
                 Err(problem) => self.problems.push(problem.to_string()),
             }
         }
-        let warns = |heap: &Heap| heap.reader.warning().filter(|_| !plan.pause.is_zero());
-        self.heaps.iter().filter_map(warns).collect()
+        if plan.pause.is_zero() {
+            return Vec::new();
+        }
+        self.heaps
+            .iter()
+            .filter_map(|heap| heap.reader.warning())
+            .collect()
     }
 
-    /// Takes the snapshots that are due. `at_s`: since the observation began.
-    pub fn read_due(&mut self, at_s: f64, plan: &Plan) {
+    /// Takes the snapshots that are due. `at_s`: since the observation began. How long no heap is to be read now.
+    pub fn read_due(&mut self, at_s: f64, plan: &Plan) -> Duration {
         if !self.is_due() {
-            return;
+            return Duration::ZERO;
         }
-        let begin = Instant::now();
-        self.read(at_s, plan, |heap| heap.next_pause.is_none_or(|next| begin >= next));
-        let took = begin.elapsed();
-        self.next = Some(begin + (plan.duration / SNAPSHOTS).max(took * REST));
+        let (begin, cpu_ns) = (Instant::now(), read_ns(ClockId::ThreadCPUTime));
+        self.read(at_s, plan);
+        let took_ns = read_ns(ClockId::ThreadCPUTime) - cpu_ns;
+        let rest = Duration::from_nanos(took_ns.max(0) as u64) * REST;
+        self.next = Some(begin + (plan.duration / SNAPSHOTS).max(rest));
+        rest
     }
 
     /// The last snapshot of each, whether or not one is due.
     pub fn read_last(&mut self, at_s: f64, plan: &Plan) {
-        self.read(at_s, plan, |_| true);
+        self.read(at_s, plan);
     }
 
     /// What grew in the heap that grew most, with its holders.
-    pub fn growth(&mut self, plan: &Plan) -> Option<ManagedGrowth> {
-        let grown = |heap: &Heap| heap.history.growth().map_or(-1.0, |growth| growth.grown_bytes());
-        let most = self.heaps.iter_mut().max_by(|a, b| grown(a).total_cmp(&grown(b)))?;
-        let mut growth = most.history.growth()?;
+    pub fn growth(&mut self, at_s: f64, plan: &Plan) -> Option<ManagedGrowth> {
+        let from_s = if plan.at_start {
+            window_start(0.0, at_s)
+        } else {
+            0.0
+        };
+        let grown = |heap: &Heap| {
+            heap.history
+                .growth(from_s)
+                .map_or(-1.0, |growth| growth.grown_bytes())
+        };
+        let most = self
+            .heaps
+            .iter_mut()
+            .max_by(|a, b| grown(a).total_cmp(&grown(b)))?;
+        let mut growth = most.history.growth(from_s)?;
         let types: Vec<String> = held(&growth);
         if !types.is_empty() {
             growth.holders = most.reader.holders(&types, &plan.limits());
         }
-        growth.missing.extend(most.problem.as_ref().map(Error::to_string));
+        growth
+            .missing
+            .extend(most.problem.as_ref().map(Error::to_string));
         Some(growth)
+    }
+
+    /// Gives back what was opened in the process.
+    pub fn finish(&mut self) {
+        for heap in &mut self.heaps {
+            if let Err(problem) = heap.reader.finish() {
+                self.problems.push(problem.to_string());
+            }
+        }
     }
 
     /// What could not be read, a sentence each.
@@ -112,9 +154,15 @@ impl Heaps {
         let unread = self.heaps.iter().filter(|heap| heap.history.len() < 2);
         let why = |heap: &Heap| {
             let problem = heap.problem.as_ref()?;
-            Some(format!("The heap of {} was not read: {problem}.", heap.reader.runtime()))
+            Some(format!(
+                "The heap of {} was not read: {problem}.",
+                heap.reader.runtime()
+            ))
         };
-        let problems = self.problems.iter().map(|problem| format!("A managed heap was not read: {problem}."));
+        let problems = self
+            .problems
+            .iter()
+            .map(|problem| format!("A managed heap: {problem}."));
         problems.chain(unread.filter_map(why)).collect()
     }
 
@@ -122,13 +170,25 @@ impl Heaps {
         self.next.is_none_or(|next| Instant::now() >= next)
     }
 
-    fn read(&mut self, at_s: f64, plan: &Plan, is_asked: impl Fn(&Heap) -> bool) {
-        let asked = |heap: &&mut Heap| heap.failures < FAILURES_MAX && is_asked(heap);
+    /// Reads all but those that may not be stopped now.
+    fn read(&mut self, at_s: f64, plan: &Plan) {
+        let begin = Instant::now();
+        let may_pause =
+            |heap: &Heap| heap.next_pause.is_none_or(|next| begin >= next) && !plan.is_hurried;
+        let asked = |heap: &&mut Heap| {
+            heap.failures < FAILURES_MAX && (!heap.pauses(plan) || may_pause(heap))
+        };
         for heap in self.heaps.iter_mut().filter(asked) {
-            match heap.reader.snapshot(&plan.limits()) {
+            let asked = Instant::now();
+            let taken = heap.reader.snapshot(&plan.limits());
+            // How long the program was stopped for an answer that never came is not known.
+            let paused = taken
+                .as_ref()
+                .map_or(asked.elapsed(), |snapshot| snapshot.cost.paused);
+            let rest = (plan.duration / PAUSING_SNAPSHOTS).max(paused * PAUSE_REST);
+            heap.next_pause = heap.pauses(plan).then(|| Instant::now() + rest);
+            match taken {
                 Ok(snapshot) => {
-                    let rest = (plan.duration / PAUSING_SNAPSHOTS).max(snapshot.cost.paused * PAUSE_REST);
-                    heap.next_pause = heap.pauses(plan).then(|| Instant::now() + rest);
                     heap.history.add(at_s, snapshot);
                     (heap.failures, heap.problem) = (0, None);
                 }
@@ -144,7 +204,7 @@ impl Heaps {
 impl Heap {
     fn new(reader: Box<dyn ManagedHeap>) -> Heap {
         Heap {
-            history: HeapHistory::new(reader.runtime()),
+            history: HeapHistory::new(reader.runtime(), reader.language()),
             reader,
             next_pause: None,
             failures: 0,
@@ -163,7 +223,11 @@ fn held(growth: &ManagedGrowth) -> Vec<String> {
     let is_own = |name: &str| !runtimes::is_of_the_language(name);
     let mut own: Vec<_> = growth.types.iter().filter(|of| is_own(&of.name)).collect();
     own.sort_by(|a, b| b.objects.grown.total_cmp(&a.objects.grown));
-    let mut names: Vec<String> = own.iter().take(HELD_MAX / 2).map(|of| of.name.clone()).collect();
+    let mut names: Vec<String> = own
+        .iter()
+        .take(HELD_MAX / 2)
+        .map(|of| of.name.clone())
+        .collect();
     for of in &growth.types {
         if names.len() < HELD_MAX && !names.contains(&of.name) {
             names.push(of.name.clone());

@@ -97,7 +97,7 @@ pub struct ExplainArgs {
 
     /// Longest time for which a managed runtime may be stopped at once, to count the objects in its heap (JVM, Node).
     /// CPython and Go are read from outside and never stopped
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_pause)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_pause, conflicts_with = "read_only")]
     pub allow_pause: Duration,
 
     /// No progress on stderr.
@@ -186,6 +186,8 @@ pub fn run(args: &ExplainArgs) -> anyhow::Result<u8> {
     let plan = Plan {
         duration: args.duration,
         pause: args.allow_pause,
+        at_start: args.pid.is_none(),
+        is_hurried: false,
     };
     let mut follower = Follower::new(root, first, args.quiet, plan);
     follower.budget_share = args.budget;

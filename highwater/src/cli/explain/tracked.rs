@@ -171,7 +171,7 @@ impl Tracked {
         if !self.ended {
             self.heaps.read_last(at_s, plan);
         }
-        self.managed = self.heaps.growth(plan);
+        self.managed = self.heaps.growth(at_s, plan);
     }
 
     /// What they told stays.

@@ -70,15 +70,34 @@ fn held(path: &[&str], users: &[&str]) -> Holder {
 
 #[test]
 fn the_programs_own_type_is_named_with_its_holder() {
-    let types = vec![of_type("str", 4_000.0, 5.0), of_type("orders.Order", 3_400.0, 2.0)];
+    let types = vec![
+        of_type("str", 4_000.0, 5.0),
+        of_type("orders.Order", 3_400.0, 2.0),
+    ];
     let mut managed = python(types);
-    managed.holders = vec![held(&["module app", ".CACHE (dict)"], &["handle (app.py:31)"])];
+    managed.holders = vec![held(
+        &["module app", ".CACHE (dict)"],
+        &["handle (app.py:31)"],
+    )];
     let verdict = judge(&case(10.0, managed));
     assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.9));
-    for part in ["3400 more orders.Order", "held by module app .CACHE (dict)", "handle (app.py:31)", "+540 MiB/h"] {
-        assert!(verdict.sentence.contains(part), "{part}: {}", verdict.sentence);
+    for part in [
+        "3400 more orders.Order",
+        "held by module app .CACHE (dict)",
+        "handle (app.py:31)",
+        "+540 MiB/h",
+    ] {
+        assert!(
+            verdict.sentence.contains(part),
+            "{part}: {}",
+            verdict.sentence
+        );
     }
-    assert!(verdict.next_step.starts_with("read handle (app.py:31)"), "{}", verdict.next_step);
+    assert!(
+        verdict.next_step.starts_with("read handle (app.py:31)"),
+        "{}",
+        verdict.next_step
+    );
 }
 
 #[test]
@@ -97,16 +116,51 @@ fn growth_that_the_objects_do_not_explain_is_not_pythons() {
     managed.objects = Some(rise(12.0 * MIB, 0.01 * MIB));
     let verdict = judge(&case(10.0, managed));
     assert_eq!(verdict.cause, Cause::Blind);
-    assert!(verdict.sentence.contains("native memory"), "{}", verdict.sentence);
+    assert!(
+        verdict.sentence.contains("native memory"),
+        "{}",
+        verdict.sentence
+    );
 }
 
 #[test]
-fn objects_that_grow_beside_a_flat_rss_are_named_with_less_confidence() {
+fn objects_that_grow_beside_a_flat_rss_are_named_beside_it() {
     let mut case = case(0.0, python(vec![of_type("orders.Order", 3_400.0, 2.0)]));
     let verdict = judge(&case);
-    assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.75));
+    assert_eq!(verdict.cause, Cause::Flat);
+    assert!(
+        verdict.sentence.contains("3400 more orders.Order"),
+        "{}",
+        verdict.sentence
+    );
     case.managed = Some(python(vec![of_type("orders.Order", 34.0, 0.02)]));
-    assert_eq!(judge(&case).cause, Cause::Flat, "too little to speak of");
+    assert!(
+        !judge(&case).sentence.contains("orders.Order"),
+        "too little to speak of"
+    );
+}
+
+#[test]
+fn arrays_that_own_native_memory_are_named() {
+    let mut managed = python(vec![of_type("numpy.ndarray", 1_000.0, 0.1)]);
+    managed.objects = Some(rise(12.0 * MIB, 0.1 * MIB));
+    let verdict = judge(&case(100.0, managed));
+    assert_eq!(verdict.cause, Cause::Blind);
+    assert!(
+        verdict.sentence.contains("1000 more numpy.ndarray"),
+        "{}",
+        verdict.sentence
+    );
+}
+
+#[test]
+fn one_type_in_place_of_another_is_no_growth() {
+    let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
+    managed.objects = Some(Rise {
+        is_clear: false,
+        ..rise(40.0 * MIB, 0.5 * MIB)
+    });
+    assert_eq!(judge(&case(0.0, managed)).cause, Cause::Flat);
 }
 
 #[test]
@@ -125,11 +179,13 @@ fn goroutines_are_named_by_who_starts_them() {
         bytes: 4_000 * 8_192,
     };
     let managed = ManagedGrowth {
-        runtime: "go1.26.8".to_owned(),
+        runtime: "Go 1.26.8".to_owned(),
+        language: Language::Go,
         snapshots: 15,
         tasks: vec![TaskGrowth {
             group,
             tasks: rise(4_000.0, 1_000.0),
+            of_creator: rise(4_000.0, 1_000.0),
         }],
         ..ManagedGrowth::default()
     };
@@ -137,7 +193,16 @@ fn goroutines_are_named_by_who_starts_them() {
     case.owner = Owner::Runtime(Runtime::Go);
     let verdict = judge(&case);
     assert_eq!(verdict.cause, Cause::Leak);
-    for part in ["from 3000 to 4000", "main.wait (main.go:12)", "started by main.handle (main.go:20)"] {
-        assert!(verdict.sentence.contains(part), "{part}: {}", verdict.sentence);
+    for part in [
+        "goroutines that wait (chan receive)",
+        "from 3000 to 4000",
+        "main.wait (main.go:12)",
+        "started by main.handle (main.go:20)",
+    ] {
+        assert!(
+            verdict.sentence.contains(part),
+            "{part}: {}",
+            verdict.sentence
+        );
     }
 }

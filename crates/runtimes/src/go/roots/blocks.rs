@@ -1,0 +1,120 @@
+//! Memory of the heap in blocks: each is read with a few system calls, and kept as long as there is room.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use observe::fact::memory::Memory;
+
+use super::spans::{Heap, PAGE_BITS};
+
+pub const BLOCK: u64 = 64 << 10;
+const HEAP_PAGE: u64 = 1 << PAGE_BITS;
+const PAGE: u64 = 4096;
+// Of an entry of /proc/PID/pagemap.
+const PRESENT: u64 = 1 << 63;
+const SWAPPED: u64 = 1 << 62;
+
+/// The memory of a process, and which of its pages are there.
+pub struct Resident<'a> {
+    pub memory: &'a dyn Memory,
+    /// /proc/PID/pagemap; without it all pages are read.
+    pub pages: Option<File>,
+    /// Not read: reading would take them back from swap.
+    pub swapped_bytes: u64,
+}
+
+impl Resident<'_> {
+    /// Reads the pages that are resident; the others are zero.
+    fn read(&mut self, start: u64, out: &mut [u8]) {
+        let end = start + out.len() as u64;
+        let (first, last) = (start / PAGE, end.div_ceil(PAGE));
+        let mut entries = vec![0; 8 * (last - first) as usize];
+        let known = self.pages.as_ref().is_some_and(|pages| pages.read_exact_at(&mut entries, 8 * first).is_ok());
+        let mut at = start;
+        while at < end {
+            let is_there = |page: u64, swapped: &mut u64| {
+                let entry = super::super::binary::u64_at(&entries, 8 * (page - first) as usize).unwrap_or_default();
+                if known && entry & SWAPPED != 0 {
+                    *swapped += PAGE;
+                }
+                !known || entry & PRESENT != 0
+            };
+            let mut upto = at;
+            let there = is_there(at / PAGE, &mut self.swapped_bytes);
+            loop {
+                upto = ((upto / PAGE + 1) * PAGE).min(end);
+                if upto == end || is_there(upto / PAGE, &mut 0) != there || !there {
+                    break;
+                }
+            }
+            let part = &mut out[(at - start) as usize..(upto - start) as usize];
+            if !there || self.memory.read(at, part).is_none() {
+                part.fill(0);
+            }
+            at = upto;
+        }
+    }
+}
+
+struct Slot {
+    number: u64,
+    bytes: Box<[u8]>,
+}
+
+/// Copies of blocks. A block has one place, so that blocks next to each other never replace each other.
+pub struct Blocks<'a> {
+    pub resident: Resident<'a>,
+    slots: Vec<Option<Slot>>,
+    /// All blocks of the heap have room.
+    pub holds_all: bool,
+    part: Vec<u8>,
+}
+
+impl<'a> Blocks<'a> {
+    pub fn new(resident: Resident<'a>, bytes: u64, heap: &Heap) -> Blocks<'a> {
+        let count = (bytes / BLOCK).max(1);
+        Blocks {
+            resident,
+            slots: (0..count).map(|_| None).collect(),
+            holds_all: heap.scanned_bytes() <= bytes,
+            part: Vec::new(),
+        }
+    }
+
+    /// A range inside one block. With `is_whole` its block is read, otherwise only the range unless the block is there.
+    pub fn get(&mut self, heap: &Heap, start: u64, end: u64, is_whole: bool) -> &[u8] {
+        let number = start / BLOCK;
+        let place = (number % self.slots.len() as u64) as usize;
+        let is_kept = self.slots[place].as_ref().is_some_and(|slot| slot.number == number);
+        if !is_kept && !is_whole {
+            self.part.resize((end - start) as usize, 0);
+            self.resident.read(start, &mut self.part);
+            return &self.part;
+        }
+        let slot = self.slots[place].get_or_insert_with(|| Slot {
+            number,
+            bytes: vec![0; BLOCK as usize].into(),
+        });
+        if !is_kept {
+            slot.number = number;
+            fill(&mut self.resident, heap, number * BLOCK, &mut slot.bytes);
+        }
+        &slot.bytes[(start % BLOCK) as usize..][..(end - start) as usize]
+    }
+}
+
+/// Reads the pages of a block that are of spans with pointers, neighbours at once.
+fn fill(resident: &mut Resident, heap: &Heap, start: u64, bytes: &mut [u8]) {
+    let (mut at, end) = (start, start + BLOCK);
+    while at < end {
+        let is_scanned = heap.is_scanned(at);
+        let mut upto = at + HEAP_PAGE;
+        while upto < end && heap.is_scanned(upto) == is_scanned {
+            upto += HEAP_PAGE;
+        }
+        if is_scanned {
+            resident.read(at, &mut bytes[(at - start) as usize..(upto - start) as usize]);
+        }
+        at = upto;
+    }
+}

@@ -1,0 +1,286 @@
+//! Global variables: where they are, and what is in them.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::ops::Range;
+
+use object::read::ReadCache;
+use object::{Object, ObjectSymbol, SymbolKind};
+use observe::fact::memory::Memory;
+
+use super::super::binary::Binary;
+use super::super::budget::Budget;
+use super::super::module::Module;
+use super::super::names::is_runtime;
+use super::super::pclntab::words;
+use super::blocks::BLOCK;
+use super::marks::Found;
+use super::types::{Field, Parts, Type, Types};
+use crate::is_of_the_standard_library;
+
+/// Variables that are kept; a Kubernetes server has about 60,000.
+const VARIABLES_MAX: usize = 500_000;
+/// Of one variable that is read.
+const BYTES_MAX: u64 = 256 << 20;
+/// Marks a variable that the compiler made for the contents of another: `main..stmp_3`.
+const STATIC_PART: &str = "..stmp_";
+const HEAP: &str = "runtime.mheap_";
+pub const THE_RUNTIME: &str = "the runtime";
+
+/// Whose a variable is. In this order they are roots.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    Program,
+    Standard,
+    Runtime,
+}
+
+#[derive(Debug, Clone)]
+pub struct Variable {
+    pub name: String,
+    pub address: u64,
+    pub bytes: u64,
+    pub group: Group,
+    kind: Option<Type>,
+}
+
+/// Variables that may point into the heap, by address.
+#[derive(Debug, Default)]
+pub struct Globals {
+    pub variables: Vec<Variable>,
+    /// The address of `runtime.mheap_`. `None`: the program has no symbols.
+    pub heap: Option<u64>,
+    /// `.data` and `.bss`.
+    ranges: [Range<u64>; 2],
+}
+
+impl Globals {
+    pub fn read(binary: &Binary, module: &Module, budget: &mut Budget) -> Globals {
+        let mut globals = Globals {
+            ranges: [module.data.clone(), module.bss.clone()],
+            ..Globals::default()
+        };
+        let Ok(file) = binary.file.file().try_clone() else {
+            return globals;
+        };
+        let _ = globals.read_symbols(file, binary.bias, budget);
+        globals.variables.sort_by_key(|variable| variable.address);
+        let Ok(file) = binary.file.file().try_clone() else {
+            return globals;
+        };
+        if let Some(types) = Types::read(file, budget) {
+            for variable in &mut globals.variables {
+                let at = variable.address.wrapping_sub(binary.bias);
+                variable.kind = types.of_variable(at, variable.group == Group::Program);
+            }
+        }
+        globals
+    }
+
+    fn read_symbols(&mut self, file: File, bias: u64, budget: &mut Budget) -> Option<()> {
+        let cache = ReadCache::new(file);
+        let elf = object::File::parse(&cache).ok()?;
+        for symbol in elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Data) {
+            let address = symbol.address().wrapping_add(bias);
+            let Ok(name) = symbol.name() else { continue };
+            if name == HEAP {
+                self.heap = Some(address);
+            }
+            let is_scanned = self.ranges.iter().any(|range| range.contains(&address));
+            if !is_scanned || symbol.size() < 8 || self.variables.len() == VARIABLES_MAX {
+                continue;
+            }
+            if !budget.keep(size_of::<Variable>() + name.len()) {
+                break;
+            }
+            self.variables.push(Variable {
+                group: group_of(name),
+                name: name.replace("%2e", "."),
+                address,
+                bytes: symbol.size().min(BYTES_MAX),
+                kind: None,
+            });
+        }
+        Some(())
+    }
+
+    fn holds(&self, address: u64) -> bool {
+        self.ranges.iter().any(|range| range.contains(&address))
+    }
+
+    /// The variable that holds an address.
+    fn at(&self, address: u64) -> Option<(usize, &Variable)> {
+        let after = self.variables.partition_point(|variable| variable.address <= address);
+        let index = after.checked_sub(1)?;
+        let variable = &self.variables[index];
+        (address - variable.address < variable.bytes).then_some((index, variable))
+    }
+}
+
+fn group_of(name: &str) -> Group {
+    let is_made = name.starts_with("go:") || name.starts_with("type:") || !name.contains('.');
+    match name {
+        _ if is_made || is_runtime(name) => Group::Runtime,
+        _ if is_of_the_standard_library(name, Some(".go")) => Group::Standard,
+        _ => Group::Program,
+    }
+}
+
+/// Words that a root starts with.
+struct Piece {
+    at: u64,
+    bytes: u64,
+    root: u32,
+}
+
+/// Puts the variables of a group into the marks.
+pub struct Seeds<'a> {
+    pub globals: &'a Globals,
+    pub memory: &'a dyn Memory,
+    pieces: Vec<Piece>,
+    /// Roots of the variables that the compiler made, by their places in the list.
+    parts: HashMap<usize, u32>,
+    /// Addresses that pointers were followed to.
+    followed: HashSet<u64>,
+}
+
+impl<'a> Seeds<'a> {
+    pub fn new(globals: &'a Globals, memory: &'a dyn Memory) -> Seeds<'a> {
+        Seeds {
+            globals,
+            memory,
+            pieces: Vec::new(),
+            parts: HashMap::new(),
+            followed: HashSet::new(),
+        }
+    }
+
+    /// `false`: the budget is spent.
+    pub fn add(&mut self, group: Group, found: &mut Found, budget: &mut Budget) -> bool {
+        let (parts, named): (Vec<_>, Vec<_>) = (0..)
+            .zip(&self.globals.variables)
+            .filter(|(_, variable)| variable.group == group)
+            .partition(|(_, variable)| variable.name.contains(STATIC_PART));
+        for (_, variable) in named {
+            self.add_variable(variable, found);
+        }
+        for piece in std::mem::take(&mut self.pieces) {
+            if !self.seed(&piece, found, budget) {
+                return false;
+            }
+        }
+        // What the compiler made and no variable points to.
+        for (index, variable) in parts {
+            if self.parts.contains_key(&index) {
+                continue;
+            }
+            let root = found.root(&variable.name, None);
+            let piece = Piece { at: variable.address, bytes: variable.bytes, root };
+            if !self.seed(&piece, found, budget) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// All of `.data` and `.bss`: what is in no variable that is known.
+    pub fn add_rest(&mut self, found: &mut Found, budget: &mut Budget) -> bool {
+        let root = found.root(THE_RUNTIME, None);
+        self.globals.ranges.iter().all(|range| {
+            let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
+            let piece = Piece { at: range.start, bytes, root };
+            self.words(&piece, budget, &mut |word| found.reach(word, root))
+        })
+    }
+
+    fn add_variable(&mut self, variable: &Variable, found: &mut Found) {
+        if variable.group == Group::Runtime {
+            let root = found.root(THE_RUNTIME, None);
+            return self.pieces.push(Piece { at: variable.address, bytes: variable.bytes, root });
+        }
+        let Some(kind) = &variable.kind else {
+            let root = found.root(&variable.name, None);
+            return self.pieces.push(Piece { at: variable.address, bytes: variable.bytes, root });
+        };
+        self.expand(variable.address, variable.bytes, &variable.name, kind, found);
+    }
+
+    /// Fields in front of the whole that they are in.
+    fn expand(&mut self, at: u64, bytes: u64, name: &str, kind: &Type, found: &mut Found) {
+        let root = found.root(name, Some(&kind.name));
+        match &kind.parts {
+            Parts::None => {}
+            Parts::Fields(fields) => self.expand_fields(at, name, fields, found),
+            Parts::Target(fields, target_bytes) => {
+                let target = self.memory.u64(at).filter(|target| self.is_whole(*target, *target_bytes, found));
+                if let Some(target) = target.filter(|target| self.followed.insert(*target)) {
+                    found.reach(target, root);
+                    self.expand_fields(target, name, fields, found);
+                }
+            }
+        }
+        self.pieces.push(Piece { at, bytes, root });
+    }
+
+    fn expand_fields(&mut self, at: u64, name: &str, fields: &[Field], found: &mut Found) {
+        for field in fields {
+            let name = format!("{name}.{}", field.name);
+            self.expand(at.wrapping_add(field.offset), field.kind.bytes, &name, &field.kind, found);
+        }
+    }
+
+    /// Whether a pointer leads to a value of this size.
+    fn is_whole(&self, target: u64, bytes: u64, found: &Found) -> bool {
+        if self.globals.holds(target) {
+            return true;
+        }
+        let end = found.heap.find(target).map(|object| found.heap.range(object).1);
+        end.is_some_and(|end| target.checked_add(bytes).is_some_and(|upto| upto <= end))
+    }
+
+    /// Its words, and those of the variables that the compiler made for it.
+    fn seed(&mut self, piece: &Piece, found: &mut Found, budget: &mut Budget) -> bool {
+        let (mut ranges, root) = (vec![(piece.at, piece.bytes)], piece.root);
+        while let Some((at, bytes)) = ranges.pop() {
+            let mut made = Vec::new();
+            let piece = Piece { at, bytes, root };
+            let is_read = self.words(&piece, budget, &mut |word| {
+                match self.globals.holds(word) {
+                    true => made.push(word),
+                    false => found.reach(word, root),
+                }
+            });
+            if !is_read {
+                return false;
+            }
+            for word in made {
+                let Some((index, variable)) = self.globals.at(word) else {
+                    continue;
+                };
+                if variable.name.contains(STATIC_PART) && !self.parts.contains_key(&index) {
+                    self.parts.insert(index, root);
+                    ranges.push((variable.address, variable.bytes));
+                }
+            }
+        }
+        true
+    }
+
+    fn words(&self, piece: &Piece, budget: &mut Budget, each: &mut dyn FnMut(u64)) -> bool {
+        let Some(mut at) = piece.at.checked_next_multiple_of(8) else {
+            return true;
+        };
+        let end = piece.at.saturating_add(piece.bytes);
+        while at < end {
+            if !budget.step() {
+                return false;
+            }
+            let length = BLOCK.min(end - at);
+            if let Some(bytes) = self.memory.bytes(at, length, BLOCK) {
+                words(&bytes).for_each(&mut *each);
+            }
+            at += length;
+        }
+        true
+    }
+}

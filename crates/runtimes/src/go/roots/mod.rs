@@ -1,0 +1,142 @@
+//! Which global variable, or which function's frames, hold the objects of the heap: a mark phase from outside.
+//!
+//! In: the program's symbols and the memory of the process. Out: [`RootCount`]s. Called by: each snapshot.
+//!
+//! ```text
+//! .symtab, DWARF --> globals: variables, fields --\
+//! allgs ----------> stacks: frames --------------- marks: nearest root of each object --> RootCount
+//! mheap_ ---------> spans: address -> object -----/        blocks: memory, 64 KiB at once
+//! ```
+//!
+//! The program runs on meanwhile: an object may move from one container to another, and is missed or counted to the
+//! wrong root. The sums are as good as the heap is still for the time of the walk.
+
+mod blocks;
+mod globals;
+mod marks;
+mod spans;
+#[cfg(test)]
+mod tests;
+mod types;
+
+mod stacks;
+
+use std::cell::RefCell;
+use std::fs::File;
+
+pub(super) use self::globals::Globals;
+
+use self::blocks::{Blocks, Resident};
+use self::globals::{Group, Seeds};
+use self::marks::Marks;
+use self::spans::Heap;
+use self::stacks::Stacks;
+use super::Go;
+use super::binary::Mapped;
+use super::budget::Budget;
+use super::goroutines::Reader;
+use super::paged::Paged;
+use super::pclntab::Table;
+use crate::{Limits, RootCount, Snapshot};
+
+/// Of the memory that a snapshot may take, the part for copies of the heap: a half.
+const COPIES: usize = 2;
+/// Roots that are reported.
+const REPORTED_MAX: usize = 1000;
+const NO_SYMBOLS: &str = "Which variables hold the objects is not known: the program has no symbols (-ldflags=-s).";
+
+impl Go {
+    /// Adds what each root holds.
+    pub(super) fn add_roots(&mut self, limits: &Limits, snapshot: &mut Snapshot) {
+        let copies = limits.bytes / COPIES;
+        let mut budget = Budget::new(&Limits { bytes: limits.bytes - copies, ..*limits });
+        if self.globals.is_none() {
+            let globals = Globals::read(&self.binary, &self.module, &mut budget);
+            if budget.spent().is_none() {
+                self.globals = Some(globals);
+            }
+        }
+        match self.mark(copies, &mut budget) {
+            Ok((marks, is_whole)) => {
+                snapshot.roots = counts(&marks);
+                if !is_whole {
+                    let why = budget.spent().unwrap_or_default();
+                    partial(snapshot, format!("Not all objects were counted to the variables that hold them: {why}."));
+                }
+                if marks.swapped_bytes() > 0 {
+                    let swapped = marks.swapped_bytes() >> 20;
+                    partial(snapshot, format!("{swapped} MiB of the heap are in swap and were not followed."));
+                }
+            }
+            Err(why) => {
+                snapshot.is_partial |= budget.spent().is_some();
+                snapshot.missing.push(why);
+            }
+        }
+    }
+
+    fn mark(&self, copies: usize, budget: &mut Budget) -> Result<(Marks<'_>, bool), String> {
+        let Some(globals) = &self.globals else {
+            let why = budget.spent().unwrap_or_default();
+            return Err(format!("Which variables hold the objects is not known: {why}."));
+        };
+        let Some(list) = globals.heap else {
+            return Err(NO_SYMBOLS.to_owned());
+        };
+        let list = list.wrapping_add(self.layout.all_spans);
+        let heap = Heap::read(&self.memory, list, &self.layout.span, budget)?;
+        let resident = Resident {
+            memory: &self.memory,
+            pages: File::open(format!("/proc/{}/pagemap", self.pid)).ok(),
+            swapped_bytes: 0,
+        };
+        let mut marks = Marks::new(Blocks::new(resident, copies as u64, &heap), heap);
+        let is_whole = self.run(globals, &mut marks, budget);
+        Ok((marks, is_whole))
+    }
+
+    /// Variables of the program, of the standard library, then stacks, then the runtime's.
+    fn run(&self, globals: &Globals, marks: &mut Marks, budget: &mut Budget) -> bool {
+        let memory = Paged::new(&self.memory);
+        let mut seeds = Seeds::new(globals, &memory);
+        for group in [Group::Program, Group::Standard] {
+            if !seeds.add(group, &mut marks.found, budget) || !marks.run(budget) {
+                return false;
+            }
+        }
+        if !self.add_stacks(marks, budget) || !marks.run(budget) {
+            return false;
+        }
+        let is_seeded = seeds.add(Group::Runtime, &mut marks.found, budget);
+        is_seeded && seeds.add_rest(&mut marks.found, budget) && marks.run(budget)
+    }
+
+    fn add_stacks(&self, marks: &mut Marks, budget: &mut Budget) -> bool {
+        let Some((all, count)) = self.all_goroutines() else {
+            return true;
+        };
+        let file = Mapped(&self.binary);
+        let table = Table::new(Paged::new(&file), self.module.clone());
+        let reader = Reader {
+            memory: &self.memory,
+            table: &table,
+            layout: self.layout,
+            machine: self.machine,
+            steps: RefCell::default(),
+        };
+        Stacks::new(&reader).add(all, count, &mut marks.found, budget)
+    }
+}
+
+fn partial(snapshot: &mut Snapshot, why: String) {
+    snapshot.is_partial = true;
+    snapshot.missing.push(why);
+}
+
+fn counts(marks: &Marks) -> Vec<RootCount> {
+    let roots = marks.found.roots.iter().filter(|root| root.objects > 0);
+    let mut roots: Vec<RootCount> = roots.cloned().collect();
+    roots.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| a.name.cmp(&b.name)));
+    roots.truncate(REPORTED_MAX);
+    roots
+}

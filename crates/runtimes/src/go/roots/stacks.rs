@@ -1,0 +1,139 @@
+//! Goroutine stacks as roots: what each function's frames hold.
+
+use std::collections::HashMap;
+
+use observe::fact::memory::Memory;
+
+use super::super::budget::Budget;
+use super::super::goroutines::{Goroutine, Reader, State, read_goroutine};
+use super::super::names::is_runtime;
+use super::super::pclntab::words;
+use super::globals::THE_RUNTIME;
+use super::marks::Found;
+use crate::is_of_the_standard_library;
+
+/// Of one stack, its outer end: deeper ones recurse.
+const STACK_BYTES_MAX: u64 = 1 << 20;
+const POINTERS: u64 = 8192;
+const COUNT_MAX: u64 = 1 << 32;
+/// Functions whose names are remembered.
+const FUNCTIONS_MAX: usize = 100_000;
+
+/// What a function is to its frames.
+#[derive(Clone)]
+enum Owner {
+    Program(String),
+    Standard(String),
+    Runtime,
+}
+
+pub struct Stacks<'a, 'b, M> {
+    pub reader: &'a Reader<'b, M>,
+    owners: HashMap<u64, Owner>,
+}
+
+impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
+    pub fn new(reader: &'a Reader<'b, M>) -> Stacks<'a, 'b, M> {
+        Stacks { reader, owners: HashMap::new() }
+    }
+
+    /// All goroutines of `runtime.allgs`. `false`: the budget is spent.
+    pub fn add(&mut self, all: u64, count: u64, found: &mut Found, budget: &mut Budget) -> bool {
+        if count > COUNT_MAX {
+            return true;
+        }
+        for index in (0..count).step_by(POINTERS as usize) {
+            let length = 8 * POINTERS.min(count - index);
+            let pointers = all.checked_add(8 * index);
+            let Some(bytes) = pointers.and_then(|at| self.reader.memory.bytes(at, length, 8 * POINTERS)) else {
+                return true;
+            };
+            for pointer in words(&bytes) {
+                if !budget.step() {
+                    return false;
+                }
+                if let Some(Some(goroutine)) = read_goroutine(self.reader.memory, pointer, &self.reader.layout) {
+                    self.add_stack(&goroutine, found);
+                }
+            }
+        }
+        true
+    }
+
+    /// The outer frames first: what a function passes on is its own.
+    fn add_stack(&mut self, goroutine: &Goroutine, found: &mut Found) {
+        let (low, high) = goroutine.stack;
+        // It runs: how much of its stack is in use is not known.
+        let is_placed = goroutine.state != State::Running && (low..high).contains(&goroutine.place.1);
+        let places = match is_placed {
+            true => self.reader.places(goroutine),
+            false => vec![(goroutine.start, low)],
+        };
+        let start = places.first().map_or(low, |place| place.1).max(high.saturating_sub(STACK_BYTES_MAX));
+        let Some(start) = start.checked_next_multiple_of(8) else {
+            return;
+        };
+        let length = high.saturating_sub(start);
+        let Some(bytes) = self.reader.memory.bytes(start, length, STACK_BYTES_MAX) else {
+            return;
+        };
+        let mut end = bytes.len();
+        let owners = self.owners_of(&places);
+        for ((_, sp), owner) in places.iter().zip(owners).rev() {
+            let from = (sp.saturating_sub(start) as usize & !7).min(end);
+            let root = match owner {
+                Some(name) => found.root(&format!("stack of {name}"), None),
+                None => found.root(THE_RUNTIME, None),
+            };
+            for word in words(&bytes[from..end]) {
+                found.reach(word, root);
+            }
+            end = from;
+        }
+    }
+
+    /// The function that each frame counts to: its own, or for those of the standard library the nearest of the
+    /// program that called it, or else that it called. `None`: the runtime.
+    fn owners_of(&mut self, places: &[(u64, u64)]) -> Vec<Option<String>> {
+        let all: Vec<Owner> = places.iter().map(|(pc, _)| self.owner(*pc)).collect();
+        let program = |owner: &Owner| match owner {
+            Owner::Program(name) => Some(name.clone()),
+            _ => None,
+        };
+        let standard = |owner: &Owner| match owner {
+            Owner::Standard(name) => Some(name.clone()),
+            _ => None,
+        };
+        let outermost = all.iter().rev().find_map(program);
+        let mut nearest = outermost.or_else(|| all.iter().rev().find_map(standard));
+        let mut owners: Vec<Option<String>> = Vec::with_capacity(all.len());
+        for owner in all.iter().rev() {
+            nearest = program(owner).or(nearest);
+            owners.push(nearest.clone());
+        }
+        owners.reverse();
+        owners
+    }
+
+    fn owner(&mut self, pc: u64) -> Owner {
+        if let Some(owner) = self.owners.get(&pc) {
+            return owner.clone();
+        }
+        let table = self.reader.table;
+        let at_entry = table.function(pc).filter(|function| function.entry == pc);
+        let function = at_entry.or_else(|| table.function(pc.wrapping_sub(1)));
+        let name = function.and_then(|function| table.name_of(&function)).unwrap_or_default();
+        let owner = match name.as_str() {
+            "runtime.main" => Owner::Standard("main.main".to_owned()),
+            "" => Owner::Runtime,
+            name if is_runtime(name) => Owner::Runtime,
+            name if is_of_the_standard_library(name, Some(".go")) => Owner::Standard(name.to_owned()),
+            name => Owner::Program(name.to_owned()),
+        };
+        if self.owners.len() == FUNCTIONS_MAX {
+            self.owners.clear();
+        }
+        self.owners.insert(pc, owner.clone());
+        owner
+    }
+}
