@@ -340,7 +340,7 @@ fn stripped_programs() {
             return;
         };
         let (snapshot, _) = check_all(&mut program);
-        assert_eq!(snapshot.missing.len(), 2, "{:?}", snapshot.missing);
+        assert_eq!(snapshot.missing.len(), 3, "{:?}", snapshot.missing);
         assert!(snapshot.missing[1].contains("sampling rate"));
     }
 }
