@@ -320,7 +320,7 @@ fn programs_that_the_c_linker_linked() {
     for (linking, mode, missing) in [
         (external, "exe", 0),
         (external, "pie", 0),
-        (stripped, "pie", 2),
+        (stripped, "pie", 3),
     ] {
         let Some(mut program) = Program::start(&[linking, "-buildmode", mode], &[]) else {
             return;
