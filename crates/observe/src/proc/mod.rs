@@ -4,6 +4,7 @@ pub mod area;
 pub mod fields;
 pub mod open;
 pub mod pace;
+pub mod pagemap;
 pub mod process;
 pub mod rollup;
 pub mod stat;

@@ -1,64 +1,53 @@
 //! All objects of a heap: those that the collector knows, what they refer to, and what is in the small-object
 //! allocator's pools besides.
 
-use std::collections::HashMap;
-
 use observe::fact::memory::Memory;
 
 use super::heap::Heap;
 use super::interpreters::{Interpreter, tracked};
+use super::objects::{Found, Objects};
 use super::pools;
 use super::size;
-use super::types::AddressHash;
 
-/// Of our memory, for each object: its address, its type, and its place in the table of addresses.
-const OBJECT_COST_BYTES: usize = 56;
+/// Objects that are followed in the order of their addresses: 8 MiB of ours.
+const ROUND_MAX: usize = 1 << 20;
+
+/// Fewer pages that are swapped out are not reported.
+const SWAPPED_MIN: usize = 16;
 
 /// All objects, in the order in which they were found: of each list of the collector the oldest first.
 #[derive(Default)]
 pub struct Census {
-    pub objects: Vec<Found>,
-    /// Number of an object, by its address.
-    pub numbers: HashMap<u64, u32, AddressHash>,
+    pub objects: Objects,
     /// Objects and bytes of each type, by its number.
     pub totals: Vec<(u64, u64)>,
     /// As in [`crate::Snapshot`].
     pub missing: Vec<String>,
     pub is_partial: bool,
-    most: usize,
+    /// Objects that were counted, and not kept.
+    counted_only: u64,
 }
 
+/// What became of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
-    pub address: u64,
-    pub type_number: u32,
+pub enum Added {
+    New,
+    Known,
+    NoObject,
+    /// The limit is met.
+    Full,
 }
 
-/// Finds all objects. `maps`: the areas of the process; `bytes`: of our memory.
-pub fn take(
-    heap: &Heap,
-    live: &dyn Memory,
-    interpreters: &[Interpreter],
-    maps: &[u8],
-    bytes: usize,
-) -> Census {
+/// Finds all objects, and keeps at most `most`.
+pub fn take(heap: &Heap, live: &dyn Memory, interpreters: &[Interpreter], most: usize) -> Census {
     let mut census = Census {
-        most: (bytes / OBJECT_COST_BYTES).clamp(1_024, u32::MAX as usize - 1),
+        objects: Objects::new(most),
         ..Census::default()
     };
-    let mut broken = 0;
-    for interpreter in interpreters {
-        let found = tracked(
-            heap,
-            live,
-            interpreter.gc,
-            census.most - census.objects.len(),
-        );
-        broken += found.broken;
-        for object in found.objects {
-            census.add(heap, object);
-        }
-    }
+    let broken: usize = interpreters
+        .iter()
+        .map(|interpreter| tracked(heap, live, interpreter.gc, &mut census))
+        .sum();
     if broken > 0 {
         let some =
             "the collector's lists changed while they were read: some objects may be missing";
@@ -66,7 +55,7 @@ pub fn take(
     }
     census.follow(heap, 0);
     let from = census.objects.len();
-    let pools = pools::each_object(heap, maps, &mut |object| census.add(heap, object));
+    let pools = pools::each_object(heap, &mut |object| census.add_or_count(heap, object));
     if pools == 0 {
         let unseen = "objects that only native code refers to are not seen: Python does not use its own allocator \
                       (PYTHONMALLOC?)";
@@ -78,41 +67,55 @@ pub fn take(
 }
 
 impl Census {
-    /// Of all objects, in order.
-    pub fn addresses(&self) -> Vec<u64> {
-        let mut addresses: Vec<u64> = self.objects.iter().map(|found| found.address).collect();
-        addresses.sort_unstable();
-        addresses
+    pub fn add(&mut self, heap: &Heap, address: u64) -> Added {
+        if self.objects.number(address).is_some() {
+            return Added::Known;
+        }
+        let Some(type_number) = heap.type_of(address) else {
+            return Added::NoObject;
+        };
+        if self.objects.is_full() {
+            return Added::Full;
+        }
+        self.objects.push(Found {
+            address,
+            type_number,
+        });
+        Added::New
     }
 
-    /// Adds an object that is new. `false`: the limit is met.
-    fn add(&mut self, heap: &Heap, address: u64) -> bool {
-        if self.objects.len() >= self.most {
-            return false;
+    /// Each block of a pool is visited once: past the limit, its object is counted without being kept.
+    fn add_or_count(&mut self, heap: &Heap, address: u64) {
+        if self.add(heap, address) == Added::Full
+            && let Some(type_number) = heap.type_of(address)
+        {
+            self.counted_only += 1;
+            self.weigh(
+                heap,
+                Found {
+                    address,
+                    type_number,
+                },
+            );
         }
-        if self.numbers.contains_key(&address) {
-            return true;
-        }
-        if let Some(type_number) = heap.type_of(address) {
-            self.numbers.insert(address, self.objects.len() as u32);
-            self.objects.push(Found {
-                address,
-                type_number,
-            });
-        }
-        true
     }
 
-    /// Weighs the objects from a number on and adds what they refer to, until there is nothing new. Each round goes in the
-    /// order of the addresses, so that memory is read once, in order.
+    /// Weighs the objects from a number on and adds what they refer to, until there is nothing new. Each round goes in
+    /// the order of the addresses, so that memory is read once, in order.
     fn follow(&mut self, heap: &Heap, from: usize) {
         let mut from = from;
         while from < self.objects.len() {
-            let mut round = self.objects[from..].to_vec();
-            round.sort_unstable_by_key(|found| found.address);
-            from = self.objects.len();
-            for (count, found) in round.iter().enumerate() {
-                self.weigh(heap, *found);
+            let end = self.objects.len().min(from + ROUND_MAX);
+            let round = self.objects.sorted(from..end);
+            from = end;
+            for (count, found) in round.enumerate() {
+                let info = heap.info(found.type_number);
+                if !self.objects.is_full() {
+                    heap.each_reference(found.address, &info, &mut |_, to| {
+                        self.add(heap, to);
+                    });
+                }
+                self.weigh(heap, found);
                 if count % 1_024 == 0 && heap.pages.is_late() {
                     return;
                 }
@@ -122,31 +125,34 @@ impl Census {
 
     fn weigh(&mut self, heap: &Heap, found: Found) {
         let info = heap.info(found.type_number);
-        heap.each_reference(found.address, &info, &mut |_, to| {
-            self.add(heap, to);
-        });
         let bytes = size::bytes(heap, found.address, &info);
         let number = found.type_number as usize;
         if self.totals.len() <= number {
             self.totals.resize(number + 1, (0, 0));
         }
-        self.totals[number].0 += 1;
-        self.totals[number].1 += bytes;
+        let total = &mut self.totals[number];
+        *total = (total.0 + 1, total.1.saturating_add(bytes));
     }
 
     fn conclude(&mut self, heap: &Heap) {
+        let mut partial = Vec::new();
         if heap.pages.is_late() {
-            let late = "the time limit ended the reading: not all objects were seen";
-            self.is_partial = true;
-            self.missing.push(late.to_owned());
+            partial.push("the time limit ended the reading: not all objects were seen".to_owned());
         }
-        if self.objects.len() >= self.most {
-            let full = format!(
-                "the memory limit ended the reading after {} objects",
-                self.objects.len()
-            );
-            self.is_partial = true;
-            self.missing.push(full);
+        if self.objects.is_full() {
+            partial.push(format!(
+                "the memory limit was met after {} objects; of the others, {} small ones were counted",
+                self.objects.len(),
+                self.counted_only
+            ));
         }
+        let swapped = heap.pages.swapped();
+        if swapped >= SWAPPED_MIN {
+            partial.push(format!(
+                "{swapped} pages of the heap are swapped out, and were not read: objects in them are missing"
+            ));
+        }
+        self.is_partial = !partial.is_empty();
+        self.missing.extend(partial);
     }
 }

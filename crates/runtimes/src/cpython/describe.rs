@@ -44,7 +44,7 @@ impl Paths<'_> {
             // What a variable of a closure holds.
             Kind::Cell => {
                 let held = self.heap.pages.pointer(address, OBJECT_BYTES);
-                let held = held.and_then(|held| self.census.numbers.get(&held).copied());
+                let held = held.and_then(|held| self.census.objects.number(held));
                 held.filter(|held| self.info(*held).kind != Kind::Cell)
                     .map(|held| self.describe(held))
             }

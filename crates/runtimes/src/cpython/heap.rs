@@ -11,7 +11,9 @@ use super::layout::{
     DICT_KEYS, FRAME_OF_OBJECT, HEAPTYPE, INLINE_VALUES, LIST_ITEMS, Layout, MANAGED_DICT,
     OBJECT_BYTES, REFERENCES, SET_MASK, SET_TABLE, SIZE, TYPE, VARIABLE_BYTES,
 };
+use super::objects::ADDRESS_MAX;
 use super::pages::{FRESH_WORDS_MIN, Pages};
+use super::source::Source;
 use super::types::{Kind, TypeInfo, Types};
 
 /// Reference counts above are no counts. The immortal objects of 3.12 have about 2^32.
@@ -20,7 +22,6 @@ const REFERENCES_MAX: u64 = 1 << 40;
 pub const IMMORTAL: u64 = 0x3fff_ffff;
 /// No address of a program is below.
 const ADDRESS_MIN: u64 = 0x1_0000;
-const ADDRESS_MAX: u64 = 1 << 56;
 
 /// Items of one container that are followed.
 const ITEMS_MAX: u64 = 1 << 32;
@@ -54,18 +55,21 @@ pub enum Via {
 pub struct Heap<'m> {
     pub pages: Pages<'m>,
     pub runtime: Runtime,
+    /// Of the process: no object is larger.
+    pub writable_bytes: u64,
     types: RefCell<Types>,
 }
 
 impl<'m> Heap<'m> {
     pub fn new(
-        memory: &'m dyn Memory,
+        source: &'m Source<'m>,
         runtime: Runtime,
         cache_bytes: usize,
         deadline: Instant,
     ) -> Heap<'m> {
         Heap {
-            pages: Pages::new(memory, cache_bytes, deadline),
+            writable_bytes: source.areas.writable_bytes(),
+            pages: Pages::new(source, cache_bytes, deadline),
             types: RefCell::new(Types::new(runtime.type_type)),
             runtime,
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::addresses::AddressSet;
 use super::census::Census;
 use super::heap::Heap;
 use super::interpreters::{Interpreter, is_enabled};
@@ -22,14 +23,14 @@ const SHARE_MIN: u64 = 20;
 /// New objects that are enough to leave the old ones out.
 const NEW_MIN: usize = 20;
 
-/// `known`: addresses, sorted, of objects that were there before: what grows is among the others.
+/// `known`: addresses of objects that were there before: what grows is among the others.
 pub fn holders(
     heap: &Heap,
     live: &dyn Memory,
     census: &Census,
     interpreters: &[Interpreter],
     types: &[String],
-    known: &[u64],
+    known: &AddressSet,
 ) -> Vec<Holder> {
     let reach = search(heap, live, census, interpreters);
     let users = Users::new(heap, census, &reach.frames);
@@ -99,7 +100,7 @@ fn largest(groups: HashMap<Path, u64>, asked: u64) -> Vec<(Path, u64)> {
 }
 
 /// Numbers of those objects of a type that its growth is in, as far as that is known.
-fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> {
+fn of_type(heap: &Heap, census: &Census, name: &str, known: &AddressSet) -> Vec<u32> {
     let is_one = |number: u32| {
         census
             .totals
@@ -111,11 +112,7 @@ fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> 
     let objects = census.objects.iter().enumerate();
     let objects = objects.filter(|(_, object)| wanted[object.type_number as usize]);
     let objects: Vec<u32> = objects.map(|(number, _)| number as u32).collect();
-    let is_new = |number: &u32| {
-        known
-            .binary_search(&census.objects[*number as usize].address)
-            .is_err()
-    };
+    let is_new = |number: &u32| !known.has(census.objects.get(*number).address);
     let new: Vec<u32> = objects.iter().copied().filter(is_new).collect();
     match known.is_empty() {
         true => newer_half(heap, census, objects),
@@ -127,7 +124,7 @@ fn of_type(heap: &Heap, census: &Census, name: &str, known: &[u64]) -> Vec<u32> 
 /// The fewest objects with half of the bytes of all: where no objects are new, these have grown.
 fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> {
     let bytes = |number: u32| {
-        let object = census.objects[number as usize];
+        let object = census.objects.get(number);
         size::bytes(heap, object.address, &heap.info(object.type_number))
     };
     let mut sizes: Vec<(u64, u32)> = objects
@@ -135,11 +132,13 @@ fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> 
         .map(|number| (bytes(number), number))
         .collect();
     sizes.sort_unstable_by(|one, other| other.cmp(one));
-    let total: u64 = sizes.iter().map(|(bytes, _)| bytes).sum();
-    let mut before = 0;
+    let total = sizes
+        .iter()
+        .fold(0_u64, |total, (bytes, _)| total.saturating_add(*bytes));
+    let mut before = 0_u64;
     let has_half = |(bytes, _): &&(u64, u32)| {
         let is_needed = before < total / 2;
-        before += bytes;
+        before = before.saturating_add(*bytes);
         is_needed
     };
     sizes
@@ -152,7 +151,7 @@ fn largest_objects(heap: &Heap, census: &Census, objects: Vec<u32>) -> Vec<u32> 
 /// Where the order of objects is that of their age, the newer half: what grows is there.
 fn newer_half(heap: &Heap, census: &Census, mut objects: Vec<u32>) -> Vec<u32> {
     let is_tracked = |number: &u32| {
-        heap.info(census.objects[*number as usize].type_number)
+        heap.info(census.objects.get(*number).type_number)
             .is_tracked()
     };
     if objects.first().is_some_and(is_tracked) && objects.len() > SAMPLE_MAX {

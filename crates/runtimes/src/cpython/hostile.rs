@@ -4,6 +4,8 @@ use std::time::{Duration, Instant};
 
 use observe::fact::memory::{Made, Memory};
 
+use super::addresses::AddressSet;
+use super::areas::Areas;
 use super::census;
 use super::find::Runtime;
 use super::heap::Heap;
@@ -14,6 +16,7 @@ use super::layout::{
     READY, TP_BASICSIZE, TP_FLAGS, TP_ITEMSIZE, TP_NAME, TYPE, TYPE_SUBCLASS, Version,
 };
 use super::snapshot_of;
+use super::source::Source;
 
 const START: u64 = 0x10_0000;
 const BYTES: u64 = 1 << 20;
@@ -155,13 +158,26 @@ fn memory_that_lies_is_read_to_an_end() {
             layout,
         };
         let start = Instant::now();
-        let heap = Heap::new(&made, runtime, 1 << 20, start + Duration::from_millis(300));
+        let source = Source::new(&made, Areas::parse(maps.as_bytes()), None);
+        let heap = Heap::new(
+            &source,
+            runtime,
+            1 << 20,
+            start + Duration::from_millis(300),
+        );
         let interpreters = interpreters(&made, &runtime);
         assert!(!interpreters.is_empty(), "3.{}", layout.minor);
-        let census = census::take(&heap, &made, &interpreters, maps.as_bytes(), 8 << 20);
+        let census = census::take(&heap, &made, &interpreters, 100_000);
         objects += census.objects.len();
         let names = ["list".to_owned(), "module".to_owned()];
-        let _ = holders(&heap, &made, &census, &interpreters, &names, &[]);
+        let _ = holders(
+            &heap,
+            &made,
+            &census,
+            &interpreters,
+            &names,
+            &AddressSet::default(),
+        );
         let snapshot = snapshot_of(&heap, census, &interpreters, &made);
         assert!(!snapshot.missing.is_empty());
         assert!(

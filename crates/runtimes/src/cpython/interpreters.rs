@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use super::census::{Added, Census};
 use super::find::Runtime;
 use super::heap::Heap;
 use super::layout::{
     GC_COLLECTING, GC_ENABLED, GC_GENERATION_BYTES, GC_GENERATION0, GC_GENERATIONS, GC_HEAD_BYTES,
     GC_PERMANENT, GC_STATS, Layout,
 };
-use super::types::AddressHash;
 use observe::fact::memory::Memory;
 
 const INTERPRETERS_MAX: usize = 1_024;
@@ -22,6 +22,8 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(20);
 /// Steps that are taken back along a list to find an object that is still in it.
 const BACK_MAX: usize = 1 << 16;
+/// Fewer steps past known objects are no sign of a ring.
+const KNOWN_MIN: usize = 1 << 16;
 
 /// One interpreter. Processes have one unless they make more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,17 +31,6 @@ pub struct Interpreter {
     pub address: u64,
     /// Of its collector's state.
     pub gc: u64,
-}
-
-/// Objects of the collector's lists.
-#[derive(Debug, Default)]
-pub struct Tracked {
-    /// In the order of the lists: the oldest first.
-    pub objects: Vec<u64>,
-    /// Lists that could not be followed to their end.
-    pub broken: usize,
-    /// There are more than may be kept.
-    pub is_cut: bool,
 }
 
 pub fn interpreters(memory: &dyn Memory, runtime: &Runtime) -> Vec<Interpreter> {
@@ -101,7 +92,7 @@ pub fn threads(memory: &dyn Memory, layout: &Layout, interpreter: u64) -> Vec<u6
 /// Collections since the start, of all generations.
 pub fn collections(memory: &dyn Memory, gc: u64) -> u64 {
     let of = |generation: u64| memory.u64(gc.wrapping_add(GC_STATS + generation * 24));
-    (0..3).filter_map(of).sum()
+    (0..3).filter_map(of).fold(0, u64::saturating_add)
 }
 
 pub fn is_enabled(memory: &dyn Memory, gc: u64) -> bool {
@@ -114,8 +105,9 @@ fn is_collecting(memory: &dyn Memory, gc: u64) -> bool {
         .is_some_and(|collecting| collecting != 0)
 }
 
-/// All objects in the lists of a collector; at most `most`. `live`: memory as it is now, past what was read before.
-pub fn tracked(heap: &Heap, live: &dyn Memory, gc: u64, most: usize) -> Tracked {
+/// Adds all objects in the lists of a collector, the oldest of each list first. The number of lists that could not be
+/// followed to their end. `live`: memory as it is now, past what was read before.
+pub fn tracked(heap: &Heap, live: &dyn Memory, gc: u64, census: &mut Census) -> usize {
     let generation = |number: u64| gc.wrapping_add(GC_GENERATIONS + number * GC_GENERATION_BYTES);
     let heads = [
         gc.wrapping_add(GC_PERMANENT),
@@ -123,63 +115,56 @@ pub fn tracked(heap: &Heap, live: &dyn Memory, gc: u64, most: usize) -> Tracked 
         generation(1),
         generation(0),
     ];
-    let mut all = Tracked::default();
-    let mut seen = HashSet::default();
+    let mut broken = 0;
     for head in heads {
         for try_number in 0..TRIES {
-            let walk = Walk {
-                heap,
-                live,
-                head,
-                most,
-            };
-            let is_whole = walk.follow(&mut all, &mut seen);
-            if is_whole || heap.pages.is_late() || all.is_cut {
+            let swapped = heap.pages.swapped();
+            let is_whole = Walk { heap, live, head }.follow(census);
+            // No other try brings back what is swapped out.
+            let is_last = is_whole || census.objects.is_full() || heap.pages.swapped() > swapped;
+            if is_last || heap.pages.is_late() {
                 break;
             }
             if try_number + 1 == TRIES {
-                all.broken += 1;
+                broken += 1;
             } else if is_collecting(live, gc) || try_number > 2 {
                 std::thread::sleep(PAUSE);
             }
         }
     }
-    all
+    broken
 }
 
 struct Walk<'a> {
     heap: &'a Heap<'a>,
     live: &'a dyn Memory,
     head: u64,
-    most: usize,
 }
 
 impl Walk<'_> {
-    /// Adds the objects of a list, but for those that are known. `false`: the list broke off.
-    fn follow(&self, all: &mut Tracked, seen: &mut HashSet<u64, AddressHash>) -> bool {
+    /// Adds the objects of a list, but for those that are known. `false`: the list broke off, or a limit is met.
+    fn follow(&self, census: &mut Census) -> bool {
         self.heap.pages.forget(self.head);
-        let (first, mut steps) = (all.objects.len(), 0);
+        let (first, mut steps) = (census.objects.len(), 0);
         let mut at = self.head;
         // Each step passes an object: in a ring that leaves out the head, all of them are known soon.
         let mut known_in_a_row = 0;
         loop {
-            let Some(next) = self.next(at).or_else(|| self.resume(&all.objects[first..])) else {
+            let Some(next) = self.next(at).or_else(|| self.resume(census, first)) else {
                 return false;
             };
             if next == self.head {
                 return true;
             }
-            if seen.insert(next) {
-                all.objects.push(next + GC_HEAD_BYTES);
-                known_in_a_row = 0;
-            } else {
-                known_in_a_row += 1;
+            match census.add(self.heap, next.wrapping_add(GC_HEAD_BYTES)) {
+                Added::New => known_in_a_row = 0,
+                Added::Full => return false,
+                Added::Known | Added::NoObject => known_in_a_row += 1,
             }
             at = next;
             steps += 1;
-            all.is_cut |= all.objects.len() >= self.most;
-            let is_ring = known_in_a_row > all.objects.len();
-            if all.is_cut || is_ring || steps % 1_024 == 0 && self.heap.pages.is_late() {
+            let is_ring = known_in_a_row > census.objects.len().max(KNOWN_MIN);
+            if is_ring || steps % 1_024 == 0 && self.heap.pages.is_late() {
                 return false;
             }
         }
@@ -203,11 +188,14 @@ impl Walk<'_> {
         None
     }
 
-    /// After an object that was freed while the list was read: back to one that is still in the list, and on from there.
-    fn resume(&self, objects: &[u64]) -> Option<u64> {
+    /// After an object that was freed while the list was read: back to one that is still in the list, and on from
+    /// there.
+    fn resume(&self, census: &Census, first: usize) -> Option<u64> {
+        let count = census.objects.len();
         let mut back = 1;
-        while back <= objects.len().min(BACK_MAX) {
-            let at = objects[objects.len() - back] - GC_HEAD_BYTES;
+        while back <= (count - first).min(BACK_MAX) {
+            let object = census.objects.get((count - back) as u32).address;
+            let at = object.checked_sub(GC_HEAD_BYTES)?;
             let next = word(self.live, at, 0).unwrap_or(0) & LINK;
             let before = word(self.live, next, 8).unwrap_or(0) & LINK;
             if next != 0 && before == at {
@@ -218,5 +206,21 @@ impl Walk<'_> {
             back *= 2;
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::fact::memory::Made;
+
+    #[test]
+    fn counts_that_lie_do_not_overflow() {
+        let made = Made {
+            at: 0x1000,
+            bytes: vec![0xff; 4_096],
+        };
+        assert_eq!(collections(&made, 0x1000), u64::MAX);
+        assert_eq!(collections(&made, u64::MAX - 8), 0);
     }
 }

@@ -60,6 +60,8 @@ pub const SET_MASK: u64 = 32;
 pub const SET_TABLE: u64 = 40;
 pub const SET_SMALL_TABLE: u64 = 64;
 pub const BYTEARRAY_ALLOCATED: u64 = 24;
+pub const BYTEARRAY_BUFFER: u64 = 32;
+pub const ARRAY_ITEMS: u64 = 24;
 pub const ARRAY_ALLOCATED: u64 = 32;
 pub const ARRAY_DESCRIPTION: u64 = 40;
 /// Of a string.

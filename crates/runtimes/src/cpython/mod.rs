@@ -12,6 +12,8 @@
 //! Nothing of what is read is believed: a pointer leads to an object when the type there is a type, and every walk has
 //! an end, a deadline and a limit on memory.
 
+mod addresses;
+mod areas;
 mod census;
 mod describe;
 mod dict;
@@ -24,11 +26,13 @@ mod hostile;
 mod interpreters;
 mod layout;
 mod names;
+mod objects;
 mod pages;
 mod path;
 mod pools;
 mod reach;
 mod size;
+mod source;
 mod text;
 mod types;
 mod users;
@@ -38,18 +42,27 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
+use addresses::AddressSet;
 use observe::fact::memory::{Memory, ProcessMemory};
+use observe::proc::pagemap::Pagemap;
 
 use crate::{
     Cost, Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch, TypeCount,
 };
+use areas::Areas;
 use census::Census;
 use find::Runtime;
 use heap::Heap;
 use interpreters::Interpreter;
+use source::{PageStates, Source};
 
-/// Of the memory that may be used, the part for what was read of the process.
-const CACHE_PART: usize = 2;
+/// Of the memory that may be used, one part in so many is for what was read of the process.
+const CACHE_PART: usize = 4;
+/// Of our memory, for each object of a snapshot: its address and type, and its slot in the table of addresses.
+const SNAPSHOT_BYTES: usize = 14;
+/// And where holders are searched: how it is reached, and two rounds of the search.
+const HOLDERS_BYTES: usize = 32;
+const OBJECTS_MIN: usize = 1_024;
 
 /// A CPython in a process.
 pub struct CPython {
@@ -57,8 +70,8 @@ pub struct CPython {
     memory: ProcessMemory,
     runtime: Runtime,
     name: String,
-    /// Addresses of the objects of the first snapshot, in order: what is not among them is new.
-    first: Vec<u64>,
+    /// Addresses of the objects of the first snapshot: what is not among them is new.
+    first: AddressSet,
 }
 
 /// Opens the heap of the CPython in a process; `None`: there is none in there.
@@ -78,7 +91,7 @@ pub fn open(pid: u32) -> Option<Result<CPython, Error>> {
         memory,
         name: find::name_of(runtime.version),
         runtime,
-        first: Vec::new(),
+        first: AddressSet::default(),
     }))
 }
 
@@ -99,6 +112,7 @@ impl CPython {
     fn read<T>(
         &self,
         limits: &Limits,
+        object_bytes: usize,
         use_it: impl FnOnce(&Heap, Census, &[Interpreter]) -> T,
     ) -> Result<T, Error> {
         let deadline = Instant::now() + limits.time.max(Duration::from_millis(1));
@@ -107,19 +121,18 @@ impl CPython {
         if maps.is_empty() {
             return Err(Error::Gone);
         }
-        let heap = Heap::new(
-            &self.memory,
-            self.runtime,
-            limits.bytes / CACHE_PART,
-            deadline,
-        );
-        let interpreters = interpreters::interpreters(&self.memory, &self.runtime);
+        let pagemap = Pagemap::open(self.pid);
+        let states = pagemap.as_ref().map(|pagemap| pagemap as &dyn PageStates);
+        let source = Source::new(&self.memory, Areas::parse(&maps), states);
+        let heap = Heap::new(&source, self.runtime, limits.bytes / CACHE_PART, deadline);
+        let interpreters = interpreters::interpreters(&source, &self.runtime);
         if interpreters.is_empty() {
             let reason = "no interpreter with a collector is where the runtime says";
             return Err(Error::Inconsistent(reason.to_owned()));
         }
         let bytes = limits.bytes - limits.bytes / CACHE_PART;
-        let census = census::take(&heap, &self.memory, &interpreters, &maps, bytes);
+        let most = (bytes / object_bytes).max(OBJECTS_MIN);
+        let census = census::take(&heap, &source, &interpreters, most);
         Ok(use_it(&heap, census, &interpreters))
     }
 }
@@ -140,13 +153,15 @@ impl ManagedHeap for CPython {
     fn snapshot(&mut self, limits: &Limits) -> Result<Snapshot, Error> {
         let start = Instant::now();
         let is_first = self.first.is_empty();
-        let (mut snapshot, addresses) = self.read(limits, |heap, census, interpreters| {
-            let addresses = is_first.then(|| census.addresses());
-            (
-                snapshot_of(heap, census, interpreters, &self.memory),
-                addresses,
-            )
-        })?;
+        let (mut snapshot, addresses) =
+            self.read(limits, SNAPSHOT_BYTES, |heap, census, interpreters| {
+                let addresses =
+                    is_first.then(|| census.objects.iter().map(|found| found.address).collect());
+                (
+                    snapshot_of(heap, census, interpreters, heap.pages.source()),
+                    addresses,
+                )
+            })?;
         self.first = addresses.unwrap_or_else(|| std::mem::take(&mut self.first));
         snapshot.cost = Cost {
             reading: start.elapsed(),
@@ -156,10 +171,10 @@ impl ManagedHeap for CPython {
     }
 
     fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
-        let found = self.read(limits, |heap, census, interpreters| {
+        let found = self.read(limits, HOLDERS_BYTES, |heap, census, interpreters| {
             holders::holders(
                 heap,
-                &self.memory,
+                heap.pages.source(),
                 &census,
                 interpreters,
                 types,
@@ -189,12 +204,14 @@ fn snapshot_of(
     }
     let types = counts(heap, &census.totals);
     let heap_size = HeapSize {
-        used_bytes: types.iter().map(|count| count.bytes).sum(),
+        used_bytes: types
+            .iter()
+            .fold(0, |bytes, count| bytes.saturating_add(count.bytes)),
         collections: Some(
             interpreters
                 .iter()
                 .map(|each| interpreters::collections(live, each.gc))
-                .sum(),
+                .fold(0, u64::saturating_add),
         ),
         ..HeapSize::default()
     };
@@ -214,7 +231,7 @@ fn counts(heap: &Heap, totals: &[(u64, u64)]) -> Vec<TypeCount> {
     for (number, (objects, bytes)) in totals.iter().enumerate().filter(|(_, total)| total.0 > 0) {
         let name = names::of_type(heap, &heap.info(number as u32));
         let total = by_name.entry(name).or_default();
-        *total = (total.0 + objects, total.1 + bytes);
+        *total = (total.0 + objects, total.1.saturating_add(*bytes));
     }
     let counts = by_name
         .into_iter()

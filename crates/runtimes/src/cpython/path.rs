@@ -101,16 +101,15 @@ impl<'a> Paths<'a> {
     }
 
     pub fn address(&self, number: u32) -> u64 {
-        self.census.objects[number as usize].address
+        self.census.objects.get(number).address
     }
 
     pub fn info(&self, number: u32) -> TypeInfo {
-        self.heap
-            .info(self.census.objects[number as usize].type_number)
+        self.heap.info(self.census.objects.get(number).type_number)
     }
 
     pub fn type_name(&mut self, number: u32) -> String {
-        let type_number = self.census.objects[number as usize].type_number;
+        let type_number = self.census.objects.get(number).type_number;
         let info = self.heap.info(type_number);
         let known = self.type_names.entry(type_number);
         known

@@ -3,12 +3,13 @@
 //! No symbol leads to the pools in a stripped interpreter, but each says enough of itself to be known: its header has
 //! its size class, how far it is filled, and how far it can be.
 
-use observe::proc::area::parse_area;
+use observe::fact::memory::Memory;
+use observe::proc::pagemap::{PAGE_BYTES, PageState};
 
 use super::heap::Heap;
 use super::layout::GC_HEAD_BYTES;
 use super::size;
-use observe::fact::memory::Memory;
+use super::source::Source;
 
 /// `struct pool_header`.
 const HEADER_BYTES: u64 = 48;
@@ -18,8 +19,6 @@ const NEXT_OFFSET: usize = 40;
 const LAST_OFFSET: usize = 44;
 const ALIGNMENT: u64 = 16;
 const CLASSES: u32 = 32;
-/// Arenas are mapped whole.
-const AREA_BYTES_MIN: u64 = 256 << 10;
 
 /// A pool in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,45 +29,131 @@ struct Pool {
     first_free: u64,
 }
 
-/// Gives the address of each object in a pool until `each` says that it is enough. The number of pools.
-pub fn each_object(heap: &Heap, maps: &[u8], each: &mut dyn FnMut(u64) -> bool) -> u64 {
+/// Gives the address of each object in a pool. The number of pools.
+pub fn each_object(heap: &Heap, each: &mut dyn FnMut(u64)) -> u64 {
     let mut pools = 0;
-    let pool_bytes = heap.layout().pool_bytes;
-    let mut bytes = vec![0; pool_bytes as usize];
-    for (start, end) in areas(maps) {
-        let mut at = start.next_multiple_of(pool_bytes);
-        while at < end && at.saturating_add(pool_bytes) <= end {
-            if heap.pages.read(at, &mut bytes).is_some()
-                && let Some(pool) = parse_pool(&bytes)
-            {
-                pools += 1;
-                if !each_block(heap, at, &bytes, &pool, each) {
-                    return pools;
-                }
-            }
-            at += pool_bytes;
-            if heap.pages.is_late() {
-                return pools;
-            }
+    for (start, end) in heap.pages.source().areas.with_pools() {
+        pools += each_in_area(heap, start, end, each);
+        if heap.pages.is_late() {
+            break;
         }
     }
     pools
 }
 
-/// Anonymous memory that the program may write.
-fn areas(maps: &[u8]) -> Vec<(u64, u64)> {
-    let text = String::from_utf8_lossy(maps);
-    let areas = text.lines().filter_map(parse_area);
-    let anonymous = areas.filter(|area| area.inode == 0 && area.rights.starts_with(b"rw-p"));
-    let named = anonymous.filter(|area| area.name.is_empty() || area.name.starts_with("[anon"));
-    let large = named.filter(|area| area.end - area.start >= AREA_BYTES_MIN);
-    large.map(|area| (area.start, area.end)).collect()
+/// Pools of one area. The kernel makes one area of neighbours: arenas may follow after gigabytes of an array.
+fn each_in_area(heap: &Heap, start: u64, end: u64, each: &mut dyn FnMut(u64)) -> u64 {
+    let pool_bytes = heap.layout().pool_bytes;
+    let mut bytes = vec![0; pool_bytes as usize];
+    let mut probe = Probe::new(heap.pages.source(), pool_bytes);
+    let (mut pools, mut misses) = (0, 0);
+    let mut at = start.next_multiple_of(pool_bytes);
+    let mut unseen = at;
+    while at < end && at.saturating_add(pool_bytes) <= end && !heap.pages.is_late() {
+        misses += 1;
+        if probe.is_pool(at) {
+            misses = 0;
+            // Those too that were left out before it.
+            while unseen <= at {
+                if (unseen == at || probe.is_pool(unseen))
+                    && heap.pages.read(unseen, &mut bytes).is_some()
+                    && let Some(pool) = parse_pool(&bytes, pool_bytes)
+                {
+                    pools += 1;
+                    each_block(heap, unseen, &bytes, &pool, each);
+                }
+                unseen += pool_bytes;
+            }
+        }
+        unseen = at + pool_bytes;
+        at = at.saturating_add(stride(misses) * pool_bytes);
+    }
+    if pools > 0 {
+        probe.report_swapped();
+    }
+    pools
 }
 
-fn parse_pool(bytes: &[u8]) -> Option<Pool> {
+/// After so many candidates without a pool, only one in 8 is tried, which still is 8 of an arena; later one in 32.
+const MISSES_MAX: u64 = 64;
+const MANY_MISSES: u64 = 4_096;
+
+fn stride(misses: u64) -> u64 {
+    match misses {
+        ..MISSES_MAX => 1,
+        MISSES_MAX..MANY_MISSES => 8,
+        _ => 32,
+    }
+}
+
+/// Reads headers of pools, where their pages are in RAM.
+struct Probe<'a> {
+    source: &'a Source<'a>,
+    pool_bytes: u64,
+    /// Of the pages from `window` on.
+    states: [PageState; WINDOW_PAGES],
+    window: u64,
+    swapped: Vec<u64>,
+}
+
+/// Pages whose states are read at once.
+const WINDOW_PAGES: usize = 512;
+const SWAPPED_MAX: usize = 1 << 16;
+
+impl<'a> Probe<'a> {
+    fn new(source: &'a Source<'a>, pool_bytes: u64) -> Probe<'a> {
+        Probe {
+            source,
+            pool_bytes,
+            states: [PageState::Present; WINDOW_PAGES],
+            window: u64::MAX,
+            swapped: Vec::new(),
+        }
+    }
+
+    fn is_pool(&mut self, at: u64) -> bool {
+        match self.state(at) {
+            PageState::Present => {
+                let mut header = [0; HEADER_BYTES as usize];
+                self.source.memory.read(at, &mut header).is_some()
+                    && parse_pool(&header, self.pool_bytes).is_some()
+            }
+            PageState::Swapped if self.swapped.len() < SWAPPED_MAX => {
+                self.swapped.push(at);
+                false
+            }
+            _ => false,
+        }
+    }
+
+    fn state(&mut self, at: u64) -> PageState {
+        let page = at / PAGE_BYTES;
+        let inside = page.checked_sub(self.window).map(|index| index as usize);
+        match inside.and_then(|index| self.states.get(index)) {
+            Some(state) => *state,
+            None => {
+                self.window = page;
+                self.source.states(at, &mut self.states);
+                self.states[0]
+            }
+        }
+    }
+
+    /// The area has pools: what is swapped out of it may be others.
+    fn report_swapped(&self) {
+        for at in &self.swapped {
+            for page in 0..self.pool_bytes / PAGE_BYTES {
+                self.source.miss(at + page * PAGE_BYTES);
+            }
+        }
+    }
+}
+
+/// By its header.
+fn parse_pool(bytes: &[u8], size: u64) -> Option<Pool> {
     let half = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
     let (class, next, last) = (half(SIZE_CLASS)?, half(NEXT_OFFSET)?, half(LAST_OFFSET)?);
-    let (used, size) = (half(0)?, bytes.len() as u64);
+    let used = half(0)?;
     if class >= CLASSES || used == 0 {
         return None;
     }
@@ -111,23 +196,13 @@ fn free_blocks(bytes: &[u8], start: u64, pool: &Pool) -> Vec<bool> {
     free
 }
 
-fn each_block(
-    heap: &Heap,
-    start: u64,
-    bytes: &[u8],
-    pool: &Pool,
-    each: &mut dyn FnMut(u64) -> bool,
-) -> bool {
+fn each_block(heap: &Heap, start: u64, bytes: &[u8], pool: &Pool, each: &mut dyn FnMut(u64)) {
     for (block, is_free) in free_blocks(bytes, start, pool).into_iter().enumerate() {
         let address = start + HEADER_BYTES + block as u64 * pool.block_bytes;
-        if !is_free
-            && let Some(object) = object_in(heap, address, pool.block_bytes)
-            && !each(object)
-        {
-            return false;
+        if !is_free && let Some(object) = object_in(heap, address, pool.block_bytes) {
+            each(object);
         }
     }
-    true
 }
 
 /// The object of a block: at its start, or behind the collector's header and the words before it. Its type must say the
@@ -170,7 +245,7 @@ mod tests {
         put(NEXT_OFFSET, 48 + 3 * 64);
         put(LAST_OFFSET, 4_096 - 64);
         put(FREE_BLOCK, 0x1000 + 48 + 64);
-        let pool = parse_pool(&bytes).unwrap();
+        let pool = parse_pool(&bytes, 4_096).unwrap();
         assert_eq!((pool.block_bytes, pool.end), (64, 240));
         assert_eq!(free_blocks(&bytes, 0x1000, &pool), [false, true, false]);
         let loose = Pool {
@@ -185,18 +260,20 @@ mod tests {
             "a ring"
         );
         bytes[NEXT_OFFSET] ^= 1;
-        assert_eq!(parse_pool(&bytes), None);
-        assert_eq!(parse_pool(&[0xff; 4_096]), None);
-        assert_eq!(parse_pool(&[]), None);
+        assert_eq!(parse_pool(&bytes, 4_096), None);
+        assert_eq!(parse_pool(&[0xff; 4_096], 4_096), None);
+        assert_eq!(parse_pool(&[], 4_096), None);
     }
 
     #[test]
-    fn areas_that_may_have_pools() {
-        let maps = b"10000000-10100000 rw-p 00000000 00:00 0 \n\
-            20000000-20001000 rw-p 00000000 00:00 0 \n\
-            30000000-30100000 r--p 00000000 00:00 0 \n\
-            40000000-40100000 rw-p 00000000 fe:00 7 /x\n\
-            50000000-50100000 rw-p 00000000 00:00 0 [heap]\n";
-        assert_eq!(areas(maps), [(0x1000_0000, 0x1010_0000)]);
+    fn pages_that_are_no_pools_are_probed_ever_less_often() {
+        assert_eq!([0, 63, 64, 5_000].map(stride), [1, 1, 8, 32]);
+        let made = observe::fact::memory::Made {
+            at: 0x10_0000,
+            bytes: vec![0; 1 << 20],
+        };
+        let source = Source::new(&made, crate::cpython::areas::Areas::default(), None);
+        let mut probe = Probe::new(&source, 16_384);
+        assert!(!probe.is_pool(0x10_0000) && !probe.is_pool(u64::MAX - 0x3fff));
     }
 }

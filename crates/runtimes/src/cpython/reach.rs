@@ -14,6 +14,9 @@ const NONE: u32 = u32::MAX;
 /// From here on a parent is a root.
 const ROOTS: u32 = 1 << 31;
 
+/// Frames between two readings of the clock.
+const FRAMES_PER_CLOCK: usize = 64;
+
 /// Objects of a way that are followed: a linked list may be longer.
 const WAY_MAX: usize = 1 << 17;
 
@@ -116,7 +119,7 @@ impl Reach {
     }
 
     fn root(&mut self, census: &Census, object: u64, root: Root, found: &mut Vec<u32>) {
-        let Some(&number) = census.numbers.get(&object) else {
+        let Some(number) = census.objects.number(object) else {
             return;
         };
         if self.parents[number as usize] == NONE {
@@ -142,7 +145,10 @@ impl Reach {
 
     fn locals(&mut self, heap: &Heap, census: &Census) -> Vec<u32> {
         let mut found = Vec::new();
-        for running in self.frames.clone() {
+        for (count, running) in self.frames.clone().into_iter().enumerate() {
+            if count % FRAMES_PER_CLOCK == 0 && heap.pages.is_late() {
+                break;
+            }
             heap.each_local(running.frame, &mut |via, object| {
                 if let super::heap::Via::Local(number) = via {
                     self.root(census, object, Root::Local(running, number), &mut found);
@@ -156,7 +162,10 @@ impl Reach {
     fn stacks(&mut self, heap: &Heap, census: &Census) -> Vec<u32> {
         const STACK_MAX: u32 = 4_096;
         let (layout, mut found) = (*heap.layout(), Vec::new());
-        for running in self.frames.clone() {
+        for (count, running) in self.frames.clone().into_iter().enumerate() {
+            if count % FRAMES_PER_CLOCK == 0 && heap.pages.is_late() {
+                break;
+            }
             let depth = heap.pages.u32(running.code.wrapping_add(layout.code.stack));
             let first = heap.local_count(running.code) * 8 + layout.frame.locals;
             let depth = u64::from(depth.unwrap_or(0).min(STACK_MAX));
@@ -184,6 +193,9 @@ impl Reach {
         let (layout, mut found) = (*heap.layout(), Vec::new());
         for interpreter in interpreters {
             for thread in threads(live, &layout, interpreter.address) {
+                if heap.pages.is_late() {
+                    return found;
+                }
                 heap.pages
                     .words(thread, layout.thread_bytes / 8, &mut |_, object| {
                         self.root(census, object, Root::Thread, &mut found);
@@ -202,17 +214,17 @@ impl Reach {
 
     /// Of what is left: objects with more references than the others that are left have to them.
     fn native(&mut self, heap: &Heap, census: &Census) -> Vec<u32> {
-        let left: Vec<u32> = (0..self.parents.len() as u32)
+        let mut left: Vec<u32> = (0..self.parents.len() as u32)
             .filter(|number| self.parents[*number as usize] == NONE)
             .collect();
         self.inside = vec![0; self.parents.len()];
-        self.in_order(heap, census, &left, &mut |reach, _, to| {
+        self.in_order(heap, census, &mut left, &mut |reach, _, to| {
             let count = &mut reach.inside[to as usize];
             *count = count.saturating_add(1);
         });
         let mut found = Vec::new();
         for number in left {
-            let address = census.objects[number as usize].address;
+            let address = census.objects.get(number).address;
             let references = heap.references_to(address).unwrap_or(0);
             if references > self.inside(number) && references < IMMORTAL {
                 self.root(census, address, Root::Native, &mut found);
@@ -226,7 +238,7 @@ impl Reach {
         let mut round = first;
         while !round.is_empty() && !heap.pages.is_late() {
             let mut next = Vec::new();
-            self.in_order(heap, census, &round, &mut |reach, from, to| {
+            self.in_order(heap, census, &mut round, &mut |reach, from, to| {
                 if reach.parents[to as usize] == NONE {
                     reach.parents[to as usize] = from;
                     next.push(to);
@@ -240,17 +252,16 @@ impl Reach {
         &mut self,
         heap: &Heap,
         census: &Census,
-        numbers: &[u32],
+        numbers: &mut [u32],
         each: &mut dyn FnMut(&mut Reach, u32, u32),
     ) {
-        let mut numbers = numbers.to_vec();
-        numbers.sort_unstable_by_key(|number| census.objects[*number as usize].address);
-        for (count, from) in numbers.into_iter().enumerate() {
-            let object = census.objects[from as usize];
+        numbers.sort_unstable_by_key(|number| census.objects.get(*number).address);
+        for (count, from) in numbers.iter().copied().enumerate() {
+            let object = census.objects.get(from);
             let info = heap.info(object.type_number);
             heap.each_reference(object.address, &info, &mut |_, to| {
-                if let Some(to) = census.numbers.get(&to) {
-                    each(self, from, *to);
+                if let Some(to) = census.objects.number(to) {
+                    each(self, from, to);
                 }
             });
             if count % 1_024 == 0 && heap.pages.is_late() {

@@ -5,22 +5,29 @@ use observe::fact::memory::Memory;
 use super::dict;
 use super::heap::Heap;
 use super::layout::{
-    ARRAY_ALLOCATED, ARRAY_DESCRIPTION, BYTEARRAY_ALLOCATED, GC_HEAD_BYTES, HEAPTYPE,
-    INLINE_VALUES, LIST_ALLOCATED, LIST_ITEMS, MANAGED_DICT, MANAGED_WEAKREF, OBJECT_BYTES,
-    SET_MASK, SET_SMALL_TABLE, SET_TABLE, SIZE, STR_STATE,
+    ARRAY_ALLOCATED, ARRAY_DESCRIPTION, ARRAY_ITEMS, BYTEARRAY_ALLOCATED, BYTEARRAY_BUFFER,
+    DICT_KEYS, GC_HEAD_BYTES, HEAPTYPE, INLINE_VALUES, LIST_ALLOCATED, LIST_ITEMS, MANAGED_DICT,
+    MANAGED_WEAKREF, OBJECT_BYTES, SET_MASK, SET_SMALL_TABLE, SET_TABLE, SIZE, STR_STATE,
 };
 use super::text::parse_state;
 use super::types::{Kind, TypeInfo};
 
-/// No single object is larger: what says so is not believed.
+/// No object is larger than this, and than all memory that the program may write.
 const BYTES_MAX: u64 = 1 << 40;
+/// An object in memory that was mapped after the areas were read, or that has grown since: at most.
+const UNSEEN_BYTES_MAX: u64 = 1 << 30;
 /// From here on the end of an object is checked.
 const CHECKED_BYTES_MIN: u64 = 4_096;
 
 /// Bytes of the object, its header for the collector, and its own buffers.
 pub fn bytes(heap: &Heap, object: u64, info: &TypeInfo) -> u64 {
     let own = own(heap, object, info);
-    let buffers = believed(buffers(heap, object, info));
+    let buffers = buffers(heap, object, info);
+    let buffers = if buffers < CHECKED_BYTES_MIN || buffers <= heap.writable_bytes {
+        buffers
+    } else {
+        0
+    };
     own + before(heap, info, object) + buffers + values_apart(heap, object, info)
 }
 
@@ -47,9 +54,11 @@ fn believed(bytes: u64) -> u64 {
     if bytes < BYTES_MAX { bytes } else { 0 }
 }
 
-/// Whether something large ends in memory. What is small, as most objects, is not checked.
+/// Whether something large lies in memory that the program may write. What is small, as most objects, is not checked.
 fn is_mapped(heap: &Heap, start: u64, bytes: u64) -> bool {
-    bytes < CHECKED_BYTES_MIN || heap.pages.word(start.wrapping_add(bytes - 8)).is_some()
+    bytes < CHECKED_BYTES_MIN
+        || heap.pages.source().areas.holds(start, bytes)
+        || bytes <= UNSEEN_BYTES_MAX && heap.pages.word(start.wrapping_add(bytes - 8)).is_some()
 }
 
 /// What stands before the object: the collector's header, and since 3.11 two words for attributes and weak references.
@@ -90,20 +99,19 @@ fn buffers(heap: &Heap, object: u64, info: &TypeInfo) -> u64 {
     let word = |offset: u64| heap.pages.word(object.wrapping_add(offset)).unwrap_or(0);
     match info.kind {
         Kind::List => {
-            let bytes = believed(word(LIST_ALLOCATED).saturating_mul(8));
-            if is_mapped(heap, word(LIST_ITEMS), bytes) {
-                bytes
-            } else {
-                0
-            }
+            let bytes = word(LIST_ALLOCATED).saturating_mul(8);
+            mapped(heap, word(LIST_ITEMS), bytes)
         }
-        Kind::ByteArray => word(BYTEARRAY_ALLOCATED),
+        Kind::ByteArray => mapped(heap, word(BYTEARRAY_BUFFER), word(BYTEARRAY_ALLOCATED)),
         Kind::Dict => {
             let embedded = dict::is_embedded(&heap.pages, heap.layout(), object);
-            dict::table_bytes(&heap.pages, heap.layout(), object, embedded)
+            let bytes = dict::table_bytes(&heap.pages, heap.layout(), object, embedded);
+            // The values of a table that is shared are few, and elsewhere.
+            mapped(heap, word(DICT_KEYS), bytes)
         }
         Kind::Set if word(SET_TABLE) != object.wrapping_add(SET_SMALL_TABLE) => {
-            word(SET_MASK).saturating_add(1).saturating_mul(16)
+            let bytes = word(SET_MASK).saturating_add(1).saturating_mul(16);
+            mapped(heap, word(SET_TABLE), bytes)
         }
         Kind::Deque => deque_bytes(word(SIZE), word(40)),
         Kind::Array => {
@@ -112,10 +120,20 @@ fn buffers(heap: &Heap, object: u64, info: &TypeInfo) -> u64 {
                 .pages
                 .u32(word(ARRAY_DESCRIPTION).wrapping_add(4))
                 .unwrap_or(0);
-            word(ARRAY_ALLOCATED).saturating_mul(u64::from(item).min(16))
+            let bytes = word(ARRAY_ALLOCATED).saturating_mul(u64::from(item).min(16));
+            mapped(heap, word(ARRAY_ITEMS), bytes)
         }
         Kind::Type => heap.cached_keys_of_type(object),
         _ => 0,
+    }
+}
+
+/// Bytes of a buffer; zero: it does not lie in memory.
+fn mapped(heap: &Heap, start: u64, bytes: u64) -> u64 {
+    if is_mapped(heap, start, bytes) {
+        bytes
+    } else {
+        0
     }
 }
 

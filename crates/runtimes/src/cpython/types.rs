@@ -10,13 +10,13 @@ use super::layout::{
     READY, STR_SUBCLASS, TP_BASE, TP_BASICSIZE, TP_DICTOFFSET, TP_FLAGS, TP_ITEMSIZE, TP_NAME,
     TUPLE_SUBCLASS, TYPE, TYPE_BYTES, TYPE_SUBCLASS,
 };
+use super::objects::TYPES_MAX;
 use super::pages::Pages;
 
 /// Types of types of types, and bases of bases, that are followed.
 const CHAIN_MAX: usize = 64;
 /// Addresses that are known to be no type; forgotten when there are more.
 const STRANGERS_MAX: usize = 1 << 20;
-const TYPES_MAX: usize = 1 << 20;
 /// No object has a larger fixed part, or larger items.
 const BASIC_BYTES_MAX: u64 = 1 << 20;
 

@@ -1,6 +1,7 @@
 //! Functions that use a name: candidates for what fills a container.
 
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use observe::fact::memory::Memory;
 use symbols::python::in_standard_library;
@@ -15,6 +16,9 @@ use super::types::Kind;
 
 pub const USERS_MAX: usize = 5;
 const NAMES_MAX: u64 = 4_096;
+/// Names of all functions, 8 bytes each and their texts.
+const ALL_NAMES_MAX: usize = 1 << 20;
+const FUNCTIONS_MAX: usize = 1 << 20;
 const BYTE_CODE_MAX: u64 = 1 << 16;
 
 /// Methods that add to a container.
@@ -42,13 +46,17 @@ struct Function {
     code: u64,
     /// `None`: code of a module.
     globals: Option<u64>,
-    names: Vec<u64>,
+    names: Rc<[u64]>,
 }
 
 /// All functions of a heap, with the names that they use.
 pub struct Users {
     functions: Vec<Function>,
     texts: HashMap<u64, String>,
+    /// Of each code: a function that is made anew at each call has the same.
+    names_by_code: HashMap<u64, Option<Rc<[u64]>>>,
+    /// Of all codes.
+    names: usize,
 }
 
 impl Users {
@@ -56,9 +64,14 @@ impl Users {
         let mut users = Users {
             functions: Vec::new(),
             texts: HashMap::new(),
+            names_by_code: HashMap::new(),
+            names: 0,
         };
         let layout = heap.layout().function;
-        for object in &census.objects {
+        for (number, object) in census.objects.iter().enumerate() {
+            if number % 4_096 == 0 && heap.pages.is_late() || users.names >= ALL_NAMES_MAX {
+                break;
+            }
             if heap.info(object.type_number).kind == Kind::Function {
                 let globals = heap.pages.pointer(object.address, layout.globals);
                 if let Some(code) = heap.pages.pointer(object.address, layout.code) {
@@ -73,34 +86,46 @@ impl Users {
     }
 
     fn add(&mut self, heap: &Heap, object: u64, code: u64, globals: Option<u64>) {
-        let mut names = Vec::new();
-        let tuple = heap.pages.pointer(code, heap.layout().code.names);
-        let is_code = heap
-            .info_of(code)
-            .is_some_and(|info| info.kind == Kind::Code);
-        let Some(tuple) = tuple.filter(|_| is_code) else {
+        if self.functions.len() >= FUNCTIONS_MAX {
+            return;
+        }
+        let names = match self.names_by_code.get(&code) {
+            Some(known) => known.clone(),
+            None => self.names_of(heap, code),
+        };
+        let Some(names) = names else {
             return;
         };
-        let count = heap
-            .pages
-            .word(tuple.wrapping_add(SIZE))
-            .unwrap_or(0)
-            .min(NAMES_MAX);
-        heap.pages
-            .words(tuple.wrapping_add(VARIABLE_BYTES), count, &mut |_, name| {
-                names.push(name)
-            });
-        for name in &names {
-            self.texts
-                .entry(*name)
-                .or_insert_with(|| heap.text(*name).unwrap_or_default());
-        }
         self.functions.push(Function {
             object,
             code,
             globals,
             names,
         });
+    }
+
+    /// Names that a code uses; `None`: it is none.
+    fn names_of(&mut self, heap: &Heap, code: u64) -> Option<Rc<[u64]>> {
+        let tuple = heap.pages.pointer(code, heap.layout().code.names);
+        let is_code = heap
+            .info_of(code)
+            .is_some_and(|info| info.kind == Kind::Code);
+        let names = tuple.filter(|_| is_code).map(|tuple| {
+            let count = heap.pages.word(tuple.wrapping_add(SIZE)).unwrap_or(0);
+            let mut names = Vec::new();
+            let first = tuple.wrapping_add(VARIABLE_BYTES);
+            heap.pages
+                .words(first, count.min(NAMES_MAX), &mut |_, name| names.push(name));
+            Rc::<[u64]>::from(names)
+        });
+        for name in names.iter().flat_map(|names| names.iter()) {
+            self.texts
+                .entry(*name)
+                .or_insert_with(|| heap.text(*name).unwrap_or_default());
+        }
+        self.names += names.as_ref().map_or(0, |names| names.len());
+        self.names_by_code.insert(code, names.clone());
+        names
     }
 
     /// `handle (app.py:31)`: those that also add to a container first.

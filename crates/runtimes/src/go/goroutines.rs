@@ -160,8 +160,11 @@ impl<M: Memory> Reader<'_, M> {
             return Some(());
         }
         let count = groups.entry(key).or_default();
-        count.goroutines += every;
-        count.bytes += every * (goroutine.stack.1 - goroutine.stack.0);
+        let stack_bytes = goroutine.stack.1 - goroutine.stack.0;
+        count.goroutines = count.goroutines.saturating_add(every);
+        count.bytes = count
+            .bytes
+            .saturating_add(every.saturating_mul(stack_bytes));
         Some(())
     }
 

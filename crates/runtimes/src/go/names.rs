@@ -8,6 +8,7 @@ use observe::fact::memory::Memory;
 use symbols::frame::Frame;
 
 use super::binary::Binary;
+use super::budget::Budget;
 use super::pclntab::{Call, Table};
 
 /// Addresses whose functions are remembered; about 200 bytes each.
@@ -30,8 +31,8 @@ impl<'a, M: Memory> Names<'a, M> {
 
     /// The functions of a stack of return addresses, innermost first. The runtime's own at its inner end (the
     /// allocator, the scheduler) are left out as pprof does, unless there are no others; so is `runtime.goexit`.
-    pub fn frames(&self, stack: &[u64]) -> Vec<Frame> {
-        let mut frames = self.all_frames(stack);
+    pub fn frames(&self, stack: &[u64], budget: &mut Budget) -> Vec<Frame> {
+        let mut frames = self.all_frames(stack, budget);
         let is_of = |frame: &Frame, test: &dyn Fn(&str) -> bool| {
             frame.function.as_deref().is_some_and(test)
         };
@@ -59,10 +60,14 @@ impl<'a, M: Memory> Names<'a, M> {
 
     /// A stack that the runtime has recorded names the callers of inlined functions by addresses of their own: they
     /// are found already, and skipped.
-    fn all_frames(&self, stack: &[u64]) -> Vec<Frame> {
+    /// Ends where the budget does.
+    fn all_frames(&self, stack: &[u64], budget: &mut Budget) -> Vec<Frame> {
         let (mut frames, mut rest) = (Vec::new(), stack);
         while let [first, others @ ..] = rest {
             rest = others;
+            if !budget.step() {
+                break;
+            }
             let calls = self.calls(*first);
             if calls.is_empty() {
                 frames.push(self.unknown(*first));
@@ -103,13 +108,19 @@ impl<'a, M: Memory> Names<'a, M> {
         }
     }
 
+    /// Frames on one line of a function are equal, in this snapshot and in others: an address is only in one without a
+    /// name.
     fn frame_of(&self, call: &Call) -> Frame {
         Frame {
             function: Some(call.name.clone()).filter(|name| !name.is_empty()),
             file: call.file.clone(),
             line: call.line,
             module: self.binary.path.clone(),
-            offset: self.binary.offset(call.at),
+            offset: if call.name.is_empty() {
+                self.binary.offset(call.at)
+            } else {
+                0
+            },
             inlined: call.is_inlined,
             left: false,
         }

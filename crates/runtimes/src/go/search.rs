@@ -5,9 +5,11 @@
 
 use observe::fact::memory::Memory;
 
+use super::budget::Budget;
 use super::goroutines::{points_to_itself, read_goroutine};
 use super::layout::Layout;
 use super::module::{Module, find_word};
+use super::paged::Paged;
 use super::profile::read_bucket;
 
 /// Variables that are searched.
@@ -15,40 +17,59 @@ const DATA_BYTES_MAX: u64 = 64 << 20;
 /// Words in `struct g` from its status to `goid`.
 const NUMBER_BEHIND_STATUS: u64 = 8;
 const GOROUTINES_MAX: u64 = 1 << 32;
+/// Addresses of a program are between these.
+const ADDRESS_MIN: u64 = 0x1_0000;
+const ADDRESS_MAX: u64 = 1 << 48;
 /// The first reasons of every version: none, then these.
 const REASONS: [&[u8]; 2] = [b"GC assist marking", b"IO wait"];
 
-/// The head of the heap profile.
-pub fn buckets(memory: &dyn Memory, module: &Module, layout: &Layout) -> Option<u64> {
+/// The head of the heap profile. A budget that is spent ends this and every other search.
+pub fn buckets(
+    memory: &dyn Memory,
+    module: &Module,
+    layout: &Layout,
+    budget: &mut Budget,
+) -> Option<u64> {
     let range = module.bss.start..bounded(&module.bss);
+    // Pointers of the runtime's are close to one another: most of them lie in pages that were read already.
+    let paged = &Paged::new(memory);
     find_word(memory, range, &mut |at, word| {
-        let may_be = word != 0 && word.is_multiple_of(8) && !module.bss.contains(&word);
-        let bucket = may_be.then(|| read_bucket(memory, word, layout.cycle_bytes))??;
+        let may_be = is_pointer(word) && !module.bss.contains(&word) && budget.step();
+        let bucket = may_be.then(|| read_bucket(paged, word, layout.cycle_bytes))??;
         // Hashes of nothing are equal.
         (!bucket.stack.is_empty()).then_some(at)
     })
 }
 
 /// The address of the slice of all goroutines. A collection keeps a copy, which may be shorter: the longest is it.
-pub fn goroutines(memory: &dyn Memory, module: &Module, layout: &Layout) -> Option<u64> {
+pub fn goroutines(
+    memory: &dyn Memory,
+    module: &Module,
+    layout: &Layout,
+    budget: &mut Budget,
+) -> Option<u64> {
+    let paged = &Paged::new(memory);
     let mut found: Option<(u64, u64)> = None;
     let range = module.bss.start..bounded(&module.bss);
     find_word::<()>(memory, range, &mut |at, word| {
-        if word == 0 || !word.is_multiple_of(8) || module.bss.contains(&word) {
+        if !is_pointer(word) || module.bss.contains(&word) || !budget.step() {
             return None;
         }
-        let first = memory.u64(word)?;
+        let first = paged.u64(word)?;
         let number = first.checked_add(layout.status as u64 + NUMBER_BEHIND_STATUS)?;
-        if memory.u64(number)? != 1 || read_goroutine(memory, first, layout)?.is_none() {
+        if paged.u64(number)? != 1 || read_goroutine(paged, first, layout)?.is_none() {
             return None;
         }
-        let (count, capacity) = (memory.u64(at + 8)?, memory.u64(at + 16)?);
+        let (count, capacity) = (
+            paged.u64(at.checked_add(8)?)?,
+            paged.u64(at.checked_add(16)?)?,
+        );
         let is_slice = count > 0 && count <= capacity && capacity < GOROUTINES_MAX;
         // A lone pointer to the same array is followed by other words, which may look like a length.
         let is_full = || {
             [count / 2, count - 1]
                 .into_iter()
-                .all(|index| is_goroutine(memory, word, index))
+                .all(|index| is_goroutine(paged, word, index))
         };
         if is_slice && is_full() && found.is_none_or(|(_, longest)| count > longest) {
             found = Some((at, count));
@@ -65,24 +86,33 @@ fn is_goroutine(memory: &dyn Memory, array: u64, index: u64) -> bool {
 }
 
 /// The address of `runtime.waitReasonStrings`.
-pub fn reasons(memory: &dyn Memory, module: &Module) -> Option<u64> {
+pub fn reasons(memory: &dyn Memory, module: &Module, budget: &mut Budget) -> Option<u64> {
+    let paged = &Paged::new(memory);
     let range = module.data.start..bounded(&module.data);
     find_word(memory, range, &mut |at, word| {
         // Two words of the first string, which is empty, are in front.
         let is = |at: u64, text: &[u8]| {
             let mut bytes = [0; 32];
             let bytes = &mut bytes[..text.len()];
-            let length = memory.u64(at.checked_add(8)?)?;
-            memory.read(memory.u64(at)?, bytes)?;
+            let length = paged.u64(at.checked_add(8)?)?;
+            paged.read(paged.u64(at)?, bytes)?;
             (length == text.len() as u64 && bytes == text).then_some(())
         };
-        if word == 0 || !module.data.contains(&at.checked_sub(16)?) {
+        if !(ADDRESS_MIN..ADDRESS_MAX).contains(&word)
+            || !module.data.contains(&at.checked_sub(16)?)
+            || !budget.step()
+        {
             return None;
         }
         is(at, REASONS[0])?;
-        is(at + 16, REASONS[1])?;
+        is(at.checked_add(16)?, REASONS[1])?;
         Some(at - 16)
     })
+}
+
+/// Whether a word may be the address of a structure.
+fn is_pointer(word: u64) -> bool {
+    word.is_multiple_of(8) && (ADDRESS_MIN..ADDRESS_MAX).contains(&word)
 }
 
 fn bounded(range: &std::ops::Range<u64>) -> u64 {

@@ -28,7 +28,15 @@ pub(super) struct Found {
     buckets: Option<u64>,
     goroutines: Option<u64>,
     reasons: Vec<String>,
+    /// Snapshots until a search that failed is repeated, and how many it was the last time.
+    wait: u32,
+    pause: u32,
 }
+
+/// A search that failed is repeated after 1, 2, 4 and so on snapshots, and at most so many.
+const PAUSE_MAX: u32 = 64;
+/// Of the time of a snapshot, one part in so many is for searches.
+const SEARCH_PART: u32 = 4;
 
 type Named<'a> = Names<'a, Paged<'a>>;
 
@@ -37,7 +45,7 @@ impl Go {
         // It tells a process that has ended, whose memory reads as nothing.
         let first = self.memory.u32(self.module.data.start);
         first.ok_or_else(|| gone_or(self.pid, "its data"))?;
-        self.find();
+        self.find(limits);
         let mut budget = Budget::new(limits);
         let mut snapshot = Snapshot::default();
         let file = Mapped(&self.binary);
@@ -46,25 +54,50 @@ impl Go {
         snapshot.heap = self.heap(&mut snapshot.missing);
         self.tasks(&names, &mut budget, &mut snapshot);
         self.sites(&names, &mut budget, &mut snapshot);
+        snapshot.is_partial = budget.spent().is_some();
         Ok(snapshot)
     }
 
-    /// Variables without symbols. The profile may be empty at first.
-    fn find(&mut self) {
-        let (memory, module) = (&self.memory, &self.module);
-        if self.binary.variable("runtime.mbuckets").is_none() && self.found.buckets.is_none() {
-            self.found.buckets = search::buckets(memory, module, &self.layout);
+    /// Variables without symbols. The profile may be empty at first: a search that fails is repeated, but ever less
+    /// often.
+    fn find(&mut self, limits: &Limits) {
+        if self.found.wait > 0 {
+            self.found.wait -= 1;
+            return;
         }
-        if self.binary.variable("runtime.allgptr").is_none() && self.found.goroutines.is_none() {
-            self.found.goroutines = search::goroutines(memory, module, &self.layout);
+        let mut budget = Budget::new(&Limits {
+            time: limits.time / SEARCH_PART,
+            ..*limits
+        });
+        let is_whole = self.search(&mut budget);
+        if !is_whole {
+            self.found.pause = (self.found.pause * 2).clamp(1, PAUSE_MAX);
+            self.found.wait = self.found.pause;
         }
-        if self.found.reasons.is_empty() {
+    }
+
+    /// Whether nothing is left to search.
+    fn search(&mut self, budget: &mut Budget) -> bool {
+        let (memory, module, layout) = (&self.memory, &self.module, &self.layout);
+        let found = &mut self.found;
+        let has_buckets = self.binary.variable("runtime.mbuckets").is_some();
+        let has_goroutines = self.binary.variable("runtime.allgptr").is_some();
+        if !has_goroutines && found.goroutines.is_none() {
+            found.goroutines = search::goroutines(memory, module, layout, budget);
+        }
+        if found.reasons.is_empty() {
             let named = self.binary.sized("runtime.waitReasonStrings");
-            let found =
-                named.or_else(|| Some((search::reasons(memory, module)?, 16 * REASONS_MAX)));
-            self.found.reasons =
-                found.map_or_else(Vec::new, |(at, bytes)| read_reasons(memory, at, bytes / 16));
+            let at = named
+                .or_else(|| Some((search::reasons(memory, module, budget)?, 16 * REASONS_MAX)));
+            found.reasons =
+                at.map_or_else(Vec::new, |(at, bytes)| read_reasons(memory, at, bytes / 16));
         }
+        if !has_buckets && found.buckets.is_none() {
+            found.buckets = search::buckets(memory, module, layout, budget);
+        }
+        (has_buckets || found.buckets.is_some())
+            && (has_goroutines || found.goroutines.is_some())
+            && !found.reasons.is_empty()
     }
 
     fn heap(&self, missing: &mut Vec<String>) -> Option<crate::HeapSize> {
@@ -87,7 +120,13 @@ impl Go {
         let (sites, walked) = profile::read(&memory, head, &reading, budget);
         snapshot.missing.extend(walked.err());
         let is_stripped = self.binary.variable("runtime.MemProfileRate").is_none();
-        let sites = site_counts(sites, names, budget);
+        let count = sites.len();
+        let (sites, read) = site_counts(sites, names, budget);
+        if read < count {
+            let why = budget.spent().unwrap_or_default();
+            let cut = format!("Of {count} allocation stacks {read} were named: {why}.");
+            snapshot.missing.push(cut);
+        }
         // A program without a profile may have sampled one of the runtime's first allocations.
         let is_profile = !is_stripped || sites.iter().any(|site| is_of_program(&site.frames));
         match is_profile {
@@ -142,7 +181,11 @@ impl Go {
         };
         let (groups, missing) = reader.read(all, count, budget);
         snapshot.missing.extend(missing);
-        snapshot.tasks = self.task_groups(groups, names);
+        snapshot.tasks = self.task_groups(groups, names, budget);
+        if let Some(why) = budget.spent() {
+            let cut = format!("Not all goroutines were read and named: {why}.");
+            snapshot.missing.push(cut);
+        }
     }
 
     /// The address of the pointers to all goroutines, and their number.
@@ -156,7 +199,7 @@ impl Go {
                 Some((word(all)?, count))
             }
             (_, Some(slice)) => {
-                let count = word(slice + 8)?;
+                let count = word(slice.checked_add(8)?)?;
                 Some((word(slice)?, count))
             }
             _ => None,
@@ -164,11 +207,17 @@ impl Go {
     }
 
     /// Groups that differ only in addresses on the same lines are one.
-    fn task_groups(&self, groups: Groups, names: &Named) -> Vec<TaskGroup> {
+    fn task_groups(&self, groups: Groups, names: &Named, budget: &mut Budget) -> Vec<TaskGroup> {
         let mut merged: HashMap<(Option<String>, Lines, Lines), TaskGroup> = HashMap::new();
         let mut groups: Vec<(Key, Count)> = groups.into_iter().collect();
-        groups.sort_unstable_by(|(a, _), (b, _)| a.stack.cmp(&b.stack));
+        // The largest first: the time may not be enough for all of them.
+        groups.sort_unstable_by(|(a, left), (b, right)| {
+            (right.goroutines.cmp(&left.goroutines)).then_with(|| a.stack.cmp(&b.stack))
+        });
         for (key, count) in groups {
+            if !budget.step() {
+                break;
+            }
             let start = names.table.function(key.start);
             let start = start.and_then(|function| names.table.name_of(&function));
             if start.is_some_and(|start| is_system(&start)) {
@@ -176,7 +225,7 @@ impl Go {
             }
             let waits_for = self.waits_for(&key);
             let created_by = names.frame(key.created_at);
-            let frames = names.frames(&key.stack);
+            let frames = names.frames(&key.stack, budget);
             let alike = (
                 waits_for.clone(),
                 lines(created_by.as_slice()),
@@ -188,8 +237,8 @@ impl Go {
                 created_by,
                 ..TaskGroup::default()
             });
-            group.tasks += count.goroutines;
-            group.bytes += count.bytes;
+            group.tasks = group.tasks.saturating_add(count.goroutines);
+            group.bytes = group.bytes.saturating_add(count.bytes);
         }
         let mut tasks: Vec<TaskGroup> = merged.into_values().collect();
         tasks.sort_by(|a, b| b.tasks.cmp(&a.tasks).then_with(|| b.bytes.cmp(&a.bytes)));
@@ -249,15 +298,21 @@ fn lines(frames: &[Frame]) -> Lines {
     frames.iter().map(line).collect()
 }
 
-fn site_counts(sites: Sites, names: &Named, budget: &mut Budget) -> Vec<SiteCount> {
+/// Sites by function, file and line, and of how many stacks.
+fn site_counts(sites: Sites, names: &Named, budget: &mut Budget) -> (Vec<SiteCount>, usize) {
+    let mut read = 0;
     let mut merged: HashMap<Lines, SiteCount> = HashMap::new();
     let mut sites: Vec<(Vec<u64>, Sums)> = sites.into_iter().collect();
-    sites.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    // The largest first: the time may not be enough for all of them.
+    sites.sort_unstable_by(|(a, left), (b, right)| {
+        (right.bytes.total_cmp(&left.bytes)).then_with(|| a.cmp(b))
+    });
     for (stack, sums) in sites {
-        let frames = names.frames(&stack);
-        if !budget.keep(FRAME_BYTES * frames.len()) {
+        let frames = names.frames(&stack, budget);
+        if !budget.step() || !budget.keep(FRAME_BYTES * frames.len()) {
             break;
         }
+        read += 1;
         let site = merged.entry(lines(&frames)).or_insert_with(|| SiteCount {
             frames,
             ..SiteCount::default()
@@ -272,16 +327,14 @@ fn site_counts(sites: Sites, names: &Named, budget: &mut Budget) -> Vec<SiteCoun
             .total_cmp(&a.bytes)
             .then(b.allocated_bytes.total_cmp(&a.allocated_bytes))
     });
-    counts
+    (counts, read)
 }
 
 /// An array of Go strings, up to the first that is none.
 fn read_reasons(memory: &dyn Memory, at: u64, count: u64) -> Vec<String> {
     let read = |index: u64| {
-        let (start, length) = (
-            memory.u64(at + 16 * index)?,
-            memory.u64(at + 16 * index + 8)?,
-        );
+        let at = at.checked_add(16 * index)?;
+        let (start, length) = (memory.u64(at)?, memory.u64(at.checked_add(8)?)?);
         let text = read_text(memory, start, length)?;
         (index == 0 || !text.is_empty()).then_some(text)
     };
@@ -300,5 +353,22 @@ fn read_reasons(memory: &dyn Memory, at: u64, count: u64) -> Vec<String> {
 /// `runtime.buildVersion`, for a program without build information.
 pub(super) fn version(memory: &ProcessMemory, binary: &Binary) -> Option<String> {
     let at = binary.variable("runtime.buildVersion")?;
-    read_text(memory, memory.u64(at)?, memory.u64(at + 8)?)
+    read_text(memory, memory.u64(at)?, memory.u64(at.checked_add(8)?)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use observe::fact::memory::Made;
+
+    #[test]
+    fn reasons_at_the_end_of_the_address_space() {
+        let words: [u64; 5] = [0, 0, 0x1020, 1, u64::from(b'a')];
+        let made = Made {
+            at: 0x1000,
+            bytes: words.iter().flat_map(|word| word.to_le_bytes()).collect(),
+        };
+        assert_eq!(read_reasons(&made, 0x1000, 64).len(), 2);
+        assert_eq!(read_reasons(&made, u64::MAX - 20, 64), [String::new()]);
+    }
 }

@@ -146,7 +146,7 @@ fn the_slice_of_all_goroutines_is_told_from_other_pointers() {
         bss: bss..bss + 72,
         ..Module::default()
     };
-    let found = search::goroutines(&made(&words), &module, &layout());
+    let found = search::goroutines(&made(&words), &module, &layout(), &mut budget());
     assert_eq!(found, Some(bss + 24));
 }
 
@@ -209,9 +209,58 @@ fn garbage_is_survived() {
         let _ = profile::read(&memory, seed + 1, &READING, &mut budget());
         let _ = read_bucket(&memory, u64::MAX - 8, 32);
         sizes::read(&memory, u64::MAX - 100, Some(seed), &layout());
-        search::reasons(&memory, &module);
-        search::goroutines(&memory, &module, &layout());
-        assert_eq!(search::buckets(&memory, &module, &layout()), None);
+        search::reasons(&memory, &module, &mut budget());
+        search::goroutines(&memory, &module, &layout(), &mut budget());
+        assert_eq!(
+            search::buckets(&memory, &module, &layout(), &mut budget()),
+            None
+        );
         Module::read(&memory, u64::MAX - 100, seed, &layout());
     }
+}
+
+/// Memory that counts how often it is read.
+struct Counted(Made, RefCell<u32>);
+
+impl Memory for Counted {
+    fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
+        *self.1.borrow_mut() += 1;
+        self.0.read(address, out)
+    }
+}
+
+#[test]
+fn a_search_reads_blocks_and_ends_with_its_budget() {
+    // Pointers into 16 pages behind the variables, none of them to a bucket.
+    let (words, pages) = (64 << 10, 16);
+    let start = AT + 8 * words;
+    let mut memory: Vec<u64> = (0..words)
+        .map(|index| start + index * 8 % (pages * 4_096 - 64))
+        .collect();
+    memory.extend(vec![0; pages as usize * 512]);
+    let module = Module {
+        bss: AT..AT + 8 * words,
+        ..Module::default()
+    };
+    let counted = Counted(made(&memory), RefCell::default());
+    assert_eq!(
+        search::buckets(&counted, &module, &layout(), &mut budget()),
+        None
+    );
+    let reads = *counted.1.borrow();
+    assert!(reads < 100, "{reads}");
+    // A bucket that would be found, if there was time.
+    memory.truncate(words as usize);
+    memory.extend(bucket(0, &[7, 8], [10, 4], [100, 0]));
+    memory.extend(vec![0; 512]);
+    let memory = made(&memory);
+    let found = search::buckets(&memory, &module, &layout(), &mut budget());
+    assert_eq!(found, Some(AT));
+    let mut none = Budget::new(&Limits {
+        time: Duration::ZERO,
+        bytes: 1 << 20,
+        pause: Duration::ZERO,
+    });
+    let found = search::buckets(&memory, &module, &layout(), &mut none);
+    assert_eq!(found, None);
 }
