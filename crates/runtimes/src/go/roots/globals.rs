@@ -15,7 +15,7 @@ use super::super::names::is_runtime;
 use super::super::pclntab::words;
 use super::blocks::BLOCK;
 use super::marks::Found;
-use super::types::{Field, Parts, Type, Types};
+use super::types::{self, Field, Parts, Type};
 use crate::is_of_the_standard_library;
 
 /// Variables that are kept; a Kubernetes server has about 60,000.
@@ -55,26 +55,58 @@ pub struct Globals {
 }
 
 impl Globals {
-    pub fn read(binary: &Binary, module: &Module, budget: &mut Budget) -> Globals {
+    /// `dwarf_bytes`: of the program's DWARF that may be read.
+    pub fn read(memory: &dyn Memory, binary: &Binary, module: &Module, dwarf_bytes: u64, budget: &mut Budget) -> Globals {
         let mut globals = Globals {
             ranges: [module.data.clone(), module.bss.clone()],
             ..Globals::default()
         };
-        let Ok(file) = binary.file.file().try_clone() else {
-            return globals;
-        };
-        let _ = globals.read_symbols(file, binary.bias, budget);
+        let file = || binary.file.file().try_clone().ok();
+        let _ = file().and_then(|file| globals.read_symbols(file, binary.bias, budget));
         globals.variables.sort_by_key(|variable| variable.address);
-        let Ok(file) = binary.file.file().try_clone() else {
-            return globals;
-        };
-        if let Some(types) = Types::read(file, budget) {
-            for variable in &mut globals.variables {
-                let at = variable.address.wrapping_sub(binary.bias);
-                variable.kind = types.of_variable(at, variable.group == Group::Program);
-            }
+        globals.variables.dedup_by_key(|variable| variable.address);
+        globals.add_parts(memory, budget);
+        let at = |variable: &Variable| variable.address.wrapping_sub(binary.bias);
+        let typed = globals.variables.iter().filter(|variable| variable.group != Group::Runtime);
+        let wanted = typed.map(|variable| (at(variable), variable.group == Group::Program)).collect();
+        let mut types = file().map(|file| types::read(file, &wanted, dwarf_bytes, budget)).unwrap_or_default();
+        for variable in &mut globals.variables {
+            variable.kind = types.remove(&at(variable));
         }
         globals
+    }
+
+    /// Values that the compiler has laid out, which have no symbols: each starts where a word points to.
+    fn add_parts(&mut self, memory: &dyn Memory, budget: &mut Budget) {
+        let mut starts = Vec::new();
+        for range in &self.ranges {
+            let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
+            each_word(memory, range.start, bytes, budget, &mut |word| {
+                if word.is_multiple_of(8) && self.holds(word) && self.at(word).is_none() && starts.len() < VARIABLES_MAX {
+                    starts.push(word);
+                }
+            });
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        let ends = |start: u64| {
+            let variable = self.variables.get(self.variables.partition_point(|variable| variable.address <= start));
+            let part = starts.get(starts.partition_point(|part| *part <= start)).copied();
+            let range = self.ranges.iter().find(|range| range.contains(&start)).map(|range| range.end);
+            [variable.map(|variable| variable.address), part, range].into_iter().flatten().min()
+        };
+        let part = |start: &u64| Variable {
+            name: STATIC_PART.to_owned(),
+            address: *start,
+            bytes: ends(*start).unwrap_or(*start) - start,
+            group: Group::Runtime,
+            kind: None,
+        };
+        let parts: Vec<Variable> = starts.iter().map(part).collect();
+        if budget.keep(parts.len() * size_of::<Variable>()) {
+            self.variables.extend(parts);
+            self.variables.sort_by_key(|variable| variable.address);
+        }
     }
 
     fn read_symbols(&mut self, file: File, bias: u64, budget: &mut Budget) -> Option<()> {
@@ -174,7 +206,8 @@ impl<'a> Seeds<'a> {
             if self.parts.contains_key(&index) {
                 continue;
             }
-            let root = found.root(&variable.name, None);
+            let name = if group == Group::Runtime { THE_RUNTIME } else { &variable.name };
+            let root = found.root(name, None);
             let piece = Piece { at: variable.address, bytes: variable.bytes, root };
             if !self.seed(&piece, found, budget) {
                 return false;
@@ -188,8 +221,7 @@ impl<'a> Seeds<'a> {
         let root = found.root(THE_RUNTIME, None);
         self.globals.ranges.iter().all(|range| {
             let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
-            let piece = Piece { at: range.start, bytes, root };
-            self.words(&piece, budget, &mut |word| found.reach(word, root))
+            each_word(self.memory, range.start, bytes, budget, &mut |word| found.reach(word, root))
         })
     }
 
@@ -243,8 +275,7 @@ impl<'a> Seeds<'a> {
         let (mut ranges, root) = (vec![(piece.at, piece.bytes)], piece.root);
         while let Some((at, bytes)) = ranges.pop() {
             let mut made = Vec::new();
-            let piece = Piece { at, bytes, root };
-            let is_read = self.words(&piece, budget, &mut |word| {
+            let is_read = each_word(self.memory, at, bytes, budget, &mut |word| {
                 match self.globals.holds(word) {
                     true => made.push(word),
                     false => found.reach(word, root),
@@ -265,22 +296,23 @@ impl<'a> Seeds<'a> {
         }
         true
     }
+}
 
-    fn words(&self, piece: &Piece, budget: &mut Budget, each: &mut dyn FnMut(u64)) -> bool {
-        let Some(mut at) = piece.at.checked_next_multiple_of(8) else {
-            return true;
-        };
-        let end = piece.at.saturating_add(piece.bytes);
-        while at < end {
-            if !budget.step() {
-                return false;
-            }
-            let length = BLOCK.min(end - at);
-            if let Some(bytes) = self.memory.bytes(at, length, BLOCK) {
-                words(&bytes).for_each(&mut *each);
-            }
-            at += length;
+/// The aligned words of a range. `false`: the budget is spent.
+fn each_word(memory: &dyn Memory, start: u64, bytes: u64, budget: &mut Budget, each: &mut dyn FnMut(u64)) -> bool {
+    let Some(mut at) = start.checked_next_multiple_of(8) else {
+        return true;
+    };
+    let end = start.saturating_add(bytes);
+    while at < end {
+        if !budget.step() {
+            return false;
         }
-        true
+        let length = BLOCK.min(end - at);
+        if let Some(bytes) = memory.bytes(at, length, BLOCK) {
+            words(&bytes).for_each(&mut *each);
+        }
+        at += length;
     }
+    true
 }

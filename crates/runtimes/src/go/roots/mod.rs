@@ -51,7 +51,7 @@ impl Go {
         let copies = limits.bytes / COPIES;
         let mut budget = Budget::new(&Limits { bytes: limits.bytes - copies, ..*limits });
         if self.globals.is_none() {
-            let globals = Globals::read(&self.binary, &self.module, &mut budget);
+            let globals = Globals::read(&self.memory, &self.binary, &self.module, copies as u64, &mut budget);
             if budget.spent().is_none() {
                 self.globals = Some(globals);
             }
