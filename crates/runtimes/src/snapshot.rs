@@ -97,7 +97,7 @@ pub struct Holder {
     pub objects: u64,
     pub asked: u64,
     /// Functions that use the last named thing on the path (a module global, an attribute), with file and line:
-    /// candidates for what fills it.
+    /// candidates for what fills it. For [`Kept::Native`] the native modules that do not come with the runtime.
     pub users: Vec<String>,
     pub kept: Kept,
 }

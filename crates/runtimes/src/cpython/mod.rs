@@ -47,7 +47,7 @@ use observe::fact::memory::{Memory, ProcessMemory};
 use observe::proc::pagemap::Pagemap;
 
 use crate::{
-    Cost, Error, HeapSize, Holder, Language, Limits, ManagedHeap, Snapshot, Touch, TypeCount,
+    Cost, Error, HeapSize, Holder, Kept, Language, Limits, ManagedHeap, Snapshot, Touch, TypeCount,
 };
 use areas::Areas;
 use census::Census;
@@ -63,6 +63,9 @@ const SNAPSHOT_BYTES: usize = 14;
 /// And where holders are searched: how it is reached, and two rounds of the search.
 const HOLDERS_BYTES: usize = 32;
 const OBJECTS_MIN: usize = 1_024;
+
+/// Extension modules that are named where native code keeps objects.
+const MODULES_MAX: usize = 5;
 
 /// A CPython in a process.
 pub struct CPython {
@@ -181,7 +184,30 @@ impl ManagedHeap for CPython {
                 &self.first,
             )
         });
-        found.unwrap_or_default()
+        let mut found = found.unwrap_or_default();
+        let native = |holder: &&mut Holder| holder.kept == Kept::Native;
+        for holder in found.iter_mut().filter(native) {
+            holder.users = self.extension_modules();
+        }
+        found
+    }
+}
+
+impl CPython {
+    /// Modules in native code that do not come with Python: `multidict/_multidict.so`.
+    fn extension_modules(&self) -> Vec<String> {
+        let maps = std::fs::read(format!("/proc/{}/maps", self.pid)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&maps);
+        let module = |line: &str| {
+            let at = ["/site-packages/", "/dist-packages/"];
+            let inside = at.iter().find_map(|folder| line.split_once(folder));
+            let (_, path) = inside.filter(|(_, path)| path.contains(".so"))?;
+            Some(path.to_owned())
+        };
+        let mut modules: Vec<String> = text.lines().filter_map(module).collect();
+        modules.dedup();
+        modules.truncate(MODULES_MAX);
+        modules
     }
 }
 

@@ -344,7 +344,10 @@ mod tests {
     fn another_program_in_the_same_process_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
         let libjvm = folder.path().join("libjvm.so");
-        std::fs::copy("/bin/sh", &libjvm).unwrap();
+        // Not by this process: a child that another test starts meanwhile would hold the file open for writing, and a
+        // program that is open for writing cannot be started.
+        let copied = Command::new("cp").arg("/bin/sh").arg(&libjvm).status();
+        assert!(copied.is_ok_and(|status| status.success()));
         for (next, argument) in [
             ("/bin/sleep", "60"),
             (libjvm.to_str().unwrap(), "-c 'read line'"),

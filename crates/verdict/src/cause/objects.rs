@@ -132,8 +132,12 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         .iter()
         .map(|user| short(user))
         .collect();
+    let is_native = holder.is_some_and(|holder| holder.kept == Kept::Native);
     let used = match &users[..] {
         [] => String::new(),
+        modules if is_native => {
+            format!("; extension modules in the process: {}", modules.join(", "))
+        }
         users => format!("; code that uses it: {}", users.join(", ")),
     };
     let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
@@ -152,7 +156,10 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
 
 fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) -> String {
     match (holder.map(|holder| holder.kept), user) {
-        (Some(Kept::Native), _) => {
+        (Some(Kept::Native), Some(module)) => {
+            format!("read the code of {module} that makes {type_name} objects, for a reference that it takes and never drops")
+        }
+        (Some(Kept::Native), None) => {
             format!("read the native code that makes {type_name} objects, for a reference that it takes and never drops")
         }
         (Some(Kept::Cycle), _) => {
