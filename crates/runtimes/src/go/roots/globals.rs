@@ -56,7 +56,13 @@ pub struct Globals {
 
 impl Globals {
     /// `dwarf_bytes`: of the program's DWARF that may be read.
-    pub fn read(memory: &dyn Memory, binary: &Binary, module: &Module, dwarf_bytes: u64, budget: &mut Budget) -> Globals {
+    pub fn read(
+        memory: &dyn Memory,
+        binary: &Binary,
+        module: &Module,
+        dwarf_bytes: u64,
+        budget: &mut Budget,
+    ) -> Globals {
         let mut globals = Globals {
             ranges: [module.data.clone(), module.bss.clone()],
             ..Globals::default()
@@ -67,9 +73,16 @@ impl Globals {
         globals.variables.dedup_by_key(|variable| variable.address);
         globals.add_parts(memory, budget);
         let at = |variable: &Variable| variable.address.wrapping_sub(binary.bias);
-        let typed = globals.variables.iter().filter(|variable| variable.group != Group::Runtime);
-        let wanted = typed.map(|variable| (at(variable), variable.group == Group::Program)).collect();
-        let mut types = file().map(|file| types::read(file, &wanted, dwarf_bytes, budget)).unwrap_or_default();
+        let typed = globals
+            .variables
+            .iter()
+            .filter(|variable| variable.group != Group::Runtime);
+        let wanted = typed
+            .map(|variable| (at(variable), variable.group == Group::Program))
+            .collect();
+        let mut types = file()
+            .map(|file| types::read(file, &wanted, dwarf_bytes, budget))
+            .unwrap_or_default();
         for variable in &mut globals.variables {
             variable.kind = types.remove(&at(variable));
         }
@@ -82,7 +95,11 @@ impl Globals {
         for range in &self.ranges {
             let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
             each_word(memory, range.start, bytes, budget, &mut |word| {
-                if word.is_multiple_of(8) && self.holds(word) && self.at(word).is_none() && starts.len() < VARIABLES_MAX {
+                if word.is_multiple_of(8)
+                    && self.holds(word)
+                    && self.at(word).is_none()
+                    && starts.len() < VARIABLES_MAX
+                {
                     starts.push(word);
                 }
             });
@@ -90,10 +107,22 @@ impl Globals {
         starts.sort_unstable();
         starts.dedup();
         let ends = |start: u64| {
-            let variable = self.variables.get(self.variables.partition_point(|variable| variable.address <= start));
-            let part = starts.get(starts.partition_point(|part| *part <= start)).copied();
-            let range = self.ranges.iter().find(|range| range.contains(&start)).map(|range| range.end);
-            [variable.map(|variable| variable.address), part, range].into_iter().flatten().min()
+            let variable = self.variables.get(
+                self.variables
+                    .partition_point(|variable| variable.address <= start),
+            );
+            let part = starts
+                .get(starts.partition_point(|part| *part <= start))
+                .copied();
+            let range = self
+                .ranges
+                .iter()
+                .find(|range| range.contains(&start))
+                .map(|range| range.end);
+            [variable.map(|variable| variable.address), part, range]
+                .into_iter()
+                .flatten()
+                .min()
         };
         let part = |start: &u64| Variable {
             name: STATIC_PART.to_owned(),
@@ -112,7 +141,10 @@ impl Globals {
     fn read_symbols(&mut self, file: File, bias: u64, budget: &mut Budget) -> Option<()> {
         let cache = ReadCache::new(file);
         let elf = object::File::parse(&cache).ok()?;
-        for symbol in elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Data) {
+        for symbol in elf
+            .symbols()
+            .filter(|symbol| symbol.kind() == SymbolKind::Data)
+        {
             let address = symbol.address().wrapping_add(bias);
             let Ok(name) = symbol.name() else { continue };
             if name == HEAP {
@@ -142,7 +174,9 @@ impl Globals {
 
     /// The variable that holds an address.
     fn at(&self, address: u64) -> Option<(usize, &Variable)> {
-        let after = self.variables.partition_point(|variable| variable.address <= address);
+        let after = self
+            .variables
+            .partition_point(|variable| variable.address <= address);
         let index = after.checked_sub(1)?;
         let variable = &self.variables[index];
         (address - variable.address < variable.bytes).then_some((index, variable))
@@ -206,9 +240,17 @@ impl<'a> Seeds<'a> {
             if self.parts.contains_key(&index) {
                 continue;
             }
-            let name = if group == Group::Runtime { THE_RUNTIME } else { &variable.name };
+            let name = if group == Group::Runtime {
+                THE_RUNTIME
+            } else {
+                &variable.name
+            };
             let root = found.root(name, None);
-            let piece = Piece { at: variable.address, bytes: variable.bytes, root };
+            let piece = Piece {
+                at: variable.address,
+                bytes: variable.bytes,
+                root,
+            };
             if !self.seed(&piece, found, budget) {
                 return false;
             }
@@ -221,20 +263,36 @@ impl<'a> Seeds<'a> {
         let root = found.root(THE_RUNTIME, None);
         self.globals.ranges.iter().all(|range| {
             let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
-            each_word(self.memory, range.start, bytes, budget, &mut |word| found.reach(word, root))
+            each_word(self.memory, range.start, bytes, budget, &mut |word| {
+                found.reach(word, root)
+            })
         })
     }
 
     fn add_variable(&mut self, variable: &Variable, found: &mut Found) {
         if variable.group == Group::Runtime {
             let root = found.root(THE_RUNTIME, None);
-            return self.pieces.push(Piece { at: variable.address, bytes: variable.bytes, root });
+            return self.pieces.push(Piece {
+                at: variable.address,
+                bytes: variable.bytes,
+                root,
+            });
         }
         let Some(kind) = &variable.kind else {
             let root = found.root(&variable.name, None);
-            return self.pieces.push(Piece { at: variable.address, bytes: variable.bytes, root });
+            return self.pieces.push(Piece {
+                at: variable.address,
+                bytes: variable.bytes,
+                root,
+            });
         };
-        self.expand(variable.address, variable.bytes, &variable.name, kind, found);
+        self.expand(
+            variable.address,
+            variable.bytes,
+            &variable.name,
+            kind,
+            found,
+        );
     }
 
     /// Fields in front of the whole that they are in.
@@ -244,7 +302,10 @@ impl<'a> Seeds<'a> {
             Parts::None => {}
             Parts::Fields(fields) => self.expand_fields(at, name, fields, found),
             Parts::Target(fields, target_bytes) => {
-                let target = self.memory.u64(at).filter(|target| self.is_whole(*target, *target_bytes, found));
+                let target = self
+                    .memory
+                    .u64(at)
+                    .filter(|target| self.is_whole(*target, *target_bytes, found));
                 if let Some(target) = target.filter(|target| self.followed.insert(*target)) {
                     found.reach(target, root);
                     self.expand_fields(target, name, fields, found);
@@ -257,7 +318,13 @@ impl<'a> Seeds<'a> {
     fn expand_fields(&mut self, at: u64, name: &str, fields: &[Field], found: &mut Found) {
         for field in fields {
             let name = format!("{name}.{}", field.name);
-            self.expand(at.wrapping_add(field.offset), field.kind.bytes, &name, &field.kind, found);
+            self.expand(
+                at.wrapping_add(field.offset),
+                field.kind.bytes,
+                &name,
+                &field.kind,
+                found,
+            );
         }
     }
 
@@ -266,7 +333,10 @@ impl<'a> Seeds<'a> {
         if self.globals.holds(target) {
             return true;
         }
-        let end = found.heap.find(target).map(|object| found.heap.range(object).1);
+        let end = found
+            .heap
+            .find(target)
+            .map(|object| found.heap.range(object).1);
         end.is_some_and(|end| target.checked_add(bytes).is_some_and(|upto| upto <= end))
     }
 
@@ -275,11 +345,12 @@ impl<'a> Seeds<'a> {
         let (mut ranges, root) = (vec![(piece.at, piece.bytes)], piece.root);
         while let Some((at, bytes)) = ranges.pop() {
             let mut made = Vec::new();
-            let is_read = each_word(self.memory, at, bytes, budget, &mut |word| {
-                match self.globals.holds(word) {
-                    true => made.push(word),
-                    false => found.reach(word, root),
-                }
+            let is_read = each_word(self.memory, at, bytes, budget, &mut |word| match self
+                .globals
+                .holds(word)
+            {
+                true => made.push(word),
+                false => found.reach(word, root),
             });
             if !is_read {
                 return false;
@@ -299,7 +370,13 @@ impl<'a> Seeds<'a> {
 }
 
 /// The aligned words of a range. `false`: the budget is spent.
-fn each_word(memory: &dyn Memory, start: u64, bytes: u64, budget: &mut Budget, each: &mut dyn FnMut(u64)) -> bool {
+fn each_word(
+    memory: &dyn Memory,
+    start: u64,
+    bytes: u64,
+    budget: &mut Budget,
+    each: &mut dyn FnMut(u64),
+) -> bool {
     let Some(mut at) = start.checked_next_multiple_of(8) else {
         return true;
     };

@@ -55,7 +55,13 @@ impl Go {
             ..*limits
         });
         if self.globals.is_none() {
-            let globals = Globals::read(&self.memory, &self.binary, &self.module, copies as u64, &mut budget);
+            let globals = Globals::read(
+                &self.memory,
+                &self.binary,
+                &self.module,
+                copies as u64,
+                &mut budget,
+            );
             if budget.spent().is_none() {
                 self.globals = Some(globals);
             }

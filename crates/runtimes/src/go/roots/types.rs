@@ -5,7 +5,8 @@ use std::fs::File;
 use std::sync::Arc;
 
 use gimli::{
-    Abbreviations, AttributeValue, DebugAbbrev, DebugInfo, DebugStr, DwAt, EndianSlice, LittleEndian, UnitHeader,
+    Abbreviations, AttributeValue, DebugAbbrev, DebugInfo, DebugStr, DwAt, EndianSlice,
+    LittleEndian, UnitHeader,
 };
 use object::read::ReadCache;
 use object::{Object, ObjectSection};
@@ -49,7 +50,12 @@ pub struct Field {
 
 /// The types of variables, by their addresses in the file. `wanted`: whether their fields are, too. Of the DWARF at
 /// most `bytes_max` are read (a Kubernetes server has about 40 MB of it), and kept for the time of this call.
-pub fn read(file: File, wanted: &HashMap<u64, bool>, bytes_max: u64, budget: &mut Budget) -> HashMap<u64, Type> {
+pub fn read(
+    file: File,
+    wanted: &HashMap<u64, bool>,
+    bytes_max: u64,
+    budget: &mut Budget,
+) -> HashMap<u64, Type> {
     let none = HashMap::new;
     let cache = ReadCache::new(file);
     let Ok(elf) = object::File::parse(&cache) else {
@@ -62,7 +68,8 @@ pub fn read(file: File, wanted: &HashMap<u64, bool>, bytes_max: u64, budget: &mu
         left = left.checked_sub(data.uncompressed_size)?;
         Some(data.decompress().ok()?.into_owned())
     };
-    let (Some(info), Some(abbreviations)) = (section(".debug_info"), section(".debug_abbrev")) else {
+    let (Some(info), Some(abbreviations)) = (section(".debug_info"), section(".debug_abbrev"))
+    else {
         return none();
     };
     let strings = section(".debug_str").unwrap_or_default();
@@ -103,7 +110,8 @@ impl<'a> Dwarf<'a> {
         while let Ok(Some(unit)) = units.next() {
             let at = unit.debug_abbrev_offset().0;
             let parsed = known.get(&at).cloned();
-            let parsed = parsed.or_else(|| Some(Arc::new(unit.abbreviations(&self.abbreviations).ok()?)));
+            let parsed =
+                parsed.or_else(|| Some(Arc::new(unit.abbreviations(&self.abbreviations).ok()?)));
             let Some(parsed) = parsed else { continue };
             known.insert(at, Arc::clone(&parsed));
             self.units.push((unit, parsed));
@@ -143,9 +151,12 @@ impl<'a> Dwarf<'a> {
             }
             entries.read_attributes(abbreviation.attributes(), &mut attributes)?;
             let value = |name: DwAt| attributes.iter().find(|attribute| attribute.name() == name);
-            let address = value(gimli::DW_AT_location).and_then(|one| address_in(one.exprloc_value()?.0.slice()));
+            let address = value(gimli::DW_AT_location)
+                .and_then(|one| address_in(one.exprloc_value()?.0.slice()));
             let kind = value(gimli::DW_AT_type).and_then(|one| offset_in(unit, &one.value()));
-            if let (Some(address), Some(kind)) = (address.filter(|at| wanted.contains_key(at)), kind) {
+            if let (Some(address), Some(kind)) =
+                (address.filter(|at| wanted.contains_key(at)), kind)
+            {
                 found.push((address, kind));
             }
         }
@@ -153,7 +164,8 @@ impl<'a> Dwarf<'a> {
     }
 
     fn unit_of(&self, at: usize) -> Option<&(UnitHeader<Bytes<'a>>, Arc<Abbreviations>)> {
-        let start = |unit: &UnitHeader<Bytes<'a>>| unit.debug_info_offset().map_or(0, |offset| offset.0);
+        let start =
+            |unit: &UnitHeader<Bytes<'a>>| unit.debug_info_offset().map_or(0, |offset| offset.0);
         let after = self.units.partition_point(|(unit, _)| start(unit) <= at);
         self.units.get(after.checked_sub(1)?)
     }
@@ -173,7 +185,9 @@ impl<'a> Dwarf<'a> {
     fn kind(&mut self, at: usize, depth: usize, path: &mut Vec<usize>) -> Option<Type> {
         let (entry, unit) = self.entry(at)?;
         let name = self.name(&entry)?;
-        let target = entry.attr_value(gimli::DW_AT_type).and_then(|value| offset_in(unit, &value));
+        let target = entry
+            .attr_value(gimli::DW_AT_type)
+            .and_then(|value| offset_in(unit, &value));
         let (kind, is_pointer) = match entry.tag() {
             gimli::DW_TAG_pointer_type => (self.structure(target), true),
             _ => (self.structure(Some(at)), false),
@@ -183,7 +197,11 @@ impl<'a> Dwarf<'a> {
             false => self.bytes(at)?,
         };
         let Some((at, target_bytes)) = kind.filter(|_| depth < DEPTH_MAX) else {
-            return Some(Type { name, bytes, parts: Parts::None });
+            return Some(Type {
+                name,
+                bytes,
+                parts: Parts::None,
+            });
         };
         let parts = match self.fields(at, depth, path) {
             fields if fields.is_empty() => Parts::None,
@@ -203,7 +221,8 @@ impl<'a> Dwarf<'a> {
         let kind = entry.attr(GO_KIND)?.udata_value()?;
         let is_of_program = !is_of_the_standard_library(&self.name(&entry)?, Some(".go"));
         let bytes = entry.attr(gimli::DW_AT_byte_size)?.udata_value()?;
-        (entry.tag() == gimli::DW_TAG_structure_type && kind == GO_STRUCT && is_of_program).then_some((at, bytes))
+        (entry.tag() == gimli::DW_TAG_structure_type && kind == GO_STRUCT && is_of_program)
+            .then_some((at, bytes))
     }
 
     fn behind_names(&self, mut at: usize) -> Option<usize> {
@@ -219,7 +238,9 @@ impl<'a> Dwarf<'a> {
 
     fn bytes(&self, at: usize) -> Option<u64> {
         let (entry, _) = self.entry(self.behind_names(at)?)?;
-        let bytes = entry.attr(gimli::DW_AT_byte_size).and_then(|bytes| bytes.udata_value());
+        let bytes = entry
+            .attr(gimli::DW_AT_byte_size)
+            .and_then(|bytes| bytes.udata_value());
         // Maps, channels and functions are pointers.
         Some(bytes.unwrap_or(8))
     }
@@ -257,8 +278,12 @@ impl<'a> Dwarf<'a> {
             if entry.depth() > 1 || entry.tag() != gimli::DW_TAG_member {
                 continue;
             }
-            let offset = entry.attr(gimli::DW_AT_data_member_location).and_then(|offset| offset.udata_value());
-            let kind = entry.attr_value(gimli::DW_AT_type).and_then(|value| offset_in(unit, &value));
+            let offset = entry
+                .attr(gimli::DW_AT_data_member_location)
+                .and_then(|offset| offset.udata_value());
+            let kind = entry
+                .attr_value(gimli::DW_AT_type)
+                .and_then(|value| offset_in(unit, &value));
             if let (Some(name), Some(offset), Some(kind)) = (self.name(entry), offset, kind) {
                 members.push((name, offset, kind));
             }
