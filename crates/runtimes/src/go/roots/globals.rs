@@ -25,6 +25,11 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Marks a variable that the compiler made for the contents of another: `main..stmp_3`.
 const STATIC_PART: &str = "..stmp_";
 const HEAP: &str = "runtime.mheap_";
+const PROCESSORS: &str = "runtime.allp";
+/// More are not believed; GOMAXPROCS is the number of CPUs.
+const PROCESSORS_MAX: u64 = 1 << 16;
+const TIMERS_MAX: u64 = 1 << 32;
+const TIMERS: &str = "timers (time.AfterFunc, time.NewTimer)";
 pub const THE_RUNTIME: &str = "the runtime";
 
 /// Whose a variable is. In this order they are roots.
@@ -50,6 +55,8 @@ pub struct Globals {
     pub variables: Vec<Variable>,
     /// The address of `runtime.mheap_`. `None`: the program has no symbols.
     pub heap: Option<u64>,
+    /// The address of `runtime.allp`.
+    processors: Option<u64>,
     /// `.data` and `.bss`.
     ranges: [Range<u64>; 2],
 }
@@ -115,8 +122,10 @@ impl Globals {
         for symbol in elf.symbols().filter(|symbol| symbol.kind() == SymbolKind::Data) {
             let address = symbol.address().wrapping_add(bias);
             let Ok(name) = symbol.name() else { continue };
-            if name == HEAP {
-                self.heap = Some(address);
+            match name {
+                HEAP => self.heap = Some(address),
+                PROCESSORS => self.processors = Some(address),
+                _ => {}
             }
             let is_scanned = self.ranges.iter().any(|range| range.contains(&address));
             if !is_scanned || symbol.size() < 8 || self.variables.len() == VARIABLES_MAX {
@@ -214,6 +223,25 @@ impl<'a> Seeds<'a> {
             }
         }
         true
+    }
+
+    /// The timers that wait for their time: those of each P. `offset`: in `struct p`.
+    pub fn add_timers(&mut self, offset: u64, found: &mut Found) {
+        let Some(processors) = self.globals.processors else {
+            return;
+        };
+        let slice = |at: u64| Some((self.memory.u64(at)?, self.memory.u64(at.checked_add(8)?)?));
+        let Some((all, count)) = slice(processors) else {
+            return;
+        };
+        for index in 0..count.min(PROCESSORS_MAX) {
+            let processor = all.checked_add(8 * index).and_then(|at| self.memory.u64(at));
+            let timers = processor.and_then(|at| slice(at.checked_add(offset)?));
+            if let Some((timers, 1..TIMERS_MAX)) = timers {
+                let root = found.root(TIMERS, None);
+                found.reach(timers, root);
+            }
+        }
     }
 
     /// All of `.data` and `.bss`: what is in no variable that is known.

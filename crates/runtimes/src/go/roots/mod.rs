@@ -104,13 +104,16 @@ impl Go {
                 return false;
             }
         }
-        if !self.add_stacks(marks, budget) || !marks.run(budget) {
+        if !self.add_stacks(marks, budget) {
             return false;
         }
+        // Nearer than from the P's that the runtime's own variables lead to.
+        seeds.add_timers(self.layout.timers, &mut marks.found);
         let is_seeded = seeds.add(Group::Runtime, &mut marks.found, budget);
         is_seeded && seeds.add_rest(&mut marks.found, budget) && marks.run(budget)
     }
 
+    /// The main goroutine first: what it holds is older than the others, whose stacks may have remains of it.
     fn add_stacks(&self, marks: &mut Marks, budget: &mut Budget) -> bool {
         let Some((all, count)) = self.all_goroutines() else {
             return true;
@@ -124,7 +127,11 @@ impl Go {
             machine: self.machine,
             steps: RefCell::default(),
         };
-        Stacks::new(&reader).add(all, count, &mut marks.found, budget)
+        let mut stacks = Stacks::new(&reader);
+        let (main, others) = ((all, count.min(1)), (all.wrapping_add(8), count.saturating_sub(1)));
+        [main, others].into_iter().all(|(at, count)| {
+            stacks.add(at, count, &mut marks.found, budget) && marks.run(budget)
+        })
     }
 }
 
