@@ -16,7 +16,7 @@ use super::super::pclntab::words;
 use super::blocks::BLOCK;
 use super::marks::Found;
 use super::types::{self, Field, Parts, Type};
-use crate::is_of_the_standard_library;
+use crate::{RootCount, is_of_the_standard_library};
 
 /// Variables that are kept; a Kubernetes server has about 60,000.
 const VARIABLES_MAX: usize = 500_000;
@@ -57,6 +57,8 @@ pub struct Globals {
     pub heap: Option<u64>,
     /// The address of `runtime.allp`.
     processors: Option<u64>,
+    /// As the last snapshot counted them.
+    pub last: Vec<RootCount>,
     /// `.data` and `.bss`.
     ranges: [Range<u64>; 2],
 }
@@ -143,6 +145,30 @@ impl Globals {
             });
         }
         Some(())
+    }
+
+    /// Where the variable of a root is, or its field, or the pointer that leads to that.
+    pub fn range_of(&self, root: &str) -> Option<Range<u64>> {
+        let behind = |variable: &Variable| Some((variable.name.len(), root.strip_prefix(&variable.name)?));
+        let is_field = |rest: &str| rest.is_empty() || rest.starts_with('.');
+        let named = self.variables.iter().filter(|variable| !variable.name.contains(STATIC_PART));
+        let found = named.filter_map(|variable| Some((variable, behind(variable)?)));
+        let found = found.filter(|(_, (_, rest))| is_field(rest)).max_by_key(|(_, (length, _))| *length);
+        let (variable, (_, rest)) = found?;
+        let (mut at, mut bytes) = (variable.address, variable.bytes);
+        let mut kind = variable.kind.as_ref();
+        for name in rest.split('.').skip(1) {
+            let Some(Parts::Fields(fields)) = kind.map(|kind| &kind.parts) else {
+                break;
+            };
+            let Some(field) = fields.iter().find(|field| field.name == name) else {
+                break;
+            };
+            at = at.checked_add(field.offset)?;
+            bytes = field.kind.bytes;
+            kind = Some(&field.kind);
+        }
+        Some(at..at.checked_add(bytes)?)
     }
 
     fn holds(&self, address: u64) -> bool {
