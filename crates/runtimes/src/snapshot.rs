@@ -99,6 +99,8 @@ pub struct Holder {
     /// Functions that use the last named thing on the path (a module global, an attribute), with file and line:
     /// candidates for what fills it. For [`Kept::Native`] the native modules that do not come with the runtime.
     pub users: Vec<String>,
+    /// Functions whose code names the type: candidates for what makes the objects. Not of types of the language.
+    pub makers: Vec<String>,
     pub kept: Kept,
 }
 

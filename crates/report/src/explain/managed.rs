@@ -133,13 +133,13 @@ fn holders(holders: &[Holder], out: &mut String) {
         let row = format!("  {share:>12}  {}: {path}", visible(&holder.type_name));
         let options = textwrap::Options::new(COLUMNS).subsequent_indent("                ");
         let _ = writeln!(out, "{}", textwrap::fill(&row, options));
-        if !holder.users.is_empty() {
-            let users = format!(
-                "                used by {}",
-                visible(&holder.users.join(", "))
-            );
-            let options = textwrap::Options::new(COLUMNS).subsequent_indent("                  ");
-            let _ = writeln!(out, "{}", textwrap::fill(&users, options));
+        for (how, functions) in [("used by", &holder.users), ("made by", &holder.makers)] {
+            if !functions.is_empty() {
+                let line = format!("                {how} {}", visible(&functions.join(", ")));
+                let options =
+                    textwrap::Options::new(COLUMNS).subsequent_indent("                  ");
+                let _ = writeln!(out, "{}", textwrap::fill(&line, options));
+            }
         }
     }
 }
@@ -214,7 +214,7 @@ pub fn json(managed: &ManagedGrowth) -> Value {
             "objects": rise(&of.objects), "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "tasks": managed.tasks.iter().map(task).collect::<Vec<_>>(),
         "holders": managed.holders.iter().map(|of| json!({"type": of.type_name, "path": of.path,
-            "objects": of.objects, "asked": of.asked, "users": of.users, "kept": kept(of.kept)})).collect::<Vec<_>>(),
+            "objects": of.objects, "asked": of.asked, "users": of.users, "makers": of.makers, "kept": kept(of.kept)})).collect::<Vec<_>>(),
         "missing": managed.missing,
         "reading_s": managed.reading_s,
         "paused_s": managed.paused_s,

@@ -53,6 +53,10 @@ pub fn holders(
     let mut other_paths = again.as_ref().map(|again| Paths::new(heap, census, again));
     let mut found = Vec::new();
     for (name, sample) in types.iter().zip(&samples) {
+        let makers = match crate::is_of_the_language(name) {
+            true => Vec::new(),
+            false => users.makers(heap, name.rsplit('.').next().unwrap_or(name)),
+        };
         let mut groups: HashMap<Path, u64> = HashMap::new();
         for number in sample {
             let paths = match &mut other_paths {
@@ -72,6 +76,7 @@ pub fn holders(
             Holder {
                 type_name: name.clone(),
                 users: named.map(|named| users.of(heap, named)).unwrap_or_default(),
+                makers: makers.clone(),
                 kept: path.kept,
                 path: path.steps,
                 objects,

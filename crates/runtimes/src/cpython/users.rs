@@ -144,15 +144,17 @@ impl Users {
             Named::Global(globals, name) => self.of_global(heap, *globals, name),
             Named::Attribute(class, name) => self.of_attribute(heap, *class, name),
         };
-        let mut users: Vec<String> = Vec::new();
-        for function in found {
-            let user = display(heap, function).filter(|user| !users.contains(user));
-            users.extend(user);
-            if users.len() == USERS_MAX {
-                break;
-            }
-        }
-        users
+        shown(heap, &found)
+    }
+
+    /// Functions that name a class and are not of the standard library, the code of modules last: it defines the class.
+    pub fn makers(&self, heap: &Heap, class: &str) -> Vec<String> {
+        let is_own = |function: &&Function| {
+            let place = names::of_code(heap, function.code);
+            place.is_some_and(|place| !in_standard_library(&place.file) && place.name != "<module>")
+        };
+        let found: Vec<&Function> = self.that_use(class).filter(is_own).collect();
+        shown(heap, &found)
     }
 
     fn that_use(&self, name: &str) -> impl Iterator<Item = &Function> {
@@ -204,6 +206,19 @@ impl Users {
         };
         function.names.iter().any(is_adder) || stores_item(heap, function.code)
     }
+}
+
+/// Each once, at most so many.
+fn shown(heap: &Heap, functions: &[&Function]) -> Vec<String> {
+    let mut shown: Vec<String> = Vec::new();
+    for function in functions {
+        let name = display(heap, function).filter(|name| !shown.contains(name));
+        shown.extend(name);
+        if shown.len() == USERS_MAX {
+            break;
+        }
+    }
+    shown
 }
 
 /// Code of a module, which runs once; since 3.11 it is a function's.

@@ -30,6 +30,8 @@ pub struct Layout {
     pub delta_bytes: u64,
     // struct mheap
     pub all_spans: u64,
+    // struct p: the slice of its timers
+    pub timers: u64,
     pub span: SpanLayout,
 }
 
@@ -92,6 +94,14 @@ impl Layout {
             heap_in_use: if is_first { 248 } else { 272 },
             delta_bytes: if minor >= 25 { 1168 } else { 1176 },
             all_spans: if is_first { 65_824 } else { 65_864 },
+            timers: match minor {
+                20 => 8832,
+                21 => 8840,
+                22 => 8872,
+                23 | 24 => 8848,
+                25 => 9400,
+                _ => 13_680,
+            },
             span: SpanLayout::of(minor),
         })
     }

@@ -40,7 +40,7 @@ use self::binary::Binary;
 use self::goroutines::Machine;
 use self::layout::Layout;
 use self::module::Module;
-use crate::{Cost, Error, Language, Limits, ManagedHeap, Snapshot, Touch};
+use crate::{Cost, Error, Holder, Language, Limits, ManagedHeap, Snapshot, Touch};
 
 mod snapshot;
 
@@ -151,5 +151,10 @@ impl ManagedHeap for Go {
             ..Cost::default()
         };
         Ok(snapshot)
+    }
+
+    /// Names are those of roots ([`crate::RootCount::name`]): Go knows no types of objects.
+    fn holders(&mut self, types: &[String], limits: &Limits) -> Vec<Holder> {
+        self.holders_of(types, limits)
     }
 }

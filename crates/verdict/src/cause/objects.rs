@@ -140,6 +140,15 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         }
         users => format!("; code that uses it: {}", users.join(", ")),
     };
+    let makers: Vec<String> = holder
+        .map_or(&[][..], |holder| &holder.makers[..])
+        .iter()
+        .map(|maker| short(maker))
+        .collect();
+    let used = match makers.split_first() {
+        None => used,
+        Some((first, _)) => format!("{used}; made by {first}"),
+    };
     let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
     Some(Finding {
         cause: if is_leak { Cause::Leak } else { Cause::Managed },

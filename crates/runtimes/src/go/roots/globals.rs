@@ -16,7 +16,7 @@ use super::super::pclntab::words;
 use super::blocks::BLOCK;
 use super::marks::Found;
 use super::types::{self, Field, Parts, Type};
-use crate::is_of_the_standard_library;
+use crate::{RootCount, is_of_the_standard_library};
 
 /// Variables that are kept; a Kubernetes server has about 60,000.
 const VARIABLES_MAX: usize = 500_000;
@@ -25,6 +25,11 @@ const BYTES_MAX: u64 = 256 << 20;
 /// Marks a variable that the compiler made for the contents of another: `main..stmp_3`.
 const STATIC_PART: &str = "..stmp_";
 const HEAP: &str = "runtime.mheap_";
+const PROCESSORS: &str = "runtime.allp";
+/// More are not believed; GOMAXPROCS is the number of CPUs.
+const PROCESSORS_MAX: u64 = 1 << 16;
+const TIMERS_MAX: u64 = 1 << 32;
+const TIMERS: &str = "timers (time.AfterFunc, time.NewTimer)";
 pub const THE_RUNTIME: &str = "the runtime";
 
 /// Whose a variable is. In this order they are roots.
@@ -50,6 +55,10 @@ pub struct Globals {
     pub variables: Vec<Variable>,
     /// The address of `runtime.mheap_`. `None`: the program has no symbols.
     pub heap: Option<u64>,
+    /// The address of `runtime.allp`.
+    processors: Option<u64>,
+    /// As the last snapshot counted them.
+    pub last: Vec<RootCount>,
     /// `.data` and `.bss`.
     ranges: [Range<u64>; 2],
 }
@@ -147,8 +156,10 @@ impl Globals {
         {
             let address = symbol.address().wrapping_add(bias);
             let Ok(name) = symbol.name() else { continue };
-            if name == HEAP {
-                self.heap = Some(address);
+            match name {
+                HEAP => self.heap = Some(address),
+                PROCESSORS => self.processors = Some(address),
+                _ => {}
             }
             let is_scanned = self.ranges.iter().any(|range| range.contains(&address));
             if !is_scanned || symbol.size() < 8 || self.variables.len() == VARIABLES_MAX {
@@ -166,6 +177,36 @@ impl Globals {
             });
         }
         Some(())
+    }
+
+    /// Where the variable of a root is, or its field, or the pointer that leads to that.
+    pub fn range_of(&self, root: &str) -> Option<Range<u64>> {
+        let behind =
+            |variable: &Variable| Some((variable.name.len(), root.strip_prefix(&variable.name)?));
+        let is_field = |rest: &str| rest.is_empty() || rest.starts_with('.');
+        let named = self
+            .variables
+            .iter()
+            .filter(|variable| !variable.name.contains(STATIC_PART));
+        let found = named.filter_map(|variable| Some((variable, behind(variable)?)));
+        let found = found
+            .filter(|(_, (_, rest))| is_field(rest))
+            .max_by_key(|(_, (length, _))| *length);
+        let (variable, (_, rest)) = found?;
+        let (mut at, mut bytes) = (variable.address, variable.bytes);
+        let mut kind = variable.kind.as_ref();
+        for name in rest.split('.').skip(1) {
+            let Some(Parts::Fields(fields)) = kind.map(|kind| &kind.parts) else {
+                break;
+            };
+            let Some(field) = fields.iter().find(|field| field.name == name) else {
+                break;
+            };
+            at = at.checked_add(field.offset)?;
+            bytes = field.kind.bytes;
+            kind = Some(&field.kind);
+        }
+        Some(at..at.checked_add(bytes)?)
     }
 
     fn holds(&self, address: u64) -> bool {
@@ -256,6 +297,27 @@ impl<'a> Seeds<'a> {
             }
         }
         true
+    }
+
+    /// The timers that wait for their time: those of each P. `offset`: in `struct p`.
+    pub fn add_timers(&mut self, offset: u64, found: &mut Found) {
+        let Some(processors) = self.globals.processors else {
+            return;
+        };
+        let slice = |at: u64| Some((self.memory.u64(at)?, self.memory.u64(at.checked_add(8)?)?));
+        let Some((all, count)) = slice(processors) else {
+            return;
+        };
+        for index in 0..count.min(PROCESSORS_MAX) {
+            let processor = all
+                .checked_add(8 * index)
+                .and_then(|at| self.memory.u64(at));
+            let timers = processor.and_then(|at| slice(at.checked_add(offset)?));
+            if let Some((timers, 1..TIMERS_MAX)) = timers {
+                let root = found.root(TIMERS, None);
+                found.reach(timers, root);
+            }
+        }
     }
 
     /// All of `.data` and `.bss`: what is in no variable that is known.

@@ -15,11 +15,11 @@ mod blocks;
 mod globals;
 mod marks;
 mod spans;
+mod stacks;
 #[cfg(test)]
 mod tests;
 mod types;
-
-mod stacks;
+mod users;
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -31,13 +31,14 @@ use self::globals::{Group, Seeds};
 use self::marks::Marks;
 use self::spans::Heap;
 use self::stacks::Stacks;
+use self::users::Users;
 use super::Go;
 use super::binary::Mapped;
 use super::budget::Budget;
-use super::goroutines::Reader;
+use super::goroutines::{Machine, Reader};
 use super::paged::Paged;
 use super::pclntab::Table;
-use crate::{Limits, RootCount, Snapshot};
+use crate::{Holder, Limits, RootCount, Snapshot};
 
 /// Of the memory that a snapshot may take, the part for copies of the heap: a half.
 const COPIES: usize = 2;
@@ -79,10 +80,10 @@ impl Go {
                     );
                 }
                 if marks.swapped_bytes() > 0 {
-                    let swapped = marks.swapped_bytes() >> 20;
+                    let swapped = marks.swapped_bytes() >> 10;
                     partial(
                         snapshot,
-                        format!("{swapped} MiB of the heap are in swap and were not followed."),
+                        format!("{swapped} KiB of the heap are in swap and were not followed."),
                     );
                 }
             }
@@ -91,6 +92,39 @@ impl Go {
                 snapshot.missing.push(why);
             }
         }
+        if let Some(globals) = &mut self.globals {
+            globals.last.clone_from(&snapshot.roots);
+        }
+    }
+
+    /// Roots of the last snapshot by name, with the functions that refer to their variables.
+    pub(super) fn holders_of(&self, names: &[String], limits: &Limits) -> Vec<Holder> {
+        let Some(globals) = &self.globals else {
+            return Vec::new();
+        };
+        let roots = names
+            .iter()
+            .filter_map(|name| globals.last.iter().find(|root| root.name == *name));
+        let roots: Vec<&RootCount> = roots.collect();
+        let ranges: Vec<_> = roots
+            .iter()
+            .map(|root| globals.range_of(&root.name).unwrap_or_default())
+            .collect();
+        let mut users = vec![Vec::new(); roots.len()];
+        if self.machine == Machine::Amd64 && ranges.iter().any(|range| !range.is_empty()) {
+            let file = Mapped(&self.binary);
+            users =
+                Users::new(&self.binary, &file, &self.module).of(&ranges, &mut Budget::new(limits));
+        }
+        let holder = |(root, users): (&RootCount, Vec<String>)| Holder {
+            type_name: root.name.clone(),
+            path: vec![written(root)],
+            objects: root.objects,
+            asked: root.objects,
+            users,
+            ..Holder::default()
+        };
+        roots.into_iter().zip(users).map(holder).collect()
     }
 
     fn mark(&self, copies: usize, budget: &mut Budget) -> Result<(Marks<'_>, bool), String> {
@@ -124,13 +158,16 @@ impl Go {
                 return false;
             }
         }
-        if !self.add_stacks(marks, budget) || !marks.run(budget) {
+        if !self.add_stacks(marks, budget) {
             return false;
         }
+        // Nearer than from the P's that the runtime's own variables lead to.
+        seeds.add_timers(self.layout.timers, &mut marks.found);
         let is_seeded = seeds.add(Group::Runtime, &mut marks.found, budget);
         is_seeded && seeds.add_rest(&mut marks.found, budget) && marks.run(budget)
     }
 
+    /// The main goroutine first: what it holds is older than the others, whose stacks may have remains of it.
     fn add_stacks(&self, marks: &mut Marks, budget: &mut Budget) -> bool {
         let Some((all, count)) = self.all_goroutines() else {
             return true;
@@ -144,7 +181,21 @@ impl Go {
             machine: self.machine,
             steps: RefCell::default(),
         };
-        Stacks::new(&reader).add(all, count, &mut marks.found, budget)
+        let mut stacks = Stacks::new(&reader);
+        let (main, others) = (
+            (all, count.min(1)),
+            (all.wrapping_add(8), count.saturating_sub(1)),
+        );
+        [main, others]
+            .into_iter()
+            .all(|(at, count)| stacks.add(at, count, &mut marks.found, budget) && marks.run(budget))
+    }
+}
+
+fn written(root: &RootCount) -> String {
+    match &root.type_name {
+        Some(type_name) => format!("{} ({type_name})", root.name),
+        None => root.name.clone(),
     }
 }
 

@@ -26,6 +26,8 @@ const POINTERS: u64 = 8192;
 const SPAN_BYTES: usize = 120;
 const NO_SPAN: u32 = u32::MAX;
 const IN_USE: u8 = 1;
+/// `sweepgen`, which each collection changes, is so far in front of the list of spans.
+const GENERATION: u64 = 8;
 /// Bytes of one table of free objects that are read: a span of 8 KiB has at most 1,024 objects, one of 512 KiB 65,536.
 const BITS_MAX: u64 = 8192;
 
@@ -75,6 +77,8 @@ impl Heap {
         layout: &SpanLayout,
         budget: &mut Budget,
     ) -> Result<Heap, String> {
+        let generation = || list.checked_sub(GENERATION).and_then(|at| memory.u32(at));
+        let before = generation();
         let pointers = read_list(memory, list, budget)?;
         let paged = Paged::new(memory);
         let mut spans = Vec::new();
@@ -95,6 +99,11 @@ impl Heap {
             .ok_or_else(|| ended(budget))?;
         heap.read_free(memory, spans, budget)
             .ok_or_else(|| ended(budget))?;
+        if generation() != before {
+            // A collection has ended meanwhile. The next one reuses the bits that were read for some spans: none are
+            // believed then, and an object that is free counts if something still points to it.
+            heap.seen.fill(0);
+        }
         Ok(heap)
     }
 

@@ -8,7 +8,6 @@ use super::super::budget::Budget;
 use super::super::goroutines::{Goroutine, Reader, State, read_goroutine};
 use super::super::names::is_runtime;
 use super::super::pclntab::words;
-use super::globals::THE_RUNTIME;
 use super::marks::Found;
 use crate::is_of_the_standard_library;
 
@@ -24,6 +23,8 @@ const FUNCTIONS_MAX: usize = 100_000;
 enum Owner {
     Program(String),
     Standard(String),
+    /// The compiler made it, to adapt a call.
+    Wrapper,
     Runtime,
 }
 
@@ -77,6 +78,9 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
             true => self.reader.places(goroutine),
             false => vec![(goroutine.start, low)],
         };
+        let Some(owners) = self.owners_of(&places, goroutine.start) else {
+            return;
+        };
         let start = places
             .first()
             .map_or(low, |place| place.1)
@@ -89,24 +93,26 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
             return;
         };
         let mut end = bytes.len();
-        let owners = self.owners_of(&places);
         for ((_, sp), owner) in places.iter().zip(owners).rev() {
             let from = (sp.saturating_sub(start) as usize & !7).min(end);
-            let root = match owner {
-                Some(name) => found.root(&format!("stack of {name}"), None),
-                None => found.root(THE_RUNTIME, None),
-            };
-            for word in words(&bytes[from..end]) {
-                found.reach(word, root);
+            if let Some(name) = owner {
+                let root = found.root(&format!("stack of {name}"), None);
+                words(&bytes[from..end]).for_each(|word| found.reach(word, root));
             }
             end = from;
         }
     }
 
-    /// The function that each frame counts to: its own, or for those of the standard library the nearest of the
-    /// program that called it, or else that it called. `None`: the runtime.
-    fn owners_of(&mut self, places: &[(u64, u64)]) -> Vec<Option<String>> {
-        let all: Vec<Owner> = places.iter().map(|(pc, _)| self.owner(*pc)).collect();
+    /// The function that each frame counts to: its own, or for those of the standard library the nearest of the program
+    /// that called it, or else that it called. Frames of the runtime count to none: they hold goroutines, timers and
+    /// processors, from which all others are reached. `None`: no frame is of the program or the standard library.
+    fn owners_of(&mut self, places: &[(u64, u64)], start: u64) -> Option<Vec<Option<String>>> {
+        let outermost = self.owner(start);
+        let all: Vec<Owner> = places
+            .iter()
+            .map(|(pc, _)| self.owner(*pc))
+            .chain([outermost])
+            .collect();
         let program = |owner: &Owner| match owner {
             Owner::Program(name) => Some(name.clone()),
             _ => None,
@@ -115,15 +121,19 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
             Owner::Standard(name) => Some(name.clone()),
             _ => None,
         };
-        let outermost = all.iter().rev().find_map(program);
-        let mut nearest = outermost.or_else(|| all.iter().rev().find_map(standard));
-        let mut owners: Vec<Option<String>> = Vec::with_capacity(all.len());
-        for owner in all.iter().rev() {
-            nearest = program(owner).or(nearest);
-            owners.push(nearest.clone());
-        }
+        let mut outward = all.iter().rev();
+        let first = outward
+            .clone()
+            .find_map(program)
+            .or_else(|| outward.find_map(standard))?;
+        let mut nearest = first;
+        let inward = all.iter().rev().skip(1).map(|owner| {
+            nearest = program(owner).unwrap_or_else(|| nearest.clone());
+            (!matches!(owner, Owner::Runtime)).then(|| nearest.clone())
+        });
+        let mut owners: Vec<Option<String>> = inward.collect();
         owners.reverse();
-        owners
+        Some(owners)
     }
 
     fn owner(&mut self, pc: u64) -> Owner {
@@ -131,19 +141,21 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
             return owner.clone();
         }
         let table = self.reader.table;
-        let at_entry = table.function(pc).filter(|function| function.entry == pc);
-        let function = at_entry.or_else(|| table.function(pc.wrapping_sub(1)));
-        let name = function
-            .and_then(|function| table.name_of(&function))
-            .unwrap_or_default();
-        let owner = match name.as_str() {
-            "runtime.main" => Owner::Standard("main.main".to_owned()),
-            "" => Owner::Runtime,
-            name if is_runtime(name) => Owner::Runtime,
-            name if is_of_the_standard_library(name, Some(".go")) => {
-                Owner::Standard(name.to_owned())
+        let at_entry = table
+            .function(pc)
+            .is_some_and(|function| function.entry == pc);
+        let calls = table.calls(if at_entry { pc } else { pc.wrapping_sub(1) });
+        let owner = match calls.last() {
+            Some(call) if call.name == "runtime.main" => Owner::Standard("main.main".to_owned()),
+            Some(call) if call.is_wrapper => Owner::Wrapper,
+            Some(call) if is_runtime(&call.name) || is_in_runtime(call.file.as_deref()) => {
+                Owner::Runtime
             }
-            name => Owner::Program(name.to_owned()),
+            Some(call) if is_of_the_standard_library(&call.name, call.file.as_deref()) => {
+                Owner::Standard(call.name.clone())
+            }
+            Some(call) => Owner::Program(call.name.clone()),
+            None => Owner::Runtime,
         };
         if self.owners.len() == FUNCTIONS_MAX {
             self.owners.clear();
@@ -151,4 +163,12 @@ impl<'a, 'b, M: Memory> Stacks<'a, 'b, M> {
         self.owners.insert(pc, owner.clone());
         owner
     }
+}
+
+/// `time.Sleep` and others of the standard library are functions of the runtime.
+fn is_in_runtime(file: Option<&str>) -> bool {
+    let folder = file
+        .and_then(|file| file.rsplit_once('/'))
+        .map_or("", |(folder, _)| folder);
+    folder == "runtime" || folder.ends_with("/src/runtime")
 }

@@ -1,0 +1,169 @@
+//! Functions that refer to a global variable: candidates for what fills it.
+//!
+//! On amd64 the compiler refers to a variable by its distance from the next instruction. The code is searched for
+//! distances that lead to the variable; the instructions in front of each show whether it is one.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use iced_x86::{Decoder, DecoderOptions, Instruction};
+use observe::fact::memory::Memory;
+
+use super::super::binary::{Binary, Mapped, u32_at};
+use super::super::budget::Budget;
+use super::super::module::Module;
+use super::super::paged::Paged;
+use super::super::pclntab::{Call, Table};
+use crate::is_of_the_standard_library;
+
+/// Of the code at once; 16 bytes more are read, which the next part has, too.
+const CHUNK: u64 = 1 << 20;
+const OVERLAP: u64 = 16;
+/// Code that is searched; a Kubernetes server has about 40 MB.
+const TEXT_BYTES_MAX: u64 = 1 << 30;
+/// Bytes of an immediate operand between the distance and the next instruction.
+const IMMEDIATES: [u64; 4] = [0, 1, 2, 4];
+/// Of one function that are decoded.
+const FUNCTION_BYTES_MAX: u64 = 1 << 20;
+/// Places that are decoded, of all variables.
+const PLACES_MAX: usize = 10_000;
+const USERS_MAX: usize = 5;
+
+/// Finds them for ranges of addresses of the process.
+pub struct Users<'a> {
+    file: Mapped<'a>,
+    text: Range<u64>,
+    table: Table<Paged<'a>>,
+}
+
+impl<'a> Users<'a> {
+    pub fn new(binary: &'a Binary, memory: &'a dyn Memory, module: &Module) -> Users<'a> {
+        let end = module
+            .text
+            .end
+            .min(module.text.start.saturating_add(TEXT_BYTES_MAX));
+        Users {
+            file: Mapped(binary),
+            text: module.text.start..end,
+            table: Table::new(Paged::new(memory), module.clone()),
+        }
+    }
+
+    /// For each range the functions, those of the program first, and those that refer to it more often.
+    pub fn of(&self, ranges: &[Range<u64>], budget: &mut Budget) -> Vec<Vec<String>> {
+        let mut counts: Vec<HashMap<String, User>> = vec![HashMap::new(); ranges.len()];
+        for place in self.places(ranges, budget) {
+            if !budget.step() {
+                break;
+            }
+            let Some((at, target)) = self.reference(place) else {
+                continue;
+            };
+            let range = ranges.iter().position(|range| range.contains(&target));
+            if let (Some(range), Some((name, user))) = (range, self.user(at)) {
+                let known = counts[range].entry(name).or_insert(user);
+                known.line = known.line.min(user.line);
+                known.references += 1;
+            }
+        }
+        counts.into_iter().map(listed).collect()
+    }
+
+    /// Addresses of distances that may lead into a range.
+    fn places(&self, ranges: &[Range<u64>], budget: &mut Budget) -> Vec<u64> {
+        let low = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+        let high = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        let mut places = Vec::new();
+        let mut at = self.text.start;
+        while at < self.text.end && budget.step() {
+            let length = (CHUNK + OVERLAP).min(self.text.end - at);
+            let bytes = self
+                .file
+                .bytes(at, length, CHUNK + OVERLAP)
+                .unwrap_or_default();
+            for (place, window) in (at..at.saturating_add(CHUNK)).zip(bytes.windows(4)) {
+                let distance = u32_at(window, 0).unwrap_or_default() as i32;
+                let target = (place + 4).wrapping_add_signed(distance.into());
+                // Without the longest immediate in front of the lowest.
+                if target.wrapping_add(4) < low || target >= high {
+                    continue;
+                }
+                let leads = |more: u64| {
+                    ranges
+                        .iter()
+                        .any(|range| range.contains(&target.wrapping_add(more)))
+                };
+                if IMMEDIATES.into_iter().any(leads) && places.len() < PLACES_MAX {
+                    places.push(place);
+                }
+            }
+            at += CHUNK;
+        }
+        places
+    }
+
+    /// The instruction that holds a place, and what it refers to.
+    fn reference(&self, place: u64) -> Option<(u64, u64)> {
+        let start = self.table.function(place)?.entry;
+        let length = place.checked_sub(start)? + OVERLAP;
+        let bytes =
+            self.file
+                .bytes(start, length.min(self.text.end - start), FUNCTION_BYTES_MAX)?;
+        let mut decoder = Decoder::with_ip(64, &bytes, start, DecoderOptions::NONE);
+        let mut instruction = Instruction::default();
+        while decoder.can_decode() && decoder.ip() <= place {
+            decoder.decode_out(&mut instruction);
+        }
+        let is_it = instruction.is_ip_rel_memory_operand() && instruction.next_ip() > place;
+        is_it.then(|| (instruction.ip(), instruction.ip_rel_memory_address()))
+    }
+
+    /// The function at an instruction, with its file: the innermost of the program.
+    fn user(&self, at: u64) -> Option<(String, User)> {
+        let is_of_program =
+            |call: &Call| !is_of_the_standard_library(&call.name, call.file.as_deref());
+        let mut calls = self.table.calls(at);
+        let index = calls.iter().position(is_of_program);
+        let call = calls.swap_remove(index.unwrap_or(0));
+        let line = match call.is_inlined {
+            true => call.line,
+            false => self.table.calls(self.table.function(at)?.entry).pop()?.line,
+        };
+        let file = call
+            .file
+            .as_deref()
+            .map(|file| file.rsplit('/').next().unwrap_or(file));
+        let user = User {
+            // What gives a variable its first value does not fill it.
+            is_last: index.is_none() || call.name.ends_with(".init"),
+            line: line.unwrap_or_default(),
+            references: 0,
+        };
+        Some((format!("{} ({}", call.name, file.unwrap_or("?")), user))
+    }
+}
+
+/// A function that refers to a variable.
+#[derive(Debug, Clone, Copy)]
+struct User {
+    /// Others are named before it.
+    is_last: bool,
+    /// Where it starts; of one that was inlined, where it first refers to the variable.
+    line: u32,
+    references: u32,
+}
+
+fn listed(users: HashMap<String, User>) -> Vec<String> {
+    let mut users: Vec<(String, User)> = users.into_iter().collect();
+    users.sort_by(|(a, first), (b, second)| {
+        let by_kind = first.is_last.cmp(&second.is_last);
+        by_kind
+            .then(second.references.cmp(&first.references))
+            .then_with(|| a.cmp(b))
+    });
+    users.truncate(USERS_MAX);
+    users
+        .into_iter()
+        .map(|(name, user)| format!("{name}:{})", user.line))
+        .collect()
+}
