@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::graph::{EdgeKind, Graph, Kind};
 use super::types::name_of;
-use crate::{Holder, Kept};
+use crate::Holder;
 
 /// Objects of one type whose paths are compared; spread over all of them.
 const ASKED_MAX: usize = 500;
@@ -98,7 +98,7 @@ impl<'a> Paths<'a> {
             objects: held,
             asked: asked.len() as u64,
             users: self.users(example),
-            kept: Kept::Path,
+            ..Holder::default()
         };
         groups.into_iter().map(holder).collect()
     }
