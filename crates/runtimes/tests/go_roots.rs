@@ -116,9 +116,9 @@ fn functions_that_refer_to_a_variable() {
     assert_eq!(holders[0].path, ["main.store (map[int]*main.profile)"]);
     for (holder, user) in holders
         .iter()
-        .zip(["main.fillStore (leaks.go:34)", "main.book (leaks.go:41)"])
+        .zip(["main.fillStore (leaks.go:36)", "main.book (leaks.go:43)"])
     {
-        assert_eq!(holder.users[0], user);
+        assert!(holder.users.iter().any(|one| one == user), "{holder:?}");
     }
     assert!(
         holders[2].users[0].starts_with("main.openSessions (leaks.go:"),

@@ -249,9 +249,11 @@ fn held_by_root(managed: &ManagedGrowth, least: f64) -> String {
 
 /// The variable of the program whose objects grow most.
 fn first_root(managed: &ManagedGrowth) -> Option<&RootGrowth> {
-    managed.roots.iter().find(|of| {
-        !is_of_the_standard_library(of.root.name.trim_start_matches("stack of "), Some(".go"))
-    })
+    let is_own = |of: &&RootGrowth| {
+        let name = of.root.name.trim_start_matches("stack of ");
+        name != "the runtime" && !is_of_the_standard_library(name, Some(".go"))
+    };
+    managed.roots.iter().find(is_own)
 }
 
 fn name_of(root: &RootCount) -> String {
