@@ -65,7 +65,13 @@ pub struct Globals {
 
 impl Globals {
     /// `dwarf_bytes`: of the program's DWARF that may be read.
-    pub fn read(memory: &dyn Memory, binary: &Binary, module: &Module, dwarf_bytes: u64, budget: &mut Budget) -> Globals {
+    pub fn read(
+        memory: &dyn Memory,
+        binary: &Binary,
+        module: &Module,
+        dwarf_bytes: u64,
+        budget: &mut Budget,
+    ) -> Globals {
         let mut globals = Globals {
             ranges: [module.data.clone(), module.bss.clone()],
             ..Globals::default()
@@ -91,7 +97,8 @@ impl Globals {
         for range in &self.ranges {
             let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
             each_word(memory, range.start, bytes, budget, &mut |word| {
-                if word.is_multiple_of(8) && self.holds(word) && self.at(word).is_none() && starts.len() < VARIABLES_MAX {
+                let is_part = word.is_multiple_of(8) && self.holds(word) && self.at(word).is_none();
+                if is_part && starts.len() < VARIABLES_MAX {
                     starts.push(word);
                 }
             });

@@ -99,7 +99,7 @@ impl Memory for Garbage {
     fn read(&self, address: u64, out: &mut [u8]) -> Option<()> {
         for (index, byte) in (0..).zip(out) {
             let at = address.wrapping_add(index);
-            let word = (at / 8 ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let word = ((at / 8) ^ self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             let word = if word >> 62 == 0 { word >> 40 & 0xf_ffff } else { word >> 56 };
             *byte = word.to_le_bytes()[(at % 8) as usize];
         }
