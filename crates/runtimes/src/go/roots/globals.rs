@@ -104,11 +104,8 @@ impl Globals {
         for range in &self.ranges {
             let bytes = range.end.saturating_sub(range.start).min(BYTES_MAX);
             each_word(memory, range.start, bytes, budget, &mut |word| {
-                if word.is_multiple_of(8)
-                    && self.holds(word)
-                    && self.at(word).is_none()
-                    && starts.len() < VARIABLES_MAX
-                {
+                let is_part = word.is_multiple_of(8) && self.holds(word) && self.at(word).is_none();
+                if is_part && starts.len() < VARIABLES_MAX {
                     starts.push(word);
                 }
             });
