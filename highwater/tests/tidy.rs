@@ -20,6 +20,7 @@ const CRATES: &[&str] = &[
     "bpf",
     "import",
     "heap",
+    "runtimes",
     "sched",
     "record",
     "series",

@@ -133,8 +133,9 @@ struct Evidence<'a> {
     by_headers: bool,
 }
 
-/// Whether glibc's own headers list all of the heap: the walk was complete, and what is sampled is glibc's. Then a block
-/// outside of what was walked was freed unseen, and its addresses may be somebody else's by now (an arena of Python's).
+/// Whether glibc's own headers list all of the heap: the walk was complete, and what is sampled is glibc's. Then a
+/// block outside of what was walked was freed unseen, and its addresses may be somebody else's by now (an arena of
+/// Python's).
 fn is_told_by_headers(look: &HeapLook) -> bool {
     let is_complete = look.walk.as_ref().is_some_and(|walk| walk.complete);
     let is_glibc = |probe: &ProbeLook| probe.traps.is_some_and(|traps| traps.has_headers());

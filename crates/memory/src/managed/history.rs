@@ -78,7 +78,7 @@ impl HeapHistory {
     }
 
     /// What grew; `None` with fewer than two snapshots. Partial snapshots count only where there are no others: a sum
-    /// that ends at a limit now and then looks like growth. Those before `from_s` are left out where enough come after it.
+    /// that ends at a limit now and then looks like growth. Those before `from_s` are left out where enough come after.
     pub fn growth(&self, from_s: f64) -> Option<ManagedGrowth> {
         let later = self.snapshots.partition_point(|(at_s, _)| *at_s < from_s);
         if later > 0 && self.snapshots.len() - later >= ENOUGH {

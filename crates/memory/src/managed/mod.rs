@@ -1,4 +1,4 @@
-//! What grows inside a managed heap: types, allocation sites and tasks, by the snapshots of a [`runtimes::ManagedHeap`].
+//! What grows inside a managed heap (types, allocation sites, tasks), by the snapshots of a [`runtimes::ManagedHeap`].
 //!
 //! In: snapshots with their times. Out: one [`ManagedGrowth`]. A quantity grows when every value of the last third of
 //! the snapshots is above every value of the first third, and it still rises: of `n` exchangeable values the former
@@ -87,8 +87,8 @@ pub struct TaskGrowth {
 }
 
 impl ManagedGrowth {
-    /// Bytes that clearly grew: of the types that grow, but no more than all objects did (one type may take the place of
-    /// another); where no types are known, of the sites, or of the variables that hold them.
+    /// Bytes that clearly grew: of the types that grow, but no more than all objects did (one type may take the place
+    /// of another); where no types are known, of the sites, or of the variables that hold them.
     pub fn grown_bytes(&self) -> f64 {
         let of_types: f64 = self.types.iter().map(|of| of.bytes.grown).sum();
         let of_sites: f64 = self.sites.iter().map(|of| of.bytes.grown).sum();

@@ -1,7 +1,8 @@
 //! `highwater.explain/1`.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
+use super::frame::frame_json;
 use super::{Diff, Explained, Other};
 use crate::overhead;
 use heap::inhabitants::How;
@@ -9,7 +10,6 @@ use heap::linked::traps::Traps;
 use memory::account::{LiveBy, Part};
 use memory::rank::{Site, frame_name};
 use memory::types::Class;
-use symbols::frame::Frame;
 use verdict::cause::Sight;
 
 pub const SCHEMA: &str = "highwater.explain/1";
@@ -143,22 +143,6 @@ fn site_json(site: &Site) -> Value {
         "owns": site.owns.iter().map(frame_name).collect::<Vec<_>>(),
         "frames": site.frames.iter().map(frame_json).collect::<Vec<_>>(),
     })
-}
-
-pub fn frame_json(frame: &Frame) -> Value {
-    let mut row = Map::new();
-    row.insert("function".into(), frame_name(frame).into());
-    row.insert("file".into(), frame.file.clone().into());
-    row.insert("line".into(), frame.line.into());
-    row.insert("module".into(), frame.module.clone().into());
-    row.insert("offset".into(), frame.offset.into());
-    if frame.inlined {
-        row.insert("inlined".into(), true.into());
-    }
-    if frame.left {
-        row.insert("tail_call".into(), true.into());
-    }
-    row.into()
 }
 
 fn diff_json(diff: &Diff) -> Value {

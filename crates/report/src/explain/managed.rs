@@ -209,12 +209,11 @@ pub fn json(managed: &ManagedGrowth) -> Value {
         "types": managed.types.iter().map(|of| json!({"name": of.name, "objects": rise(&of.objects),
             "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "sites": managed.sites.iter().map(|of| json!({"bytes": rise(&of.bytes), "objects": of.objects,
-            "frames": of.frames.iter().map(super::json::frame_json).collect::<Vec<_>>()})).collect::<Vec<_>>(),
+            "frames": of.frames.iter().map(super::frame::frame_json).collect::<Vec<_>>()})).collect::<Vec<_>>(),
         "roots": managed.roots.iter().map(|of| json!({"name": of.root.name, "type": of.root.type_name,
             "objects": rise(&of.objects), "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "tasks": managed.tasks.iter().map(task).collect::<Vec<_>>(),
-        "holders": managed.holders.iter().map(|of| json!({"type": of.type_name, "path": of.path,
-            "objects": of.objects, "asked": of.asked, "users": of.users, "makers": of.makers, "kept": kept(of.kept)})).collect::<Vec<_>>(),
+        "holders": managed.holders.iter().map(holder).collect::<Vec<_>>(),
         "missing": managed.missing,
         "reading_s": managed.reading_s,
         "paused_s": managed.paused_s,
@@ -223,6 +222,11 @@ pub fn json(managed: &ManagedGrowth) -> Value {
 
 fn rise(rise: &Rise) -> Value {
     json!({"level": rise.level, "grown": rise.grown, "per_hour": rise.per_hour, "is_clear": rise.is_clear})
+}
+
+fn holder(of: &Holder) -> Value {
+    json!({"type": of.type_name, "path": of.path, "objects": of.objects, "asked": of.asked, "users": of.users,
+        "makers": of.makers, "kept": kept(of.kept)})
 }
 
 fn kept(kept: Kept) -> &'static str {
@@ -248,8 +252,8 @@ fn task(of: &TaskGrowth) -> Value {
         "tasks": rise(&of.tasks),
         "waits_for": of.group.waits_for,
         "stack_bytes": of.group.bytes,
-        "frames": of.group.frames.iter().map(super::json::frame_json).collect::<Vec<_>>(),
-        "created_by": of.group.created_by.as_ref().map(super::json::frame_json),
+        "frames": of.group.frames.iter().map(super::frame::frame_json).collect::<Vec<_>>(),
+        "created_by": of.group.created_by.as_ref().map(super::frame::frame_json),
     })
 }
 

@@ -2,6 +2,7 @@
 
 mod flame;
 mod folded;
+mod frame;
 mod json;
 mod managed;
 mod pprof;

@@ -1,12 +1,7 @@
-//! All objects of a heap: those that the collector knows, what they refer to, and what is in the small-object
-//! allocator's pools besides.
-
-use observe::fact::memory::Memory;
+//! The objects of a heap that were found so far, each once, and their totals by type.
 
 use super::heap::Heap;
-use super::interpreters::{Interpreter, tracked};
 use super::objects::{Found, Objects};
-use super::pools;
 use super::size;
 
 /// Objects that are followed in the order of their addresses: 8 MiB of ours.
@@ -25,7 +20,7 @@ pub struct Census {
     pub missing: Vec<String>,
     pub is_partial: bool,
     /// Objects that were counted, and not kept.
-    counted_only: u64,
+    pub counted_only: u64,
 }
 
 /// What became of an address.
@@ -36,34 +31,6 @@ pub enum Added {
     NoObject,
     /// The limit is met.
     Full,
-}
-
-/// Finds all objects, and keeps at most `most`.
-pub fn take(heap: &Heap, live: &dyn Memory, interpreters: &[Interpreter], most: usize) -> Census {
-    let mut census = Census {
-        objects: Objects::new(most),
-        ..Census::default()
-    };
-    let broken: usize = interpreters
-        .iter()
-        .map(|interpreter| tracked(heap, live, interpreter.gc, &mut census))
-        .sum();
-    if broken > 0 {
-        let some =
-            "the collector's lists changed while they were read: some objects may be missing";
-        census.missing.push(some.to_owned());
-    }
-    census.follow(heap, 0);
-    let from = census.objects.len();
-    let pools = pools::each_object(heap, &mut |object| census.add_or_count(heap, object));
-    if pools == 0 {
-        let unseen = "objects that only native code refers to are not seen: Python does not use its own allocator \
-                      (PYTHONMALLOC?)";
-        census.missing.push(unseen.to_owned());
-    }
-    census.follow(heap, from);
-    census.conclude(heap);
-    census
 }
 
 impl Census {
@@ -85,7 +52,7 @@ impl Census {
     }
 
     /// Each block of a pool is visited once: past the limit, its object is counted without being kept.
-    fn add_or_count(&mut self, heap: &Heap, address: u64) {
+    pub fn add_or_count(&mut self, heap: &Heap, address: u64) {
         if self.add(heap, address) == Added::Full
             && let Some(type_number) = heap.type_of(address)
         {
@@ -102,7 +69,7 @@ impl Census {
 
     /// Weighs the objects from a number on and adds what they refer to, until there is nothing new. Each round goes in
     /// the order of the addresses, so that memory is read once, in order.
-    fn follow(&mut self, heap: &Heap, from: usize) {
+    pub fn follow(&mut self, heap: &Heap, from: usize) {
         let mut from = from;
         while from < self.objects.len() {
             let end = self.objects.len().min(from + ROUND_MAX);
@@ -134,7 +101,7 @@ impl Census {
         *total = (total.0 + 1, total.1.saturating_add(bytes));
     }
 
-    fn conclude(&mut self, heap: &Heap) {
+    pub fn conclude(&mut self, heap: &Heap) {
         let mut partial = Vec::new();
         if heap.pages.is_late() {
             partial.push("the time limit ended the reading: not all objects were seen".to_owned());

@@ -113,7 +113,7 @@ impl Paths<'_> {
         })
     }
 
-    /// A default or a variable of the closure. The tuple of the closure has a cell for each free variable, which are the
+    /// A default or a variable of the closure. The closure's tuple has a cell for each free variable, which are the
     /// last names of the code.
     pub fn of_function(&mut self, function: u32, tuple: u32, child: u32) -> Option<String> {
         let (layout, tuple_at, child_at) = (

@@ -6,7 +6,6 @@ use observe::fact::memory::{Made, Memory};
 
 use super::addresses::AddressSet;
 use super::areas::Areas;
-use super::census;
 use super::find::Runtime;
 use super::heap::Heap;
 use super::holders::holders;
@@ -17,6 +16,7 @@ use super::layout::{
 };
 use super::snapshot_of;
 use super::source::Source;
+use super::walk;
 
 const START: u64 = 0x10_0000;
 const BYTES: u64 = 1 << 20;
@@ -167,7 +167,7 @@ fn memory_that_lies_is_read_to_an_end() {
         );
         let interpreters = interpreters(&made, &runtime);
         assert!(!interpreters.is_empty(), "3.{}", layout.minor);
-        let census = census::take(&heap, &made, &interpreters, 100_000);
+        let census = walk::take(&heap, &made, &interpreters, 100_000);
         objects += census.objects.len();
         let names = ["list".to_owned(), "module".to_owned()];
         let _ = holders(

@@ -19,6 +19,7 @@ mod describe;
 mod dict;
 mod find;
 mod frames;
+mod hash;
 mod heap;
 mod holders;
 #[cfg(test)]
@@ -36,6 +37,7 @@ mod source;
 mod text;
 mod types;
 mod users;
+mod walk;
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -135,7 +137,7 @@ impl CPython {
         }
         let bytes = limits.bytes - limits.bytes / CACHE_PART;
         let most = (bytes / object_bytes).max(OBJECTS_MIN);
-        let census = census::take(&heap, &source, &interpreters, most);
+        let census = walk::take(&heap, &source, &interpreters, most);
         Ok(use_it(&heap, census, &interpreters))
     }
 }

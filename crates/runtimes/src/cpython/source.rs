@@ -8,7 +8,7 @@ use observe::fact::memory::Memory;
 use observe::proc::pagemap::{PAGE_BYTES, PageState, Pagemap};
 
 use super::areas::Areas;
-use super::types::AddressHash;
+use super::hash::AddressHash;
 
 /// Swapped pages that are counted: 4 GiB of them, and 16 MiB of ours.
 const SWAPPED_MAX: usize = 1 << 20;

@@ -1,10 +1,10 @@
 //! The types of a heap: what is one, what its objects are made of, and what users call it.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
 
 use observe::fact::memory::Memory;
 
+use super::hash::AddressHash;
 use super::layout::{
     BYTES_SUBCLASS, DICT_SUBCLASS, HAVE_GC, HEAPTYPE, INT_SUBCLASS, LIST_SUBCLASS, OBJECT_BYTES,
     READY, STR_SUBCLASS, TP_BASE, TP_BASICSIZE, TP_DICTOFFSET, TP_FLAGS, TP_ITEMSIZE, TP_NAME,
@@ -227,28 +227,4 @@ fn kind_of(pages: &Pages, address: u64, flags: u64) -> (Kind, u64) {
         at = base;
     }
     (by_flag.map_or(Kind::Plain, |(_, kind)| *kind), last)
-}
-
-/// Addresses are multiples of 8 and close to one another: one multiplication spreads them well enough.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct AddressHasher(u64);
-
-pub type AddressHash = BuildHasherDefault<AddressHasher>;
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        // 2^64 divided by the golden ratio; the upper half is the better mixed one.
-        let product = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 = product ^ product >> 32;
-    }
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 use observe::fact::memory::{FileMemory, Memory};
 
-use super::module::find_pclntab;
+use super::words::find_pclntab;
 
 /// Sections that are read; a Go program has about 25, one with cgo 45.
 const SECTIONS_MAX: u16 = 1024;

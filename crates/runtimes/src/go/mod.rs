@@ -28,6 +28,7 @@ mod search;
 mod sizes;
 #[cfg(test)]
 mod tests;
+mod words;
 
 use std::fs::File;
 use std::io;

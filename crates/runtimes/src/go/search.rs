@@ -8,9 +8,10 @@ use observe::fact::memory::Memory;
 use super::budget::Budget;
 use super::goroutines::{points_to_itself, read_goroutine};
 use super::layout::Layout;
-use super::module::{Module, find_word};
+use super::module::Module;
 use super::paged::Paged;
 use super::profile::read_bucket;
+use super::words::find_word;
 
 /// Variables that are searched.
 const DATA_BYTES_MAX: u64 = 64 << 20;

@@ -19,7 +19,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::counters::parse_counters;
 use super::flags::read_flag;
-use super::target::{Mapped, NAME_ONLY, Status, Target, by_descriptor};
+use super::target::{Mapped, NAME_ONLY, Status, Target, by_descriptor, refused};
 use super::trigger::Trigger;
 use crate::Error;
 
@@ -202,8 +202,4 @@ fn check_peer(target: &Target, connection: &OwnedFd) -> Result<(), Error> {
     Err(Error::Refused(
         "another process than the JVM listens on its attach socket, so nothing is asked".into(),
     ))
-}
-
-pub(super) fn refused(what: &str, errno: Errno) -> Error {
-    Error::Refused(format!("{what}: {errno}"))
 }

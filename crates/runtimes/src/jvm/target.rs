@@ -309,6 +309,10 @@ pub(super) fn lost(why: Lost) -> Error {
     }
 }
 
+pub(super) fn refused(what: &str, errno: rustix::io::Errno) -> Error {
+    Error::Refused(format!("{what}: {errno}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

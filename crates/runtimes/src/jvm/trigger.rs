@@ -13,8 +13,7 @@ use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
-use super::attach::refused;
-use super::target::Status;
+use super::target::{Status, refused};
 use crate::Error;
 
 /// A trigger file that is ours; removed when dropped.

@@ -18,8 +18,8 @@
 //! Where the probe counts more live bytes than are resident, or than glibc's headers show, it misses frees
 //! ([`memory::limit`]): a heap that grows is *blind* then, and no site is named.
 //!
-//! Where the inside of a managed heap could be read and explains half of the growth, its types, sites or tasks are named
-//! ([`objects`]).
+//! Where the inside of a managed heap could be read and explains half of the growth, its types, sites or tasks are
+//! named ([`objects`]).
 //!
 //! When nothing grows by that much, a site most of whose older blocks are lost is a slow *leak*; half of RSS in
 //! LazyFree pages, untouched huge pages or free heap that has not been needed since half time is named all the same;

@@ -163,16 +163,18 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
     })
 }
 
+const NEVER_DROPPED: &str = "it takes a reference and never drops it";
+
 fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) -> String {
     match (holder.map(|holder| holder.kept), user) {
         (Some(Kept::Native), Some(module)) => {
-            format!("read the code of {module} that makes {type_name} objects, for a reference that it takes and never drops")
+            format!("read the code of {module} that makes {type_name} objects: {NEVER_DROPPED}")
         }
         (Some(Kept::Native), None) => {
-            format!("read the native code that makes {type_name} objects, for a reference that it takes and never drops")
+            format!("read the native code that makes {type_name} objects: {NEVER_DROPPED}")
         }
         (Some(Kept::Cycle), _) => {
-            "break the cycles where the objects are given up (weakref), or let the collector run: gc.collect() frees them"
+            "break the cycles where the objects are given up (weakref), or run the collector: gc.collect() frees them"
                 .to_owned()
         }
         (Some(Kept::Garbage), _) => "observe for longer: the next collection may free them".to_owned(),
@@ -183,7 +185,7 @@ fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) ->
 }
 
 /// The type that tells most: of the program's or a library's own types that become more as fast as any, the one nearest
-/// to what holds it (an order, not its lines); unless those are few beside the types of the language. Else the type with
+/// to what holds it (an order, not its lines); unless those are few beside the types of the language. Else the one with
 /// most new bytes.
 fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
     /// Of the most new objects of any own type.
@@ -240,8 +242,8 @@ fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
     })
 }
 
-/// ", held by main.store (map[string]*main.Profile)": the variable whose objects grow most, if they are half of what the
-/// sites do.
+/// ", held by main.store (map[string]*main.Profile)": the variable whose objects grow most, if they are half of what
+/// the sites do.
 fn held_by_root(managed: &ManagedGrowth, least: f64) -> String {
     let root = first_root(managed).filter(|of| of.bytes.grown >= MOST * least);
     root.map_or_else(String::new, |of| format!(", held by {}", name_of(&of.root)))
@@ -371,8 +373,8 @@ fn without_objects(case: &Case, managed: &ManagedGrowth, first: CauseVerdict) ->
         return first;
     };
     let sentence = format!(
-        "memory outside of any known heap grows by {}, and Python's own objects ({}) do not: it is native memory, of an \
-         extension module or of an allocator",
+        "memory outside of any known heap grows by {}, and Python's own objects ({}) do not: it is native memory, of \
+         an extension module or of an allocator",
         bytes(all),
         bytes(objects.level)
     );

@@ -13,7 +13,8 @@ const SNAPSHOTS: u32 = 16;
 const PAUSING_SNAPSHOTS: u32 = 9;
 /// After a pause the program runs so many times as long before it is stopped again.
 const PAUSE_REST: u32 = 50;
-/// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core at most.
+/// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core at
+/// most.
 const REST: u32 = 9;
 /// Of one snapshot, and of the search for holders.
 const READING_MAX: Duration = Duration::from_secs(10);

@@ -97,7 +97,13 @@ pub struct ExplainArgs {
 
     /// Longest time for which a managed runtime may be stopped at once, to count the objects in its heap (JVM, Node).
     /// CPython and Go are read from outside and never stopped
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_pause, conflicts_with = "read_only")]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        default_value = "0s",
+        value_parser = parse_pause,
+        conflicts_with = "read_only"
+    )]
     pub allow_pause: Duration,
 
     /// No progress on stderr.

@@ -1,3 +1,5 @@
+//! What a managed heap adds to the cause.
+
 use super::super::{Growth, Part, judge};
 use super::*;
 use memory::managed::{ManagedGrowth, RootGrowth};
