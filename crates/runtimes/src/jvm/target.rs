@@ -363,7 +363,15 @@ mod tests {
                 .stdin(Stdio::piped())
                 .spawn()
                 .unwrap();
-            let (target, mapped) = Target::open(child.id()).unwrap().unwrap();
+            let end = Instant::now() + Duration::from_secs(20);
+            // The parent goes on before the kernel has mapped the program.
+            let opened = std::iter::repeat_with(|| Target::open(child.id()).unwrap());
+            let (target, mapped) = opened
+                .inspect(|_| std::thread::sleep(Duration::from_millis(5)))
+                .take_while(|_| Instant::now() < end)
+                .flatten()
+                .next()
+                .unwrap();
             assert_eq!(target.check_same_program(&mapped), Ok(()));
             writeln!(child.stdin.as_mut().unwrap()).unwrap();
             let end = Instant::now() + Duration::from_secs(20);

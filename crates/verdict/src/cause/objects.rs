@@ -78,17 +78,25 @@ fn finding(managed: &ManagedGrowth) -> Option<Finding> {
         .or_else(|| by_site(managed))
         .or_else(|| by_root(managed));
     match (tasks, objects) {
-        (Some(tasks), Some(objects)) if objects.bytes > tasks.bytes => Some(Finding {
-            sentence: format!("{}; and {}", objects.sentence, tasks.clause),
-            bytes: objects.bytes + tasks.bytes,
-            ..objects
-        }),
+        // What the stacks of the tasks hold goes with the tasks.
+        (Some(tasks), Some(objects)) if objects.bytes > tasks.bytes && !is_of_stacks(managed) => {
+            Some(Finding {
+                sentence: format!("{}; and {}", objects.sentence, tasks.clause),
+                bytes: objects.bytes + tasks.bytes,
+                ..objects
+            })
+        }
         (Some(tasks), objects) => Some(Finding {
             bytes: tasks.bytes + objects.map_or(0.0, |objects| objects.bytes),
             ..tasks
         }),
         (None, objects) => objects,
     }
+}
+
+/// Most of the objects that grow are held by stacks.
+fn is_of_stacks(managed: &ManagedGrowth) -> bool {
+    first_root(managed).is_some_and(|of| of.root.name.starts_with("stack of "))
 }
 
 /// More tasks of the same origin, not only other places at which the same ones stand.
