@@ -1,6 +1,6 @@
 # The only driver. `make demo` is the main job, `make test` what CI runs.
 .DEFAULT_GOAL := help
-.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels bpf bpf-check lint deny check-aarch64 clean
+.PHONY: help demo build subjects test tests page-tests reader-tests go-tests test-long corpus bench bench-alloc bench-verdict fuzz fuzz-guests fuzz-guests-everywhere real-short real-programs miri loom kernels bpf bpf-check lint deny check-aarch64 clean
 
 CARGO ?= cargo
 RUN_FLAGS ?=
@@ -11,6 +11,7 @@ help:
 	@echo 'make test-long  real programs, soaks, slow allocators, in parts; goes on where it stopped'
 	@echo 'make real-programs  real programs plain, with the probe and under attachments'
 	@echo 'make bench      benchmarks against peers'
+	@echo 'make corpus     explain on the running programs of corpus/memory, scored; 20 minutes'
 	@echo 'make fuzz       the readers under libFuzzer, FUZZ_SECONDS each'
 	@echo 'make fuzz-guests  generated programs with the probe and without, GUEST_SECONDS long'
 	@echo 'make fuzz-guests-everywhere  the same over other allocators, linked in too, and under explain and stalls; as root'
@@ -29,6 +30,9 @@ build:
 subjects:
 	subjects/relay/build
 	subjects/fibre/build
+
+corpus: build
+	corpus/memory/run.py target/release/highwater --seconds 20 --allow-pause 1s
 
 demo: build
 	subjects/relay/build

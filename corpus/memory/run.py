@@ -1,4 +1,4 @@
-#!/usr/bin/env python3.11
+#!/usr/bin/env python3
 """Runs the cases of this folder, asks the tool about each, and scores its answers.
 
     run.py HIGHWATER [--only a,b] [--seconds 30] [--allow-pause 1s] [--out results.json]
