@@ -16,7 +16,7 @@ pub enum Error {
     Unsupported(String),
     /// A pause that was not allowed.
     #[error(
-        "it would be stopped for about {about:?}, more than is allowed ({allowed:?}); allow it with --allow-pause"
+        "reading it stops the program for about {about:?}, and {allowed:?} is allowed: --allow-pause allows more"
     )]
     Pause { about: Duration, allowed: Duration },
     /// The heap is not as the runtime's sources say, or changed under every attempt.

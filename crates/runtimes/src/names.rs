@@ -155,32 +155,42 @@ const GO_STANDARD: [&str; 48] = [
 
 /// Whether a type is of a language or of its standard library, by its name as in [`crate::TypeCount::name`]: Python's
 /// built-in types have no module, Java's have one of the platform's packages, V8 puts internal ones in parentheses.
-pub fn is_of_the_language(type_name: &str) -> bool {
+pub fn is_of_the_language(language: Language, type_name: &str) -> bool {
     let element = type_name.trim_end_matches("[]");
+    let first = element.split(['.', ' ']).next().unwrap_or(element);
     let has_module = element.contains('.');
-    let is_python_or_primitive =
-        !has_module && element.starts_with(|first: char| first.is_lowercase());
-    let module = element.split('.').next().unwrap_or_default();
-    let is_part = has_module && module.starts_with('_') && module != "__main__";
-    let is_package = is_part
-        || PYTHON_STANDARD.contains(&module)
-        || PACKAGES.iter().any(|package| element.starts_with(package));
-    let first = element.split(' ').next().unwrap_or(element);
-    is_python_or_primitive
-        || is_package
-        || element.starts_with('(')
-        || CONSTRUCTORS.contains(&first)
+    match language {
+        Language::Python => {
+            let is_part = first.starts_with('_') && first != "__main__";
+            !has_module || is_part || PYTHON_STANDARD.contains(&first)
+        }
+        Language::Java => {
+            let is_primitive =
+                !has_module && element.starts_with(|first: char| first.is_lowercase());
+            is_primitive || PACKAGES.iter().any(|package| element.starts_with(package))
+        }
+        Language::JavaScript => element.starts_with('(') || CONSTRUCTORS.contains(&first),
+        Language::Go => false,
+    }
 }
 
 /// Whether a function is of a runtime or of a language's standard library, by its name and file.
 pub fn is_of_the_standard_library(function: &str, file: Option<&str>) -> bool {
     let file = file.unwrap_or_default();
     if file.ends_with(".go") || file.is_empty() && function.starts_with("runtime.") {
-        let first = function.split(['/', '.']).next().unwrap_or_default();
-        return GO_STANDARD.contains(&first);
+        return GO_STANDARD.contains(&go_root(function));
     }
     let of_package = PACKAGES.iter().any(|package| function.starts_with(package));
     of_package || file.starts_with("node:") || symbols::python::in_standard_library(file)
+}
+
+/// The first element of the import path in a Go name: `net` of `net/http.(*conn).serve`, `go.uber.org` of
+/// `go.uber.org/zap.New`, `main` of `main.handle`.
+fn go_root(name: &str) -> &str {
+    match name.split_once('/') {
+        Some((first, _)) => first,
+        None => name.split('.').next().unwrap_or(name),
+    }
 }
 
 #[cfg(test)]
@@ -189,27 +199,32 @@ mod tests {
 
     #[test]
     fn types_of_the_language() {
-        for name in [
-            "dict",
-            "str",
-            "byte[]",
-            "java.util.HashMap$Node",
-            "java.lang.String[]",
-            "(string)",
-            "Array",
-            "_asyncio.Task",
+        use Language::*;
+        for (language, name) in [
+            (Python, "dict"),
+            (Python, "ValueError"),
+            (Python, "_asyncio.Task"),
+            (Python, "collections.deque"),
+            (Java, "byte[]"),
+            (Java, "java.util.HashMap$Node"),
+            (Java, "java.lang.String[]"),
+            (JavaScript, "(string)"),
+            (JavaScript, "Array"),
+            (JavaScript, "system / Context"),
         ] {
-            assert!(is_of_the_language(name), "{name}");
+            assert!(is_of_the_language(language, name), "{name}");
         }
-        for name in [
-            "__main__.Order",
-            "orders.Order",
-            "com.shop.Session",
-            "Session",
-            "multidict._multidict.istr",
-            "Order[]",
+        for (language, name) in [
+            (Python, "__main__.Order"),
+            (Python, "multidict._multidict.istr"),
+            (Java, "com.shop.Session"),
+            (Java, "io.netty.buffer.PoolChunk"),
+            (Java, "App$Session"),
+            (Java, "Order[]"),
+            (JavaScript, "Session"),
+            (JavaScript, "session"),
         ] {
-            assert!(!is_of_the_language(name), "{name}");
+            assert!(!is_of_the_language(language, name), "{name}");
         }
     }
 
@@ -221,6 +236,11 @@ mod tests {
             Some(go)
         ));
         assert!(is_of_the_standard_library("runtime.mallocgc", None));
+        assert!(is_of_the_standard_library("go/ast.Walk", Some("walk.go")));
+        assert!(!is_of_the_standard_library(
+            "go.uber.org/zap.New",
+            Some("logger.go")
+        ));
         assert!(!is_of_the_standard_library(
             "main.handle",
             Some("/home/me/app/main.go")

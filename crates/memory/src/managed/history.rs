@@ -170,17 +170,16 @@ impl HeapHistory {
     }
 
     fn tasks(&self) -> Vec<TaskGrowth> {
+        let with_tasks = self
+            .whole()
+            .filter(|(_, snapshot)| !snapshot.tasks.is_empty());
+        let sums: Vec<(f64, ByCreator)> = with_tasks
+            .map(|(at_s, snapshot)| (*at_s, by_creator(&snapshot.tasks)))
+            .collect();
         let rows = self.rows(|snapshot| &snapshot.tasks, key_of);
         let grown = rows.into_iter().filter_map(|(of, values)| {
             let tasks = rise(&values(&|of: &TaskGroup| of.tasks as f64))?;
-            let started = |snapshot: &Snapshot| {
-                let same = snapshot
-                    .tasks
-                    .iter()
-                    .filter(|other| other.created_by == of.created_by);
-                (!snapshot.tasks.is_empty()).then(|| same.map(|other| other.tasks as f64).sum())
-            };
-            let of_creator = rise(&self.values(started))?;
+            let of_creator = rise(&of_creator(&sums, of))?;
             tasks.is_clear.then(|| TaskGrowth {
                 group: of.clone(),
                 tasks,
@@ -194,7 +193,7 @@ impl HeapHistory {
     /// snapshot that has rows of this kind has no such row.
     #[expect(
         clippy::type_complexity,
-        reason = "a row and how to follow it, used three times above"
+        reason = "a row and how to follow it, used four times above"
     )]
     fn rows<'a, R, K: Hash + Eq>(
         &'a self,
@@ -243,6 +242,22 @@ impl HeapHistory {
     }
 }
 
+/// Tasks by the place at which they were started.
+type ByCreator<'a> = HashMap<Option<&'a Frame>, u64>;
+
+fn by_creator(tasks: &[TaskGroup]) -> ByCreator<'_> {
+    let mut sums = ByCreator::new();
+    for group in tasks {
+        *sums.entry(group.created_by.as_ref()).or_default() += group.tasks;
+    }
+    sums
+}
+
+fn of_creator(sums: &[(f64, ByCreator)], of: &TaskGroup) -> Values {
+    let sum = |sums: &ByCreator| sums.get(&of.created_by.as_ref()).copied().unwrap_or(0) as f64;
+    sums.iter().map(|(at_s, sums)| (*at_s, sum(sums))).collect()
+}
+
 /// Tasks are the same group when they were started at the same place and stand at the same place. Line numbers count:
 /// two loops of one function are two groups.
 fn key_of(group: &TaskGroup) -> (Option<Frame>, Option<String>, Vec<Frame>) {
@@ -285,6 +300,7 @@ fn rise(values: &[(f64, f64)]) -> Option<Rise> {
             0.0
         },
         is_clear: lowest > highest && goes_on,
+        values: values.len(),
     })
 }
 

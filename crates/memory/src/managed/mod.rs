@@ -53,6 +53,8 @@ pub struct Rise {
     pub per_hour: f64,
     /// Every value of the last third is above every value of the first, and it still rises.
     pub is_clear: bool,
+    /// Snapshots that it is from.
+    pub values: usize,
 }
 
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -89,7 +89,7 @@ fn types(types: &[TypeGrowth], out: &mut String) {
     let _ = writeln!(out, "  types that grow:");
     for of in types.iter().take(ROWS_SHOWN) {
         let row = format!(
-            "  {:>12}  {:>9.0} objects, +{:.0}  {}",
+            "  {:>12}  {:>9.0} objects, {:+.0}  {}",
             format!("+{}", bytes(of.bytes.grown)),
             of.objects.level,
             of.objects.grown,
@@ -111,7 +111,7 @@ fn roots(roots: &[RootGrowth], out: &mut String) {
             .as_ref()
             .map_or_else(String::new, |name| format!(" ({name})"));
         let row = format!(
-            "  {:>12}  {:>9.0} objects, +{:.0}  {}{}",
+            "  {:>12}  {:>9.0} objects, {:+.0}  {}{}",
             format!("+{}", bytes(of.bytes.grown)),
             of.objects.level,
             of.objects.grown,
@@ -214,6 +214,7 @@ pub fn json(managed: &ManagedGrowth) -> Value {
             "objects": rise(&of.objects), "bytes": rise(&of.bytes)})).collect::<Vec<_>>(),
         "tasks": managed.tasks.iter().map(task).collect::<Vec<_>>(),
         "holders": managed.holders.iter().map(holder).collect::<Vec<_>>(),
+        "is_partial": managed.is_partial,
         "missing": managed.missing,
         "reading_s": managed.reading_s,
         "paused_s": managed.paused_s,
@@ -221,7 +222,8 @@ pub fn json(managed: &ManagedGrowth) -> Value {
 }
 
 fn rise(rise: &Rise) -> Value {
-    json!({"level": rise.level, "grown": rise.grown, "per_hour": rise.per_hour, "is_clear": rise.is_clear})
+    json!({"level": rise.level, "grown": rise.grown, "per_hour": rise.per_hour, "is_clear": rise.is_clear,
+        "values": rise.values})
 }
 
 fn holder(of: &Holder) -> Value {
@@ -268,6 +270,7 @@ mod tests {
             grown,
             per_hour: 60.0 * grown,
             is_clear: true,
+            values: 15,
         };
         let managed = ManagedGrowth {
             runtime: "CPython 3.11.7".to_owned(),

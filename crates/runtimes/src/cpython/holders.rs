@@ -53,7 +53,7 @@ pub fn holders(
     let mut other_paths = again.as_ref().map(|again| Paths::new(heap, census, again));
     let mut found = Vec::new();
     for (name, sample) in types.iter().zip(&samples) {
-        let makers = match crate::is_of_the_language(name) {
+        let makers = match crate::is_of_the_language(crate::Language::Python, name) {
             true => Vec::new(),
             false => users.makers(heap, name.rsplit('.').next().unwrap_or(name)),
         };

@@ -11,8 +11,9 @@
 //!               --> roots:      runtime.mheap_, global variables, stacks -> objects by the variable that holds them
 //! ```
 //!
-//! The heap profile is the one that `net/http/pprof` serves. Types of objects are not in it: Go knows them only while
-//! it collects. Memory of plugins and of Go libraries in other programs is not read.
+//! The heap profile is the one that `net/http/pprof` serves. Types of objects are not in it, for Go knows them only
+//! while it collects; those of global variables are in the program's DWARF. Memory of plugins and of Go libraries in
+//! other programs is not read.
 
 mod binary;
 mod budget;
@@ -26,6 +27,7 @@ mod profile;
 mod roots;
 mod search;
 mod sizes;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod words;
@@ -42,8 +44,6 @@ use self::goroutines::Machine;
 use self::layout::Layout;
 use self::module::Module;
 use crate::{Cost, Error, Holder, Language, Limits, ManagedHeap, Snapshot, Touch};
-
-mod snapshot;
 
 const EM_X86_64: u16 = 62;
 const EM_AARCH64: u16 = 183;

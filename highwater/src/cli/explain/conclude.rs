@@ -42,9 +42,10 @@ pub fn conclude(
     args: &ExplainArgs,
 ) -> anyhow::Result<Explained> {
     follower.say("observed; now asking for names, and for what is still held");
+    // Before the time for everything else begins: a large heap takes seconds.
+    follower.conclude_heaps();
     let begin = Instant::now();
     let searched = begin + SEARCH_MAX;
-    follower.conclude_heaps();
     follower.look_again(searched);
     let tracked = follower.grown_most().context("nothing was followed")?;
     tracked.ask_names();

@@ -275,7 +275,10 @@ impl Follower {
             .filter(|tracked| !tracked.ended)
             .collect();
         living.sort_by(|a, b| rss(b).total_cmp(&rss(a)));
-        for tracked in living.into_iter().take(HEAPS_MAX) {
+        living.truncate(HEAPS_MAX);
+        // Those that wait longest first: a large heap must not keep the others from being read.
+        living.sort_by_key(|tracked| tracked.heaps.next());
+        for tracked in living {
             if Instant::now() < self.heaps_rest_until {
                 return;
             }
@@ -284,7 +287,8 @@ impl Follower {
                 self.progress
                     .say(&format!("highwater: {}", visible(&warning)));
             }
-            self.heaps_rest_until = Instant::now() + tracked.heaps.read_due(at_s, &self.plan);
+            let rest = tracked.heaps.read_due(at_s, &self.plan);
+            self.heaps_rest_until = Instant::now() + rest;
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use memory::growth::window_start;
 use memory::managed::{HeapHistory, ManagedGrowth};
 use observe::clock::read_ns;
 use runtimes::{Error, Limits, ManagedHeap, Touch};
@@ -10,7 +9,7 @@ use rustix::time::ClockId;
 
 /// Snapshots that an observation is divided into; those that stop the program are fewer.
 const SNAPSHOTS: u32 = 16;
-const PAUSING_SNAPSHOTS: u32 = 9;
+const PAUSING_SNAPSHOTS: u32 = 12;
 /// After a pause the program runs so many times as long before it is stopped again.
 const PAUSE_REST: u32 = 50;
 /// After a snapshot our CPU time rests so many times: reading the heaps of all processes takes a tenth of one core at
@@ -41,7 +40,8 @@ pub struct Heaps {
 struct Heap {
     reader: Box<dyn ManagedHeap>,
     history: HeapHistory,
-    /// When the program may be stopped again.
+    /// Until when the program may not be stopped again, and when it is to be.
+    rests_until: Option<Instant>,
     next_pause: Option<Instant>,
     failures: usize,
     /// Of the last failure.
@@ -102,7 +102,7 @@ impl Heaps {
             return Duration::ZERO;
         }
         let (begin, cpu_ns) = (Instant::now(), read_ns(ClockId::ThreadCPUTime));
-        self.read(at_s, plan);
+        self.read(at_s, plan, false);
         let took_ns = read_ns(ClockId::ThreadCPUTime) - cpu_ns;
         let rest = Duration::from_nanos(took_ns.max(0) as u64) * REST;
         self.next = Some(begin + (plan.duration / SNAPSHOTS).max(rest));
@@ -111,16 +111,16 @@ impl Heaps {
 
     /// The last snapshot of each, whether or not one is due.
     pub fn read_last(&mut self, at_s: f64, plan: &Plan) {
-        self.read(at_s, plan);
+        self.read(at_s, plan, true);
     }
 
-    /// What grew in the heap that grew most, with its holders.
-    pub fn growth(&mut self, at_s: f64, plan: &Plan) -> Option<ManagedGrowth> {
-        let from_s = if plan.at_start {
-            window_start(0.0, at_s)
-        } else {
-            0.0
-        };
+    /// When it is read again; `None`: it was not read yet.
+    pub fn next(&self) -> Option<Instant> {
+        self.next
+    }
+
+    /// What grew in the heap that grew most, with its holders. Snapshots before `from_s` are left out.
+    pub fn growth(&mut self, from_s: f64, plan: &Plan) -> Option<ManagedGrowth> {
         let grown = |heap: &Heap| {
             heap.history
                 .growth(from_s)
@@ -154,28 +154,36 @@ impl Heaps {
     pub fn notes(&self) -> Vec<String> {
         let unread = self.heaps.iter().filter(|heap| heap.history.len() < 2);
         let why = |heap: &Heap| {
-            let problem = heap.problem.as_ref()?;
-            Some(format!(
-                "The heap of {} was not read: {problem}.",
-                heap.reader.runtime()
-            ))
+            let runtime = heap.reader.runtime();
+            match &heap.problem {
+                Some(problem) => format!("The heap of {runtime} was not read: {problem}."),
+                None => {
+                    format!("The heap of {runtime} was read once only: its growth is not known.")
+                }
+            }
         };
         let problems = self
             .problems
             .iter()
             .map(|problem| format!("A managed heap: {problem}."));
-        problems.chain(unread.filter_map(why)).collect()
+        problems.chain(unread.map(why)).collect()
     }
 
     fn is_due(&self) -> bool {
         self.next.is_none_or(|next| Instant::now() >= next)
     }
 
-    /// Reads all but those that may not be stopped now.
-    fn read(&mut self, at_s: f64, plan: &Plan) {
+    /// Reads all but those that may not be stopped now. The last snapshot need not be far from the one before.
+    fn read(&mut self, at_s: f64, plan: &Plan, is_last: bool) {
         let begin = Instant::now();
-        let may_pause =
-            |heap: &Heap| heap.next_pause.is_none_or(|next| begin >= next) && !plan.is_hurried;
+        let may_pause = |heap: &Heap| {
+            let until = if is_last {
+                heap.rests_until
+            } else {
+                heap.next_pause
+            };
+            until.is_none_or(|until| begin >= until) && !plan.is_hurried
+        };
         let asked = |heap: &&mut Heap| {
             heap.failures < FAILURES_MAX && (!heap.pauses(plan) || may_pause(heap))
         };
@@ -186,8 +194,9 @@ impl Heaps {
             let paused = taken
                 .as_ref()
                 .map_or(asked.elapsed(), |snapshot| snapshot.cost.paused);
-            let rest = (plan.duration / PAUSING_SNAPSHOTS).max(paused * PAUSE_REST);
-            heap.next_pause = heap.pauses(plan).then(|| Instant::now() + rest);
+            let rests_until = Instant::now() + paused * PAUSE_REST;
+            heap.rests_until = Some(rests_until);
+            heap.next_pause = Some(rests_until.max(asked + plan.duration / PAUSING_SNAPSHOTS));
             match taken {
                 Ok(snapshot) => {
                     heap.history.add(at_s, snapshot);
@@ -207,6 +216,7 @@ impl Heap {
         Heap {
             history: HeapHistory::new(reader.runtime(), reader.language()),
             reader,
+            rests_until: None,
             next_pause: None,
             failures: 0,
             problem: None,
@@ -221,7 +231,7 @@ impl Heap {
 
 /// The types whose holders are worth a search: of the program's own and of the language's, those that grow most.
 fn held(growth: &ManagedGrowth) -> Vec<String> {
-    let is_own = |name: &str| !runtimes::is_of_the_language(name);
+    let is_own = |name: &str| !runtimes::is_of_the_language(growth.language, name);
     let mut own: Vec<_> = growth.types.iter().filter(|of| is_own(&of.name)).collect();
     own.sort_by(|a, b| b.objects.grown.total_cmp(&a.objects.grown));
     let mut names: Vec<String> = own

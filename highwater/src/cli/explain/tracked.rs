@@ -13,7 +13,7 @@ use heap::graph::Survey;
 use heap::inhabitants::Inhabitants;
 use heap::namer::Namer;
 use heap::{HeapLook, HeapReader, Uprobes};
-use memory::growth::LOOKS_MIN;
+use memory::growth::{LOOKS_MIN, window_start};
 use memory::history::History;
 use memory::managed::ManagedGrowth;
 use observe::clock::read_ns;
@@ -24,6 +24,9 @@ use symbols::frame::Frame;
 
 /// A last look that misses more than half of what was sampled and so much is made again.
 const MISSED_BYTES: f64 = 2_097_152.0;
+
+/// A process that was first seen so long after the observation began was started meanwhile.
+const BEGAN_S: f64 = 2.0;
 
 /// One process under observation.
 pub struct Tracked {
@@ -171,7 +174,14 @@ impl Tracked {
         if !self.ended {
             self.heaps.read_last(at_s, plan);
         }
-        self.managed = self.heaps.growth(at_s, plan);
+        // What its start takes is left out, also of a process that began meanwhile.
+        let has_begun = plan.at_start || self.begin_s > BEGAN_S;
+        let from_s = if has_begun {
+            window_start(self.begin_s, at_s)
+        } else {
+            0.0
+        };
+        self.managed = self.heaps.growth(from_s, plan);
     }
 
     /// What they told stays.

@@ -2,8 +2,8 @@
 
 use super::super::{Growth, Part, judge};
 use super::*;
-use memory::managed::{ManagedGrowth, RootGrowth};
-use runtimes::{Holder, Kept, RootCount, TaskGroup};
+use memory::managed::{ManagedGrowth, Rise, RootGrowth, TaskGrowth, TypeGrowth};
+use runtimes::{Frame, Holder, Kept, Language, RootCount, TaskGroup};
 
 const MIB: f64 = 1_048_576.0;
 
@@ -13,6 +13,7 @@ fn rise(level: f64, grown: f64) -> Rise {
         grown,
         per_hour: 60.0 * grown,
         is_clear: true,
+        values: 15,
     }
 }
 
@@ -209,6 +210,57 @@ fn goroutines_are_named_by_who_starts_them() {
     }
 }
 
+/// A cache in a local variable of `main` is not the goroutines' that become more beside it.
+#[test]
+fn objects_that_other_stacks_hold_are_not_the_tasks() {
+    let held_by = |stack: &str| {
+        let root = RootGrowth {
+            root: RootCount {
+                name: format!("stack of {stack}"),
+                ..RootCount::default()
+            },
+            objects: rise(9_000.0, 4_000.0),
+            bytes: rise(200.0 * MIB, 100.0 * MIB),
+        };
+        let frame = |function: &str| Frame {
+            function: Some(function.to_owned()),
+            ..Frame::default()
+        };
+        let group = TaskGroup {
+            tasks: 20,
+            frames: vec![frame("runtime.gopark"), frame("main.wait")],
+            created_by: Some(frame("main.start")),
+            bytes: 20 * 8_192,
+            ..TaskGroup::default()
+        };
+        let managed = ManagedGrowth {
+            language: Language::Go,
+            snapshots: 15,
+            roots: vec![root],
+            tasks: vec![TaskGrowth {
+                group,
+                tasks: rise(20.0, 10.0),
+                of_creator: rise(20.0, 10.0),
+            }],
+            ..ManagedGrowth::default()
+        };
+        let mut case = case(100.0, managed);
+        case.owner = Owner::Runtime(Runtime::Go);
+        judge(&case).cause
+    };
+    assert_eq!(held_by("main.main"), Cause::Managed);
+    assert_eq!(held_by("main.wait"), Cause::Leak);
+}
+
+#[test]
+fn of_two_values_nothing_is_concluded() {
+    let mut managed = python(vec![of_type("orders.Order", 9_000.0, 9.0)]);
+    managed.types[0].bytes.values = 2;
+    assert!(judge(&case(10.0, managed.clone())).undecided);
+    let flat = judge(&case(0.0, managed));
+    assert!(!flat.sentence.contains("orders.Order"), "{}", flat.sentence);
+}
+
 #[test]
 fn of_go_without_a_profile_the_variable_that_holds_what_grows_is_named() {
     let root = |name: &str, mib: f64| RootGrowth {
@@ -231,6 +283,6 @@ fn of_go_without_a_profile_the_variable_that_holds_what_grows_is_named() {
     case.owner = Owner::Runtime(Runtime::Go);
     let verdict = judge(&case);
     assert_eq!((verdict.cause, verdict.confidence), (Cause::Managed, 0.9));
-    let named = "held by main.profiles (map[string]*main.Profile) by 8.00 MiB";
+    let named = "held by main.profiles (map[string]*main.Profile) grow most, by 8.00 MiB";
     assert!(verdict.sentence.contains(named), "{}", verdict.sentence);
 }

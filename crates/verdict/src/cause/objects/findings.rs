@@ -1,0 +1,374 @@
+//! What grows in a managed heap, as a sentence: by type, by allocation site, by variable, or by task.
+
+use super::super::Cause;
+use super::MOST;
+use memory::brief::brief;
+use memory::managed::{ManagedGrowth, Rise, RootGrowth, SiteGrowth, TaskGrowth, TypeGrowth};
+use runtimes::{
+    Frame, Holder, Kept, Language, RootCount, is_of_the_language, is_of_the_standard_library,
+};
+use units::written::{bytes, bytes_per_hour};
+
+/// Tasks that must have become more, and by this share of those before, to be named.
+const TASKS_MIN: f64 = 10.0;
+const TASKS_SHARE: f64 = 0.05;
+
+/// What grows in a managed heap, as a sentence.
+pub struct Finding {
+    pub cause: Cause,
+    /// What it explains of the growth.
+    pub bytes: f64,
+    /// What keeps the objects is known, or who starts the tasks.
+    pub is_certain: bool,
+    /// Snapshots that it is from.
+    pub values: usize,
+    pub sentence: String,
+    /// The same as a clause behind another sentence.
+    pub clause: String,
+    pub next: String,
+}
+
+/// What explains most: objects, or the stacks of tasks.
+pub fn finding(managed: &ManagedGrowth) -> Option<Finding> {
+    let many = managed.tasks.iter().find(|tasks| is_many(tasks));
+    let tasks = many.map(|tasks| by_task(managed, tasks));
+    let objects = by_type(managed)
+        .or_else(|| by_site(managed))
+        .or_else(|| by_root(managed));
+    // What the stacks of the tasks hold goes with the tasks.
+    let is_theirs = many.is_some_and(|tasks| is_held_by(managed, tasks));
+    match (tasks, objects) {
+        (Some(tasks), Some(objects)) if is_theirs => Some(Finding {
+            bytes: tasks.bytes + objects.bytes,
+            ..tasks
+        }),
+        (Some(tasks), Some(objects)) if objects.bytes > tasks.bytes => Some(Finding {
+            sentence: format!("{}; and {}", objects.sentence, tasks.clause),
+            bytes: objects.bytes + tasks.bytes,
+            ..objects
+        }),
+        (tasks, objects) => tasks.or(objects),
+    }
+}
+
+/// Most of the objects that grow are held by the stacks of these tasks.
+fn is_held_by(managed: &ManagedGrowth, tasks: &TaskGrowth) -> bool {
+    let root = first_root(managed).and_then(|of| of.root.name.strip_prefix("stack of "));
+    let places = tasks.group.frames.iter().chain(&tasks.group.created_by);
+    let mut functions = places.filter_map(|frame| frame.function.as_deref());
+    root.is_some_and(|root| {
+        functions.any(|function| function == root || root.starts_with(&format!("{function}.")))
+    })
+}
+
+/// More tasks of the same origin, not only other places at which the same ones stand.
+fn is_many(tasks: &TaskGrowth) -> bool {
+    let all = tasks.of_creator;
+    let before = all.level - all.grown;
+    let is_new = all.is_clear && all.grown >= MOST * tasks.tasks.grown;
+    is_new && all.grown >= TASKS_MIN.max(TASKS_SHARE * before)
+}
+
+fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
+    let lead = lead(managed)?;
+    let holder = managed.holder_of(&lead.name);
+    let language = managed.language.word();
+    let grown = |rise: &Rise| {
+        let over_s = rise.grown / rise.per_hour * 3600.0;
+        format!(
+            "{} in {over_s:.0} s ({})",
+            bytes(rise.grown),
+            bytes_per_hour(rise.per_hour)
+        )
+    };
+    let all = match managed.objects.filter(|all| all.is_clear) {
+        Some(all) => format!("{language} objects grow by {}", grown(&all)),
+        None => format!("{language} objects grow"),
+    };
+    let what = match lead.objects.is_clear {
+        true => format!(
+            "{:.0} more {} ({:.0} now, +{})",
+            lead.objects.grown,
+            lead.name,
+            lead.objects.level,
+            bytes(lead.bytes.grown)
+        ),
+        false => format!(
+            "{:.0} {} have {} more",
+            lead.objects.level,
+            lead.name,
+            bytes(lead.bytes.grown)
+        ),
+    };
+    let held = match holder {
+        Some(holder) if holder.kept == Kept::Path => format!(", held by {}", holder.path.join(" ")),
+        Some(holder) => format!("; {}", holder.path.join(" ")),
+        None => String::new(),
+    };
+    let users: Vec<String> = holder
+        .map_or(&[][..], |holder| &holder.users[..])
+        .iter()
+        .map(|user| short(user))
+        .collect();
+    let is_native = holder.is_some_and(|holder| holder.kept == Kept::Native);
+    let used = match &users[..] {
+        [] => String::new(),
+        modules if is_native => {
+            format!("; extension modules in the process: {}", modules.join(", "))
+        }
+        users => format!("; code that uses it: {}", users.join(", ")),
+    };
+    let makers: Vec<String> = holder
+        .map_or(&[][..], |holder| &holder.makers[..])
+        .iter()
+        .map(|maker| short(maker))
+        .collect();
+    let used = match makers.split_first() {
+        None => used,
+        Some((first, _)) => format!("{used}; made by {first}"),
+    };
+    let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
+    Some(Finding {
+        cause: if is_leak { Cause::Leak } else { Cause::Managed },
+        bytes: managed.grown_bytes(),
+        values: lead.bytes.values,
+        is_certain: holder.is_some(),
+        sentence: format!("{all}: {what}{held}{used}"),
+        clause: format!(
+            "of its {language} objects those of {} grow: {what}{held}{used}",
+            lead.name
+        ),
+        next: next_step(&lead.name, holder, users.first()),
+    })
+}
+
+const NEVER_DROPPED: &str = "it takes a reference and never drops it";
+
+fn next_step(type_name: &str, holder: Option<&Holder>, user: Option<&String>) -> String {
+    match (holder.map(|holder| holder.kept), user) {
+        (Some(Kept::Native), Some(module)) => {
+            format!("read the code of {module} that makes {type_name} objects: {NEVER_DROPPED}")
+        }
+        (Some(Kept::Native), None) => {
+            format!("read the native code that makes {type_name} objects: {NEVER_DROPPED}")
+        }
+        (Some(Kept::Cycle), _) => {
+            "break the cycles where the objects are given up (weakref), or run the collector: gc.collect() frees them"
+                .to_owned()
+        }
+        (Some(Kept::Garbage), _) => "observe for longer: the next collection may free them".to_owned(),
+        (Some(Kept::Path), Some(user)) => format!("read {user}: what it adds is not taken out again"),
+        (Some(Kept::Path), None) => "give that container a bound, or take out what is no longer needed".to_owned(),
+        (None, _) => format!("find out what keeps {type_name} objects alive"),
+    }
+}
+
+/// The type that tells most: of the program's or a library's own types that become more as fast as any, the one nearest
+/// to what holds it (an order, not its lines); unless those are few beside the types of the language. Else the one with
+/// most new bytes.
+fn lead(managed: &ManagedGrowth) -> Option<&TypeGrowth> {
+    /// Of the most new objects of any own type.
+    const AS_FAST: f64 = 0.5;
+    /// Of the new objects or bytes of any type.
+    const FEW: f64 = 0.02;
+    let first = managed.types.first()?;
+    let most = |of: &[&TypeGrowth]| of.iter().map(|of| of.objects.grown).fold(0.0, f64::max);
+    let is_own = |of: &&TypeGrowth| !is_of_the_language(managed.language, &of.name);
+    let all: Vec<&TypeGrowth> = managed.types.iter().collect();
+    let own: Vec<&TypeGrowth> = managed.types.iter().filter(is_own).collect();
+    let (most_own, most_all) = (most(&own), most(&all));
+    let tells = |of: &&TypeGrowth| {
+        of.objects.grown >= FEW * most_all || of.bytes.grown >= FEW * first.bytes.grown
+    };
+    let fast = own
+        .into_iter()
+        .filter(|of| of.objects.grown >= AS_FAST * most_own)
+        .filter(tells);
+    let distance = |of: &&TypeGrowth| {
+        managed
+            .holder_of(&of.name)
+            .map_or(usize::MAX, |holder| holder.path.len())
+    };
+    let nearest = |a: &&TypeGrowth, b: &&TypeGrowth| {
+        let by_bytes = b.bytes.grown.total_cmp(&a.bytes.grown);
+        distance(a).cmp(&distance(b)).then(by_bytes)
+    };
+    Some(fast.min_by(nearest).unwrap_or(first))
+}
+
+fn by_site(managed: &ManagedGrowth) -> Option<Finding> {
+    let site = managed.sites.first()?;
+    let language = managed.language.word();
+    let place = place_of(&site.frames)?;
+    let all: f64 = managed.sites.iter().map(|of| of.bytes.grown).sum();
+    let rate = bytes_per_hour(site.bytes.per_hour);
+    let what = format!(
+        "{} of it ({rate}) allocated by {place}{}{}",
+        bytes(site.bytes.grown),
+        called_by(site),
+        held_by_root(managed, site.bytes.grown)
+    );
+    let sentence = format!(
+        "live objects in the {language} heap grow by {}: {what}",
+        bytes(all)
+    );
+    Some(Finding {
+        cause: Cause::Managed,
+        bytes: managed.grown_bytes(),
+        values: site.bytes.values,
+        is_certain: true,
+        clause: sentence.clone(),
+        sentence,
+        next: format!("read {place}: find out what keeps its objects, and give that a bound"),
+    })
+}
+
+/// ", held by main.store (map[string]*main.Profile)": the variable whose objects grow most, if they are half of what
+/// the sites do.
+fn held_by_root(managed: &ManagedGrowth, least: f64) -> String {
+    let root = first_root(managed).filter(|of| of.bytes.grown >= MOST * least);
+    root.map_or_else(String::new, |of| format!(", held by {}", name_of(&of.root)))
+}
+
+/// The variable of the program whose objects grow most.
+fn first_root(managed: &ManagedGrowth) -> Option<&RootGrowth> {
+    let is_own = |of: &&RootGrowth| {
+        let name = of.root.name.trim_start_matches("stack of ");
+        name != "the runtime" && !is_of_the_standard_library(name, Some(".go"))
+    };
+    managed.roots.iter().find(is_own)
+}
+
+fn name_of(root: &RootCount) -> String {
+    match &root.type_name {
+        Some(type_name) => format!("{} ({type_name})", root.name),
+        None => root.name.clone(),
+    }
+}
+
+fn by_root(managed: &ManagedGrowth) -> Option<Finding> {
+    let of = first_root(managed)?;
+    let language = managed.language.word();
+    let name = name_of(&of.root);
+    let holder = managed.holder_of(&of.root.name);
+    let users: Vec<String> = holder
+        .map_or(&[][..], |holder| &holder.users[..])
+        .iter()
+        .map(|user| short(user))
+        .collect();
+    let used = match &users[..] {
+        [] => String::new(),
+        users => format!("; code that uses it: {}", users.join(", ")),
+    };
+    let over_s = of.bytes.grown / of.bytes.per_hour * 3600.0;
+    let sentence = format!(
+        "objects in the {language} heap grow; those held by {name} grow most, by {} in {over_s:.0} s ({}), and are \
+         {:.0} now{used}",
+        bytes(of.bytes.grown),
+        bytes_per_hour(of.bytes.per_hour),
+        of.objects.level
+    );
+    let next = match (users.first(), of.root.name.strip_prefix("stack of ")) {
+        (Some(user), _) => format!("read {user}: what it adds is not taken out again"),
+        (None, Some(function)) => {
+            format!("read {function}: find which of its variables keeps what it adds")
+        }
+        (None, None) => format!("find what fills {}, and give it a bound", of.root.name),
+    };
+    Some(Finding {
+        cause: Cause::Managed,
+        bytes: managed.grown_bytes(),
+        values: of.bytes.values,
+        is_certain: true,
+        clause: sentence.clone(),
+        sentence,
+        next,
+    })
+}
+
+fn by_task(managed: &ManagedGrowth, tasks: &TaskGrowth) -> Finding {
+    let group = &tasks.group;
+    let noun = match managed.language {
+        Language::Go => "goroutines",
+        _ => "threads",
+    };
+    let all = tasks.of_creator;
+    let waits = group
+        .waits_for
+        .as_ref()
+        .map_or_else(String::new, |wait| format!(" that wait ({wait})"));
+    let at = place_of(&group.frames).map_or_else(String::new, |place| format!(" in {place}"));
+    let maker = group.created_by.as_ref().and_then(named);
+    let by = maker
+        .as_ref()
+        .map_or_else(String::new, |maker| format!(", started by {maker}"));
+    let each = group.bytes as f64 / group.tasks.max(1) as f64;
+    let (now, before) = (all.level, all.level - all.grown);
+    let what = match group.created_by.is_some() {
+        true => format!("{noun}{waits}{at}{by} rise from {before:.0} to {now:.0}"),
+        // Who starts them is not known: the number is that of all.
+        false => format!(
+            "{noun} rise from {before:.0} to {now:.0}, of them {:.0}{waits}{at}",
+            tasks.tasks.level
+        ),
+    };
+    let next = match &maker {
+        Some(maker) => {
+            format!("read {maker}: what it starts does not end; give the wait a timeout or an end")
+        }
+        None => format!("find out who starts these {noun} and what should end them"),
+    };
+    Finding {
+        cause: Cause::Leak,
+        bytes: each * all.grown,
+        values: all.values,
+        is_certain: maker.is_some(),
+        sentence: format!("a leak of {noun}: {what}"),
+        clause: what,
+        next,
+    }
+}
+
+fn is_own(frame: &&Frame) -> bool {
+    let function = frame.function.as_deref();
+    function.is_some_and(|name| !is_of_the_standard_library(name, frame.file.as_deref()))
+}
+
+/// The first function that is not the runtime's or the standard library's; the innermost where all are.
+fn place_of(frames: &[Frame]) -> Option<String> {
+    frames
+        .iter()
+        .find(is_own)
+        .or(frames.first())
+        .and_then(named)
+}
+
+fn called_by(site: &SiteGrowth) -> String {
+    let own = site.frames.iter().filter(is_own);
+    let callers: Vec<String> = own.skip(1).take(2).filter_map(named).collect();
+    match callers.is_empty() {
+        true => String::new(),
+        false => format!(" < {}", callers.join(" < ")),
+    }
+}
+
+/// "handle (/srv/app.py:31)" without the folder.
+fn short(user: &str) -> String {
+    let Some((name, place)) = user.split_once(" (") else {
+        return user.to_owned();
+    };
+    format!("{name} ({}", place.rsplit('/').next().unwrap_or(place))
+}
+
+/// "handle (app.py:31)".
+fn named(frame: &Frame) -> Option<String> {
+    let function = brief(frame.function.as_deref()?);
+    let file = frame
+        .file
+        .as_deref()
+        .map(|file| file.rsplit('/').next().unwrap_or(file));
+    Some(match (file, frame.line) {
+        (Some(file), Some(line)) => format!("{function} ({file}:{line})"),
+        _ => function,
+    })
+}
