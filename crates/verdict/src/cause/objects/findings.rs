@@ -85,61 +85,52 @@ fn by_type(managed: &ManagedGrowth) -> Option<Finding> {
         Some(all) => format!("{language} objects grow by {}", grown(&all)),
         None => format!("{language} objects grow"),
     };
-    let what = match lead.objects.is_clear {
-        true => format!(
-            "{:.0} more {} ({:.0} now, +{})",
-            lead.objects.grown,
-            lead.name,
-            lead.objects.level,
-            bytes(lead.bytes.grown)
-        ),
-        false => format!(
-            "{:.0} {} have {} more",
-            lead.objects.level,
-            lead.name,
-            bytes(lead.bytes.grown)
-        ),
-    };
-    let held = match holder {
-        Some(holder) if holder.kept == Kept::Path => format!(", held by {}", holder.path.join(" ")),
-        Some(holder) => format!("; {}", holder.path.join(" ")),
-        None => String::new(),
-    };
-    let users: Vec<String> = holder
-        .map_or(&[][..], |holder| &holder.users[..])
-        .iter()
-        .map(|user| short(user))
-        .collect();
-    let is_native = holder.is_some_and(|holder| holder.kept == Kept::Native);
-    let used = match &users[..] {
-        [] => String::new(),
-        modules if is_native => {
-            format!("; extension modules in the process: {}", modules.join(", "))
-        }
-        users => format!("; code that uses it: {}", users.join(", ")),
-    };
-    let makers: Vec<String> = holder
-        .map_or(&[][..], |holder| &holder.makers[..])
-        .iter()
-        .map(|maker| short(maker))
-        .collect();
-    let used = match makers.split_first() {
-        None => used,
-        Some((first, _)) => format!("{used}; made by {first}"),
-    };
+    let what = become_more(lead);
+    let (kept, user) = holder.map_or_else(Default::default, kept_by);
     let is_leak = holder.is_some_and(|holder| matches!(holder.kept, Kept::Native | Kept::Cycle));
     Some(Finding {
         cause: if is_leak { Cause::Leak } else { Cause::Managed },
         bytes: managed.grown_bytes(),
         values: lead.bytes.values,
         is_certain: holder.is_some(),
-        sentence: format!("{all}: {what}{held}{used}"),
+        sentence: format!("{all}: {what}{kept}"),
         clause: format!(
-            "of its {language} objects those of {} grow: {what}{held}{used}",
+            "of its {language} objects those of {} grow: {what}{kept}",
             lead.name
         ),
-        next: next_step(&lead.name, holder, users.first()),
+        next: next_step(&lead.name, holder, user.as_ref()),
     })
+}
+
+/// "340 more orders.Order (6800 now, +1 MiB)".
+fn become_more(of: &TypeGrowth) -> String {
+    let (grown, level) = (of.objects.grown, of.objects.level);
+    let more = bytes(of.bytes.grown);
+    match of.objects.is_clear {
+        true => format!("{grown:.0} more {} ({level:.0} now, +{more})", of.name),
+        // Larger ones: a list that is filled.
+        false => format!("{level:.0} {} have {more} more", of.name),
+    }
+}
+
+/// What keeps them alive, and the code to read; the first function that uses what holds them.
+fn kept_by(holder: &Holder) -> (String, Option<String>) {
+    let path = holder.path.join(" ");
+    let users: Vec<String> = holder.users.iter().map(|user| short(user)).collect();
+    let list = users.join(", ");
+    let mut kept = match holder.kept {
+        Kept::Path => format!(", held by {path}"),
+        _ => format!("; {path}"),
+    };
+    match holder.kept {
+        _ if users.is_empty() => {}
+        Kept::Native => kept.push_str(&format!("; extension modules in the process: {list}")),
+        _ => kept.push_str(&format!("; code that uses it: {list}")),
+    }
+    if let Some(maker) = holder.makers.first() {
+        kept.push_str(&format!("; made by {}", short(maker)));
+    }
+    (kept, users.into_iter().next())
 }
 
 const NEVER_DROPPED: &str = "it takes a reference and never drops it";
