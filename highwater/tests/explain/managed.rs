@@ -124,24 +124,25 @@ fn a_runtime_that_would_have_to_be_stopped_is_left_alone() {
 }
 
 #[test]
-fn of_node_allocation_sites_are_named_where_a_pause_is_allowed() {
+fn of_node_the_heap_is_read_where_a_pause_is_allowed() {
     let Some(node) = found(&["node"]) else {
         return;
     };
     let mut command = Command::new(node);
     command.arg(case("node/cache_without_bound/app.js"));
     let json = answer(&mut command, &["--allow-pause", "2s"]);
-    let sites = &json["managed"]["sites"];
+    // How many snapshots there are depends on how long the program was stopped; sites have tests in crates/runtimes.
+    let managed = &json["managed"];
     assert!(
-        sites.as_array().is_some_and(|sites| !sites.is_empty()),
+        managed["runtime"]
+            .as_str()
+            .is_some_and(|name| name.starts_with("Node.js")),
         "{json:#}"
     );
-    // Optimised code is charged to the function that it was inlined into, so which one is not certain.
+    assert!(managed["snapshots"].as_u64() >= Some(2), "{managed:#}");
     assert!(
-        sites[0]["frames"]
-            .as_array()
-            .is_some_and(|frames| !frames.is_empty()),
-        "{sites:#}"
+        managed["heap"]["used_bytes"].as_u64() > Some(1 << 20),
+        "{managed:#}"
     );
     let paused_s = json["managed"]["paused_s"].as_f64().unwrap_or_default();
     assert!(paused_s > 0.0 && paused_s < 12.0, "{paused_s} {json:#}");
